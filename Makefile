@@ -1,0 +1,219 @@
+# seen: build, test, install. `make help` lists the targets.
+#
+# Variables for the caller: CC, CFLAGS, CPPFLAGS, LDFLAGS (appended, so they win), PREFIX, DESTDIR,
+# BUILD (where everything made goes), V=1 (show commands), WERROR=1 (warnings are errors; CI sets it),
+# JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/query.bats`).
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+CFLAGS  ?= -O2 -g
+VERSION := 0.1.0
+
+STD  := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -pthread -ffp-contract=off -fno-strict-aliasing
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+        -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla -Wundef \
+        -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference
+ifdef WERROR
+WARN += -Werror
+endif
+ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(CPPFLAGS) $(CFLAGS)
+LIBS := -lz -lm
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1)	$(2)')
+JOBS ?= $(shell nproc)
+SUBMAKE := $(MAKE) --no-print-directory
+# The jobserver of a parallel make is shared; else the parts of a build run side by side anyway.
+PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
+
+SRC   := $(wildcard src/*.c)
+OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)
+LIB   := $(filter-out $(BUILD)/seen.o $(BUILD)/cmd_%.o,$(OBJ))
+UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
+BATS  := $(wildcard tests/*.bats)
+FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
+
+.PHONY: all help deps deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
+        check-compilers big-endian bench plot install uninstall clean tests FORCE
+# `make -j deps check` must not build before the compiler is there.
+ifneq ($(filter deps%,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
+
+## all: build the program (the default)
+all: $(BUILD)/seen
+
+## help: this list
+help:
+	@sed -n 's/^## \([a-z-]*\): /  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+
+$(BUILD)/seen: $(OBJ)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(OBJ) $(LIBS)
+
+$(BUILD)/%.o: src/%.c $(BUILD)/flags
+	$(call say,CC,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/libseen.a: $(LIB)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(LIB)
+
+$(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(BUILD)/libseen.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -Itests/unit $(LDFLAGS) -o $@ $< $(BUILD)/libseen.a $(LIBS)
+
+# A fuzz target with a main() of ours, which feeds it the files of its corpus.
+$(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(BUILD)/libseen.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -DCORPUS='"$(CURDIR)/tests/fuzz/corpus/$*"' $(LDFLAGS) -o $@ \
+	    $< tests/fuzz/replay.c $(BUILD)/libseen.a $(LIBS)
+
+# A change of compiler or flags rebuilds everything: objects of two kinds are never linked together.
+$(BUILD)/flags: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)echo '$(CC) $(ALL_CFLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(LDFLAGS)' >$@
+
+## deps: install what is needed to build, to run every test and the demo (Debian 12)
+deps:
+	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev bats python3 jq strace \
+	    mandoc zsh fish cracklib-runtime
+
+## deps-ci: install what the heavier checks below need
+deps-ci:
+	$(Q)tests/deps git clang clang-tidy libclang-rt-dev valgrind libc6-dbg shellcheck \
+	    gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static
+
+## demo: a weak-password filter and a URL filter from data that is on this machine
+demo:
+	+$(Q)$(PARALLEL) all
+	$(Q)BUILD=$(BUILD) tests/demo
+
+# ---- tests: all print TAP; tests/run runs them side by side and sums up
+
+tests: $(BUILD)/seen $(UNIT) $(REPLAY)
+
+## check: build and run all tests: unit, command line, replay of the fuzzers' corpora
+check:
+	+$(Q)$(PARALLEL) tests
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY))
+
+## unit: only the unit tests
+unit:
+	+$(Q)$(PARALLEL) $(UNIT)
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(UNIT)
+
+## bats: only the command line's tests
+bats:
+	+$(Q)$(PARALLEL) all
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(BATS)
+
+## fuzz-replay: only the replay of the corpora
+fuzz-replay:
+	+$(Q)$(PARALLEL) $(REPLAY)
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(REPLAY)
+
+## fuzz: look for new trouble with libFuzzer, FUZZ_SECONDS=60 for each target
+FUZZ_SECONDS ?= 60
+FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libseen.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $< $(BUILD)/libseen.a $(LIBS)
+
+.PRECIOUS: $(BUILD)/fuzz/fuzz_%
+fuzz-one-%: $(BUILD)/fuzz/fuzz_%
+	$(Q)mkdir -p $(BUILD)/corpus/fuzz_$*
+	$< -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(BUILD)/ -print_final_stats=1 \
+	    $(BUILD)/corpus/fuzz_$* $(wildcard tests/fuzz/corpus/fuzz_$*)
+
+fuzz:
+	+$(Q)$(SUBMAKE) -j1 BUILD=$(BUILD)/clang-fuzz CC=clang CFLAGS='$(FUZZ_FLAGS)' \
+	    $(FUZZ:fuzz_%=fuzz-one-%)
+
+## asan: all tests under AddressSanitizer and UndefinedBehaviorSanitizer
+asan:
+	+$(Q)SANITIZER=address $(SUBMAKE) BUILD=$(BUILD)/asan check CFLAGS='-O1 -g \
+	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
+
+## tsan: all tests under ThreadSanitizer (which does not know fences: gcc warns of that)
+tsan:
+	+$(Q)SANITIZER=thread $(SUBMAKE) BUILD=$(BUILD)/tsan check CC=gcc \
+	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
+
+## valgrind: the unit tests under valgrind
+valgrind:
+	+$(Q)$(PARALLEL) $(UNIT)
+	$(Q)JOBS=$(JOBS) SANITIZER=valgrind UNDER='valgrind -q --error-exitcode=99 --leak-check=full' \
+	    tests/run $(BUILD) $(UNIT)
+
+## lint: static checks of sources, headers, scripts and manual pages, at zero warnings
+lint:
+	+$(Q)$(PARALLEL) all
+	$(Q)WARN='$(WARN)' JOBS=$(JOBS) tests/run $(BUILD) tests/lint
+
+## check-compilers: gcc and clang, both with -Werror, each running the unit tests
+check-compilers:
+	+$(Q)$(SUBMAKE) BUILD=$(BUILD)/gcc CC=gcc WERROR=1 unit
+	+$(Q)$(SUBMAKE) BUILD=$(BUILD)/clang CC=clang WERROR=1 unit
+
+## big-endian: unit tests and files exchanged with an emulated s390x
+big-endian:
+	+$(Q)$(PARALLEL) all
+	$(Q)tests/run $(BUILD) tests/big-endian
+
+## bench: speed and size beside other tools (BENCH_N records, BENCH_RUNS runs, BENCH_JOBS names)
+bench:
+	+$(Q)$(PARALLEL) all CFLAGS='-O2 -g'
+	$(Q)python3 tests/bench/bench.py $(BUILD)
+
+## plot: draw the sizes of filters for the README, from what `seen plan` says
+plot:
+	+$(Q)$(PARALLEL) all
+	$(Q)python3 tests/bench/sizes.py $(BUILD) >tests/bench/sizes.svg
+
+# ---- installation
+
+BINDIR  := $(DESTDIR)$(PREFIX)/bin
+MANDIR  := $(DESTDIR)$(PREFIX)/share/man
+BASHDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+# Completions go where that shell is set up; WITH_BASHCOMP=yes or =no (and so on) decides otherwise.
+WITH_BASHCOMP ?= $(if $(wildcard /usr/share/bash-completion),yes,no)
+WITH_ZSHCOMP  ?= $(if $(wildcard /usr/share/zsh),yes,no)
+WITH_FISHCOMP ?= $(if $(wildcard /usr/share/fish),yes,no)
+MAN1 := $(wildcard man/*.1)
+MAN5 := $(wildcard man/*.5)
+MAN7 := $(wildcard man/*.7)
+
+## install: into PREFIX (/usr/local) below DESTDIR
+install: all
+	install -d $(BINDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man7
+	install -m 755 $(BUILD)/seen $(BINDIR)/seen
+	install -m 644 $(MAN1) $(MANDIR)/man1
+	install -m 644 $(MAN5) $(MANDIR)/man5
+	install -m 644 $(MAN7) $(MANDIR)/man7
+ifeq ($(WITH_BASHCOMP),yes)
+	install -D -m 644 completions/seen.bash $(DESTDIR)$(BASHDIR)/seen
+endif
+ifeq ($(WITH_ZSHCOMP),yes)
+	install -D -m 644 completions/_seen $(DESTDIR)$(ZSHDIR)/_seen
+endif
+ifeq ($(WITH_FISHCOMP),yes)
+	install -D -m 644 completions/seen.fish $(DESTDIR)$(FISHDIR)/seen.fish
+endif
+
+## uninstall: remove what install put there
+uninstall:
+	rm -f $(BINDIR)/seen $(MAN1:man/%=$(MANDIR)/man1/%) $(MAN5:man/%=$(MANDIR)/man5/%) $(MAN7:man/%=$(MANDIR)/man7/%) \
+	    $(DESTDIR)$(BASHDIR)/seen $(DESTDIR)$(ZSHDIR)/_seen $(DESTDIR)$(FISHDIR)/seen.fish
+
+## clean: remove what was built
+clean:
+	rm -rf $(BUILD)
+
+-include $(OBJ:.o=.d) $(UNIT:=.d)

@@ -1,0 +1,429 @@
+#include "adder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chain.h"
+#include "num.h"
+
+/* A warning is due at this multiple of the design FPR: less is the random spread of bits. */
+static const double WARN_FACTOR = 1.01;
+
+/* The FPR that goes into the counters is worked out again after so many keys, as a part of the
+ * capacity: it then changes by less than 5 % in between (k <= 22), and its value in the middle is
+ * what counts. */
+static const double FPR_STEP = 0.002;
+
+static bool reserve(struct adder_keys *list, size_t more)
+{
+    if (list->room - list->n >= more)
+        return true;
+    size_t room = 2 * list->room + BATCH_MAX;
+    uint64_t *hash = realloc(list->hash, room * sizeof *hash);
+    if (hash != NULL)
+        list->hash = hash;
+    uint64_t *record = realloc(list->record, room * sizeof *record);
+    if (record != NULL)
+        list->record = record;
+    uint64_t *present = realloc(list->present, (room / 64 + 1) * sizeof *present);
+    if (present != NULL)
+        list->present = present;
+    if (hash == NULL || record == NULL || present == NULL)
+        return false;
+    list->room = room;
+    return true;
+}
+
+bool adder_keys_put(struct adder_keys *list, uint64_t hash, uint64_t record)
+{
+    if (!reserve(list, 1))
+        return false;
+    list->hash[list->n] = hash;
+    list->record[list->n++] = record;
+    return true;
+}
+
+bool adder_keys_take(struct adder_keys *list, const struct batch *b, uint64_t first)
+{
+    if (!reserve(list, b->n))
+        return false;
+    for (size_t i = 0; i < b->n; i++) {
+        list->hash[list->n] = b->hash[i];
+        list->record[list->n] = first + i;
+        list->n += (b->bad[i / 64] >> i % 64 & 1) == 0;
+    }
+    return true;
+}
+
+void adder_keys_free(struct adder_keys *list)
+{
+    free(list->hash);
+    free(list->record);
+    free(list->present);
+}
+
+static const struct layer *target(const struct adder *a)
+{
+    return &a->session.filter->header.layers[a->layer];
+}
+
+static uint8_t *target_data(const struct adder *a)
+{
+    return a->session.filter->map + target(a)->data_off;
+}
+
+/* The largest n at which the layer's formula gives at most fpr. */
+static double n_at(const struct layer *layer, double fpr)
+{
+    double low = 0, high = 1;
+    if (fpr <= 0)
+        return 0;
+    while (layer->kind->fpr_at(layer, high) <= fpr && high < 1e18)
+        high *= 2;
+    while (high - low > 1e-7 * high && high - low > 0.01) {
+        double mid = (low + high) / 2;
+        if (layer->kind->fpr_at(layer, mid) <= fpr)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The layer's share of an FPR of the whole filter. */
+static double layer_fpr(const struct adder *a, double fpr)
+{
+    return 1 - (1 - fpr) / (1 - a->others_fpr);
+}
+
+static double whole_fpr(const struct adder *a, double in_layer)
+{
+    return 1 - (1 - in_layer) * (1 - a->others_fpr);
+}
+
+/* What the bits give may differ from the formula by some per cent in a small filter, so max_fpr is near
+ * from nine tenths of its keys on. */
+static const double NEAR = 0.9;
+
+static void find_limits(struct adder *a)
+{
+    if (a->options.max_fpr > 0)
+        a->max_n = n_at(target(a), layer_fpr(a, a->options.max_fpr));
+    if (a->warn_fpr > 0)
+        a->warn_n = n_at(target(a), layer_fpr(a, a->warn_fpr));
+}
+
+/* Distinct keys in the layer that takes new ones. */
+static double keys_now(const struct adder *a)
+{
+    return a->layer_n + (a->session.counters.n_keys - a->counted_n);
+}
+
+/* Reads all bits of the layer, and returns its FPR. Keys are counted so that the formula gives the FPR
+ * that the bits give. */
+static double look(struct adder *a)
+{
+    struct census census;
+    filter_census(a->session.filter, a->layer, a->options.threads, &census);
+    a->layer_n = n_at(target(a), census.fpr);
+    a->counted_n = a->session.counters.n_keys;
+    return census.fpr;
+}
+
+/* The FPR of a layer that takes no keys: as noted when it was closed, else by its bits. */
+static double closed_fpr(const struct adder *a, unsigned layer)
+{
+    const struct header *h = &a->session.filter->header;
+    struct census census;
+    if (h->policy != POLICY_FIXED)
+        return h->layers[layer].fpr_closed;
+    filter_census(a->session.filter, layer, a->options.threads, &census);
+    return census.fpr;
+}
+
+/* Finds out where keys go and how full that is. */
+static void settle(struct adder *a)
+{
+    const struct header *h = &a->session.filter->header;
+    double absent = 1;
+    a->layer = chain_newest(h);
+    a->generation = target(a)->generation;
+    a->others_n = 0;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (i != a->layer && !h->layers[i].is_void) {
+            absent *= 1 - closed_fpr(a, i);
+            a->others_n += h->layers[i].n_closed;
+        }
+    a->others_fpr = 1 - absent;
+    a->counted_n = a->session.counters.n_keys;
+    a->layer_n = a->counted_n - a->others_n;
+    /* Counters that a crash has made unknown are too low; those of a merge are from the bits. */
+    bool too_low = a->session.counters.unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
+    if (too_low || (h->policy == POLICY_FIXED && h->n_layers > 1))
+        look(a);
+    a->warn_fpr = WARN_FACTOR * h->fpr_design;
+    find_limits(a);
+    if (a->options.max_fpr > 0 && keys_now(a) > NEAR * a->max_n)
+        look(a);
+    a->fpr_n = -1;
+}
+
+bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *options,
+                 struct err *err)
+{
+    *a = (struct adder){.options = *options};
+    if (f->header.layers[chain_newest(&f->header)].kind->add == NULL)
+        return fail(err, "'%s' is immutable: no keys can be added to it", f->path);
+    if (options->rotate && f->header.policy != POLICY_RING)
+        return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
+    if (!session_begin(&a->session, f, err))
+        return false;
+    settle(a);
+    return true;
+}
+
+/* The FPR of the filter about now, for the counters. */
+static void update_fpr(struct adder *a)
+{
+    double n = keys_now(a), step = FPR_STEP * (double)target(a)->n_design;
+    if (a->fpr_n >= 0 && n <= a->fpr_n + step)
+        return;
+    a->layer_fpr = target(a)->kind->fpr_at(target(a), n + step / 2);
+    a->fpr = whole_fpr(a, a->layer_fpr);
+    a->fpr_n = n;
+}
+
+static unsigned count_bits(const uint64_t *words)
+{
+    unsigned bits = 0;
+    for (size_t w = 0; w < LAYER_BATCH / 64; w++)
+        bits += (unsigned)__builtin_popcountll(words[w]);
+    return bits;
+}
+
+/* Marks in `present` those of n hashes that another layer has. */
+static void ask_others(const struct adder *a, const uint64_t *hash, size_t n, uint64_t *present)
+{
+    const struct filter *f = a->session.filter;
+    filter_prefetch(f, hash, n);
+    for (unsigned i = f->header.n_layers; i-- > 0;) {
+        const struct layer *layer = &f->header.layers[i];
+        if (i != a->layer && !layer->is_void)
+            layer->kind->query(layer, f->map + layer->data_off, hash, n, present);
+    }
+}
+
+/* Inserts those of n hashes that `leave_out` does not mark. Marks in `present` those that the layer had;
+ * returns how many it had not. */
+static unsigned insert(struct adder *a, const uint64_t *hash, size_t n, const uint64_t *leave_out,
+                       uint64_t *present)
+{
+    uint64_t some[LAYER_BATCH], had[LAYER_BATCH / 64] = {0};
+    uint16_t place[LAYER_BATCH];
+    size_t n_some = 0;
+    if (leave_out == NULL || count_bits(leave_out) == 0) {
+        session_touch(&a->session, a->layer, hash, n);
+        target(a)->kind->add(target(a), target_data(a), hash, n, had);
+        for (size_t w = 0; w < LAYER_BATCH / 64; w++)
+            present[w] |= had[w];
+        return (unsigned)n - count_bits(had);
+    }
+    for (size_t i = 0; i < n; i++) {
+        some[n_some] = hash[i];
+        place[n_some] = (uint16_t)i;
+        n_some += (leave_out[i / 64] >> i % 64 & 1) == 0;
+    }
+    if (n_some == 0)
+        return 0;
+    session_touch(&a->session, a->layer, some, n_some);
+    target(a)->kind->add(target(a), target_data(a), some, n_some, had);
+    for (size_t i = 0; i < n_some; i++)
+        present[place[i] / 64] |= (had[i / 64] >> i % 64 & 1) << place[i] % 64;
+    return (unsigned)n_some - count_bits(had);
+}
+
+/* Adds up to LAYER_BATCH keys; counts those that were new, and marks the others in `present`. */
+static void add_group(struct adder *a, const uint64_t *hash, size_t n, uint64_t *present)
+{
+    const struct header *h = &a->session.filter->header;
+    uint64_t elsewhere[LAYER_BATCH / 64] = {0};
+    bool ring = h->policy == POLICY_RING;
+    memset(present, 0, sizeof elsewhere);
+    if (h->n_layers > 1)
+        ask_others(a, hash, n, elsewhere);
+    update_fpr(a);
+    unsigned inserted =
+        insert(a, hash, n, ring || h->n_layers == 1 ? NULL : elsewhere, present);
+    for (size_t w = 0; w < LAYER_BATCH / 64; w++)
+        present[w] |= elsewhere[w];
+    unsigned n_new = (unsigned)n - count_bits(present);
+    double lost = (double)n_new * a->fpr / (1 - a->fpr);
+    a->n_new += n_new;
+    a->dropped += lost;
+    a->session.counters.keys_added += n_new;
+    a->session.counters.dropped += lost;
+    /* A ring counts the keys of each generation: those of others are no loss to this one. */
+    a->session.counters.n_keys += (double)inserted / (1 - (ring ? a->layer_fpr : a->fpr));
+}
+
+/* Would adding this key change nothing? */
+static bool is_settled(const struct adder *a, uint64_t hash)
+{
+    uint64_t present = 0;
+    const struct filter *f = a->session.filter;
+    bool ring = f->header.policy == POLICY_RING;
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        const struct layer *layer = &f->header.layers[i];
+        if (!layer->is_void && (!ring || i == a->layer))
+            layer->kind->query(layer, f->map + layer->data_off, &hash, 1, &present);
+    }
+    return present & 1;
+}
+
+/* Near max_fpr the bits are looked at again whenever half of the keys have come that by the last look
+ * there was room for; so there are few looks, and the last ones are at every key. */
+static void look_if_stale(struct adder *a)
+{
+    double since = a->session.counters.n_keys - a->counted_n;
+    if (since > 0 && since >= (a->max_n - a->layer_n) / 2)
+        look(a);
+}
+
+/* The last key may raise the FPR by some times of what the formula says of a key: it does so when it
+ * comes into a line that is nearly full. */
+static const double SPARE = 3;
+
+/* Adds keys one by one, as long as max_fpr allows. Returns how many it got through. */
+static size_t add_carefully(struct adder *a, const uint64_t *hash, size_t n, uint64_t *present)
+{
+    memset(present, 0, LAYER_BATCH / 8);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t one[LAYER_BATCH / 64] = {1};
+        if (!is_settled(a, hash[i])) {
+            look_if_stale(a);
+            if (keys_now(a) + SPARE > a->max_n)
+                return i;
+            add_group(a, &hash[i], 1, one);
+        }
+        present[i / 64] |= (one[0] & 1) << i % 64;
+    }
+    return n;
+}
+
+static void warn(struct adder *a)
+{
+    char now[NUM_TEXT], design[NUM_TEXT];
+    look(a);
+    if (keys_now(a) <= a->warn_n)
+        return;
+    a->warn_fpr = 0;
+    double in_layer = target(a)->kind->fpr_at(target(a), a->layer_n);
+    snprintf(a->warning, sizeof a->warning,
+             "'%.300s' is fuller than it was made for: its current false-positive rate is %s, its "
+             "design rate %s", a->session.filter->path, num_show_fpr(now, whole_fpr(a, in_layer)),
+             num_show_fpr(design, a->session.filter->header.fpr_design));
+}
+
+/* A layer is full when fewer than this part of its keys find room: not so few that the last of them go
+ * in one by one. */
+static const double FULL = 1.0 / 64;
+
+/* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of keys,
+ * at least 1, that may go in before this is asked again. */
+static bool make_room(struct adder *a, size_t *room, struct err *err)
+{
+    enum policy policy = a->session.filter->header.policy;
+    *room = LAYER_BATCH;
+    if (policy == POLICY_FIXED || (policy == POLICY_RING && !a->options.rotate))
+        return true;
+    double n_design = (double)target(a)->n_design, left = n_design - keys_now(a);
+    double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
+    if (left < least || left < 1) {
+        double n = a->session.counters.n_keys - a->others_n, fpr = look(a);
+        if (a->session.counters.unknown)
+            n = a->layer_n;
+        if (!(policy == POLICY_GROW ? chain_grow : chain_rotate)(&a->session, n, fpr, err))
+            return false;
+        settle(a);
+        return make_room(a, room, err);
+    }
+    if (left < LAYER_BATCH)
+        *room = (size_t)left;
+    return true;
+}
+
+static enum adder_result add_all(struct adder *a, struct adder_keys *keys, size_t *done,
+                                 struct err *err)
+{
+    while (*done < keys->n) {
+        size_t room, n, got;
+        uint64_t present[LAYER_BATCH / 64];
+        if (!make_room(a, &room, err))
+            return ADDER_FAILED;
+        /* Groups begin at multiples of 64, where a word of `present` does. */
+        n = 64 - *done % 64;
+        if (*done % 64 == 0)
+            n = LAYER_BATCH;
+        n = n < room ? n : room;
+        n = n < keys->n - *done ? n : keys->n - *done;
+        got = n;
+        const uint64_t *hash = keys->hash + *done;
+        bool near = a->options.max_fpr > 0 && keys_now(a) + (double)n > NEAR * a->max_n;
+        if (near)
+            look_if_stale(a);
+        if (near && keys_now(a) + 2 * (double)n > a->max_n)
+            got = add_carefully(a, hash, n, present);
+        else
+            add_group(a, hash, n, present);
+        uint64_t *to = keys->present + *done / 64;
+        if (*done % 64 == 0)
+            memcpy(to, present, (n + 63) / 64 * sizeof *to);
+        else
+            *to |= present[0] << *done % 64;
+        *done += got;
+        if (got < n)
+            return ADDER_FULL;
+        if (a->warn_fpr > 0 && keys_now(a) > a->warn_n)
+            warn(a);
+    }
+    return ADDER_OK;
+}
+
+/* After the lock was taken: has anything happened to the layers? */
+static bool catch_up(struct adder *a, struct err *err)
+{
+    const struct header *h = &a->session.filter->header;
+    if (a->session.replaced)
+        snprintf(a->warning, sizeof a->warning,
+                 "'%.300s' was replaced; going on with the new file", a->session.filter->path);
+    if (!chain_finish(&a->session, err))
+        return false;
+    unsigned newest = chain_newest(h);
+    if (a->session.replaced || newest != a->layer || h->layers[newest].generation != a->generation)
+        settle(a);
+    return true;
+}
+
+enum adder_result adder_add(struct adder *a, struct adder_keys *keys, size_t *done,
+                            struct err *err)
+{
+    *done = 0;
+    a->warning[0] = '\0';
+    if (!session_lock(&a->session, err))
+        return ADDER_FAILED;
+    enum adder_result result = catch_up(a, err) ? add_all(a, keys, done, err) : ADDER_FAILED;
+    a->session.counters.records += *done;
+    session_unlock(&a->session);
+    return result;
+}
+
+bool adder_sync(struct adder *a, struct err *err)
+{
+    return session_sync(&a->session, err);
+}
+
+bool adder_end(struct adder *a, bool sync, struct err *err)
+{
+    return session_end(&a->session, sync, err);
+}

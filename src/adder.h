@@ -1,0 +1,81 @@
+/*
+ * Adding keys to a filter that others may be adding to: batches under the session's lock, an eye on the
+ * false-positive rate, the counters, and what is to be done when a layer is full (chain.h). It tells
+ * which of the keys were new.
+ *
+ *     struct adder a;
+ *     adder_begin(&a, &filter, &options, &err);             // filter opened with FILTER_WRITE
+ *     while (...)
+ *         adder_add(&a, &keys, &done, &err);
+ *     adder_end(&a, sync, &err);                            // in any case
+ *
+ * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the keys
+ * added, scaled to agree with the last look; where a limit is near, the bits decide.
+ */
+#ifndef ADDER_H
+#define ADDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "filter.h"
+#include "key.h"
+#include "session.h"
+
+/* Hashes with the records they come from (0 is the first of its chunk). */
+struct adder_keys {
+    uint64_t *hash;
+    uint64_t *record;
+    uint64_t *present; /* set by adder_add: bit i, key i had been reported present when it came */
+    size_t n, room;
+};
+
+/* Appends the keys of a batch, whose first record has number `first`. False: out of memory. */
+bool adder_keys_take(struct adder_keys *list, const struct batch *b, uint64_t first);
+/* Appends one key. */
+bool adder_keys_put(struct adder_keys *list, uint64_t hash, uint64_t record);
+void adder_keys_free(struct adder_keys *list);
+
+struct adder_options {
+    unsigned threads;
+    double max_fpr; /* refuse to pass it; 0: no limit */
+    bool rotate;    /* rotate a ring whose newest generation is full */
+};
+
+struct adder {
+    struct session session;
+    struct adder_options options;
+    double warn_fpr;    /* warn when it is passed; 0: no more */
+    uint64_t n_new;     /* keys added that were not reported present */
+    double dropped;     /* keys probably taken for present that were not: sum of fpr / (1 - fpr) */
+    char warning[512];  /* what the last adder_add found worth saying; empty: nothing */
+    /* The rest is private. */
+    unsigned layer;     /* the one that takes new keys ... */
+    uint64_t generation; /* ... which is this */
+    double others_n;    /* keys in other layers when they were closed */
+    double others_fpr;  /* of the other layers together */
+    double layer_n;     /* distinct keys in `layer` as its bits had it at the last look ... */
+    double counted_n;   /* ... when counters.n_keys was this */
+    double fpr, layer_fpr, fpr_n; /* FPR for the counters, of all and of the layer, and the keys in the
+                                     layer when they were worked out */
+    double max_n, warn_n; /* distinct keys in the layer at which max_fpr and warn_fpr are reached */
+};
+
+enum adder_result {
+    ADDER_OK,
+    ADDER_FULL, /* keys[*done] and those behind it were not added */
+    ADDER_FAILED,
+};
+
+bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *options,
+                 struct err *err);
+enum adder_result adder_add(struct adder *a, struct adder_keys *keys, size_t *done,
+                            struct err *err);
+
+/* Syncs what was added so far. */
+bool adder_sync(struct adder *a, struct err *err);
+bool adder_end(struct adder *a, bool sync, struct err *err);
+
+#endif

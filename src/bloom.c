@@ -1,0 +1,373 @@
+#include "bloom.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bloom_build.h"
+#include "bloom_census.h"
+#include "bloom_probe.h"
+#include "bloom_size.h"
+#include "bytes.h"
+#include "parallel.h"
+
+/* Where a batch's keys lie, worked out and prefetched before the first of them is looked at: offsets of
+ * their lines in the data. */
+struct place {
+    uint64_t a, b; /* equal when there is one line */
+};
+
+static void find_places(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
+                        const uint64_t *hash, size_t n, struct place *place)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct place *p = &place[i];
+        uint64_t page = (bloom_page(bloom, hash[i]) - first_page) * BLOOM_PAGE;
+        p->a = p->b = page + bloom_line_a(hash[i]) * BLOOM_LINE;
+        __builtin_prefetch(data + p->a);
+        if (bloom->lines == 2) {
+            p->b = page + bloom_line_b(hash[i]) * BLOOM_LINE;
+            __builtin_prefetch(data + p->b);
+        }
+    }
+}
+
+static inline unsigned test_bit(const uint8_t *line, uint64_t probe)
+{
+    return (unsigned)(get_le64(line + (probe >> 6 & 7) * 8) >> (probe & 63)) & 1;
+}
+
+/* Sets the bit; returns what it was. */
+static inline unsigned set_bit(uint8_t *line, uint64_t probe)
+{
+    uint8_t *at = line + (probe >> 6 & 7) * 8;
+    uint64_t word = get_le64(at);
+    put_le64(at, word | (uint64_t)1 << (probe & 63));
+    return (unsigned)(word >> (probe & 63)) & 1;
+}
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { WORDS = (BLOOM_MAX_K + PROBES_IN_WORD - 1) / PROBES_IN_WORD };
+
+INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
+{
+#pragma GCC unroll 4
+    for (unsigned t = 0; t < WORDS; t++)
+        word[t] = t * PROBES_IN_WORD < k ? bloom_word(hash, t) : 0;
+}
+
+/* The probes of all words take turns: then two that hit the same 64 bits of a line, where the second must
+ * wait for the first one's store, are less often neighbours. */
+#define FOR_EACH_PROBE(i, k)                                                                       \
+    _Pragma("GCC unroll 7") for (unsigned j = 0; j < PROBES_IN_WORD; j++)                          \
+        _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS; t++)                            \
+            if ((i = t * PROBES_IN_WORD + j) < (k))
+
+INLINE bool test_all(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
+{
+    uint64_t word[WORDS];
+    unsigned all = 1;
+    find_words(hash, k, word);
+    FOR_EACH_PROBE(i, k)
+        all &= test_bit(i < k / lines ? a : b, word[t] >> PROBE_BITS * j);
+    return all;
+}
+
+/* Returns whether all bits were set before. */
+INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
+{
+    uint64_t word[WORDS];
+    unsigned all = 1;
+    find_words(hash, k, word);
+    FOR_EACH_PROBE(i, k)
+        all &= set_bit(i < k / lines ? a : b, word[t] >> PROBE_BITS * j);
+    return all;
+}
+
+/* Calls body(k, lines) with constants for what sizing chooses, with variables for the rest. Probing is
+ * half as fast without. */
+#define WITH_CONSTANTS(body, k, lines)                                                             \
+    switch ((k) * 2 + (lines) - 1) {                                                               \
+    case 2 * 3: body(3, 1); break;                                                                 \
+    case 2 * 4: body(4, 1); break;                                                                 \
+    case 2 * 5: body(5, 1); break;                                                                 \
+    case 2 * 6: body(6, 1); break;                                                                 \
+    case 2 * 7: body(7, 1); break;                                                                 \
+    case 2 * 8: body(8, 1); break;                                                                 \
+    case 2 * 9: body(9, 1); break;                                                                 \
+    case 2 * 10 + 1: body(10, 2); break;                                                           \
+    case 2 * 12 + 1: body(12, 2); break;                                                           \
+    case 2 * 14 + 1: body(14, 2); break;                                                           \
+    case 2 * 16 + 1: body(16, 2); break;                                                           \
+    case 2 * 18 + 1: body(18, 2); break;                                                           \
+    default: body(k, lines); break;                                                                \
+    }
+
+INLINE void query_places(const uint8_t *data, const struct place *place, const uint64_t *hash,
+                         size_t n, unsigned k, unsigned lines, uint64_t *present)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bit = test_all(data + place[i].a, data + place[i].b, hash[i], k, lines);
+        present[i / 64] |= bit << i % 64;
+    }
+}
+
+INLINE void insert_places(uint8_t *data, const struct place *place, const uint64_t *hash, size_t n,
+                          unsigned k, unsigned lines)
+{
+    for (size_t i = 0; i < n; i++)
+        set_all(data + place[i].a, data + place[i].b, hash[i], k, lines);
+}
+
+INLINE void test_insert_places(uint8_t *data, const struct place *place, const uint64_t *hash,
+                               size_t n, unsigned k, unsigned lines, uint64_t *present)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bit = set_all(data + place[i].a, data + place[i].b, hash[i], k, lines);
+        present[i / 64] |= bit << i % 64;
+    }
+}
+
+static void query_portable(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
+                           const uint64_t *hash, size_t n, uint64_t *present)
+{
+    struct place place[LAYER_BATCH];
+    find_places(bloom, data, first_page, hash, n, place);
+#define BODY(k, lines) query_places(data, place, hash, n, k, lines, present)
+    WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
+#undef BODY
+}
+
+static const struct bloom_variant portable = {"portable", query_portable, NULL};
+
+static const struct bloom_variant *const variants[] = {
+#ifdef BLOOM_X86
+    &bloom_avx512,
+#endif
+    &portable,
+};
+
+enum { N_VARIANTS = sizeof variants / sizeof *variants };
+
+static bool runs_here(const struct bloom_variant *v)
+{
+    return v->usable == NULL || v->usable();
+}
+
+/* Racing threads store the same answer. */
+static _Atomic(const struct bloom_variant *) chosen;
+
+static const struct bloom_variant *variant(void)
+{
+    const struct bloom_variant *v = chosen;
+    for (unsigned i = 0; v == NULL && i < N_VARIANTS; i++)
+        if (runs_here(variants[i]))
+            chosen = v = variants[i];
+    return v;
+}
+
+const char *bloom_variant(void)
+{
+    return variant()->name;
+}
+
+const char *const *bloom_variants(void)
+{
+    static const char *names[N_VARIANTS + 1];
+    unsigned n = 0;
+    for (unsigned i = 0; i < N_VARIANTS; i++)
+        if (runs_here(variants[i]))
+            names[n++] = variants[i]->name;
+    names[n] = NULL;
+    return names;
+}
+
+bool bloom_use(const char *name)
+{
+    for (unsigned i = 0; i < N_VARIANTS; i++)
+        if (strcmp(variants[i]->name, name) == 0 && runs_here(variants[i])) {
+            chosen = variants[i];
+            return true;
+        }
+    return false;
+}
+
+void bloom_query(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
+                 const uint64_t *hash, size_t n, uint64_t *present)
+{
+    const struct bloom_variant *v = variant();
+    for (size_t i = 0; i < n; i += LAYER_BATCH)
+        v->query(bloom, data, first_page, hash + i, n - i < LAYER_BATCH ? n - i : LAYER_BATCH,
+                 present + i / 64);
+}
+
+void bloom_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                  const uint64_t *hash, size_t n)
+{
+    struct place place[LAYER_BATCH];
+    while (n > 0) {
+        size_t count = n < LAYER_BATCH ? n : LAYER_BATCH;
+        find_places(bloom, data, first_page, hash, count, place);
+#define BODY(k, lines) insert_places(data, place, hash, count, k, lines)
+        WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
+#undef BODY
+        hash += count;
+        n -= count;
+    }
+}
+
+void bloom_test_insert(const struct bloom *bloom, uint8_t *data, const uint64_t *hash, size_t n,
+                       uint64_t *present)
+{
+    struct place place[LAYER_BATCH];
+    find_places(bloom, data, 0, hash, n, place);
+#define BODY(k, lines) test_insert_places(data, place, hash, n, k, lines, present)
+    WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
+#undef BODY
+}
+
+void bloom_fold(const struct bloom *from, const uint8_t *data, const struct bloom *to,
+                uint64_t first, uint64_t n, uint8_t *pages)
+{
+    uint64_t q = from->pages / to->pages;
+    const uint8_t *in = data + first * q * BLOOM_PAGE;
+    for (uint64_t page = 0; page < n; page++)
+        for (uint64_t i = 0; i < q; i++, in += BLOOM_PAGE)
+            for (size_t byte = 0; byte < BLOOM_PAGE; byte++)
+                pages[page * BLOOM_PAGE + byte] |= in[byte];
+}
+
+struct bloom bloom_of(const struct layer *layer)
+{
+    return (struct bloom){.pages = layer->geometry[0],
+                          .k = (unsigned)layer->geometry[1],
+                          .lines = (unsigned)layer->geometry[2]};
+}
+
+void bloom_to(const struct bloom *bloom, struct layer *layer)
+{
+    layer->kind = &kind_bloom;
+    layer->geometry[0] = bloom->pages;
+    layer->geometry[1] = bloom->k;
+    layer->geometry[2] = bloom->lines;
+    layer->geometry[3] = 0;
+    layer->data_len = bloom->pages * BLOOM_PAGE;
+}
+
+static bool kind_check(const struct layer *layer, struct err *err)
+{
+    const uint64_t *g = layer->geometry;
+    if (g[0] == 0 || g[0] != layer->data_len / BLOOM_PAGE || layer->data_len % BLOOM_PAGE != 0)
+        return fail(err, "its page count does not fit its length");
+    if (g[1] < 1 || g[1] > BLOOM_MAX_K)
+        return fail(err, "its number of probes is out of range");
+    if (g[2] < 1 || g[2] > 2 || g[1] % g[2] != 0)
+        return fail(err, "its number of lines is out of range");
+    if (g[3] != 0)
+        return fail(err, "its geometry has an unknown field");
+    return true;
+}
+
+static void kind_query(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
+                       size_t n, uint64_t *present)
+{
+    struct bloom bloom = bloom_of(layer);
+    bloom_query(&bloom, data, 0, hash, n, present);
+}
+
+static void kind_prefetch(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
+                          size_t n)
+{
+    struct bloom bloom = bloom_of(layer);
+    struct place place[LAYER_BATCH];
+    find_places(&bloom, data, 0, hash, n, place);
+}
+
+static void kind_add(const struct layer *layer, uint8_t *data, const uint64_t *hash, size_t n,
+                     uint64_t *present)
+{
+    struct bloom bloom = bloom_of(layer);
+    bloom_test_insert(&bloom, data, hash, n, present);
+}
+
+static bool kind_unite(const struct layer *a, const struct layer *b, struct layer *out)
+{
+    struct bloom x = bloom_of(a), y = bloom_of(b);
+    if (x.k != y.k || x.lines != y.lines)
+        return false;
+    *out = x.pages <= y.pages ? *a : *b;
+    return x.pages % y.pages == 0 || y.pages % x.pages == 0;
+}
+
+static void kind_unite_pages(const struct layer *out, uint8_t *pages, uint64_t first, uint64_t n,
+                             const struct layer *in, const uint8_t *in_data, bool intersect)
+{
+    struct bloom from = bloom_of(in), to = bloom_of(out);
+    if (!intersect) {
+        bloom_fold(&from, in_data, &to, first, n, pages);
+        return;
+    }
+    for (uint64_t i = 0; i < n * BLOOM_PAGE; i++)
+        pages[i] &= in_data[first * BLOOM_PAGE + i];
+}
+
+static uint64_t kind_page(const struct layer *layer, uint64_t hash)
+{
+    struct bloom bloom = bloom_of(layer);
+    return bloom_page(&bloom, hash);
+}
+
+/* Pages in one piece of a census: large enough that handing out pieces costs nothing. */
+enum { CENSUS_PAGES = 256 };
+
+struct census_job {
+    struct bloom bloom;
+    const uint8_t *data;
+    struct bloom_census *of_worker;
+};
+
+static void census_piece(void *ctx, unsigned worker, uint64_t i)
+{
+    struct census_job *job = ctx;
+    uint64_t first = i * CENSUS_PAGES, left = job->bloom.pages - first;
+    bloom_census_add(&job->bloom, job->data + first * BLOOM_PAGE,
+                     left < CENSUS_PAGES ? left : CENSUS_PAGES, &job->of_worker[worker]);
+}
+
+static void kind_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+                        struct census *out)
+{
+    struct bloom_census alone = {0};
+    struct census_job job = {bloom_of(layer), data, calloc(threads, sizeof *job.of_worker)};
+    if (job.of_worker == NULL) {
+        threads = 1;
+        job.of_worker = &alone;
+    }
+    parallel_for(threads, (job.bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, &job);
+    for (unsigned w = 1; w < threads; w++)
+        bloom_census_sum(&job.of_worker[0], &job.of_worker[w]);
+    bloom_census_result(&job.bloom, &job.of_worker[0], out);
+    if (job.of_worker != &alone)
+        free(job.of_worker);
+}
+
+static double kind_fpr_at(const struct layer *layer, double n)
+{
+    struct bloom bloom = bloom_of(layer);
+    return bloom_fpr(&bloom, n);
+}
+
+const struct kind kind_bloom = {
+    .id = 1,
+    .name = "bloom",
+    .check = kind_check,
+    .query = kind_query,
+    .prefetch = kind_prefetch,
+    .add = kind_add,
+    .unite = kind_unite,
+    .unite_pages = kind_unite_pages,
+    .page = kind_page,
+    .census = kind_census,
+    .fpr_at = kind_fpr_at,
+    .build = bloom_build,
+};

@@ -1,0 +1,363 @@
+#include "bloom_build.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "bloom.h"
+#include "bloom_census.h"
+#include "bloom_probe.h"
+#include "bytes.h"
+#include "newfile.h"
+#include "parallel.h"
+
+enum { SUM_BYTES = 4 };
+
+/* Pages whose checksums are written in one go. */
+enum { PIECE = 128 };
+
+/* Pages that a worker has in the making: 4 MiB. A range of keys as a keyset gives it needs a tenth
+ * of that, unless the filter is made for many more keys than there are. */
+enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
+
+struct region {
+    uint8_t *buf;   /* REGION pages, all zero where nothing was inserted yet */
+    uint64_t first; /* the page at buf[0] */
+    bool open;      /* buf[0] holds bits of an earlier range */
+    struct bloom_census census;
+} __attribute__((aligned(64)));
+
+/* A page where one partition ends and another begins: both put keys there. */
+struct shared_page {
+    uint64_t page;
+    uint8_t *bits;
+};
+
+struct bloom_bits {
+    struct bloom bloom;
+    uint8_t *data;
+    pthread_mutex_t lock[KEYSET_PARTITIONS + 1];
+};
+
+struct build {
+    const struct build_target *target;
+    const struct layer *layer;
+    struct bloom bloom;
+    uint64_t layer_seed;
+    struct region *regions; /* one a worker */
+    struct shared_page shared[KEYSET_PARTITIONS + 1];
+    unsigned n_shared;
+    pthread_mutex_t shared_lock;
+    /* Where finished pages come from, without a keyset: pages [first, first + n), n <= REGION. */
+    const uint8_t *(*pages)(struct build *b, struct region *region, uint64_t first, uint64_t n);
+    const struct bloom_bits *bits;
+    const struct union_of *parts;
+    atomic_bool failed;
+    struct err err; /* the first that failed */
+};
+
+/* Zero, and taking up memory only as far as it is used. */
+static uint8_t *map_zeroes(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static bool write_sums(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
+                       struct err *err)
+{
+    const struct build_target *t = b->target;
+    for (uint64_t done = 0; done < n; done += PIECE) {
+        uint8_t sums[PIECE * SUM_BYTES];
+        uint64_t count = n - done < PIECE ? n - done : PIECE;
+        for (uint64_t i = 0; i < count; i++)
+            put_le32(sums + i * SUM_BYTES,
+                     format_page_sum(b->layer_seed, first + done + i,
+                                     pages + (done + i) * BLOOM_PAGE, BLOOM_PAGE));
+        if (!write_all_at(t->fd, sums, count * SUM_BYTES,
+                          b->layer->sums_off + (first + done) * SUM_BYTES, t->name, err))
+            return false;
+    }
+    return true;
+}
+
+/* Finished pages: counted, checksummed, written. */
+static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
+                         struct bloom_census *census, struct err *err)
+{
+    const struct build_target *t = b->target;
+    bloom_census_add(&b->bloom, pages, n, census);
+    return write_sums(b, pages, first, n, err) &&
+           write_all_at(t->fd, pages, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE,
+                        t->name, err);
+}
+
+static struct shared_page *shared_page(struct build *b, uint64_t page)
+{
+    unsigned low = 0, high = b->n_shared;
+    while (low < high) {
+        unsigned mid = (low + high) / 2;
+        if (b->shared[mid].page < page)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < b->n_shared && b->shared[low].page == page ? &b->shared[low] : NULL;
+}
+
+/* Every page in which a partition's range of hashes begins. */
+static bool find_shared_pages(struct build *b, struct err *err)
+{
+    uint8_t *bits = aligned_alloc(64, (size_t)KEYSET_PARTITIONS * BLOOM_PAGE);
+    if (bits == NULL)
+        return fail(err, "out of memory");
+    memset(bits, 0, (size_t)KEYSET_PARTITIONS * BLOOM_PAGE);
+    b->shared[0].bits = bits;
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+        uint64_t page = bloom_page(&b->bloom, (uint64_t)p << (64 - KEYSET_BITS));
+        if (b->n_shared > 0 && b->shared[b->n_shared - 1].page == page)
+            continue;
+        b->shared[b->n_shared].page = page;
+        b->shared[b->n_shared].bits = bits + (size_t)b->n_shared * BLOOM_PAGE;
+        b->n_shared++;
+    }
+    return true;
+}
+
+/* Lets go of the first n pages of a region: shared ones are put aside, the others are finished. */
+static bool release_pages(struct build *b, struct region *region, uint64_t n, struct err *err)
+{
+    uint64_t from = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        struct shared_page *shared = shared_page(b, region->first + i);
+        if (shared == NULL)
+            continue;
+        if (i > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from,
+                                      i - from, &region->census, err))
+            return false;
+        from = i + 1;
+        pthread_mutex_lock(&b->shared_lock);
+        for (size_t byte = 0; byte < BLOOM_PAGE; byte++)
+            shared->bits[byte] |= region->buf[i * BLOOM_PAGE + byte];
+        pthread_mutex_unlock(&b->shared_lock);
+    }
+    return n == from || finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from,
+                                     n - from, &region->census, err);
+}
+
+/* Inserts those hashes of a range that fall into the n pages of the region. */
+static void insert_here(struct build *b, struct region *region, uint64_t n,
+                        const struct keyset_range *range)
+{
+    uint64_t here[LAYER_BATCH];
+    size_t count = 0;
+    for (size_t i = 0; i < range->n; i++) {
+        here[count] = range->hash[i];
+        count += bloom_page(&b->bloom, range->hash[i]) - region->first < n;
+        if (count == LAYER_BATCH) {
+            bloom_insert(&b->bloom, region->buf, region->first, here, count);
+            count = 0;
+        }
+    }
+    bloom_insert(&b->bloom, region->buf, region->first, here, count);
+}
+
+static bool visit_range(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    struct build *b = ctx;
+    struct region *region = &b->regions[range->worker];
+    uint64_t last = bloom_page(&b->bloom, range->last);
+    if (!region->open)
+        region->first = bloom_page(&b->bloom, range->first);
+    for (;;) {
+        uint64_t n = last - region->first + 1;
+        bool all = n <= REGION;
+        if (all) {
+            bloom_insert(&b->bloom, region->buf, region->first, range->hash, range->n);
+        } else {
+            n = REGION;
+            insert_here(b, region, n, range);
+        }
+        bool keep = all && !range->ends_partition;
+        if (!release_pages(b, region, n - keep, err))
+            return false;
+        region->first += n - keep;
+        region->open = keep;
+        if (keep && n > 1)
+            memcpy(region->buf, region->buf + (n - 1) * BLOOM_PAGE, BLOOM_PAGE);
+        memset(region->buf + keep * BLOOM_PAGE, 0, (n - keep) * BLOOM_PAGE);
+        if (all)
+            return true;
+    }
+}
+
+static bool start(struct build *b, const struct build_target *target, struct err *err)
+{
+    *b = (struct build){.target = target,
+                        .layer = &target->header->layers[target->layer],
+                        .shared_lock = PTHREAD_MUTEX_INITIALIZER};
+    b->bloom = bloom_of(b->layer);
+    b->layer_seed = format_layer_seed(target->header, b->layer);
+    b->regions = aligned_alloc(64, target->threads * sizeof *b->regions);
+    if (b->regions == NULL)
+        return fail(err, "out of memory");
+    memset(b->regions, 0, target->threads * sizeof *b->regions);
+    return true;
+}
+
+/* Sums the workers' censuses and frees what start() and its callers allocated. */
+static void end(struct build *b, struct census *census)
+{
+    for (unsigned w = 0; w < b->target->threads; w++) {
+        if (w > 0)
+            bloom_census_sum(&b->regions[0].census, &b->regions[w].census);
+        if (b->regions[w].buf != NULL)
+            munmap(b->regions[w].buf, REGION_BYTES);
+    }
+    if (census != NULL)
+        bloom_census_result(&b->bloom, &b->regions[0].census, census);
+    free(b->shared[0].bits);
+    free(b->regions);
+}
+
+static bool get_regions(struct build *b, struct err *err)
+{
+    for (unsigned w = 0; w < b->target->threads; w++)
+        if ((b->regions[w].buf = map_zeroes(REGION_BYTES)) == NULL)
+            return fail_errno(err, "cannot get memory for the filter");
+    return true;
+}
+
+static bool build_ranges(struct build *b, struct keyset *keys, struct err *err)
+{
+    if (!get_regions(b, err) || !find_shared_pages(b, err) ||
+        !keyset_visit(keys, visit_range, b, err))
+        return false;
+    for (unsigned i = 0; i < b->n_shared; i++)
+        if (!finish_pages(b, b->shared[i].bits, b->shared[i].page, 1, &b->regions[0].census, err))
+            return false;
+    return true;
+}
+
+bool bloom_build(const struct build_target *target, struct keyset *keys, struct census *census,
+                 struct err *err)
+{
+    struct build b;
+    if (!start(&b, target, err))
+        return false;
+    bool ok = build_ranges(&b, keys, err);
+    end(&b, ok ? census : NULL);
+    return ok;
+}
+
+static void write_piece(void *ctx, unsigned worker, uint64_t i)
+{
+    struct build *b = ctx;
+    struct region *region = &b->regions[worker];
+    struct err err;
+    uint64_t first = i * REGION, n = b->bloom.pages - first;
+    if (n > REGION)
+        n = REGION;
+    if (b->failed || finish_pages(b, b->pages(b, region, first, n), first, n, &region->census, &err))
+        return;
+    if (!atomic_exchange(&b->failed, true))
+        b->err = err;
+}
+
+static bool write_pieces(struct build *b, struct err *err)
+{
+    parallel_for(b->target->threads, (b->bloom.pages + REGION - 1) / REGION, write_piece, b);
+    if (b->failed)
+        *err = b->err;
+    return !b->failed;
+}
+
+static const uint8_t *pages_of_bits(struct build *b, struct region *region, uint64_t first,
+                                    uint64_t n)
+{
+    (void)region;
+    (void)n;
+    return b->bits->data + first * BLOOM_PAGE;
+}
+
+bool bloom_bits_write(const struct build_target *target, const struct bloom_bits *bits,
+                      struct census *census, struct err *err)
+{
+    struct build b;
+    if (!start(&b, target, err))
+        return false;
+    b.bits = bits;
+    b.pages = pages_of_bits;
+    bool ok = write_pieces(&b, err);
+    end(&b, ok ? census : NULL);
+    return ok;
+}
+
+static const uint8_t *pages_of_union(struct build *b, struct region *region, uint64_t first,
+                                     uint64_t n)
+{
+    memset(region->buf, b->parts->intersect ? 0xff : 0, n * BLOOM_PAGE);
+    for (unsigned i = 0; i < b->parts->n; i++)
+        b->layer->kind->unite_pages(b->layer, region->buf, first, n, b->parts->layer[i],
+                                    b->parts->data[i], b->parts->intersect);
+    return region->buf;
+}
+
+bool bloom_unite(const struct build_target *target, const struct union_of *parts,
+                 struct census *census, struct err *err)
+{
+    struct build b;
+    if (!start(&b, target, err))
+        return false;
+    b.parts = parts;
+    b.pages = pages_of_union;
+    bool ok = get_regions(&b, err) && write_pieces(&b, err);
+    end(&b, ok ? census : NULL);
+    return ok;
+}
+
+struct bloom_bits *bloom_bits_new(const struct bloom *bloom, struct err *err)
+{
+    struct bloom_bits *bits = calloc(1, sizeof *bits);
+    if (bits == NULL) {
+        fail(err, "out of memory");
+        return NULL;
+    }
+    bits->bloom = *bloom;
+    size_t bytes = (size_t)bloom->pages * BLOOM_PAGE;
+    bits->data = map_zeroes(bytes);
+    if (bits->data == NULL) {
+        fail_errno(err, "cannot get %zu bytes of memory for the filter", bytes);
+        free(bits);
+        return NULL;
+    }
+    madvise(bits->data, bytes, MADV_HUGEPAGE);
+    for (unsigned p = 0; p <= KEYSET_PARTITIONS; p++)
+        pthread_mutex_init(&bits->lock[p], NULL);
+    return bits;
+}
+
+void bloom_bits_free(struct bloom_bits *bits)
+{
+    if (bits == NULL)
+        return;
+    munmap(bits->data, (size_t)bits->bloom.pages * BLOOM_PAGE);
+    free(bits);
+}
+
+/* A partition may share its last page with the next one, so it takes that one's lock too; if there are
+ * more partitions than pages, they all share one. */
+void bloom_bits_drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n)
+{
+    struct bloom_bits *bits = ctx;
+    if (bits->bloom.pages < 2 * KEYSET_PARTITIONS)
+        partition = 0;
+    pthread_mutex_lock(&bits->lock[partition]);
+    pthread_mutex_lock(&bits->lock[partition + 1]);
+    bloom_insert(&bits->bloom, bits->data, 0, hash, n);
+    pthread_mutex_unlock(&bits->lock[partition + 1]);
+    pthread_mutex_unlock(&bits->lock[partition]);
+}

@@ -1,0 +1,106 @@
+#include "build.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "bytes.h"
+#include "newfile.h"
+#include "parallel.h"
+
+enum { SUM_BYTES = 4 };
+
+/* Pages in one piece of work. */
+enum { PIECE = 256 };
+
+struct sums {
+    const struct build_target *target;
+    const struct layer *layer;
+    uint64_t seed;
+    atomic_bool failed;
+    struct err err; /* the first that failed */
+};
+
+static bool read_back(const struct build_target *target, uint8_t *buf, size_t len, uint64_t off,
+                      struct err *err)
+{
+    while (len > 0) {
+        ssize_t got = pread(target->fd, buf, len, (off_t)off);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? fail_errno(err, "cannot read '%s'", target->name)
+                           : fail(err, "cannot read '%s': it ends early", target->name);
+        buf += got;
+        len -= (size_t)got;
+        off += (uint64_t)got;
+    }
+    return true;
+}
+
+static bool sum_pages(struct sums *s, uint8_t *buf, uint64_t first, uint64_t n, struct err *err)
+{
+    uint8_t sums[PIECE * SUM_BYTES];
+    uint64_t at = first * FORMAT_PAGE, len = s->layer->data_len - at;
+    if (len > n * FORMAT_PAGE)
+        len = n * FORMAT_PAGE;
+    if (!read_back(s->target, buf, (size_t)len, s->layer->data_off + at, err))
+        return false;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t left = len - i * FORMAT_PAGE;
+        put_le32(sums + i * SUM_BYTES,
+                 format_page_sum(s->seed, first + i, buf + i * FORMAT_PAGE,
+                                 left < FORMAT_PAGE ? (size_t)left : FORMAT_PAGE));
+    }
+    return write_all_at(s->target->fd, sums, n * SUM_BYTES, s->layer->sums_off + first * SUM_BYTES,
+                        s->target->name, err);
+}
+
+static void sum_piece(void *ctx, unsigned worker, uint64_t i)
+{
+    struct sums *s = ctx;
+    struct err err;
+    uint64_t first = i * PIECE, left = layer_pages(s->layer) - first;
+    (void)worker;
+    if (s->failed)
+        return;
+    uint8_t *buf = malloc((size_t)PIECE * FORMAT_PAGE);
+    bool ok = buf != NULL ? sum_pages(s, buf, first, left < PIECE ? left : PIECE, &err)
+                          : fail(&err, "out of memory");
+    free(buf);
+    if (!ok && !atomic_exchange(&s->failed, true))
+        s->err = err;
+}
+
+bool build_sums(const struct build_target *target, struct err *err)
+{
+    const struct layer *layer = &target->header->layers[target->layer];
+    struct sums s = {.target = target,
+                     .layer = layer,
+                     .seed = format_layer_seed(target->header, layer)};
+    parallel_for(target->threads, (layer_pages(layer) + PIECE - 1) / PIECE, sum_piece, &s);
+    if (s.failed)
+        *err = s.err;
+    return !s.failed;
+}
+
+bool build_copy(const struct build_target *target, const uint8_t *data, struct err *err)
+{
+    const struct layer *layer = &target->header->layers[target->layer];
+    return write_all_at(target->fd, data, layer->data_len, layer->data_off, target->name, err) &&
+           build_sums(target, err);
+}
+
+bool build_header(const struct header *header, int fd, const char *name, struct err *err)
+{
+    uint8_t slot[FORMAT_MAX_HEADER];
+    size_t len = format_encode(header, slot);
+    if (!write_all_at(fd, slot, len, FORMAT_SLOT_A, name, err))
+        return false;
+    if ((header->incompat & INCOMPAT_IMMUTABLE) == 0 &&
+        !write_all_at(fd, slot, len, FORMAT_SLOT_B, name, err))
+        return false;
+    return ftruncate(fd, (off_t)header->file_len) == 0 ||
+           fail_errno(err, "cannot set the length of '%s'", name);
+}

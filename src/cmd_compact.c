@@ -1,0 +1,197 @@
+/* seen compact: a smaller file for the same keys. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "build.h"
+#include "cmd.h"
+#include "filter.h"
+#include "json.h"
+#include "keyarg.h"
+#include "newfile.h"
+#include "num.h"
+#include "parallel.h"
+#include "ribbon_build.h"
+#include "say.h"
+
+enum { OPT_FORCE = 400, OPT_JSON, OPT_REPRODUCIBLE };
+
+static const struct opt compact_opts[] = {
+    {'o', "output", "OUT", "the file to make", false, 0},
+    {'p', "fpr", "P", "the false-positive rate that OUT shall have: 0.001, 1e-6, 1/1000, 0.1%", false,
+     0},
+    {OPT_FORCE, "force", NULL, "replace an existing OUT, atomically", false, 0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id", false, 0},
+    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", compact_opts}, {0}};
+
+struct compact {
+    const char *in_path, *out;
+    double p;
+    bool force, json, reproducible;
+    unsigned threads;
+    struct filter in;
+    struct header header;
+    struct census census;
+};
+
+static bool parse_option(struct compact *c, struct opt_parser *p, int id)
+{
+    int threads;
+    switch (id) {
+    case 'o':
+        c->out = p->value;
+        return true;
+    case 'p':
+        return opt_fpr(p, &c->p);
+    case OPT_FORCE:
+        return c->force = true;
+    case OPT_JSON:
+        return c->json = true;
+    case OPT_REPRODUCIBLE:
+        return c->reproducible = true;
+    case 'j':
+        if (!opt_int(p, 1, 1024, &threads))
+            return false;
+        c->threads = (unsigned)threads;
+        return true;
+    }
+    return false;
+}
+
+static bool check_input(const struct compact *c, struct err *err)
+{
+    const struct header *h = &c->in.header;
+    char had[NUM_TEXT], wanted[NUM_TEXT];
+    uint64_t unchecked;
+    if (h->layers[0].kind != &kind_ribbon)
+        return fail(err, "'%s' is not a compact filter, and only its keys could make one of it: "
+                         "'seen create --compact' does that", c->in_path);
+    if (h->n_layers > 1)
+        return fail(err, "'%s' has %u layers; make the parts smaller before they are merged",
+                    c->in_path, h->n_layers);
+    if (c->p < h->layers[0].fpr_design)
+        return fail(err, "'%s' was made for an FPR of %s, which only its keys could lower to %s",
+                    c->in_path, num_show_fpr(had, h->layers[0].fpr_design),
+                    num_show_fpr(wanted, c->p));
+    if (c->p > RIBBON_MAX_FPR)
+        return fail(err, "an FPR of %s is too large for a compact filter: it takes a bit a key, which "
+                         "makes %s", num_show_fpr(wanted, c->p), num_show_fpr(had, RIBBON_MAX_FPR));
+    uint64_t damaged = filter_check_pages(&c->in, c->threads, &unchecked, NULL, NULL);
+    return damaged == 0 || fail(err, "'%s' is damaged in %llu pages; 'seen verify' names them",
+                                c->in_path, (unsigned long long)damaged);
+}
+
+static void fill_header(struct compact *c)
+{
+    struct header *h = &c->header;
+    struct layer *layer = &h->layers[0];
+    struct ribbon ribbon = ribbon_of(&c->in.header.layers[0]);
+    *h = c->in.header;
+    h->epoch = 1;
+    h->fpr_design = layer->fpr_design = c->p;
+    ribbon_columns(c->p, &ribbon.columns, &ribbon.wide);
+    ribbon_to(&ribbon, layer);
+    memset(h->id, 0, sizeof h->id);
+    h->created = h->changed = 0;
+    format_place(h);
+    if (c->reproducible)
+        return;
+    h->created = h->changed = (uint64_t)time(NULL);
+    if (getrandom(h->id, sizeof h->id, 0) != sizeof h->id)
+        memcpy(h->id, &h->created, sizeof h->created);
+}
+
+static bool write_file(struct compact *c, struct newfile *file, struct err *err)
+{
+    const struct layer *from = &c->in.header.layers[0];
+    const uint8_t *data = c->in.map + from->data_off;
+    struct build_target target = {
+        .header = &c->header, .fd = file->fd, .name = c->out, .threads = c->threads};
+    fill_header(c);
+    /* It will be no longer than the input, and as much is given back as is left over. */
+    if (!newfile_reserve(file, c->in.header.file_len, err) ||
+        !ribbon_drop(&target, from, data, err) ||
+        !build_header(&c->header, file->fd, c->out, err) || !newfile_commit(file, err))
+        return false;
+    filter_census(&c->in, 0, c->threads, &c->census);
+    return true;
+}
+
+static void print_summary(const struct compact *c)
+{
+    struct json j = {.out = stdout};
+    const struct layer *layer = &c->header.layers[0];
+    json_open(&j, '{');
+    json_key(&j, "file");
+    json_string(&j, c->out);
+    json_key(&j, "kind");
+    json_string(&j, layer->kind->name);
+    json_key(&j, "bytes");
+    json_uint(&j, c->header.file_len);
+    json_key(&j, "bytes_before");
+    json_uint(&j, c->in.header.file_len);
+    json_key(&j, "fpr_design");
+    json_double(&j, c->p);
+    json_key(&j, "keys");
+    json_double(&j, c->census.n);
+    json_close(&j, '}');
+}
+
+static int compact(struct compact *c)
+{
+    struct newfile file;
+    struct err err;
+    if (!filter_open(&c->in, c->in_path, FILTER_READ, &err)) {
+        say_error("%s", err.text);
+        return EXIT_ERROR;
+    }
+    bool ok = check_input(c, &err);
+    if (ok && (ok = newfile_open(&file, c->out, c->force, &err))) {
+        ok = write_file(c, &file, &err);
+        newfile_close(&file);
+    }
+    if (!ok)
+        say_error("%s", err.text);
+    else if (c->json)
+        print_summary(c);
+    filter_close(&c->in);
+    return ok ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+static int run(int argc, char **argv)
+{
+    struct compact c = {.threads = parallel_cpus()};
+    struct opt_parser p;
+    int id;
+    opt_begin(&p, &cmd_compact, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(&c, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (c.out == NULL)
+        return opt_misuse(&cmd_compact, "no output file given (-o OUT)");
+    if (c.p == 0)
+        return opt_misuse(&cmd_compact, "no false-positive rate given (--fpr P)");
+    if (argc - p.first != 1)
+        return opt_misuse(&cmd_compact, argc == p.first ? "no FILTER given"
+                                                        : "one FILTER at a time");
+    c.in_path = argv[p.first];
+    return compact(&c);
+}
+
+const struct command cmd_compact = {
+    .name = "compact",
+    .synopsis = "[OPTION]... --fpr P -o OUT FILTER",
+    .summary = "make a compact filter smaller, at a higher false-positive rate",
+    .details = "Makes OUT, which has the same keys as FILTER, one that 'seen create --compact' made, and "
+               "takes less space at a higher false-positive rate. The keys are not needed.",
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,98 @@
+/* seen rotate: a filter with generations forgets the oldest. */
+#include <stdio.h>
+
+#include "chain.h"
+#include "cmd.h"
+#include "filter.h"
+#include "keyarg.h"
+#include "num.h"
+#include "parallel.h"
+#include "say.h"
+#include "session.h"
+#include "sig.h"
+
+enum { OPT_VERBOSE = 400 };
+
+static const struct opt rotate_opts[] = {
+    {OPT_VERBOSE, "verbose", NULL, "say on stderr about how many keys were forgotten", false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", rotate_opts}, {0}};
+
+/* Under the lock. What is in the newest generation is told by its bits if it was not counted. */
+static bool rotate_held(struct session *s, unsigned threads, struct err *err)
+{
+    struct census census;
+    const struct header *h = &s->filter->header;
+    if (!chain_finish(s, err))
+        return false;
+    filter_census(s->filter, chain_newest(h), threads, &census);
+    double others = 0;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        others += i == chain_newest(h) ? 0 : h->layers[i].n_closed;
+    double counted = s->counters.n_keys - others;
+    return chain_rotate(s, s->counters.unknown || counted < 0 ? census.n : counted, census.fpr, err);
+}
+
+static bool rotate(struct filter *f, unsigned threads, double *forgotten, struct err *err)
+{
+    struct session s;
+    if (!session_hold(&s, f, err))
+        return false;
+    if (f->header.policy != POLICY_RING) {
+        session_release(&s);
+        return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
+    }
+    double before = s.counters.n_keys;
+    bool ok = rotate_held(&s, threads, err);
+    *forgotten = before - s.counters.n_keys;
+    session_release(&s);
+    return ok;
+}
+
+static int run(int argc, char **argv)
+{
+    struct opt_parser p;
+    struct filter f;
+    struct err err;
+    int id, threads = 0;
+    bool verbose = false;
+    double forgotten = 0;
+    char text[NUM_TEXT];
+    opt_begin(&p, &cmd_rotate, argc, argv);
+    while ((id = opt_next(&p)) > 0) {
+        if (id == OPT_VERBOSE)
+            verbose = true;
+        else if (!opt_int(&p, 1, 1024, &threads))
+            return EXIT_ERROR;
+    }
+    if (id < 0)
+        return p.status;
+    if (p.first == argc)
+        return opt_misuse(&cmd_rotate, "no FILTER given");
+    if (p.first + 1 < argc)
+        return opt_misuse(&cmd_rotate, "more than one FILTER given");
+    sig_catch();
+    bool ok = filter_open(&f, argv[p.first], FILTER_WRITE, &err);
+    if (ok) {
+        ok = rotate(&f, threads > 0 ? (unsigned)threads : parallel_cpus(), &forgotten, &err);
+        filter_close(&f);
+    }
+    if (!ok)
+        say_error("%s", err.text);
+    else if (verbose)
+        say_note("about %s keys forgotten", num_show_count(text, forgotten));
+    return ok ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+const struct command cmd_rotate = {
+    .name = "rotate",
+    .synopsis = "[OPTION]... FILTER",
+    .summary = "forget the oldest generation of a filter",
+    .details = "Empties the oldest generation of a FILTER that was made with --generations, and makes it "
+               "the newest. Other processes may go on adding and querying.",
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,29 @@
+/*
+ * A list of keys, sorted as `LC_ALL=C sort` sorts, in which a key is looked for by binary search: for
+ * those who want to be sure about what a filter reports present.
+ */
+#ifndef CONFIRM_H
+#define CONFIRM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "err.h"
+#include "key.h"
+
+struct confirm {
+    const char *path;
+    char *map; /* NULL when the list is empty */
+    size_t len;
+    char terminator;
+};
+
+/* Fails if the list cannot be mapped, or is seen not to be sorted where it is tried. */
+bool confirm_open(struct confirm *c, const char *path, char terminator, struct err *err);
+void confirm_close(struct confirm *c);
+
+/* Is the key of record i of the batch in the list? Keys are looked for as they are prepared; those that
+ * are spelled in hexadecimal, as digits, in either case. Any number of threads may ask at once. */
+bool confirm_has(const struct confirm *c, const struct batch *b, size_t i);
+
+#endif

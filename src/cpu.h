@@ -1,0 +1,13 @@
+/* What this CPU can run, as far as code here cares: found out at run time, and only true when the
+ * operating system saves the registers too. All false where the build is for another machine. */
+#ifndef CPU_H
+#define CPU_H
+
+#include <stdbool.h>
+
+bool cpu_has_avx2(void);        /* AVX2, BMI1, BMI2 */
+bool cpu_has_avx512(void);      /* AVX-512 F, BW, DQ, VL; and all of the above */
+bool cpu_has_avx512_bits(void); /* VBMI, VBMI2, BITALG, VPOPCNTDQ; and all of the above */
+bool cpu_has_neon(void);
+
+#endif

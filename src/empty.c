@@ -1,0 +1,77 @@
+#include "empty.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "chain.h"
+#include "newfile.h"
+
+void empty_header(struct header *h, const struct key_rule *rule)
+{
+    *h = (struct header){.epoch = 1,
+                         .state = STATE_CLEAN,
+                         .hash = HASH_XXH3_64,
+                         .seed = rule->seed,
+                         .prep = rule->prep,
+                         .created = (uint64_t)time(NULL)};
+    h->changed = h->created;
+    if (getrandom(h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
+        memcpy(h->id, &h->created, sizeof h->created);
+}
+
+void empty_fixed(struct header *h, const struct bloom *bloom, uint64_t n, double p)
+{
+    h->n_design = n;
+    h->fpr_design = p;
+    h->n_layers = 1;
+    h->layers[0] = (struct layer){.id = 1, .n_design = n, .fpr_design = p};
+    bloom_to(bloom, &h->layers[0]);
+}
+
+bool empty_write(int fd, struct header *h, const char *name, struct err *err)
+{
+    uint8_t slot[FORMAT_MAX_HEADER];
+    format_place(h);
+    if (h->policy != POLICY_FIXED)
+        h->layers[chain_newest(h)].since = h->created;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (!chain_write_sums(fd, h, i, name, err))
+            return false;
+    size_t len = format_encode(h, slot);
+    return write_all_at(fd, slot, len, FORMAT_SLOT_A, name, err) &&
+           write_all_at(fd, slot, len, FORMAT_SLOT_B, name, err);
+}
+
+bool empty_create(const char *path, struct header *h, struct err *err)
+{
+    struct newfile nf;
+    format_place(h);
+    bool ok = newfile_open(&nf, path, false, err);
+    if (ok) {
+        ok = newfile_reserve(&nf, h->file_len, err) && empty_write(nf.fd, h, path, err) &&
+             newfile_commit(&nf, err);
+        newfile_close(&nf);
+    }
+    return ok || access(path, F_OK) == 0;
+}
+
+bool empty_open_in_memory(struct filter *f, char path[EMPTY_PATH], struct header *h,
+                          struct err *err)
+{
+    static const char name[] = "a filter in memory";
+    format_place(h);
+    int fd = memfd_create("seen", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)h->file_len) != 0) {
+        if (fd >= 0)
+            close(fd);
+        return fail_errno(err, "cannot make %s", name);
+    }
+    /* The descriptor stays open for as long as the process lives, or the path would mean nothing. */
+    snprintf(path, EMPTY_PATH, "/proc/self/fd/%d", fd);
+    return empty_write(fd, h, name, err) && filter_open(f, path, FILTER_WRITE, err);
+}

@@ -1,0 +1,791 @@
+#include "keyset.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "newfile.h"
+#include "parallel.h"
+#include "sort.h"
+
+/* Hashes are collected in blocks: small enough that a worker can have one open for each partition
+ * (1 MiB in all), large enough that closing one costs nothing. */
+enum { BLOCK = 512 };
+
+/* Hashes in one visited range, about: their part of a filter stays in the second-level cache. */
+enum { RANGE = 1 << 16 };
+
+/* Hashes in one bucket while repeats are looked for: bucket and table stay in the first-level
+ * cache. */
+enum { BUCKET = 1 << 10 };
+
+struct extent {
+    uint64_t off; /* in the scratch file */
+    uint64_t n;   /* hashes */
+};
+
+/* One worker's share of one partition, apart from the block being filled. */
+struct share {
+    uint64_t **full; /* full blocks */
+    size_t n_full, room_full;
+    struct extent *extents;
+    size_t n_extents, room_extents;
+};
+
+struct worker {
+    /* Where the next hash of a partition goes. Blocks are aligned to their size, so this is at the
+     * beginning of one exactly when there is no block with room: at its end, or NULL. */
+    uint64_t *next[KEYSET_PARTITIONS];
+    struct share share[KEYSET_PARTITIONS];
+    uint64_t *arena; /* blocks are cut from it one after another */
+    size_t arena_blocks, used_blocks, pool_blocks;
+    uint64_t *gathered, *sorted; /* `capacity` hashes each */
+    uint64_t *table;
+    size_t table_slots;
+    struct err err;
+    bool failed;
+    uint64_t n_distinct;
+} __attribute__((aligned(64)));
+
+struct keyset {
+    struct keyset_spec spec;
+    struct worker *workers;
+    size_t capacity; /* of gathered and sorted */
+    size_t own_blocks;
+    _Atomic size_t pool_left;
+    int scratch;
+    _Atomic uint64_t scratch_len;
+    atomic_bool stop;
+    uint64_t salt; /* odd; nobody outside can aim keys at one slot of a table */
+    keyset_visitor *visit;
+    void (*gave_up)(void *ctx);
+    void *visit_ctx;
+    unsigned bits; /* of the prefixes that are visited */
+};
+
+static void *map_memory(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    madvise(p, bytes, MADV_HUGEPAGE); /* a tenth faster where the kernel gives them */
+    return p;
+}
+
+static void unmap_memory(void *p, size_t bytes)
+{
+    if (p != NULL)
+        munmap(p, bytes);
+}
+
+enum { BLOCK_BYTES = BLOCK * sizeof(uint64_t) };
+
+static unsigned visitors_of(const struct keyset_spec *spec)
+{
+    return spec->visitors != 0 && spec->visitors < spec->workers ? spec->visitors : spec->workers;
+}
+
+/* A part that has no room after repeats were removed has more distinct hashes than three quarters of
+ * this. */
+static size_t room_for(size_t part)
+{
+    return part / 3 * 4 + 4;
+}
+
+uint64_t keyset_part_memory(size_t part)
+{
+    return (uint64_t)2 * room_for(part) * sizeof(uint64_t);
+}
+
+/* How the memory is divided: what parts take, or a quarter, for looking through partitions (each worker
+ * gathers one in one buffer and sorts it into another); of the rest a third for blocks that each worker
+ * is sure to get, and two thirds for blocks that go to whoever asks first. */
+static size_t capacity_of(const struct keyset_spec *spec)
+{
+    size_t quarter = spec->memory / 4 / visitors_of(spec) / (2 * sizeof(uint64_t));
+    size_t room = spec->part != 0 ? room_for(spec->part) : 0;
+    return room > quarter ? room : quarter;
+}
+
+static uint64_t block_memory(const struct keyset_spec *spec)
+{
+    uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
+    uint64_t least = (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * spec->workers;
+    return spec->memory > gathering + least ? spec->memory - gathering : least;
+}
+
+static size_t own_blocks_of(const struct keyset_spec *spec)
+{
+    return block_memory(spec) / 3 / spec->workers / BLOCK_BYTES;
+}
+
+static size_t pool_blocks_of(const struct keyset_spec *spec)
+{
+    return block_memory(spec) / 3 * 2 / BLOCK_BYTES;
+}
+
+/* Each worker can have a block open in every partition without asking the pool; so n hashes never
+ * need more of the pool than n / BLOCK. */
+uint64_t keyset_min_memory(unsigned workers)
+{
+    return (uint64_t)4 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
+}
+
+uint64_t keyset_fits(uint64_t memory)
+{
+    return memory / 2 / BLOCK_BYTES * BLOCK;
+}
+
+struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
+{
+    struct keyset *ks = calloc(1, sizeof *ks);
+    if (ks != NULL)
+        ks->workers = aligned_alloc(64, spec->workers * sizeof *ks->workers);
+    if (ks == NULL || ks->workers == NULL) {
+        free(ks);
+        fail(err, "out of memory");
+        return NULL;
+    }
+    memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
+    ks->spec = *spec;
+    ks->scratch = -1;
+    ks->capacity = capacity_of(spec);
+    ks->own_blocks = own_blocks_of(spec);
+    ks->pool_left = pool_blocks_of(spec);
+    if (getrandom(&ks->salt, sizeof ks->salt, GRND_NONBLOCK) != sizeof ks->salt)
+        ks->salt = (uint64_t)(uintptr_t)ks;
+    ks->salt |= 1;
+    for (unsigned w = 0; w < spec->workers; w++) {
+        struct worker *worker = &ks->workers[w];
+        worker->arena_blocks = own_blocks_of(spec) + pool_blocks_of(spec);
+        worker->arena = map_memory(worker->arena_blocks * BLOCK_BYTES);
+        if (worker->arena == NULL) {
+            fail_errno(err, "cannot get memory for keys");
+            keyset_free(ks);
+            return NULL;
+        }
+    }
+    return ks;
+}
+
+void keyset_free(struct keyset *ks)
+{
+    if (ks == NULL)
+        return;
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
+        struct worker *worker = &ks->workers[w];
+        for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+            free(worker->share[p].full);
+            free(worker->share[p].extents);
+        }
+        unmap_memory(worker->arena, worker->arena_blocks * BLOCK_BYTES);
+        unmap_memory(worker->gathered, ks->capacity * sizeof(uint64_t));
+        unmap_memory(worker->sorted, ks->capacity * sizeof(uint64_t));
+        free(worker->table);
+    }
+    if (ks->scratch >= 0)
+        close(ks->scratch);
+    free(ks->workers);
+    free(ks);
+}
+
+static bool grow(void **array, size_t *room, size_t n, size_t size, struct err *err)
+{
+    if (n < *room)
+        return true;
+    size_t larger = *room ? *room * 2 : 16;
+    void *p = realloc(*array, larger * size);
+    if (p == NULL)
+        return fail(err, "out of memory");
+    *array = p;
+    *room = larger;
+    return true;
+}
+
+static size_t in_open_block(const uint64_t *next)
+{
+    return (uintptr_t)next % BLOCK_BYTES / sizeof *next;
+}
+
+/* The partition's block that is not full, and how many hashes it holds. */
+static const uint64_t *open_block(const struct worker *worker, unsigned partition, size_t *n)
+{
+    const uint64_t *next = worker->next[partition];
+    *n = next != NULL ? in_open_block(next) : 0;
+    return next != NULL ? next - *n : NULL;
+}
+
+/* A block that is full counts as open until the next one is begun. */
+static bool close_block(struct worker *worker, unsigned partition, struct err *err)
+{
+    struct share *s = &worker->share[partition];
+    if (worker->next[partition] == NULL || in_open_block(worker->next[partition]) != 0)
+        return true;
+    if (!grow((void **)&s->full, &s->room_full, s->n_full, sizeof *s->full, err))
+        return false;
+    s->full[s->n_full++] = worker->next[partition] - BLOCK;
+    worker->next[partition] = NULL;
+    return true;
+}
+
+/* Appends one share's blocks to the scratch file as one extent. */
+static bool spill_share(struct keyset *ks, struct worker *worker, unsigned partition,
+                        struct err *err)
+{
+    struct share *s = &worker->share[partition];
+    size_t n_open;
+    const uint64_t *open = open_block(worker, partition, &n_open);
+    uint64_t n = (uint64_t)s->n_full * BLOCK + n_open;
+    if (n == 0)
+        return true;
+    if (!grow((void **)&s->extents, &s->room_extents, s->n_extents, sizeof *s->extents, err))
+        return false;
+    uint64_t off = atomic_fetch_add(&ks->scratch_len, n * sizeof(uint64_t));
+    s->extents[s->n_extents++] = (struct extent){off, n};
+    for (size_t i = 0; i < s->n_full; i++, off += BLOCK_BYTES)
+        if (!write_all_at(ks->scratch, s->full[i], BLOCK_BYTES, off, "scratch file", err))
+            return false;
+    return n_open == 0 ||
+           write_all_at(ks->scratch, open, n_open * sizeof *open, off, "scratch file", err);
+}
+
+static void drain_share(struct keyset *ks, struct worker *worker, unsigned partition)
+{
+    struct share *s = &worker->share[partition];
+    size_t n_open;
+    const uint64_t *open = open_block(worker, partition, &n_open);
+    for (size_t i = 0; i < s->n_full; i++)
+        ks->spec.drain(ks->spec.ctx, partition, s->full[i], BLOCK);
+    if (n_open > 0)
+        ks->spec.drain(ks->spec.ctx, partition, open, n_open);
+}
+
+/* Makes a worker's arena empty again. */
+static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *err)
+{
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+        if (!close_block(worker, p, err))
+            return false;
+        if (ks->spec.drain != NULL)
+            drain_share(ks, worker, p);
+        else if (!spill_share(ks, worker, p, err))
+            return false;
+        worker->share[p].n_full = 0;
+        worker->next[p] = NULL;
+    }
+    atomic_fetch_add(&ks->pool_left, worker->pool_blocks);
+    worker->used_blocks = worker->pool_blocks = 0;
+    return true;
+}
+
+static bool open_scratch(struct keyset *ks, struct err *err)
+{
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&once);
+    if (ks->scratch < 0)
+        ks->scratch = scratch_open(ks->spec.scratch_dir, err);
+    pthread_mutex_unlock(&once);
+    return ks->scratch >= 0;
+}
+
+/* Asked first, so that the disk is not filled only to find that it is full. */
+static bool scratch_has_room(const struct keyset *ks, const struct worker *worker, struct err *err)
+{
+    uint64_t need = (uint64_t)worker->used_blocks * BLOCK_BYTES, left;
+    struct err ignored;
+    if (!disk_free(ks->spec.scratch_dir, &left, &ignored) || left >= need)
+        return true;
+    return fail(err, "cannot write scratch in '%s': %llu bytes are needed, %llu are free",
+                ks->spec.scratch_dir, (unsigned long long)need, (unsigned long long)left);
+}
+
+static bool make_room(struct keyset *ks, struct worker *worker, struct err *err)
+{
+    return (ks->spec.drain != NULL ||
+            (open_scratch(ks, err) && scratch_has_room(ks, worker, err))) &&
+           empty_arena(ks, worker, err);
+}
+
+static bool take_from_pool(struct keyset *ks, struct worker *worker)
+{
+    size_t left = ks->pool_left;
+    while (left > 0)
+        if (atomic_compare_exchange_weak(&ks->pool_left, &left, left - 1)) {
+            worker->pool_blocks++;
+            return true;
+        }
+    return false;
+}
+
+/* Gives a partition an empty block. */
+static bool next_block(struct keyset *ks, struct worker *worker, unsigned partition,
+                       struct err *err)
+{
+    if (!close_block(worker, partition, err))
+        return false;
+    if (worker->used_blocks - worker->pool_blocks >= ks->own_blocks &&
+        !take_from_pool(ks, worker) && !make_room(ks, worker, err))
+        return false;
+    worker->next[partition] = worker->arena + worker->used_blocks++ * BLOCK;
+    return true;
+}
+
+bool keyset_put(struct keyset *ks, unsigned w, const uint64_t *hash, size_t n, struct err *err)
+{
+    struct worker *worker = &ks->workers[w];
+    for (size_t i = 0; i < n; i++) {
+        unsigned partition = (unsigned)(hash[i] >> (64 - KEYSET_BITS));
+        uint64_t *next = worker->next[partition];
+        if (in_open_block(next) == 0) {
+            if (!next_block(ks, worker, partition, err))
+                return false;
+            next = worker->next[partition];
+        }
+        *next = hash[i];
+        __builtin_prefetch(next + 8, 1); /* the next cache line of the block */
+        worker->next[partition] = next + 1;
+    }
+    return true;
+}
+
+void keyset_drain_all(struct keyset *ks)
+{
+    struct err none;
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        empty_arena(ks, &ks->workers[w], &none);
+}
+
+uint64_t keyset_scratch(const struct keyset *ks)
+{
+    return ks->scratch_len;
+}
+
+/* Sorts a[0..n), all in [first, last], into `out` by range: 2^bits of equal width; start[i] is where
+ * range i begins in out. */
+enum { SPREAD_BITS = 12 };
+
+static void spread(const uint64_t *a, size_t n, uint64_t first, unsigned shift, unsigned bits,
+                   uint64_t *out, size_t start[(1 << SPREAD_BITS) + 1])
+{
+    size_t ranges = (size_t)1 << bits;
+    size_t at[1 << SPREAD_BITS];
+    memset(at, 0, ranges * sizeof *at);
+    for (size_t i = 0; i < n; i++)
+        at[(a[i] - first) >> shift]++;
+    size_t sum = 0;
+    for (size_t r = 0; r < ranges; r++) {
+        start[r] = sum;
+        sum += at[r];
+        at[r] = start[r];
+    }
+    start[ranges] = sum;
+    for (size_t i = 0; i < n; i++)
+        out[at[(a[i] - first) >> shift]++] = a[i];
+}
+
+/* Bits by which n hashes must be spread for about `target` of them in each range; the range that
+ * they come from is 2^width wide. */
+static unsigned spread_bits(size_t n, size_t target, unsigned width)
+{
+    unsigned bits = 0;
+    while (bits < SPREAD_BITS && bits < width && n >> bits > target)
+        bits++;
+    return bits;
+}
+
+static bool get_table(struct worker *worker, size_t slots)
+{
+    if (slots <= worker->table_slots)
+        return true;
+    free(worker->table);
+    worker->table = malloc(slots * sizeof *worker->table);
+    worker->table_slots = worker->table ? slots : 0;
+    if (worker->table != NULL)
+        return true;
+    worker->failed = true;
+    return fail(&worker->err, "out of memory");
+}
+
+/* Moves the distinct ones of from[0..n) to `to`, with a hash table; returns how many. */
+static size_t distinct_by_table(struct keyset *ks, struct worker *worker, const uint64_t *from,
+                                size_t n, uint64_t *to)
+{
+    size_t slots = 2 * BUCKET;
+    while (slots < 2 * n)
+        slots *= 2;
+    if (!get_table(worker, slots))
+        return 0;
+    uint64_t *table = worker->table;
+    memset(table, 0, slots * sizeof *table);
+    unsigned shift = (unsigned)__builtin_clzll(slots) + 1;
+    bool zero = false; /* the hash 0, which marks an empty slot in the table */
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t h = from[i];
+        size_t slot = h * ks->salt >> shift;
+        while (table[slot] != 0 && table[slot] != h)
+            slot = (slot + 1) & (slots - 1);
+        bool is_new = h != 0 ? table[slot] == 0 : !zero;
+        zero |= h == 0;
+        table[slot] = h;
+        to[count] = h;
+        count += is_new;
+    }
+    return count;
+}
+
+static bool contains(const uint64_t *a, size_t n, uint64_t h)
+{
+    bool found = false;
+    for (size_t i = 0; i < n; i++)
+        found |= a[i] == h;
+    return found;
+}
+
+/* The same for a bucket that fits the first-level cache and is mostly distinct: its low 16 bits are
+ * marked in a bitmap, and only a hash whose mark was there already is looked for among the others. With
+ * 1024 hashes that is one in 128 for distinct ones. Three times as fast as the table; which is the way
+ * out when there are more, as repeats or chosen keys make them. */
+enum { MARK_BITS = 16, SUSPECTS = 64 };
+
+static size_t distinct_by_marks(struct keyset *ks, struct worker *worker, const uint64_t *from,
+                                size_t n, uint64_t *to)
+{
+    uint64_t marks[(1 << MARK_BITS) / 64] = {0};
+    uint64_t suspect[SUSPECTS + 1] = {0};
+    size_t n_suspects = 0, count = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t h = from[i], *word = &marks[h >> 6 & ((1 << (MARK_BITS - 6)) - 1)];
+        unsigned marked = (unsigned)(*word >> (h & 63)) & 1;
+        *word |= (uint64_t)1 << (h & 63);
+        suspect[n_suspects] = h;
+        n_suspects += marked;
+        to[count] = h;
+        count += !marked;
+        if (n_suspects > SUSPECTS)
+            return distinct_by_table(ks, worker, from, n, to);
+    }
+    for (size_t i = 0; i < n_suspects; i++)
+        if (!contains(to, count, suspect[i]))
+            to[count++] = suspect[i];
+    return count;
+}
+
+static size_t distinct_bucket(struct keyset *ks, struct worker *worker, const uint64_t *from,
+                              size_t n, uint64_t *to)
+{
+    return n <= 2 * BUCKET ? distinct_by_marks(ks, worker, from, n, to)
+                           : distinct_by_table(ks, worker, from, n, to);
+}
+
+/* Removes repeats from gathered[0..n), whose hashes lie in a range 2^width wide from `first`. */
+static size_t remove_repeats(struct keyset *ks, struct worker *worker, size_t n, uint64_t first,
+                             unsigned width)
+{
+    size_t start[(1 << SPREAD_BITS) + 1];
+    unsigned bits = spread_bits(n, BUCKET, width);
+    spread(worker->gathered, n, first, width - bits, bits, worker->sorted, start);
+    size_t count = 0;
+    for (size_t r = 0; r < (size_t)1 << bits; r++)
+        count += distinct_bucket(ks, worker, worker->sorted + start[r], start[r + 1] - start[r],
+                                 worker->gathered + count);
+    return count;
+}
+
+/* Hashes being gathered from a partition, those in one range only. */
+struct gathering {
+    struct keyset *ks;
+    struct worker *worker;
+    uint64_t first;
+    unsigned width; /* the range has 2^width values */
+    bool whole;     /* that is the whole partition */
+    size_t n;
+};
+
+static uint64_t last_of(uint64_t first, unsigned width)
+{
+    return width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX;
+}
+
+/* False when they do not fit. */
+static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n)
+{
+    uint64_t last = last_of(g->first, g->width);
+    uint64_t *to = g->worker->gathered;
+    while (n > 0) {
+        if (g->n == g->ks->capacity) {
+            g->n = remove_repeats(g->ks, g->worker, g->n, g->first, g->width);
+            if (g->n > g->ks->capacity / 4 * 3)
+                return false;
+        }
+        size_t count = g->ks->capacity - g->n < n ? g->ks->capacity - g->n : n;
+        if (g->whole) {
+            memcpy(to + g->n, hash, count * sizeof *hash);
+            g->n += count;
+        } else {
+            for (size_t i = 0; i < count; i++) {
+                to[g->n] = hash[i];
+                g->n += hash[i] >= g->first && hash[i] <= last;
+            }
+        }
+        hash += count;
+        n -= count;
+    }
+    return true;
+}
+
+static bool gather_extent(struct gathering *g, struct extent e, bool *fits)
+{
+    uint64_t buffer[4 * BLOCK];
+    while (e.n > 0 && *fits) {
+        size_t n = e.n < 4 * BLOCK ? e.n : 4 * BLOCK;
+        ssize_t got = pread(g->ks->scratch, buffer, n * sizeof *buffer, (off_t)e.off);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < (ssize_t)sizeof *buffer)
+            return got < 0 ? fail_errno(&g->worker->err, "cannot read scratch file")
+                           : fail(&g->worker->err, "cannot read scratch file: it ends early");
+        n = (size_t)got / sizeof *buffer;
+        *fits = gather_piece(g, buffer, n);
+        e.off += n * sizeof *buffer;
+        e.n -= n;
+    }
+    return true;
+}
+
+/* Gathers a partition's hashes that lie in a range. *fits: there was room for all. */
+static bool gather(struct gathering *g, unsigned partition, bool *fits)
+{
+    *fits = true;
+    for (unsigned w = 0; w < g->ks->spec.workers && *fits; w++) {
+        const struct share *s = &g->ks->workers[w].share[partition];
+        size_t n_open;
+        const uint64_t *open = open_block(&g->ks->workers[w], partition, &n_open);
+        for (size_t i = 0; i < s->n_full && *fits; i++)
+            *fits = gather_piece(g, s->full[i], BLOCK);
+        if (*fits && n_open > 0)
+            *fits = gather_piece(g, open, n_open);
+        for (size_t i = 0; i < s->n_extents && *fits; i++)
+            if (!gather_extent(g, s->extents[i], fits))
+                return false;
+    }
+    return true;
+}
+
+enum { PARTITION_WIDTH = 64 - KEYSET_BITS };
+
+typedef bool gathered_fn(struct keyset *ks, struct worker *worker, unsigned partition,
+                         uint64_t first, unsigned width, size_t n);
+
+/* Gathers a partition piece by piece, each as large as fits, and calls `use` on each in ascending
+ * order. A range that does not fit is halved. */
+static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partition,
+                       uint64_t first, unsigned width, gathered_fn *use)
+{
+    struct gathering g = {ks, worker, first, width, width == PARTITION_WIDTH, 0};
+    bool fits;
+    if (!gather(&g, partition, &fits))
+        return false;
+    if (fits)
+        return use(ks, worker, partition, first, width, g.n);
+    uint64_t half = (uint64_t)1 << (width - 1);
+    return gather_all(ks, worker, partition, first, width - 1, use) &&
+           gather_all(ks, worker, partition, first + half, width - 1, use);
+}
+
+static bool count_piece(struct keyset *ks, struct worker *worker, unsigned partition,
+                        uint64_t first, unsigned width, size_t n)
+{
+    (void)partition;
+    worker->n_distinct += remove_repeats(ks, worker, n, first, width);
+    return !worker->failed;
+}
+
+static bool visit_piece(struct keyset *ks, struct worker *worker, unsigned partition,
+                        uint64_t first, unsigned width, size_t n)
+{
+    size_t start[(1 << SPREAD_BITS) + 1] = {0, n};
+    unsigned bits = spread_bits(n, RANGE, width);
+    const uint64_t *hash = worker->gathered;
+    if (bits > 0) {
+        spread(worker->gathered, n, first, width - bits, bits, worker->sorted, start);
+        hash = worker->sorted;
+    }
+    uint64_t partition_last = ((uint64_t)partition << PARTITION_WIDTH) +
+                              (((uint64_t)1 << PARTITION_WIDTH) - 1);
+    uint64_t span = (uint64_t)1 << (width - bits);
+    for (size_t r = 0; r < (size_t)1 << bits; r++) {
+        uint64_t from = first + r * span;
+        struct keyset_range range = {
+            .worker = (unsigned)(worker - ks->workers),
+            .first = from,
+            .last = from + (span - 1),
+            .hash = hash + start[r],
+            .n = start[r + 1] - start[r],
+            .partition = partition,
+            .ends_partition = from + (span - 1) == partition_last,
+        };
+        if (!ks->visit(ks->visit_ctx, &range, &worker->err))
+            return false;
+    }
+    return true;
+}
+
+static bool get_buffers(struct keyset *ks, struct worker *worker)
+{
+    size_t bytes = ks->capacity * sizeof(uint64_t);
+    if (worker->gathered == NULL)
+        worker->gathered = map_memory(bytes);
+    if (worker->sorted == NULL)
+        worker->sorted = map_memory(bytes);
+    return worker->gathered != NULL && worker->sorted != NULL
+               ? true
+               : fail_errno(&worker->err, "cannot get memory for keys");
+}
+
+struct pass {
+    struct keyset *ks;
+    gathered_fn *use;
+};
+
+static void pass_partition(void *ctx, unsigned w, uint64_t i)
+{
+    struct pass *pass = ctx;
+    struct keyset *ks = pass->ks;
+    struct worker *worker = &ks->workers[w];
+    unsigned partition = (unsigned)i;
+    if (ks->stop)
+        return;
+    if (get_buffers(ks, worker) &&
+        gather_all(ks, worker, partition, (uint64_t)partition << PARTITION_WIDTH, PARTITION_WIDTH,
+                   pass->use))
+        return;
+    worker->failed = true;
+    ks->stop = true;
+}
+
+static bool pass_result(const struct keyset *ks, struct err *err)
+{
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        if (ks->workers[w].failed) {
+            *err = ks->workers[w].err;
+            return false;
+        }
+    return true;
+}
+
+/* Ends putting: no block is full but open. */
+static bool close_blocks(struct keyset *ks, struct err *err)
+{
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+            if (!close_block(&ks->workers[w], p, err))
+                return false;
+    return true;
+}
+
+static bool run_pass(struct keyset *ks, gathered_fn *use, struct err *err)
+{
+    struct pass pass = {ks, use};
+    ks->stop = false;
+    parallel_for(visitors_of(&ks->spec), KEYSET_PARTITIONS, pass_partition, &pass);
+    return pass_result(ks, err);
+}
+
+bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err)
+{
+    if (!close_blocks(ks, err))
+        return false;
+    if (!run_pass(ks, count_piece, err))
+        return false;
+    *n_distinct = 0;
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        *n_distinct += ks->workers[w].n_distinct;
+    return true;
+}
+
+bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct err *err)
+{
+    if (!close_blocks(ks, err))
+        return false;
+    ks->visit = visit;
+    ks->visit_ctx = ctx;
+    return run_pass(ks, visit_piece, err);
+}
+
+static size_t remove_equal_neighbours(uint64_t *a, size_t n)
+{
+    size_t count = n > 0;
+    for (size_t i = 1; i < n; i++)
+        if (a[i] != a[count - 1])
+            a[count++] = a[i];
+    return count;
+}
+
+static bool visit_part(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width,
+                       size_t n)
+{
+    sort_hashes(worker->gathered, worker->sorted, n, width);
+    uint64_t last = last_of(first, width);
+    unsigned bits = ks->bits;
+    struct keyset_range range = {
+        .worker = (unsigned)(worker - ks->workers),
+        .first = first,
+        .last = last,
+        .hash = worker->gathered,
+        .n = remove_equal_neighbours(worker->gathered, n),
+        .partition = first >> 1 >> (63 - bits),
+        .ends_partition = last == UINT64_MAX || (last + 1) << bits == 0,
+    };
+    return ks->visit(ks->visit_ctx, &range, &worker->err);
+}
+
+/* Visits a range that is a whole prefix or a part of one; a part that does not fit is halved. */
+static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width)
+{
+    struct gathering g = {ks, worker, first, width, width >= PARTITION_WIDTH, 0};
+    unsigned begin = (unsigned)(first >> PARTITION_WIDTH);
+    unsigned end = (unsigned)(last_of(first, width) >> PARTITION_WIDTH);
+    bool fits = true;
+    for (unsigned p = begin; p <= end && fits; p++)
+        if (!gather(&g, p, &fits))
+            return false;
+    if (fits || width == 0)
+        return visit_part(ks, worker, first, width, g.n);
+    uint64_t half = (uint64_t)1 << (width - 1);
+    return visit_prefix(ks, worker, first, width - 1) &&
+           visit_prefix(ks, worker, first + half, width - 1);
+}
+
+static void pass_prefix(void *ctx, unsigned w, uint64_t i)
+{
+    struct keyset *ks = ctx;
+    struct worker *worker = &ks->workers[w];
+    if (ks->stop)
+        return;
+    if (get_buffers(ks, worker) &&
+        visit_prefix(ks, worker, i << 1 << (63 - ks->bits), 64 - ks->bits))
+        return;
+    worker->failed = true;
+    if (!atomic_exchange(&ks->stop, true))
+        ks->gave_up(ks->visit_ctx);
+}
+
+bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
+                         void (*gave_up)(void *ctx), void *ctx, struct err *err)
+{
+    if (!close_blocks(ks, err))
+        return false;
+    ks->visit = visit;
+    ks->gave_up = gave_up;
+    ks->visit_ctx = ctx;
+    ks->bits = bits;
+    ks->stop = false;
+    parallel_for(visitors_of(&ks->spec), (uint64_t)1 << bits, pass_prefix, ks);
+    return pass_result(ks, err);
+}

@@ -1,0 +1,563 @@
+#include "ribbon.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "ribbon_build.h"
+#include "ribbon_key.h"
+
+struct ribbon ribbon_of(const struct layer *layer)
+{
+    return (struct ribbon){.bits = (unsigned)layer->geometry[0],
+                           .entries = layer->geometry[1],
+                           .columns = (unsigned)layer->geometry[2],
+                           .wide = (uint32_t)layer->geometry[3]};
+}
+
+void ribbon_to(const struct ribbon *ribbon, struct layer *layer)
+{
+    layer->kind = &kind_ribbon;
+    layer->geometry[0] = ribbon->bits;
+    layer->geometry[1] = ribbon->entries;
+    layer->geometry[2] = ribbon->columns;
+    layer->geometry[3] = ribbon->wide;
+}
+
+/* The first r with 2^-r >= p; then a part w of the starts at r + 1 such that
+ * (1 - w) 2^-r + w 2^-(r+1) = p. All of it is exact in binary floating point but the last rounding,
+ * which is up. */
+void ribbon_columns(double p, unsigned *columns, uint32_t *wide)
+{
+    unsigned r = 1;
+    while (r < RIBBON_MAX_COLUMNS && ldexp(p, (int)r + 1) <= 1)
+        r++;
+    double part = 2 * (1 - ldexp(p, (int)r));
+    *columns = r;
+    *wide = part > 0 ? (uint32_t)fmin(ceil(ldexp(part, 32)), UINT32_MAX) : 0;
+}
+
+double ribbon_fpr(unsigned columns, uint32_t wide)
+{
+    return ldexp(1 - ldexp(wide, -33), -(int)columns);
+}
+
+unsigned ribbon_bits(uint64_t n)
+{
+    unsigned bits = 0;
+    while (bits < RIBBON_MAX_BITS && n > (uint64_t)RIBBON_PARTITION << bits)
+        bits++;
+    return bits;
+}
+
+uint64_t ribbon_narrow(const struct ribbon *ribbon, uint64_t segments)
+{
+    if (segments == 0 || ribbon->wide == 0)
+        return segments;
+    uint64_t starts = RIBBON_WIDTH * segments - (RIBBON_WIDTH - 1);
+    return (((uint64_t)1 << 32) - ribbon->wide) * starts >> 38;
+}
+
+uint64_t ribbon_words(const struct ribbon *ribbon, uint64_t narrow, uint64_t segments)
+{
+    return segments * ribbon->columns + (segments > narrow ? segments - narrow : 0);
+}
+
+uint64_t ribbon_head_len(const struct ribbon_entry *e)
+{
+    uint64_t thresholds = 0;
+    for (unsigned t = 0; t < RIBBON_TABLES; t++)
+        thresholds += ribbon_thresholds_len(e->segments[t]);
+    return (thresholds + 7) / 8 * 8 + (uint64_t)8 * e->listed;
+}
+
+static uint64_t table_len(const struct ribbon *ribbon, uint64_t segments)
+{
+    return 8 * ribbon_words(ribbon, ribbon_narrow(ribbon, segments), segments);
+}
+
+uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry *e)
+{
+    uint64_t len = ribbon_head_len(e);
+    for (unsigned t = 0; t < RIBBON_TABLES; t++)
+        len += table_len(ribbon, e->segments[t]);
+    return len;
+}
+
+/* Offsets in an entry. */
+enum {
+    ENTRY_AT = 0,
+    ENTRY_SEGMENTS = 8,
+    ENTRY_LISTED = 20,
+    ENTRY_KEYS = 24,
+    ENTRY_SEED = 28,
+    ENTRY_SPLIT = 29,
+    ENTRY_ZERO = 30,
+};
+
+void ribbon_get_entry(const uint8_t *from, struct ribbon_entry *e)
+{
+    e->at = get_le64(from + ENTRY_AT);
+    for (unsigned t = 0; t < RIBBON_TABLES; t++)
+        e->segments[t] = get_le32(from + ENTRY_SEGMENTS + 4 * t);
+    e->listed = get_le32(from + ENTRY_LISTED);
+    e->keys = get_le32(from + ENTRY_KEYS);
+    e->seed = from[ENTRY_SEED];
+    e->split = from[ENTRY_SPLIT] != 0;
+}
+
+void ribbon_put_entry(const struct ribbon_entry *e, uint8_t *to)
+{
+    put_le64(to + ENTRY_AT, e->at);
+    for (unsigned t = 0; t < RIBBON_TABLES; t++)
+        put_le32(to + ENTRY_SEGMENTS + 4 * t, e->segments[t]);
+    put_le32(to + ENTRY_LISTED, e->listed);
+    put_le32(to + ENTRY_KEYS, e->keys);
+    to[ENTRY_SEED] = e->seed;
+    to[ENTRY_SPLIT] = e->split;
+    to[ENTRY_ZERO] = to[ENTRY_ZERO + 1] = 0;
+}
+
+/* Finding what decides about a hash. Every offset comes from the file, so none is followed before
+ * it is known to be inside the data. */
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The data of a layer; `need`, unless NULL, is told of each range before it is read. */
+struct source {
+    struct ribbon ribbon;
+    const uint8_t *data;
+    uint64_t len;
+    bool (*need)(void *ctx, uint64_t page);
+    void *ctx;
+};
+
+enum verdict { ABSENT, PRESENT, PROBE, STOPPED };
+
+/* May data[at, at + len) be read? `at` is less than 2^63. */
+INLINE bool may_read(const struct source *s, uint64_t at, uint64_t len, enum verdict *v)
+{
+    if (at + len > s->len) {
+        *v = ABSENT;
+        return false;
+    }
+    if (s->need == NULL || len == 0)
+        return true;
+    for (uint64_t page = at / LAYER_PAGE; page <= (at + len - 1) / LAYER_PAGE; page++)
+        if (!s->need(s->ctx, page)) {
+            *v = STOPPED;
+            return false;
+        }
+    return true;
+}
+
+static bool is_listed(const uint8_t *list, uint64_t n, uint64_t hash)
+{
+    uint64_t low = 0;
+    while (n > 0) {
+        uint64_t half = n / 2;
+        if (get_le64(list + 8 * (low + half)) < hash) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return get_le64(list + 8 * low) == hash;
+}
+
+/* The last resort. `list` is the offset of the list. */
+static enum verdict look_up(const struct source *s, const struct ribbon_entry *e, uint64_t list,
+                            uint64_t hash)
+{
+    enum verdict v;
+    if (e->listed == 0)
+        return ABSENT;
+    if (!may_read(s, list, (uint64_t)8 * e->listed, &v))
+        return v;
+    uint64_t last = get_le64(s->data + list + 8 * ((uint64_t)e->listed - 1));
+    return last == hash || (last > hash && is_listed(s->data + list, e->listed - 1, hash))
+               ? PRESENT
+               : ABSENT;
+}
+
+INLINE bool read_entry(const struct source *s, uint64_t number, struct ribbon_entry *e,
+                       enum verdict *v)
+{
+    uint64_t at = s->len - (s->ribbon.entries - number) * RIBBON_ENTRY;
+    if (!may_read(s, at, RIBBON_ENTRY, v))
+        return false;
+    ribbon_get_entry(s->data + at, e);
+    return true;
+}
+
+/* Follows the directory to the entry of a hash; *depth: by how many of its bits. */
+INLINE bool find_entry(const struct source *s, uint64_t hash, struct ribbon_entry *e,
+                       unsigned *depth, enum verdict *v)
+{
+    unsigned d = s->ribbon.bits;
+    if (!read_entry(s, hash >> 1 >> (63 - d), e, v))
+        return false;
+    for (; __builtin_expect(e->split, 0); d++) {
+        uint64_t next = e->at + (d < 64 ? hash << d >> 63 : 0);
+        *v = ABSENT;
+        if (d >= 64 || e->at >= s->ribbon.entries || next >= s->ribbon.entries ||
+            !read_entry(s, next, e, v))
+            return false;
+    }
+    *depth = d;
+    return true;
+}
+
+INLINE bool is_sane(const struct source *s, const struct ribbon_entry *e)
+{
+    return e->at <= s->len && (e->segments[0] | e->segments[1] | e->segments[2]) <
+                                  2 * RIBBON_MAX_SEGMENTS;
+}
+
+INLINE enum verdict find(const struct source *s, uint64_t hash, struct ribbon_probe *probe)
+{
+    struct ribbon_entry e;
+    enum verdict v = ABSENT;
+    unsigned depth;
+    if (!find_entry(s, hash, &e, &depth, &v))
+        return v;
+    if (!is_sane(s, &e))
+        return ABSENT;
+    uint64_t x0 = ribbon_turn(hash, depth), thresholds = e.at, head = ribbon_head_len(&e);
+    uint64_t table = e.at + head;
+    for (unsigned t = 0; t < RIBBON_TABLES && e.segments[t] != 0; t++) {
+        uint64_t segments = e.segments[t], narrow = ribbon_narrow(&s->ribbon, segments);
+        uint64_t x = ribbon_x(x0, t, e.seed), start = ribbon_start(x, segments);
+        uint64_t byte = thresholds + start / (4 * RIBBON_BUCKET);
+        if (!may_read(s, byte, 1, &v))
+            return v;
+        unsigned threshold = s->data[byte] >> start / RIBBON_BUCKET % 4 * 2 & 3;
+        if (start % RIBBON_BUCKET >= ribbon_limit[threshold]) {
+            uint64_t segment = start / RIBBON_WIDTH;
+            probe->columns = (uint8_t)(s->ribbon.columns + (segment >= narrow));
+            probe->offset = (uint8_t)(start % RIBBON_WIDTH);
+            probe->low = table + 8 * ribbon_words(&s->ribbon, narrow, segment);
+            /* With offset 0 all coefficients lie in one segment, perhaps the last. */
+            probe->high = probe->low + (probe->offset ? 8 * (uint64_t)probe->columns : 0);
+            probe->coefficients = ribbon_coefficients(x);
+            probe->fingerprint = ribbon_fingerprint(x);
+            return may_read(s, probe->low,
+                            probe->high - probe->low + 8 * (uint64_t)probe->columns, &v)
+                       ? PROBE
+                       : v;
+        }
+        thresholds += ribbon_thresholds_len(segments);
+        table += table_len(&s->ribbon, segments);
+    }
+    return look_up(s, &e, e.at + head - (uint64_t)8 * e.listed, hash);
+}
+
+/* Four columns without a branch, which rules out 15 of 16 absent keys; then four more. */
+static void answer_portable(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
+                            uint64_t *present)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct ribbon_probe *p = &probe[i];
+        const uint8_t *a = data + p->low, *b = data + p->high;
+        uint64_t low = p->coefficients << p->offset;
+        uint64_t high = p->coefficients >> 1 >> (63 - p->offset);
+        uint64_t differ = 0;
+        unsigned j = 0;
+        for (; j + 4 <= p->columns && differ == 0; j += 4)
+            for (unsigned k = j; k < j + 4; k++) {
+                uint64_t both = (get_le64(a + 8 * k) & low) ^ (get_le64(b + 8 * k) & high);
+                differ |= ((unsigned)__builtin_parityll(both) ^ p->fingerprint >> k) & 1;
+            }
+        for (; j < p->columns && differ == 0; j++) {
+            uint64_t both = (get_le64(a + 8 * j) & low) ^ (get_le64(b + 8 * j) & high);
+            differ |= ((unsigned)__builtin_parityll(both) ^ p->fingerprint >> j) & 1;
+        }
+        present[p->key / 64] |= (differ ^ 1) << p->key % 64;
+    }
+}
+
+/* Without a row (no coefficients, bits 0) the slot is 0. */
+static void solve_portable(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
+                           uint64_t *s)
+{
+    for (unsigned slot = RIBBON_WIDTH; slot-- > 0;)
+        for (unsigned j = 0; j < columns; j++) {
+            uint64_t shifted = s[j] << 1;
+            unsigned sum = (unsigned)__builtin_parityll(shifted & coefficients[slot]);
+            s[j] = shifted | ((sum ^ bits[slot] >> j) & 1);
+        }
+}
+
+static const struct ribbon_variant portable = {"portable", answer_portable, solve_portable, NULL};
+
+static const struct ribbon_variant *const variants[] = {
+#ifdef RIBBON_X86
+    &ribbon_avx512,
+#endif
+    &portable,
+};
+
+enum { N_VARIANTS = sizeof variants / sizeof *variants };
+
+static bool runs_here(const struct ribbon_variant *v)
+{
+    return v->usable == NULL || v->usable();
+}
+
+/* Racing threads store the same answer. */
+static _Atomic(const struct ribbon_variant *) chosen;
+
+static const struct ribbon_variant *variant(void)
+{
+    const struct ribbon_variant *v = chosen;
+    for (unsigned i = 0; v == NULL && i < N_VARIANTS; i++)
+        if (runs_here(variants[i]))
+            chosen = v = variants[i];
+    return v;
+}
+
+void ribbon_solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s)
+{
+    variant()->solve(coefficients, bits, columns, s);
+}
+
+const char *ribbon_variant(void)
+{
+    return variant()->name;
+}
+
+const char *const *ribbon_variants(void)
+{
+    static const char *names[N_VARIANTS + 1];
+    unsigned n = 0;
+    for (unsigned i = 0; i < N_VARIANTS; i++)
+        if (runs_here(variants[i]))
+            names[n++] = variants[i]->name;
+    names[n] = NULL;
+    return names;
+}
+
+bool ribbon_use(const char *name)
+{
+    for (unsigned i = 0; i < N_VARIANTS; i++)
+        if (strcmp(variants[i]->name, name) == 0 && runs_here(variants[i])) {
+            chosen = variants[i];
+            return true;
+        }
+    return false;
+}
+
+static void kind_query(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
+                       size_t n, uint64_t *present)
+{
+    const struct source s = {.ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
+    struct ribbon_probe probes[LAYER_BATCH];
+    size_t n_probes = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct ribbon_probe *p = &probes[n_probes];
+        *p = (struct ribbon_probe){.key = (uint16_t)i};
+        enum verdict v = find(&s, hash[i], p);
+        if (v == PRESENT)
+            present[i / 64] |= (uint64_t)1 << i % 64;
+        if (v != PROBE)
+            continue;
+        const uint8_t *end = data + p->high + 8 * (size_t)p->columns - 1;
+        for (const uint8_t *line = data + p->low; line < end; line += 64)
+            __builtin_prefetch(line);
+        __builtin_prefetch(end);
+        n_probes++;
+    }
+    variant()->answer(data, probes, n_probes, present);
+}
+
+static bool kind_pages(const struct layer *layer, const uint8_t *data, uint64_t hash,
+                       bool (*need)(void *ctx, uint64_t page), void *ctx)
+{
+    const struct source s = {ribbon_of(layer), data, layer->data_len, need, ctx};
+    struct ribbon_probe probe;
+    return find(&s, hash, &probe) != STOPPED;
+}
+
+static bool kind_check(const struct layer *layer, struct err *err)
+{
+    const uint64_t *g = layer->geometry;
+    if (g[0] > RIBBON_MAX_BITS)
+        return fail(err, "its number of prefix bits is out of range");
+    if (g[1] < (uint64_t)1 << g[0] || g[1] > layer->data_len / RIBBON_ENTRY ||
+        layer->data_len % 8 != 0)
+        return fail(err, "its directory does not fit its length");
+    if (g[2] < 1 || g[2] > RIBBON_MAX_COLUMNS || g[3] > UINT32_MAX ||
+        (g[2] == RIBBON_MAX_COLUMNS && g[3] != 0))
+        return fail(err, "its number of columns is out of range");
+    return true;
+}
+
+static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const uint8_t *from,
+                        uint64_t number)
+{
+    struct ribbon_entry e;
+    ribbon_get_entry(from, &e);
+    if (from[ENTRY_SPLIT] > 1 || from[ENTRY_ZERO] != 0 || from[ENTRY_ZERO + 1] != 0)
+        return false;
+    /* The two entries lie behind all prefixes and behind this one, so there are no circles. */
+    if (e.split)
+        return e.at >= (uint64_t)1 << ribbon->bits && e.at > number && e.at < ribbon->entries - 1;
+    bool ended = false;
+    for (unsigned t = 0; t < RIBBON_TABLES; t++) {
+        if (e.segments[t] > RIBBON_MAX_SEGMENTS || (ended && e.segments[t] != 0))
+            return false;
+        ended = e.segments[t] == 0;
+    }
+    return e.at % 8 == 0 && e.at <= blocks_len &&
+           ribbon_block_len(ribbon, &e) <= blocks_len - e.at;
+}
+
+/* Entries that lie in two pages are checked with the second one. */
+static bool kind_check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
+                            struct err *err)
+{
+    struct ribbon ribbon = ribbon_of(layer);
+    uint64_t directory = layer->data_len - ribbon.entries * RIBBON_ENTRY;
+    uint64_t end = page * LAYER_PAGE + LAYER_PAGE;
+    if (end > layer->data_len)
+        end = layer->data_len;
+    if (end <= directory)
+        return true;
+    uint64_t begin = page * LAYER_PAGE, first = 0;
+    if (begin > directory)
+        first = (begin - directory) / RIBBON_ENTRY;
+    for (uint64_t i = first; i < (end - directory) / RIBBON_ENTRY; i++)
+        if (!check_entry(&ribbon, directory, data + directory + i * RIBBON_ENTRY, i))
+            return fail(err, "entry %llu of its directory is not valid", (unsigned long long)i);
+    return true;
+}
+
+/* What the entries and thresholds of a filter say about it. */
+struct ribbon_census {
+    const struct source *source;
+    double fpr, n;
+    uint64_t visited; /* entries: in a forged file one could lead to another time and again */
+};
+
+/* Starts in a table that are not bumped, in narrow and wide segments. */
+struct starts {
+    uint64_t all, narrow, wide;
+};
+
+static void count_bucket(struct starts *starts, uint64_t first, uint64_t last, uint64_t wide_from)
+{
+    if (first >= last)
+        return;
+    uint64_t in_narrow = wide_from <= first ? 0 : (wide_from < last ? wide_from : last) - first;
+    starts->narrow += in_narrow;
+    starts->wide += last - first - in_narrow;
+}
+
+static bool count_starts(const struct source *s, uint64_t thresholds, uint64_t segments,
+                         struct starts *starts)
+{
+    uint64_t narrow = ribbon_narrow(&s->ribbon, segments);
+    enum verdict v;
+    *starts = (struct starts){.all = RIBBON_WIDTH * segments - (RIBBON_WIDTH - 1)};
+    if (!may_read(s, thresholds, ribbon_thresholds_len(segments), &v))
+        return false;
+    for (uint64_t first = 0; first < starts->all; first += RIBBON_BUCKET) {
+        uint64_t last = first + RIBBON_BUCKET;
+        uint64_t begin = first + ribbon_limit[ribbon_threshold(s->data + thresholds, first)];
+        count_bucket(starts, begin, last < starts->all ? last : starts->all,
+                     narrow * RIBBON_WIDTH);
+    }
+    return true;
+}
+
+/* The FPR of those absent keys that come to this entry. */
+static double entry_fpr(const struct source *s, const struct ribbon_entry *e, unsigned depth)
+{
+    double fpr = 0, reach = 1;
+    uint64_t thresholds = e->at;
+    for (unsigned t = 0; t < RIBBON_TABLES && e->segments[t] != 0; t++) {
+        struct starts starts;
+        if (!count_starts(s, thresholds, e->segments[t], &starts))
+            return fpr;
+        double per_start = reach / (double)starts.all;
+        fpr += per_start * ldexp((double)starts.narrow + (double)starts.wide / 2,
+                                 -(int)s->ribbon.columns);
+        reach -= per_start * (double)(starts.narrow + starts.wide);
+        thresholds += ribbon_thresholds_len(e->segments[t]);
+    }
+    return fpr + ldexp((double)e->listed, (int)depth - 64);
+}
+
+double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
+                        const uint8_t *block, unsigned depth)
+{
+    const struct source s = {
+        .ribbon = *ribbon, .data = block, .len = ribbon_block_len(ribbon, entry)};
+    struct ribbon_entry e = *entry;
+    e.at = 0;
+    return ldexp(entry_fpr(&s, &e, depth), -(int)depth);
+}
+
+static void census_entry(struct ribbon_census *c, uint64_t number, unsigned depth)
+{
+    struct ribbon_entry e;
+    enum verdict v;
+    if (depth > 64 || c->visited++ > c->source->ribbon.entries ||
+        number >= c->source->ribbon.entries || !read_entry(c->source, number, &e, &v))
+        return;
+    if (!e.split) {
+        if (!is_sane(c->source, &e))
+            return;
+        c->n += e.keys;
+        c->fpr += ldexp(entry_fpr(c->source, &e, depth), -(int)depth);
+        return;
+    }
+    if (e.at <= number)
+        return;
+    census_entry(c, e.at, depth + 1);
+    census_entry(c, e.at + 1, depth + 1);
+}
+
+static void kind_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+                        struct census *out)
+{
+    const struct source s = {.ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
+    struct ribbon_census c = {.source = &s};
+    (void)threads;
+    uint64_t prefixes = (uint64_t)1 << (s.ribbon.bits & 63);
+    for (uint64_t i = 0; i < prefixes; i++)
+        census_entry(&c, i, s.ribbon.bits);
+    *out = (struct census){.fpr = fmin(c.fpr, 1),
+                           .n = c.n,
+                           .n_low = c.n,
+                           .n_high = c.n,
+                           .n_exact = true};
+}
+
+static double kind_fpr_at(const struct layer *layer, double n)
+{
+    return n > 0 ? ribbon_fpr((unsigned)layer->geometry[2], (uint32_t)layer->geometry[3]) : 0;
+}
+
+const struct kind kind_ribbon = {
+    .id = 2,
+    .name = "ribbon",
+    .check = kind_check,
+    .query = kind_query,
+    .pages = kind_pages,
+    .check_page = kind_check_page,
+    .build = ribbon_build,
+    .census = kind_census,
+    .fpr_at = kind_fpr_at,
+};
+
+uint64_t ribbon_expected_len(uint64_t n, double p)
+{
+    unsigned columns;
+    uint32_t wide;
+    ribbon_columns(p, &columns, &wide);
+    double bits = columns + ldexp(wide, -32), partitions = ldexp(1, (int)ribbon_bits(n));
+    double slots = (double)n * 1.0012 + 96 * partitions;
+    return (uint64_t)(slots * (bits + 2.0 / RIBBON_BUCKET) / 8 + partitions * (RIBBON_ENTRY + 8));
+}

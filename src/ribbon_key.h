@@ -1,0 +1,95 @@
+/* From a hash to its equation (ribbon.h has the formulas), and the table of instruction-set variants.
+ * For ribbon*.c only. */
+#ifndef RIBBON_KEY_H
+#define RIBBON_KEY_H
+
+#include "mul.h"
+#include "ribbon.h"
+
+#if defined(__x86_64__)
+#define RIBBON_X86 1
+#endif
+
+static inline uint64_t ribbon_mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93;
+    return x ^ x >> 32;
+}
+
+/* x0: the bits that did not lead to the partition come first. */
+static inline uint64_t ribbon_turn(uint64_t hash, unsigned depth)
+{
+    return hash << (depth & 63) | hash >> (-depth & 63);
+}
+
+static inline uint64_t ribbon_x(uint64_t x0, unsigned table, unsigned seed)
+{
+    unsigned number = table + 8 * seed;
+    return number == 0 ? x0 : ribbon_mix(x0 + number * 0x9e3779b97f4a7c15);
+}
+
+/* The slot at which a key starts in a table of that many segments, of which there is one at least. */
+static inline uint64_t ribbon_start(uint64_t x, uint64_t segments)
+{
+    return mul_high(x, RIBBON_WIDTH * segments - (RIBBON_WIDTH - 1));
+}
+
+static inline uint64_t ribbon_coefficients(uint64_t x)
+{
+    return ribbon_mix(x ^ 0x5bd1e9955bd1e995) | 1;
+}
+
+static inline uint32_t ribbon_fingerprint(uint64_t x)
+{
+    uint64_t y = x * 0xc28f82822b650bed;
+    return (uint32_t)(y >> 32 ^ y >> 7);
+}
+
+static const uint8_t ribbon_limit[4] = {0, 15, 34, RIBBON_BUCKET};
+
+static inline unsigned ribbon_threshold(const uint8_t *thresholds, uint64_t start)
+{
+    uint64_t bucket = start / RIBBON_BUCKET;
+    return thresholds[bucket / 4] >> 2 * (bucket % 4) & 3;
+}
+
+/* A byte holds the thresholds of four buckets, which are eight segments. */
+static inline uint64_t ribbon_thresholds_len(uint64_t segments)
+{
+    return (segments + 7) / 8;
+}
+
+/* The columns that decide about a key: `columns` words at `low`, as many at `high`. */
+struct ribbon_probe {
+    uint64_t low, high; /* offsets in the data */
+    uint64_t coefficients;
+    uint32_t fingerprint;
+    uint8_t offset; /* of the start in its segment */
+    uint8_t columns;
+    uint16_t key; /* in its batch */
+};
+
+/* What there is for each set of instructions. */
+struct ribbon_variant {
+    const char *name;
+
+    /* Sets bit `key` of present for each probe where all columns agree. */
+    void (*answer)(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
+                   uint64_t *present);
+
+    /* Solves the rows of a segment, RIBBON_WIDTH of them, from the last to the first. s[j] are the
+     * bits of column j in the 64 slots behind the segment, and then those in it. */
+    void (*solve)(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s);
+
+    bool (*usable)(void); /* NULL: everywhere */
+};
+
+extern const struct ribbon_variant ribbon_avx512;
+
+/* solve() of the variant in use. */
+void ribbon_solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s);
+
+#endif

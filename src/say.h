@@ -1,0 +1,24 @@
+/*
+ * Messages to people: one line on stderr, "seen: " in front, written in one piece, control
+ * characters made visible. Only commands talk; see err.h for everything below them.
+ */
+#ifndef SAY_H
+#define SAY_H
+
+#include <stdbool.h>
+
+enum { EXIT_SELECTED = 0, EXIT_NONE = 1, EXIT_ERROR = 2 };
+
+void say_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void say_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "warning: " */
+void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* for hints */
+
+/* Writes what stdio holds of standard output, so that messages come after it. An error is not told
+ * here but kept for say_finish. */
+void say_flush(void);
+
+/* Closes standard output; tells if any of it could not be written, and then returns false. A reader
+ * that went away, with SIGPIPE ignored, is not told of: the signal would have been as quiet. */
+bool say_finish(void);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * The program: finds the command and runs it, answers for help and version, and sees to it that
+ * standard output was really written.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zlib.h>
+
+#include "bloom.h"
+#include "cmd.h"
+#include "hash.h"
+#include "ribbon.h"
+#include "say.h"
+#include "split.h"
+
+const struct command *const commands[] = {
+    &cmd_create, &cmd_add,   &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
+    &cmd_shrink, &cmd_merge, &cmd_verify, &cmd_plan,  &cmd_compact, NULL,
+};
+
+/* A descriptor from 0 to 2 that is closed would be given to the next file opened, and messages or
+ * output would go into a filter. It is opened the wrong way round, so that using it still fails. */
+static bool occupy_standard_fds(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    }
+    return true;
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (const struct command *const *c = commands; *c != NULL; c++)
+        if (strcmp((*c)->name, name) == 0)
+            return *c;
+    return NULL;
+}
+
+/* Typing errors between a and b: letters that are missing, wrong, too many, or swapped with their
+ * neighbour. (Optimal string alignment, three rows of its table at a time.) */
+static unsigned typing_errors(const char *a, const char *b)
+{
+    enum { LONGEST = 16 };
+    size_t la = strlen(a), lb = strlen(b);
+    if (la > LONGEST || lb > LONGEST)
+        return LONGEST;
+    unsigned rows[3][LONGEST + 1] = {{0}};
+    for (size_t j = 0; j <= lb; j++)
+        rows[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= la; i++) {
+        unsigned *row = rows[i % 3], *up = rows[(i + 2) % 3], *up2 = rows[(i + 1) % 3];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= lb; j++) {
+            unsigned best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            if (up[j] + 1 < best)
+                best = up[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                up2[j - 2] + 1 < best)
+                best = up2[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return rows[la % 3][lb];
+}
+
+static int unknown_command(const char *name)
+{
+    const struct command *nearest = NULL;
+    size_t fewest = 3; /* with more errors than two, or in half the letters, it is another word */
+    for (const struct command *const *c = commands; *c != NULL; c++) {
+        size_t errors = typing_errors(name, (*c)->name);
+        if (errors < fewest && 2 * errors < strlen(name)) {
+            fewest = errors;
+            nearest = *c;
+        }
+    }
+    if (nearest != NULL)
+        return opt_misuse(NULL, "'%s' is not a command; did you mean '%s'?", name, nearest->name);
+    return opt_misuse(NULL, "'%s' is not a command", name);
+}
+
+static void print_help(FILE *out)
+{
+    fputs("Usage: seen COMMAND [OPTION]... [OPERAND]...\n"
+          "\n"
+          "Remembers keys in a filter file of a few bits a key. Asked about a key, it says\n"
+          "\"no\" with certainty, or \"yes\" with a small, known probability of error.\n"
+          "\n"
+          "Commands:\n",
+          out);
+    for (const struct command *const *c = commands; *c != NULL; c++)
+        fprintf(out, "  %-8s  %s\n", (*c)->name, (*c)->summary);
+    fputs("\n"
+          "  seen help COMMAND  tells more about one, as does seen COMMAND --help\n"
+          "  seen --version     tells version and features\n"
+          "\n"
+          "Exit status: 0 success (query: some record was selected), 1 query selected none,\n"
+          "2 error.\n",
+          out);
+}
+
+static void print_version(void)
+{
+    printf("seen %s\n"
+           "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"
+           "gzip input: zlib %s\n"
+           "probing filters: %s, compact ones: %s\n"
+           "splitting records: %s\n"
+           "hashing: %s\n",
+           SEEN_VERSION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE, zlibVersion(),
+           bloom_variant(), ribbon_variant(), split_variant(), hash_variant());
+}
+
+static void list_commands(void)
+{
+    for (const struct command *const *c = commands; *c != NULL; c++)
+        printf("%s\t%s\t%s\n", (*c)->name, (*c)->synopsis, (*c)->summary);
+}
+
+static bool is_help(const char *word)
+{
+    return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+/* seen help [COMMAND]; and, for completion scripts, seen help --commands and --options COMMAND. */
+static int run_help(int argc, char **argv)
+{
+    bool options = argc > 1 && strcmp(argv[1], "--options") == 0;
+    if (argc == 2 && strcmp(argv[1], "--commands") == 0) {
+        list_commands();
+        return 0;
+    }
+    if (argc == 1 || (argc == 2 && (is_help(argv[1]) || !strcmp(argv[1], "help")))) {
+        print_help(stdout);
+        return 0;
+    }
+    if (argc != 2 + options)
+        return opt_misuse(NULL, "'seen help' takes the name of one command");
+    const struct command *command = find_command(argv[1 + options]);
+    if (command == NULL)
+        return unknown_command(argv[1 + options]);
+    if (options)
+        opt_list(command);
+    else
+        opt_help(command);
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_ERROR;
+    }
+    const char *word = argv[1];
+    if (is_help(word)) {
+        print_help(stdout);
+        return 0;
+    }
+    if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
+        print_version();
+        return 0;
+    }
+    if (!strcmp(word, "help"))
+        return run_help(argc - 1, argv + 1);
+    if (word[0] == '-')
+        return opt_misuse(NULL, "unknown option '%s'", word);
+    const struct command *command = find_command(word);
+    if (command == NULL)
+        return unknown_command(word);
+    return command->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    if (!occupy_standard_fds())
+        return EXIT_ERROR;
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file size is an error from the call that hits it */
+    int status = run(argc, argv);
+    return say_finish() ? status : EXIT_ERROR;
+}

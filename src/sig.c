@@ -1,0 +1,174 @@
+#include "sig.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* Set in a handler, read by all threads. */
+static atomic_int catching, caught;
+
+/* The file to remove; read in handlers, so `doomed_set` is off while the others change. */
+static _Atomic bool doomed_set;
+static int doomed_dir;
+static char doomed_name[NAME_MAX + 1];
+
+static void remove_doomed(void)
+{
+    if (atomic_exchange(&doomed_set, false))
+        unlinkat(doomed_dir, doomed_name, 0);
+}
+
+static void on_ending(int number)
+{
+    if (catching && !caught) {
+        caught = number;
+        return;
+    }
+    remove_doomed();
+    /* The signal is blocked in its own handler: this one comes when the handler returns. */
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void install(void)
+{
+    static bool installed;
+    if (installed)
+        return;
+    installed = true;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+        struct sigaction action = {.sa_handler = on_ending}, old;
+        sigemptyset(&action.sa_mask);
+        if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(ending[i], &action, NULL);
+    }
+}
+
+void sig_catch(void)
+{
+    catching = 1;
+    install();
+}
+
+int sig_caught(void)
+{
+    return caught;
+}
+
+void sig_remove(int dir_fd, const char *name)
+{
+    atomic_store(&doomed_set, false);
+    size_t len = name != NULL ? strlen(name) : 0;
+    if (len == 0 || len >= sizeof doomed_name)
+        return;
+    install();
+    doomed_dir = dir_fd;
+    memcpy(doomed_name, name, len + 1);
+    atomic_store(&doomed_set, true);
+}
+
+/* Guarded mappings. The handler walks the list without the lock: entries are complete before they
+ * are linked in, and a process that faults while another thread removes one is lost either way. */
+struct guard {
+    struct guard *_Atomic next;
+    uintptr_t start;
+    unsigned long long len;
+    char message[];
+};
+
+static struct guard *_Atomic guards;
+static pthread_mutex_t guards_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static size_t put_decimal(char *out, unsigned long long n)
+{
+    char digits[3 * sizeof n];
+    size_t len = 0, i = 0;
+    do
+        digits[len++] = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    while (len > 0)
+        out[i++] = digits[--len];
+    return i;
+}
+
+static void say_lost(const struct guard *g, unsigned long long offset)
+{
+    char line[PATH_MAX + 128];
+    size_t len = strlen(g->message);
+    if (len > PATH_MAX)
+        len = PATH_MAX;
+    memcpy(line, g->message, len);
+    len += put_decimal(line + len, offset);
+    static const char rest[] = ": it was truncated, or the disk failed\n";
+    memcpy(line + len, rest, sizeof rest - 1);
+    len += sizeof rest - 1;
+    if (write(STDERR_FILENO, line, len) < 0)
+        return; /* nowhere to say it: the status has to do */
+}
+
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    uintptr_t at = (uintptr_t)info->si_addr;
+    for (struct guard *g = guards; g != NULL; g = g->next)
+        if (at >= g->start && at - g->start < g->len) {
+            remove_doomed();
+            say_lost(g, at - g->start);
+            _exit(2);
+        }
+    /* Not ours: the fault comes again on return, and then ends the process. */
+    remove_doomed();
+    signal(number, SIG_DFL);
+}
+
+/* The beginning of the line, up to the offset, with control characters masked. */
+static void prepare(char *out, size_t room, const char *name)
+{
+    snprintf(out, room, "seen: cannot read '%s' at offset ", name);
+    for (char *p = out; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = '?';
+}
+
+void sig_guard(const void *map, unsigned long long len, const char *name)
+{
+    size_t room = strlen(name) + 64;
+    struct guard *g = malloc(sizeof *g + room);
+    if (g == NULL)
+        return; /* only the message is lost */
+    g->start = (uintptr_t)map;
+    g->len = len;
+    prepare(g->message, room, name);
+    pthread_mutex_lock(&guards_lock);
+    if (guards == NULL) {
+        struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGBUS, &action, NULL);
+    }
+    g->next = guards;
+    guards = g;
+    pthread_mutex_unlock(&guards_lock);
+}
+
+void sig_unguard(const void *map)
+{
+    pthread_mutex_lock(&guards_lock);
+    for (struct guard *_Atomic *link = &guards; *link != NULL; link = &(*link)->next) {
+        struct guard *g = *link;
+        if (g->start == (uintptr_t)map) {
+            *link = g->next;
+            free(g);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&guards_lock);
+}

@@ -1,0 +1,66 @@
+#include "sort.h"
+
+#include <string.h>
+
+/* Below that insertion is fastest. */
+enum { FEW = 24 };
+
+/* Buckets that are filled at once: their ends stay in the first-level cache. */
+enum { MAX_BITS = 11, MIN_BITS = 3 };
+
+static void insertion(uint64_t *a, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        uint64_t h = a[i];
+        size_t j = i;
+        for (; j > 0 && a[j - 1] > h; j--)
+            a[j] = a[j - 1];
+        a[j] = h;
+    }
+}
+
+/* As many buckets as leave eight in each, if they are spread well. */
+static unsigned bits_for(size_t n, unsigned width)
+{
+    unsigned bits = MIN_BITS;
+    while (bits < MAX_BITS && n >> bits > 8)
+        bits++;
+    return bits < width ? bits : width;
+}
+
+/* Sorts a by its bits below `width`, with tmp; the result goes to tmp if `move` is set. From the top
+ * bits down, so that random hashes need two rounds; and no hashes need more than 22, since each takes
+ * MIN_BITS bits or more away. */
+static void sort_by(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move)
+{
+    if (n <= FEW || width == 0) {
+        if (width > 0)
+            insertion(a, n);
+        if (move && n > 0)
+            memcpy(tmp, a, n * sizeof *a);
+        return;
+    }
+    uint32_t end[1 << MAX_BITS] = {0};
+    unsigned bits = bits_for(n, width), shift = width - bits;
+    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    for (size_t i = 0; i < n; i++)
+        end[a[i] >> shift & mask]++;
+    uint32_t sum = 0;
+    for (size_t b = 0; b <= mask; b++) {
+        uint32_t count = end[b];
+        end[b] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < n; i++)
+        tmp[end[a[i] >> shift & mask]++] = a[i];
+    uint32_t begin = 0;
+    for (size_t b = 0; b <= mask; b++) {
+        sort_by(tmp + begin, a + begin, end[b] - begin, shift, !move);
+        begin = end[b];
+    }
+}
+
+void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned width)
+{
+    sort_by(a, tmp, n, width, 0);
+}

@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+"""Times seen beside the tools that do the same jobs today. Run it with `make bench`.
+
+    bench.py BUILD          (BUILD/seen is measured; data and results go to BUILD/bench)
+
+Every job of a kind of record runs once a round, yardstick and rivals in between, so that whatever
+else the machine does meets all of them alike. Shown: the median time, time a record, the median
+over rounds of the ratio to the yardstick of the same round, peak memory of the job's largest process,
+and the size of what it wrote.
+
+    BENCH_N=10000000        records a file
+    BENCH_RUNS=7            rounds (slow rivals take part in the first 3)
+    BENCH_KINDS="urls sha1 phones"
+    BENCH_JOBS=REGEX        only jobs whose name matches (yardsticks always run)
+    BENCH_RIVALS=1          0: without the other tools
+    BENCH_DIR=BUILD/bench   where the data is, and where filters are written
+    BENCH_README=0          1: put table and picture into README.md, between its two bench comments
+
+Results: a table on stdout, BUILD/bench/results.json, and BUILD/bench/speed.svg.
+"""
+
+import json
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+
+BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
+HERE = os.path.dirname(os.path.abspath(__file__))
+DIR = os.path.abspath(os.environ.get("BENCH_DIR", BUILD + "/bench"))
+TOOLS = BUILD + "/bench/"
+SEEN = BUILD + "/seen"
+N = int(float(os.environ.get("BENCH_N", "1e7")))
+RUNS = int(os.environ.get("BENCH_RUNS", "7"))
+KINDS = os.environ.get("BENCH_KINDS", "urls sha1 phones").split()
+JOBS = re.compile(os.environ.get("BENCH_JOBS", ""))
+RIVALS = os.environ.get("BENCH_RIVALS", "1") != "0"
+SLOW_RUNS = 3
+GREP_N = min(N, 1000000)
+CPUS = len(os.sched_getaffinity(0))
+
+# What seen wants to reach on two cores: (kind, job) -> (measure, at most). "x" is the ratio to the
+# yardstick, "ns" time a record; "rival" the ratio to that job, at least.
+GOALS = {
+    ("urls", "create -j2"): ("x", 1.25),
+    ("sha1", "create -j2"): ("x", 1.4),
+    ("urls", "create -j1"): ("x", 2.3),
+    ("sha1", "create -j1"): ("x", 2.2),
+    ("urls", "create, pipe -j2"): ("x", 0.4),
+    ("sha1", "create, pipe -j2"): ("x", 0.4),
+    ("urls", "query, pipe -j2"): ("x", 0.5),
+    ("sha1", "query, pipe -j2"): ("x", 0.5),
+    ("urls", "query -j2"): ("x", 1.5),
+    ("sha1", "query -j2"): ("x", 1.25),
+    ("phones", "create -j2"): ("ns", 5),
+    ("phones", "query -j2"): ("ns", 4),
+    ("urls", "dedup -j2"): ("ns", 25),
+    ("urls", "create --compact -j2"): ("ns", 45),
+    ("sha1", "create --compact -j2"): ("ns", 45),
+    ("lookup", "query -k, 1 GiB filter"): ("ms", 2),
+}
+
+
+class Job:
+    """A command line, and what must be true around it."""
+
+    def __init__(self, name, command, yardstick=None, output=None, rival=False, records=None,
+                 statuses=(0,)):
+        self.name = name
+        self.command = command  # for the shell, or a list of arguments
+        self.statuses = statuses
+        self.yardstick = yardstick
+        self.output = output  # a file that the job makes: removed before, measured after
+        self.rival = rival
+        self.records = records or N
+        self.times = []
+        self.ratios = []
+        self.memory = 0
+        self.size = None
+
+    def run(self):
+        if self.output and os.path.exists(self.output):
+            os.unlink(self.output)
+        argv = self.command if isinstance(self.command, list) else ["sh", "-c", self.command]
+        status = subprocess.call([TOOLS + "clock", TOOLS + "clock.out", *argv], cwd=DIR,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if status not in self.statuses:
+            sys.exit("bench: status %d from: %s" % (status, self.command))
+        with open(TOOLS + "clock.out", encoding="ascii") as f:
+            seconds, memory = f.read().split()
+        self.times.append(float(seconds))
+        self.memory = max(self.memory, int(memory))
+        if self.output:
+            self.size = os.path.getsize(self.output)
+        return self.times[-1]
+
+    def result(self):
+        median = statistics.median(self.times)
+        return {
+            "job": self.name,
+            "command": str(self.command).replace(SEEN, "seen"),
+            "seconds": median,
+            "seconds_min": min(self.times),
+            "seconds_max": max(self.times),
+            "runs": len(self.times),
+            "ns_per_record": median / self.records * 1e9,
+            "yardstick": self.yardstick,
+            "ratio": statistics.median(self.ratios) if self.ratios else None,
+            "peak_bytes": self.memory,
+            "output_bytes": self.size,
+            "output_bits_per_record": self.size * 8 / self.records if self.size else None,
+        }
+
+
+def make_data():
+    os.makedirs(DIR, exist_ok=True)
+    os.makedirs(TOOLS, exist_ok=True)
+    source = HERE + "/gen.c"
+    for tool in ("gen", "clock"):
+        subprocess.check_call(["cc", "-O2", "-o", TOOLS + tool, "%s/%s.c" % (HERE, tool)])
+    for kind in KINDS:
+        for name, args in ((kind, (0, N)), (kind + ".ask", (0, N, N)),
+                           (kind + ".few", (0, GREP_N)), (kind + ".ask-few", (0, GREP_N, GREP_N))):
+            # The name says what is in it: data of another N or another generator is made anew.
+            path = "%s/%s.%d.%d" % (DIR, name, N, os.path.getmtime(source))
+            if not os.path.exists(path):
+                with open(path + ".tmp", "wb") as out:
+                    subprocess.check_call([TOOLS + "gen", kind, *map(str, args)], stdout=out)
+                os.rename(path + ".tmp", path)
+            link = "%s/%s" % (DIR, name)
+            if os.path.lexists(link):
+                os.unlink(link)
+            os.symlink(os.path.basename(path), link)
+
+
+def seen_can(*args):
+    return subprocess.run([SEEN, *args], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
+def thread_counts():
+    return sorted({1, min(2, CPUS), CPUS})
+
+
+def jobs_for(kind):
+    file, ask, filter_ = kind, kind + ".ask", kind + ".seen"
+    jobs = [
+        Job("wc -l", "exec wc -l %s >/dev/null" % file),
+        Job("wc -l, pipe", "cat %s | wc -l >/dev/null" % file),
+        Job("wc -l, queries", "exec wc -l %s >/dev/null" % ask),
+        Job("wc -l, queries, pipe", "cat %s | wc -l >/dev/null" % ask),
+    ]
+
+    def seen(name, command, yardstick, **more):
+        for j in thread_counts():
+            full = "%s -j%d" % (name, j)
+            jobs.append(Job(full, command.format(seen=SEEN, j=j), yardstick, **more))
+
+    seen("create", "exec {seen} create -j{j} out.seen %s" % file, "wc -l", output=DIR + "/out.seen")
+    seen("create -n", "exec {seen} create -j{j} -n %d out.seen %s" % (N, file), "wc -l",
+         output=DIR + "/out.seen")
+    seen("create, pipe", "cat %s | {seen} create -j{j} out.seen" % file, "wc -l, pipe",
+         output=DIR + "/out.seen")
+    seen("query", "exec {seen} query -j{j} %s %s >/dev/null" % (filter_, ask), "wc -l, queries")
+    seen("query, pipe", "cat %s | {seen} query -j{j} %s >/dev/null" % (ask, filter_),
+         "wc -l, queries, pipe")
+    if seen_can("dedup", "--help"):
+        seen("dedup", "exec {seen} dedup --create -n %d -j{j} out.seen %s >out" % (N, file), "wc -l",
+             output=DIR + "/out.seen")
+    if seen_can("create", "--compact", "--force", "-k", "x", DIR + "/out.seen"):
+        seen("create --compact", "exec {seen} create --compact -j{j} out.seen %s" % file, "wc -l",
+             output=DIR + "/out.seen")
+    jobs.append(Job("stats", "exec %s stats %s >/dev/null" % (SEEN, filter_), "wc -l"))
+
+    if RIVALS:
+        few, ask_few = kind + ".few", kind + ".ask-few"
+
+        def rival(name, command, yardstick, **more):
+            jobs.append(Job(name, command, yardstick, rival=True, **more))
+
+        rival("sort -u", "LC_ALL=C exec sort -u %s -o out" % file, "wc -l", output=DIR + "/out")
+        rival("awk '!seen[$0]++'", "exec awk '!seen[$0]++' %s >out" % file, "wc -l",
+              output=DIR + "/out")
+        # Into a file: with /dev/null, GNU grep stops at the first match.
+        rival("grep -Fxf (%dk)" % (GREP_N // 1000), "exec grep -Fxf %s %s >out" % (few, ask_few),
+              None, records=GREP_N)
+        if shutil.which("bloom"):
+            rival("bloom create+insert, p = 0.001",
+                  "bloom create -p 0.001 -n %d out.bloom && exec bloom insert out.bloom <%s"
+                  % (N, file), "wc -l", output=DIR + "/out.bloom")
+            rival("bloom check, p = 0.001", "exec bloom check %s.bloom <%s >/dev/null"
+                  % (kind, ask), "wc -l, queries")
+    return [j for j in jobs if j.name.startswith("wc -l") or JOBS.search(j.name)]
+
+
+def prepare(kind):
+    """The filters that queries ask, and a look at whether the answers are right."""
+    filter_ = "%s/%s.seen" % (DIR, kind)
+    for name in (filter_, DIR + "/" + kind + ".bloom"):
+        if os.path.exists(name):
+            os.unlink(name)
+    subprocess.check_call([SEEN, "create", filter_, DIR + "/" + kind])
+    present = int(subprocess.check_output([SEEN, "query", "-c", filter_, DIR + "/" + kind]))
+    asked = int(subprocess.check_output([SEEN, "query", "-c", filter_, "%s/%s.ask" % (DIR, kind)]))
+    if present != N or not 0.49 * N < asked < 0.51 * N:
+        sys.exit("bench: wrong answers for %s: %d of %d, %d of about half"
+                 % (kind, present, N, asked))
+    if RIVALS and shutil.which("bloom"):
+        subprocess.check_call("bloom create -p 0.001 -n %d %s.bloom && bloom insert %s.bloom <%s"
+                              % (N, kind, kind, kind), shell=True, cwd=DIR)
+
+
+def lookup():
+    """One key asked of a large filter by a process of its own."""
+    big = DIR + "/big.seen"
+    if os.path.exists(big):
+        os.unlink(big)
+    subprocess.check_call([SEEN, "create", "--empty", "-s", "1G", "-p", "0.001", big])
+    job = Job("query -k, 1 GiB filter", [SEEN, "query", "-c", "-k", "somebody", big], records=1,
+              statuses=(0, 1))
+    for _ in range(21):
+        job.run()
+    os.unlink(big)
+    return job.result()
+
+
+def human(n):
+    if n is None:
+        return ""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024 or unit == "GiB":
+            return "%.3g %s" % (n, unit) if n < 1000 else "%d %s" % (n, unit)
+        n /= 1024
+    return ""
+
+
+def verdict(kind, result):
+    goal = GOALS.get((kind, result["job"]))
+    if not goal:
+        return ""
+    measure, most = goal
+    value = {"x": result["ratio"], "ns": result["ns_per_record"],
+             "ms": result["seconds"] * 1e3}[measure]
+    unit = {"x": "x", "ns": " ns", "ms": " ms"}[measure]
+    return "%s <= %g%s" % ("yes" if value <= most else "NO ", most, unit)
+
+
+def table(kind, results):
+    print("\n%s, %s records" % (kind, format(N, ",")) if kind != "lookup" else "\nlookup")
+    print("%-32s %9s %9s %8s %9s %9s  %s" % ("job", "seconds", "ns/record", "ratio", "memory",
+                                             "written", "goal"))
+    for r in results:
+        print("%-32s %9.4f %9s %8s %9s %9s  %s" % (
+            r["job"], r["seconds"], "%.1f" % r["ns_per_record"] if kind != "lookup" else "",
+            "%.2f" % r["ratio"] if r["ratio"] else "", human(r["peak_bytes"]),
+            human(r["output_bytes"]), verdict(kind, r)))
+    sys.stdout.flush()
+
+
+def against(results):
+    """How many times as fast as the other tools, for the jobs that both do."""
+    time_of = {r["job"]: r["seconds"] for r in results}
+    most = "-j%d" % thread_counts()[-1]
+    pairs = [("create " + most, "sort -u"), ("create " + most, "awk '!seen[$0]++'"),
+             ("create " + most, "bloom create+insert, p = 0.001"),
+             ("query " + most, "bloom check, p = 0.001")]
+    for ours, theirs in pairs:
+        if ours in time_of and theirs in time_of:
+            print("seen %s is %.1f times as fast as %s"
+                  % (ours, time_of[theirs] / time_of[ours], theirs))
+
+
+def svg(results):
+    """Time a URL, on a logarithmic scale, as bars. Colours suit a light and a dark page."""
+    by_name = {r["job"]: r["ns_per_record"] for r in results}
+    most = "-j%d" % thread_counts()[-1]
+    groups = [
+        ("Make a set of %s URLs" % format(N, ","), [
+            ("wc -l (reads, nothing more)", "wc -l", "yard"),
+            ("seen create, %d threads" % thread_counts()[-1], "create " + most, "ours"),
+            ("seen create, 1 thread", "create -j1", "ours"),
+            ("bloom create + insert", "bloom create+insert, p = 0.001", "rival"),
+            ("sort -u", "sort -u", "rival"),
+            ("awk '!seen[$0]++'", "awk '!seen[$0]++'", "rival")]),
+        ("Look up as many, half of them present", [
+            ("wc -l (reads, nothing more)", "wc -l, queries", "yard"),
+            ("seen query, %d threads" % thread_counts()[-1], "query " + most, "ours"),
+            ("seen query, 1 thread", "query -j1", "ours"),
+            ("bloom check", "bloom check, p = 0.001", "rival"),
+            ("grep -Fxf (a tenth of both)", "grep -Fxf (%dk)" % (GREP_N // 1000), "rival")]),
+    ]
+    groups = [(title, [row for row in rows if row[1] in by_name]) for title, rows in groups]
+    if not all(rows for _, rows in groups):
+        return None
+    left, right, row_height, width = 232, 76, 26, 760
+    top_value = max(by_name[row[1]] for _, rows in groups for row in rows)
+    decades = max(1, math.ceil(math.log10(top_value)))
+    scale = (width - left - right) / decades
+
+    def x(value):
+        return left + scale * max(0.02, math.log10(value))
+
+    body, y = [], 12
+    for title, rows in groups:
+        y += 22
+        body.append('<text class="title" x="16" y="%d">%s</text>' % (y, title))
+        y += 14
+        bottom = y + row_height * len(rows)
+        for d in range(decades + 1):
+            at = left + scale * d
+            body.append('<line class="grid" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>'
+                        % (at, y, at, bottom))
+            body.append('<text class="tick" x="%.1f" y="%d">%s</text>'
+                        % (at, bottom + 15, format(10 ** d, ",")))
+        for label, job, style in rows:
+            value = by_name[job]
+            label = label.replace("&", "&amp;").replace("<", "&lt;")
+            body.append('<text class="label" x="%d" y="%d">%s</text>' % (left - 10, y + 17, label))
+            body.append('<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="3"/>'
+                        % (style, left, y + 4, x(value) - left, row_height - 8))
+            body.append('<text class="value" x="%.1f" y="%d">%s</text>'
+                        % (x(value) + 7, y + 17,
+                           "%.1f" % value if value < 100 else format(round(value), ",")))
+            y += row_height
+        y += 26
+    body.append('<text class="tick" x="%.1f" y="%d">nanoseconds a record, logarithmic; shorter is '
+                'faster</text>' % (left + scale * decades / 2, y + 12))
+    height = y + 28
+    return '''<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" \
+role="img" aria-label="Time a record of seen and of other tools">
+<style>
+text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, sans-serif; fill: #57606a; }
+.title { font-weight: 600; font-size: 14px; }
+.label { text-anchor: end; }
+.tick { font-size: 11px; text-anchor: middle; fill: #848d97; }
+.value { font-variant-numeric: tabular-nums; }
+.grid { stroke: #848d97; stroke-opacity: .25; }
+.ours { fill: #1a8f6a; }
+.yard { fill: #848d97; }
+.rival { fill: #c28b3c; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #adb5bd; } .tick { fill: #848d97; }
+  .ours { fill: #2fb98c; } .rival { fill: #c9974f; }
+}
+</style>
+%s
+</svg>
+''' % (width, height, width, height, "\n".join(body))
+
+
+def markdown(kinds):
+    """The README's table: nanoseconds a record, and in brackets the ratio to wc -l."""
+    most = "-j%d" % thread_counts()[-1]
+    wanted = [("`wc -l FILE`", "wc -l"),
+              ("`seen create F FILE`", "create " + most),
+              ("the same with `-j1`", "create -j1"),
+              ("`cat FILE \\| seen create F`", "create, pipe " + most),
+              ("`seen query F FILE`, half present", "query " + most),
+              ("the same with `-j1`", "query -j1"),
+              ("`cat FILE \\| seen query F`", "query, pipe " + most),
+              ("`sort -u`", "sort -u"),
+              ("`awk '!seen[$0]++'`", "awk '!seen[$0]++'"),
+              ("`bloom create`, `bloom insert`", "bloom create+insert, p = 0.001"),
+              ("`bloom check`, half present", "bloom check, p = 0.001")]
+    titles = {"urls": "URLs", "sha1": "SHA-1 digests", "phones": "phone numbers"}
+    rows = ["| | %s | memory |" % " | ".join(titles[k] for k in kinds),
+            "|---|" + "--:|" * (len(kinds) + 1)]
+    by_name = {k: {r["job"]: r for r in results} for k, results in kinds.items()}
+    for title, job in wanted:
+        found = [by_name[k][job] for k in kinds if job in by_name[k]]
+        cells = []
+        for r in found:
+            ns = r["ns_per_record"]
+            cell = "%.1f" % ns if ns < 100 else format(round(ns), ",")
+            if r["ratio"]:
+                cell += " (%s)" % ("%.2f" % r["ratio"] if r["ratio"] < 10 else round(r["ratio"]))
+            cells.append(cell)
+        if found:
+            rows.append("| %s | %s | %s |" % (title, " | ".join(cells),
+                                              human(max(r["peak_bytes"] for r in found))))
+    return "\n".join(rows) + "\n"
+
+
+def update_readme(everything):
+    shutil.copy(TOOLS + "speed.svg", HERE + "/speed.svg")
+    path = HERE + "/../../README.md"
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    kinds = {k: v for k, v in everything["kinds"].items() if k != "lookup"}
+    lines = ["![Time a record of seen and of other tools](tests/bench/speed.svg)", "",
+             "Measured with %(cpu)s, %(cpus)d CPUs:" % everything["machine"], "", markdown(kinds)]
+    begin, end = "<!-- bench -->\n", "<!-- bench ends -->"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(before + begin + "\n".join(lines) + end + after)
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+        model = re.search(r"model name\s*: (.*)", f.read())
+    return {"cpu": model.group(1) if model else "unknown", "cpus": CPUS,
+            "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            "kernel": os.uname().release,
+            "seen": subprocess.check_output([SEEN, "--version"], text=True).splitlines()[0]}
+
+
+def main():
+    make_data()
+    where = machine()
+    print("%(seen)s; %(cpu)s, %(cpus)d CPUs" % where)
+    everything = {"machine": where, "n": N, "runs": RUNS, "kinds": {}}
+    for kind in KINDS:
+        prepare(kind)
+        jobs = jobs_for(kind)
+        by_name = {j.name: j for j in jobs}
+        for j in jobs:
+            if not j.rival:
+                j.run()  # to have everything in memory; not counted
+                j.times.clear()
+        for round_ in range(RUNS):
+            for j in jobs:
+                if j.rival and round_ >= SLOW_RUNS:
+                    continue
+                elapsed = j.run()
+                if j.yardstick:
+                    j.ratios.append(elapsed / by_name[j.yardstick].times[round_])
+        results = [j.result() for j in jobs]
+        everything["kinds"][kind] = results
+        table(kind, results)
+        if RIVALS:
+            against(results)
+    if JOBS.search("lookup"):
+        everything["kinds"]["lookup"] = [lookup()]
+        table("lookup", everything["kinds"]["lookup"])
+    with open(TOOLS + "results.json", "w", encoding="ascii") as f:
+        json.dump(everything, f, indent=1)
+    picture = svg(everything["kinds"].get("urls", []))
+    if picture:
+        with open(TOOLS + "speed.svg", "w", encoding="utf-8") as f:
+            f.write(picture)
+        if os.environ.get("BENCH_README", "0") != "0":
+            update_readme(everything)
+
+
+main()

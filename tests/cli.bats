@@ -1,0 +1,286 @@
+#!/usr/bin/env bats
+# What all commands have in common: help, options, numbers, messages, standard streams.
+
+# `run` sets stderr_lines; and single quotes here hold other languages.
+# shellcheck disable=SC2154,SC2016
+load helpers
+
+commands=(create add query dedup stats rotate shrink merge verify plan compact)
+
+# try COMMAND: the second and last line of the message that `refuses` saw says where help is.
+try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -eq 2 ]]; }
+
+@test "seen alone prints its help on stderr and fails" {
+    run -2 --separate-stderr seen
+    [ -z "$output" ]
+    [[ ${stderr_lines[0]} == 'Usage: seen COMMAND '* ]]
+}
+
+@test "help that is asked for goes to stdout and succeeds" {
+    for ask in --help -h help 'help help' 'help --help'; do
+        # shellcheck disable=SC2086 # one word or two
+        run -0 --separate-stderr seen $ask
+        [ -z "$stderr" ]
+        [[ ${lines[0]} == 'Usage: seen COMMAND '* ]]
+        for command in "${commands[@]}"; do
+            [[ $output == *$'\n'"  $command "* ]]
+        done
+    done
+}
+
+@test "help for a command is the same however it is asked for" {
+    for command in "${commands[@]}"; do
+        run -0 --separate-stderr seen help "$command"
+        [ -z "$stderr" ]
+        [[ ${lines[0]} == "Usage: seen $command "* ]]
+        help=$output
+        for ask in --help -h --hel; do
+            run -0 --separate-stderr seen "$command" $ask
+            [ "$output" = "$help" ]
+        done
+    done
+}
+
+@test "help fits 80 columns and holds no tabs" {
+    for command in "${commands[@]}"; do
+        run -0 seen help "$command"
+        run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"
+    done
+    run -0 seen --help
+    run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"
+}
+
+@test "help behind operands is help, behind -- it is an operand" {
+    run -0 seen query missing.seen --help
+    [[ ${lines[0]} == 'Usage: seen query '* ]]
+    run -2 seen query -- --help
+    [[ $output == *"'--help'"* ]]
+}
+
+@test "version tells the features" {
+    run -0 --separate-stderr seen --version
+    [ -z "$stderr" ]
+    [[ ${lines[0]} =~ ^seen\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+    [[ $output == *xxHash* && $output == *zlib* ]]
+    run -0 seen -V
+    [[ ${lines[0]} == 'seen '* ]]
+}
+
+@test "an unknown command is named, with the nearest one" {
+    refuses "seen: 'qurey' is not a command; did you mean 'query'?" seen qurey f
+    try ''
+    refuses "seen: 'create2' is not a command; did you mean 'create'?" seen create2
+    refuses "seen: 'frobnicate' is not a command" seen frobnicate
+    refuses "seen: 'x' is not a command" seen x
+    refuses "seen: '' is not a command" seen ''
+    refuses "seen: 'frobnicate' is not a command" seen help frobnicate
+    refuses "seen: unknown option '--frobnicate'" seen --frobnicate
+    refuses "seen: 'seen help' takes the name of one command" seen help add query
+}
+
+@test "an unknown option is named" {
+    for command in "${commands[@]}"; do
+        refuses "seen: unknown option '--frobnicate'" seen "$command" --frobnicate
+        try "$command "
+        refuses "seen: unknown option '--frobnicate'" seen "$command" --frobnicate=7
+        refuses "seen: unknown option '-Q'" seen "$command" -Q
+        refuses "seen: option '--help' takes no argument" seen "$command" --help=1
+    done
+    refuses "seen: unknown option '-Q'" seen query -cQ f.seen
+    refuses "seen: unknown option '-Q'" seen query --count -Qc f.seen
+}
+
+@test "an abbreviation stands for the only option that begins so" {
+    refuses "seen: option '--capacity': 'x' is not a count (such as 1000, 250k, 1M or 1e9)" \
+        seen create --cap=x
+    refuses "seen: option '--min' is ambiguous: --min-keys, --min-ratio" seen create --min 3
+    try 'create '
+}
+
+@test "an option that lacks its argument is named, and one that has too much" {
+    refuses "seen: option '--capacity' needs an argument" seen create -n
+    refuses "seen: option '--capacity' needs an argument" seen create f.seen --capacity
+    refuses "seen: option '--empty' takes no argument" seen create --empty=yes f.seen
+    refuses "seen: option '--empty' takes no argument" seen create --emp=yes f.seen
+}
+
+@test "a single-valued option given twice is an error, by whatever name" {
+    refuses "seen: option '--capacity' is given twice" seen create -n 1 -n 1 f.seen
+    refuses "seen: option '--capacity' is given twice" seen create -n 1 --capacity=2 f.seen
+    refuses "seen: option '--fpr' is given twice" seen create --fpr 0.1 f.seen -p 0.1
+    refuses "seen: option '--output' is given twice" seen merge -o a -o b c
+    refuses "seen: option '--measure' is given twice" seen stats --measure 10 --measure 10 c
+    [ ! -e f.seen ]
+}
+
+@test "a flag may be repeated, -k too" {
+    quiet seen create --empty --empty -n 100 f.seen
+    run -0 seen query -c -c -k a -k b --key=c -vvv f.seen
+    [ "$output" = 3 ]
+}
+
+@test "options may stand before and behind operands, POSIXLY_CORRECT or not" {
+    quiet seen create f.seen -k a -k b
+    printf '%s\n' a z >keys
+    for posix in '' 1; do
+        if [ -n "$posix" ]; then export POSIXLY_CORRECT=1; else unset POSIXLY_CORRECT; fi
+        run -0 seen query f.seen keys -v -n
+        [ "$output" = 2:z ]
+        run -0 seen query -v f.seen -n keys
+        [ "$output" = 2:z ]
+        run -0 seen query -vn -- f.seen keys
+        [ "$output" = 2:z ]
+    done
+    unset POSIXLY_CORRECT
+}
+
+@test "behind -- all are operands, even -- and what looks like an option" {
+    quiet seen create f.seen -k a
+    printf 'a\n' >-v
+    printf 'a\n' >--
+    run -0 seen query f.seen -- -v --
+    [ "$output" = $'a\na' ]
+}
+
+@test "numbers are read strictly, and the option is named" {
+    count='is not a count (such as 1000, 250k, 1M or 1e9)'
+    for n in '' x 1x 1.5 -1 +1 ' 1' '1 ' 0x10 1e 1e99 nan inf 18446744073709551616 1,000; do
+        refuses "seen: option '--capacity': '$n' $count" seen create -n "$n" --empty f.seen
+    done
+    try 'create '
+    for p in '' 0 1 0.0 1.0 2 -0.1 +0.1 nan inf 0x1p-3 1/0 0/1 3/2 100% % '0.1 ' ' 0.1' 0,1 \
+        1e-999; do
+        refuses "seen: option '--fpr': '$p' is not a probability between 0 and 1" \
+            seen create -n 10 -p "$p" --empty f.seen
+    done
+    for s in '' x 1KB 1.5 -1 20000P 64MB; do
+        refuses "seen: option '--size': '$s' is not a size (such as 4096, 512K, 64M or 1.5G)" \
+            seen create -s "$s" --empty f.seen
+    done
+    for j in 0 -1 x 1.5 99999999999999999999; do
+        run -2 seen create -j "$j" f.seen -k a
+        [[ $output == "seen: option '--threads': '$j' is not a whole number from 1 to "* ]]
+    done
+    [ ! -e f.seen ]
+}
+
+@test "numbers are printed and read with a point whatever the locale" {
+    LC_ALL=de_DE.UTF-8 quiet seen create -n 1.5k -p 0.01 --empty f.seen
+    LC_ALL=de_DE.UTF-8 run -0 seen stats --json f.seen
+    [[ $output == *'"n_design":1500,"fpr_design":0.01,'* ]]
+}
+
+@test "control characters in names are made visible" {
+    name=$'a\e[31m\n\tb\x7f\xc2\x9b\xff\xc3\xa4'
+    refuses "seen: '"'a\x1b[31m\n\tb\x7f\xc2\x9b\xffä'"' is not a command" seen "$name"
+    run -2 --separate-stderr seen query "$name" -k a
+    [[ $stderr == *'a\x1b[31m\n\tb\x7f\xc2\x9b\xffä'* ]]
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    run -2 --separate-stderr seen create $'--a\nb'
+    [ "${stderr_lines[0]}" = "seen: unknown option '--a\\nb'" ]
+}
+
+@test "a message is written in one piece" {
+    command -v strace >/dev/null || skip 'strace is not installed'
+    strace -s 200 -o trace -e trace=write seen frobnicate 2>/dev/null || true
+    grep -q '^write(2, "seen: .frobnicate. is not a command\\n"' trace
+}
+
+@test "a very long name is cut, not overrun" {
+    name=$(printf 'a%.0s' {1..100000})
+    run -2 --separate-stderr seen "$name"
+    [[ ${stderr_lines[0]} == "seen: 'aaa"* ]]
+    run -2 --separate-stderr seen create "--$name"
+    [[ ${stderr_lines[0]} == "seen: unknown option '--aaa"* ]]
+}
+
+@test "a full output device is an error" {
+    [ -w /dev/full ] || skip 'there is no /dev/full'
+    quiet seen create f.seen -k a
+    printf 'a\n' >keys
+    for words in '--help' '--version' 'query --help' 'help add' 'query f.seen keys' \
+        'query -c f.seen keys' 'stats f.seen' 'stats --json f.seen' 'plan -n 1M'; do
+        # shellcheck disable=SC2086 # words are meant to be split
+        refuses 'seen: cannot write standard output: No space left on device' \
+            to /dev/full seen $words
+    done
+}
+
+to()
+{
+    local file=$1
+    shift
+    "$@" >"$file"
+}
+
+@test "a closed output is an error, and no file takes its place" {
+    quiet seen create f.seen -k a
+    printf 'a\n' >keys
+    before=$(digest f.seen)
+    for words in '--help' 'query f.seen keys' 'stats f.seen'; do
+        # shellcheck disable=SC2086
+        refuses 'seen: cannot write standard output: Bad file descriptor' closed seen $words
+    done
+    # With nothing to write there is nothing to fail; and messages go nowhere else.
+    quiet closed seen create g.seen -k a
+    quiet closed seen add f.seen -k a
+    bash -c 'seen add f.seen missing.txt <&- >&- 2>&-' && false
+    bash -c 'seen query f.seen keys 0<&- 1>&- 2>&-' && false
+    run -0 seen verify f.seen g.seen
+    run -0 seen query -q f.seen -k a
+    [ "$(size f.seen)" -gt 0 ] && [ -n "$before" ]
+}
+
+closed() { "$@" >&-; }
+
+@test "a closed input is an error, not an empty one" {
+    quiet seen create f.seen -k a
+    run -2 --separate-stderr bash -c 'seen query f.seen <&-'
+    [[ $stderr == seen:*': Bad file descriptor' ]]
+    run -2 bash -c 'seen create g.seen <&-'
+    [ ! -e g.seen ]
+}
+
+@test "a reader that goes away ends the program quietly" {
+    quiet seen create f.seen -k a
+    run --separate-stderr bash -c \
+        'yes a | head -n 2000000 | { seen query f.seen; echo $? >status; } | head -n 1'
+    [ "$output" = a ] && [ -z "$stderr" ]
+    [ "$(cat status)" -ne 0 ]
+    # With the signal ignored, too.
+    run --separate-stderr bash -c 'trap "" PIPE
+        { yes a | head -n 2000000; } 2>/dev/null |
+            { seen query f.seen; echo $? >status; } | head -n 1'
+    [ "$output" = a ] && [ -z "$stderr" ]
+    [ "$(cat status)" -ne 0 ]
+}
+
+@test "nothing is written to stderr when all is well" {
+    seq 1000 >keys
+    quiet seen create -n 2000 f.seen keys
+    quiet seen add f.seen keys
+    quiet seen query -q f.seen keys
+    run -0 --separate-stderr seen verify f.seen
+    [ -z "$stderr" ]
+}
+
+@test "--progress shows lines on what is no terminal" {
+    seq 1000 >keys
+    run -0 --separate-stderr seen create --progress f.seen keys
+    [ -z "$output" ]
+    [[ $stderr == seen:*keys* ]]
+    [[ $stderr != *$'\r'* ]]
+}
+
+@test "the list for completion scripts has five columns" {
+    for command in "${commands[@]}"; do
+        run -0 seen help --options "$command"
+        run -0 awk -F '\t' '
+            NF != 5 || ($1 == "" && $2 == "") || $5 == "" { bad = 1 }
+            $1 != "" && $1 !~ /^-[[:alnum:]]$/ { bad = 1 }
+            $2 != "" && $2 !~ /^--[a-z][a-z-]+$/ { bad = 1 }
+            END { exit bad || NR < 2 }' <<<"$output"
+    done
+    run -0 seen help --commands
+    [ "$(cut -f 1 <<<"$output" | tr '\n' ' ')" = "${commands[*]} " ]
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env bats
+# Compact filters: create --compact, and what the other commands make of them.
+
+# `run` sets stderr_lines.
+# shellcheck disable=SC2154
+load helpers
+
+reader() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" "$@"; }
+
+@test "every key is present, and few others" {
+    seq 200000 >keys
+    seq 300001 500000 >others
+    for p in 0.5 0.1 0.01 1e-3 1e-6 2.4e-10; do
+        quiet seen create --compact --force -p "$p" f.seen keys
+        run -0 seen query -c f.seen keys
+        [ "$output" = 200000 ]
+        # Six standard deviations above what is expected.
+        seen query -c f.seen others >hits || true
+        awk -v p="$p" '{ exit !($1 <= 200000 * p + 6 * sqrt(200000 * p) + 1) }' hits
+        run -0 seen verify f.seen
+        [ "$output" = 'f.seen: ok' ]
+    done
+    quiet seen query -q -k 77 f.seen
+    run -1 seen query -k x77 f.seen
+}
+
+@test "sizes: close to n log2(1/p) bits, and small for few keys" {
+    while read -r n p most; do
+        seq "$n" | seen create --compact --force -p "$p" f.seen
+        echo "$n keys at $p: $(size f.seen) bytes, at most $most"
+        [ "$(size f.seen)" -le "$most" ]
+    done <<END
+1 0.01 440
+100 0.01 560
+1000 1e-3 1750
+10000 1e-3 13100
+300000 0.1 129500
+300000 0.01 254000
+300000 1e-3 376500
+300000 1e-6 752000
+END
+}
+
+@test "the size is as planned, within a fiftieth" {
+    for wish in '300000 0.01' '50000 1e-6' '1000000 0.1'; do
+        read -r n p <<<"$wish"
+        seq "$n" | seen create --compact --force -p "$p" f.seen
+        plan=$(seen plan --json -n "$n" -p "$p" | jq '.kinds[] | select(.kind == "ribbon").bytes')
+        [ $((plan * 100)) -le $(($(size f.seen) * 102)) ]
+        [ $((plan * 102)) -ge $(($(size f.seen) * 100)) ]
+    done
+    seq 300000 | seen create --compact --force -s 300K f.seen
+    [ "$(size f.seen)" -le 307200 ]
+    [ "$(size f.seen)" -ge 300000 ]
+}
+
+@test "an empty one, and one without any reason to be" {
+    quiet seen create --compact --empty f.seen
+    run -1 seen query -k a f.seen
+    run -0 seen verify f.seen
+    run -2 seen create --compact g.seen /dev/null
+    [ ! -e g.seen ]
+}
+
+@test "stats knows what it is" {
+    { seq 1000; seq 1000; } | seen create --compact -p 1e-4 f.seen
+    run -0 seen stats --json --measure 100000 f.seen
+    jq -e '.kind == "ribbon" and .n_estimate == 1000 and .n_low == 1000 and .n_high == 1000 and
+        .records == 2000 and .fpr_current <= 1.01e-4 and .fpr_current > 0.9e-4 and
+        .sources.n_estimate == "exact" and .consistent == true and
+        .layers[0].partitions == 1 and .layers[0].columns > 13' <<<"$output"
+    run -0 seen stats f.seen
+    [[ $output == *"distinct keys             1000 "*exact* ]]
+}
+
+@test "the same bytes for any number of threads, limit of memory, and order of keys" {
+    seq 700000 >keys
+    sort -R keys >shuffled
+    seen create --compact --reproducible -j1 f.seen keys
+    seen create --compact --reproducible -j4 --memory 48M g.seen keys
+    seen create --compact --reproducible -j3 --memory 1G h.seen <shuffled
+    cat keys keys shuffled | seen create --compact --reproducible i.seen
+    cmp f.seen g.seen
+    cmp f.seen h.seen
+    # Only the number of records differs, and the checksum.
+    [ "$(cmp -l f.seen i.seen | awk '$1 > 128 && $1 <= 384 || $1 > 392' | wc -l)" = 0 ]
+}
+
+@test "keys that do not fit in memory go to scratch" {
+    mkdir scratch
+    seq 6000000 | seen create --compact --memory 44M -j1 --tmpdir scratch -p 0.1 f.seen
+    run -0 bash -c 'seq 6000000 | seen query -c f.seen'
+    [ "$output" = 6000000 ]
+    [ -z "$(ls -A scratch)" ]
+}
+
+@test "no keys can be added" {
+    seq 10 | seen create --compact f.seen
+    refuses "seen: 'f.seen' is a compact filter, to which no keys can be added: make it again from \
+all keys, or add to another filter and merge the two" seen add -k 11 f.seen
+}
+
+@test "merge joins layers" {
+    seq 1000 | seen create --compact -p 1e-4 a.seen
+    seq 2000 3000 | seen create --compact -p 1e-4 b.seen
+    seq 4000 5000 | seen create -n 2000 -p 1e-4 c.seen
+    run -0 --separate-stderr seen merge -o ab.seen a.seen b.seen
+    [[ $stderr == *'current false-positive rate 0.000'*'2 layers, since compact filters are joined'* ]]
+    [ "$(size ab.seen)" -lt 5000 ]
+    run -0 seen query -c ab.seen <(seq 1000; seq 2000 3000)
+    [ "$output" = 2001 ]
+    run -0 seen merge --force -o abc.seen c.seen a.seen b.seen
+    run -0 seen query -c abc.seen <(seq 1000; seq 2000 3000; seq 4000 5000)
+    [ "$output" = 3002 ]
+    run -0 seen stats --json abc.seen
+    [ "$(jq -c '[.kind, [.layers[].kind]]' <<<"$output")" = '["mixed",["ribbon","ribbon","bloom"]]' ]
+    # Keys can be added to that one.
+    quiet seen add -k new abc.seen
+    quiet seen query -q -k new abc.seen
+    for f in ab abc; do
+        run -0 seen verify $f.seen
+        seq 900 1100 >asked
+        seen query $f.seen asked >ours
+        reader query $f.seen <asked | cmp - ours
+        reader verify $f.seen
+    done
+    run -2 seen merge --intersect -o x.seen a.seen a.seen
+}
+
+@test "compact drops columns" {
+    seq 250000 >keys
+    seen create --compact --reproducible -p 1e-6 a.seen keys
+    seen create --compact --reproducible -p 0.003 b.seen keys
+    quiet seen compact --reproducible --fpr 0.003 -o c.seen a.seen
+    cmp b.seen c.seen
+    run -0 seen compact --json --force -p 0.1 -o c.seen c.seen
+    [ "$(jq '.bytes' <<<"$output")" = "$(size c.seen)" ]
+    run -0 seen query -c c.seen keys
+    [ "$output" = 250000 ]
+    run -0 seen verify c.seen
+    refuses "seen: 'a.seen' was made for an FPR of 1e-06, which only its keys could lower to 1e-07" \
+        seen compact -p 1e-7 -o d.seen a.seen
+    seen create -k a bloom.seen
+    refuses "seen: 'bloom.seen' is not a compact filter, and only its keys could make one of it: \
+'seen create --compact' does that" seen compact -p 0.1 -o d.seen bloom.seen
+    refuses "seen: 'c.seen' exists (--force replaces it)" seen compact -p 0.1 -o c.seen a.seen
+    [ ! -e d.seen ]
+}
+
+@test "damage is told, wherever it is" {
+    seq 20000 >keys
+    seen create --compact -p 1e-3 f.seen keys
+    for at in 400 5000 20000 $(($(size f.seen) - 40)); do
+        cp f.seen g.seen
+        poke g.seen "$at" "$(printf '%02x' $((0x$(peek g.seen "$at" 1) ^ 16)))"
+        run -2 --separate-stderr seen verify g.seen
+        [[ $stderr == "seen: 'g.seen' is damaged at offset "* ]]
+        run -2 seen query -c g.seen keys
+    done
+    head -c 20000 f.seen >g.seen
+    run -2 seen query -k 1 g.seen
+}
+
+@test "wishes that contradict it" {
+    refuses "seen: an FPR of 0.6 is too large for a compact filter: it takes a bit a key, which makes \
+0.5" seen create --compact -p 0.6 -k a f.seen
+    for wish in '-n 10' '--like x' '-s 1M -p 0.1' '--memory 1M'; do
+        # shellcheck disable=SC2086 # two words
+        run -2 seen create --compact $wish -k a f.seen
+    done
+    [ ! -e f.seen ]
+}
+
+@test "the reader agrees" {
+    seq 2 2 6000 >keys
+    seq 6000 >asked
+    for p in 0.25 0.03 1e-5; do
+        seen create --force --compact -p "$p" f.seen keys
+        seen query f.seen asked >ours
+        reader query f.seen <asked | cmp - ours
+        reader verify f.seen
+    done
+}

@@ -1,0 +1,261 @@
+#!/usr/bin/env bats
+# dedup: what is new, once, in order; by one process and by many.
+
+load helpers
+
+# links FIRST LAST: URLs, as a crawler finds them.
+links()
+{
+    seq "$1" "$2" | awk '{ printf "https://host%d.example.org/path/%d?id=%d\n", $1 % 997, $1 % 31, $1 }'
+}
+
+# Of N records that awk prints, dedup may miss some by false positives: at most those at rate P with
+# six standard deviations to spare.
+allowed() { awk -v n="$1" -v p="$2" 'BEGIN { m = n * p; printf "%d\n", m + 6 * sqrt(m) + 1 }'; }
+
+# no_repeats FILE
+no_repeats() { [ -z "$(LC_ALL=C sort "$1" | uniq -d | head -n 1)" ]; }
+
+# subset A B: every line of A is a line of B.
+subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2"))" ]; }
+
+@test "alone it is the awk idiom" {
+    { links 1 3000; links 2000 5000; printf '\n\nlast'; } >in
+    awk '!seen[$0]++' in >want
+    seen dedup <in >got
+    cmp want got
+    seen dedup -j 1 <in | cmp want -
+    awk 'seen[$0]++' in | cmp - <(seen dedup -v <in)
+    [ "$(seen dedup -c <in)" = "$(wc -l <want)" ]
+    quiet seen dedup </dev/null
+}
+
+@test "it prints what is new and adds it" {
+    seen create --empty -n 100k -p 1e-6 f.seen
+    links 1 1000 >monday
+    links 501 1500 >tuesday
+    seen dedup f.seen monday | cmp monday -
+    seen dedup f.seen tuesday | cmp <(links 1001 1500) -
+    quiet seen dedup f.seen monday tuesday
+    seen dedup -v f.seen monday | cmp monday -
+    [ "$(links 1400 1600 | seen dedup -c f.seen)" = 100 ]
+    [ "$(seen query -c f.seen <(links 1 1600))" = 1600 ]
+    seen verify f.seen
+    seen stats f.seen | grep -qE '^keys new when added +1600 '
+}
+
+@test "fields, NUL, bad records and keys on the command line" {
+    seen create --empty -n 1k -p 1e-6 --ignore-case f.seen
+    printf '1\tA\n2\ta\n3\n4\tb\n5\tB\n' >in
+    run -0 --separate-stderr seen dedup -f 2 --skip-bad f.seen in
+    [ "$output" = $'1\tA\n4\tb' ]
+    run -0 --separate-stderr seen dedup -v -f 2 --skip-bad f.seen in
+    [ "$output" = $'1\tA\n2\ta\n4\tb\n5\tB' ]
+    run -2 --separate-stderr seen dedup -f 2 f.seen <(printf '6\tc\n7\n8\td\n')
+    [ "$output" = $'6\tc' ]
+    [[ $stderr == *':2: has no field 2' ]]
+    printf 'x\0y\0x' | seen dedup -0 f.seen | cmp - <(printf 'x\0y\0')
+    run -0 seen dedup -k new -k NEW -k x -k other f.seen
+    [ "$output" = $'new\nother' ]
+}
+
+@test "a dry run prints what is new and adds nothing" {
+    seen create -n 1k -p 1e-6 f.seen <(seq 10)
+    before=$(digest f.seen)
+    printf '%s\n' 9 10 11 12 11 | seen dedup --dry-run f.seen >got
+    printf '%s\n' 11 12 | cmp - got
+    [ "$(digest f.seen)" = "$before" ]
+}
+
+@test "--create makes a filter that grows, or one of a given size" {
+    seq 100 | seen dedup --create a.seen | cmp <(seq 100) -
+    seq 90 110 | seen dedup --create a.seen | cmp <(seq 101 110) -
+    seen stats a.seen | grep -q '^when full  *grows'
+    seq 100 | seen dedup --create -n 5k -p 1e-4 b.seen >/dev/null
+    seen stats b.seen | grep -qE '^design capacity +5000 '
+    seen stats b.seen | grep -qE '^design FPR +0.0001 '
+    refuses "seen: cannot open 'c.seen': No such file or directory" seen dedup c.seen /dev/null
+    refuses "seen: --capacity and --fpr are for a filter that is made: they need --create" \
+        seen dedup -n 5 b.seen /dev/null
+    seen verify a.seen b.seen
+}
+
+@test "many processes may create one filter at once" {
+    links 1 2000 >in
+    for i in 1 2 3 4 5 6 7 8; do
+        seen dedup --create -p 1e-6 f.seen in >out.$i &
+    done
+    wait
+    cat out.* >all
+    no_repeats all
+    LC_ALL=C sort all | cmp <(LC_ALL=C sort in) -
+    seen verify f.seen
+}
+
+@test "what other filters have is known too" {
+    seen create -p 1e-6 archive.seen <(seq 1 50)
+    seen create -p 1e-6 block.seen <(seq 40 60)
+    seen create --empty -n 1k -p 1e-6 f.seen
+    seq 30 70 | seen dedup --also archive.seen --also block.seen f.seen | cmp <(seq 61 70) -
+    # These were not added.
+    run -1 seen query -c f.seen <(seq 30 60)
+    [ "$output" = 0 ]
+    seq 30 70 | seen dedup -v --also archive.seen --also block.seen f.seen | cmp <(seq 30 70) -
+    seq 30 70 | seen dedup --also archive.seen | cmp <(seq 51 70) -
+    seen create -p 1e-6 -i other.seen <(seq 5)
+    run -2 seen dedup --also other.seen f.seen /dev/null
+    [[ $output == *'differ in --ignore-case'* ]]
+}
+
+@test "--confirm: no new record is lost to a false positive, none is printed twice" {
+    links 1 30000 | LC_ALL=C sort >known
+    seen create -n 30000 -p 0.3 f.seen known
+    { links 20001 60000; links 40000 70000; } >in
+    # Without the list many are lost.
+    [ "$(seen dedup --dry-run -c f.seen in)" -lt 35000 ]
+    seen dedup --confirm known f.seen in >got
+    links 30001 70000 | cmp - got
+    seen create --force -n 30000 -p 0.3 f.seen known
+    seen dedup --dry-run --confirm known f.seen in | cmp got -
+    printf 'b\na\n' >wrong
+    refuses "seen: 'wrong' is not sorted as LC_ALL=C sort does it" \
+        seen dedup --confirm wrong f.seen in
+    seen create -x -p 0.3 h.seen <(printf '%s\n' 00FF abcd)
+    printf '%s\n' 00FF ABCD >list
+    printf '%s\n' 00ff ABCD 1234 5678 1234 | seen dedup --confirm list h.seen |
+        cmp <(printf '%s\n' 1234 5678) -
+}
+
+@test "--max-fpr stops, and what was added is printed" {
+    seen create --empty -n 1000 -p 0.01 f.seen
+    links 1 5000 >in
+    run -2 --separate-stderr seen dedup --max-fpr 0.01 f.seen in
+    [[ $stderr =~ ^"seen: in:"([0-9]+)": not added: the false-positive rate of 'f.seen' would pass 0.01"$ ]]
+    stop=${BASH_REMATCH[1]}
+    printf '%s\n' "$output" >got
+    subset got <(head -n $((stop - 1)) in)
+    [ "$(seen query -c f.seen got)" = "$(wc -l <got)" ]
+    [ "$(wc -l <got)" -gt 800 ]
+}
+
+@test "eight processes on one file: nothing twice, nothing missing" {
+    p=1e-4
+    links 1 160000 >all
+    for i in 1 2 3 4 5 6 7 8; do
+        links $((i * 15000)) $((i * 15000 + 40000)) | shuf --random-source=all >in.$i
+    done
+    cat in.* | awk '!seen[$0]++' >want
+    seen create --empty -n 200k -p $p f.seen
+    for i in 1 2 3 4 5 6 7 8; do
+        seen dedup f.seen <in.$i >out.$i &
+    done
+    wait
+    cat out.* >got
+    no_repeats got
+    subset got want
+    missing=$(($(wc -l <want) - $(wc -l <got)))
+    echo "missing: $missing"
+    [ "$missing" -le "$(allowed "$(wc -l <want)" $p)" ]
+    # Each kept the order of its input.
+    for i in 1 2 3 4 5 6 7 8; do
+        grep -vxFf <(LC_ALL=C comm -23 <(LC_ALL=C sort in.$i) <(LC_ALL=C sort out.$i)) in.$i |
+            cmp - out.$i
+    done
+    seen verify f.seen
+}
+
+# slowly <IN: copies 30 MB a second at most.
+slowly()
+{
+    local part
+    while IFS= read -r -N 300000 part || [ -n "$part" ]; do
+        printf %s "$part"
+        sleep 0.01
+    done
+}
+
+@test "killed workers: nothing twice, at most one batch a kill not printed" {
+    links 1 400000 >in
+    seen create --empty -n 500k -p 1e-6 f.seen
+    kills=12
+    for ((i = 0; i < kills; i++)); do
+        # The reader is slow, so that workers die while they write.
+        seen dedup f.seen in > >(slowly >out.$i) &
+        victim=$!
+        sleep 0.0$((RANDOM % 9))
+        kill -9 "$victim" 2>/dev/null || true
+        wait "$victim" 2>/dev/null || true
+    done
+    sleep 0.5
+    seen dedup f.seen in >out.last 2>/dev/null
+    # A record may be cut off in the middle by the kill: that one was not printed.
+    for ((i = 0; i < kills; i++)); do
+        [ ! -s out.$i ] || [ -z "$(tail -c 1 out.$i)" ] || sed -i '$d' out.$i
+    done
+    cat out.* >got
+    no_repeats got
+    subset got in
+    # A batch: at most 2 MiB of input.
+    lost=$(LC_ALL=C comm -13 <(LC_ALL=C sort got) <(LC_ALL=C sort in) | wc -c)
+    echo "lost: $lost bytes in $kills kills"
+    [ "$lost" -le $((kills * (2 << 20))) ]
+    seen query -q -v f.seen in && return 1
+    seen verify --repair f.seen
+}
+
+@test "output does not wait for more input" {
+    seen create --empty -n 1k f.seen
+    mkfifo in out
+    seen dedup f.seen <in >out &
+    exec 8>in 9<out
+    for i in 1 2 3; do
+        echo "line $i" >&8
+        read -r -t 20 line <&9
+        [ "$line" = "line $i" ]
+    done
+    exec 8>&-
+    wait $!
+    exec 9<&-
+}
+
+@test "a reader that goes away: synced, counted, ended" {
+    links 1 200000 >in
+    seen create --empty -n 300k -p 1e-6 f.seen
+    set +o pipefail
+    { seen dedup f.seen in 2>said || echo $? >status; } | head -n 10 >got
+    [ "$(cat status)" = 141 ]
+    [[ $(cat said) =~ ^"seen: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
+    [ "${BASH_REMATCH[1]}" -gt 0 ]
+    cmp got <(head -n 10 in)
+    seen verify f.seen
+    printf 'x\n' | refuses "seen: cannot write standard output: No space left on device" \
+        bash -c 'seen dedup f.seen >/dev/full'
+}
+
+@test "a signal: the batch is finished, printed and synced" {
+    seen create --empty -n 1k -p 1e-6 f.seen
+    mkfifo in
+    seen dedup f.seen <in >out &
+    exec 8>in
+    seq 10 >&8
+    for ((i = 0; i < 200; i++)); do
+        [ "$(wc -l <out)" = 10 ] && break
+        sleep 0.05
+    done
+    kill -TERM $!
+    wait $! && status=0 || status=$?
+    exec 8>&-
+    [ $status = 143 ]
+    cmp out <(seq 10)
+    seen verify f.seen
+}
+
+@test "--verbose tells how many may have been dropped, --sync-every syncs" {
+    seen create --empty -n 1000 -p 0.1 f.seen
+    run -0 --separate-stderr seen dedup --verbose --sync-every 10 f.seen <(seq 1000)
+    [[ $stderr =~ ^'seen: 1000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.]+)', and ' ]]
+    # About 3 % over a run from empty to full; six standard deviations of a Poisson law.
+    dropped=$((1000 - BASH_REMATCH[1]))
+    awk -v is=$dropped -v want="${BASH_REMATCH[2]}" 'BEGIN {
+        d = is - want; exit !(want > 10 && d * d < 36 * want) }'
+}

@@ -1,0 +1,209 @@
+#!/usr/bin/env bats
+# Help, manual pages and completions say the same, and what they say works.
+
+# Single quotes here hold other languages.
+# shellcheck disable=SC2016
+load helpers
+
+commands=(create add query dedup stats rotate shrink merge verify plan compact)
+
+# "-n, --capacity N" for each option in a command's help.
+options_of_help()
+{
+    seen help "$1" | sed -nE 's/^ {2,6}(-.*)/\1/p' | sed -E 's/  .*//' | sort
+}
+
+# The same from the tagged paragraphs of its manual page.
+options_of_page()
+{
+    awk '/^\.TP/ { tag = 1; next } tag { print } { tag = 0 }' "$SOURCE/man/$1.1" |
+        sed -E 's/\\f[BIR]//g; s/\\-/-/g' | grep '^-' | sort
+}
+
+# Only the words: "-n", "--capacity".
+words() { grep -oE '(^|[ ,])--?[[:alnum:]][[:alnum:]-]*' | tr -d ' ,' | sort; }
+
+same()
+{
+    diff <(printf '%s\n' "$1") <(printf '%s\n' "$2")
+}
+
+@test "each command has a manual page, and each page a command" {
+    listed=$(seen help --commands | cut -f 1 | sort)
+    pages=$(cd "$SOURCE/man" && printf '%s\n' seen-*.1 | sed 's/^seen-//; s/\.1$//' | sort)
+    same "$listed" "$pages"
+    for command in "${commands[@]}"; do
+        grep -q "^\.BR seen\\\\-$command (1)" "$SOURCE/man/seen.1"
+    done
+}
+
+@test "help and manual page have the same options" {
+    for command in "${commands[@]}"; do
+        help=$(options_of_help "$command")
+        [ -n "$help" ]
+        echo "seen-$command.1 (<: help, >: page)"
+        same "$help" "$(options_of_page "seen-$command")"
+    done
+}
+
+@test "the synopsis is the usage line" {
+    for command in "${commands[@]}"; do
+        usage=$(seen help "$command" | sed -n '1s/^Usage: //p')
+        synopsis=$(sed -n '/^\.SH SYNOPSIS/,/^\.SH DESC/{/^\.SH/!p}' "$SOURCE/man/seen-$command.1" |
+            sed -E 's/^\.B //; s/\\f[BIR]//g; s/\\-/-/g' | tr '\n' ' ' | sed 's/ $//')
+        same "$usage" "$synopsis"
+    done
+    usage=$(seen --help | sed -n '1s/^Usage: //p')
+    same "$usage" "seen $(sed -n '/^\.B seen$/{n;s/\\f[BIR]//g;p;q}' "$SOURCE/man/seen.1")"
+}
+
+@test "completion lists the options of help" {
+    for command in "${commands[@]}"; do
+        same "$(options_of_help "$command" | words)" \
+            "$(seen help --options "$command" | cut -f 1,2 | tr '\t' ' ' | words | uniq)"
+    done
+}
+
+@test "manual pages have no faults" {
+    command -v mandoc >/dev/null || skip 'mandoc is not installed'
+    run -0 mandoc -Tlint -W warning "$SOURCE"/man/*.[157]
+    [ -z "$output" ]
+}
+
+@test "manual pages name no option that is not there" {
+    for command in "${commands[@]}"; do
+        seen help --options "$command" | cut -f 1,2 | tr '\t' '\n' | grep .
+    done | sort -u >known
+    printf '%s\n' --help --version -V >>known
+    # Long options anywhere in the text; those of other programs are in the examples.
+    sed -E '/^\.EX/,/^\.EE/d; s/\\f[BIR]//g; s/\\-/-/g' "$SOURCE"/man/seen*.1 |
+        grep -oE -- '--[a-z][a-z-]+' | sort -u | grep -vxFf known >unknown || true
+    cat unknown
+    [ ! -s unknown ]
+}
+
+@test "the examples in the manual pages are parsed by the program" {
+    # Each `seen COMMAND ...` of an example, up to a pipe or the like.
+    for page in "$SOURCE"/man/seen*.[17]; do
+        sed -n '/^\.EX/,/^\.EE/p' "$page"
+    done | sed -E 's/\\\(aq/'\''/g; s/\\-/-/g; s/\\e/\\/g' |
+        grep -oE '\bseen (create|add|query|dedup|stats|rotate|shrink|merge|verify|plan|compact) [^|&;>]*' >examples
+    [ "$(wc -l <examples)" -ge 15 ]
+    url=x
+    export url
+    while IFS= read -r line; do
+        echo "$line"
+        # The example stands at the front, so each of its options is parsed before --help answers.
+        run -0 bash -c "$line --help"
+        [[ ${lines[0]} == 'Usage: '* ]]
+    done <examples
+}
+
+@test "seen-stats(1) has exactly the members that --json prints" {
+    seq 100 >keys
+    seen create -n 1000 f.seen keys
+    seen create --compact c.seen keys
+    seen stats --json --measure 100 --negatives keys f.seen c.seen | grep -oE '"[a-z_]+":' |
+        tr -d '":' | sort -u >printed
+    # In the page: the tags of the section, and within the text of `layers`, every bold word.
+    sed -n '/^\.SH OUTPUT/,/^\.SH EXIT/p' "$SOURCE/man/seen-stats.1" |
+        awk '/^\.TP/ { tag = 1; next }
+            tag { print; layers = /layers/ }
+            !tag && layers && /^\.BR? / { print }
+            { tag = 0 }' |
+        grep -oE '[a-z_]{4,}|\bk\b' | sort -u >documented
+    diff printed documented
+}
+
+# complete_bash WORD...: what bash offers for the last word.
+complete_bash()
+{
+    bash -c 'source "$SOURCE/completions/seen.bash" || exit
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _seen seen
+        ((${#COMPREPLY[@]} == 0)) || printf "%s\n" "${COMPREPLY[@]}"' bash "$@" | sort -u
+}
+
+@test "bash: commands, options and files" {
+    touch a.seen b.txt
+    mkdir dir
+    same "$(complete_bash seen '')" \
+        "$(printf '%s\n' "${commands[@]}" help --help --version | sort)"
+    same "$(complete_bash seen qu)" query
+    same "$(complete_bash seen help ver)" verify
+    for command in "${commands[@]}"; do
+        same "$(complete_bash seen "$command" -)" "$(options_of_help "$command" | words)"
+    done
+    same "$(complete_bash seen create --capac)" --capacity
+    same "$(complete_bash seen create '')" $'a.seen\ndir'
+    same "$(complete_bash seen create -n '')" ''
+    same "$(complete_bash seen create -n 5 '')" $'a.seen\ndir'
+    same "$(complete_bash seen create --fpr = 0.1 a.seen '')" $'a.seen\nb.txt\ndir'
+    same "$(complete_bash seen create a.seen b)" b.txt
+    same "$(complete_bash seen create --like = '')" $'a.seen\ndir'
+    same "$(complete_bash seen create --like =)" $'a.seen\ndir'
+    same "$(complete_bash seen create --tmpdir '')" dir
+    same "$(complete_bash seen verify a.seen '')" $'a.seen\ndir'
+    same "$(complete_bash seen stats --negatives b)" b.txt
+    same "$(complete_bash seen plan '')" ''
+    same "$(complete_bash seen add -- -)" ''
+    rm a.seen
+    same "$(complete_bash seen query '')" $'b.txt\ndir'
+}
+
+@test "bash: the script registers itself" {
+    run -0 bash -c 'source "$SOURCE/completions/seen.bash"; complete -p seen'
+    [ "$output" = 'complete -F _seen seen' ]
+}
+
+complete_fish()
+{
+    fish --no-config -c 'source "$SOURCE/completions/seen.fish"; complete -C "$argv[1]"' -- "$1"
+}
+
+@test "fish: commands, options and files" {
+    command -v fish >/dev/null || skip 'fish is not installed'
+    export HOME=$PWD XDG_CONFIG_HOME=$PWD XDG_DATA_HOME=$PWD
+    mkdir -p work/dir
+    cd work
+    touch a.seen b.txt
+    same "$(complete_fish 'seen ' | cut -f 1 | sort)" \
+        "$(printf '%s\n' "${commands[@]}" help | sort)"
+    same "$(complete_fish 'seen qu' | cut -f 1)" query
+    same "$(complete_fish 'seen help ver' | cut -f 1)" verify
+    for command in "${commands[@]}"; do
+        same "$(complete_fish "seen $command -" | cut -f 1 | sort)" \
+            "$(options_of_help "$command" | words)"
+    done
+    same "$(complete_fish 'seen create ' | cut -f 1 | head -n 1)" a.seen
+    same "$(complete_fish 'seen create a.seen b' | cut -f 1)" b.txt
+    same "$(complete_fish 'seen create -n ' | cut -f 1)" ''
+    same "$(complete_fish 'seen create --tmpdir ' | cut -f 1)" dir/
+    same "$(complete_fish 'seen create --like a' | cut -f 1)" a.seen
+    same "$(complete_fish 'seen plan ' | cut -f 1)" ''
+}
+
+# complete_zsh LINE: what an interactive zsh makes of the line and one tab.
+complete_zsh()
+{
+    timeout 60 zsh -f "$SOURCE/tests/complete.zsh" "$1"
+}
+
+@test "zsh: commands, options and files" {
+    command -v zsh >/dev/null || skip 'zsh is not installed'
+    touch a.seen b.txt
+    mkdir dir
+    same "$(complete_zsh 'seen ')" "$(printf '%s\n' "${commands[@]}" help | sort)"
+    same "$(complete_zsh 'seen qu')" query
+    same "$(complete_zsh 'seen help ver')" verify
+    for command in "${commands[@]}"; do
+        same "$(complete_zsh "seen $command -")" "$(options_of_help "$command" | words)"
+    done
+    same "$(complete_zsh 'seen create --capac')" --capacity
+    same "$(complete_zsh 'seen create ')" $'a.seen\ndir'
+    same "$(complete_zsh 'seen create a.seen b')" b.txt
+    same "$(complete_zsh 'seen create -n 5 a.seen b')" b.txt
+    same "$(complete_zsh 'seen create -n ')" ''
+    same "$(complete_zsh 'seen create --like=a')" a.seen
+    same "$(complete_zsh 'seen verify a.seen a')" a.seen
+}

@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# Filters that grow, filters that are folded, and several filters asked at once.
+
+load helpers
+
+# number NAME FILTER: a figure of stats --json.
+number() { seen stats --json "$2" | grep -oE "\"$1\":[^,}]*" | head -n 1 | cut -d : -f 2; }
+
+layers() { seen stats "$1" | grep -c '^layer '; }
+
+@test "a filter grows from nothing, and keeps its rate" {
+    seen create --grow -n 20k -p 1e-3 --empty g.seen
+    [ "$(layers g.seen)" = 1 ]
+    seq 1 290000 | seen add g.seen
+    [ "$(layers g.seen)" = 4 ]
+    run -0 seen query -v -c g.seen <(seq 1 290000) || [ "$status" = 1 ]
+    [ "$output" = 0 ]
+    # The promise, by the bits and by asking: 10^6 random keys, an interval that fails once in 40 runs on
+    # one side, and a filter that is below the promise by far more than that.
+    awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
+    seen stats --json --measure 1M g.seen >figures
+    awk -v low="$(grep -oE '"fpr_low":[^,]*' figures | cut -d : -f 2)" 'BEGIN { exit !(low < 1e-3) }'
+    [ "$(number policy g.seen)" = '"grows"' ]
+    seen verify g.seen
+    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify g.seen
+    seq 289000 291000 >asked
+    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" query g.seen <asked >theirs
+    seen query g.seen asked | cmp - theirs
+}
+
+@test "the first layer takes the keys that are given, and growth goes on from there" {
+    seen create --grow -n 1k -p 1e-4 g.seen <(seq 5000)
+    [ "$(layers g.seen)" = 1 ]
+    seen add g.seen <(seq 30000)
+    [ "$(layers g.seen)" = 3 ]
+    [ "$(seen query -c g.seen <(seq 30000))" = 30000 ]
+    refuses "seen: 'g.seen' is not one Bloom filter, so nothing can be made like it" \
+        seen create --like g.seen h.seen --empty
+}
+
+@test "four writers and a reader while it grows" {
+    seen create --grow -n 10k -p 1e-3 --empty g.seen
+    mkfifo ask
+    # A reader that was there before the layers were.
+    seen query g.seen <ask >answered &
+    reader=$!
+    exec 8>ask
+    for i in 0 1 2 3; do
+        seq $((i * 40000)) $((i * 40000 + 59999)) | seen add g.seen &
+        writers[i]=$!
+    done
+    wait "${writers[@]}"
+    [ "$(layers g.seen)" -ge 4 ]
+    seq 0 40 179999 >&8
+    exec 8>&-
+    wait $reader
+    cmp answered <(seq 0 40 179999)
+    [ "$(seen query -c g.seen <(seq 0 179999))" = 180000 ]
+    seen verify g.seen
+    awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p <= 1e-3) }'
+}
+
+@test "a file that was left longer than its header says is a file that was growing" {
+    seen create --grow -n 10k --empty g.seen
+    seq 1000 | seen add g.seen
+    printf 'half a layer' >>g.seen
+    [ "$(seen query -c g.seen <(seq 1000))" = 1000 ]
+    seq 30000 | seen add g.seen
+    [ "$(seen query -c g.seen <(seq 30000))" = 30000 ]
+    seen verify g.seen
+    seen create -n 10k --empty f.seen
+    printf 'junk' >>f.seen
+    run -2 seen query -k a f.seen
+}
+
+@test "without a file: a filter in memory that grows" {
+    seq 1 400000 >in
+    # The first layer is for 1000 keys, so there are nine.
+    cat in in | seen dedup -n 1k | cmp in -
+}
+
+@test "shrink: the bits are those of a filter that was made small" {
+    seq 1 20000 >keys
+    seen create --foldable --reproducible -n 1M big.seen keys
+    seen shrink --reproducible -o small.seen big.seen
+    [ "$(size small.seen)" -lt $(($(size big.seen) / 20)) ]
+    awk -v p="$(number fpr_current small.seen)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
+    # No smaller fold would have done: half of the pages would pass the rate by far.
+    [ "$(seen query -c small.seen keys)" = 20000 ]
+    # A filter made like it, from the keys.
+    seen create --like small.seen --reproducible built.seen keys
+    cmp small.seen built.seen
+    seen verify small.seen
+    before=$(digest big.seen)
+    refuses "seen: 'small.seen' exists (--force replaces it)" seen shrink -o small.seen big.seen
+    refuses "seen: 'small.seen' has a false-positive rate of $(seen stats small.seen |
+        sed -n 's/^current FPR *\([^ ]*\) .*/\1/p') already, more than 1e-09" \
+        seen shrink -p 1e-9 -o x.seen small.seen
+    [ "$(digest big.seen)" = "$before" ] && [ ! -e x.seen ]
+    quiet seen shrink big.seen
+    [ "$(size big.seen)" = "$(size small.seen)" ]
+    [ "$(seen query -c big.seen keys)" = 20000 ]
+}
+
+@test "shrink in place beside a writer loses no key" {
+    seen create --foldable -n 2M --empty f.seen
+    mkfifo in
+    seen add f.seen <in &
+    exec 8>in
+    seq 1 5000 >&8
+    seen shrink f.seen
+    seq 5001 10000 >&8
+    exec 8>&-
+    wait $!
+    [ "$(seen query -c f.seen <(seq 1 10000))" = 10000 ]
+    seen verify f.seen
+}
+
+@test "--foldable: pages that can be halved down to 16 to 31, 6.3 % more at most" {
+    for n in 1k 50k 77777 1M; do
+        seen create --empty -n $n a.seen
+        seen create --empty -n $n --foldable b.seen
+        plain=$(number pages a.seen) folds=$(number pages b.seen)
+        while [ "$folds" -gt 31 ]; do
+            [ $((folds % 2)) = 0 ]
+            folds=$((folds / 2))
+        done
+        awk -v a="$plain" -v b="$(number pages b.seen)" 'BEGIN { exit !(b >= a && b <= a * 1.0667) }'
+        rm a.seen b.seen
+    done
+}
+
+@test "query: several filters, and which of them" {
+    seen create -p 1e-6 a.seen <(seq 1 10)
+    seen create -p 1e-6 b.seen <(seq 8 20)
+    seq 1 30 | seen query --also b.seen a.seen | cmp <(seq 1 20) -
+    seq 1 30 | seen query -v --also b.seen a.seen | cmp <(seq 21 30) -
+    seq 9 12 | seen query --which --also b.seen a.seen |
+        cmp <(printf '%s\n' a.seen:9 a.seen:10 b.seen:11 b.seen:12) -
+    run -0 seen query --which -n --also b.seen -k 30 -k 20 a.seen
+    [ "$output" = b.seen:2:20 ]
+    run -2 seen query --which -v a.seen -k 1
+    seen create -x c.seen -k 00
+    run -2 seen query --also c.seen a.seen -k 00
+    [[ $output == *'differ in --hex'* ]]
+}
+
+@test "query --confirm: what is printed is in the list" {
+    seq 1 20000 | LC_ALL=C sort >list
+    seen create -p 0.2 f.seen list
+    seq 1 40000 | seen query f.seen >unsure
+    [ "$(wc -l <unsure)" -gt 21000 ]
+    seq 1 40000 | seen query --confirm list f.seen | cmp <(seq 1 20000) -
+    seq 1 40000 | seen query -v --confirm list f.seen | cmp <(seq 20001 40000) -
+    printf '%s' "$(cat list)" >open_end
+    seen query -c --confirm open_end f.seen list | grep -qx 20000
+    : >none
+    run -1 seen query --confirm none f.seen list
+    [ -z "$output" ]
+}
+
+@test "after a crash a filter that grows still knows when its layer is full" {
+    seen create --grow -n 20k -p 1e-3 --empty g.seen
+    mkfifo in
+    seen add g.seen <in &
+    exec 8>in
+    seq 1 15000 >&8
+    for ((i = 0; i < 200; i++)); do
+        seen query -q -k 15000 g.seen && break
+        sleep 0.05
+    done
+    kill -9 $!
+    wait $! || true
+    exec 8>&-
+    seq 15001 30000 | seen add g.seen
+    [ "$(layers g.seen)" = 2 ]
+    [ "$(seen query -c g.seen <(seq 30000))" = 30000 ]
+    awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p <= 1e-3) }'
+    seen verify --repair g.seen
+}

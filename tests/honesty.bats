@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# The rates and numbers that stats prints, against what is found by asking.
+#
+# Keys are words that name their set and number, spread by the hash; nothing is left to chance, so a run
+# gives what the last one gave. Bounds are those of chance all the same: 5 standard deviations.
+
+load helpers
+
+ASKED=1000000
+
+setup_file()
+{
+    cd "$BATS_FILE_TMPDIR" || return
+    seq -f 'absent %.0f' $ASKED >absent
+}
+
+# honest FILTER: as many of the absent keys are reported present as its current FPR says. Their number is
+# binomial, so its deviation is the root of its mean, which may be below one.
+honest()
+{
+    local hits
+    hits=$(seen query -c "$1" "$BATS_FILE_TMPDIR/absent" 2>err) || [ $? = 1 ]
+    [ ! -s err ]
+    seen stats --json "$1" | jq -e --argjson hits "$hits" --argjson asked $ASKED '
+        (.fpr_current * $asked) as $mean |
+        ($hits - $mean | fabs) <= 5 * ($mean | sqrt) + ([1, 5 * $mean] | min)' >said ||
+        {
+            echo "$1: $hits of $ASKED absent keys present, current FPR" \
+                "$(seen stats --json "$1" | jq .fpr_current)"
+            return 1
+        }
+}
+
+# counts FILTER N: the estimate of distinct keys is right within 2.6 times its 95 % interval, which is 5
+# deviations; adds to `within` if the interval itself holds N.
+counts()
+{
+    seen stats --json "$1" >stats.json
+    jq -e "(.n_estimate - $2 | fabs) <= 1 + 2.6 * (.n_high - .n_estimate)" stats.json >said ||
+        { jq -c '[.n_low, .n_estimate, .n_high]' stats.json; return 1; }
+    ((++counted))
+    ! jq -e ".n_low <= $2 and $2 <= .n_high" stats.json >said || ((++within))
+}
+
+@test "the current rate is the rate, and the number of keys the number, at every load" {
+    n=20000
+    counted=0 within=0
+    for p in 1e-1 1e-2 1e-3 1e-4; do
+        quiet seen create --empty -n $n -p $p --force f
+        from=0
+        for percent in 5 30 60 100 150 300; do
+            to=$((n * percent / 100))
+            seq -f "key %.0f" $((from + 1)) $to | seen add f 2>/dev/null
+            from=$to
+            honest f
+            counts f $to
+        done
+        # What was taken for present when it came is what the file says was lost: a sum of chances,
+        # whose deviation is at most its root.
+        seen stats --json f | jq -e "(.keys_added + .dropped_estimate - 3 * $n | fabs) <=
+            5 * (.dropped_estimate | sqrt) + 1"
+    done
+    # 95 % of them: 17 or fewer of 24 once in 4000 times.
+    echo "$within of $counted intervals hold the true number"
+    [ "$counted" = 24 ]
+    [ "$within" -ge 18 ]
+}
+
+@test "at capacity the rate is the one it was designed for" {
+    # The bits of a filter of 20000 keys spread, but by less than a tenth at these rates.
+    for p in 1e-1 1e-2 1e-3 1e-4 1e-5; do
+        seq -f "key %.0f" 20000 | quiet seen create -p $p --force f
+        honest f
+        seen stats --json f | jq -e --argjson p $p '.fpr_current < 1.1 * $p and .fpr_design == $p'
+        # Made without counting it is no different.
+        quiet seen create --empty -n 20000 -p $p --force g
+        seq -f "key %.0f" 20000 | seen add g 2>/dev/null
+        [ "$(seen stats --json f | jq .fpr_current)" = "$(seen stats --json g | jq .fpr_current)" ]
+    done
+}
+
+@test "the rate of a filter made for a size is the one that it says" {
+    seq -f "key %.0f" 20000 >keys
+    for size in 28K 32K 40K 60K; do
+        quiet seen create -s $size --force f keys
+        honest f
+        seen stats --json f | jq -e '.fpr_current / .fpr_design | . > 0.9 and . < 1.1'
+    done
+}
+
+@test "layers, unions and intersections are as honest" {
+    seq -f "key %.0f" 20000 | quiet seen create -p 0.01 a
+    seq -f "key %.0f" 15001 35000 | quiet seen create --like a b
+    seq -f "key %.0f" 50001 53000 | quiet seen create -p 0.02 c
+    run -0 seen merge --force -o union a b
+    run -0 seen merge --intersect -o common a b
+    run -0 seen merge --max-fpr 0.5 -o layers a c
+    seen stats --json layers | jq -e '.layers | length == 2'
+    for file in union common layers; do
+        honest $file
+    done
+    counted=0 within=0
+    counts union 35000
+    counts layers 23000
+}
+
+@test "folding a filter that was made too large keeps it honest" {
+    # Three pages in front, one of checksums, one of touched bits.
+    quiet seen create --empty -s $((125 * 4096)) -n 400000 large
+    quiet seen create --empty -s $((35 * 4096)) -n 100000 small
+    seen stats --json large | jq -e '.layers[0].pages == 120'
+    seq -f "key %.0f" 50000 | quiet seen add large
+    run -0 seen merge -o folded large small
+    seen stats --json folded | jq -e '.layers | length == 1 and .[0].pages == 30'
+    honest folded
+    counted=0 within=0
+    counts folded 50000
+}

@@ -1,0 +1,348 @@
+#!/usr/bin/env bats
+# Where keys come from and how they are cut from records: for create, add and query alike.
+
+load helpers
+
+# takes OPTIONS INPUT KEY...: create, add and query, given these options and this input, take exactly
+# these keys from it.
+takes()
+{
+    local options=$1 input=$2 prepared=() option
+    shift 2
+    # What a key goes through belongs to the filter, so the filter to compare with has it too.
+    for option in $options; do
+        case $option in
+            -x | --hex | -i | --ignore-case | --trim) prepared+=("$option") ;;
+        esac
+    done
+    local plain=()
+    for option; do
+        plain+=(-k "$option")
+    done
+    rm -f want made added
+    seen create --reproducible -n 100 -p 1e-9 "${prepared[@]}" want "${plain[@]}"
+    # shellcheck disable=SC2086 # several options
+    seen create --reproducible -n 100 -p 1e-9 $options made "$input"
+    seen create --empty -n 100 -p 1e-9 "${prepared[@]}" added
+    # shellcheck disable=SC2086
+    seen add $options added "$input"
+    local data
+    data=$(seen stats --json want | jq '.layers[0].bytes')
+    cmp <(tail -c "$data" want) <(tail -c "$data" made)
+    cmp <(tail -c "$data" want) <(tail -c "$data" added)
+    # Every record is found, by its own key.
+    # shellcheck disable=SC2086
+    [ "$(seen query -vc $options want "$input")" = 0 ]
+    # From a pipe too.
+    # shellcheck disable=SC2086
+    seen query $options want "$input" | cmp - <(seen query $options want - < <(cat "$input"))
+}
+
+@test "a key is the record without its terminator" {
+    printf 'a\n b \n\nc\r\nlast' >input
+    takes '' input a ' b ' '' $'c\r' last
+    printf 'a\n\0b\0' >input
+    for null in -0 -z --null; do
+        takes $null input $'a\n' b
+    done
+    tr '\0' '\n' <input >other
+    takes '' other a '' b
+}
+
+@test "fields are counted from the front or the back" {
+    printf 'a\tb\tc\nd\te\t\n\tf\n' >input
+    takes '-f 1' input a d ''
+    takes '-f 2' input b e f
+    takes '-f -1' input c '' f
+    takes '-f -2' input b e ''
+    printf 'a,b,c\nd,e,f\n' >input
+    takes '-d , -f 3' input c f
+    takes '-d, -f-3' input a d
+    takes '-f 1' input a,b,c d,e,f
+    # Any byte can part fields, and the whole record is printed.
+    printf 'a\377b\n' >input
+    takes $'-d \377 -f 2' input b
+    printf 'k1:x:y\nk2:x:y\nk3:z\n' >input
+    quiet seen create f -k k2
+    run -0 seen query -d : -f 1 f input
+    [ "$output" = k2:x:y ]
+    # A key on the command line is no record: it has no fields.
+    run -0 seen query -d : -f 1 f -k k2
+    run -1 seen query -d : -f 1 f -k k2:x
+}
+
+@test "a record without the field is an error with its place, or is skipped" {
+    printf 'a,1\nb\nc,3\nd\n' >one
+    printf 'x,9\ny\n' >two
+    quiet seen create --empty -n 100 -p 1e-9 f
+    cp f g
+    for command in 'create h' 'add f' 'query f'; do
+        # shellcheck disable=SC2086 # command and filter
+        run -2 --separate-stderr seen $command -d , -f 2 one
+        [ "$stderr" = 'seen: one:2: has no field 2' ]
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen $command -d , -f -2 two
+        [ "$stderr" = 'seen: two:2: has no field -2' ]
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen $command -d , -f 2 <one
+        [ "$stderr" = 'seen: (standard input):2: has no field 2' ]
+    done
+    [ ! -e h ]
+    # add has taken those before.
+    run -0 seen query -c f -k 1 -k 3 -k 9
+    [ "$output" = 1 ]
+    run -0 --separate-stderr seen create -d , -f 2 --skip-bad h one two
+    [ -z "$output" ]
+    [ "$stderr" = 'seen: 3 of 6 records had no key and were left out' ]
+    run -0 --separate-stderr seen query -d , -f 2 --skip-bad h one two
+    [ "$output" = $'a,1\nc,3\nx,9' ]
+    # They are neither present nor absent, but they have numbers.
+    run -0 --separate-stderr seen query -n -d , -f 2 --skip-bad h one two
+    [ "$output" = $'1:a,1\n3:c,3\n1:x,9' ]
+    run -1 --separate-stderr seen query -vc -d , -f 2 --skip-bad h one two
+    [ "$output" = 0 ]
+    run -0 --separate-stderr seen query --annotate -d , -f 2 --skip-bad h one two
+    [ "$output" = $'+\ta,1\n+\tc,3\n+\tx,9' ]
+    run -0 --separate-stderr seen add -d , -f 2 --skip-bad --verbose g one two
+    [ "${stderr_lines[0]}" = 'seen: 3 of 6 records had no key and were left out' ]
+    [ "${stderr_lines[1]}" = 'seen: 3 records, 3 new keys' ]
+}
+
+@test "the place is right in large files, whatever the threads" {
+    { seq -f '%.0f,x' 100000; echo bad; seq -f '%.0f,x' 100000; echo worse; } >input
+    for threads in 1 2 7; do
+        run -2 --separate-stderr seen create -j $threads -d , -f 2 f input
+        [ "$stderr" = 'seen: input:100001: has no field 2' ]
+        run -2 --separate-stderr seen create -j $threads -d , -f 2 f < <(cat input)
+        [ "$stderr" = 'seen: (standard input):100001: has no field 2' ]
+    done
+    [ ! -e f ]
+}
+
+@test "--hex, --ignore-case and --trim are applied to all keys ever after" {
+    printf '00ff\nABcd\n\n' >input
+    takes --hex input 00FF abCD ''
+    printf 'aB\n\303\204z\n' >input
+    takes -i input AB $'\303\204Z'
+    printf ' a\t\n\t b c \n' >input
+    takes --trim input a 'b c'
+    printf ' AB,\n\t0c\t,\n' >input
+    takes '--trim -i -x -d , -f 1' input ab 0c
+    # Without being told again.
+    printf ' Key \n' | quiet seen create --trim -i f
+    run -0 seen query f -k kEY
+    [ "$output" = kEY ]
+    printf '\tKEY\nkeys\n' >input
+    run -0 seen query f input
+    [ "$output" = $'\tKEY' ]
+    quiet seen add f -k ' OTHER '
+    run -0 seen query f -k other
+    quiet seen query -q --trim f -k key
+    # Only letters of ASCII are folded.
+    printf '\303\204\n' | quiet seen add f
+    run -1 seen query -c f -k $'\303\244'
+}
+
+@test "preparation that the filter was not made with is an error" {
+    quiet seen create plain -k a
+    quiet seen create --trim trimmed -k a
+    for command in query add; do
+        for option in --hex --ignore-case --trim; do
+            refuses "seen: 'plain' was made without $option, which cannot be added later" \
+                seen $command $option plain -k a
+        done
+        refuses "seen: 'trimmed' was made without --ignore-case, which cannot be added later" \
+            seen $command --trim -i trimmed -k a
+    done
+}
+
+@test "what is not hexadecimal is an error with its place" {
+    for bad in 0 zz 0g '00 ' 0x00 000; do
+        printf '00\n%s\n' "$bad" >input
+        run -2 --separate-stderr seen create --hex f input
+        [ "$stderr" = 'seen: input:2: not hexadecimal' ]
+        run -2 --separate-stderr seen create --hex f -k "$bad"
+        [ "$stderr" = "seen: --key '$bad': not hexadecimal" ]
+        run -0 --separate-stderr seen create --hex --skip-bad --json f input
+        [ "$stderr" = 'seen: 1 of 2 records had no key and were left out' ]
+        jq -e '.records == 2 and .bad_records == 1 and .keys_added == 1' <<<"$output"
+        rm f
+    done
+}
+
+@test "a list of hashes with counts, as password breaches come" {
+    printf '%s\n' 5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:9659365 \
+        7C4A8D09CA3762AF61E59520943DC26494F8941B:42542807 \
+        F7C3BC1D808E04732ADF679965CCC34CA7AE3441:9347000 >list
+    sed 's/$/\r/' list >list.crlf
+    quiet seen create -d : -f 1 --hex -p 1e-9 f list
+    check() { run -0 seen query -c f -k 5baa61e4c9b93f3f0682250b6cf8331b7ee68fd8; }
+    check
+    run -0 seen query f - <<<"$(printf password | sha1sum | cut -d ' ' -f 1)"
+    run -1 seen query f - <<<"$(printf passw0rd | sha1sum | cut -d ' ' -f 1)"
+    run -0 seen query -c -d: -f1 f list
+    [ "$output" = 3 ]
+    # A CR that belongs to another field is not in the way.
+    quiet seen create -d : -f 1 -x -p 1e-9 --force --crlf f list.crlf
+    check
+    # The key's own is: not for a hash.
+    cut -d : -f 1 list | sed 's/$/\r/' >hashes
+    run -2 --separate-stderr seen create --force --hex f hashes
+    [[ $stderr == *'hashes:1: not hexadecimal'* ]]
+    quiet seen create --force --hex --crlf f hashes
+    check
+}
+
+@test "CRs belong to keys unless --crlf drops them, which is hinted at once" {
+    seq 100000 | sed 's/$/\r/' >input
+    for threads in 1 3; do
+        run -0 --separate-stderr seen create -p 1e-9 --force -j $threads f input input
+        [ -z "$output" ]
+        [ "$stderr" = "seen: records in 'input' end in CR, which is taken as part of the key; --crlf drops it" ]
+    done
+    run -0 seen query -c f -k $'17\r'
+    run -1 seen query -c f -k 17
+    run -0 --separate-stderr seen query -c f input
+    [ "${#stderr_lines[@]}" = 1 ]
+    quiet seen create -p 1e-9 --force --crlf f input
+    run -0 seen query -c f -k 17
+    run -1 seen query -c f -k $'17\r'
+    # What is printed still has it.
+    [ "$(seen query --crlf f <<<$'17\r' | od -An -c | tr -d ' ')" = '17\r\n' ]
+    # One, before the terminator, and no other.
+    printf 'a\r\r\n\rb\r\nc\r' >input
+    takes --crlf input $'a\r' $'\rb' $'c\r'
+    # No hint where records end in NUL.
+    printf 'a\r\0' >input
+    quiet seen create --force -0 f input
+}
+
+@test "gzip is recognised by what is in it" {
+    seq 50000 >plain
+    gzip -c plain >packed
+    quiet seen create -p 1e-9 f plain
+    for file in packed -; do
+        run -0 seen query -c f $file <packed
+        [ "$output" = 50000 ]
+        run -0 seen query -c f $file < <(cat packed)
+        [ "$output" = 50000 ]
+    done
+    # What is printed are the records.
+    seen query f packed | cmp - plain
+    # Several members, stored ones, empty ones, with names, cut in the middle of a record.
+    { head -c 100 plain | gzip -9; gzip </dev/null; tail -c +101 plain | gzip -1; } >members
+    seen query f members | cmp - plain
+    [ "$(seen query -c f packed plain members)" = 150000 ]
+    # A name says nothing.
+    mv packed plain.txt
+    mv plain plain.gz
+    [ "$(seen query -c f plain.txt plain.gz)" = 100000 ]
+}
+
+@test "gzip that is truncated, damaged or followed by something else is an error" {
+    seq 50000 >plain
+    gzip -c plain >packed
+    len=$(size packed)
+    quiet seen create -p 1e-9 f plain
+    refused() {
+        local command
+        rm -f g h
+        seen create --empty -n 100000 g
+        for command in 'create h' 'add g' 'query -c f'; do
+            # shellcheck disable=SC2086
+            run -2 --separate-stderr seen $command bad
+            [[ ${stderr_lines[0]} == "seen: "*"'bad'"*$1* ]] ||
+                { echo "$command: $stderr"; return 1; }
+            [ "${#stderr_lines[@]}" = 1 ]
+            # shellcheck disable=SC2086
+            run -2 --separate-stderr seen $command < <(cat bad)
+            [[ $stderr == "seen: "*"'(standard input)'"* ]]
+        done
+        [ ! -e h ]
+    }
+    for cut in 10 100 $((len / 2)) $((len - 8)) $((len - 1)); do
+        head -c "$cut" packed >bad
+        refused ''
+    done
+    # In the data, in the checksum, in the length.
+    for offset in $((len / 2)) $((len - 6)) $((len - 2)); do
+        cp packed bad
+        poke bad $offset "$(printf %02x $((0x$(peek bad $offset 1) ^ 4)))"
+        refused ''
+    done
+    { cat packed; echo junk; } >bad
+    refused ''
+    { cat packed; head -c 20 packed; } >bad
+    refused ''
+}
+
+@test "with --no-gzip, and for what only begins like gzip, bytes are bytes" {
+    printf '\037\213\010\340 no gzip: a reserved flag\nb\n' >like
+    takes '' like $'\037\213\010\340 no gzip: a reserved flag' b
+    printf '\037\213\nb\n' >like
+    takes '' like $'\037\213' b
+    printf '\037' >like
+    takes '' like $'\037'
+    gzip -nc <<<key >packed
+    quiet seen create -p 1e-9 f -k key
+    run -0 seen query -c f packed
+    run -1 seen query -c --no-gzip f packed
+    quiet seen create --force --no-gzip -p 1e-9 f packed
+    run -1 seen query -c f -k key
+    seen query --no-gzip f packed | cmp - <(cat packed; [ "$(tail -c 1 packed | od -An -c | tr -d ' ')" = '\n' ] || echo)
+}
+
+@test "-k is used instead of files, as often as it is given" {
+    quiet seen create -n 2000 f -k a --key=b --key c
+    run -0 seen query f -k c -k x -k a
+    [ "$output" = $'c\na' ]
+    run -0 seen query -c f -k a -k a
+    [ "$output" = 2 ]
+    keys=()
+    for key in $(seq 1000); do
+        keys+=(-k "$key")
+    done
+    quiet seen add f "${keys[@]}"
+    run -0 seen query -c f "${keys[@]}"
+    [ "$output" = 1000 ]
+    for command in 'create g' 'add f' 'query f'; do
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen $command -k a input
+        [[ ${stderr_lines[0]} == *"--key"*"'input'"* ]]
+    done
+    # Standard input is left alone.
+    [ "$(echo rest | { seen query -q f -k a; cat; })" = rest ]
+}
+
+@test "standard input is read where it says -, once, and by default" {
+    echo a >one
+    echo c >three
+    quiet seen create f one - three <<<b
+    run -0 seen query f three - one <<<b
+    [ "$output" = $'c\nb\na' ]
+    run -0 seen query f <<<b
+    [ "$output" = b ]
+    refuses "seen: '-' is given twice" seen query f - -
+    refuses "seen: '-' is given twice" seen add f - one -
+    # Reading begins where the one before has ended.
+    { read -r _; run -0 seen query f; } < <(printf 'a\nb\n')
+    [ "$output" = b ]
+    printf 'x\na\n' >two
+    [ "$({ read -r _; seen query f; } <two)" = a ]
+}
+
+@test "options for keys that make no sense are refused" {
+    quiet seen create f -k a
+    for command in 'create g' 'add f' 'query f'; do
+        for bad in '-f 0' '-f x' '-f 1.5' '-d ab' '-j 0' '-j x' '-j -1'; do
+            # shellcheck disable=SC2086
+            run -2 --separate-stderr seen $command $bad -k a
+            [ -z "$output" ]
+            [[ ${stderr_lines[0]} == "seen: option '--"*"': "* ]]
+        done
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen $command -d '' -k a
+        [[ ${stderr_lines[0]} == "seen: option '--delimiter': "* ]]
+    done
+    [ ! -e g ]
+}

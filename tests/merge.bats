@@ -1,0 +1,224 @@
+#!/usr/bin/env bats
+# seen merge: what it makes is what would have been made of all keys at once, or it is refused.
+
+load helpers
+
+# data FILE: the bits of its layers, without headers and checksums, which are bound to file ids.
+data()
+{
+    local bytes
+    bytes=$(seen stats --json "$1" | jq '.layers | if length == 1 then .[0].bytes else error end')
+    tail -c "$bytes" "$1"
+}
+
+# rejects PATTERN COMMAND...: exit status 2, nothing on stdout, one line like this on stderr, and no
+# file `out`.
+rejects()
+{
+    local pattern=$1
+    shift
+    run -2 --separate-stderr "$@"
+    # shellcheck disable=SC2053 # a pattern
+    if [[ -n $output || $stderr != $pattern || -e out ]]; then
+        printf '%s\n' "command: $*" "stdout:  $output" "stderr:  $stderr" "wanted:  $pattern"
+        return 1
+    fi
+}
+
+@test "a union is what would have been made of all keys at once" {
+    for options in '-p 0.01' '-p 1e-5' '-p 0.001 -i --trim'; do
+        rm -f ./*.seen
+        # shellcheck disable=SC2086 # several
+        seq 20000 | quiet seen create -n 20000 $options all.seen
+        for part in 0 1 2; do
+            awk "NR % 3 == $part" <(seq 20000) | quiet seen create --like all.seen $part.seen
+        done
+        run -0 --separate-stderr seen merge -o out.seen 0.seen 1.seen 2.seen
+        [ -z "$output" ]
+        [[ $stderr == "seen: 'out.seen': current false-positive rate "*" 1 layer" ]]
+        cmp <(data out.seen) <(data all.seen)
+        run -0 seen verify out.seen
+        what='[.n_design, .fpr_design, .preparation, .seed, .fpr_current, .n_estimate, .state]'
+        [ "$(seen stats --json out.seen | jq -c "$what")" = \
+          "$(seen stats --json all.seen | jq -c "$what")" ]
+    done
+}
+
+@test "the order of the filters and the threads make no difference" {
+    seq 9000 | quiet seen create -n 30000 a
+    seq 8000 17000 | quiet seen create --like a b
+    run -0 seen merge --reproducible -o one -j 1 a b
+    run -0 seen merge --reproducible -o two -j 7 b a
+    cmp one two
+    run -0 seen merge --reproducible -o three a b a b
+    cmp one three
+    # One alone is a copy.
+    run -0 seen merge -o four a
+    cmp <(data four) <(data a)
+}
+
+@test "filters of which one is a multiple of the other are folded, without loss" {
+    # Three pages in front, one of checksums, one of touched bits; and as many keys a page.
+    pages() { seen stats --json "$1" | jq '.layers[0].pages'; }
+    quiet seen create --empty -s $((35 * 4096)) -n 97000 small
+    quiet seen create --empty -s $((95 * 4096)) -n 291000 large
+    [ "$(pages small)" = 30 ]
+    [ "$(pages large)" = 90 ]
+    seq 50000 | quiet seen add large
+    seq 40001 90000 | quiet seen add small
+    quiet seen create --like small both <(seq 90000)
+    for order in 'small large' 'large small'; do
+        rm -f out
+        # shellcheck disable=SC2086
+        run -0 seen merge -o out $order
+        [ "$(pages out)" = 30 ]
+        cmp <(data out) <(data both)
+    done
+    run -0 seen verify out
+}
+
+@test "filters that do not fit each other, or would be too full, become layers" {
+    seq 2000 >one
+    seq 30001 50000 >two
+    quiet seen create a one
+    quiet seen create b two
+    quiet seen create -p 1e-6 c <(seq 60001 61000)
+    run -0 --separate-stderr seen merge -o ab a b
+    [[ $stderr == "seen: 'ab': current false-positive rate 0.00"*' 2 layers, '*'--like'* ]]
+    run -0 seen query -c ab <(cat one two)
+    [ "$output" = 22000 ]
+    run -0 seen verify ab
+    seen stats --json ab | jq -e '(.layers | length == 2) and .fpr_current < 0.002 and
+        .n_design == 22000 and (.n_estimate / 22000 - 1 | fabs) < 0.05'
+    # 1 - (1 - p) (1 - q)
+    p=$(seen stats --json a | jq .fpr_current)
+    q=$(seen stats --json b | jq .fpr_current)
+    seen stats --json ab | jq -e "(.fpr_current / (1 - (1 - $p) * (1 - $q)) - 1 | fabs) < 1e-9"
+    # Layers are merged one by one: those of the same size meet.
+    quiet seen create --like b d <(seq 70001 70100)
+    run -0 seen merge --max-fpr 0.1 -o all ab c d
+    seen stats --json all | jq -e '.layers | length == 3'
+    run -0 seen query -c all <(cat one two; seq 60001 61000; seq 70001 70100)
+    [ "$output" = 23100 ]
+    run -0 seen verify all
+}
+
+@test "filters whose keys mean something else are refused, with the difference named" {
+    echo 00 >key
+    quiet seen create plain key
+    for option in --hex --trim --ignore-case; do
+        quiet seen create --force $option other key
+        rejects "seen: 'plain' and 'other' cannot be merged: they differ in $option" \
+            seen merge -o out plain other
+        rejects "seen: 'other' and 'plain' cannot be merged: they differ in $option" \
+            seen merge --force --intersect -o out other other plain
+    done
+    quiet seen create --force --trim -x other key
+    rejects "seen: 'plain' and 'other' cannot be merged: they differ in --trim, --hex" \
+        seen merge -o out plain other
+}
+
+@test "a result that is too full is refused, unless that is accepted" {
+    quiet seen create -p 0.001 a <(seq 10000)
+    quiet seen create --like a b <(seq 10001 20000)
+    quiet seen create --like a --empty none
+    rejects "seen: the result would have a current false-positive rate of 0.0*, above 0.002*" \
+        seen merge -o out a b
+    rejects "seen: *" seen merge -o out --max-fpr 0.01 a b
+    rejects "seen: *" seen merge --force --max-fpr 0.01 -o out a b
+    run -0 seen merge -o out --max-fpr 0.2 a b
+    run -0 seen query -c out <(seq 20000)
+    [ "$output" = 20000 ]
+    rm out
+    run -0 seen merge --force -o out a b
+    rm out
+    # Three times the rate of one is asked for three.
+    run -0 seen merge -o out a none none
+    rm out
+    rejects "seen: *" seen merge --max-fpr 1e-9 -o out a
+}
+
+@test "an intersection has what is in all of them" {
+    quiet seen create -n 20000 -p 1e-9 a <(seq 10000)
+    quiet seen create --like a b <(seq 5001 15000)
+    quiet seen create --like a c <(seq 4001 7000)
+    run -0 seen merge --intersect -o out a b c
+    run -0 seen query -c out <(seq 15000)
+    [ "$output" = 2000 ]
+    run -1 seen query -v out <(seq 5001 7000)
+    run -0 seen verify out
+    run -0 seen merge --intersect --force -o out a
+    cmp <(data out) <(data a)
+    # Nothing in common.
+    quiet seen create --like a d <(seq 20001 20010)
+    run -0 seen merge --intersect --force -o out a d
+    run -1 seen query out <(seq 15000)
+}
+
+@test "only filters of the same geometry and one layer are intersected" {
+    quiet seen create a <(seq 2000)
+    quiet seen create b <(seq 20000)
+    quiet seen create -p 1e-6 c <(seq 2000)
+    for other in b c; do
+        rejects "seen: only filters of the same size*" seen merge --intersect -o out a $other
+    done
+    run -0 seen merge --max-fpr 0.1 -o layers a b
+    rejects "seen: only filters of the same size*" seen merge --intersect -o out layers layers
+}
+
+@test "damaged, foreign and missing inputs are refused" {
+    quiet seen create a <(seq 1000)
+    quiet seen create --like a b <(seq 1000)
+    cp b damaged
+    poke damaged $(($(size b) - 100)) ff
+    poke damaged $(($(size b) - 99)) ff
+    rejects "seen: 'damaged' is damaged in 1 page*" seen merge -o out a damaged
+    rejects "seen: 'damaged' is damaged in 1 page*" seen merge --force -o out damaged a
+    head -c 10000 b >short
+    rejects "seen: 'short' is truncated*" seen merge -o out a short
+    echo hello >foreign
+    rejects "seen: 'foreign' is not a seen filter*" seen merge -o out a foreign
+    rejects "seen: cannot open 'missing': No such file or directory" seen merge -o out a missing
+    rejects "seen: '.' is not a regular file" seen merge -o out a .
+}
+
+@test "what is missing is named" {
+    quiet seen create a -k a
+    refuses "seen: no output file given (-o OUT)" seen merge a
+    refuses "seen: no FILTER given" seen merge -o out
+    [ ! -e out ]
+}
+
+@test "the output is written as create writes" {
+    quiet seen create -n 100 a -k a
+    quiet seen create --like a b -k b
+    quiet seen create out -k old
+    old=$(digest out)
+    refuses "seen: 'out' exists (--force replaces it)" seen merge -o out a b
+    [ "$(digest out)" = "$old" ]
+    echo hello >foreign
+    refuses "seen: 'foreign' exists and is not a seen filter: not replaced" \
+        seen merge --force -o foreign a b
+    refuses "seen: cannot create 'gone/out': No such file or directory" seen merge -o gone/out a b
+    chmod 600 out
+    run -0 seen merge --force -o out a b
+    [ "$(stat -c %a out)" = 600 ]
+    # An input can be the output.
+    run -0 seen merge --force -o a a b
+    cmp <(data a) <(data out)
+    [ -z "$(find . -name '.*' -type f)" ]
+    # It can be added to.
+    quiet seen add out -k c
+    run -0 seen query -c out -k a -k b -k c -k old
+    [ "$output" = 3 ]
+    run -0 seen verify out
+}
+
+@test "--json says what was made" {
+    quiet seen create -n 1000 a <(seq 500)
+    quiet seen create --like a b <(seq 501 1000)
+    run -0 --separate-stderr seen merge --json -o out a b
+    [ -z "$stderr" ]
+    jq -e --argjson size "$(size out)" '.file == "out" and .bytes == $size and .layers == 1 and
+        (.n_estimate / 1000 - 1 | fabs) < 0.05 and .fpr_current < 0.001' <<<"$output"
+}

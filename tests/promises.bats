@@ -1,0 +1,316 @@
+#!/usr/bin/env bats
+# What users build on: no key that was acknowledged is ever lost, damage is never taken for an answer,
+# readers do not wait, and a replaced file is the old one or the new one.
+
+load helpers
+
+state() { seen stats --json "$1" | jq -r .state; }
+
+# all_in FILTER KEYS: none of these keys is missing.
+all_in()
+{
+    local missing
+    missing=$(seen query -vc "$1" "$2" 2>all_in.err) || [ $? = 1 ]
+    [ "$missing" = 0 ] || { echo "$missing keys missing in $1"; cat all_in.err; return 1; }
+}
+
+until_present()
+{
+    until seen query -q "$1" -k "$2" 2>/dev/null; do
+        kill -0 "$3" || return
+    done
+}
+
+# hold_lock FILE: a process that holds its batch lock, which is a byte at 2^62 (see session.c), until
+# fifo `release` is written to. Returns when it has it.
+hold_lock()
+{
+    mkfifo release locked
+    timeout 120 python3 - "$1" 3>&- <<'END' &
+import fcntl, os, struct, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+lock = struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 1 << 62, 1, 0)
+fcntl.fcntl(f, 37, lock)  # F_OFD_SETLK
+open('locked', 'w').close()
+open('release').read()
+END
+    holder=$!
+    cat locked
+}
+
+# until_waiting FILE PROCESS: until that process waits for a lock on the file.
+until_waiting()
+{
+    local inode
+    inode=$(stat -c %i "$1")
+    until grep -q -- "-> .*:$inode " /proc/locks; do
+        kill -0 "$2" || return
+    done
+}
+
+# endless FILE: the file again and again, until nobody reads it.
+endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
+
+@test "kill -9 loses no acknowledged key, and a repair makes the file clean" {
+    RANDOM=20260403
+    : >acknowledged
+    quiet seen create --empty -n 2000000 -p 1e-3 f
+    dirty=0 repairs=0
+    for turn in $(seq 30); do
+        # Adding to a dirty file is warned of, and is as good.
+        seq -f "a%.0f" $((turn * 300)) $((turn * 300 + 299)) >some
+        seen add f some 2>/dev/null
+        cat some >>acknowledged
+        # Others die in the middle of their work.
+        seq -f "x%.0f" $((turn * 50000)) $((turn * 50000 + 49999)) >much
+        pids=()
+        for ((n = turn % 3; n >= 0; n--)); do
+            endless much | seen add -j 2 f 2>/dev/null 3>&- &
+            pids+=($!)
+        done
+        # Now and then before it has begun; at whatever instant otherwise.
+        if ((turn % 5 != 0)); then
+            until [ "$(state f)" != clean ]; do kill -0 "${pids[0]}"; done
+        fi
+        sleep "0.0$((RANDOM % 9))$((RANDOM % 10))"
+        kill -9 "${pids[@]}"
+        wait "${pids[@]}" 2>/dev/null || true
+        all_in f acknowledged
+        case $(state f) in
+            clean)
+                run -0 seen verify f
+                ;;
+            dirty)
+                ((++dirty))
+                run -2 seen verify f
+                if ((turn % 3 == 0)); then
+                    run -0 seen verify --repair f
+                    run -0 seen verify f
+                    [ "$(state f)" = clean ]
+                    all_in f acknowledged
+                    ((++repairs))
+                fi
+                ;;
+            *) false ;;
+        esac
+    done
+    run -0 seen verify --repair f
+    run -0 seen verify f
+    [[ $output == 'f: ok' ]]
+    all_in f acknowledged
+    # Most of them were hit while they wrote; and a low rate makes the above worth something.
+    echo "$dirty times dirty, $repairs repairs"
+    [ $dirty -gt 10 ]
+    [ $repairs -gt 3 ]
+    seen stats --json f | jq -e '.fpr_current < 0.002'
+}
+
+@test "who is killed beside a living writer leaves no mess" {
+    mkfifo fifo
+    quiet seen create --empty -n 100000 f
+    seen add f fifo &
+    living=$!
+    exec 7>fifo
+    echo first >&7
+    until_present f first $living
+    for turn in 1 2 3 4 5; do
+        seq -f "x$turn.%.0f" 5000 >much
+        endless much | seen add f 3>&- &
+        pid=$!
+        until_present f x$turn.5000 $pid
+        kill -9 $pid
+        wait $pid || true
+        [ "$(state f)" = writing ]
+        run -0 --separate-stderr seen query f -k first
+        [ -z "$stderr" ]
+    done
+    echo last >&7
+    exec 7>&-
+    wait $living
+    [ "$(state f)" = clean ]
+    run -0 seen verify f
+    run -0 seen query -c f -k first -k last
+    [ "$output" = 2 ]
+}
+
+@test "a damaged page is an error, never an answer" {
+    seq 100000 >keys
+    quiet seen create f keys
+    pages=$(seen stats --json f | jq '.layers[0].pages')
+    start=$(($(size f) - pages * 4096))
+    for page in 0 $((pages / 2)) $((pages - 1)); do
+        cp f g
+        offset=$((start + page * 4096 + 1234))
+        was=$(peek f $offset 1)
+        poke g $offset "$(printf %02x $((0x$was ^ 16)))"
+        run -2 --separate-stderr seen query -c g keys
+        [ -z "$output" ]
+        [[ $stderr == "seen: 'g' is damaged: page $page of layer 0 (offset $((start + page * 4096)))"* ]]
+        run -2 --separate-stderr seen verify g
+        [[ $output$stderr == *$((start + page * 4096))* ]]
+        refuses "$(seen query g keys 2>&1 >/dev/null)" seen query -v -q g keys
+        # A key whose page is in order is answered.
+        seen query g -k 1 >out 2>err || [ -s err ]
+        # A writer must not put a checksum of today on the damage of yesterday.
+        seen add g -k new 2>/dev/null || true
+        run -2 seen verify g
+    done
+}
+
+@test "truncated, extended and hostile files end in a message" {
+    seq 3000 | quiet seen create f
+    full=$(size f)
+    refused() {
+        local status command
+        for command in query\ -c 'stats' 'verify' 'stats --json'; do
+            status=0
+            # shellcheck disable=SC2086
+            seen $command g >out 2>err </dev/null || status=$?
+            [ $status = 2 ] || { echo "seen $command: $status"; return 1; }
+            [ "$(wc -l <err)" = 1 ] || { echo "seen $command:"; cat err; return 1; }
+        done
+    }
+    for len in 0 1 7 8 100 4095 4096 4097 8192 12288 20480 $((full - 4096)) $((full - 1)); do
+        head -c "$len" f >g
+        refused
+    done
+    cp f g
+    echo >>g
+    refused
+    head -c "$full" /dev/zero >g
+    refused
+    head -c "$full" /dev/urandom >g
+    refused
+    seq 10000 >g
+    refused
+    gzip -c f >g
+    refused
+}
+
+@test "whatever byte of the headers is changed, nothing crashes and no key is missing" {
+    seq 3000 >keys
+    quiet seen create f keys
+    # Both headers alike: they begin at 0 and 4096. What is used of them is at both ends.
+    for offset in $(seq 0 11 400) $(seq 500 500 4090) 4088 4095; do
+        cp f g
+        was=$(peek f "$offset" 1)
+        changed=$(printf %02x $((0x$was ^ (1 << offset % 8))))
+        poke g "$offset" "$changed"
+        # One of two is enough; it is told of.
+        run -0 --separate-stderr seen query -c g keys
+        [ "$output" = 3000 ]
+        [[ $stderr == "seen: warning: 'g': one of its two headers is damaged"* ]]
+        poke g $((4096 + offset)) "$changed"
+        run -2 --separate-stderr seen query -c g keys
+        [ -z "$output" ]
+        [[ $stderr == "seen: 'g' "* ]]
+    done
+}
+
+@test "a file that shrinks in use ends the query with a message" {
+    mkfifo fifo
+    quiet seen create f <(seq 100000)
+    timeout 60 seen query f fifo >out 2>err &
+    pid=$!
+    exec 7>fifo
+    echo 1 >&7
+    until [ -s out ]; do kill -0 $pid; done
+    truncate -s 12288 f
+    seq 1000 >&7 || true
+    exec 7>&-
+    status=0
+    wait $pid || status=$?
+    [ $status = 2 ]
+    [[ $(cat err) == "seen: cannot read 'f' at offset "*": it was truncated, or the disk failed" ]]
+    [ "$(wc -l <err)" = 1 ]
+}
+
+@test "readers do not wait for writers, writers do for each other" {
+    [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer holds signals back from who waits for a lock'
+    quiet seen create -n 1000 f -k a
+    hold_lock f
+    run -0 timeout 60 seen query f -k a
+    run -0 timeout 60 seen stats f
+    run -0 timeout 60 seen verify f
+    seen add f -k b &
+    pid=$!
+    until_waiting f $pid
+    run -1 timeout 60 seen query f -k b
+    # Its wait can be ended.
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    [ $status = 143 ]
+    seen add f -k c &
+    pid=$!
+    until_waiting f $pid
+    echo >release
+    wait $pid
+    wait $holder
+    run -0 seen query -c f -k a -k b -k c
+    [ "$output" = 2 ]
+    run -0 seen verify f
+    [ "$(state f)" = clean ]
+}
+
+@test "a file is not replaced while somebody adds to it" {
+    quiet seen create -n 1000 f -k old
+    was=$(stat -c %i f)
+    hold_lock f
+    seen create --force f -k new &
+    pid=$!
+    until_waiting f $pid
+    [ "$(stat -c %i f)" = "$was" ]
+    run -0 seen query f -k old
+    echo >release
+    wait $pid
+    wait $holder
+    [ "$(stat -c %i f)" != "$was" ]
+    run -0 seen query f -k new
+}
+
+@test "who looks while a file is being replaced sees the old one or the new one" {
+    seq 10000 >one
+    seq 10001 20000 >two
+    quiet seen create -p 1e-9 f one
+    (for _ in $(seq 20); do
+        seen create -p 1e-9 --force f two
+        seen create -p 1e-9 --force f one
+    done) 3>&- &
+    pid=$!
+    saw=
+    while kill -0 $pid 2>/dev/null; do
+        run -0 --separate-stderr seen query f one two
+        [ -z "$stderr" ]
+        sum=$(cksum <<<"$output")
+        [ "$sum" = "$(cksum <one)" ] || [ "$sum" = "$(cksum <two)" ]
+        saw+=${output:0:3}
+    done
+    wait $pid
+    [ -n "$saw" ]
+    [ "$(find . -name '.*' -type f | wc -l)" = 0 ]
+}
+
+@test "adding beside repeated replacement ends in order, and what comes last is there" {
+    mkfifo fifo
+    seq 1000 >keys
+    quiet seen create -n 5000 -p 1e-6 f keys
+    seen add f fifo 2>err &
+    pid=$!
+    exec 7>fifo
+    for turn in $(seq 10); do
+        quiet seen create -n 5000 -p 1e-6 --force f keys
+        seq -f "$turn.%.0f" 10 >&7
+        until_present f "$turn.10" $pid
+        all_in f keys
+        # Whoever replaces it now takes these away, and nothing else.
+        run -0 seen query -c f <(seq -f "$turn.%.0f" 10)
+        [ "$output" = 10 ]
+    done
+    exec 7>&-
+    wait $pid
+    cat err
+    [ "$(sort -u err)" = "seen: warning: 'f' was replaced; going on with the new file" ]
+    run -0 seen verify f
+    all_in f keys
+}

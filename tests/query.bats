@@ -1,0 +1,300 @@
+#!/usr/bin/env bats
+# seen query: what grep -Fx would print, in order and byte for byte.
+
+load helpers
+
+setup_file()
+{
+    cd "$BATS_FILE_TMPDIR" || return
+    # Records of many lengths, a third of them keys, most of them more than once. At a rate of 1e-9
+    # none of the others is taken for one.
+    seq 1 3 20000 | awk '{ printf "%s%*s\n", $1, $1 % 90, "x" }' >keys
+    seq 20000 | awk '{ printf "%s%*s\n", $1, $1 % 90, "x" }' >half
+    cat half half | shuf --random-source=half >input
+    "${SEEN:-$BATS_TEST_DIRNAME/../build/seen}" create -p 1e-9 f.seen keys
+}
+
+# The files above, here.
+take() { ln -s "$BATS_FILE_TMPDIR"/{keys,input,f.seen} .; }
+
+# like_grep OPTIONS [SEEN-OPTIONS]: both print the same and end alike.
+like_grep()
+{
+    local status=0 ours=0
+    # shellcheck disable=SC2086 # several options
+    LC_ALL=C grep -aFxf keys $1 input >grep.out || status=$?
+    # shellcheck disable=SC2086
+    seen query $1 ${2-} f.seen input >out 2>err || ours=$?
+    cmp out grep.out
+    [ $ours = $status ]
+    [ ! -s err ]
+    # From a pipe it is all the same.
+    # shellcheck disable=SC2086,SC2002
+    cat input | seen query $1 ${2-} f.seen | cmp - grep.out
+}
+
+@test "it prints what grep prints" {
+    take
+    for options in '' -v -c -vc -n -vn -q -vq -cn; do
+        like_grep "$options"
+    done
+}
+
+@test "the order is the input's, however many threads there are" {
+    take
+    for threads in 1 2 3 8; do
+        like_grep '' "-j$threads"
+        like_grep -vn "-j $threads"
+    done
+}
+
+@test "with -0 records end in NUL, on output too" {
+    take
+    for name in keys input; do
+        tr '\n' '\0' <"$BATS_FILE_TMPDIR/$name" >"$name.0"
+        rm $name
+        mv $name.0 $name
+    done
+    LC_ALL=C grep -zaFxf <(tr '\0' '\n' <keys) input >grep.out
+    for null in -0 -z --null; do
+        seen query $null f.seen input | cmp - grep.out
+    done
+    LC_ALL=C grep -zanFxvf <(tr '\0' '\n' <keys) input >grep.out
+    seen query -0vn f.seen input | cmp - grep.out
+    # Newlines are bytes like any other then.
+    printf 'a\nb\0c\0' | quiet seen create -0 g
+    # This record has its newline, and no NUL behind it.
+    run -1 seen query -c0 g <<<$'a\nb'
+    [ "$(printf 'a\nb\0x\0c' | seen query -0 g | tr '\0' ';')" = $'a\nb;c;' ]
+}
+
+@test "exit statuses are grep's" {
+    printf 'a\nb\n' >keys
+    quiet seen create f keys
+    run -0 --separate-stderr seen query f keys
+    run -1 --separate-stderr seen query f -k x
+    [ -z "$output$stderr" ]
+    run -1 --separate-stderr seen query f /dev/null
+    [ -z "$output$stderr" ]
+    run -1 seen query -c f -k x
+    [ "$output" = 0 ]
+    run -1 seen query -v f keys
+    run -0 seen query -v f -k x
+    [ "$output" = x ]
+    run -1 seen query -vc f keys
+    [ "$output" = 0 ]
+    run -1 seen query -c f /dev/null
+    [ "$output" = 0 ]
+    run -2 --separate-stderr seen query f missing
+    [ "$stderr" = "seen: cannot open 'missing': No such file or directory" ]
+    refuses "seen: cannot open 'missing': No such file or directory" seen query missing keys
+    refuses "seen: 'keys' is not a seen filter" seen query keys f ||
+        [[ ${stderr_lines[0]} == "seen: 'keys' is not a seen filter"* ]]
+    refuses "seen: '.' is not a regular file" seen query . keys ||
+        [[ ${stderr_lines[0]} == "seen: cannot open '.': Is a directory" ]]
+    mkfifo fifo
+    refuses "seen: 'fifo' is not a regular file" seen query fifo keys
+}
+
+@test "a file that cannot be read does not keep the others from being searched" {
+    printf 'a\nb\n' >keys
+    quiet seen create f keys
+    mkdir dir
+    run -2 --separate-stderr seen query f keys missing dir keys
+    [ "$output" = $'a\nb\na\nb' ]
+    [ "${stderr_lines[0]}" = "seen: cannot open 'missing': No such file or directory" ]
+    [ "${stderr_lines[1]}" = "seen: cannot read 'dir': Is a directory" ]
+    [ "${#stderr_lines[@]}" = 2 ]
+    run -2 --separate-stderr seen query -c f missing keys
+    [ "$output" = 2 ]
+    # An error wins over "none selected", too.
+    run -2 --separate-stderr seen query -v f keys missing
+    [ -z "$output" ]
+}
+
+@test "-q stops at the first hit, which wins over errors" {
+    printf 'a\nb\n' >keys
+    quiet seen create f keys
+    quiet seen query -q f keys
+    quiet seen query -qv f -k x
+    run -1 --separate-stderr seen query -q f -k x
+    [ -z "$output$stderr" ]
+    quiet seen query -q f keys missing
+    run -0 --separate-stderr seen query -q f missing keys
+    [ -z "$output" ]
+    quiet seen query -qcnv --annotate f -k x
+    run -2 --separate-stderr seen query -q f missing -
+    [ -z "$output" ]
+    # The same for keys on the command line.
+    printf '0a\n' | quiet seen create --hex h
+    quiet seen query -q h -k 0a -k zz
+    run -2 --separate-stderr seen query -q h -k zz -k 0a
+    [ "$stderr" = "seen: --key 'zz': not hexadecimal" ]
+    run -2 --separate-stderr seen query h -k 0A -k zz
+    [ "$output" = 0A ]
+}
+
+@test "-q does not wait for the end of its input" {
+    quiet seen create f -k a
+    mkfifo fifo
+    for threads in 1 2 8; do
+        # Whoever holds the other end open: a query that waits for its end would hang here.
+        timeout 60 seen query -q -j $threads f fifo &
+        exec 7>fifo
+        echo a >&7
+        wait $!
+        exec 7>&-
+    done
+}
+
+@test "answers come before the next question is asked" {
+    quiet seen create f -k a -k b
+    for threads in 1 3; do
+        coproc timeout 60 seen query -j $threads --annotate f
+        for record in a x b ''; do
+            echo "$record" >&"${COPROC[1]}"
+            IFS= read -r -u "${COPROC[0]}" answer
+            [[ $record == [ab] ]] && sign=+ || sign=-
+            [ "$answer" = "$sign"$'\t'"$record" ]
+        done
+        pid=$COPROC_PID
+        eval "exec ${COPROC[1]}>&-"
+        wait "$pid"
+    done
+}
+
+@test "-n numbers the records of each file" {
+    printf 'a\nx\na\n' >one
+    printf 'x\na' >two
+    quiet seen create -p 1e-9 f -k a
+    run -0 seen query -n f one two
+    [ "$output" = $'1:a\n3:a\n2:a' ]
+    run -0 seen query -nv f one two -
+    [ "$output" = $'2:x\n1:x' ]
+    run -0 seen query -n f -k x -k a
+    [ "$output" = 2:a ]
+    seq 100000 >many
+    echo a >>many
+    run -0 seen query -n -j 3 f many
+    [ "$output" = 100001:a ]
+}
+
+@test "--annotate prints every record with its sign" {
+    printf 'a\nx\n\nlast' >keys
+    quiet seen create f -k a -k last
+    run -0 seen query --annotate f keys
+    [ "$output" = $'+\ta\n-\tx\n-\t\n+\tlast' ]
+    run -0 seen query --annotate -n f keys
+    [ "$output" = $'1:+\ta\n2:-\tx\n3:-\t\n4:+\tlast' ]
+    # -v turns round what counts as selected, and the signs stay.
+    run -1 seen query --annotate -v f -k a
+    [ "$output" = $'+\ta' ]
+    run -1 seen query --annotate f -k x
+    [ "$output" = $'-\tx' ]
+    [ "$(printf 'a\0x' | seen query --annotate -0 f | od -An -c | tr -d ' ')" = '+\ta\0-\tx\0' ]
+    run -0 seen query --annotate -c f keys
+    [ "$output" = 2 ]
+}
+
+@test "keys may hold any byte, and are printed as they are" {
+    # Records of one to three bytes with every value but the newline's.
+    LC_ALL=C awk 'BEGIN { for (i = 0; i < 256; i++) if (i != 10)
+        for (j = 1; j <= 3; j++) { for (n = 0; n < j; n++) printf "%c", i; printf "\n" } }' >keys
+    [ "$(wc -l <keys)" = 765 ]
+    quiet seen create -p 1e-9 f keys
+    seen query f keys | cmp - keys
+    run -0 seen query -c f keys
+    [ "$output" = 765 ]
+    # Blanks, CR, case and NUL all tell keys apart.
+    printf 'a\n' | quiet seen create g
+    printf ' a\na \nA\na\0\n\0a\na\r\n\taa\n' >others
+    run -1 --separate-stderr seen query g others
+    [ -z "$output" ]
+}
+
+@test "an empty record is an empty key, and a missing last newline is added" {
+    printf 'a\n\nb' >keys
+    quiet seen create f keys
+    seen stats --json f | jq -e '.keys_added == 3'
+    [ "$(seen query f keys | od -An -c | tr -d ' ')" = 'a\n\nb\n' ]
+    run -0 seen query -c f -k ''
+    [ "$output" = 1 ]
+    quiet seen create g -k a
+    [ "$(printf '\n\nx' | seen query -v g | od -An -c | tr -d ' ')" = '\n\nx\n' ]
+    # An empty file has no record, one with a newline alone has one.
+    run -1 seen query -vc g /dev/null
+    [ "$output" = 0 ]
+    run -0 seen query -vc g <<<''
+    [ "$output" = 1 ]
+}
+
+@test "a record of 100 MB is one key" {
+    [ -z "${SANITIZER-}" ] || skip 'takes long under a sanitizer'
+    head -c 100000000 /dev/zero | tr '\0' a >long
+    { echo x; cat long; echo; } | quiet seen create f
+    seen stats --json f | jq -e '.keys_added == 2'
+    { cat long; printf '\nx\ny\n'; cat long; } | seen query f | cmp - <(cat long <(printf '\nx\n') long <(echo))
+    # One byte less is another key.
+    run -1 seen query -c f <(tail -c +2 long)
+    [ "$output" = 0 ]
+}
+
+@test "it ends quietly when its reader has gone" {
+    quiet seen create f -k y
+    yes | seen query f 2>err | head -n 1 >out && status=("${PIPESTATUS[@]}")
+    [ "${status[1]}" = 141 ]
+    [ "$(cat out)" = y ]
+    [ ! -s err ]
+    # With SIGPIPE ignored, as under some daemons, it can only fail; and it must end.
+    (trap '' PIPE && yes 2>/dev/null | seen query f 2>err | head -n 1 >out) || true
+    [ "$(cat out)" = y ]
+    [ ! -s err ]
+}
+
+@test "a full or closed stdout is told once" {
+    quiet seen create f -k a
+    for options in '' -c --annotate '-n -j1'; do
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr bash -c 'seen query "$@" f -k a >/dev/full' - $options
+        [ "$stderr" = 'seen: cannot write standard output: No space left on device' ]
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr bash -c 'seen query "$@" f -k a >&-' - $options
+        [ "$stderr" = 'seen: cannot write standard output: Bad file descriptor' ]
+    done
+    quiet bash -c 'seen query -q f -k a >&-'
+    quiet bash -c 'seen query -q f -k a >/dev/full'
+}
+
+@test "--verbose says how many hits there were and how many may be false" {
+    # One byte for a thousand keys: half of what is asked for is present by mistake.
+    seq 100000 | quiet seen create -p 0.1 f
+    seq 1 200000 >input
+    run -0 --separate-stderr seen query --verbose -c f input
+    hits=$output
+    [[ $stderr =~ ^seen:\ $hits\ of\ 200000\ keys\ present\;\ expected\ to\ be\ false:\ about\ ([0-9.e+]+)\ \(current\ FPR\ (0\.0[0-9]+)\)$ ]]
+    # True hits are 100000. The error of the count of false ones is its root: 5 times that.
+    awk -v false=$((hits - 100000)) -v expected="${BASH_REMATCH[1]}" \
+        'BEGIN { d = false - expected; exit !(d * d < 25 * false) }'
+    run -0 --separate-stderr seen query -c f input
+    [ -z "$stderr" ]
+}
+
+@test "a filter that is being written, or was left dirty, still answers" {
+    seq 1000 >keys
+    quiet seen create -n 5000 f keys
+    mkfifo fifo
+    seen add f fifo &
+    pid=$!
+    exec 7>fifo
+    seq 2000 3000 >&7
+    until seen stats --json f | jq -e '.state == "writing"' >/dev/null; do kill -0 $pid; done
+    run -0 --separate-stderr seen query -c f keys
+    [ "$output" = 1000 ]
+    [ -z "$stderr" ]
+    kill -9 $pid
+    wait $pid || true
+    exec 7>&-
+    run -0 --separate-stderr seen query -c f keys
+    [ "$output" = 1000 ]
+    [[ $stderr == "seen: warning: 'f': "*'seen verify --repair'* ]]
+}

@@ -1,0 +1,205 @@
+#!/usr/bin/env bats
+# seen(5) is enough: a reader written from that page alone agrees with the program.
+
+load helpers
+
+reader() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" "$@"; }
+
+# agree FILTER FILE: reader and program select the same records of FILE, some but not all.
+agree()
+{
+    seen query "$1" "$2" >ours
+    reader query "$1" <"$2" >theirs
+    cmp ours theirs
+    [ "$(wc -l <ours)" -gt 0 ] && [ "$(wc -l <ours)" -lt "$(wc -l <"$2")" ]
+    reader verify "$1"
+}
+
+# Keys of every length up to 300 bytes, for each way in which the hash treats a length, twice over:
+# every other one goes into the filter.
+keys_of_all_lengths()
+{
+    awk 'BEGIN { for (i = 1; i <= 300; i++) {
+        s = ""
+        for (j = 0; j < i; j++)
+            s = s sprintf("%c", 33 + (i * 7 + j * j * 13) % 94)
+        print s; print substr(s, 2) "~" } }'
+}
+
+# undump NAME: makes the file that seen(5) shows under that name.
+undump()
+{
+    sed -n "/vectors: $1/,/^\.EE/p" "$SOURCE/man/seen.5" | grep -v '^\.' >dump
+    # A line with an asterisk stands for lines like the one before.
+    python3 - "$1" <<'PYTHON'
+import sys
+out, repeat, last = b"", False, b""
+for line in open("dump"):
+    if line == "*\n":
+        repeat = True
+        continue
+    at, *row = line.split()
+    while repeat and len(out) < int(at, 16):
+        out += last
+    assert len(out) == int(at, 16), line
+    repeat, last = False, bytes.fromhex("".join(row))
+    out += last
+open(sys.argv[1], "wb").write(out)
+PYTHON
+}
+
+@test "the files that seen(5) shows are read as the page says" {
+    undump fruit.seen
+    [ "$(size fruit.seen)" = 24576 ]
+    printf '%s\n' apple apples banana '' cherry date >asked
+    reader verify fruit.seen
+    reader query fruit.seen <asked >got
+    printf '%s\n' apple banana cherry | diff - got
+    seen query fruit.seen asked | diff - got
+
+    undump numbers.seen
+    seq 1000 >asked
+    reader verify numbers.seen
+    reader query numbers.seen <asked >got
+    seq 20 | diff - <(head -n 20 got)
+    # At 1 % there should be 10 others among 980; more than 30 is 7 standard deviations away.
+    [ "$(wc -l <got)" -lt 50 ]
+    seen query numbers.seen asked | diff - got
+}
+
+@test "the lines and probes that seen(5) gives are those the reader finds" {
+    sed -n '/^\.SS Lines and probes/,/^\.EE/p' "$SOURCE/man/seen.5" >vector
+    grep -q '^h  ' vector
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
+import re, sys
+sys.path.insert(0, sys.argv[1] + "/tests")
+from reader import Bloom, xxh3
+text = open("vector").read()
+class Shape:
+    geometry, length = (1000, 8, 2, 0), 4096000
+h = xxh3(b"apple", 0)
+page, bits = Bloom(Shape, False).where(h)
+assert int(re.search(r"\nh +0x(\w+)", text)[1], 16) == h
+assert int(re.search(r"\npage +(\d+)", text)[1]) == page
+got = " ".join(str(bit) for line, bit in bits[:4]) + " in line %d, " % bits[0][0]
+got += " ".join(str(bit) for line, bit in bits[4:]) + " in line %d" % bits[7][0]
+assert len({line for line, bit in bits[:4]}) == len({line for line, bit in bits[4:]}) == 1
+assert re.search(r"\nprobes +(.*)", text)[1] == got, got
+PYTHON
+}
+
+@test "one line a key and two, few probes and many" {
+    seq 1 4000 >asked
+    seq 1 2 4000 >keys
+    for p in 0.5 0.01 1e-3 9e-4 1e-6 1e-9; do
+        rm -f f.seen
+        seen create -p "$p" f.seen keys
+        agree f.seen asked
+    done
+}
+
+@test "compact filters: one table and several, one partition and many, of any rate" {
+    for n in 1 30 3000; do
+        seq 1 2 "$((2 * n))" >keys
+        seq 1 "$((n < 1000 ? 1000 : 2 * n))" >asked
+        for p in 0.3 0.01 1e-6 1e-9; do
+            rm -f f.seen
+            seen create --compact -p "$p" f.seen keys
+            agree f.seen asked
+        done
+    done
+    rm f.seen
+    # Above 2^19 keys there are two partitions or more.
+    seq 600000 | seen create --compact -p 0.01 f.seen
+    seq 599001 601000 >asked
+    seen query f.seen asked >ours
+    reader query f.seen <asked | cmp - ours
+    [ "$(wc -l <ours)" -ge 1000 ] && [ "$(wc -l <ours)" -lt 1100 ]
+}
+
+@test "filters of several layers: growing ones and rings" {
+    seq 1 5000 >asked
+    seq 1 2 5000 | seen dedup --create -p 1e-3 grown.seen >printed
+    [ "$(wc -l <printed)" -gt 2400 ]
+    agree grown.seen asked
+    seen create --generations 3 -n 900 --empty ring.seen
+    for start in 1 501 1001 1501 2001; do
+        seq "$start" "$((start + 299))" | seen add ring.seen
+        agree ring.seen asked
+        seen rotate ring.seen
+    done
+    # The oldest have been forgotten.
+    [ "$(reader query ring.seen < <(seq 300) | wc -l)" -lt 20 ]
+}
+
+@test "keys of every length" {
+    keys_of_all_lengths >asked
+    [ "$(wc -l <asked)" = 600 ]
+    sed -n 'n;p' asked | seen create -p 1e-6 f.seen
+    agree f.seen asked
+    [ "$(wc -l <theirs)" -ge 300 ]
+}
+
+@test "many pages, and keys added later" {
+    seq 1 20000 | seen create -n 60k -p 1e-3 f.seen
+    seq 20001 2 24000 | seen add f.seen
+    seq 19001 26000 >asked
+    agree f.seen asked
+}
+
+@test "trimmed, folded and hexadecimal keys" {
+    printf '%s\n' 'Abc' $' \tdef' 'GHI ' $'x y\t' 'ÄÖ' >keys
+    printf '%s\n' abc ABC def '  DEF' ghi 'X Y' 'x  y' xy 'äö' 'ÄÖ' nothing >asked
+    for prep in '--trim' '-i' '--trim -i'; do
+        rm -f f.seen
+        # shellcheck disable=SC2086 # options
+        seen create -p 1e-6 $prep f.seen keys
+        agree f.seen asked
+    done
+    printf '%s\n' 00ff ABCDEF 12345678 >keys
+    printf '%s\n' 00FF 00fe abcdef AbCdEf 1234567a ' 12345678' >asked
+    seen create -p 1e-6 --trim --hex h.seen keys
+    agree h.seen asked
+    [ "$(wc -l <theirs)" = 4 ]
+}
+
+@test "a file that is not clean is read without its checksums" {
+    seq 1 2 1000 | seen create f.seen
+    seq 1 1000 >asked
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
+import struct, sys
+sys.path.insert(0, sys.argv[1] + "/tests")
+from reader import PAGE, u64, xxh3
+data = bytearray(open("f.seen", "rb").read())
+for slot in (0, PAGE):
+    struct.pack_into("<I", data, slot + 40, 2)
+    struct.pack_into("<Q", data, slot + PAGE - 8, xxh3(bytes(data[slot:slot + PAGE - 8]), 0))
+sums = u64(data, 256 + 48)
+data[sums] ^= 1
+open("f.seen", "wb").write(data)
+PYTHON
+    seen query f.seen asked >ours 2>warning
+    grep -q "'f.seen'" warning
+    reader query f.seen <asked | cmp - ours
+    [ "$(wc -l <ours)" -ge 500 ]
+}
+
+@test "the reader notices damage" {
+    seq 1 1000 | seen create f.seen
+    data=$(($(size f.seen) - 4096))
+    reader verify f.seen
+    for at in 4096 "$data" $((data - 8192)); do
+        cp f.seen g.seen
+        poke g.seen "$at" "$(printf %02x $((0x$(peek f.seen "$at" 1) ^ 0x10)))"
+        if [ "$at" = 4096 ]; then
+            # The other slot of the header does.
+            reader verify g.seen
+            continue
+        fi
+        run -2 reader verify g.seen
+        [[ $output == *checksum* ]]
+        run -2 seen verify g.seen
+    done
+    head -c 20000 f.seen >g.seen
+    run -2 reader verify g.seen
+}

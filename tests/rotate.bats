@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# Filters with generations.
+
+load helpers
+
+generations() { seen stats "$1" | grep -oE 'generation [0-9]+' | sort -n -k 2 | cut -d ' ' -f 2 | xargs; }
+
+@test "what was added within the last G generations is found, what is older is not" {
+    seen create --generations 3 -n 3000 -p 1e-6 --empty r.seen
+    [ "$(generations r.seen)" = '1 2 3 4' ]
+    for day in 1 2 3 4 5 6 7; do
+        [ $day = 1 ] || quiet seen rotate r.seen
+        seq $((day * 1000)) $((day * 1000 + 499)) | seen add r.seen
+        for ((d = 1; d <= day; d++)); do
+            found=$(seq $((d * 1000)) $((d * 1000 + 499)) | seen query -c r.seen) || true
+            if [ $d -ge $((day - 3)) ]; then
+                [ "$found" = 500 ]
+            else
+                [ "$found" = 0 ]
+            fi
+        done
+        seen verify r.seen
+    done
+    [ "$(generations r.seen)" = '7 8 9 10' ]
+    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify r.seen
+    seq 3000 7600 >asked
+    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" query r.seen <asked >theirs
+    seen query r.seen asked | cmp - theirs
+    run -0 --separate-stderr seen rotate --verbose r.seen
+    [ "$stderr" = 'seen: about 500 keys forgotten' ]
+}
+
+@test "what comes again stays fresh, and is not new" {
+    seen create --generations 2 -n 2000 -p 1e-6 --empty r.seen
+    for day in 1 2 3 4 5 6; do
+        seq 1 100 | seen dedup r.seen >out
+        if [ $day = 1 ]; then cmp out <(seq 1 100); else [ ! -s out ]; fi
+        seq $((day * 1000)) $((day * 1000 + 9)) | seen dedup r.seen | cmp <(seq $((day * 1000)) $((day * 1000 + 9))) -
+        seen rotate r.seen
+    done
+    [ "$(seq 1000 1009 | seen dedup -c r.seen)" = 10 ]
+    seen verify r.seen
+}
+
+@test "--rotate-at-capacity, with add and dedup" {
+    seen create --generations 4 -n 40k -p 1e-3 --empty r.seen
+    seq 1 200000 | seen add --rotate-at-capacity r.seen
+    # At the least the last 40000 keys are there.
+    [ "$(seen query -c r.seen <(seq 160001 200000))" = 40000 ]
+    [ "$(seen query -c r.seen <(seq 1 100000))" -lt 1000 ]
+    awk -v p="$(seen stats --json r.seen | grep -oE '"fpr_current":[^,]*' | cut -d : -f 2)" \
+        'BEGIN { exit !(p <= 1.01e-3) }'
+    seen verify r.seen
+    seq 200001 400000 | seen dedup --rotate-at-capacity r.seen >out
+    [ "$(wc -l <out)" -gt 199700 ]
+    [ "$(seen query -c r.seen <(seq 360001 400000))" = 40000 ]
+    seen create --empty -n 5 f.seen
+    refuses "seen: 'f.seen' has no generations, so it cannot be rotated" \
+        seen add --rotate-at-capacity f.seen /dev/null
+    refuses "seen: 'f.seen' has no generations, so it cannot be rotated" seen rotate f.seen
+}
+
+@test "rotation beside writers: nothing of the live generations is lost" {
+    seen create --generations 4 -n 400k -p 1e-4 --empty r.seen
+    seq 1 20000 | seen add r.seen
+    mkfifo in
+    seen add r.seen <in &
+    writer=$!
+    exec 8>in
+    seq 20001 40000 >&8
+    for i in 1 2 3; do
+        seen rotate r.seen
+        seq $((i * 100000)) $((i * 100000 + 9999)) >&8
+    done
+    exec 8>&-
+    wait $writer
+    [ "$(seen query -c r.seen <(seq 1 40000))" = 40000 ]
+    [ "$(seen query -c r.seen <(seq 100000 109999; seq 300000 309999))" = 20000 ]
+    seen verify r.seen
+}

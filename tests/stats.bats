@@ -1,0 +1,199 @@
+#!/usr/bin/env bats
+# seen stats: what it prints is there, is true, and is the same in both forms.
+
+# `run` sets stderr_lines.
+# shellcheck disable=SC2154
+load helpers
+
+# text LABEL: the value beside that label in $output.
+text() { sed -n "s/^$1   *\([^ ].*[^ ]\)   *[a-z][a-z]*\( (95 %)\)\{0,1\}\$/\1/p" <<<"$output"; }
+
+# edit FILE OFFSET FORMAT VALUE: changes a field of the header, which keeps a valid checksum. FORMAT
+# is python's, of the struct module.
+edit()
+{
+    PYTHONPATH=$SOURCE/tests PYTHONDONTWRITEBYTECODE=1 python3 - "$@" <<'END'
+import struct, sys
+from reader import xxh3
+name, offset, form, value = sys.argv[1:]
+value = float(value) if form == 'd' else int(value)
+with open(name, 'r+b') as f:
+    for slot in 0, 4096:
+        f.seek(slot)
+        header = bytearray(f.read(4096))
+        if header[1:5] == b'seen':
+            struct.pack_into('<' + form, header, int(offset), value)
+            struct.pack_into('<Q', header, 4088, xxh3(bytes(header[:4088]), 0))
+            f.seek(slot)
+            f.write(header)
+END
+}
+
+@test "all keys are there, and null where nothing is known" {
+    seq 10000 | quiet seen create -p 1e-4 a.seen
+    keys='["file","format_version","kind","hash","bytes","bits_per_key","n_design","fpr_design",
+           "fpr_current","n_estimate","n_low","n_high","load","keys_added","dropped_estimate","state",
+           "epoch","layers","sources"]'
+    seen stats --json a.seen | jq -e "$keys - keys == []"
+    seen stats --json a.seen | jq -e '
+        .file == "a.seen" and .kind == "bloom" and .hash == "xxh3-64" and .format_version == 1 and
+        .state == "clean" and .n_design == 10000 and .fpr_design == 1e-4 and
+        .keys_added == 10000 and .dropped_estimate == 0 and .consistent and .pages_damaged == 0'
+    seen stats --json a.seen | jq -e ".bytes == $(size a.seen)"
+    seen stats --json a.seen | jq -e '.layers | length == 1 and
+        .[0].kind == "bloom" and .[0].pages == 7 and .[0].lines == 2 and .[0].k == 8 and .[0].fpr_design == 1e-4'
+    seen stats --json a.seen | jq -e '[.sources[]] | unique - ["exact", "estimated", "recorded",
+        "unknown"] == []'
+
+    quiet seen create --empty -n 1000 empty.seen
+    seen stats --json empty.seen | jq -e '.bits_per_key == null and .overhead == null and
+        .n_estimate == 0 and .n_low == 0 and .n_high == 0 and .fpr_current == 0 and
+        .sources.bits_per_key == "unknown"'
+}
+
+@test "the number of keys is estimated from the bits" {
+    # The keys are fixed, so this cannot fail by chance. 2.5 times the interval is 5 sigma.
+    for n in 1 30 1000 50000; do
+        seq $n | quiet seen create -n 50000 -p 0.01 --force a.seen
+        seen stats --json a.seen |
+            jq -e "(.n_estimate - $n | fabs) <= 1 + 2.5 * (.n_high - .n_estimate)"
+        seen stats --json a.seen | jq -e '.n_low <= .n_estimate and .n_estimate <= .n_high and
+            .load == .n_estimate / 50000 and (.bits_per_key - 8 * .bytes / .n_estimate | fabs) < 1e-9'
+    done
+}
+
+@test "text and JSON say the same" {
+    seq 3000 | quiet seen create -n 4000 -p 0.01 a.seen
+    run -0 --separate-stderr seen stats a.seen
+    [ -z "$stderr" ]
+    json=$(seen stats --json a.seen)
+    [ "$(text 'file')" = a.seen ]
+    [ "$(text 'state')" = clean ]
+    [ "$(text 'design FPR')" = 0.01 ]
+    [ "$(text 'current FPR')" = "$(printf %.3g "$(jq .fpr_current <<<"$json")")" ]
+    [ "$(text 'distinct keys')" = "$(jq -r '"\(.n_estimate | round) (\(.n_low | round) to \(.n_high |
+        round))"' <<<"$json")" ]
+    [ "$(text 'records given')" = 3000 ]
+    [ "$(text 'keys new when added')" = "$(jq .keys_added <<<"$json")" ]
+    [ "$(text 'bits a key')" = "$(printf %.2f "$(jq .bits_per_key <<<"$json")")" ]
+    [[ $output == *$'\n''layer 0 '*'kind bloom, '* ]]
+    # every figure says where it comes from
+    [ "$(grep -vcE '(exact|estimated|estimated \(95 %\)|recorded|unknown)$|^layer' <<<"$output")" -eq 0 ]
+}
+
+@test "several filters: an object a line; one that is missing spoils the status only" {
+    seq 10 | quiet seen create a.seen
+    seq 20 | quiet seen create b.seen
+    run -2 --separate-stderr seen stats --json a.seen none.seen b.seen
+    [ "${#lines[@]}" -eq 2 ]
+    [ "$(jq -r .file <<<"${lines[0]}")" = a.seen ]
+    [ "$(jq -r .file <<<"${lines[1]}")" = b.seen ]
+    [ "$stderr" = "seen: cannot open 'none.seen': No such file or directory" ]
+}
+
+@test "the number of threads changes nothing" {
+    seq 200000 | quiet seen create -p 1e-6 a.seen
+    run -0 seen stats --json -j 1 a.seen
+    one=$output
+    [ "$one" = "$(seen stats --json -j 2 a.seen)" ]
+    [ "$one" = "$(seen stats --json -j 7 a.seen)" ]
+}
+
+@test "--measure meets the current FPR" {
+    # Random keys: 5 sigma, one false alarm in a million runs.
+    for n in 20000 70000 100000; do
+        seq $n | quiet seen create -n 100000 -p 0.01 --force a.seen
+        run -0 --separate-stderr seen stats --json --measure 1M a.seen
+        jq -e '.measured_keys == 1000000 and .fpr_low < .fpr_measured and
+            .fpr_measured < .fpr_high and .fpr_measured == .measured_hits / 1000000 and
+            (.measured_hits - 1e6 * .fpr_current | fabs) <
+            5 * (1e6 * .fpr_current * (1 - .fpr_current) | sqrt)' <<<"$output" ||
+            { echo "$output"; false; }
+    done
+}
+
+@test "--measure gives Wilson's interval" {
+    # No hit in 1000 asked: 0 to z^2 / (1000 + z^2)
+    quiet seen create --empty -n 1000 a.seen
+    seen stats --json --measure 1000 a.seen | jq -e '.fpr_measured == 0 and .fpr_low == 0 and
+        (.fpr_high - 0.0038267 | fabs) < 1e-6 and .measured_verdict == "within the interval"'
+}
+
+@test "--negatives asks the keys of a file" {
+    seq 50000 | quiet seen create -p 0.01 a.seen
+    seq 100001 200000 >others
+    hits=$(seen query -c a.seen others)
+    run -0 --separate-stderr seen stats --json --negatives others a.seen
+    [ "$(jq .negatives_hits <<<"$output")" = "$hits" ]
+    jq -e '.negatives_keys == 100000 and .negatives_fpr == .negatives_hits / 100000' <<<"$output"
+    # not negatives at all: the verdict must say so
+    seq 1000 | seen stats --json --negatives - a.seen |
+        jq -e '.negatives_hits == 1000 and .negatives_verdict == "below the interval"'
+}
+
+@test "--negatives cuts and prepares keys as queries do" {
+    printf 'Alpha\nBeta\n' | quiet seen create -n 1000 --ignore-case a.seen
+    printf 'x,ALPHA\0x,BETA\0y\0' >others
+    seen stats --json -0 -d , -f 2 --skip-bad --negatives others a.seen |
+        jq -e '.negatives_hits == 2 and .negatives_keys == 2'
+    run -2 --separate-stderr seen stats --json -0 -d , -f 2 --negatives others a.seen
+    [ -z "$output" ]
+    [[ $stderr == "seen: others:3: "* ]]
+}
+
+@test "damage is said, and is an error" {
+    seq 50000 | quiet seen create -p 0.01 a.seen
+    poke a.seen $(($(size a.seen) - 100)) ffffffffffffffffffffff
+    run -2 --separate-stderr seen stats --json a.seen
+    jq -e '.pages_damaged == 1' <<<"$output"
+    [[ $stderr == "seen: 'a.seen' is damaged: 1 page"* ]]
+}
+
+@test "an alarm when counters and bits disagree" {
+    # 5 sigma are 0.3 % here, so half a percent, or 500 keys, is what counts.
+    for n in 99600 100400; do
+        seq 100000 | quiet seen create --force a.seen
+        edit a.seen 136 d $n
+        run -0 --separate-stderr seen stats --json a.seen
+        [ -z "$stderr" ]
+        jq -e .consistent <<<"$output"
+    done
+    for n in 0 99000 101000; do
+        seq 100000 | quiet seen create --force a.seen
+        edit a.seen 136 d $n
+        run -0 --separate-stderr seen stats --json a.seen
+        jq -e '.consistent == false' <<<"$output"
+        [[ $stderr == "seen: warning: 'a.seen': its bits hold 100"*" keys, but $n were counted: "* ]]
+    done
+}
+
+@test "a file left by a crash: counters are unknown, and there is no alarm" {
+    seq 100000 | quiet seen create a.seen
+    edit a.seen 136 d 1
+    edit a.seen 40 I 2
+    run -0 --separate-stderr seen stats --json a.seen
+    jq -e '.state == "dirty" and .records == null and .keys_added == null and
+        .dropped_estimate == null and .consistent == null and .pages_damaged == null and
+        .sources.keys_added == "unknown" and .n_estimate > 99500' <<<"$output"
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    [[ $stderr == "seen: warning: 'a.seen'"*'seen verify --repair'* ]]
+}
+
+@test "control characters in names do not reach the terminal" {
+    seq 10 | quiet seen create $'a\e[31m.seen'
+    run -0 --separate-stderr seen stats $'a\e[31m.seen'
+    [[ ${lines[0]} == 'file '*'a?[31m.seen'* ]]
+}
+
+@test "wrong use" {
+    seq 10 | quiet seen create a.seen
+    refuses "seen: no FILTER given" seen stats
+    refuses "seen: option '--measure': 0 keys measure nothing" seen stats --measure 0 a.seen
+    refuses "seen: standard input can be read only once, for one FILTER" \
+        seen stats --negatives - a.seen a.seen
+    run -2 --separate-stderr seen stats --negatives a.seen a.seen
+    [ -z "$output" ]
+    run -2 --separate-stderr seen stats --negatives /dev/null a.seen
+    [ -z "$output" ]
+    [ "$stderr" = "seen: no keys in '/dev/null'" ]
+}

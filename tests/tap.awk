@@ -1,0 +1,54 @@
+# Reads one job's TAP. Prints a line about the job with its failures behind it, then a line
+# "-TEST" for each skipped test, then "passed failed skipped".
+# What the job's exit status and plan say counts too: a program that dies half-way has failed.
+
+function end_of_block() {
+    if (failing)
+        report = report block
+    failing = 0
+    block = ""
+}
+
+/^1\.\.[0-9]+/ { plan = substr($0, 4) + 0; planned = 1; next }
+
+/^(not )?ok / {
+    end_of_block()
+    count++
+    if (/^not ok/) {
+        failed++
+        failing = 1
+        block = "    " $0 "\n"
+    } else if (match($0, / # skip ?/)) {
+        skipped++
+        title = substr($0, 1, RSTART - 1)
+        sub(/^ok [0-9]+ (- )?/, "", title)
+        reason = substr($0, RSTART + RLENGTH)
+        skips = skips "- " name ": " title (reason == "" ? "" : " (" reason ")") "\n"
+    } else {
+        passed++
+    }
+    next
+}
+
+# Unit tests explain a failure before its "not ok" line, bats behind it.
+{ if (failing) block = block "    " $0 "\n"; else other = other "    " $0 "\n" }
+
+END {
+    end_of_block()
+    if (!failed && status + 0 != 0)
+        broken = status == 124 ? "did not end in time" : "ended with status " status
+    else if (!planned && count == 0)
+        broken = "ran no test"
+    else if (planned && plan != count)
+        broken = "planned " plan " tests, ran " count
+    else if (!planned)
+        broken = "ended early"
+    if (broken != "") {
+        failed++
+        report = report "    " broken "\n"
+    }
+    printf "%s  %-28s %4d tests %4d s\n", failed ? "FAIL" : "ok  ", name, count, seconds
+    if (failed)
+        printf "%s%s", other, report
+    printf "%s%d %d %d\n", skips, passed, failed, skipped
+}

@@ -1,0 +1,55 @@
+/*
+ * Unit tests: a program a module, printing TAP.
+ *
+ *     TEST(folding_is_lossless) { ... CHECK(a == b); CHECK_STR(err.text, "..."); ... }
+ *     int main(void) { RUN(folding_is_lossless); return check_done(); }
+ *
+ * A failed CHECK says where and makes its test fail; the test goes on.
+ */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static int check_tests, check_failed_tests;
+static bool check_ok;
+
+#define TEST(name) static void name(void)
+
+#define RUN(name)                                                                                  \
+    do {                                                                                           \
+        check_ok = true;                                                                           \
+        name();                                                                                    \
+        check_failed_tests += !check_ok;                                                           \
+        printf("%s %d - %s: %s\n", check_ok ? "ok" : "not ok", ++check_tests, __FILE__, #name);    \
+        fflush(stdout);                                                                            \
+    } while (0)
+
+/* In place of RUN, where a test cannot run; the suite lists it. */
+#define SKIP(name, why) printf("ok %d %s: %s # skip %s\n", ++check_tests, __FILE__, #name, why)
+
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            check_ok = false;                                                                      \
+            printf("# %s:%d: failed: %s\n", __FILE__, __LINE__, #cond);                            \
+        }                                                                                          \
+    } while (0)
+
+#define CHECK_STR(got, want)                                                                       \
+    do {                                                                                           \
+        if (strcmp((got), (want)) != 0) {                                                          \
+            check_ok = false;                                                                      \
+            printf("# %s:%d: got \"%s\", want \"%s\"\n", __FILE__, __LINE__, (got), (want));       \
+        }                                                                                          \
+    } while (0)
+
+static int check_done(void)
+{
+    printf("1..%d\n", check_tests);
+    return check_failed_tests != 0;
+}
+
+#endif

@@ -1,0 +1,256 @@
+/* Layers that come and go: growth and rotation, and crashes in between. */
+#include "chain.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "adder.h"
+#include "check.h"
+#include "empty.h"
+#include "hash.h"
+#include "scratchdir.h"
+
+static bool did(bool ok, const struct err *err)
+{
+    if (!ok)
+        printf("# %s\n", err->text);
+    return ok;
+}
+#define MUST(call) CHECK(did((call), &err))
+
+static uint64_t key(uint64_t i)
+{
+    return hash_key(&i, sizeof i, 0);
+}
+
+/* Adds keys first, first + 1, ...; returns how many were new, or -1. */
+static int add(const char *path, uint64_t first, unsigned n, bool rotate)
+{
+    struct filter f;
+    struct adder a;
+    struct err err;
+    struct adder_keys keys = {0};
+    struct adder_options options = {.threads = 1, .rotate = rotate};
+    size_t done;
+    for (unsigned i = 0; i < n; i++)
+        if (!adder_keys_put(&keys, key(first + i), i))
+            return -1;
+    if (!did(filter_open(&f, path, FILTER_WRITE, &err) && adder_begin(&a, &f, &options, &err) &&
+                 adder_add(&a, &keys, &done, &err) == ADDER_OK && adder_end(&a, true, &err),
+             &err))
+        return -1;
+    int n_new = 0;
+    for (unsigned i = 0; i < n; i++)
+        n_new += !(keys.present[i / 64] >> i % 64 & 1);
+    CHECK((uint64_t)n_new == a.n_new);
+    adder_keys_free(&keys);
+    filter_close(&f);
+    return n_new;
+}
+
+static int count(const char *path, uint64_t first, unsigned n)
+{
+    struct filter f;
+    struct err err;
+    int found = 0;
+    if (!did(filter_open(&f, path, FILTER_READ, &err), &err))
+        return -1;
+    for (unsigned i = 0; i < n && found >= 0; i++) {
+        uint64_t hash = key(first + i), present;
+        found = did(filter_query(&f, &hash, 1, &present, &err), &err) ? found + (int)(present & 1) : -1;
+    }
+    filter_close(&f);
+    return found;
+}
+
+static bool rotate(const char *path, struct err *err)
+{
+    struct filter f;
+    struct session s;
+    if (!filter_open(&f, path, FILTER_WRITE, err) || !session_hold(&s, &f, err))
+        return false;
+    bool ok = chain_finish(&s, err) && chain_rotate(&s, 100, 1e-9, err);
+    session_release(&s);
+    filter_close(&f);
+    return ok;
+}
+
+static bool is_sound(const char *path)
+{
+    struct filter f;
+    struct err err;
+    uint64_t unchecked = 0;
+    if (!did(filter_open(&f, path, FILTER_READ, &err), &err))
+        return false;
+    bool ok = filter_health(&f) == FILTER_CLEAN &&
+              filter_check_pages(&f, 1, &unchecked, NULL, NULL) == 0 && unchecked == 0;
+    filter_close(&f);
+    return ok;
+}
+
+enum { EACH = 100 };
+
+/* A ring of three generations with EACH keys in each: 0, 1000, 2000. */
+static bool make_ring(const char *path)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    empty_header(&h, &rule);
+    bool ok = chain_start_ring(&h, 2, 2000, 1e-6, &err) && empty_create(path, &h, &err) &&
+              add(path, 0, EACH, false) == EACH && rotate(path, &err) &&
+              add(path, 1000, EACH, false) == EACH && rotate(path, &err) &&
+              add(path, 2000, EACH, false) == EACH;
+    return did(ok, &err);
+}
+
+static int last_step;
+
+static void die_after(int step)
+{
+    if (step == last_step)
+        _exit(0);
+}
+
+/* Rotates in a process that dies after that step. */
+static void rotate_and_die(const char *path, int step)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct err err;
+        last_step = step;
+        chain_step = die_after;
+        rotate(path, &err);
+        _exit(1);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+TEST(a_rotation_that_is_cut_off_loses_nothing_that_lives)
+{
+    for (int step = 1; step <= 3; step++) {
+        struct err err;
+        CHECK(make_ring("r.seen"));
+        rotate_and_die("r.seen", step);
+        /* Readers see what lives, and nothing of what was to go. */
+        CHECK(count("r.seen", 1000, EACH) == EACH);
+        CHECK(count("r.seen", 2000, EACH) == EACH);
+        CHECK(count("r.seen", 0, EACH) == 0);
+        CHECK(is_sound("r.seen"));
+        /* A writer takes it up, and its keys go to the newest. */
+        CHECK(add("r.seen", 3000, EACH, false) == EACH);
+        CHECK(is_sound("r.seen"));
+        for (uint64_t first = 1000; first <= 3000; first += 1000)
+            CHECK(count("r.seen", first, EACH) == EACH);
+        MUST(rotate("r.seen", &err));
+        CHECK(count("r.seen", 1000, EACH) == 0);
+        CHECK(count("r.seen", 2000, EACH) == EACH && count("r.seen", 3000, EACH) == EACH);
+        scratchdir_clear();
+    }
+}
+
+TEST(another_rotation_takes_up_one_that_was_cut_off)
+{
+    for (int step = 1; step <= 2; step++) {
+        struct err err;
+        struct filter f;
+        CHECK(make_ring("r.seen"));
+        rotate_and_die("r.seen", step);
+        MUST(rotate("r.seen", &err));
+        CHECK(count("r.seen", 1000, EACH) == 0);
+        CHECK(count("r.seen", 2000, EACH) == EACH);
+        MUST(filter_open(&f, "r.seen", FILTER_READ, &err));
+        CHECK(f.header.layers[chain_newest(&f.header)].generation == 7);
+        filter_close(&f);
+        CHECK(is_sound("r.seen"));
+        scratchdir_clear();
+    }
+}
+
+TEST(keys_that_come_again_stay_and_are_not_new)
+{
+    struct err err;
+    CHECK(make_ring("r.seen"));
+    CHECK(add("r.seen", 0, EACH, false) == 0);
+    MUST(rotate("r.seen", &err));
+    CHECK(count("r.seen", 0, EACH) == EACH);
+    MUST(rotate("r.seen", &err));
+    CHECK(count("r.seen", 0, EACH) == EACH);
+    MUST(rotate("r.seen", &err));
+    CHECK(count("r.seen", 0, EACH) == 0);
+    scratchdir_clear();
+}
+
+/* The layers' rates are recorded when they are closed, and what a new one gets is 0.15 of what is left. */
+TEST(the_rate_holds_over_the_chain)
+{
+    struct header h;
+    struct err err;
+    struct filter f;
+    const struct key_rule rule = {0};
+    enum { FIRST = 2000, TOTAL = 60000 };
+    const double p = 1e-3;
+    empty_header(&h, &rule);
+    MUST(chain_start_growing(&h, FIRST, p, &err) && empty_create("g.seen", &h, &err));
+    int n_new = 0;
+    for (uint64_t at = 0; at < TOTAL; at += 10000)
+        n_new += add("g.seen", at, 10000, false);
+    CHECK(count("g.seen", 0, TOTAL) == TOTAL);
+    MUST(filter_open(&f, "g.seen", FILTER_READ, &err));
+    CHECK(f.header.n_layers == 5);
+    double left = p;
+    for (unsigned i = 0; i < f.header.n_layers; i++) {
+        const struct layer *l = &f.header.layers[i];
+        struct census census;
+        CHECK(l->n_design == (uint64_t)FIRST << i && l->generation == i + 1);
+        CHECK(l->fpr_design > 0.1499 * left && l->fpr_design < 0.1501 * left);
+        filter_census(&f, i, 1, &census);
+        if (i + 1 < f.header.n_layers)
+            CHECK(l->fpr_closed == census.fpr);
+        left -= l->fpr_closed;
+    }
+    struct census all;
+    filter_census_all(&f, 1, &all);
+    CHECK(all.fpr < p && all.fpr > 0);
+    /* Lost to false positives: those expected, and six standard deviations. */
+    CHECK(TOTAL - n_new < 6 + 20 && f.header.counters.keys_added == (uint64_t)n_new);
+    CHECK(f.header.counters.n_keys > TOTAL - 30 && f.header.counters.n_keys < TOTAL + 30);
+    filter_close(&f);
+    CHECK(is_sound("g.seen"));
+    scratchdir_clear();
+}
+
+/* Any prefix of what a growth writes leaves a file that is as it was. */
+TEST(growth_that_is_cut_off_leaves_the_file_as_it_was)
+{
+    struct header h;
+    struct err err;
+    struct stat before;
+    const struct key_rule rule = {0};
+    empty_header(&h, &rule);
+    MUST(chain_start_growing(&h, 2000, 1e-3, &err) && empty_create("g.seen", &h, &err));
+    CHECK(add("g.seen", 0, 1000, false) >= 999);
+    CHECK(stat("g.seen", &before) == 0);
+    CHECK(truncate("g.seen", before.st_size + 12345) == 0);
+    CHECK(count("g.seen", 0, 1000) == 1000 && is_sound("g.seen"));
+    CHECK(add("g.seen", 1000, 4000, false) >= 3990);
+    CHECK(count("g.seen", 0, 5000) == 5000 && is_sound("g.seen"));
+    scratchdir_clear();
+}
+
+int main(void)
+{
+    if (!scratchdir_enter())
+        return 1;
+    RUN(a_rotation_that_is_cut_off_loses_nothing_that_lives);
+    RUN(another_rotation_takes_up_one_that_was_cut_off);
+    RUN(keys_that_come_again_stay_and_are_not_new);
+    RUN(the_rate_holds_over_the_chain);
+    RUN(growth_that_is_cut_off_leaves_the_file_as_it_was);
+    scratchdir_leave();
+    return check_done();
+}

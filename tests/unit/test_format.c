@@ -1,0 +1,377 @@
+#include "format.h"
+
+#include <stdlib.h>
+
+#include "bloom.h"
+#include "bytes.h"
+#include "check.h"
+#include "hash.h"
+
+/* Offsets as man/seen.5 gives them, on purpose not taken from the module. */
+enum {
+    VERSION = 8,
+    SLOT_LEN = 12,
+    COMPAT = 16,
+    RO_COMPAT = 20,
+    INCOMPAT = 24,
+    N_LAYERS = 28,
+    EPOCH = 32,
+    STATE = 40,
+    HASH = 44,
+    SEED = 48,
+    ID = 56,
+    PREP = 72,
+    FLAGS = 76,
+    N_DESIGN = 80,
+    FPR_DESIGN = 88,
+    FILE_LEN = 96,
+    CREATED = 104,
+    CHANGED = 112,
+    RECORDS = 120,
+    KEYS_ADDED = 128,
+    N_KEYS = 136,
+    DROPPED = 144,
+    POLICY = 152,
+    RESERVE = 156,
+    LAYER = 256,
+    LAYER_LEN = 128,
+    CHECKSUM = 4088,
+};
+
+static struct header sample(unsigned n_layers)
+{
+    struct header h = {.epoch = 0x0102030405060708,
+                       .state = STATE_WRITING,
+                       .hash = HASH_XXH3_64,
+                       .seed = 0x1112131415161718,
+                       .prep = PREP_TRIM | PREP_HEX,
+                       .n_design = 1000,
+                       .fpr_design = 0.25,
+                       .created = 1700000000,
+                       .changed = 1700000001,
+                       .counters = {true, 900, 800, 801.5, 1.5},
+                       .n_layers = n_layers};
+    for (int i = 0; i < 16; i++)
+        h.id[i] = (uint8_t)(0xa0 + i);
+    for (unsigned i = 0; i < n_layers; i++) {
+        h.layers[i] = (struct layer){.id = 7 + i, .n_design = 1000, .fpr_design = 0.25};
+        bloom_to(&(struct bloom){.pages = 3 + i, .k = 4, .lines = 2}, &h.layers[i]);
+    }
+    format_place(&h);
+    return h;
+}
+
+/* Makes the checksum right again: what follows is not an accident but somebody's intent. */
+static void seal(uint8_t *slot)
+{
+    put_le64(slot + CHECKSUM, hash_bytes(slot, CHECKSUM, 0));
+}
+
+/* Decodes a sample after `change` (a field's new value of `len` bytes at `off`); NULL if accepted.
+ */
+static const char *reason(unsigned off, size_t len, uint64_t value)
+{
+    static struct err err;
+    static uint8_t slot[FORMAT_MAX_HEADER];
+    uint8_t bytes[8];
+    struct header h = sample(2);
+    format_encode(&h, slot);
+    put_le64(bytes, value);
+    memcpy(slot + off, bytes, len);
+    seal(slot);
+    return format_decode(slot, sizeof slot, &h, &err) ? NULL : err.text;
+}
+
+#define REFUSES(off, len, value, want)                                                             \
+    do {                                                                                           \
+        const char *why = reason((off), (len), (value));                                           \
+        CHECK_STR(why != NULL ? why : "(accepted)", (want));                                       \
+    } while (0)
+
+static bool same_layer(const struct layer *a, const struct layer *b)
+{
+    return a->kind == b->kind && a->id == b->id && a->n_design == b->n_design &&
+           a->fpr_design == b->fpr_design && a->data_off == b->data_off &&
+           a->data_len == b->data_len && a->sums_off == b->sums_off &&
+           a->touched_off == b->touched_off &&
+           memcmp(a->geometry, b->geometry, sizeof a->geometry) == 0;
+}
+
+TEST(what_is_encoded_is_decoded)
+{
+    for (unsigned layers = 1; layers <= FORMAT_MAX_LAYERS; layers++) {
+        uint8_t slot[FORMAT_MAX_HEADER];
+        struct err err;
+        struct header h = sample(layers), got;
+        h.compat = 1u << 31;
+        h.ro_compat = 1u << 30;
+        CHECK(format_encode(&h, slot) == FORMAT_PAGE);
+        CHECK(format_decode(slot, sizeof slot, &got, &err));
+        CHECK(got.compat == h.compat && got.ro_compat == h.ro_compat && got.incompat == 0);
+        CHECK(got.epoch == h.epoch && got.state == h.state && got.hash == h.hash);
+        CHECK(memcmp(got.id, h.id, sizeof h.id) == 0);
+        CHECK(got.seed == h.seed && got.prep == h.prep);
+        CHECK(got.n_design == h.n_design && got.fpr_design == h.fpr_design);
+        CHECK(got.file_len == h.file_len && got.created == h.created && got.changed == h.changed);
+        CHECK(got.counters.unknown && got.counters.records == 900);
+        CHECK(got.counters.keys_added == 800 && got.counters.n_keys == 801.5);
+        CHECK(got.counters.dropped == 1.5 && got.n_layers == layers);
+        for (unsigned i = 0; i < layers; i++)
+            CHECK(same_layer(&got.layers[i], &h.layers[i]));
+    }
+}
+
+TEST(bytes_are_where_the_manual_says)
+{
+    static const uint8_t magic[] = {0x89, 's', 'e', 'e', 'n', '\r', '\n', 0x1a};
+    uint8_t slot[FORMAT_MAX_HEADER];
+    struct header h = sample(2);
+    format_encode(&h, slot);
+    CHECK(memcmp(slot, magic, 8) == 0);
+    CHECK(get_le32(slot + VERSION) == 1 && get_le32(slot + SLOT_LEN) == 4096);
+    CHECK(get_le32(slot + N_LAYERS) == 2 && get_le64(slot + EPOCH) == h.epoch);
+    CHECK(slot[EPOCH] == 8 && slot[EPOCH + 7] == 1);
+    CHECK(get_le32(slot + STATE) == 1 && get_le32(slot + HASH) == 1);
+    CHECK(get_le64(slot + SEED) == h.seed && slot[ID] == 0xa0 && slot[ID + 15] == 0xaf);
+    CHECK(get_le32(slot + PREP) == 5 && get_le32(slot + FLAGS) == 1);
+    CHECK(get_le64(slot + N_DESIGN) == 1000);
+    CHECK(get_le64(slot + FPR_DESIGN) == 0x3fd0000000000000);
+    /* 3 pages of header, then for each layer a page of sums, one of touched bits and its data. */
+    CHECK(get_le64(slot + FILE_LEN) == (3 + (2 + 3) + (2 + 4)) * 4096);
+    CHECK(get_le64(slot + CREATED) == 1700000000 && get_le64(slot + CHANGED) == 1700000001);
+    CHECK(get_le64(slot + RECORDS) == 900 && get_le64(slot + KEYS_ADDED) == 800);
+    CHECK(get_double(slot + N_KEYS) == 801.5 && get_double(slot + DROPPED) == 1.5);
+    const uint8_t *layer = slot + LAYER + LAYER_LEN;
+    CHECK(get_le32(layer) == kind_bloom.id && get_le64(layer + 8) == 8);
+    CHECK(get_le64(layer + 16) == 1000 && get_double(layer + 24) == 0.25);
+    CHECK(get_le64(layer + 32) == 10 * 4096 && get_le64(layer + 40) == 4 * 4096);
+    CHECK(get_le64(layer + 48) == 8 * 4096 && get_le64(layer + 56) == 9 * 4096);
+    CHECK(get_le64(slot + CHECKSUM) == hash_bytes(slot, CHECKSUM, 0));
+}
+
+TEST(every_flipped_bit_is_found)
+{
+    uint8_t slot[FORMAT_MAX_HEADER];
+    struct header h = sample(3), got;
+    struct err err;
+    format_encode(&h, slot);
+    unsigned accepted = 0, called_whole = 0;
+    for (unsigned bit = 0; bit < 8 * sizeof slot; bit++) {
+        slot[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        accepted += format_decode(slot, sizeof slot, &got, &err);
+        called_whole += got.epoch != 0;
+        slot[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    CHECK(accepted == 0);
+    CHECK(called_whole == 0);
+    CHECK(format_decode(slot, sizeof slot, &got, &err));
+}
+
+TEST(every_truncation_is_found)
+{
+    struct header h = sample(1), got;
+    struct err err;
+    uint8_t whole[FORMAT_MAX_HEADER];
+    format_encode(&h, whole);
+    unsigned accepted = 0;
+    for (size_t len = 0; len < sizeof whole; len++) {
+        /* An allocation of that very size: sanitizers see what is read behind it. */
+        uint8_t *part = malloc(len > 0 ? len : 1);
+        memcpy(part, whole, len);
+        accepted += format_decode(part, len, &got, &err);
+        CHECK_STR(err.text,
+                  len < 8 ? "is not a seen filter" : "is truncated: it ends within its header");
+        free(part);
+    }
+    CHECK(accepted == 0);
+}
+
+TEST(newer_files_are_refused_by_name)
+{
+    REFUSES(VERSION, 4, 2, "was written by a newer version of seen (format 2)");
+    REFUSES(VERSION, 4, 0xffffffff, "was written by a newer version of seen (format 4294967295)");
+    REFUSES(INCOMPAT, 4, 2, "was written by a newer version of seen (incompatible feature 1)");
+    REFUSES(INCOMPAT, 4, 1u << 31,
+            "was written by a newer version of seen (incompatible feature 31)");
+    REFUSES(HASH, 4, 2, "was written by a newer version of seen (hash function 2)");
+    REFUSES(PREP, 4, 8, "was written by a newer version of seen (key preparation 3)");
+    REFUSES(LAYER, 4, 77, "was written by a newer version of seen (layer kind 77)");
+    CHECK(reason(COMPAT, 4, 0xffffffff) == NULL);
+    CHECK(reason(RO_COMPAT, 4, 0xffffffff) == NULL);
+}
+
+TEST(a_refused_slot_that_is_whole_has_its_epoch)
+{
+    uint8_t slot[FORMAT_MAX_HEADER];
+    struct header h = sample(1), got;
+    struct err err;
+    format_encode(&h, slot);
+    put_le32(slot + INCOMPAT, 1u << 9);
+    seal(slot);
+    CHECK(!format_decode(slot, sizeof slot, &got, &err));
+    CHECK(got.epoch == h.epoch);
+    slot[SEED] ^= 1;
+    CHECK(!format_decode(slot, sizeof slot, &got, &err));
+    CHECK(got.epoch == 0);
+}
+
+TEST(fields_out_of_range_are_refused)
+{
+    REFUSES(VERSION, 4, 0, "is damaged: its header has no valid format version");
+    REFUSES(SLOT_LEN, 4, 4097, "is damaged: its header has no valid length");
+    REFUSES(SLOT_LEN, 4, 263, "is damaged: its header has no valid length");
+    REFUSES(N_LAYERS, 4, 0, "is damaged: its header has no valid number of layers");
+    REFUSES(N_LAYERS, 4, 30, "is damaged: its header has no valid number of layers");
+    REFUSES(EPOCH, 8, 0, "is damaged: its header has no valid epoch");
+    REFUSES(EPOCH, 8, (uint64_t)1 << 63, "is damaged: its header has no valid epoch");
+    REFUSES(STATE, 4, 3, "is damaged: its header has no valid state");
+    REFUSES(FPR_DESIGN, 8, 0, "is damaged: its header has no valid false positive rate");
+    REFUSES(FPR_DESIGN, 8, 0x3ff0000000000000, /* 1 */
+            "is damaged: its header has no valid false positive rate");
+    REFUSES(FPR_DESIGN, 8, 0x7ff8000000000000, /* NaN */
+            "is damaged: its header has no valid false positive rate");
+    REFUSES(FLAGS, 4, 2, "is damaged: its header has no valid counters");
+    REFUSES(N_KEYS, 8, 0xbff0000000000000, "is damaged: its header has no valid counters");
+    REFUSES(DROPPED, 8, 0x7ff0000000000000, "is damaged: its header has no valid counters");
+    REFUSES(LAYER + 24, 8, 0, "is damaged: layer 0 has no valid false positive rate");
+    REFUSES(LAYER + LAYER_LEN + 8, 8, 7, "is damaged: layers 0 and 1 have the same id");
+    REFUSES(INCOMPAT, 4, 1, "is damaged: its header has the wrong length");
+    REFUSES(POLICY, 4, 3, "is damaged: its header has no valid policy");
+    REFUSES(POLICY, 4, 1, "is damaged: layers 0 and 1 are of the same generation");
+}
+
+TEST(zeroes_must_be_zero)
+{
+    for (unsigned off = RESERVE; off < LAYER; off++)
+        REFUSES(off, 1, 1, "is damaged: its header has bytes set that must be zero");
+    for (unsigned off = LAYER + 2 * LAYER_LEN; off < CHECKSUM; off++)
+        REFUSES(off, 1, 0x80, "is damaged: its header has bytes set that must be zero");
+    for (unsigned off = 4; off < 8; off++)
+        REFUSES(LAYER + off, 1, 1, "is damaged: layer 0 has bytes set that must be zero");
+    for (unsigned off = 96; off < 128; off++)
+        REFUSES(LAYER + LAYER_LEN + off, 1, 1,
+                "is damaged: layer 1 has bytes set that must be zero");
+}
+
+TEST(layers_must_lie_in_order_inside_the_file)
+{
+    static const uint64_t wrong[] = {0,
+                                     1,
+                                     4096,
+                                     5 * 4096 + 1,
+                                     1 << 30,
+                                     UINT64_MAX,
+                                     INT64_MAX,
+                                     (uint64_t)1 << 63,
+                                     0 - (uint64_t)4096};
+    static const unsigned fields[] = {32, 48, 56}; /* data, sums, touched */
+    for (size_t f = 0; f < 3; f++)
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            REFUSES(LAYER + fields[f], 8, wrong[i],
+                    "is damaged: layer 0 is not where it should be");
+            REFUSES(LAYER + LAYER_LEN + fields[f], 8, wrong[i],
+                    "is damaged: layer 1 is not where it should be");
+        }
+    REFUSES(LAYER + 40, 8, 0, "is damaged: layer 0 has no valid length");
+    REFUSES(LAYER + 40, 8, 4095,
+            "is damaged: layer 0: its page count does not fit its length");
+    REFUSES(LAYER + 40, 8, 0 - (uint64_t)4096, "is damaged: layer 0 is not where it should be");
+    REFUSES(FILE_LEN, 8, 1 << 20,
+            "is damaged: its layers do not end where its header says that the file ends");
+    REFUSES(FILE_LEN, 8, 4096, "is damaged: layer 0 is not where it should be");
+    REFUSES(FILE_LEN, 8, UINT64_MAX, "is damaged: its header has no valid file length");
+}
+
+TEST(geometry_is_asked_of_the_kind)
+{
+    const char *why = reason(LAYER + 64, 8, UINT64_MAX);
+    CHECK(why != NULL && strncmp(why, "is damaged: layer 0: ", 21) == 0);
+}
+
+TEST(a_kind_that_changes_is_not_in_an_immutable_file)
+{
+    uint8_t slot[FORMAT_MAX_HEADER];
+    struct header h = sample(1), got;
+    struct err err;
+    h.incompat = INCOMPAT_IMMUTABLE;
+    h.state = STATE_CLEAN;
+    format_place(&h);
+    /* 256 + 128 + 8 bytes of header, 3 pages, 3 sums. */
+    CHECK(h.file_len == 392 + 3 * 4096 + 12);
+    CHECK(format_encode(&h, slot) == 392);
+    CHECK(!format_decode(slot, sizeof slot, &got, &err));
+    CHECK_STR(err.text, "is damaged: layer 0 is of a kind that cannot be in this file");
+}
+
+/* Does the part [off, off + len) of the file lie behind `at`? */
+static bool lies(uint64_t *at, uint64_t off, uint64_t len, uint64_t file_len)
+{
+    uint64_t begin = *at;
+    return !__builtin_add_overflow(off, len, at) && off >= begin && *at <= file_len;
+}
+
+TEST(whatever_is_accepted_lies_inside_the_file)
+{
+    srand(20240607);
+    unsigned accepted = 0, outside = 0;
+    for (int round = 0; round < 100000; round++) {
+        static const unsigned fields[] = {FILE_LEN,    LAYER + 32,  LAYER + 40,
+                                          LAYER + 48,  LAYER + 56,  LAYER + 160,
+                                          LAYER + 168, LAYER + 176, LAYER + 184};
+        uint8_t slot[FORMAT_MAX_HEADER];
+        struct header h = sample(2), got;
+        struct err err;
+        format_encode(&h, slot);
+        for (int change = rand() % 3; change >= 0; change--) {
+            uint8_t *p = slot + fields[(unsigned)rand() % (sizeof fields / sizeof *fields)];
+            uint64_t v = (uint64_t)(rand() % 32) << 12;
+            put_le64(p, rand() % 4 ? get_le64(p) + v - (4 << 12) : v << rand() % 52);
+        }
+        seal(slot);
+        if (!format_decode(slot, sizeof slot, &got, &err))
+            continue;
+        accepted++;
+        uint64_t at = FORMAT_FIRST_LAYER;
+        for (unsigned i = 0; i < got.n_layers; i++) {
+            const struct layer *l = &got.layers[i];
+            uint64_t pages = l->data_len / 4096 + (l->data_len % 4096 != 0);
+            outside += !lies(&at, l->sums_off, pages * 4, got.file_len) ||
+                       !lies(&at, l->touched_off, (pages + 7) / 8, got.file_len) ||
+                       !lies(&at, l->data_off, l->data_len, got.file_len);
+        }
+    }
+    printf("# seed 20240607: %u accepted\n", accepted);
+    CHECK(accepted > 100);
+    CHECK(outside == 0);
+}
+
+TEST(page_sums_know_file_layer_and_page)
+{
+    uint8_t page[FORMAT_PAGE] = {1, 2, 3};
+    struct header h = sample(2);
+    uint64_t seed = format_layer_seed(&h, &h.layers[0]);
+    uint32_t sum = format_page_sum(seed, 5, page, sizeof page);
+    CHECK(sum == (uint32_t)hash_bytes(page, sizeof page, seed + 5));
+    CHECK(sum != format_page_sum(seed, 6, page, sizeof page));
+    CHECK(sum != format_page_sum(format_layer_seed(&h, &h.layers[1]), 5, page, sizeof page));
+    h.id[0] ^= 1;
+    CHECK(sum != format_page_sum(format_layer_seed(&h, &h.layers[0]), 5, page, sizeof page));
+}
+
+int main(void)
+{
+    RUN(what_is_encoded_is_decoded);
+    RUN(bytes_are_where_the_manual_says);
+    RUN(every_flipped_bit_is_found);
+    RUN(every_truncation_is_found);
+    RUN(newer_files_are_refused_by_name);
+    RUN(a_refused_slot_that_is_whole_has_its_epoch);
+    RUN(fields_out_of_range_are_refused);
+    RUN(zeroes_must_be_zero);
+    RUN(layers_must_lie_in_order_inside_the_file);
+    RUN(geometry_is_asked_of_the_kind);
+    RUN(a_kind_that_changes_is_not_in_an_immutable_file);
+    RUN(whatever_is_accepted_lies_inside_the_file);
+    RUN(page_sums_know_file_layer_and_page);
+    return check_done();
+}

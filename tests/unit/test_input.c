@@ -1,0 +1,717 @@
+/* Whatever the source, the chunk length and the number of threads: the same records. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "check.h"
+#include "input.h"
+#include "sig.h"
+
+static char dir[] = "/tmp/test_input.XXXXXX";
+
+/* A path in the scratch directory; good until the next call but three. */
+static char *path_of(const char *name)
+{
+    static char paths[4][256];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", dir, name);
+    return path;
+}
+
+static uint64_t rng_state;
+
+static uint64_t rng(void)
+{
+    rng_state ^= rng_state << 13;
+    rng_state ^= rng_state >> 7;
+    rng_state ^= rng_state << 17;
+    return rng_state;
+}
+
+struct text {
+    char *data;
+    size_t len;
+};
+
+static void append(struct text *t, const void *data, size_t len)
+{
+    t->data = realloc(t->data, t->len + len + 1);
+    memcpy(t->data + t->len, data, len);
+    t->len += len;
+}
+
+static void write_all(int fd, const char *data, size_t len, bool in_pieces)
+{
+    while (len) {
+        size_t n = in_pieces ? 1 + rng() % 3000 : len;
+        ssize_t w = write(fd, data, n < len ? n : len);
+        if (w < 0)
+            return; /* the reader has gone */
+        data += w;
+        len -= (size_t)w;
+    }
+}
+
+static char *file_of(const char *name, struct text t)
+{
+    char *path = path_of(name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    write_all(fd, t.data, t.len, false);
+    close(fd);
+    return path;
+}
+
+/* One gzip member. */
+static void append_gzip(struct text *t, const char *data, size_t len)
+{
+    z_stream z = {0};
+    deflateInit2(&z, 6, Z_DEFLATED, 16 + 15, 8, Z_DEFAULT_STRATEGY);
+    size_t room = deflateBound(&z, len);
+    unsigned char *out = malloc(room);
+    unsigned char *in = malloc(len + 1);
+    memcpy(in, data, len);
+    z.next_in = in;
+    z.avail_in = (uInt)len;
+    z.next_out = out;
+    z.avail_out = (uInt)room;
+    deflate(&z, Z_FINISH);
+    append(t, out, z.total_out);
+    deflateEnd(&z);
+    free(out);
+    free(in);
+}
+
+/* Records of all kinds: empty, with NULs, short, and now and then longer than a small chunk. */
+static struct text random_records(size_t len, char terminator)
+{
+    struct text t = {malloc(len + 1), len};
+    size_t at = 0;
+    while (at < len) {
+        size_t record = rng() % 8 == 0 ? 0 : rng() % 60;
+        if (rng() % 500 == 0)
+            record = rng() % 9000;
+        for (; record && at < len; record--) {
+            char c = (char)rng();
+            t.data[at++] = c == terminator ? 'x' : c;
+        }
+        if (at < len)
+            t.data[at++] = terminator;
+    }
+    return t;
+}
+
+/* What came, a piece for each seq. */
+struct seen {
+    struct input *in;
+    pthread_mutex_t lock;
+    size_t n, room;
+    struct piece {
+        enum input_got got;
+        bool given;
+        size_t file;
+        struct text text;
+        char why[300];
+    } * piece;
+};
+
+static void *collect(void *arg)
+{
+    struct seen *s = arg;
+    struct chunk chunk = {0};
+    struct err err;
+    enum input_got got;
+    while ((got = input_next(s->in, &chunk, &err)) != INPUT_END) {
+        pthread_mutex_lock(&s->lock);
+        if (chunk.seq >= s->room) {
+            size_t room = 2 * (chunk.seq + 50);
+            s->piece = realloc(s->piece, room * sizeof *s->piece);
+            memset(s->piece + s->room, 0, (room - s->room) * sizeof *s->piece);
+            s->room = room;
+        }
+        struct piece *p = &s->piece[chunk.seq];
+        CHECK(!p->given);
+        p->given = true;
+        p->got = got;
+        p->file = chunk.file;
+        append(&p->text, chunk.data, got == INPUT_CHUNK_READ ? chunk.len : 0);
+        if (got == INPUT_FAILED)
+            snprintf(p->why, sizeof p->why, "%.299s", err.text);
+        if (s->n <= chunk.seq)
+            s->n = chunk.seq + 1;
+        pthread_mutex_unlock(&s->lock);
+    }
+    chunk_free(&chunk);
+    return NULL;
+}
+
+/* Reads all of an input. */
+static struct seen read_input(const struct input_spec *spec, unsigned threads)
+{
+    struct seen s = {0};
+    struct err err;
+    pthread_mutex_init(&s.lock, NULL);
+    s.in = input_open(spec, &err);
+    CHECK(s.in != NULL);
+    pthread_t thread[8];
+    for (unsigned i = 1; i < threads; i++)
+        pthread_create(&thread[i], NULL, collect, &s);
+    collect(&s);
+    for (unsigned i = 1; i < threads; i++)
+        pthread_join(thread[i], NULL);
+    for (size_t i = 0; i < s.n; i++)
+        CHECK(s.piece[i].given);
+    input_close(s.in);
+    return s;
+}
+
+static void seen_free(struct seen *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        free(s->piece[i].text.data);
+    free(s->piece);
+    pthread_mutex_destroy(&s->lock);
+}
+
+static struct seen read_file(char *path, char terminator, size_t chunk_len, unsigned threads)
+{
+    struct input_spec spec = {.files = &path,
+                              .n_files = 1,
+                              .terminator = terminator,
+                              .gzip = true,
+                              .chunk_len = chunk_len};
+    return read_input(&spec, threads);
+}
+
+static bool same(struct text a, const char *b, size_t len)
+{
+    return a.len == len && (!len || memcmp(a.data, b, len) == 0);
+}
+
+/* Do the pieces that are not empty match the definition of a chunk, byte by byte? */
+static bool chunks_match(const struct seen *s, struct text want, char terminator, size_t chunk_len)
+{
+    size_t i = 0;
+    for (size_t begin = 0, end; begin < want.len; begin = end) {
+        size_t limit = (begin / chunk_len + 1) * chunk_len;
+        end = begin;
+        do
+            end++;
+        while (end < want.len && !(end >= limit && want.data[end - 1] == terminator));
+        while (i < s->n && s->piece[i].text.len == 0 && s->piece[i].got == INPUT_CHUNK_READ)
+            i++;
+        if (i == s->n || !same(s->piece[i].text, want.data + begin, end - begin))
+            return false;
+        i++;
+    }
+    for (; i < s->n; i++)
+        if (s->piece[i].text.len || s->piece[i].got != INPUT_CHUNK_READ)
+            return false;
+    return true;
+}
+
+struct writer {
+    int fd;
+    struct text text;
+};
+
+static void *write_pipe(void *arg)
+{
+    struct writer *w = arg;
+    write_all(w->fd, w->text.data, w->text.len, true);
+    close(w->fd);
+    return NULL;
+}
+
+static struct seen read_pipe(struct text text, char terminator, size_t chunk_len, bool prompt,
+                             unsigned threads)
+{
+    int fds[2];
+    if (pipe(fds) != 0)
+        abort();
+    struct writer w = {fds[1], text};
+    pthread_t thread;
+    pthread_create(&thread, NULL, write_pipe, &w);
+    char path[40], *file = path;
+    snprintf(path, sizeof path, "/dev/fd/%d", fds[0]);
+    struct input_spec spec = {.files = &file,
+                              .n_files = 1,
+                              .terminator = terminator,
+                              .gzip = true,
+                              .prompt = prompt,
+                              .chunk_len = chunk_len};
+    struct seen s = read_input(&spec, threads);
+    pthread_join(thread, NULL);
+    close(fds[0]);
+    return s;
+}
+
+static const size_t chunk_lens[] = {1, 7, 64, 5000, 256 << 10};
+static const unsigned thread_counts[] = {1, 3};
+
+#define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof *(array); i++)
+
+TEST(every_source_gives_the_same_chunks)
+{
+    for (unsigned round = 0; round < 6; round++) {
+        char terminator = round % 2 ? '\n' : 0;
+        struct text t = random_records(round == 0 ? 0 : 1 + rng() % 40000, terminator);
+        struct text gz = {0};
+        size_t cut = t.len ? rng() % t.len : 0;
+        append_gzip(&gz, t.data, cut);
+        append_gzip(&gz, "", 0);
+        append_gzip(&gz, t.data + cut, t.len - cut);
+        char *plain_file = file_of("plain", t), *gzip_file = file_of("gz", gz);
+        for EACH (c, chunk_lens) {
+            for EACH (k, thread_counts) {
+                size_t len = chunk_lens[c];
+                unsigned threads = thread_counts[k];
+                struct seen s[4] = {read_file(plain_file, terminator, len, threads),
+                                    read_file(gzip_file, terminator, len, threads),
+                                    read_pipe(t, terminator, len, false, threads),
+                                    read_pipe(gz, terminator, len, false, threads)};
+                for (int i = 0; i < 4; i++) {
+                    CHECK(chunks_match(&s[i], t, terminator, len));
+                    seen_free(&s[i]);
+                }
+            }
+        }
+        free(t.data);
+        free(gz.data);
+    }
+}
+
+/* Joins the pieces. */
+static struct text joined(const struct seen *s)
+{
+    struct text all = {0};
+    append(&all, "", 0);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->piece[i].text.len)
+            append(&all, s->piece[i].text.data, s->piece[i].text.len);
+    return all;
+}
+
+TEST(prompt_chunks_hold_the_same_records)
+{
+    for (unsigned round = 0; round < 4; round++) {
+        struct text t = random_records(30000, '\n'), gz = {0};
+        append_gzip(&gz, t.data, t.len);
+        for EACH (c, chunk_lens) {
+            struct seen s[2] = {read_pipe(t, '\n', chunk_lens[c], true, 2),
+                                read_pipe(gz, '\n', chunk_lens[c], true, 2)};
+            for (int i = 0; i < 2; i++) {
+                struct text all = joined(&s[i]);
+                CHECK(same(all, t.data, t.len));
+                for (size_t j = 0; j + 1 < s[i].n; j++)
+                    CHECK(s[i].piece[j].text.data[s[i].piece[j].text.len - 1] == '\n');
+                free(all.data);
+                seen_free(&s[i]);
+            }
+        }
+        free(t.data);
+        free(gz.data);
+    }
+}
+
+TEST(prompt_does_not_wait_for_more_than_a_record)
+{
+    int fds[2];
+    if (pipe(fds) != 0)
+        abort();
+    char path[40], *file = path;
+    snprintf(path, sizeof path, "/dev/fd/%d", fds[0]);
+    struct input_spec spec = {
+        .files = &file, .n_files = 1, .terminator = '\n', .gzip = true, .prompt = true};
+    struct err err;
+    struct chunk chunk = {0};
+    struct input *in = input_open(&spec, &err);
+    write_all(fds[1], "a\nb\nc", 5, false);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ);
+    CHECK(chunk.len == 4 && memcmp(chunk.data, "a\nb\n", 4) == 0 && !chunk.more_ready);
+    write_all(fds[1], "d\n", 2, false);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ);
+    CHECK(chunk.len == 3 && memcmp(chunk.data, "cd\n", 3) == 0 && !chunk.more_ready);
+    write_all(fds[1], "e", 1, false);
+    close(fds[1]);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ);
+    CHECK(chunk.len == 1 && chunk.data[0] == 'e');
+    CHECK(input_next(in, &chunk, &err) == INPUT_END);
+    CHECK(input_next(in, &chunk, &err) == INPUT_END);
+    chunk_free(&chunk);
+    input_close(in);
+    close(fds[0]);
+}
+
+/* more_ready is what keeps a dedup from flushing: a false one costs time, a wrongly true one would
+ * leave a record unprinted while the next read waits. */
+TEST(prompt_knows_whether_a_full_chunk_was_the_last)
+{
+    int fds[2];
+    if (pipe(fds) != 0)
+        abort();
+    char path[40], *file = path;
+    snprintf(path, sizeof path, "/dev/fd/%d", fds[0]);
+    struct input_spec spec = {.files = &file,
+                              .n_files = 1,
+                              .terminator = '\n',
+                              .gzip = true,
+                              .prompt = true,
+                              .chunk_len = 4};
+    struct err err;
+    struct chunk chunk = {0};
+    struct input *in = input_open(&spec, &err);
+    write_all(fds[1], "aaa\nbbb\ncc", 10, false);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ && chunk.len == 4 && chunk.more_ready);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ && chunk.len == 4 && !chunk.more_ready);
+    close(fds[1]);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ && chunk.len == 2);
+    CHECK(input_next(in, &chunk, &err) == INPUT_END);
+    chunk_free(&chunk);
+    input_close(in);
+    close(fds[0]);
+}
+
+TEST(one_record_may_be_longer_than_many_chunks)
+{
+    struct text t = {0};
+    size_t huge = 20u << 20;
+    append(&t, "first\n", 6);
+    char *x = malloc(huge);
+    memset(x, 'x', huge);
+    append(&t, x, huge);
+    append(&t, "\nlast", 5);
+    struct text gz = {0};
+    append_gzip(&gz, t.data, t.len);
+    struct seen s[3] = {read_file(file_of("plain", t), '\n', 0, 3),
+                        read_file(file_of("gz", gz), '\n', 0, 3),
+                        read_pipe(t, '\n', 0, true, 2)};
+    for (int i = 0; i < 2; i++)
+        CHECK(chunks_match(&s[i], t, '\n', INPUT_CHUNK));
+    for (int i = 0; i < 3; i++) {
+        struct text all = joined(&s[i]);
+        CHECK(same(all, t.data, t.len));
+        free(all.data);
+        seen_free(&s[i]);
+    }
+    free(x);
+    free(t.data);
+    free(gz.data);
+}
+
+/* Large files are mapped, in pieces of 1 MiB; with a terminator at every place around a piece's end,
+ * a file's end there too, records that reach far beyond it, and a start within a page. */
+TEST(large_files_give_the_same_chunks)
+{
+    enum { PIECE = 1 << 20 };
+    for (unsigned round = 0; round < 14; round++) {
+        size_t len = 2 * PIECE - 2 + (round < 5 ? round : rng() % PIECE);
+        struct text t = random_records(len, '\n');
+        memset(t.data + PIECE - 3, 'x', 8);
+        t.data[PIECE - 3 + round % 8] = '\n';
+        if (round == 6) /* more than is mapped behind a piece's end */
+            memset(t.data + PIECE - 100, 'x', 3000);
+        if (round == 7) /* a piece in which no record begins */
+            memset(t.data + 10, 'x', 2 * PIECE);
+        int saved = dup(0), fd = open(file_of("x", t), O_RDONLY);
+        size_t skip = round % 3 == 0 ? 0 : rng() % 9000;
+        dup2(fd, 0);
+        for EACH (k, thread_counts) {
+            lseek(0, (off_t)skip, SEEK_SET);
+            struct input_spec spec = {.terminator = '\n', .gzip = true, .prompt = round % 2};
+            struct seen s = read_input(&spec, thread_counts[k]);
+            struct text want = {t.data + skip, len - skip};
+            CHECK(chunks_match(&s, want, '\n', PIECE));
+            CHECK(lseek(0, 0, SEEK_CUR) == (off_t)len);
+            seen_free(&s);
+        }
+        dup2(saved, 0);
+        close(saved);
+        close(fd);
+        free(t.data);
+    }
+}
+
+/* What comes of one file: joined data, then the message if there is one. */
+static char *outcome(struct text t)
+{
+    static char text[600];
+    struct seen s = read_file(file_of("x", t), '\n', 4, 1);
+    struct text all = joined(&s);
+    const char *why = "";
+    for (size_t i = 0; i < s.n; i++)
+        if (s.piece[i].got == INPUT_FAILED) {
+            CHECK(i == s.n - 1);
+            why = s.piece[i].why;
+        }
+    size_t skip = strncmp(why, "'/tmp/test_input.", 17) == 0 ? strlen(dir) + 4 : 0;
+    snprintf(text, sizeof text, "%.*s|%s", (int)all.len, all.data, why + skip);
+    free(all.data);
+    seen_free(&s);
+    return text;
+}
+
+TEST(gzip_that_is_not_whole_is_an_error)
+{
+    struct text gz = {0}, t;
+    append_gzip(&gz, "one\ntwo\nthree\n", 14);
+
+    CHECK_STR(outcome(gz), "one\ntwo\nthree\n|");
+    for (size_t len = 4; len < gz.len; len++) {
+        t = (struct text){gz.data, len};
+        const char *got = outcome(t);
+        const char *bar = strchr(got, '|');
+        CHECK_STR(bar, "| is truncated gzip data");
+        CHECK(strncmp(got, "one\ntwo\nthree\n", (size_t)(bar - got)) == 0);
+        CHECK(bar == got || bar[-1] == '\n'); /* no part of a record */
+    }
+    /* Three bytes do not tell: they are a key. */
+    t = (struct text){gz.data, 3};
+    CHECK_STR(outcome(t), "\x1f\x8b\x08|");
+
+    gz.data[gz.len - 8] ^= 1;
+    CHECK_STR(outcome(gz), "one\ntwo\nthree\n| is damaged gzip data: incorrect data check");
+    gz.data[gz.len - 8] ^= 1;
+    gz.data[gz.len - 4] ^= 1;
+    CHECK_STR(outcome(gz), "one\ntwo\nthree\n| is damaged gzip data: incorrect length check");
+    gz.data[gz.len - 4] ^= 1;
+    gz.data[10] = (char)0xff; /* the last two bits of the block type: no such type */
+    CHECK_STR(outcome(gz), "| is damaged gzip data: invalid block type");
+    gz.data[3] = (char)0xe0; /* reserved flags: so it is not gzip */
+    CHECK(strncmp(outcome(gz), "\x1f\x8b\x08\xe0", 4) == 0);
+    free(gz.data);
+}
+
+TEST(only_zeroes_may_follow_gzip)
+{
+    struct text gz = {0};
+    char zeroes[100000] = {0};
+    append_gzip(&gz, "one\n", 4);
+    size_t one = gz.len;
+    append(&gz, zeroes, 1);
+    CHECK_STR(outcome(gz), "one\n|");
+    append(&gz, zeroes, sizeof zeroes);
+    CHECK_STR(outcome(gz), "one\n|");
+    append(&gz, "x", 1);
+    CHECK_STR(outcome(gz), "one\n| has other data after its gzip data");
+    gz.len = one;
+    append(&gz, "junk", 4);
+    CHECK_STR(outcome(gz), "one\n| has other data after its gzip data");
+    gz.len = one;
+    append(&gz, "\x1f", 1);
+    CHECK_STR(outcome(gz), "one\n| is truncated gzip data");
+    append(&gz, "\x8b\x07", 2);
+    CHECK_STR(outcome(gz), "one\n| has other data after its gzip data");
+    gz.len = one;
+    append_gzip(&gz, "two", 3);
+    CHECK_STR(outcome(gz), "one\ntwo|");
+    gz.len -= 5;
+    CHECK_STR(outcome(gz), "one\n| is truncated gzip data");
+    free(gz.data);
+}
+
+TEST(no_gzip_means_bytes_as_they_are)
+{
+    struct text gz = {0};
+    append_gzip(&gz, "one\n", 4);
+    char *path = file_of("x", gz);
+    struct input_spec spec = {.files = &path, .n_files = 1, .terminator = '\n'};
+    struct seen s = read_input(&spec, 1);
+    struct text all = joined(&s);
+    CHECK(same(all, gz.data, gz.len));
+    free(all.data);
+    seen_free(&s);
+    free(gz.data);
+}
+
+TEST(failures_stand_in_line)
+{
+    struct stat st;
+    struct text a = {(char[]){"a1\na2"}, 5}, b = {(char[]){"b1\n"}, 3};
+    char *files[] = {file_of("a", a), path_of("missing"), dir, file_of("b", b), NULL};
+    char filter[256];
+    snprintf(filter, sizeof filter, "%s/filter", dir);
+    int fd = open(filter, O_WRONLY | O_CREAT, 0600);
+    fstat(fd, &st);
+    close(fd);
+    files[4] = filter;
+    for EACH (k, thread_counts) {
+        struct input_spec spec = {.files = files,
+                                  .n_files = 5,
+                                  .terminator = '\n',
+                                  .gzip = true,
+                                  .forbid_dev = st.st_dev,
+                                  .forbid_ino = st.st_ino};
+        struct seen s = read_input(&spec, thread_counts[k]);
+        CHECK(s.n == 5);
+        char want[600];
+        CHECK(same(s.piece[0].text, "a1\na2", 5) && s.piece[0].file == 0);
+        snprintf(want, sizeof want, "cannot open '%s/missing': No such file or directory", dir);
+        CHECK_STR(s.piece[1].why, want);
+        snprintf(want, sizeof want, "cannot read '%s': Is a directory", dir);
+        CHECK_STR(s.piece[2].why, want);
+        CHECK(same(s.piece[3].text, "b1\n", 3) && s.piece[3].file == 3);
+        snprintf(want, sizeof want, "'%s' is the filter itself", filter);
+        CHECK_STR(s.piece[4].why, want);
+        CHECK(s.piece[4].file == 4);
+        seen_free(&s);
+    }
+}
+
+/* /proc/self/mem opens and is no directory, and its first page cannot be read. */
+TEST(a_failed_read_names_the_file)
+{
+    char *file = (char[]){"/proc/self/mem"};
+    struct seen s = read_file(file, '\n', 0, 2);
+    CHECK(s.n == 1 && s.piece[0].got == INPUT_FAILED);
+    CHECK_STR(s.piece[0].why, "cannot read '/proc/self/mem': Input/output error");
+    seen_free(&s);
+}
+
+TEST(files_without_a_size_are_read)
+{
+    char *file = (char[]){"/proc/self/status"};
+    struct seen s = read_file(file, '\n', 0, 1);
+    CHECK(s.n >= 1 && s.piece[0].text.len > 5 && memcmp(s.piece[0].text.data, "Name:", 5) == 0);
+    seen_free(&s);
+}
+
+TEST(standard_input_is_read_from_where_it_is)
+{
+    struct text t = {(char[]){"first\nsecond\nthird\n"}, 19};
+    int fd = open(file_of("x", t), O_RDONLY), saved = dup(0);
+    dup2(fd, 0);
+    for EACH (c, chunk_lens) {
+        lseek(0, 6, SEEK_SET);
+        struct input_spec spec = {.terminator = '\n', .gzip = true, .chunk_len = chunk_lens[c]};
+        struct seen s = read_input(&spec, 3);
+        struct text want = {t.data + 6, 13};
+        CHECK(chunks_match(&s, want, '\n', chunk_lens[c]));
+        CHECK(lseek(0, 0, SEEK_CUR) == 19);
+        seen_free(&s);
+    }
+    dup2(saved, 0);
+    close(saved);
+    close(fd);
+}
+
+TEST(standard_input_may_be_named_once)
+{
+    char *twice[] = {(char[]){"-"}, (char[]){"x"}, (char[]){"-"}};
+    struct input_spec spec = {.files = twice, .n_files = 3, .terminator = '\n'};
+    struct err err;
+    CHECK(!input_open(&spec, &err));
+    CHECK_STR(err.text, "'-' is given twice");
+    spec.n_files = 2;
+    struct input *in = input_open(&spec, &err);
+    CHECK(in != NULL);
+    CHECK_STR(input_name(in, 0), "(standard input)");
+    CHECK_STR(input_name(in, 1), "x");
+    input_close(in);
+}
+
+TEST(progress_ends_at_the_total)
+{
+    struct text t = random_records(30000, '\n'), gz = {0};
+    append_gzip(&gz, t.data, t.len);
+    char *files[] = {file_of("a", t), file_of("b", gz)};
+    for EACH (c, chunk_lens) {
+        struct input_spec spec = {.files = files,
+                                  .n_files = 2,
+                                  .terminator = '\n',
+                                  .gzip = true,
+                                  .chunk_len = chunk_lens[c]};
+        struct err err;
+        struct chunk chunk = {0};
+        struct input *in = input_open(&spec, &err);
+        uint64_t done, total;
+        while (input_next(in, &chunk, &err) != INPUT_END)
+            ;
+        input_progress(in, &done, &total);
+        CHECK(total == t.len + gz.len);
+        CHECK(done == total);
+        chunk_free(&chunk);
+        input_close(in);
+    }
+    free(t.data);
+    free(gz.data);
+}
+
+/* A child waits in the middle of a record until a signal comes; a sibling thread may take it. */
+static int wait_for_signal(int input_fd, int ready_fd)
+{
+    char path[40], *file = path;
+    snprintf(path, sizeof path, "/dev/fd/%d", input_fd);
+    struct input_spec spec = {.files = &file, .n_files = 1, .terminator = '\n', .prompt = true};
+    struct err err;
+    struct chunk chunk = {0};
+    sig_catch();
+    struct input *in = input_open(&spec, &err);
+    int status = input_next(in, &chunk, &err) == INPUT_CHUNK_READ && chunk.len == 2 ? 0 : 1;
+    write_all(ready_fd, "x", 1, false);
+    if (status == 0 && input_next(in, &chunk, &err) != INPUT_END)
+        status = 2;
+    chunk_free(&chunk);
+    input_close(in);
+    return status;
+}
+
+TEST(a_signal_ends_a_waiting_read)
+{
+    int fds[2], ready[2], status;
+    if (pipe(fds) != 0 || pipe(ready) != 0)
+        abort();
+    write_all(fds[1], "a\npart of b", 11, false);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60); /* instead of hanging */
+        _exit(wait_for_signal(fds[0], ready[1]));
+    }
+    char c;
+    close(ready[1]);
+    CHECK(read(ready[0], &c, 1) == 1);
+    kill(child, SIGTERM);
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(fds[0]);
+    close(fds[1]);
+    close(ready[0]);
+}
+
+int main(int argc, char **argv)
+{
+    rng_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 0x9e3779b97f4a7c15;
+    printf("# seed 0x%llx\n", (unsigned long long)rng_state);
+    signal(SIGPIPE, SIG_IGN);
+    if (!mkdtemp(dir))
+        return 2;
+    RUN(every_source_gives_the_same_chunks);
+    RUN(prompt_chunks_hold_the_same_records);
+    RUN(prompt_does_not_wait_for_more_than_a_record);
+    RUN(prompt_knows_whether_a_full_chunk_was_the_last);
+    RUN(one_record_may_be_longer_than_many_chunks);
+    RUN(large_files_give_the_same_chunks);
+    RUN(gzip_that_is_not_whole_is_an_error);
+    RUN(only_zeroes_may_follow_gzip);
+    RUN(no_gzip_means_bytes_as_they_are);
+    RUN(failures_stand_in_line);
+    RUN(a_failed_read_names_the_file);
+    RUN(files_without_a_size_are_read);
+    RUN(standard_input_is_read_from_where_it_is);
+    RUN(standard_input_may_be_named_once);
+    RUN(progress_ends_at_the_total);
+    RUN(a_signal_ends_a_waiting_read);
+    static const char *const names[] = {"plain", "gz", "x", "a", "b", "filter"};
+    for EACH (i, names)
+        unlink(path_of(names[i]));
+    rmdir(dir);
+    return check_done();
+}

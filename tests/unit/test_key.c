@@ -1,0 +1,347 @@
+/* From bytes to keys: the hash of each record must be that of the key that its rule makes. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "format.h"
+#include "key.h"
+
+#define TEXT(s) (s), sizeof(s) - 1
+
+/* Keys are separated by '|' in `want`; a '!' stands for a record without a key. */
+struct row {
+    int line;
+    struct key_rule rule;
+    const char *input;
+    size_t len;
+    const char *want;
+    size_t want_len;
+};
+
+#define ROW(input, want, ...)                                                                      \
+    {                                                                                              \
+        __LINE__, {__VA_ARGS__}, TEXT(input), TEXT(want)                                           \
+    }
+
+static const struct row rows[] = {
+    /* Records. */
+    ROW("", "", .terminator = '\n'),
+    ROW("\n", "|", .terminator = '\n'),
+    ROW("\n\n", "||", .terminator = '\n'),
+    ROW("a", "a|", .terminator = '\n'),
+    ROW("a\n", "a|", .terminator = '\n'),
+    ROW("a\nb", "a|b|", .terminator = '\n'),
+    ROW("a\n\nb\n", "a||b|", .terminator = '\n'),
+    ROW(" a\tb \n", " a\tb |", .terminator = '\n'),
+    ROW("a\0b\n\0\n\xff\n", "a\0b|\0|\xff|", .terminator = '\n'),
+    ROW("a\nb\0c\0\0", "a\nb|c||", .terminator = 0),
+    ROW("a\nb\0c", "a\nb|c|", .terminator = 0),
+    /* CR. */
+    ROW("a\r\nb\n\r\n", "a\r|b|\r|", .terminator = '\n'),
+    ROW("a\r\nb\n\r\n", "a|b||", .terminator = '\n', .crlf = true),
+    ROW("a\r\r\n\rb\r\n", "a\r|\rb|", .terminator = '\n', .crlf = true),
+    ROW("a\r\nb\r", "a|b\r|", .terminator = '\n', .crlf = true),
+    /* Fields from the left. */
+    ROW("a,b,c\n", "a|", .terminator = '\n', .field = 1, .delimiter = ','),
+    ROW("a,b,c\n", "b|", .terminator = '\n', .field = 2, .delimiter = ','),
+    ROW("a,b,c\n", "c|", .terminator = '\n', .field = 3, .delimiter = ','),
+    ROW("a,b,c\n", "!|", .terminator = '\n', .field = 4, .delimiter = ',', .skip_bad = true),
+    ROW("\na\n,\n,,\n", "|a|||", .terminator = '\n', .field = 1, .delimiter = ','),
+    ROW("\na\n,\n,,\n", "!|!|||", .terminator = '\n', .field = 2, .delimiter = ',',
+        .skip_bad = true),
+    ROW("a,b\nc\nd,e,f", "b|!|e|", .terminator = '\n', .field = 2, .delimiter = ',',
+        .skip_bad = true),
+    /* Fields from the right. */
+    ROW("a,b,c\n", "c|", .terminator = '\n', .field = -1, .delimiter = ','),
+    ROW("a,b,c\n", "b|", .terminator = '\n', .field = -2, .delimiter = ','),
+    ROW("a,b,c\n", "a|", .terminator = '\n', .field = -3, .delimiter = ','),
+    ROW("a,b,c\n", "!|", .terminator = '\n', .field = -4, .delimiter = ',', .skip_bad = true),
+    ROW("\na\n,\n,a\na,\n", "|a||a||", .terminator = '\n', .field = -1, .delimiter = ','),
+    ROW("a\n,\n,a\nb,", "!|||b|", .terminator = '\n', .field = -2, .delimiter = ',',
+        .skip_bad = true),
+    /* Any byte may delimit. */
+    ROW("a\0b\n", "b|", .terminator = '\n', .field = 2, .delimiter = 0),
+    ROW("a\xff"
+        "b\n",
+        "b|", .terminator = '\n', .field = -1, .delimiter = (char)0xff),
+    ROW("a\nb\0", "b|", .terminator = 0, .field = 2, .delimiter = '\n'),
+    /* Trim, fold, hex. */
+    ROW(" \ta b\t \n \n\n\va\n", "a b|||\va|", .terminator = '\n', .prep = PREP_TRIM),
+    ROW("AbZ@[`{\n\xc9\n", "abz@[`{|\xc9|", .terminator = '\n', .prep = PREP_FOLD),
+    ROW("4a\n4A4b\n\n00fF\n", "J|JK||\0\xff|", .terminator = '\n', .prep = PREP_HEX),
+    ROW("4\n4a4\n4g\n 4a\n4a \n0x4a\n4a", "!|!|!|!|!|!|J|", .terminator = '\n', .prep = PREP_HEX,
+        .skip_bad = true),
+    /* And their order. */
+    ROW(" A ; B \r\n", "b|", .terminator = '\n', .crlf = true, .field = 2, .delimiter = ';',
+        .prep = PREP_TRIM | PREP_FOLD),
+    ROW("4A:1\r\n 4b :2\r\n", "J|K|", .terminator = '\n', .crlf = true, .field = 1,
+        .delimiter = ':', .prep = PREP_TRIM | PREP_FOLD | PREP_HEX),
+    ROW("x\r\n", "x\r|", .terminator = '\n', .prep = PREP_TRIM),
+    ROW(" \r\n", "|", .terminator = '\n', .crlf = true, .prep = PREP_TRIM),
+    ROW("a \n", "|", .terminator = '\n', .field = 2, .delimiter = ' '),
+    ROW(" a \n", "a|", .terminator = '\n', .field = 2, .delimiter = ' ', .prep = PREP_TRIM),
+};
+
+/* Does the batch yield these keys for input, which is copied to a block of just its size? */
+static bool yields(const struct key_rule *rule, const char *input, size_t len, const char *want,
+                   size_t want_len)
+{
+    char *copy = malloc(len + !len);
+    struct batch *b = batch_new(rule);
+    memcpy(copy, input, len);
+    batch_start(b, copy, len);
+    const char *w = want, *record = copy;
+    bool ok = true;
+    size_t before = 0;
+    while (batch_next(b)) {
+        size_t n_bad = 0;
+        ok &= b->n_before == before;
+        for (size_t i = 0; i < b->n && ok; i++) {
+            const char *bar = memchr(w, '|', (size_t)(want + want_len - w));
+            if (!bar)
+                return false;
+            bool bad = bar == w + 1 && *w == '!';
+            ok &= bad == (b->bad[i / 64] >> i % 64 & 1) && b->record[i] == record;
+            ok &= bad || b->hash[i] == hash_key(w, (size_t)(bar - w), rule->seed);
+            record = b->record[i + 1];
+            n_bad += bad;
+            w = bar + 1;
+        }
+        ok &= b->n_bad == n_bad;
+        before += b->n;
+    }
+    ok &= !b->bad_record && w == want + want_len && record == copy + len;
+    batch_free(b);
+    free(copy);
+    return ok;
+}
+
+TEST(rules_make_the_keys_they_should)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *r = &rows[i];
+        struct key_rule rule = r->rule;
+        for (rule.seed = 0; rule.seed < 2; rule.seed++)
+            if (!yields(&rule, r->input, r->len, r->want, r->want_len)) {
+                printf("# the row of line %d\n", r->line);
+                CHECK(false);
+            }
+    }
+}
+
+/* The n records of one digit, in order, whatever the batches. */
+TEST(many_records_come_in_batches)
+{
+    static const size_t counts[] = {1, 255, 256, 257, 511, 512, 513, 4096, 10001};
+    for (unsigned open_end = 0; open_end < 2; open_end++)
+        for (unsigned empty = 0; empty < 2; empty++)
+            for (unsigned crlf = 0; crlf < 2; crlf++)
+                for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+                    size_t n = counts[c], len = 0, want_len = 0;
+                    char *input = malloc(2 * n), *want = malloc(2 * n);
+                    for (size_t i = 0; i < n; i++) {
+                        if (!empty || (open_end && i == n - 1))
+                            input[len++] = want[want_len++] = (char)('0' + i % 10);
+                        input[len++] = '\n';
+                        want[want_len++] = '|';
+                    }
+                    struct key_rule rule = {.terminator = '\n', .crlf = crlf};
+                    CHECK(yields(&rule, input, len - open_end, want, want_len));
+                    free(input);
+                    free(want);
+                }
+}
+
+TEST(a_bad_record_ends_the_batches)
+{
+    static const size_t places[] = {0, 1, 63, 255, 256, 257, 600};
+    for (size_t c = 0; c < sizeof places / sizeof *places; c++) {
+        char input[4 * 700];
+        size_t n = 0, len = 0;
+        for (size_t i = 0; i < 700; i++) {
+            memcpy(input + len, i == places[c] || i == 650 ? "xy\n" : "4a\n", 3);
+            len += 3;
+        }
+        struct key_rule rule = {.terminator = '\n', .prep = PREP_HEX};
+        struct batch *b = batch_new(&rule);
+        batch_start(b, input, len);
+        while (batch_next(b)) {
+            for (size_t i = 0; i < b->n; i++)
+                CHECK(b->hash[i] == hash_key("J", 1, 0));
+            n += b->n;
+        }
+        CHECK(n == places[c]);
+        CHECK(b->bad_record && b->n_before == places[c]);
+        CHECK_STR(b->bad_reason.text, "not hexadecimal");
+        CHECK(!batch_next(b) && b->n_before == places[c]);
+
+        /* A batch may be used again. */
+        batch_start(b, "4a\n", 3);
+        CHECK(!b->bad_record && batch_next(b) && b->n == 1 && !batch_next(b) && b->n_before == 1);
+
+        rule.skip_bad = true;
+        batch_start(b, input, len);
+        n = 0;
+        for (size_t at = 0; batch_next(b); at += b->n) {
+            n += b->n_bad;
+            if (places[c] >= at && places[c] < at + b->n) {
+                size_t i = places[c] - at;
+                CHECK(b->bad[i / 64] >> i % 64 & 1);
+            }
+        }
+        CHECK(n == 2 && !b->bad_record && b->n_before == 700);
+        batch_free(b);
+    }
+}
+
+TEST(a_missing_field_is_named)
+{
+    struct key_rule rule = {.terminator = '\n', .field = 3, .delimiter = '\t', .prep = PREP_HEX};
+    struct batch *b = batch_new(&rule);
+    batch_start(b, "a\tb\n", 4);
+    CHECK(!batch_next(b) && b->bad_record && b->n_before == 0);
+    CHECK_STR(b->bad_reason.text, "has no field 3");
+    rule.field = -3;
+    batch_start(b, "a\tb\n", 4);
+    CHECK(!batch_next(b));
+    CHECK_STR(b->bad_reason.text, "has no field -3");
+    batch_free(b);
+}
+
+TEST(cr_is_noticed_once_it_may_matter)
+{
+    static const struct {
+        struct key_rule rule;
+        const char *input;
+        bool saw;
+    } cases[] = {
+        {{.terminator = '\n'}, "a\r\nb\n", true},
+        {{.terminator = '\n'}, "a\nb\r\n", true},
+        {{.terminator = '\n'}, "a\nb\r", false}, /* no newline behind it */
+        {{.terminator = '\n'}, "a\rb\n", false},
+        {{.terminator = '\n'}, "\n\n", false},
+        {{.terminator = '\n', .crlf = true}, "a\r\n", false},
+        {{.terminator = 'x'}, "a\rx", false},
+        {{.terminator = '\n', .prep = PREP_TRIM}, "a\r\n", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct batch *b = batch_new(&cases[i].rule);
+        batch_start(b, cases[i].input, strlen(cases[i].input));
+        CHECK(batch_next(b));
+        CHECK(b->saw_cr == cases[i].saw);
+        batch_free(b);
+    }
+}
+
+/* Every byte at every place of keys of many lengths. */
+TEST(fold_changes_letters_and_nothing_else)
+{
+    struct key_rule rule = {.prep = PREP_FOLD};
+    struct err err;
+    for (size_t len = 0; len < 70; len++)
+        for (unsigned c = 0; c < 256; c++) {
+            char key[70], want[70];
+            for (size_t i = 0; i < len; i++) {
+                key[i] = (char)(c + i);
+                want[i] = key[i];
+                if (key[i] >= 'A' && key[i] <= 'Z')
+                    want[i] = (char)(key[i] - 'A' + 'a');
+            }
+            uint64_t hash = 0;
+            CHECK(key_hash(&rule, key, len, &hash, &err) && hash == hash_key(want, len, 0));
+        }
+}
+
+TEST(hex_spells_every_byte)
+{
+    struct key_rule rule = {.prep = PREP_HEX};
+    struct err err;
+    for (size_t len = 0; len < 80; len += 2)
+        for (unsigned c = 0; c < 256; c++) {
+            char upper[84], lower[84], want[40];
+            for (size_t i = 0; i < len / 2; i++) {
+                want[i] = (char)(c + 37 * i);
+                snprintf(upper + 2 * i, 3, "%02X", (unsigned char)want[i]);
+                snprintf(lower + 2 * i, 3, "%02x", (unsigned char)want[i]);
+            }
+            uint64_t hash = 0;
+            CHECK(key_hash(&rule, upper, len, &hash, &err) && hash == hash_key(want, len / 2, 0));
+            hash = 0;
+            CHECK(key_hash(&rule, lower, len, &hash, &err) && hash == hash_key(want, len / 2, 0));
+        }
+}
+
+TEST(hex_takes_nothing_but_digits)
+{
+    struct key_rule rule = {.prep = PREP_HEX};
+    struct err err;
+    for (size_t len = 2; len < 70; len += len < 40 ? 2 : 14)
+        for (size_t at = 0; at < len; at++)
+            for (unsigned c = 0; c < 256; c++) {
+                char key[70];
+                memset(key, '7', sizeof key);
+                key[at] = (char)c;
+                bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
+                             (c >= 'A' && c <= 'F');
+                uint64_t hash;
+                CHECK(key_hash(&rule, key, len, &hash, &err) == digit);
+            }
+    for (size_t len = 1; len < 70; len += 2) {
+        char key[70];
+        uint64_t hash;
+        memset(key, '7', sizeof key);
+        err.text[0] = 0;
+        CHECK(!key_hash(&rule, key, len, &hash, &err));
+        CHECK_STR(err.text, "not hexadecimal");
+    }
+}
+
+TEST(a_key_given_as_such_is_prepared_but_not_cut)
+{
+    struct key_rule rule = {.terminator = '\n',
+                            .crlf = true,
+                            .field = 2,
+                            .delimiter = ',',
+                            .prep = PREP_TRIM | PREP_FOLD,
+                            .seed = 5};
+    struct err err;
+    uint64_t hash = 0;
+    CHECK(key_hash(&rule, TEXT(" A,b\r\n "), &hash, &err));
+    CHECK(hash == hash_key(TEXT("a,b\r\n"), 5));
+    rule.prep = 0;
+    CHECK(key_hash(&rule, "", 0, &hash, &err) && hash == hash_key("", 0, 5));
+}
+
+TEST(a_record_may_be_very_long)
+{
+    size_t len = 9 << 20;
+    char *input = malloc(len + 3), *want = malloc(len + 3);
+    memset(input, 'A', len);
+    memset(want, 'a', len);
+    memcpy(input + len, "\nB\n", 3);
+    memcpy(want + len, "|b|", 3);
+    struct key_rule rule = {.terminator = '\n', .prep = PREP_FOLD};
+    CHECK(yields(&rule, input, len + 3, want, len + 3));
+    rule.prep = PREP_HEX;
+    memset(want, 0xaa, len / 2);
+    memcpy(want + len / 2, "|!|", 3);
+    rule.skip_bad = true;
+    CHECK(yields(&rule, input, len + 3, want, len / 2 + 3));
+    free(input);
+    free(want);
+}
+
+int main(void)
+{
+    RUN(rules_make_the_keys_they_should);
+    RUN(many_records_come_in_batches);
+    RUN(a_bad_record_ends_the_batches);
+    RUN(a_missing_field_is_named);
+    RUN(cr_is_noticed_once_it_may_matter);
+    RUN(fold_changes_letters_and_nothing_else);
+    RUN(hex_spells_every_byte);
+    RUN(hex_takes_nothing_but_digits);
+    RUN(a_key_given_as_such_is_prepared_but_not_cut);
+    RUN(a_record_may_be_very_long);
+    return check_done();
+}

@@ -1,0 +1,498 @@
+/*
+ * Key sets against sorting: whatever the hashes, the memory and the number of threads, the same
+ * distinct ones come back, each in its place.
+ *
+ * Hashes come from a fixed seed; nothing here depends on chance.
+ */
+#include "keyset.h"
+#include "check.h"
+#include "parallel.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static const uint64_t SEED = 20260402;
+static uint64_t state;
+
+/* SplitMix64. */
+static uint64_t next_hash(void)
+{
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+struct hashes {
+    uint64_t *hash;
+    size_t n;
+};
+
+static struct hashes hashes_new(size_t n)
+{
+    struct hashes h = {malloc((n + 1) * sizeof *h.hash), n};
+    if (h.hash == NULL)
+        exit(1);
+    return h;
+}
+
+/* By digits of 16 bits, the lowest first. */
+static void sort(struct hashes *h)
+{
+    enum { DIGITS = 1 << 16 };
+    struct hashes other = hashes_new(h->n);
+    size_t *at = malloc(DIGITS * sizeof *at);
+    if (at == NULL)
+        exit(1);
+    for (unsigned shift = 0; shift < 64; shift += 16) {
+        size_t sum = 0;
+        memset(at, 0, DIGITS * sizeof *at);
+        for (size_t i = 0; i < h->n; i++)
+            at[h->hash[i] >> shift & 0xffff]++;
+        for (size_t d = 0; d < DIGITS; d++) {
+            size_t count = at[d];
+            at[d] = sum;
+            sum += count;
+        }
+        for (size_t i = 0; i < h->n; i++)
+            other.hash[at[h->hash[i] >> shift & 0xffff]++] = h->hash[i];
+        uint64_t *sorted = other.hash;
+        other.hash = h->hash;
+        h->hash = sorted;
+    }
+    free(other.hash);
+    free(at);
+}
+
+/* sort -u */
+static void sort_unique(struct hashes *h)
+{
+    size_t n = 0;
+    sort(h);
+    for (size_t i = 0; i < h->n; i++)
+        if (n == 0 || h->hash[n - 1] != h->hash[i])
+            h->hash[n++] = h->hash[i];
+    h->n = n;
+}
+
+static bool equal(const struct hashes *a, const struct hashes *b)
+{
+    return a->n == b->n && memcmp(a->hash, b->hash, a->n * sizeof *a->hash) == 0;
+}
+
+/* Patterns of hashes. */
+
+static uint64_t make_random(size_t i, size_t n)
+{
+    (void)i;
+    (void)n;
+    return next_hash();
+}
+
+static uint64_t make_equal(size_t i, size_t n)
+{
+    (void)i;
+    (void)n;
+    return 0x123456789abcdef0;
+}
+
+static uint64_t make_zero(size_t i, size_t n)
+{
+    (void)i;
+    (void)n;
+    return 0;
+}
+
+static uint64_t make_sequential(size_t i, size_t n)
+{
+    (void)n;
+    return i;
+}
+
+static uint64_t make_last(size_t i, size_t n)
+{
+    (void)n;
+    return UINT64_MAX - i / 2;
+}
+
+static uint64_t make_one_partition(size_t i, size_t n)
+{
+    (void)i;
+    (void)n;
+    return (uint64_t)0x5a << (64 - KEYSET_BITS) | next_hash() >> KEYSET_BITS;
+}
+
+/* Evenly spread over the whole space, both ends included, each twice. */
+static uint64_t make_even(size_t i, size_t n)
+{
+    return i % (n / 2) * (UINT64_MAX / (n / 2 - 1));
+}
+
+static uint64_t make_repeats(size_t i, size_t n)
+{
+    (void)i;
+    (void)n;
+    uint64_t which = next_hash() % 1000;
+    return which * 0x9e3779b97f4a7c15;
+}
+
+/* Half of them one and the same, the others random. */
+static uint64_t make_favourite(size_t i, size_t n)
+{
+    (void)n;
+    return i % 2 ? UINT64_MAX : next_hash();
+}
+
+/* Neighbours at the seams between partitions. */
+static uint64_t make_seams(size_t i, size_t n)
+{
+    (void)n;
+    uint64_t seam = (uint64_t)(i % KEYSET_PARTITIONS) << (64 - KEYSET_BITS);
+    return seam + next_hash() % 5 - 2;
+}
+
+static const struct pattern {
+    const char *name;
+    uint64_t (*make)(size_t i, size_t n);
+} patterns[] = {
+    {"random", make_random},
+    {"all equal", make_equal},
+    {"all zero", make_zero},
+    {"sequential", make_sequential},
+    {"at the end of the space", make_last},
+    {"one partition", make_one_partition},
+    {"even", make_even},
+    {"a thousand, repeated", make_repeats},
+    {"half of them one", make_favourite},
+    {"at the seams", make_seams},
+};
+
+enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
+
+static struct hashes make(const struct pattern *pattern, size_t n)
+{
+    struct hashes h = hashes_new(n);
+    state = SEED;
+    for (size_t i = 0; i < n; i++)
+        h.hash[i] = pattern->make(i, n);
+    if (pattern->make == make_random && n >= 4) {
+        h.hash[n / 2] = 0;
+        h.hash[n / 3] = UINT64_MAX;
+        h.hash[n - 1] = 0;
+    }
+    return h;
+}
+
+/* Every so many of them are tried: fewer where a sanitizer makes it slow. */
+static size_t every(size_t step)
+{
+    return getenv("SANITIZER") != NULL ? 2 * step : step;
+}
+
+/* Puts from all workers at once, in pieces of odd sizes. */
+
+struct putting {
+    struct keyset *ks;
+    const struct hashes *h;
+    atomic_bool failed;
+};
+
+enum { PIECE = 777 };
+
+static void put_piece(void *ctx, unsigned worker, uint64_t i)
+{
+    struct putting *p = ctx;
+    struct err err;
+    size_t first = (size_t)i * PIECE, left = p->h->n - first;
+    if (!keyset_put(p->ks, worker, p->h->hash + first, left < PIECE ? left : PIECE, &err)) {
+        if (!atomic_exchange(&p->failed, true))
+            printf("# %s\n", err.text);
+    }
+}
+
+static bool put_all(struct keyset *ks, unsigned workers, const struct hashes *h)
+{
+    struct putting p = {.ks = ks, .h = h};
+    parallel_for(workers, (h->n + PIECE - 1) / PIECE, put_piece, &p);
+    return !p.failed;
+}
+
+/* Visits. */
+
+struct visited {
+    struct hashes got[KEYSET_PARTITIONS];
+    size_t room[KEYSET_PARTITIONS];
+    uint64_t next[KEYSET_PARTITIONS]; /* first hash that has not been covered */
+    bool begun[KEYSET_PARTITIONS], ended[KEYSET_PARTITIONS];
+    unsigned worker[KEYSET_PARTITIONS], workers;
+    size_t n;
+    atomic_int wrong;
+};
+
+static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
+{
+    struct visited *v = ctx;
+    unsigned p = (unsigned)r->partition;
+    uint64_t begin = (uint64_t)p << (64 - KEYSET_BITS);
+    uint64_t end = begin + (((uint64_t)1 << (64 - KEYSET_BITS)) - 1);
+    (void)err;
+    if (p >= KEYSET_PARTITIONS || r->worker >= v->workers) {
+        v->wrong++;
+        return false;
+    }
+    v->wrong += v->begun[p] ? v->ended[p] || r->first != v->next[p] || r->worker != v->worker[p]
+                            : r->first != begin;
+    v->wrong += r->last < r->first || r->last > end || r->ends_partition != (r->last == end);
+    v->begun[p] = true;
+    v->ended[p] = r->ends_partition;
+    v->next[p] = r->last + 1;
+    v->worker[p] = r->worker;
+    struct hashes *got = &v->got[p];
+    if (v->room[p] - got->n < r->n) {
+        v->room[p] = 2 * got->n + r->n;
+        got->hash = realloc(got->hash, v->room[p] * sizeof *got->hash);
+        if (got->hash == NULL)
+            exit(1);
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        v->wrong += r->hash[i] < r->first || r->hash[i] > r->last;
+        got->hash[got->n++] = r->hash[i];
+    }
+    return true;
+}
+
+/* What visits give must be `want`, in all and everywhere. */
+static bool visit_gives(struct keyset *ks, unsigned workers, const struct hashes *want)
+{
+    struct visited *v = calloc(1, sizeof *v);
+    struct err err;
+    if (v == NULL)
+        exit(1);
+    v->workers = workers;
+    bool ok = keyset_visit(ks, visit, v, &err);
+    struct hashes all = {NULL, 0};
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+        v->wrong += !v->ended[p];
+        all.n += v->got[p].n;
+    }
+    all.hash = malloc((all.n + 1) * sizeof *all.hash);
+    if (all.hash == NULL)
+        exit(1);
+    all.n = 0;
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+        if (v->got[p].n > 0)
+            memcpy(all.hash + all.n, v->got[p].hash, v->got[p].n * sizeof *all.hash);
+        all.n += v->got[p].n;
+        free(v->got[p].hash);
+    }
+    sort_unique(&all);
+    ok = ok && v->wrong == 0 && equal(&all, want);
+    if (!ok)
+        printf("# %d ranges wrong, %zu distinct hashes, want %zu\n", (int)v->wrong, all.n, want->n);
+    free(all.hash);
+    free(v);
+    return ok;
+}
+
+static bool set_holds(const struct hashes *h, unsigned workers, uint64_t memory, bool to_scratch)
+{
+    struct err err;
+    struct keyset_spec spec = {.workers = workers, .memory = memory, .scratch_dir = "/tmp"};
+    struct keyset *ks = keyset_new(&spec, &err);
+    if (ks == NULL)
+        return false;
+    uint64_t n_distinct = 0;
+    struct hashes want = hashes_new(h->n);
+    memcpy(want.hash, h->hash, h->n * sizeof *h->hash);
+    sort_unique(&want);
+    bool ok = put_all(ks, workers, h) && keyset_finish(ks, &n_distinct, &err);
+    if (!ok || n_distinct != want.n)
+        printf("# counted %llu, want %zu\n", (unsigned long long)n_distinct, want.n);
+    ok = ok && n_distinct == want.n && visit_gives(ks, workers, &want) &&
+         visit_gives(ks, workers, &want);
+    if ((keyset_scratch(ks) > 0) != to_scratch) {
+        printf("# scratch: %llu bytes\n", (unsigned long long)keyset_scratch(ks));
+        ok = false;
+    }
+    keyset_free(ks);
+    free(want.hash);
+    return ok;
+}
+
+static void check_set(size_t pattern, size_t n, unsigned workers, uint64_t memory, bool to_scratch)
+{
+    struct hashes h = make(&patterns[pattern], n);
+    bool holds = set_holds(&h, workers, memory, to_scratch);
+    CHECK(holds);
+    if (!holds)
+        printf("# %s, n %zu, workers %u, memory %llu, seed %llu\n", patterns[pattern].name, n,
+               workers, (unsigned long long)memory, (unsigned long long)SEED);
+    free(h.hash);
+}
+
+static const unsigned some_workers[] = {1, 2, 3, 8};
+enum { N_WORKERS = sizeof some_workers / sizeof *some_workers };
+
+TEST(all_in_memory)
+{
+    for (size_t p = 0; p < N_PATTERNS; p++)
+        for (size_t w = 0; w < N_WORKERS; w++)
+            check_set(p, 30000, some_workers[w], 64 << 20, false);
+}
+
+TEST(few_hashes)
+{
+    static const size_t counts[] = {0, 1, 2, 511, 512, 513};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        check_set(0, counts[c], 2, keyset_min_memory(2), false);
+        check_set(1, counts[c], 2, keyset_min_memory(2), false);
+    }
+}
+
+/* More than the least memory holds, of the kinds that need much room and of those that need little.
+ */
+TEST(most_in_scratch)
+{
+    for (size_t p = 0; p < N_PATTERNS; p += every(1))
+        check_set(p, 450000, 1, keyset_min_memory(1), true);
+    for (unsigned workers = 2; workers <= 3; workers++)
+        for (size_t p = 0; p < N_PATTERNS; p += every(5))
+            check_set(p, 450000 * workers, workers, keyset_min_memory(workers), true);
+}
+
+static bool stop_visit(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    atomic_int *left = ctx;
+    (void)range;
+    return atomic_fetch_sub(left, 1) > 0 || fail(err, "enough");
+}
+
+TEST(a_visit_ends_with_the_first_false)
+{
+    struct hashes h = make(&patterns[0], 10000);
+    for (unsigned workers = 1; workers <= 4; workers += 3) {
+        struct err err = {{0}};
+        struct keyset_spec spec = {.workers = workers,
+                                   .memory = keyset_min_memory(workers),
+                                   .scratch_dir = "/tmp"};
+        struct keyset *ks = keyset_new(&spec, &err);
+        uint64_t n;
+        CHECK(ks != NULL && put_all(ks, workers, &h) && keyset_finish(ks, &n, &err));
+        atomic_int left = 20;
+        CHECK(!keyset_visit(ks, stop_visit, &left, &err));
+        CHECK_STR(err.text, "enough");
+        /* Each worker may have been in a visit of its own. */
+        CHECK(left < 0 && left >= -(int)workers);
+        keyset_free(ks);
+    }
+    free(h.hash);
+}
+
+TEST(scratch_that_cannot_be_had_is_an_error)
+{
+    struct hashes h = make(&patterns[0], 700000);
+    struct err err = {{0}};
+    struct keyset_spec spec = {
+        .workers = 1, .memory = keyset_min_memory(1), .scratch_dir = "/nonexistent/dir"};
+    struct keyset *ks = keyset_new(&spec, &err);
+    CHECK(ks != NULL);
+    CHECK(!keyset_put(ks, 0, h.hash, h.n, &err));
+    CHECK(strstr(err.text, "/nonexistent/dir") != NULL);
+    CHECK(strstr(err.text, "No such file or directory") != NULL);
+    keyset_free(ks);
+    free(h.hash);
+}
+
+/* Draining. */
+
+struct drained {
+    pthread_mutex_t lock;
+    struct hashes got;
+    size_t room, calls, wrong;
+};
+
+static void drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n)
+{
+    struct drained *d = ctx;
+    pthread_mutex_lock(&d->lock);
+    d->calls++;
+    for (size_t i = 0; i < n; i++) {
+        d->wrong += hash[i] >> (64 - KEYSET_BITS) != partition || d->got.n == d->room;
+        if (d->got.n < d->room)
+            d->got.hash[d->got.n++] = hash[i];
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+TEST(what_is_drained_is_what_was_put)
+{
+    for (size_t p = 0; p < N_PATTERNS; p += every(2))
+        for (size_t w = 0; w < N_WORKERS - 1; w++) {
+            struct hashes h = make(&patterns[p], 450000 * (w + 1));
+            struct drained d = {PTHREAD_MUTEX_INITIALIZER, hashes_new(h.n), h.n, 0, 0};
+            struct err err;
+            unsigned workers = some_workers[w];
+            struct keyset_spec spec = {.workers = workers,
+                                       .memory = keyset_min_memory(workers),
+                                       .scratch_dir = "/nonexistent",
+                                       .drain = drain,
+                                       .ctx = &d};
+            d.got.n = 0;
+            struct keyset *ks = keyset_new(&spec, &err);
+            CHECK(ks != NULL && put_all(ks, workers, &h));
+            keyset_drain_all(ks);
+            CHECK(d.calls > 0 && d.wrong == 0);
+            CHECK(keyset_scratch(ks) == 0);
+            sort(&h);
+            sort(&d.got);
+            CHECK(equal(&d.got, &h));
+            size_t before = d.calls;
+            keyset_drain_all(ks);
+            CHECK(d.calls == before);
+            keyset_free(ks);
+            free(h.hash);
+            free(d.got.hash);
+        }
+}
+
+/* However the workers share them. */
+TEST(as_many_as_fit_are_not_drained)
+{
+    for (size_t p = 0; p < N_PATTERNS; p += every(3))
+        for (unsigned workers = 1; workers <= 3; workers += 2)
+            for (int alone = 0; alone <= 1; alone++) {
+                struct drained d = {.lock = PTHREAD_MUTEX_INITIALIZER};
+                struct err err;
+                struct keyset_spec spec = {.workers = workers,
+                                           .memory = keyset_min_memory(workers),
+                                           .scratch_dir = "/nonexistent",
+                                           .drain = drain,
+                                           .ctx = &d};
+                struct hashes h = make(&patterns[p], keyset_fits(spec.memory));
+                CHECK(h.n >= 100000);
+                struct keyset *ks = keyset_new(&spec, &err);
+                CHECK(ks != NULL && (alone ? keyset_put(ks, workers - 1, h.hash, h.n, &err)
+                                           : put_all(ks, workers, &h)));
+                CHECK(d.calls == 0);
+                uint64_t n = 0;
+                CHECK(keyset_finish(ks, &n, &err));
+                sort_unique(&h);
+                CHECK(n == h.n && visit_gives(ks, workers, &h));
+                keyset_free(ks);
+                free(h.hash);
+            }
+}
+
+int main(void)
+{
+    printf("# seed %llu\n", (unsigned long long)SEED);
+    RUN(all_in_memory);
+    RUN(few_hashes);
+    RUN(most_in_scratch);
+    RUN(a_visit_ends_with_the_first_false);
+    RUN(scratch_that_cannot_be_had_is_an_error);
+    RUN(what_is_drained_is_what_was_put);
+    RUN(as_many_as_fit_are_not_drained);
+    return check_done();
+}

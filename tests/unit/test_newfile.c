@@ -1,0 +1,404 @@
+#include "newfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "check.h"
+#include "scratchdir.h"
+#include "session.h"
+
+static const char magic[] = "\x89seen\r\n\x1a";
+
+static void put_file(const char *name, const char *text, mode_t mode)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    CHECK(fchmod(fd, mode) == 0);
+    close(fd);
+}
+
+static bool holds(const char *name, const char *text)
+{
+    char got[100] = "";
+    int fd = open(name, O_RDONLY);
+    ssize_t n = fd >= 0 ? read(fd, got, sizeof got - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    return n == (ssize_t)strlen(text) && memcmp(got, text, (size_t)n) == 0;
+}
+
+static bool make(const char *path, bool replace, const char *text, struct err *err)
+{
+    struct newfile nf;
+    if (!newfile_open(&nf, path, replace, err))
+        return false;
+    bool ok = write_all_at(nf.fd, text, strlen(text), 0, path, err) && newfile_commit(&nf, err);
+    newfile_close(&nf);
+    return ok;
+}
+
+/* Each test runs with unnamed and with named temporary files. */
+
+static void check_appears(void)
+{
+    struct newfile nf;
+    struct err err;
+    struct stat st;
+    mode_t old = umask(027);
+    CHECK(newfile_open(&nf, "a", false, &err));
+    CHECK(access("a", F_OK) != 0);
+    CHECK(scratchdir_files() == newfile_always_named);
+    CHECK(write_all_at(nf.fd, "text", 4, 0, "a", &err));
+    CHECK(newfile_commit(&nf, &err));
+    newfile_close(&nf);
+    umask(old);
+    CHECK(holds("a", "text"));
+    CHECK(stat("a", &st) == 0 && (st.st_mode & 07777) == 0640 && st.st_nlink == 1);
+    CHECK(scratchdir_files() == 1);
+}
+
+static void check_nothing_left(void)
+{
+    struct newfile nf;
+    struct err err;
+    CHECK(newfile_open(&nf, "a", false, &err));
+    newfile_close(&nf);
+    CHECK(scratchdir_files() == 0);
+    put_file("a", magic, 0600);
+    CHECK(newfile_open(&nf, "a", true, &err));
+    CHECK(write_all_at(nf.fd, "text", 4, 0, "a", &err));
+    newfile_close(&nf);
+    CHECK(scratchdir_files() == 1 && holds("a", magic));
+}
+
+static void check_existing(void)
+{
+    struct err err;
+    put_file("a", magic, 0604);
+    CHECK(!make("a", false, "new", &err));
+    CHECK_STR(err.text, "'a' exists (--force replaces it)");
+    CHECK(holds("a", magic));
+    struct stat before, after;
+    CHECK(stat("a", &before) == 0);
+    CHECK(make("a", true, "new", &err));
+    CHECK(stat("a", &after) == 0 && before.st_ino != after.st_ino);
+    CHECK((after.st_mode & 07777) == 0604);
+    CHECK(holds("a", "new") && scratchdir_files() == 1);
+    put_file("empty", "", 0600);
+    CHECK(make("empty", true, "new", &err) && holds("empty", "new"));
+    CHECK(make("fresh", true, "new", &err) && holds("fresh", "new"));
+}
+
+static void check_not_ours(void)
+{
+    struct err err;
+    put_file("letter", "Dear reader", 0600);
+    CHECK(!make("letter", true, "new", &err));
+    CHECK_STR(err.text, "'letter' exists and is not a seen filter: not replaced");
+    CHECK(holds("letter", "Dear reader"));
+    CHECK(mkfifo("fifo", 0600) == 0);
+    CHECK(!make("fifo", true, "new", &err));
+    CHECK_STR(err.text, "'fifo' is not a regular file");
+    CHECK(!make("./", true, "new", &err));
+    CHECK_STR(err.text, "cannot create './': Is a directory");
+    CHECK(!make("", true, "new", &err));
+    CHECK_STR(err.text, "cannot create '': No such file or directory");
+    CHECK(!make("no/dir", true, "new", &err));
+    CHECK_STR(err.text, "cannot create 'no/dir': No such file or directory");
+    CHECK(scratchdir_files() == 2);
+}
+
+static void check_links(void)
+{
+    struct err err;
+    put_file("target", magic, 0600);
+    CHECK(symlink("target", "link") == 0 && symlink("link", "link2") == 0);
+    CHECK(make("link2", true, "new", &err) && holds("target", "new"));
+    struct stat st;
+    CHECK(lstat("link", &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(symlink("later", "dangling") == 0);
+    CHECK(make("dangling", false, "new", &err) && holds("later", "new"));
+    CHECK(lstat("dangling", &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(symlink("circle", "circle") == 0);
+    CHECK(!make("circle", true, "new", &err));
+    CHECK_STR(err.text, "cannot create 'circle': Too many levels of symbolic links");
+}
+
+static void check_race(void)
+{
+    struct newfile nf;
+    struct err err;
+    CHECK(newfile_open(&nf, "a", false, &err));
+    put_file("a", magic, 0600);
+    CHECK(!newfile_commit(&nf, &err));
+    CHECK_STR(err.text, "'a' exists (--force replaces it)");
+    newfile_close(&nf);
+    CHECK(holds("a", magic) && scratchdir_files() == 1);
+
+    /* With replace: what has appeared is replaced if it may be, and only then. */
+    unlink("a");
+    CHECK(newfile_open(&nf, "a", true, &err));
+    put_file("a", magic, 0600);
+    CHECK(newfile_commit(&nf, &err));
+    newfile_close(&nf);
+    CHECK(holds("a", ""));
+    unlink("a");
+    CHECK(newfile_open(&nf, "a", true, &err));
+    put_file("a", "a letter", 0600);
+    CHECK(!newfile_commit(&nf, &err));
+    newfile_close(&nf);
+    CHECK(holds("a", "a letter"));
+
+    /* And if it has gone, or has been replaced, that is no hindrance. */
+    put_file("b", magic, 0600);
+    CHECK(newfile_open(&nf, "b", true, &err));
+    unlink("b");
+    CHECK(newfile_commit(&nf, &err));
+    newfile_close(&nf);
+    put_file("b", magic, 0600);
+    put_file("c", magic, 0600);
+    CHECK(newfile_open(&nf, "b", true, &err));
+    CHECK(rename("c", "b") == 0);
+    CHECK(newfile_commit(&nf, &err));
+    newfile_close(&nf);
+    CHECK(holds("b", "") && scratchdir_files() == 2);
+}
+
+/* Writers stay locked out from before the rename until after. */
+static void check_lock(void)
+{
+    struct err err;
+    struct stat before, after;
+    int ready[2];
+    put_file("a", magic, 0600);
+    CHECK(stat("a", &before) == 0 && pipe(ready) == 0);
+    int fd = open("a", O_RDWR);
+    CHECK(session_lock_fd(fd));
+    pid_t child = fork();
+    if (child == 0) {
+        struct newfile nf;
+        close(fd); /* the lock is that of all copies of fd */
+        bool ok = newfile_open(&nf, "a", true, &err) && write(ready[1], "", 1) == 1 &&
+                  newfile_commit(&nf, &err);
+        newfile_close(&nf);
+        _exit(!ok);
+    }
+    char byte;
+    CHECK(read(ready[0], &byte, 1) == 1);
+    usleep(20000); /* time for a commit that does not wait to show itself */
+    CHECK(stat("a", &after) == 0 && before.st_ino == after.st_ino);
+    close(fd);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(stat("a", &after) == 0 && before.st_ino != after.st_ino);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+/* Starts a process that makes a new file, and ends it; returns the signal that it died of. */
+static int killed_by(int number, int *files_meanwhile)
+{
+    int ready[2], status = 0;
+    char byte;
+    CHECK(pipe(ready) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct newfile nf;
+        struct err err;
+        if (newfile_open(&nf, "a", false, &err) && write(ready[1], "", 1) == 1)
+            for (;;)
+                pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    CHECK(read(ready[0], &byte, 1) == 1);
+    *files_meanwhile = scratchdir_files();
+    kill(child, number);
+    CHECK(waitpid(child, &status, 0) == child);
+    close(ready[0]);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void check_signals(void)
+{
+    int n;
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(killed_by(numbers[i], &n) == numbers[i]);
+        CHECK(n == newfile_always_named && scratchdir_files() == 0);
+    }
+}
+
+static void check_kill(void)
+{
+    struct newfile nf, other;
+    struct err err;
+    int n;
+    CHECK(killed_by(SIGKILL, &n) == SIGKILL);
+    CHECK(scratchdir_files() == newfile_always_named);
+    /* Not dead, or not ours: */
+    put_file(".a.seen-tmp", "", 0600);
+    put_file(".ab.abcdef.seen-tmp", "", 0600);
+    put_file(".a.abcdefg.seen-tmp", "", 0600);
+    CHECK(newfile_open(&nf, "a", false, &err));
+    CHECK(scratchdir_files() == 3 + newfile_always_named);
+    CHECK(newfile_open(&other, "a", false, &err));
+    CHECK(scratchdir_files() == 3 + 2 * newfile_always_named);
+    CHECK(newfile_commit(&nf, &err));
+    newfile_close(&nf);
+    newfile_close(&other);
+    CHECK(scratchdir_files() == 4);
+}
+
+static void check_long_name(void)
+{
+    struct err err;
+    char name[NAME_MAX + 2];
+    memset(name, 'n', sizeof name);
+    name[NAME_MAX] = '\0';
+    CHECK(make(name, false, magic, &err));
+    CHECK(make(name, true, "new", &err) && holds(name, "new"));
+    name[NAME_MAX] = 'n';
+    name[NAME_MAX + 1] = '\0';
+    CHECK(!make(name, false, magic, &err));
+    CHECK(strstr(err.text, ": File name too long") != NULL);
+    CHECK(scratchdir_files() == 1);
+}
+
+static void both_ways(void (*test)(void))
+{
+    for (int named = 0; named < 2; named++) {
+        newfile_always_named = named;
+        test();
+        scratchdir_clear();
+    }
+    newfile_always_named = false;
+}
+
+TEST(a_file_appears_complete)
+{
+    both_ways(check_appears);
+}
+
+TEST(without_a_commit_nothing_is_left)
+{
+    both_ways(check_nothing_left);
+}
+
+TEST(existing_files_are_replaced_only_on_request)
+{
+    both_ways(check_existing);
+}
+
+TEST(what_is_not_a_filter_is_never_replaced)
+{
+    both_ways(check_not_ours);
+}
+
+TEST(symbolic_links_are_followed)
+{
+    both_ways(check_links);
+}
+
+TEST(files_that_appear_or_go_meanwhile_are_noticed)
+{
+    both_ways(check_race);
+}
+
+TEST(the_old_file_is_locked_through_the_rename)
+{
+    both_ways(check_lock);
+}
+
+TEST(a_signal_leaves_nothing_behind)
+{
+    both_ways(check_signals);
+}
+
+TEST(what_a_killed_process_leaves_is_removed_by_the_next)
+{
+    both_ways(check_kill);
+}
+
+TEST(names_may_be_as_long_as_names_can_be)
+{
+    both_ways(check_long_name);
+}
+
+TEST(space_is_reserved_or_missed_in_time)
+{
+    struct newfile nf;
+    struct err err;
+    struct stat st;
+    CHECK(newfile_open(&nf, "a", false, &err));
+    CHECK(newfile_reserve(&nf, 100000, &err));
+    CHECK(fstat(nf.fd, &st) == 0 && st.st_size == 100000 && st.st_blocks * 512 >= 100000);
+    CHECK(!newfile_reserve(&nf, (uint64_t)1 << 60, &err));
+    CHECK(strncmp(err.text, "cannot create 'a': 1152921504606846976 bytes are needed, ", 57) == 0);
+    CHECK(!newfile_reserve(&nf, UINT64_MAX, &err));
+    CHECK_STR(err.text, "cannot create 'a' with 18446744073709551615 bytes: File too large");
+    newfile_close(&nf);
+}
+
+TEST(writes_fail_with_a_name)
+{
+    struct err err;
+    put_file("a", "", 0600);
+    int fd = open("a", O_RDONLY);
+    CHECK(!write_all_at(fd, "x", 1, 0, "a", &err));
+    CHECK_STR(err.text, "cannot write 'a': Bad file descriptor");
+    CHECK(write_all_at(fd, "x", 0, 0, "a", &err));
+    close(fd);
+}
+
+TEST(scratch_has_no_name)
+{
+    struct err err;
+    int before = scratchdir_files(), fd = scratch_open(".", &err);
+    CHECK(fd >= 0 && scratchdir_files() == before);
+    CHECK(write_all_at(fd, "x", 1, (uint64_t)1 << 32, "scratch", &err));
+    close(fd);
+    CHECK(scratch_open("nowhere", &err) < 0);
+    CHECK_STR(err.text, "cannot create a scratch file in 'nowhere': No such file or directory");
+    uint64_t bytes = 0;
+    CHECK(disk_free(".", &bytes, &err) && bytes > 0);
+    CHECK(!disk_free("nowhere", &bytes, &err));
+}
+
+TEST(directories_of_paths)
+{
+    static const char *const paths[][2] = {{"a", "."},    {"a/b", "a"}, {"/a", "/"},
+                                           {"a//b", "a"}, {"//a", "/"}, {"/a/b/c", "/a/b"},
+                                           {"./a", "."},  {"a/", "a"}};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char *dir = dir_of(paths[i][0]);
+        CHECK_STR(dir, paths[i][1]);
+        free(dir);
+    }
+}
+
+int main(void)
+{
+    if (!scratchdir_enter())
+        return 1;
+    RUN(a_file_appears_complete);
+    RUN(without_a_commit_nothing_is_left);
+    RUN(existing_files_are_replaced_only_on_request);
+    RUN(what_is_not_a_filter_is_never_replaced);
+    RUN(symbolic_links_are_followed);
+    RUN(files_that_appear_or_go_meanwhile_are_noticed);
+    RUN(the_old_file_is_locked_through_the_rename);
+    RUN(a_signal_leaves_nothing_behind);
+    RUN(what_a_killed_process_leaves_is_removed_by_the_next);
+    RUN(names_may_be_as_long_as_names_can_be);
+    RUN(space_is_reserved_or_missed_in_time);
+    RUN(writes_fail_with_a_name);
+    RUN(scratch_has_no_name);
+    RUN(directories_of_paths);
+    scratchdir_leave();
+    return check_done();
+}

@@ -1,0 +1,330 @@
+/*
+ * The pump: whatever the number of threads and however long each takes, chunks are committed in
+ * input order, once, one at a time, until somebody says stop.
+ */
+#include "pump.h"
+#include "check.h"
+#include "sig.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scratchdir.h"
+
+enum { CHUNK = 1024 };
+
+/* What the callbacks see. */
+struct seen {
+    unsigned threads;
+    size_t stop_after; /* commits; 0: never */
+    bool stop_at_failure;
+    atomic_int committing, wrong, works, slots_made, slots_freed;
+    unsigned failures, commits;
+    uint64_t next_seq;
+    char *text; /* of all chunks committed */
+    size_t len;
+    char failed[1000]; /* messages */
+    char *order;       /* a letter for each commit or failure */
+    size_t n_order;
+    atomic_uint busy[64]; /* workers that are in work: never two of one number */
+};
+
+struct slot {
+    bool used;
+    uint64_t seq;
+    size_t len;
+    char *copy;
+};
+
+/* Some chunks take much longer than others, so they finish out of order. */
+static void dawdle(uint64_t seq)
+{
+    if (seq % 3 == 0)
+        usleep((useconds_t)(seq * 7919 % 5 * 200));
+}
+
+static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *data)
+{
+    struct seen *s = ctx;
+    struct slot *slot = data;
+    s->works++;
+    s->wrong += worker >= s->threads || s->busy[worker]++ != 0;
+    if (!slot->used)
+        s->slots_made++;
+    s->wrong += !slot->used && (slot->seq != 0 || slot->len != 0 || slot->copy != NULL);
+    slot->used = true;
+    dawdle(chunk->seq);
+    slot->seq = chunk->seq;
+    slot->len = chunk->len;
+    free(slot->copy);
+    slot->copy = malloc(chunk->len + 1);
+    if (slot->copy == NULL)
+        exit(1);
+    memcpy(slot->copy, chunk->data, chunk->len);
+    s->busy[worker]--;
+}
+
+static void note(struct seen *s, char letter)
+{
+    s->order = realloc(s->order, s->n_order + 2);
+    if (s->order == NULL)
+        exit(1);
+    s->order[s->n_order++] = letter;
+    s->order[s->n_order] = '\0';
+}
+
+static void enter(struct seen *s, const struct chunk *chunk)
+{
+    s->wrong += s->committing++ != 0;
+    s->wrong += chunk->seq != s->next_seq++;
+}
+
+static bool commit(void *ctx, const struct chunk *chunk, void *data)
+{
+    struct seen *s = ctx;
+    struct slot *slot = data;
+    enter(s, chunk);
+    s->wrong += slot->seq != chunk->seq || slot->len != chunk->len ||
+                memcmp(slot->copy, chunk->data, chunk->len) != 0;
+    s->text = realloc(s->text, s->len + slot->len + 1);
+    if (s->text == NULL)
+        exit(1);
+    memcpy(s->text + s->len, slot->copy, slot->len);
+    s->len += slot->len;
+    note(s, (char)('0' + chunk->file));
+    if (chunk->seq % 5 == 0)
+        usleep(100);
+    s->committing--;
+    return ++s->commits != s->stop_after;
+}
+
+static bool failed(void *ctx, const struct chunk *chunk, const struct err *err)
+{
+    struct seen *s = ctx;
+    enter(s, chunk);
+    size_t len = strlen(s->failed);
+    snprintf(s->failed + len, sizeof s->failed - len, "%s\n", err->text);
+    s->failures++;
+    note(s, (char)('a' + chunk->file));
+    s->committing--;
+    return !s->stop_at_failure;
+}
+
+static void slot_free(void *ctx, void *data)
+{
+    struct seen *s = ctx;
+    struct slot *slot = data;
+    s->slots_freed += slot->used;
+    free(slot->copy);
+}
+
+static bool run(struct seen *s, char *const *files, size_t n_files, bool prompt)
+{
+    struct err err;
+    struct input_spec spec = {.files = files,
+                              .n_files = n_files,
+                              .terminator = '\n',
+                              .prompt = prompt,
+                              .chunk_len = CHUNK};
+    struct input *in = input_open(&spec, &err);
+    if (in == NULL)
+        return false;
+    struct pump pump = {in, s->threads, s, sizeof(struct slot), work, commit, failed, slot_free, NULL};
+    bool ok = pump_run(&pump, &err);
+    if (!ok)
+        printf("# %s\n", err.text);
+    input_close(in);
+    return ok && s->wrong == 0 && s->committing == 0 && s->slots_freed == s->slots_made;
+}
+
+static void seen_free(struct seen *s)
+{
+    free(s->text);
+    free(s->order);
+}
+
+/* A file of numbered records; its text is put at the end of *all. */
+static void make_file(const char *name, unsigned records, char **all, size_t *len)
+{
+    FILE *f = fopen(name, "w");
+    if (f == NULL)
+        exit(1);
+    for (unsigned i = 0; i < records; i++) {
+        char record[100];
+        int n = snprintf(record, sizeof record, "%s record %u %0*d\n", name, i, (int)(i % 40), 7);
+        fwrite(record, 1, (size_t)n, f);
+        *all = realloc(*all, *len + (size_t)n);
+        if (*all == NULL)
+            exit(1);
+        memcpy(*all + *len, record, (size_t)n);
+        *len += (size_t)n;
+    }
+    fclose(f);
+}
+
+TEST(chunks_are_committed_in_order)
+{
+    static char one[] = "one", empty[] = "empty", two[] = "two";
+    char *files[] = {one, empty, two}, *all = NULL;
+    size_t len = 0;
+    make_file(one, 3000, &all, &len);
+    make_file(empty, 0, &all, &len);
+    make_file(two, 1000, &all, &len);
+    for (unsigned threads = 1; threads <= 8; threads++) {
+        struct seen s = {.threads = threads};
+        CHECK(run(&s, files, 3, false));
+        CHECK(s.len == len && memcmp(s.text, all, len) == 0);
+        CHECK(s.failures == 0 && s.works == (int)s.commits && s.commits > 100);
+        seen_free(&s);
+    }
+    free(all);
+}
+
+TEST(no_input_no_commit)
+{
+    static char empty[] = "empty";
+    char *files[] = {empty}, *all = NULL;
+    size_t len = 0;
+    make_file(empty, 0, &all, &len);
+    for (unsigned threads = 1; threads <= 8; threads += 7) {
+        struct seen s = {.threads = threads};
+        CHECK(run(&s, files, 1, false));
+        CHECK(s.commits == 0 && s.works == 0 && s.failures == 0);
+        seen_free(&s);
+    }
+    free(all);
+}
+
+TEST(nothing_is_committed_after_stop)
+{
+    static char one[] = "one";
+    char *files[] = {one}, *all = NULL;
+    size_t len = 0;
+    make_file(one, 3000, &all, &len);
+    for (unsigned threads = 1; threads <= 8; threads++)
+        for (size_t after = 1; after <= 22; after += 7) {
+            struct seen s = {.threads = threads, .stop_after = after};
+            CHECK(run(&s, files, 1, false));
+            CHECK(s.commits == after);
+            CHECK(s.len > 0 && s.len < len && memcmp(s.text, all, s.len) == 0);
+            /* Only what fits into the slots was worked on in vain. */
+            CHECK(s.works <= (int)(after + 2 * threads));
+            seen_free(&s);
+        }
+    free(all);
+}
+
+TEST(failures_come_in_their_place)
+{
+    static char one[] = "one", gone[] = "gone", two[] = "two", also_gone[] = "also gone",
+                dir[] = ".";
+    char *files[] = {gone, one, also_gone, dir, two, gone}, *all = NULL;
+    size_t len = 0;
+    make_file(one, 60, &all, &len);
+    make_file(two, 60, &all, &len);
+    for (unsigned threads = 1; threads <= 8; threads++) {
+        struct seen s = {.threads = threads};
+        CHECK(run(&s, files, 6, false));
+        CHECK(s.len == len && memcmp(s.text, all, len) == 0);
+        CHECK_STR(s.failed, "cannot open 'gone': No such file or directory\n"
+                            "cannot open 'also gone': No such file or directory\n"
+                            "cannot read '.': Is a directory\n"
+                            "cannot open 'gone': No such file or directory\n");
+        size_t ones = strspn(s.order + 1, "1"), twos = strspn(s.order + 1 + ones + 2, "4");
+        CHECK(ones > 1 && twos > 1 && s.n_order == ones + twos + 4);
+        CHECK(s.order[0] == 'a' && s.order[1 + ones] == 'c' && s.order[2 + ones] == 'd' &&
+              s.order[s.n_order - 1] == 'f');
+        seen_free(&s);
+
+        struct seen stopped = {.threads = threads, .stop_at_failure = true};
+        CHECK(run(&stopped, files + 1, 5, false));
+        CHECK(stopped.failures == 1 && stopped.n_order == ones + 1);
+        seen_free(&stopped);
+    }
+    free(all);
+}
+
+/* A writer that says something and then neither goes on nor away: whoever waits for more must not
+ * keep a stopped pump from ending. The alarm is for a pump that hangs; it is far longer than any
+ * run. */
+TEST(stop_does_not_wait_for_input)
+{
+    for (unsigned threads = 1; threads <= 8; threads++) {
+        int ends[2], saved = dup(STDIN_FILENO);
+        if (pipe(ends) != 0 || write(ends[1], "a\nb\n", 4) != 4)
+            exit(1);
+        dup2(ends[0], STDIN_FILENO);
+        close(ends[0]);
+        alarm(60);
+        struct seen s = {.threads = threads, .stop_after = 1};
+        CHECK(run(&s, NULL, 0, true));
+        CHECK(s.commits == 1 && s.len > 0);
+        alarm(0);
+        seen_free(&s);
+        close(ends[1]);
+        dup2(saved, STDIN_FILENO);
+        close(saved);
+    }
+}
+
+static bool commit_and_signal(void *ctx, const struct chunk *chunk, void *data)
+{
+    if (chunk->seq == 3)
+        raise(SIGTERM);
+    return commit(ctx, chunk, data);
+}
+
+/* In a process of its own, since a signal that was caught stays so. */
+static bool signal_ends(unsigned threads, char *const *files, const char *all, size_t len)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct err err;
+        struct seen s = {.threads = threads};
+        struct input_spec spec = {
+            .files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK};
+        struct input *in = input_open(&spec, &err);
+        struct pump pump = {in,   threads,           &s,     sizeof(struct slot),
+                            work, commit_and_signal, failed, slot_free, NULL};
+        sig_catch();
+        bool ok = in != NULL && pump_run(&pump, &err) && sig_caught() == SIGTERM && s.wrong == 0;
+        /* All that was begun is committed, and nothing is left out in between. */
+        ok = ok && s.works == (int)s.commits && s.commits >= 4 && s.commits <= 4 + 2 * threads &&
+             s.len < len && memcmp(s.text, all, s.len) == 0;
+        input_close(in);
+        seen_free(&s);
+        _exit(!ok);
+    }
+    int status;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST(a_signal_ends_input_but_loses_nothing_begun)
+{
+    static char one[] = "one";
+    char *files[] = {one}, *all = NULL;
+    size_t len = 0;
+    make_file(one, 3000, &all, &len);
+    for (unsigned threads = 1; threads <= 8; threads++)
+        CHECK(signal_ends(threads, files, all, len));
+    free(all);
+}
+
+int main(void)
+{
+    if (!scratchdir_enter())
+        return 1;
+    RUN(chunks_are_committed_in_order);
+    RUN(no_input_no_commit);
+    RUN(nothing_is_committed_after_stop);
+    RUN(failures_come_in_their_place);
+    RUN(stop_does_not_wait_for_input);
+    RUN(a_signal_ends_input_but_loses_nothing_begun);
+    scratchdir_leave();
+    return check_done();
+}

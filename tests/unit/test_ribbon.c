@@ -1,0 +1,455 @@
+#include "ribbon.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "build.h"
+#include "bytes.h"
+#include "check.h"
+#include "filter.h"
+#include "format.h"
+#include "keyset.h"
+#include "ribbon_build.h"
+
+/* A sequence of distinct random-looking numbers. */
+static uint64_t scramble(uint64_t i)
+{
+    i = (i ^ i >> 31) * 0x9fb21c651e98df25;
+    i = (i ^ i >> 29) * 0xbf58476d1ce4e5b9;
+    return i ^ i >> 32;
+}
+
+static uint64_t random_hash(uint64_t i)
+{
+    return scramble(i + 1);
+}
+
+static uint64_t absent_hash(uint64_t i)
+{
+    return scramble(i + ((uint64_t)1 << 40));
+}
+
+static uint64_t sequential(uint64_t i)
+{
+    return i;
+}
+
+static uint64_t sequential_high(uint64_t i)
+{
+    return i << 44;
+}
+
+static uint64_t one_partition(uint64_t i)
+{
+    return random_hash(i) >> 30 | (uint64_t)0x2a5a << 48;
+}
+
+static uint64_t one_start(uint64_t i)
+{
+    return (uint64_t)0xabcdef << 40 | random_hash(i) >> 40;
+}
+
+static uint64_t all_equal(uint64_t i)
+{
+    (void)i;
+    return 0x123456789abcdef0;
+}
+
+/* A file made of hash(0) ... hash(n - 1). */
+struct made {
+    int fd;
+    char path[40];
+    struct header header;
+    struct census census;
+};
+
+static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double p,
+                 unsigned threads, uint64_t memory)
+{
+    struct err err = {{0}};
+    struct keyset_spec spec = {.workers = threads,
+                               .memory = memory,
+                               .scratch_dir = "/tmp",
+                               .visitors = threads,
+                               .part = RIBBON_LARGEST};
+    struct keyset *keys = keyset_new(&spec, &err);
+    uint64_t distinct = 0;
+    bool ok = keys != NULL;
+    for (uint64_t i = 0; ok && i < n; i += 256) {
+        uint64_t some[256];
+        size_t count = n - i < 256 ? (size_t)(n - i) : 256;
+        for (size_t j = 0; j < count; j++)
+            some[j] = hash(i + j);
+        ok = keyset_put(keys, (unsigned)(i / 256 % threads), some, count, &err);
+    }
+    ok = ok && keyset_finish(keys, &distinct, &err);
+    struct ribbon ribbon = {.entries = 1};
+    ribbon_columns(p, &ribbon.columns, &ribbon.wide);
+    m->header = (struct header){.incompat = INCOMPAT_IMMUTABLE,
+                                .epoch = 1,
+                                .hash = 1,
+                                .fpr_design = p,
+                                .n_layers = 1,
+                                .layers[0] = {.id = 1, .fpr_design = p, .data_len = 32}};
+    ribbon_to(&ribbon, &m->header.layers[0]);
+    format_place(&m->header);
+    m->fd = memfd_create("ribbon", MFD_CLOEXEC);
+    snprintf(m->path, sizeof m->path, "/proc/self/fd/%d", m->fd);
+    struct build_target target = {
+        .header = &m->header, .fd = m->fd, .name = "test", .threads = threads, .n = distinct};
+    ok = ok && kind_ribbon.build(&target, keys, &m->census, &err) &&
+         build_header(&m->header, m->fd, "test", &err);
+    keyset_free(keys);
+    CHECK_STR(err.text, "");
+    CHECK(ok && m->census.n == (double)distinct);
+    return ok;
+}
+
+/* Reads a filter as ribbon.h describes it, one hash at a time and without haste. */
+
+static uint64_t high_product(uint64_t a, uint64_t b)
+{
+    uint64_t al = a & 0xffffffff, ah = a >> 32, bl = b & 0xffffffff, bh = b >> 32;
+    uint64_t middle = (al * bl >> 32) + (ah * bl & 0xffffffff) + (al * bh & 0xffffffff);
+    return ah * bh + (ah * bl >> 32) + (al * bh >> 32) + (middle >> 32);
+}
+
+static uint64_t ref_mix(uint64_t x)
+{
+    for (int i = 0; i < 2; i++)
+        x = (x ^ x >> 32) * 0xd6e8feb86659fd93;
+    return x ^ x >> 32;
+}
+
+static unsigned bit_at(const uint8_t *words, unsigned column, uint64_t slot)
+{
+    return (unsigned)(get_le64(words + 8 * column) >> (slot % 64)) & 1;
+}
+
+static bool ref_query(const struct layer *layer, const uint8_t *data, uint64_t h)
+{
+    const uint64_t *g = layer->geometry;
+    const uint8_t *directory = data + layer->data_len - 32 * g[1];
+    unsigned depth = (unsigned)g[0];
+    const uint8_t *e = directory + 32 * (depth ? h >> (64 - depth) : 0);
+    while (e[29]) {
+        e = directory + 32 * (get_le64(e) + (h << depth >> 63));
+        depth++;
+    }
+    uint64_t x0 = depth % 64 ? h << depth | h >> (64 - depth) : h;
+    const uint8_t *thresholds = data + get_le64(e), *list = thresholds;
+    uint64_t head = 0;
+    for (unsigned t = 0; t < 3; t++)
+        head += (get_le32(e + 8 + 4 * t) + 7) / 8;
+    list += (head + 7) / 8 * 8;
+    const uint8_t *table = list + 8 * (uint64_t)get_le32(e + 20);
+    static const unsigned limit[4] = {0, 15, 34, 128};
+    for (unsigned t = 0; t < 3; t++) {
+        uint64_t segments = get_le32(e + 8 + 4 * t), m = 64 * segments;
+        if (segments == 0)
+            break;
+        uint64_t number = t + 8 * (uint64_t)e[28];
+        uint64_t x = number ? ref_mix(x0 + number * 0x9e3779b97f4a7c15) : x0;
+        uint64_t start = high_product(x, m - 63), bucket = start / 128;
+        uint64_t narrow = g[3] ? (uint64_t)floorl(ldexpl((long double)(0x100000000 - g[3]), -38) *
+                                                  (long double)(m - 63))
+                               : segments;
+        unsigned threshold = thresholds[bucket / 4] >> bucket % 4 * 2 & 3;
+        if (start % 128 >= limit[threshold]) {
+            uint64_t c = ref_mix(x ^ 0x5bd1e9955bd1e995) | 1, y = x * 0xc28f82822b650bed;
+            uint32_t want = (uint32_t)(y >> 32 ^ y >> 7);
+            unsigned columns = (unsigned)g[2] + (start / 64 >= narrow);
+            for (unsigned j = 0; j < columns; j++) {
+                unsigned sum = 0;
+                for (unsigned i = 0; i < 64; i++) {
+                    uint64_t slot = start + i, segment = slot / 64;
+                    uint64_t wide = segment > narrow ? segment - narrow : 0;
+                    if (c >> i & 1)
+                        sum ^= bit_at(table + 8 * (segment * g[2] + wide), j, slot);
+                }
+                if (sum != (want >> j & 1))
+                    return false;
+            }
+            return true;
+        }
+        thresholds += (segments + 7) / 8;
+        table += 8 * (segments * g[2] + segments - narrow);
+    }
+    for (uint32_t i = 0; i < get_le32(e + 20); i++)
+        if (get_le64(list + 8 * i) == h)
+            return true;
+    return false;
+}
+
+enum { MEMORY = 64 << 20 };
+
+/* All keys are present, and a filter that is read in other ways gives the same answers. */
+static uint64_t count_present(struct filter *f, uint64_t (*hash)(uint64_t), uint64_t n)
+{
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < n; i += LAYER_BATCH) {
+        uint64_t some[LAYER_BATCH], present[LAYER_BATCH / 64];
+        size_t k = n - i < LAYER_BATCH ? (size_t)(n - i) : LAYER_BATCH;
+        struct err err;
+        for (size_t j = 0; j < k; j++)
+            some[j] = hash(i + j);
+        if (!filter_query(f, some, k, present, &err)) {
+            printf("# %s\n", err.text);
+            return 0;
+        }
+        for (size_t j = 0; j < k; j++)
+            count += present[j / 64] >> j % 64 & 1;
+    }
+    return count;
+}
+
+static void check_answers(struct filter *f, uint64_t (*hash)(uint64_t), uint64_t n)
+{
+    const struct layer *l = &f->header.layers[0];
+    const uint8_t *data = f->map + l->data_off;
+    unsigned differ = 0;
+    for (uint64_t i = 0; i < n; i += LAYER_BATCH) {
+        uint64_t some[LAYER_BATCH];
+        for (size_t j = 0; j < LAYER_BATCH; j++)
+            some[j] = hash(i + j);
+        for (const char *const *v = ribbon_variants(); *v != NULL; v++) {
+            uint64_t present[LAYER_BATCH / 64] = {0};
+            ribbon_use(*v);
+            kind_ribbon.query(l, data, some, LAYER_BATCH, present);
+            for (size_t j = 0; j < LAYER_BATCH; j++)
+                differ += (present[j / 64] >> j % 64 & 1) != ref_query(l, data, some[j]);
+        }
+    }
+    CHECK(differ == 0);
+    ribbon_use(ribbon_variants()[0]);
+}
+
+static void check_filter(uint64_t (*hash)(uint64_t), uint64_t n, double p)
+{
+    struct made m;
+    struct filter f;
+    struct err err;
+    uint64_t unchecked;
+    if (!make(&m, hash, n, p, 2, MEMORY))
+        return;
+    CHECK(filter_open(&f, m.path, FILTER_READ, &err));
+    uint64_t found = count_present(&f, hash, n);
+    CHECK(found == n);
+    CHECK(filter_check_pages(&f, 1, &unchecked, NULL, NULL) == 0);
+    struct census census;
+    filter_census_all(&f, 1, &census);
+    CHECK(census.n == m.census.n && census.fpr == m.census.fpr);
+    /* What keys add to the list comes on top, and which starts are bumped is chance. */
+    CHECK(n == 0 ? census.fpr == 0 : census.fpr <= p * 1.02 + 1e-12);
+    check_answers(&f, hash, n < 5000 ? n : 5000);
+    check_answers(&f, absent_hash, 5000);
+    filter_close(&f);
+    close(m.fd);
+}
+
+TEST(columns_for_any_rate)
+{
+    static const double rates[] = {0.5, 0.4999, 0.3, 0.25, 0.1, 0.01, 1.0 / 256, 1e-3, 1e-6, 3e-10,
+                                   0x1.8p-32, 0x1p-32};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        unsigned columns;
+        uint32_t wide;
+        ribbon_columns(rates[i], &columns, &wide);
+        double fpr = ribbon_fpr(columns, wide);
+        CHECK(fpr <= rates[i] && fpr >= rates[i] * (1 - 1e-9));
+        CHECK(columns >= 1 && columns + (wide > 0) <= RIBBON_MAX_COLUMNS);
+    }
+}
+
+TEST(every_number_of_keys)
+{
+    static const uint64_t numbers[] = {0, 1, 2, 3, 8, 20, 63, 64, 65, 127, 129, 300, 1000, 5000, 40000};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        check_filter(random_hash, numbers[i], 0.01);
+}
+
+TEST(every_rate)
+{
+    static const double rates[] = {0.5, 0.3, 0.25, 0.1, 0.01, 1.0 / 256, 1e-3, 1e-4, 1e-6, 1e-9, 0x1p-32};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        check_filter(random_hash, 3000, rates[i]);
+        check_filter(random_hash, 220000, rates[i]);
+    }
+}
+
+TEST(chosen_keys)
+{
+    check_filter(sequential, 50000, 1e-3);
+    check_filter(sequential, 300000, 1e-3);
+    check_filter(sequential_high, 100000, 1e-3);
+    check_filter(one_partition, 300000, 1e-3);
+    check_filter(one_start, 5000, 1e-3);
+    check_filter(all_equal, 100000, 1e-3);
+}
+
+TEST(partitions_are_split)
+{
+    enum { N = 1300000 };
+    check_filter(random_hash, N, 0.01);
+    check_filter(one_partition, N, 0.01);
+    struct made m;
+    if (!make(&m, one_partition, N, 0.01, 2, MEMORY))
+        return;
+    CHECK(m.header.layers[0].geometry[1] > (uint64_t)1 << m.header.layers[0].geometry[0]);
+    close(m.fd);
+}
+
+/* The measured rate is within five standard deviations of what is stated; seeds are fixed. */
+TEST(measured_rates)
+{
+    static const double rates[] = {0.3, 0.01, 1e-3};
+    enum { N = 220000, ASKED = 1 << 21 };
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        struct made m;
+        struct filter f;
+        struct err err;
+        if (!make(&m, random_hash, N, rates[i], 1, MEMORY))
+            return;
+        CHECK(filter_open(&f, m.path, FILTER_READ, &err));
+        double found = (double)count_present(&f, absent_hash, ASKED), p = m.census.fpr;
+        CHECK(fabs(found - p * ASKED) < 5 * sqrt(p * (1 - p) * ASKED));
+        filter_close(&f);
+        close(m.fd);
+    }
+}
+
+static uint8_t *contents(const struct made *m, size_t *len)
+{
+    *len = (size_t)m->header.file_len;
+    uint8_t *bytes = malloc(*len);
+    CHECK(pread(m->fd, bytes, *len, 0) == (ssize_t)*len);
+    return bytes;
+}
+
+TEST(same_bytes_for_threads_memory_and_instructions)
+{
+    enum { N = 700000 };
+    struct made m[4];
+    uint8_t *bytes[4];
+    size_t len[4];
+    const char *const *v = ribbon_variants();
+    bool ok = make(&m[0], random_hash, N, 0.003, 1, 32 << 20) &&
+              make(&m[1], random_hash, N, 0.003, 3, 64 << 20) &&
+              make(&m[2], random_hash, N, 0.003, 2, (uint64_t)1 << 30);
+    while (v[1] != NULL)
+        v++;
+    ribbon_use(*v);
+    ok = ok && make(&m[3], random_hash, N, 0.003, 1, MEMORY);
+    ribbon_use(ribbon_variants()[0]);
+    for (int i = 0; ok && i < 4; i++) {
+        bytes[i] = contents(&m[i], &len[i]);
+        CHECK(len[i] == len[0] && memcmp(bytes[i], bytes[0], len[0]) == 0);
+    }
+    for (int i = 0; ok && i < 4; i++) {
+        free(bytes[i]);
+        close(m[i].fd);
+    }
+}
+
+TEST(bits_a_key)
+{
+    static const struct {
+        uint64_t n;
+        double p, bits;
+    } most[] = {{1000, 1e-3, 11.25}, {10000, 1e-3, 10.2}, {220000, 0.1, 3.44}, {220000, 0.01, 6.78},
+                {220000, 1e-3, 10.05}, {220000, 1e-6, 20.06}};
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        struct made m;
+        if (!make(&m, random_hash, most[i].n, most[i].p, 1, MEMORY))
+            return;
+        double bits = 8 * (double)m.header.layers[0].data_len / (double)most[i].n;
+        CHECK(bits <= most[i].bits);
+        if (bits > most[i].bits)
+            printf("# %.3f bits for %g keys\n", bits, (double)most[i].n);
+        double expected = (double)ribbon_expected_len(most[i].n, most[i].p);
+        CHECK(fabs(expected / (double)m.header.layers[0].data_len - 1) < 0.05);
+        close(m.fd);
+    }
+}
+
+TEST(columns_can_be_dropped)
+{
+    struct made a, b;
+    if (!make(&a, random_hash, 250000, 1e-6, 1, MEMORY) ||
+        !make(&b, random_hash, 250000, 0.003, 1, MEMORY))
+        return;
+    struct filter f;
+    struct err err = {{0}};
+    CHECK(filter_open(&f, a.path, FILTER_READ, &err));
+    struct made c = {.fd = memfd_create("ribbon", MFD_CLOEXEC), .header = b.header};
+    struct build_target target = {.header = &c.header, .fd = c.fd, .name = "test", .threads = 1};
+    const struct layer *from = &f.header.layers[0];
+    CHECK(ribbon_drop(&target, from, f.map + from->data_off, &err));
+    CHECK(build_header(&c.header, c.fd, "test", &err));
+    size_t b_len, c_len;
+    uint8_t *want = contents(&b, &b_len), *got = contents(&c, &c_len);
+    CHECK(b_len == c_len && memcmp(want, got, b_len) == 0);
+    free(want);
+    free(got);
+    filter_close(&f);
+    close(a.fd);
+    close(b.fd);
+    close(c.fd);
+}
+
+static bool count_page(void *ctx, uint64_t page)
+{
+    const struct layer *l = ctx;
+    CHECK(page < layer_pages(l));
+    return true;
+}
+
+/* A forged directory, in memory of exactly its length, leads nowhere else; the sanitizers watch. */
+TEST(forged_directories)
+{
+    struct made m;
+    if (!make(&m, random_hash, 3000, 0.01, 1, MEMORY))
+        return;
+    size_t len;
+    uint8_t *file = contents(&m, &len);
+    struct layer l = m.header.layers[0];
+    size_t data_len = (size_t)l.data_len;
+    for (uint64_t round = 0; round < 3000; round++) {
+        uint8_t *data = malloc(data_len);
+        memcpy(data, file + l.data_off, data_len);
+        for (unsigned i = 0; i < 1 + round % 3; i++) {
+            uint64_t r = scramble(round * 8 + i);
+            data[data_len - 32 + r % 32] = (uint8_t)(r & 256 ? r >> 16 : UINT64_C(1) << (r >> 16 & 7));
+        }
+        uint64_t some[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
+        for (size_t j = 0; j < LAYER_BATCH; j++) {
+            some[j] = random_hash(j);
+            kind_ribbon.pages(&l, data, some[j], count_page, &l);
+        }
+        kind_ribbon.query(&l, data, some, LAYER_BATCH, present);
+        struct census census;
+        struct err err;
+        kind_ribbon.census(&l, data, 1, &census);
+        kind_ribbon.check_page(&l, data, layer_pages(&l) - 1, &err);
+        free(data);
+    }
+    free(file);
+    close(m.fd);
+}
+
+int main(void)
+{
+    RUN(columns_for_any_rate);
+    RUN(every_number_of_keys);
+    RUN(every_rate);
+    RUN(chosen_keys);
+    RUN(partitions_are_split);
+    RUN(measured_rates);
+    RUN(same_bytes_for_threads_memory_and_instructions);
+    RUN(bits_a_key);
+    RUN(columns_can_be_dropped);
+    RUN(forged_directories);
+    return check_done();
+}

@@ -1,0 +1,763 @@
+/* Writing in place, and what readers see of it: filter.c, session.c and sig.c together. */
+#include "session.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "bloom.h"
+#include "bytes.h"
+#include "check.h"
+#include "hash.h"
+#include "newfile.h"
+#include "scratchdir.h"
+
+enum { PAGES = 8, CAPACITY = 10000 };
+
+/* Makes an empty filter of PAGES pages. */
+static bool make(const char *path, uint64_t seed)
+{
+    static const uint8_t zero[FORMAT_PAGE];
+    struct header h = {.epoch = 1,
+                       .hash = HASH_XXH3_64,
+                       .seed = seed,
+                       .n_design = CAPACITY,
+                       .fpr_design = 0.01,
+                       .n_layers = 1};
+    static uint8_t next_id;
+    h.id[0] = ++next_id;
+    h.layers[0] = (struct layer){.id = 1, .n_design = CAPACITY, .fpr_design = 0.01};
+    bloom_to(&(struct bloom){.pages = PAGES, .k = 6, .lines = 1}, &h.layers[0]);
+    format_place(&h);
+    struct newfile nf;
+    struct err err;
+    uint8_t slot[FORMAT_MAX_HEADER], sum[4];
+    bool ok = newfile_open(&nf, path, true, &err) && newfile_reserve(&nf, h.file_len, &err);
+    for (uint64_t page = 0; ok && page < PAGES; page++) {
+        put_le32(sum,
+                 format_page_sum(format_layer_seed(&h, &h.layers[0]), page, zero, sizeof zero));
+        ok = write_all_at(nf.fd, sum, 4, h.layers[0].sums_off + 4 * page, path, &err);
+    }
+    size_t len = format_encode(&h, slot);
+    ok = ok && write_all_at(nf.fd, slot, len, FORMAT_SLOT_A, path, &err) &&
+         write_all_at(nf.fd, slot, len, FORMAT_SLOT_B, path, &err) && newfile_commit(&nf, &err);
+    newfile_close(&nf);
+    if (!ok)
+        printf("# %s\n", err.text);
+    return ok;
+}
+
+/* Tests begin in an empty directory. */
+#define RUN_CLEAN(name)                                                                            \
+    do {                                                                                           \
+        RUN(name);                                                                                 \
+        scratchdir_clear();                                                                        \
+    } while (0)
+
+/* Key number i. */
+static uint64_t key(uint64_t i)
+{
+    return hash_key(&i, sizeof i, 0);
+}
+
+/* Says why something failed, that should not have. */
+static bool did(bool ok, const struct err *err)
+{
+    if (!ok)
+        printf("# %s\n", err->text);
+    return ok;
+}
+#define MUST(call) CHECK(did((call), &err))
+
+/* Changes bits as a command does, for n (at most LAYER_BATCH) keys from `first` on. */
+static void put(struct session *s, uint64_t first, size_t n)
+{
+    uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
+    const struct layer *l = &s->filter->header.layers[0];
+    for (size_t i = 0; i < n; i++)
+        hash[i] = key(first + i);
+    session_touch(s, 0, hash, n);
+    l->kind->add(l, s->filter->map + l->data_off, hash, n, present);
+    s->counters.records += n;
+    s->counters.keys_added += n;
+    s->counters.n_keys += (double)n;
+}
+
+static bool add(struct session *s, uint64_t first, size_t n, struct err *err)
+{
+    if (!session_lock(s, err))
+        return false;
+    put(s, first, n);
+    session_unlock(s);
+    return true;
+}
+
+/* One writer's whole life. */
+static bool add_all(const char *path, uint64_t first, size_t n, struct err *err)
+{
+    struct filter f;
+    struct session s;
+    if (!filter_open(&f, path, FILTER_WRITE, err))
+        return false;
+    bool ok = session_begin(&s, &f, err) && add(&s, first, n, err) && session_end(&s, true, err);
+    filter_close(&f);
+    return ok;
+}
+
+/* How many of the keys are there; -1 if the filter cannot be asked. */
+static int count(const char *path, uint64_t first, unsigned n)
+{
+    struct filter f;
+    struct err err;
+    int found = 0;
+    if (!did(filter_open(&f, path, FILTER_READ, &err), &err))
+        return -1;
+    for (unsigned i = 0; i < n && found >= 0; i++) {
+        uint64_t hash = key(first + i), present;
+        if (!did(filter_query(&f, &hash, 1, &present, &err), &err))
+            found = -1;
+        else
+            found += (int)present;
+    }
+    filter_close(&f);
+    return found;
+}
+
+static enum filter_health health(const char *path)
+{
+    struct filter f;
+    struct err err;
+    enum filter_health got = FILTER_DIRTY;
+    if (did(filter_open(&f, path, FILTER_READ, &err), &err)) {
+        got = filter_health(&f);
+        filter_close(&f);
+    }
+    return got;
+}
+
+/* Is every checksum right, and all empty that must be? */
+static bool sound(const char *path)
+{
+    struct filter f;
+    struct err err;
+    uint64_t unchecked;
+    if (!did(filter_open(&f, path, FILTER_READ, &err), &err))
+        return false;
+    const struct layer *l = &f.header.layers[0];
+    bool ok = filter_health(&f) == FILTER_CLEAN && !f.slot_damaged &&
+              filter_check_pages(&f, 2, &unchecked, NULL, NULL) == 0 && unchecked == 0;
+    for (unsigned i = 0; i < FORMAT_PAGE; i++)
+        ok = ok && f.map[FORMAT_SESSION + i] == 0 && f.map[l->touched_off + i] == 0;
+    filter_close(&f);
+    return ok;
+}
+
+static struct header header_of(const char *path)
+{
+    struct filter f;
+    struct err err;
+    struct header h = {0};
+    if (did(filter_open(&f, path, FILTER_READ, &err), &err)) {
+        h = f.header;
+        filter_close(&f);
+    }
+    return h;
+}
+
+static void poke(const char *path, off_t off)
+{
+    uint8_t byte = 0;
+    int fd = open(path, O_RDWR);
+    CHECK(pread(fd, &byte, 1, off) == 1);
+    byte ^= 0x10;
+    CHECK(pwrite(fd, &byte, 1, off) == 1);
+    close(fd);
+}
+
+/* A child that calls body and is then killed by its own hand, or that exits with what body says. */
+static bool in_child(bool (*body)(void), bool kill_it)
+{
+    int status;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        bool ok = body();
+        if (ok && kill_it)
+            kill(getpid(), SIGKILL);
+        fflush(stdout);
+        _exit(!ok);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    return kill_it ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(one_writer)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    CHECK(make("f", 0) && sound("f"));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    MUST(session_begin(&s, &f, &err));
+    CHECK(health("f") == FILTER_WRITING && header_of("f").epoch == 2);
+    MUST(add(&s, 0, 100, &err));
+    MUST(session_sync(&s, &err));
+    CHECK(count("f", 0, 100) == 100);
+    MUST(add(&s, 100, 100, &err));
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+    struct header h = header_of("f");
+    CHECK(h.epoch == 3 && h.state == STATE_CLEAN && !h.counters.unknown);
+    CHECK(h.counters.records == 200 && h.counters.keys_added == 200 && h.counters.n_keys == 200);
+    CHECK(sound("f") && count("f", 0, 200) == 200 && count("f", 1000000, 1000) < 100);
+}
+
+TEST(without_sync_too)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    MUST(session_begin(&s, &f, &err));
+    MUST(add(&s, 0, 100, &err));
+    MUST(session_end(&s, false, &err));
+    filter_close(&f);
+    CHECK(sound("f") && count("f", 0, 100) == 100);
+}
+
+TEST(the_last_of_several_writers_makes_the_file_clean)
+{
+    enum { WRITERS = 4 };
+    struct filter f[WRITERS];
+    struct session s[WRITERS];
+    struct err err;
+    CHECK(make("f", 0));
+    for (unsigned i = 0; i < WRITERS; i++) {
+        MUST(filter_open(&f[i], "f", FILTER_WRITE, &err));
+        MUST(session_begin(&s[i], &f[i], &err));
+        MUST(add(&s[i], 100 * i, 100, &err));
+    }
+    CHECK(s[WRITERS - 1].counters.records == 100 * WRITERS);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        CHECK(health("f") == FILTER_WRITING);
+        MUST(session_end(&s[i], true, &err));
+        filter_close(&f[i]);
+    }
+    CHECK(sound("f") && count("f", 0, 100 * WRITERS) == 100 * WRITERS);
+    struct header h = header_of("f");
+    CHECK(h.epoch == 3 && h.counters.records == 100 * WRITERS && !h.counters.unknown);
+}
+
+static bool begin_and_add(void)
+{
+    static struct filter f;
+    static struct session s;
+    struct err err;
+    return did(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err) &&
+                   add(&s, 0, 100, &err),
+               &err);
+}
+
+static bool begin_and_stop_in_a_batch(void)
+{
+    static struct filter f;
+    static struct session s;
+    struct err err;
+    if (!did(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err) &&
+                 session_lock(&s, &err),
+             &err))
+        return false;
+    put(&s, 0, 100);
+    return true;
+}
+
+TEST(a_dead_writer_leaves_a_dirty_file_until_repair)
+{
+    struct filter f;
+    struct err err;
+    uint64_t differing;
+    CHECK(make("f", 0));
+    MUST(add_all("f", 1000, 100, &err));
+    CHECK(in_child(begin_and_add, true));
+    CHECK(health("f") == FILTER_DIRTY);
+    CHECK(count("f", 0, 100) == 100 && count("f", 1000, 100) == 100);
+    /* Later writers may add, but do not bless what they have not seen. */
+    MUST(add_all("f", 2000, 100, &err));
+    CHECK(health("f") == FILTER_DIRTY && header_of("f").state == STATE_DIRTY);
+    CHECK(header_of("f").counters.unknown);
+    CHECK(count("f", 2000, 100) == 100);
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    MUST(session_repair(&f, 2, &differing, &err));
+    filter_close(&f);
+    CHECK(differing > 0 && differing <= PAGES && sound("f"));
+    CHECK(count("f", 0, 100) == 100 && count("f", 1000, 100) == 100 &&
+          count("f", 2000, 100) == 100);
+    struct header h = header_of("f");
+    CHECK(h.counters.unknown && h.counters.n_keys > 290 && h.counters.n_keys < 310);
+}
+
+TEST(a_dead_writer_among_living_ones_does_no_harm)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    MUST(session_begin(&s, &f, &err));
+    CHECK(in_child(begin_and_add, true));
+    CHECK(health("f") == FILTER_WRITING);
+    MUST(add(&s, 100, 100, &err));
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+    CHECK(sound("f") && count("f", 0, 200) == 200);
+    CHECK(!header_of("f").counters.unknown && header_of("f").counters.records == 200);
+}
+
+TEST(a_writer_that_dies_in_a_batch_makes_counters_unknown)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    MUST(session_begin(&s, &f, &err));
+    CHECK(in_child(begin_and_stop_in_a_batch, true));
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+    CHECK(sound("f") && count("f", 0, 100) == 100);
+    struct header h = header_of("f");
+    CHECK(h.counters.unknown && h.counters.n_keys > 95 && h.counters.n_keys < 105);
+}
+
+static bool add_in_small_batches(void)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    uint64_t base = (uint64_t)getpid() * 1000;
+    bool ok = filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err);
+    for (unsigned i = 0; ok && i < 200; i++)
+        ok = add(&s, base + i, 1, &err);
+    ok = ok && session_end(&s, true, &err);
+    if (ok)
+        filter_close(&f);
+    return did(ok && count("f", base, 200) == 200, &err);
+}
+
+TEST(writers_do_not_lose_each_others_counts)
+{
+    enum { WRITERS = 4 };
+    pid_t child[WRITERS];
+    CHECK(make("f", 0));
+    fflush(stdout);
+    for (unsigned i = 0; i < WRITERS; i++)
+        if ((child[i] = fork()) == 0)
+            _exit(!add_in_small_batches());
+    for (unsigned i = 0; i < WRITERS; i++) {
+        int status = 1;
+        CHECK(waitpid(child[i], &status, 0) == child[i] && status == 0);
+    }
+    CHECK(sound("f") && header_of("f").counters.records == 200 * WRITERS);
+}
+
+/* Adds key after key, and says so once it is on disk. */
+static void add_and_acknowledge(int out)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    if (!filter_open(&f, "f", FILTER_WRITE, &err) || !session_begin(&s, &f, &err))
+        _exit(1);
+    for (uint32_t i = 0;; i++) {
+        if (i % 8 == 7 && (!session_end(&s, true, &err) || !session_begin(&s, &f, &err)))
+            _exit(1);
+        if (!add(&s, i, 1, &err) || !session_sync(&s, &err) || write(out, &i, sizeof i) != sizeof i)
+            _exit(1);
+    }
+}
+
+TEST(no_acknowledged_key_is_lost_by_a_kill)
+{
+    enum { ROUNDS = 25 };
+    unsigned seed = (unsigned)time(NULL), dirty = 0, lost = 0, died = 0;
+    printf("# seed %u\n", seed);
+    srand(seed);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        int out[2], status;
+        uint32_t i, acknowledged = 0;
+        CHECK(make("f", 0) && pipe(out) == 0);
+        pid_t child = fork();
+        if (child == 0)
+            add_and_acknowledge(out[1]);
+        close(out[1]);
+        /* It is killed anywhere in the few steps that follow a random number of them. */
+        for (uint32_t wait_for = 1 + (uint32_t)rand() % 30; acknowledged < wait_for; acknowledged++)
+            if (read(out[0], &i, sizeof i) != sizeof i)
+                break;
+        usleep((useconds_t)(rand() % 5000));
+        kill(child, SIGKILL);
+        while (read(out[0], &i, sizeof i) == sizeof i)
+            acknowledged++;
+        close(out[0]);
+        CHECK(waitpid(child, &status, 0) == child);
+        died += WIFSIGNALED(status);
+        lost += count("f", 0, acknowledged) != (int)acknowledged;
+        if (health("f") == FILTER_DIRTY) {
+            struct filter f;
+            struct err err;
+            uint64_t differing;
+            dirty++;
+            MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+            MUST(session_repair(&f, 1, &differing, &err));
+            filter_close(&f);
+        }
+        CHECK(sound("f"));
+        lost += count("f", 0, acknowledged) != (int)acknowledged;
+    }
+    printf("# %u of %u left dirty\n", dirty, ROUNDS);
+    CHECK(died == ROUNDS);
+    CHECK(lost == 0);
+}
+
+TEST(a_replaced_file_is_noticed_at_the_next_batch)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    MUST(session_begin(&s, &f, &err));
+    MUST(add(&s, 0, 100, &err));
+    CHECK(!s.replaced);
+    CHECK(link("f", "old") == 0 && make("f", 0));
+    MUST(session_lock(&s, &err));
+    CHECK(s.replaced && s.counters.records == 0);
+    put(&s, 100, 100);
+    session_unlock(&s);
+    MUST(session_lock(&s, &err));
+    CHECK(!s.replaced);
+    session_unlock(&s);
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+    CHECK(sound("f") && count("f", 100, 100) == 100 && count("f", 0, 100) < 20);
+    CHECK(sound("old") && count("old", 0, 100) == 100);
+}
+
+TEST(a_file_replaced_by_another_kind_ends_the_session)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    MUST(session_begin(&s, &f, &err));
+    MUST(add(&s, 0, 100, &err));
+    CHECK(link("f", "old") == 0 && make("f", 99));
+    CHECK(!session_lock(&s, &err));
+    CHECK_STR(err.text, "'f' was replaced by a filter that differs in hash seed");
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+    CHECK(sound("old") && sound("f"));
+
+    MUST(filter_open(&f, "old", FILTER_WRITE, &err));
+    MUST(session_begin(&s, &f, &err));
+    CHECK(unlink("old") == 0);
+    CHECK(!session_lock(&s, &err));
+    CHECK_STR(err.text, "cannot go on with 'old': No such file or directory");
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+}
+
+TEST(a_session_begins_on_the_file_that_has_the_name_now)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    CHECK(link("f", "old") == 0 && make("f", 0));
+    MUST(session_begin(&s, &f, &err));
+    MUST(add(&s, 0, 100, &err));
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+    CHECK(sound("f") && count("f", 0, 100) == 100);
+    CHECK(sound("old") && header_of("old").epoch == 1);
+}
+
+TEST(a_damaged_slot_is_done_without_and_renewed)
+{
+    struct filter f;
+    struct err err;
+    uint64_t differing;
+    for (unsigned epochs = 1; epochs <= 3; epochs += 2)
+        for (unsigned slot = 0; slot < 2; slot++) {
+            CHECK(make("f", 0));
+            if (epochs == 3)
+                MUST(add_all("f", 0, 100, &err));
+            poke("f", (off_t)slot * FORMAT_PAGE + 100);
+            MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+            CHECK(f.slot_damaged);
+            MUST(session_repair(&f, 1, &differing, &err));
+            filter_close(&f);
+            CHECK(sound("f"));
+            if (epochs == 3)
+                CHECK(count("f", 0, 100) == 100);
+        }
+    poke("f", 50);
+    poke("f", FORMAT_PAGE + 50);
+    CHECK(!filter_open(&f, "f", FILTER_READ, &err));
+    CHECK_STR(err.text, "'f' is damaged: its header does not match its checksum");
+}
+
+TEST(when_the_mark_of_a_session_is_lost_the_file_is_dirty)
+{
+    struct err err;
+    CHECK(make("f", 0));
+    CHECK(in_child(begin_and_add, true));
+    CHECK(header_of("f").epoch == 2 && header_of("f").state == STATE_WRITING);
+    poke("f", FORMAT_SLOT_A + 100); /* of epoch 2; slot B says: epoch 1, clean */
+    CHECK(header_of("f").epoch == 1);
+    MUST(add_all("f", 100, 100, &err));
+    CHECK(header_of("f").state == STATE_DIRTY);
+    CHECK(count("f", 0, 200) == 200);
+}
+
+TEST(repair_blesses_no_damage)
+{
+    struct filter f, g;
+    struct session s;
+    struct err err;
+    uint64_t differing;
+    CHECK(make("f", 0));
+    MUST(add_all("f", 0, 100, &err));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    MUST(session_begin(&s, &f, &err));
+    MUST(filter_open(&g, "f", FILTER_WRITE, &err));
+    CHECK(!session_repair(&g, 1, &differing, &err));
+    CHECK_STR(err.text, "'f' is being written by another process");
+    MUST(session_end(&s, true, &err));
+    MUST(session_repair(&g, 1, &differing, &err));
+    CHECK(differing == 0);
+    filter_close(&f);
+    poke("f", (off_t)g.header.layers[0].data_off + 5000);
+    CHECK(!session_repair(&g, 1, &differing, &err));
+    CHECK_STR(err.text, "'f' is damaged in 1 of its pages, and nothing tells what was there: make "
+                        "it anew");
+    filter_close(&g);
+    CHECK(header_of("f").state == STATE_CLEAN && !sound("f"));
+}
+
+TEST(a_reader_finds_damage_in_what_it_needs)
+{
+    struct filter f;
+    struct err err;
+    char want[200];
+    CHECK(make("f", 0));
+    MUST(add_all("f", 0, 100, &err));
+    off_t data = (off_t)header_of("f").layers[0].data_off;
+    poke("f", data + 3 * FORMAT_PAGE + 17);
+    MUST(filter_open(&f, "f", FILTER_READ, &err));
+    snprintf(want, sizeof want,
+             "'f' is damaged: page 3 of layer 0 (offset %lld) does not match its "
+             "checksum",
+             (long long)data + 3 * FORMAT_PAGE);
+    for (unsigned i = 0; i < 100; i++) {
+        uint64_t hash = key(i), present = 0;
+        bool on_page = f.header.layers[0].kind->page(&f.header.layers[0], hash) == 3;
+        bool ok = filter_query(&f, &hash, 1, &present, &err);
+        CHECK(ok != on_page);
+        if (ok)
+            CHECK(present == 1);
+        else
+            CHECK_STR(err.text, want);
+    }
+    filter_close(&f);
+}
+
+TEST(a_reader_is_not_misled_by_a_writer)
+{
+    struct filter reader, late;
+    struct err err;
+    CHECK(make("f", 0));
+    MUST(filter_open(&reader, "f", FILTER_READ, &err));
+    MUST(filter_open(&late, "f", FILTER_READ, &err));
+    for (unsigned i = 0; i < 4; i++) {
+        MUST(add_all("f", 100 * i, 100, &err));
+        for (unsigned j = 0; j < 100 * (i + 1); j++) {
+            uint64_t hash = key(j), present;
+            MUST(filter_query(&reader, &hash, 1, &present, &err));
+            CHECK(present == 1);
+        }
+    }
+    CHECK(in_child(begin_and_add, true));
+    uint64_t hash[100], present[2];
+    for (unsigned i = 0; i < 100; i++)
+        hash[i] = key(i);
+    MUST(filter_query(&late, hash, 100, present, &err));
+    CHECK(present[0] == UINT64_MAX && present[1] == ((uint64_t)1 << 36) - 1);
+    filter_close(&reader);
+    filter_close(&late);
+}
+
+static bool lock_is_free(void)
+{
+    int fd = open("f", O_RDWR);
+    struct flock l = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)1 << 62, .l_len = 1};
+    return fcntl(fd, F_OFD_SETLK, &l) == 0;
+}
+
+TEST(a_file_open_for_reading_can_be_locked_against_writers)
+{
+    static const int flags[] = {O_RDONLY, O_RDWR};
+    CHECK(make("f", 0));
+    CHECK(in_child(lock_is_free, false));
+    for (size_t i = 0; i < 2; i++) {
+        int fd = open("f", flags[i]);
+        CHECK(session_lock_fd(fd));
+        CHECK(!in_child(lock_is_free, false));
+        close(fd);
+        CHECK(in_child(lock_is_free, false));
+    }
+}
+
+TEST(what_cannot_be_opened)
+{
+    struct filter f;
+    struct err err;
+    CHECK(make("f", 0));
+    CHECK(!filter_open(&f, "none", FILTER_READ, &err));
+    CHECK_STR(err.text, "cannot open 'none': No such file or directory");
+    CHECK(!filter_open(&f, ".", FILTER_READ, &err));
+    CHECK_STR(err.text, "'.' is not a regular file");
+    CHECK(mkfifo("fifo", 0600) == 0);
+    CHECK(!filter_open(&f, "fifo", FILTER_READ, &err));
+    CHECK_STR(err.text, "'fifo' is not a regular file");
+    CHECK(truncate("f", 32768) == 0);
+    CHECK(!filter_open(&f, "f", FILTER_READ, &err));
+    CHECK_STR(err.text, "'f' is truncated: 32768 bytes, its header says 53248");
+    CHECK(truncate("f", 53249) == 0);
+    CHECK(!filter_open(&f, "f", FILTER_READ, &err));
+    CHECK_STR(err.text, "'f' is damaged: 53249 bytes, its header says 53248");
+    CHECK(truncate("f", 5000) == 0 && !filter_open(&f, "f", FILTER_READ, &err));
+    CHECK_STR(err.text, "'f' is truncated: 5000 bytes, its header says 53248");
+    CHECK(truncate("f", 4095) == 0 && !filter_open(&f, "f", FILTER_READ, &err));
+    CHECK_STR(err.text, "'f' is truncated: it ends within its header");
+    CHECK(truncate("f", 7) == 0 && !filter_open(&f, "f", FILTER_READ, &err));
+    CHECK_STR(err.text, "'f' is not a seen filter");
+    CHECK(truncate("f", 0) == 0 && !filter_open(&f, "f", FILTER_READ, &err));
+    CHECK_STR(err.text, "'f' is not a seen filter: it is empty");
+}
+
+/* Puts a changed header into both slots, as of the next two epochs. */
+static void publish_both(const char *path, struct header h)
+{
+    uint8_t slot[FORMAT_MAX_HEADER];
+    struct err err;
+    int fd = open(path, O_RDWR);
+    for (int i = 0; i < 2; i++) {
+        h.epoch++;
+        size_t len = format_encode(&h, slot);
+        MUST(write_all_at(fd, slot, len, h.epoch % 2 * FORMAT_PAGE, path, &err));
+    }
+    close(fd);
+}
+
+TEST(features_of_newer_versions)
+{
+    struct filter f;
+    struct err err;
+    CHECK(make("f", 0));
+    struct header h = header_of("f");
+    h.compat = 1;
+    publish_both("f", h);
+    MUST(add_all("f", 0, 100, &err));
+    h = header_of("f");
+    CHECK(h.compat == 1); /* and is kept by older writers */
+    h.ro_compat = 1;
+    publish_both("f", h);
+    CHECK(count("f", 0, 100) == 100);
+    CHECK(!filter_open(&f, "f", FILTER_WRITE, &err));
+    CHECK_STR(err.text, "'f' was written by a newer version of seen: it can be read only");
+    /* One slot that we must not read is enough: the other is older. */
+    h = header_of("f");
+    h.incompat = 4;
+    h.epoch++;
+    uint8_t slot[FORMAT_MAX_HEADER];
+    size_t len = format_encode(&h, slot);
+    int fd = open("f", O_RDWR);
+    MUST(write_all_at(fd, slot, len, h.epoch % 2 * FORMAT_PAGE, "f", &err));
+    close(fd);
+    CHECK(!filter_open(&f, "f", FILTER_READ, &err));
+    CHECK_STR(err.text, "'f' was written by a newer version of seen (incompatible feature 2)");
+}
+
+/* Shrinks a mapped file and reads on; stderr goes to "said". */
+static bool read_what_is_gone(void)
+{
+    static struct filter f;
+    struct err err;
+    if (!filter_open(&f, "f", FILTER_READ, &err) || truncate("f", 20000) != 0 ||
+        freopen("said", "w", stderr) == NULL)
+        return true;
+    volatile uint8_t byte = f.map[50000];
+    (void)byte;
+    return true;
+}
+
+TEST(a_mapped_file_that_shrinks_ends_in_a_message)
+{
+    char said[200] = "";
+    int status;
+    CHECK(make("f", 0));
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(10);
+        _exit(!read_what_is_gone());
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 2);
+    int fd = open("said", O_RDONLY);
+    CHECK(read(fd, said, sizeof said - 1) > 0);
+    close(fd);
+    CHECK_STR(said,
+              "seen: cannot read 'f' at offset 50000: it was truncated, or the disk failed\n");
+}
+
+int main(void)
+{
+    if (!scratchdir_enter())
+        return 1;
+    RUN_CLEAN(one_writer);
+    RUN_CLEAN(without_sync_too);
+    RUN_CLEAN(the_last_of_several_writers_makes_the_file_clean);
+    RUN_CLEAN(a_dead_writer_leaves_a_dirty_file_until_repair);
+    RUN_CLEAN(a_dead_writer_among_living_ones_does_no_harm);
+    RUN_CLEAN(a_writer_that_dies_in_a_batch_makes_counters_unknown);
+    RUN_CLEAN(writers_do_not_lose_each_others_counts);
+    RUN_CLEAN(no_acknowledged_key_is_lost_by_a_kill);
+    RUN_CLEAN(a_replaced_file_is_noticed_at_the_next_batch);
+    RUN_CLEAN(a_file_replaced_by_another_kind_ends_the_session);
+    RUN_CLEAN(a_session_begins_on_the_file_that_has_the_name_now);
+    RUN_CLEAN(a_damaged_slot_is_done_without_and_renewed);
+    RUN_CLEAN(when_the_mark_of_a_session_is_lost_the_file_is_dirty);
+    RUN_CLEAN(repair_blesses_no_damage);
+    RUN_CLEAN(a_reader_finds_damage_in_what_it_needs);
+    RUN_CLEAN(a_reader_is_not_misled_by_a_writer);
+    RUN_CLEAN(a_file_open_for_reading_can_be_locked_against_writers);
+    RUN_CLEAN(what_cannot_be_opened);
+    RUN_CLEAN(features_of_newer_versions);
+    const char *sanitizer = getenv("SANITIZER");
+    if (sanitizer != NULL && strcmp(sanitizer, "qemu") == 0)
+        SKIP(a_mapped_file_that_shrinks_ends_in_a_message, "qemu keeps SIGBUS to itself");
+    else
+        RUN_CLEAN(a_mapped_file_that_shrinks_ends_in_a_message);
+    scratchdir_leave();
+    return check_done();
+}

@@ -1,0 +1,171 @@
+/* Every variant of split() against a loop that looks at one byte after the other. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "cpu.h"
+#include "split.h"
+
+enum { MAX = 300 };
+
+static uint64_t rng_state;
+
+static uint64_t rng(void)
+{
+    rng_state ^= rng_state << 13;
+    rng_state ^= rng_state >> 7;
+    rng_state ^= rng_state << 17;
+    return rng_state;
+}
+
+/* Memory with unmapped pages on both sides: a read outside ends the test. */
+static char *fenced;
+static size_t fenced_len;
+
+static void make_fences(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    fenced_len = (9000 / page + 1) * page;
+    char *p = mmap(NULL, fenced_len + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fenced = p + page;
+    if (p == MAP_FAILED || mprotect(fenced, fenced_len, PROT_READ | PROT_WRITE) != 0)
+        abort();
+}
+
+/* One call compared with the loop. Behind what split() may write lies a mark that must stay. */
+static bool agrees(const char *p, size_t len, char terminator, size_t max)
+{
+    static const char mark;
+    const char *next[MAX + SPLIT_SLACK + 1], *want[MAX + SPLIT_SLACK];
+    for (size_t i = 0; i < sizeof next / sizeof *next; i++)
+        next[i] = &mark;
+    size_t scanned = SIZE_MAX, n = split(p, len, terminator, next, max, &scanned), m = 0;
+    if (scanned > len || n >= max + SPLIT_SLACK || (n < max && scanned != len))
+        return false;
+    for (size_t i = 0; i < scanned; i++)
+        if (p[i] == terminator) {
+            if (m == n)
+                return false;
+            want[m++] = p + i + 1;
+        }
+    return m == n && (!n || memcmp(next, want, n * sizeof *next) == 0) &&
+           next[max + SPLIT_SLACK] == &mark;
+}
+
+/* Bytes that equal the terminator, with probability 1/every, or nearly do. */
+static void fill(char *p, size_t len, char terminator, unsigned every)
+{
+    for (size_t i = 0; i < len; i++) {
+        uint64_t r = rng();
+        char other = (char)((unsigned char)terminator ^ 1U << (r >> 32) % 8);
+        p[i] = r % every == 0 ? terminator : other;
+    }
+}
+
+static bool short_texts_at_both_fences(void)
+{
+    bool ok = true;
+    for (size_t len = 0; len <= 260; len++)
+        for (unsigned round = 0; round < 8; round++) {
+            char terminator = round % 2 ? '\n' : (char)rng();
+            unsigned every = 1 + (unsigned)(rng() % 70);
+            char *at_end = fenced + fenced_len - len;
+            fill(fenced, len, terminator, every);
+            fill(at_end, len, terminator, every);
+            size_t max = 1 + rng() % MAX;
+            ok &= agrees(fenced, len, terminator, max) && agrees(at_end, len, terminator, max);
+        }
+    return ok;
+}
+
+static bool long_texts_at_any_alignment(void)
+{
+    bool ok = true;
+    for (unsigned round = 0; round < 1500; round++) {
+        char terminator = round % 3 ? '\n' : 0;
+        size_t at = rng() % 300, len = rng() % (fenced_len - at);
+        fill(fenced + at, len, terminator, 1 + (unsigned)(rng() % (round % 2 ? 100 : 3)));
+        ok &= agrees(fenced + at, len, terminator, 1 + rng() % MAX);
+    }
+    return ok;
+}
+
+/* Called again and again where it stopped, it finds everything once. */
+static bool resumes(void)
+{
+    bool ok = true;
+    for (unsigned round = 0; round < 200; round++) {
+        size_t len = rng() % fenced_len, found = 0, want = 0;
+        fill(fenced, len, 0, 1 + (unsigned)(rng() % 40));
+        for (size_t i = 0; i < len; i++)
+            want += fenced[i] == 0;
+        const char *next[MAX + SPLIT_SLACK], *last = fenced;
+        for (size_t at = 0; at < len;) {
+            size_t scanned, n = split(fenced + at, len - at, 0, next, 1 + rng() % MAX, &scanned);
+            ok &= scanned > 0;
+            if (!ok)
+                return false;
+            for (size_t i = 0; i < n; i++) {
+                ok &= next[i] > last && next[i][-1] == 0;
+                last = next[i];
+            }
+            found += n;
+            at += scanned;
+        }
+        ok &= found == want;
+    }
+    return ok;
+}
+
+TEST(every_variant_agrees_with_the_loop)
+{
+    unsigned run = 0;
+    const char *best = split_variant();
+    for (const char *const *v = split_variants(); *v; v++, run++) {
+        CHECK(split_use(*v));
+        CHECK_STR(split_variant(), *v);
+        bool ok = short_texts_at_both_fences() && long_texts_at_any_alignment() && resumes();
+        printf("# variant %s: %s\n", *v, ok ? "good" : "WRONG");
+        CHECK(ok);
+    }
+    CHECK(run > 0);
+    CHECK(split_use(best));
+}
+
+/* A variant that this CPU could run must not be missing from the list, and so go untested. */
+TEST(all_that_this_cpu_has_is_listed)
+{
+    static const struct {
+        const char *name;
+        bool (*has)(void);
+    } expected[] = {
+        {"avx2", cpu_has_avx2},
+        {"avx512", cpu_has_avx512},
+        {"avx512vbmi2", cpu_has_avx512_bits},
+        {"neon", cpu_has_neon},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        bool listed = false;
+        for (const char *const *v = split_variants(); *v; v++)
+            listed |= strcmp(*v, expected[i].name) == 0;
+        CHECK(listed == expected[i].has());
+        CHECK(split_use(expected[i].name) == expected[i].has());
+    }
+#ifdef __x86_64__
+    CHECK(split_use("sse2"));
+#endif
+    CHECK(split_use("plain"));
+    CHECK(!split_use("no such variant"));
+}
+
+int main(int argc, char **argv)
+{
+    rng_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 0x9e3779b97f4a7c15;
+    printf("# seed 0x%llx\n", (unsigned long long)rng_state);
+    make_fences();
+    RUN(every_variant_agrees_with_the_loop);
+    RUN(all_that_this_cpu_has_is_listed);
+    return check_done();
+}
