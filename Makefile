@@ -127,7 +127,7 @@ $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libseen.a
 .PRECIOUS: $(BUILD)/fuzz/fuzz_%
 fuzz-one-%: $(BUILD)/fuzz/fuzz_%
 	$(Q)mkdir -p $(BUILD)/corpus/fuzz_$*
-	$< -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(BUILD)/ -print_final_stats=1 \
+	$< -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(BUILD)/ -verbosity=0 -print_final_stats=1 \
 	    $(BUILD)/corpus/fuzz_$* $(wildcard tests/fuzz/corpus/fuzz_$*)
 
 fuzz:
