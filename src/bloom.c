@@ -189,10 +189,10 @@ void bloom_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
 #undef BODY
 }
 
-void bloom_test_insert(const struct bloom *bloom, uint8_t *data, const uint64_t *hash, size_t n,
-                       uint64_t *present)
+void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                       const uint64_t *hash, size_t n, uint64_t *present)
 {
-#define BODY(k, lines) insert_keys(bloom, data, 0, hash, n, k, lines, present)
+#define BODY(k, lines) insert_keys(bloom, data, first_page, hash, n, k, lines, present)
     WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
 #undef BODY
 }
@@ -258,7 +258,7 @@ static void kind_add(const struct layer *layer, uint8_t *data, const uint64_t *h
                      uint64_t *present)
 {
     struct bloom bloom = bloom_of(layer);
-    bloom_test_insert(&bloom, data, hash, n, present);
+    bloom_test_insert(&bloom, data, 0, hash, n, present);
 }
 
 static bool kind_unite(const struct layer *a, const struct layer *b, struct layer *out)

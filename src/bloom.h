@@ -52,9 +52,9 @@ void bloom_query(const struct bloom *bloom, const uint8_t *data, uint64_t first_
                  const uint64_t *hash, size_t n, uint64_t *present);
 
 /* Inserts and answers in one step, in order: bit i of present is set when every bit of hash[i] was
- * set before hash[i] came, by data or by an earlier hash of this call. n is at most LAYER_BATCH. */
-void bloom_test_insert(const struct bloom *bloom, uint8_t *data, const uint64_t *hash, size_t n,
-                       uint64_t *present);
+ * set before hash[i] came, by data or by an earlier hash of this call; none is cleared. */
+void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                       const uint64_t *hash, size_t n, uint64_t *present);
 
 /* Ors into `pages` what pages [first, first + n) of filter `to` are when `from` is folded to it:
  * to->pages divides from->pages, all else is equal. */

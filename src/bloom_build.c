@@ -22,10 +22,15 @@ enum { PIECE = 128 };
  * of that, unless the filter is made for many more keys than there are. */
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
 
+/* Keys of a range that found all their bits set, for being repeated or by chance. */
+enum { SUSPECTS = 64 };
+
 struct region {
     uint8_t *buf;   /* REGION pages, all zero where nothing was inserted yet */
     uint64_t first; /* the page at buf[0] */
     bool open;      /* buf[0] holds bits of an earlier range */
+    uint64_t suspect[SUSPECTS];
+    unsigned n_suspects;
     struct bloom_census census;
 } __attribute__((aligned(64)));
 
@@ -148,9 +153,65 @@ static bool release_pages(struct build *b, struct region *region, uint64_t n, st
                                      n - from, &region->census, err);
 }
 
+/* Does a suspect stand in its range twice? Low bits tell most of the other hashes apart. */
+enum { MARK_BITS = 14 };
+
+static bool is_repeated(struct region *region, const struct keyset_range *range)
+{
+    uint64_t marks[(1 << MARK_BITS) / 64] = {0};
+    unsigned times[SUSPECTS] = {0};
+    for (unsigned s = 0; s < region->n_suspects; s++) {
+        uint64_t low = region->suspect[s] & ((1 << MARK_BITS) - 1);
+        marks[low / 64] |= (uint64_t)1 << low % 64;
+    }
+    for (size_t i = 0; i < range->n; i++) {
+        uint64_t low = range->hash[i] & ((1 << MARK_BITS) - 1);
+        if ((marks[low / 64] >> low % 64 & 1) == 0)
+            continue;
+        for (unsigned s = 0; s < region->n_suspects; s++)
+            if (region->suspect[s] == range->hash[i] && ++times[s] == 2)
+                return true;
+    }
+    region->n_suspects = 0;
+    return false;
+}
+
+/* Inserts some of a range's hashes. False when one of them is repeated. */
+static bool insert_distinct(struct build *b, struct region *region, const uint64_t *hash, size_t n,
+                            const struct keyset_range *range)
+{
+    for (size_t from = 0; from < n; from += LAYER_BATCH) {
+        size_t count = n - from < LAYER_BATCH ? n - from : LAYER_BATCH;
+        uint64_t present[LAYER_BATCH / 64] = {0};
+        bloom_test_insert(&b->bloom, region->buf, region->first, hash + from, count, present);
+        for (size_t w = 0; w < LAYER_BATCH / 64; w++)
+            for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
+                size_t i = from + w * 64 + (unsigned)__builtin_ctzll(bits);
+                region->suspect[region->n_suspects++] = hash[i];
+                if (region->n_suspects == SUSPECTS && is_repeated(region, range))
+                    return false;
+            }
+    }
+    return region->n_suspects == 0 || !is_repeated(region, range);
+}
+
+/* Inserts some of a range's hashes. False: they are presumed to be distinct, but are not. */
+static bool insert(struct build *b, struct region *region, const uint64_t *hash, size_t n,
+                   const struct keyset_range *range, struct err *err)
+{
+    if (b->target->repeats == NULL) {
+        bloom_insert(&b->bloom, region->buf, region->first, hash, n);
+        return true;
+    }
+    if (insert_distinct(b, region, hash, n, range))
+        return true;
+    *b->target->repeats = true;
+    return fail(err, "some keys are repeated");
+}
+
 /* Inserts those hashes of a range that fall into the n pages of the region. */
-static void insert_here(struct build *b, struct region *region, uint64_t n,
-                        const struct keyset_range *range)
+static bool insert_here(struct build *b, struct region *region, uint64_t n,
+                        const struct keyset_range *range, struct err *err)
 {
     uint64_t here[LAYER_BATCH];
     size_t count = 0;
@@ -158,11 +219,12 @@ static void insert_here(struct build *b, struct region *region, uint64_t n,
         here[count] = range->hash[i];
         count += bloom_page(&b->bloom, range->hash[i]) - region->first < n;
         if (count == LAYER_BATCH) {
-            bloom_insert(&b->bloom, region->buf, region->first, here, count);
+            if (!insert(b, region, here, count, range, err))
+                return false;
             count = 0;
         }
     }
-    bloom_insert(&b->bloom, region->buf, region->first, here, count);
+    return insert(b, region, here, count, range, err);
 }
 
 static bool visit_range(void *ctx, const struct keyset_range *range, struct err *err)
@@ -175,12 +237,11 @@ static bool visit_range(void *ctx, const struct keyset_range *range, struct err 
     for (;;) {
         uint64_t n = last - region->first + 1;
         bool all = n <= REGION;
-        if (all) {
-            bloom_insert(&b->bloom, region->buf, region->first, range->hash, range->n);
-        } else {
+        if (!all)
             n = REGION;
-            insert_here(b, region, n, range);
-        }
+        if (all ? !insert(b, region, range->hash, range->n, range, err)
+                : !insert_here(b, region, n, range, err))
+            return false;
         bool keep = all && !range->ends_partition;
         if (!release_pages(b, region, n - keep, err))
             return false;

@@ -369,6 +369,8 @@ bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
     if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
         len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
         return too_little_space(nf, len, err);
+    if (ftruncate(nf->fd, 0) != 0)
+        return fail_errno(err, "cannot write '%s'", nf->path);
     int r;
     do
         r = posix_fallocate(nf->fd, 0, (off_t)len);

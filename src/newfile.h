@@ -37,7 +37,7 @@ struct newfile {
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err);
 
-/* Gives the file `len` bytes of disk space, and says so in time if there are not as many. */
+/* Gives the file `len` bytes of disk space, all zero, and says so in time if there are not as many. */
 bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err);
 
 bool newfile_commit(struct newfile *nf, struct err *err);

@@ -327,7 +327,7 @@ static void test_insert_in_order(void)
             size_t n = round == 0 ? 1 : round == 1 ? 65 : LAYER_BATCH;
             for (size_t i = 0; i < n; i++)
                 hash[i] = i >= 10 && i % 5 == 0 ? hash[i - 10] : next_hash();
-            bloom_test_insert(&bloom, data, hash, n, present);
+            bloom_test_insert(&bloom, data, 0, hash, n, present);
             for (size_t i = 0; i < n; i++) {
                 bool was = ref_query(&bloom, ref, hash[i]);
                 ref_insert(&bloom, ref, hash[i]);
