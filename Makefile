@@ -35,7 +35,7 @@ FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 
 .PHONY: all help deps deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers big-endian bench plot install uninstall clean tests FORCE
+        check-compilers emulated bench plot install uninstall clean tests FORCE
 # `make -j deps check` must not build before the compiler is there.
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -85,7 +85,8 @@ deps:
 ## deps-ci: install what the heavier checks below need
 deps-ci:
 	$(Q)tests/deps git clang clang-tidy libclang-rt-dev valgrind libc6-dbg shellcheck \
-	    gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static
+	    gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-aarch64-linux-gnu \
+	    libc6-dev-arm64-cross qemu-user-static
 
 ## demo: a weak-password filter and a URL filter from data that is on this machine
 demo:
@@ -160,10 +161,11 @@ check-compilers:
 	+$(Q)$(SUBMAKE) BUILD=$(BUILD)/gcc CC=gcc WERROR=1 unit
 	+$(Q)$(SUBMAKE) BUILD=$(BUILD)/clang CC=clang WERROR=1 unit
 
-## big-endian: unit tests and files exchanged with an emulated s390x
-big-endian:
+## emulated: unit tests on, and files exchanged with, emulated machines: s390x, aarch64
+EMULATED := s390x aarch64
+emulated:
 	+$(Q)$(PARALLEL) all
-	$(Q)tests/run $(BUILD) tests/big-endian
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_RUNS runs, BENCH_JOBS names)
 bench:

@@ -1,7 +1,6 @@
 #include "bloom.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "bloom_build.h"
 #include "bloom_census.h"
@@ -9,6 +8,18 @@
 #include "bloom_size.h"
 #include "bytes.h"
 #include "parallel.h"
+
+#define ONE_BIT(i)    [i] = {[(i) / 64] = UINT64_C(1) << (i) % 64}
+#define ONE_BIT_8(i)                                                                               \
+    ONE_BIT(i), ONE_BIT(i + 1), ONE_BIT(i + 2), ONE_BIT(i + 3), ONE_BIT(i + 4), ONE_BIT(i + 5),    \
+        ONE_BIT(i + 6), ONE_BIT(i + 7)
+#define ONE_BIT_64(i)                                                                              \
+    ONE_BIT_8(i), ONE_BIT_8(i + 8), ONE_BIT_8(i + 16), ONE_BIT_8(i + 24), ONE_BIT_8(i + 32),       \
+        ONE_BIT_8(i + 40), ONE_BIT_8(i + 48), ONE_BIT_8(i + 56)
+
+_Alignas(BLOOM_LINE) const uint64_t bloom_one_bit[512][8] = {
+    ONE_BIT_64(0),   ONE_BIT_64(64),  ONE_BIT_64(128), ONE_BIT_64(192),
+    ONE_BIT_64(256), ONE_BIT_64(320), ONE_BIT_64(384), ONE_BIT_64(448)};
 
 static inline unsigned test_bit(const uint8_t *line, uint64_t probe)
 {
@@ -24,9 +35,7 @@ static inline unsigned set_bit(uint8_t *line, uint64_t probe)
     return (unsigned)(word >> (probe & 63)) & 1;
 }
 
-#define INLINE static inline __attribute__((always_inline))
-
-enum { WORDS = (BLOOM_MAX_K + PROBES_IN_WORD - 1) / PROBES_IN_WORD };
+#define INLINE BLOOM_INLINE
 
 INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
 {
@@ -35,8 +44,8 @@ INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
         word[t] = t * PROBES_IN_WORD < k ? bloom_word(hash, t) : 0;
 }
 
-/* The probes of all words take turns: then two that hit the same 64 bits of a line, where the second must
- * wait for the first one's store, are less often neighbours. */
+/* The probes of all words take turns: then two that hit the same 64 bits of a line, where the second
+ * must wait for the first one's store, are less often neighbours. */
 #define FOR_EACH_PROBE(i, k)                                                                       \
     _Pragma("GCC unroll 7") for (unsigned j = 0; j < PROBES_IN_WORD; j++)                          \
         _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS; t++)                            \
@@ -63,138 +72,47 @@ INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned 
     return all;
 }
 
-/* Calls body(k, lines) with constants for what sizing chooses, with variables for the rest. Probing is
- * half as fast without. */
-#define WITH_CONSTANTS(body, k, lines)                                                             \
-    switch ((k) * 2 + (lines) - 1) {                                                               \
-    case 2 * 3: body(3, 1); break;                                                                 \
-    case 2 * 4: body(4, 1); break;                                                                 \
-    case 2 * 5: body(5, 1); break;                                                                 \
-    case 2 * 6: body(6, 1); break;                                                                 \
-    case 2 * 7: body(7, 1); break;                                                                 \
-    case 2 * 8: body(8, 1); break;                                                                 \
-    case 2 * 9: body(9, 1); break;                                                                 \
-    case 2 * 10 + 1: body(10, 2); break;                                                           \
-    case 2 * 12 + 1: body(12, 2); break;                                                           \
-    case 2 * 14 + 1: body(14, 2); break;                                                           \
-    case 2 * 16 + 1: body(16, 2); break;                                                           \
-    case 2 * 18 + 1: body(18, 2); break;                                                           \
-    default: body(k, lines); break;                                                                \
-    }
+#define QUERY       query_plain
+#define INSERT      insert_plain
+#define TEST_INSERT test_insert_plain
+#define TARGET
+#define TEST        test_all
+#define SET         set_all
+#include "bloom_body.h"
 
-INLINE void query_keys(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
-                       const uint64_t *hash, size_t n, unsigned k, unsigned lines,
-                       uint64_t *present)
-{
-    bloom_prefetch_first(bloom, data, first_page, hash, n, lines);
-    for (size_t i = 0; i < n; i++) {
-        bloom_prefetch_ahead(bloom, data, first_page, hash, i, n, lines);
-        struct bloom_place place = bloom_place(bloom, first_page, hash[i], lines);
-        uint64_t bit = test_all(data + place.a, data + place.b, hash[i], k, lines);
-        present[i / 64] |= bit << i % 64;
-    }
-}
+static const struct bloom_variant plain = {
+    {"plain", NULL}, query_plain, insert_plain, test_insert_plain};
 
-/* present: NULL if nobody asks. */
-INLINE void insert_keys(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                        const uint64_t *hash, size_t n, unsigned k, unsigned lines,
-                        uint64_t *present)
-{
-    bloom_prefetch_first(bloom, data, first_page, hash, n, lines);
-    for (size_t i = 0; i < n; i++) {
-        bloom_prefetch_ahead(bloom, data, first_page, hash, i, n, lines);
-        struct bloom_place place = bloom_place(bloom, first_page, hash[i], lines);
-        uint64_t bit = set_all(data + place.a, data + place.b, hash[i], k, lines);
-        if (present != NULL)
-            present[i / 64] |= bit << i % 64;
-    }
-}
-
-static void query_portable(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
-                           const uint64_t *hash, size_t n, uint64_t *present)
-{
-#define BODY(k, lines) query_keys(bloom, data, first_page, hash, n, k, lines, present)
-    WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
-#undef BODY
-}
-
-static const struct bloom_variant portable = {"portable", query_portable, NULL};
-
-static const struct bloom_variant *const variants[] = {
+struct variants bloom_variants = {{
 #ifdef BLOOM_X86
-    &bloom_avx512,
+    &bloom_avx512.variant,
+    &bloom_avx2.variant,
 #endif
-    &portable,
-};
-
-enum { N_VARIANTS = sizeof variants / sizeof *variants };
-
-static bool runs_here(const struct bloom_variant *v)
-{
-    return v->usable == NULL || v->usable();
-}
-
-/* Racing threads store the same answer. */
-static _Atomic(const struct bloom_variant *) chosen;
-
-static const struct bloom_variant *variant(void)
-{
-    const struct bloom_variant *v = chosen;
-    for (unsigned i = 0; v == NULL && i < N_VARIANTS; i++)
-        if (runs_here(variants[i]))
-            chosen = v = variants[i];
-    return v;
-}
-
-const char *bloom_variant(void)
-{
-    return variant()->name;
-}
-
-const char *const *bloom_variants(void)
-{
-    static const char *names[N_VARIANTS + 1];
-    unsigned n = 0;
-    for (unsigned i = 0; i < N_VARIANTS; i++)
-        if (runs_here(variants[i]))
-            names[n++] = variants[i]->name;
-    names[n] = NULL;
-    return names;
-}
-
-bool bloom_use(const char *name)
-{
-    for (unsigned i = 0; i < N_VARIANTS; i++)
-        if (strcmp(variants[i]->name, name) == 0 && runs_here(variants[i])) {
-            chosen = variants[i];
-            return true;
-        }
-    return false;
-}
+#ifdef BLOOM_NEON
+    &bloom_neon.variant,
+#endif
+    &plain.variant,
+}, NULL};
 
 void bloom_query(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
                  const uint64_t *hash, size_t n, uint64_t *present)
 {
-    const struct bloom_variant *v = variant();
-    for (size_t i = 0; i < n; i += LAYER_BATCH)
-        v->query(bloom, data, first_page, hash + i, n - i < LAYER_BATCH ? n - i : LAYER_BATCH,
-                 present + i / 64);
+    const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
+    v->query(bloom, data, first_page, hash, n, present);
 }
 
 void bloom_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                   const uint64_t *hash, size_t n)
 {
-#define BODY(k, lines) insert_keys(bloom, data, first_page, hash, n, k, lines, NULL)
-    WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
-#undef BODY
+    const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
+    v->insert(bloom, data, first_page, hash, n, NULL);
 }
 
 void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                        const uint64_t *hash, size_t n, uint64_t *present)
 {
-#define BODY(k, lines) insert_keys(bloom, data, first_page, hash, n, k, lines, present)
-    WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
-#undef BODY
+    const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
+    v->test_insert(bloom, data, first_page, hash, n, present);
 }
 
 void bloom_fold(const struct bloom *from, const uint8_t *data, const struct bloom *to,

@@ -23,6 +23,7 @@
 #define BLOOM_H
 
 #include "layer.h"
+#include "variant.h"
 
 enum {
     BLOOM_PAGE = 4096,  /* bytes */
@@ -61,10 +62,6 @@ void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_
 void bloom_fold(const struct bloom *from, const uint8_t *data, const struct bloom *to,
                 uint64_t first, uint64_t n, uint8_t *pages);
 
-/* The name of the instruction-set variant in use, and all that this CPU can run (NULL at the end). */
-const char *bloom_variant(void);
-const char *const *bloom_variants(void);
-/* For tests: use that variant from now on. False when this CPU or build lacks it. */
-bool bloom_use(const char *variant);
+extern struct variants bloom_variants;
 
 #endif

@@ -1,38 +1,24 @@
 #include "hash.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "hash_variant.h"
 
-static const struct hash_variant *const variants[] = {
+struct variants hash_variants = {{
 #ifdef __x86_64__
-    &hash_avx512,
-    &hash_avx2,
+    &hash_avx512.variant,
+    &hash_avx2.variant,
 #endif
-    &hash_plain,
-};
+    &hash_plain.variant,
+}, NULL};
 
-enum { N_VARIANTS = sizeof variants / sizeof *variants };
-
-static const struct hash_variant *_Atomic chosen;
-
-static const struct hash_variant *choice(void)
+static const struct hash_variant *in_use(void)
 {
-    const struct hash_variant *v = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (v)
-        return v;
-    for (size_t i = 0; v == NULL && i < N_VARIANTS; i++)
-        if (variants[i]->available())
-            v = variants[i];
-    atomic_store_explicit(&chosen, v, memory_order_relaxed);
-    return v;
+    return (const void *)variant_in_use(&hash_variants);
 }
 
 void hash_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed,
                uint64_t *out)
 {
-    const struct hash_variant *v = choice();
+    const struct hash_variant *v = in_use();
     size_t i = 0;
     for (; n - i >= HASH_GROUP; i += HASH_GROUP)
         v->group(data + i, len + i, seed, out + i);
@@ -42,7 +28,7 @@ void hash_keys(const char *const *data, const size_t *len, size_t n, uint64_t se
 
 void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out)
 {
-    const struct hash_variant *v = choice();
+    const struct hash_variant *v = in_use();
     size_t i = 0;
     for (; n - i >= HASH_GROUP; i += HASH_GROUP)
         v->group_of_records(record + i, seed, out + i);
@@ -52,36 +38,10 @@ void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *
 
 uint64_t hash_key(const void *key, size_t len, uint64_t seed)
 {
-    return choice()->one(key, len, seed);
+    return in_use()->one(key, len, seed);
 }
 
 uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
 {
-    return choice()->one(data, len, seed);
-}
-
-const char *hash_variant(void)
-{
-    return choice()->name;
-}
-
-const char *const *hash_variants(void)
-{
-    static const char *names[N_VARIANTS + 1];
-    size_t n = 0;
-    for (size_t i = 0; i < N_VARIANTS; i++)
-        if (variants[i]->available())
-            names[n++] = variants[i]->name;
-    names[n] = NULL;
-    return names;
-}
-
-bool hash_use(const char *variant)
-{
-    for (size_t i = 0; i < N_VARIANTS; i++)
-        if (variants[i]->available() && strcmp(variants[i]->name, variant) == 0) {
-            atomic_store_explicit(&chosen, variants[i], memory_order_relaxed);
-            return true;
-        }
-    return false;
+    return in_use()->one(data, len, seed);
 }

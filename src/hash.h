@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "variant.h"
+
 enum { HASH_XXH3_64 = 1 }; /* hash ids as stored in a file */
 
 /* The hash of one key. */
@@ -25,10 +27,6 @@ void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *
 /* XXH3 of any bytes: checksums of headers and pages. */
 uint64_t hash_bytes(const void *data, size_t len, uint64_t seed);
 
-/* The instruction-set variant in use, and all that this CPU can run (NULL at the end). */
-const char *hash_variant(void);
-const char *const *hash_variants(void);
-/* For tests: use that variant from now on. False when this CPU or build lacks it. */
-bool hash_use(const char *variant);
+extern struct variants hash_variants;
 
 #endif

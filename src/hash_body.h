@@ -3,7 +3,7 @@
  * and defines
  *
  *     HASH_VARIANT    the name of the struct hash_variant that is made here
- *     HASH_NAME, HASH_AVAILABLE    its first two members
+ *     HASH_NAME, HASH_AVAILABLE    its struct variant
  *     XXH_VECTOR      xxhash.h's choice of vectors, where it would not choose so itself
  *
  * XXH3 goes different ways for keys of different lengths. Where lengths are mixed the CPU guesses
@@ -110,5 +110,5 @@ static void hash_group_of_records(const char *const *record, uint64_t seed, uint
     hash_group(record, len, seed, out);
 }
 
-const struct hash_variant HASH_VARIANT = {HASH_NAME, HASH_AVAILABLE, hash_one, hash_group,
+const struct hash_variant HASH_VARIANT = {{HASH_NAME, HASH_AVAILABLE}, hash_one, hash_group,
                                           hash_group_of_records};

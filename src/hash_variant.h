@@ -9,8 +9,7 @@
 enum { HASH_GROUP = 256 };
 
 struct hash_variant {
-    const char *name;
-    bool (*available)(void);
+    struct variant variant;
     uint64_t (*one)(const void *data, size_t len, uint64_t seed);
     /* Exactly HASH_GROUP keys. */
     void (*group)(const char *const *data, const size_t *len, uint64_t seed, uint64_t *out);

@@ -669,6 +669,14 @@ static void pass_partition(void *ctx, unsigned w, uint64_t i)
     ks->stop = true;
 }
 
+/* An earlier pass may have failed. */
+static void begin_pass(struct keyset *ks)
+{
+    ks->stop = false;
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        ks->workers[w].failed = false;
+}
+
 static bool pass_result(const struct keyset *ks, struct err *err)
 {
     for (unsigned w = 0; w < ks->spec.workers; w++)
@@ -692,7 +700,7 @@ static bool close_blocks(struct keyset *ks, struct err *err)
 static bool run_pass(struct keyset *ks, gathered_fn *use, struct err *err)
 {
     struct pass pass = {ks, use};
-    ks->stop = false;
+    begin_pass(ks);
     parallel_for(visitors_of(&ks->spec), KEYSET_PARTITIONS, pass_partition, &pass);
     return pass_result(ks, err);
 }
@@ -785,7 +793,7 @@ bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit
     ks->gave_up = gave_up;
     ks->visit_ctx = ctx;
     ks->bits = bits;
-    ks->stop = false;
+    begin_pass(ks);
     parallel_for(visitors_of(&ks->spec), (uint64_t)1 << bits, pass_prefix, ks);
     return pass_result(ks, err);
 }

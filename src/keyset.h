@@ -5,8 +5,8 @@
  *
  *     struct keyset *ks = keyset_new(&spec, &err);
  *     keyset_put(ks, worker, hash, n, &err);          // from each worker's thread
- *     keyset_finish(ks, &n_distinct, &err);           // no more puts
- *     keyset_visit(ks, visit, ctx, &err);             // any number of times
+ *     keyset_finish(ks, &n_distinct, &err);           // no more puts; to know how many there are
+ *     keyset_visit(ks, visit, ctx, &err);             // any number of times, also after a failure
  *     keyset_free(ks);
  *
  * A partition is the hashes with one value of the top KEYSET_BITS bits.

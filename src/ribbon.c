@@ -254,8 +254,8 @@ INLINE enum verdict find(const struct source *s, uint64_t hash, struct ribbon_pr
 }
 
 /* Four columns without a branch, which rules out 15 of 16 absent keys; then four more. */
-static void answer_portable(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
-                            uint64_t *present)
+static void answer_plain(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
+                         uint64_t *present)
 {
     for (size_t i = 0; i < n; i++) {
         const struct ribbon_probe *p = &probe[i];
@@ -278,7 +278,7 @@ static void answer_portable(const uint8_t *data, const struct ribbon_probe *prob
 }
 
 /* Without a row (no coefficients, bits 0) the slot is 0. */
-static void solve_portable(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
+static void solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                            uint64_t *s)
 {
     for (unsigned slot = RIBBON_WIDTH; slot-- > 0;)
@@ -289,63 +289,23 @@ static void solve_portable(const uint64_t *coefficients, const uint32_t *bits, u
         }
 }
 
-static const struct ribbon_variant portable = {"portable", answer_portable, solve_portable, NULL};
+static const struct ribbon_variant plain = {{"plain", NULL}, answer_plain, solve_plain};
 
-static const struct ribbon_variant *const variants[] = {
+struct variants ribbon_variants = {{
 #ifdef RIBBON_X86
-    &ribbon_avx512,
+    &ribbon_avx512.variant,
 #endif
-    &portable,
-};
+    &plain.variant,
+}, NULL};
 
-enum { N_VARIANTS = sizeof variants / sizeof *variants };
-
-static bool runs_here(const struct ribbon_variant *v)
+static const struct ribbon_variant *in_use(void)
 {
-    return v->usable == NULL || v->usable();
-}
-
-/* Racing threads store the same answer. */
-static _Atomic(const struct ribbon_variant *) chosen;
-
-static const struct ribbon_variant *variant(void)
-{
-    const struct ribbon_variant *v = chosen;
-    for (unsigned i = 0; v == NULL && i < N_VARIANTS; i++)
-        if (runs_here(variants[i]))
-            chosen = v = variants[i];
-    return v;
+    return (const void *)variant_in_use(&ribbon_variants);
 }
 
 void ribbon_solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s)
 {
-    variant()->solve(coefficients, bits, columns, s);
-}
-
-const char *ribbon_variant(void)
-{
-    return variant()->name;
-}
-
-const char *const *ribbon_variants(void)
-{
-    static const char *names[N_VARIANTS + 1];
-    unsigned n = 0;
-    for (unsigned i = 0; i < N_VARIANTS; i++)
-        if (runs_here(variants[i]))
-            names[n++] = variants[i]->name;
-    names[n] = NULL;
-    return names;
-}
-
-bool ribbon_use(const char *name)
-{
-    for (unsigned i = 0; i < N_VARIANTS; i++)
-        if (strcmp(variants[i]->name, name) == 0 && runs_here(variants[i])) {
-            chosen = variants[i];
-            return true;
-        }
-    return false;
+    in_use()->solve(coefficients, bits, columns, s);
 }
 
 static void kind_query(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
@@ -368,7 +328,7 @@ static void kind_query(const struct layer *layer, const uint8_t *data, const uin
         __builtin_prefetch(end);
         n_probes++;
     }
-    variant()->answer(data, probes, n_probes, present);
+    in_use()->answer(data, probes, n_probes, present);
 }
 
 static bool kind_pages(const struct layer *layer, const uint8_t *data, uint64_t hash,

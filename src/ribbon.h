@@ -48,6 +48,7 @@
 #define RIBBON_H
 
 #include "layer.h"
+#include "variant.h"
 
 enum {
     RIBBON_ENTRY = 32,      /* bytes */
@@ -111,10 +112,6 @@ uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry
 double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
                         const uint8_t *block, unsigned depth);
 
-/* The name of the instruction-set variant in use, and all that this CPU can run (NULL at the end). */
-const char *ribbon_variant(void);
-const char *const *ribbon_variants(void);
-/* For tests: use that variant from now on. False when this CPU or build lacks it. */
-bool ribbon_use(const char *variant);
+extern struct variants ribbon_variants;
 
 #endif

@@ -74,7 +74,7 @@ struct ribbon_probe {
 
 /* What there is for each set of instructions. */
 struct ribbon_variant {
-    const char *name;
+    struct variant variant;
 
     /* Sets bit `key` of present for each probe where all columns agree. */
     void (*answer)(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
@@ -83,8 +83,6 @@ struct ribbon_variant {
     /* Solves the rows of a segment, RIBBON_WIDTH of them, from the last to the first. s[j] are the
      * bits of column j in the 64 slots behind the segment, and then those in it. */
     void (*solve)(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s);
-
-    bool (*usable)(void); /* NULL: everywhere */
 };
 
 extern const struct ribbon_variant ribbon_avx512;

@@ -80,6 +80,7 @@ AVX512 static void solve_avx512(const uint64_t *coefficients, const uint32_t *bi
         solve(coefficients, bits, columns, s, 4);
 }
 
-const struct ribbon_variant ribbon_avx512 = {"avx512", answer_avx512, solve_avx512, cpu_has_avx512_bits};
+const struct ribbon_variant ribbon_avx512 = {
+    {"avx512", cpu_has_avx512_bits}, answer_avx512, solve_avx512};
 
 #endif

@@ -117,7 +117,8 @@ static void print_version(void)
            "splitting records: %s\n"
            "hashing: %s\n",
            SEEN_VERSION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE, zlibVersion(),
-           bloom_variant(), ribbon_variant(), split_variant(), hash_variant());
+           variant_in_use(&bloom_variants)->name, variant_in_use(&ribbon_variants)->name,
+           variant_in_use(&split_variants)->name, variant_in_use(&hash_variants)->name);
 }
 
 static void list_commands(void)

@@ -1,6 +1,5 @@
 #include "split.h"
 
-#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -192,76 +191,39 @@ INLINE uint64_t matches_neon(const char *p, char c)
 
 /* --- The choice --- */
 
-struct variant {
-    const char *name;
-    bool (*available)(void);
+struct split_variant {
+    struct variant variant;
     size_t (*split)(const char *p, size_t len, char terminator, const char **next, size_t max,
                     size_t *scanned);
 };
 
-static bool always(void)
-{
-    return true;
-}
-
-/* Best first. */
-static const struct variant variants[] = {
 #ifdef __x86_64__
-    {"avx512vbmi2", cpu_has_avx512_bits, split_vbmi2},
-    {"avx512", cpu_has_avx512, split_avx512},
-    {"avx2", cpu_has_avx2, split_avx2},
-    {"sse2", always, split_sse2},
+static const struct split_variant vbmi2 = {{"avx512vbmi2", cpu_has_avx512_bits}, split_vbmi2};
+static const struct split_variant avx512 = {{"avx512", cpu_has_avx512}, split_avx512};
+static const struct split_variant avx2 = {{"avx2", cpu_has_avx2}, split_avx2};
+static const struct split_variant sse2 = {{"sse2", NULL}, split_sse2};
 #endif
 #if defined __aarch64__ && defined __ARM_NEON
-    {"neon", cpu_has_neon, split_neon},
+static const struct split_variant neon = {{"neon", cpu_has_neon}, split_neon};
 #endif
-    {"plain", always, split_plain},
-};
+static const struct split_variant plain = {{"plain", NULL}, split_plain};
 
-enum { N_VARIANTS = sizeof variants / sizeof *variants };
-
-/* NULL until the first use; threads that meet there find the same. */
-static const struct variant *_Atomic chosen;
-
-static const struct variant *choice(void)
-{
-    const struct variant *v = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (v)
-        return v;
-    for (v = variants; !v->available();)
-        v++;
-    atomic_store_explicit(&chosen, v, memory_order_relaxed);
-    return v;
-}
+struct variants split_variants = {{
+#ifdef __x86_64__
+    &vbmi2.variant,
+    &avx512.variant,
+    &avx2.variant,
+    &sse2.variant,
+#endif
+#if defined __aarch64__ && defined __ARM_NEON
+    &neon.variant,
+#endif
+    &plain.variant,
+}, NULL};
 
 size_t split(const char *p, size_t len, char terminator, const char **next, size_t max,
              size_t *scanned)
 {
-    return choice()->split(p, len, terminator, next, max, scanned);
-}
-
-const char *split_variant(void)
-{
-    return choice()->name;
-}
-
-const char *const *split_variants(void)
-{
-    static const char *names[N_VARIANTS + 1];
-    size_t n = 0;
-    for (size_t i = 0; i < N_VARIANTS; i++)
-        if (variants[i].available())
-            names[n++] = variants[i].name;
-    names[n] = NULL;
-    return names;
-}
-
-bool split_use(const char *variant)
-{
-    for (size_t i = 0; i < N_VARIANTS; i++)
-        if (variants[i].available() && strcmp(variants[i].name, variant) == 0) {
-            atomic_store_explicit(&chosen, &variants[i], memory_order_relaxed);
-            return true;
-        }
-    return false;
+    const struct split_variant *v = (const void *)variant_in_use(&split_variants);
+    return v->split(p, len, terminator, next, max, scanned);
 }

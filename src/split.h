@@ -4,8 +4,9 @@
 #ifndef SPLIT_H
 #define SPLIT_H
 
-#include <stdbool.h>
 #include <stddef.h>
+
+#include "variant.h"
 
 /* split() may write this many entries beyond `max`, and mean some of them: a block of 64 bytes can
  * hold 64 terminators, and entries are stored four or eight at a time. */
@@ -19,10 +20,6 @@ enum { SPLIT_SLACK = 68 };
 size_t split(const char *p, size_t len, char terminator, const char **next, size_t max,
              size_t *scanned);
 
-/* The instruction-set variant in use, and all that this CPU can run (NULL at the end). */
-const char *split_variant(void);
-const char *const *split_variants(void);
-/* For tests: use that variant from now on. False when this CPU or build lacks it. */
-bool split_use(const char *variant);
+extern struct variants split_variants;
 
 #endif

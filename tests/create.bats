@@ -61,6 +61,20 @@ data() { tail -c "+$((1 + $(size "$1") - $(seen stats --json "$1" | jq '.layers[
     only keys f.seen
 }
 
+@test "one repeat among many keys is noticed, wherever it is and at every rate" {
+    seq 50000 >keys
+    for p in 0.5 0.02 0.01 0.001 1e-6; do
+        quiet seen create --force -p "$p" once.seen keys
+        once=$(seen stats --json once.seen | jq -c '[.n_design, .keys_added, .fpr_current, .bytes]')
+        for i in 1 25000 50000; do
+            { cat keys; echo "$i"; } | quiet seen create --force -p "$p" f.seen
+            run -0 jq -c '[.n_design, .keys_added, .fpr_current, .bytes]' <(seen stats --json f.seen)
+            [ "$output" = "$once" ]
+        done
+    done
+    seen stats --json f.seen | jq -e '.n_design == 50000 and .records == 50001'
+}
+
 @test "impossible and absurd wishes are refused, and nothing is made" {
     seq 1000 >keys
     rejects "*'0' is not a probability between 0 and 1" seen create -p 0 f keys

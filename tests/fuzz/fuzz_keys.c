@@ -95,15 +95,15 @@ static size_t record_len(const char *p, const char *end, char terminator)
 }
 
 /* Lets the input choose among what this CPU can run. */
-static void choose_variants(unsigned n)
+static unsigned choose_variant(struct variants *variants, unsigned n)
 {
-    unsigned splits = 0, hashes = 0;
-    while (split_variants()[splits])
-        splits++;
-    while (hash_variants()[hashes])
-        hashes++;
-    MUST(split_use(split_variants()[n % splits]));
-    MUST(hash_use(hash_variants()[n / splits % hashes]));
+    const struct variant *here[sizeof variants->all / sizeof *variants->all];
+    unsigned count = 0;
+    for (const struct variant *const *v = variants->all; *v != NULL; v++)
+        if (variant_runs_here(*v))
+            here[count++] = *v;
+    MUST(variant_use(variants, here[n % count]->name));
+    return n / count;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .delimiter = (char)data[2],
         .seed = data[3],
     };
-    choose_variants(data[3]);
+    choose_variant(&hash_variants, choose_variant(&split_variants, data[3]));
     size_t len = size - 5;
     char *text = malloc(len + !len), *key = malloc(len + 1);
     MUST(text && key);

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "cpu.h"
 #include "hash.h"
+#include "variants.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -106,23 +107,13 @@ static const struct {
      0x91d2dd0edcc91c2d},
 };
 
-static void for_each_variant(void (*test)(const char *variant))
+static const char *in_use(void)
 {
-    const char *best = hash_variant();
-    unsigned run = 0;
-    for (const char *const *v = hash_variants(); *v; v++, run++) {
-        CHECK(hash_use(*v));
-        CHECK_STR(hash_variant(), *v);
-        test(*v);
-        printf("# variant %s was run\n", *v);
-    }
-    CHECK(run > 0);
-    CHECK(hash_use(best));
+    return variant_in_use(&hash_variants)->name;
 }
 
-static void check_vectors(const char *variant)
+static void check_vectors(void)
 {
-    (void)variant;
     for EACH (i, by_length) {
         CHECK(hash_key(pattern, by_length[i].len, 0) == by_length[i].seed_0);
         CHECK(hash_key(pattern, by_length[i].len, 0x9e3779b97f4a7c15) ==
@@ -135,11 +126,11 @@ static void check_vectors(const char *variant)
 
 TEST(hashes_are_those_of_the_format)
 {
-    for_each_variant(check_vectors);
+    each_variant(&hash_variants, check_vectors);
 }
 
 /* Each in a block of its own size, so that a sanitizer sees any read behind it. */
-static void check_lengths(const char *variant)
+static void check_lengths(void)
 {
     for (size_t len = 0; len <= 1100; len++) {
         unsigned char *copy = malloc(len + !len);
@@ -149,7 +140,7 @@ static void check_lengths(const char *variant)
         for EACH (s, seeds) {
             uint64_t want = XXH3_64bits_withSeed(copy, len, seeds[s]);
             if (hash_key(copy, len, seeds[s]) != want || hash_bytes(copy, len, seeds[s]) != want) {
-                printf("# variant %s, length %zu, seed %zu\n", variant, len, s);
+                printf("# variant %s, length %zu, seed %zu\n", in_use(), len, s);
                 CHECK(false);
             }
         }
@@ -166,7 +157,7 @@ static void check_lengths(const char *variant)
 
 TEST(every_length_agrees_with_the_library)
 {
-    for_each_variant(check_lengths);
+    each_variant(&hash_variants, check_lengths);
 }
 
 enum { KEYS = 1100 };
@@ -188,7 +179,7 @@ static size_t random_length(unsigned mixture)
     }
 }
 
-static void check_many(const char *variant)
+static void check_many(void)
 {
     const char *data[KEYS + 1], *from = (const char *)pattern;
     size_t len[KEYS];
@@ -221,31 +212,24 @@ static void check_many(const char *variant)
         for (size_t i = 0; i < m; i++)
             ok &= got[i] == XXH3_64bits_withSeed(data[i], len[i], seed);
         if (!ok)
-            printf("# variant %s, round %u, %zu keys\n", variant, round, n);
+            printf("# variant %s, round %u, %zu keys\n", in_use(), round, n);
         CHECK(ok);
     }
 }
 
 TEST(many_at_once_hash_as_one_at_a_time)
 {
-    for_each_variant(check_many);
+    each_variant(&hash_variants, check_many);
 }
 
 TEST(all_that_this_cpu_has_is_listed)
 {
-    static const struct {
-        const char *name;
-        bool (*has)(void);
-    } expected[] = {{"avx2", cpu_has_avx2}, {"avx512", cpu_has_avx512}};
-    for EACH (i, expected) {
-        bool listed = false;
-        for (const char *const *v = hash_variants(); *v; v++)
-            listed |= strcmp(*v, expected[i].name) == 0;
-        CHECK(listed == expected[i].has());
-        CHECK(hash_use(expected[i].name) == expected[i].has());
-    }
-    CHECK(hash_use("plain"));
-    CHECK(!hash_use("no such variant"));
+    static const struct variant expected[] = {
+        {"avx512", cpu_has_avx512},
+        {"avx2", cpu_has_avx2},
+        {"plain", NULL},
+    };
+    CHECK_VARIANTS(&hash_variants, expected);
 }
 
 int main(int argc, char **argv)

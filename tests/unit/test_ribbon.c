@@ -8,10 +8,12 @@
 #include "build.h"
 #include "bytes.h"
 #include "check.h"
+#include "cpu.h"
 #include "filter.h"
 #include "format.h"
 #include "keyset.h"
 #include "ribbon_build.h"
+#include "variants.h"
 
 /* A sequence of distinct random-looking numbers. */
 static uint64_t scramble(uint64_t i)
@@ -214,16 +216,17 @@ static void check_answers(struct filter *f, uint64_t (*hash)(uint64_t), uint64_t
         uint64_t some[LAYER_BATCH];
         for (size_t j = 0; j < LAYER_BATCH; j++)
             some[j] = hash(i + j);
-        for (const char *const *v = ribbon_variants(); *v != NULL; v++) {
+        for (const struct variant *const *v = ribbon_variants.all; *v != NULL; v++) {
             uint64_t present[LAYER_BATCH / 64] = {0};
-            ribbon_use(*v);
+            if (!variant_use(&ribbon_variants, (*v)->name))
+                continue;
             kind_ribbon.query(l, data, some, LAYER_BATCH, present);
             for (size_t j = 0; j < LAYER_BATCH; j++)
                 differ += (present[j / 64] >> j % 64 & 1) != ref_query(l, data, some[j]);
         }
     }
     CHECK(differ == 0);
-    ribbon_use(ribbon_variants()[0]);
+    variant_choose(&ribbon_variants);
 }
 
 static void check_filter(uint64_t (*hash)(uint64_t), uint64_t n, double p)
@@ -247,6 +250,15 @@ static void check_filter(uint64_t (*hash)(uint64_t), uint64_t n, double p)
     check_answers(&f, absent_hash, 5000);
     filter_close(&f);
     close(m.fd);
+}
+
+TEST(all_that_this_cpu_has_is_listed)
+{
+    static const struct variant expected[] = {
+        {"avx512", cpu_has_avx512_bits},
+        {"plain", NULL},
+    };
+    CHECK_VARIANTS(&ribbon_variants, expected);
 }
 
 TEST(columns_for_any_rate)
@@ -334,15 +346,12 @@ TEST(same_bytes_for_threads_memory_and_instructions)
     struct made m[4];
     uint8_t *bytes[4];
     size_t len[4];
-    const char *const *v = ribbon_variants();
     bool ok = make(&m[0], random_hash, N, 0.003, 1, 32 << 20) &&
               make(&m[1], random_hash, N, 0.003, 3, 64 << 20) &&
               make(&m[2], random_hash, N, 0.003, 2, (uint64_t)1 << 30);
-    while (v[1] != NULL)
-        v++;
-    ribbon_use(*v);
+    CHECK(variant_use(&ribbon_variants, "plain"));
     ok = ok && make(&m[3], random_hash, N, 0.003, 1, MEMORY);
-    ribbon_use(ribbon_variants()[0]);
+    variant_choose(&ribbon_variants);
     for (int i = 0; ok && i < 4; i++) {
         bytes[i] = contents(&m[i], &len[i]);
         CHECK(len[i] == len[0] && memcmp(bytes[i], bytes[0], len[0]) == 0);
@@ -441,6 +450,7 @@ TEST(forged_directories)
 
 int main(void)
 {
+    RUN(all_that_this_cpu_has_is_listed);
     RUN(columns_for_any_rate);
     RUN(every_number_of_keys);
     RUN(every_rate);
