@@ -94,10 +94,12 @@ static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, 
                          struct bloom_census *census, struct err *err)
 {
     const struct build_target *t = b->target;
+    uint64_t len = n * BLOOM_PAGE, off = b->layer->data_off + first * BLOOM_PAGE;
     bloom_census_add(&b->bloom, pages, n, census);
-    return write_sums(b, pages, first, n, err) &&
-           write_all_at(t->fd, pages, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE,
-                        t->name, err);
+    if (!write_sums(b, pages, first, n, err) || !write_all_at(t->fd, pages, len, off, t->name, err))
+        return false;
+    write_back(t->fd, len, off);
+    return true;
 }
 
 static struct shared_page *shared_page(struct build *b, uint64_t page)

@@ -484,6 +484,15 @@ bool write_all_at(int fd, const void *buf, uint64_t len, uint64_t off, const cha
     return true;
 }
 
+void write_back(int fd, uint64_t len, uint64_t off)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)sync_file_range(fd, (off_t)off, (off_t)len, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)fd, (void)len, (void)off;
+#endif
+}
+
 int scratch_open(const char *dir, struct err *err)
 {
     int fd = -1;

@@ -47,6 +47,10 @@ void newfile_close(struct newfile *nf);
 bool write_all_at(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
                   struct err *err);
 
+/* Has the kernel begin to write a finished part of a file to disk, where it can be told so: the sync at
+ * the end then has less to wait for. */
+void write_back(int fd, uint64_t len, uint64_t off);
+
 /* An unnamed file in `dir` for scratch, gone when it is closed, whatever ends the process. -1 on
  * failure. */
 int scratch_open(const char *dir, struct err *err);
