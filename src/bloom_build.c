@@ -94,12 +94,16 @@ static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, 
                          struct bloom_census *census, struct err *err)
 {
     const struct build_target *t = b->target;
-    uint64_t len = n * BLOOM_PAGE, off = b->layer->data_off + first * BLOOM_PAGE;
     bloom_census_add(&b->bloom, pages, n, census);
-    if (!write_sums(b, pages, first, n, err) || !write_all_at(t->fd, pages, len, off, t->name, err))
-        return false;
-    write_back(t->fd, len, off);
-    return true;
+    return write_sums(b, pages, first, n, err) &&
+           write_all_at(t->fd, pages, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE,
+                        t->name, err);
+}
+
+/* The sync at the end will have less to wait for. */
+static void flush_pages(const struct build *b, uint64_t first, uint64_t n)
+{
+    write_back(b->target->fd, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE);
 }
 
 static struct shared_page *shared_page(struct build *b, uint64_t page)
@@ -151,8 +155,11 @@ static bool release_pages(struct build *b, struct region *region, uint64_t n, st
             shared->bits[byte] |= region->buf[i * BLOOM_PAGE + byte];
         pthread_mutex_unlock(&b->shared_lock);
     }
-    return n == from || finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from,
-                                     n - from, &region->census, err);
+    if (n > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from, n - from,
+                                  &region->census, err))
+        return false;
+    flush_pages(b, region->first, n);
+    return true;
 }
 
 /* Does a suspect stand in its range twice? Low bits tell most of the other hashes apart. */
@@ -324,8 +331,12 @@ static void write_piece(void *ctx, unsigned worker, uint64_t i)
     uint64_t first = i * REGION, n = b->bloom.pages - first;
     if (n > REGION)
         n = REGION;
-    if (b->failed || finish_pages(b, b->pages(b, region, first, n), first, n, &region->census, &err))
+    if (b->failed)
         return;
+    if (finish_pages(b, b->pages(b, region, first, n), first, n, &region->census, &err)) {
+        flush_pages(b, first, n);
+        return;
+    }
     if (!atomic_exchange(&b->failed, true))
         b->err = err;
 }
