@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "newfile.h"
@@ -16,6 +17,9 @@
 /* Hashes are collected in blocks: small enough that a worker can have one open for each partition
  * (1 MiB in all), large enough that closing one costs nothing. */
 enum { BLOCK = 512 };
+
+/* Blocks that are written to scratch with one system call. */
+enum { PIECES = 128 };
 
 /* Hashes in one visited range, about: their part of a filter stays in the second-level cache. */
 enum { RANGE = 1 << 16 };
@@ -233,6 +237,27 @@ static bool close_block(struct worker *worker, unsigned partition, struct err *e
     return true;
 }
 
+/* Writes a share's blocks one behind the other; the last one is open, with n_open hashes, or NULL. */
+static bool write_blocks(const struct keyset *ks, const struct share *s, const uint64_t *open,
+                         size_t n_open, uint64_t off, struct err *err)
+{
+    struct iovec piece[PIECES];
+    size_t n = 0;
+    for (size_t i = 0; i <= s->n_full; i++) {
+        if (i < s->n_full)
+            piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
+        else if (n_open > 0)
+            piece[n++] = (struct iovec){(void *)(uintptr_t)open, n_open * sizeof *open};
+        if (n < PIECES && i < s->n_full)
+            continue;
+        if (!write_pieces_at(ks->scratch, piece, n, off, "scratch file", err))
+            return false;
+        off += n * BLOCK_BYTES;
+        n = 0;
+    }
+    return true;
+}
+
 /* Appends one share's blocks to the scratch file as one extent. */
 static bool spill_share(struct keyset *ks, struct worker *worker, unsigned partition,
                         struct err *err)
@@ -245,13 +270,10 @@ static bool spill_share(struct keyset *ks, struct worker *worker, unsigned parti
         return true;
     if (!grow((void **)&s->extents, &s->room_extents, s->n_extents, sizeof *s->extents, err))
         return false;
-    uint64_t off = atomic_fetch_add(&ks->scratch_len, n * sizeof(uint64_t));
+    /* Whole pages of the file: the kernel would have to fill in the rest of others. */
+    uint64_t off = atomic_fetch_add(&ks->scratch_len, (n + BLOCK - 1) / BLOCK * BLOCK_BYTES);
     s->extents[s->n_extents++] = (struct extent){off, n};
-    for (size_t i = 0; i < s->n_full; i++, off += BLOCK_BYTES)
-        if (!write_all_at(ks->scratch, s->full[i], BLOCK_BYTES, off, "scratch file", err))
-            return false;
-    return n_open == 0 ||
-           write_all_at(ks->scratch, open, n_open * sizeof *open, off, "scratch file", err);
+    return write_blocks(ks, s, open, n_open, off, err);
 }
 
 static void drain_share(struct keyset *ks, struct worker *worker, unsigned partition)
@@ -539,21 +561,38 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n)
     return true;
 }
 
+/* Reads up to n hashes of an extent; *n becomes how many. */
+static bool read_extent(struct gathering *g, struct extent *e, uint64_t *to, size_t *n)
+{
+    ssize_t got;
+    if (*n > e->n)
+        *n = e->n;
+    do
+        got = pread(g->ks->scratch, to, *n * sizeof *to, (off_t)e->off);
+    while (got < 0 && errno == EINTR);
+    if (got < (ssize_t)sizeof *to)
+        return got < 0 ? fail_errno(&g->worker->err, "cannot read scratch file")
+                       : fail(&g->worker->err, "cannot read scratch file: it ends early");
+    *n = (size_t)got / sizeof *to;
+    e->off += *n * sizeof *to;
+    e->n -= *n;
+    return true;
+}
+
 static bool gather_extent(struct gathering *g, struct extent e, bool *fits)
 {
     uint64_t buffer[4 * BLOCK];
     while (e.n > 0 && *fits) {
-        size_t n = e.n < 4 * BLOCK ? e.n : 4 * BLOCK;
-        ssize_t got = pread(g->ks->scratch, buffer, n * sizeof *buffer, (off_t)e.off);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < (ssize_t)sizeof *buffer)
-            return got < 0 ? fail_errno(&g->worker->err, "cannot read scratch file")
-                           : fail(&g->worker->err, "cannot read scratch file: it ends early");
-        n = (size_t)got / sizeof *buffer;
-        *fits = gather_piece(g, buffer, n);
-        e.off += n * sizeof *buffer;
-        e.n -= n;
+        size_t n = g->ks->capacity - g->n;
+        bool straight = g->whole && n > 0;
+        if (!straight)
+            n = 4 * BLOCK;
+        if (!read_extent(g, &e, straight ? g->worker->gathered + g->n : buffer, &n))
+            return false;
+        if (straight)
+            g->n += n;
+        else
+            *fits = gather_piece(g, buffer, n);
     }
     return true;
 }

@@ -484,6 +484,30 @@ bool write_all_at(int fd, const void *buf, uint64_t len, uint64_t off, const cha
     return true;
 }
 
+bool write_pieces_at(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
+                     struct err *err)
+{
+    while (n > 0) {
+        ssize_t wrote = pwritev(fd, piece, (int)n, (off_t)off);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote == 0)
+            errno = EIO;
+        if (wrote <= 0)
+            return fail_errno(err, "cannot write '%s'", name);
+        off += (uint64_t)wrote;
+        for (size_t left = (size_t)wrote; left > 0;) {
+            size_t part = left < piece->iov_len ? left : piece->iov_len;
+            piece->iov_base = (char *)piece->iov_base + part;
+            piece->iov_len -= part;
+            left -= part;
+            if (piece->iov_len == 0)
+                piece++, n--;
+        }
+    }
+    return true;
+}
+
 void write_back(int fd, uint64_t len, uint64_t off)
 {
 #ifdef SYNC_FILE_RANGE_WRITE

@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "err.h"
 
@@ -46,6 +47,10 @@ void newfile_close(struct newfile *nf);
 /* Writes all of buf at that offset; retries short writes. */
 bool write_all_at(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
                   struct err *err);
+
+/* The same for n pieces that come one behind the other; piece[] is used up. */
+bool write_pieces_at(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
+                     struct err *err);
 
 /* Has the kernel begin to write a finished part of a file to disk, where it can be told so: the sync at
  * the end then has less to wait for. */
