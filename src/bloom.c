@@ -200,10 +200,11 @@ static void kind_unite_pages(const struct layer *out, uint8_t *pages, uint64_t f
         pages[i] &= in_data[first * BLOOM_PAGE + i];
 }
 
-static uint64_t kind_page(const struct layer *layer, uint64_t hash)
+static void kind_page(const struct layer *layer, const uint64_t *hash, size_t n, uint64_t *page)
 {
     struct bloom bloom = bloom_of(layer);
-    return bloom_page(&bloom, hash);
+    for (size_t i = 0; i < n; i++)
+        page[i] = bloom_page(&bloom, hash[i]);
 }
 
 /* Pages in one piece of a census: large enough that handing out pieces costs nothing. */

@@ -296,10 +296,11 @@ static bool verify_pages(struct filter *f, unsigned layer, const uint64_t *hash,
     const _Atomic uint64_t *verified = f->verified[layer];
     if (l->kind->page == NULL)
         return verify_all_pages(f, layer, hash, n, err);
+    uint64_t page[LAYER_BATCH];
+    l->kind->page(l, hash, n, page);
     for (size_t i = 0; i < n; i++) {
-        uint64_t page = l->kind->page(l, hash[i]);
-        uint64_t word = atomic_load_explicit(&verified[page / 64], memory_order_relaxed);
-        if (!(word >> page % 64 & 1) && !verify_page(f, layer, page, err))
+        uint64_t word = atomic_load_explicit(&verified[page[i] / 64], memory_order_relaxed);
+        if (!(word >> page[i] % 64 & 1) && !verify_page(f, layer, page[i], err))
             return false;
     }
     return true;

@@ -90,9 +90,9 @@ struct kind {
     void (*unite_pages)(const struct layer *out, uint8_t *pages, uint64_t first, uint64_t n,
                         const struct layer *in, const uint8_t *in_data, bool intersect);
 
-    /* The page of the data that decides about this hash. NULL: there are several, and `pages` names
-     * them. */
-    uint64_t (*page)(const struct layer *layer, uint64_t hash);
+    /* page[i] is the page of the data that decides about hash[i], i < n. NULL: there are several for
+     * each, and `pages` names them. */
+    void (*page)(const struct layer *layer, const uint64_t *hash, size_t n, uint64_t *page);
 
     /* Calls need(ctx, page) for every page that decides about this hash, before it reads from it;
      * stops and returns false when that does. */

@@ -417,9 +417,10 @@ void session_touch(struct session *s, unsigned layer, const uint64_t *hash, size
 {
     const struct layer *l = &s->filter->header.layers[layer];
     uint8_t *touched = s->filter->map + l->touched_off;
-    uint64_t first = 0;
+    uint64_t first = 0, page[LAYER_BATCH];
+    l->kind->page(l, hash, n, page);
     for (size_t i = 0; i < n; i++)
-        first += touch(touched, l->kind->page(l, hash[i]));
+        first += touch(touched, page[i]);
     if (first > 0)
         atomic_fetch_add_explicit(&s->n_touched, first, memory_order_relaxed);
     /* Whoever sees a changed bit is to see the mark (filter.c: is_touched). */

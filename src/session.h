@@ -49,8 +49,8 @@ bool session_begin(struct session *s, struct filter *f, struct err *err);
  * and s->replaced is set (once). */
 bool session_lock(struct session *s, struct err *err);
 
-/* Marks the pages of these hashes in a layer as touched. Call it under the lock, before the bits are
- * changed; several threads of the process may call it at once. */
+/* Marks the pages of these hashes, at most LAYER_BATCH, in a layer as touched. Call it under the lock,
+ * before the bits are changed; several threads of the process may call it at once. */
 void session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n);
 
 /* Stores s->counters, as the caller has changed them, and lets the next writer in. */
