@@ -15,52 +15,37 @@ static const double WARN_FACTOR = 1.01;
  * what counts. */
 static const double FPR_STEP = 0.002;
 
-static bool reserve(struct adder_keys *list, size_t more)
+static bool reserve(struct adder_keys *keys, size_t more)
 {
-    if (list->room - list->n >= more)
+    if (keys->room - keys->n >= more)
         return true;
-    size_t room = 2 * list->room + BATCH_MAX;
-    uint64_t *hash = realloc(list->hash, room * sizeof *hash);
+    size_t room = 2 * keys->room + BATCH_MAX;
+    uint64_t *hash = realloc(keys->hash, room * sizeof *hash);
     if (hash != NULL)
-        list->hash = hash;
-    uint64_t *record = realloc(list->record, room * sizeof *record);
-    if (record != NULL)
-        list->record = record;
-    uint64_t *present = realloc(list->present, (room / 64 + 1) * sizeof *present);
-    if (present != NULL)
-        list->present = present;
-    if (hash == NULL || record == NULL || present == NULL)
+        keys->hash = hash;
+    uint64_t *known = realloc(keys->known, room / 64 * sizeof *known);
+    if (known != NULL)
+        keys->known = known;
+    if (hash == NULL || known == NULL)
         return false;
-    list->room = room;
+    keys->room = room;
     return true;
 }
 
-bool adder_keys_put(struct adder_keys *list, uint64_t hash, uint64_t record)
+bool adder_keys_take(struct adder_keys *keys, const struct batch *b)
 {
-    if (!reserve(list, 1))
+    if (!reserve(keys, BATCH_MAX))
         return false;
-    list->hash[list->n] = hash;
-    list->record[list->n++] = record;
+    memcpy(keys->hash + keys->n, b->hash, b->n * sizeof *b->hash);
+    memcpy(keys->known + keys->n / 64, b->bad, sizeof b->bad);
+    keys->n += b->n;
     return true;
 }
 
-bool adder_keys_take(struct adder_keys *list, const struct batch *b, uint64_t first)
+void adder_keys_free(struct adder_keys *keys)
 {
-    if (!reserve(list, b->n))
-        return false;
-    for (size_t i = 0; i < b->n; i++) {
-        list->hash[list->n] = b->hash[i];
-        list->record[list->n] = first + i;
-        list->n += (b->bad[i / 64] >> i % 64 & 1) == 0;
-    }
-    return true;
-}
-
-void adder_keys_free(struct adder_keys *list)
-{
-    free(list->hash);
-    free(list->record);
-    free(list->present);
+    free(keys->hash);
+    free(keys->known);
 }
 
 static const struct layer *target(const struct adder *a)
@@ -194,15 +179,25 @@ static void update_fpr(struct adder *a)
     a->fpr_n = n;
 }
 
-static unsigned count_bits(const uint64_t *words)
+/* Keys are added in groups of at most LAYER_BATCH. A group has `known` bits of its own, from bit 0 on;
+ * behind the last key's they are 0. */
+enum { GROUP_WORDS = LAYER_BATCH / 64 };
+
+static unsigned count_bits(const uint64_t *group)
 {
     unsigned bits = 0;
-    for (size_t w = 0; w < LAYER_BATCH / 64; w++)
-        bits += (unsigned)__builtin_popcountll(words[w]);
+    for (size_t w = 0; w < GROUP_WORDS; w++)
+        bits += (unsigned)__builtin_popcountll(group[w]);
     return bits;
 }
 
-/* Marks in `present` those of n hashes that another layer has. */
+static void add_bits(uint64_t *group, const uint64_t *more)
+{
+    for (size_t w = 0; w < GROUP_WORDS; w++)
+        group[w] |= more[w];
+}
+
+/* Marks those of n hashes that another layer has. */
 static void ask_others(const struct adder *a, const uint64_t *hash, size_t n, uint64_t *present)
 {
     const struct filter *f = a->session.filter;
@@ -214,53 +209,54 @@ static void ask_others(const struct adder *a, const uint64_t *hash, size_t n, ui
     }
 }
 
-/* Inserts those of n hashes that `leave_out` does not mark. Marks in `present` those that the layer had;
- * returns how many it had not. */
-static unsigned insert(struct adder *a, const uint64_t *hash, size_t n, const uint64_t *leave_out,
-                       uint64_t *present)
+/* Inserts those of n hashes that are not known, and marks those of them that the layer had. Returns how
+ * many it had not. */
+static unsigned insert(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known)
 {
-    uint64_t some[LAYER_BATCH], had[LAYER_BATCH / 64] = {0};
+    uint64_t some[LAYER_BATCH], had[GROUP_WORDS] = {0};
     uint16_t place[LAYER_BATCH];
-    size_t n_some = 0;
-    if (leave_out == NULL || count_bits(leave_out) == 0) {
-        session_touch(&a->session, a->layer, hash, n);
-        target(a)->kind->add(target(a), target_data(a), hash, n, had);
-        for (size_t w = 0; w < LAYER_BATCH / 64; w++)
-            present[w] |= had[w];
-        return (unsigned)n - count_bits(had);
+    bool all = count_bits(known) == 0;
+    if (!all) {
+        size_t n_some = 0;
+        for (size_t i = 0; i < n; i++) {
+            some[n_some] = hash[i];
+            place[n_some] = (uint16_t)i;
+            n_some += (known[i / 64] >> i % 64 & 1) == 0;
+        }
+        hash = some;
+        n = n_some;
     }
-    for (size_t i = 0; i < n; i++) {
-        some[n_some] = hash[i];
-        place[n_some] = (uint16_t)i;
-        n_some += (leave_out[i / 64] >> i % 64 & 1) == 0;
-    }
-    if (n_some == 0)
+    if (n == 0)
         return 0;
-    session_touch(&a->session, a->layer, some, n_some);
-    target(a)->kind->add(target(a), target_data(a), some, n_some, had);
-    for (size_t i = 0; i < n_some; i++)
-        present[place[i] / 64] |= (had[i / 64] >> i % 64 & 1) << place[i] % 64;
-    return (unsigned)n_some - count_bits(had);
+    session_touch(&a->session, a->layer, hash, n);
+    target(a)->kind->add(target(a), target_data(a), hash, n, had);
+    if (all)
+        add_bits(known, had);
+    else
+        for (size_t i = 0; i < n; i++)
+            known[place[i] / 64] |= (had[i / 64] >> i % 64 & 1) << place[i] % 64;
+    return (unsigned)n - count_bits(had);
 }
 
-/* Adds up to LAYER_BATCH keys; counts those that were new, and marks the others in `present`. */
-static void add_group(struct adder *a, const uint64_t *hash, size_t n, uint64_t *present)
+/* Adds n keys, and counts those that were new. */
+static void add_group(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known)
 {
     const struct header *h = &a->session.filter->header;
-    uint64_t elsewhere[LAYER_BATCH / 64] = {0};
+    uint64_t elsewhere[GROUP_WORDS] = {0};
     bool ring = h->policy == POLICY_RING;
-    memset(present, 0, sizeof elsewhere);
+    unsigned n_left_out = count_bits(known);
     if (h->n_layers > 1)
         ask_others(a, hash, n, elsewhere);
     update_fpr(a);
-    unsigned inserted =
-        insert(a, hash, n, ring || h->n_layers == 1 ? NULL : elsewhere, present);
-    for (size_t w = 0; w < LAYER_BATCH / 64; w++)
-        present[w] |= elsewhere[w];
-    unsigned n_new = (unsigned)n - count_bits(present);
+    if (!ring)
+        add_bits(known, elsewhere);
+    unsigned inserted = insert(a, hash, n, known);
+    add_bits(known, elsewhere);
+    unsigned n_new = (unsigned)n - count_bits(known);
     double lost = (double)n_new * a->fpr / (1 - a->fpr);
     a->n_new += n_new;
     a->dropped += lost;
+    a->session.counters.records += n - n_left_out;
     a->session.counters.keys_added += n_new;
     a->session.counters.dropped += lost;
     /* A ring counts the keys of each generation: those of others are no loss to this one. */
@@ -295,18 +291,22 @@ static void look_if_stale(struct adder *a)
 static const double SPARE = 3;
 
 /* Adds keys one by one, as long as max_fpr allows. Returns how many it got through. */
-static size_t add_carefully(struct adder *a, const uint64_t *hash, size_t n, uint64_t *present)
+static size_t add_carefully(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known)
 {
-    memset(present, 0, LAYER_BATCH / 8);
     for (size_t i = 0; i < n; i++) {
-        uint64_t one[LAYER_BATCH / 64] = {1};
-        if (!is_settled(a, hash[i])) {
+        uint64_t one[GROUP_WORDS] = {0};
+        if (known[i / 64] >> i % 64 & 1)
+            continue;
+        if (is_settled(a, hash[i])) {
+            one[0] = 1;
+            a->session.counters.records++;
+        } else {
             look_if_stale(a);
             if (keys_now(a) + SPARE > a->max_n)
                 return i;
             add_group(a, &hash[i], 1, one);
         }
-        present[i / 64] |= (one[0] & 1) << i % 64;
+        known[i / 64] |= one[0] << i % 64;
     }
     return n;
 }
@@ -353,36 +353,50 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
     return true;
 }
 
-static enum adder_result add_all(struct adder *a, struct adder_keys *keys, size_t *done,
-                                 struct err *err)
+/* The first of n keys, as many as may go into a group: to the end of a word of `known` bits where the
+ * group does not begin with one. */
+static size_t group_size(size_t at, size_t n, size_t room)
 {
-    while (*done < keys->n) {
-        size_t room, n, got;
-        uint64_t present[LAYER_BATCH / 64];
+    size_t size = at % 64 != 0 ? 64 - at % 64 : LAYER_BATCH;
+    size = size < room ? size : room;
+    return size < n - at ? size : n - at;
+}
+
+static void take_bits(const uint64_t *known, size_t at, size_t n, uint64_t *group)
+{
+    memset(group, 0, LAYER_BATCH / 8);
+    for (size_t w = 0; w < (n + 63) / 64; w++)
+        group[w] = known[at / 64 + w] >> at % 64;
+    if (n % 64 != 0)
+        group[n / 64] &= ((uint64_t)1 << n % 64) - 1;
+}
+
+static void give_bits(uint64_t *known, size_t at, size_t n, const uint64_t *group)
+{
+    for (size_t w = 0; w < (n + 63) / 64; w++)
+        known[at / 64 + w] |= group[w] << at % 64;
+}
+
+static enum adder_result add_all(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
+                                 size_t *done, struct err *err)
+{
+    while (*done < n) {
+        uint64_t group[GROUP_WORDS];
+        size_t room, at = *done;
         if (!make_room(a, &room, err))
             return ADDER_FAILED;
-        /* Groups begin at multiples of 64, where a word of `present` does. */
-        n = 64 - *done % 64;
-        if (*done % 64 == 0)
-            n = LAYER_BATCH;
-        n = n < room ? n : room;
-        n = n < keys->n - *done ? n : keys->n - *done;
-        got = n;
-        const uint64_t *hash = keys->hash + *done;
-        bool near = a->options.max_fpr > 0 && keys_now(a) + (double)n > NEAR * a->max_n;
+        size_t size = group_size(at, n, room), got = size;
+        bool near = a->options.max_fpr > 0 && keys_now(a) + (double)size > NEAR * a->max_n;
         if (near)
             look_if_stale(a);
-        if (near && keys_now(a) + 2 * (double)n > a->max_n)
-            got = add_carefully(a, hash, n, present);
+        take_bits(known, at, size, group);
+        if (near && keys_now(a) + 2 * (double)size > a->max_n)
+            got = add_carefully(a, hash + at, size, group);
         else
-            add_group(a, hash, n, present);
-        uint64_t *to = keys->present + *done / 64;
-        if (*done % 64 == 0)
-            memcpy(to, present, (n + 63) / 64 * sizeof *to);
-        else
-            *to |= present[0] << *done % 64;
+            add_group(a, hash + at, size, group);
+        give_bits(known, at, got, group);
         *done += got;
-        if (got < n)
+        if (got < size)
             return ADDER_FULL;
         if (a->warn_fpr > 0 && keys_now(a) > a->warn_n)
             warn(a);
@@ -405,15 +419,15 @@ static bool catch_up(struct adder *a, struct err *err)
     return true;
 }
 
-enum adder_result adder_add(struct adder *a, struct adder_keys *keys, size_t *done,
-                            struct err *err)
+enum adder_result adder_add(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
+                            size_t *done, struct err *err)
 {
     *done = 0;
     a->warning[0] = '\0';
     if (!session_lock(&a->session, err))
         return ADDER_FAILED;
-    enum adder_result result = catch_up(a, err) ? add_all(a, keys, done, err) : ADDER_FAILED;
-    a->session.counters.records += *done;
+    enum adder_result result =
+        catch_up(a, err) ? add_all(a, hash, known, n, done, err) : ADDER_FAILED;
     session_unlock(&a->session);
     return result;
 }

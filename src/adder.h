@@ -6,7 +6,7 @@
  *     struct adder a;
  *     adder_begin(&a, &filter, &options, &err);             // filter opened with FILTER_WRITE
  *     while (...)
- *         adder_add(&a, &keys, &done, &err);
+ *         adder_add(&a, hash, known, n, &done, &err);
  *     adder_end(&a, sync, &err);                            // in any case
  *
  * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the keys
@@ -24,19 +24,17 @@
 #include "key.h"
 #include "session.h"
 
-/* Hashes with the records they come from (0 is the first of its chunk). */
+/* The keys of the first n records of a chunk, those of `known` excepted. */
 struct adder_keys {
     uint64_t *hash;
-    uint64_t *record;
-    uint64_t *present; /* set by adder_add: bit i, key i had been reported present when it came */
+    uint64_t *known; /* bit i: record i has no key that may be new */
     size_t n, room;
 };
 
-/* Appends the keys of a batch, whose first record has number `first`. False: out of memory. */
-bool adder_keys_take(struct adder_keys *list, const struct batch *b, uint64_t first);
-/* Appends one key. */
-bool adder_keys_put(struct adder_keys *list, uint64_t hash, uint64_t record);
-void adder_keys_free(struct adder_keys *list);
+/* Appends all records of a batch; those without a key (batch.bad) as known. A batch of fewer than
+ * BATCH_MAX is the last. False: out of memory. */
+bool adder_keys_take(struct adder_keys *keys, const struct batch *b);
+void adder_keys_free(struct adder_keys *keys);
 
 struct adder_options {
     unsigned threads;
@@ -65,14 +63,18 @@ struct adder {
 
 enum adder_result {
     ADDER_OK,
-    ADDER_FULL, /* keys[*done] and those behind it were not added */
+    ADDER_FULL, /* hash[*done] and those behind it were not added */
     ADDER_FAILED,
 };
 
 bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *options,
                  struct err *err);
-enum adder_result adder_add(struct adder *a, struct adder_keys *keys, size_t *done,
-                            struct err *err);
+
+/* Adds hash[0..n) in order, but not those whose bit is set in `known`; sets the bits of those that had
+ * been reported present before they came. The first *done have been dealt with: all n if it returns
+ * ADDER_OK. */
+enum adder_result adder_add(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
+                            size_t *done, struct err *err);
 
 /* Syncs what was added so far. */
 bool adder_sync(struct adder *a, struct err *err);

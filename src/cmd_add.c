@@ -72,7 +72,7 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     r->no_memory = false;
     batch_start(b, chunk->data, chunk->len);
     while (!r->no_memory && batch_next(b)) {
-        r->no_memory = !adder_keys_take(&r->keys, b, r->tally.records);
+        r->no_memory = !adder_keys_take(&r->keys, b);
         tally_batch(&r->tally, b);
     }
     tally_batches_end(&r->tally, b);
@@ -85,12 +85,13 @@ static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, 
     struct err err;
     char limit[NUM_TEXT];
     size_t done;
-    enum adder_result result = adder_add(&a->adder, keys, &done, &err);
+    enum adder_result result = adder_add(&a->adder, keys->hash, keys->known, keys->n,
+                                         &done, &err);
     if (a->adder.warning[0] != '\0')
         say_warning("%s", a->adder.warning);
     if (result == ADDER_OK)
         return true;
-    unsigned long long record = before + (done < keys->n ? keys->record[done] : 0) + 1;
+    unsigned long long record = before + done + 1;
     if (result == ADDER_FULL)
         say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where, record,
                   a->filter.path, num_show_fpr(limit, a->options.max_fpr));
@@ -141,7 +142,7 @@ static void add_given_keys(struct add *a)
     size_t next = 0;
     while (!a->failed && keyarg_batch(&a->ka, &next, b)) {
         keys.n = 0;
-        if (!adder_keys_take(&keys, b, 0)) {
+        if (!adder_keys_take(&keys, b)) {
             say_error("out of memory");
             a->failed = true;
             break;

@@ -12,14 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "adder.h"
 #include "bloom_size.h"
 #include "chain.h"
 #include "cmd.h"
-#include "confirm.h"
 #include "empty.h"
-#include "filter.h"
 #include "keyarg.h"
+#include "known.h"
 #include "num.h"
 #include "output.h"
 #include "plan.h"
@@ -85,14 +83,6 @@ static const struct opt_group groups[] = {
 /* Without FILTER, what is lost to false positives is to be nothing at all. */
 static const double MEMORY_FPR = 1e-9;
 
-/* A filter that keys are added to. */
-struct sink {
-    struct filter filter;
-    struct adder adder;
-    bool open, begun;
-    char path[EMPTY_PATH]; /* of one in memory */
-};
-
 struct dedup {
     struct keyarg ka;
     bool invert, count, dry_run, create, no_sync, verbose;
@@ -101,17 +91,11 @@ struct dedup {
     struct adder_options options;
     const char *path;         /* NULL: none */
     const char *confirm_path; /* NULL: none */
-    struct sink sink;         /* FILTER, or one in memory */
-    bool in_memory;
-    /* With --confirm: the keys that were new in this run. */
-    struct sink run;
-    struct confirm confirm;
-    struct filter *also; /* and FILTER, in a dry run */
-    const char **also_path;
-    size_t n_also, n_also_open;
+    const char **also_path;   /* and FILTER, in a dry run */
+    size_t n_also;
+    struct known known;
 
     struct batch **batch; /* one a worker */
-    struct batch *single; /* for one record */
     struct tally tally;
     uint64_t n_selected, n_unprinted; /* records */
     atomic_bool failed; /* and said why; commits and printing may both */
@@ -121,27 +105,16 @@ struct dedup {
 /* What came of one chunk. Of these, at most two are added and not printed. */
 struct result {
     struct chunk_tally tally;
-    const char **start; /* of each record, and the end of the last */
+    const char **start;       /* of each record, and the end of the last */
     uint64_t *bad, *selected; /* a bit for each record: has no key; is to be printed */
-    size_t n, n_bad, room;
-    struct adder_keys keys; /* of the records that may be new */
-    struct adder_keys found; /* with --confirm: those that may be new in spite of the filter */
-    size_t done;            /* keys that were added or found */
-    const char *limit;      /* the end of the memory that may be read */
+    size_t room;
+    struct adder_keys keys;   /* of the records */
+    size_t done;              /* keys that were added or found */
+    const char *limit;        /* the end of the memory that may be read */
     struct output out;
     bool failed;
     struct err err;
 };
-
-static bool bit_of(const uint64_t *bits, size_t i)
-{
-    return bits[i / 64] >> i % 64 & 1;
-}
-
-static void set_bit(uint64_t *bits, size_t i)
-{
-    bits[i / 64] |= (uint64_t)1 << i % 64;
-}
 
 static bool take_also(struct dedup *d, const char *path)
 {
@@ -196,12 +169,12 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
 
 /* Workers: cutting, hashing, and asking the filters that are only read. */
 
-static bool make_room(struct result *r, size_t more)
+static bool make_room(struct result *r, size_t n)
 {
-    if (r->room - r->n >= more)
+    if (r->room >= n)
         return true;
-    size_t room = 2 * r->room + more, words = room / 64 + 1, old = r->room > 0 ? r->room / 64 + 1 : 0;
-    const char **start = realloc(r->start, room * sizeof *start);
+    size_t room = 2 * n + BATCH_MAX, words = room / 64;
+    const char **start = realloc(r->start, (room + 1) * sizeof *start);
     if (start != NULL)
         r->start = start;
     uint64_t *bad = realloc(r->bad, words * sizeof *bad);
@@ -212,55 +185,28 @@ static bool make_room(struct result *r, size_t more)
         r->selected = selected;
     if (start == NULL || bad == NULL || selected == NULL)
         return false;
-    memset(bad + old, 0, (words - old) * sizeof *bad);
     r->room = room;
     return true;
 }
 
-static bool take_records(struct result *r, const struct batch *b)
+/* A batch of fewer than BATCH_MAX is the last. */
+static bool take_batch(struct dedup *d, struct batch *b, struct result *r)
 {
-    if (!make_room(r, b->n + 1)) {
-        r->failed = !fail(&r->err, "out of memory");
-        return false;
-    }
-    memcpy(r->start + r->n, b->record, (b->n + 1) * sizeof *b->record);
-    for (size_t i = 0; b->n_bad > 0 && i < b->n; i++)
-        if (bit_of(b->bad, i))
-            set_bit(r->bad, r->n + i);
-    r->n += b->n;
-    r->n_bad += b->n_bad;
-    return true;
-}
-
-/* Marks records that another filter has as if they had no key. */
-static bool drop_known(struct dedup *d, struct batch *b, struct result *r)
-{
-    for (size_t f = 0; f < d->n_also_open; f++) {
-        uint64_t present[BATCH_MAX / 64];
-        if (!filter_query(&d->also[f], b->hash, b->n, present, &r->err))
-            return !(r->failed = true);
-        for (size_t i = 0; i < b->n; i++)
-            if (bit_of(present, i) && !bit_of(b->bad, i) &&
-                (d->confirm_path == NULL || confirm_has(&d->confirm, b, i)))
-                set_bit(b->bad, i);
-    }
-    return true;
-}
-
-static void take_batch(struct dedup *d, struct batch *b, struct result *r)
-{
-    uint64_t first = r->tally.records;
+    size_t n = r->keys.n;
     tally_batch(&r->tally, b);
-    if (take_records(r, b) && drop_known(d, b, r) && !adder_keys_take(&r->keys, b, first))
-        r->failed = !fail(&r->err, "out of memory");
+    if (!make_room(r, n + BATCH_MAX))
+        return fail(&r->err, "out of memory");
+    memcpy(r->start + n, b->record, (b->n + 1) * sizeof *b->record);
+    memcpy(r->bad + n / 64, b->bad, sizeof b->bad);
+    return known_ask(&d->known, b, &r->err) &&
+           (adder_keys_take(&r->keys, b) || fail(&r->err, "out of memory"));
 }
 
-static void forget(struct result *r)
+static void begin_result(struct result *r, const char *limit)
 {
     r->tally = (struct chunk_tally){0};
-    if (r->n_bad > 0)
-        memset(r->bad, 0, (r->room / 64 + 1) * sizeof *r->bad);
-    r->n = r->n_bad = r->keys.n = r->found.n = r->done = 0;
+    r->keys.n = r->done = 0;
+    r->limit = limit;
     r->failed = false;
 }
 
@@ -269,42 +215,14 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct dedup *d = ctx;
     struct result *r = slot;
     struct batch *b = d->batch[worker];
-    forget(r);
-    r->limit = chunk->data + chunk->len;
+    begin_result(r, chunk->data + chunk->len);
     batch_start(b, chunk->data, chunk->len);
     while (!r->failed && batch_next(b))
-        take_batch(d, b, r);
+        r->failed = !take_batch(d, b, r);
     tally_batches_end(&r->tally, b);
 }
 
 /* Commits: one chunk at a time. */
-
-/* Is the key that the filter has really known? */
-static bool is_confirmed(struct dedup *d, const struct result *r, uint64_t record)
-{
-    struct batch *b = d->single;
-    batch_start(b, r->start[record], (size_t)(r->start[record + 1] - r->start[record]));
-    return !batch_next(b) || confirm_has(&d->confirm, b, 0);
-}
-
-/* Unmarks those present keys that are in no list and were not new before in this run. */
-static bool confirm_hits(struct dedup *d, struct result *r, struct err *err)
-{
-    size_t done;
-    r->found.n = 0;
-    for (size_t i = 0; i < r->done; i++)
-        if ((!bit_of(r->keys.present, i) || !is_confirmed(d, r, r->keys.record[i])) &&
-            !adder_keys_put(&r->found, r->keys.hash[i], i))
-            return fail(err, "out of memory");
-    if (adder_add(&d->run.adder, &r->found, &done, err) != ADDER_OK)
-        return false;
-    for (size_t i = 0; i < r->found.n; i++) {
-        uint64_t key = r->found.record[i], bit = (uint64_t)1 << key % 64;
-        if (!bit_of(r->found.present, i))
-            r->keys.present[key / 64] &= ~bit;
-    }
-    return true;
-}
 
 static bool sync_if_due(struct dedup *d, uint64_t n_new, struct err *err)
 {
@@ -312,31 +230,34 @@ static bool sync_if_due(struct dedup *d, uint64_t n_new, struct err *err)
     if (d->sync_every == 0 || d->since_sync < d->sync_every)
         return true;
     d->since_sync = 0;
-    return adder_sync(&d->sink.adder, err);
+    return adder_sync(&d->known.sink.adder, err);
 }
 
+/* Adds the keys of a chunk; false when it stopped before the last, and said why. `where` names the input
+ * and `before` is the number of records in it before these. */
 static bool add_keys(struct dedup *d, struct result *r, const char *where, uint64_t before)
 {
     struct err err;
     char limit[NUM_TEXT];
-    struct adder *a = &d->sink.adder;
+    const struct adder *a = &d->known.sink.adder;
     uint64_t n_new = a->n_new;
-    enum adder_result result = adder_add(a, &r->keys, &r->done, &err);
+    enum adder_result result = known_add(&d->known, &r->keys, r->start, &r->done, &err);
     if (a->warning[0] != '\0')
         say_warning("%s", a->warning);
-    bool ok = (d->run.begun ? confirm_hits(d, r, &err) : true) &&
-              sync_if_due(d, a->n_new - n_new, &err);
-    if (result == ADDER_FULL) {
-        unsigned long long record = before + r->keys.record[r->done] + 1;
-        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where, record,
-                  a->session.filter->path,
+    if (result != ADDER_FAILED && !sync_if_due(d, a->n_new - n_new, &err))
+        result = ADDER_FAILED;
+    if (result == ADDER_OK)
+        return true;
+    if (result == ADDER_FULL)
+        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where,
+                  (unsigned long long)(before + r->done + 1), a->session.filter->path,
                   num_show_fpr(limit, d->options.max_fpr));
-        d->failed = true;
-    } else if ((result == ADDER_FAILED && !sig_caught()) || !ok) {
+    else if (sig_caught())
+        return false;
+    else
         say_error("%s", err.text);
-        d->failed = true;
-    }
-    return result == ADDER_OK && ok;
+    d->failed = true;
+    return false;
 }
 
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
@@ -365,33 +286,17 @@ static bool input_failed(void *ctx, const struct chunk *chunk, const struct err 
 
 /* Printing. */
 
-/* Marks the new ones among the first n records. */
-static void select_new(const struct result *r, size_t n)
-{
-    if (r->keys.n == r->n) { /* key i is that of record i */
-        for (size_t w = 0; w < (n + 63) / 64; w++)
-            r->selected[w] = ~r->keys.present[w];
-        if (n % 64 != 0)
-            r->selected[n / 64] &= ((uint64_t)1 << n % 64) - 1;
-        return;
-    }
-    memset(r->selected, 0, (n / 64 + 1) * sizeof *r->selected);
-    for (size_t i = 0; i < r->done; i++)
-        if (!bit_of(r->keys.present, i))
-            set_bit(r->selected, (size_t)r->keys.record[i]);
-}
-
 /* Marks in r->selected what is to be printed of the first n records; returns how many. */
-static size_t select_records(const struct dedup *d, const struct result *r, size_t n)
+static size_t select_records(const struct dedup *d, struct result *r, size_t n)
 {
     size_t count = 0;
-    select_new(r, n);
     for (size_t w = 0; w < (n + 63) / 64; w++) {
-        size_t left = n - w * 64;
-        if (d->invert)
-            r->selected[w] = ~r->selected[w] & ~r->bad[w] &
-                             (left >= 64 ? ~UINT64_C(0) : ((uint64_t)1 << left) - 1);
-        count += (unsigned)__builtin_popcountll(r->selected[w]);
+        uint64_t known = r->keys.known[w];
+        uint64_t selected = d->invert ? known & ~r->bad[w] : ~known;
+        if (n - w * 64 < 64)
+            selected &= ((uint64_t)1 << n % 64) - 1;
+        r->selected[w] = selected;
+        count += (unsigned)__builtin_popcountll(selected);
     }
     return count;
 }
@@ -434,13 +339,12 @@ static void write_records(struct dedup *d, struct result *r, size_t n, size_t co
 
 static bool print_result(struct dedup *d, struct result *r)
 {
-    size_t n = r->done < r->keys.n ? (size_t)r->keys.record[r->done] : r->n;
-    size_t count = n > 0 ? select_records(d, r, n) : 0;
+    size_t count = select_records(d, r, r->done);
     d->n_selected += count;
     if (d->closed)
         d->n_unprinted += count;
     else if (count > 0 && !d->count)
-        write_records(d, r, n, count);
+        write_records(d, r, r->done, count);
     return !d->closed;
 }
 
@@ -458,7 +362,6 @@ static void free_result(void *ctx, void *slot)
     free(r->bad);
     free(r->selected);
     adder_keys_free(&r->keys);
-    adder_keys_free(&r->found);
     output_free(&r->out);
 }
 
@@ -468,10 +371,8 @@ static void dedup_given_keys(struct dedup *d)
     struct result r = {0};
     size_t next = 0;
     while (!d->failed && !d->closed && keyarg_batch(&d->ka, &next, b)) {
-        forget(&r);
-        r.limit = b->record[b->n];
-        take_batch(d, b, &r);
-        if (r.failed) {
+        begin_result(&r, b->record[b->n]);
+        if (!take_batch(d, b, &r)) {
             say_error("%s", r.err.text);
             d->failed = true;
             break;
@@ -494,8 +395,8 @@ static void dedup_input(struct dedup *d)
 {
     struct err err;
     struct stat st;
-    bool known = !d->in_memory && fstat(d->sink.filter.fd, &st) == 0;
-    struct input *in = keyarg_open(&d->ka, known ? &st : NULL, true, &err);
+    bool is_file = !d->known.in_memory && fstat(d->known.sink.filter.fd, &st) == 0;
+    struct input *in = keyarg_open(&d->ka, is_file ? &st : NULL, true, &err);
     if (in == NULL) {
         say_error("%s", err.text);
         d->failed = true;
@@ -528,17 +429,6 @@ static bool complain(const struct err *err)
     return false;
 }
 
-static bool open_in_memory(struct dedup *d, struct sink *sink, double p)
-{
-    struct header h;
-    struct err err;
-    empty_header(&h, &d->ka.rule);
-    if (!chain_start_growing(&h, d->plan.n != 0 ? d->plan.n : CHAIN_FIRST, p, &err) ||
-        !empty_open_in_memory(&sink->filter, sink->path, &h, &err))
-        return complain(&err);
-    return sink->open = true;
-}
-
 static bool create_filter(struct dedup *d)
 {
     struct header h;
@@ -552,22 +442,11 @@ static bool create_filter(struct dedup *d)
     return (ok && empty_create(d->path, &h, &err)) || complain(&err);
 }
 
-static bool open_also(struct dedup *d, const char *path)
+/* Takes over how keys are prepared for a filter that was opened. */
+static bool adopt(struct dedup *d, const struct filter *f, struct err *err)
 {
-    struct err err;
-    struct filter *f = &d->also[d->n_also_open];
-    if (!filter_open(f, path, FILTER_READ, &err))
-        return complain(&err);
-    d->n_also_open++;
     keyarg_warn(f);
-    if (!keyarg_adopt(&d->ka, &f->header, path, &err))
-        return complain(&err);
-    const struct filter *first = d->sink.open ? &d->sink.filter : &d->also[0];
-    if (filter_same_keys(&first->header, &f->header, &err))
-        return true;
-    say_error("'%s' and '%s' cannot be asked for the same keys: they differ in %s", first->path, path,
-              err.text);
-    return false;
+    return keyarg_adopt(&d->ka, &f->header, f->path, err);
 }
 
 static bool open_file(struct dedup *d)
@@ -575,54 +454,45 @@ static bool open_file(struct dedup *d)
     struct err err;
     if (d->create && access(d->path, F_OK) != 0 && errno == ENOENT && !create_filter(d))
         return false;
-    if (!filter_open(&d->sink.filter, d->path, FILTER_WRITE, &err))
-        return complain(&err);
-    d->sink.open = true;
-    keyarg_warn(&d->sink.filter);
-    return keyarg_adopt(&d->ka, &d->sink.filter.header, d->path, &err) || complain(&err);
+    return (known_open_file(&d->known, d->path, &err) && adopt(d, &d->known.sink.filter, &err)) ||
+           complain(&err);
+}
+
+static bool open_in_memory(struct dedup *d)
+{
+    struct err err;
+    double p = d->path == NULL && d->plan.p != 0 ? d->plan.p : MEMORY_FPR;
+    return known_open_in_memory(&d->known, &d->ka.rule, d->plan.n != 0 ? d->plan.n : CHAIN_FIRST, p,
+                                &err) ||
+           complain(&err);
 }
 
 static bool open_filters(struct dedup *d)
 {
     struct err err;
-    d->in_memory = d->path == NULL || d->dry_run;
-    if (!(d->in_memory ? d->path == NULL || take_also(d, d->path) : open_file(d)))
+    bool in_memory = d->path == NULL || d->dry_run;
+    if (!in_memory && !open_file(d))
         return false;
-    d->also = calloc(d->n_also + 1, sizeof *d->also);
-    if (d->also == NULL) {
-        say_error("out of memory");
+    if (d->path != NULL && d->dry_run && !take_also(d, d->path))
         return false;
-    }
     for (size_t i = 0; i < d->n_also; i++)
-        if (!open_also(d, d->also_path[i]))
-            return false;
-    double p = d->path == NULL && d->plan.p != 0 ? d->plan.p : MEMORY_FPR;
-    if (d->in_memory && !open_in_memory(d, &d->sink, p))
+        if (!known_also(&d->known, d->also_path[i], &err) ||
+            !adopt(d, &d->known.also[d->known.n_also - 1], &err))
+            return complain(&err);
+    if (in_memory && !open_in_memory(d))
         return false;
-    if (d->confirm_path == NULL)
-        return true;
-    if (!confirm_open(&d->confirm, d->confirm_path, d->ka.rule.terminator, &err))
-        return complain(&err);
-    /* What is in memory is of this run, so it is known. */
-    return d->in_memory || open_in_memory(d, &d->run, MEMORY_FPR);
-}
-
-static bool begin(struct sink *sink, const struct adder_options *options)
-{
-    struct err err;
-    if (!adder_begin(&sink->adder, &sink->filter, options, &err))
-        return complain(&err);
-    return sink->begun = true;
+    return d->confirm_path == NULL ||
+           known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err) || complain(&err);
 }
 
 static void report(const struct dedup *d)
 {
-    const struct adder *a = &d->sink.adder;
+    const struct adder *a = &d->known.sink.adder;
     char run[NUM_TEXT], all[NUM_TEXT];
     unsigned long long records = d->tally.records - d->tally.bad, n_new = a->n_new;
     snprintf(run, sizeof run, "%.3g", a->dropped);
     snprintf(all, sizeof all, "%.3g", a->session.counters.dropped);
-    if (d->in_memory || a->session.counters.unknown)
+    if (d->known.in_memory || a->session.counters.unknown)
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new, run);
     else
         say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since '%s' was "
@@ -632,7 +502,7 @@ static void report(const struct dedup *d)
 static int conclude(struct dedup *d)
 {
     tally_report(&d->tally);
-    if (d->n_unprinted > 0 && !d->in_memory)
+    if (d->n_unprinted > 0 && !d->known.in_memory)
         say_note("standard output was closed: %llu records %s '%s' were not printed",
                  (unsigned long long)d->n_unprinted, d->invert ? "known to" : "added to", d->path);
     if (d->count)
@@ -649,18 +519,18 @@ static int conclude(struct dedup *d)
 static int dedup(struct dedup *d)
 {
     struct err err;
-    struct adder_options plain = {.threads = d->ka.threads};
     sig_catch();
     signal(SIGPIPE, SIG_IGN);
     d->options.threads = d->ka.threads;
-    if (!begin(&d->sink, d->in_memory ? &plain : &d->options) ||
-        (d->run.open && !begin(&d->run, &plain)))
+    if (!known_begin(&d->known, &d->options, &err)) {
+        complain(&err);
         return EXIT_ERROR;
+    }
     if (d->ka.n_keys > 0)
         dedup_given_keys(d);
     else
         dedup_input(d);
-    if (!adder_end(&d->sink.adder, !d->no_sync, &err))
+    if (!known_end(&d->known, !d->no_sync, &err))
         d->failed = !complain(&err);
     return conclude(d);
 }
@@ -700,16 +570,7 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     if (!open_filters(d))
         return EXIT_ERROR;
     d->batch = keyarg_batches(&d->ka);
-    d->single = batch_new(&d->ka.rule);
-    if (d->single == NULL)
-        say_error("out of memory");
-    return d->batch != NULL && d->single != NULL ? dedup(d) : EXIT_ERROR;
-}
-
-static void close_sink(struct sink *sink)
-{
-    if (sink->open)
-        filter_close(&sink->filter);
+    return d->batch != NULL ? dedup(d) : EXIT_ERROR;
 }
 
 static int run(int argc, char **argv)
@@ -717,14 +578,8 @@ static int run(int argc, char **argv)
     struct dedup d = {.ka = KEYARG_DEFAULT, .plan.kind = &kind_bloom};
     int status = run_dedup(&d, argc, argv);
     keyarg_batches_free(&d.ka, d.batch);
-    batch_free(d.single);
-    for (size_t i = 0; i < d.n_also_open; i++)
-        filter_close(&d.also[i]);
-    free(d.also);
+    known_close(&d.known);
     free(d.also_path);
-    confirm_close(&d.confirm);
-    close_sink(&d.sink);
-    close_sink(&d.run);
     keyarg_free(&d.ka);
     return status;
 }
