@@ -201,7 +201,6 @@ static void add_bits(uint64_t *group, const uint64_t *more)
 static void ask_others(const struct adder *a, const uint64_t *hash, size_t n, uint64_t *present)
 {
     const struct filter *f = a->session.filter;
-    filter_prefetch(f, hash, n);
     for (unsigned i = f->header.n_layers; i-- > 0;) {
         const struct layer *layer = &f->header.layers[i];
         if (i != a->layer && !layer->is_void)
@@ -343,7 +342,8 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
         double n = a->session.counters.n_keys - a->others_n, fpr = look(a);
         if (a->session.counters.unknown)
             n = a->layer_n;
-        if (!(policy == POLICY_GROW ? chain_grow : chain_rotate)(&a->session, n, fpr, err))
+        if (!(policy == POLICY_GROW ? chain_grow(&a->session, n, fpr, a->to_come, err)
+                                    : chain_rotate(&a->session, n, fpr, err)))
             return false;
         settle(a);
         return make_room(a, room, err);

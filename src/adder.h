@@ -49,6 +49,8 @@ struct adder {
     uint64_t n_new;     /* keys added that were not reported present */
     double dropped;     /* keys probably taken for present that were not: sum of fpr / (1 - fpr) */
     char warning[512];  /* what the last adder_add found worth saying; empty: nothing */
+    uint64_t to_come;   /* set by the caller: when a filter has to grow, about so many new keys are
+                           still to come; 0: nobody knows */
     /* The rest is private. */
     unsigned layer;     /* the one that takes new keys ... */
     uint64_t generation; /* ... which is this */

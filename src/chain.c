@@ -136,7 +136,7 @@ static void close_newest(struct header *h, double n, double fpr)
     newest->fpr_closed = fpr;
 }
 
-bool chain_grow(struct session *s, double n, double fpr, struct err *err)
+bool chain_grow(struct session *s, double n, double fpr, uint64_t n_next, struct err *err)
 {
     struct filter *f = s->filter;
     struct header h = f->header;
@@ -146,8 +146,9 @@ bool chain_grow(struct session *s, double n, double fpr, struct err *err)
         return fail(err, "'%s' is full: it has %u layers, as many as there can be", f->path, next);
     close_newest(&h, n, fpr);
     const struct layer *from = &h.layers[last];
-    if (!make_layer(&h.layers[next], from->id + 1, GROWTH * from->n_design, BUDGET * rate_left(&h),
-                    &why))
+    if (n_next < GROWTH * from->n_design)
+        n_next = GROWTH * from->n_design;
+    if (!make_layer(&h.layers[next], from->id + 1, n_next, BUDGET * rate_left(&h), &why))
         return fail(err, "'%s' is full: %s", f->path, why.text);
     h.layers[next].generation = from->generation + 1;
     h.layers[next].since = now();

@@ -260,11 +260,24 @@ static bool add_keys(struct dedup *d, struct result *r, const char *where, uint6
     return false;
 }
 
+/* A filter in memory that must grow does so once, to the size that the whole input will need if it goes
+ * on as it began: each layer more is one more to ask for every key. A tenth is to spare. What is in a file
+ * must not depend on whether the keys came from a file or a pipe. */
+static void expect(struct dedup *d)
+{
+    struct adder *a = &d->known.sink.adder;
+    uint64_t done, total;
+    input_progress(d->tally.input, &done, &total);
+    if (d->known.in_memory && done > 0 && done < total)
+        a->to_come = (uint64_t)(1.1 * (double)a->n_new * (double)(total - done) / (double)done);
+}
+
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct dedup *d = ctx;
     struct result *r = slot;
     tally_begin(&d->tally, chunk);
+    expect(d);
     if (r->failed) {
         say_error("%s", r->err.text);
         d->failed = true;
