@@ -314,40 +314,87 @@ static size_t select_records(const struct dedup *d, struct result *r, size_t n)
     return count;
 }
 
-/* Of n records that were to be written, how many are not whole in the bytes that were. */
-static size_t count_unwritten(const struct dedup *d, const char *data, size_t written, size_t n)
+static size_t count_runs(const uint64_t *selected, size_t n)
 {
-    const char *end = data + written;
-    while (data < end && (data = memchr(data, d->ka.rule.terminator, (size_t)(end - data))) != NULL) {
-        data++;
-        n--;
+    size_t runs = 0;
+    uint64_t before = 0;
+    for (size_t w = 0; w < (n + 63) / 64; w++) {
+        runs += (unsigned)__builtin_popcountll(selected[w] & ~(selected[w] << 1 | before));
+        before = selected[w] >> 63;
     }
-    return n;
+    return runs;
 }
+
+/* The first record from `at` on that is to be printed, or is not to be; n if there is none. */
+static size_t next_record(const uint64_t *selected, size_t n, size_t at, bool printed)
+{
+    while (at < n) {
+        uint64_t word = (printed ? selected[at / 64] : ~selected[at / 64]) >> at % 64;
+        if (word != 0) {
+            at += (unsigned)__builtin_ctzll(word);
+            break;
+        }
+        at += 64 - at % 64;
+    }
+    return at < n ? at : n;
+}
+
+/* Writes n records; adds to *whole how many are whole in the bytes that were written. */
+static bool write_bytes(struct dedup *d, const char *data, size_t len, size_t n, size_t *whole)
+{
+    size_t written;
+    if (output_write_bytes(data, len, &written)) {
+        *whole += n;
+        return true;
+    }
+    const char *end = data + written;
+    while ((data = memchr(data, d->ka.rule.terminator, (size_t)(end - data))) != NULL) {
+        data++;
+        ++*whole;
+    }
+    d->failed = d->failed || errno != EPIPE;
+    return false;
+}
+
+static bool write_runs(struct dedup *d, const struct result *r, size_t n, size_t *whole)
+{
+    size_t to, from = next_record(r->selected, n, 0, true);
+    for (; from < n; from = next_record(r->selected, n, to, true)) {
+        to = next_record(r->selected, n, from, false);
+        size_t len = (size_t)(r->start[to] - r->start[from]);
+        if (!write_bytes(d, r->start[from], len, to - from, whole))
+            return false;
+    }
+    return true;
+}
+
+static bool write_copies(struct dedup *d, struct result *r, size_t n, size_t count, size_t *whole)
+{
+    bool ok = true;
+    r->out.len = 0;
+    for (size_t i = 0; ok && i < n; i += BATCH_MAX)
+        ok = output_select(&r->out, r->start + i, n - i < BATCH_MAX ? n - i : BATCH_MAX,
+                           r->selected + i / 64, r->limit);
+    if (ok && output_terminate(&r->out, d->ka.rule.terminator))
+        return write_bytes(d, r->out.data, r->out.len, count, whole);
+    say_error("out of memory");
+    d->failed = true;
+    return false;
+}
+
+/* So many pieces of a chunk are written from where they stand: a call for each takes less time than
+ * copying them together. On a first run there is but a piece or, with false positives, a few. */
+enum { FEW_RUNS = 16 };
 
 static void write_records(struct dedup *d, struct result *r, size_t n, size_t count)
 {
-    const char *data = r->start[0];
-    size_t len = (size_t)(r->start[n] - data), written = 0;
-    bool ok = true;
-    /* When all are to be printed, as on a first run, they stand there as they should. */
-    if (count < n || data[len - 1] != d->ka.rule.terminator) {
-        r->out.len = 0;
-        for (size_t i = 0; ok && i < n; i += BATCH_MAX)
-            ok = output_select(&r->out, r->start + i, n - i < BATCH_MAX ? n - i : BATCH_MAX,
-                               r->selected + i / 64, r->limit);
-        ok = ok && output_terminate(&r->out, d->ka.rule.terminator);
-        data = r->out.data;
-        len = r->out.len;
-    }
-    if (!ok)
-        say_error("out of memory");
-    if (ok && output_write_bytes(data, len, &written))
+    size_t whole = 0;
+    bool terminated = r->start[n][-1] == d->ka.rule.terminator;
+    if (terminated && count_runs(r->selected, n) <= FEW_RUNS ? write_runs(d, r, n, &whole)
+                                                            : write_copies(d, r, n, count, &whole))
         return;
-    if (!ok || errno != EPIPE)
-        d->failed = true;
     d->closed = true;
-    d->n_unprinted += count_unwritten(d, data, written, count);
+    d->n_unprinted += count - whole;
 }
 
 static bool print_result(struct dedup *d, struct result *r)
