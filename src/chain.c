@@ -22,6 +22,11 @@ enum { GROWTH = 2 };
 /* Below this a layer would take more than 70 bits a key, and 64-bit hashes come into it. */
 static const double LEAST_FPR = 1e-12;
 
+/* The layers of a filter that grows can be folded (seen shrink) to a half, a third, a quarter, a sixth
+ * and a twelfth: the last is seldom full. Where rounding up to that takes more than a fiftieth of a layer it
+ * is not done. */
+enum { FOLDS = 12, LEAST_FOLDED = 50 * FOLDS };
+
 void (*chain_step)(int step);
 
 static void step_done(int step)
@@ -45,13 +50,16 @@ static uint64_t now(void)
     return (uint64_t)time(NULL);
 }
 
-static bool make_layer(struct layer *layer, uint64_t id, uint64_t n, double p, struct err *err)
+static bool make_layer(struct layer *layer, uint64_t id, uint64_t n, double p, bool folds,
+                       struct err *err)
 {
     struct bloom bloom;
     char keys[NUM_TEXT], rate[NUM_TEXT];
     if (p < LEAST_FPR || !bloom_size(n, p, &bloom))
         return fail(err, "no layer can be made for %s keys at an FPR of %s",
                     num_show_count(keys, (double)n), num_show_fpr(rate, p));
+    if (folds && bloom.pages >= LEAST_FOLDED)
+        bloom.pages += (FOLDS - bloom.pages % FOLDS) % FOLDS;
     *layer = (struct layer){.id = id, .n_design = n, .fpr_design = p, .generation = id};
     bloom_to(&bloom, layer);
     return true;
@@ -63,7 +71,7 @@ bool chain_start_growing(struct header *h, uint64_t n, double p, struct err *err
     h->n_design = 0;
     h->fpr_design = p;
     h->n_layers = 1;
-    return make_layer(&h->layers[0], 1, n, BUDGET * p, err);
+    return make_layer(&h->layers[0], 1, n, BUDGET * p, true, err);
 }
 
 bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double p, struct err *err)
@@ -74,7 +82,7 @@ bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double
     h->fpr_design = p;
     h->n_layers = generations + 1;
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (!make_layer(&h->layers[i], i + 1, each, p / h->n_layers, err))
+        if (!make_layer(&h->layers[i], i + 1, each, p / h->n_layers, false, err))
             return false;
     return true;
 }
@@ -148,7 +156,7 @@ bool chain_grow(struct session *s, double n, double fpr, uint64_t n_next, struct
     const struct layer *from = &h.layers[last];
     if (n_next < GROWTH * from->n_design)
         n_next = GROWTH * from->n_design;
-    if (!make_layer(&h.layers[next], from->id + 1, n_next, BUDGET * rate_left(&h), &why))
+    if (!make_layer(&h.layers[next], from->id + 1, n_next, BUDGET * rate_left(&h), true, &why))
         return fail(err, "'%s' is full: %s", f->path, why.text);
     h.layers[next].generation = from->generation + 1;
     h.layers[next].since = now();

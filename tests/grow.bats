@@ -102,6 +102,55 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     [ "$(seen query -c big.seen keys)" = 20000 ]
 }
 
+@test "shrink: the last layer of a filter that grew, which goes on growing" {
+    seen create --grow --empty f.seen
+    seq 1400000 | seen add f.seen
+    before=$(size f.seen)
+    pages() { seen stats --json "$1" | jq -c '[.layers[].pages]'; }
+    [[ $(pages f.seen) =~ ^.([0-9]+),([0-9]+).$ ]]
+    first=${BASH_REMATCH[1]} last=${BASH_REMATCH[2]}
+    seen shrink -o g.seen f.seen
+    # 351,424 keys in a layer for 2,097,152: a sixth of it holds no more than 349,525.
+    [ "$(pages g.seen)" = "[$first,$((last / 4))]" ]
+    [ "$(size g.seen)" -lt $((before * 2 / 3)) ]
+    seen verify g.seen
+    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify g.seen
+    [ "$(seq 1400000 | seen query -c g.seen)" = 1400000 ]
+    [ "$(number keys_added f.seen)" = "$(number keys_added g.seen)" ]
+    seen stats g.seen | grep -q '^when full  *grows'
+    seq 1400001 2500000 | seen add g.seen
+    [ "$(seq 2500000 | seen query -c g.seen)" = 2500000 ]
+    [ "$(seen stats --json g.seen | jq '.layers | length')" = 3 ]
+    awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
+    seen verify g.seen
+}
+
+@test "shrink: each layer of filters that were joined" {
+    seen create --foldable -n 1M -p 1e-3 a.seen <(seq 1 20000)
+    seen create --foldable -n 300k -p 1e-2 b.seen <(seq 30001 40000)
+    seen create --compact c.seen <(seq 50001 51000)
+    seen merge -o all.seen a.seen b.seen c.seen
+    seen shrink -o small.seen all.seen
+    for f in a b; do
+        seen shrink $f.seen
+    done
+    [ "$(seen stats --json small.seen | jq -c '[.layers[] | select(.kind == "bloom").pages] | sort')" = \
+        "$(seen stats --json a.seen b.seen | jq -c -s 'flatten | [.[].layers[].pages] | sort')" ]
+    { seq 1 20000; seq 30001 40000; seq 50001 51000; } >keys
+    [ "$(seen query -c small.seen keys)" = 31000 ]
+    [ "$(number fpr_design small.seen)" = "$(number fpr_design all.seen)" ]
+    seen verify small.seen
+    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify small.seen
+    # A higher rate is shared out among the layers; what is compact stays as it is.
+    seen shrink -p 0.1 -o smaller.seen all.seen
+    [ "$(size smaller.seen)" -lt "$(size small.seen)" ]
+    [ "$(seen query -c smaller.seen keys)" = 31000 ]
+    awk -v p="$(number fpr_current smaller.seen)" 'BEGIN { exit !(p > 0.01 && p <= 0.1) }'
+    refuses "seen: 'c.seen' is not a Bloom filter, so it cannot be folded" seen shrink c.seen
+    seen create --generations 2 -n 1k --empty r.seen
+    refuses "seen: 'r.seen' has generations, which stay as large as they are" seen shrink r.seen
+}
+
 @test "shrink in place beside a writer loses no key" {
     seen create --foldable -n 2M --empty f.seen
     mkfifo in
