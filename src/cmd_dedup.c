@@ -509,10 +509,16 @@ static bool adopt(struct dedup *d, const struct filter *f, struct err *err)
     return keyarg_adopt(&d->ka, &f->header, f->path, err);
 }
 
+/* Is FILTER one that --create makes? */
+static bool is_to_be_made(const struct dedup *d)
+{
+    return d->create && access(d->path, F_OK) != 0 && errno == ENOENT;
+}
+
 static bool open_file(struct dedup *d)
 {
     struct err err;
-    if (d->create && access(d->path, F_OK) != 0 && errno == ENOENT && !create_filter(d))
+    if (is_to_be_made(d) && !create_filter(d))
         return false;
     return (known_open_file(&d->known, d->path, &err) && adopt(d, &d->known.sink.filter, &err)) ||
            complain(&err);
@@ -533,7 +539,7 @@ static bool open_filters(struct dedup *d)
     bool in_memory = d->path == NULL || d->dry_run;
     if (!in_memory && !open_file(d))
         return false;
-    if (d->path != NULL && d->dry_run && !take_also(d, d->path))
+    if (d->path != NULL && d->dry_run && !is_to_be_made(d) && !take_also(d, d->path))
         return false;
     for (size_t i = 0; i < d->n_also; i++)
         if (!known_also(&d->known, d->also_path[i], &err) ||
@@ -602,8 +608,6 @@ static int check_options(const struct dedup *d)
     if (!d->create && d->path != NULL && (d->plan.n != 0 || d->plan.p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");
-    if (d->create && d->dry_run)
-        return opt_misuse(&cmd_dedup, "--dry-run makes no filter, so --create contradicts it");
     return 0;
 }
 

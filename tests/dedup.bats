@@ -65,6 +65,12 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     printf '%s\n' 9 10 11 12 11 | seen dedup --dry-run f.seen >got
     printf '%s\n' 11 12 | cmp - got
     [ "$(digest f.seen)" = "$before" ]
+    # The same command line before FILTER is made, and when it is there.
+    printf '%s\n' 1 2 1 | seen dedup --dry-run --create -n 1k none.seen | cmp <(seq 2) -
+    [ ! -e none.seen ]
+    printf '%s\n' 9 11 | seen dedup --dry-run --create -n 1k f.seen | cmp <(echo 11) -
+    refuses "seen: cannot open 'none.seen': No such file or directory" \
+        seen dedup --dry-run none.seen /dev/null
 }
 
 @test "--create makes a filter that grows, or one of a given size" {
