@@ -35,7 +35,7 @@ FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 
 .PHONY: all help deps deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers emulated bench plot install uninstall clean tests FORCE
+        check-compilers emulated soak bench plot install uninstall clean tests FORCE
 # `make -j deps check` must not build before the compiler is there.
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -166,6 +166,11 @@ EMULATED := s390x aarch64
 emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
+
+## soak: kills by the hundred, delays, growth to 10^8 keys: what takes longer than a test may
+soak:
+	+$(Q)$(PARALLEL) all
+	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_RUNS runs, BENCH_JOBS names)
 bench:
