@@ -339,11 +339,7 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
     double n_design = (double)target(a)->n_design, left = n_design - keys_now(a);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
-        double n = a->session.counters.n_keys - a->others_n, fpr = look(a);
-        if (a->session.counters.unknown)
-            n = a->layer_n;
-        if (!(policy == POLICY_GROW ? chain_grow(&a->session, n, fpr, a->to_come, err)
-                                    : chain_rotate(&a->session, n, fpr, err)))
+        if (!chain_advance(&a->session, a->options.threads, a->to_come, err))
             return false;
         settle(a);
         return make_room(a, room, err);

@@ -137,28 +137,36 @@ static double rate_left(const struct header *h)
     return left;
 }
 
-static void close_newest(struct header *h, double n, double fpr)
+/* The header of a file like this whose newest layer is closed. What is in it is told by its bits if it
+ * was not counted. */
+static struct header close_newest(const struct session *s, unsigned threads)
 {
-    struct layer *newest = &h->layers[chain_newest(h)];
-    newest->n_closed = fmax(0, n);
-    newest->fpr_closed = fpr;
+    struct header h = s->filter->header;
+    struct census census;
+    unsigned newest = chain_newest(&h);
+    double n = s->counters.n_keys;
+    for (unsigned i = 0; i < h.n_layers; i++)
+        n -= i == newest ? 0 : h.layers[i].n_closed;
+    filter_census(s->filter, newest, threads, &census);
+    h.layers[newest].n_closed = s->counters.unknown || n < 0 ? census.n : n;
+    h.layers[newest].fpr_closed = census.fpr;
+    return h;
 }
 
-bool chain_grow(struct session *s, double n, double fpr, uint64_t n_next, struct err *err)
+/* h is the file's header with the newest layer closed. */
+static bool grow(struct session *s, struct header h, uint64_t n_next, struct err *err)
 {
     struct filter *f = s->filter;
-    struct header h = f->header;
     struct err why;
-    unsigned last = chain_newest(&h), next = h.n_layers;
+    const struct layer *last = &h.layers[chain_newest(&h)];
+    unsigned next = h.n_layers;
     if (next == FORMAT_MAX_LAYERS)
         return fail(err, "'%s' is full: it has %u layers, as many as there can be", f->path, next);
-    close_newest(&h, n, fpr);
-    const struct layer *from = &h.layers[last];
-    if (n_next < GROWTH * from->n_design)
-        n_next = GROWTH * from->n_design;
-    if (!make_layer(&h.layers[next], from->id + 1, n_next, BUDGET * rate_left(&h), true, &why))
+    if (n_next < GROWTH * last->n_design)
+        n_next = GROWTH * last->n_design;
+    if (!make_layer(&h.layers[next], last->id + 1, n_next, BUDGET * rate_left(&h), true, &why))
         return fail(err, "'%s' is full: %s", f->path, why.text);
-    h.layers[next].generation = from->generation + 1;
+    h.layers[next].generation = last->generation + 1;
     h.layers[next].since = now();
     h.n_layers++;
     format_place_last(&h);
@@ -211,10 +219,8 @@ bool chain_finish(struct session *s, struct err *err)
     return true;
 }
 
-bool chain_rotate(struct session *s, double n, double fpr, struct err *err)
+static bool rotate(struct session *s, struct header h, struct err *err)
 {
-    struct header h = s->filter->header;
-    close_newest(&h, n, fpr);
     struct layer *oldest = &h.layers[oldest_layer(&h)];
     oldest->is_void = true;
     s->counters.n_keys = fmax(0, s->counters.n_keys - oldest->n_closed);
@@ -222,4 +228,10 @@ bool chain_rotate(struct session *s, double n, double fpr, struct err *err)
         return false;
     step_done(1);
     return chain_finish(s, err);
+}
+
+bool chain_advance(struct session *s, unsigned threads, uint64_t n_next, struct err *err)
+{
+    struct header h = close_newest(s, threads);
+    return h.policy == POLICY_RING ? rotate(s, h, err) : grow(s, h, n_next, err);
 }

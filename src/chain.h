@@ -38,10 +38,10 @@ bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double
 bool chain_write_sums(int fd, const struct header *h, unsigned layer, const char *name,
                       struct err *err);
 
-/* Adds a layer, for n_next keys at least, or rotates; under the session's lock. n and fpr are the
- * distinct keys and the FPR of the layer that has been the newest so far. */
-bool chain_grow(struct session *s, double n, double fpr, uint64_t n_next, struct err *err);
-bool chain_rotate(struct session *s, double n, double fpr, struct err *err);
+/* Closes the newest layer and begins another, under the session's lock: a filter that grows gets one
+ * more, for n_next keys at least; a ring, in which no rotation is cut off, empties its oldest. Reads all
+ * bits of the newest, with so many threads. */
+bool chain_advance(struct session *s, unsigned threads, uint64_t n_next, struct err *err);
 
 /* Ends a rotation that was cut off. Nothing to do where there is none. */
 bool chain_finish(struct session *s, struct err *err);

@@ -21,21 +21,6 @@ static const struct opt rotate_opts[] = {
 
 static const struct opt_group groups[] = {{"Options", rotate_opts}, {0}};
 
-/* Under the lock. What is in the newest generation is told by its bits if it was not counted. */
-static bool rotate_held(struct session *s, unsigned threads, struct err *err)
-{
-    struct census census;
-    const struct header *h = &s->filter->header;
-    if (!chain_finish(s, err))
-        return false;
-    filter_census(s->filter, chain_newest(h), threads, &census);
-    double others = 0;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        others += i == chain_newest(h) ? 0 : h->layers[i].n_closed;
-    double counted = s->counters.n_keys - others;
-    return chain_rotate(s, s->counters.unknown || counted < 0 ? census.n : counted, census.fpr, err);
-}
-
 static bool rotate(struct filter *f, unsigned threads, double *forgotten, struct err *err)
 {
     struct session s;
@@ -46,7 +31,7 @@ static bool rotate(struct filter *f, unsigned threads, double *forgotten, struct
         return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
     }
     double before = s.counters.n_keys;
-    bool ok = rotate_held(&s, threads, err);
+    bool ok = chain_finish(&s, err) && chain_advance(&s, threads, 0, err);
     *forgotten = before - s.counters.n_keys;
     session_release(&s);
     return ok;

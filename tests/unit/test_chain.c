@@ -72,7 +72,7 @@ static bool rotate(const char *path, struct err *err)
     struct session s;
     if (!filter_open(&f, path, FILTER_WRITE, err) || !session_hold(&s, &f, err))
         return false;
-    bool ok = chain_finish(&s, err) && chain_rotate(&s, 100, 1e-9, err);
+    bool ok = chain_finish(&s, err) && chain_advance(&s, 1, 0, err);
     session_release(&s);
     filter_close(&f);
     return ok;
