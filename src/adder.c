@@ -87,8 +87,8 @@ static double whole_fpr(const struct adder *a, double in_layer)
     return 1 - (1 - in_layer) * (1 - a->others_fpr);
 }
 
-/* What the bits give may differ from the formula by some per cent in a small filter, so max_fpr is near
- * from nine tenths of its keys on. */
+/* What the bits give may differ from the formula by some per cent in a small filter, so max_fpr is
+ * near from nine tenths of its keys on. */
 static const double NEAR = 0.9;
 
 static void find_limits(struct adder *a)
@@ -105,15 +105,14 @@ static double keys_now(const struct adder *a)
     return a->layer_n + (a->session.counters.n_keys - a->counted_n);
 }
 
-/* Reads all bits of the layer, and returns its FPR. Keys are counted so that the formula gives the FPR
- * that the bits give. */
-static double look(struct adder *a)
+/* Reads all bits of the layer. Keys are counted so that the formula gives the FPR that the bits
+ * give. */
+static void look(struct adder *a)
 {
     struct census census;
     filter_census(a->session.filter, a->layer, a->options.threads, &census);
     a->layer_n = n_at(target(a), census.fpr);
     a->counted_n = a->session.counters.n_keys;
-    return census.fpr;
 }
 
 /* The FPR of a layer that takes no keys: as noted when it was closed, else by its bits. */
@@ -144,7 +143,8 @@ static void settle(struct adder *a)
     a->counted_n = a->session.counters.n_keys;
     a->layer_n = a->counted_n - a->others_n;
     /* Counters that a crash has made unknown are too low; those of a merge are from the bits. */
-    bool too_low = a->session.counters.unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
+    bool too_low =
+        a->session.counters.unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
     if (too_low || (h->policy == POLICY_FIXED && h->n_layers > 1))
         look(a);
     a->warn_fpr = WARN_FACTOR * h->fpr_design;
@@ -179,8 +179,8 @@ static void update_fpr(struct adder *a)
     a->fpr_n = n;
 }
 
-/* Keys are added in groups of at most LAYER_BATCH. A group has `known` bits of its own, from bit 0 on;
- * behind the last key's they are 0. */
+/* Keys are added in groups of at most LAYER_BATCH. A group has `known` bits of its own, from bit 0
+ * on; behind the last key's they are 0. */
 enum { GROUP_WORDS = LAYER_BATCH / 64 };
 
 static unsigned count_bits(const uint64_t *group)
@@ -208,8 +208,8 @@ static void ask_others(const struct adder *a, const uint64_t *hash, size_t n, ui
     }
 }
 
-/* Inserts those of n hashes that are not known, and marks those of them that the layer had. Returns how
- * many it had not. */
+/* Inserts those of n hashes that are not known, and marks those of them that the layer had. Returns
+ * how many it had not. */
 static unsigned insert(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known)
 {
     uint64_t some[LAYER_BATCH], had[GROUP_WORDS] = {0};
@@ -276,8 +276,8 @@ static bool is_settled(const struct adder *a, uint64_t hash)
     return present & 1;
 }
 
-/* Near max_fpr the bits are looked at again whenever half of the keys have come that by the last look
- * there was room for; so there are few looks, and the last ones are at every key. */
+/* Near max_fpr the bits are looked at again whenever half of the keys have come that by the last
+ * look there was room for; so there are few looks, and the last ones are at every key. */
 static void look_if_stale(struct adder *a)
 {
     double since = a->session.counters.n_keys - a->counted_n;
@@ -285,8 +285,8 @@ static void look_if_stale(struct adder *a)
         look(a);
 }
 
-/* The last key may raise the FPR by some times of what the formula says of a key: it does so when it
- * comes into a line that is nearly full. */
+/* The last key may raise the FPR by some times of what the formula says of a key: it does so when
+ * it comes into a line that is nearly full. */
 static const double SPARE = 3;
 
 /* Adds keys one by one, as long as max_fpr allows. Returns how many it got through. */
@@ -324,12 +324,12 @@ static void warn(struct adder *a)
              num_show_fpr(design, a->session.filter->header.fpr_design));
 }
 
-/* A layer is full when fewer than this part of its keys find room: not so few that the last of them go
- * in one by one. */
+/* A layer is full when fewer than this part of its keys find room: not so few that the last of them
+ * go in one by one. */
 static const double FULL = 1.0 / 64;
 
-/* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of keys,
- * at least 1, that may go in before this is asked again. */
+/* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of
+ * keys, at least 1, that may go in before this is asked again. */
 static bool make_room(struct adder *a, size_t *room, struct err *err)
 {
     enum policy policy = a->session.filter->header.policy;
@@ -349,8 +349,8 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
     return true;
 }
 
-/* The first of n keys, as many as may go into a group: to the end of a word of `known` bits where the
- * group does not begin with one. */
+/* The first of n keys, as many as may go into a group: to the end of a word of `known` bits where
+ * the group does not begin with one. */
 static size_t group_size(size_t at, size_t n, size_t room)
 {
     size_t size = at % 64 != 0 ? 64 - at % 64 : LAYER_BATCH;

@@ -1,7 +1,7 @@
 /*
- * Adding keys to a filter that others may be adding to: batches under the session's lock, an eye on the
- * false-positive rate, the counters, and what is to be done when a layer is full (chain.h). It tells
- * which of the keys were new.
+ * Adding keys to a filter that others may be adding to: batches under the session's lock, an eye on
+ * the false-positive rate, the counters, and what is to be done when a layer is full (chain.h). It
+ * tells which of the keys were new.
  *
  *     struct adder a;
  *     adder_begin(&a, &filter, &options, &err);             // filter opened with FILTER_WRITE
@@ -9,8 +9,8 @@
  *         adder_add(&a, hash, known, n, &done, &err);
  *     adder_end(&a, sync, &err);                            // in any case
  *
- * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the keys
- * added, scaled to agree with the last look; where a limit is near, the bits decide.
+ * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the
+ * keys added, scaled to agree with the last look; where a limit is near, the bits decide.
  */
 #ifndef ADDER_H
 #define ADDER_H
@@ -58,8 +58,8 @@ struct adder {
     double others_fpr;  /* of the other layers together */
     double layer_n;     /* distinct keys in `layer` as its bits had it at the last look ... */
     double counted_n;   /* ... when counters.n_keys was this */
-    double fpr, layer_fpr, fpr_n; /* FPR for the counters, of all and of the layer, and the keys in the
-                                     layer when they were worked out */
+    double fpr, layer_fpr, fpr_n; /* FPR for the counters, of all and of the layer, and the keys in
+                                     the layer when they were worked out */
     double max_n, warn_n; /* distinct keys in the layer at which max_fpr and warn_fpr are reached */
 };
 
@@ -72,9 +72,9 @@ enum adder_result {
 bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *options,
                  struct err *err);
 
-/* Adds hash[0..n) in order, but not those whose bit is set in `known`; sets the bits of those that had
- * been reported present before they came. The first *done have been dealt with: all n if it returns
- * ADDER_OK. */
+/* Adds hash[0..n) in order, but not those whose bit is set in `known`; sets the bits of those that
+ * had been reported present before they came. The first *done have been dealt with: all n if it
+ * returns ADDER_OK. */
 enum adder_result adder_add(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
                             size_t *done, struct err *err);
 

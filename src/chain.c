@@ -13,18 +13,19 @@
 #include "newfile.h"
 #include "num.h"
 
-/* Each layer gets this part of the FPR that is left, and this multiple of the last layer's capacity. Over
- * final sizes from 3e6 to 3e9 keys, 0.15 (the rest shrinks by 0.85) and 2 took the fewest bits, 2.1 to 2.4
- * times those of a filter that was sized right; half and 2 took 3.2 to 3.9 times. */
+/* Each layer gets this part of the FPR that is left, and this multiple of the last layer's
+ * capacity. Over final sizes from 3e6 to 3e9 keys, 0.15 (the rest shrinks by 0.85) and 2 took the
+ * fewest bits, 2.1 to 2.4 times those of a filter that was sized right; half and 2 took 3.2 to 3.9
+ * times. */
 static const double BUDGET = 0.15;
 enum { GROWTH = 2 };
 
 /* Below this a layer would take more than 70 bits a key, and 64-bit hashes come into it. */
 static const double LEAST_FPR = 1e-12;
 
-/* The layers of a filter that grows can be folded (seen shrink) to a half, a third, a quarter, a sixth
- * and a twelfth: the last is seldom full. Where rounding up to that takes more than a fiftieth of a layer it
- * is not done. */
+/* The layers of a filter that grows can be folded (seen shrink) to a half, a third, a quarter, a
+ * sixth and a twelfth: the last is seldom full. Where rounding up to that takes more than a
+ * fiftieth of a layer it is not done. */
 enum { FOLDS = 12, LEAST_FOLDED = 50 * FOLDS };
 
 void (*chain_step)(int step);
@@ -114,8 +115,8 @@ static bool sync_file(const struct filter *f, struct err *err)
     return true;
 }
 
-/* Makes the file as long as the header says, with zeroes on disk behind what there was. What an earlier
- * attempt may have left there goes first. */
+/* Makes the file as long as the header says, with zeroes on disk behind what there was. What an
+ * earlier attempt may have left there goes first. */
 static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
 {
     int r;
@@ -137,8 +138,8 @@ static double rate_left(const struct header *h)
     return left;
 }
 
-/* The header of a file like this whose newest layer is closed. What is in it is told by its bits if it
- * was not counted. */
+/* The header of a file like this whose newest layer is closed. What is in it is told by its bits if
+ * it was not counted. */
 static struct header close_newest(const struct session *s, unsigned threads)
 {
     struct header h = s->filter->header;

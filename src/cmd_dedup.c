@@ -1,7 +1,7 @@
 /*
  * seen dedup: what is new goes into the filter first and is printed then. Workers cut and hash; the
- * commits, one after another, add a chunk's keys under the filter's lock and so learn which are new;
- * what is new is printed behind that, while the next chunk is being added.
+ * commits, one after another, add a chunk's keys under the filter's lock and so learn which are
+ * new; what is new is printed behind that, while the next chunk is being added.
  */
 #include <errno.h>
 #include <signal.h>
@@ -41,33 +41,36 @@ static const struct opt output_opts[] = {
     {'v', "invert-match", NULL, "print the records that are not new", false, 0},
     {'c', "count", NULL, "print only how many records would be printed", false, 0},
     {OPT_DRY_RUN, "dry-run", NULL, "print what is new, and add nothing to FILTER", false, 0},
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were new, and how many new ones were "
-                                   "probably taken for known", false, 0},
+    {OPT_VERBOSE, "verbose", NULL,
+     "say on stderr how many keys were new, and how many new ones were probably taken for known",
+     false, 0},
     {0},
 };
 
 static const struct opt known_opts[] = {
-    {OPT_ALSO, "also", "OTHER", "take what is in this filter for known too (repeatable); it is only read",
-     true, 0},
-    {OPT_CONFIRM, "confirm", "SORTED", "believe that a key is known only if it stands in this list, sorted "
-                                       "by LC_ALL=C sort, or was new earlier in this run", false, 0},
+    {OPT_ALSO, "also", "OTHER",
+     "take what is in this filter for known too (repeatable); it is only read", true, 0},
+    {OPT_CONFIRM, "confirm", "SORTED",
+     "believe that a key is known only if it stands in this list, sorted by LC_ALL=C sort, or was "
+     "new earlier in this run", false, 0},
     {0},
 };
 
 static const struct opt filter_opts[] = {
-    {OPT_CREATE, "create", NULL, "make FILTER if there is none; it grows, unless --capacity is given", false,
-     0},
+    {OPT_CREATE, "create", NULL,
+     "make FILTER if there is none; it grows, unless --capacity is given", false, 0},
     {'n', "capacity", "N", "size a FILTER that is made for N distinct keys", false, 0},
-    {'p', "fpr", "P", "false-positive rate of a FILTER that is made (default: 0.001; without FILTER, 1e-9)",
-     false, 0},
-    {OPT_MAX_FPR, "max-fpr", "P", "add no key that would take the current false-positive rate above "
-                                  "P", false, 0},
-    {OPT_ROTATE, "rotate-at-capacity", NULL, "rotate a filter with generations whenever its newest "
-                                             "one is full", false, 0},
-    {OPT_SYNC_EVERY, "sync-every", "N", "sync before printing whenever N keys were added since the last "
-                                        "time", false, 0},
-    {OPT_NO_SYNC, "no-sync", NULL, "do not wait for the disk: faster, but keys may be lost if the "
-                                   "machine stops", false, 0},
+    {'p', "fpr", "P",
+     "false-positive rate of a FILTER that is made (default: 0.001; without FILTER, 1e-9)", false,
+     0},
+    {OPT_MAX_FPR, "max-fpr", "P",
+     "add no key that would take the current false-positive rate above P", false, 0},
+    {OPT_ROTATE, "rotate-at-capacity", NULL,
+     "rotate a filter with generations whenever its newest one is full", false, 0},
+    {OPT_SYNC_EVERY, "sync-every", "N",
+     "sync before printing whenever N keys were added since the last time", false, 0},
+    {OPT_NO_SYNC, "no-sync", NULL,
+     "do not wait for the disk: faster, but keys may be lost if the machine stops", false, 0},
     {0},
 };
 
@@ -233,8 +236,8 @@ static bool sync_if_due(struct dedup *d, uint64_t n_new, struct err *err)
     return adder_sync(&d->known.sink.adder, err);
 }
 
-/* Adds the keys of a chunk; false when it stopped before the last, and said why. `where` names the input
- * and `before` is the number of records in it before these. */
+/* Adds the keys of a chunk; false when it stopped before the last, and said why. `where` names the
+ * input and `before` is the number of records in it before these. */
 static bool add_keys(struct dedup *d, struct result *r, const char *where, uint64_t before)
 {
     struct err err;
@@ -260,9 +263,9 @@ static bool add_keys(struct dedup *d, struct result *r, const char *where, uint6
     return false;
 }
 
-/* A filter in memory that must grow does so once, to the size that the whole input will need if it goes
- * on as it began: each layer more is one more to ask for every key. A tenth is to spare. What is in a file
- * must not depend on whether the keys came from a file or a pipe. */
+/* A filter in memory that must grow does so once, to the size that the whole input will need if it
+ * goes on as it began: each layer more is one more to ask for every key. A tenth is to spare. What
+ * is in a file must not depend on whether the keys came from a file or a pipe. */
 static void expect(struct dedup *d)
 {
     struct adder *a = &d->known.sink.adder;
@@ -559,10 +562,11 @@ static void report(const struct dedup *d)
     snprintf(run, sizeof run, "%.3g", a->dropped);
     snprintf(all, sizeof all, "%.3g", a->session.counters.dropped);
     if (d->known.in_memory || a->session.counters.unknown)
-        say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new, run);
+        say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
+                 run);
     else
-        say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since '%s' was "
-                 "made", records, n_new, run, all, d->path);
+        say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
+                 "'%s' was made", records, n_new, run, all, d->path);
 }
 
 static int conclude(struct dedup *d)
@@ -652,10 +656,11 @@ const struct command cmd_dedup = {
     .name = "dedup",
     .synopsis = "[OPTION]... [FILTER [KEYFILE]...]",
     .summary = "print the records whose key is new, and add them",
-    .details = "Reads records, one a line, from the KEYFILEs or standard input. Those whose key is not in "
-               "FILTER yet are added to it and then printed, in order and byte for byte; of several with "
-               "one key, the first. Any number of processes may share one FILTER: no record is printed "
-               "twice. Without FILTER, a filter in memory serves for this one run.",
+    .details =
+        "Reads records, one a line, from the KEYFILEs or standard input. Those whose key is not in "
+        "FILTER yet are added to it and then printed, in order and byte for byte; of several with "
+        "one key, the first. Any number of processes may share one FILTER: no record is printed "
+        "twice. Without FILTER, a filter in memory serves for this one run.",
     .groups = groups,
     .run = run,
 };

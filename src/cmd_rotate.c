@@ -76,8 +76,9 @@ const struct command cmd_rotate = {
     .name = "rotate",
     .synopsis = "[OPTION]... FILTER",
     .summary = "forget the oldest generation of a filter",
-    .details = "Empties the oldest generation of a FILTER that was made with --generations, and makes it "
-               "the newest. Other processes may go on adding and querying.",
+    .details =
+        "Empties the oldest generation of a FILTER that was made with --generations, and makes it "
+        "the newest. Other processes may go on adding and querying.",
     .groups = groups,
     .run = run,
 };

@@ -1,6 +1,6 @@
 /*
- * A list of keys, sorted as `LC_ALL=C sort` sorts, in which a key is looked for by binary search: for
- * those who want to be sure about what a filter reports present.
+ * A list of keys, sorted as `LC_ALL=C sort` sorts, in which a key is looked for by binary search:
+ * for those who want to be sure about what a filter reports present.
  */
 #ifndef CONFIRM_H
 #define CONFIRM_H
@@ -22,8 +22,9 @@ struct confirm {
 bool confirm_open(struct confirm *c, const char *path, char terminator, struct err *err);
 void confirm_close(struct confirm *c);
 
-/* Is the key of record i of the batch in the list? Keys are looked for as they are prepared; those that
- * are spelled in hexadecimal, as digits, in either case. Any number of threads may ask at once. */
+/* Is the key of record i of the batch in the list? Keys are looked for as they are prepared; those
+ * that are spelled in hexadecimal, as digits, in either case. Any number of threads may ask at
+ * once. */
 bool confirm_has(const struct confirm *c, const struct batch *b, size_t i);
 
 #endif

@@ -42,8 +42,8 @@ bool known_also(struct known *k, const char *path, struct err *err)
     k->n_also++;
     const struct filter *first = k->sink.open ? &k->sink.filter : &also[0];
     return filter_same_keys(&first->header, &f->header, &what) ||
-           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", first->path,
-                path, what.text);
+           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s",
+                first->path, path, what.text);
 }
 
 bool known_confirm(struct known *k, const char *path, const struct key_rule *rule, struct err *err)
@@ -89,10 +89,10 @@ static bool is_listed(struct known *k, const char *record, const char *end)
     return !batch_next(k->single) || confirm_has(&k->list, k->single, 0);
 }
 
-/* Makes new again those of n keys that the filter has reported present, but that are not in the list and
- * were not new earlier in this run. */
-static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *const *record, size_t n,
-                         struct err *err)
+/* Makes new again those of n keys that the filter has reported present, but that are not in the
+ * list and were not new earlier in this run. */
+static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *const *record,
+                         size_t n, struct err *err)
 {
     size_t done;
     uint64_t *before = k->before;

@@ -1,6 +1,7 @@
 /*
- * What is known: a filter that takes what is new, a file or one in memory; filters that are only asked;
- * and, for those who want to be sure, a list in which a key must stand that a filter reports present.
+ * What is known: a filter that takes what is new, a file or one in memory; filters that are only
+ * asked; and, for those who want to be sure, a list in which a key must stand that a filter reports
+ * present.
  *
  *     struct known k = {0};
  *     known_open_file(&k, path, &err)                       // or known_open_in_memory
@@ -65,8 +66,8 @@ bool known_begin(struct known *k, const struct adder_options *options, struct er
 /* Marks in b->bad the keys of a batch that the filters which are only read have. */
 bool known_ask(struct known *k, struct batch *b, struct err *err);
 
-/* Adds keys (adder_add); afterwards the bits of keys->known that are not set, up to *done, are those of
- * the new ones. Key i comes from the record [record[i], record[i + 1]). */
+/* Adds keys (adder_add); afterwards the bits of keys->known that are not set, up to *done, are
+ * those of the new ones. Key i comes from the record [record[i], record[i + 1]). */
 enum adder_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
                             size_t *done, struct err *err);
 

@@ -7,9 +7,9 @@
 
 #include "say.h"
 
-/* Records up to the widest of these are copied whole vectors at a time, selected or not, and the end
- * of the output moves on by the length of those selected: so no branch depends on the data. On a query
- * with every second key present that is up to a third faster than a branch. */
+/* Records up to the widest of these are copied whole vectors at a time, selected or not, and the
+ * end of the output moves on by the length of those selected: so no branch depends on the data. On
+ * a query with every second key present that is up to a third faster than a branch. */
 enum { WIDEST = 128 };
 
 static bool make_room(struct output *o, size_t more)

@@ -16,8 +16,8 @@ struct output {
 /* Each appends, or returns false when there is no memory. */
 bool output_bytes(struct output *o, const char *data, size_t len);
 
-/* The records i < n with bit i of `selected`: record i is [record[i], record[i+1]). `limit` is the end
- * of the memory that may be read. */
+/* The records i < n with bit i of `selected`: record i is [record[i], record[i+1]). `limit` is the
+ * end of the memory that may be read. */
 bool output_select(struct output *o, const char *const *record, size_t n, const uint64_t *selected,
                    const char *limit);
 
@@ -26,12 +26,12 @@ bool output_terminate(struct output *o, char terminator);
 
 void output_free(struct output *o);
 
-/* Writes bytes to standard output; *written says how many, after a failure too. On failure says so, as
- * output_write does. */
+/* Writes bytes to standard output; *written says how many, after a failure too. On failure says so,
+ * as output_write does. */
 bool output_write_bytes(const char *data, size_t len, size_t *written);
 
-/* Writes it to standard output and empties it. On failure says so (unless the reader went away, which
- * is no news) and returns false. */
+/* Writes it to standard output and empties it. On failure says so (unless the reader went away,
+ * which is no news) and returns false. */
 bool output_write(struct output *o);
 
 #endif

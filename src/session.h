@@ -10,12 +10,13 @@
  *     if (!session_end(&s, sync, &err)) ...                // now the keys are on disk
  *
  * Locks are open-file-description locks on two bytes far beyond any file's end; they vanish with
- * the process. Each writer holds the session byte shared for its life and the batch byte exclusively
- * for a batch. The first writer marks the file as being written, on disk, before it changes a bit.
- * The last one out, which is the one that can have the session byte for itself, renews the checksums
- * of all pages touched by anybody, stores the counters and marks the file clean. A writer that is
- * killed leaves the file marked; while others are at work that is mended by the last of them, and
- * if there was no other, session_begin marks the file dirty, which only a repair undoes.
+ * the process. Each writer holds the session byte shared for its life and the batch byte
+ * exclusively for a batch. The first writer marks the file as being written, on disk, before it
+ * changes a bit. The last one out, which is the one that can have the session byte for itself,
+ * renews the checksums of all pages touched by anybody, stores the counters and marks the file
+ * clean. A writer that is killed leaves the file marked; while others are at work that is mended by
+ * the last of them, and if there was no other, session_begin marks the file dirty, which only a
+ * repair undoes.
  *
  * Bits only ever go from 0 to 1, so whatever part of an interrupted batch reached the disk, every
  * key that was acknowledged before is still there.
@@ -49,19 +50,20 @@ bool session_begin(struct session *s, struct filter *f, struct err *err);
  * and s->replaced is set (once). */
 bool session_lock(struct session *s, struct err *err);
 
-/* Marks the pages of these hashes, at most LAYER_BATCH, in a layer as touched. Call it under the lock,
- * before the bits are changed; several threads of the process may call it at once. */
+/* Marks the pages of these hashes, at most LAYER_BATCH, in a layer as touched. Call it under the
+ * lock, before the bits are changed; several threads of the process may call it at once. */
 void session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n);
 
 /* Stores s->counters, as the caller has changed them, and lets the next writer in. */
 void session_unlock(struct session *s);
 
 /* Makes `h` the file's header, under the lock: in both slots, synced, in two epochs; its state and
- * counters are those that the session has. Everything that it speaks of is to be in the file by then. */
+ * counters are those that the session has. Everything that it speaks of is to be in the file by
+ * then. */
 bool session_change(struct session *s, const struct header *h, struct err *err);
 
-/* Holds the batch lock without becoming a writer: for a change of layers alone. What session_lock says
- * of the header, counters and a replaced file holds here too. */
+/* Holds the batch lock without becoming a writer: for a change of layers alone. What session_lock
+ * says of the header, counters and a replaced file holds here too. */
 bool session_hold(struct session *s, struct filter *f, struct err *err);
 void session_release(struct session *s);
 

@@ -38,7 +38,8 @@ static int add(const char *path, uint64_t first, unsigned n, bool rotate)
     for (unsigned i = 0; i < n; i++)
         hash[i] = key(first + i);
     if (!did(filter_open(&f, path, FILTER_WRITE, &err) && adder_begin(&a, &f, &options, &err) &&
-                 adder_add(&a, hash, known, n, &done, &err) == ADDER_OK && adder_end(&a, true, &err),
+                 adder_add(&a, hash, known, n, &done, &err) == ADDER_OK &&
+                 adder_end(&a, true, &err),
              &err))
         return -1;
     int n_new = 0;
@@ -60,7 +61,8 @@ static int count(const char *path, uint64_t first, unsigned n)
         return -1;
     for (unsigned i = 0; i < n && found >= 0; i++) {
         uint64_t hash = key(first + i), present;
-        found = did(filter_query(&f, &hash, 1, &present, &err), &err) ? found + (int)(present & 1) : -1;
+        found =
+            did(filter_query(&f, &hash, 1, &present, &err), &err) ? found + (int)(present & 1) : -1;
     }
     filter_close(&f);
     return found;
@@ -186,7 +188,8 @@ TEST(keys_that_come_again_stay_and_are_not_new)
     scratchdir_clear();
 }
 
-/* The layers' rates are recorded when they are closed, and what a new one gets is 0.15 of what is left. */
+/* The layers' rates are recorded when they are closed, and what a new one gets is 0.15 of what is
+ * left. */
 TEST(the_rate_holds_over_the_chain)
 {
     struct header h;
@@ -225,8 +228,8 @@ TEST(the_rate_holds_over_the_chain)
     scratchdir_clear();
 }
 
-/* Adds keys 0 to n to a growing filter of which the first layer takes 2000, told that so many are to come,
- * all but those whose bit is set in `known`. Returns how many layers it has then. */
+/* Adds keys 0 to n to a growing filter of which the first layer takes 2000, told that so many are
+ * to come, all but those whose bit is set in `known`. Returns how many layers it has then. */
 static unsigned grow(uint64_t n, uint64_t to_come, uint64_t *known, struct counters *counters)
 {
     struct header h;
@@ -287,8 +290,8 @@ TEST(what_is_known_beforehand_is_left_out)
         }
     memcpy(before, known, sizeof before);
     CHECK(grow(N, 0, known, &counters) == 2);
-    /* Nothing else became known: at 1e-6, 9000 keys fail here once in a hundred times, were they not
-     * always the same. */
+    /* Nothing else became known: at 1e-6, 9000 keys fail here once in a hundred times, were they
+     * not always the same. */
     CHECK(memcmp(before, known, sizeof before) == 0);
     CHECK(counters.records == N - left_out && counters.keys_added == N - left_out);
     for (unsigned i = 0; i < N; i++)
