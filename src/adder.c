@@ -349,8 +349,8 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
     return true;
 }
 
-/* The first of n keys, as many as may go into a group: to the end of a word of `known` bits where
- * the group does not begin with one. */
+/* How many of n keys go into a group that begins with key `at`: those to the end of a word of
+ * `known` bits, if it does not begin with one. */
 static size_t group_size(size_t at, size_t n, size_t room)
 {
     size_t size = at % 64 != 0 ? 64 - at % 64 : LAYER_BATCH;
