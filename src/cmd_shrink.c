@@ -140,11 +140,14 @@ static bool write_layer(struct shrink *s, unsigned i, struct err *err)
                                   .name = s->out,
                                   .threads = s->threads};
     struct union_of parts = {1, &from, &data, false};
-    if (!(folds(s, i) ? bloom_unite(&target, &parts, &census, err)
-                      : build_copy(&target, data, err)))
-        return false;
-    if (!folds(s, i))
+    if (folds(s, i)) {
+        if (!bloom_unite(&target, &parts, &census, err))
+            return false;
+    } else {
+        if (!build_copy(&target, data, err))
+            return false;
         filter_census(&s->filter, i, s->threads, &census);
+    }
     s->layer[i].fpr = census.fpr;
     s->n += census.n;
     s->fpr += census.fpr * (1 - s->fpr);
