@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ struct query {
     const char **path; /* FILTER and those of --also, in this order */
     struct filter *filter;
     size_t n_filters, n_open;
+    atomic_bool many; /* keys are expected */
     pthread_rwlock_t lock; /* held while filters are asked; to change their mappings, alone */
     const char *confirm_path; /* NULL: none */
     struct confirm confirm;
@@ -246,6 +248,18 @@ static bool follow(struct query *q, struct err *err)
     return ok;
 }
 
+/* With a chunk as long as this, filters are read ahead: keys will touch many pages, and it is not
+ * somebody who asks for a few. */
+enum { MUCH = 64 << 10 };
+
+static void expect_many(struct query *q)
+{
+    if (atomic_exchange(&q->many, true))
+        return;
+    for (size_t f = 0; f < q->n_open; f++)
+        filter_expect(&q->filter[f], true);
+}
+
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
 {
     struct query *q = ctx;
@@ -255,6 +269,8 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     if (!follow(q, &r->err))
         r->failed = true;
     pthread_rwlock_rdlock(&q->lock);
+    if (chunk->len >= MUCH)
+        expect_many(q);
     batch_start(b, chunk->data, chunk->len);
     while (!r->failed && batch_next(b))
         answer_batch(q, b, chunk->data + chunk->len, r);
@@ -430,6 +446,7 @@ static bool open_filter(struct query *q, const char *path)
     if (!filter_open(f, path, FILTER_READ, &err))
         return complain(&err);
     q->n_open++;
+    filter_expect(f, false);
     keyarg_warn(f);
     if (!keyarg_adopt(&q->ka, &f->header, path, &err))
         return complain(&err);

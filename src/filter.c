@@ -306,6 +306,11 @@ static bool verify_pages(struct filter *f, unsigned layer, const uint64_t *hash,
     return true;
 }
 
+void filter_expect(const struct filter *f, bool many)
+{
+    (void)madvise(f->map, f->map_len, many ? MADV_NORMAL : MADV_RANDOM);
+}
+
 void filter_prefetch(const struct filter *f, const uint64_t *hash, size_t n)
 {
     for (unsigned i = 0; i < f->header.n_layers; i++) {
