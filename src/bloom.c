@@ -84,11 +84,11 @@ static const struct bloom_variant plain = {
     {"plain", NULL}, query_plain, insert_plain, test_insert_plain};
 
 struct variants bloom_variants = {{
-#ifdef BLOOM_X86
+#ifdef CPU_X86
     &bloom_avx512.variant,
     &bloom_avx2.variant,
 #endif
-#ifdef BLOOM_NEON
+#ifdef CPU_NEON
     &bloom_neon.variant,
 #endif
     &plain.variant,

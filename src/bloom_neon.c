@@ -5,11 +5,9 @@
  */
 #include "bloom_probe.h"
 
-#ifdef BLOOM_NEON
+#ifdef CPU_NEON
 
 #include <arm_neon.h>
-
-#include "cpu.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

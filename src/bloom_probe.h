@@ -6,13 +6,8 @@
 #define BLOOM_PROBE_H
 
 #include "bloom.h"
+#include "cpu.h"
 #include "mul.h"
-
-#if defined __x86_64__
-#define BLOOM_X86 1
-#elif defined __aarch64__ && defined __ARM_NEON
-#define BLOOM_NEON 1
-#endif
 
 /* gcc leaves out calls of a function that does nothing but prefetch, unless it must inline it. */
 #define BLOOM_INLINE static inline __attribute__((always_inline))

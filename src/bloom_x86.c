@@ -1,11 +1,9 @@
 /* Bloom queries and insertions with wide vectors. */
 #include "bloom_probe.h"
 
-#ifdef BLOOM_X86
+#ifdef CPU_X86
 
 #include <immintrin.h>
-
-#include "cpu.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

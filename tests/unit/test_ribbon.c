@@ -256,6 +256,8 @@ TEST(all_that_this_cpu_has_is_listed)
 {
     static const struct variant expected[] = {
         {"avx512", cpu_has_avx512_bits},
+        {"avx2", cpu_has_avx2},
+        {"neon", cpu_has_neon},
         {"plain", NULL},
     };
     CHECK_VARIANTS(&ribbon_variants, expected);
