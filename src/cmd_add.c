@@ -208,10 +208,11 @@ static int add(struct add *a)
         a->failed = true;
     }
     tally_report(&a->tally);
-    if (a->verbose)
-        say_note("%llu records, %llu new keys",
-                 (unsigned long long)(a->tally.records - a->tally.bad),
-                 (unsigned long long)a->adder.n_new);
+    if (a->verbose) {
+        unsigned long long records = a->tally.records - a->tally.bad, n_new = a->adder.n_new;
+        say_note("%llu record%s, %llu new key%s", records, records == 1 ? "" : "s", n_new,
+                 n_new == 1 ? "" : "s");
+    }
     if (a->failed)
         return EXIT_ERROR;
     return sig_caught() ? 128 + sig_caught() : EXIT_SELECTED;
