@@ -98,8 +98,10 @@ static bool check_writable(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;
     if (h->incompat & INCOMPAT_IMMUTABLE)
-        return fail(err, "'%s' is a compact filter, to which no keys can be added: make it again from "
-                         "all keys, or add to another filter and merge the two", f->path);
+        return fail(err,
+                    "'%s' is a compact filter, to which no keys can be added: make it again from "
+                    "all keys, or add to another filter and merge the two",
+                    f->path);
     if (h->ro_compat & ~(uint32_t)RO_COMPAT_KNOWN)
         return fail(err, "'%s' was written by a newer version of seen: it can be read only",
                     f->path);

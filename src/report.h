@@ -82,9 +82,9 @@ void report_string(struct report *r, const struct field *field, enum source sour
 void report_flag(struct report *r, const struct field *field, enum source source, bool value);
 void report_unknown(struct report *r, const struct field *field);
 
-/* A list of objects, of which a report has one at most. In text it is a table below all else, each item
- * a line that begins with "label number", with a column for each field that is known of any. Figures
- * in an item have no interval and no source of their own. */
+/* A list of objects, of which a report has one at most. In text it is a table below all else, each
+ * item a line that begins with "label number", with a column for each field that is known of any.
+ * Figures in an item have no interval and no source of their own. */
 void report_list(struct report *r, const char *key);
 void report_item(struct report *r, const char *label, unsigned number);
 void report_item_end(struct report *r);

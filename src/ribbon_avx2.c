@@ -23,8 +23,10 @@ AVX2_INLINE __m256i parities(__m256i x)
 AVX2_INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, __m256i low, __m256i high,
                                  __m256i mask)
 {
-    __m256i x = _mm256_and_si256(_mm256_maskload_epi64((const long long *)(const void *)a, mask), low);
-    __m256i y = _mm256_and_si256(_mm256_maskload_epi64((const long long *)(const void *)b, mask), high);
+    __m256i x =
+        _mm256_and_si256(_mm256_maskload_epi64((const long long *)(const void *)a, mask), low);
+    __m256i y =
+        _mm256_and_si256(_mm256_maskload_epi64((const long long *)(const void *)b, mask), high);
     __m256i sum = _mm256_sad_epu8(parities(_mm256_xor_si256(x, y)), _mm256_setzero_si256());
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_slli_epi64(sum, 63)));
 }
@@ -36,13 +38,16 @@ AVX2 static void answer_avx2(const uint8_t *data, const struct ribbon_probe *pro
     for (size_t i = 0; i < n; i++) {
         const struct ribbon_probe *p = &probe[i];
         const uint8_t *a = data + p->low, *b = data + p->high;
-        __m256i low = _mm256_set1_epi64x((long long)(p->coefficients << p->offset));
-        __m256i high = _mm256_set1_epi64x((long long)(p->coefficients >> 1 >> (63 - p->offset)));
+        uint64_t c_low = p->coefficients << p->offset;
+        uint64_t c_high = p->coefficients >> 1 >> (63 - p->offset);
+        __m256i low = _mm256_set1_epi64x((long long)c_low);
+        __m256i high = _mm256_set1_epi64x((long long)c_high);
         uint64_t same = 1;
         for (unsigned j = 0; j < p->columns && same; j += 8) {
             __m256i left = _mm256_set1_epi64x((long long)p->columns - j);
             __m256i mask = _mm256_cmpgt_epi64(left, lanes);
-            __m256i above = _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(4)));
+            __m256i above =
+                _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(4)));
             unsigned odd = odd_columns(a + 8 * j, b + 8 * j, low, high, mask);
             odd |= odd_columns(a + 8 * j + 32, b + 8 * j + 32, low, high, above) << 4;
             unsigned wanted = p->columns - j < 8 ? (1U << (p->columns - j)) - 1 : 0xff;
