@@ -65,8 +65,8 @@ struct counters {
     bool unknown;
     uint64_t records;    /* records given, repeats and all */
     uint64_t keys_added; /* keys that were not reported present when they came */
-    double n_keys; /* distinct keys, false positives allowed for: the sum of 1 / (1 - fpr) over
-                      the keys added, each at the fpr of its moment */
+    double n_keys;       /* distinct keys, false positives allowed for: the sum of 1 / (1 - fpr)
+                            over the keys added, each at the fpr of its moment */
     double dropped;      /* expected number of distinct keys taken for present when they came: the
                             sum of fpr / (1 - fpr) over the keys added */
 };
