@@ -53,8 +53,9 @@ static int count(const char *path, uint64_t first, unsigned n)
         return -1;
     for (unsigned i = 0; i < n && found >= 0; i++) {
         uint64_t hash = key(first + i), present;
-        found =
-            did(filter_query(&f, &hash, 1, &present, &err), err.text) ? found + (int)(present & 1) : -1;
+        found = did(filter_query(&f, &hash, 1, &present, &err), err.text)
+                    ? found + (int)(present & 1)
+                    : -1;
     }
     filter_close(&f);
     return found;
