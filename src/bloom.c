@@ -44,8 +44,8 @@ INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
         word[t] = t * PROBES_IN_WORD < k ? bloom_word(hash, t) : 0;
 }
 
-/* The probes of all words take turns: then two that hit the same 64 bits of a line, where the second
- * must wait for the first one's store, are less often neighbours. */
+/* The probes of all words take turns: then two that hit the same 64 bits of a line, where the
+ * second must wait for the first one's store, are less often neighbours. */
 #define FOR_EACH_PROBE(i, k)                                                                       \
     _Pragma("GCC unroll 7") for (unsigned j = 0; j < PROBES_IN_WORD; j++)                          \
         _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS; t++)                            \
@@ -84,11 +84,11 @@ static const struct bloom_variant plain = {
     {"plain", NULL}, query_plain, insert_plain, test_insert_plain};
 
 struct variants bloom_variants = {{
-#ifdef BLOOM_X86
+#ifdef CPU_X86
     &bloom_avx512.variant,
     &bloom_avx2.variant,
 #endif
-#ifdef BLOOM_NEON
+#ifdef CPU_NEON
     &bloom_neon.variant,
 #endif
     &plain.variant,

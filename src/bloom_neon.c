@@ -1,15 +1,13 @@
 /*
- * Bloom queries and insertions with NEON, whose table look-up takes 64 bytes: a line. Fourteen probes at a time,
- * those of two words, each in a byte. Probe i begins at bit i of byte i of its word, so a look-up
- * brings it two bytes and a shift puts it at the bottom.
+ * Bloom queries and insertions with NEON, whose table look-up takes 64 bytes: a line. Fourteen
+ * probes at a time, those of two words, each in a byte. Probe i begins at bit i of byte i of its
+ * word, so a look-up brings it two bytes and a shift puts it at the bottom.
  */
 #include "bloom_probe.h"
 
-#ifdef BLOOM_NEON
+#ifdef CPU_NEON
 
 #include <arm_neon.h>
-
-#include "cpu.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

@@ -1,18 +1,13 @@
 /*
- * From a hash to page, lines and probes (bloom.h has the formulas), and the instruction-set variants
- * of the query. For bloom*.c only.
+ * From a hash to page, lines and probes (bloom.h has the formulas), and the instruction-set
+ * variants of the query. For bloom*.c only.
  */
 #ifndef BLOOM_PROBE_H
 #define BLOOM_PROBE_H
 
 #include "bloom.h"
+#include "cpu.h"
 #include "mul.h"
-
-#if defined __x86_64__
-#define BLOOM_X86 1
-#elif defined __aarch64__ && defined __ARM_NEON
-#define BLOOM_NEON 1
-#endif
 
 /* gcc leaves out calls of a function that does nothing but prefetch, unless it must inline it. */
 #define BLOOM_INLINE static inline __attribute__((always_inline))
@@ -57,9 +52,9 @@ BLOOM_INLINE struct bloom_place bloom_place(const struct bloom *bloom, uint64_t 
     return (struct bloom_place){a, lines == 2 ? page + bloom_line_b(hash) * BLOOM_LINE : a};
 }
 
-/* A key's lines are prefetched while the keys so far before it are looked at: fetching and probing go
- * on at the same time. In a filter of 20 MB, queries take 13 ns a key with 32 or 64, 16 ns with 16,
- * and 20 to 26 ns when a batch's lines are all fetched first. */
+/* A key's lines are prefetched while the keys so far before it are looked at: fetching and probing
+ * go on at the same time. In a filter of 20 MB, queries take 13 ns a key with 32 or 64, 16 ns with
+ * 16, and 20 to 26 ns when a batch's lines are all fetched first. */
 enum { BLOOM_AHEAD = 32 };
 
 BLOOM_INLINE void bloom_prefetch(const struct bloom *bloom, const uint8_t *data,
@@ -93,8 +88,8 @@ static inline uint64_t bloom_word(uint64_t hash, unsigned t)
     return mul_fold(hash, bloom_factor[t]);
 }
 
-/* How many of the first k probes come from word t. The first k / lines of all probes go to the first
- * line. */
+/* How many of the first k probes come from word t. The first k / lines of all probes go to the
+ * first line. */
 BLOOM_INLINE unsigned bloom_probes(unsigned t, unsigned k)
 {
     unsigned before = t * PROBES_IN_WORD;
@@ -134,8 +129,8 @@ struct bloom_variant {
     bloom_insert_fn *insert, *test_insert;
 };
 
-/* The 512 lines in which one bit is set, in order. A key's bits are put together from them, so that its
- * line is read and written once. */
+/* The 512 lines in which one bit is set, in order. A key's bits are put together from them, so that
+ * its line is read and written once. */
 extern const uint64_t bloom_one_bit[1 << PROBE_BITS][BLOOM_LINE / sizeof(uint64_t)];
 
 extern const struct bloom_variant bloom_avx512, bloom_avx2, bloom_neon;

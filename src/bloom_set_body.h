@@ -19,7 +19,8 @@ TARGET BLOOM_INLINE bool SET(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, 
         BITS bits = LOAD(bloom_one_bit[probes & BLOOM_PROBE]);
 #pragma GCC unroll 28
         for (unsigned i = first + 1; i < end; i++) {
-            probes = i % PROBES_IN_WORD ? probes >> PROBE_BITS : bloom_word(hash, i / PROBES_IN_WORD);
+            probes =
+                i % PROBES_IN_WORD ? probes >> PROBE_BITS : bloom_word(hash, i / PROBES_IN_WORD);
             bits = OR(bits, LOAD(bloom_one_bit[probes & BLOOM_PROBE]));
         }
         all &= SET_LINE(line[l], bits);

@@ -1,18 +1,16 @@
 /* Bloom queries and insertions with wide vectors. */
 #include "bloom_probe.h"
 
-#ifdef BLOOM_X86
+#ifdef CPU_X86
 
 #include <immintrin.h>
-
-#include "cpu.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 /*
  * AVX2: seven probes at a time, those of one word, each in 32 bits. Probe i begins at bit i of byte
- * i of the word, so a shuffle brings it two bytes and a shift puts it at the bottom. It selects one of
- * the line's 16 words of 32 bits, eight of which are in one register, eight in another.
+ * i of the word, so a shuffle brings it two bytes and a shift puts it at the bottom. It selects one
+ * of the line's 16 words of 32 bits, eight of which are in one register, eight in another.
  */
 #define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
 
@@ -103,9 +101,9 @@ const struct bloom_variant bloom_avx2 = {
 
 /*
  * AVX-512 with VBMI: all probes at a time, each in a byte. The line is one register of 64 bytes, in
- * which they are looked up with one permutation. Unaligned bytes of the words are taken out with one
- * instruction: those that begin with a probe's upper six bits, its byte in the line, and those that
- * begin with its lower three, its bit there.
+ * which they are looked up with one permutation. Unaligned bytes of the words are taken out with
+ * one instruction: those that begin with a probe's upper six bits, its byte in the line, and those
+ * that begin with its lower three, its bit there.
  */
 #define TARGET_AVX512                                                                              \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi,bmi2")))
@@ -131,7 +129,8 @@ TARGET_AVX512 INLINE bool test_avx512(const uint8_t *a, const uint8_t *b, uint64
     __m256i words = _mm256_setr_epi64x((long long)word[0], (long long)word[1], (long long)word[2],
                                        (long long)word[3]);
     __m256i bit = _mm256_multishift_epi64_epi8(begins, words);
-    __m256i byte = _mm256_multishift_epi64_epi8(_mm256_add_epi8(begins, _mm256_set1_epi8(3)), words);
+    __m256i byte =
+        _mm256_multishift_epi64_epi8(_mm256_add_epi8(begins, _mm256_set1_epi8(3)), words);
     __m512i index = _mm512_castsi256_si512(byte);
     __m512i bytes = _mm512_permutexvar_epi8(index, _mm512_loadu_si512(a));
     if (lines == 2)

@@ -12,12 +12,15 @@
 enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE };
 
 static const struct opt add_opts[] = {
-    {OPT_MAX_FPR, "max-fpr", "P", "add no key that would take the current false-positive rate above "
-                                  "P", false, 0},
-    {OPT_ROTATE, "rotate-at-capacity", NULL, "rotate a filter with generations whenever its newest "
-                                             "one is full", false, 0},
-    {OPT_NO_SYNC, "no-sync", NULL, "do not wait for the disk: faster, but keys may be lost if the "
-                                   "machine stops", false, 0},
+    {OPT_MAX_FPR, "max-fpr", "P",
+     "add no key that would take the current false-positive rate above P",
+     false, 0},
+    {OPT_ROTATE, "rotate-at-capacity", NULL,
+     "rotate a filter with generations whenever its newest one is full",
+     false, 0},
+    {OPT_NO_SYNC, "no-sync", NULL,
+     "do not wait for the disk: faster, but keys may be lost if the machine stops",
+     false, 0},
     {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were new", false, 0},
     {0},
 };
@@ -93,8 +96,8 @@ static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, 
         return true;
     unsigned long long record = before + done + 1;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where, record,
-                  a->filter.path, num_show_fpr(limit, a->options.max_fpr));
+        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where,
+                  record, a->filter.path, num_show_fpr(limit, a->options.max_fpr));
     else if (sig_caught())
         return false;
     else
@@ -208,10 +211,11 @@ static int add(struct add *a)
         a->failed = true;
     }
     tally_report(&a->tally);
-    if (a->verbose)
-        say_note("%llu records, %llu new keys",
-                 (unsigned long long)(a->tally.records - a->tally.bad),
-                 (unsigned long long)a->adder.n_new);
+    if (a->verbose) {
+        unsigned long long records = a->tally.records - a->tally.bad, n_new = a->adder.n_new;
+        say_note("%llu record%s, %llu new key%s", records, records == 1 ? "" : "s", n_new,
+                 n_new == 1 ? "" : "s");
+    }
     if (a->failed)
         return EXIT_ERROR;
     return sig_caught() ? 128 + sig_caught() : EXIT_SELECTED;
@@ -261,9 +265,10 @@ const struct command cmd_add = {
     .name = "add",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "add keys to a filter",
-    .details = "Reads keys, one a line, from the KEYFILEs or standard input, and adds them to FILTER in "
-               "place, beside any number of other writers and readers. Exit status 0 means that they "
-               "are on disk.",
+    .details =
+        "Reads keys, one a line, from the KEYFILEs or standard input, and adds them to FILTER in "
+        "place, beside any number of other writers and readers. Exit status 0 means that they "
+        "are on disk.",
     .groups = groups,
     .run = run,
 };

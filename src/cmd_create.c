@@ -327,6 +327,9 @@ static int check_options(struct create *c)
                           c->like);
     if (c->empty && c->ka.any)
         return opt_misuse(&cmd_create, "--empty reads no keys, but some are given");
+    if (c->empty && (c->min_keys != 0 || c->min_ratio != 0))
+        return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
+                          c->min_keys != 0 ? "--min-keys" : "--min-ratio");
     if (c->empty && !c->compact && c->plan.n == 0 && c->plan.size == 0 && c->like == NULL && !c->grow)
         return opt_misuse(&cmd_create, "--empty needs --capacity, --size, --like or --grow");
     int status = check_chain(c);

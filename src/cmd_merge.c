@@ -19,8 +19,10 @@ enum { OPT_INTERSECT = 400, OPT_FORCE, OPT_MAX_FPR, OPT_JSON, OPT_REPRODUCIBLE }
 static const struct opt merge_opts[] = {
     {'o', "output", "OUT", "the file to make", false, 0},
     {OPT_INTERSECT, "intersect", NULL, "keep what is in every FILTER, instead of in any", false, 0},
-    {OPT_MAX_FPR, "max-fpr", "P", "accept a current false-positive rate of up to P (default: the sum "
-                                  "of the inputs' design rates)", false, 0},
+    {OPT_MAX_FPR, "max-fpr", "P",
+     "accept a current false-positive rate of up to P (default: the sum "
+     "of the inputs' design rates)",
+     false, 0},
     {OPT_FORCE, "force", NULL, "replace an existing OUT, and accept any false-positive rate", false,
      0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id", false, 0},
@@ -114,7 +116,8 @@ static bool open_input(struct merge *m, const char *path)
         return false;
     }
     if (!filter_same_keys(&m->in[0].header, &f->header, &err)) {
-        say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path, err.text);
+        say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path,
+                  err.text);
         return false;
     }
     return true;
@@ -137,8 +140,8 @@ static double keys_in(const struct merge *m, const struct layer *layer, const ui
     return census.n;
 }
 
-/* Is it good to unite a layer with a joint in `united`? If that is smaller than one of them, it must have
- * room for the keys of both: else they are better off side by side. */
+/* Is it good to unite a layer with a joint in `united`? If that is smaller than one of them, it
+ * must have room for the keys of both: else they are better off side by side. */
 static bool has_room(const struct merge *m, unsigned joint, const struct layer *layer,
                      const uint8_t *data, const struct layer *united)
 {
@@ -168,8 +171,10 @@ static bool place_layer(struct merge *m, const struct filter *f, const struct la
         return true;
     }
     if (m->n_joints == FORMAT_MAX_LAYERS) {
-        say_error("the filters are of more than %d different sizes, too many for one file; make them "
-                  "with --like one of them", FORMAT_MAX_LAYERS);
+        say_error(
+            "the filters are of more than %d different sizes, too many for one file; make them "
+            "with --like one of them",
+            FORMAT_MAX_LAYERS);
         return false;
     }
     m->joint[m->n_joints].layer = *layer;
@@ -433,9 +438,10 @@ const struct command cmd_merge = {
     .name = "merge",
     .synopsis = "[OPTION]... -o OUT FILTER...",
     .summary = "make the union or intersection of filters",
-    .details = "Makes OUT, which has every key of every FILTER. Filters whose sizes fit each other (the "
-               "same number of probes, and one a multiple of the other) become one, exactly; others "
-               "become layers of one file. The filters are only read.",
+    .details =
+        "Makes OUT, which has every key of every FILTER. Filters whose sizes fit each other (the "
+        "same number of probes, and one a multiple of the other) become one, exactly; others "
+        "become layers of one file. The filters are only read.",
     .groups = groups,
     .run = run,
 };

@@ -128,20 +128,20 @@ static const struct field field_negatives_verdict = {"and against those", "negat
 
 static const struct field field_layer_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
 static const struct field field_layer_bytes = {"size", "bytes", FORM_BYTES, NULL, NULL};
-static const struct field field_layer_pages = {"pages", "pages", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_pages = {NULL, "pages", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_k = {"k", "k", FORM_COUNT, NULL, NULL};
-static const struct field field_layer_lines = {"lines a key", "lines", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_lines = {"lines", "lines", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_columns = {"columns", "columns", FORM_DECIMAL, NULL, NULL};
 static const struct field field_layer_parts = {"partitions", "partitions", FORM_COUNT, NULL, NULL};
-static const struct field field_layer_n_design = {"design capacity", "n_design", FORM_COUNT, NULL,
-                                                  NULL};
+static const struct field field_layer_n_design = {"capacity", "n_design", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_fpr_design = {"design FPR", "fpr_design", FORM_FPR, NULL,
                                                     NULL};
 static const struct field field_layer_n = {"keys", "n_estimate", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_load = {"load", "load", FORM_PERCENT, NULL, NULL};
-static const struct field field_layer_generation = {"generation", "generation", FORM_COUNT, NULL, NULL};
-static const struct field field_layer_age = {"seconds old", "age_seconds", FORM_COUNT, NULL, NULL};
-static const struct field field_layer_fpr = {"current FPR", "fpr_current", FORM_FPR, NULL, NULL};
+static const struct field field_layer_generation = {"generation", "generation", FORM_COUNT, NULL,
+                                                    NULL};
+static const struct field field_layer_age = {"age, s", "age_seconds", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_fpr = {"FPR", "fpr_current", FORM_FPR, NULL, NULL};
 
 /* 1.96 sigma hold 95 % of a normal law. */
 static const double Z95 = 1.959964;
@@ -395,13 +395,14 @@ static bool find_out(struct stats *s, struct filter *f, struct findings *found)
     const struct header *h = &f->header;
     found->filter = f;
     found->health = filter_health(f);
+    progress_begin("checking", false);
     found->damaged = filter_check_pages(f, s->ka.threads, &found->unchecked, NULL, NULL);
+    progress_end();
     for (unsigned i = 0; i < h->n_layers; i++)
         filter_census(f, i, s->ka.threads, &found->layer[i]);
-    if (h->n_layers == 1)
-        found->all = found->layer[0];
-    else
-        filter_census_all(f, s->ka.threads, &found->all);
+    found->all = found->layer[0];
+    for (unsigned i = 1; i < h->n_layers; i++)
+        filter_census_add(&found->all, &found->layer[i]);
     found->counters_known = counters_known(found);
     found->consistent =
         !found->counters_known || found->all.n_at_least || agree(&found->all, h);

@@ -7,10 +7,11 @@
 #include "cmd.h"
 #include "filter.h"
 #include "parallel.h"
+#include "progress.h"
 #include "say.h"
 #include "session.h"
 
-enum { OPT_REPAIR = 400 };
+enum { OPT_REPAIR = 400, OPT_PROGRESS };
 
 static const struct opt verify_opts[] = {
     {OPT_REPAIR, "repair", NULL,
@@ -18,6 +19,7 @@ static const struct opt verify_opts[] = {
      "keys: renew its checksums and mark it clean",
      false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
     {0},
 };
 
@@ -214,36 +216,61 @@ static bool repair_file(struct filter *f, unsigned threads, struct err *err)
     return true;
 }
 
-static bool verify_file(const char *path, bool repair, unsigned threads)
+struct verify {
+    bool repair, progress;
+    unsigned threads;
+};
+
+static bool repair_and_check(const struct verify *v, struct filter *f, enum filter_health *health,
+                             struct findings *found)
+{
+    struct err err;
+    bool ok = true;
+    if (v->repair) {
+        progress_begin("repairing", v->progress);
+        ok = repair_file(f, v->threads, &err);
+        progress_end();
+    }
+    if (ok) {
+        progress_begin("checking", v->progress);
+        ok = check_stable(f, v->threads, health, found, &err);
+        progress_end();
+    }
+    if (!ok)
+        say_error("%s", err.text);
+    return ok;
+}
+
+static bool verify_file(const struct verify *v, const char *path)
 {
     struct filter f;
     struct err err;
     struct findings found;
     enum filter_health health;
-    bool ok = false;
-    if (!filter_open(&f, path, repair ? FILTER_WRITE : FILTER_READ, &err)) {
+    if (!filter_open(&f, path, v->repair ? FILTER_WRITE : FILTER_READ, &err)) {
         say_error("%s", err.text);
         return false;
     }
-    if ((repair && !repair_file(&f, threads, &err)) ||
-        !check_stable(&f, threads, &health, &found, &err))
-        say_error("%s", err.text);
-    else
-        ok = report(&f, health, &found);
+    bool ok = repair_and_check(v, &f, &health, &found) && report(&f, health, &found);
     filter_close(&f);
     return ok;
 }
 
 static int run(int argc, char **argv)
 {
+    struct verify v = {.threads = parallel_cpus()};
     struct opt_parser p;
-    bool repair = false, ok = true;
-    int id, threads = 0;
+    bool ok = true;
+    int id, threads;
     opt_begin(&p, &cmd_verify, argc, argv);
     while ((id = opt_next(&p)) > 0) {
         if (id == OPT_REPAIR)
-            repair = true;
-        else if (!opt_int(&p, 1, 1024, &threads))
+            v.repair = true;
+        else if (id == OPT_PROGRESS)
+            v.progress = true;
+        else if (opt_int(&p, 1, 1024, &threads))
+            v.threads = (unsigned)threads;
+        else
             return EXIT_ERROR;
     }
     if (id < 0)
@@ -251,8 +278,7 @@ static int run(int argc, char **argv)
     if (p.first == argc)
         return opt_misuse(&cmd_verify, "no FILTER given");
     for (int i = p.first; i < argc; i++)
-        if (!verify_file(argv[i], repair, threads > 0 ? (unsigned)threads : parallel_cpus()))
-            ok = false;
+        ok = verify_file(&v, argv[i]) && ok;
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 

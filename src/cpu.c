@@ -1,6 +1,6 @@
 #include "cpu.h"
 
-#ifdef __x86_64__
+#ifdef CPU_X86
 
 bool cpu_has_avx2(void)
 {
@@ -44,7 +44,7 @@ bool cpu_has_avx512_bits(void)
 /* Part of every 64-bit ARM CPU. */
 bool cpu_has_neon(void)
 {
-#if defined __aarch64__ && defined __ARM_NEON
+#ifdef CPU_NEON
     return true;
 #else
     return false;

@@ -71,7 +71,7 @@ bool empty_open_in_memory(struct filter *f, char path[EMPTY_PATH], struct header
             close(fd);
         return fail_errno(err, "cannot make %s", name);
     }
-    /* The descriptor stays open for as long as the process lives, or the path would mean nothing. */
+    /* The descriptor stays open while the process lives, or the path would mean nothing. */
     snprintf(path, EMPTY_PATH, "/proc/self/fd/%d", fd);
     return empty_write(fd, h, name, err) && filter_open(f, path, FILTER_WRITE, err);
 }

@@ -1,5 +1,6 @@
 /*
- * Filters without keys: what `create --empty`, `dedup --create` and `dedup` without a file begin with.
+ * Filters without keys: what `create --empty`, `dedup --create` and `dedup` without a file begin
+ * with.
  */
 #ifndef EMPTY_H
 #define EMPTY_H
@@ -11,8 +12,8 @@
 #include "filter.h"
 #include "key.h"
 
-/* A clean header, without layers yet, for keys that are prepared by that rule. The file's id is random,
- * and the times are now. */
+/* A clean header, without layers yet, for keys that are prepared by that rule. The file's id is
+ * random, and the times are now. */
 void empty_header(struct header *h, const struct key_rule *rule);
 
 /* Gives it one layer of that size. */
@@ -26,8 +27,8 @@ bool empty_create(const char *path, struct header *h, struct err *err);
 
 enum { EMPTY_PATH = 40 };
 
-/* Makes it in memory and opens it for writing. `path` becomes its path, by which only this process can
- * open it. It is gone when the process ends. */
+/* Makes it in memory and opens it for writing. `path` becomes its path, by which only this process
+ * can open it. It is gone when the process ends. */
 bool empty_open_in_memory(struct filter *f, char path[EMPTY_PATH], struct header *h,
                           struct err *err);
 

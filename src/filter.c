@@ -15,6 +15,7 @@
 
 #include "bytes.h"
 #include "parallel.h"
+#include "progress.h"
 #include "session.h"
 #include "sig.h"
 
@@ -97,8 +98,10 @@ static bool check_writable(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;
     if (h->incompat & INCOMPAT_IMMUTABLE)
-        return fail(err, "'%s' is a compact filter, to which no keys can be added: make it again from "
-                         "all keys, or add to another filter and merge the two", f->path);
+        return fail(err,
+                    "'%s' is a compact filter, to which no keys can be added: make it again from "
+                    "all keys, or add to another filter and merge the two",
+                    f->path);
     if (h->ro_compat & ~(uint32_t)RO_COMPAT_KNOWN)
         return fail(err, "'%s' was written by a newer version of seen: it can be read only",
                     f->path);
@@ -400,8 +403,8 @@ void filter_census(const struct filter *f, unsigned layer, unsigned threads, str
     l->kind->census(l, f->map + l->data_off, threads, out);
 }
 
-/* Adds b to a. Deviations add as those of independent estimates do. */
-static void census_add(struct census *a, const struct census *b)
+/* Deviations add as those of independent estimates do. */
+void filter_census_add(struct census *a, const struct census *b)
 {
     double below = hypot(a->n - a->n_low, b->n - b->n_low);
     double above = hypot(a->n_high - a->n, b->n_high - b->n);
@@ -430,7 +433,7 @@ void filter_census_all(const struct filter *f, unsigned threads, struct census *
     for (unsigned i = 1; i < f->header.n_layers; i++) {
         struct census one;
         filter_census(f, i, threads, &one);
-        census_add(out, &one);
+        filter_census_add(out, &one);
     }
 }
 
@@ -443,8 +446,9 @@ struct check {
     unsigned layer;
     void (*damaged)(void *ctx, unsigned layer, uint64_t page, uint64_t offset);
     void *ctx;
+    uint64_t bytes; /* in all layers */
     pthread_mutex_t lock; /* of the call and of the counts */
-    uint64_t n_damaged, n_unchecked;
+    uint64_t n_damaged, n_unchecked, bytes_done;
 };
 
 enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
@@ -490,6 +494,11 @@ static void check_block(void *ctx, unsigned worker, uint64_t block)
             c->damaged(c->ctx, c->layer, page, l->data_off + page * LAYER_PAGE);
         pthread_mutex_unlock(&c->lock);
     }
+    uint64_t end = (first + n) * LAYER_PAGE;
+    pthread_mutex_lock(&c->lock);
+    c->bytes_done += (end < l->data_len ? end : l->data_len) - first * LAYER_PAGE;
+    progress_update(c->bytes_done, c->bytes, 0);
+    pthread_mutex_unlock(&c->lock);
 }
 
 uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
@@ -499,6 +508,8 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
 {
     struct check c = {.f = f, .health = filter_health(f), .damaged = damaged, .ctx = ctx};
     pthread_mutex_init(&c.lock, NULL);
+    for (unsigned i = 0; i < f->header.n_layers; i++)
+        c.bytes += f->header.layers[i].is_void ? 0 : f->header.layers[i].data_len;
     for (c.layer = 0; c.layer < f->header.n_layers; c.layer++) {
         uint64_t pages = layer_pages(&f->header.layers[c.layer]);
         if (f->header.layers[c.layer].is_void)

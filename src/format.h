@@ -5,8 +5,8 @@
  * A file that changes in place (mutable) begins with two header slots of one page each, then a
  * session page, then for each layer its checksum table, touched bitmap and data, all page-aligned.
  * The valid slot with the higher epoch counts; epoch e is written to slot e mod 2. An immutable
- * file has one header, just as long as it must be, and for each layer its data and then its checksum
- * table (the length of the data need not be known when it is written), padded to 8 bytes.
+ * file has one header, just as long as it must be, and for each layer its data and then its
+ * checksum table (the length of the data need not be known when it is written), padded to 8 bytes.
  */
 #ifndef FORMAT_H
 #define FORMAT_H
@@ -29,8 +29,8 @@ enum {
     FORMAT_MAX_HEADER = FORMAT_PAGE,
 };
 
-/* Feature words: a bit unknown in `compat` is ignored, in `ro_compat` forbids writing, in `incompat`
- * forbids reading. */
+/* Feature words: a bit unknown in `compat` is ignored, in `ro_compat` forbids writing, in
+ * `incompat` forbids reading. */
 enum {
     COMPAT_KNOWN = 0,
     RO_COMPAT_KNOWN = 0,
@@ -65,8 +65,8 @@ struct counters {
     bool unknown;
     uint64_t records;    /* records given, repeats and all */
     uint64_t keys_added; /* keys that were not reported present when they came */
-    double n_keys;       /* distinct keys, false positives allowed for: the sum of 1 / (1 - fpr) over
-                            the keys added, each at the fpr of its moment */
+    double n_keys;       /* distinct keys, false positives allowed for: the sum of 1 / (1 - fpr)
+                            over the keys added, each at the fpr of its moment */
     double dropped;      /* expected number of distinct keys taken for present when they came: the
                             sum of fpr / (1 - fpr) over the keys added */
 };
@@ -95,11 +95,12 @@ size_t format_len(const struct header *h);
 /* Encodes into `out` (FORMAT_MAX_HEADER bytes); returns format_len(h). */
 size_t format_encode(const struct header *h, uint8_t *out);
 
-/* Decodes one header slot. `avail` bytes may be read at p. Everything is checked that can be checked
- * without reading data: magic, version, feature words, checksum, every field's range, zeroes where
- * zeroes must be, and that layers lie inside file_len, in order, without overlapping. The error is
- * a predicate, fit to stand behind the file's name: "is damaged: ...". After a failure h->epoch is 0
- * if the slot is damaged, and the slot's epoch if it is whole but refused for what it says. */
+/* Decodes one header slot. `avail` bytes may be read at p. Everything is checked that can be
+ * checked without reading data: magic, version, feature words, checksum, every field's range,
+ * zeroes where zeroes must be, and that layers lie inside file_len, in order, without overlapping.
+ * The error is a predicate, fit to stand behind the file's name: "is damaged: ...". After a failure
+ * h->epoch is 0 if the slot is damaged, and the slot's epoch if it is whole but refused for what it
+ * says. */
 bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err *err);
 
 /* The epoch that a header slot has, valid or not. */

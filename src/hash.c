@@ -1,9 +1,10 @@
 #include "hash.h"
 
+#include "cpu.h"
 #include "hash_variant.h"
 
 struct variants hash_variants = {{
-#ifdef __x86_64__
+#ifdef CPU_X86
     &hash_avx512.variant,
     &hash_avx2.variant,
 #endif

@@ -1,12 +1,13 @@
 /* XXH3 with AVX2. Not with BMI2: its multiplication, which gcc then takes, costs a twentieth. */
-#ifdef __x86_64__
+#include "cpu.h"
+
+#ifdef CPU_X86
 
 #include <immintrin.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
 #include "hash_variant.h"
 #include "split.h"
 

@@ -1,12 +1,13 @@
 /* XXH3 with AVX-512; see hash_avx2.c for why not BMI2. */
-#ifdef __x86_64__
+#include "cpu.h"
+
+#ifdef CPU_X86
 
 #include <immintrin.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
 #include "hash_variant.h"
 #include "split.h"
 

@@ -12,9 +12,12 @@
 enum { OPT_SKIP_BAD = 300, OPT_CRLF, OPT_NO_GZIP, OPT_TRIM, OPT_PROGRESS };
 
 const struct opt keyarg_opts[] = {
-    {'k', "key", "KEY", "take this key instead of reading key files (repeatable); other users can "
-                        "see command lines, so secrets belong on standard input", true, 0},
-    {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", false, 0},
+    {'k', "key", "KEY",
+     "take this key instead of reading key files (repeatable); other users can "
+     "see command lines, so secrets belong on standard input",
+     true, 0},
+    {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", false,
+     0},
     {'z', NULL, NULL, NULL, false, '0'},
     {'d', "delimiter", "C", "fields end with this one byte (default: TAB)", false, 0},
     {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,

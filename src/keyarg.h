@@ -48,8 +48,8 @@ enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id);
 bool keyarg_files(struct keyarg *ka, const struct command *command, char **files, int n);
 void keyarg_free(struct keyarg *ka);
 
-/* Takes over a filter's preparation and seed; fails if other preparation was asked for. `path` names
- * it in the message. */
+/* Takes over a filter's preparation and seed; fails if other preparation was asked for. `path`
+ * names it in the message. */
 bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *path,
                   struct err *err);
 

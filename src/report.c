@@ -26,21 +26,28 @@ static struct report_row *new_row(struct report *r, const struct field *field, e
     return row;
 }
 
-/* In an item, a value joins the others on the item's line. */
+/* The column of the list for that field, which gets one when it is first known. */
+static unsigned column_of(struct report *r, const struct field *field)
+{
+    unsigned i = 0;
+    while (i < r->n_columns && r->columns[i] != field)
+        i++;
+    assert(i < REPORT_COLUMNS);
+    if (i == r->n_columns)
+        r->columns[r->n_columns++] = field;
+    return i;
+}
+
 static void put_text(struct report *r, const struct field *field, enum source source,
                      const char *text)
 {
     if (!r->in_item) {
         struct report_row *row = new_row(r, field, source);
         snprintf(row->text, sizeof row->text, "%s", text);
-        return;
+    } else if (field->label != NULL && source != UNKNOWN) {
+        struct report_item *item = &r->items[r->n_items - 1];
+        snprintf(item->cells[column_of(r, field)], NUM_TEXT, "%s", text);
     }
-    if (field->label == NULL)
-        return;
-    struct report_row *row = &r->rows[r->n_rows - 1];
-    size_t len = strlen(row->text);
-    snprintf(row->text + len, sizeof row->text - len, "%s%s %s", len > 0 ? ", " : "", field->label,
-             text);
 }
 
 static void show_time(char *buf, double seconds)
@@ -113,7 +120,8 @@ void report_range(struct report *r, const struct field *field, enum source sourc
     else
         snprintf(text, sizeof text, "%s (%s to %s)", v, from, to);
     put_text(r, field, source, text);
-    r->rows[r->n_rows - 1].interval = low != high;
+    if (!r->in_item)
+        r->rows[r->n_rows - 1].interval = low != high;
     if (!r->is_json)
         return;
     json_key(&r->json, field->key);
@@ -181,8 +189,9 @@ void report_list(struct report *r, const char *key)
 
 void report_item(struct report *r, const char *label, unsigned number)
 {
-    struct report_row *row = new_row(r, NULL, EXACT);
-    snprintf(row->label, sizeof row->label, "%s %u", label, number);
+    assert(r->n_items < REPORT_ITEMS);
+    struct report_item *item = &r->items[r->n_items++];
+    snprintf(item->label, sizeof item->label, "%s %u", label, number);
     r->in_item = true;
     if (r->is_json)
         json_open(&r->json, '{');
@@ -211,18 +220,17 @@ static void end_json(struct report *r)
 {
     json_key(&r->json, "sources");
     json_open(&r->json, '{');
-    for (unsigned i = 0; i < r->n_rows; i++)
-        if (r->rows[i].field != NULL) {
-            json_key(&r->json, r->rows[i].field->key);
-            json_string(&r->json, source_name(r->rows[i].source));
-        }
+    for (unsigned i = 0; i < r->n_rows; i++) {
+        json_key(&r->json, r->rows[i].field->key);
+        json_string(&r->json, source_name(r->rows[i].source));
+    }
     json_close(&r->json, '}');
     json_close(&r->json, '}');
 }
 
 static const char *label_of(const struct report_row *row)
 {
-    return row->field != NULL ? row->field->label : row->label;
+    return row->field->label;
 }
 
 static const char *text_of(const struct report_row *row)
@@ -237,26 +245,51 @@ static void put_visible(FILE *out, const char *s)
         putc((unsigned char)*s < 0x20 || *s == 0x7f ? '?' : *s, out);
 }
 
-static int column_width(const struct report *r, const char *(*cell)(const struct report_row *),
-                        bool with_items)
+static int column_width(const struct report *r, const char *(*cell)(const struct report_row *))
 {
     enum { WIDEST = 44 }; /* a longer cell, a path perhaps, is left to stick out */
     int width = 0;
     for (unsigned i = 0; i < r->n_rows; i++) {
         const struct report_row *row = &r->rows[i];
-        if (label_of(row) == NULL || (row->field == NULL && !with_items))
-            continue;
-        size_t len = strlen(cell(row));
+        size_t len = label_of(row) != NULL ? strlen(cell(row)) : 0;
         if (len <= WIDEST && (int)len > width)
             width = (int)len;
     }
     return width;
 }
 
+/* Row number `row` of the list, from the item before the first on: that is the heading. */
+static const char *cell_of(const struct report *r, unsigned row, unsigned column)
+{
+    if (row == 0)
+        return r->columns[column]->label;
+    const char *text = r->items[row - 1].cells[column];
+    return text[0] != '\0' ? text : "-";
+}
+
+static void put_list(const struct report *r)
+{
+    int labels = 0, width[REPORT_COLUMNS] = {0};
+    for (unsigned row = 0; row <= r->n_items; row++) {
+        int len = row > 0 ? (int)strlen(r->items[row - 1].label) : 0;
+        labels = len > labels ? len : labels;
+        for (unsigned i = 0; i < r->n_columns; i++) {
+            len = (int)strlen(cell_of(r, row, i));
+            width[i] = len > width[i] ? len : width[i];
+        }
+    }
+    for (unsigned row = 0; row <= r->n_items; row++) {
+        fprintf(r->out, "%-*s", labels, row > 0 ? r->items[row - 1].label : "");
+        for (unsigned i = 0; i < r->n_columns; i++)
+            fprintf(r->out, "  %*s", width[i], cell_of(r, row, i));
+        putc('\n', r->out);
+    }
+}
+
 /* Label, value, source. */
 static void end_text(struct report *r)
 {
-    int labels = column_width(r, label_of, true), values = column_width(r, text_of, false);
+    int labels = column_width(r, label_of), values = column_width(r, text_of);
     for (unsigned i = 0; i < r->n_rows; i++) {
         const struct report_row *row = &r->rows[i];
         if (label_of(row) == NULL)
@@ -264,11 +297,13 @@ static void end_text(struct report *r)
         fprintf(r->out, "%-*s  ", labels, label_of(row));
         put_visible(r->out, text_of(row));
         int pad = values - (int)strlen(text_of(row));
-        if (row->field != NULL && row->source != UNKNOWN)
+        if (row->source != UNKNOWN)
             fprintf(r->out, "%*s  %s%s", pad > 0 ? pad : 0, "", source_name(row->source),
                     row->interval ? " (95 %)" : "");
         putc('\n', r->out);
     }
+    if (r->n_items > 0)
+        put_list(r);
 }
 
 void report_end(struct report *r)

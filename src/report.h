@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "json.h"
+#include "num.h"
 
 enum source {
     UNKNOWN,
@@ -45,20 +46,25 @@ struct field {
     const char *low_key, *high_key; /* JSON keys of the ends of its interval, or NULL */
 };
 
-enum { REPORT_ROWS = 96 };
+enum { REPORT_ROWS = 64, REPORT_ITEMS = 32, REPORT_COLUMNS = 16 };
 
 struct report {
     FILE *out;
     bool is_json;
     struct json json;
     struct report_row {
-        const struct field *field; /* NULL: an item, with `label` */
-        const char *string;        /* the value; NULL: it is in text */
+        const struct field *field;
+        const char *string; /* the value; NULL: it is in text */
         enum source source;
         bool interval;
-        char label[16], text[200];
+        char text[200];
     } rows[REPORT_ROWS];
     unsigned n_rows;
+    struct report_item {
+        char label[16], cells[REPORT_COLUMNS][NUM_TEXT]; /* empty: unknown */
+    } items[REPORT_ITEMS];
+    const struct field *columns[REPORT_COLUMNS];
+    unsigned n_items, n_columns;
     bool in_item;
 };
 
@@ -76,8 +82,9 @@ void report_string(struct report *r, const struct field *field, enum source sour
 void report_flag(struct report *r, const struct field *field, enum source source, bool value);
 void report_unknown(struct report *r, const struct field *field);
 
-/* A list of objects; in text each is one line, "label number: ...". Figures in an item have no
- * interval and no source of their own. */
+/* A list of objects, of which a report has one at most. In text it is a table below all else, each
+ * item a line that begins with "label number", with a column for each field that is known of any.
+ * Figures in an item have no interval and no source of their own. */
 void report_list(struct report *r, const char *key);
 void report_item(struct report *r, const char *label, unsigned number);
 void report_item_end(struct report *r);

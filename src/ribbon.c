@@ -278,8 +278,8 @@ static void answer_plain(const uint8_t *data, const struct ribbon_probe *probe, 
 }
 
 /* Without a row (no coefficients, bits 0) the slot is 0. */
-static void solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
-                           uint64_t *s)
+void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
+                        uint64_t *s)
 {
     for (unsigned slot = RIBBON_WIDTH; slot-- > 0;)
         for (unsigned j = 0; j < columns; j++) {
@@ -289,11 +289,15 @@ static void solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsi
         }
 }
 
-static const struct ribbon_variant plain = {{"plain", NULL}, answer_plain, solve_plain};
+static const struct ribbon_variant plain = {{"plain", NULL}, answer_plain, ribbon_solve_plain};
 
 struct variants ribbon_variants = {{
-#ifdef RIBBON_X86
+#ifdef CPU_X86
     &ribbon_avx512.variant,
+    &ribbon_avx2.variant,
+#endif
+#ifdef CPU_NEON
+    &ribbon_neon.variant,
 #endif
     &plain.variant,
 }, NULL};

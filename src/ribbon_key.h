@@ -3,12 +3,9 @@
 #ifndef RIBBON_KEY_H
 #define RIBBON_KEY_H
 
+#include "cpu.h"
 #include "mul.h"
 #include "ribbon.h"
-
-#if defined(__x86_64__)
-#define RIBBON_X86 1
-#endif
 
 static inline uint64_t ribbon_mix(uint64_t x)
 {
@@ -85,7 +82,11 @@ struct ribbon_variant {
     void (*solve)(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s);
 };
 
-extern const struct ribbon_variant ribbon_avx512;
+extern const struct ribbon_variant ribbon_avx512, ribbon_avx2, ribbon_neon;
+
+/* The solve() of those that have none of their own. */
+void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
+                        uint64_t *s);
 
 /* solve() of the variant in use. */
 void ribbon_solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s);

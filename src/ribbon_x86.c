@@ -2,11 +2,9 @@
  * parity of each is the low bit of its population count. */
 #include "ribbon_key.h"
 
-#ifdef RIBBON_X86
+#ifdef CPU_X86
 
 #include <immintrin.h>
-
-#include "cpu.h"
 
 #define AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512vpopcntdq,bmi2")))
 

@@ -6,10 +6,10 @@
 #include "bytes.h"
 #include "cpu.h"
 
-#ifdef __x86_64__
+#ifdef CPU_X86
 #include <immintrin.h>
 #endif
-#if defined __aarch64__ && defined __ARM_NEON
+#ifdef CPU_NEON
 #include <arm_neon.h>
 #endif
 
@@ -68,7 +68,7 @@ INLINE size_t store_each(const char **next, uint64_t bits, const char *p)
 #define STORE   store_each
 #include "split_body.h"
 
-#ifdef __x86_64__
+#ifdef CPU_X86
 
 /* --- SSE2, which every such CPU has --- */
 
@@ -163,7 +163,7 @@ TARGET_VBMI2 INLINE size_t store_packed(const char **next, uint64_t bits, const 
 
 #endif
 
-#if defined __aarch64__ && defined __ARM_NEON
+#ifdef CPU_NEON
 
 /* --- NEON --- */
 
@@ -197,25 +197,25 @@ struct split_variant {
                     size_t *scanned);
 };
 
-#ifdef __x86_64__
+#ifdef CPU_X86
 static const struct split_variant vbmi2 = {{"avx512vbmi2", cpu_has_avx512_bits}, split_vbmi2};
 static const struct split_variant avx512 = {{"avx512", cpu_has_avx512}, split_avx512};
 static const struct split_variant avx2 = {{"avx2", cpu_has_avx2}, split_avx2};
 static const struct split_variant sse2 = {{"sse2", NULL}, split_sse2};
 #endif
-#if defined __aarch64__ && defined __ARM_NEON
+#ifdef CPU_NEON
 static const struct split_variant neon = {{"neon", cpu_has_neon}, split_neon};
 #endif
 static const struct split_variant plain = {{"plain", NULL}, split_plain};
 
 struct variants split_variants = {{
-#ifdef __x86_64__
+#ifdef CPU_X86
     &vbmi2.variant,
     &avx512.variant,
     &avx2.variant,
     &sse2.variant,
 #endif
-#if defined __aarch64__ && defined __ARM_NEON
+#ifdef CPU_NEON
     &neon.variant,
 #endif
     &plain.variant,

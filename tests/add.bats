@@ -97,6 +97,8 @@ until_present()
     run -0 --separate-stderr seen add --verbose f <(seq 5)
     [ -z "$output" ]
     [ "$stderr" = 'seen: 5 records, 3 new keys' ]
+    run -0 --separate-stderr seen add --verbose f <(seq 6 6)
+    [ "$stderr" = 'seen: 1 record, 1 new key' ]
 }
 
 @test "eight at once lose nothing" {

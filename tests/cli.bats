@@ -270,6 +270,9 @@ closed() { "$@" >&-; }
     [ -z "$output" ]
     [[ $stderr == seen:*keys* ]]
     [[ $stderr != *$'\r'* ]]
+    run -0 --separate-stderr seen verify --progress f.seen
+    [ "$output" = 'f.seen: ok' ]
+    [ "$stderr" = 'seen: checking: 4.00 KiB of 4.00 KiB (100 %)' ]
 }
 
 @test "the list for completion scripts has five columns" {

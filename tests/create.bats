@@ -117,6 +117,8 @@ data() { tail -c "+$((1 + $(size "$1") - $(seen stats --json "$1" | jq '.layers[
     rejects "*--empty needs *--capacity*" seen create --empty f
     rejects "*--empty reads no keys*" seen create --empty -n 5 f keys
     rejects "*--empty reads no keys*" seen create --empty -n 5 f -k a
+    rejects "*--empty reads no keys, so --min-keys*" seen create --empty -n 5 --min-keys 1 f
+    rejects "*--empty reads no keys, so --min-ratio*" seen create --empty -n 5 --min-ratio 0.9 f
     rejects "*--key*'keys'*" seen create f -k a keys
     quiet seen create like.seen keys
     rejects "*--like takes*'like.seen'*" seen create --like like.seen -n 5 f keys

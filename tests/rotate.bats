@@ -3,7 +3,7 @@
 
 load helpers
 
-generations() { seen stats "$1" | grep -oE 'generation [0-9]+' | sort -n -k 2 | cut -d ' ' -f 2 | xargs; }
+generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | join(" ")'; }
 
 @test "what was added within the last G generations is found, what is older is not" {
     seen create --generations 3 -n 3000 -p 1e-6 --empty r.seen

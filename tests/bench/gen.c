@@ -1,13 +1,13 @@
 /*
- * gen KIND FIRST COUNT [ASK]: benchmark records FIRST, FIRST+1, ... of a kind, always the same ones,
- * all distinct, on stdout.
+ * gen KIND FIRST COUNT [ASK]: benchmark records FIRST, FIRST+1, ... of a kind, always the same
+ * ones, all distinct, on stdout.
  *
  *     urls    66 bytes on average, many sharing a host and a path as a crawler's do
  *     sha1    40 upper-case hexadecimal digits, random
  *     phones  11 digits
  *
- * With ASK (a count of records that exist), each record is, by the toss of a coin, either one of the
- * first ASK or one beyond them: a query file of which half is present.
+ * With ASK (a count of records that exist), each record is, by the toss of a coin, either one of
+ * the first ASK or one beyond them: a query file of which half is present.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -24,10 +24,10 @@ static uint64_t scatter(uint64_t x)
 }
 
 static const char *const words[] = {
-    "news", "archive", "product", "images", "forum", "thread", "article", "user", "review", "tag",
-    "category", "download", "blog", "about", "search", "static", "wiki", "help", "media", "events",
-    "library", "gallery", "contact", "story", "topics", "press", "catalogue", "docs", "shop", "list",
-    "map", "video",
+    "news",   "archive", "product",   "images",   "forum",   "thread",  "article", "user",
+    "review", "tag",     "category",  "download", "blog",    "about",   "search",  "static",
+    "wiki",   "help",    "media",     "events",   "library", "gallery", "contact", "story",
+    "topics", "press",   "catalogue", "docs",     "shop",    "list",    "map",     "video",
 };
 static const char *const tlds[] = {"com", "org", "net", "de", "co.uk", "fr", "io", "info"};
 

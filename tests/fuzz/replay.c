@@ -1,6 +1,6 @@
 /*
- * A main() for a fuzz target where there is no libFuzzer: runs it over the files given, and those in
- * directories given; over the target's corpus if there are none. Prints TAP.
+ * A main() for a fuzz target where there is no libFuzzer: runs it over the files given, and those
+ * in directories given; over the target's corpus if there are none. Prints TAP.
  */
 #include <dirent.h>
 #include <stdint.h>

@@ -4,7 +4,8 @@
  *     TEST(folding_is_lossless) { ... CHECK(a == b); CHECK_STR(err.text, "..."); ... }
  *     int main(void) { RUN(folding_is_lossless); return check_done(); }
  *
- * A failed CHECK says where and makes its test fail; the test goes on.
+ * A failed CHECK says where and makes its test fail; the test goes on. MUST(call) is for what
+ * says why in `err`.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -37,6 +38,16 @@ static bool check_ok;
             printf("# %s:%d: failed: %s\n", __FILE__, __LINE__, #cond);                            \
         }                                                                                          \
     } while (0)
+
+/* Says why something failed that should not have, in err.text (err.h). */
+static inline bool did(bool ok, const char *why)
+{
+    if (!ok)
+        printf("# %s\n", why);
+    return ok;
+}
+
+#define MUST(call) CHECK(did((call), err.text))
 
 #define CHECK_STR(got, want)                                                                       \
     do {                                                                                           \

@@ -6,6 +6,7 @@
  * their bounds are such that one seed in a million or fewer would fail.
  */
 #include "bloom.h"
+#include "bloom_random.h"
 #include "bloom_size.h"
 #include "check.h"
 #include "cpu.h"
@@ -17,16 +18,6 @@
 enum { LINES = BLOOM_PAGE / BLOOM_LINE, LINE_BITS = BLOOM_LINE * 8 };
 
 static const uint64_t SEED = 20260401;
-static uint64_t state;
-
-/* SplitMix64. */
-static uint64_t next_hash(void)
-{
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
 
 static uint64_t *some_hashes(size_t n)
 {
@@ -36,20 +27,6 @@ static uint64_t *some_hashes(size_t n)
     for (size_t i = 0; i < n; i++)
         hash[i] = next_hash();
     return hash;
-}
-
-static void *zeroes(size_t align, size_t bytes)
-{
-    void *p = aligned_alloc(align, (bytes + align - 1) / align * align);
-    if (p == NULL)
-        exit(1);
-    memset(p, 0, bytes);
-    return p;
-}
-
-static uint8_t *filter_new(const struct bloom *bloom)
-{
-    return zeroes(BLOOM_LINE, bloom->pages * BLOOM_PAGE);
 }
 
 /* The definition, with arithmetic of its own. */
@@ -157,7 +134,7 @@ static void insert_as_defined(void)
 {
     static const uint64_t pages[] = {1, 2, 3, 7, 100};
     struct bloom bloom;
-    state = SEED;
+    hash_state = SEED;
     unsigned turn = 0;
     FOR_ALL_GEOMETRIES(bloom)
     for (size_t p = 0; p < sizeof pages / sizeof *pages; p++, turn++) {
@@ -197,7 +174,7 @@ static void fill_randomly(const struct bloom *bloom, uint8_t *data)
 static void query_as_defined(void)
 {
     struct bloom bloom = {.pages = 3};
-    state = SEED;
+    hash_state = SEED;
     unsigned turn = 0;
     uint64_t n_present = 0, n_all = 0;
     FOR_ALL_GEOMETRIES(bloom)
@@ -243,7 +220,7 @@ TEST(query_answers_as_the_definition)
 static void query_sees_each_bit(void)
 {
     struct bloom bloom = {.pages = 2};
-    state = SEED;
+    hash_state = SEED;
     FOR_ALL_GEOMETRIES(bloom)
     {
         uint8_t *data = filter_new(&bloom);
@@ -271,7 +248,7 @@ static void part_of_filter(void)
 {
     struct bloom bloom = {.pages = 50, .k = 9, .lines = 1};
     const uint64_t first = 20, n_pages = 7;
-    state = SEED;
+    hash_state = SEED;
     for (bloom.lines = 1; bloom.lines <= 2; bloom.lines++, bloom.k++) {
         uint8_t *whole = filter_new(&bloom), *part = zeroes(BLOOM_LINE, n_pages * BLOOM_PAGE);
         uint64_t here[600], n = 0;
@@ -300,7 +277,7 @@ TEST(part_of_a_filter_is_addressed_by_its_first_page)
 static void test_insert_in_order(void)
 {
     struct bloom bloom = {.pages = 2};
-    state = SEED;
+    hash_state = SEED;
     uint64_t n_present = 0;
     FOR_ALL_GEOMETRIES(bloom)
     {
@@ -334,7 +311,7 @@ static void every_key_is_found(void)
 {
     struct bloom bloom = {.pages = 30};
     enum { N = 30000 };
-    state = SEED;
+    hash_state = SEED;
     FOR_ALL_GEOMETRIES(bloom)
     {
         uint8_t *data = filter_new(&bloom);
@@ -359,7 +336,7 @@ TEST(fold_is_what_the_smaller_filter_would_be)
     static const struct {
         uint64_t pages, q;
     } cases[] = {{1, 1}, {2, 2}, {12, 3}, {12, 12}, {70, 7}, {96, 2}, {81, 27}};
-    state = SEED;
+    hash_state = SEED;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (unsigned lines = 1; lines <= 2; lines++) {
             struct bloom from = {.pages = cases[c].pages, .k = 8, .lines = lines}, to = from;
@@ -392,7 +369,7 @@ TEST(folding_past_a_divisor_loses_no_key)
 {
     struct bloom from = {.pages = 60, .k = 6, .lines = 1}, to = from;
     uint8_t *data = filter_new(&from);
-    state = SEED;
+    hash_state = SEED;
     uint64_t *hash = some_hashes(20000);
     bloom_insert(&from, data, 0, hash, 20000);
     for (to.pages = 1; to.pages <= 60; to.pages++) {
@@ -484,7 +461,7 @@ TEST(probes_do_not_depend_on_line_or_page)
         memset(line_high, 0, sizeof line_high);
         memset(page_low, 0, sizeof page_low);
         memset(page_high, 0, sizeof page_high);
-        state = SEED + i;
+        hash_state = SEED + i;
         for (unsigned t = 0; t < THROWS; t++) {
             uint64_t hash = next_hash();
             unsigned line = 0, probe = 0;
@@ -509,7 +486,7 @@ TEST(probes_do_not_depend_on_each_other)
         for (unsigned i = j >= 7 ? j - 7 : 0; i < j; i += 3) {
             memset(low, 0, sizeof low);
             memset(high, 0, sizeof high);
-            state = SEED + 100 * j + i;
+            hash_state = SEED + 100 * j + i;
             for (unsigned t = 0; t < THROWS; t++) {
                 uint64_t hash = next_hash();
                 unsigned p = ref_probe(hash, i), q = ref_probe(hash, j);
@@ -527,7 +504,7 @@ TEST(the_second_line_is_another_one_and_any_other)
     static uint32_t pairs[CELLS][CELLS];
     uint8_t *data = filter_new(&bloom);
     uint32_t same = 0, low = UINT32_MAX, high = 0;
-    state = SEED;
+    hash_state = SEED;
     enum { N = 64 * 63 * 100 };
     for (unsigned t = 0; t < N; t++) {
         uint64_t hash = next_hash();
@@ -604,7 +581,7 @@ static void measured_rates(void)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct bloom bloom;
         enum { N = 100000 };
-        state = SEED + c;
+        hash_state = SEED + c;
         CHECK(bloom_size(N, cases[c].p, &bloom));
         CHECK(bloom.lines == (cases[c].p < 1e-3 ? 2 : 1));
         uint8_t *data = filter_new(&bloom);
@@ -649,7 +626,7 @@ TEST(as_many_false_positives_as_designed)
         struct bloom bloom;
         double sum = 0, squares = 0;
         CHECK(bloom_size(N, rates[i], &bloom));
-        state = SEED + i;
+        hash_state = SEED + i;
         for (unsigned run = 0; run < RUNS; run++) {
             double ratio = rate_to_design(&bloom, N);
             sum += ratio;
@@ -670,7 +647,7 @@ TEST(census_does_not_depend_on_threads)
     struct bloom bloom = {.pages = 1000, .k = 10, .lines = 2};
     uint8_t *data = filter_new(&bloom);
     struct census one, more;
-    state = SEED;
+    hash_state = SEED;
     uint64_t *hash = some_hashes(100000);
     bloom_insert(&bloom, data, 0, hash, 100000);
     census_of(&bloom, data, 1, &one);

@@ -4,22 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "adder.h"
 #include "check.h"
+#include "child.h"
 #include "empty.h"
 #include "hash.h"
 #include "scratchdir.h"
-
-static bool did(bool ok, const struct err *err)
-{
-    if (!ok)
-        printf("# %s\n", err->text);
-    return ok;
-}
-#define MUST(call) CHECK(did((call), &err))
 
 static uint64_t key(uint64_t i)
 {
@@ -40,7 +32,7 @@ static int add(const char *path, uint64_t first, unsigned n, bool rotate)
     if (!did(filter_open(&f, path, FILTER_WRITE, &err) && adder_begin(&a, &f, &options, &err) &&
                  adder_add(&a, hash, known, n, &done, &err) == ADDER_OK &&
                  adder_end(&a, true, &err),
-             &err))
+             err.text))
         return -1;
     int n_new = 0;
     for (unsigned i = 0; i < n; i++)
@@ -57,12 +49,13 @@ static int count(const char *path, uint64_t first, unsigned n)
     struct filter f;
     struct err err;
     int found = 0;
-    if (!did(filter_open(&f, path, FILTER_READ, &err), &err))
+    if (!did(filter_open(&f, path, FILTER_READ, &err), err.text))
         return -1;
     for (unsigned i = 0; i < n && found >= 0; i++) {
         uint64_t hash = key(first + i), present;
-        found =
-            did(filter_query(&f, &hash, 1, &present, &err), &err) ? found + (int)(present & 1) : -1;
+        found = did(filter_query(&f, &hash, 1, &present, &err), err.text)
+                    ? found + (int)(present & 1)
+                    : -1;
     }
     filter_close(&f);
     return found;
@@ -85,7 +78,7 @@ static bool is_sound(const char *path)
     struct filter f;
     struct err err;
     uint64_t unchecked = 0;
-    if (!did(filter_open(&f, path, FILTER_READ, &err), &err))
+    if (!did(filter_open(&f, path, FILTER_READ, &err), err.text))
         return false;
     bool ok = filter_health(&f) == FILTER_CLEAN &&
               filter_check_pages(&f, 1, &unchecked, NULL, NULL) == 0 && unchecked == 0;
@@ -106,7 +99,7 @@ static bool make_ring(const char *path)
               add(path, 0, EACH, false) == EACH && rotate(path, &err) &&
               add(path, 1000, EACH, false) == EACH && rotate(path, &err) &&
               add(path, 2000, EACH, false) == EACH;
-    return did(ok, &err);
+    return did(ok, err.text);
 }
 
 static int last_step;
@@ -117,20 +110,26 @@ static void die_after(int step)
         _exit(0);
 }
 
+struct rotation {
+    const char *path;
+    int last_step;
+};
+
+static int rotate_and_die_there(void *ctx)
+{
+    const struct rotation *rotation = ctx;
+    struct err err;
+    last_step = rotation->last_step;
+    chain_step = die_after;
+    rotate(rotation->path, &err);
+    return 1;
+}
+
 /* Rotates in a process that dies after that step. */
 static void rotate_and_die(const char *path, int step)
 {
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        struct err err;
-        last_step = step;
-        chain_step = die_after;
-        rotate(path, &err);
-        _exit(1);
-    }
-    int status = 1;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    struct rotation rotation = {path, step};
+    CHECK(in_child(rotate_and_die_there, &rotation) == 0);
 }
 
 TEST(a_rotation_that_is_cut_off_loses_nothing_that_lives)
@@ -246,7 +245,7 @@ static unsigned grow(uint64_t n, uint64_t to_come, uint64_t *known, struct count
     if (!did(chain_start_growing(&h, 2000, 1e-6, &err) && empty_create("g.seen", &h, &err) &&
                  filter_open(&f, "g.seen", FILTER_WRITE, &err) &&
                  adder_begin(&a, &f, &options, &err),
-             &err))
+             err.text))
         return 0;
     a.to_come = to_come;
     CHECK(adder_add(&a, hash, known, n, &done, &err) == ADDER_OK && done == n);

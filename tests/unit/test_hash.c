@@ -32,8 +32,8 @@ static void make_pattern(void)
         pattern[i] = (unsigned char)(i * 131 + 7);
 }
 
-/* Hashes of the first `len` bytes of 7, 138, 13, ... (i * 131 + 7 mod 256), as xxHash 0.8.1 computes
- * them; the manual of the format prints some. */
+/* Hashes of the first `len` bytes of 7, 138, 13, ... (i * 131 + 7 mod 256), as xxHash 0.8.1
+ * computes them; the manual of the format prints some. */
 static const struct {
     size_t len;
     uint64_t seed_0, seed_golden; /* 0x9e3779b97f4a7c15 */

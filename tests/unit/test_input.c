@@ -406,8 +406,8 @@ TEST(one_record_may_be_longer_than_many_chunks)
     free(gz.data);
 }
 
-/* Large files are mapped, in pieces of 1 MiB; with a terminator at every place around a piece's end,
- * a file's end there too, records that reach far beyond it, and a start within a page. */
+/* Large files are mapped, in pieces of 1 MiB; with a terminator at every place around a piece's
+ * end, a file's end there too, records that reach far beyond it, and a start within a page. */
 TEST(large_files_give_the_same_chunks)
 {
     enum { PIECE = 1 << 20 };

@@ -133,7 +133,8 @@ static bool run(struct seen *s, char *const *files, size_t n_files, bool prompt)
     struct input *in = input_open(&spec, &err);
     if (in == NULL)
         return false;
-    struct pump pump = {in, s->threads, s, sizeof(struct slot), work, commit, failed, slot_free, NULL};
+    struct pump pump = {in,     s->threads, s,         sizeof(struct slot), work,
+                        commit, failed,     slot_free, NULL};
     bool ok = pump_run(&pump, &err);
     if (!ok)
         printf("# %s\n", err.text);

@@ -256,6 +256,8 @@ TEST(all_that_this_cpu_has_is_listed)
 {
     static const struct variant expected[] = {
         {"avx512", cpu_has_avx512_bits},
+        {"avx2", cpu_has_avx2},
+        {"neon", cpu_has_neon},
         {"plain", NULL},
     };
     CHECK_VARIANTS(&ribbon_variants, expected);
@@ -277,14 +279,16 @@ TEST(columns_for_any_rate)
 
 TEST(every_number_of_keys)
 {
-    static const uint64_t numbers[] = {0, 1, 2, 3, 8, 20, 63, 64, 65, 127, 129, 300, 1000, 5000, 40000};
+    static const uint64_t numbers[] = {0,  1,   2,   3,   8,    20,   63,   64,
+                                       65, 127, 129, 300, 1000, 5000, 40000};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         check_filter(random_hash, numbers[i], 0.01);
 }
 
 TEST(every_rate)
 {
-    static const double rates[] = {0.5, 0.3, 0.25, 0.1, 0.01, 1.0 / 256, 1e-3, 1e-4, 1e-6, 1e-9, 0x1p-32};
+    static const double rates[] = {0.5,  0.3,  0.25, 0.1,  0.01,   1.0 / 256,
+                                   1e-3, 1e-4, 1e-6, 1e-9, 0x1p-32};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         check_filter(random_hash, 3000, rates[i]);
         check_filter(random_hash, 220000, rates[i]);
@@ -430,7 +434,8 @@ TEST(forged_directories)
         memcpy(data, file + l.data_off, data_len);
         for (unsigned i = 0; i < 1 + round % 3; i++) {
             uint64_t r = scramble(round * 8 + i);
-            data[data_len - 32 + r % 32] = (uint8_t)(r & 256 ? r >> 16 : UINT64_C(1) << (r >> 16 & 7));
+            data[data_len - 32 + r % 32] =
+                (uint8_t)(r & 256 ? r >> 16 : UINT64_C(1) << (r >> 16 & 7));
         }
         uint64_t some[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
         for (size_t j = 0; j < LAYER_BATCH; j++) {

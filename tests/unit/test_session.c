@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "bloom.h"
 #include "bytes.h"
 #include "check.h"
+#include "child.h"
 #include "hash.h"
 #include "newfile.h"
 #include "scratchdir.h"
@@ -64,15 +64,6 @@ static uint64_t key(uint64_t i)
     return hash_key(&i, sizeof i, 0);
 }
 
-/* Says why something failed, that should not have. */
-static bool did(bool ok, const struct err *err)
-{
-    if (!ok)
-        printf("# %s\n", err->text);
-    return ok;
-}
-#define MUST(call) CHECK(did((call), &err))
-
 /* Changes bits as a command does, for n (at most LAYER_BATCH) keys from `first` on. */
 static void put(struct session *s, uint64_t first, size_t n)
 {
@@ -114,11 +105,11 @@ static int count(const char *path, uint64_t first, unsigned n)
     struct filter f;
     struct err err;
     int found = 0;
-    if (!did(filter_open(&f, path, FILTER_READ, &err), &err))
+    if (!did(filter_open(&f, path, FILTER_READ, &err), err.text))
         return -1;
     for (unsigned i = 0; i < n && found >= 0; i++) {
         uint64_t hash = key(first + i), present;
-        if (!did(filter_query(&f, &hash, 1, &present, &err), &err))
+        if (!did(filter_query(&f, &hash, 1, &present, &err), err.text))
             found = -1;
         else
             found += (int)present;
@@ -132,7 +123,7 @@ static enum filter_health health(const char *path)
     struct filter f;
     struct err err;
     enum filter_health got = FILTER_DIRTY;
-    if (did(filter_open(&f, path, FILTER_READ, &err), &err)) {
+    if (did(filter_open(&f, path, FILTER_READ, &err), err.text)) {
         got = filter_health(&f);
         filter_close(&f);
     }
@@ -145,7 +136,7 @@ static bool sound(const char *path)
     struct filter f;
     struct err err;
     uint64_t unchecked;
-    if (!did(filter_open(&f, path, FILTER_READ, &err), &err))
+    if (!did(filter_open(&f, path, FILTER_READ, &err), err.text))
         return false;
     const struct layer *l = &f.header.layers[0];
     bool ok = filter_health(&f) == FILTER_CLEAN && !f.slot_damaged &&
@@ -161,7 +152,7 @@ static struct header header_of(const char *path)
     struct filter f;
     struct err err;
     struct header h = {0};
-    if (did(filter_open(&f, path, FILTER_READ, &err), &err)) {
+    if (did(filter_open(&f, path, FILTER_READ, &err), err.text)) {
         h = f.header;
         filter_close(&f);
     }
@@ -176,23 +167,6 @@ static void poke(const char *path, off_t off)
     byte ^= 0x10;
     CHECK(pwrite(fd, &byte, 1, off) == 1);
     close(fd);
-}
-
-/* A child that calls body and is then killed by its own hand, or that exits with what body says. */
-static bool in_child(bool (*body)(void), bool kill_it)
-{
-    int status;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        bool ok = body();
-        if (ok && kill_it)
-            kill(getpid(), SIGKILL);
-        fflush(stdout);
-        _exit(!ok);
-    }
-    CHECK(waitpid(child, &status, 0) == child);
-    return kill_it ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 TEST(one_writer)
@@ -253,27 +227,31 @@ TEST(the_last_of_several_writers_makes_the_file_clean)
     CHECK(h.epoch == 3 && h.counters.records == 100 * WRITERS && !h.counters.unknown);
 }
 
-static bool begin_and_add(void)
+static int begin_add_and_die(void *ctx)
 {
     static struct filter f;
     static struct session s;
     struct err err;
-    return did(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err) &&
-                   add(&s, 0, 100, &err),
-               &err);
+    (void)ctx;
+    if (did(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err) &&
+                add(&s, 0, 100, &err),
+            err.text))
+        raise(SIGKILL);
+    return 1;
 }
 
-static bool begin_and_stop_in_a_batch(void)
+static int begin_and_die_in_a_batch(void *ctx)
 {
     static struct filter f;
     static struct session s;
     struct err err;
+    (void)ctx;
     if (!did(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err) &&
                  session_lock(&s, &err),
-             &err))
-        return false;
+             err.text))
+        return 1;
     put(&s, 0, 100);
-    return true;
+    return raise(SIGKILL);
 }
 
 TEST(a_dead_writer_leaves_a_dirty_file_until_repair)
@@ -283,7 +261,7 @@ TEST(a_dead_writer_leaves_a_dirty_file_until_repair)
     uint64_t differing;
     CHECK(make("f", 0));
     MUST(add_all("f", 1000, 100, &err));
-    CHECK(in_child(begin_and_add, true));
+    CHECK(in_child(begin_add_and_die, NULL) == -SIGKILL);
     CHECK(health("f") == FILTER_DIRTY);
     CHECK(count("f", 0, 100) == 100 && count("f", 1000, 100) == 100);
     /* Later writers may add, but do not bless what they have not seen. */
@@ -309,7 +287,7 @@ TEST(a_dead_writer_among_living_ones_does_no_harm)
     CHECK(make("f", 0));
     MUST(filter_open(&f, "f", FILTER_WRITE, &err));
     MUST(session_begin(&s, &f, &err));
-    CHECK(in_child(begin_and_add, true));
+    CHECK(in_child(begin_add_and_die, NULL) == -SIGKILL);
     CHECK(health("f") == FILTER_WRITING);
     MUST(add(&s, 100, 100, &err));
     MUST(session_end(&s, true, &err));
@@ -326,7 +304,7 @@ TEST(a_writer_that_dies_in_a_batch_makes_counters_unknown)
     CHECK(make("f", 0));
     MUST(filter_open(&f, "f", FILTER_WRITE, &err));
     MUST(session_begin(&s, &f, &err));
-    CHECK(in_child(begin_and_stop_in_a_batch, true));
+    CHECK(in_child(begin_and_die_in_a_batch, NULL) == -SIGKILL);
     MUST(session_end(&s, true, &err));
     filter_close(&f);
     CHECK(sound("f") && count("f", 0, 100) == 100);
@@ -334,8 +312,9 @@ TEST(a_writer_that_dies_in_a_batch_makes_counters_unknown)
     CHECK(h.counters.unknown && h.counters.n_keys > 95 && h.counters.n_keys < 105);
 }
 
-static bool add_in_small_batches(void)
+static int add_in_small_batches(void *ctx)
 {
+    (void)ctx;
     struct filter f;
     struct session s;
     struct err err;
@@ -346,7 +325,7 @@ static bool add_in_small_batches(void)
     ok = ok && session_end(&s, true, &err);
     if (ok)
         filter_close(&f);
-    return did(ok && count("f", base, 200) == 200, &err);
+    return !did(ok && count("f", base, 200) == 200, err.text);
 }
 
 TEST(writers_do_not_lose_each_others_counts)
@@ -354,30 +333,27 @@ TEST(writers_do_not_lose_each_others_counts)
     enum { WRITERS = 4 };
     pid_t child[WRITERS];
     CHECK(make("f", 0));
-    fflush(stdout);
     for (unsigned i = 0; i < WRITERS; i++)
-        if ((child[i] = fork()) == 0)
-            _exit(!add_in_small_batches());
-    for (unsigned i = 0; i < WRITERS; i++) {
-        int status = 1;
-        CHECK(waitpid(child[i], &status, 0) == child[i] && status == 0);
-    }
+        child[i] = child_start(add_in_small_batches, NULL);
+    for (unsigned i = 0; i < WRITERS; i++)
+        CHECK(child_wait(child[i]) == 0);
     CHECK(sound("f") && header_of("f").counters.records == 200 * WRITERS);
 }
 
 /* Adds key after key, and says so once it is on disk. */
-static void add_and_acknowledge(int out)
+static int add_and_acknowledge(void *ctx)
 {
+    int out = *(const int *)ctx;
     struct filter f;
     struct session s;
     struct err err;
     if (!filter_open(&f, "f", FILTER_WRITE, &err) || !session_begin(&s, &f, &err))
-        _exit(1);
+        return 1;
     for (uint32_t i = 0;; i++) {
         if (i % 8 == 7 && (!session_end(&s, true, &err) || !session_begin(&s, &f, &err)))
-            _exit(1);
+            return 1;
         if (!add(&s, i, 1, &err) || !session_sync(&s, &err) || write(out, &i, sizeof i) != sizeof i)
-            _exit(1);
+            return 1;
     }
 }
 
@@ -388,12 +364,10 @@ TEST(no_acknowledged_key_is_lost_by_a_kill)
     printf("# seed %u\n", seed);
     srand(seed);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        int out[2], status;
+        int out[2];
         uint32_t i, acknowledged = 0;
         CHECK(make("f", 0) && pipe(out) == 0);
-        pid_t child = fork();
-        if (child == 0)
-            add_and_acknowledge(out[1]);
+        pid_t child = child_start(add_and_acknowledge, &out[1]);
         close(out[1]);
         /* It is killed anywhere in the few steps that follow a random number of them. */
         for (uint32_t wait_for = 1 + (uint32_t)rand() % 30; acknowledged < wait_for; acknowledged++)
@@ -404,8 +378,7 @@ TEST(no_acknowledged_key_is_lost_by_a_kill)
         while (read(out[0], &i, sizeof i) == sizeof i)
             acknowledged++;
         close(out[0]);
-        CHECK(waitpid(child, &status, 0) == child);
-        died += WIFSIGNALED(status);
+        died += child_wait(child) == -SIGKILL;
         lost += count("f", 0, acknowledged) != (int)acknowledged;
         if (health("f") == FILTER_DIRTY) {
             struct filter f;
@@ -518,7 +491,7 @@ TEST(when_the_mark_of_a_session_is_lost_the_file_is_dirty)
 {
     struct err err;
     CHECK(make("f", 0));
-    CHECK(in_child(begin_and_add, true));
+    CHECK(in_child(begin_add_and_die, NULL) == -SIGKILL);
     CHECK(header_of("f").epoch == 2 && header_of("f").state == STATE_WRITING);
     poke("f", FORMAT_SLOT_A + 100); /* of epoch 2; slot B says: epoch 1, clean */
     CHECK(header_of("f").epoch == 1);
@@ -595,7 +568,7 @@ TEST(a_reader_is_not_misled_by_a_writer)
             CHECK(present == 1);
         }
     }
-    CHECK(in_child(begin_and_add, true));
+    CHECK(in_child(begin_add_and_die, NULL) == -SIGKILL);
     uint64_t hash[100], present[2];
     for (unsigned i = 0; i < 100; i++)
         hash[i] = key(i);
@@ -605,25 +578,26 @@ TEST(a_reader_is_not_misled_by_a_writer)
     filter_close(&late);
 }
 
-static bool lock_is_free(void)
+static int lock_is_taken(void *ctx)
 {
+    (void)ctx;
     int fd = open("f", O_RDWR);
     struct flock l = {
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)1 << 62, .l_len = 1};
-    return fcntl(fd, F_OFD_SETLK, &l) == 0;
+    return fcntl(fd, F_OFD_SETLK, &l) != 0;
 }
 
 TEST(a_file_open_for_reading_can_be_locked_against_writers)
 {
     static const int flags[] = {O_RDONLY, O_RDWR};
     CHECK(make("f", 0));
-    CHECK(in_child(lock_is_free, false));
+    CHECK(in_child(lock_is_taken, NULL) == 0);
     for (size_t i = 0; i < 2; i++) {
         int fd = open("f", flags[i]);
         CHECK(session_lock_fd(fd));
-        CHECK(!in_child(lock_is_free, false));
+        CHECK(in_child(lock_is_taken, NULL) == 1);
         close(fd);
-        CHECK(in_child(lock_is_free, false));
+        CHECK(in_child(lock_is_taken, NULL) == 0);
     }
 }
 
@@ -699,31 +673,26 @@ TEST(features_of_newer_versions)
 }
 
 /* Shrinks a mapped file and reads on; stderr goes to "said". */
-static bool read_what_is_gone(void)
+static int read_what_is_gone(void *ctx)
 {
     static struct filter f;
     struct err err;
+    (void)ctx;
+    signal(SIGALRM, SIG_DFL);
+    alarm(10);
     if (!filter_open(&f, "f", FILTER_READ, &err) || truncate("f", 20000) != 0 ||
         freopen("said", "w", stderr) == NULL)
-        return true;
+        return 0;
     volatile uint8_t byte = f.map[50000];
     (void)byte;
-    return true;
+    return 0;
 }
 
 TEST(a_mapped_file_that_shrinks_ends_in_a_message)
 {
     char said[200] = "";
-    int status;
     CHECK(make("f", 0));
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        signal(SIGALRM, SIG_DFL);
-        alarm(10);
-        _exit(!read_what_is_gone());
-    }
-    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 2);
+    CHECK(in_child(read_what_is_gone, NULL) == 2);
     int fd = open("said", O_RDONLY);
     CHECK(read(fd, said, sizeof said - 1) > 0);
     close(fd);
