@@ -19,8 +19,8 @@ enum { OPT_FORCE = 400, OPT_JSON, OPT_REPRODUCIBLE };
 
 static const struct opt compact_opts[] = {
     {'o', "output", "OUT", "the file to make", false, 0},
-    {'p', "fpr", "P", "the false-positive rate that OUT shall have: 0.001, 1e-6, 1/1000, 0.1%", false,
-     0},
+    {'p', "fpr", "P", "the false-positive rate that OUT shall have: 0.001, 1e-6, 1/1000, 0.1%",
+     false, 0},
     {OPT_FORCE, "force", NULL, "replace an existing OUT, atomically", false, 0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id", false, 0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
@@ -69,34 +69,57 @@ static bool check_input(const struct compact *c, struct err *err)
     const struct header *h = &c->in.header;
     char had[NUM_TEXT], wanted[NUM_TEXT];
     uint64_t unchecked;
-    if (h->layers[0].kind != &kind_ribbon)
-        return fail(err, "'%s' is not a compact filter, and only its keys could make one of it: "
-                         "'seen create --compact' does that", c->in_path);
-    if (h->n_layers > 1)
-        return fail(err, "'%s' has %u layers; make the parts smaller before they are merged",
-                    c->in_path, h->n_layers);
-    if (c->p < h->layers[0].fpr_design)
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].kind != &kind_ribbon)
+            return fail(err, "'%s' is not a compact filter, and only its keys could make one of "
+                             "it: 'seen create --compact' does that", c->in_path);
+    if (c->p < h->fpr_design)
         return fail(err, "'%s' was made for an FPR of %s, which only its keys could lower to %s",
-                    c->in_path, num_show_fpr(had, h->layers[0].fpr_design),
-                    num_show_fpr(wanted, c->p));
+                    c->in_path, num_show_fpr(had, h->fpr_design), num_show_fpr(wanted, c->p));
     if (c->p > RIBBON_MAX_FPR)
-        return fail(err, "an FPR of %s is too large for a compact filter: it takes a bit a key, which "
-                         "makes %s", num_show_fpr(wanted, c->p), num_show_fpr(had, RIBBON_MAX_FPR));
+        return fail(err, "an FPR of %s is too large for a compact filter: it takes a bit a key, "
+                         "which makes %s", num_show_fpr(wanted, c->p), num_show_fpr(had, RIBBON_MAX_FPR));
     uint64_t damaged = filter_check_pages(&c->in, c->threads, &unchecked, NULL, NULL);
     return damaged == 0 || fail(err, "'%s' is damaged in %llu pages; 'seen verify' names them",
                                 c->in_path, (unsigned long long)damaged);
 }
 
+/* The rate of each layer, which add up to the one wanted at most: equal parts of it, but layers
+ * made for more than their part keep what they have, and leave less to the others. */
+static void share_rate(const struct header *from, double p, double *share)
+{
+    unsigned n = from->n_layers;
+    bool kept[FORMAT_MAX_LAYERS] = {false}, again = true;
+    while (again && n > 0) {
+        double equal = p / n;
+        again = false;
+        for (unsigned i = 0; i < from->n_layers; i++) {
+            if (kept[i])
+                continue;
+            share[i] = equal;
+            if (from->layers[i].fpr_design < equal)
+                continue;
+            kept[i] = again = true;
+            p -= share[i] = from->layers[i].fpr_design;
+            n--;
+        }
+    }
+}
+
 static void fill_header(struct compact *c)
 {
     struct header *h = &c->header;
-    struct layer *layer = &h->layers[0];
-    struct ribbon ribbon = ribbon_of(&c->in.header.layers[0]);
+    double share[FORMAT_MAX_LAYERS] = {0};
     *h = c->in.header;
     h->epoch = 1;
-    h->fpr_design = layer->fpr_design = c->p;
-    ribbon_columns(c->p, &ribbon.columns, &ribbon.wide);
-    ribbon_to(&ribbon, layer);
+    h->fpr_design = c->p;
+    share_rate(&c->in.header, c->p, share);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct ribbon ribbon = ribbon_of(&h->layers[i]);
+        h->layers[i].fpr_design = share[i];
+        ribbon_columns(share[i], &ribbon.columns, &ribbon.wide);
+        ribbon_to(&ribbon, &h->layers[i]);
+    }
     memset(h->id, 0, sizeof h->id);
     h->created = h->changed = 0;
     format_place(h);
@@ -107,19 +130,26 @@ static void fill_header(struct compact *c)
         memcpy(h->id, &h->created, sizeof h->created);
 }
 
+/* In order: where a layer begins depends on how long those before it have become. */
+static bool drop_columns(struct compact *c, int fd, struct err *err)
+{
+    struct build_target t = {.header = &c->header, .fd = fd, .name = c->out, .threads = c->threads};
+    for (; t.layer < c->header.n_layers; t.layer++) {
+        const struct layer *from = &c->in.header.layers[t.layer];
+        if (!ribbon_drop(&t, from, c->in.map + from->data_off, err))
+            return false;
+    }
+    return true;
+}
+
 static bool write_file(struct compact *c, struct newfile *file, struct err *err)
 {
-    const struct layer *from = &c->in.header.layers[0];
-    const uint8_t *data = c->in.map + from->data_off;
-    struct build_target target = {
-        .header = &c->header, .fd = file->fd, .name = c->out, .threads = c->threads};
     fill_header(c);
     /* It will be no longer than the input, and as much is given back as is left over. */
-    if (!newfile_reserve(file, c->in.header.file_len, err) ||
-        !ribbon_drop(&target, from, data, err) ||
+    if (!newfile_reserve(file, c->in.header.file_len, err) || !drop_columns(c, file->fd, err) ||
         !build_header(&c->header, file->fd, c->out, err) || !newfile_commit(file, err))
         return false;
-    filter_census(&c->in, 0, c->threads, &c->census);
+    filter_census_all(&c->in, c->threads, &c->census);
     return true;
 }
 
@@ -190,7 +220,8 @@ const struct command cmd_compact = {
     .name = "compact",
     .synopsis = "[OPTION]... --fpr P -o OUT FILTER",
     .summary = "make a compact filter smaller, at a higher false-positive rate",
-    .details = "Makes OUT, which has the same keys as FILTER, one that 'seen create --compact' made, and "
+    .details = "Makes OUT, which has the same keys as FILTER, one that 'seen create --compact' made "
+               "or 'seen merge' of such, and "
                "takes less space at a higher false-positive rate. The keys are not needed.",
     .groups = groups,
     .run = run,

@@ -18,9 +18,6 @@
  * (1 MiB in all), large enough that closing one costs nothing. */
 enum { BLOCK = 512 };
 
-/* Blocks that are written to scratch with one system call. */
-enum { PIECES = 128 };
-
 /* Hashes in one visited range, about: their part of a filter stays in the second-level cache. */
 enum { RANGE = 1 << 16 };
 
@@ -28,9 +25,20 @@ enum { RANGE = 1 << 16 };
  * cache. */
 enum { BUCKET = 1 << 10 };
 
+/* In the scratch file of a worker, the hashes of a partition that is large are in order of its
+ * SUBRANGES, so that one of them can be read without the others. */
+enum {
+    PARTITION_WIDTH = 64 - KEYSET_BITS,
+    SUB_BITS = 4,
+    SUBRANGES = 1 << SUB_BITS,
+    SUB_WIDTH = PARTITION_WIDTH - SUB_BITS,
+    EXTENT = 64 * BLOCK, /* hashes at most: what a worker puts in order at once */
+};
+
 struct extent {
-    uint64_t off; /* in the scratch file */
-    uint64_t n;   /* hashes */
+    uint64_t off;
+    bool ordered;
+    uint32_t begin[SUBRANGES + 1]; /* of each subrange, in hashes; if not ordered, about */
 };
 
 /* One worker's share of one partition, apart from the block being filled. */
@@ -48,6 +56,9 @@ struct worker {
     struct share share[KEYSET_PARTITIONS];
     uint64_t *arena; /* blocks are cut from it one after another */
     size_t arena_blocks, used_blocks, pool_blocks;
+    int scratch; /* a file of its own: two that write to one wait for each other */
+    uint64_t scratch_len;
+    uint64_t *in_order;          /* EXTENT hashes */
     uint64_t *gathered, *sorted; /* `capacity` hashes each */
     uint64_t *table;
     size_t table_slots;
@@ -62,8 +73,6 @@ struct keyset {
     size_t capacity; /* of gathered and sorted */
     size_t own_blocks;
     _Atomic size_t pool_left;
-    int scratch;
-    _Atomic uint64_t scratch_len;
     atomic_bool stop;
     uint64_t salt; /* odd; nobody outside can aim keys at one slot of a table */
     keyset_visitor *visit;
@@ -94,8 +103,8 @@ static unsigned visitors_of(const struct keyset_spec *spec)
     return spec->visitors != 0 && spec->visitors < spec->workers ? spec->visitors : spec->workers;
 }
 
-/* A part that has no room after repeats were removed has more distinct hashes than three quarters of
- * this. */
+/* A part that has no room after repeats were removed has more distinct hashes than three quarters
+ * of this. */
 static size_t room_for(size_t part)
 {
     return part / 3 * 4 + 4;
@@ -106,9 +115,9 @@ uint64_t keyset_part_memory(size_t part)
     return (uint64_t)2 * room_for(part) * sizeof(uint64_t);
 }
 
-/* How the memory is divided: what parts take, or a quarter, for looking through partitions (each worker
- * gathers one in one buffer and sorts it into another); of the rest a third for blocks that each worker
- * is sure to get, and two thirds for blocks that go to whoever asks first. */
+/* How the memory is divided: what parts take, or a quarter, for looking through partitions (each
+ * worker gathers one in one buffer and sorts it into another); of the rest a third for blocks that
+ * each worker is sure to get, and two thirds for blocks that go to whoever asks first. */
 static size_t capacity_of(const struct keyset_spec *spec)
 {
     size_t quarter = spec->memory / 4 / visitors_of(spec) / (2 * sizeof(uint64_t));
@@ -157,10 +166,11 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     }
     memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
     ks->spec = *spec;
-    ks->scratch = -1;
     ks->capacity = capacity_of(spec);
     ks->own_blocks = own_blocks_of(spec);
     ks->pool_left = pool_blocks_of(spec);
+    for (unsigned w = 0; w < spec->workers; w++)
+        ks->workers[w].scratch = -1;
     if (getrandom(&ks->salt, sizeof ks->salt, GRND_NONBLOCK) != sizeof ks->salt)
         ks->salt = (uint64_t)(uintptr_t)ks;
     ks->salt |= 1;
@@ -191,9 +201,10 @@ void keyset_free(struct keyset *ks)
         unmap_memory(worker->gathered, ks->capacity * sizeof(uint64_t));
         unmap_memory(worker->sorted, ks->capacity * sizeof(uint64_t));
         free(worker->table);
+        free(worker->in_order);
+        if (worker->scratch >= 0)
+            close(worker->scratch);
     }
-    if (ks->scratch >= 0)
-        close(ks->scratch);
     free(ks->workers);
     free(ks);
 }
@@ -217,9 +228,9 @@ static size_t in_open_block(const uint64_t *next)
 }
 
 /* The partition's block that is not full, and how many hashes it holds. */
-static const uint64_t *open_block(const struct worker *worker, unsigned partition, size_t *n)
+static uint64_t *open_block(const struct worker *worker, unsigned partition, size_t *n)
 {
-    const uint64_t *next = worker->next[partition];
+    uint64_t *next = worker->next[partition];
     *n = next != NULL ? in_open_block(next) : 0;
     return next != NULL ? next - *n : NULL;
 }
@@ -237,43 +248,80 @@ static bool close_block(struct worker *worker, unsigned partition, struct err *e
     return true;
 }
 
-/* Writes a share's blocks one behind the other; the last one is open, with n_open hashes, or NULL. */
-static bool write_blocks(const struct keyset *ks, const struct share *s, const uint64_t *open,
-                         size_t n_open, uint64_t off, struct err *err)
+static unsigned subrange_of(uint64_t hash)
 {
-    struct iovec piece[PIECES];
-    size_t n = 0;
-    for (size_t i = 0; i <= s->n_full; i++) {
-        if (i < s->n_full)
-            piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
-        else if (n_open > 0)
-            piece[n++] = (struct iovec){(void *)(uintptr_t)open, n_open * sizeof *open};
-        if (n < PIECES && i < s->n_full)
-            continue;
-        if (!write_pieces_at(ks->scratch, piece, n, off, "scratch file", err))
-            return false;
-        off += n * BLOCK_BYTES;
-        n = 0;
-    }
-    return true;
+    return hash >> SUB_WIDTH & (SUBRANGES - 1);
 }
 
-/* Appends one share's blocks to the scratch file as one extent. */
-static bool spill_share(struct keyset *ks, struct worker *worker, unsigned partition,
+/* Sorts the hashes in those pieces into worker->in_order by subrange. */
+static void put_in_order(struct worker *worker, const struct iovec *piece, size_t n,
+                         uint32_t begin[SUBRANGES + 1])
+{
+    uint32_t at[SUBRANGES];
+    memset(begin, 0, (SUBRANGES + 1) * sizeof *begin);
+    for (size_t p = 0; p < n; p++)
+        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i++)
+            begin[subrange_of(((const uint64_t *)piece[p].iov_base)[i]) + 1]++;
+    for (unsigned r = 0; r < SUBRANGES; r++) {
+        at[r] = begin[r];
+        begin[r + 1] += begin[r];
+    }
+    for (size_t p = 0; p < n; p++)
+        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i++) {
+            uint64_t h = ((const uint64_t *)piece[p].iov_base)[i];
+            worker->in_order[at[subrange_of(h)]++] = h;
+        }
+}
+
+/* Appends the hashes of some blocks of a share, EXTENT at most, to the scratch file. */
+static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *piece, size_t n,
+                         bool ordered, struct err *err)
+{
+    struct extent e = {.off = worker->scratch_len, .ordered = ordered};
+    size_t len = 0;
+    for (size_t p = 0; p < n; p++)
+        len += piece[p].iov_len;
+    for (unsigned r = 0; r <= SUBRANGES; r++)
+        e.begin[r] = (uint32_t)(len / sizeof(uint64_t) * r / SUBRANGES);
+    if (ordered) {
+        put_in_order(worker, piece, n, e.begin);
+        piece[0] = (struct iovec){worker->in_order, len};
+        n = 1;
+    }
+    if (!grow((void **)&s->extents, &s->room_extents, s->n_extents, sizeof *s->extents, err))
+        return false;
+    s->extents[s->n_extents++] = e;
+    /* Whole pages of the file: the kernel would have to fill in the rest of others. */
+    worker->scratch_len += (len + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+    return write_pieces_at(worker->scratch, piece, n, e.off, "scratch file", err);
+}
+
+/* While partitions are small they are read as a whole, so order would be wasted. */
+static bool order_pays(const struct keyset *ks, const struct worker *worker)
+{
+    uint64_t in_each = worker->scratch_len / sizeof(uint64_t) / KEYSET_PARTITIONS;
+    return in_each * ks->spec.workers > ks->capacity / 4;
+}
+
+static bool spill_share(const struct keyset *ks, struct worker *worker, unsigned partition,
                         struct err *err)
 {
     struct share *s = &worker->share[partition];
-    size_t n_open;
-    const uint64_t *open = open_block(worker, partition, &n_open);
-    uint64_t n = (uint64_t)s->n_full * BLOCK + n_open;
-    if (n == 0)
-        return true;
-    if (!grow((void **)&s->extents, &s->room_extents, s->n_extents, sizeof *s->extents, err))
-        return false;
-    /* Whole pages of the file: the kernel would have to fill in the rest of others. */
-    uint64_t off = atomic_fetch_add(&ks->scratch_len, (n + BLOCK - 1) / BLOCK * BLOCK_BYTES);
-    s->extents[s->n_extents++] = (struct extent){off, n};
-    return write_blocks(ks, s, open, n_open, off, err);
+    struct iovec piece[EXTENT / BLOCK];
+    size_t n_open, n = 0;
+    uint64_t *open = open_block(worker, partition, &n_open);
+    bool ordered = order_pays(ks, worker);
+    for (size_t i = 0; i < s->n_full; i++) {
+        piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
+        if (n == EXTENT / BLOCK) {
+            if (!spill_blocks(worker, s, piece, n, ordered, err))
+                return false;
+            n = 0;
+        }
+    }
+    if (n_open > 0)
+        piece[n++] = (struct iovec){open, n_open * sizeof *open};
+    return n == 0 || spill_blocks(worker, s, piece, n, ordered, err);
 }
 
 static void drain_share(struct keyset *ks, struct worker *worker, unsigned partition)
@@ -300,19 +348,18 @@ static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *er
         worker->share[p].n_full = 0;
         worker->next[p] = NULL;
     }
-    atomic_fetch_add(&ks->pool_left, worker->pool_blocks);
-    worker->used_blocks = worker->pool_blocks = 0;
+    worker->used_blocks = 0;
     return true;
 }
 
-static bool open_scratch(struct keyset *ks, struct err *err)
+static bool open_scratch(const struct keyset *ks, struct worker *worker, struct err *err)
 {
-    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&once);
-    if (ks->scratch < 0)
-        ks->scratch = scratch_open(ks->spec.scratch_dir, err);
-    pthread_mutex_unlock(&once);
-    return ks->scratch >= 0;
+    if (worker->in_order == NULL &&
+        (worker->in_order = malloc(EXTENT * sizeof *worker->in_order)) == NULL)
+        return fail(err, "out of memory");
+    if (worker->scratch < 0)
+        worker->scratch = scratch_open(ks->spec.scratch_dir, err);
+    return worker->scratch >= 0;
 }
 
 /* Asked first, so that the disk is not filled only to find that it is full. */
@@ -329,7 +376,7 @@ static bool scratch_has_room(const struct keyset *ks, const struct worker *worke
 static bool make_room(struct keyset *ks, struct worker *worker, struct err *err)
 {
     return (ks->spec.drain != NULL ||
-            (open_scratch(ks, err) && scratch_has_room(ks, worker, err))) &&
+            (open_scratch(ks, worker, err) && scratch_has_room(ks, worker, err))) &&
            empty_arena(ks, worker, err);
 }
 
@@ -350,7 +397,7 @@ static bool next_block(struct keyset *ks, struct worker *worker, unsigned partit
 {
     if (!close_block(worker, partition, err))
         return false;
-    if (worker->used_blocks - worker->pool_blocks >= ks->own_blocks &&
+    if (worker->used_blocks >= ks->own_blocks + worker->pool_blocks &&
         !take_from_pool(ks, worker) && !make_room(ks, worker, err))
         return false;
     worker->next[partition] = worker->arena + worker->used_blocks++ * BLOCK;
@@ -384,11 +431,14 @@ void keyset_drain_all(struct keyset *ks)
 
 uint64_t keyset_scratch(const struct keyset *ks)
 {
-    return ks->scratch_len;
+    uint64_t len = 0;
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        len += ks->workers[w].scratch_len;
+    return len;
 }
 
-/* Sorts a[0..n), all in [first, last], into `out` by range: 2^bits of equal width; start[i] is where
- * range i begins in out. */
+/* Sorts a[0..n), all in [first, last], into `out` by range: 2^bits of equal width; start[i] is
+ * where range i begins in out. */
 enum { SPREAD_BITS = 12 };
 
 static void spread(const uint64_t *a, size_t n, uint64_t first, unsigned shift, unsigned bits,
@@ -470,9 +520,9 @@ static bool contains(const uint64_t *a, size_t n, uint64_t h)
 }
 
 /* The same for a bucket that fits the first-level cache and is mostly distinct: its low 16 bits are
- * marked in a bitmap, and only a hash whose mark was there already is looked for among the others. With
- * 1024 hashes that is one in 128 for distinct ones. Three times as fast as the table; which is the way
- * out when there are more, as repeats or chosen keys make them. */
+ * marked in a bitmap, and only a hash whose mark was there already is looked for among the others.
+ * With 1024 hashes that is one in 128 for distinct ones. Three times as fast as the table; which is
+ * the way out when there are more, as repeats or chosen keys make them. */
 enum { MARK_BITS = 16, SUSPECTS = 64 };
 
 static size_t distinct_by_marks(struct keyset *ks, struct worker *worker, const uint64_t *from,
@@ -525,7 +575,6 @@ struct gathering {
     struct worker *worker;
     uint64_t first;
     unsigned width; /* the range has 2^width values */
-    bool whole;     /* that is the whole partition */
     size_t n;
 };
 
@@ -534,8 +583,8 @@ static uint64_t last_of(uint64_t first, unsigned width)
     return width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX;
 }
 
-/* False when they do not fit. */
-static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n)
+/* Takes those in the range, all of them if `whole`. False when they do not fit. */
+static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bool whole)
 {
     uint64_t last = last_of(g->first, g->width);
     uint64_t *to = g->worker->gathered;
@@ -546,7 +595,7 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n)
                 return false;
         }
         size_t count = g->ks->capacity - g->n < n ? g->ks->capacity - g->n : n;
-        if (g->whole) {
+        if (whole) {
             memcpy(to + g->n, hash, count * sizeof *hash);
             g->n += count;
         } else {
@@ -561,38 +610,50 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n)
     return true;
 }
 
-/* Reads up to n hashes of an extent; *n becomes how many. */
-static bool read_extent(struct gathering *g, struct extent *e, uint64_t *to, size_t *n)
+static bool read_scratch(struct worker *reader, const struct worker *of, uint64_t *to, size_t n,
+                         uint64_t off)
 {
-    ssize_t got;
-    if (*n > e->n)
-        *n = e->n;
-    do
-        got = pread(g->ks->scratch, to, *n * sizeof *to, (off_t)e->off);
-    while (got < 0 && errno == EINTR);
-    if (got < (ssize_t)sizeof *to)
-        return got < 0 ? fail_errno(&g->worker->err, "cannot read scratch file")
-                       : fail(&g->worker->err, "cannot read scratch file: it ends early");
-    *n = (size_t)got / sizeof *to;
-    e->off += *n * sizeof *to;
-    e->n -= *n;
+    size_t len = n * sizeof *to;
+    for (size_t done = 0; done < len;) {
+        ssize_t got = pread(of->scratch, (char *)to + done, len - done, (off_t)(off + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? fail_errno(&reader->err, "cannot read scratch file")
+                           : fail(&reader->err, "cannot read scratch file: it ends early");
+        done += (size_t)got;
+    }
     return true;
 }
 
-static bool gather_extent(struct gathering *g, struct extent e, bool *fits)
+/* Those subranges of a partition that the range has a part in. */
+static void subranges_in(const struct gathering *g, unsigned *first, unsigned *last)
+{
+    bool all = g->width >= PARTITION_WIDTH;
+    *first = all ? 0 : subrange_of(g->first);
+    *last = all ? SUBRANGES - 1 : subrange_of(last_of(g->first, g->width));
+}
+
+static bool gather_extent(struct gathering *g, const struct worker *of, const struct extent *e,
+                          bool *fits)
 {
     uint64_t buffer[4 * BLOCK];
-    while (e.n > 0 && *fits) {
-        size_t n = g->ks->capacity - g->n;
-        bool straight = g->whole && n > 0;
-        if (!straight)
-            n = 4 * BLOCK;
-        if (!read_extent(g, &e, straight ? g->worker->gathered + g->n : buffer, &n))
+    unsigned first, last;
+    subranges_in(g, &first, &last);
+    size_t at = e->ordered ? e->begin[first] : 0;
+    size_t end = e->begin[e->ordered ? last + 1 : SUBRANGES];
+    bool whole = g->width >= (e->ordered ? SUB_WIDTH : PARTITION_WIDTH);
+    while (at < end && *fits) {
+        bool straight = whole && end - at <= g->ks->capacity - g->n;
+        size_t n = straight || end - at < 4 * BLOCK ? end - at : 4 * BLOCK;
+        uint64_t *to = straight ? g->worker->gathered + g->n : buffer;
+        if (!read_scratch(g->worker, of, to, n, e->off + at * sizeof *to))
             return false;
         if (straight)
             g->n += n;
         else
-            *fits = gather_piece(g, buffer, n);
+            *fits = gather_piece(g, buffer, n, whole);
+        at += n;
     }
     return true;
 }
@@ -600,35 +661,51 @@ static bool gather_extent(struct gathering *g, struct extent e, bool *fits)
 /* Gathers a partition's hashes that lie in a range. *fits: there was room for all. */
 static bool gather(struct gathering *g, unsigned partition, bool *fits)
 {
+    bool whole = g->width >= PARTITION_WIDTH;
     *fits = true;
     for (unsigned w = 0; w < g->ks->spec.workers && *fits; w++) {
-        const struct share *s = &g->ks->workers[w].share[partition];
+        const struct worker *of = &g->ks->workers[w];
+        const struct share *s = &of->share[partition];
         size_t n_open;
-        const uint64_t *open = open_block(&g->ks->workers[w], partition, &n_open);
+        const uint64_t *open = open_block(of, partition, &n_open);
         for (size_t i = 0; i < s->n_full && *fits; i++)
-            *fits = gather_piece(g, s->full[i], BLOCK);
+            *fits = gather_piece(g, s->full[i], BLOCK, whole);
         if (*fits && n_open > 0)
-            *fits = gather_piece(g, open, n_open);
+            *fits = gather_piece(g, open, n_open, whole);
         for (size_t i = 0; i < s->n_extents && *fits; i++)
-            if (!gather_extent(g, s->extents[i], fits))
+            if (!gather_extent(g, of, &s->extents[i], fits))
                 return false;
     }
     return true;
 }
 
-enum { PARTITION_WIDTH = 64 - KEYSET_BITS };
-
 typedef bool gathered_fn(struct keyset *ks, struct worker *worker, unsigned partition,
                          uint64_t first, unsigned width, size_t n);
+
+/* How many gather() finds in scratch, repeats counted. */
+static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
+{
+    uint64_t n = 0;
+    unsigned first, last;
+    subranges_in(g, &first, &last);
+    for (unsigned w = 0; w < g->ks->spec.workers; w++) {
+        const struct share *s = &g->ks->workers[w].share[partition];
+        for (size_t i = 0; i < s->n_extents; i++)
+            n += s->extents[i].begin[last + 1] - s->extents[i].begin[first];
+    }
+    return n;
+}
 
 /* Gathers a partition piece by piece, each as large as fits, and calls `use` on each in ascending
  * order. A range that does not fit is halved. */
 static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partition,
                        uint64_t first, unsigned width, gathered_fn *use)
 {
-    struct gathering g = {ks, worker, first, width, width == PARTITION_WIDTH, 0};
-    bool fits;
-    if (!gather(&g, partition, &fits))
+    struct gathering g = {ks, worker, first, width, 0};
+    bool fits = false;
+    /* More than there is room for are tried only where no less can be read: repeats may be most. */
+    if ((width <= SUB_WIDTH || count_in_scratch(&g, partition) <= ks->capacity) &&
+        !gather(&g, partition, &fits))
         return false;
     if (fits)
         return use(ks, worker, partition, first, width, g.n);
@@ -795,7 +872,7 @@ static bool visit_part(struct keyset *ks, struct worker *worker, uint64_t first,
 /* Visits a range that is a whole prefix or a part of one; a part that does not fit is halved. */
 static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width)
 {
-    struct gathering g = {ks, worker, first, width, width >= PARTITION_WIDTH, 0};
+    struct gathering g = {ks, worker, first, width, 0};
     unsigned begin = (unsigned)(first >> PARTITION_WIDTH);
     unsigned end = (unsigned)(last_of(first, width) >> PARTITION_WIDTH);
     bool fits = true;

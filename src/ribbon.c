@@ -215,6 +215,22 @@ INLINE bool is_sane(const struct source *s, const struct ribbon_entry *e)
                                   2 * RIBBON_MAX_SEGMENTS;
 }
 
+/* The columns that decide about a key with that x, if it is not bumped from its table. */
+INLINE bool aim(const struct source *s, uint64_t table, uint64_t segments, uint64_t x,
+                uint64_t start, struct ribbon_probe *probe, enum verdict *v)
+{
+    uint64_t narrow = ribbon_narrow(&s->ribbon, segments), segment = start / RIBBON_WIDTH;
+    uint64_t columns = s->ribbon.columns + (segment >= narrow);
+    probe->columns = (uint8_t)columns;
+    probe->offset = (uint8_t)(start % RIBBON_WIDTH);
+    probe->low = table + 8 * ribbon_words(&s->ribbon, narrow, segment);
+    /* With offset 0 all coefficients lie in one segment, perhaps the last. */
+    probe->high = probe->low + (probe->offset ? 8 * columns : 0);
+    probe->coefficients = ribbon_coefficients(x);
+    probe->fingerprint = ribbon_fingerprint(x);
+    return may_read(s, probe->low, probe->high - probe->low + 8 * columns, v);
+}
+
 INLINE enum verdict find(const struct source *s, uint64_t hash, struct ribbon_probe *probe)
 {
     struct ribbon_entry e;
@@ -227,69 +243,17 @@ INLINE enum verdict find(const struct source *s, uint64_t hash, struct ribbon_pr
     uint64_t x0 = ribbon_turn(hash, depth), thresholds = e.at, head = ribbon_head_len(&e);
     uint64_t table = e.at + head;
     for (unsigned t = 0; t < RIBBON_TABLES && e.segments[t] != 0; t++) {
-        uint64_t segments = e.segments[t], narrow = ribbon_narrow(&s->ribbon, segments);
+        uint64_t segments = e.segments[t];
         uint64_t x = ribbon_x(x0, t, e.seed), start = ribbon_start(x, segments);
-        uint64_t byte = thresholds + start / (4 * RIBBON_BUCKET);
-        if (!may_read(s, byte, 1, &v))
+        if (!may_read(s, thresholds + start / (4 * RIBBON_BUCKET), 1, &v))
             return v;
-        unsigned threshold = s->data[byte] >> start / RIBBON_BUCKET % 4 * 2 & 3;
-        if (start % RIBBON_BUCKET >= ribbon_limit[threshold]) {
-            uint64_t segment = start / RIBBON_WIDTH;
-            probe->columns = (uint8_t)(s->ribbon.columns + (segment >= narrow));
-            probe->offset = (uint8_t)(start % RIBBON_WIDTH);
-            probe->low = table + 8 * ribbon_words(&s->ribbon, narrow, segment);
-            /* With offset 0 all coefficients lie in one segment, perhaps the last. */
-            probe->high = probe->low + (probe->offset ? 8 * (uint64_t)probe->columns : 0);
-            probe->coefficients = ribbon_coefficients(x);
-            probe->fingerprint = ribbon_fingerprint(x);
-            return may_read(s, probe->low,
-                            probe->high - probe->low + 8 * (uint64_t)probe->columns, &v)
-                       ? PROBE
-                       : v;
-        }
+        if (start % RIBBON_BUCKET >= ribbon_limit[ribbon_threshold(s->data + thresholds, start)])
+            return aim(s, table, segments, x, start, probe, &v) ? PROBE : v;
         thresholds += ribbon_thresholds_len(segments);
         table += table_len(&s->ribbon, segments);
     }
     return look_up(s, &e, e.at + head - (uint64_t)8 * e.listed, hash);
 }
-
-/* Four columns without a branch, which rules out 15 of 16 absent keys; then four more. */
-static void answer_plain(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
-                         uint64_t *present)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct ribbon_probe *p = &probe[i];
-        const uint8_t *a = data + p->low, *b = data + p->high;
-        uint64_t low = p->coefficients << p->offset;
-        uint64_t high = p->coefficients >> 1 >> (63 - p->offset);
-        uint64_t differ = 0;
-        unsigned j = 0;
-        for (; j + 4 <= p->columns && differ == 0; j += 4)
-            for (unsigned k = j; k < j + 4; k++) {
-                uint64_t both = (get_le64(a + 8 * k) & low) ^ (get_le64(b + 8 * k) & high);
-                differ |= ((unsigned)__builtin_parityll(both) ^ p->fingerprint >> k) & 1;
-            }
-        for (; j < p->columns && differ == 0; j++) {
-            uint64_t both = (get_le64(a + 8 * j) & low) ^ (get_le64(b + 8 * j) & high);
-            differ |= ((unsigned)__builtin_parityll(both) ^ p->fingerprint >> j) & 1;
-        }
-        present[p->key / 64] |= (differ ^ 1) << p->key % 64;
-    }
-}
-
-/* Without a row (no coefficients, bits 0) the slot is 0. */
-void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
-                        uint64_t *s)
-{
-    for (unsigned slot = RIBBON_WIDTH; slot-- > 0;)
-        for (unsigned j = 0; j < columns; j++) {
-            uint64_t shifted = s[j] << 1;
-            unsigned sum = (unsigned)__builtin_parityll(shifted & coefficients[slot]);
-            s[j] = shifted | ((sum ^ bits[slot] >> j) & 1);
-        }
-}
-
-static const struct ribbon_variant plain = {{"plain", NULL}, answer_plain, ribbon_solve_plain};
 
 struct variants ribbon_variants = {{
 #ifdef CPU_X86
@@ -299,40 +263,78 @@ struct variants ribbon_variants = {{
 #ifdef CPU_NEON
     &ribbon_neon.variant,
 #endif
-    &plain.variant,
+    &ribbon_plain.variant,
 }, NULL};
 
-static const struct ribbon_variant *in_use(void)
+const struct ribbon_variant *ribbon_in_use(void)
 {
     return (const void *)variant_in_use(&ribbon_variants);
 }
 
-void ribbon_solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s)
+INLINE void prefetch(const uint8_t *data, const struct ribbon_probe *p)
 {
-    in_use()->solve(coefficients, bits, columns, s);
+    const uint8_t *end = data + p->high + 8 * (size_t)p->columns - 1;
+    for (const uint8_t *line = data + p->low; line < end; line += 64)
+        __builtin_prefetch(line);
+    __builtin_prefetch(end);
 }
 
+/* Nearly all keys are in the first table of their partition; the thresholds say which. */
+struct guess {
+    const uint8_t *thresholds; /* NULL: find() must look */
+    uint64_t start;
+};
+
+INLINE struct guess guess(const struct source *s, uint64_t hash, struct ribbon_probe *probe)
+{
+    const struct guess none = {NULL, 0};
+    struct ribbon_entry e;
+    enum verdict v;
+    unsigned depth;
+    if (!find_entry(s, hash, &e, &depth, &v) || !is_sane(s, &e) || e.segments[0] == 0)
+        return none;
+    uint64_t x = ribbon_x(ribbon_turn(hash, depth), 0, e.seed);
+    uint64_t start = ribbon_start(x, e.segments[0]);
+    if (!may_read(s, e.at + start / (4 * RIBBON_BUCKET), 1, &v) ||
+        !aim(s, e.at + ribbon_head_len(&e), e.segments[0], x, start, probe, &v))
+        return none;
+    return (struct guess){s->data + e.at, start};
+}
+
+/* What is read may be in far memory, so all of a batch is asked for before any of it is used. */
 static void kind_query(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
                        size_t n, uint64_t *present)
 {
     const struct source s = {.ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
     struct ribbon_probe probes[LAYER_BATCH];
+    struct guess guesses[LAYER_BATCH];
+    for (size_t i = 0; i < n; i++) {
+        probes[i] = (struct ribbon_probe){.key = (uint16_t)i};
+        guesses[i] = guess(&s, hash[i], &probes[i]);
+        if (guesses[i].thresholds == NULL)
+            continue;
+        __builtin_prefetch(guesses[i].thresholds + guesses[i].start / (4 * RIBBON_BUCKET));
+        prefetch(data, &probes[i]);
+    }
     size_t n_probes = 0;
     for (size_t i = 0; i < n; i++) {
+        const struct guess *g = &guesses[i];
         struct ribbon_probe *p = &probes[n_probes];
-        *p = (struct ribbon_probe){.key = (uint16_t)i};
+        *p = probes[i];
+        if (g->thresholds != NULL && g->start % RIBBON_BUCKET >=
+                                         ribbon_limit[ribbon_threshold(g->thresholds, g->start)]) {
+            n_probes++;
+            continue;
+        }
         enum verdict v = find(&s, hash[i], p);
         if (v == PRESENT)
             present[i / 64] |= (uint64_t)1 << i % 64;
         if (v != PROBE)
             continue;
-        const uint8_t *end = data + p->high + 8 * (size_t)p->columns - 1;
-        for (const uint8_t *line = data + p->low; line < end; line += 64)
-            __builtin_prefetch(line);
-        __builtin_prefetch(end);
+        prefetch(data, p);
         n_probes++;
     }
-    in_use()->answer(data, probes, n_probes, present);
+    ribbon_in_use()->answer(data, probes, n_probes, present);
 }
 
 static bool kind_pages(const struct layer *layer, const uint8_t *data, uint64_t hash,

@@ -57,6 +57,7 @@ AVX2 static void answer_avx2(const uint8_t *data, const struct ribbon_probe *pro
     }
 }
 
-const struct ribbon_variant ribbon_avx2 = {{"avx2", cpu_has_avx2}, answer_avx2, ribbon_solve_plain};
+const struct ribbon_variant ribbon_avx2 = {
+    {"avx2", cpu_has_avx2}, answer_avx2, ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};
 
 #endif

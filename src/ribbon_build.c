@@ -13,12 +13,12 @@
 #include "ribbon_key.h"
 #include "sort.h"
 
-/* Slots of a table for n keys, in thousandths of n. Fewer than keys: some keys are bumped anyway, and
- * full slots cost least. In a last table nearly all should find room. */
+/* Slots of a table for n keys, in thousandths of n. Fewer than keys: some keys are bumped anyway,
+ * and full slots cost least. In a last table nearly all should find room. */
 static const unsigned usual_load[RIBBON_TABLES] = {965, 965, 1100};
 
-/* With few keys the chance of each set counts, so several loads are tried for tables 0 and 1; 0 is no
- * table at all. From FEW keys on that would gain less than a thousandth. */
+/* With few keys the chance of each set counts, so several loads are tried for tables 0 and 1; 0 is
+ * no table at all. From FEW keys on that would gain less than a thousandth. */
 enum { FEW = 200000 };
 static const unsigned load_0[] = {965, 900, 930, 950, 980, 1000, 1020, 1050, 1100, 1200, 0};
 static const unsigned load_1[] = {965, 1050, 1200, 0};
@@ -29,30 +29,25 @@ enum {
     MAX_LOAD = 1200, /* of few keys only */
 };
 
-/* Slots for which there is room: of the largest table, and a segment for rounding. */
-enum { ROOM = RIBBON_LARGEST + RIBBON_WIDTH };
+/* Slots for which there is room: of the largest table, a segment for rounding, and as far as rows
+ * of the last bucket might reach. */
+enum { ROOM = RIBBON_LARGEST + RIBBON_WIDTH + RIBBON_BUCKET + RIBBON_WIDTH };
 
 /* Thresholds of three tables, at most. */
 enum { THRESHOLDS_ROOM = 3 * (ROOM / (4 * RIBBON_BUCKET) + 2) + 8 };
 
-/* Keys of a bucket whose equations are worked out before the first of them is solved: more than there
- * are on average. */
-enum { CHUNK = 192 };
-
-#define INLINE static inline __attribute__((always_inline))
-
 struct ribbon_work {
-    uint64_t *coefficients; /* of each slot's row, its own bit lowest; 0: no row */
-    uint32_t *bits;         /* right side of the row */
+    struct ribbon_rows rows;
     uint64_t *x, *bumped, *tmp;
     uint8_t *body;
     uint8_t *head;
-    struct lane *lanes; /* three */
+    const struct ribbon_variant *variant;
+    struct ribbon_equations equations;
     size_t body_len, thresholds_len;
 };
 
 enum {
-    KEY_ROOM = RIBBON_LARGEST * sizeof(uint64_t),
+    KEY_ROOM = (RIBBON_LARGEST + 7) * sizeof(uint64_t), /* derive() reads some more */
     BODY_ROOM = (ROOM / RIBBON_WIDTH + 3) * 2 * 8 * RIBBON_MAX_COLUMNS,
 };
 
@@ -78,7 +73,8 @@ static void give_memory(void *p, size_t len)
 static uint64_t segments_for(uint64_t n, unsigned load)
 {
     uint64_t slots = n * load / 1000;
-    return n == 0 || load == 0 ? 0 : slots / RIBBON_WIDTH + (slots % RIBBON_WIDTH != 0 || slots == 0);
+    uint64_t segments = (slots + RIBBON_WIDTH - 1) / RIBBON_WIDTH;
+    return n == 0 || load == 0 ? 0 : segments + (segments == 0);
 }
 
 /* The inverse of ribbon_mix. */
@@ -98,54 +94,19 @@ static uint64_t x0_of(uint64_t x, unsigned table, unsigned seed)
     return number == 0 ? x : unmix(x) - number * 0x9e3779b97f4a7c15;
 }
 
-/* The level of threshold that bumps a key at that offset of a bucket. */
-static unsigned level_of(unsigned offset)
-{
-    return offset < ribbon_limit[1] ? 1 : offset < ribbon_limit[2] ? 2 : 3;
-}
-
-/* An equation on its way to a row. */
-struct equation {
-    uint64_t slot, c;
-    uint32_t bits;
-};
-
-/* Buckets of a table that are done one after another. In each the keys come from the last slot to the
- * first: those at the front are the ones to be bumped, so when one finds no row, all before it go with
- * it, and those of its level of threshold. */
-struct lane {
-    struct ribbon_work *w;
-    uint8_t *thresholds;
-    uint64_t segments;
-    uint64_t *x;      /* keys of all buckets, ascending */
-    size_t n, at;     /* keys; those before the current bucket's end */
-    size_t bucket_at; /* where the bucket's keys begin; those before n_waiting are not begun */
-    size_t n_waiting;
-    size_t n_bumped;  /* moved to the front of x */
-    uint64_t bucket;
-    /* Equations of the bucket that are worked out; the last one comes next. */
-    size_t n_ready;
-    uint64_t start[CHUNK], c[CHUNK];
-    /* What a failure takes back: rows of this bucket that were added at the level reached. */
-    unsigned level;
-    size_t n_group;
-    uint64_t group[RIBBON_BUCKET + 2 * RIBBON_WIDTH];
-};
-
 struct ribbon_work *ribbon_work_new(void)
 {
     struct ribbon_work *w = calloc(1, sizeof *w);
     if (w == NULL)
         return NULL;
-    w->coefficients = get_memory(ROOM * sizeof *w->coefficients);
-    w->bits = get_memory(ROOM * sizeof *w->bits);
+    w->rows.coefficients = get_memory(ROOM * sizeof *w->rows.coefficients);
+    w->rows.bits = get_memory(ROOM * sizeof *w->rows.bits);
     w->x = get_memory(KEY_ROOM);
     w->bumped = get_memory(KEY_ROOM);
     w->tmp = get_memory(KEY_ROOM);
     w->body = get_memory(BODY_ROOM);
     w->head = get_memory(THRESHOLDS_ROOM + KEY_ROOM);
-    w->lanes = calloc(3, sizeof *w->lanes);
-    if (w->coefficients && w->bits && w->x && w->bumped && w->tmp && w->body && w->head && w->lanes)
+    if (w->rows.coefficients && w->rows.bits && w->x && w->bumped && w->tmp && w->body && w->head)
         return w;
     ribbon_work_free(w);
     return NULL;
@@ -155,199 +116,96 @@ void ribbon_work_free(struct ribbon_work *w)
 {
     if (w == NULL)
         return;
-    give_memory(w->coefficients, ROOM * sizeof *w->coefficients);
-    give_memory(w->bits, ROOM * sizeof *w->bits);
+    give_memory(w->rows.coefficients, ROOM * sizeof *w->rows.coefficients);
+    give_memory(w->rows.bits, ROOM * sizeof *w->rows.bits);
     give_memory(w->x, KEY_ROOM);
     give_memory(w->bumped, KEY_ROOM);
     give_memory(w->tmp, KEY_ROOM);
     give_memory(w->body, BODY_ROOM);
     give_memory(w->head, THRESHOLDS_ROOM + KEY_ROOM);
-    free(w->lanes);
     free(w);
 }
 
-static uint64_t bucket_of(const struct lane *lane, size_t i)
-{
-    return ribbon_start(lane->x[i], lane->segments) / RIBBON_BUCKET;
-}
+/* The keys of a bucket, by the level of threshold that bumps them: those from begin[l - 1] to
+ * begin[l] start below limit l. */
+struct bucket {
+    uint64_t number;
+    size_t begin[4];
+};
 
-static void make_ready(struct lane *lane)
+/* The bucket of x[at] and of those behind it. */
+static struct bucket find_bucket(const uint64_t *x, size_t at, size_t n, uint64_t segments)
 {
-    size_t left = lane->n_waiting - lane->bucket_at, count = left < CHUNK ? left : CHUNK;
-    const uint64_t *x = lane->x + (lane->n_waiting - count);
-    for (size_t i = 0; i < count; i++) {
-        lane->start[i] = ribbon_start(x[i], lane->segments);
-        lane->c[i] = ribbon_coefficients(x[i]);
-    }
-    lane->n_waiting -= count;
-    lane->n_ready = count;
-}
-
-static bool next_bucket(struct lane *lane)
-{
-    if (lane->at == lane->n)
-        return false;
-    lane->bucket_at = lane->at;
-    lane->bucket = bucket_of(lane, lane->at);
-    while (lane->at < lane->n && bucket_of(lane, lane->at) == lane->bucket)
-        lane->at++;
-    lane->n_waiting = lane->at;
-    lane->level = 0;
-    lane->n_group = 0;
-    return true;
-}
-
-/* The next equation of a lane; false at its end. */
-static bool next_equation(struct lane *lane, struct equation *e)
-{
-    if (lane->n_ready == 0) {
-        if (lane->n_waiting == lane->bucket_at && !next_bucket(lane))
-            return false;
-        make_ready(lane);
-    }
-    size_t i = --lane->n_ready;
-    unsigned level = level_of((unsigned)(lane->start[i] % RIBBON_BUCKET));
-    if (level != lane->level) {
-        lane->level = level;
-        lane->n_group = 0;
-    }
-    *e = (struct equation){lane->start[i], lane->c[i],
-                           ribbon_fingerprint(lane->x[lane->n_waiting + i])};
-    return true;
-}
-
-/* An equation that contradicts the rows, or says what they say already: the bucket's threshold rises to
- * the level reached. */
-static void bump_bucket(struct lane *lane)
-{
-    for (size_t g = 0; g < lane->n_group; g++) {
-        lane->w->coefficients[lane->group[g]] = 0;
-        lane->w->bits[lane->group[g]] = 0;
-    }
-    lane->thresholds[lane->bucket / 4] |= (uint8_t)(lane->level << 2 * (lane->bucket % 4));
-    unsigned limit = ribbon_limit[lane->level];
-    for (size_t i = lane->bucket_at; i < lane->at; i++) {
-        if (ribbon_start(lane->x[i], lane->segments) % RIBBON_BUCKET >= limit)
+    struct bucket b = {.begin = {at, at, at, at}};
+    uint64_t first = ribbon_start(x[at], segments) / RIBBON_BUCKET * RIBBON_BUCKET;
+    b.number = first / RIBBON_BUCKET;
+    for (; at < n; at++) {
+        uint64_t offset = ribbon_start(x[at], segments) - first;
+        if (offset >= RIBBON_BUCKET)
             break;
-        lane->x[lane->n_bumped++] = lane->x[i];
+        b.begin[1] += offset < ribbon_limit[1];
+        b.begin[2] += offset < ribbon_limit[2];
     }
-    lane->n_ready = 0;
-    lane->n_waiting = lane->bucket_at;
+    b.begin[3] = at;
+    return b;
 }
 
-/* One step of elimination, or the next equation of the lane; false at its end. */
-INLINE bool step(struct lane *lane, uint64_t *rows, uint32_t *bits, struct equation *e)
+static bool add(struct ribbon_work *w, unsigned columns, const uint64_t *x, size_t n,
+                uint64_t segments)
 {
-    uint64_t row = rows[e->slot];
-    if (row == 0) {
-        rows[e->slot] = e->c;
-        bits[e->slot] = e->bits;
-        lane->group[lane->n_group++] = e->slot;
-        return next_equation(lane, e);
-    }
-    e->c ^= row;
-    e->bits ^= bits[e->slot];
-    if (e->c == 0) {
-        bump_bucket(lane);
-        return next_equation(lane, e);
-    }
-    unsigned skip = (unsigned)__builtin_ctzll(e->c);
-    e->slot += skip;
-    e->c >>= skip;
-    return true;
+    if (n > RIBBON_GROUP)
+        return false;
+    w->variant->derive(x, n, RIBBON_WIDTH * segments - (RIBBON_WIDTH - 1), &w->equations);
+    return w->variant->add(&w->rows, columns, &w->equations, n);
 }
 
-static void run_lane(struct lane *lane)
+/* Adds rows for the keys of a bucket: those at the front are the ones to be bumped, so first those
+ * at the back, level by level. Returns the threshold, the first level which does not fit. */
+static unsigned add_bucket(struct ribbon_work *w, unsigned columns, const uint64_t *x,
+                           const struct bucket *b, uint64_t segments)
 {
-    uint64_t *rows = lane->w->coefficients;
-    uint32_t *bits = lane->w->bits;
-    struct equation e;
-    if (next_equation(lane, &e))
-        while (step(lane, rows, bits, &e))
-            ;
+    unsigned level = 3;
+    while (level > 0 && add(w, columns, x + b->begin[level - 1],
+                            b->begin[level] - b->begin[level - 1], segments))
+        level--;
+    return level;
 }
 
-/* Two lanes whose rows do not meet. Each step must wait for the one before in its lane, most of the
- * time for memory: with two lanes at once much of that time is used. */
-static void run_lanes(struct lane *a, struct lane *b)
+/* Makes the rows of a table of x[0..n), ascending, and appends its thresholds to the head. Moves
+ * the bumped ones to w->bumped, which x may be, and returns their number. */
+static size_t band(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *x, size_t n,
+                   uint64_t segments)
 {
-    uint64_t *rows = a->w->coefficients;
-    uint32_t *bits = a->w->bits;
-    struct equation of_a, of_b;
-    bool a_goes = next_equation(a, &of_a), b_goes = next_equation(b, &of_b);
-    while (a_goes && b_goes) {
-        a_goes = step(a, rows, bits, &of_a);
-        b_goes = step(b, rows, bits, &of_b);
-    }
-    while (a_goes)
-        a_goes = step(a, rows, bits, &of_a);
-    while (b_goes)
-        b_goes = step(b, rows, bits, &of_b);
-}
-
-/* The first of x[0..n) that starts at that bucket or behind it. */
-static size_t find_bucket(const uint64_t *x, size_t n, uint64_t segments, uint64_t bucket)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ribbon_start(x[middle], segments) / RIBBON_BUCKET < bucket)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Buckets from which on a table is made in two lanes, with one bucket between them, which comes last: a
- * key's rows reach no farther than into the next bucket. It will bump most of its keys. */
-enum { LANES_FROM = 512 };
-
-static size_t band_in_lanes(struct ribbon_work *w, uint64_t *x, size_t n, uint64_t segments,
-                            uint8_t *thresholds)
-{
-    uint64_t middle = segments / 4;
-    size_t gap = find_bucket(x, n, segments, middle);
-    size_t right = find_bucket(x, n, segments, middle + 1);
-    struct lane *lanes = w->lanes;
-    lanes[0] = (struct lane){w, thresholds, segments, x, gap, .level = 0};
-    lanes[1] = (struct lane){w, thresholds, segments, x + gap, right - gap, .level = 0};
-    lanes[2] = (struct lane){w, thresholds, segments, x + right, n - right, .level = 0};
-    run_lanes(&lanes[0], &lanes[2]);
-    run_lane(&lanes[1]);
+    unsigned columns = ribbon != NULL ? ribbon->columns + (ribbon->wide != 0) : 0;
+    uint8_t *thresholds = w->head + w->thresholds_len;
+    uint64_t slots = segments * RIBBON_WIDTH;
     size_t n_bumped = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        memmove(x + n_bumped, lanes[i].x, lanes[i].n_bumped * sizeof *x);
-        n_bumped += lanes[i].n_bumped;
+    w->variant = ribbon_in_use();
+    w->thresholds_len += ribbon_thresholds_len(segments);
+    memset(thresholds, 0, ribbon_thresholds_len(segments));
+    memset(w->rows.coefficients, 0, slots * sizeof *w->rows.coefficients);
+    memset(w->rows.bits, 0, slots * sizeof *w->rows.bits);
+    for (size_t at = 0; at < n;) {
+        struct bucket b = find_bucket(x, at, n, segments);
+        unsigned threshold = add_bucket(w, columns, x, &b, segments);
+        thresholds[b.number / 4] |= (uint8_t)(threshold << 2 * (b.number % 4));
+        size_t count = b.begin[threshold] - b.begin[0];
+        memmove(w->bumped + n_bumped, x + b.begin[0], count * sizeof *x);
+        n_bumped += count;
+        at = b.begin[3];
     }
     return n_bumped;
 }
 
-/* Makes the rows of a table of x[0..n), ascending, and appends its thresholds to the head. Moves the
- * bumped ones to the front of x and returns their number. */
-static size_t band(struct ribbon_work *w, uint64_t *x, size_t n, uint64_t segments)
-{
-    uint8_t *thresholds = w->head + w->thresholds_len;
-    uint64_t slots = segments * RIBBON_WIDTH;
-    w->thresholds_len += ribbon_thresholds_len(segments);
-    memset(thresholds, 0, ribbon_thresholds_len(segments));
-    memset(w->coefficients, 0, slots * sizeof *w->coefficients);
-    memset(w->bits, 0, slots * sizeof *w->bits);
-    if (slots / RIBBON_BUCKET >= LANES_FROM)
-        return band_in_lanes(w, x, n, segments, thresholds);
-    w->lanes[0] = (struct lane){w, thresholds, segments, x, n, .level = 0};
-    run_lane(&w->lanes[0]);
-    return w->lanes[0].n_bumped;
-}
-
-/* Solves the rows from the last to the first and appends the slots to the body, segment by segment. */
+/* Solves the rows from the last to the first and appends the slots to the body, segment by
+ * segment. */
 static void substitute(struct ribbon_work *w, const struct ribbon *ribbon, uint64_t segments)
 {
     uint64_t narrow = ribbon_narrow(ribbon, segments), s[RIBBON_MAX_COLUMNS] = {0};
     for (uint64_t segment = segments; segment-- > 0;) {
         unsigned columns = ribbon->columns + (segment >= narrow);
-        ribbon_solve(w->coefficients + segment * RIBBON_WIDTH, w->bits + segment * RIBBON_WIDTH,
-                     columns, s);
+        w->variant->solve(w->rows.coefficients + segment * RIBBON_WIDTH,
+                          w->rows.bits + segment * RIBBON_WIDTH, columns, s);
         uint8_t *to = w->body + w->body_len + 8 * ribbon_words(ribbon, narrow, segment);
         for (unsigned j = 0; j < columns; j++)
             put_le64(to + 8 * j, s[j]);
@@ -361,27 +219,26 @@ struct recipe {
     uint8_t seed;
 };
 
-/* The x of the table for keys whose x0 are given, ascending. */
-static void take_x(struct ribbon_work *w, uint64_t *x, const uint64_t *x0, size_t n,
-                   unsigned table, uint8_t seed)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = ribbon_x(x0[i], table, seed);
-    if (table + seed > 0)
-        sort_hashes(x, w->tmp, n, 64);
-}
-
-/* Does table `t` for those n keys whose x0 are in w->bumped, and leaves there those that it bumped. */
-static size_t next_table(struct ribbon_work *w, const struct ribbon *ribbon,
-                         const struct recipe *recipe, unsigned t, size_t n,
-                         struct ribbon_entry *entry)
+/* Does table `t` for n keys, x0 ascending, and leaves the x0 of those that it bumped in w->bumped,
+ * which x0 may be. Without `ribbon` only finds out which ones these are. */
+static size_t do_table(struct ribbon_work *w, const struct ribbon *ribbon,
+                       const struct recipe *recipe, unsigned t, const uint64_t *x0, size_t n,
+                       struct ribbon_entry *entry)
 {
     uint64_t segments = segments_for(n, recipe->load[t]);
+    const uint64_t *x = x0;
     entry->segments[t] = (uint32_t)segments;
-    if (segments == 0)
+    if (segments == 0) {
+        memmove(w->bumped, x0, n * sizeof *x0);
         return n;
-    take_x(w, w->bumped, w->bumped, n, t, recipe->seed);
-    size_t n_bumped = band(w, w->bumped, n, segments);
+    }
+    if (t + recipe->seed > 0) {
+        for (size_t i = 0; i < n; i++)
+            w->bumped[i] = ribbon_x(x0[i], t, recipe->seed);
+        sort_hashes(w->bumped, w->tmp, n, 64);
+        x = w->bumped;
+    }
+    size_t n_bumped = band(w, ribbon, x, n, segments);
     if (ribbon != NULL)
         substitute(w, ribbon, segments);
     for (size_t i = 0; i < n_bumped; i++)
@@ -393,9 +250,8 @@ static size_t next_table(struct ribbon_work *w, const struct ribbon *ribbon,
 static size_t first_table(struct ribbon_work *w, const struct ribbon *ribbon,
                           const struct recipe *recipe, size_t n, struct ribbon_entry *entry)
 {
-    memcpy(w->bumped, w->x, n * sizeof *w->x);
     w->thresholds_len = w->body_len = 0;
-    return next_table(w, ribbon, recipe, 0, n, entry);
+    return do_table(w, ribbon, recipe, 0, w->x, n, entry);
 }
 
 static void later_tables(struct ribbon_work *w, const struct ribbon *ribbon,
@@ -403,17 +259,17 @@ static void later_tables(struct ribbon_work *w, const struct ribbon *ribbon,
 {
     for (unsigned t = 1; t < RIBBON_TABLES; t++) {
         if (entry->segments[t - 1] != 0)
-            n = next_table(w, ribbon, recipe, t, n, entry);
+            n = do_table(w, ribbon, recipe, t, w->bumped, n, entry);
         else
             entry->segments[t] = 0;
     }
     entry->listed = (uint32_t)n;
 }
 
-/* The best recipe for few keys with this seed: bytes of the block. Bumped keys are tried several ways,
- * so they are kept behind those in w->x. */
-static uint64_t try_loads(struct ribbon_work *w, const struct ribbon *ribbon, size_t n, uint8_t seed,
-                          struct recipe *best)
+/* The best recipe for few keys with this seed: bytes of the block. Bumped keys are tried several
+ * ways, so they are kept behind those in w->x. */
+static uint64_t try_loads(struct ribbon_work *w, const struct ribbon *ribbon, size_t n,
+                          uint8_t seed, struct recipe *best)
 {
     uint64_t best_len = UINT64_MAX, *kept = w->x + n;
     for (size_t a = 0; a < N_LOAD_0; a++) {

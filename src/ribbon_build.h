@@ -31,8 +31,8 @@ struct ribbon_block {
 void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
                        size_t n, unsigned depth, struct ribbon_block *out);
 
-/* Makes the target layer, whose geometry has the wanted columns, of one with the same keys and more of
- * them. The layer is placed again, as by `build`. */
+/* Makes the target layer, whose geometry has the wanted columns, of one with the same keys and more
+ * of them. The layer is placed again, as by `build`. */
 bool ribbon_drop(const struct build_target *target, const struct layer *from, const uint8_t *data,
                  struct err *err);
 

@@ -1,4 +1,5 @@
-/* Fewer columns for the same keys. Each column solves equations of its own, so any can be left out. */
+/* Fewer columns for the same keys. Each column solves equations of its own, so any can be left
+ * out. */
 #include <stdlib.h>
 #include <string.h>
 

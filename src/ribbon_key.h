@@ -1,5 +1,5 @@
-/* From a hash to its equation (ribbon.h has the formulas), and the table of instruction-set variants.
- * For ribbon*.c only. */
+/* From a hash to its equation (ribbon.h has the formulas), and the table of instruction-set
+ * variants. For ribbon*.c only. */
 #ifndef RIBBON_KEY_H
 #define RIBBON_KEY_H
 
@@ -28,7 +28,8 @@ static inline uint64_t ribbon_x(uint64_t x0, unsigned table, unsigned seed)
     return number == 0 ? x0 : ribbon_mix(x0 + number * 0x9e3779b97f4a7c15);
 }
 
-/* The slot at which a key starts in a table of that many segments, of which there is one at least. */
+/* The slot at which a key starts in a table of that many segments, of which there is one at
+ * least. */
 static inline uint64_t ribbon_start(uint64_t x, uint64_t segments)
 {
     return mul_high(x, RIBBON_WIDTH * segments - (RIBBON_WIDTH - 1));
@@ -69,6 +70,23 @@ struct ribbon_probe {
     uint16_t key; /* in its batch */
 };
 
+/* Most equations that are added at once: no bucket has more than RIBBON_BUCKET starts, which reach
+ * RIBBON_WIDTH - 1 slots behind it, so among more there is always a contradiction. */
+enum { RIBBON_GROUP = RIBBON_BUCKET + RIBBON_WIDTH - 1 };
+
+/* Equations, one in [i] of each array; behind the last one is room for seven more. */
+struct ribbon_equations {
+    uint64_t coefficients[RIBBON_GROUP + 7];
+    uint32_t start[RIBBON_GROUP + 7];
+    uint32_t fingerprint[RIBBON_GROUP + 7];
+};
+
+/* Rows of a table in the making, one a slot. */
+struct ribbon_rows {
+    uint64_t *coefficients; /* its own slot's is bit 0; 0: no row */
+    uint32_t *bits;         /* the right side, of which the lowest `columns` bits count */
+};
+
 /* What there is for each set of instructions. */
 struct ribbon_variant {
     struct variant variant;
@@ -77,18 +95,35 @@ struct ribbon_variant {
     void (*answer)(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
                    uint64_t *present);
 
+    /* Works out the equations of keys x[0..n), n at most RIBBON_GROUP, in a table of that many
+     * starts, fewer than 2^32. May read x[n..n + 7). */
+    void (*derive)(const uint64_t *x, size_t n, uint64_t starts, struct ribbon_equations *e);
+
+    /* Adds n equations, whose starts ascend and lie in one bucket, to the rows: an equation from
+     * which rows are subtracted until it begins where there is none becomes the row there. If one
+     * of them follows from all others or contradicts them, leaves the rows as they were and
+     * returns false. Which slots have rows afterwards does not depend on the way it is done, and
+     * nor does the solution that has 0 where there is no row. The rows go on, all zero, for the
+     * length of a bucket and a segment behind the table. */
+    bool (*add)(const struct ribbon_rows *rows, unsigned columns, const struct ribbon_equations *e,
+                size_t n);
+
     /* Solves the rows of a segment, RIBBON_WIDTH of them, from the last to the first. s[j] are the
      * bits of column j in the 64 slots behind the segment, and then those in it. */
-    void (*solve)(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s);
+    void (*solve)(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
+                  uint64_t *s);
 };
 
-extern const struct ribbon_variant ribbon_avx512, ribbon_avx2, ribbon_neon;
+extern const struct ribbon_variant ribbon_plain, ribbon_avx512, ribbon_avx2, ribbon_neon;
 
-/* The solve() of those that have none of their own. */
+/* Of the plain variant, for those that have no better. */
+void ribbon_derive_plain(const uint64_t *x, size_t n, uint64_t starts, struct ribbon_equations *e);
+bool ribbon_add_plain(const struct ribbon_rows *rows, unsigned columns,
+                      const struct ribbon_equations *e, size_t n);
 void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                         uint64_t *s);
 
-/* solve() of the variant in use. */
-void ribbon_solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns, uint64_t *s);
+/* The one in use. */
+const struct ribbon_variant *ribbon_in_use(void);
 
 #endif

@@ -53,6 +53,7 @@ static void answer_neon(const uint8_t *data, const struct ribbon_probe *probe, s
     }
 }
 
-const struct ribbon_variant ribbon_neon = {{"neon", cpu_has_neon}, answer_neon, ribbon_solve_plain};
+const struct ribbon_variant ribbon_neon = {
+    {"neon", cpu_has_neon}, answer_neon, ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};
 
 #endif

@@ -1,12 +1,13 @@
-/* Ribbon queries and solving with wide vectors: a register of 512 bits takes 8 columns at once, and the
- * parity of each is the low bit of its population count. */
+/* Ribbon kernels with wide vectors. For queries and solving a register of 512 bits takes 8 columns
+ * at once, and the parity of each is the low bit of its population count. */
 #include "ribbon_key.h"
 
 #ifdef CPU_X86
 
 #include <immintrin.h>
+#include <string.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512vpopcntdq,bmi2")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,bmi2")))
 
 AVX512 static void answer_avx512(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
                                  uint64_t *present)
@@ -35,14 +36,17 @@ AVX512 static void answer_avx512(const uint8_t *data, const struct ribbon_probe 
 
 #define AVX512_INLINE                                                                              \
     static inline __attribute__((                                                                  \
-        always_inline, target("avx512f,avx512dq,avx512vl,avx512vpopcntdq,bmi2")))
+        always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,bmi2")))
 
-/* With the number of registers known to the compiler, the columns stay in them. */
+/* With the number of registers known to the compiler, the columns stay in them. Nothing on the way
+ * from one slot to the next goes through a mask register, which would take as long as all the
+ * rest. */
 AVX512_INLINE void solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                          uint64_t *s, unsigned registers)
 {
-    const __m512i one = _mm512_set1_epi64(1);
+    const __m512i one = _mm512_set1_epi64(1), lane = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
     __m512i column[4];
+#pragma GCC unroll 8
     for (unsigned v = 0; v < registers; v++) {
         unsigned left = columns - 8 * v;
         column[v] = _mm512_maskz_loadu_epi64((__mmask8)(left < 8 ? (1U << left) - 1 : 0xff),
@@ -50,14 +54,17 @@ AVX512_INLINE void solve(const uint64_t *coefficients, const uint32_t *bits, uns
     }
     for (unsigned slot = RIBBON_WIDTH; slot-- > 0;) {
         __m512i c = _mm512_set1_epi64((long long)coefficients[slot]);
+#pragma GCC unroll 8
         for (unsigned v = 0; v < registers; v++) {
+            __m512i right = _mm512_srlv_epi64(_mm512_set1_epi64(bits[slot] >> 8 * v), lane);
             __m512i shifted = _mm512_add_epi64(column[v], column[v]);
-            unsigned odd =
-                _mm512_test_epi64_mask(_mm512_popcnt_epi64(_mm512_and_epi64(shifted, c)), one);
-            __mmask8 set = (__mmask8)(odd ^ bits[slot] >> 8 * v);
-            column[v] = _mm512_mask_or_epi64(shifted, set, shifted, one);
+            __m512i count = _mm512_popcnt_epi64(_mm512_and_epi64(shifted, c));
+            /* (count ^ right) & one */
+            __m512i bit = _mm512_ternarylogic_epi64(count, right, one, 0x28);
+            column[v] = _mm512_or_epi64(shifted, bit);
         }
     }
+#pragma GCC unroll 8
     for (unsigned v = 0; v < registers; v++) {
         unsigned left = columns - 8 * v;
         _mm512_mask_storeu_epi64(s + 8 * v, (__mmask8)(left < 8 ? (1U << left) - 1 : 0xff),
@@ -78,7 +85,193 @@ AVX512 static void solve_avx512(const uint64_t *coefficients, const uint32_t *bi
         solve(coefficients, bits, columns, s, 4);
 }
 
+AVX512 static void derive_avx512(const uint64_t *x, size_t n, uint64_t starts,
+                                 struct ribbon_equations *e)
+{
+    const __m512i mul = _mm512_set1_epi64((long long)0xd6e8feb86659fd93);
+    const __m512i by = _mm512_set1_epi64((long long)starts);
+    for (size_t i = 0; i < n; i += 8) {
+        __m512i h = _mm512_loadu_si512(x + i);
+        /* starts < 2^32, so the product of the lower halves only matters by what it carries. */
+        __m512i carry = _mm512_srli_epi64(_mm512_mul_epu32(h, by), 32);
+        __m512i upper = _mm512_mul_epu32(_mm512_srli_epi64(h, 32), by);
+        __m512i start = _mm512_srli_epi64(_mm512_add_epi64(upper, carry), 32);
+        __m512i c = _mm512_xor_epi64(h, _mm512_set1_epi64((long long)0x5bd1e9955bd1e995));
+        c = _mm512_mullo_epi64(_mm512_xor_epi64(c, _mm512_srli_epi64(c, 32)), mul);
+        c = _mm512_mullo_epi64(_mm512_xor_epi64(c, _mm512_srli_epi64(c, 32)), mul);
+        c = _mm512_xor_epi64(c, _mm512_srli_epi64(c, 32));
+        c = _mm512_or_epi64(c, _mm512_set1_epi64(1));
+        __m512i y = _mm512_mullo_epi64(h, _mm512_set1_epi64((long long)0xc28f82822b650bed));
+        y = _mm512_xor_epi64(_mm512_srli_epi64(y, 32), _mm512_srli_epi64(y, 7));
+        _mm512_storeu_si512(e->coefficients + i, c);
+        _mm256_storeu_si256((__m256i *)(e->start + i), _mm512_cvtepi64_epi32(start));
+        _mm256_storeu_si256((__m256i *)(e->fingerprint + i), _mm512_cvtepi64_epi32(y));
+    }
+}
+
+/* Elimination slot by slot. Equations that are no row yet are lanes in words of 32 bits, a word for
+ * each slot: bit i of it is the coefficient of equation i at this slot. The words of BLOCK slots are
+ * a register, WINDOW registers reach as far as coefficients of equations that start in the first;
+ * `right` are the words of the right side's bits. At each slot the row, and if there is none, the
+ * lowest of the equations that have a coefficient there, which becomes the row, is added to all
+ * equations that have one. So a step takes the same time for one equation as for 32, and none of
+ * its branches depends on chance but whether there is a row, which is so for long runs of slots. */
+enum { BLOCK = 16, WINDOW = RIBBON_WIDTH / BLOCK + 1, RIGHT = RIBBON_MAX_COLUMNS / BLOCK };
+
+struct lanes {
+    __m512i word[WINDOW], right[RIGHT];
+    uint32_t unused; /* lanes */
+};
+
+/* Coefficients from slot `offset` of the first register on, as masks of each. */
+struct masks {
+    __mmask16 word[WINDOW], right[RIGHT];
+};
+
+AVX512_INLINE struct masks masks_of(uint64_t c, uint32_t bits, unsigned offset)
+{
+    struct masks m;
+    uint64_t low = c << offset, high = c >> 1 >> (63 - offset);
+    memcpy(m.word, &low, sizeof low);
+    m.word[WINDOW - 1] = (__mmask16)high;
+    memcpy(m.right, &bits, sizeof bits);
+    return m;
+}
+
+/* The lane of an equation in those registers. */
+AVX512_INLINE void take_lane(struct lanes *l, unsigned rights, uint64_t c, uint32_t bits,
+                             unsigned offset)
+{
+    __m512i lane = _mm512_set1_epi32((int)(l->unused & -l->unused));
+    struct masks m = masks_of(c, bits, offset);
+    l->unused &= l->unused - 1;
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < WINDOW; v++)
+        l->word[v] = _mm512_mask_or_epi32(l->word[v], m.word[v], l->word[v], lane);
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < rights; v++)
+        l->right[v] = _mm512_mask_or_epi32(l->right[v], m.right[v], l->right[v], lane);
+}
+
+/* Adds the row to the lanes in `mask`. */
+AVX512_INLINE void add_row(struct lanes *l, unsigned rights, __m512i mask, uint64_t c,
+                           uint32_t bits, unsigned offset)
+{
+    struct masks m = masks_of(c, bits, offset);
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < WINDOW; v++)
+        l->word[v] = _mm512_mask_xor_epi32(l->word[v], m.word[v], l->word[v], mask);
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < rights; v++)
+        l->right[v] = _mm512_mask_xor_epi32(l->right[v], m.right[v], l->right[v], mask);
+}
+
+/* Makes the lowest lane in `mask`, if there is one, a row and adds it to the others in it: and to
+ * itself, so that the lane is zero then. Returns the lane. */
+AVX512_INLINE __m512i make_row(struct lanes *l, unsigned rights, __m512i mask, uint64_t *c,
+                               uint32_t *bits, unsigned offset)
+{
+    __m512i lane = _mm512_and_epi32(mask, _mm512_sub_epi32(_mm512_setzero_si512(), mask));
+    __mmask16 set[WINDOW];
+    uint32_t right = 0;
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < WINDOW; v++) {
+        set[v] = _mm512_test_epi32_mask(l->word[v], lane);
+        l->word[v] = _mm512_mask_xor_epi32(l->word[v], set[v], l->word[v], mask);
+    }
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < rights; v++) {
+        __mmask16 k = _mm512_test_epi32_mask(l->right[v], lane);
+        l->right[v] = _mm512_mask_xor_epi32(l->right[v], k, l->right[v], mask);
+        right |= (uint32_t)k << BLOCK * v;
+    }
+    uint64_t low = _mm512_kunpackd(_mm512_kunpackw(set[3], set[2]),
+                                   _mm512_kunpackw(set[1], set[0]));
+    *c = low >> offset | (uint64_t)set[4] << 1 << (63 - offset);
+    *bits = right;
+    return lane;
+}
+
+/* The slots of a block that have a row. */
+AVX512_INLINE unsigned rows_of(const uint64_t *c)
+{
+    __m512i a = _mm512_loadu_si512(c), b = _mm512_loadu_si512(c + 8);
+    return _mm512_test_epi64_mask(a, a) | (unsigned)_mm512_test_epi64_mask(b, b) << 8;
+}
+
+/* One block. Returns the lanes that became rows. */
+AVX512_INLINE uint32_t do_block(struct lanes *l, unsigned rights, uint64_t *c, uint32_t *bits)
+{
+    unsigned rows = rows_of(c);
+    __m512i ended = _mm512_setzero_si512(), number = _mm512_setzero_si512();
+    for (unsigned i = 0; i < BLOCK; i++) {
+        __m512i mask = _mm512_permutexvar_epi32(number, l->word[0]);
+        if (rows >> i & 1)
+            add_row(l, rights, mask, c[i], bits[i], i);
+        else
+            ended = _mm512_or_epi32(ended, make_row(l, rights, mask, &c[i], &bits[i], i));
+        number = _mm512_add_epi32(number, _mm512_set1_epi32(1));
+    }
+    return (uint32_t)_mm512_cvtsi512_si32(ended);
+}
+
+/* Takes equations from e[i] on as long as there are lanes, and works until all of these have become
+ * rows, or zero. Returns the number of the first that was not taken, or 0 if one became zero. */
+AVX512_INLINE size_t run_lanes(const struct ribbon_rows *to, unsigned rights,
+                               const struct ribbon_equations *e, size_t i, size_t n)
+{
+    struct lanes l = {.unused = UINT32_MAX};
+    bool busy = true;
+    for (uint64_t base = e->start[i] / BLOCK * BLOCK; busy; base += BLOCK) {
+        for (; i < n && e->start[i] < base + BLOCK && l.unused != 0; i++)
+            take_lane(&l, rights, e->coefficients[i], e->fingerprint[i],
+                      (unsigned)(e->start[i] - base));
+        if (i < n && e->start[i] < base + BLOCK)
+            n = i;
+        l.unused |= do_block(&l, rights, to->coefficients + base, to->bits + base);
+        __m512i any = _mm512_setzero_si512();
+#pragma GCC unroll 8
+        for (unsigned v = 0; v < WINDOW - 1; v++) {
+            l.word[v] = l.word[v + 1];
+            any = _mm512_or_epi32(any, l.word[v]);
+        }
+        l.word[WINDOW - 1] = _mm512_setzero_si512();
+        busy = i < n || _mm512_test_epi32_mask(any, any) != 0;
+    }
+    return l.unused == UINT32_MAX ? i : 0;
+}
+
+/* Blocks from the first of a bucket on that its equations reach. */
+enum { BLOCKS = (RIBBON_BUCKET + RIBBON_WIDTH) / BLOCK };
+
+AVX512_INLINE bool add(const struct ribbon_rows *to, unsigned rights,
+                       const struct ribbon_equations *e, size_t n)
+{
+    unsigned before[BLOCKS];
+    uint64_t first = e->start[0] / RIBBON_BUCKET * RIBBON_BUCKET;
+    for (unsigned b = 0; b < BLOCKS; b++)
+        before[b] = rows_of(to->coefficients + first + BLOCK * b);
+    for (size_t i = 0; i < n;) {
+        i = run_lanes(to, rights, e, i, n);
+        if (i == 0)
+            break;
+        if (i == n)
+            return true;
+    }
+    for (unsigned b = 0; b < BLOCKS; b++)
+        for (unsigned i = 0; i < BLOCK; i++)
+            if ((before[b] >> i & 1) == 0)
+                to->coefficients[first + BLOCK * b + i] = to->bits[first + BLOCK * b + i] = 0;
+    return false;
+}
+
+AVX512 static bool add_avx512(const struct ribbon_rows *rows, unsigned columns,
+                              const struct ribbon_equations *e, size_t n)
+{
+    return n == 0 || (columns <= BLOCK ? add(rows, 1, e, n) : add(rows, 2, e, n));
+}
+
 const struct ribbon_variant ribbon_avx512 = {
-    {"avx512", cpu_has_avx512_bits}, answer_avx512, solve_avx512};
+    {"avx512", cpu_has_avx512_bits}, answer_avx512, derive_avx512, add_avx512, solve_avx512};
 
 #endif

@@ -1,8 +1,9 @@
 #include "sort.h"
 
+#include <stdbool.h>
 #include <string.h>
 
-/* Below that insertion is fastest. */
+/* Up to so many insertion is fastest. */
 enum { FEW = 24 };
 
 /* Buckets that are filled at once: their ends stay in the first-level cache. */
@@ -19,18 +20,19 @@ static void insertion(uint64_t *a, size_t n)
     }
 }
 
-/* As many buckets as leave eight in each, if they are spread well. */
+/* More buckets than hashes, so that a bucket has one if they are spread well, and hardly ever a
+ * branch is mispredicted when those of neighbouring buckets are sorted by insertion. */
 static unsigned bits_for(size_t n, unsigned width)
 {
     unsigned bits = MIN_BITS;
-    while (bits < MAX_BITS && n >> bits > 8)
+    while (bits < MAX_BITS && n >> bits > 0)
         bits++;
     return bits < width ? bits : width;
 }
 
-/* Sorts a by its bits below `width`, with tmp; the result goes to tmp if `move` is set. From the top
- * bits down, so that random hashes need two rounds; and no hashes need more than 22, since each takes
- * MIN_BITS bits or more away. */
+/* Sorts a by its bits below `width`, with tmp; the result goes to tmp if `move` is set. From the
+ * top bits down, so that random hashes need two rounds; and no hashes need more than 22, since each
+ * takes MIN_BITS bits or more away. */
 static void sort_by(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move)
 {
     if (n <= FEW || width == 0) {
@@ -40,9 +42,10 @@ static void sort_by(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int mo
             memcpy(tmp, a, n * sizeof *a);
         return;
     }
-    uint32_t end[1 << MAX_BITS] = {0};
+    uint32_t end[1 << MAX_BITS];
     unsigned bits = bits_for(n, width), shift = width - bits;
     uint64_t mask = ((uint64_t)1 << bits) - 1;
+    memset(end, 0, (size_t)(mask + 1) * sizeof *end);
     for (size_t i = 0; i < n; i++)
         end[a[i] >> shift & mask]++;
     uint32_t sum = 0;
@@ -53,11 +56,20 @@ static void sort_by(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int mo
     }
     for (size_t i = 0; i < n; i++)
         tmp[end[a[i] >> shift & mask]++] = a[i];
-    uint32_t begin = 0;
-    for (size_t b = 0; b <= mask; b++) {
-        sort_by(tmp + begin, a + begin, end[b] - begin, shift, !move);
-        begin = end[b];
+    uint64_t *to = move ? tmp : a;
+    bool has_small = false;
+    for (size_t b = 0, begin = 0; b <= mask; begin = end[b++]) {
+        size_t count = end[b] - begin;
+        if (count > FEW) {
+            sort_by(tmp + begin, a + begin, count, shift, !move);
+            continue;
+        }
+        has_small = true;
+        for (size_t i = begin; !move && i < end[b]; i++)
+            a[i] = tmp[i];
     }
+    if (has_small)
+        insertion(to, n);
 }
 
 void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned width)

@@ -147,6 +147,40 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
     [ ! -e d.seen ]
 }
 
+@test "compact drops columns of filters that were joined" {
+    seq 100000 >a
+    seq 200001 250000 >b
+    cat a b >keys
+    seq 300001 500000 >others
+    seen create --compact --reproducible -p 1e-4 a.seen a
+    seen create --compact --reproducible -p 0.004 b.seen b
+    run -0 seen merge -o ab.seen a.seen b.seen
+    # Layer b keeps 0.004, a gets the rest; then each gets half.
+    for wish in '0.005 0.001 0.004' '0.02 0.01 0.01'; do
+        read -r p first second <<<"$wish"
+        quiet seen compact --reproducible --force -p "$p" -o c.seen ab.seen
+        run -0 seen query -c c.seen keys
+        [ "$output" = 150000 ]
+        run -0 seen verify c.seen
+        seen stats --json c.seen >told
+        jq -e "[.fpr_design, .layers[].fpr_design] | map(. * 1e9 | round) ==
+            ([$p, $first, $second] | map(. * 1e9 | round))" told
+        # Six standard deviations above what is expected.
+        seen query -c c.seen others >hits || true
+        awk -v p="$p" '{ exit !($1 <= 200000 * p + 6 * sqrt(200000 * p)) }' hits
+        seq 99900 100100 >asked
+        seen query c.seen asked >ours
+        reader query c.seen <asked | cmp - ours
+        reader verify c.seen
+    done
+    refuses "seen: 'ab.seen' was made for an FPR of 0.0041, which only its keys could lower to 0.004" \
+        seen compact -p 0.004 -o d.seen ab.seen
+    seen create -k a bloom.seen
+    run -0 seen merge -o mixed.seen a.seen bloom.seen
+    refuses "seen: 'mixed.seen' is not a compact filter, and only its keys could make one of it: \
+'seen create --compact' does that" seen compact -p 0.1 -o d.seen mixed.seen
+}
+
 @test "damage is told, wherever it is" {
     seq 20000 >keys
     seen create --compact -p 1e-3 f.seen keys

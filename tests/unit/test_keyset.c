@@ -361,6 +361,66 @@ TEST(most_in_scratch)
             check_set(p, 450000 * workers, workers, keyset_min_memory(workers), true);
 }
 
+/* Partitions that are larger than what is looked through at once, most of them in scratch, are read
+ * part by part. */
+enum { LARGE = 6000000 };
+
+TEST(large_partitions)
+{
+    size_t n = LARGE / every(1);
+    check_set(0, n, 1, keyset_min_memory(1), true);
+    check_set(0, n, 2, keyset_min_memory(2), true);
+}
+
+struct sorted {
+    const struct hashes *want;
+    size_t n;
+    uint64_t partition;
+    bool wrong;
+};
+
+static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    struct sorted *s = ctx;
+    (void)err;
+    s->wrong |= range->n > s->want->n - s->n || range->partition != s->partition ||
+                memcmp(range->hash, s->want->hash + s->n, range->n * sizeof *range->hash) != 0;
+    s->n += range->n;
+    s->partition += range->ends_partition;
+    return !s->wrong;
+}
+
+static void never_gives_up(void *ctx)
+{
+    struct sorted *s = ctx;
+    s->wrong = true;
+}
+
+/* By fewer bits and by more than the set's own partitions have. */
+TEST(sorted_parts_of_large_partitions)
+{
+    enum { PART = 50000 };
+    struct hashes h = make(&patterns[0], LARGE / every(1)), want = hashes_new(h.n);
+    memcpy(want.hash, h.hash, h.n * sizeof *h.hash);
+    sort_unique(&want);
+    for (unsigned bits = 7; bits <= 13; bits += 3) {
+        struct err err;
+        struct keyset_spec spec = {.workers = 1,
+                                   .memory = keyset_min_memory(1) + keyset_part_memory(PART),
+                                   .scratch_dir = "/tmp",
+                                   .part = PART};
+        struct keyset *ks = keyset_new(&spec, &err);
+        struct sorted s = {.want = &want};
+        CHECK(ks != NULL && put_all(ks, 1, &h));
+        CHECK(keyset_visit_sorted(ks, bits, visit_sorted, never_gives_up, &s, &err));
+        CHECK(!s.wrong && s.n == want.n && s.partition == (uint64_t)1 << bits);
+        CHECK(keyset_scratch(ks) > 0);
+        keyset_free(ks);
+    }
+    free(h.hash);
+    free(want.hash);
+}
+
 static bool stop_visit(void *ctx, const struct keyset_range *range, struct err *err)
 {
     atomic_int *left = ctx;
@@ -490,6 +550,8 @@ int main(void)
     RUN(all_in_memory);
     RUN(few_hashes);
     RUN(most_in_scratch);
+    RUN(large_partitions);
+    RUN(sorted_parts_of_large_partitions);
     RUN(a_visit_ends_with_the_first_false);
     RUN(scratch_that_cannot_be_had_is_an_error);
     RUN(what_is_drained_is_what_was_put);

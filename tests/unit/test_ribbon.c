@@ -8,12 +8,11 @@
 #include "build.h"
 #include "bytes.h"
 #include "check.h"
-#include "cpu.h"
 #include "filter.h"
 #include "format.h"
 #include "keyset.h"
 #include "ribbon_build.h"
-#include "variants.h"
+#include "variant.h"
 
 /* A sequence of distinct random-looking numbers. */
 static uint64_t scramble(uint64_t i)
@@ -252,17 +251,6 @@ static void check_filter(uint64_t (*hash)(uint64_t), uint64_t n, double p)
     close(m.fd);
 }
 
-TEST(all_that_this_cpu_has_is_listed)
-{
-    static const struct variant expected[] = {
-        {"avx512", cpu_has_avx512_bits},
-        {"avx2", cpu_has_avx2},
-        {"neon", cpu_has_neon},
-        {"plain", NULL},
-    };
-    CHECK_VARIANTS(&ribbon_variants, expected);
-}
-
 TEST(columns_for_any_rate)
 {
     static const double rates[] = {0.5, 0.4999, 0.3, 0.25, 0.1, 0.01, 1.0 / 256, 1e-3, 1e-6, 3e-10,
@@ -455,7 +443,6 @@ TEST(forged_directories)
 
 int main(void)
 {
-    RUN(all_that_this_cpu_has_is_listed);
     RUN(columns_for_any_rate);
     RUN(every_number_of_keys);
     RUN(every_rate);

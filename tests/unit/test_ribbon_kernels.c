@@ -1,0 +1,163 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "ribbon_key.h"
+#include "variants.h"
+
+/* A sequence of random-looking numbers, the same in every run. */
+static uint64_t draw(void)
+{
+    static uint64_t state;
+    uint64_t x = state += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+TEST(all_that_this_cpu_has_is_listed)
+{
+    static const struct variant expected[] = {
+        {"avx512", cpu_has_avx512_bits},
+        {"avx2", cpu_has_avx2},
+        {"neon", cpu_has_neon},
+        {"plain", NULL},
+    };
+    CHECK_VARIANTS(&ribbon_variants, expected);
+}
+
+static void compare_derived(void)
+{
+    static const uint64_t starts[] = {1, 65, 505953, ((uint64_t)1 << 22) - 63, UINT32_MAX};
+    struct ribbon_equations want, got;
+    uint64_t x[RIBBON_GROUP + 7];
+    for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
+        for (size_t n = 0; n <= RIBBON_GROUP; n += 1 + n / 9) {
+            for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+                x[i] = i == 1 ? 0 : i == 2 ? UINT64_MAX : draw();
+            ribbon_plain.derive(x, n, starts[s], &want);
+            ribbon_in_use()->derive(x, n, starts[s], &got);
+            CHECK(memcmp(want.start, got.start, n * sizeof *want.start) == 0);
+            CHECK(memcmp(want.coefficients, got.coefficients, n * sizeof *want.coefficients) == 0);
+            CHECK(memcmp(want.fingerprint, got.fingerprint, n * sizeof *want.fingerprint) == 0);
+        }
+}
+
+TEST(derived_equations)
+{
+    each_variant(&ribbon_variants, compare_derived);
+}
+
+enum { SLOTS = 640 };
+
+struct table {
+    uint64_t coefficients[SLOTS];
+    uint32_t bits[SLOTS];
+};
+
+static void solution(const struct ribbon_variant *v, const struct table *t, unsigned columns,
+                     uint64_t s[SLOTS / RIBBON_WIDTH][RIBBON_MAX_COLUMNS])
+{
+    uint64_t column[RIBBON_MAX_COLUMNS] = {0};
+    for (size_t i = SLOTS / RIBBON_WIDTH; i-- > 0;) {
+        v->solve(t->coefficients + i * RIBBON_WIDTH, t->bits + i * RIBBON_WIDTH, columns, column);
+        memcpy(s[i], column, sizeof column);
+    }
+}
+
+/* Whether an equation holds in a solution. */
+static bool holds(uint64_t s[SLOTS / RIBBON_WIDTH][RIBBON_MAX_COLUMNS], unsigned columns,
+                  uint32_t start, uint64_t c, uint32_t bits)
+{
+    for (unsigned j = 0; j < columns; j++) {
+        unsigned sum = bits >> j & 1;
+        for (unsigned i = start; i < start + RIBBON_WIDTH; i++)
+            sum ^= (unsigned)(c >> (i - start) & s[i / RIBBON_WIDTH][j] >> i % RIBBON_WIDTH) & 1;
+        if (sum != 0)
+            return false;
+    }
+    return true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* n equations that start in [first, first + span). If `wrong`, the last two contradict each
+ * other. */
+static void draw_group(struct ribbon_equations *e, size_t n, uint32_t first, uint32_t span,
+                       bool wrong)
+{
+    for (size_t i = 0; i < n; i++)
+        e->start[i] = first + (uint32_t)(draw() % span);
+    qsort(e->start, n, sizeof *e->start, by_value);
+    for (size_t i = 0; i < n; i++) {
+        e->coefficients[i] = draw() | 1;
+        e->fingerprint[i] = (uint32_t)draw();
+    }
+    if (wrong && n >= 2) {
+        e->start[n - 2] = e->start[n - 1];
+        e->coefficients[n - 2] = e->coefficients[n - 1];
+    }
+}
+
+/* Groups are added to two tables, by the variant in use and in plain C. Both must say the same of
+ * each, have rows for the same slots, and come to the same solution, in which what was added
+ * holds. */
+static void compare_added(unsigned columns, unsigned load)
+{
+    enum { GROUPS = 3 * (SLOTS / RIBBON_BUCKET - 1) };
+    static struct table want, got;
+    static struct ribbon_equations e[GROUPS];
+    static uint64_t s[SLOTS / RIBBON_WIDTH][RIBBON_MAX_COLUMNS];
+    static uint64_t t[SLOTS / RIBBON_WIDTH][RIBBON_MAX_COLUMNS];
+    size_t n[GROUPS];
+    bool added[GROUPS];
+    struct ribbon_rows a = {want.coefficients, want.bits}, b = {got.coefficients, got.bits};
+    memset(&want, 0, sizeof want);
+    memset(&got, 0, sizeof got);
+    for (size_t g = 0; g < GROUPS; g++) {
+        unsigned level = 3 - (unsigned)(g % 3);
+        uint32_t first = (uint32_t)(g / 3 * RIBBON_BUCKET) + ribbon_limit[level - 1];
+        uint32_t span = (uint32_t)(ribbon_limit[level] - ribbon_limit[level - 1]);
+        n[g] = (size_t)(draw() % (2 * span * load / 100 + 1));
+        if (n[g] > RIBBON_GROUP)
+            n[g] = RIBBON_GROUP;
+        draw_group(&e[g], n[g], first, span, draw() % 16 == 0);
+        added[g] = ribbon_plain.add(&a, columns, &e[g], n[g]);
+        CHECK(ribbon_in_use()->add(&b, columns, &e[g], n[g]) == added[g]);
+        for (size_t i = 0; i < SLOTS; i++)
+            CHECK((want.coefficients[i] != 0) == (got.coefficients[i] != 0));
+    }
+    solution(&ribbon_plain, &want, columns, s);
+    solution(ribbon_in_use(), &got, columns, t);
+    CHECK(memcmp(s, t, sizeof s) == 0);
+    for (size_t g = 0; g < GROUPS; g++)
+        for (size_t i = 0; added[g] && i < n[g]; i++)
+            CHECK(holds(s, columns, e[g].start[i], e[g].coefficients[i], e[g].fingerprint[i]));
+}
+
+static void compare_all_added(void)
+{
+    static const unsigned columns[] = {1, 7, 8, 15, 16, 17, 24, 31, 32};
+    static const unsigned loads[] = {20, 80, 104, 130}; /* percent, of slots */
+    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+        for (size_t l = 0; l < sizeof loads / sizeof *loads; l++)
+            for (unsigned round = 0; round < 20; round++)
+                compare_added(columns[c], loads[l]);
+}
+
+TEST(added_equations)
+{
+    each_variant(&ribbon_variants, compare_all_added);
+}
+
+int main(void)
+{
+    RUN(all_that_this_cpu_has_is_listed);
+    RUN(derived_equations);
+    RUN(added_equations);
+    return check_done();
+}
