@@ -10,7 +10,7 @@
 #include "bloom_census.h"
 #include "bloom_probe.h"
 #include "bytes.h"
-#include "newfile.h"
+#include "disk.h"
 #include "parallel.h"
 
 enum { SUM_BYTES = 4 };
@@ -82,8 +82,8 @@ static bool write_sums(struct build *b, const uint8_t *pages, uint64_t first, ui
             put_le32(sums + i * SUM_BYTES,
                      format_page_sum(b->layer_seed, first + done + i,
                                      pages + (done + i) * BLOOM_PAGE, BLOOM_PAGE));
-        if (!write_all_at(t->fd, sums, count * SUM_BYTES,
-                          b->layer->sums_off + (first + done) * SUM_BYTES, t->name, err))
+        if (!disk_write(t->fd, sums, count * SUM_BYTES,
+                        b->layer->sums_off + (first + done) * SUM_BYTES, t->name, err))
             return false;
     }
     return true;
@@ -96,14 +96,14 @@ static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, 
     const struct build_target *t = b->target;
     bloom_census_add(&b->bloom, pages, n, census);
     return write_sums(b, pages, first, n, err) &&
-           write_all_at(t->fd, pages, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE,
-                        t->name, err);
+           disk_write(t->fd, pages, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE,
+                      t->name, err);
 }
 
 /* The sync at the end will have less to wait for. */
 static void flush_pages(const struct build *b, uint64_t first, uint64_t n)
 {
-    write_back(b->target->fd, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE);
+    disk_write_back(b->target->fd, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE);
 }
 
 static struct shared_page *shared_page(struct build *b, uint64_t page)
@@ -155,8 +155,8 @@ static bool release_pages(struct build *b, struct region *region, uint64_t n, st
             shared->bits[byte] |= region->buf[i * BLOOM_PAGE + byte];
         pthread_mutex_unlock(&b->shared_lock);
     }
-    if (n > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from, n - from,
-                                  &region->census, err))
+    if (n > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from,
+                                  n - from, &region->census, err))
         return false;
     flush_pages(b, region->first, n);
     return true;
@@ -422,8 +422,8 @@ void bloom_bits_free(struct bloom_bits *bits)
     free(bits);
 }
 
-/* A partition may share its last page with the next one, so it takes that one's lock too; if there are
- * more partitions than pages, they all share one. */
+/* A partition may share its last page with the next one, so it takes that one's lock too; if there
+ * are more partitions than pages, they all share one. */
 void bloom_bits_drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n)
 {
     struct bloom_bits *bits = ctx;

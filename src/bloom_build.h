@@ -1,11 +1,11 @@
 /*
  * Makes the Bloom layer of a new file: its data, checksums and touched bitmap, with a census on the
- * way, while each page is in the cache. The keys come from a keyset. Either it still has them all, and
- * then each range of pages is made, finished and written in turn (bloom_build); or it has drained them
- * into bits in memory, which are then written (bloom_bits_write).
+ * way, while each page is in the cache. The keys come from a keyset. Either it still has them all,
+ * and then each range of pages is made, finished and written in turn (bloom_build); or it has
+ * drained them into bits in memory, which are then written (bloom_bits_write).
  *
- * When it has them all, they need not have been counted before: a repeated key finds its bits set, so the
- * filter that is being built can tell whether there are any (build_target.repeats).
+ * When it has them all, they need not have been counted before: a repeated key finds its bits set,
+ * so the filter that is being built can tell whether there are any (build_target.repeats).
  */
 #ifndef BLOOM_BUILD_H
 #define BLOOM_BUILD_H

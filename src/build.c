@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "bytes.h"
-#include "newfile.h"
+#include "disk.h"
 #include "parallel.h"
 
 enum { SUM_BYTES = 4 };
@@ -53,8 +53,8 @@ static bool sum_pages(struct sums *s, uint8_t *buf, uint64_t first, uint64_t n, 
                  format_page_sum(s->seed, first + i, buf + i * FORMAT_PAGE,
                                  left < FORMAT_PAGE ? (size_t)left : FORMAT_PAGE));
     }
-    return write_all_at(s->target->fd, sums, n * SUM_BYTES, s->layer->sums_off + first * SUM_BYTES,
-                        s->target->name, err);
+    return disk_write(s->target->fd, sums, n * SUM_BYTES, s->layer->sums_off + first * SUM_BYTES,
+                      s->target->name, err);
 }
 
 static void sum_piece(void *ctx, unsigned worker, uint64_t i)
@@ -88,7 +88,7 @@ bool build_sums(const struct build_target *target, struct err *err)
 bool build_copy(const struct build_target *target, const uint8_t *data, struct err *err)
 {
     const struct layer *layer = &target->header->layers[target->layer];
-    return write_all_at(target->fd, data, layer->data_len, layer->data_off, target->name, err) &&
+    return disk_write(target->fd, data, layer->data_len, layer->data_off, target->name, err) &&
            build_sums(target, err);
 }
 
@@ -96,10 +96,10 @@ bool build_header(const struct header *header, int fd, const char *name, struct 
 {
     uint8_t slot[FORMAT_MAX_HEADER];
     size_t len = format_encode(header, slot);
-    if (!write_all_at(fd, slot, len, FORMAT_SLOT_A, name, err))
+    if (!disk_write(fd, slot, len, FORMAT_SLOT_A, name, err))
         return false;
     if ((header->incompat & INCOMPAT_IMMUTABLE) == 0 &&
-        !write_all_at(fd, slot, len, FORMAT_SLOT_B, name, err))
+        !disk_write(fd, slot, len, FORMAT_SLOT_B, name, err))
         return false;
     return ftruncate(fd, (off_t)header->file_len) == 0 ||
            fail_errno(err, "cannot set the length of '%s'", name);

@@ -10,7 +10,7 @@
 #include "bloom.h"
 #include "bloom_size.h"
 #include "bytes.h"
-#include "newfile.h"
+#include "disk.h"
 #include "num.h"
 
 /* Each layer gets this part of the FPR that is left, and this multiple of the last layer's
@@ -101,7 +101,7 @@ bool chain_write_sums(int fd, const struct header *h, unsigned layer, const char
         uint64_t n = pages - first < SUMS_AT_ONCE ? pages - first : SUMS_AT_ONCE;
         for (uint64_t i = 0; i < n; i++)
             put_le32(sums + i * SUM_LEN, format_page_sum(seed, first + i, zero, sizeof zero));
-        if (!write_all_at(fd, sums, n * SUM_LEN, l->sums_off + first * SUM_LEN, name, err))
+        if (!disk_write(fd, sums, n * SUM_LEN, l->sums_off + first * SUM_LEN, name, err))
             return false;
     }
     return true;

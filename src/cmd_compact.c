@@ -77,8 +77,10 @@ static bool check_input(const struct compact *c, struct err *err)
         return fail(err, "'%s' was made for an FPR of %s, which only its keys could lower to %s",
                     c->in_path, num_show_fpr(had, h->fpr_design), num_show_fpr(wanted, c->p));
     if (c->p > RIBBON_MAX_FPR)
-        return fail(err, "an FPR of %s is too large for a compact filter: it takes a bit a key, "
-                         "which makes %s", num_show_fpr(wanted, c->p), num_show_fpr(had, RIBBON_MAX_FPR));
+        return fail(err,
+                    "an FPR of %s is too large for a compact filter: it takes a bit a key, "
+                    "which makes %s",
+                    num_show_fpr(wanted, c->p), num_show_fpr(had, RIBBON_MAX_FPR));
     uint64_t damaged = filter_check_pages(&c->in, c->threads, &unchecked, NULL, NULL);
     return damaged == 0 || fail(err, "'%s' is damaged in %llu pages; 'seen verify' names them",
                                 c->in_path, (unsigned long long)damaged);
@@ -220,9 +222,10 @@ const struct command cmd_compact = {
     .name = "compact",
     .synopsis = "[OPTION]... --fpr P -o OUT FILTER",
     .summary = "make a compact filter smaller, at a higher false-positive rate",
-    .details = "Makes OUT, which has the same keys as FILTER, one that 'seen create --compact' made "
-               "or 'seen merge' of such, and "
-               "takes less space at a higher false-positive rate. The keys are not needed.",
+    .details =
+        "Makes OUT, which has the same keys as FILTER, one that 'seen create --compact' made or "
+        "'seen merge' of such, and takes less space at a higher false-positive rate. The keys are "
+        "not needed.",
     .groups = groups,
     .run = run,
 };

@@ -10,6 +10,7 @@
 #include "build.h"
 #include "chain.h"
 #include "cmd.h"
+#include "disk.h"
 #include "filter.h"
 #include "json.h"
 #include "keyarg.h"
@@ -39,23 +40,36 @@ enum {
 };
 
 static const struct opt size_opts[] = {
-    {'n', "capacity", "N", "size it for N distinct keys: 1000, 250k, 1M, 1e9 (default: as many as "
-                           "are found)", false, 0},
+    {'n', "capacity", "N",
+     "size it for N distinct keys: 1000, 250k, 1M, 1e9 (default: as many as "
+     "are found)",
+     false, 0},
     {'p', "fpr", "P", "false-positive rate at capacity: 0.001 (default), 1e-6, 1/1000, 0.1%", false,
      0},
-    {'s', "size", "BYTES", "file size, 512K, 64M, 2G (powers of 1024): solves for the capacity or "
-                           "the rate that is not given", false, 0},
-    {OPT_COMPACT, "compact", NULL, "immutable, and as small as is known to be possible; sized for "
-                                   "exactly the keys that are found", false, 0},
-    {OPT_LIKE, "like", "FILTER", "same size, rate and key preparation as FILTER, so that the two can "
-                                 "be merged exactly", false, 0},
-    {OPT_GROW, "grow", NULL, "no fixed capacity: layers are added as keys come; --capacity sizes the first",
+    {'s', "size", "BYTES",
+     "file size, 512K, 64M, 2G (powers of 1024): solves for the capacity or "
+     "the rate that is not given",
      false, 0},
-    {OPT_GENERATIONS, "generations", "G", "a filter that forgets: the capacity is spread over G generations "
-                                          "and 'seen rotate' drops what is older", false, 0},
-    {OPT_FOLDABLE, "foldable", NULL, "a size, up to 6.3 % larger, that 'seen shrink' can halve again and "
-                                     "again", false, 0},
-    {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like or --grow", false, 0},
+    {OPT_COMPACT, "compact", NULL,
+     "immutable, and as small as is known to be possible; sized for "
+     "exactly the keys that are found",
+     false, 0},
+    {OPT_LIKE, "like", "FILTER",
+     "same size, rate and key preparation as FILTER, so that the two can "
+     "be merged exactly",
+     false, 0},
+    {OPT_GROW, "grow", NULL,
+     "no fixed capacity: layers are added as keys come; --capacity sizes the first", false, 0},
+    {OPT_GENERATIONS, "generations", "G",
+     "a filter that forgets: the capacity is spread over G generations "
+     "and 'seen rotate' drops what is older",
+     false, 0},
+    {OPT_FOLDABLE, "foldable", NULL,
+     "a size, up to 6.3 % larger, that 'seen shrink' can halve again and "
+     "again",
+     false, 0},
+    {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like or --grow", false,
+     0},
     {0},
 };
 
@@ -92,8 +106,8 @@ enum { DIRECT_MEMORY = 48 << 20, DEFAULT_MEMORY = 256 << 20 };
  * random spread of bits makes of n keys in a filter for n keys. */
 static const double FPR_SLACK = 1.01;
 
-/* Up to this rate it pays to presume that keys are distinct (write_presuming): one key in 100, at most,
- * finds its bits set by chance and must be looked at. */
+/* Up to this rate it pays to presume that keys are distinct (write_presuming): one key in 100, at
+ * most, finds its bits set by chance and must be looked at. */
 static const double PRESUMING_FPR = 0.02;
 
 struct create {
@@ -181,7 +195,8 @@ static uint64_t foldable(uint64_t pages)
     return (pages + step - 1) / step * step;
 }
 
-/* The layers of a filter that grows or forgets; the plan becomes that of the one that takes keys. */
+/* The layers of a filter that grows or forgets; the plan becomes that of the one that takes
+ * keys. */
 static bool solve_chain(struct create *c, struct err *err)
 {
     double p = c->plan.p != 0 ? c->plan.p : PLAN_FPR;
@@ -303,11 +318,13 @@ static int check_chain(const struct create *c)
 static int check_compact(const struct create *c)
 {
     if (c->plan.n != 0)
-        return opt_misuse(&cmd_create, "--compact makes a filter for exactly the keys that are found: "
-                                       "give no --capacity");
+        return opt_misuse(&cmd_create,
+                          "--compact makes a filter for exactly the keys that are found: "
+                          "give no --capacity");
     if (c->like != NULL)
-        return opt_misuse(&cmd_create, "--compact and --like cannot go together: compact filters are "
-                                       "not merged bit by bit");
+        return opt_misuse(&cmd_create,
+                          "--compact and --like cannot go together: compact filters are "
+                          "not merged bit by bit");
     if (c->plan.size != 0 && c->plan.p != 0)
         return opt_misuse(&cmd_create, "with --compact, give a rate or a size, not both");
     return 0;
@@ -330,7 +347,8 @@ static int check_options(struct create *c)
     if (c->empty && (c->min_keys != 0 || c->min_ratio != 0))
         return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
                           c->min_keys != 0 ? "--min-keys" : "--min-ratio");
-    if (c->empty && !c->compact && c->plan.n == 0 && c->plan.size == 0 && c->like == NULL && !c->grow)
+    if (c->empty && !c->compact && c->plan.n == 0 && c->plan.size == 0 && c->like == NULL &&
+        !c->grow)
         return opt_misuse(&cmd_create, "--empty needs --capacity, --size, --like or --grow");
     int status = check_chain(c);
     if (status != 0)
@@ -499,8 +517,8 @@ static uint64_t keys_given(const struct create *c)
     return c->tally.records - c->tally.bad;
 }
 
-/* Counts the keys, unless a capacity was given and so many came that they are not worth keeping. What
- * is counted must not depend on threads or memory, so the number of records alone decides. */
+/* Counts the keys, unless a capacity was given and so many came that they are not worth keeping.
+ * What is counted must not depend on threads or memory, so the number of records alone decides. */
 static bool count_keys(struct create *c)
 {
     struct err err;
@@ -613,8 +631,8 @@ static bool keys_fit(const struct create *c)
     say_error("%s distinct keys are more than the %llu that %s is for: its false-positive "
               "rate would be %.3g instead of %.3g; it needs --capacity %s",
               num_show_count(held, keys_held(c)), (unsigned long long)c->plan.n,
-              c->generations > 0 ? "a generation of the filter" : "the filter", c->census.fpr, c->plan.p,
-              num_show_count(capacity, need));
+              c->generations > 0 ? "a generation of the filter" : "the filter", c->census.fpr,
+              c->plan.p, num_show_count(capacity, need));
     return false;
 }
 
@@ -691,9 +709,9 @@ static bool size_and_write(struct create *c)
     return false;
 }
 
-/* Lists of keys are mostly without repeats. So a filter that is sized for its keys is first written as if
- * they were distinct, which spares counting them, a quarter of the whole; and the build finds out when
- * they are not. False: count them first. */
+/* Lists of keys are mostly without repeats. So a filter that is sized for its keys is first written
+ * as if they were distinct, which spares counting them, a quarter of the whole; and the build finds
+ * out when they are not. False: count them first. */
 static bool write_presuming(struct create *c)
 {
     struct plan plan = c->plan;
@@ -722,7 +740,7 @@ static int make_filter(struct create *c)
         say_error("%s", err.text);
         return EXIT_ERROR;
     }
-    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : dir_of(c->file.path);
+    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->file.path);
     bool ok = dir != NULL && gather_keys(c, dir) &&
               (write_presuming(c) || (count_keys(c) && size_and_write(c)));
     free(dir);
@@ -740,7 +758,7 @@ static int make_filter(struct create *c)
 static int plan_only(struct create *c)
 {
     if (!c->sized) {
-        char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : dir_of(c->path);
+        char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->path);
         bool ok = dir != NULL && gather_keys(c, dir) && count_keys(c) && size_from_keys(c);
         free(dir);
         if (!ok)
@@ -794,9 +812,10 @@ const struct command cmd_create = {
     .name = "create",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "make a filter from keys",
-    .details = "Reads keys, one a line, from the KEYFILEs or standard input, and makes FILTER, sized "
-               "for as many distinct keys as there are. FILTER appears when it is complete and on "
-               "disk, or not at all.",
+    .details =
+        "Reads keys, one a line, from the KEYFILEs or standard input, and makes FILTER, sized "
+        "for as many distinct keys as there are. FILTER appears when it is complete and on "
+        "disk, or not at all.",
     .groups = groups,
     .run = run,
 };

@@ -253,8 +253,8 @@ static bool add_keys(struct dedup *d, struct result *r, const char *where, uint6
         return true;
     unsigned long long record = before + r->done + 1;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where, record,
-                  a->session.filter->path, num_show_fpr(limit, d->options.max_fpr));
+        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where,
+                  record, a->session.filter->path, num_show_fpr(limit, d->options.max_fpr));
     else if (sig_caught())
         return false;
     else

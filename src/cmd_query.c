@@ -21,17 +21,21 @@ static const struct opt output_opts[] = {
     {'q', "quiet", NULL, "print nothing; stop at the first selected record", false, 0},
     {'n', "number", NULL, "print each record's number and a colon before it", false, 0},
     {OPT_ANNOTATE, "annotate", NULL, "print every record, after + or - and a TAB", false, 0},
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were present, and how many of these "
-                                   "are expected to be false", false, 0},
+    {OPT_VERBOSE, "verbose", NULL,
+     "say on stderr how many keys were present, and how many of these "
+     "are expected to be false",
+     false, 0},
     {0},
 };
 
 static const struct opt present_opts[] = {
     {OPT_ALSO, "also", "OTHER", "present is also what is in this filter (repeatable)", true, 0},
-    {OPT_WHICH, "which", NULL, "print the name of the filter that has the key and a colon before the record",
+    {OPT_WHICH, "which", NULL,
+     "print the name of the filter that has the key and a colon before the record", false, 0},
+    {OPT_CONFIRM, "confirm", "SORTED",
+     "present is only what stands in this list too, sorted by LC_ALL=C "
+     "sort",
      false, 0},
-    {OPT_CONFIRM, "confirm", "SORTED", "present is only what stands in this list too, sorted by LC_ALL=C "
-                                       "sort", false, 0},
     {0},
 };
 
@@ -452,8 +456,8 @@ static bool open_filter(struct query *q, const char *path)
         return complain(&err);
     if (filter_same_keys(&q->filter[0].header, &f->header, &err))
         return true;
-    say_error("'%s' and '%s' cannot be asked for the same keys: they differ in %s", q->path[0], path,
-              err.text);
+    say_error("'%s' and '%s' cannot be asked for the same keys: they differ in %s", q->path[0],
+              path, err.text);
     return false;
 }
 
@@ -546,9 +550,10 @@ const struct command cmd_query = {
     .name = "query",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "print the records whose key is present",
-    .details = "Reads records, one a line, from the KEYFILEs or standard input, and prints those whose "
-               "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "
-               "1 if none was, 2 on an error.",
+    .details =
+        "Reads records, one a line, from the KEYFILEs or standard input, and prints those whose "
+        "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "
+        "1 if none was, 2 on an error.",
     .groups = groups,
     .run = run,
 };

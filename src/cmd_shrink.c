@@ -7,6 +7,7 @@
 #include "bloom_size.h"
 #include "build.h"
 #include "cmd.h"
+#include "disk.h"
 #include "empty.h"
 #include "filter.h"
 #include "keyarg.h"
@@ -244,8 +245,8 @@ static bool write_file(struct shrink *s, struct err *err)
         s->header.counters.n_keys = s->n;
     }
     size_t len = format_encode(&s->header, slot);
-    return write_all_at(s->file.fd, slot, len, FORMAT_SLOT_A, s->out, err) &&
-           write_all_at(s->file.fd, slot, len, FORMAT_SLOT_B, s->out, err) &&
+    return disk_write(s->file.fd, slot, len, FORMAT_SLOT_A, s->out, err) &&
+           disk_write(s->file.fd, slot, len, FORMAT_SLOT_B, s->out, err) &&
            newfile_commit(&s->file, err);
 }
 

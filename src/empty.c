@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "chain.h"
+#include "disk.h"
 #include "newfile.h"
 
 void empty_header(struct header *h, const struct key_rule *rule)
@@ -43,8 +44,8 @@ bool empty_write(int fd, struct header *h, const char *name, struct err *err)
         if (!chain_write_sums(fd, h, i, name, err))
             return false;
     size_t len = format_encode(h, slot);
-    return write_all_at(fd, slot, len, FORMAT_SLOT_A, name, err) &&
-           write_all_at(fd, slot, len, FORMAT_SLOT_B, name, err);
+    return disk_write(fd, slot, len, FORMAT_SLOT_A, name, err) &&
+           disk_write(fd, slot, len, FORMAT_SLOT_B, name, err);
 }
 
 bool empty_create(const char *path, struct header *h, struct err *err)

@@ -54,8 +54,8 @@ void filter_close(struct filter *f);
 bool filter_query(struct filter *f, const uint64_t *hash, size_t n, uint64_t *present,
                   struct err *err);
 
-/* Will many keys be asked for? With few, no more is read from disk than these need; at first many are
- * expected. */
+/* Will many keys be asked for? With few, no more is read from disk than these need; at first many
+ * are expected. */
 void filter_expect(const struct filter *f, bool many);
 
 /* Fetches what all layers will be asked for into the cache. */

@@ -30,8 +30,8 @@ enum {
     /* A signal may be taken by another thread than the one that waits for input, which then sees it
      * after so long; and so it is with input_stop. */
     STOP_POLL_MS = 100,
-    /* Regular files of some size are mapped piece by piece, which spares a copy: a third of the cost
-     * of reading. Below a piece of this length the system calls cost as much. */
+    /* Regular files of some size are mapped piece by piece, which spares a copy: a third of the
+     * cost of reading. Below a piece of this length the system calls cost as much. */
     MAPPED_CHUNK = 1 << 20,
     WINDOW_LEN = MAPPED_CHUNK + OVERLAP + 2 * ALIGN,
 };
@@ -254,8 +254,8 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
     }
 }
 
-/* Maps `len` bytes of a file, from the page at `at` on, into the chunk's window and brings them into
- * memory. False: they cannot be had that way. */
+/* Maps `len` bytes of a file, from the page at `at` on, into the chunk's window and brings them
+ * into memory. False: they cannot be had that way. */
 static bool map_window(const struct input *in, const struct source *src, struct chunk *chunk,
                        off_t at, size_t len)
 {
@@ -594,7 +594,8 @@ static bool start_stream(struct input *in, struct source *src, const struct stat
 {
 #ifdef F_SETPIPE_SZ
     if (S_ISFIFO(st->st_mode))
-        (void)fcntl(src->fd, F_SETPIPE_SZ, (int)PIPE_LEN); /* pipes of 64 KiB cost four times more */
+        (void)fcntl(src->fd, F_SETPIPE_SZ,
+                    (int)PIPE_LEN); /* pipes of 64 KiB cost four times more */
 #else
     (void)st;
 #endif

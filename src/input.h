@@ -5,18 +5,18 @@
  *     while ((got = input_next(in, &chunk, &err)) != INPUT_END) ...    // from any thread
  *     input_close(in);
  *
- * Chunk i of a file holds the records that begin in bytes [i * L, (i+1) * L) of it, L being chunk_len,
- * whether it is read from a file, a pipe or out of gzip (not so with `prompt`). A record longer than
- * that makes its chunk as long as it must be, and the next ones empty or left out. Regular files are
- * read by all threads at once, up to the chunk in which the file ended when it was opened (large ones
- * are mapped piece by piece, and L is 1 MiB then unless chunk_len is given); streams by one thread at a
- * time.
+ * Chunk i of a file holds the records that begin in bytes [i * L, (i+1) * L) of it, L being
+ * chunk_len, whether it is read from a file, a pipe or out of gzip (not so with `prompt`). A record
+ * longer than that makes its chunk as long as it must be, and the next ones empty or left out.
+ * Regular files are read by all threads at once, up to the chunk in which the file ended when it
+ * was opened (large ones are mapped piece by piece, and L is 1 MiB then unless chunk_len is given);
+ * streams by one thread at a time.
  *
- * A signal (sig.h) is taken for the end of the input, also in the middle of a wait for more of it; a
- * record of which only a part has come is then left out.
+ * A signal (sig.h) is taken for the end of the input, also in the middle of a wait for more of it;
+ * a record of which only a part has come is then left out.
  *
- * Input that begins with 1f 8b 08 and no reserved flag is inflated, member after member; a truncated
- * or damaged member, or anything else behind the last, is an error.
+ * Input that begins with 1f 8b 08 and no reserved flag is inflated, member after member; a
+ * truncated or damaged member, or anything else behind the last, is an error.
  */
 #ifndef INPUT_H
 #define INPUT_H
@@ -49,7 +49,8 @@ enum input_got {
 };
 
 struct chunk {
-    uint64_t seq; /* 0, 1, 2, ... in input order, failures counted: every call but the last has one */
+    uint64_t
+        seq; /* 0, 1, 2, ... in input order, failures counted: every call but the last has one */
     size_t file;  /* index of its file */
     const char *data;
     size_t len;        /* whole records; the last one of a file may lack its terminator */

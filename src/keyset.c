@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "newfile.h"
+#include "disk.h"
 #include "parallel.h"
 #include "sort.h"
 
@@ -293,7 +293,7 @@ static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *p
     s->extents[s->n_extents++] = e;
     /* Whole pages of the file: the kernel would have to fill in the rest of others. */
     worker->scratch_len += (len + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-    return write_pieces_at(worker->scratch, piece, n, e.off, "scratch file", err);
+    return disk_write_pieces(worker->scratch, piece, n, e.off, "scratch file", err);
 }
 
 /* While partitions are small they are read as a whole, so order would be wasted. */
@@ -358,7 +358,7 @@ static bool open_scratch(const struct keyset *ks, struct worker *worker, struct 
         (worker->in_order = malloc(EXTENT * sizeof *worker->in_order)) == NULL)
         return fail(err, "out of memory");
     if (worker->scratch < 0)
-        worker->scratch = scratch_open(ks->spec.scratch_dir, err);
+        worker->scratch = disk_scratch(ks->spec.scratch_dir, err);
     return worker->scratch >= 0;
 }
 
@@ -367,7 +367,7 @@ static bool scratch_has_room(const struct keyset *ks, const struct worker *worke
 {
     uint64_t need = (uint64_t)worker->used_blocks * BLOCK_BYTES, left;
     struct err ignored;
-    if (!disk_free(ks->spec.scratch_dir, &left, &ignored) || left >= need)
+    if (!disk_space(ks->spec.scratch_dir, &left, &ignored) || left >= need)
         return true;
     return fail(err, "cannot write scratch in '%s': %llu bytes are needed, %llu are free",
                 ks->spec.scratch_dir, (unsigned long long)need, (unsigned long long)left);

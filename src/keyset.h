@@ -28,20 +28,21 @@ typedef void keyset_drain(void *ctx, unsigned partition, const uint64_t *hash, s
 
 struct keyset_spec {
     unsigned workers;        /* threads that put and visit */
-    uint64_t memory;         /* bytes; all of the set's memory. At least keyset_min_memory(workers) */
+    uint64_t memory; /* bytes; all of the set's memory. At least keyset_min_memory(workers) */
     const char *scratch_dir; /* where scratch goes if memory does not suffice */
     keyset_drain *drain;     /* or NULL. Given: full memory is drained, nothing goes to scratch, and
                                 finish and visit see only what has not been drained */
     void *ctx;
     unsigned visitors;       /* at most so many of them visit; 0: all */
-    size_t part;             /* for keyset_visit_sorted: so many hashes fit into one part; 0: that is
-                                not called */
+    size_t part; /* for keyset_visit_sorted: so many hashes fit into one part; 0: that is
+                    not called */
 };
 
 /* The smallest memory that `workers` threads can work in, without `part`. */
 uint64_t keyset_min_memory(unsigned workers);
 
-/* So many hashes fit in that memory for certain, repeats counted, however threads share the work. */
+/* So many hashes fit in that memory for certain, repeats counted, however threads share the work.
+ */
 uint64_t keyset_fits(uint64_t memory);
 
 struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err);
@@ -75,9 +76,9 @@ uint64_t keyset_part_memory(size_t part);
 
 /* Visits the hash space in parts: one for each value of the top `bits` bits; but one with more than
  * spec.part distinct hashes may come in smaller parts, each half of a half and so on, in ascending
- * order by one worker. In each the hashes are in ascending order, without repeats. Parts are begun in
- * ascending order. When a visit fails, or anything else, gave_up is called once, while others may
- * still be in their visits. */
+ * order by one worker. In each the hashes are in ascending order, without repeats. Parts are begun
+ * in ascending order. When a visit fails, or anything else, gave_up is called once, while others
+ * may still be in their visits. */
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err);
 

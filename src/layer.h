@@ -17,8 +17,8 @@ struct kind;
 struct header;
 struct keyset;
 
-/* A layer in the making: header->layers[layer], placed (format_place), in a file that is named `name`
- * in messages. */
+/* A layer in the making: header->layers[layer], placed (format_place), in a file that is named
+ * `name` in messages. */
 struct build_target {
     struct header *header;
     unsigned layer;
@@ -26,8 +26,8 @@ struct build_target {
     const char *name;
     unsigned threads;
     uint64_t n; /* distinct keys */
-    /* NULL, or: n only presumes that no key is repeated. When one is, this becomes true and the build
-     * fails. Only for kinds that can be asked while they are built (add is not NULL). */
+    /* NULL, or: n only presumes that no key is repeated. When one is, this becomes true and the
+     * build fails. Only for kinds that can be asked while they are built (add is not NULL). */
     bool *repeats;
 };
 
@@ -84,14 +84,14 @@ struct kind {
     void (*add)(const struct layer *layer, uint8_t *data, const uint64_t *hash, size_t n,
                 uint64_t *present);
 
-    /* The layer that is the union (or intersection) of two of this kind, bit by bit; false if there is
-     * none. NULL: there never is. Then unite_pages makes pages [first, first + n) of it. */
+    /* The layer that is the union (or intersection) of two of this kind, bit by bit; false if there
+     * is none. NULL: there never is. Then unite_pages makes pages [first, first + n) of it. */
     bool (*unite)(const struct layer *a, const struct layer *b, struct layer *out);
     void (*unite_pages)(const struct layer *out, uint8_t *pages, uint64_t first, uint64_t n,
                         const struct layer *in, const uint8_t *in_data, bool intersect);
 
-    /* page[i] is the page of the data that decides about hash[i], i < n. NULL: there are several for
-     * each, and `pages` names them. */
+    /* page[i] is the page of the data that decides about hash[i], i < n. NULL: there are several
+     * for each, and `pages` names them. */
     void (*page)(const struct layer *layer, const uint64_t *hash, size_t n, uint64_t *page);
 
     /* Calls need(ctx, page) for every page that decides about this hash, before it reads from it;
@@ -99,14 +99,14 @@ struct kind {
     bool (*pages)(const struct layer *layer, const uint8_t *data, uint64_t hash,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
-    /* Does a page of the data, whose checksum holds, say what can be? NULL: any bits can be. Whatever
-     * pages say, query and pages read nothing outside the data. */
+    /* Does a page of the data, whose checksum holds, say what can be? NULL: any bits can be.
+     * Whatever pages say, query and pages read nothing outside the data. */
     bool (*check_page)(const struct layer *layer, const uint8_t *data, uint64_t page,
                        struct err *err);
 
-    /* Makes the layer target->header->layers[target->layer] from all keys of a keyset and writes its
-     * data and checksums. A kind whose length depends on the keys sets data_len and places the layer
-     * again; it must then be the last. */
+    /* Makes the layer target->header->layers[target->layer] from all keys of a keyset and writes
+     * its data and checksums. A kind whose length depends on the keys sets data_len and places the
+     * layer again; it must then be the last. */
     bool (*build)(const struct build_target *target, struct keyset *keys, struct census *census,
                   struct err *err);
 

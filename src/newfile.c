@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "disk.h"
 #include "format.h"
 #include "session.h"
 #include "sig.h"
@@ -38,16 +39,6 @@ static const char *base_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-char *dir_of(const char *path)
-{
-    size_t len = (size_t)(base_of(path) - path);
-    if (len == 0)
-        return strdup(".");
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    return strndup(path, len);
-}
-
 /* What `path` names when symbolic links are followed, whether that exists or not; allocated. */
 static char *resolve(const char *path, struct err *err)
 {
@@ -64,7 +55,7 @@ static char *resolve(const char *path, struct err *err)
             free(at);
             return NULL;
         }
-        char *next = NULL, *dir = dir_of(at);
+        char *next = NULL, *dir = disk_dir_of(at);
         if (target[0] == '/')
             next = strdup(target);
         else if (dir == NULL || asprintf(&next, "%s/%s", dir, target) < 0)
@@ -325,7 +316,7 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
         errno = *nf->path == '\0' ? ENOENT : EISDIR;
         return fail_errno(err, "cannot create '%s'", path);
     }
-    char *dir = dir_of(nf->path);
+    char *dir = disk_dir_of(nf->path);
     if (dir == NULL)
         return no_memory(err);
     nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -462,88 +453,4 @@ void newfile_close(struct newfile *nf)
         *fds[i] = -1;
     }
     nf->path = NULL;
-}
-
-bool write_all_at(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
-                  struct err *err)
-{
-    const char *p = buf;
-    while (len > 0) {
-        size_t ask = len < 1 << 30 ? (size_t)len : 1 << 30;
-        ssize_t n = pwrite(fd, p, ask, (off_t)off);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = EIO;
-        if (n <= 0)
-            return fail_errno(err, "cannot write '%s'", name);
-        p += n;
-        len -= (uint64_t)n;
-        off += (uint64_t)n;
-    }
-    return true;
-}
-
-bool write_pieces_at(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
-                     struct err *err)
-{
-    while (n > 0) {
-        ssize_t wrote = pwritev(fd, piece, (int)n, (off_t)off);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote == 0)
-            errno = EIO;
-        if (wrote <= 0)
-            return fail_errno(err, "cannot write '%s'", name);
-        off += (uint64_t)wrote;
-        for (size_t left = (size_t)wrote; left > 0;) {
-            size_t part = left < piece->iov_len ? left : piece->iov_len;
-            piece->iov_base = (char *)piece->iov_base + part;
-            piece->iov_len -= part;
-            left -= part;
-            if (piece->iov_len == 0)
-                piece++, n--;
-        }
-    }
-    return true;
-}
-
-void write_back(int fd, uint64_t len, uint64_t off)
-{
-#ifdef SYNC_FILE_RANGE_WRITE
-    (void)sync_file_range(fd, (off_t)off, (off_t)len, SYNC_FILE_RANGE_WRITE);
-#else
-    (void)fd, (void)len, (void)off;
-#endif
-}
-
-int scratch_open(const char *dir, struct err *err)
-{
-    int fd = -1;
-#ifdef O_TMPFILE
-    fd = open(dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-#endif
-    if (fd < 0) {
-        char *name = NULL;
-        if (asprintf(&name, "%s/.seen-scratch.XXXXXX", dir) < 0) {
-            no_memory(err);
-            return -1;
-        }
-        fd = mkostemp(name, O_CLOEXEC);
-        if (fd >= 0)
-            unlink(name);
-        free(name);
-    }
-    if (fd < 0)
-        fail_errno(err, "cannot create a scratch file in '%s'", dir);
-    return fd;
-}
-
-bool disk_free(const char *dir, uint64_t *bytes, struct err *err)
-{
-    struct statvfs vfs;
-    if (statvfs(dir, &vfs) != 0)
-        return fail_errno(err, "cannot find the free space of '%s'", dir);
-    *bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
-    return true;
 }

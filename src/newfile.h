@@ -9,8 +9,8 @@
  *
  * The file has no name until the commit where the file system can do that (O_TMPFILE); else it has
  * a temporary one beside the target, which is removed on a signal, and if the process is killed, by
- * the next newfile_open for the same target. The commit syncs the file, gives it its name, and syncs
- * the directory. A symbolic link at `path` is followed: what it points to is replaced.
+ * the next newfile_open for the same target. The commit syncs the file, gives it its name, and
+ * syncs the directory. A symbolic link at `path` is followed: what it points to is replaced.
  *
  * Without `replace` an existing path is an error, at open and, should it appear meanwhile, at
  * commit. With it, an existing filter file (and nothing else) is replaced: its batch lock is held
@@ -22,7 +22,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 #include "err.h"
 
@@ -38,33 +37,12 @@ struct newfile {
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err);
 
-/* Gives the file `len` bytes of disk space, all zero, and says so in time if there are not as many. */
+/* Gives the file `len` bytes of disk space, all zero, and says so in time if there are not as many.
+ */
 bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err);
 
 bool newfile_commit(struct newfile *nf, struct err *err);
 void newfile_close(struct newfile *nf);
-
-/* Writes all of buf at that offset; retries short writes. */
-bool write_all_at(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
-                  struct err *err);
-
-/* The same for n pieces that come one behind the other; piece[] is used up. */
-bool write_pieces_at(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
-                     struct err *err);
-
-/* Has the kernel begin to write a finished part of a file to disk, where it can be told so: the sync at
- * the end then has less to wait for. */
-void write_back(int fd, uint64_t len, uint64_t off);
-
-/* An unnamed file in `dir` for scratch, gone when it is closed, whatever ends the process. -1 on
- * failure. */
-int scratch_open(const char *dir, struct err *err);
-
-/* Bytes free for this user in the file system that holds dir. */
-bool disk_free(const char *dir, uint64_t *bytes, struct err *err);
-
-/* The directory part of path, allocated ("." for none); NULL without memory. */
-char *dir_of(const char *path);
 
 /* For tests: do as where the file system has no O_TMPFILE. */
 extern bool newfile_always_named;

@@ -13,8 +13,8 @@
 static const double WORST_FPR = 0.5;
 
 /* Two keys of equal 64-bit hash cannot be told apart, so n keys have an FPR of n / 2^64 whatever
- * the filter. It may not be more than this part of what is promised; a compact filter, which keeps to
- * its promise to the last digit, is held to less. */
+ * the filter. It may not be more than this part of what is promised; a compact filter, which keeps
+ * to its promise to the last digit, is held to less. */
 static double hash_share(const struct plan *plan)
 {
     return plan->kind == &kind_ribbon ? 0.01 : 0.1;
@@ -93,11 +93,14 @@ static bool check_fpr(const struct plan *plan, struct err *err)
                     "below that only a compact filter makes sense",
                     p, num_show_fpr(least, BLOOM_MIN_FPR));
     if (plan->p < RIBBON_MIN_FPR)
-        return fail(err, "an FPR of %s is too small: the smallest that a filter can have is 2^-32, %s",
+        return fail(err,
+                    "an FPR of %s is too small: the smallest that a filter can have is 2^-32, %s",
                     p, num_show_fpr(least, RIBBON_MIN_FPR));
     if (plan->kind == &kind_ribbon && plan->p > RIBBON_MAX_FPR)
-        return fail(err, "an FPR of %s is too large for a compact filter: it takes a bit a key, which "
-                    "makes %s", p, num_show_fpr(least, RIBBON_MAX_FPR));
+        return fail(err,
+                    "an FPR of %s is too large for a compact filter: it takes a bit a key, which "
+                    "makes %s",
+                    p, num_show_fpr(least, RIBBON_MAX_FPR));
     double hash_floor = (double)plan->n * 0x1p-64 / hash_share(plan);
     if (hash_floor >= 1)
         return fail(err, "%s keys are more than 64-bit hashes can tell apart",
@@ -233,13 +236,14 @@ struct row {
     bool is_mutable;
 };
 
-/* What create may need besides the filter: input buffers, and hashes on their way; and what a compact
- * filter is built in. */
+/* What create may need besides the filter: input buffers, and hashes on their way; and what a
+ * compact filter is built in. */
 static const uint64_t BUILD_MEMORY = (uint64_t)64 << 20, COMPACT_MEMORY = (uint64_t)256 << 20;
 
 /* Nanoseconds of CPU time a key, reading and hashing of short keys included, as measured on one
  * machine. Ribbon: 50 at 1e7 keys, 57 at 1e8 with scratch, 75 at 1e9. Binary fuse, by its authors'
- * code with all keys in memory: 50 at 1e6; 60 to 130 at 1e7, with 16 and 8 bits; 70 to 500 at 5e7. */
+ * code with all keys in memory: 50 at 1e6; 60 to 130 at 1e7, with 16 and 8 bits; 70 to 500 at 5e7.
+ */
 static const double BLOOM_COST = 20, RIBBON_COST = 60, CLASSIC_COST = 40, FUSE_COST = 100;
 
 static bool bloom_row(const struct plan *plan, struct row *row)
@@ -298,8 +302,9 @@ static bool classic_row(const struct plan *plan, struct row *row)
     return true;
 }
 
-/* Binary fuse filters of three segments: T. M. Graf, D. Lemire, "Binary fuse filters: fast and smaller
- * than xor filters", 2022, section 4. Fingerprints are of 8, 16 or 32 bits in every implementation. */
+/* Binary fuse filters of three segments: T. M. Graf, D. Lemire, "Binary fuse filters: fast and
+ * smaller than xor filters", 2022, section 4. Fingerprints are of 8, 16 or 32 bits in every
+ * implementation. */
 static bool fuse_row(const struct plan *plan, struct row *row)
 {
     double log2_p = -bloom_log(plan->p) / bloom_log(2), n = (double)plan->n;
@@ -393,17 +398,18 @@ static void print_text(const struct plan *plan, FILE *out)
     struct row row;
     fprintf(out, "%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
             num_show_fpr(p, plan->p));
-    fprintf(out, "%-8s %10s  %8s  %2s  %11s  %12s  %12s  %s\n", "kind", "file size", "bits/key", "k",
-            "cache lines", "build memory", "CPU time", "add");
+    fprintf(out, "%-8s %10s  %8s  %2s  %11s  %12s  %12s  %s\n", "kind", "file size", "bits/key",
+            "k", "cache lines", "build memory", "CPU time", "add");
     for (unsigned i = 0; i < ROWS; i++)
         if (get_row(plan, i, &row))
             print_text_row(plan, &row, out);
-    fprintf(out,
-            "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
-            "\nk the bits that it compares. CPU time to build is about what it took on one machine."
-            "\n'seen create' makes bloom, with --compact ribbon, to which no keys can be added;"
-            "\nclassic Bloom and binary fuse filters are shown for comparison.\n",
-            bound(plan));
+    fprintf(
+        out,
+        "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
+        "\nk the bits that it compares. CPU time to build is about what it took on one machine."
+        "\n'seen create' makes bloom, with --compact ribbon, to which no keys can be added;"
+        "\nclassic Bloom and binary fuse filters are shown for comparison.\n",
+        bound(plan));
 }
 
 void plan_show(const struct plan *plan, bool json, FILE *out)

@@ -18,7 +18,8 @@
 #include "format.h"
 
 struct plan {
-    const struct kind *kind; /* NULL: as with Bloom, but what only other kinds can do is possible too */
+    const struct kind
+        *kind; /* NULL: as with Bloom, but what only other kinds can do is possible too */
     uint64_t n;              /* distinct keys */
     double p;                /* design FPR */
     uint64_t size;           /* bytes that the file may take */
@@ -32,8 +33,8 @@ struct plan {
  * would be needed. */
 bool plan_solve(struct plan *plan, struct err *err);
 
-/* The file of a solved plan: the feature bits and layer of its header; data_len and file_len of a kind
- * whose length depends on the keys are about right. */
+/* The file of a solved plan: the feature bits and layer of its header; data_len and file_len of a
+ * kind whose length depends on the keys are about right. */
 void plan_header(const struct plan *plan, struct header *header);
 
 /* Bytes of that file: header, checksums and all. */

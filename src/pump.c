@@ -22,8 +22,10 @@ struct run {
     struct slot *slots;
     size_t n_slots;
     struct slot *free;
-    struct slot **done; /* finished and waiting for its turns: the one of sequence s at s mod n_slots */
-    uint64_t next_commit, next_finish; /* committed and not finished: those in between, in `done` too */
+    struct slot *
+        *done; /* finished and waiting for its turns: the one of sequence s at s mod n_slots */
+    uint64_t next_commit,
+        next_finish; /* committed and not finished: those in between, in `done` too */
     unsigned workers;
     bool committing, finishing, stop, ended;
 };
@@ -50,8 +52,8 @@ static void release(struct run *run, struct slot *slot)
     pthread_cond_signal(&run->slot_freed);
 }
 
-/* The steps below run without the lock while they call out; each is done by one thread at a time. False:
- * there is nothing to do now. */
+/* The steps below run without the lock while they call out; each is done by one thread at a time.
+ * False: there is nothing to do now. */
 
 static bool commit_next(struct run *run)
 {

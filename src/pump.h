@@ -1,7 +1,7 @@
 /*
- * The engine: chunks of an input go through `work` on all threads at once, and their results through
- * `commit` one at a time in input order; and then, if there is such a thing, through `finish`, one at a
- * time in input order too, while the next one is being committed.
+ * The engine: chunks of an input go through `work` on all threads at once, and their results
+ * through `commit` one at a time in input order; and then, if there is such a thing, through
+ * `finish`, one at a time in input order too, while the next one is being committed.
  *
  * A result slot belongs to one chunk from work to commit; slots are reused, so what a command hangs
  * on one (buffers) lives as long as the run.
@@ -32,14 +32,14 @@ struct pump {
 
     void (*slot_free)(void *ctx, void *slot);
 
-    /* For what takes long after a commit and need not hold up the next: at most one chunk is behind the
-     * commit that is going on. Called for every chunk that was committed, the one that stopped it
-     * included. False stops. NULL: nothing to do. */
+    /* For what takes long after a commit and need not hold up the next: at most one chunk is behind
+     * the commit that is going on. Called for every chunk that was committed, the one that stopped
+     * it included. False stops. NULL: nothing to do. */
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
 };
 
-/* Runs to the end of the input or until a callback says stop, or until signal_caught() (sig.h): then
- * chunks already begun are still committed. False only if threads or memory cannot be had. */
+/* Runs to the end of the input or until a callback says stop, or until signal_caught() (sig.h):
+ * then chunks already begun are still committed. False only if threads or memory cannot be had. */
 bool pump_run(const struct pump *p, struct err *err);
 
 #endif

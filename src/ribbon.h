@@ -4,17 +4,18 @@
  * and approximate membership using ribbon", 2022.)
  *
  * A filter stores a table of m slots with some bits each, such that for every key in the set the
- * xor of those slots that the key's 64 coefficient bits select, from its start slot on, is the key's
- * fingerprint. A key not in the set meets its fingerprint by chance only. Which bits make that true
- * is a system of linear equations over GF(2). It is solved with more keys than slots: where it cannot
- * be, the keys that start low in a bucket of 128 slots are bumped to the next, much smaller table; of
- * these there are three, and behind the last one a list of the hashes themselves. So every set can
- * be stored.
+ * xor of those slots that the key's 64 coefficient bits select, from its start slot on, is the
+ * key's fingerprint. A key not in the set meets its fingerprint by chance only. Which bits make
+ * that true is a system of linear equations over GF(2). It is solved with more keys than slots:
+ * where it cannot be, the keys that start low in a bucket of 128 slots are bumped to the next, much
+ * smaller table; of these there are three, and behind the last one a list of the hashes themselves.
+ * So every set can be stored.
  *
  * Hashes are first divided by their top s bits into partitions of some 2^19, built one by one; a
  * partition that chosen keys overfill is split by the next bit. The directory has an entry of 32
  * bytes for each, first one for each of the 2^s prefixes, then those of split partitions, in pairs.
- * Layout of the data: a block for each partition, one behind the other, and the directory at the end.
+ * Layout of the data: a block for each partition, one behind the other, and the directory at the
+ * end.
  *
  *     entry   u64 offset of its block in the data, or, if split, number of the first of two entries
  *             u32 segments of 64 slots in tables 0, 1 and 2
@@ -36,8 +37,8 @@
  *     M(x)   x ^= x / 2^32; x *= 0xd6e8feb86659fd93; twice; x ^= x / 2^32
  *
  * The key is bumped to the next table if start mod 128 < limit[threshold of bucket start / 128],
- * with limit = 0, 15, 34, 128; and if it comes to a table without segments, to the list. Segments have
- * `columns` columns, those from number `narrow` on one more, where
+ * with limit = 0, 15, 34, 128; and if it comes to a table without segments, to the list. Segments
+ * have `columns` columns, those from number `narrow` on one more, where
  *
  *     narrow = floor((2^32 - wide) * (m - 63) / 2^38)
  *

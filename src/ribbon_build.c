@@ -7,9 +7,9 @@
 
 #include "build.h"
 #include "bytes.h"
+#include "disk.h"
 #include "format.h"
 #include "keyset.h"
-#include "newfile.h"
 #include "ribbon_key.h"
 #include "sort.h"
 
@@ -433,8 +433,8 @@ static bool write_block(struct build *b, const struct ribbon_block *block, struc
 {
     const struct build_target *t = b->target;
     uint64_t off = t->header->layers[t->layer].data_off + block->entry.at;
-    return write_all_at(t->fd, block->head, block->head_len, off, t->name, err) &&
-           write_all_at(t->fd, block->body, block->body_len, off + block->head_len, t->name, err);
+    return disk_write(t->fd, block->head, block->head_len, off, t->name, err) &&
+           disk_write(t->fd, block->body, block->body_len, off + block->head_len, t->name, err);
 }
 
 /* Builds what begins with the top `depth` bits of `first`. */
@@ -481,8 +481,8 @@ static bool write_directory(struct build *b, struct err *err)
     ribbon_to(&b->ribbon, layer);
     layer->data_len = b->at + b->entries * RIBBON_ENTRY;
     format_place(t->header);
-    return write_all_at(t->fd, b->directory, b->entries * RIBBON_ENTRY, layer->data_off + b->at,
-                        t->name, err) &&
+    return disk_write(t->fd, b->directory, b->entries * RIBBON_ENTRY, layer->data_off + b->at,
+                      t->name, err) &&
            build_sums(t, err);
 }
 

@@ -5,8 +5,8 @@
 
 #include "build.h"
 #include "bytes.h"
+#include "disk.h"
 #include "format.h"
-#include "newfile.h"
 #include "ribbon_build.h"
 
 struct drop {
@@ -58,7 +58,7 @@ static bool copy_block(struct drop *d, const struct ribbon_entry *e, struct err 
         copy_table(d, e->segments[table], &in, &out);
     uint64_t off = t->header->layers[t->layer].data_off + d->at;
     d->at += len;
-    return write_all_at(t->fd, d->buf, len, off, t->name, err);
+    return disk_write(t->fd, d->buf, len, off, t->name, err);
 }
 
 /* A directory may be forged, checksums and all. */
@@ -103,8 +103,8 @@ static bool drop(struct drop *d, const struct layer *from, struct err *err)
     ribbon_to(&d->to, layer);
     layer->data_len = d->at + directory_len;
     format_place(d->target->header);
-    return write_all_at(d->target->fd, d->directory, directory_len, layer->data_off + d->at,
-                        d->target->name, err) &&
+    return disk_write(d->target->fd, d->directory, directory_len, layer->data_off + d->at,
+                      d->target->name, err) &&
            build_sums(d->target, err);
 }
 

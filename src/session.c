@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "bytes.h"
-#include "newfile.h"
+#include "disk.h"
 #include "parallel.h"
 #include "sig.h"
 
@@ -102,7 +102,7 @@ static bool publish(struct filter *f, enum file_state state, bool sync, struct e
     f->header.changed = (uint64_t)time(NULL);
     size_t len = format_encode(&f->header, slot);
     uint64_t off = f->header.epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
-    return write_all_at(f->fd, slot, len, off, f->path, err) && (!sync || sync_data(f, err));
+    return disk_write(f->fd, slot, len, off, f->path, err) && (!sync || sync_data(f, err));
 }
 
 bool session_change(struct session *s, const struct header *h, struct err *err)

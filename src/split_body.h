@@ -8,8 +8,8 @@
  *                             how many; may write up to SPLIT_SLACK entries
  *
  * Whole blocks are read at multiples of 64, where a load touches one cache line. The bytes before
- * and behind them are read as blocks too, which overlap and stay inside the buffer; a buffer shorter
- * than a block is copied.
+ * and behind them are read as blocks too, which overlap and stay inside the buffer; a buffer
+ * shorter than a block is copied.
  */
 
 TARGET static size_t SPLIT(const char *p, size_t len, char terminator, const char **next,
@@ -26,8 +26,8 @@ TARGET static size_t SPLIT(const char *p, size_t len, char terminator, const cha
     if (at)
         n = STORE(next, MATCHES(p, terminator) & ((UINT64_C(1) << at) - 1), p);
     for (; n < max && len - at >= 64; at += 64) {
-        /* In a mapped file nobody has touched the bytes before, and the CPU's own prefetching ends with
-         * each page: this makes a query of URLs a seventh faster. */
+        /* In a mapped file nobody has touched the bytes before, and the CPU's own prefetching ends
+         * with each page: this makes a query of URLs a seventh faster. */
         __builtin_prefetch(p + at + 2048);
         n += STORE(next + n, MATCHES(p + at, terminator), p + at);
     }

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "bytes.h"
+#include "disk.h"
 #include "filter.h"
 #include "hash.h"
-#include "newfile.h"
 #include "session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -111,7 +111,7 @@ static void try_file(const uint8_t *data, size_t size, uint64_t len)
     struct err err;
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     must(fd >= 0 && ftruncate(fd, (off_t)len) == 0, "no file in memory");
-    must(write_all_at(fd, data, size, 0, "fuzz", &err), err.text);
+    must(disk_write(fd, data, size, 0, "fuzz", &err), err.text);
     open_and_use(fd);
     close(fd);
 }

@@ -1,3 +1,4 @@
+#include "disk.h"
 #include "newfile.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static bool make(const char *path, bool replace, const char *text, struct err *e
     struct newfile nf;
     if (!newfile_open(&nf, path, replace, err))
         return false;
-    bool ok = write_all_at(nf.fd, text, strlen(text), 0, path, err) && newfile_commit(&nf, err);
+    bool ok = disk_write(nf.fd, text, strlen(text), 0, path, err) && newfile_commit(&nf, err);
     newfile_close(&nf);
     return ok;
 }
@@ -52,7 +53,7 @@ static void check_appears(void)
     CHECK(newfile_open(&nf, "a", false, &err));
     CHECK(access("a", F_OK) != 0);
     CHECK(scratchdir_files() == newfile_always_named);
-    CHECK(write_all_at(nf.fd, "text", 4, 0, "a", &err));
+    CHECK(disk_write(nf.fd, "text", 4, 0, "a", &err));
     CHECK(newfile_commit(&nf, &err));
     newfile_close(&nf);
     umask(old);
@@ -70,7 +71,7 @@ static void check_nothing_left(void)
     CHECK(scratchdir_files() == 0);
     put_file("a", magic, 0600);
     CHECK(newfile_open(&nf, "a", true, &err));
-    CHECK(write_all_at(nf.fd, "text", 4, 0, "a", &err));
+    CHECK(disk_write(nf.fd, "text", 4, 0, "a", &err));
     newfile_close(&nf);
     CHECK(scratchdir_files() == 1 && holds("a", magic));
 }
@@ -349,24 +350,24 @@ TEST(writes_fail_with_a_name)
     struct err err;
     put_file("a", "", 0600);
     int fd = open("a", O_RDONLY);
-    CHECK(!write_all_at(fd, "x", 1, 0, "a", &err));
+    CHECK(!disk_write(fd, "x", 1, 0, "a", &err));
     CHECK_STR(err.text, "cannot write 'a': Bad file descriptor");
-    CHECK(write_all_at(fd, "x", 0, 0, "a", &err));
+    CHECK(disk_write(fd, "x", 0, 0, "a", &err));
     close(fd);
 }
 
 TEST(scratch_has_no_name)
 {
     struct err err;
-    int before = scratchdir_files(), fd = scratch_open(".", &err);
+    int before = scratchdir_files(), fd = disk_scratch(".", &err);
     CHECK(fd >= 0 && scratchdir_files() == before);
-    CHECK(write_all_at(fd, "x", 1, (uint64_t)1 << 32, "scratch", &err));
+    CHECK(disk_write(fd, "x", 1, (uint64_t)1 << 32, "scratch", &err));
     close(fd);
-    CHECK(scratch_open("nowhere", &err) < 0);
+    CHECK(disk_scratch("nowhere", &err) < 0);
     CHECK_STR(err.text, "cannot create a scratch file in 'nowhere': No such file or directory");
     uint64_t bytes = 0;
-    CHECK(disk_free(".", &bytes, &err) && bytes > 0);
-    CHECK(!disk_free("nowhere", &bytes, &err));
+    CHECK(disk_space(".", &bytes, &err) && bytes > 0);
+    CHECK(!disk_space("nowhere", &bytes, &err));
 }
 
 TEST(directories_of_paths)
@@ -375,7 +376,7 @@ TEST(directories_of_paths)
                                            {"a//b", "a"}, {"//a", "/"}, {"/a/b/c", "/a/b"},
                                            {"./a", "."},  {"a/", "a"}};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        char *dir = dir_of(paths[i][0]);
+        char *dir = disk_dir_of(paths[i][0]);
         CHECK_STR(dir, paths[i][1]);
         free(dir);
     }

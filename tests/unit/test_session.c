@@ -1,4 +1,5 @@
 /* Writing in place, and what readers see of it: filter.c, session.c and sig.c together. */
+#include "disk.h"
 #include "session.h"
 
 #include <fcntl.h>
@@ -40,11 +41,11 @@ static bool make(const char *path, uint64_t seed)
     for (uint64_t page = 0; ok && page < PAGES; page++) {
         put_le32(sum,
                  format_page_sum(format_layer_seed(&h, &h.layers[0]), page, zero, sizeof zero));
-        ok = write_all_at(nf.fd, sum, 4, h.layers[0].sums_off + 4 * page, path, &err);
+        ok = disk_write(nf.fd, sum, 4, h.layers[0].sums_off + 4 * page, path, &err);
     }
     size_t len = format_encode(&h, slot);
-    ok = ok && write_all_at(nf.fd, slot, len, FORMAT_SLOT_A, path, &err) &&
-         write_all_at(nf.fd, slot, len, FORMAT_SLOT_B, path, &err) && newfile_commit(&nf, &err);
+    ok = ok && disk_write(nf.fd, slot, len, FORMAT_SLOT_A, path, &err) &&
+         disk_write(nf.fd, slot, len, FORMAT_SLOT_B, path, &err) && newfile_commit(&nf, &err);
     newfile_close(&nf);
     if (!ok)
         printf("# %s\n", err.text);
@@ -638,7 +639,7 @@ static void publish_both(const char *path, struct header h)
     for (int i = 0; i < 2; i++) {
         h.epoch++;
         size_t len = format_encode(&h, slot);
-        MUST(write_all_at(fd, slot, len, h.epoch % 2 * FORMAT_PAGE, path, &err));
+        MUST(disk_write(fd, slot, len, h.epoch % 2 * FORMAT_PAGE, path, &err));
     }
     close(fd);
 }
@@ -666,7 +667,7 @@ TEST(features_of_newer_versions)
     uint8_t slot[FORMAT_MAX_HEADER];
     size_t len = format_encode(&h, slot);
     int fd = open("f", O_RDWR);
-    MUST(write_all_at(fd, slot, len, h.epoch % 2 * FORMAT_PAGE, "f", &err));
+    MUST(disk_write(fd, slot, len, h.epoch % 2 * FORMAT_PAGE, "f", &err));
     close(fd);
     CHECK(!filter_open(&f, "f", FILTER_READ, &err));
     CHECK_STR(err.text, "'f' was written by a newer version of seen (incompatible feature 2)");

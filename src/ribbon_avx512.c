@@ -110,12 +110,13 @@ AVX512 static void derive_avx512(const uint64_t *x, size_t n, uint64_t starts,
 }
 
 /* Elimination slot by slot. Equations that are no row yet are lanes in words of 32 bits, a word for
- * each slot: bit i of it is the coefficient of equation i at this slot. The words of BLOCK slots are
- * a register, WINDOW registers reach as far as coefficients of equations that start in the first;
- * `right` are the words of the right side's bits. At each slot the row, and if there is none, the
- * lowest of the equations that have a coefficient there, which becomes the row, is added to all
- * equations that have one. So a step takes the same time for one equation as for 32, and none of
- * its branches depends on chance but whether there is a row, which is so for long runs of slots. */
+ * each slot: bit i of it is the coefficient of equation i at this slot. The words of BLOCK slots
+ * are a register, WINDOW registers reach as far as coefficients of equations that start in the
+ * first; `right` are the words of the right side's bits. At each slot the row, and if there is
+ * none, the lowest of the equations that have a coefficient there, which becomes the row, is added
+ * to all equations that have one. So a step takes the same time for one equation as for 32, and
+ * none of its branches depends on chance but whether there is a row, which is so for long runs of
+ * slots. */
 enum { BLOCK = 16, WINDOW = RIBBON_WIDTH / BLOCK + 1, RIGHT = RIBBON_MAX_COLUMNS / BLOCK };
 
 struct lanes {
