@@ -35,7 +35,7 @@ FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 
 .PHONY: all help deps deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers emulated soak bench plot install uninstall clean tests FORCE
+        check-compilers emulated soak bench profile plot install uninstall clean tests FORCE
 # `make -j deps check` must not build before the compiler is there.
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -176,6 +176,11 @@ soak:
 bench:
 	+$(Q)$(PARALLEL) all CFLAGS='-O2 -g'
 	$(Q)python3 tests/bench/bench.py $(BUILD)
+
+## profile: where the time goes, by stage (PROFILE_N records; needs perf)
+profile:
+	+$(Q)$(PARALLEL) all CFLAGS='-O2 -g'
+	$(Q)python3 tests/bench/profile.py $(BUILD)
 
 ## plot: draw the sizes of filters for the README, from what `seen plan` says
 plot:

@@ -208,14 +208,12 @@ static bool insert_distinct(struct build *b, struct region *region, const uint64
 static bool insert(struct build *b, struct region *region, const uint64_t *hash, size_t n,
                    const struct keyset_range *range, struct err *err)
 {
-    if (b->target->repeats == NULL) {
+    if (!b->target->presumed) {
         bloom_insert(&b->bloom, region->buf, region->first, hash, n);
         return true;
     }
-    if (insert_distinct(b, region, hash, n, range))
-        return true;
-    *b->target->repeats = true;
-    return fail(err, "some keys are repeated");
+    return (!range->lacks_repeats && insert_distinct(b, region, hash, n, range)) ||
+           fail(err, "some keys are repeated");
 }
 
 /* Inserts those hashes of a range that fall into the n pages of the region. */

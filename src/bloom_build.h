@@ -5,7 +5,7 @@
  * drained them into bits in memory, which are then written (bloom_bits_write).
  *
  * When it has them all, they need not have been counted before: a repeated key finds its bits set,
- * so the filter that is being built can tell whether there are any (build_target.repeats).
+ * so the filter that is being built can tell whether there are any (build_target.presumed).
  */
 #ifndef BLOOM_BUILD_H
 #define BLOOM_BUILD_H

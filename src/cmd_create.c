@@ -106,8 +106,8 @@ enum { DIRECT_MEMORY = 48 << 20, DEFAULT_MEMORY = 256 << 20 };
  * random spread of bits makes of n keys in a filter for n keys. */
 static const double FPR_SLACK = 1.01;
 
-/* Up to this rate it pays to presume that keys are distinct (write_presuming): one key in 100, at
- * most, finds its bits set by chance and must be looked at. */
+/* Up to this rate it pays to presume that the keys of a Bloom filter are distinct (write_presuming):
+ * one key in 100, at most, finds its bits set by chance and must be looked at. */
 static const double PRESUMING_FPR = 0.02;
 
 struct create {
@@ -132,7 +132,7 @@ struct create {
     struct census census;
     uint64_t n_distinct;
     bool n_exact;
-    bool presuming, repeats; /* that all keys are distinct; and they are not */
+    bool presuming; /* that all keys are distinct */
 };
 
 static bool is_positive(const struct opt_parser *p, uint64_t value)
@@ -576,7 +576,7 @@ static bool write_filter(struct create *c, struct err *err)
                                   .name = c->path,
                                   .threads = c->ka.threads,
                                   .n = c->n_distinct,
-                                  .repeats = c->presuming ? &c->repeats : NULL};
+                                  .presumed = c->presuming};
     const struct kind *kind = c->header.layers[c->layer].kind;
     bool ok = newfile_reserve(&c->file, c->header.file_len, err) &&
               (c->n_exact || c->bits == NULL
@@ -718,7 +718,7 @@ static bool write_presuming(struct create *c)
     struct header header = c->header;
     struct err err;
     double p = c->plan.p != 0 ? c->plan.p : PLAN_FPR;
-    if (c->sized || c->compact || c->plan.size != 0 || p > PRESUMING_FPR)
+    if (c->sized || c->plan.size != 0 || (!c->compact && p > PRESUMING_FPR))
         return false;
     c->n_distinct = keys_given(c);
     c->n_exact = c->presuming = true;

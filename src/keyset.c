@@ -576,6 +576,7 @@ struct gathering {
     uint64_t first;
     unsigned width; /* the range has 2^width values */
     size_t n;
+    bool lacks_repeats;
 };
 
 static uint64_t last_of(uint64_t first, unsigned width)
@@ -590,7 +591,9 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bo
     uint64_t *to = g->worker->gathered;
     while (n > 0) {
         if (g->n == g->ks->capacity) {
+            size_t before = g->n;
             g->n = remove_repeats(g->ks, g->worker, g->n, g->first, g->width);
+            g->lacks_repeats |= g->n < before;
             if (g->n > g->ks->capacity / 4 * 3)
                 return false;
         }
@@ -679,8 +682,7 @@ static bool gather(struct gathering *g, unsigned partition, bool *fits)
     return true;
 }
 
-typedef bool gathered_fn(struct keyset *ks, struct worker *worker, unsigned partition,
-                         uint64_t first, unsigned width, size_t n);
+typedef bool gathered_fn(const struct gathering *g, unsigned partition);
 
 /* How many gather() finds in scratch, repeats counted. */
 static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
@@ -701,42 +703,43 @@ static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
 static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partition,
                        uint64_t first, unsigned width, gathered_fn *use)
 {
-    struct gathering g = {ks, worker, first, width, 0};
+    struct gathering g = {ks, worker, first, width, 0, false};
     bool fits = false;
     /* More than there is room for are tried only where no less can be read: repeats may be most. */
     if ((width <= SUB_WIDTH || count_in_scratch(&g, partition) <= ks->capacity) &&
         !gather(&g, partition, &fits))
         return false;
     if (fits)
-        return use(ks, worker, partition, first, width, g.n);
+        return use(&g, partition);
     uint64_t half = (uint64_t)1 << (width - 1);
     return gather_all(ks, worker, partition, first, width - 1, use) &&
            gather_all(ks, worker, partition, first + half, width - 1, use);
 }
 
-static bool count_piece(struct keyset *ks, struct worker *worker, unsigned partition,
-                        uint64_t first, unsigned width, size_t n)
+static bool count_piece(const struct gathering *g, unsigned partition)
 {
     (void)partition;
-    worker->n_distinct += remove_repeats(ks, worker, n, first, width);
-    return !worker->failed;
+    g->worker->n_distinct += remove_repeats(g->ks, g->worker, g->n, g->first, g->width);
+    return !g->worker->failed;
 }
 
-static bool visit_piece(struct keyset *ks, struct worker *worker, unsigned partition,
-                        uint64_t first, unsigned width, size_t n)
+static bool visit_piece(const struct gathering *g, unsigned partition)
 {
+    struct keyset *ks = g->ks;
+    struct worker *worker = g->worker;
+    size_t n = g->n;
     size_t start[(1 << SPREAD_BITS) + 1] = {0, n};
-    unsigned bits = spread_bits(n, RANGE, width);
+    unsigned bits = spread_bits(n, RANGE, g->width);
     const uint64_t *hash = worker->gathered;
     if (bits > 0) {
-        spread(worker->gathered, n, first, width - bits, bits, worker->sorted, start);
+        spread(worker->gathered, n, g->first, g->width - bits, bits, worker->sorted, start);
         hash = worker->sorted;
     }
     uint64_t partition_last = ((uint64_t)partition << PARTITION_WIDTH) +
                               (((uint64_t)1 << PARTITION_WIDTH) - 1);
-    uint64_t span = (uint64_t)1 << (width - bits);
+    uint64_t span = (uint64_t)1 << (g->width - bits);
     for (size_t r = 0; r < (size_t)1 << bits; r++) {
-        uint64_t from = first + r * span;
+        uint64_t from = g->first + r * span;
         struct keyset_range range = {
             .worker = (unsigned)(worker - ks->workers),
             .first = from,
@@ -745,6 +748,7 @@ static bool visit_piece(struct keyset *ks, struct worker *worker, unsigned parti
             .n = start[r + 1] - start[r],
             .partition = partition,
             .ends_partition = from + (span - 1) == partition_last,
+            .lacks_repeats = g->lacks_repeats,
         };
         if (!ks->visit(ks->visit_ctx, &range, &worker->err))
             return false;
@@ -851,20 +855,23 @@ static size_t remove_equal_neighbours(uint64_t *a, size_t n)
     return count;
 }
 
-static bool visit_part(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width,
-                       size_t n)
+static bool visit_part(const struct gathering *g)
 {
-    sort_hashes(worker->gathered, worker->sorted, n, width);
-    uint64_t last = last_of(first, width);
+    struct keyset *ks = g->ks;
+    struct worker *worker = g->worker;
+    sort_hashes(worker->gathered, worker->sorted, g->n, g->width);
+    size_t n = remove_equal_neighbours(worker->gathered, g->n);
+    uint64_t last = last_of(g->first, g->width);
     unsigned bits = ks->bits;
     struct keyset_range range = {
         .worker = (unsigned)(worker - ks->workers),
-        .first = first,
+        .first = g->first,
         .last = last,
         .hash = worker->gathered,
-        .n = remove_equal_neighbours(worker->gathered, n),
-        .partition = first >> 1 >> (63 - bits),
+        .n = n,
+        .partition = g->first >> 1 >> (63 - bits),
         .ends_partition = last == UINT64_MAX || (last + 1) << bits == 0,
+        .lacks_repeats = g->lacks_repeats || n < g->n,
     };
     return ks->visit(ks->visit_ctx, &range, &worker->err);
 }
@@ -872,7 +879,7 @@ static bool visit_part(struct keyset *ks, struct worker *worker, uint64_t first,
 /* Visits a range that is a whole prefix or a part of one; a part that does not fit is halved. */
 static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width)
 {
-    struct gathering g = {ks, worker, first, width, 0};
+    struct gathering g = {ks, worker, first, width, 0, false};
     unsigned begin = (unsigned)(first >> PARTITION_WIDTH);
     unsigned end = (unsigned)(last_of(first, width) >> PARTITION_WIDTH);
     bool fits = true;
@@ -880,7 +887,7 @@ static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t firs
         if (!gather(&g, p, &fits))
             return false;
     if (fits || width == 0)
-        return visit_part(ks, worker, first, width, g.n);
+        return visit_part(&g);
     uint64_t half = (uint64_t)1 << (width - 1);
     return visit_prefix(ks, worker, first, width - 1) &&
            visit_prefix(ks, worker, first + half, width - 1);

@@ -64,6 +64,7 @@ struct keyset_range {
     size_t n;              /* 0 too */
     uint64_t partition;    /* number of the partition, or of the prefix */
     bool ends_partition;
+    bool lacks_repeats;    /* some were there that `hash` has no more */
 };
 
 /* Visits ranges that together are the whole hash space. A partition's ranges are visited in

@@ -26,9 +26,7 @@ struct build_target {
     const char *name;
     unsigned threads;
     uint64_t n; /* distinct keys */
-    /* NULL, or: n only presumes that no key is repeated. When one is, this becomes true and the
-     * build fails. Only for kinds that can be asked while they are built (add is not NULL). */
-    bool *repeats;
+    bool presumed; /* n presumes that no key is repeated; when one is, the build fails */
 };
 
 /* What the header's directory says of a layer. Offsets and lengths are in bytes from the start of

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Where the time of seen goes: CPU nanoseconds a record by stage, of plain commands with one thread.
-Run it with `make profile`; needs perf (Debian: linux-perf).
+"""Where the time of seen goes: CPU nanoseconds a record by stage, of plain commands with one
+thread. Run it with `make profile`; needs perf (Debian: linux-perf).
 
     profile.py BUILD        (BUILD/seen is looked at; data and recordings go to BUILD/bench)
 
@@ -27,20 +27,23 @@ RUNS = int(os.environ.get("PROFILE_RUNS", "3"))
 HZ = 5000
 
 STAGES = [
-    ("find records", r"split_|^split$|^cut$|memchr|batch_next"),
-    ("hash", r"hash_|XXH3"),
+    ("find records", r"^split|^cut$|memchr|batch_next"),
+    ("hash", r"^hash_|XXH3"),
     ("collect by prefix", r"keyset_put|put_batch|next_block|close_block"),
-    ("sort out repeats", r"remove_repeats|distinct_|^spread$|is_repeated|sort_|remove_equal"),
-    ("Bloom: set bits", r"insert_|insert_distinct"),
-    ("Bloom: probe", r"^query_"),
-    ("ribbon: solve", r"ribbon|eliminate|back_|solve|bump|^build$|band"),
-    ("ribbon: probe", r"ribbon_query|answer"),
-    ("checksums, bit counts", r"format_page_sum|census|count_popcnt|count_"),
-    ("copy output", r"output_"),
+    ("sort", r"^sort_|^insertion$|^spread$|put_in_order"),
+    ("look for repeats", r"remove_repeats|distinct_|is_repeated|remove_equal"),
+    ("set bits (Bloom)", r"^(test_)?insert_"),
+    ("solve equations (ribbon)", r"^(ribbon_)?(add|derive|solve)_|do_table|build_by|build_part"
+                                 r"|try_loads|ribbon_work"),
+    ("probe (Bloom)", r"^query_"),
+    ("probe (ribbon)", r"^answer_|^kind_query$|^look_up$"),
+    ("checksums, bit counts", r"page_sum|sum_piece|census|count_"),
+    ("copy records to print", r"^output_"),
     ("fresh memory", r"exc_page_fault"),
-    ("write, sync", r"sys_(pwrite|write|fsync|fdatasync|sync_file_range|fallocate|ftruncate|linkat)"),
-    ("read or map input", r"sys_(read|pread|mmap|munmap|madvise|exit_group|fadvise)"),
-    ("copies of hashes", r"memmove|memcpy|gather|visit_"),
+    ("write, sync", r"sys_(p?writev?(64|2)?|fsync|fdatasync|sync_file_range|fallocate|ftruncate"
+                    r"|linkat|rename.*)$"),
+    ("map or read input", r"sys_(p?read(64)?|mmap|munmap|madvise|exit_group|fadvise64)$"),
+    ("move hashes", r"memmove|memcpy|gather|visit_"),
 ]
 STAGES = [(name, re.compile(pattern)) for name, pattern in STAGES]
 OTHER = "other"

@@ -228,6 +228,7 @@ struct visited {
     unsigned worker[KEYSET_PARTITIONS], workers;
     size_t n;
     atomic_int wrong;
+    atomic_bool lacks; /* repeats were left out */
 };
 
 static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
@@ -248,6 +249,8 @@ static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
     v->ended[p] = r->ends_partition;
     v->next[p] = r->last + 1;
     v->worker[p] = r->worker;
+    if (r->lacks_repeats)
+        v->lacks = true;
     struct hashes *got = &v->got[p];
     if (v->room[p] - got->n < r->n) {
         v->room[p] = 2 * got->n + r->n;
@@ -262,8 +265,9 @@ static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
     return true;
 }
 
-/* What visits give must be `want`, in all and everywhere. */
-static bool visit_gives(struct keyset *ks, unsigned workers, const struct hashes *want)
+/* What visits give must be `want`, in all and everywhere, and of the n hashes that were put none may
+ * be left out unsaid. */
+static bool visit_gives(struct keyset *ks, unsigned workers, const struct hashes *want, size_t n)
 {
     struct visited *v = calloc(1, sizeof *v);
     struct err err;
@@ -276,6 +280,7 @@ static bool visit_gives(struct keyset *ks, unsigned workers, const struct hashes
         v->wrong += !v->ended[p];
         all.n += v->got[p].n;
     }
+    v->wrong += v->lacks != (all.n < n);
     all.hash = malloc((all.n + 1) * sizeof *all.hash);
     if (all.hash == NULL)
         exit(1);
@@ -309,8 +314,8 @@ static bool set_holds(const struct hashes *h, unsigned workers, uint64_t memory,
     bool ok = put_all(ks, workers, h) && keyset_finish(ks, &n_distinct, &err);
     if (!ok || n_distinct != want.n)
         printf("# counted %llu, want %zu\n", (unsigned long long)n_distinct, want.n);
-    ok = ok && n_distinct == want.n && visit_gives(ks, workers, &want) &&
-         visit_gives(ks, workers, &want);
+    ok = ok && n_distinct == want.n && visit_gives(ks, workers, &want, h->n) &&
+         visit_gives(ks, workers, &want, h->n);
     if ((keyset_scratch(ks) > 0) != to_scratch) {
         printf("# scratch: %llu bytes\n", (unsigned long long)keyset_scratch(ks));
         ok = false;
@@ -376,7 +381,7 @@ struct sorted {
     const struct hashes *want;
     size_t n;
     uint64_t partition;
-    bool wrong;
+    bool wrong, lacks;
 };
 
 static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err *err)
@@ -386,6 +391,7 @@ static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err
     s->wrong |= range->n > s->want->n - s->n || range->partition != s->partition ||
                 memcmp(range->hash, s->want->hash + s->n, range->n * sizeof *range->hash) != 0;
     s->n += range->n;
+    s->lacks |= range->lacks_repeats;
     s->partition += range->ends_partition;
     return !s->wrong;
 }
@@ -414,6 +420,7 @@ TEST(sorted_parts_of_large_partitions)
         CHECK(ks != NULL && put_all(ks, 1, &h));
         CHECK(keyset_visit_sorted(ks, bits, visit_sorted, never_gives_up, &s, &err));
         CHECK(!s.wrong && s.n == want.n && s.partition == (uint64_t)1 << bits);
+        CHECK(s.lacks == (want.n < h.n));
         CHECK(keyset_scratch(ks) > 0);
         keyset_free(ks);
     }
@@ -538,7 +545,7 @@ TEST(as_many_as_fit_are_not_drained)
                 uint64_t n = 0;
                 CHECK(keyset_finish(ks, &n, &err));
                 sort_unique(&h);
-                CHECK(n == h.n && visit_gives(ks, workers, &h));
+                CHECK(n == h.n && visit_gives(ks, workers, &h, h.n));
                 keyset_free(ks);
                 free(h.hash);
             }
