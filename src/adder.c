@@ -198,19 +198,25 @@ static void add_bits(uint64_t *group, const uint64_t *more)
 }
 
 /* Marks those of n hashes that another layer has. */
-static void ask_others(const struct adder *a, const uint64_t *hash, size_t n, uint64_t *present)
+static bool ask_others(const struct adder *a, const uint64_t *hash, size_t n, uint64_t *present,
+                       struct err *err)
 {
-    const struct filter *f = a->session.filter;
+    struct filter *f = a->session.filter;
     for (unsigned i = f->header.n_layers; i-- > 0;) {
         const struct layer *layer = &f->header.layers[i];
-        if (i != a->layer && !layer->is_void)
-            layer->kind->query(layer, f->map + layer->data_off, hash, n, present);
+        if (i == a->layer || layer->is_void)
+            continue;
+        if (!filter_verify(f, i, hash, n, err))
+            return false;
+        layer->kind->query(layer, f->map + layer->data_off, hash, n, present);
     }
+    return true;
 }
 
-/* Inserts those of n hashes that are not known, and marks those of them that the layer had. Returns
- * how many it had not. */
-static unsigned insert(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known)
+/* Inserts those of n hashes that are not known, and marks those of them that the layer had. Sets
+ * *inserted to how many it had not. */
+static bool insert(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known,
+                   unsigned *inserted, struct err *err)
 {
     uint64_t some[LAYER_BATCH], had[GROUP_WORDS] = {0};
     uint16_t place[LAYER_BATCH];
@@ -225,31 +231,36 @@ static unsigned insert(struct adder *a, const uint64_t *hash, size_t n, uint64_t
         hash = some;
         n = n_some;
     }
+    *inserted = 0;
     if (n == 0)
-        return 0;
-    session_touch(&a->session, a->layer, hash, n);
+        return true;
+    if (!session_touch(&a->session, a->layer, hash, n, err))
+        return false;
     target(a)->kind->add(target(a), target_data(a), hash, n, had);
     if (all)
         add_bits(known, had);
     else
         for (size_t i = 0; i < n; i++)
             known[place[i] / 64] |= (had[i / 64] >> i % 64 & 1) << place[i] % 64;
-    return (unsigned)n - count_bits(had);
+    *inserted = (unsigned)n - count_bits(had);
+    return true;
 }
 
-/* Adds n keys, and counts those that were new. */
-static void add_group(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known)
+/* Adds n keys, and counts those that were new; none if it fails. */
+static bool add_group(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known,
+                      struct err *err)
 {
     const struct header *h = &a->session.filter->header;
     uint64_t elsewhere[GROUP_WORDS] = {0};
     bool ring = h->policy == POLICY_RING;
-    unsigned n_left_out = count_bits(known);
-    if (h->n_layers > 1)
-        ask_others(a, hash, n, elsewhere);
+    unsigned inserted, n_left_out = count_bits(known);
+    if (h->n_layers > 1 && !ask_others(a, hash, n, elsewhere, err))
+        return false;
     update_fpr(a);
     if (!ring)
         add_bits(known, elsewhere);
-    unsigned inserted = insert(a, hash, n, known);
+    if (!insert(a, hash, n, known, &inserted, err))
+        return false;
     add_bits(known, elsewhere);
     unsigned n_new = (unsigned)n - count_bits(known);
     double lost = (double)n_new * a->fpr / (1 - a->fpr);
@@ -260,20 +271,25 @@ static void add_group(struct adder *a, const uint64_t *hash, size_t n, uint64_t 
     a->session.counters.dropped += lost;
     /* A ring counts the keys of each generation: those of others are no loss to this one. */
     a->session.counters.n_keys += (double)inserted / (1 - (ring ? a->layer_fpr : a->fpr));
+    return true;
 }
 
 /* Would adding this key change nothing? */
-static bool is_settled(const struct adder *a, uint64_t hash)
+static bool ask_settled(const struct adder *a, uint64_t hash, bool *settled, struct err *err)
 {
     uint64_t present = 0;
-    const struct filter *f = a->session.filter;
+    struct filter *f = a->session.filter;
     bool ring = f->header.policy == POLICY_RING;
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         const struct layer *layer = &f->header.layers[i];
-        if (!layer->is_void && (!ring || i == a->layer))
-            layer->kind->query(layer, f->map + layer->data_off, &hash, 1, &present);
+        if (layer->is_void || (ring && i != a->layer))
+            continue;
+        if (!filter_verify(f, i, &hash, 1, err))
+            return false;
+        layer->kind->query(layer, f->map + layer->data_off, &hash, 1, &present);
     }
-    return present & 1;
+    *settled = present & 1;
+    return true;
 }
 
 /* Near max_fpr the bits are looked at again whenever half of the keys have come that by the last
@@ -289,25 +305,31 @@ static void look_if_stale(struct adder *a)
  * it comes into a line that is nearly full. */
 static const double SPARE = 3;
 
-/* Adds keys one by one, as long as max_fpr allows. Returns how many it got through. */
-static size_t add_carefully(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known)
+/* Adds keys one by one, as long as max_fpr allows. *done is how many it got through. */
+static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, size_t n,
+                                       uint64_t *known, size_t *done, struct err *err)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (*done = 0; *done < n; ++*done) {
+        size_t i = *done;
         uint64_t one[GROUP_WORDS] = {0};
+        bool settled;
         if (known[i / 64] >> i % 64 & 1)
             continue;
-        if (is_settled(a, hash[i])) {
+        if (!ask_settled(a, hash[i], &settled, err))
+            return ADDER_FAILED;
+        if (settled) {
             one[0] = 1;
             a->session.counters.records++;
         } else {
             look_if_stale(a);
             if (keys_now(a) + SPARE > a->max_n)
-                return i;
-            add_group(a, &hash[i], 1, one);
+                return ADDER_FULL;
+            if (!add_group(a, &hash[i], 1, one, err))
+                return ADDER_FAILED;
         }
         known[i / 64] |= one[0] << i % 64;
     }
-    return n;
+    return ADDER_OK;
 }
 
 static void warn(struct adder *a)
@@ -382,18 +404,19 @@ static enum adder_result add_all(struct adder *a, const uint64_t *hash, uint64_t
         if (!make_room(a, &room, err))
             return ADDER_FAILED;
         size_t size = group_size(at, n, room), got = size;
+        enum adder_result result = ADDER_OK;
         bool near = a->options.max_fpr > 0 && keys_now(a) + (double)size > NEAR * a->max_n;
         if (near)
             look_if_stale(a);
         take_bits(known, at, size, group);
         if (near && keys_now(a) + 2 * (double)size > a->max_n)
-            got = add_carefully(a, hash + at, size, group);
-        else
-            add_group(a, hash + at, size, group);
+            result = add_carefully(a, hash + at, size, group, &got, err);
+        else if (!add_group(a, hash + at, size, group, err))
+            return ADDER_FAILED;
         give_bits(known, at, got, group);
         *done += got;
-        if (got < size)
-            return ADDER_FULL;
+        if (result != ADDER_OK)
+            return result;
         if (a->warn_fpr > 0 && keys_now(a) > a->warn_n)
             warn(a);
     }

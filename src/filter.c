@@ -144,13 +144,18 @@ static bool map_file(struct filter *f, struct err *err)
     return true;
 }
 
-/* Memory for one bit a page; zero pages until they are needed, so this costs nothing in advance. */
+/* Memory for one bit a page, in layers that have none yet; zero pages until they are needed, so
+ * this costs nothing in advance. */
 static bool begin_verifying(struct filter *f, struct err *err)
 {
-    if (f->header.state != STATE_CLEAN)
+    /* A reader does not know which pages a writer has touched when; a writer does. */
+    f->verifying = false;
+    if (f->header.state != STATE_CLEAN && (!f->writable || f->header.state == STATE_DIRTY))
         return true;
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         uint64_t pages = layer_pages(&f->header.layers[i]);
+        if (f->verified[i] != NULL)
+            continue;
         f->verified[i] = calloc((size_t)(pages / 64 + 1), sizeof *f->verified[i]);
         if (f->verified[i] == NULL)
             return fail_errno(err, "cannot open '%s'", f->path);
@@ -242,20 +247,34 @@ static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, 
                 f->path, page, layer, l->data_off + page * LAYER_PAGE, why.text);
 }
 
-static bool verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err)
+static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
 {
-    if (page_holds(f, layer, page)) {
-        if (!page_is_sane(f, layer, page, err))
+    const struct layer *l = &f->header.layers[layer];
+    /* Writers mark a page before they change it. */
+    atomic_thread_fence(memory_order_acquire);
+    return l->touched_off != 0 && (f->map[l->touched_off + page / 8] >> page % 8 & 1);
+}
+
+bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err)
+{
+    if (!atomic_load_explicit(&f->verifying, memory_order_relaxed))
+        return true;
+    uint64_t bit = (uint64_t)1 << page % 64;
+    _Atomic uint64_t *word = &f->verified[layer][page / 64];
+    if (atomic_load_explicit(word, memory_order_relaxed) & bit)
+        return true;
+
+    bool holds = page_holds(f, layer, page);
+    if (holds || (f->writable && is_touched(f, layer, page))) {
+        if (holds && !page_is_sane(f, layer, page, err))
             return false;
-        uint64_t bit = (uint64_t)1 << page % 64;
-        uint64_t before =
-            atomic_fetch_or_explicit(&f->verified[layer][page / 64], bit, memory_order_relaxed);
+        uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
         /* Two threads may have checked the same page; it counts once. */
         if (!(before & bit))
             atomic_fetch_sub_explicit(&f->unverified[layer], 1, memory_order_relaxed);
         return true;
     }
-    if (!still_clean(f)) {
+    if (!f->writable && !still_clean(f)) {
         /* A writer is, or was, at work: our checksums are no longer those of the data. */
         atomic_store_explicit(&f->verifying, false, memory_order_relaxed);
         return true;
@@ -276,9 +295,7 @@ struct need {
 static bool need_page(void *ctx, uint64_t page)
 {
     const struct need *need = ctx;
-    uint64_t word = atomic_load_explicit(&need->f->verified[need->layer][page / 64],
-                                         memory_order_relaxed);
-    return (word >> page % 64 & 1) || verify_page(need->f, need->layer, page, need->err);
+    return filter_verify_page(need->f, need->layer, page, need->err);
 }
 
 static bool verify_all_pages(struct filter *f, unsigned layer, const uint64_t *hash, size_t n,
@@ -292,9 +309,12 @@ static bool verify_all_pages(struct filter *f, unsigned layer, const uint64_t *h
     return true;
 }
 
-static bool verify_pages(struct filter *f, unsigned layer, const uint64_t *hash, size_t n,
-                         struct err *err)
+bool filter_verify(struct filter *f, unsigned layer, const uint64_t *hash, size_t n,
+                   struct err *err)
 {
+    if (!atomic_load_explicit(&f->verifying, memory_order_relaxed) ||
+        atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) == 0)
+        return true;
     const struct layer *l = &f->header.layers[layer];
     const _Atomic uint64_t *verified = f->verified[layer];
     if (l->kind->page == NULL)
@@ -303,7 +323,7 @@ static bool verify_pages(struct filter *f, unsigned layer, const uint64_t *hash,
     l->kind->page(l, hash, n, page);
     for (size_t i = 0; i < n; i++) {
         uint64_t word = atomic_load_explicit(&verified[page[i] / 64], memory_order_relaxed);
-        if (!(word >> page[i] % 64 & 1) && !verify_page(f, layer, page[i], err))
+        if (!(word >> page[i] % 64 & 1) && !filter_verify_page(f, layer, page[i], err))
             return false;
     }
     return true;
@@ -333,9 +353,7 @@ bool filter_query(struct filter *f, const uint64_t *hash, size_t n, uint64_t *pr
         const struct layer *layer = &f->header.layers[i];
         if (layer->is_void)
             continue;
-        if (atomic_load_explicit(&f->verifying, memory_order_relaxed) &&
-            atomic_load_explicit(&f->unverified[i], memory_order_relaxed) != 0 &&
-            !verify_pages(f, i, hash, n, err))
+        if (!filter_verify(f, i, hash, n, err))
             return false;
         layer->kind->query(layer, f->map + layer->data_off, hash, n, present);
     }
@@ -379,14 +397,16 @@ bool filter_reload(struct filter *f, struct err *err)
     uint64_t before = f->map_len;
     f->header = now;
     f->slot_damaged = slot_damaged;
-    if (now.file_len == before)
-        return true;
-    /* What was allocated for lazy checking is for the old layers. */
-    f->verifying = false;
-    if (!check_size(f, err))
-        return false;
-    unmap_file(f);
-    return map_file(f, err);
+    if (now.file_len != before) {
+        /* What was allocated for lazy checking is for the old layers. */
+        f->verifying = false;
+        if (!check_size(f, err))
+            return false;
+        unmap_file(f);
+        if (!map_file(f, err))
+            return false;
+    }
+    return !f->writable || begin_verifying(f, err);
 }
 
 bool filter_refresh(struct filter *f, struct err *err)
@@ -452,14 +472,6 @@ struct check {
 };
 
 enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
-
-static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
-{
-    const struct layer *l = &f->header.layers[layer];
-    /* Writers mark a page before they change it. */
-    atomic_thread_fence(memory_order_acquire);
-    return l->touched_off != 0 && (f->map[l->touched_off + page / 8] >> page % 8 & 1);
-}
 
 static enum page_state check_page(const struct check *c, uint64_t page)
 {

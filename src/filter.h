@@ -8,7 +8,7 @@
  *
  * Opening reads the header and nothing else. Pages are checked against their checksums when a query
  * first needs them, if the file was clean; a page that does not hold makes filter_query fail rather
- * than say "absent". If the mapped file shrinks or cannot be read while it is in use, the process
+ * than say "absent". A writer checks a page before it changes it (session.h). If the mapped file shrinks or cannot be read while it is in use, the process
  * ends with a message and status 2.
  */
 #ifndef FILTER_H
@@ -53,6 +53,16 @@ void filter_close(struct filter *f);
  * LAYER_BATCH. Any number of threads may ask at once. Fails when a page is damaged. */
 bool filter_query(struct filter *f, const uint64_t *hash, size_t n, uint64_t *present,
                   struct err *err);
+
+/* Checks the pages of a layer that decide about these hashes, each once while the file is open,
+ * against their checksums: for those who go to the layer itself, before they do. A writer calls it
+ * under its lock; pages that the session has touched, and those of a dirty file, have no checksums
+ * and pass. n is at most LAYER_BATCH. Any number of threads may ask at once. */
+bool filter_verify(struct filter *f, unsigned layer, const uint64_t *hash, size_t n,
+                   struct err *err);
+
+/* The same for one page. */
+bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
 /* Will many keys be asked for? With few, no more is read from disk than these need; at first many
  * are expected. */

@@ -178,6 +178,7 @@ static void start_page(const struct filter *f, const struct counters *c)
 static bool restart_dirty(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
+    f->verifying = false;
     f->header.counters.unknown = true;
     s->counters = f->header.counters;
     if (f->header.state != STATE_DIRTY && !publish(f, STATE_DIRTY, true, err))
@@ -196,7 +197,6 @@ static bool enter(struct session *s, struct err *err)
         return fail_errno(err, "cannot lock '%s'", f->path);
     if (!filter_reload(f, err))
         return false;
-    f->verifying = false;
     if (f->header.state == STATE_CLEAN && !page_in_use(f)) {
         s->counters = f->header.counters;
         if (!publish(f, STATE_WRITING, true, err))
@@ -405,26 +405,34 @@ void session_release(struct session *s)
         unlock(s);
 }
 
-static bool touch(uint8_t *touched, uint64_t page)
+/* Marks a page, and counts it in *first if it was not marked before: then it has to hold. */
+static bool touch(struct session *s, unsigned layer, uint64_t page, uint64_t *first,
+                  struct err *err)
 {
-    uint8_t bit = (uint8_t)(1u << page % 8), *byte = touched + page / 8;
-    if (__atomic_load_n(byte, __ATOMIC_RELAXED) & bit)
+    uint8_t bit = (uint8_t)(1u << page % 8);
+    uint8_t *byte = s->filter->map + s->filter->header.layers[layer].touched_off + page / 8;
+    if (!filter_verify_page(s->filter, layer, page, err))
         return false;
-    return !(__atomic_fetch_or(byte, bit, __ATOMIC_RELAXED) & bit);
+    *first += !(__atomic_fetch_or(byte, bit, __ATOMIC_RELAXED) & bit);
+    return true;
 }
 
-void session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n)
+bool session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+                   struct err *err)
 {
     const struct layer *l = &s->filter->header.layers[layer];
-    uint8_t *touched = s->filter->map + l->touched_off;
+    const uint8_t *touched = s->filter->map + l->touched_off;
     uint64_t first = 0, page[LAYER_BATCH];
+    bool ok = true;
     l->kind->page(l, hash, n, page);
-    for (size_t i = 0; i < n; i++)
-        first += touch(touched, page[i]);
+    for (size_t i = 0; ok && i < n; i++)
+        if (!(__atomic_load_n(touched + page[i] / 8, __ATOMIC_RELAXED) >> page[i] % 8 & 1))
+            ok = touch(s, layer, page[i], &first, err);
     if (first > 0)
         atomic_fetch_add_explicit(&s->n_touched, first, memory_order_relaxed);
     /* Whoever sees a changed bit is to see the mark (filter.c: is_touched). */
     atomic_thread_fence(memory_order_release);
+    return ok;
 }
 
 void session_unlock(struct session *s)

@@ -5,7 +5,7 @@
  *     if (!session_begin(&s, &filter, &err)) ...          // filter opened with FILTER_WRITE
  *     for each batch of keys:
  *         if (!session_lock(&s, &err)) ...
- *         ... change bits of the mapping, and tell session_touch of the pages ...
+ *         ... tell session_touch of the pages, and change their bits in the mapping ...
  *         session_unlock(&s);
  *     if (!session_end(&s, sync, &err)) ...                // now the keys are on disk
  *
@@ -50,9 +50,12 @@ bool session_begin(struct session *s, struct filter *f, struct err *err);
  * and s->replaced is set (once). */
 bool session_lock(struct session *s, struct err *err);
 
-/* Marks the pages of these hashes, at most LAYER_BATCH, in a layer as touched. Call it under the
- * lock, before the bits are changed; several threads of the process may call it at once. */
-void session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n);
+/* Marks the pages of these hashes, at most LAYER_BATCH, in a layer as touched; fails when one that
+ * nobody in the session has touched yet does not hold its checksum (filter_verify), which would be
+ * renewed over the damage. Call it under the lock, before the bits are changed, and then change
+ * none if it fails; several threads of the process may call it at once. */
+bool session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+                   struct err *err);
 
 /* Stores s->counters, as the caller has changed them, and lets the next writer in. */
 void session_unlock(struct session *s);

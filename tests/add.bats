@@ -329,3 +329,68 @@ full()
     run -0 seen query -c f -k new one two || run -0 seen query -c f <(cat one two; echo new)
     [ "$output" = 55001 ]
 }
+
+@test "a damaged page is found before a writer believes it or changes it" {
+    seq 200000 >n
+    quiet seen create -n 400k sound n
+    at=$(((5 + 20) * 4096)) # three pages of header, one of checksums, one of touched bits
+    message="seen: 'f' is damaged: page 20 of layer 0 (offset $at) does not match its checksum"
+    for write in 'add f n' 'add f new' 'add --max-fpr 1e-6 f n' 'dedup f n' 'dedup -v f new'; do
+        cp sound f
+        poke f $((at + 100)) 0000000000000000
+        [ "$(peek f $at 4096)" != "$(peek sound $at 4096)" ]
+        before=$(peek f $at 4096)
+        seq 300000 303000 >new
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen $write
+        [ "${stderr_lines[0]}" = "$message" ]
+        [ "$(peek f $at 4096)" = "$before" ]
+        refuses "seen: 'f' is damaged at offset $at: page 20 of layer 0 does not match its checksum" \
+            seen verify f
+        run -2 --separate-stderr seen query -c f n
+        [ "${stderr_lines[0]}" = "$message" ]
+    done
+}
+
+@test "a damaged page is found beside other writers and in other layers, not in a dirty file" {
+    seq 200000 >n
+    quiet seen create -n 400k f n
+    at=$(((5 + 20) * 4096))
+    mkfifo in
+    for end in close kill; do
+        seen dedup f <in >out &
+        exec 7>in
+        echo $end >&7
+        for ((i = 0; i < 200; i++)); do
+            [ -s out ] && break
+            sleep 0.05
+        done
+        [ "$end" = kill ] && kill -KILL $!
+        poke f $((at + 100)) 0000000000000000
+        before=$(peek f $at 4096)
+        if [ "$end" = close ]; then
+            refuses "seen: 'f' is damaged: page 20 of layer 0 (offset $at) does not match its checksum" \
+                seen add f n
+            exec 7>&-
+            wait $!
+            refuses "seen: 'f' is damaged at offset $at: page 20 of layer 0 does not match its checksum" \
+                seen verify f
+            [ "$(peek f $at 4096)" = "$before" ]
+            quiet seen create --force -n 400k f n
+        else
+            wait $! || true
+            exec 7>&-
+            run -0 --separate-stderr seen add f n
+            [[ $stderr == "seen: warning: 'f': a process died while it added keys"* ]]
+        fi
+    done
+    quiet seen create -p 1e-6 a <(seq 5000)
+    quiet seen create -p 1e-6 b <(seq 100001 150000)
+    run -0 seen merge -o g a b
+    at=$(((5 + 1) * 4096))
+    poke g $((at + 100)) 0000000000000000
+    for limit in 0.9 1e-9; do
+        refuses "seen: 'g' is damaged: page 1 of layer 0 (offset $at) does not match its checksum" \
+            seen add --max-fpr $limit g <(seq 200000 200500)
+    done
+}

@@ -74,10 +74,13 @@ static void change(struct filter *f, const uint64_t *hash, size_t n)
     if (l->kind->add == NULL)
         return;
     must(session_begin(&s, f, &err) && session_lock(&s, &err), err.text);
-    session_touch(&s, 0, hash, n);
-    l->kind->add(l, f->map + l->data_off, hash, n, present);
+    bool sound = session_touch(&s, 0, hash, n, &err);
+    if (sound)
+        l->kind->add(l, f->map + l->data_off, hash, n, present);
     session_unlock(&s);
     must(session_end(&s, true, &err), err.text);
+    if (!sound)
+        return;
     memset(present, 0, sizeof present);
     l->kind->query(l, f->map + l->data_off, hash, n, present);
     for (size_t i = 0; i < n; i++)

@@ -69,10 +69,11 @@ static uint64_t key(uint64_t i)
 static void put(struct session *s, uint64_t first, size_t n)
 {
     uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
+    struct err err;
     const struct layer *l = &s->filter->header.layers[0];
     for (size_t i = 0; i < n; i++)
         hash[i] = key(first + i);
-    session_touch(s, 0, hash, n);
+    MUST(session_touch(s, 0, hash, n, &err));
     l->kind->add(l, s->filter->map + l->data_off, hash, n, present);
     s->counters.records += n;
     s->counters.keys_added += n;
