@@ -638,6 +638,7 @@ static bool keys_fit(const struct create *c)
 
 static void print_summary(const struct create *c)
 {
+    say_made(c->path);
     struct json j = {.out = stdout};
     const struct header *h = &c->header;
     json_open(&j, '{');

@@ -445,9 +445,16 @@ data() { tail -c "+$((1 + $(size "$1") - $(seen stats --json "$1" | jq '.layers[
 
 @test "a full or closed stdout is told, and the file is there" {
     run -2 --separate-stderr bash -c 'seen create --json f -k a >/dev/full'
-    [[ $stderr == *'No space left on device'* ]]
+    [ "$stderr" = "seen: 'f' was made, but standard output could not be written: No space left on device" ]
     run -2 --separate-stderr bash -c 'seen create --json g -k a >&-'
-    [[ $stderr == *'Bad file descriptor'* ]]
+    [ "$stderr" = "seen: 'g' was made, but standard output could not be written: Bad file descriptor" ]
+    run -2 --separate-stderr bash -c 'seen create --json --force -n 9 g -k b >/dev/full'
+    [[ $stderr == "seen: 'g' was made, but "* ]]
+    run -0 seen query -c g -k b
+    seen create --force g -k a
+    # Where nothing was made, nobody says so.
+    run -2 --separate-stderr bash -c 'seen create --dry-run i -k a >/dev/full'
+    [ "$stderr" = "seen: cannot write standard output: No space left on device" ]
     run -0 seen query -c f -k a
     run -0 seen query -c g -k a
     quiet bash -c 'seen create h -k a >&-'
