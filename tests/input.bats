@@ -185,6 +185,11 @@ takes()
     # A CR that belongs to another field is not in the way.
     quiet seen create -d : -f 1 -x -p 1e-9 --force --crlf f list.crlf
     check
+    quiet seen create -d : -f 1 -x -p 1e-9 --force f list.crlf
+    check
+    # In the last field it belongs to the key.
+    run -0 --separate-stderr seen create -d : -f 2 --force g list.crlf
+    [[ $stderr == *"end in CR, which is taken as part of the key"* ]]
     # The key's own is: not for a hash.
     cut -d : -f 1 list | sed 's/$/\r/' >hashes
     run -2 --separate-stderr seen create --force --hex f hashes
