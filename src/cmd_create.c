@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "bloom_build.h"
+#include "bloom_size.h"
 #include "build.h"
 #include "chain.h"
 #include "cmd.h"
@@ -489,7 +490,7 @@ static bool start_collecting(struct create *c, const char *scratch_dir)
     struct keyset_spec spec = {.memory = c->memory, .scratch_dir = scratch_dir};
     if (c->compact)
         share_memory(c, &spec);
-    else if (c->sized && bits_fit_memory(c) && c->memory >= DIRECT_MEMORY) {
+    else if (c->sized && !c->dry_run && bits_fit_memory(c) && c->memory >= DIRECT_MEMORY) {
         c->bits = bloom_bits_new(&c->plan.bloom, &err);
         if (c->bits == NULL) {
             say_error("%s", err.text);
@@ -522,7 +523,7 @@ static uint64_t keys_given(const struct create *c)
 static bool count_keys(struct create *c)
 {
     struct err err;
-    c->n_exact = !c->sized || keys_given(c) <= keyset_fits(DIRECT_MEMORY);
+    c->n_exact = !c->sized || c->dry_run || keys_given(c) <= keyset_fits(DIRECT_MEMORY);
     if (c->n_exact) {
         progress_begin("counting keys", c->ka.progress);
         bool ok = keyset_finish(c->keys, &c->n_distinct, &err);
@@ -756,15 +757,33 @@ static int make_filter(struct create *c)
     return EXIT_SELECTED;
 }
 
+/* Reads the keys, sizes the filter for them if nothing else has, and finds out whether it would be
+ * made. */
+static bool try_keys(struct create *c)
+{
+    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->file.path);
+    bool ok = dir != NULL && gather_keys(c, dir) && count_keys(c) && size_from_keys(c);
+    free(dir);
+    if (!ok)
+        return false;
+    if (c->plan.kind == &kind_bloom)
+        c->census.fpr = bloom_fpr(&c->plan.bloom, (double)c->n_distinct);
+    return enough_keys(c) && keys_fit(c);
+}
+
+/* Where the size is decided, standard input is left alone unless something depends on it. */
 static int plan_only(struct create *c)
 {
-    if (!c->sized) {
-        char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->path);
-        bool ok = dir != NULL && gather_keys(c, dir) && count_keys(c) && size_from_keys(c);
-        free(dir);
-        if (!ok)
-            return EXIT_ERROR;
+    struct err err;
+    bool reads = !c->sized || c->ka.any || c->min_keys != 0 || c->min_ratio > 0;
+    if (!newfile_open(&c->file, c->path, c->force, &err)) {
+        say_error("%s", err.text);
+        return EXIT_ERROR;
     }
+    bool ok = c->empty || !reads || try_keys(c);
+    newfile_close(&c->file);
+    if (!ok)
+        return EXIT_ERROR;
     plan_show(&c->plan, c->json, stdout);
     return EXIT_SELECTED;
 }
