@@ -222,6 +222,26 @@ takes()
     quiet seen create --force -0 f input
 }
 
+@test "what other compressors made is warned of" {
+    printf '\xfd7zXZ\0\n1\n2\n' >xz
+    printf '\x28\xb5\x2f\xfd\n1\n2\n' >zstd
+    printf 'BZh91AY&SY\n1\n2\n' >bzip2
+    printf 'BZh91AY&S\n1\n2\n' >none
+    for name in xz zstd bzip2; do
+        run -0 --separate-stderr seen create --force f none $name $name
+        [ -z "$output" ]
+        [ "$stderr" = "seen: warning: '$name' looks like $name data, which is taken for keys as it stands: only gzip is inflated" ]
+        run -0 seen query -q f -k 2
+        quiet seen create --force --no-gzip f $name
+    done
+    quiet seen create --force f none
+    run -0 --separate-stderr seen query -c f xz
+    [ "$output" = 2 ]
+    [[ $stderr == "seen: warning: 'xz' looks like xz data"* ]]
+    # Only where input begins.
+    quiet seen create --force f <(cat none bzip2)
+}
+
 @test "gzip is recognised by what is in it" {
     seq 50000 >plain
     gzip -c plain >packed
