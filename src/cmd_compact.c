@@ -157,6 +157,7 @@ static bool write_file(struct compact *c, struct newfile *file, struct err *err)
 
 static void print_summary(const struct compact *c)
 {
+    say_made(c->out);
     struct json j = {.out = stdout};
     const struct layer *layer = &c->header.layers[0];
     json_open(&j, '{');

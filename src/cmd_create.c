@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "bloom_build.h"
+#include "bloom_size.h"
 #include "build.h"
 #include "chain.h"
 #include "cmd.h"
@@ -486,7 +487,7 @@ static bool start_collecting(struct create *c, const char *scratch_dir)
     struct keyset_spec spec = {.memory = c->memory, .scratch_dir = scratch_dir};
     if (c->compact)
         share_memory(c, &spec);
-    else if (c->sized && bits_fit_memory(c) && c->memory >= DIRECT_MEMORY) {
+    else if (c->sized && !c->dry_run && bits_fit_memory(c) && c->memory >= DIRECT_MEMORY) {
         c->bits = bloom_bits_new(&c->plan.bloom, &err);
         if (c->bits == NULL) {
             say_error("%s", err.text);
@@ -518,7 +519,7 @@ static uint64_t keys_given(const struct create *c)
  * What is counted must not depend on threads or memory, so the number of records alone decides. */
 static bool count_keys(struct create *c, struct err *err)
 {
-    c->n_exact = !c->sized || keys_given(c) <= keyset_fits(DIRECT_MEMORY);
+    c->n_exact = !c->sized || c->dry_run || keys_given(c) <= keyset_fits(DIRECT_MEMORY);
     if (!c->n_exact)
         return c->bits == NULL || keyset_drain_all(c->keys, err);
     progress_begin("counting keys", c->ka.progress);
@@ -628,6 +629,7 @@ static bool keys_fit(const struct create *c)
 
 static void print_summary(const struct create *c)
 {
+    say_made(c->path);
     struct json j = {.out = stdout};
     const struct header *h = &c->header;
     json_open(&j, '{');
@@ -746,23 +748,37 @@ static int make_filter(struct create *c)
     return EXIT_SELECTED;
 }
 
-static bool plan_from_keys(struct create *c)
+/* Reads the keys, sizes the filter for them if nothing else has, and finds out whether it would be
+ * made. */
+static bool try_keys(struct create *c)
 {
     struct err err;
-    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->path);
+    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->file.path);
     bool gathered = dir != NULL && gather_keys(c, dir);
     free(dir);
     if (!gathered)
         return false;
-    if (count_keys(c, &err) && size_from_keys(c, &err))
-        return true;
-    say_error("%s", err.text);
-    return false;
+    if (!count_keys(c, &err) || !size_from_keys(c, &err)) {
+        say_error("%s", err.text);
+        return false;
+    }
+    if (c->plan.kind == &kind_bloom)
+        c->census.fpr = bloom_fpr(&c->plan.bloom, (double)c->n_distinct);
+    return enough_keys(c) && keys_fit(c);
 }
 
+/* Where the size is decided, standard input is left alone unless something depends on it. */
 static int plan_only(struct create *c)
 {
-    if (!c->sized && !plan_from_keys(c))
+    struct err err;
+    bool reads = !c->sized || c->ka.any || c->min_keys != 0 || c->min_ratio > 0;
+    if (!newfile_open(&c->file, c->path, c->force, &err)) {
+        say_error("%s", err.text);
+        return EXIT_ERROR;
+    }
+    bool ok = c->empty || !reads || try_keys(c);
+    newfile_close(&c->file);
+    if (!ok)
         return EXIT_ERROR;
     plan_show(&c->plan, c->json, stdout);
     return EXIT_SELECTED;

@@ -348,6 +348,7 @@ static void report(const struct merge *m)
                  why_layers(m));
         return;
     }
+    say_made(m->out);
     struct json j = {.out = stdout};
     json_open(&j, '{');
     json_key(&j, "file");

@@ -201,7 +201,7 @@ static bool ask(struct query *q, const struct batch *b, const uint64_t *good, ui
     for (size_t i = 0; q->confirm_path != NULL && i < b->n; i++)
         if (bit_of(present, i) && bit_of(good, i) && !confirm_has(&q->confirm, b, i))
             present[i / 64] &= ~((uint64_t)1 << i % 64);
-    return true;
+    return q->confirm_path == NULL || confirm_sound(&q->confirm, err);
 }
 
 static void answer_batch(struct query *q, const struct batch *b, const char *limit,
@@ -463,10 +463,21 @@ static bool open_filter(struct query *q, const char *path)
     return false;
 }
 
+static bool open_list(struct query *q)
+{
+    struct err err;
+    if (!confirm_open(&q->confirm, q->confirm_path, q->ka.rule.terminator, &err))
+        return complain(&err);
+    q->confirm.crlf = q->ka.rule.crlf;
+    if (q->confirm.saw_cr && !q->ka.rule.crlf)
+        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
+                 q->confirm_path);
+    return true;
+}
+
 /* FILTER is asked first. */
 static bool start(struct query *q, const char *path)
 {
-    struct err err;
     if (!take_filter(q, path))
         return false;
     memmove(q->path + 1, q->path, (q->n_filters - 1) * sizeof *q->path);
@@ -479,9 +490,8 @@ static bool start(struct query *q, const char *path)
     for (size_t f = 0; f < q->n_filters; f++)
         if (!open_filter(q, q->path[f]))
             return false;
-    if (q->confirm_path != NULL &&
-        !confirm_open(&q->confirm, q->confirm_path, q->ka.rule.terminator, &err))
-        return complain(&err);
+    if (q->confirm_path != NULL && !open_list(q))
+        return false;
     q->batch = keyarg_batches(&q->ka);
     return q->batch != NULL;
 }

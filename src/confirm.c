@@ -9,7 +9,8 @@
 #include "format.h"
 #include "sig.h"
 
-/* Lines that are compared with the one behind them when the list is opened. */
+/* Lines that are compared with each other, and each with the one behind it, when the list is
+ * opened. */
 enum { TRIALS = 1000 };
 
 /* The line that holds byte `at`: its beginning, and its length without the terminator. */
@@ -28,16 +29,53 @@ static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
     return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
 }
 
+static bool in_order(const struct confirm *c, size_t at, size_t later)
+{
+    size_t len, later_len;
+    const char *line = line_at(c, at, &len), *later_line = line_at(c, later, &later_len);
+    return compare(line, len, later_line, later_len) <= 0;
+}
+
 static bool is_sorted_at(const struct confirm *c, size_t at)
 {
-    size_t len, next_len;
+    size_t len;
     const char *line = line_at(c, at, &len);
-    size_t next_at = (size_t)(line - c->map) + len + 1;
-    if (next_at >= c->len)
-        return true;
-    const char *next = line_at(c, next_at, &next_len);
-    return compare(line, len, next, next_len) <= 0;
+    size_t next = (size_t)(line - c->map) + len + 1;
+    return next >= c->len || in_order(c, at, next);
 }
+
+static bool seems_sorted(const struct confirm *c)
+{
+    size_t before = 0;
+    for (size_t i = 0; i <= TRIALS; i++) {
+        size_t at = (size_t)((double)(c->len - 1) * (double)i / TRIALS);
+        if (!in_order(c, before, at) || !is_sorted_at(c, at))
+            return false;
+        before = at;
+    }
+    return true;
+}
+
+static bool fail_unsorted(const struct confirm *c, struct err *err)
+{
+    return fail(err, "'%s' is not sorted as LC_ALL=C sort does it", c->path);
+}
+
+/* As key.c does with records. */
+static bool some_end_in_cr(const struct confirm *c)
+{
+    size_t at = 0;
+    for (int i = 0; i < 8 && at < c->len; i++) {
+        size_t len;
+        const char *line = line_at(c, at, &len);
+        if (len > 0 && line[len - 1] == '\r')
+            return true;
+        at += len + 1;
+    }
+    return false;
+}
+
+static const unsigned char gzip_magic[] = {0x1f, 0x8b, 8};
 
 bool confirm_open(struct confirm *c, const char *path, char terminator, struct err *err)
 {
@@ -61,12 +99,15 @@ bool confirm_open(struct confirm *c, const char *path, char terminator, struct e
         return fail_errno(err, "cannot map '%s'", path);
     c->map = map;
     sig_guard(c->map, c->len, path);
-    for (size_t i = 0; i < TRIALS; i++)
-        if (!is_sorted_at(c, (size_t)((double)(c->len - 1) * (double)i / TRIALS))) {
-            confirm_close(c);
-            return fail(err, "'%s' is not sorted as LC_ALL=C sort does it", path);
-        }
-    return true;
+    bool gzip = c->len >= sizeof gzip_magic && memcmp(map, gzip_magic, sizeof gzip_magic) == 0;
+    if (!gzip && seems_sorted(c)) {
+        c->saw_cr = terminator == '\n' && some_end_in_cr(c);
+        return true;
+    }
+    confirm_close(c);
+    return gzip ? fail(err, "'%s' is gzip data, in which nothing can be searched: inflate it first",
+                       path)
+                : fail_unsorted(c, err);
 }
 
 void confirm_close(struct confirm *c)
@@ -78,29 +119,56 @@ void confirm_close(struct confirm *c)
     c->map = NULL;
 }
 
-/* Bytes [low, high) of the list always begin and end where lines do. */
-static bool is_listed(const struct confirm *c, const char *key, size_t len)
+/* Where a key belongs compared with a line; with_cr: the key and a CR. */
+static int compare_key(const char *key, size_t len, bool with_cr, const char *line, size_t line_len)
 {
-    size_t low = 0, high = c->len;
+    if (!with_cr || line_len <= len || memcmp(key, line, len) != 0)
+        return compare(key, len, line, line_len);
+    return compare("\r", 1, line + len, line_len - len);
+}
+
+/* Bytes [low, high) of the list always begin and end where lines do. The line before them is less
+ * than the key, and the one behind them greater. A line between them that is less than the key must
+ * not be less than the former, one that is greater must not be greater than the latter. */
+static bool search(struct confirm *c, const char *key, size_t len, bool with_cr)
+{
+    size_t low = 0, high = c->len, low_len = 0, high_len = 0;
+    const char *low_line = NULL, *high_line = NULL;
     while (low < high) {
         size_t line_len;
         const char *line = line_at(c, low + (high - low) / 2, &line_len);
-        int order = compare(key, len, line, line_len);
+        int order = compare_key(key, len, with_cr, line, line_len);
         if (order == 0)
             return true;
-        size_t start = (size_t)(line - c->map);
-        if (order < 0)
-            high = start;
-        else
-            low = start + line_len + 1;
+        bool sorted;
+        if (order < 0) {
+            sorted = high_line == NULL || compare(line, line_len, high_line, high_len) <= 0;
+            high_line = line;
+            high_len = line_len;
+            high = (size_t)(line - c->map);
+        } else {
+            sorted = low_line == NULL || compare(low_line, low_len, line, line_len) <= 0;
+            low_line = line;
+            low_len = line_len;
+            low = (size_t)(line - c->map) + line_len + 1;
+        }
+        if (!sorted) {
+            c->unsorted = true;
+            return false;
+        }
     }
     return false;
+}
+
+static bool is_listed(struct confirm *c, const char *key, size_t len)
+{
+    return search(c, key, len, false) || (c->crlf && c->saw_cr && search(c, key, len, true));
 }
 
 /* Longer keys than this, in hexadecimal, are not looked for in pieces. */
 enum { LONGEST_HEX = 4096 };
 
-static bool is_listed_hex(const struct confirm *c, const char *key, size_t len, const char *digits)
+static bool is_listed_hex(struct confirm *c, const char *key, size_t len, const char *digits)
 {
     char text[2 * LONGEST_HEX];
     if (len > LONGEST_HEX)
@@ -112,7 +180,7 @@ static bool is_listed_hex(const struct confirm *c, const char *key, size_t len, 
     return is_listed(c, text, 2 * len);
 }
 
-bool confirm_has(const struct confirm *c, const struct batch *b, size_t i)
+bool confirm_has(struct confirm *c, const struct batch *b, size_t i)
 {
     size_t len;
     const char *key = batch_key(b, i, &len);
@@ -120,4 +188,9 @@ bool confirm_has(const struct confirm *c, const struct batch *b, size_t i)
         return is_listed_hex(c, key, len, "0123456789ABCDEF") ||
                is_listed_hex(c, key, len, "0123456789abcdef");
     return is_listed(c, key, len);
+}
+
+bool confirm_sound(const struct confirm *c, struct err *err)
+{
+    return !c->unsorted || fail_unsorted(c, err);
 }

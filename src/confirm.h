@@ -5,6 +5,7 @@
 #ifndef CONFIRM_H
 #define CONFIRM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,15 +17,23 @@ struct confirm {
     char *map; /* NULL when the list is empty */
     size_t len;
     char terminator;
+    bool saw_cr; /* some of its first lines end in CR */
+    bool crlf;   /* set it to look for a key with a CR behind it, too */
+    atomic_bool unsorted; /* a search came upon lines in the wrong order */
 };
 
-/* Fails if the list cannot be mapped, or is seen not to be sorted where it is tried. */
+/* Fails if the list cannot be mapped, is gzip data, or is seen not to be sorted where it is tried.
+ * An empty list has no key. */
 bool confirm_open(struct confirm *c, const char *path, char terminator, struct err *err);
 void confirm_close(struct confirm *c);
 
 /* Is the key of record i of the batch in the list? Keys are looked for as they are prepared; those
  * that are spelled in hexadecimal, as digits, in either case. Any number of threads may ask at
  * once. */
-bool confirm_has(const struct confirm *c, const struct batch *b, size_t i);
+bool confirm_has(struct confirm *c, const struct batch *b, size_t i);
+
+/* False, and says so in *err, if a search so far has found the list not to be sorted: then no answer
+ * is worth anything. */
+bool confirm_sound(const struct confirm *c, struct err *err);
 
 #endif

@@ -227,13 +227,16 @@ static bool ends_in_cr(struct slice key)
     return key.len && key.data[key.len - 1] == '\r';
 }
 
-/* Records of a file tend to be all alike, so the first few tell. */
+/* Does a CR end the key, not just the record? Records of a file tend to be all alike, so the first
+ * few tell. */
 static void look_for_cr(struct batch *b, bool terminated)
 {
+    const struct key_rule *rule = b->rule;
     size_t n = b->n < 8 ? b->n : 8;
     for (size_t i = 0; i + !terminated < n; i++) {
         struct slice key = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
-        b->saw_cr |= ends_in_cr(key);
+        bool has_key = !rule->field || take_field(&key, rule->field, rule->delimiter);
+        b->saw_cr |= has_key && ends_in_cr(key);
     }
 }
 

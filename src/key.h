@@ -47,7 +47,7 @@ struct batch {
      * "has no field 3", "not hexadecimal". */
     bool bad_record;
     struct err bad_reason;
-    bool saw_cr; /* some first record of the chunk ends in CR and crlf is off */
+    bool saw_cr; /* the key of some first record of the chunk ends in CR and crlf is off */
     /* The rest is private to key.c. */
     const char *at, *end; /* bytes that nothing has looked at yet */
     size_t n_found;       /* records known to begin behind record[0] */

@@ -89,13 +89,13 @@ struct tally {
     size_t file;
     uint64_t in_file; /* records before the next one in that file */
     uint64_t records, bad, bytes;
-    bool hinted;
+    bool hinted, warned; /* of CRs, of compressed data */
 };
 
 /* Call it first of all in commit: brings in_file up to the beginning of this chunk. */
 void tally_begin(struct tally *t, const struct chunk *chunk);
 
-/* Call it last: adds the chunk, gives the hint about CRs and shows progress. False, and said why,
+/* Call it last: adds the chunk, gives the hint about CRs, warns of compressed data and shows progress. False, and said why,
  * if there is a record without a key. */
 bool tally_end(struct tally *t, const struct chunk *chunk, const struct chunk_tally *of_chunk);
 

@@ -104,6 +104,22 @@ void say_flush(void)
         flush_errno = errno;
 }
 
+static const char *made; /* by a command that then printed something */
+
+void say_made(const char *path)
+{
+    made = path;
+}
+
+static void say_lost(const char *separator, const char *reason)
+{
+    if (made != NULL)
+        say_error("'%s' was made, but standard output could not be written%s%s", made, separator,
+                  reason);
+    else
+        say_error("cannot write standard output%s%s", separator, reason);
+}
+
 bool say_finish(void)
 {
     say_flush();
@@ -113,8 +129,8 @@ bool say_finish(void)
         flush_errno = errno;
     }
     if (failed && flush_errno == 0)
-        say_error("cannot write standard output");
+        say_lost("", "");
     else if (failed && flush_errno != EPIPE)
-        say_error("cannot write standard output: %s", strerror(flush_errno));
+        say_lost(": ", strerror(flush_errno));
     return !failed;
 }

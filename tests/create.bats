@@ -430,6 +430,35 @@ data() { tail -c "+$((1 + $(size "$1") - $(seen stats --json "$1" | jq '.layers[
     only keys f
 }
 
+@test "--dry-run fails where the real run would" {
+    seq 5000 >keys
+    seq 4999 >fewer
+    seen create f keys
+    local wrong
+    for wrong in 'f keys' 'none/f keys' '--min-keys 5001 g keys' '--force --min-ratio 1 f fewer' \
+        '-n 500 g keys' '-n 500 --min-keys 1 g -' '-n 9000 --min-keys 5001 g keys' \
+        '--force --like f --min-ratio 2 f keys' '-n 10 g /dev/null' '-n 10 none/g' '-n 10 f' \
+        '--compact --min-keys 5001 g keys' '--empty -n 5 f'; do
+        # shellcheck disable=SC2086 # words
+        run -2 --separate-stderr seen create $wrong <keys
+        [ -z "$output" ]
+        message=$stderr
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen create --dry-run $wrong <keys
+        [ -z "$output" ]
+        # The rate is not the same to the last digit.
+        [ "${stderr%% is for: *}" = "${message%% is for: *}" ]
+    done
+    only f keys fewer
+    for wrong in '--force f keys' '--min-keys 5000 g keys' '--force --min-ratio 1 f keys' \
+        '-n 5000 g keys' '-n 5000 --min-keys 5000 g' '--like f g keys' '--compact g keys'; do
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr seen create --dry-run $wrong <keys
+        [[ -z $stderr && $output == '5000 keys'* ]]
+    done
+    only f keys fewer
+}
+
 @test "--json says what was made" {
     seq 1000 >keys
     echo "no field" >>keys
@@ -445,9 +474,16 @@ data() { tail -c "+$((1 + $(size "$1") - $(seen stats --json "$1" | jq '.layers[
 
 @test "a full or closed stdout is told, and the file is there" {
     run -2 --separate-stderr bash -c 'seen create --json f -k a >/dev/full'
-    [[ $stderr == *'No space left on device'* ]]
+    [ "$stderr" = "seen: 'f' was made, but standard output could not be written: No space left on device" ]
     run -2 --separate-stderr bash -c 'seen create --json g -k a >&-'
-    [[ $stderr == *'Bad file descriptor'* ]]
+    [ "$stderr" = "seen: 'g' was made, but standard output could not be written: Bad file descriptor" ]
+    run -2 --separate-stderr bash -c 'seen create --json --force -n 9 g -k b >/dev/full'
+    [[ $stderr == "seen: 'g' was made, but "* ]]
+    run -0 seen query -c g -k b
+    seen create --force g -k a
+    # Where nothing was made, nobody says so.
+    run -2 --separate-stderr bash -c 'seen create --dry-run i -k a >/dev/full'
+    [ "$stderr" = "seen: cannot write standard output: No space left on device" ]
     run -0 seen query -c f -k a
     run -0 seen query -c g -k a
     quiet bash -c 'seen create h -k a >&-'

@@ -208,6 +208,38 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     [ -z "$output" ]
 }
 
+@test "query --confirm: a list that cannot be searched is refused" {
+    seen create f.seen <(seq 100000)
+    seq 100000 >numbers
+    refuses "seen: 'numbers' is not sorted as LC_ALL=C sort does it" \
+        seen query --confirm numbers f.seen numbers
+    # Two lines that are not among those tried when it is opened; a search comes upon them.
+    LC_ALL=C sort numbers >list
+    # Only the searches in the neighbourhood can tell, so all keys are asked.
+    awk 'NR == 50 { held = $0; next } NR == 52 { print; print held; next } { print }' list >swapped
+    [ "$(LC_ALL=C sort swapped | digest /dev/stdin)" = "$(digest list)" ]
+    ! LC_ALL=C sort -c swapped 2>/dev/null
+    refuses "seen: 'swapped' is not sorted as LC_ALL=C sort does it" \
+        seen query -c --confirm swapped f.seen list
+    gzip <list >list.gz
+    refuses "seen: 'list.gz' is gzip data, in which nothing can be searched: inflate it first" \
+        seen query --confirm list.gz f.seen list
+}
+
+@test "query --confirm: a list with CRs is hinted at, and --crlf looks past them" {
+    printf '%s\n' a 'a b' $'a\tb' b | LC_ALL=C sort >keys
+    sed 's/$/\r/' keys | LC_ALL=C sort >list
+    seen create f.seen keys
+    run -1 --separate-stderr seen query --confirm list f.seen keys
+    [ -z "$output" ]
+    [ "$stderr" = "seen: lines of 'list' end in CR, which is taken as part of the key; --crlf drops it" ]
+    run -0 --separate-stderr seen query --crlf --confirm list f.seen keys
+    [ "$output" = "$(cat keys)" ]
+    [ -z "$stderr" ]
+    run -0 --separate-stderr seen query --crlf --confirm keys f.seen list
+    [ "$output" = "$(cat list)" ]
+}
+
 @test "after a crash a filter that grows still knows when its layer is full" {
     seen create --grow -n 20k -p 1e-3 --empty g.seen
     mkfifo in

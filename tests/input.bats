@@ -185,6 +185,11 @@ takes()
     # A CR that belongs to another field is not in the way.
     quiet seen create -d : -f 1 -x -p 1e-9 --force --crlf f list.crlf
     check
+    quiet seen create -d : -f 1 -x -p 1e-9 --force f list.crlf
+    check
+    # In the last field it belongs to the key.
+    run -0 --separate-stderr seen create -d : -f 2 --force g list.crlf
+    [[ $stderr == *"end in CR, which is taken as part of the key"* ]]
     # The key's own is: not for a hash.
     cut -d : -f 1 list | sed 's/$/\r/' >hashes
     run -2 --separate-stderr seen create --force --hex f hashes
@@ -215,6 +220,26 @@ takes()
     # No hint where records end in NUL.
     printf 'a\r\0' >input
     quiet seen create --force -0 f input
+}
+
+@test "what other compressors made is warned of" {
+    printf '\xfd7zXZ\0\n1\n2\n' >xz
+    printf '\x28\xb5\x2f\xfd\n1\n2\n' >zstd
+    printf 'BZh91AY&SY\n1\n2\n' >bzip2
+    printf 'BZh91AY&S\n1\n2\n' >none
+    for name in xz zstd bzip2; do
+        run -0 --separate-stderr seen create --force f none $name $name
+        [ -z "$output" ]
+        [ "$stderr" = "seen: warning: '$name' looks like $name data, which is taken for keys as it stands: only gzip is inflated" ]
+        run -0 seen query -q f -k 2
+        quiet seen create --force --no-gzip f $name
+    done
+    quiet seen create --force f none
+    run -0 --separate-stderr seen query -c f xz
+    [ "$output" = 2 ]
+    [[ $stderr == "seen: warning: 'xz' looks like xz data"* ]]
+    # Only where input begins.
+    quiet seen create --force f <(cat none bzip2)
 }
 
 @test "gzip is recognised by what is in it" {

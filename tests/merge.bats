@@ -221,4 +221,7 @@ rejects()
     [ -z "$stderr" ]
     jq -e --argjson size "$(size out)" '.file == "out" and .bytes == $size and .layers == 1 and
         (.n_estimate / 1000 - 1 | fabs) < 0.05 and .fpr_current < 0.001' <<<"$output"
+    run -2 --separate-stderr bash -c 'seen merge --json -o full a b >/dev/full'
+    [[ $stderr == "seen: 'full' was made, but "* ]]
+    quiet seen query -q -k 1000 full
 }
