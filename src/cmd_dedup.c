@@ -102,7 +102,8 @@ struct dedup {
     struct tally tally;
     uint64_t n_selected, n_unprinted; /* records */
     atomic_bool failed; /* and said why; commits and printing may both */
-    bool closed; /* standard output cannot be written to */
+    bool closed; /* standard output cannot be written to ... */
+    bool reader_gone; /* ... as nobody reads it any more */
 };
 
 /* What came of one chunk. Of these, at most two are added and not printed. */
@@ -355,7 +356,8 @@ static bool write_bytes(struct dedup *d, const char *data, size_t len, size_t n,
         data++;
         ++*whole;
     }
-    d->failed = d->failed || errno != EPIPE;
+    d->reader_gone = errno == EPIPE;
+    d->failed = d->failed || !d->reader_gone;
     return false;
 }
 
@@ -559,7 +561,7 @@ static void report(const struct dedup *d)
     const struct adder *a = &d->known.sink.adder;
     char run[NUM_TEXT], all[NUM_TEXT];
     unsigned long long records = d->tally.records - d->tally.bad, n_new = a->n_new;
-    snprintf(run, sizeof run, "%.3g", a->dropped);
+    snprintf(run, sizeof run, "%.3g", known_lost(&d->known, d->ka.threads));
     snprintf(all, sizeof all, "%.3g", a->session.counters.dropped);
     if (d->known.in_memory || a->session.counters.unknown)
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
@@ -569,12 +571,24 @@ static void report(const struct dedup *d)
                  "'%s' was made", records, n_new, run, all, d->path);
 }
 
+/* Tells of a filter that is too full how much was lost to that. */
+static void report_fullness(struct dedup *d)
+{
+    struct adder *a = &d->known.sink.adder;
+    adder_conclude(a, true);
+    if (a->warning[0] != '\0')
+        say_warning("%s; new ones probably taken for known: %.3g", a->warning,
+                    known_lost(&d->known, d->ka.threads));
+}
+
 static int conclude(struct dedup *d)
 {
     tally_report(&d->tally);
     if (d->n_unprinted > 0 && !d->known.in_memory)
-        say_note("standard output was closed: %llu records %s '%s' were not printed",
+        say_note("%s%llu records %s '%s' were not printed",
+                 d->reader_gone ? "standard output was closed: " : "",
                  (unsigned long long)d->n_unprinted, d->invert ? "known to" : "added to", d->path);
+    report_fullness(d);
     if (d->count)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)

@@ -71,6 +71,11 @@ bool known_ask(struct known *k, struct batch *b, struct err *err);
 enum adder_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
                             size_t *done, struct err *err);
 
+/* How many new keys were probably taken for known so far: by the filter that takes keys, as it has
+ * counted them, and by those that are only read, by their FPR now: of N keys new to all, N * fpr.
+ * With a list none was. Reads all bits of the latter. */
+double known_lost(const struct known *k, unsigned threads);
+
 /* Ends what known_begin began; `sync` as for session_end. */
 bool known_end(struct known *k, bool sync, struct err *err);
 void known_close(struct known *k);
