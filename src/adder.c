@@ -95,8 +95,8 @@ static void find_limits(struct adder *a)
 {
     if (a->options.max_fpr > 0)
         a->max_n = n_at(target(a), layer_fpr(a, a->options.max_fpr));
-    a->warn_n =
-        n_at(target(a), layer_fpr(a, WARN_FACTOR * a->session.filter->header.fpr_design));
+    double warn_fpr = WARN_FACTOR * a->session.filter->header.fpr_design;
+    a->warn_n = n_at(target(a), layer_fpr(a, warn_fpr));
 }
 
 /* Distinct keys in the layer that takes new ones. */

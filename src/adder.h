@@ -79,9 +79,9 @@ bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *
 enum adder_result adder_add(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
                             size_t *done, struct err *err);
 
-/* When all has been added: if the filter is fuller than it was made for, sets a->warning to what is to
- * be said of its final FPR; else, and unless `again` if an earlier warning told of that very rate,
- * empties it. */
+/* When all has been added: sets a->warning to what is to be said of the final FPR if the filter is
+ * fuller than it was made for; else, and unless `again` if an earlier warning told of that very
+ * rate, empties it. */
 void adder_conclude(struct adder *a, bool again);
 
 /* Syncs what was added so far. */

@@ -494,17 +494,16 @@ static bool complain(const struct err *err)
     return false;
 }
 
-static bool create_filter(struct dedup *d)
+static bool plan_filter(struct dedup *d, struct header *h)
 {
-    struct header h;
     struct err err;
     bool ok;
-    empty_header(&h, &d->ka.rule);
+    empty_header(h, &d->ka.rule);
     if (d->plan.n == 0)
-        ok = chain_start_growing(&h, CHAIN_FIRST, d->plan.p != 0 ? d->plan.p : PLAN_FPR, &err);
+        ok = chain_start_growing(h, CHAIN_FIRST, d->plan.p != 0 ? d->plan.p : PLAN_FPR, &err);
     else if ((ok = plan_solve(&d->plan, &err)))
-        empty_fixed(&h, &d->plan.bloom, d->plan.n, d->plan.p);
-    return (ok && empty_create(d->path, &h, &err)) || complain(&err);
+        empty_fixed(h, &d->plan.bloom, d->plan.n, d->plan.p);
+    return ok || complain(&err);
 }
 
 /* Takes over how keys are prepared for a filter that was opened. */
@@ -523,10 +522,33 @@ static bool is_to_be_made(const struct dedup *d)
 static bool open_file(struct dedup *d)
 {
     struct err err;
-    if (is_to_be_made(d) && !create_filter(d))
-        return false;
     return (known_open_file(&d->known, d->path, &err) && adopt(d, &d->known.sink.filter, &err)) ||
            complain(&err);
+}
+
+/* Are keys of FILTER, which has or is to have that header, those of the other filters? */
+static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
+{
+    struct err what;
+    return d->known.n_also == 0 || filter_same_keys(h, &d->known.also[0].header, &what) ||
+           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", d->path,
+                d->known.also[0].path, what.text);
+}
+
+/* Makes FILTER and opens it, when all else that is needed is there: key preparation is fixed by
+ * that. Another process may have made it meanwhile, from other options. */
+static bool create_and_open(struct dedup *d, struct header *h)
+{
+    struct err err;
+    const char *first = d->ka.n_files > 0 ? d->ka.files[0] : "-";
+    if (strcmp(first, "-") != 0 && access(first, R_OK) != 0) {
+        fail_errno(&err, "cannot open '%s'", first);
+        return complain(&err);
+    }
+    if (!suits_others(d, h, &err) || !empty_create(d->path, h, &err))
+        return complain(&err);
+    return open_file(d) &&
+           (suits_others(d, &d->known.sink.filter.header, &err) || complain(&err));
 }
 
 static bool open_in_memory(struct dedup *d)
@@ -541,10 +563,11 @@ static bool open_in_memory(struct dedup *d)
 static bool open_filters(struct dedup *d)
 {
     struct err err;
-    bool in_memory = d->path == NULL || d->dry_run;
-    if (!in_memory && !open_file(d))
+    struct header h;
+    bool in_memory = d->path == NULL || d->dry_run, to_be_made = is_to_be_made(d);
+    if (!in_memory && !(to_be_made ? plan_filter(d, &h) : open_file(d)))
         return false;
-    if (d->path != NULL && d->dry_run && !is_to_be_made(d) && !take_also(d, d->path))
+    if (d->path != NULL && d->dry_run && !to_be_made && !take_also(d, d->path))
         return false;
     for (size_t i = 0; i < d->n_also; i++)
         if (!known_also(&d->known, d->also_path[i], &err) ||
@@ -552,8 +575,10 @@ static bool open_filters(struct dedup *d)
             return complain(&err);
     if (in_memory && !open_in_memory(d))
         return false;
-    return d->confirm_path == NULL ||
-           known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err) || complain(&err);
+    if (d->confirm_path != NULL &&
+        !known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err))
+        return complain(&err);
+    return in_memory || !to_be_made || create_and_open(d, &h);
 }
 
 static void report(const struct dedup *d)

@@ -55,7 +55,8 @@ bool known_open_file(struct known *k, const char *path, struct err *err);
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,
                           struct err *err);
 
-/* Opens a filter that is only read. It must be one for the same keys as those before it. */
+/* Opens a filter that is only read. It must be one for the same keys as those before it; who opens
+ * the one that takes keys behind these compares it (filter_same_keys). */
 bool known_also(struct known *k, const char *path, struct err *err);
 
 /* Opens the list; after the filters. The rule must outlive `k`. */

@@ -294,3 +294,21 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     echo "$new printed; $stderr"
     near $((20000 - new)) "$(printf '%.0f' "${BASH_REMATCH[1]}")"
 }
+
+@test "nothing is made when something else cannot be opened" {
+    quiet seen create -p 1e-6 -i folded.seen <(seq 5)
+    printf 'b\na\n' >unsorted
+    seq 10 >in
+    refuses "seen: cannot open 'none': No such file or directory" \
+        seen dedup --create --also none f.seen in
+    refuses "seen: 'f.seen' and 'folded.seen' cannot be asked for the same keys: they differ in --ignore-case" \
+        seen dedup --create --also folded.seen f.seen in
+    refuses "seen: 'unsorted' is not sorted as LC_ALL=C sort does it" \
+        seen dedup --create --confirm unsorted f.seen in
+    refuses "seen: cannot open 'none': No such file or directory" seen dedup --create f.seen none
+    [ ! -e f.seen ]
+    LC_ALL=C sort in >sorted
+    run -0 seen dedup -i --create --also folded.seen --confirm sorted f.seen in
+    [ "$output" = "$(seq 6 10)" ]
+    seen verify f.seen
+}
