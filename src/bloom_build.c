@@ -22,6 +22,8 @@ enum { PIECE = 128 };
  * of that, unless the filter is made for many more keys than there are. */
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
 
+uint64_t bloom_build_region = REGION;
+
 /* Keys of a range that found all their bits set, for being repeated or by chance. */
 enum { SUSPECTS = 64 };
 
@@ -51,6 +53,7 @@ struct build {
     const struct layer *layer;
     struct bloom bloom;
     uint64_t layer_seed;
+    uint64_t region_pages;
     struct region *regions; /* one a worker */
     struct shared_page shared[KEYSET_PARTITIONS + 1];
     unsigned n_shared;
@@ -103,7 +106,8 @@ static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, 
 /* The sync at the end will have less to wait for. */
 static void flush_pages(const struct build *b, uint64_t first, uint64_t n)
 {
-    disk_write_back(b->target->fd, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE);
+    if (n > 0)
+        disk_write_back(b->target->fd, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE);
 }
 
 static struct shared_page *shared_page(struct build *b, uint64_t page)
@@ -212,7 +216,7 @@ static bool insert(struct build *b, struct region *region, const uint64_t *hash,
         bloom_insert(&b->bloom, region->buf, region->first, hash, n);
         return true;
     }
-    return (!range->lacks_repeats && insert_distinct(b, region, hash, n, range)) ||
+    return (!range->had_repeats && insert_distinct(b, region, hash, n, range)) ||
            fail(err, "some keys are repeated");
 }
 
@@ -234,38 +238,46 @@ static bool insert_here(struct build *b, struct region *region, uint64_t n,
     return insert(b, region, here, count, range, err);
 }
 
+/* Lets go of n pages of the region, which then begins behind them; with `keep`, of all but the last,
+ * which goes on to take keys. */
+static bool advance(struct build *b, struct region *region, uint64_t n, bool keep, struct err *err)
+{
+    if (!release_pages(b, region, n - keep, err))
+        return false;
+    if (keep && n > 1)
+        memcpy(region->buf, region->buf + (n - 1) * BLOOM_PAGE, BLOOM_PAGE);
+    memset(region->buf + keep * BLOOM_PAGE, 0, (n - keep) * BLOOM_PAGE);
+    region->first += n - keep;
+    region->open = keep;
+    return true;
+}
+
 static bool visit_range(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct build *b = ctx;
     struct region *region = &b->regions[range->worker];
-    uint64_t last = bloom_page(&b->bloom, range->last);
     if (!region->open)
         region->first = bloom_page(&b->bloom, range->first);
-    for (;;) {
-        uint64_t n = last - region->first + 1;
-        bool all = n <= REGION;
-        if (!all)
-            n = REGION;
-        if (all ? !insert(b, region, range->hash, range->n, range, err)
-                : !insert_here(b, region, n, range, err))
+    uint64_t end = bloom_page(&b->bloom, range->last) + 1;
+    if (end - region->first <= b->region_pages)
+        return insert(b, region, range->hash, range->n, range, err) &&
+               advance(b, region, end - region->first, !range->ends_partition, err);
+    while (region->first < end) {
+        uint64_t left = end - region->first, n = left < b->region_pages ? left : b->region_pages;
+        bool keep = n == left && !range->ends_partition;
+        if (!insert_here(b, region, n, range, err) || !advance(b, region, n, keep, err))
             return false;
-        bool keep = all && !range->ends_partition;
-        if (!release_pages(b, region, n - keep, err))
-            return false;
-        region->first += n - keep;
-        region->open = keep;
-        if (keep && n > 1)
-            memcpy(region->buf, region->buf + (n - 1) * BLOOM_PAGE, BLOOM_PAGE);
-        memset(region->buf + keep * BLOOM_PAGE, 0, (n - keep) * BLOOM_PAGE);
-        if (all)
-            return true;
+        if (keep)
+            break;
     }
+    return true;
 }
 
 static bool start(struct build *b, const struct build_target *target, struct err *err)
 {
     *b = (struct build){.target = target,
                         .layer = &target->header->layers[target->layer],
+                        .region_pages = bloom_build_region,
                         .shared_lock = PTHREAD_MUTEX_INITIALIZER};
     b->bloom = bloom_of(b->layer);
     b->layer_seed = format_layer_seed(target->header, b->layer);

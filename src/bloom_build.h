@@ -17,6 +17,9 @@
 bool bloom_build(const struct build_target *target, struct keyset *keys, struct census *census,
                  struct err *err);
 
+/* For tests: so many pages are made at once, 1024 at most. */
+extern uint64_t bloom_build_region;
+
 /* A filter's bits in memory, for any number of threads to insert into. */
 struct bloom_bits;
 struct bloom_bits *bloom_bits_new(const struct bloom *bloom, struct err *err);

@@ -216,21 +216,18 @@ static bool solve_chain(struct create *c, struct err *err)
     return true;
 }
 
-static bool solve(struct create *c)
+static bool solve(struct create *c, struct err *err)
 {
-    struct err err;
     bool chain = c->grow || c->generations > 0;
-    if (!(chain ? solve_chain(c, &err) : plan_solve(&c->plan, &err))) {
-        say_error("%s", err.text);
+    if (!(chain ? solve_chain(c, err) : plan_solve(&c->plan, err)))
         return false;
-    }
     if (c->foldable)
         c->plan.bloom.pages = foldable(c->plan.bloom.pages);
     return c->sized = true;
 }
 
 /* Decides the size as far as the options do; else the number of keys will. */
-static bool size_from_options(struct create *c)
+static bool size_from_options(struct create *c, struct err *err)
 {
     const struct header *like = &c->like_header;
     if (c->like != NULL) {
@@ -246,20 +243,20 @@ static bool size_from_options(struct create *c)
     if (c->grow) {
         if (c->plan.n == 0)
             c->plan.n = CHAIN_FIRST;
-        return !c->empty || solve(c);
+        return !c->empty || solve(c, err);
     }
     bool size_alone = c->plan.size != 0 && c->plan.n == 0 && c->plan.p == 0;
     bool decided = c->plan.n != 0 || (c->plan.size != 0 && !size_alone) || c->empty;
-    return !decided || solve(c);
+    return !decided || solve(c, err);
 }
 
-static bool size_from_keys(struct create *c)
+static bool size_from_keys(struct create *c, struct err *err)
 {
     if (c->sized)
         return true;
     if (!c->grow || c->n_distinct > c->plan.n)
         c->plan.n = c->n_distinct;
-    return solve(c);
+    return solve(c, err);
 }
 
 static bool read_like(struct create *c)
@@ -519,22 +516,15 @@ static uint64_t keys_given(const struct create *c)
 
 /* Counts the keys, unless a capacity was given and so many came that they are not worth keeping.
  * What is counted must not depend on threads or memory, so the number of records alone decides. */
-static bool count_keys(struct create *c)
+static bool count_keys(struct create *c, struct err *err)
 {
-    struct err err;
     c->n_exact = !c->sized || keys_given(c) <= keyset_fits(DIRECT_MEMORY);
-    if (c->n_exact) {
-        progress_begin("counting keys", c->ka.progress);
-        bool ok = keyset_finish(c->keys, &c->n_distinct, &err);
-        progress_end();
-        if (!ok) {
-            say_error("%s", err.text);
-            return false;
-        }
-    }
-    if (!c->n_exact && c->bits != NULL)
-        keyset_drain_all(c->keys);
-    return true;
+    if (!c->n_exact)
+        return c->bits == NULL || keyset_drain_all(c->keys, err);
+    progress_begin("counting keys", c->ka.progress);
+    bool ok = keyset_finish(c->keys, &c->n_distinct, err);
+    progress_end();
+    return ok;
 }
 
 static void fill_header(struct create *c)
@@ -697,39 +687,41 @@ static bool gather_keys(struct create *c, const char *dir)
     return ok;
 }
 
-static bool size_and_write(struct create *c)
+static bool size_and_write(struct create *c, struct err *err)
 {
-    struct err err;
-    if (!size_from_keys(c))
+    if (!size_from_keys(c, err))
         return false;
     fill_header(c);
-    if (write_filter(c, &err))
-        return true;
-    say_error("%s", err.text);
-    return false;
+    return write_filter(c, err);
 }
 
 /* Lists of keys are mostly without repeats. So a filter that is sized for its keys is first written
- * as if they were distinct, which spares counting them, a quarter of the whole; and the build finds
- * out when they are not. False: count them first. */
+ * as if they were distinct, which spares counting them, a quarter of the whole; and the build fails
+ * when they are not. Whatever else fails may be for the wrong number's sake, as on a full disk. */
 static bool write_presuming(struct create *c)
 {
     struct plan plan = c->plan;
     struct header header = c->header;
-    struct err err;
+    struct err ignored;
     double p = c->plan.p != 0 ? c->plan.p : PLAN_FPR;
     if (c->sized || c->plan.size != 0 || (!c->compact && p > PRESUMING_FPR))
         return false;
     c->n_distinct = keys_given(c);
     c->n_exact = c->presuming = true;
-    if (size_from_keys(c)) {
-        fill_header(c);
-        if (write_filter(c, &err))
-            return true;
-    }
+    if (size_and_write(c, &ignored))
+        return true;
     c->plan = plan;
     c->header = header;
     c->sized = c->presuming = false;
+    return false;
+}
+
+static bool write_keys(struct create *c)
+{
+    struct err err;
+    if (write_presuming(c) || (count_keys(c, &err) && size_and_write(c, &err)))
+        return true;
+    say_error("%s", err.text);
     return false;
 }
 
@@ -741,8 +733,7 @@ static int make_filter(struct create *c)
         return EXIT_ERROR;
     }
     char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->file.path);
-    bool ok = dir != NULL && gather_keys(c, dir) &&
-              (write_presuming(c) || (count_keys(c) && size_and_write(c)));
+    bool ok = dir != NULL && gather_keys(c, dir) && write_keys(c);
     free(dir);
     if (!ok || (!c->empty && !enough_keys(c)) || !keys_fit(c))
         return refuse(c, NULL);
@@ -755,15 +746,24 @@ static int make_filter(struct create *c)
     return EXIT_SELECTED;
 }
 
+static bool plan_from_keys(struct create *c)
+{
+    struct err err;
+    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->path);
+    bool gathered = dir != NULL && gather_keys(c, dir);
+    free(dir);
+    if (!gathered)
+        return false;
+    if (count_keys(c, &err) && size_from_keys(c, &err))
+        return true;
+    say_error("%s", err.text);
+    return false;
+}
+
 static int plan_only(struct create *c)
 {
-    if (!c->sized) {
-        char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->path);
-        bool ok = dir != NULL && gather_keys(c, dir) && count_keys(c) && size_from_keys(c);
-        free(dir);
-        if (!ok)
-            return EXIT_ERROR;
-    }
+    if (!c->sized && !plan_from_keys(c))
+        return EXIT_ERROR;
     plan_show(&c->plan, c->json, stdout);
     return EXIT_SELECTED;
 }
@@ -791,8 +791,13 @@ static int run_create(struct create *c, int argc, char **argv)
     int status = check_options(c);
     if (status != 0)
         return status;
-    if ((c->like != NULL && !read_like(c)) || !size_from_options(c))
+    if (c->like != NULL && !read_like(c))
         return EXIT_ERROR;
+    struct err err;
+    if (!size_from_options(c, &err)) {
+        say_error("%s", err.text);
+        return EXIT_ERROR;
+    }
     return c->dry_run ? plan_only(c) : make_filter(c);
 }
 

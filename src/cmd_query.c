@@ -296,6 +296,8 @@ static bool label_records(const struct query *q, struct output *labelled, const 
         unsigned long long number = before + label->number + 1;
         int len = q->number ? snprintf(text, sizeof text, "%llu:", number) : 0;
         const char *end = memchr(at, terminator, (size_t)(r->out.data + r->out.len - at));
+        if (end == NULL) /* there was no memory for it, which take_result says */
+            return true;
         if ((q->which && (!output_bytes(labelled, label->name, strlen(label->name)) ||
                           !output_bytes(labelled, ":", 1))) ||
             !output_bytes(labelled, text, (size_t)len) ||

@@ -21,7 +21,7 @@ bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, cons
                        struct err *err);
 
 /* Has the kernel begin to write a finished part of a file to disk, where it can be told so: the
- * sync at the end then has less to wait for. */
+ * sync at the end then has less to wait for. len is more than 0. */
 void disk_write_back(int fd, uint64_t len, uint64_t off);
 
 /* An unnamed file in `dir` for scratch, gone when it is closed, whatever ends the process. -1 on

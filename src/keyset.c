@@ -422,11 +422,12 @@ bool keyset_put(struct keyset *ks, unsigned w, const uint64_t *hash, size_t n, s
     return true;
 }
 
-void keyset_drain_all(struct keyset *ks)
+bool keyset_drain_all(struct keyset *ks, struct err *err)
 {
-    struct err none;
     for (unsigned w = 0; w < ks->spec.workers; w++)
-        empty_arena(ks, &ks->workers[w], &none);
+        if (!empty_arena(ks, &ks->workers[w], err))
+            return false;
+    return true;
 }
 
 uint64_t keyset_scratch(const struct keyset *ks)
@@ -576,7 +577,7 @@ struct gathering {
     uint64_t first;
     unsigned width; /* the range has 2^width values */
     size_t n;
-    bool lacks_repeats;
+    bool had_repeats;
 };
 
 static uint64_t last_of(uint64_t first, unsigned width)
@@ -593,7 +594,7 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bo
         if (g->n == g->ks->capacity) {
             size_t before = g->n;
             g->n = remove_repeats(g->ks, g->worker, g->n, g->first, g->width);
-            g->lacks_repeats |= g->n < before;
+            g->had_repeats |= g->n < before;
             if (g->n > g->ks->capacity / 4 * 3)
                 return false;
         }
@@ -748,7 +749,7 @@ static bool visit_piece(const struct gathering *g, unsigned partition)
             .n = start[r + 1] - start[r],
             .partition = partition,
             .ends_partition = from + (span - 1) == partition_last,
-            .lacks_repeats = g->lacks_repeats,
+            .had_repeats = g->had_repeats,
         };
         if (!ks->visit(ks->visit_ctx, &range, &worker->err))
             return false;
@@ -871,7 +872,7 @@ static bool visit_part(const struct gathering *g)
         .n = n,
         .partition = g->first >> 1 >> (63 - bits),
         .ends_partition = last == UINT64_MAX || (last + 1) << bits == 0,
-        .lacks_repeats = g->lacks_repeats || n < g->n,
+        .had_repeats = g->had_repeats || n < g->n,
     };
     return ks->visit(ks->visit_ctx, &range, &worker->err);
 }

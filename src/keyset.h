@@ -1,6 +1,6 @@
 /*
  * Key hashes on their way into a filter: collected by many threads in any order, kept by prefix in
- * memory up to a limit, and beyond it in one scratch file or handed to whoever drains them; at the
+ * memory up to a limit, and beyond it in scratch files or handed to whoever drains them; at the
  * end counted, without repeats, and handed back range by range in ascending order.
  *
  *     struct keyset *ks = keyset_new(&spec, &err);
@@ -50,7 +50,7 @@ bool keyset_put(struct keyset *ks, unsigned worker, const uint64_t *hash, size_t
                 struct err *err);
 
 /* Drains what is left. */
-void keyset_drain_all(struct keyset *ks);
+bool keyset_drain_all(struct keyset *ks, struct err *err);
 
 /* Counts the distinct hashes, exactly. */
 bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err);
@@ -64,7 +64,7 @@ struct keyset_range {
     size_t n;              /* 0 too */
     uint64_t partition;    /* number of the partition, or of the prefix */
     bool ends_partition;
-    bool lacks_repeats;    /* some were there that `hash` has no more */
+    bool had_repeats;      /* which `hash` has no more */
 };
 
 /* Visits ranges that together are the whole hash space. A partition's ranges are visited in

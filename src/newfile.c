@@ -356,12 +356,12 @@ bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
         errno = EFBIG;
         return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
     }
+    if (ftruncate(nf->fd, 0) != 0)
+        return fail_errno(err, "cannot write '%s'", nf->path);
     /* Asked first, because allocation fills the disk before it finds that it is full. */
     if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
         len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
         return too_little_space(nf, len, err);
-    if (ftruncate(nf->fd, 0) != 0)
-        return fail_errno(err, "cannot write '%s'", nf->path);
     int r;
     do
         r = posix_fallocate(nf->fd, 0, (off_t)len);

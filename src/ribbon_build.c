@@ -459,7 +459,7 @@ static bool build_part(struct build *b, const struct keyset_range *range, uint64
 static bool visit_part(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct build *b = ctx;
-    if (range->lacks_repeats && b->target->presumed)
+    if (range->had_repeats && b->target->presumed)
         return fail(err, "some keys are repeated");
     unsigned depth = range->first == range->last
                          ? 64

@@ -108,6 +108,12 @@ static bool drop(struct drop *d, const struct layer *from, struct err *err)
            build_sums(d->target, err);
 }
 
+/* Columns that a key has on average, times 2^32. */
+static uint64_t width(const struct ribbon *ribbon)
+{
+    return (uint64_t)ribbon->columns << 32 | ribbon->wide;
+}
+
 bool ribbon_drop(const struct build_target *target, const struct layer *from, const uint8_t *data,
                  struct err *err)
 {
@@ -115,6 +121,9 @@ bool ribbon_drop(const struct build_target *target, const struct layer *from, co
                      .from = ribbon_of(from),
                      .to = ribbon_of(&target->header->layers[target->layer]),
                      .data = data};
+    if (width(&d.to) > width(&d.from))
+        return fail(err, "cannot write '%s': the filter has fewer columns than its rate takes",
+                    target->name);
     bool ok = drop(&d, from, err);
     free(d.directory);
     free(d.buf);

@@ -97,7 +97,7 @@ bool ribbon_add_plain(const struct ribbon_rows *rows, unsigned columns,
                       const struct ribbon_equations *e, size_t n)
 {
     struct adding a = {.rows = rows, .e = e, .left = n};
-    struct moving m[2];
+    struct moving m[2] = {0};
     enum step one = next_equation(&a, &m[0]) ? GOES_ON : ENDED;
     enum step two = next_equation(&a, &m[1]) ? GOES_ON : ENDED;
     (void)columns;

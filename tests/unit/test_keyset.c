@@ -249,7 +249,7 @@ static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
     v->ended[p] = r->ends_partition;
     v->next[p] = r->last + 1;
     v->worker[p] = r->worker;
-    if (r->lacks_repeats)
+    if (r->had_repeats)
         v->lacks = true;
     struct hashes *got = &v->got[p];
     if (v->room[p] - got->n < r->n) {
@@ -391,7 +391,7 @@ static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err
     s->wrong |= range->n > s->want->n - s->n || range->partition != s->partition ||
                 memcmp(range->hash, s->want->hash + s->n, range->n * sizeof *range->hash) != 0;
     s->n += range->n;
-    s->lacks |= range->lacks_repeats;
+    s->lacks |= range->had_repeats;
     s->partition += range->ends_partition;
     return !s->wrong;
 }
@@ -508,14 +508,14 @@ TEST(what_is_drained_is_what_was_put)
             d.got.n = 0;
             struct keyset *ks = keyset_new(&spec, &err);
             CHECK(ks != NULL && put_all(ks, workers, &h));
-            keyset_drain_all(ks);
+            CHECK(keyset_drain_all(ks, &err));
             CHECK(d.calls > 0 && d.wrong == 0);
             CHECK(keyset_scratch(ks) == 0);
             sort(&h);
             sort(&d.got);
             CHECK(equal(&d.got, &h));
             size_t before = d.calls;
-            keyset_drain_all(ks);
+            CHECK(keyset_drain_all(ks, &err));
             CHECK(d.calls == before);
             keyset_free(ks);
             free(h.hash);
