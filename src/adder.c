@@ -95,8 +95,8 @@ static void find_limits(struct adder *a)
 {
     if (a->options.max_fpr > 0)
         a->max_n = n_at(target(a), layer_fpr(a, a->options.max_fpr));
-    if (a->warn_fpr > 0)
-        a->warn_n = n_at(target(a), layer_fpr(a, a->warn_fpr));
+    double warn_fpr = WARN_FACTOR * a->session.filter->header.fpr_design;
+    a->warn_n = n_at(target(a), layer_fpr(a, warn_fpr));
 }
 
 /* Distinct keys in the layer that takes new ones. */
@@ -147,7 +147,7 @@ static void settle(struct adder *a)
         a->session.counters.unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
     if (too_low || (h->policy == POLICY_FIXED && h->n_layers > 1))
         look(a);
-    a->warn_fpr = WARN_FACTOR * h->fpr_design;
+    a->warned_fpr = 0;
     find_limits(a);
     if (a->options.max_fpr > 0 && keys_now(a) > NEAR * a->max_n)
         look(a);
@@ -332,18 +332,30 @@ static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, si
     return ADDER_OK;
 }
 
-static void warn(struct adder *a)
+static void warn(struct adder *a, const char *when)
 {
     char now[NUM_TEXT], design[NUM_TEXT];
     look(a);
     if (keys_now(a) <= a->warn_n)
         return;
-    a->warn_fpr = 0;
     double in_layer = target(a)->kind->fpr_at(target(a), a->layer_n);
+    a->warned_fpr = whole_fpr(a, in_layer);
     snprintf(a->warning, sizeof a->warning,
-             "'%.300s' is fuller than it was made for: its current false-positive rate is %s, its "
-             "design rate %s", a->session.filter->path, num_show_fpr(now, whole_fpr(a, in_layer)),
+             "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
+             "design rate %s", a->session.filter->path, when, num_show_fpr(now, a->warned_fpr),
              num_show_fpr(design, a->session.filter->header.fpr_design));
+}
+
+void adder_conclude(struct adder *a, bool again)
+{
+    char before[NUM_TEXT], now[NUM_TEXT];
+    a->warning[0] = '\0';
+    if (a->warned_fpr == 0)
+        return;
+    num_show_fpr(before, a->warned_fpr);
+    warn(a, "final");
+    if (!again && strcmp(before, num_show_fpr(now, a->warned_fpr)) == 0)
+        a->warning[0] = '\0';
 }
 
 /* A layer is full when fewer than this part of its keys find room: not so few that the last of them
@@ -417,8 +429,8 @@ static enum adder_result add_all(struct adder *a, const uint64_t *hash, uint64_t
         *done += got;
         if (result != ADDER_OK)
             return result;
-        if (a->warn_fpr > 0 && keys_now(a) > a->warn_n)
-            warn(a);
+        if (a->warned_fpr == 0 && keys_now(a) > a->warn_n)
+            warn(a, "current");
     }
     return ADDER_OK;
 }

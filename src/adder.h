@@ -45,7 +45,6 @@ struct adder_options {
 struct adder {
     struct session session;
     struct adder_options options;
-    double warn_fpr;    /* warn when it is passed; 0: no more */
     uint64_t n_new;     /* keys added that were not reported present */
     double dropped;     /* keys probably taken for present that were not: sum of fpr / (1 - fpr) */
     char warning[512];  /* what the last adder_add found worth saying; empty: nothing */
@@ -56,11 +55,13 @@ struct adder {
     uint64_t generation; /* ... which is this */
     double others_n;    /* keys in other layers when they were closed */
     double others_fpr;  /* of the other layers together */
+    double warned_fpr;  /* of the warning that was given; 0: none yet */
     double layer_n;     /* distinct keys in `layer` as its bits had it at the last look ... */
     double counted_n;   /* ... when counters.n_keys was this */
     double fpr, layer_fpr, fpr_n; /* FPR for the counters, of all and of the layer, and the keys in
                                      the layer when they were worked out */
-    double max_n, warn_n; /* distinct keys in the layer at which max_fpr and warn_fpr are reached */
+    double max_n, warn_n; /* distinct keys in the layer at which max_fpr is reached, and that
+                             of which is warned */
 };
 
 enum adder_result {
@@ -77,6 +78,11 @@ bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *
  * returns ADDER_OK. */
 enum adder_result adder_add(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
                             size_t *done, struct err *err);
+
+/* When all has been added: sets a->warning to what is to be said of the final FPR if the filter is
+ * fuller than it was made for; else, and unless `again` if an earlier warning told of that very
+ * rate, empties it. */
+void adder_conclude(struct adder *a, bool again);
 
 /* Syncs what was added so far. */
 bool adder_sync(struct adder *a, struct err *err);

@@ -211,6 +211,9 @@ static int add(struct add *a)
         a->failed = true;
     }
     tally_report(&a->tally);
+    adder_conclude(&a->adder, false);
+    if (a->adder.warning[0] != '\0')
+        say_warning("%s", a->adder.warning);
     if (a->verbose) {
         unsigned long long records = a->tally.records - a->tally.bad, n_new = a->adder.n_new;
         say_note("%llu record%s, %llu new key%s", records, records == 1 ? "" : "s", n_new,

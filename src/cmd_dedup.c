@@ -102,7 +102,8 @@ struct dedup {
     struct tally tally;
     uint64_t n_selected, n_unprinted; /* records */
     atomic_bool failed; /* and said why; commits and printing may both */
-    bool closed; /* standard output cannot be written to */
+    bool closed; /* standard output cannot be written to ... */
+    bool reader_gone; /* ... as nobody reads it any more */
 };
 
 /* What came of one chunk. Of these, at most two are added and not printed. */
@@ -355,7 +356,8 @@ static bool write_bytes(struct dedup *d, const char *data, size_t len, size_t n,
         data++;
         ++*whole;
     }
-    d->failed = d->failed || errno != EPIPE;
+    d->reader_gone = errno == EPIPE;
+    d->failed = d->failed || !d->reader_gone;
     return false;
 }
 
@@ -492,17 +494,16 @@ static bool complain(const struct err *err)
     return false;
 }
 
-static bool create_filter(struct dedup *d)
+static bool plan_filter(struct dedup *d, struct header *h)
 {
-    struct header h;
     struct err err;
     bool ok;
-    empty_header(&h, &d->ka.rule);
+    empty_header(h, &d->ka.rule);
     if (d->plan.n == 0)
-        ok = chain_start_growing(&h, CHAIN_FIRST, d->plan.p != 0 ? d->plan.p : PLAN_FPR, &err);
+        ok = chain_start_growing(h, CHAIN_FIRST, d->plan.p != 0 ? d->plan.p : PLAN_FPR, &err);
     else if ((ok = plan_solve(&d->plan, &err)))
-        empty_fixed(&h, &d->plan.bloom, d->plan.n, d->plan.p);
-    return (ok && empty_create(d->path, &h, &err)) || complain(&err);
+        empty_fixed(h, &d->plan.bloom, d->plan.n, d->plan.p);
+    return ok || complain(&err);
 }
 
 /* Takes over how keys are prepared for a filter that was opened. */
@@ -521,10 +522,33 @@ static bool is_to_be_made(const struct dedup *d)
 static bool open_file(struct dedup *d)
 {
     struct err err;
-    if (is_to_be_made(d) && !create_filter(d))
-        return false;
     return (known_open_file(&d->known, d->path, &err) && adopt(d, &d->known.sink.filter, &err)) ||
            complain(&err);
+}
+
+/* Are keys of FILTER, which has or is to have that header, those of the other filters? */
+static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
+{
+    struct err what;
+    return d->known.n_also == 0 || filter_same_keys(h, &d->known.also[0].header, &what) ||
+           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", d->path,
+                d->known.also[0].path, what.text);
+}
+
+/* Makes FILTER and opens it, when all else that is needed is there: key preparation is fixed by
+ * that. Another process may have made it meanwhile, from other options. */
+static bool create_and_open(struct dedup *d, struct header *h)
+{
+    struct err err;
+    const char *first = d->ka.n_files > 0 ? d->ka.files[0] : "-";
+    if (strcmp(first, "-") != 0 && access(first, R_OK) != 0) {
+        fail_errno(&err, "cannot open '%s'", first);
+        return complain(&err);
+    }
+    if (!suits_others(d, h, &err) || !empty_create(d->path, h, &err))
+        return complain(&err);
+    return open_file(d) &&
+           (suits_others(d, &d->known.sink.filter.header, &err) || complain(&err));
 }
 
 static bool open_in_memory(struct dedup *d)
@@ -539,10 +563,11 @@ static bool open_in_memory(struct dedup *d)
 static bool open_filters(struct dedup *d)
 {
     struct err err;
-    bool in_memory = d->path == NULL || d->dry_run;
-    if (!in_memory && !open_file(d))
+    struct header h;
+    bool in_memory = d->path == NULL || d->dry_run, to_be_made = is_to_be_made(d);
+    if (!in_memory && !(to_be_made ? plan_filter(d, &h) : open_file(d)))
         return false;
-    if (d->path != NULL && d->dry_run && !is_to_be_made(d) && !take_also(d, d->path))
+    if (d->path != NULL && d->dry_run && !to_be_made && !take_also(d, d->path))
         return false;
     for (size_t i = 0; i < d->n_also; i++)
         if (!known_also(&d->known, d->also_path[i], &err) ||
@@ -550,8 +575,10 @@ static bool open_filters(struct dedup *d)
             return complain(&err);
     if (in_memory && !open_in_memory(d))
         return false;
-    return d->confirm_path == NULL ||
-           known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err) || complain(&err);
+    if (d->confirm_path != NULL &&
+        !known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err))
+        return complain(&err);
+    return in_memory || !to_be_made || create_and_open(d, &h);
 }
 
 static void report(const struct dedup *d)
@@ -559,7 +586,7 @@ static void report(const struct dedup *d)
     const struct adder *a = &d->known.sink.adder;
     char run[NUM_TEXT], all[NUM_TEXT];
     unsigned long long records = d->tally.records - d->tally.bad, n_new = a->n_new;
-    snprintf(run, sizeof run, "%.3g", a->dropped);
+    snprintf(run, sizeof run, "%.3g", known_lost(&d->known, d->ka.threads));
     snprintf(all, sizeof all, "%.3g", a->session.counters.dropped);
     if (d->known.in_memory || a->session.counters.unknown)
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
@@ -569,12 +596,24 @@ static void report(const struct dedup *d)
                  "'%s' was made", records, n_new, run, all, d->path);
 }
 
+/* Tells of a filter that is too full how much was lost to that. */
+static void report_fullness(struct dedup *d)
+{
+    struct adder *a = &d->known.sink.adder;
+    adder_conclude(a, true);
+    if (a->warning[0] != '\0')
+        say_warning("%s; new ones probably taken for known: %.3g", a->warning,
+                    known_lost(&d->known, d->ka.threads));
+}
+
 static int conclude(struct dedup *d)
 {
     tally_report(&d->tally);
     if (d->n_unprinted > 0 && !d->known.in_memory)
-        say_note("standard output was closed: %llu records %s '%s' were not printed",
+        say_note("%s%llu records %s '%s' were not printed",
+                 d->reader_gone ? "standard output was closed: " : "",
                  (unsigned long long)d->n_unprinted, d->invert ? "known to" : "added to", d->path);
+    report_fullness(d);
     if (d->count)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)

@@ -8,8 +8,8 @@
  *
  * Opening reads the header and nothing else. Pages are checked against their checksums when a query
  * first needs them, if the file was clean; a page that does not hold makes filter_query fail rather
- * than say "absent". A writer checks a page before it changes it (session.h). If the mapped file shrinks or cannot be read while it is in use, the process
- * ends with a message and status 2.
+ * than say "absent". A writer checks a page before it changes it (session.h). If the mapped file
+ * shrinks or cannot be read while it is in use, the process ends with a message and status 2.
  */
 #ifndef FILTER_H
 #define FILTER_H

@@ -1,5 +1,6 @@
 #include "known.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +137,24 @@ enum adder_result known_add(struct known *k, struct adder_keys *keys, const char
         return result;
     *err = why;
     return ADDER_FAILED;
+}
+
+double known_lost(const struct known *k, unsigned threads)
+{
+    const struct adder *a = &k->sink.adder;
+    double absent = 1;
+    if (k->has_list)
+        return 0;
+    for (size_t f = 0; f < k->n_also; f++) {
+        struct census census;
+        filter_census_all(&k->also[f], threads, &census);
+        absent *= 1 - census.fpr;
+    }
+    if (absent <= 0)
+        return INFINITY;
+    /* New and not taken for known in a filter that is only read: N * absent. */
+    double passed = (double)a->n_new + a->dropped;
+    return a->dropped + passed * (1 - absent) / absent;
 }
 
 bool known_end(struct known *k, bool sync, struct err *err)

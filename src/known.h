@@ -55,7 +55,8 @@ bool known_open_file(struct known *k, const char *path, struct err *err);
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,
                           struct err *err);
 
-/* Opens a filter that is only read. It must be one for the same keys as those before it. */
+/* Opens a filter that is only read. It must be one for the same keys as those before it; who opens
+ * the one that takes keys behind these compares it (filter_same_keys). */
 bool known_also(struct known *k, const char *path, struct err *err);
 
 /* Opens the list; after the filters. The rule must outlive `k`. */
@@ -70,6 +71,11 @@ bool known_ask(struct known *k, struct batch *b, struct err *err);
  * those of the new ones. Key i comes from the record [record[i], record[i + 1]). */
 enum adder_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
                             size_t *done, struct err *err);
+
+/* How many new keys were probably taken for known so far: by the filter that takes keys, as it has
+ * counted them, and by those that are only read, by their FPR now: of N keys new to all, N * fpr.
+ * With a list none was. Reads all bits of the latter. */
+double known_lost(const struct known *k, unsigned threads);
 
 /* Ends what known_begin began; `sync` as for session_end. */
 bool known_end(struct known *k, bool sync, struct err *err);

@@ -234,8 +234,9 @@ slowly()
     [ "${BASH_REMATCH[1]}" -gt 0 ]
     cmp got <(head -n 10 in)
     seen verify f.seen
-    printf 'x\n' | refuses "seen: cannot write standard output: No space left on device" \
-        bash -c 'seen dedup f.seen >/dev/full'
+    refuses "seen: cannot write standard output: No space left on device" \
+        bash -c 'seen dedup f.seen <<<x >/dev/full'
+    [ "${stderr_lines[1]}" = "seen: 1 records added to 'f.seen' were not printed" ]
 }
 
 @test "a signal: the batch is finished, printed and synced" {
@@ -267,4 +268,50 @@ slowly()
     dropped=$((1000 - BASH_REMATCH[1]))
     awk -v is=$dropped -v want="${BASH_REMATCH[2]}" 'BEGIN {
         d = is - want; exit !(want > 10 && d * d < 36 * want) }'
+}
+
+# near IS WANT: within six standard deviations of a Poisson law.
+near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 && d * d < 36 * want) }'; }
+
+@test "new ones that other filters took for known are counted too" {
+    quiet seen create -n 10000 -p 0.1 a.seen <(seq 30001 40000)
+    quiet seen create -n 10000 -p 0.2 b.seen <(seq 50001 60000)
+    quiet seen create --empty -n 20000 -p 0.1 f.seen
+    seq 10001 20000 >in
+    run -0 --separate-stderr seen dedup --verbose --also a.seen --also b.seen f.seen in in in
+    [[ $stderr =~ ^'seen: 30000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.e+]+)', and ' ]]
+    # All are new; about 28 % of them are lost. Further copies are no further losses.
+    near $((10000 - BASH_REMATCH[1])) "${BASH_REMATCH[2]}"
+    : >none
+    run -0 --separate-stderr seen dedup --verbose --dry-run --also a.seen --also b.seen \
+        --confirm none f.seen in
+    [[ $stderr == 'seen: 10000 records, 10000 new; new ones probably taken for known: 0' ]]
+}
+
+@test "a filter that was made much too small is said at the end to have lost much" {
+    run -0 --separate-stderr seen dedup --create -n 1000 f.seen <(seq 20000)
+    new=$(wc -l <<<"$output")
+    [ "${#stderr_lines[@]}" = 2 ]
+    [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current "* ]]
+    [[ ${stderr_lines[1]} =~ ^"seen: warning: 'f.seen' is fuller than it was made for: its final false-positive rate is ".*", its design rate 0.001; new ones probably taken for known: "(.*)$ ]]
+    echo "$new printed; $stderr"
+    near $((20000 - new)) "$(printf '%.0f' "${BASH_REMATCH[1]}")"
+}
+
+@test "nothing is made when something else cannot be opened" {
+    quiet seen create -p 1e-6 -i folded.seen <(seq 5)
+    printf 'b\na\n' >unsorted
+    seq 10 >in
+    refuses "seen: cannot open 'none': No such file or directory" \
+        seen dedup --create --also none f.seen in
+    refuses "seen: 'f.seen' and 'folded.seen' cannot be asked for the same keys: they differ in --ignore-case" \
+        seen dedup --create --also folded.seen f.seen in
+    refuses "seen: 'unsorted' is not sorted as LC_ALL=C sort does it" \
+        seen dedup --create --confirm unsorted f.seen in
+    refuses "seen: cannot open 'none': No such file or directory" seen dedup --create f.seen none
+    [ ! -e f.seen ]
+    LC_ALL=C sort in >sorted
+    run -0 seen dedup -i --create --also folded.seen --confirm sorted f.seen in
+    [ "$output" = "$(seq 6 10)" ]
+    seen verify f.seen
 }
