@@ -590,11 +590,12 @@ static bool enough_keys(const struct create *c)
 {
     char held[NUM_TEXT], wanted[NUM_TEXT];
     double n = keys_held(c), want = (double)c->min_keys;
+    const char *plural = n == 1 ? "" : "s";
     struct filter old;
     struct err err;
     if (n < want) {
-        say_error("only %s distinct keys, --min-keys is %s; '%s' is left as it was",
-                  num_show_count(held, n), num_show_count(wanted, want), c->path);
+        say_error("only %s distinct key%s, --min-keys is %s; '%s' is left as it was",
+                  num_show_count(held, n), plural, num_show_count(wanted, want), c->path);
         return false;
     }
     if (c->min_ratio <= 0 || access(c->path, F_OK) != 0)
@@ -607,8 +608,8 @@ static bool enough_keys(const struct create *c)
     filter_close(&old);
     if (n >= want)
         return true;
-    say_error("only %s distinct keys, --min-ratio asks for %s; '%s' is left as it was",
-              num_show_count(held, n), num_show_count(wanted, want), c->path);
+    say_error("only %s distinct key%s, --min-ratio asks for %s; '%s' is left as it was",
+              num_show_count(held, n), plural, num_show_count(wanted, want), c->path);
     return false;
 }
 

@@ -11,6 +11,7 @@
 #include "bloom.h"
 #include "bloom_size.h"
 #include "bytes.h"
+#include "chain.h"
 #include "cmd.h"
 #include "filter.h"
 #include "hash.h"
@@ -115,7 +116,7 @@ static const struct field field_measured_keys = {"random keys asked", "measured_
                                                  NULL, NULL};
 static const struct field field_measured_hits = {"random keys present", "measured_hits", FORM_COUNT,
                                                  NULL, NULL};
-static const struct field field_measured_verdict = {"current FPR is", "measured_verdict", FORM_TEXT,
+static const struct field field_measured_verdict = {"current FPR lies", "measured_verdict", FORM_TEXT,
                                                     NULL, NULL};
 static const struct field field_fpr_negatives = {"measured FPR, negatives", "negatives_fpr",
                                                  FORM_FPR, "negatives_low", "negatives_high"};
@@ -123,7 +124,8 @@ static const struct field field_negatives_keys = {"negatives asked", "negatives_
                                                   NULL, NULL};
 static const struct field field_negatives_hits = {"negatives present", "negatives_hits", FORM_COUNT,
                                                   NULL, NULL};
-static const struct field field_negatives_verdict = {"and against those", "negatives_verdict",
+static const struct field field_negatives_verdict = {"current FPR lies, negatives",
+                                                     "negatives_verdict",
                                                      FORM_TEXT, NULL, NULL};
 
 static const struct field field_layer_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
@@ -479,24 +481,42 @@ static double keys_at(const struct layer *layer, double p)
     }
 }
 
+/* Keys that the filter is for: a ring keeps its capacity while the newest generation fills up
+ * beside those that hold it. */
+static double room(const struct header *h)
+{
+    double n = 0;
+    if (h->policy != POLICY_RING)
+        return (double)h->n_design;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        n += (double)h->layers[i].n_design;
+    return n;
+}
+
 static void report_keys(struct report *r, const struct findings *found)
 {
     const struct header *h = &found->filter->header;
     const struct census *all = &found->all;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
+    bool immutable = (h->incompat & INCOMPAT_IMMUTABLE) != 0;
+    unsigned at = h->policy == POLICY_FIXED ? 0 : chain_newest(h);
+    const struct layer *newest = &h->layers[at];
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
-    report_string(r, &field_policy, RECORDED, policies[h->policy]);
+    report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
     if (h->n_design != 0) {
         report_uint(r, &field_n_design, RECORDED, h->n_design);
-        report_number(r, &field_load, source, all->n / (double)h->n_design);
+        report_number(r, &field_load, source, all->n / room(h));
     } else {
         report_unknown(r, &field_n_design);
         report_unknown(r, &field_load);
     }
-    if (h->n_layers == 1 && !(h->incompat & INCOMPAT_IMMUTABLE))
+    if (h->policy == POLICY_RING)
         report_number(r, &field_left, ESTIMATED,
-                      fmax(0, keys_at(&h->layers[0], h->fpr_design) - all->n));
+                      fmax(0, (double)newest->n_design - found->layer[at].n));
+    else if (!immutable && h->n_layers == 1)
+        report_number(r, &field_left, ESTIMATED,
+                      fmax(0, keys_at(newest, h->fpr_design) - all->n));
     else
         report_unknown(r, &field_left);
     if (found->counters_known) {

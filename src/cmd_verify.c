@@ -178,23 +178,29 @@ static bool check_stable(struct filter *f, unsigned threads, enum filter_health 
     return fail(err, "'%s' kept changing while it was checked", f->path);
 }
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static bool report(const struct filter *f, enum filter_health health, const struct findings *found)
 {
     char more[60] = "";
     if (found->n > 1)
-        snprintf(more, sizeof more, " (and %" PRIu64 " more places)", found->n - 1);
+        snprintf(more, sizeof more, " (and %" PRIu64 " more place%s)", found->n - 1,
+                 plural(found->n - 1));
     if (found->n > 0)
         say_error("'%s' is damaged at offset %" PRIu64 ": %s%s", f->path, found->offset,
                   found->text, more);
     if (health == FILTER_DIRTY)
         say_error("'%s' is dirty: a process died while adding keys, and %" PRIu64
-                  " pages cannot be checked (--repair puts it in order)",
-                  f->path, found->unchecked);
+                  " page%s cannot be checked (--repair puts it in order)",
+                  f->path, found->unchecked, plural(found->unchecked));
     if (found->n > 0 || health == FILTER_DIRTY)
         return false;
     if (health == FILTER_WRITING)
-        printf("%s: ok, save %" PRIu64 " pages that are being written\n", f->path,
-               found->unchecked);
+        printf("%s: ok, except %" PRIu64 " page%s being written\n", f->path, found->unchecked,
+               plural(found->unchecked));
     else
         printf("%s: ok\n", f->path);
     return true;
@@ -208,9 +214,9 @@ static bool repair_file(struct filter *f, unsigned threads, struct err *err)
         return false;
     if (dirty)
         printf("%s: repaired: %" PRIu64
-               " pages had changed since their checksums were made; add the "
+               " page%s had changed since the checksums were made; add the "
                "keys of the interrupted run again\n",
-               f->path, differing);
+               f->path, differing, plural(differing));
     else if (slot_damaged)
         printf("%s: repaired: a damaged copy of the header\n", f->path);
     return true;
@@ -226,7 +232,7 @@ static bool repair_and_check(const struct verify *v, struct filter *f, enum filt
 {
     struct err err;
     bool ok = true;
-    if (v->repair) {
+    if (v->repair && !is_immutable(f)) {
         progress_begin("repairing", v->progress);
         ok = repair_file(f, v->threads, &err);
         progress_end();
@@ -241,13 +247,27 @@ static bool repair_and_check(const struct verify *v, struct filter *f, enum filt
     return ok;
 }
 
+/* To be repaired, a file is opened for writing; but not one that nobody writes to, whose damage
+ * nothing can mend. */
+static bool open_file(const struct verify *v, struct filter *f, const char *path, struct err *err)
+{
+    if (v->repair) {
+        if (!filter_open(f, path, FILTER_READ, err))
+            return false;
+        if (is_immutable(f))
+            return true;
+        filter_close(f);
+    }
+    return filter_open(f, path, v->repair ? FILTER_WRITE : FILTER_READ, err);
+}
+
 static bool verify_file(const struct verify *v, const char *path)
 {
     struct filter f;
     struct err err;
     struct findings found;
     enum filter_health health;
-    if (!filter_open(&f, path, v->repair ? FILTER_WRITE : FILTER_READ, &err)) {
+    if (!open_file(v, &f, path, &err)) {
         say_error("%s", err.text);
         return false;
     }

@@ -408,6 +408,7 @@ data() { tail -c "+$((1 + $(size "$1") - $(seen stats --json "$1" | jq '.layers[
     rejects "seen: no keys*" seen create --force --min-keys 0 f /dev/null
     kept
     rejects "*--min-keys is 1000*" seen create --min-keys 1k new few
+    rejects "seen: only 1 distinct key, --min-keys is 2;*" seen create --min-keys 2 new -k a
     only f few repeated
     # Just enough; and where there is no old file there is nothing to compare with.
     quiet seen create --min-ratio 0.9 --min-keys 899 new few

@@ -200,3 +200,22 @@ END
     [ -z "$output" ]
     [ "$stderr" = "seen: no keys in '/dev/null'" ]
 }
+
+@test "what becomes of a full filter, and the load of a ring" {
+    seen create --compact c.seen <(seq 100)
+    seen stats --json c.seen | jq -e '.policy == "immutable" and .keys_left == null'
+    seen create f.seen <(seq 100)
+    seen stats --json f.seen | jq -e '.policy == "FPR rises"'
+    # Each of 4 generations has 2500 of 10000 keys, and there is a fifth.
+    seen create --generations 4 -n 10000 --empty r.seen
+    for i in 0 1 2 3 4; do
+        seen rotate r.seen
+        seen add r.seen <(seq $((2500 * i + 1)) $((2500 * i + 2500)))
+    done
+    seen stats --json r.seen | jq -e '.policy == "rotates" and .n_design == 10000 and
+        .load == .n_estimate / 12500 and .load > 0.95 and .load < 1.05 and .keys_left < 100'
+    seen rotate r.seen
+    seen stats --json r.seen | jq -e '.load < 0.85 and .keys_left == 2500'
+    run -0 seen stats --negatives <(seq 100) --measure 1000 f.seen
+    [[ $output == *$'\ncurrent FPR lies '*$'\ncurrent FPR lies, negatives '* ]]
+}
