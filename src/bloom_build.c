@@ -238,8 +238,8 @@ static bool insert_here(struct build *b, struct region *region, uint64_t n,
     return insert(b, region, here, count, range, err);
 }
 
-/* Lets go of n pages of the region, which then begins behind them; with `keep`, of all but the last,
- * which goes on to take keys. */
+/* Lets go of n pages of the region, which then begins behind them; with `keep`, of all but the
+ * last, which goes on to take keys. */
 static bool advance(struct build *b, struct region *region, uint64_t n, bool keep, struct err *err)
 {
     if (!release_pages(b, region, n - keep, err))

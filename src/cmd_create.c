@@ -107,8 +107,9 @@ enum { DIRECT_MEMORY = 48 << 20, DEFAULT_MEMORY = 256 << 20 };
  * random spread of bits makes of n keys in a filter for n keys. */
 static const double FPR_SLACK = 1.01;
 
-/* Up to this rate it pays to presume that the keys of a Bloom filter are distinct (write_presuming):
- * one key in 100, at most, finds its bits set by chance and must be looked at. */
+/* Up to this rate it pays to presume that the keys of a Bloom filter are distinct
+ * (write_presuming): one key in 100, at most, finds its bits set by chance and must be looked at.
+ */
 static const double PRESUMING_FPR = 0.02;
 
 struct create {

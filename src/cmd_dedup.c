@@ -288,7 +288,8 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     }
     if (d->failed || !add_keys(d, r, input_name(d->tally.input, chunk->file), d->tally.in_file))
         return false;
-    d->failed = !tally_end(&d->tally, chunk, &r->tally);
+    if (!tally_end(&d->tally, chunk, &r->tally))
+        d->failed = true; /* printing may have failed meanwhile, so it is never made false */
     return !d->failed;
 }
 
@@ -357,7 +358,8 @@ static bool write_bytes(struct dedup *d, const char *data, size_t len, size_t n,
         ++*whole;
     }
     d->reader_gone = errno == EPIPE;
-    d->failed = d->failed || !d->reader_gone;
+    if (!d->reader_gone)
+        d->failed = true;
     return false;
 }
 

@@ -116,8 +116,8 @@ static const struct field field_measured_keys = {"random keys asked", "measured_
                                                  NULL, NULL};
 static const struct field field_measured_hits = {"random keys present", "measured_hits", FORM_COUNT,
                                                  NULL, NULL};
-static const struct field field_measured_verdict = {"current FPR lies", "measured_verdict", FORM_TEXT,
-                                                    NULL, NULL};
+static const struct field field_measured_verdict = {"current FPR lies", "measured_verdict",
+                                                    FORM_TEXT, NULL, NULL};
 static const struct field field_fpr_negatives = {"measured FPR, negatives", "negatives_fpr",
                                                  FORM_FPR, "negatives_low", "negatives_high"};
 static const struct field field_negatives_keys = {"negatives asked", "negatives_keys", FORM_COUNT,

@@ -32,8 +32,8 @@ void confirm_close(struct confirm *c);
  * once. */
 bool confirm_has(struct confirm *c, const struct batch *b, size_t i);
 
-/* False, and says so in *err, if a search so far has found the list not to be sorted: then no answer
- * is worth anything. */
+/* False, and says so in *err, if a search so far has found the list not to be sorted: then no
+ * answer is worth anything. */
 bool confirm_sound(const struct confirm *c, struct err *err);
 
 #endif

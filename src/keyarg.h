@@ -95,8 +95,8 @@ struct tally {
 /* Call it first of all in commit: brings in_file up to the beginning of this chunk. */
 void tally_begin(struct tally *t, const struct chunk *chunk);
 
-/* Call it last: adds the chunk, gives the hint about CRs, warns of compressed data and shows progress. False, and said why,
- * if there is a record without a key. */
+/* Call it last: adds the chunk, gives the hint about CRs, warns of compressed data and shows
+ * progress. False, and said why, if there is a record without a key. */
 bool tally_end(struct tally *t, const struct chunk *chunk, const struct chunk_tally *of_chunk);
 
 /* Says at the end how many records were left out for want of a key. */

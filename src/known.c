@@ -61,8 +61,13 @@ bool known_confirm(struct known *k, const char *path, const struct key_rule *rul
 bool known_begin(struct known *k, const struct adder_options *options, struct err *err)
 {
     const struct adder_options plain = {.threads = options->threads};
-    return adder_begin(&k->sink.adder, &k->sink.filter, k->in_memory ? &plain : options, err) &&
-           (!k->run.open || adder_begin(&k->run.adder, &k->run.filter, &plain, err));
+    struct err ignored;
+    if (!adder_begin(&k->sink.adder, &k->sink.filter, k->in_memory ? &plain : options, err))
+        return false;
+    if (!k->run.open || adder_begin(&k->run.adder, &k->run.filter, &plain, err))
+        return true;
+    adder_end(&k->sink.adder, false, &ignored);
+    return false;
 }
 
 static bool bit_of(const uint64_t *bits, size_t i)

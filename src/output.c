@@ -112,8 +112,10 @@ bool output_write_bytes(const char *data, size_t len, size_t *written)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            if (errno != EPIPE)
-                say_error("cannot write standard output: %s", strerror(errno));
+            int why = errno;
+            if (why != EPIPE)
+                say_error("cannot write standard output: %s", strerror(why));
+            errno = why;
             return false;
         }
         *written += (size_t)n;

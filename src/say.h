@@ -17,8 +17,8 @@ void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /*
  * here but kept for say_finish. */
 void say_flush(void);
 
-/* From now on a message that standard output could not be written says, too, that the file `path` was
- * made all the same. The string must live as long as the program. */
+/* From now on a message that standard output could not be written says, too, that the file `path`
+ * was made all the same. The string must live as long as the program. */
 void say_made(const char *path);
 
 /* Closes standard output; tells if any of it could not be written, and then returns false. A reader

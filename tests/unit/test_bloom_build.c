@@ -1,5 +1,5 @@
-/* Bloom layers as bloom_build() makes them, range by range and with all threads, against insertions one
- * after another; and what it finds out about repeats. */
+/* Bloom layers as bloom_build() makes them, range by range and with all threads, against insertions
+ * one after another; and what it finds out about repeats. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

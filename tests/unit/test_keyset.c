@@ -265,8 +265,8 @@ static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
     return true;
 }
 
-/* What visits give must be `want`, in all and everywhere, and of the n hashes that were put none may
- * be left out unsaid. */
+/* What visits give must be `want`, in all and everywhere, and of the n hashes that were put none
+ * may be left out unsaid. */
 static bool visit_gives(struct keyset *ks, unsigned workers, const struct hashes *want, size_t n)
 {
     struct visited *v = calloc(1, sizeof *v);
