@@ -69,8 +69,8 @@ static const struct opt size_opts[] = {
      "a size, up to 6.3 % larger, that 'seen shrink' can halve again and "
      "again",
      false, 0},
-    {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like or --grow", false,
-     0},
+    {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like, --grow or --compact",
+     false, 0},
     {0},
 };
 
@@ -86,7 +86,7 @@ static const struct opt file_opts[] = {
     {OPT_DRY_RUN, "dry-run", NULL, "print what would be made, as plan does; write nothing", false,
      0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id: the same "
-                                             "keys and options give the same bytes", false, 0},
+                                             "records and options give the same bytes", false, 0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
     {0},
 };
@@ -348,7 +348,7 @@ static int check_options(struct create *c)
                           c->min_keys != 0 ? "--min-keys" : "--min-ratio");
     if (c->empty && !c->compact && c->plan.n == 0 && c->plan.size == 0 && c->like == NULL &&
         !c->grow)
-        return opt_misuse(&cmd_create, "--empty needs --capacity, --size, --like or --grow");
+        return opt_misuse(&cmd_create, "--empty needs --capacity, --size, --like, --grow or --compact");
     int status = check_chain(c);
     if (status != 0)
         return status;

@@ -407,9 +407,10 @@ static void print_text(const struct plan *plan, FILE *out)
         out,
         "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
         "\nk the bits that it compares. CPU time to build is about what it took on one machine."
-        "\n'seen create' makes bloom, with --compact ribbon, to which no keys can be added;"
+        "\n'seen create' makes bloom%s;"
         "\nclassic Bloom and binary fuse filters are shown for comparison.\n",
-        bound(plan));
+        bound(plan),
+        ribbon_row(plan, &row) ? ", with --compact ribbon, to which no keys can be added" : "");
 }
 
 void plan_show(const struct plan *plan, bool json, FILE *out)

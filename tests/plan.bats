@@ -43,6 +43,11 @@ END
     [[ ${lines[5]} == fuse\ * ]]
 }
 
+@test "the text speaks of ribbon only where it is in the table" {
+    [ "$(seen plan -n 1000 | grep -c ribbon)" = 2 ]
+    [ "$(seen plan -n 1000 -p 0.9 | grep -c ribbon)" = 0 ]
+}
+
 @test "0.001 is the FPR where none is given" {
     run -0 seen plan -n 1M -p 0.001
     [ "$(seen plan -n 1M)" = "$output" ]
