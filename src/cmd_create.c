@@ -69,8 +69,8 @@ static const struct opt size_opts[] = {
      "a size, up to 6.3 % larger, that 'seen shrink' can halve again and "
      "again",
      false, 0},
-    {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like, --grow or --compact",
-     false, 0},
+    {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like, "
+                                "--grow or --compact", false, 0},
     {0},
 };
 
@@ -348,7 +348,8 @@ static int check_options(struct create *c)
                           c->min_keys != 0 ? "--min-keys" : "--min-ratio");
     if (c->empty && !c->compact && c->plan.n == 0 && c->plan.size == 0 && c->like == NULL &&
         !c->grow)
-        return opt_misuse(&cmd_create, "--empty needs --capacity, --size, --like, --grow or --compact");
+        return opt_misuse(&cmd_create,
+                          "--empty needs --capacity, --size, --like, --grow or --compact");
     int status = check_chain(c);
     if (status != 0)
         return status;
