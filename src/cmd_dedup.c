@@ -580,6 +580,9 @@ static bool open_filters(struct dedup *d)
     if (d->confirm_path != NULL &&
         !known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err))
         return complain(&err);
+    if (d->known.list.saw_cr && !d->ka.rule.crlf)
+        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
+                 d->confirm_path);
     return in_memory || !to_be_made || create_and_open(d, &h);
 }
 

@@ -53,6 +53,7 @@ bool known_confirm(struct known *k, const char *path, const struct key_rule *rul
     if (k->single == NULL)
         return fail(err, "out of memory");
     k->has_list = confirm_open(&k->list, path, rule->terminator, err);
+    k->list.crlf = rule->crlf;
     /* What is in memory is of this run, so it is known. */
     return k->has_list &&
            (k->in_memory || open_in_memory(&k->run, rule, CHAIN_FIRST, RUN_FPR, err));
@@ -86,7 +87,7 @@ bool known_ask(struct known *k, struct batch *b, struct err *err)
                 (!k->has_list || confirm_has(&k->list, b, i)))
                 b->bad[i / 64] |= (uint64_t)1 << i % 64;
     }
-    return true;
+    return !k->has_list || confirm_sound(&k->list, err);
 }
 
 static bool is_listed(struct known *k, const char *record, const char *end)
@@ -109,7 +110,7 @@ static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *c
         return false;
     for (size_t w = 0; w < (n + 63) / 64; w++)
         keys->known[w] &= before[w];
-    return true;
+    return confirm_sound(&k->list, err);
 }
 
 /* A copy of what is known of the keys so far. */

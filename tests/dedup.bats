@@ -126,6 +126,10 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     printf 'b\na\n' >wrong
     refuses "seen: 'wrong' is not sorted as LC_ALL=C sort does it" \
         seen dedup --confirm wrong f.seen in
+    # Only a search in the neighbourhood can tell.
+    awk 'NR == 50 { held = $0; next } NR == 52 { print; print held; next } { print }' known >swapped
+    refuses "seen: 'swapped' is not sorted as LC_ALL=C sort does it" \
+        seen dedup --dry-run --confirm swapped f.seen known
     seen create -x -p 0.3 h.seen <(printf '%s\n' 00FF abcd)
     printf '%s\n' 00FF ABCD >list
     printf '%s\n' 00ff ABCD 1234 5678 1234 | seen dedup --confirm list h.seen |
