@@ -218,7 +218,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     # Only the searches in the neighbourhood can tell, so all keys are asked.
     awk 'NR == 50 { held = $0; next } NR == 52 { print; print held; next } { print }' list >swapped
     [ "$(LC_ALL=C sort swapped | digest /dev/stdin)" = "$(digest list)" ]
-    ! LC_ALL=C sort -c swapped 2>/dev/null
+    run -1 env LC_ALL=C sort -c swapped
     refuses "seen: 'swapped' is not sorted as LC_ALL=C sort does it" \
         seen query -c --confirm swapped f.seen list
     gzip <list >list.gz
