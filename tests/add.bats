@@ -361,13 +361,11 @@ full()
     at=$(((5 + 20) * 4096))
     mkfifo in
     for end in close kill; do
+        rm -f out
         seen dedup f <in >out &
         exec 7>in
         echo $end >&7
-        for ((i = 0; i < 200; i++)); do
-            [ -s out ] && break
-            sleep 0.05
-        done
+        until [ -s out ]; do kill -0 $!; done
         [ "$end" = kill ] && kill -KILL $!
         poke f $((at + 100)) 0000000000000000
         before=$(peek f $at 4096)

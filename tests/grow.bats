@@ -246,10 +246,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     seen add g.seen <in &
     exec 8>in
     seq 1 15000 >&8
-    for ((i = 0; i < 200; i++)); do
-        seen query -q -k 15000 g.seen && break
-        sleep 0.05
-    done
+    until seen query -q -k 15000 g.seen; do kill -0 $!; done
     kill -9 $!
     wait $! || true
     exec 8>&-
