@@ -9,7 +9,7 @@
  * chunk_len, whether it is read from a file, a pipe or out of gzip (not so with `prompt`). A record
  * longer than that makes its chunk as long as it must be, and the next ones empty or left out.
  * Regular files are read by all threads at once, up to the chunk in which the file ended when it
- * was opened (large ones are mapped piece by piece, and L is 1 MiB then unless chunk_len is given);
+ * was opened (large ones are mapped, and L is 1 MiB then unless chunk_len is given);
  * streams by one thread at a time.
  *
  * A signal (sig.h) is taken for the end of the input, also in the middle of a wait for more of it;
@@ -58,8 +58,8 @@ struct chunk {
     /* Owned; zero-initialise the struct, free with chunk_free. */
     char *buffer;
     size_t buffer_len;
-    char *window; /* of the address space, where a part of a file is mapped */
-    size_t window_file; /* 1 + index of that file */
+    struct mapping *mapping; /* or its records lie in a mapped file, in bytes */
+    size_t used_from, used_to;
 };
 
 struct input *input_open(const struct input_spec *spec, struct err *err);
