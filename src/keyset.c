@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "disk.h"
+#include "distinct.h"
 #include "parallel.h"
 #include "sort.h"
 
@@ -20,10 +20,6 @@ enum { BLOCK = 512 };
 
 /* Hashes in one visited range, about: their part of a filter stays in the second-level cache. */
 enum { RANGE = 1 << 16 };
-
-/* Hashes in one bucket while repeats are looked for: bucket and table stay in the first-level
- * cache. */
-enum { BUCKET = 1 << 10 };
 
 /* In the scratch file of a worker, the hashes of a partition that is large are in order of its
  * SUBRANGES, so that one of them can be read without the others. */
@@ -60,8 +56,6 @@ struct worker {
     uint64_t scratch_len;
     uint64_t *in_order;          /* EXTENT hashes */
     uint64_t *gathered, *sorted; /* `capacity` hashes each */
-    uint64_t *table;
-    size_t table_slots;
     struct err err;
     bool failed;
     uint64_t n_distinct;
@@ -74,7 +68,6 @@ struct keyset {
     size_t own_blocks;
     _Atomic size_t pool_left;
     atomic_bool stop;
-    uint64_t salt; /* odd; nobody outside can aim keys at one slot of a table */
     keyset_visitor *visit;
     void (*gave_up)(void *ctx);
     void *visit_ctx;
@@ -171,9 +164,6 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     ks->pool_left = pool_blocks_of(spec);
     for (unsigned w = 0; w < spec->workers; w++)
         ks->workers[w].scratch = -1;
-    if (getrandom(&ks->salt, sizeof ks->salt, GRND_NONBLOCK) != sizeof ks->salt)
-        ks->salt = (uint64_t)(uintptr_t)ks;
-    ks->salt |= 1;
     for (unsigned w = 0; w < spec->workers; w++) {
         struct worker *worker = &ks->workers[w];
         worker->arena_blocks = own_blocks_of(spec) + pool_blocks_of(spec);
@@ -200,7 +190,6 @@ void keyset_free(struct keyset *ks)
         unmap_memory(worker->arena, worker->arena_blocks * BLOCK_BYTES);
         unmap_memory(worker->gathered, ks->capacity * sizeof(uint64_t));
         unmap_memory(worker->sorted, ks->capacity * sizeof(uint64_t));
-        free(worker->table);
         free(worker->in_order);
         if (worker->scratch >= 0)
             close(worker->scratch);
@@ -438,138 +427,6 @@ uint64_t keyset_scratch(const struct keyset *ks)
     return len;
 }
 
-/* Sorts a[0..n), all in [first, last], into `out` by range: 2^bits of equal width; start[i] is
- * where range i begins in out. */
-enum { SPREAD_BITS = 12 };
-
-static void spread(const uint64_t *a, size_t n, uint64_t first, unsigned shift, unsigned bits,
-                   uint64_t *out, size_t start[(1 << SPREAD_BITS) + 1])
-{
-    size_t ranges = (size_t)1 << bits;
-    size_t at[1 << SPREAD_BITS];
-    memset(at, 0, ranges * sizeof *at);
-    for (size_t i = 0; i < n; i++)
-        at[(a[i] - first) >> shift]++;
-    size_t sum = 0;
-    for (size_t r = 0; r < ranges; r++) {
-        start[r] = sum;
-        sum += at[r];
-        at[r] = start[r];
-    }
-    start[ranges] = sum;
-    for (size_t i = 0; i < n; i++)
-        out[at[(a[i] - first) >> shift]++] = a[i];
-}
-
-/* Bits by which n hashes must be spread for about `target` of them in each range; the range that
- * they come from is 2^width wide. */
-static unsigned spread_bits(size_t n, size_t target, unsigned width)
-{
-    unsigned bits = 0;
-    while (bits < SPREAD_BITS && bits < width && n >> bits > target)
-        bits++;
-    return bits;
-}
-
-static bool get_table(struct worker *worker, size_t slots)
-{
-    if (slots <= worker->table_slots)
-        return true;
-    free(worker->table);
-    worker->table = malloc(slots * sizeof *worker->table);
-    worker->table_slots = worker->table ? slots : 0;
-    if (worker->table != NULL)
-        return true;
-    worker->failed = true;
-    return fail(&worker->err, "out of memory");
-}
-
-/* Moves the distinct ones of from[0..n) to `to`, with a hash table; returns how many. */
-static size_t distinct_by_table(struct keyset *ks, struct worker *worker, const uint64_t *from,
-                                size_t n, uint64_t *to)
-{
-    size_t slots = 2 * BUCKET;
-    while (slots < 2 * n)
-        slots *= 2;
-    if (!get_table(worker, slots))
-        return 0;
-    uint64_t *table = worker->table;
-    memset(table, 0, slots * sizeof *table);
-    unsigned shift = (unsigned)__builtin_clzll(slots) + 1;
-    bool zero = false; /* the hash 0, which marks an empty slot in the table */
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t h = from[i];
-        size_t slot = h * ks->salt >> shift;
-        while (table[slot] != 0 && table[slot] != h)
-            slot = (slot + 1) & (slots - 1);
-        bool is_new = h != 0 ? table[slot] == 0 : !zero;
-        zero |= h == 0;
-        table[slot] = h;
-        to[count] = h;
-        count += is_new;
-    }
-    return count;
-}
-
-static bool contains(const uint64_t *a, size_t n, uint64_t h)
-{
-    bool found = false;
-    for (size_t i = 0; i < n; i++)
-        found |= a[i] == h;
-    return found;
-}
-
-/* The same for a bucket that fits the first-level cache and is mostly distinct: its low 16 bits are
- * marked in a bitmap, and only a hash whose mark was there already is looked for among the others.
- * With 1024 hashes that is one in 128 for distinct ones. Three times as fast as the table; which is
- * the way out when there are more, as repeats or chosen keys make them. */
-enum { MARK_BITS = 16, SUSPECTS = 64 };
-
-static size_t distinct_by_marks(struct keyset *ks, struct worker *worker, const uint64_t *from,
-                                size_t n, uint64_t *to)
-{
-    uint64_t marks[(1 << MARK_BITS) / 64] = {0};
-    uint64_t suspect[SUSPECTS + 1] = {0};
-    size_t n_suspects = 0, count = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t h = from[i], *word = &marks[h >> 6 & ((1 << (MARK_BITS - 6)) - 1)];
-        unsigned marked = (unsigned)(*word >> (h & 63)) & 1;
-        *word |= (uint64_t)1 << (h & 63);
-        suspect[n_suspects] = h;
-        n_suspects += marked;
-        to[count] = h;
-        count += !marked;
-        if (n_suspects > SUSPECTS)
-            return distinct_by_table(ks, worker, from, n, to);
-    }
-    for (size_t i = 0; i < n_suspects; i++)
-        if (!contains(to, count, suspect[i]))
-            to[count++] = suspect[i];
-    return count;
-}
-
-static size_t distinct_bucket(struct keyset *ks, struct worker *worker, const uint64_t *from,
-                              size_t n, uint64_t *to)
-{
-    return n <= 2 * BUCKET ? distinct_by_marks(ks, worker, from, n, to)
-                           : distinct_by_table(ks, worker, from, n, to);
-}
-
-/* Removes repeats from gathered[0..n), whose hashes lie in a range 2^width wide from `first`. */
-static size_t remove_repeats(struct keyset *ks, struct worker *worker, size_t n, uint64_t first,
-                             unsigned width)
-{
-    size_t start[(1 << SPREAD_BITS) + 1];
-    unsigned bits = spread_bits(n, BUCKET, width);
-    spread(worker->gathered, n, first, width - bits, bits, worker->sorted, start);
-    size_t count = 0;
-    for (size_t r = 0; r < (size_t)1 << bits; r++)
-        count += distinct_bucket(ks, worker, worker->sorted + start[r], start[r + 1] - start[r],
-                                 worker->gathered + count);
-    return count;
-}
-
 /* Hashes being gathered from a partition, those in one range only. */
 struct gathering {
     struct keyset *ks;
@@ -585,6 +442,13 @@ static uint64_t last_of(uint64_t first, unsigned width)
     return width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX;
 }
 
+static void remove_repeats(struct gathering *g)
+{
+    size_t n = distinct(g->worker->gathered, g->worker->sorted, g->n, g->width);
+    g->had_repeats |= n < g->n;
+    g->n = n;
+}
+
 /* Takes those in the range, all of them if `whole`. False when they do not fit. */
 static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bool whole)
 {
@@ -592,9 +456,7 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bo
     uint64_t *to = g->worker->gathered;
     while (n > 0) {
         if (g->n == g->ks->capacity) {
-            size_t before = g->n;
-            g->n = remove_repeats(g->ks, g->worker, g->n, g->first, g->width);
-            g->had_repeats |= g->n < before;
+            remove_repeats(g);
             if (g->n > g->ks->capacity / 4 * 3)
                 return false;
         }
@@ -683,7 +545,7 @@ static bool gather(struct gathering *g, unsigned partition, bool *fits)
     return true;
 }
 
-typedef bool gathered_fn(const struct gathering *g, unsigned partition);
+typedef bool gathered_fn(struct gathering *g, unsigned partition);
 
 /* How many gather() finds in scratch, repeats counted. */
 static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
@@ -717,23 +579,24 @@ static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partit
            gather_all(ks, worker, partition, first + half, width - 1, use);
 }
 
-static bool count_piece(const struct gathering *g, unsigned partition)
+static bool count_piece(struct gathering *g, unsigned partition)
 {
     (void)partition;
-    g->worker->n_distinct += remove_repeats(g->ks, g->worker, g->n, g->first, g->width);
-    return !g->worker->failed;
+    remove_repeats(g);
+    g->worker->n_distinct += g->n;
+    return true;
 }
 
-static bool visit_piece(const struct gathering *g, unsigned partition)
+static bool visit_piece(struct gathering *g, unsigned partition)
 {
     struct keyset *ks = g->ks;
     struct worker *worker = g->worker;
     size_t n = g->n;
-    size_t start[(1 << SPREAD_BITS) + 1] = {0, n};
-    unsigned bits = spread_bits(n, RANGE, g->width);
+    size_t start[(1 << SORT_RANGE_BITS) + 1] = {0, n};
+    unsigned bits = sort_range_bits(n, RANGE, g->width);
     const uint64_t *hash = worker->gathered;
     if (bits > 0) {
-        spread(worker->gathered, n, g->first, g->width - bits, bits, worker->sorted, start);
+        sort_by_range(worker->gathered, n, g->width, bits, worker->sorted, start);
         hash = worker->sorted;
     }
     uint64_t partition_last = ((uint64_t)partition << PARTITION_WIDTH) +
@@ -794,8 +657,10 @@ static void pass_partition(void *ctx, unsigned w, uint64_t i)
 static void begin_pass(struct keyset *ks)
 {
     ks->stop = false;
-    for (unsigned w = 0; w < ks->spec.workers; w++)
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
         ks->workers[w].failed = false;
+        ks->workers[w].n_distinct = 0;
+    }
 }
 
 static bool pass_result(const struct keyset *ks, struct err *err)

@@ -76,3 +76,31 @@ void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned width)
 {
     sort_by(a, tmp, n, width, 0);
 }
+
+void sort_by_range(const uint64_t *a, size_t n, unsigned width, unsigned bits, uint64_t *out,
+                   size_t *start)
+{
+    size_t ranges = (size_t)1 << bits, at[1 << SORT_RANGE_BITS];
+    unsigned shift = bits > 0 ? width - bits : 0;
+    uint64_t mask = ranges - 1;
+    memset(at, 0, ranges * sizeof *at);
+    for (size_t i = 0; i < n; i++)
+        at[a[i] >> shift & mask]++;
+    size_t sum = 0;
+    for (size_t r = 0; r < ranges; r++) {
+        start[r] = sum;
+        sum += at[r];
+        at[r] = start[r];
+    }
+    start[ranges] = sum;
+    for (size_t i = 0; i < n; i++)
+        out[at[a[i] >> shift & mask]++] = a[i];
+}
+
+unsigned sort_range_bits(size_t n, size_t target, unsigned width)
+{
+    unsigned bits = 0;
+    while (bits < SORT_RANGE_BITS && bits < width && n >> bits > target)
+        bits++;
+    return bits;
+}
