@@ -5,6 +5,7 @@
 #include "check.h"
 #include "cpu.h"
 #include "hash.h"
+#include "random.h"
 #include "variants.h"
 
 #define XXH_INLINE_ALL
@@ -13,16 +14,6 @@
 static const uint64_t seeds[] = {0, 1, 0x9e3779b97f4a7c15, UINT64_MAX};
 
 #define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof *(array); i++)
-
-static uint64_t rng_state;
-
-static uint64_t rng(void)
-{
-    rng_state ^= rng_state << 13;
-    rng_state ^= rng_state >> 7;
-    rng_state ^= rng_state << 17;
-    return rng_state;
-}
 
 static unsigned char pattern[10000];
 
@@ -149,8 +140,8 @@ static void check_lengths(void)
     unsigned char page[4096];
     for (unsigned round = 0; round < 20; round++) {
         for EACH (i, page)
-            page[i] = (unsigned char)rng();
-        uint64_t seed = rng();
+            page[i] = (unsigned char)draw();
+        uint64_t seed = draw();
         CHECK(hash_bytes(page, sizeof page, seed) == XXH3_64bits_withSeed(page, sizeof page, seed));
     }
 }
@@ -171,11 +162,11 @@ static size_t random_length(unsigned mixture)
     case 0:
         return 12;
     case 1:
-        return 60 + rng() % 10;
+        return 60 + draw() % 10;
     case 2:
-        return edges[rng() % (sizeof edges / sizeof *edges)];
+        return edges[draw() % (sizeof edges / sizeof *edges)];
     default:
-        return rng() % 320;
+        return draw() % 320;
     }
 }
 
@@ -185,13 +176,13 @@ static void check_many(void)
     size_t len[KEYS];
     uint64_t got[KEYS + 1];
     for (unsigned round = 0; round < 60; round++) {
-        uint64_t seed = round % 2 ? rng() : 0;
-        size_t n = round < 8 ? round : rng() % KEYS;
+        uint64_t seed = round % 2 ? draw() : 0;
+        size_t n = round < 8 ? round : draw() % KEYS;
         if (round % 5 == 0)
-            n = 256 * (1 + rng() % 4);
+            n = 256 * (1 + draw() % 4);
         for (size_t i = 0; i < n; i++) {
             len[i] = random_length(round % 4);
-            data[i] = from + rng() % 5000;
+            data[i] = from + draw() % 5000;
         }
         got[n] = 42;
         hash_keys(data, len, n, seed, got);
@@ -234,8 +225,7 @@ TEST(all_that_this_cpu_has_is_listed)
 
 int main(int argc, char **argv)
 {
-    rng_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 0x9e3779b97f4a7c15;
-    printf("# seed 0x%llx\n", (unsigned long long)rng_state);
+    random_begin(argc, argv);
     make_pattern();
     RUN(hashes_are_those_of_the_format);
     RUN(every_length_agrees_with_the_library);

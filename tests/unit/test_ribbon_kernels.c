@@ -2,18 +2,9 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "random.h"
 #include "ribbon_key.h"
 #include "variants.h"
-
-/* A sequence of random-looking numbers, the same in every run. */
-static uint64_t draw(void)
-{
-    static uint64_t state;
-    uint64_t x = state += 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
-}
 
 TEST(all_that_this_cpu_has_is_listed)
 {
@@ -154,8 +145,9 @@ TEST(added_equations)
     each_variant(&ribbon_variants, compare_all_added);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    random_begin(argc, argv);
     RUN(all_that_this_cpu_has_is_listed);
     RUN(derived_equations);
     RUN(added_equations);
