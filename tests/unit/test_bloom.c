@@ -109,11 +109,6 @@ static size_t add_edges(const struct bloom *bloom, uint64_t *hash, size_t room)
     for (bloom.lines = 1; bloom.lines <= 2; bloom.lines++)                                         \
         for (bloom.k = bloom.lines; bloom.k <= BLOOM_MAX_K; bloom.k += bloom.lines)
 
-static void with_variants(void (*test)(void))
-{
-    each_variant(&bloom_variants, test);
-}
-
 TEST(all_that_this_cpu_has_is_listed)
 {
     static const struct variant expected[] = {
@@ -128,7 +123,7 @@ TEST(all_that_this_cpu_has_is_listed)
 /* Batches are of LAYER_BATCH = 256. */
 static const size_t counts[] = {0, 1, 2, 63, 64, 65, 255, 256, 257, 700};
 
-static void insert_as_defined(void)
+TEST_EACH_VARIANT(insert_sets_the_bits_of_the_definition, bloom_variants)
 {
     static const uint64_t pages[] = {1, 2, 3, 7, 100};
     struct bloom bloom;
@@ -155,11 +150,6 @@ static void insert_as_defined(void)
     }
 }
 
-TEST(insert_sets_the_bits_of_the_definition)
-{
-    with_variants(insert_as_defined);
-}
-
 /* Random bits of about the density at which a random key is present with probability 1/2. */
 static void fill_randomly(const struct bloom *bloom, uint8_t *data)
 {
@@ -169,7 +159,7 @@ static void fill_randomly(const struct bloom *bloom, uint8_t *data)
             data[bit / 8] = (uint8_t)(data[bit / 8] | 1U << bit % 8);
 }
 
-static void query_as_defined(void)
+TEST_EACH_VARIANT(query_answers_as_the_definition, bloom_variants)
 {
     struct bloom bloom = {.pages = 3};
     random_restart(0);
@@ -209,13 +199,8 @@ static void query_as_defined(void)
     CHECK(n_present > n_all / 4 && n_present < n_all / 4 * 3);
 }
 
-TEST(query_answers_as_the_definition)
-{
-    with_variants(query_as_defined);
-}
-
 /* One missing bit is enough, wherever it is. */
-static void query_sees_each_bit(void)
+TEST_EACH_VARIANT(query_looks_at_every_probe, bloom_variants)
 {
     struct bloom bloom = {.pages = 2};
     random_restart(0);
@@ -237,12 +222,7 @@ static void query_sees_each_bit(void)
     }
 }
 
-TEST(query_looks_at_every_probe)
-{
-    with_variants(query_sees_each_bit);
-}
-
-static void part_of_filter(void)
+TEST_EACH_VARIANT(part_of_a_filter_is_addressed_by_its_first_page, bloom_variants)
 {
     struct bloom bloom = {.pages = 50, .k = 9, .lines = 1};
     const uint64_t first = 20, n_pages = 7;
@@ -267,12 +247,7 @@ static void part_of_filter(void)
     }
 }
 
-TEST(part_of_a_filter_is_addressed_by_its_first_page)
-{
-    with_variants(part_of_filter);
-}
-
-static void test_insert_in_order(void)
+TEST_EACH_VARIANT(test_insert_answers_in_order, bloom_variants)
 {
     struct bloom bloom = {.pages = 2};
     random_restart(0);
@@ -300,12 +275,7 @@ static void test_insert_in_order(void)
     CHECK(n_present > 1000);
 }
 
-TEST(test_insert_answers_in_order)
-{
-    with_variants(test_insert_in_order);
-}
-
-static void every_key_is_found(void)
+TEST_EACH_VARIANT(no_false_negatives, bloom_variants)
 {
     struct bloom bloom = {.pages = 30};
     enum { N = 30000 };
@@ -322,11 +292,6 @@ static void every_key_is_found(void)
         free(hash);
         free(data);
     }
-}
-
-TEST(no_false_negatives)
-{
-    with_variants(every_key_is_found);
 }
 
 TEST(fold_is_what_the_smaller_filter_would_be)
@@ -567,7 +532,7 @@ static bool rate_is_as_counted(const struct bloom *bloom, const uint8_t *data, d
     return ok;
 }
 
-static void measured_rates(void)
+TEST_EACH_VARIANT(as_many_false_positives_as_the_bits_say, bloom_variants)
 {
     /* Random keys to ask for grow as wanted / p: the sum here is about 50 million. */
     static const struct {
@@ -587,11 +552,6 @@ static void measured_rates(void)
         free(hash);
         free(data);
     }
-}
-
-TEST(as_many_false_positives_as_the_bits_say)
-{
-    with_variants(measured_rates);
 }
 
 /* A filter of `n` random keys; how its FPR compares with the designed one. */

@@ -103,7 +103,7 @@ static const char *in_use(void)
     return variant_in_use(&hash_variants)->name;
 }
 
-static void check_vectors(void)
+TEST_EACH_VARIANT(hashes_are_those_of_the_format, hash_variants)
 {
     for EACH (i, by_length) {
         CHECK(hash_key(pattern, by_length[i].len, 0) == by_length[i].seed_0);
@@ -115,13 +115,8 @@ static void check_vectors(void)
         CHECK(hash_key(by_text[i].key, by_text[i].len, 0) == by_text[i].hash);
 }
 
-TEST(hashes_are_those_of_the_format)
-{
-    each_variant(&hash_variants, check_vectors);
-}
-
 /* Each in a block of its own size, so that a sanitizer sees any read behind it. */
-static void check_lengths(void)
+TEST_EACH_VARIANT(every_length_agrees_with_the_library, hash_variants)
 {
     for (size_t len = 0; len <= 1100; len++) {
         unsigned char *copy = malloc(len + !len);
@@ -146,11 +141,6 @@ static void check_lengths(void)
     }
 }
 
-TEST(every_length_agrees_with_the_library)
-{
-    each_variant(&hash_variants, check_lengths);
-}
-
 enum { KEYS = 1100 };
 
 /* A length of a kind of mixture: all alike, of two neighbouring ways, or anything. */
@@ -170,7 +160,7 @@ static size_t random_length(unsigned mixture)
     }
 }
 
-static void check_many(void)
+TEST_EACH_VARIANT(many_at_once_hash_as_one_at_a_time, hash_variants)
 {
     const char *data[KEYS + 1], *from = (const char *)pattern;
     size_t len[KEYS];
@@ -206,11 +196,6 @@ static void check_many(void)
             printf("# variant %s, round %u, %zu keys\n", in_use(), round, n);
         CHECK(ok);
     }
-}
-
-TEST(many_at_once_hash_as_one_at_a_time)
-{
-    each_variant(&hash_variants, check_many);
 }
 
 TEST(all_that_this_cpu_has_is_listed)

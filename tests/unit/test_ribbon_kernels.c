@@ -17,7 +17,7 @@ TEST(all_that_this_cpu_has_is_listed)
     CHECK_VARIANTS(&ribbon_variants, expected);
 }
 
-static void compare_derived(void)
+TEST_EACH_VARIANT(derived_equations, ribbon_variants)
 {
     static const uint64_t starts[] = {1, 65, 505953, ((uint64_t)1 << 22) - 63, UINT32_MAX};
     struct ribbon_equations want, got;
@@ -32,11 +32,6 @@ static void compare_derived(void)
             CHECK(memcmp(want.coefficients, got.coefficients, n * sizeof *want.coefficients) == 0);
             CHECK(memcmp(want.fingerprint, got.fingerprint, n * sizeof *want.fingerprint) == 0);
         }
-}
-
-TEST(derived_equations)
-{
-    each_variant(&ribbon_variants, compare_derived);
 }
 
 enum { SLOTS = 640 };
@@ -130,7 +125,7 @@ static void compare_added(unsigned columns, unsigned load)
             CHECK(holds(s, columns, e[g].start[i], e[g].coefficients[i], e[g].fingerprint[i]));
 }
 
-static void compare_all_added(void)
+TEST_EACH_VARIANT(added_equations, ribbon_variants)
 {
     static const unsigned columns[] = {1, 7, 8, 15, 16, 17, 24, 31, 32};
     static const unsigned loads[] = {20, 80, 104, 130}; /* percent, of slots */
@@ -138,11 +133,6 @@ static void compare_all_added(void)
         for (size_t l = 0; l < sizeof loads / sizeof *loads; l++)
             for (unsigned round = 0; round < 20; round++)
                 compare_added(columns[c], loads[l]);
-}
-
-TEST(added_equations)
-{
-    each_variant(&ribbon_variants, compare_all_added);
 }
 
 int main(int argc, char **argv)

@@ -111,16 +111,11 @@ static bool resumes(void)
     return ok;
 }
 
-static void agrees_with_the_loop(void)
+TEST_EACH_VARIANT(every_variant_agrees_with_the_loop, split_variants)
 {
     CHECK(short_texts_at_both_fences());
     CHECK(long_texts_at_any_alignment());
     CHECK(resumes());
-}
-
-TEST(every_variant_agrees_with_the_loop)
-{
-    each_variant(&split_variants, agrees_with_the_loop);
 }
 
 TEST(all_that_this_cpu_has_is_listed)
