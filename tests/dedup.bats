@@ -223,7 +223,7 @@ slowly()
     exec 8>in 9<out
     for i in 1 2 3; do
         echo "line $i" >&8
-        read -r -t 20 line <&9
+        read -r -t "$PATIENCE" line <&9
         [ "$line" = "line $i" ]
     done
     exec 8>&-
@@ -254,13 +254,14 @@ slowly()
     mkfifo in
     seen dedup -j $threads f.seen <in >out &
     exec 8>in
-    seq 10 >&8
-    until [ -e out ] && [ "$(wc -l <out)" = 10 ]; do kill -0 $!; done
+    seq 10 >want
+    cat want >&8
+    await $! cmp -s out want
     kill -TERM $!
     wait $! && status=0 || status=$?
     exec 8>&-
     [ $status = 143 ]
-    cmp out <(seq 10)
+    cmp out want
     seen verify f.seen
 }
 

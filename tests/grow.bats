@@ -22,9 +22,9 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     awk -v low="$(grep -oE '"fpr_low":[^,]*' figures | cut -d : -f 2)" 'BEGIN { exit !(low < 1e-3) }'
     [ "$(number policy g.seen)" = '"grows"' ]
     seen verify g.seen
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify g.seen
+    reader verify g.seen
     seq 289000 291000 >asked
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" query g.seen <asked >theirs
+    reader query g.seen <asked >theirs
     seen query g.seen asked | cmp - theirs
 }
 
@@ -45,6 +45,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     seen query g.seen <ask >answered &
     reader=$!
     exec 8>ask
+    until_open g.seen $reader
     for i in 0 1 2 3; do
         seq $((i * 40000)) $((i * 40000 + 59999)) | seen add g.seen &
         writers[i]=$!
@@ -114,7 +115,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     [ "$(pages g.seen)" = "[$first,$((last / 4))]" ]
     [ "$(size g.seen)" -lt $((before * 2 / 3)) ]
     seen verify g.seen
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify g.seen
+    reader verify g.seen
     [ "$(seq 1400000 | seen query -c g.seen)" = 1400000 ]
     [ "$(number keys_added f.seen)" = "$(number keys_added g.seen)" ]
     seen stats g.seen | grep -q '^when full  *grows'
@@ -140,7 +141,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     [ "$(seen query -c small.seen keys)" = 31000 ]
     [ "$(number fpr_design small.seen)" = "$(number fpr_design all.seen)" ]
     seen verify small.seen
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify small.seen
+    reader verify small.seen
     # A higher rate is shared out among the layers; what is compact stays as it is.
     seen shrink -p 0.1 -o smaller.seen all.seen
     [ "$(size smaller.seen)" -lt "$(size small.seen)" ]
@@ -157,6 +158,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     seen add f.seen <in &
     exec 8>in
     seq 1 5000 >&8
+    until_present f.seen 5000 $!
     seen shrink f.seen
     seq 5001 10000 >&8
     exec 8>&-
@@ -246,7 +248,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     seen add g.seen <in &
     exec 8>in
     seq 1 15000 >&8
-    until seen query -q -k 15000 g.seen; do kill -0 $!; done
+    until_present g.seen 15000 $!
     kill -9 $!
     wait $! || true
     exec 8>&-
