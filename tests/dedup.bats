@@ -134,6 +134,9 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     printf '%s\n' 00FF ABCD >list
     printf '%s\n' 00ff ABCD 1234 5678 1234 | seen dedup --confirm list h.seen |
         cmp <(printf '%s\n' 1234 5678) -
+    seen create --force -x -p 0.3 h.seen <(printf '%s\n' 00FF abcd)
+    printf '%s\n' 00ff abcd >list
+    printf '%s\n' 00ff ABCD | seen dedup --dry-run --confirm list h.seen | cmp /dev/null -
 }
 
 @test "--max-fpr stops, and what was added is printed" {

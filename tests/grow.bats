@@ -223,6 +223,20 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     run -1 env LC_ALL=C sort -c swapped
     refuses "seen: 'swapped' is not sorted as LC_ALL=C sort does it" \
         seen query -c --confirm swapped f.seen list
+    # One line that is too far up, or down, and one key whose search meets it.
+    for move in '1090 1050 1049' '1010 1050 1050'; do
+        read -r from to before <<<"$move"
+        awk -v from="$from" -v to="$to" '{ line[NR] = $0 }
+            END { for (i = 1; i <= NR; i++) if (i != from) {
+                if (i == to && to < from) print line[from]
+                print line[i]
+                if (i == to && to > from) print line[from] } }' list >moved
+        key=$(sed -n "${before}p" list)!
+        seen create --force g.seen -k 5 -k "$key"
+        run -0 seen query --confirm moved g.seen -k 5
+        refuses "seen: 'moved' is not sorted as LC_ALL=C sort does it" \
+            seen query -c --confirm moved g.seen -k "$key"
+    done
     gzip <list >list.gz
     refuses "seen: 'list.gz' is gzip data, in which nothing can be searched: inflate it first" \
         seen query --confirm list.gz f.seen list

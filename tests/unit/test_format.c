@@ -304,6 +304,20 @@ TEST(a_kind_that_changes_is_not_in_an_immutable_file)
     CHECK_STR(err.text, "is damaged: layer 0 is of a kind that cannot be in this file");
 }
 
+TEST(tables_take_no_page_more_than_they_need)
+{
+    struct header h = sample(1);
+    const struct layer *l = &h.layers[0];
+    for (uint64_t more = 0; more < 2; more++) {
+        uint64_t pages = 8 * FORMAT_PAGE + more;
+        bloom_to(&(struct bloom){.pages = pages, .k = 4, .lines = 2}, &h.layers[0]);
+        format_place(&h);
+        CHECK(l->touched_off - l->sums_off == (32 + more) * FORMAT_PAGE);
+        CHECK(l->data_off - l->touched_off == (1 + more) * FORMAT_PAGE);
+        CHECK(h.file_len == l->data_off + pages * FORMAT_PAGE);
+    }
+}
+
 /* Does the part [off, off + len) of the file lie behind `at`? */
 static bool lies(uint64_t *at, uint64_t off, uint64_t len, uint64_t file_len)
 {
@@ -372,6 +386,7 @@ int main(int argc, char **argv)
     RUN(layers_must_lie_in_order_inside_the_file);
     RUN(geometry_is_asked_of_the_kind);
     RUN(a_kind_that_changes_is_not_in_an_immutable_file);
+    RUN(tables_take_no_page_more_than_they_need);
     RUN(whatever_is_accepted_lies_inside_the_file);
     RUN(page_sums_know_file_layer_and_page);
     return check_done();

@@ -293,7 +293,7 @@ TEST(partitions_are_split)
     close(m.fd);
 }
 
-/* The measured rate is within five standard deviations of what is stated: of seeds, one in a million
+/* The measured rate is within five standard deviations of what is stated: one seed in a million
  * fails. */
 TEST(measured_rates)
 {

@@ -673,6 +673,23 @@ TEST(features_of_newer_versions)
     CHECK_STR(err.text, "'f' was written by a newer version of seen (incompatible feature 2)");
 }
 
+TEST(a_file_that_has_used_up_its_epochs_can_be_read)
+{
+    struct filter f;
+    struct err err;
+    CHECK(make("f", 0));
+    struct header h = header_of("f");
+    h.epoch = INT64_MAX / 2 - 2;
+    publish_both("f", h);
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    filter_close(&f);
+    h.epoch = INT64_MAX / 2 - 1;
+    publish_both("f", h);
+    CHECK(count("f", 0, 100) == 0);
+    CHECK(!filter_open(&f, "f", FILTER_WRITE, &err));
+    CHECK_STR(err.text, "'f' has used up its epochs: it can be read only");
+}
+
 /* Shrinks a mapped file and reads on; stderr goes to "said". */
 static int read_what_is_gone(void *ctx)
 {
@@ -725,6 +742,7 @@ int main(int argc, char **argv)
     RUN_CLEAN(a_file_open_for_reading_can_be_locked_against_writers);
     RUN_CLEAN(what_cannot_be_opened);
     RUN_CLEAN(features_of_newer_versions);
+    RUN_CLEAN(a_file_that_has_used_up_its_epochs_can_be_read);
     const char *sanitizer = getenv("SANITIZER");
     if (sanitizer != NULL && strcmp(sanitizer, "qemu") == 0)
         SKIP(a_mapped_file_that_shrinks_ends_in_a_message, "qemu keeps SIGBUS to itself");
