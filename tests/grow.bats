@@ -118,12 +118,29 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     reader verify g.seen
     [ "$(seq 1400000 | seen query -c g.seen)" = 1400000 ]
     [ "$(number keys_added f.seen)" = "$(number keys_added g.seen)" ]
+    # When the second layer was made, and the rate at which the first was closed: see seen(5).
+    seen shrink --reproducible -p 0.5 -o r.seen f.seen
+    [ "$(size r.seen)" -lt "$(size g.seen)" ]
+    [ "$(peek f.seen 488 8)" != 0000000000000000 ]
+    [ "$(peek r.seen 488 8)" = 0000000000000000 ]
+    closed() { od -An -tf8 -j 376 -N 8 "$1"; }
+    awk -v f="$(closed f.seen)" -v r="$(closed r.seen)" 'BEGIN { exit !(0 < f && f < r) }'
     seen stats g.seen | grep -q '^when full  *grows'
     seq 1400001 2500000 | seen add g.seen
     [ "$(seq 2500000 | seen query -c g.seen)" = 2500000 ]
     [ "$(seen stats --json g.seen | jq '.layers | length')" = 3 ]
     awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
     seen verify g.seen
+}
+
+@test "shrink: a damaged filter is refused, and stays" {
+    seen create --foldable -n 1M f.seen <(seq 20000)
+    poke f.seen $(($(size f.seen) - 4096)) 0123456789
+    before=$(digest f.seen)
+    refuses "seen: 'f.seen' is damaged in 1 pages; 'seen verify' names them" seen shrink f.seen
+    refuses "seen: 'f.seen' is damaged in 1 pages; 'seen verify' names them" \
+        seen shrink -o g.seen f.seen
+    [ "$(digest f.seen)" = "$before" ] && [ ! -e g.seen ]
 }
 
 @test "shrink: each layer of filters that were joined" {

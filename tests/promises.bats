@@ -260,6 +260,23 @@ endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
     run -0 seen query f -k new
 }
 
+@test "a file is not shrunk in place while somebody adds to it" {
+    quiet seen create --foldable -n 1M f <(seq 1000)
+    was=$(size f)
+    hold_lock f
+    seen shrink f &
+    pid=$!
+    until_waiting f $pid
+    # It waits before it reads: nothing is in the new file, which has no name yet.
+    new=$(find "/proc/$pid/fd" -lname '*/#* (deleted)' -o -lname '*.seen-tmp')
+    [ "$(stat -L -c %s "$new")" = 0 ]
+    echo >release
+    wait $pid
+    wait $holder
+    [ "$(size f)" -lt "$was" ]
+    all_in f <(seq 1000)
+}
+
 @test "who looks while a file is being replaced sees the old one or the new one" {
     seq 10000 >one
     seq 10001 20000 >two
