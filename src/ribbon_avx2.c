@@ -38,8 +38,8 @@ AVX2 static void answer_avx2(const uint8_t *data, const struct ribbon_probe *pro
     for (size_t i = 0; i < n; i++) {
         const struct ribbon_probe *p = &probe[i];
         const uint8_t *a = data + p->low, *b = data + p->high;
-        uint64_t c_low = p->coefficients << p->offset;
-        uint64_t c_high = p->coefficients >> 1 >> (63 - p->offset);
+        uint64_t c_low = ribbon_in_first(p->coefficients, p->offset);
+        uint64_t c_high = ribbon_in_next(p->coefficients, p->offset);
         __m256i low = _mm256_set1_epi64x((long long)c_low);
         __m256i high = _mm256_set1_epi64x((long long)c_high);
         uint64_t same = 1;

@@ -16,8 +16,8 @@ AVX512 static void answer_avx512(const uint8_t *data, const struct ribbon_probe 
     for (size_t i = 0; i < n; i++) {
         const struct ribbon_probe *p = &probe[i];
         const uint8_t *a = data + p->low, *b = data + p->high;
-        uint64_t c_low = p->coefficients << p->offset;
-        uint64_t c_high = p->coefficients >> 1 >> (63 - p->offset);
+        uint64_t c_low = ribbon_in_first(p->coefficients, p->offset);
+        uint64_t c_high = ribbon_in_next(p->coefficients, p->offset);
         __m512i low = _mm512_set1_epi64((long long)c_low);
         __m512i high = _mm512_set1_epi64((long long)c_high);
         uint64_t same = 1;
@@ -132,26 +132,11 @@ struct masks {
 AVX512_INLINE struct masks masks_of(uint64_t c, uint32_t bits, unsigned offset)
 {
     struct masks m;
-    uint64_t low = c << offset, high = c >> 1 >> (63 - offset);
+    uint64_t low = ribbon_in_first(c, offset), high = ribbon_in_next(c, offset);
     memcpy(m.word, &low, sizeof low);
     m.word[WINDOW - 1] = (__mmask16)high;
     memcpy(m.right, &bits, sizeof bits);
     return m;
-}
-
-/* The lane of an equation in those registers. */
-AVX512_INLINE void take_lane(struct lanes *l, unsigned rights, uint64_t c, uint32_t bits,
-                             unsigned offset)
-{
-    __m512i lane = _mm512_set1_epi32((int)(l->unused & -l->unused));
-    struct masks m = masks_of(c, bits, offset);
-    l->unused &= l->unused - 1;
-#pragma GCC unroll 8
-    for (unsigned v = 0; v < WINDOW; v++)
-        l->word[v] = _mm512_mask_or_epi32(l->word[v], m.word[v], l->word[v], lane);
-#pragma GCC unroll 8
-    for (unsigned v = 0; v < rights; v++)
-        l->right[v] = _mm512_mask_or_epi32(l->right[v], m.right[v], l->right[v], lane);
 }
 
 /* Adds the row to the lanes in `mask`. */
@@ -165,6 +150,15 @@ AVX512_INLINE void add_row(struct lanes *l, unsigned rights, __m512i mask, uint6
 #pragma GCC unroll 8
     for (unsigned v = 0; v < rights; v++)
         l->right[v] = _mm512_mask_xor_epi32(l->right[v], m.right[v], l->right[v], mask);
+}
+
+/* Puts an equation into an unused lane, which is zero. */
+AVX512_INLINE void take_lane(struct lanes *l, unsigned rights, uint64_t c, uint32_t bits,
+                             unsigned offset)
+{
+    __m512i lane = _mm512_set1_epi32((int)(l->unused & -l->unused));
+    l->unused &= l->unused - 1;
+    add_row(l, rights, lane, c, bits, offset);
 }
 
 /* Makes the lowest lane in `mask`, if there is one, a row and adds it to the others in it: and to

@@ -40,6 +40,18 @@ static inline uint64_t ribbon_coefficients(uint64_t x)
     return ribbon_mix(x ^ 0x5bd1e9955bd1e995) | 1;
 }
 
+/* The part of an equation's coefficients that lies in the segment in which it starts, at `offset`,
+ * and the part in the next. */
+static inline uint64_t ribbon_in_first(uint64_t coefficients, unsigned offset)
+{
+    return coefficients << offset;
+}
+
+static inline uint64_t ribbon_in_next(uint64_t coefficients, unsigned offset)
+{
+    return coefficients >> 1 >> (63 - offset);
+}
+
 static inline uint32_t ribbon_fingerprint(uint64_t x)
 {
     uint64_t y = x * 0xc28f82822b650bed;

@@ -40,9 +40,10 @@ static void answer_neon(const uint8_t *data, const struct ribbon_probe *probe, s
     for (size_t i = 0; i < n; i++) {
         const struct ribbon_probe *p = &probe[i];
         const uint8_t *a = data + p->low, *b = data + p->high;
-        uint8x16_t low = vreinterpretq_u8_u64(vdupq_n_u64(p->coefficients << p->offset));
-        uint8x16_t high =
-            vreinterpretq_u8_u64(vdupq_n_u64(p->coefficients >> 1 >> (63 - p->offset)));
+        uint64_t c_low = ribbon_in_first(p->coefficients, p->offset);
+        uint64_t c_high = ribbon_in_next(p->coefficients, p->offset);
+        uint8x16_t low = vreinterpretq_u8_u64(vdupq_n_u64(c_low));
+        uint8x16_t high = vreinterpretq_u8_u64(vdupq_n_u64(c_high));
         uint64_t same = 1;
         for (unsigned j = 0; j < p->columns && same; j += 8) {
             unsigned columns = p->columns - j < 8 ? p->columns - j : 8;

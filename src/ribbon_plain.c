@@ -9,8 +9,8 @@ static void answer_plain(const uint8_t *data, const struct ribbon_probe *probe, 
     for (size_t i = 0; i < n; i++) {
         const struct ribbon_probe *p = &probe[i];
         const uint8_t *a = data + p->low, *b = data + p->high;
-        uint64_t low = p->coefficients << p->offset;
-        uint64_t high = p->coefficients >> 1 >> (63 - p->offset);
+        uint64_t low = ribbon_in_first(p->coefficients, p->offset);
+        uint64_t high = ribbon_in_next(p->coefficients, p->offset);
         uint64_t differ = 0;
         unsigned j = 0;
         for (; j + 4 <= p->columns && differ == 0; j += 4)

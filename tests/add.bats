@@ -3,22 +3,11 @@
 
 load helpers
 
-# state FILE: "clean", "writing" or "dirty".
-state() { seen stats --json "$1" | jq -r .state; }
-
 # clean FILE: it says so, and every checksum and counter holds.
 clean()
 {
     [ "$(state "$1")" = clean ]
     seen verify "$1" >verify.out
-}
-
-# until_present FILTER KEY PROCESS: waits until that process has added it.
-until_present()
-{
-    until seen query -q "$1" -k "$2" 2>/dev/null; do
-        kill -0 "$3" || return
-    done
 }
 
 @test "added keys are there, and counted" {
@@ -43,7 +32,6 @@ until_present()
 @test "adding gives the bytes that creating gives" {
     seq 30000 >keys
     quiet seen create -n 30000 f keys
-    data() { tail -c "$(seen stats --json "$1" | jq '.layers[0].bytes')" "$1"; }
     data f >want
     for threads in 1 2 5; do
         quiet seen create --empty -n 30000 --force g
@@ -365,7 +353,7 @@ full()
         seen dedup f <in >out &
         exec 7>in
         echo $end >&7
-        until [ -s out ]; do kill -0 $!; done
+        await $! test -s out
         [ "$end" = kill ] && kill -KILL $!
         poke f $((at + 100)) 0000000000000000
         before=$(peek f $at 4096)

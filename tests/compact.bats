@@ -5,8 +5,6 @@
 # shellcheck disable=SC2154
 load helpers
 
-reader() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" "$@"; }
-
 @test "every key is present, and few others" {
     seq 200000 >keys
     seq 300001 500000 >others

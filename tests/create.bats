@@ -35,20 +35,6 @@ rejects()
     fi
 }
 
-# Ends when process $1 has file $2 open.
-wait_for_open()
-{
-    local file
-    file=$(realpath "$2")
-    until find "/proc/$1/fd" -lname "$file" 2>/dev/null | grep -q .; do
-        kill -0 "$1" || return
-    done
-}
-
-# The bytes that depend on keys and geometry alone: without headers and their times, and the
-# checksums, which are bound to the file's random id.
-data() { tail -c "+$((1 + $(size "$1") - $(seen stats --json "$1" | jq '.layers[0].bytes')))" "$1"; }
-
 @test "a filter is made for exactly the distinct keys" {
     seq 1000 >keys
     seq 500 >>keys
@@ -507,7 +493,7 @@ data() { tail -c "+$((1 + $(size "$1") - $(seen stats --json "$1" | jq '.layers[
             pid=$!
             exec 7>keys
             many >&7
-            wait_for_open $pid keys
+            until_open keys $pid
             kill -$signal $pid
             exec 7>&-
             status=0

@@ -134,6 +134,9 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     printf '%s\n' 00FF ABCD >list
     printf '%s\n' 00ff ABCD 1234 5678 1234 | seen dedup --confirm list h.seen |
         cmp <(printf '%s\n' 1234 5678) -
+    seen create --force -x -p 0.3 h.seen <(printf '%s\n' 00FF abcd)
+    printf '%s\n' 00ff abcd >list
+    printf '%s\n' 00ff ABCD | seen dedup --dry-run --confirm list h.seen | cmp /dev/null -
 }
 
 @test "--max-fpr stops, and what was added is printed" {
@@ -223,7 +226,7 @@ slowly()
     exec 8>in 9<out
     for i in 1 2 3; do
         echo "line $i" >&8
-        read -r -t 20 line <&9
+        read -r -t "$PATIENCE" line <&9
         [ "$line" = "line $i" ]
     done
     exec 8>&-
@@ -254,13 +257,14 @@ slowly()
     mkfifo in
     seen dedup -j $threads f.seen <in >out &
     exec 8>in
-    seq 10 >&8
-    until [ -e out ] && [ "$(wc -l <out)" = 10 ]; do kill -0 $!; done
+    seq 10 >want
+    cat want >&8
+    await $! cmp -s out want
     kill -TERM $!
     wait $! && status=0 || status=$?
     exec 8>&-
     [ $status = 143 ]
-    cmp out <(seq 10)
+    cmp out want
     seen verify f.seen
 }
 

@@ -186,7 +186,7 @@ complete_fish()
 # complete_zsh LINE: what an interactive zsh makes of the line and one tab.
 complete_zsh()
 {
-    timeout 60 zsh -f "$SOURCE/tests/complete.zsh" "$1"
+    timeout "$PATIENCE" zsh -f "$SOURCE/tests/complete.zsh" "$1"
 }
 
 @test "zsh: commands, options and files" {

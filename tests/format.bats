@@ -34,7 +34,7 @@ for damage in damages:
     with open("damaged.seen", "wb") as out:
         out.write(data)
     run = subprocess.run([os.environ["SEEN"], "query", "damaged.seen", "keys"],
-                         capture_output=True, timeout=20)
+                         capture_output=True, timeout=int(os.environ["PATIENCE"]))
     lines = run.stderr.decode(errors="replace").splitlines()
     if run.returncode == 0:
         how = "answered" if run.stdout == keys else "wrong"
@@ -152,7 +152,7 @@ PYTHON
         [[ $command == query || $command == add ]] && key=(-k x)
         refuses "seen: 'text' is not a seen filter" seen $command "${key[@]}" text
         refuses "seen: 'empty' is not a seen filter: it is empty" seen $command "${key[@]}" empty
-        refuses "seen: 'fifo' is not a regular file" timeout 10 seen $command "${key[@]}" fifo
+        refuses "seen: 'fifo' is not a regular file" timeout "$PATIENCE" seen $command "${key[@]}" fifo
         run -2 seen $command "${key[@]}" dir
         [ "${#lines[@]}" = 1 ]
         refuses "seen: 'stub' is truncated: it ends within its header" seen $command "${key[@]}" stub

@@ -22,9 +22,9 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     awk -v low="$(grep -oE '"fpr_low":[^,]*' figures | cut -d : -f 2)" 'BEGIN { exit !(low < 1e-3) }'
     [ "$(number policy g.seen)" = '"grows"' ]
     seen verify g.seen
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify g.seen
+    reader verify g.seen
     seq 289000 291000 >asked
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" query g.seen <asked >theirs
+    reader query g.seen <asked >theirs
     seen query g.seen asked | cmp - theirs
 }
 
@@ -45,6 +45,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     seen query g.seen <ask >answered &
     reader=$!
     exec 8>ask
+    until_open g.seen $reader
     for i in 0 1 2 3; do
         seq $((i * 40000)) $((i * 40000 + 59999)) | seen add g.seen &
         writers[i]=$!
@@ -114,15 +115,32 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     [ "$(pages g.seen)" = "[$first,$((last / 4))]" ]
     [ "$(size g.seen)" -lt $((before * 2 / 3)) ]
     seen verify g.seen
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify g.seen
+    reader verify g.seen
     [ "$(seq 1400000 | seen query -c g.seen)" = 1400000 ]
     [ "$(number keys_added f.seen)" = "$(number keys_added g.seen)" ]
+    # When the second layer was made, and the rate at which the first was closed: see seen(5).
+    seen shrink --reproducible -p 0.5 -o r.seen f.seen
+    [ "$(size r.seen)" -lt "$(size g.seen)" ]
+    [ "$(peek f.seen 488 8)" != 0000000000000000 ]
+    [ "$(peek r.seen 488 8)" = 0000000000000000 ]
+    closed() { od -An -tf8 -j 376 -N 8 "$1"; }
+    awk -v f="$(closed f.seen)" -v r="$(closed r.seen)" 'BEGIN { exit !(0 < f && f < r) }'
     seen stats g.seen | grep -q '^when full  *grows'
     seq 1400001 2500000 | seen add g.seen
     [ "$(seq 2500000 | seen query -c g.seen)" = 2500000 ]
     [ "$(seen stats --json g.seen | jq '.layers | length')" = 3 ]
     awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
     seen verify g.seen
+}
+
+@test "shrink: a damaged filter is refused, and stays" {
+    seen create --foldable -n 1M f.seen <(seq 20000)
+    poke f.seen $(($(size f.seen) - 4096)) 0123456789
+    before=$(digest f.seen)
+    refuses "seen: 'f.seen' is damaged in 1 pages; 'seen verify' names them" seen shrink f.seen
+    refuses "seen: 'f.seen' is damaged in 1 pages; 'seen verify' names them" \
+        seen shrink -o g.seen f.seen
+    [ "$(digest f.seen)" = "$before" ] && [ ! -e g.seen ]
 }
 
 @test "shrink: each layer of filters that were joined" {
@@ -140,7 +158,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     [ "$(seen query -c small.seen keys)" = 31000 ]
     [ "$(number fpr_design small.seen)" = "$(number fpr_design all.seen)" ]
     seen verify small.seen
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify small.seen
+    reader verify small.seen
     # A higher rate is shared out among the layers; what is compact stays as it is.
     seen shrink -p 0.1 -o smaller.seen all.seen
     [ "$(size smaller.seen)" -lt "$(size small.seen)" ]
@@ -157,6 +175,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     seen add f.seen <in &
     exec 8>in
     seq 1 5000 >&8
+    until_present f.seen 5000 $!
     seen shrink f.seen
     seq 5001 10000 >&8
     exec 8>&-
@@ -221,6 +240,20 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     run -1 env LC_ALL=C sort -c swapped
     refuses "seen: 'swapped' is not sorted as LC_ALL=C sort does it" \
         seen query -c --confirm swapped f.seen list
+    # One line that is too far up, or down, and one key whose search meets it.
+    for move in '1090 1050 1049' '1010 1050 1050'; do
+        read -r from to before <<<"$move"
+        awk -v from="$from" -v to="$to" '{ line[NR] = $0 }
+            END { for (i = 1; i <= NR; i++) if (i != from) {
+                if (i == to && to < from) print line[from]
+                print line[i]
+                if (i == to && to > from) print line[from] } }' list >moved
+        key=$(sed -n "${before}p" list)!
+        seen create --force g.seen -k 5 -k "$key"
+        run -0 seen query --confirm moved g.seen -k 5
+        refuses "seen: 'moved' is not sorted as LC_ALL=C sort does it" \
+            seen query -c --confirm moved g.seen -k "$key"
+    done
     gzip <list >list.gz
     refuses "seen: 'list.gz' is gzip data, in which nothing can be searched: inflate it first" \
         seen query --confirm list.gz f.seen list
@@ -246,7 +279,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     seen add g.seen <in &
     exec 8>in
     seq 1 15000 >&8
-    until seen query -q -k 15000 g.seen; do kill -0 $!; done
+    until_present g.seen 15000 $!
     kill -9 $!
     wait $! || true
     exec 8>&-

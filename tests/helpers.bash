@@ -5,7 +5,9 @@ bats_require_minimum_version 1.5.0
 SOURCE=${SOURCE:-$(cd "$BATS_TEST_DIRNAME/.." && pwd)}
 SEEN=${SEEN:-$SOURCE/build/seen}
 PATH=$(dirname "$SEEN"):$PATH
-export SOURCE SEEN PATH
+# Seconds, for what would hang for ever else: far more than anything takes.
+PATIENCE=300
+export SOURCE SEEN PATH PATIENCE
 
 setup()
 {
@@ -53,3 +55,35 @@ peek()
 size() { stat -c %s -- "$1"; }
 
 digest() { sha256sum <"$1" | cut -d ' ' -f 1; }
+
+# state FILE: "clean", "writing" or "dirty".
+state() { seen stats --json "$1" | jq -r .state; }
+
+# data FILE: the bits of its one layer, without headers and checksums, which are bound to file ids.
+data()
+{
+    local bytes
+    bytes=$(seen stats --json "$1" | jq '.layers | if length == 1 then .[0].bytes else error end')
+    tail -c "$bytes" "$1"
+}
+
+# reader verify|query FILE: what the reader that was written from seen(5) alone says.
+reader() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" "$@"; }
+
+# await PROCESS COMMAND...: until the command succeeds; fails if the process ends before.
+await()
+{
+    local process=$1
+    shift
+    until "$@"; do
+        kill -0 "$process" || return
+    done
+}
+
+# until_present FILTER KEY PROCESS: until that process has added it.
+until_present() { await "$3" seen query -q "$1" -k "$2" 2>/dev/null; }
+
+has_open() { find "/proc/$1/fd" -lname "$(realpath "$2")" 2>/dev/null | grep -q .; }
+
+# until_open FILE PROCESS: until that process has it open.
+until_open() { await "$2" has_open "$2" "$1"; }

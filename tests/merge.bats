@@ -3,14 +3,6 @@
 
 load helpers
 
-# data FILE: the bits of its layers, without headers and checksums, which are bound to file ids.
-data()
-{
-    local bytes
-    bytes=$(seen stats --json "$1" | jq '.layers | if length == 1 then .[0].bytes else error end')
-    tail -c "$bytes" "$1"
-}
-
 # rejects PATTERN COMMAND...: exit status 2, nothing on stdout, one line like this on stderr, and no
 # file `out`.
 rejects()

@@ -4,8 +4,6 @@
 
 load helpers
 
-state() { seen stats --json "$1" | jq -r .state; }
-
 # all_in FILTER KEYS: none of these keys is missing.
 all_in()
 {
@@ -14,19 +12,12 @@ all_in()
     [ "$missing" = 0 ] || { echo "$missing keys missing in $1"; cat all_in.err; return 1; }
 }
 
-until_present()
-{
-    until seen query -q "$1" -k "$2" 2>/dev/null; do
-        kill -0 "$3" || return
-    done
-}
-
 # hold_lock FILE: a process that holds its batch lock, which is a byte at 2^62 (see session.c), until
 # fifo `release` is written to. Returns when it has it.
 hold_lock()
 {
     mkfifo release locked
-    timeout 120 python3 - "$1" 3>&- <<'END' &
+    timeout "$PATIENCE" python3 - "$1" 3>&- <<'END' &
 import fcntl, os, struct, sys
 f = os.open(sys.argv[1], os.O_RDWR)
 lock = struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 1 << 62, 1, 0)
@@ -43,10 +34,10 @@ until_waiting()
 {
     local inode
     inode=$(stat -c %i "$1")
-    until grep -q -- "-> .*:$inode " /proc/locks; do
-        kill -0 "$2" || return
-    done
+    await "$2" grep -q -- "-> .*:$inode " /proc/locks
 }
+
+not_clean() { [ "$(state "$1")" != clean ]; }
 
 # endless FILE: the file again and again, until nobody reads it.
 endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
@@ -70,7 +61,7 @@ endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
         done
         # Now and then before it has begun; at whatever instant otherwise.
         if ((turn % 5 != 0)); then
-            until [ "$(state f)" != clean ]; do kill -0 "${pids[0]}"; done
+            await "${pids[0]}" not_clean f
         fi
         sleep "0.0$((RANDOM % 9))$((RANDOM % 10))"
         kill -9 "${pids[@]}"
@@ -211,11 +202,11 @@ endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
     mkfifo fifo
     quiet seen create f <(seq 100000)
     # It ends at once, and leaves threads behind, which ThreadSanitizer would remark.
-    TSAN_OPTIONS=report_thread_leaks=0 timeout 60 seen query f fifo >out 2>err &
+    TSAN_OPTIONS=report_thread_leaks=0 timeout "$PATIENCE" seen query f fifo >out 2>err &
     pid=$!
     exec 7>fifo
     echo 1 >&7
-    until [ -s out ]; do kill -0 $pid; done
+    await $pid test -s out
     truncate -s 12288 f
     seq 1000 >&7 || true
     exec 7>&-
@@ -230,13 +221,13 @@ endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
     [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer holds signals back from who waits for a lock'
     quiet seen create -n 1000 f -k a
     hold_lock f
-    run -0 timeout 60 seen query f -k a
-    run -0 timeout 60 seen stats f
-    run -0 timeout 60 seen verify f
+    run -0 timeout "$PATIENCE" seen query f -k a
+    run -0 timeout "$PATIENCE" seen stats f
+    run -0 timeout "$PATIENCE" seen verify f
     seen add f -k b &
     pid=$!
     until_waiting f $pid
-    run -1 timeout 60 seen query f -k b
+    run -1 timeout "$PATIENCE" seen query f -k b
     # Its wait can be ended.
     kill -TERM $pid
     status=0
@@ -268,6 +259,23 @@ endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
     wait $holder
     [ "$(stat -c %i f)" != "$was" ]
     run -0 seen query f -k new
+}
+
+@test "a file is not shrunk in place while somebody adds to it" {
+    quiet seen create --foldable -n 1M f <(seq 1000)
+    was=$(size f)
+    hold_lock f
+    seen shrink f &
+    pid=$!
+    until_waiting f $pid
+    # It waits before it reads: nothing is in the new file, which has no name yet.
+    new=$(find "/proc/$pid/fd" -lname '*/#* (deleted)' -o -lname '*.seen-tmp')
+    [ "$(stat -L -c %s "$new")" = 0 ]
+    echo >release
+    wait $pid
+    wait $holder
+    [ "$(size f)" -lt "$was" ]
+    all_in f <(seq 1000)
 }
 
 @test "who looks while a file is being replaced sees the old one or the new one" {

@@ -139,7 +139,7 @@ like_grep()
     mkfifo fifo
     for threads in 1 2 8; do
         # Whoever holds the other end open: a query that waits for its end would hang here.
-        timeout 60 seen query -q -j $threads f fifo &
+        timeout "$PATIENCE" seen query -q -j $threads f fifo &
         exec 7>fifo
         echo a >&7
         wait $!
@@ -150,7 +150,7 @@ like_grep()
 @test "answers come before the next question is asked" {
     quiet seen create f -k a -k b
     for threads in 1 3; do
-        coproc timeout 60 seen query -j $threads --annotate f
+        coproc timeout "$PATIENCE" seen query -j $threads --annotate f
         for record in a x b ''; do
             echo "$record" >&"${COPROC[1]}"
             IFS= read -r -u "${COPROC[0]}" answer
@@ -287,7 +287,8 @@ like_grep()
     pid=$!
     exec 7>fifo
     seq 2000 3000 >&7
-    until seen stats --json f | jq -e '.state == "writing"' >/dev/null; do kill -0 $pid; done
+    until_present f 3000 $pid
+    [ "$(state f)" = writing ]
     run -0 --separate-stderr seen query -c f keys
     [ "$output" = 1000 ]
     [ -z "$stderr" ]

@@ -3,8 +3,6 @@
 
 load helpers
 
-reader() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" "$@"; }
-
 # agree FILTER FILE: reader and program select the same records of FILE, some but not all.
 agree()
 {

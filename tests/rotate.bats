@@ -22,9 +22,9 @@ generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | 
         seen verify r.seen
     done
     [ "$(generations r.seen)" = '7 8 9 10' ]
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" verify r.seen
+    reader verify r.seen
     seq 3000 7600 >asked
-    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" query r.seen <asked >theirs
+    reader query r.seen <asked >theirs
     seen query r.seen asked | cmp - theirs
     run -0 --separate-stderr seen rotate --verbose r.seen
     [ "$stderr" = 'seen: about 500 keys forgotten' ]
@@ -68,6 +68,7 @@ generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | 
     writer=$!
     exec 8>in
     seq 20001 40000 >&8
+    until_present r.seen 40000 $writer
     for i in 1 2 3; do
         seen rotate r.seen
         seq $((i * 100000)) $((i * 100000 + 9999)) >&8

@@ -11,21 +11,20 @@ make_filter()
     quiet seen create -n 20000 -p 0.01 f.seen keys
 }
 
+epochs() { echo "$(peek f.seen 32 8)$(peek f.seen 4128 8)"; }
+epoch_is_not() { [ "$(epochs)" != "$1" ]; }
+
 # Starts `seen add f.seen` on a pipe, which is descriptor 9, and waits until it has marked the file.
 start_writer()
 {
     local epoch
-    epoch=$(peek f.seen 32 8)$(peek f.seen 4128 8)
+    epoch=$(epochs)
     mkfifo pipe 2>/dev/null || true
     seen add f.seen <pipe 2>writer.err &
     writer=$!
     exec 9>pipe
     echo 'key of the writer' >&9
-    for _ in {1..500}; do
-        [ "$(peek f.seen 32 8)$(peek f.seen 4128 8)" = "$epoch" ] || return 0
-        sleep 0.02
-    done
-    return 1
+    await $writer epoch_is_not "$epoch"
 }
 
 stop_writer() # SIGNAL

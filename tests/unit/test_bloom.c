@@ -2,14 +2,14 @@
  * The page-blocked Bloom filter against its definition: bits where the formulas of bloom.h put
  * them, whichever variant is at work, and as many false positives as the bits say.
  *
- * Tests with random keys take them from a fixed seed, so they give the same result every time;
- * their bounds are such that one seed in a million or fewer would fail.
+ * Where keys are random, the bounds are such that one seed in a million or fewer would fail.
  */
 #include "bloom.h"
-#include "bloom_random.h"
+#include "bloom_new.h"
 #include "bloom_size.h"
 #include "check.h"
 #include "cpu.h"
+#include "random.h"
 #include "variants.h"
 
 #include <math.h>
@@ -17,15 +17,13 @@
 
 enum { LINES = BLOOM_PAGE / BLOOM_LINE, LINE_BITS = BLOOM_LINE * 8 };
 
-static const uint64_t SEED = 20260401;
-
 static uint64_t *some_hashes(size_t n)
 {
     uint64_t *hash = malloc((n + 1) * sizeof *hash);
     if (hash == NULL)
         exit(1);
     for (size_t i = 0; i < n; i++)
-        hash[i] = next_hash();
+        hash[i] = draw();
     return hash;
 }
 
@@ -111,11 +109,6 @@ static size_t add_edges(const struct bloom *bloom, uint64_t *hash, size_t room)
     for (bloom.lines = 1; bloom.lines <= 2; bloom.lines++)                                         \
         for (bloom.k = bloom.lines; bloom.k <= BLOOM_MAX_K; bloom.k += bloom.lines)
 
-static void with_variants(void (*test)(void))
-{
-    each_variant(&bloom_variants, test);
-}
-
 TEST(all_that_this_cpu_has_is_listed)
 {
     static const struct variant expected[] = {
@@ -130,11 +123,11 @@ TEST(all_that_this_cpu_has_is_listed)
 /* Batches are of LAYER_BATCH = 256. */
 static const size_t counts[] = {0, 1, 2, 63, 64, 65, 255, 256, 257, 700};
 
-static void insert_as_defined(void)
+TEST_EACH_VARIANT(insert_sets_the_bits_of_the_definition, bloom_variants)
 {
     static const uint64_t pages[] = {1, 2, 3, 7, 100};
     struct bloom bloom;
-    hash_state = SEED;
+    random_restart(0);
     unsigned turn = 0;
     FOR_ALL_GEOMETRIES(bloom)
     for (size_t p = 0; p < sizeof pages / sizeof *pages; p++, turn++) {
@@ -157,24 +150,19 @@ static void insert_as_defined(void)
     }
 }
 
-TEST(insert_sets_the_bits_of_the_definition)
-{
-    with_variants(insert_as_defined);
-}
-
 /* Random bits of about the density at which a random key is present with probability 1/2. */
 static void fill_randomly(const struct bloom *bloom, uint8_t *data)
 {
     double density = pow(0.5, 1.0 / bloom->k);
     for (uint64_t bit = 0; bit < bloom->pages * BLOOM_PAGE * 8; bit++)
-        if ((double)(next_hash() >> 11) * 0x1p-53 < density)
+        if ((double)(draw() >> 11) * 0x1p-53 < density)
             data[bit / 8] = (uint8_t)(data[bit / 8] | 1U << bit % 8);
 }
 
-static void query_as_defined(void)
+TEST_EACH_VARIANT(query_answers_as_the_definition, bloom_variants)
 {
     struct bloom bloom = {.pages = 3};
-    hash_state = SEED;
+    random_restart(0);
     unsigned turn = 0;
     uint64_t n_present = 0, n_all = 0;
     FOR_ALL_GEOMETRIES(bloom)
@@ -211,22 +199,17 @@ static void query_as_defined(void)
     CHECK(n_present > n_all / 4 && n_present < n_all / 4 * 3);
 }
 
-TEST(query_answers_as_the_definition)
-{
-    with_variants(query_as_defined);
-}
-
 /* One missing bit is enough, wherever it is. */
-static void query_sees_each_bit(void)
+TEST_EACH_VARIANT(query_looks_at_every_probe, bloom_variants)
 {
     struct bloom bloom = {.pages = 2};
-    hash_state = SEED;
+    random_restart(0);
     FOR_ALL_GEOMETRIES(bloom)
     {
         uint8_t *data = filter_new(&bloom);
         memset(data, 0xff, bloom.pages * BLOOM_PAGE);
         for (unsigned i = 0; i < bloom.k; i++) {
-            uint64_t hash = next_hash(), present = 0, bit = ref_bit(&bloom, hash, i);
+            uint64_t hash = draw(), present = 0, bit = ref_bit(&bloom, hash, i);
             bloom_query(&bloom, data, 0, &hash, 1, &present);
             CHECK(present == 1);
             data[bit / 8] = (uint8_t)(data[bit / 8] & ~(1U << bit % 8));
@@ -239,21 +222,16 @@ static void query_sees_each_bit(void)
     }
 }
 
-TEST(query_looks_at_every_probe)
-{
-    with_variants(query_sees_each_bit);
-}
-
-static void part_of_filter(void)
+TEST_EACH_VARIANT(part_of_a_filter_is_addressed_by_its_first_page, bloom_variants)
 {
     struct bloom bloom = {.pages = 50, .k = 9, .lines = 1};
     const uint64_t first = 20, n_pages = 7;
-    hash_state = SEED;
+    random_restart(0);
     for (bloom.lines = 1; bloom.lines <= 2; bloom.lines++, bloom.k++) {
         uint8_t *whole = filter_new(&bloom), *part = zeroes(BLOOM_LINE, n_pages * BLOOM_PAGE);
         uint64_t here[600], n = 0;
         while (n < 600) {
-            uint64_t hash = next_hash();
+            uint64_t hash = draw();
             bloom_insert(&bloom, whole, 0, &hash, 1);
             here[n] = hash;
             n += ref_page(hash, bloom.pages) - first < n_pages;
@@ -269,15 +247,10 @@ static void part_of_filter(void)
     }
 }
 
-TEST(part_of_a_filter_is_addressed_by_its_first_page)
-{
-    with_variants(part_of_filter);
-}
-
-static void test_insert_in_order(void)
+TEST_EACH_VARIANT(test_insert_answers_in_order, bloom_variants)
 {
     struct bloom bloom = {.pages = 2};
-    hash_state = SEED;
+    random_restart(0);
     uint64_t n_present = 0;
     FOR_ALL_GEOMETRIES(bloom)
     {
@@ -286,7 +259,7 @@ static void test_insert_in_order(void)
             uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
             size_t n = round == 0 ? 1 : round == 1 ? 65 : LAYER_BATCH;
             for (size_t i = 0; i < n; i++)
-                hash[i] = i >= 10 && i % 5 == 0 ? hash[i - 10] : next_hash();
+                hash[i] = i >= 10 && i % 5 == 0 ? hash[i - 10] : draw();
             bloom_test_insert(&bloom, data, 0, hash, n, present);
             for (size_t i = 0; i < n; i++) {
                 bool was = ref_query(&bloom, ref, hash[i]);
@@ -302,16 +275,11 @@ static void test_insert_in_order(void)
     CHECK(n_present > 1000);
 }
 
-TEST(test_insert_answers_in_order)
-{
-    with_variants(test_insert_in_order);
-}
-
-static void every_key_is_found(void)
+TEST_EACH_VARIANT(no_false_negatives, bloom_variants)
 {
     struct bloom bloom = {.pages = 30};
     enum { N = 30000 };
-    hash_state = SEED;
+    random_restart(0);
     FOR_ALL_GEOMETRIES(bloom)
     {
         uint8_t *data = filter_new(&bloom);
@@ -326,17 +294,12 @@ static void every_key_is_found(void)
     }
 }
 
-TEST(no_false_negatives)
-{
-    with_variants(every_key_is_found);
-}
-
 TEST(fold_is_what_the_smaller_filter_would_be)
 {
     static const struct {
         uint64_t pages, q;
     } cases[] = {{1, 1}, {2, 2}, {12, 3}, {12, 12}, {70, 7}, {96, 2}, {81, 27}};
-    hash_state = SEED;
+    random_restart(0);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (unsigned lines = 1; lines <= 2; lines++) {
             struct bloom from = {.pages = cases[c].pages, .k = 8, .lines = lines}, to = from;
@@ -369,7 +332,7 @@ TEST(folding_past_a_divisor_loses_no_key)
 {
     struct bloom from = {.pages = 60, .k = 6, .lines = 1}, to = from;
     uint8_t *data = filter_new(&from);
-    hash_state = SEED;
+    random_restart(0);
     uint64_t *hash = some_hashes(20000);
     bloom_insert(&from, data, 0, hash, 20000);
     for (to.pages = 1; to.pages <= 60; to.pages++) {
@@ -420,8 +383,7 @@ static bool independent(const char *what, unsigned i, uint32_t table[CELLS][CELL
     double got = chi_squared(table);
     if (got <= limit)
         return true;
-    printf("# %s %u: chi squared %.0f, limit %.0f, seed %llu\n", what, i, got, limit,
-           (unsigned long long)SEED);
+    printf("# %s %u: chi squared %.0f, limit %.0f\n", what, i, got, limit);
     return false;
 }
 
@@ -461,9 +423,9 @@ TEST(probes_do_not_depend_on_line_or_page)
         memset(line_high, 0, sizeof line_high);
         memset(page_low, 0, sizeof page_low);
         memset(page_high, 0, sizeof page_high);
-        hash_state = SEED + i;
+        random_restart(i);
         for (unsigned t = 0; t < THROWS; t++) {
-            uint64_t hash = next_hash();
+            uint64_t hash = draw();
             unsigned line = 0, probe = 0;
             if (!find_probe(hash, i, &line, &probe))
                 continue;
@@ -486,9 +448,9 @@ TEST(probes_do_not_depend_on_each_other)
         for (unsigned i = j >= 7 ? j - 7 : 0; i < j; i += 3) {
             memset(low, 0, sizeof low);
             memset(high, 0, sizeof high);
-            hash_state = SEED + 100 * j + i;
+            random_restart(100 * j + i);
             for (unsigned t = 0; t < THROWS; t++) {
-                uint64_t hash = next_hash();
+                uint64_t hash = draw();
                 unsigned p = ref_probe(hash, i), q = ref_probe(hash, j);
                 low[p % 64][q % 64]++;
                 high[p / 8][q / 8]++;
@@ -504,10 +466,10 @@ TEST(the_second_line_is_another_one_and_any_other)
     static uint32_t pairs[CELLS][CELLS];
     uint8_t *data = filter_new(&bloom);
     uint32_t same = 0, low = UINT32_MAX, high = 0;
-    hash_state = SEED;
+    random_restart(0);
     enum { N = 64 * 63 * 100 };
     for (unsigned t = 0; t < N; t++) {
-        uint64_t hash = next_hash();
+        uint64_t hash = draw();
         unsigned a = hash & 63, b = 64;
         bloom_insert(&bloom, data, 0, &hash, 1);
         for (unsigned line = 0; line < LINES; line++)
@@ -545,7 +507,7 @@ static uint64_t count_hits(const struct bloom *bloom, const uint8_t *data, uint6
     for (uint64_t asked = 0; asked < queries; asked += LAYER_BATCH) {
         uint64_t present[LAYER_BATCH / 64] = {0};
         for (size_t i = 0; i < LAYER_BATCH; i++)
-            hash[i] = next_hash();
+            hash[i] = draw();
         bloom_query(bloom, data, 0, hash, LAYER_BATCH, present);
         for (size_t w = 0; w < LAYER_BATCH / 64; w++)
             hits += (unsigned)__builtin_popcountll(present[w]);
@@ -564,14 +526,13 @@ static bool rate_is_as_counted(const struct bloom *bloom, const uint8_t *data, d
     double hits = (double)count_hits(bloom, data, queries);
     bool ok = fabs(hits - expected) <= 5 * sqrt(expected);
     if (!ok)
-        printf("# pages %llu, k %u, lines %u: %.0f of %llu random keys present, expected %.1f; "
-               "seed %llu\n",
+        printf("# pages %llu, k %u, lines %u: %.0f of %llu random keys present, expected %.1f\n",
                (unsigned long long)bloom->pages, bloom->k, bloom->lines, hits,
-               (unsigned long long)queries, expected, (unsigned long long)SEED);
+               (unsigned long long)queries, expected);
     return ok;
 }
 
-static void measured_rates(void)
+TEST_EACH_VARIANT(as_many_false_positives_as_the_bits_say, bloom_variants)
 {
     /* Random keys to ask for grow as wanted / p: the sum here is about 50 million. */
     static const struct {
@@ -581,7 +542,7 @@ static void measured_rates(void)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct bloom bloom;
         enum { N = 100000 };
-        hash_state = SEED + c;
+        random_restart(c);
         CHECK(bloom_size(N, cases[c].p, &bloom));
         CHECK(bloom.lines == (cases[c].p < 1e-3 ? 2 : 1));
         uint8_t *data = filter_new(&bloom);
@@ -591,11 +552,6 @@ static void measured_rates(void)
         free(hash);
         free(data);
     }
-}
-
-TEST(as_many_false_positives_as_the_bits_say)
-{
-    with_variants(measured_rates);
 }
 
 /* A filter of `n` random keys; how its FPR compares with the designed one. */
@@ -626,7 +582,7 @@ TEST(as_many_false_positives_as_designed)
         struct bloom bloom;
         double sum = 0, squares = 0;
         CHECK(bloom_size(N, rates[i], &bloom));
-        hash_state = SEED + i;
+        random_restart(i);
         for (unsigned run = 0; run < RUNS; run++) {
             double ratio = rate_to_design(&bloom, N);
             sum += ratio;
@@ -637,8 +593,7 @@ TEST(as_many_false_positives_as_designed)
         bool as_designed = fabs(mean - 1) <= 8 * error + 0.001 && error < 0.01;
         CHECK(as_designed);
         if (!as_designed)
-            printf("# p %g: FPR is %.4f of that, standard error %.4f, seed %llu\n", rates[i], mean,
-                   error, (unsigned long long)SEED);
+            printf("# p %g: FPR is %.4f of that, standard error %.4f\n", rates[i], mean, error);
     }
 }
 
@@ -647,7 +602,7 @@ TEST(census_does_not_depend_on_threads)
     struct bloom bloom = {.pages = 1000, .k = 10, .lines = 2};
     uint8_t *data = filter_new(&bloom);
     struct census one, more;
-    hash_state = SEED;
+    random_restart(0);
     uint64_t *hash = some_hashes(100000);
     bloom_insert(&bloom, data, 0, hash, 100000);
     census_of(&bloom, data, 1, &one);
@@ -735,9 +690,9 @@ TEST(the_deciding_page_is_the_one_of_the_definition)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    printf("# seed %llu\n", (unsigned long long)SEED);
+    random_begin(argc, argv);
     RUN(all_that_this_cpu_has_is_listed);
     RUN(insert_sets_the_bits_of_the_definition);
     RUN(query_answers_as_the_definition);

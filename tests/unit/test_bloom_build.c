@@ -8,15 +8,7 @@
 #include "bloom_build.h"
 #include "bytes.h"
 #include "check.h"
-
-/* A sequence of random-looking numbers, the same in every run. */
-static uint64_t scatter(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
-}
+#include "random.h"
 
 struct made {
     struct header header;
@@ -31,7 +23,7 @@ static bool put_in(struct keyset *keys, uint64_t n, uint64_t repeated, unsigned 
 {
     bool ok = true;
     for (uint64_t i = 0; ok && i < n; i++) {
-        uint64_t hash = scatter(i == n - 1 && repeated < n ? repeated : i);
+        uint64_t hash = random_at(i == n - 1 && repeated < n ? repeated : i);
         ok = keyset_put(keys, (unsigned)(i % threads), &hash, 1, err);
     }
     return ok;
@@ -70,7 +62,7 @@ static void check_data(const struct made *m, uint64_t n)
         exit(1);
     memset(want, 0, len);
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t hash = scatter(i);
+        uint64_t hash = random_at(i);
         bloom_insert(&m->bloom, want, 0, &hash, 1);
     }
     const struct layer *layer = &m->header.layers[0];
@@ -121,8 +113,9 @@ TEST(a_repeat_is_found_where_none_is_presumed)
     bloom_build_region = 1024;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    random_begin(argc, argv);
     RUN(data_and_checksums);
     RUN(a_repeat_is_found_where_none_is_presumed);
     return check_done();

@@ -102,6 +102,16 @@ static bool make_ring(const char *path)
     return did(ok, err.text);
 }
 
+/* An empty filter that grows, whose first layer takes 2000 keys. */
+static bool make_growing(const char *path, double p)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    empty_header(&h, &rule);
+    return did(chain_start_growing(&h, 2000, p, &err) && empty_create(path, &h, &err), err.text);
+}
+
 static int last_step;
 
 static void die_after(int step)
@@ -173,6 +183,22 @@ TEST(another_rotation_takes_up_one_that_was_cut_off)
     }
 }
 
+TEST(a_writer_ends_in_order_after_another_made_the_file_grow)
+{
+    enum { N = 10000 };
+    const struct adder_options options = {.threads = 1};
+    struct filter f;
+    struct adder a;
+    struct err err;
+    CHECK(make_growing("g.seen", 1e-3));
+    MUST(filter_open(&f, "g.seen", FILTER_WRITE, &err) && adder_begin(&a, &f, &options, &err));
+    CHECK(add("g.seen", 0, N, false) > 0);
+    MUST(adder_end(&a, true, &err));
+    filter_close(&f);
+    CHECK(is_sound("g.seen") && count("g.seen", 0, N) == N);
+    scratchdir_clear();
+}
+
 TEST(keys_that_come_again_stay_and_are_not_new)
 {
     struct err err;
@@ -191,14 +217,11 @@ TEST(keys_that_come_again_stay_and_are_not_new)
  * left. */
 TEST(the_rate_holds_over_the_chain)
 {
-    struct header h;
     struct err err;
     struct filter f;
-    const struct key_rule rule = {0};
-    enum { FIRST = 2000, TOTAL = 60000 };
+    enum { TOTAL = 60000 };
     const double p = 1e-3;
-    empty_header(&h, &rule);
-    MUST(chain_start_growing(&h, FIRST, p, &err) && empty_create("g.seen", &h, &err));
+    CHECK(make_growing("g.seen", p));
     int n_new = 0;
     for (uint64_t at = 0; at < TOTAL; at += 10000)
         n_new += add("g.seen", at, 10000, false);
@@ -209,7 +232,7 @@ TEST(the_rate_holds_over_the_chain)
     for (unsigned i = 0; i < f.header.n_layers; i++) {
         const struct layer *l = &f.header.layers[i];
         struct census census;
-        CHECK(l->n_design == (uint64_t)FIRST << i && l->generation == i + 1);
+        CHECK(l->n_design == (uint64_t)2000 << i && l->generation == i + 1);
         CHECK(l->fpr_design > 0.1499 * left && l->fpr_design < 0.1501 * left);
         filter_census(&f, i, 1, &census);
         if (i + 1 < f.header.n_layers)
@@ -227,24 +250,68 @@ TEST(the_rate_holds_over_the_chain)
     scratchdir_clear();
 }
 
+TEST(the_newest_layer_is_not_void)
+{
+    struct header h = {.n_layers = 3};
+    for (unsigned i = 0; i < h.n_layers; i++)
+        h.layers[i].generation = i + 1;
+    CHECK(chain_newest(&h) == 2);
+    h.layers[2].is_void = true;
+    CHECK(chain_newest(&h) == 1);
+}
+
+TEST(there_is_an_end_to_growth)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    empty_header(&h, &rule);
+    MUST(chain_start_growing(&h, 1, 0.5, &err));
+    for (h.n_layers = 1; h.n_layers < FORMAT_MAX_LAYERS; h.n_layers++) {
+        h.layers[h.n_layers] = h.layers[0];
+        h.layers[h.n_layers].id = h.layers[h.n_layers].generation = h.n_layers + 1;
+    }
+    MUST(empty_create("g.seen", &h, &err));
+    CHECK(add("g.seen", 0, 1, false) == 1);
+    CHECK(!rotate("g.seen", &err));
+    CHECK_STR(err.text, "'g.seen' is full: it has 29 layers, as many as there can be");
+    CHECK(is_sound("g.seen") && count("g.seen", 0, 1) == 1);
+    scratchdir_clear();
+}
+
+TEST(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    CHECK(make_growing("g.seen", 1e-3) && add("g.seen", 0, 1500, false) > 1490);
+    MUST(filter_open(&f, "g.seen", FILTER_WRITE, &err) && session_begin(&s, &f, &err));
+    MUST(session_lock(&s, &err));
+    s.counters.unknown = true;
+    s.counters.n_keys = 7;
+    MUST(chain_advance(&s, 1, 0, &err));
+    session_unlock(&s);
+    CHECK(f.header.n_layers == 2);
+    CHECK(f.header.layers[0].n_closed > 1400 && f.header.layers[0].n_closed < 1600);
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+    scratchdir_clear();
+}
+
 /* Adds keys 0 to n to a growing filter of which the first layer takes 2000, told that so many are
  * to come, all but those whose bit is set in `known`. Returns how many layers it has then. */
 static unsigned grow(uint64_t n, uint64_t to_come, uint64_t *known, struct counters *counters)
 {
-    struct header h;
     struct err err;
     struct filter f;
     struct adder a;
-    const struct key_rule rule = {0};
     const struct adder_options options = {.threads = 1};
     uint64_t *hash = malloc(n * sizeof *hash);
     size_t done;
     for (uint64_t i = 0; i < n; i++)
         hash[i] = key(i);
-    empty_header(&h, &rule);
-    if (!did(chain_start_growing(&h, 2000, 1e-6, &err) && empty_create("g.seen", &h, &err) &&
-                 filter_open(&f, "g.seen", FILTER_WRITE, &err) &&
-                 adder_begin(&a, &f, &options, &err),
+    if (!make_growing("g.seen", 1e-6) ||
+        !did(filter_open(&f, "g.seen", FILTER_WRITE, &err) && adder_begin(&a, &f, &options, &err),
              err.text))
         return 0;
     a.to_come = to_come;
@@ -323,8 +390,12 @@ int main(void)
         return 1;
     RUN(a_rotation_that_is_cut_off_loses_nothing_that_lives);
     RUN(another_rotation_takes_up_one_that_was_cut_off);
+    RUN(a_writer_ends_in_order_after_another_made_the_file_grow);
     RUN(keys_that_come_again_stay_and_are_not_new);
     RUN(the_rate_holds_over_the_chain);
+    RUN(the_newest_layer_is_not_void);
+    RUN(there_is_an_end_to_growth);
+    RUN(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted);
     RUN(a_filter_that_knows_what_is_to_come_grows_once);
     RUN(what_is_known_beforehand_is_left_out);
     RUN(growth_that_is_cut_off_leaves_the_file_as_it_was);

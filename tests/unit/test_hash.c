@@ -5,6 +5,7 @@
 #include "check.h"
 #include "cpu.h"
 #include "hash.h"
+#include "random.h"
 #include "variants.h"
 
 #define XXH_INLINE_ALL
@@ -13,16 +14,6 @@
 static const uint64_t seeds[] = {0, 1, 0x9e3779b97f4a7c15, UINT64_MAX};
 
 #define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof *(array); i++)
-
-static uint64_t rng_state;
-
-static uint64_t rng(void)
-{
-    rng_state ^= rng_state << 13;
-    rng_state ^= rng_state >> 7;
-    rng_state ^= rng_state << 17;
-    return rng_state;
-}
 
 static unsigned char pattern[10000];
 
@@ -112,7 +103,7 @@ static const char *in_use(void)
     return variant_in_use(&hash_variants)->name;
 }
 
-static void check_vectors(void)
+TEST_EACH_VARIANT(hashes_are_those_of_the_format, hash_variants)
 {
     for EACH (i, by_length) {
         CHECK(hash_key(pattern, by_length[i].len, 0) == by_length[i].seed_0);
@@ -124,13 +115,8 @@ static void check_vectors(void)
         CHECK(hash_key(by_text[i].key, by_text[i].len, 0) == by_text[i].hash);
 }
 
-TEST(hashes_are_those_of_the_format)
-{
-    each_variant(&hash_variants, check_vectors);
-}
-
 /* Each in a block of its own size, so that a sanitizer sees any read behind it. */
-static void check_lengths(void)
+TEST_EACH_VARIANT(every_length_agrees_with_the_library, hash_variants)
 {
     for (size_t len = 0; len <= 1100; len++) {
         unsigned char *copy = malloc(len + !len);
@@ -149,15 +135,10 @@ static void check_lengths(void)
     unsigned char page[4096];
     for (unsigned round = 0; round < 20; round++) {
         for EACH (i, page)
-            page[i] = (unsigned char)rng();
-        uint64_t seed = rng();
+            page[i] = (unsigned char)draw();
+        uint64_t seed = draw();
         CHECK(hash_bytes(page, sizeof page, seed) == XXH3_64bits_withSeed(page, sizeof page, seed));
     }
-}
-
-TEST(every_length_agrees_with_the_library)
-{
-    each_variant(&hash_variants, check_lengths);
 }
 
 enum { KEYS = 1100 };
@@ -171,27 +152,27 @@ static size_t random_length(unsigned mixture)
     case 0:
         return 12;
     case 1:
-        return 60 + rng() % 10;
+        return 60 + draw() % 10;
     case 2:
-        return edges[rng() % (sizeof edges / sizeof *edges)];
+        return edges[draw() % (sizeof edges / sizeof *edges)];
     default:
-        return rng() % 320;
+        return draw() % 320;
     }
 }
 
-static void check_many(void)
+TEST_EACH_VARIANT(many_at_once_hash_as_one_at_a_time, hash_variants)
 {
     const char *data[KEYS + 1], *from = (const char *)pattern;
     size_t len[KEYS];
     uint64_t got[KEYS + 1];
     for (unsigned round = 0; round < 60; round++) {
-        uint64_t seed = round % 2 ? rng() : 0;
-        size_t n = round < 8 ? round : rng() % KEYS;
+        uint64_t seed = round % 2 ? draw() : 0;
+        size_t n = round < 8 ? round : draw() % KEYS;
         if (round % 5 == 0)
-            n = 256 * (1 + rng() % 4);
+            n = 256 * (1 + draw() % 4);
         for (size_t i = 0; i < n; i++) {
             len[i] = random_length(round % 4);
-            data[i] = from + rng() % 5000;
+            data[i] = from + draw() % 5000;
         }
         got[n] = 42;
         hash_keys(data, len, n, seed, got);
@@ -217,11 +198,6 @@ static void check_many(void)
     }
 }
 
-TEST(many_at_once_hash_as_one_at_a_time)
-{
-    each_variant(&hash_variants, check_many);
-}
-
 TEST(all_that_this_cpu_has_is_listed)
 {
     static const struct variant expected[] = {
@@ -234,8 +210,7 @@ TEST(all_that_this_cpu_has_is_listed)
 
 int main(int argc, char **argv)
 {
-    rng_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 0x9e3779b97f4a7c15;
-    printf("# seed 0x%llx\n", (unsigned long long)rng_state);
+    random_begin(argc, argv);
     make_pattern();
     RUN(hashes_are_those_of_the_format);
     RUN(every_length_agrees_with_the_library);

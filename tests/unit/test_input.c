@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "input.h"
+#include "random.h"
 #include "sig.h"
 
 static char dir[] = "/tmp/test_input.XXXXXX";
@@ -24,16 +25,6 @@ static char *path_of(const char *name)
     char *path = paths[turn++ % 4];
     snprintf(path, sizeof paths[0], "%s/%s", dir, name);
     return path;
-}
-
-static uint64_t rng_state;
-
-static uint64_t rng(void)
-{
-    rng_state ^= rng_state << 13;
-    rng_state ^= rng_state >> 7;
-    rng_state ^= rng_state << 17;
-    return rng_state;
 }
 
 struct text {
@@ -51,7 +42,7 @@ static void append(struct text *t, const void *data, size_t len)
 static void write_all(int fd, const char *data, size_t len, bool in_pieces)
 {
     while (len) {
-        size_t n = in_pieces ? 1 + rng() % 3000 : len;
+        size_t n = in_pieces ? 1 + draw() % 3000 : len;
         ssize_t w = write(fd, data, n < len ? n : len);
         if (w < 0)
             return; /* the reader has gone */
@@ -95,11 +86,11 @@ static struct text random_records(size_t len, char terminator)
     struct text t = {malloc(len + 1), len};
     size_t at = 0;
     while (at < len) {
-        size_t record = rng() % 8 == 0 ? 0 : rng() % 60;
-        if (rng() % 500 == 0)
-            record = rng() % 9000;
+        size_t record = draw() % 8 == 0 ? 0 : draw() % 60;
+        if (draw() % 500 == 0)
+            record = draw() % 9000;
         for (; record && at < len; record--) {
-            char c = (char)rng();
+            char c = (char)draw();
             t.data[at++] = c == terminator ? 'x' : c;
         }
         if (at < len)
@@ -262,9 +253,9 @@ TEST(every_source_gives_the_same_chunks)
 {
     for (unsigned round = 0; round < 6; round++) {
         char terminator = round % 2 ? '\n' : 0;
-        struct text t = random_records(round == 0 ? 0 : 1 + rng() % 40000, terminator);
+        struct text t = random_records(round == 0 ? 0 : 1 + draw() % 40000, terminator);
         struct text gz = {0};
-        size_t cut = t.len ? rng() % t.len : 0;
+        size_t cut = t.len ? draw() % t.len : 0;
         append_gzip(&gz, t.data, cut);
         append_gzip(&gz, "", 0);
         append_gzip(&gz, t.data + cut, t.len - cut);
@@ -412,7 +403,7 @@ TEST(large_files_give_the_same_chunks)
 {
     enum { PIECE = 1 << 20 };
     for (unsigned round = 0; round < 14; round++) {
-        size_t len = 2 * PIECE - 2 + (round < 5 ? round : rng() % PIECE);
+        size_t len = 2 * PIECE - 2 + (round < 5 ? round : draw() % PIECE);
         struct text t = random_records(len, '\n');
         memset(t.data + PIECE - 3, 'x', 8);
         t.data[PIECE - 3 + round % 8] = '\n';
@@ -421,7 +412,7 @@ TEST(large_files_give_the_same_chunks)
         if (round == 7) /* a piece in which no record begins */
             memset(t.data + 10, 'x', 2 * PIECE);
         int saved = dup(0), fd = open(file_of("x", t), O_RDONLY);
-        size_t skip = round % 3 == 0 ? 0 : rng() % 9000;
+        size_t skip = round % 3 == 0 ? 0 : draw() % 9000;
         dup2(fd, 0);
         for EACH (k, thread_counts) {
             lseek(0, (off_t)skip, SEEK_SET);
@@ -688,8 +679,7 @@ TEST(a_signal_ends_a_waiting_read)
 
 int main(int argc, char **argv)
 {
-    rng_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 0x9e3779b97f4a7c15;
-    printf("# seed 0x%llx\n", (unsigned long long)rng_state);
+    random_begin(argc, argv);
     signal(SIGPIPE, SIG_IGN);
     if (!mkdtemp(dir))
         return 2;

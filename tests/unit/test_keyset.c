@@ -2,27 +2,16 @@
  * Key sets against sorting: whatever the hashes, the memory and the number of threads, the same
  * distinct ones come back, each in its place.
  *
- * Hashes come from a fixed seed; nothing here depends on chance.
+ * Nothing here depends on chance.
  */
 #include "keyset.h"
 #include "check.h"
 #include "parallel.h"
+#include "random.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-static const uint64_t SEED = 20260402;
-static uint64_t state;
-
-/* SplitMix64. */
-static uint64_t next_hash(void)
-{
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
 
 struct hashes {
     uint64_t *hash;
@@ -87,7 +76,7 @@ static uint64_t make_random(size_t i, size_t n)
 {
     (void)i;
     (void)n;
-    return next_hash();
+    return draw();
 }
 
 static uint64_t make_equal(size_t i, size_t n)
@@ -120,7 +109,7 @@ static uint64_t make_one_partition(size_t i, size_t n)
 {
     (void)i;
     (void)n;
-    return (uint64_t)0x5a << (64 - KEYSET_BITS) | next_hash() >> KEYSET_BITS;
+    return (uint64_t)0x5a << (64 - KEYSET_BITS) | draw() >> KEYSET_BITS;
 }
 
 /* Evenly spread over the whole space, both ends included, each twice. */
@@ -133,15 +122,15 @@ static uint64_t make_repeats(size_t i, size_t n)
 {
     (void)i;
     (void)n;
-    uint64_t which = next_hash() % 1000;
-    return which * 0x9e3779b97f4a7c15;
+    uint64_t which = draw() % 1000;
+    return random_at(which);
 }
 
 /* Half of them one and the same, the others random. */
 static uint64_t make_favourite(size_t i, size_t n)
 {
     (void)n;
-    return i % 2 ? UINT64_MAX : next_hash();
+    return i % 2 ? UINT64_MAX : draw();
 }
 
 /* Neighbours at the seams between partitions. */
@@ -149,7 +138,7 @@ static uint64_t make_seams(size_t i, size_t n)
 {
     (void)n;
     uint64_t seam = (uint64_t)(i % KEYSET_PARTITIONS) << (64 - KEYSET_BITS);
-    return seam + next_hash() % 5 - 2;
+    return seam + draw() % 5 - 2;
 }
 
 static const struct pattern {
@@ -173,7 +162,7 @@ enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
 static struct hashes make(const struct pattern *pattern, size_t n)
 {
     struct hashes h = hashes_new(n);
-    state = SEED;
+    random_restart(0);
     for (size_t i = 0; i < n; i++)
         h.hash[i] = pattern->make(i, n);
     if (pattern->make == make_random && n >= 4) {
@@ -331,8 +320,8 @@ static void check_set(size_t pattern, size_t n, unsigned workers, uint64_t memor
     bool holds = set_holds(&h, workers, memory, to_scratch);
     CHECK(holds);
     if (!holds)
-        printf("# %s, n %zu, workers %u, memory %llu, seed %llu\n", patterns[pattern].name, n,
-               workers, (unsigned long long)memory, (unsigned long long)SEED);
+        printf("# %s, n %zu, workers %u, memory %llu\n", patterns[pattern].name, n, workers,
+               (unsigned long long)memory);
     free(h.hash);
 }
 
@@ -551,9 +540,9 @@ TEST(as_many_as_fit_are_not_drained)
             }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    printf("# seed %llu\n", (unsigned long long)SEED);
+    random_begin(argc, argv);
     RUN(all_in_memory);
     RUN(few_hashes);
     RUN(most_in_scratch);

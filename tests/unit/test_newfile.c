@@ -79,7 +79,7 @@ static void check_nothing_left(void)
 static void check_existing(void)
 {
     struct err err;
-    put_file("a", magic, 0604);
+    put_file("a", magic, 03604);
     CHECK(!make("a", false, "new", &err));
     CHECK_STR(err.text, "'a' exists (--force replaces it)");
     CHECK(holds("a", magic));
@@ -87,7 +87,7 @@ static void check_existing(void)
     CHECK(stat("a", &before) == 0);
     CHECK(make("a", true, "new", &err));
     CHECK(stat("a", &after) == 0 && before.st_ino != after.st_ino);
-    CHECK((after.st_mode & 07777) == 0604);
+    CHECK((after.st_mode & 07777) == 03604);
     CHECK(holds("a", "new") && scratchdir_files() == 1);
     put_file("empty", "", 0600);
     CHECK(make("empty", true, "new", &err) && holds("empty", "new"));

@@ -120,6 +120,7 @@ TEST(bytes)
     CHECK(bytes_is("16383.5P", (16383ULL << 50) + (1ULL << 49)));
     uint64_t v;
     CHECK(!num_bytes("16384P", &v));
+    CHECK(!num_bytes("16383.99999999999999999999P", &v)); /* rounds to 16384 */
     CHECK(!num_bytes("1KB", &v)); /* 1000 or 1024? */
     CHECK(!num_bytes("1e3K", &v));
     CHECK(!num_bytes("1.5", &v));

@@ -11,25 +11,13 @@
 #include "filter.h"
 #include "format.h"
 #include "keyset.h"
+#include "random.h"
 #include "ribbon_build.h"
 #include "variant.h"
 
-/* A sequence of distinct random-looking numbers. */
-static uint64_t scramble(uint64_t i)
-{
-    i = (i ^ i >> 31) * 0x9fb21c651e98df25;
-    i = (i ^ i >> 29) * 0xbf58476d1ce4e5b9;
-    return i ^ i >> 32;
-}
-
-static uint64_t random_hash(uint64_t i)
-{
-    return scramble(i + 1);
-}
-
 static uint64_t absent_hash(uint64_t i)
 {
-    return scramble(i + ((uint64_t)1 << 40));
+    return random_at(i + ((uint64_t)1 << 40));
 }
 
 static uint64_t sequential(uint64_t i)
@@ -44,12 +32,12 @@ static uint64_t sequential_high(uint64_t i)
 
 static uint64_t one_partition(uint64_t i)
 {
-    return random_hash(i) >> 30 | (uint64_t)0x2a5a << 48;
+    return random_at(i) >> 30 | (uint64_t)0x2a5a << 48;
 }
 
 static uint64_t one_start(uint64_t i)
 {
-    return (uint64_t)0xabcdef << 40 | random_hash(i) >> 40;
+    return (uint64_t)0xabcdef << 40 | random_at(i) >> 40;
 }
 
 static uint64_t all_equal(uint64_t i)
@@ -270,7 +258,7 @@ TEST(every_number_of_keys)
     static const uint64_t numbers[] = {0,  1,   2,   3,   8,    20,   63,   64,
                                        65, 127, 129, 300, 1000, 5000, 40000};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        check_filter(random_hash, numbers[i], 0.01);
+        check_filter(random_at, numbers[i], 0.01);
 }
 
 TEST(every_rate)
@@ -278,8 +266,8 @@ TEST(every_rate)
     static const double rates[] = {0.5,  0.3,  0.25, 0.1,  0.01,   1.0 / 256,
                                    1e-3, 1e-4, 1e-6, 1e-9, 0x1p-32};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
-        check_filter(random_hash, 3000, rates[i]);
-        check_filter(random_hash, 220000, rates[i]);
+        check_filter(random_at, 3000, rates[i]);
+        check_filter(random_at, 220000, rates[i]);
     }
 }
 
@@ -296,7 +284,7 @@ TEST(chosen_keys)
 TEST(partitions_are_split)
 {
     enum { N = 1300000 };
-    check_filter(random_hash, N, 0.01);
+    check_filter(random_at, N, 0.01);
     check_filter(one_partition, N, 0.01);
     struct made m;
     if (!make(&m, one_partition, N, 0.01, 2, MEMORY))
@@ -305,7 +293,8 @@ TEST(partitions_are_split)
     close(m.fd);
 }
 
-/* The measured rate is within five standard deviations of what is stated; seeds are fixed. */
+/* The measured rate is within five standard deviations of what is stated: one seed in a million
+ * fails. */
 TEST(measured_rates)
 {
     static const double rates[] = {0.3, 0.01, 1e-3};
@@ -314,7 +303,7 @@ TEST(measured_rates)
         struct made m;
         struct filter f;
         struct err err;
-        if (!make(&m, random_hash, N, rates[i], 1, MEMORY))
+        if (!make(&m, random_at, N, rates[i], 1, MEMORY))
             return;
         CHECK(filter_open(&f, m.path, FILTER_READ, &err));
         double found = (double)count_present(&f, absent_hash, ASKED), p = m.census.fpr;
@@ -338,11 +327,11 @@ TEST(same_bytes_for_threads_memory_and_instructions)
     struct made m[4];
     uint8_t *bytes[4];
     size_t len[4];
-    bool ok = make(&m[0], random_hash, N, 0.003, 1, 32 << 20) &&
-              make(&m[1], random_hash, N, 0.003, 3, 64 << 20) &&
-              make(&m[2], random_hash, N, 0.003, 2, (uint64_t)1 << 30);
+    bool ok = make(&m[0], random_at, N, 0.003, 1, 32 << 20) &&
+              make(&m[1], random_at, N, 0.003, 3, 64 << 20) &&
+              make(&m[2], random_at, N, 0.003, 2, (uint64_t)1 << 30);
     CHECK(variant_use(&ribbon_variants, "plain"));
-    ok = ok && make(&m[3], random_hash, N, 0.003, 1, MEMORY);
+    ok = ok && make(&m[3], random_at, N, 0.003, 1, MEMORY);
     variant_choose(&ribbon_variants);
     for (int i = 0; ok && i < 4; i++) {
         bytes[i] = contents(&m[i], &len[i]);
@@ -363,14 +352,16 @@ TEST(bits_a_key)
                 {220000, 1e-3, 10.05}, {220000, 1e-6, 20.06}};
     for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
         struct made m;
-        if (!make(&m, random_hash, most[i].n, most[i].p, 1, MEMORY))
+        if (!make(&m, random_at, most[i].n, most[i].p, 1, MEMORY))
             return;
-        double bits = 8 * (double)m.header.layers[0].data_len / (double)most[i].n;
+        double len = (double)m.header.layers[0].data_len, bits = 8 * len / (double)most[i].n;
         CHECK(bits <= most[i].bits);
         if (bits > most[i].bits)
             printf("# %.3f bits for %g keys\n", bits, (double)most[i].n);
         double expected = (double)ribbon_expected_len(most[i].n, most[i].p);
-        CHECK(fabs(expected / (double)m.header.layers[0].data_len - 1) < 0.05);
+        /* Chance makes a table one segment longer or shorter. */
+        double segment = RIBBON_WIDTH / 8 * ceil(-log2(most[i].p));
+        CHECK(fabs(expected - len) <= 0.01 * len + segment);
         close(m.fd);
     }
 }
@@ -378,8 +369,8 @@ TEST(bits_a_key)
 TEST(columns_can_be_dropped)
 {
     struct made a, b;
-    if (!make(&a, random_hash, 250000, 1e-6, 1, MEMORY) ||
-        !make(&b, random_hash, 250000, 0.003, 1, MEMORY))
+    if (!make(&a, random_at, 250000, 1e-6, 1, MEMORY) ||
+        !make(&b, random_at, 250000, 0.003, 1, MEMORY))
         return;
     struct filter f;
     struct err err = {{0}};
@@ -411,7 +402,7 @@ static bool count_page(void *ctx, uint64_t page)
 TEST(forged_directories)
 {
     struct made m;
-    if (!make(&m, random_hash, 3000, 0.01, 1, MEMORY))
+    if (!make(&m, random_at, 3000, 0.01, 1, MEMORY))
         return;
     size_t len;
     uint8_t *file = contents(&m, &len);
@@ -421,13 +412,13 @@ TEST(forged_directories)
         uint8_t *data = malloc(data_len);
         memcpy(data, file + l.data_off, data_len);
         for (unsigned i = 0; i < 1 + round % 3; i++) {
-            uint64_t r = scramble(round * 8 + i);
+            uint64_t r = random_at(round * 8 + i);
             data[data_len - 32 + r % 32] =
                 (uint8_t)(r & 256 ? r >> 16 : UINT64_C(1) << (r >> 16 & 7));
         }
         uint64_t some[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
         for (size_t j = 0; j < LAYER_BATCH; j++) {
-            some[j] = random_hash(j);
+            some[j] = random_at(j);
             kind_ribbon.pages(&l, data, some[j], count_page, &l);
         }
         kind_ribbon.query(&l, data, some, LAYER_BATCH, present);
@@ -441,8 +432,9 @@ TEST(forged_directories)
     close(m.fd);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    random_begin(argc, argv);
     RUN(columns_for_any_rate);
     RUN(every_number_of_keys);
     RUN(every_rate);

@@ -2,18 +2,9 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "random.h"
 #include "ribbon_key.h"
 #include "variants.h"
-
-/* A sequence of random-looking numbers, the same in every run. */
-static uint64_t draw(void)
-{
-    static uint64_t state;
-    uint64_t x = state += 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
-}
 
 TEST(all_that_this_cpu_has_is_listed)
 {
@@ -26,7 +17,7 @@ TEST(all_that_this_cpu_has_is_listed)
     CHECK_VARIANTS(&ribbon_variants, expected);
 }
 
-static void compare_derived(void)
+TEST_EACH_VARIANT(derived_equations, ribbon_variants)
 {
     static const uint64_t starts[] = {1, 65, 505953, ((uint64_t)1 << 22) - 63, UINT32_MAX};
     struct ribbon_equations want, got;
@@ -41,11 +32,6 @@ static void compare_derived(void)
             CHECK(memcmp(want.coefficients, got.coefficients, n * sizeof *want.coefficients) == 0);
             CHECK(memcmp(want.fingerprint, got.fingerprint, n * sizeof *want.fingerprint) == 0);
         }
-}
-
-TEST(derived_equations)
-{
-    each_variant(&ribbon_variants, compare_derived);
 }
 
 enum { SLOTS = 640 };
@@ -139,7 +125,7 @@ static void compare_added(unsigned columns, unsigned load)
             CHECK(holds(s, columns, e[g].start[i], e[g].coefficients[i], e[g].fingerprint[i]));
 }
 
-static void compare_all_added(void)
+TEST_EACH_VARIANT(added_equations, ribbon_variants)
 {
     static const unsigned columns[] = {1, 7, 8, 15, 16, 17, 24, 31, 32};
     static const unsigned loads[] = {20, 80, 104, 130}; /* percent, of slots */
@@ -149,13 +135,9 @@ static void compare_all_added(void)
                 compare_added(columns[c], loads[l]);
 }
 
-TEST(added_equations)
+int main(int argc, char **argv)
 {
-    each_variant(&ribbon_variants, compare_all_added);
-}
-
-int main(void)
-{
+    random_begin(argc, argv);
     RUN(all_that_this_cpu_has_is_listed);
     RUN(derived_equations);
     RUN(added_equations);

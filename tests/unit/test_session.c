@@ -15,6 +15,7 @@
 #include "child.h"
 #include "hash.h"
 #include "newfile.h"
+#include "random.h"
 #include "scratchdir.h"
 
 enum { PAGES = 8, CAPACITY = 10000 };
@@ -362,9 +363,7 @@ static int add_and_acknowledge(void *ctx)
 TEST(no_acknowledged_key_is_lost_by_a_kill)
 {
     enum { ROUNDS = 25 };
-    unsigned seed = (unsigned)time(NULL), dirty = 0, lost = 0, died = 0;
-    printf("# seed %u\n", seed);
-    srand(seed);
+    unsigned dirty = 0, lost = 0, died = 0;
     for (unsigned round = 0; round < ROUNDS; round++) {
         int out[2];
         uint32_t i, acknowledged = 0;
@@ -372,10 +371,10 @@ TEST(no_acknowledged_key_is_lost_by_a_kill)
         pid_t child = child_start(add_and_acknowledge, &out[1]);
         close(out[1]);
         /* It is killed anywhere in the few steps that follow a random number of them. */
-        for (uint32_t wait_for = 1 + (uint32_t)rand() % 30; acknowledged < wait_for; acknowledged++)
+        for (uint64_t wait_for = 1 + draw() % 30; acknowledged < wait_for; acknowledged++)
             if (read(out[0], &i, sizeof i) != sizeof i)
                 break;
-        usleep((useconds_t)(rand() % 5000));
+        usleep((useconds_t)(draw() % 5000));
         kill(child, SIGKILL);
         while (read(out[0], &i, sizeof i) == sizeof i)
             acknowledged++;
@@ -674,6 +673,23 @@ TEST(features_of_newer_versions)
     CHECK_STR(err.text, "'f' was written by a newer version of seen (incompatible feature 2)");
 }
 
+TEST(a_file_that_has_used_up_its_epochs_can_be_read)
+{
+    struct filter f;
+    struct err err;
+    CHECK(make("f", 0));
+    struct header h = header_of("f");
+    h.epoch = INT64_MAX / 2 - 2;
+    publish_both("f", h);
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    filter_close(&f);
+    h.epoch = INT64_MAX / 2 - 1;
+    publish_both("f", h);
+    CHECK(count("f", 0, 100) == 0);
+    CHECK(!filter_open(&f, "f", FILTER_WRITE, &err));
+    CHECK_STR(err.text, "'f' has used up its epochs: it can be read only");
+}
+
 /* Shrinks a mapped file and reads on; stderr goes to "said". */
 static int read_what_is_gone(void *ctx)
 {
@@ -681,7 +697,7 @@ static int read_what_is_gone(void *ctx)
     struct err err;
     (void)ctx;
     signal(SIGALRM, SIG_DFL);
-    alarm(10);
+    alarm(60);
     if (!filter_open(&f, "f", FILTER_READ, &err) || truncate("f", 20000) != 0 ||
         freopen("said", "w", stderr) == NULL)
         return 0;
@@ -702,8 +718,9 @@ TEST(a_mapped_file_that_shrinks_ends_in_a_message)
               "seen: cannot read 'f' at offset 50000: it was truncated, or the disk failed\n");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    random_begin(argc, argv);
     if (!scratchdir_enter())
         return 1;
     RUN_CLEAN(one_writer);
@@ -725,6 +742,7 @@ int main(void)
     RUN_CLEAN(a_file_open_for_reading_can_be_locked_against_writers);
     RUN_CLEAN(what_cannot_be_opened);
     RUN_CLEAN(features_of_newer_versions);
+    RUN_CLEAN(a_file_that_has_used_up_its_epochs_can_be_read);
     const char *sanitizer = getenv("SANITIZER");
     if (sanitizer != NULL && strcmp(sanitizer, "qemu") == 0)
         SKIP(a_mapped_file_that_shrinks_ends_in_a_message, "qemu keeps SIGBUS to itself");

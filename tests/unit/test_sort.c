@@ -3,18 +3,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-
-static uint64_t scatter(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
-}
-
-static uint64_t spread_out(uint64_t i)
-{
-    return scatter(i + 1);
-}
+#include "random.h"
 
 static uint64_t ascending(uint64_t i)
 {
@@ -34,18 +23,18 @@ static uint64_t all_equal(uint64_t i)
 
 static uint64_t many_repeats(uint64_t i)
 {
-    return scatter(i % 7);
+    return random_at(i % 7);
 }
 
 static uint64_t low_bits_differ(uint64_t i)
 {
-    return (uint64_t)0xabcdef << 40 | scatter(i) >> 54;
+    return (uint64_t)0xabcdef << 40 | random_at(i) >> 54;
 }
 
 /* Half of them crowd together. */
 static uint64_t one_crowd(uint64_t i)
 {
-    return i % 2 ? scatter(i) : (uint64_t)1 << 50 | scatter(i) >> 52;
+    return i % 2 ? random_at(i) : (uint64_t)1 << 50 | random_at(i) >> 52;
 }
 
 static int by_value(const void *a, const void *b)
@@ -71,7 +60,7 @@ static void check_sorting(uint64_t (*hash)(uint64_t), size_t n, unsigned width)
 
 TEST(all_kinds_of_hashes)
 {
-    static uint64_t (*const hashes[])(uint64_t) = {spread_out, ascending, descending, all_equal,
+    static uint64_t (*const hashes[])(uint64_t) = {random_at, ascending, descending, all_equal,
                                                    many_repeats, low_bits_differ, one_crowd};
     static const size_t numbers[] = {0, 1, 2, 24, 25, 200, 3000, 100000};
     static const unsigned widths[] = {0, 1, 11, 13, 40, 61, 64};
@@ -81,8 +70,9 @@ TEST(all_kinds_of_hashes)
                 check_sorting(hashes[h], numbers[n], widths[w]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    random_begin(argc, argv);
     RUN(all_kinds_of_hashes);
     return check_done();
 }

@@ -6,20 +6,11 @@
 
 #include "check.h"
 #include "cpu.h"
+#include "random.h"
 #include "split.h"
 #include "variants.h"
 
 enum { MAX = 300 };
-
-static uint64_t rng_state;
-
-static uint64_t rng(void)
-{
-    rng_state ^= rng_state << 13;
-    rng_state ^= rng_state >> 7;
-    rng_state ^= rng_state << 17;
-    return rng_state;
-}
 
 /* Memory with unmapped pages on both sides: a read outside ends the test. */
 static char *fenced;
@@ -59,7 +50,7 @@ static bool agrees(const char *p, size_t len, char terminator, size_t max)
 static void fill(char *p, size_t len, char terminator, unsigned every)
 {
     for (size_t i = 0; i < len; i++) {
-        uint64_t r = rng();
+        uint64_t r = draw();
         char other = (char)((unsigned char)terminator ^ 1U << (r >> 32) % 8);
         p[i] = r % every == 0 ? terminator : other;
     }
@@ -70,12 +61,12 @@ static bool short_texts_at_both_fences(void)
     bool ok = true;
     for (size_t len = 0; len <= 260; len++)
         for (unsigned round = 0; round < 8; round++) {
-            char terminator = round % 2 ? '\n' : (char)rng();
-            unsigned every = 1 + (unsigned)(rng() % 70);
+            char terminator = round % 2 ? '\n' : (char)draw();
+            unsigned every = 1 + (unsigned)(draw() % 70);
             char *at_end = fenced + fenced_len - len;
             fill(fenced, len, terminator, every);
             fill(at_end, len, terminator, every);
-            size_t max = 1 + rng() % MAX;
+            size_t max = 1 + draw() % MAX;
             ok &= agrees(fenced, len, terminator, max) && agrees(at_end, len, terminator, max);
         }
     return ok;
@@ -86,9 +77,9 @@ static bool long_texts_at_any_alignment(void)
     bool ok = true;
     for (unsigned round = 0; round < 1500; round++) {
         char terminator = round % 3 ? '\n' : 0;
-        size_t at = rng() % 300, len = rng() % (fenced_len - at);
-        fill(fenced + at, len, terminator, 1 + (unsigned)(rng() % (round % 2 ? 100 : 3)));
-        ok &= agrees(fenced + at, len, terminator, 1 + rng() % MAX);
+        size_t at = draw() % 300, len = draw() % (fenced_len - at);
+        fill(fenced + at, len, terminator, 1 + (unsigned)(draw() % (round % 2 ? 100 : 3)));
+        ok &= agrees(fenced + at, len, terminator, 1 + draw() % MAX);
     }
     return ok;
 }
@@ -98,13 +89,13 @@ static bool resumes(void)
 {
     bool ok = true;
     for (unsigned round = 0; round < 200; round++) {
-        size_t len = rng() % fenced_len, found = 0, want = 0;
-        fill(fenced, len, 0, 1 + (unsigned)(rng() % 40));
+        size_t len = draw() % fenced_len, found = 0, want = 0;
+        fill(fenced, len, 0, 1 + (unsigned)(draw() % 40));
         for (size_t i = 0; i < len; i++)
             want += fenced[i] == 0;
         const char *next[MAX + SPLIT_SLACK], *last = fenced;
         for (size_t at = 0; at < len;) {
-            size_t scanned, n = split(fenced + at, len - at, 0, next, 1 + rng() % MAX, &scanned);
+            size_t scanned, n = split(fenced + at, len - at, 0, next, 1 + draw() % MAX, &scanned);
             ok &= scanned > 0;
             if (!ok)
                 return false;
@@ -120,16 +111,11 @@ static bool resumes(void)
     return ok;
 }
 
-static void agrees_with_the_loop(void)
+TEST_EACH_VARIANT(every_variant_agrees_with_the_loop, split_variants)
 {
     CHECK(short_texts_at_both_fences());
     CHECK(long_texts_at_any_alignment());
     CHECK(resumes());
-}
-
-TEST(every_variant_agrees_with_the_loop)
-{
-    each_variant(&split_variants, agrees_with_the_loop);
 }
 
 TEST(all_that_this_cpu_has_is_listed)
@@ -149,8 +135,7 @@ TEST(all_that_this_cpu_has_is_listed)
 
 int main(int argc, char **argv)
 {
-    rng_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 0x9e3779b97f4a7c15;
-    printf("# seed 0x%llx\n", (unsigned long long)rng_state);
+    random_begin(argc, argv);
     make_fences();
     RUN(every_variant_agrees_with_the_loop);
     RUN(all_that_this_cpu_has_is_listed);

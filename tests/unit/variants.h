@@ -20,6 +20,15 @@ static inline void each_variant(struct variants *variants, void (*test)(void))
     variant_choose(variants);
 }
 
+/* In place of TEST. */
+#define TEST_EACH_VARIANT(name, variants)                                                          \
+    static void name##_here(void);                                                                 \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        each_variant(&(variants), name##_here);                                                    \
+    }                                                                                              \
+    static void name##_here(void)
+
 /* A variant that this CPU could run must not be missing from the table, and so go untested: those
  * whose runs_here is true can be chosen, no others, and the first of them is what is in use. */
 static void check_variants(struct variants *variants, const struct variant *expected, size_t n)
