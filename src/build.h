@@ -4,7 +4,15 @@
 
 #include "format.h"
 
-/* Makes the checksums of a layer whose data has been written. */
+/* Writes the checksums of pages [first, first + n) of the layer, whose bytes are at `pages` (NULL:
+ * all zero). */
+bool build_page_sums(const struct build_target *target, const uint8_t *pages, uint64_t first,
+                     uint64_t n, struct err *err);
+
+/* Writes those of a layer that is all zero. */
+bool build_zero_sums(const struct build_target *target, struct err *err);
+
+/* Writes those of a layer whose data has been written, which it reads back. */
 bool build_sums(const struct build_target *target, struct err *err);
 
 /* Writes a layer's data, as `data` has it, and its checksums. */

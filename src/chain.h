@@ -35,10 +35,6 @@ bool chain_start_growing(struct header *h, uint64_t n, double p, struct err *err
 bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double p,
                       struct err *err);
 
-/* Writes the checksums of a layer that is all zero. */
-bool chain_write_sums(int fd, const struct header *h, unsigned layer, const char *name,
-                      struct err *err);
-
 /* Closes the newest layer and begins another, under the session's lock: a filter that grows gets
  * one more, for n_next keys at least; a ring, in which no rotation is cut off, empties its oldest.
  * Reads all bits of the newest, with so many threads. */

@@ -575,8 +575,8 @@ static bool write_filter(struct create *c, struct err *err)
               (c->n_exact || c->bits == NULL
                    ? kind->build(&target, c->keys, &c->census, err)
                    : bloom_bits_write(&target, c->bits, &c->census, err));
-    for (unsigned i = 0; ok && i < c->header.n_layers; i++)
-        ok = i == c->layer || chain_write_sums(c->file.fd, &c->header, i, c->path, err);
+    for (target.layer = 0; ok && target.layer < c->header.n_layers; target.layer++)
+        ok = target.layer == c->layer || build_zero_sums(&target, err);
     if (!ok)
         return false;
     fill_counters(c);
