@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bytes.h"
@@ -102,6 +105,17 @@ bool build_copy(const struct build_target *target, const uint8_t *data, struct e
     const struct layer *layer = &target->header->layers[target->layer];
     return disk_write(target->fd, data, layer->data_len, layer->data_off, target->name, err) &&
            build_sums(target, err);
+}
+
+void build_stamp(struct header *header, bool reproducible)
+{
+    memset(header->id, 0, sizeof header->id);
+    header->created = header->changed = 0;
+    if (reproducible)
+        return;
+    header->created = header->changed = (uint64_t)time(NULL);
+    if (getrandom(header->id, sizeof header->id, 0) != (ssize_t)sizeof header->id)
+        memcpy(header->id, &header->created, sizeof header->created);
 }
 
 bool build_header(const struct header *header, int fd, const char *name, struct err *err)

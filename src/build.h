@@ -18,6 +18,10 @@ bool build_sums(const struct build_target *target, struct err *err);
 /* Writes a layer's data, as `data` has it, and its checksums. */
 bool build_copy(const struct build_target *target, const uint8_t *data, struct err *err);
 
+/* Gives the header of a new file what tells it from others: a random id and the time. Reproducible
+ * files have neither. */
+void build_stamp(struct header *header, bool reproducible);
+
 /* Writes the header, where it belongs in this kind of file, and cuts the file to its length. */
 bool build_header(const struct header *header, int fd, const char *name, struct err *err);
 

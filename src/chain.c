@@ -71,7 +71,10 @@ bool chain_start_growing(struct header *h, uint64_t n, double p, struct err *err
     h->n_design = 0;
     h->fpr_design = p;
     h->n_layers = 1;
-    return make_layer(&h->layers[0], 1, n, BUDGET * p, true, err);
+    if (!make_layer(&h->layers[0], 1, n, BUDGET * p, true, err))
+        return false;
+    h->layers[0].since = h->created;
+    return true;
 }
 
 bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double p, struct err *err)
@@ -84,6 +87,7 @@ bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!make_layer(&h->layers[i], i + 1, each, p / h->n_layers, false, err))
             return false;
+    h->layers[chain_newest(h)].since = h->created;
     return true;
 }
 

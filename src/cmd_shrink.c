@@ -1,6 +1,5 @@
 /* seen shrink: folds Bloom layers that were made for more keys than they got. */
 #include <math.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "bloom_build.h"
@@ -102,10 +101,7 @@ static void make_header(struct shrink *s)
     const struct key_rule rule = {.seed = from->seed, .prep = from->prep};
     struct header *h = &s->header;
     empty_header(h, &rule);
-    if (s->reproducible) {
-        memset(h->id, 0, sizeof h->id);
-        h->created = h->changed = 0;
-    }
+    build_stamp(h, s->reproducible);
     h->policy = from->policy;
     h->fpr_design = s->p;
     h->counters = from->counters;

@@ -1,15 +1,10 @@
 #include "empty.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "build.h"
-#include "chain.h"
 #include "newfile.h"
 
 void empty_header(struct header *h, const struct key_rule *rule)
@@ -18,11 +13,8 @@ void empty_header(struct header *h, const struct key_rule *rule)
                          .state = STATE_CLEAN,
                          .hash = HASH_XXH3_64,
                          .seed = rule->seed,
-                         .prep = rule->prep,
-                         .created = (uint64_t)time(NULL)};
-    h->changed = h->created;
-    if (getrandom(h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
-        memcpy(h->id, &h->created, sizeof h->created);
+                         .prep = rule->prep};
+    build_stamp(h, false);
 }
 
 void empty_fixed(struct header *h, const struct bloom *bloom, uint64_t n, double p)
@@ -37,8 +29,6 @@ void empty_fixed(struct header *h, const struct bloom *bloom, uint64_t n, double
 bool empty_write(int fd, struct header *h, const char *name, struct err *err)
 {
     format_place(h);
-    if (h->policy != POLICY_FIXED)
-        h->layers[chain_newest(h)].since = h->created;
     struct build_target target = {.header = h, .fd = fd, .name = name};
     for (; target.layer < h->n_layers; target.layer++)
         if (!build_zero_sums(&target, err))
