@@ -9,14 +9,9 @@
 #include "bloom.h"
 #include "bloom_census.h"
 #include "bloom_probe.h"
-#include "bytes.h"
+#include "build.h"
 #include "disk.h"
 #include "parallel.h"
-
-enum { SUM_BYTES = 4 };
-
-/* Pages whose checksums are written in one go. */
-enum { PIECE = 128 };
 
 /* Pages that a worker has in the making: 4 MiB. A range of keys as a keyset gives it needs a tenth
  * of that, unless the filter is made for many more keys than there are. */
@@ -52,7 +47,6 @@ struct build {
     const struct build_target *target;
     const struct layer *layer;
     struct bloom bloom;
-    uint64_t layer_seed;
     uint64_t region_pages;
     struct region *regions; /* one a worker */
     struct shared_page shared[KEYSET_PARTITIONS + 1];
@@ -74,31 +68,13 @@ static uint8_t *map_zeroes(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-static bool write_sums(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
-                       struct err *err)
-{
-    const struct build_target *t = b->target;
-    for (uint64_t done = 0; done < n; done += PIECE) {
-        uint8_t sums[PIECE * SUM_BYTES];
-        uint64_t count = n - done < PIECE ? n - done : PIECE;
-        for (uint64_t i = 0; i < count; i++)
-            put_le32(sums + i * SUM_BYTES,
-                     format_page_sum(b->layer_seed, first + done + i,
-                                     pages + (done + i) * BLOOM_PAGE, BLOOM_PAGE));
-        if (!disk_write(t->fd, sums, count * SUM_BYTES,
-                        b->layer->sums_off + (first + done) * SUM_BYTES, t->name, err))
-            return false;
-    }
-    return true;
-}
-
 /* Finished pages: counted, checksummed, written. */
 static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
                          struct bloom_census *census, struct err *err)
 {
     const struct build_target *t = b->target;
     bloom_census_add(&b->bloom, pages, n, census);
-    return write_sums(b, pages, first, n, err) &&
+    return build_page_sums(t, pages, first, n, err) &&
            disk_write(t->fd, pages, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE,
                       t->name, err);
 }
@@ -280,7 +256,6 @@ static bool start(struct build *b, const struct build_target *target, struct err
                         .region_pages = bloom_build_region,
                         .shared_lock = PTHREAD_MUTEX_INITIALIZER};
     b->bloom = bloom_of(b->layer);
-    b->layer_seed = format_layer_seed(target->header, b->layer);
     b->regions = aligned_alloc(64, target->threads * sizeof *b->regions);
     if (b->regions == NULL)
         return fail(err, "out of memory");

@@ -3,24 +3,50 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bytes.h"
 #include "disk.h"
 #include "parallel.h"
 
-enum { SUM_BYTES = 4 };
-
-/* Pages in one piece of work. */
-enum { PIECE = 256 };
+/* Checksums that are written in one go, and pages that a thread reads back in one go. */
+enum { SUMS_AT_ONCE = 1024, PIECE = 256 };
 
 struct sums {
     const struct build_target *target;
     const struct layer *layer;
-    uint64_t seed;
     atomic_bool failed;
     struct err err; /* the first that failed */
 };
+
+bool build_page_sums(const struct build_target *target, const uint8_t *pages, uint64_t first,
+                     uint64_t n, struct err *err)
+{
+    static const uint8_t zeroes[FORMAT_PAGE];
+    const struct layer *layer = &target->header->layers[target->layer];
+    uint64_t seed = format_layer_seed(target->header, layer), end = first + n;
+    for (uint64_t page = first; page < end;) {
+        uint8_t sums[SUMS_AT_ONCE * FORMAT_SUM];
+        uint64_t off = layer->sums_off + page * FORMAT_SUM, len = 0;
+        for (; len < sizeof sums && page < end; len += FORMAT_SUM, page++) {
+            const uint8_t *data = pages == NULL ? zeroes : pages + (page - first) * FORMAT_PAGE;
+            put_le32(sums + len,
+                     format_page_sum(seed, page, data, layer_page_len(layer, page)));
+        }
+        if (!disk_write(target->fd, sums, len, off, target->name, err))
+            return false;
+    }
+    return true;
+}
+
+bool build_zero_sums(const struct build_target *target, struct err *err)
+{
+    const struct layer *layer = &target->header->layers[target->layer];
+    return build_page_sums(target, NULL, 0, layer_pages(layer), err);
+}
 
 static bool read_back(const struct build_target *target, uint8_t *buf, size_t len, uint64_t off,
                       struct err *err)
@@ -41,20 +67,11 @@ static bool read_back(const struct build_target *target, uint8_t *buf, size_t le
 
 static bool sum_pages(struct sums *s, uint8_t *buf, uint64_t first, uint64_t n, struct err *err)
 {
-    uint8_t sums[PIECE * SUM_BYTES];
     uint64_t at = first * FORMAT_PAGE, len = s->layer->data_len - at;
     if (len > n * FORMAT_PAGE)
         len = n * FORMAT_PAGE;
-    if (!read_back(s->target, buf, (size_t)len, s->layer->data_off + at, err))
-        return false;
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t left = len - i * FORMAT_PAGE;
-        put_le32(sums + i * SUM_BYTES,
-                 format_page_sum(s->seed, first + i, buf + i * FORMAT_PAGE,
-                                 left < FORMAT_PAGE ? (size_t)left : FORMAT_PAGE));
-    }
-    return disk_write(s->target->fd, sums, n * SUM_BYTES, s->layer->sums_off + first * SUM_BYTES,
-                      s->target->name, err);
+    return read_back(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
+           build_page_sums(s->target, buf, first, n, err);
 }
 
 static void sum_piece(void *ctx, unsigned worker, uint64_t i)
@@ -76,9 +93,7 @@ static void sum_piece(void *ctx, unsigned worker, uint64_t i)
 bool build_sums(const struct build_target *target, struct err *err)
 {
     const struct layer *layer = &target->header->layers[target->layer];
-    struct sums s = {.target = target,
-                     .layer = layer,
-                     .seed = format_layer_seed(target->header, layer)};
+    struct sums s = {.target = target, .layer = layer};
     parallel_for(target->threads, (layer_pages(layer) + PIECE - 1) / PIECE, sum_piece, &s);
     if (s.failed)
         *err = s.err;
@@ -90,6 +105,17 @@ bool build_copy(const struct build_target *target, const uint8_t *data, struct e
     const struct layer *layer = &target->header->layers[target->layer];
     return disk_write(target->fd, data, layer->data_len, layer->data_off, target->name, err) &&
            build_sums(target, err);
+}
+
+void build_stamp(struct header *header, bool reproducible)
+{
+    memset(header->id, 0, sizeof header->id);
+    header->created = header->changed = 0;
+    if (reproducible)
+        return;
+    header->created = header->changed = (uint64_t)time(NULL);
+    if (getrandom(header->id, sizeof header->id, 0) != (ssize_t)sizeof header->id)
+        memcpy(header->id, &header->created, sizeof header->created);
 }
 
 bool build_header(const struct header *header, int fd, const char *name, struct err *err)

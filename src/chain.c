@@ -9,8 +9,7 @@
 
 #include "bloom.h"
 #include "bloom_size.h"
-#include "bytes.h"
-#include "disk.h"
+#include "build.h"
 #include "num.h"
 
 /* Each layer gets this part of the FPR that is left, and this multiple of the last layer's
@@ -72,7 +71,10 @@ bool chain_start_growing(struct header *h, uint64_t n, double p, struct err *err
     h->n_design = 0;
     h->fpr_design = p;
     h->n_layers = 1;
-    return make_layer(&h->layers[0], 1, n, BUDGET * p, true, err);
+    if (!make_layer(&h->layers[0], 1, n, BUDGET * p, true, err))
+        return false;
+    h->layers[0].since = h->created;
+    return true;
 }
 
 bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double p, struct err *err)
@@ -85,26 +87,15 @@ bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!make_layer(&h->layers[i], i + 1, each, p / h->n_layers, false, err))
             return false;
+    h->layers[chain_newest(h)].since = h->created;
     return true;
 }
 
-enum { SUM_LEN = 4, SUMS_AT_ONCE = 4096 };
-
-bool chain_write_sums(int fd, const struct header *h, unsigned layer, const char *name,
-                      struct err *err)
+static bool write_zero_sums(const struct filter *f, struct header *h, unsigned layer,
+                            struct err *err)
 {
-    static const uint8_t zero[LAYER_PAGE];
-    const struct layer *l = &h->layers[layer];
-    uint64_t seed = format_layer_seed(h, l), pages = layer_pages(l);
-    uint8_t sums[SUMS_AT_ONCE * SUM_LEN];
-    for (uint64_t first = 0; first < pages; first += SUMS_AT_ONCE) {
-        uint64_t n = pages - first < SUMS_AT_ONCE ? pages - first : SUMS_AT_ONCE;
-        for (uint64_t i = 0; i < n; i++)
-            put_le32(sums + i * SUM_LEN, format_page_sum(seed, first + i, zero, sizeof zero));
-        if (!disk_write(fd, sums, n * SUM_LEN, l->sums_off + first * SUM_LEN, name, err))
-            return false;
-    }
-    return true;
+    struct build_target target = {.header = h, .layer = layer, .fd = f->fd, .name = f->path};
+    return build_zero_sums(&target, err);
 }
 
 static bool sync_file(const struct filter *f, struct err *err)
@@ -171,7 +162,7 @@ static bool grow(struct session *s, struct header h, uint64_t n_next, struct err
     h.layers[next].since = now();
     h.n_layers++;
     format_place_last(&h);
-    return lengthen(f, h.file_len, err) && chain_write_sums(f->fd, &h, next, f->path, err) &&
+    return lengthen(f, h.file_len, err) && write_zero_sums(f, &h, next, err) &&
            sync_file(f, err) && session_change(s, &h, err);
 }
 
@@ -206,7 +197,7 @@ bool chain_finish(struct session *s, struct err *err)
     if (layer == h.n_layers)
         return true;
     zero_layer(f, &h.layers[layer]);
-    if (!chain_write_sums(f->fd, &h, layer, f->path, err) || !sync_file(f, err))
+    if (!write_zero_sums(f, &h, layer, err) || !sync_file(f, err))
         return false;
     step_done(2);
     struct layer *l = &h.layers[layer];

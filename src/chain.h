@@ -30,13 +30,10 @@ unsigned chain_newest(const struct header *h);
 
 /* Gives a header the one layer with which a filter begins that is to keep FPR p however it grows;
  * and the layers of a ring that remembers n keys for `generations` rotations at least. The header's
- * policy, capacity and rate are set; it is not placed. */
+ * policy, capacity and rate are set; the newest layer takes keys since h->created; it is not
+ * placed. */
 bool chain_start_growing(struct header *h, uint64_t n, double p, struct err *err);
 bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double p,
-                      struct err *err);
-
-/* Writes the checksums of a layer that is all zero. */
-bool chain_write_sums(int fd, const struct header *h, unsigned layer, const char *name,
                       struct err *err);
 
 /* Closes the newest layer and begins another, under the session's lock: a filter that grows gets

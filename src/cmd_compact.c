@@ -1,9 +1,4 @@
 /* seen compact: a smaller file for the same keys. */
-#include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
-#include <time.h>
-
 #include "build.h"
 #include "cmd.h"
 #include "filter.h"
@@ -122,14 +117,8 @@ static void fill_header(struct compact *c)
         ribbon_columns(share[i], &ribbon.columns, &ribbon.wide);
         ribbon_to(&ribbon, &h->layers[i]);
     }
-    memset(h->id, 0, sizeof h->id);
-    h->created = h->changed = 0;
     format_place(h);
-    if (c->reproducible)
-        return;
-    h->created = h->changed = (uint64_t)time(NULL);
-    if (getrandom(h->id, sizeof h->id, 0) != sizeof h->id)
-        memcpy(h->id, &h->created, sizeof h->created);
+    build_stamp(h, c->reproducible);
 }
 
 /* In order: where a layer begins depends on how long those before it have become. */

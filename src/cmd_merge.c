@@ -1,7 +1,5 @@
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "bloom_build.h"
 #include "build.h"
@@ -257,11 +255,7 @@ static void fill_header(struct merge *m)
     h->fpr_design = m->n_joints == 1 ? h->layers[0].fpr_design : 1 - absent;
     h->incompat = any_changes ? 0 : INCOMPAT_IMMUTABLE;
     format_place(h);
-    if (m->reproducible)
-        return;
-    h->created = h->changed = (uint64_t)time(NULL);
-    if (getrandom(h->id, sizeof h->id, 0) != sizeof h->id)
-        memcpy(h->id, &h->created, sizeof h->created);
+    build_stamp(h, m->reproducible);
 }
 
 static bool write_joint(struct merge *m, unsigned i, const struct layer **layer,

@@ -1,13 +1,11 @@
 /* seen shrink: folds Bloom layers that were made for more keys than they got. */
 #include <math.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "bloom_build.h"
 #include "bloom_size.h"
 #include "build.h"
 #include "cmd.h"
-#include "disk.h"
 #include "empty.h"
 #include "filter.h"
 #include "keyarg.h"
@@ -103,10 +101,7 @@ static void make_header(struct shrink *s)
     const struct key_rule rule = {.seed = from->seed, .prep = from->prep};
     struct header *h = &s->header;
     empty_header(h, &rule);
-    if (s->reproducible) {
-        memset(h->id, 0, sizeof h->id);
-        h->created = h->changed = 0;
-    }
+    build_stamp(h, s->reproducible);
     h->policy = from->policy;
     h->fpr_design = s->p;
     h->counters = from->counters;
@@ -238,16 +233,12 @@ static bool lock_in_place(struct shrink *s, struct err *err)
 
 static bool write_file(struct shrink *s, struct err *err)
 {
-    uint8_t slot[FORMAT_MAX_HEADER];
     bool known = filter_health(&s->filter) == FILTER_CLEAN && !s->header.counters.unknown;
     if (!known) {
         s->header.counters.unknown = true;
         s->header.counters.n_keys = s->n;
     }
-    size_t len = format_encode(&s->header, slot);
-    return disk_write(s->file.fd, slot, len, FORMAT_SLOT_A, s->out, err) &&
-           disk_write(s->file.fd, slot, len, FORMAT_SLOT_B, s->out, err) &&
-           newfile_commit(&s->file, err);
+    return build_header(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err);
 }
 
 static void report(const struct shrink *s)

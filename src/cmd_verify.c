@@ -99,11 +99,11 @@ static void check_tables(const struct filter *f, enum filter_health health, stru
         if (is_immutable(f)) {
             check_zero(f, at, l->data_off, padding, found);
             check_zero(f, l->data_off + l->data_len, l->sums_off, padding, found);
-            at = l->sums_off + 4 * pages;
+            at = l->sums_off + FORMAT_SUM * pages;
             continue;
         }
         check_zero(f, at, l->sums_off, padding, found);
-        at = l->sums_off + 4 * pages;
+        at = l->sums_off + FORMAT_SUM * pages;
         if (l->touched_off != 0) {
             check_zero(f, at, l->touched_off, padding, found);
             at = l->touched_off + (pages + 7) / 8;

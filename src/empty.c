@@ -1,15 +1,10 @@
 #include "empty.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "chain.h"
-#include "disk.h"
+#include "build.h"
 #include "newfile.h"
 
 void empty_header(struct header *h, const struct key_rule *rule)
@@ -18,11 +13,8 @@ void empty_header(struct header *h, const struct key_rule *rule)
                          .state = STATE_CLEAN,
                          .hash = HASH_XXH3_64,
                          .seed = rule->seed,
-                         .prep = rule->prep,
-                         .created = (uint64_t)time(NULL)};
-    h->changed = h->created;
-    if (getrandom(h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
-        memcpy(h->id, &h->created, sizeof h->created);
+                         .prep = rule->prep};
+    build_stamp(h, false);
 }
 
 void empty_fixed(struct header *h, const struct bloom *bloom, uint64_t n, double p)
@@ -36,16 +28,12 @@ void empty_fixed(struct header *h, const struct bloom *bloom, uint64_t n, double
 
 bool empty_write(int fd, struct header *h, const char *name, struct err *err)
 {
-    uint8_t slot[FORMAT_MAX_HEADER];
     format_place(h);
-    if (h->policy != POLICY_FIXED)
-        h->layers[chain_newest(h)].since = h->created;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        if (!chain_write_sums(fd, h, i, name, err))
+    struct build_target target = {.header = h, .fd = fd, .name = name};
+    for (; target.layer < h->n_layers; target.layer++)
+        if (!build_zero_sums(&target, err))
             return false;
-    size_t len = format_encode(h, slot);
-    return disk_write(fd, slot, len, FORMAT_SLOT_A, name, err) &&
-           disk_write(fd, slot, len, FORMAT_SLOT_B, name, err);
+    return build_header(h, fd, name, err);
 }
 
 bool empty_create(const char *path, struct header *h, struct err *err)

@@ -212,9 +212,8 @@ void filter_close(struct filter *f)
 const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len)
 {
     const struct layer *l = &f->header.layers[layer];
-    uint64_t from = page * LAYER_PAGE, left = l->data_len - from;
-    *len = left < LAYER_PAGE ? (size_t)left : LAYER_PAGE;
-    return f->map + l->data_off + from;
+    *len = layer_page_len(l, page);
+    return f->map + l->data_off + page * LAYER_PAGE;
 }
 
 static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
@@ -223,7 +222,7 @@ static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
     size_t len;
     const uint8_t *data = filter_page(f, layer, page, &len);
     return format_page_sum(format_layer_seed(&f->header, l), page, data, len) ==
-           get_le32(f->map + l->sums_off + 4 * page);
+           get_le32(f->map + l->sums_off + FORMAT_SUM * page);
 }
 
 /* Has nobody written to the file since it was opened, when it was clean? */

@@ -64,7 +64,6 @@ enum {
     COUNTERS_UNKNOWN = 1 << 0,
     LAYER_FLAG_VOID = 1 << 0,
     CHECKSUM_LEN = 8,
-    SUM_LEN = 4,
     IMMUTABLE_ALIGN = 8, /* of tables and data in immutable files: data may be read as words */
 };
 
@@ -280,7 +279,7 @@ static bool decode_layer(const uint8_t *p, unsigned number, struct layer *layer,
 
 static uint64_t sums_len(const struct layer *layer)
 {
-    return layer_pages(layer) * SUM_LEN; /* at most 2^52 * 4 */
+    return layer_pages(layer) * FORMAT_SUM; /* at most 2^52 * 4 */
 }
 
 static uint64_t touched_len(const struct layer *layer)

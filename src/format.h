@@ -21,6 +21,7 @@
 enum {
     FORMAT_VERSION = 1,
     FORMAT_PAGE = 4096,
+    FORMAT_SUM = 4, /* bytes of a page's checksum */
     FORMAT_SLOT_A = 0,
     FORMAT_SLOT_B = FORMAT_PAGE,
     FORMAT_SESSION = 2 * FORMAT_PAGE, /* the session page (session.h) */

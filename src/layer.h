@@ -128,4 +128,10 @@ static inline uint64_t layer_pages(const struct layer *layer)
     return layer->data_len / LAYER_PAGE + (layer->data_len % LAYER_PAGE != 0);
 }
 
+static inline size_t layer_page_len(const struct layer *layer, uint64_t page)
+{
+    uint64_t left = layer->data_len - page * LAYER_PAGE;
+    return left < LAYER_PAGE ? (size_t)left : LAYER_PAGE;
+}
+
 #endif

@@ -412,6 +412,8 @@ rejects()
     quiet seen create f keys
     jq -e --argjson size "$(size f)" '.. | objects | select(.kind? == "bloom") |
         (.bytes // .file_bytes // .file_size) == $size' <<<"$plan"
+    run -0 --separate-stderr seen create --dry-run --empty --compact --json g
+    [ "$(jq .fpr_design <<<"$output")" = 0.001 ]
     run -0 --separate-stderr seen create --dry-run -n 1e9 g
     [[ $output == *'1000000000 keys'* ]]
     only keys f
