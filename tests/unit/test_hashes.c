@@ -1,0 +1,159 @@
+/* What is done with arrays of hashes: sort.h and distinct.h. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "distinct.h"
+#include "random.h"
+#include "sort.h"
+
+static uint64_t ascending(uint64_t i)
+{
+    return i;
+}
+
+static uint64_t descending(uint64_t i)
+{
+    return UINT64_MAX - i;
+}
+
+static uint64_t all_equal(uint64_t i)
+{
+    (void)i;
+    return 0x123456789abcdef0;
+}
+
+static uint64_t many_repeats(uint64_t i)
+{
+    return i % 7 ? random_at(i % 7) : 0;
+}
+
+static uint64_t low_bits_differ(uint64_t i)
+{
+    return (uint64_t)0xabcdef << 40 | random_at(i) >> 54;
+}
+
+/* Half of them crowd together. */
+static uint64_t one_crowd(uint64_t i)
+{
+    return i % 2 ? random_at(i) : (uint64_t)1 << 50 | random_at(i) >> 48;
+}
+
+/* More of them than distinct() has room for in its table, with a zero among them, and all of them
+ * want the same place there. */
+static uint64_t colliding(uint64_t i)
+{
+    return i % 9 ? (i * i) << 32 : 0;
+}
+
+/* As many as make it give up its marks, but not its table. */
+static uint64_t each_twice(uint64_t i)
+{
+    return random_at(i / 2);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Hashes, the same sorted, and the distinct ones of these. */
+struct arrays {
+    uint64_t *hash, *sorted, *distinct, *tmp;
+    size_t n, n_distinct;
+    unsigned width;
+};
+
+static struct arrays make(uint64_t (*hash)(uint64_t), size_t n, unsigned width)
+{
+    size_t bytes = (n + 1) * sizeof(uint64_t);
+    struct arrays a = {malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes), n, 0, width};
+    for (size_t i = 0; i < n; i++)
+        a.hash[i] = width < 64 ? hash(i) % ((uint64_t)1 << width) | ((uint64_t)5 << width)
+                               : hash(i);
+    memcpy(a.sorted, a.hash, n * sizeof *a.hash);
+    qsort(a.sorted, n, sizeof *a.sorted, by_value);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || a.sorted[i] != a.sorted[i - 1])
+            a.distinct[a.n_distinct++] = a.sorted[i];
+    return a;
+}
+
+static void done_with(struct arrays *a)
+{
+    free(a->hash);
+    free(a->sorted);
+    free(a->distinct);
+    free(a->tmp);
+}
+
+static void check_sorting(struct arrays *a)
+{
+    sort_hashes(a->hash, a->tmp, a->n, a->width);
+    CHECK(memcmp(a->sorted, a->hash, a->n * sizeof *a->hash) == 0);
+}
+
+static void check_ranges(struct arrays *a)
+{
+    size_t start[(1 << SORT_RANGE_BITS) + 1];
+    unsigned bits = sort_range_bits(a->n, 50, a->width), shift = a->width - bits;
+    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    CHECK(bits == a->width || bits == SORT_RANGE_BITS || a->n >> bits <= 50);
+    sort_by_range(a->hash, a->n, a->width, bits, a->tmp, start);
+    CHECK(start[0] == 0 && start[mask + 1] == a->n);
+    size_t wrong = 0;
+    for (size_t r = 0; bits > 0 && r <= mask; r++)
+        for (size_t i = start[r]; i < start[r + 1]; i++)
+            wrong += (a->tmp[i] >> shift & mask) != r;
+    CHECK(wrong == 0);
+    qsort(a->tmp, a->n, sizeof *a->tmp, by_value);
+    CHECK(memcmp(a->sorted, a->tmp, a->n * sizeof *a->tmp) == 0);
+}
+
+static void check_distinct(struct arrays *a)
+{
+    size_t n = distinct(a->hash, a->tmp, a->n, a->width);
+    CHECK(n == a->n_distinct);
+    qsort(a->hash, n, sizeof *a->hash, by_value);
+    CHECK(n != a->n_distinct || memcmp(a->distinct, a->hash, n * sizeof *a->hash) == 0);
+}
+
+static void for_all_kinds(void (*check)(struct arrays *a))
+{
+    static uint64_t (*const hashes[])(uint64_t) = {
+        random_at,    ascending,       descending, all_equal, each_twice,
+        many_repeats, low_bits_differ, one_crowd,  colliding};
+    static const size_t numbers[] = {0, 1, 2, 24, 25, 200, 3000, 100000};
+    static const unsigned widths[] = {0, 1, 11, 13, 40, 61, 64};
+    for (size_t h = 0; h < sizeof hashes / sizeof *hashes; h++)
+        for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+            for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+                struct arrays a = make(hashes[h], numbers[n], widths[w]);
+                check(&a);
+                done_with(&a);
+            }
+}
+
+TEST(hashes_are_sorted)
+{
+    for_all_kinds(check_sorting);
+}
+
+TEST(hashes_are_put_into_ranges)
+{
+    for_all_kinds(check_ranges);
+}
+
+TEST(repeats_are_removed)
+{
+    for_all_kinds(check_distinct);
+}
+
+int main(int argc, char **argv)
+{
+    random_begin(argc, argv);
+    RUN(hashes_are_sorted);
+    RUN(hashes_are_put_into_ranges);
+    RUN(repeats_are_removed);
+    return check_done();
+}
