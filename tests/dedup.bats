@@ -151,6 +151,16 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [ "$(wc -l <got)" -gt 800 ]
 }
 
+@test "a filter that is too full is warned of, and what that may have cost is said at the end" {
+    seen create --empty -n 1000 -p 0.001 f.seen
+    seen add f.seen <(seq 3000) 2>/dev/null
+    run -0 --separate-stderr seen dedup f.seen <(echo one more)
+    [ "$output" = 'one more' ]
+    [ "${#stderr_lines[@]}" = 2 ]
+    [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current"* ]]
+    [[ ${stderr_lines[1]} =~ "its final false-positive rate is "[^\ ]*", its design rate 0.001; new ones probably taken for known: "[0-9] ]]
+}
+
 @test "eight processes on one file: nothing twice, nothing missing" {
     p=1e-4
     links 1 160000 >all
