@@ -68,9 +68,6 @@ bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct 
  * are expected. */
 void filter_expect(const struct filter *f, bool many);
 
-/* Fetches what all layers will be asked for into the cache. */
-void filter_prefetch(const struct filter *f, const uint64_t *hash, size_t n);
-
 /* The file's state, told from its header and from who holds its locks. */
 enum filter_health filter_health(const struct filter *f);
 
