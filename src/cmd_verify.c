@@ -281,16 +281,14 @@ static int run(int argc, char **argv)
     struct verify v = {.threads = parallel_cpus()};
     struct opt_parser p;
     bool ok = true;
-    int id, threads;
+    int id;
     opt_begin(&p, &cmd_verify, argc, argv);
     while ((id = opt_next(&p)) > 0) {
         if (id == OPT_REPAIR)
             v.repair = true;
         else if (id == OPT_PROGRESS)
             v.progress = true;
-        else if (opt_int(&p, 1, 1024, &threads))
-            v.threads = (unsigned)threads;
-        else
+        else if (!opt_threads(&p, &v.threads))
             return EXIT_ERROR;
     }
     if (id < 0)

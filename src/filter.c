@@ -534,6 +534,13 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
     return c.n_damaged;
 }
 
+bool filter_check_sound(const struct filter *f, unsigned threads, struct err *err)
+{
+    uint64_t unchecked, damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
+    return damaged == 0 || fail(err, "'%s' is damaged in %" PRIu64
+                                     " pages; 'seen verify' names them", f->path, damaged);
+}
+
 static void name_difference(char *list, size_t room, bool differs, const char *name)
 {
     size_t len = strlen(list);

@@ -79,7 +79,6 @@ static bool take_field(struct keyarg *ka, struct opt_parser *p)
 enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
 {
     bool ok = true;
-    int threads;
     switch (id) {
     case 'k':
         ok = take_key(ka, p->value);
@@ -103,9 +102,7 @@ enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
         ka->no_gzip = true;
         break;
     case 'j':
-        ok = opt_int(p, 1, 1024, &threads);
-        if (ok)
-            ka->threads = (unsigned)threads;
+        ok = opt_threads(p, &ka->threads);
         break;
     case OPT_PROGRESS:
         ka->progress = true;
