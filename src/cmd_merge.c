@@ -88,16 +88,12 @@ static bool open_input(struct merge *m, const char *path)
 {
     struct err err;
     struct filter *f = &m->in[m->n_open];
-    if (!filter_open(f, path, FILTER_READ, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!filter_open(f, path, FILTER_READ, &err))
+        return say_failure(&err);
     m->n_open++;
     keyarg_warn(f);
-    if (!filter_check_sound(f, m->threads, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!filter_check_sound(f, m->threads, &err))
+        return say_failure(&err);
     if (!filter_same_keys(&m->in[0].header, &f->header, &err)) {
         say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path,
                   err.text);

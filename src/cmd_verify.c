@@ -267,10 +267,8 @@ static bool verify_file(const struct verify *v, const char *path)
     struct err err;
     struct findings found;
     enum filter_health health;
-    if (!open_file(v, &f, path, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!open_file(v, &f, path, &err))
+        return say_failure(&err);
     bool ok = repair_and_check(v, &f, &health, &found) && report(&f, health, &found);
     filter_close(&f);
     return ok;
