@@ -327,9 +327,7 @@ static bool put_given_keys(struct create *c)
             return false;
         }
     }
-    if (b->bad_record)
-        say_error("--key '%s': %s", c->ka.keys[next], b->bad_reason.text);
-    return !b->bad_record;
+    return keyarg_batch_end(&c->ka, next, b);
 }
 
 static bool put_input(struct create *c)

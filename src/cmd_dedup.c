@@ -451,10 +451,8 @@ static void dedup_given_keys(struct dedup *d)
         d->tally.records += b->n;
         d->tally.bad += b->n_bad;
     }
-    if (b->bad_record && !d->failed) {
-        say_error("--key '%s': %s", d->ka.keys[next], b->bad_reason.text);
-        d->failed = true;
-    }
+    if (!d->failed)
+        d->failed = !keyarg_batch_end(&d->ka, next, b);
     free_result(d, &r);
 }
 

@@ -381,10 +381,8 @@ static void query_given_keys(struct query *q)
         q->tally.records += b->n;
         q->tally.bad += b->n_bad;
     }
-    if (b->bad_record && !(q->quiet && q->selected > 0)) {
-        say_error("--key '%s': %s", q->ka.keys[next], b->bad_reason.text);
+    if (!(q->quiet && q->selected > 0) && !keyarg_batch_end(&q->ka, next, b))
         q->broken = true;
-    }
     free_result(q, &r);
 }
 

@@ -215,6 +215,13 @@ bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)
     return !b->bad_record;
 }
 
+bool keyarg_batch_end(const struct keyarg *ka, size_t next, const struct batch *b)
+{
+    if (b->bad_record)
+        say_error("--key '%s': %s", ka->keys[next], b->bad_reason.text);
+    return !b->bad_record;
+}
+
 struct batch **keyarg_batches(const struct keyarg *ka)
 {
     struct batch **batches = calloc(ka->threads, sizeof *batches);
