@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
 #include "chain.h"
 #include "num.h"
 
@@ -198,7 +199,7 @@ static void gather(struct group *g, const uint64_t *hash, const uint64_t *known,
     for (size_t i = from; i < to; i++) {
         g->hash[g->n] = hash[i];
         g->place[g->n] = (uint16_t)(i - from);
-        g->n += !(known[i / 64] >> i % 64 & 1);
+        g->n += !bit_of(known, i);
     }
 }
 
@@ -210,7 +211,8 @@ static unsigned count_bits(const uint64_t *present)
     return bits;
 }
 
-/* Makes the keys i of a group known whose bit i is set. */
+/* Makes the keys i of a group known whose bit i is set: mostly all of its records have a key that
+ * is not known, and then a word of bits at a time. */
 static void mark_known(const struct group *g, const uint64_t *present, uint64_t *known)
 {
     bool is_whole = g->n > 0 && g->place[g->n - 1] == g->n - 1;
@@ -221,8 +223,8 @@ static void mark_known(const struct group *g, const uint64_t *present, uint64_t 
     }
     for (size_t w = 0; w < GROUP_WORDS; w++)
         for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
-            size_t record = g->first + g->place[64 * w + (unsigned)__builtin_ctzll(bits)];
-            known[record / 64] |= (uint64_t)1 << record % 64;
+            size_t i = 64 * w + (unsigned)__builtin_ctzll(bits);
+            bit_set(known, g->first + g->place[i]);
         }
 }
 
@@ -236,7 +238,7 @@ static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
     for (size_t i = 0; i < g->n; i++) {
         g->hash[n] = g->hash[i];
         g->place[n] = g->place[i];
-        n += !(present[i / 64] >> i % 64 & 1);
+        n += !bit_of(present, i);
     }
     g->n = n;
     memset(present, 0, LAYER_BATCH / 8);
@@ -344,7 +346,7 @@ static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, ui
         if (!ask_settled(a, one.hash[0], &settled, err))
             return ADDER_FAILED;
         if (settled) {
-            known[*done / 64] |= (uint64_t)1 << *done % 64;
+            bit_set(known, *done);
             a->session.counters.records++;
             continue;
         }

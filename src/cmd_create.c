@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bits.h"
 #include "bloom.h"
 #include "chain.h"
 #include "cmd.h"
@@ -272,7 +273,7 @@ static void put_batch(struct create *c, unsigned worker, struct batch *b, struct
     if (b->n_bad > 0) {
         n = 0;
         for (size_t i = 0; i < b->n; i++)
-            if ((b->bad[i / 64] >> i % 64 & 1) == 0)
+            if (!bit_of(b->bad, i))
                 b->hash[n++] = b->hash[i];
     }
     r->no_room = !filter_build_put(&c->build, worker, b->hash, n, &r->err);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
 #include "cmd.h"
 #include "confirm.h"
 #include "filter.h"
@@ -77,11 +78,6 @@ struct result {
     bool failed;
     struct err err;
 };
-
-static bool bit_of(const uint64_t *bits, size_t i)
-{
-    return bits[i / 64] >> i % 64 & 1;
-}
 
 static bool take_filter(struct query *q, const char *path)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bits.h"
 #include "filter.h"
 #include "parallel.h"
 #include "progress.h"
@@ -205,7 +206,7 @@ bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)
                 b->bad_record = b->n == 0;
                 break; /* those before it come first */
             }
-            b->bad[b->n / 64] |= (uint64_t)1 << b->n % 64;
+            bit_set(b->bad, b->n);
             b->n_bad++;
         }
         at += len + 1;
