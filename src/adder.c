@@ -190,12 +190,22 @@ struct group {
     size_t n, first;
 };
 
-/* Takes those of records [from, to), which are LAYER_BATCH at most. */
+/* Takes those of records [from, to), which are LAYER_BATCH at most; mostly, all of them. */
 static void gather(struct group *g, const uint64_t *hash, const uint64_t *known, size_t from,
                    size_t to)
 {
+    uint64_t any_known = 0;
+    for (size_t w = from / 64; w * 64 < to; w++)
+        any_known |= known[w];
     g->n = 0;
     g->first = from;
+    if (any_known == 0) {
+        g->n = to - from;
+        memcpy(g->hash, hash + from, g->n * sizeof *hash);
+        for (unsigned i = 0; i < LAYER_BATCH; i++)
+            g->place[i] = (uint16_t)i;
+        return;
+    }
     for (size_t i = from; i < to; i++) {
         g->hash[g->n] = hash[i];
         g->place[g->n] = (uint16_t)(i - from);
@@ -211,8 +221,7 @@ static unsigned count_bits(const uint64_t *present)
     return bits;
 }
 
-/* Makes the keys i of a group known whose bit i is set: mostly all of its records have a key that
- * is not known, and then a word of bits at a time. */
+/* Makes the keys i of a group known whose bit i is set; those of whole groups, a word at a time. */
 static void mark_known(const struct group *g, const uint64_t *present, uint64_t *known)
 {
     bool is_whole = g->n > 0 && g->place[g->n - 1] == g->n - 1;
