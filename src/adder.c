@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
 #include "chain.h"
 #include "num.h"
 
@@ -179,26 +180,81 @@ static void update_fpr(struct adder *a)
     a->fpr_n = n;
 }
 
-/* Keys are added in groups of at most LAYER_BATCH. A group has `known` bits of its own, from bit 0
- * on; behind the last key's they are 0. */
 enum { GROUP_WORDS = LAYER_BATCH / 64 };
 
-static unsigned count_bits(const uint64_t *group)
+/* Keys that go in together: those of some records that are not known. Key i is that of record
+ * first + place[i]. */
+struct group {
+    uint64_t hash[LAYER_BATCH];
+    uint16_t place[LAYER_BATCH];
+    size_t n, first;
+};
+
+/* Takes those of records [from, to), which are LAYER_BATCH at most; mostly, all of them. */
+static void gather(struct group *g, const uint64_t *hash, const uint64_t *known, size_t from,
+                   size_t to)
+{
+    uint64_t any_known = 0;
+    for (size_t w = from / 64; w * 64 < to; w++)
+        any_known |= known[w];
+    g->n = 0;
+    g->first = from;
+    if (any_known == 0) {
+        g->n = to - from;
+        memcpy(g->hash, hash + from, g->n * sizeof *hash);
+        for (unsigned i = 0; i < LAYER_BATCH; i++)
+            g->place[i] = (uint16_t)i;
+        return;
+    }
+    for (size_t i = from; i < to; i++) {
+        g->hash[g->n] = hash[i];
+        g->place[g->n] = (uint16_t)(i - from);
+        g->n += !bit_of(known, i);
+    }
+}
+
+static unsigned count_bits(const uint64_t *present)
 {
     unsigned bits = 0;
     for (size_t w = 0; w < GROUP_WORDS; w++)
-        bits += (unsigned)__builtin_popcountll(group[w]);
+        bits += (unsigned)__builtin_popcountll(present[w]);
     return bits;
 }
 
-static void add_bits(uint64_t *group, const uint64_t *more)
+/* Makes the keys i of a group known whose bit i is set; those of whole groups, a word at a time. */
+static void mark_known(const struct group *g, const uint64_t *present, uint64_t *known)
 {
+    bool is_whole = g->n > 0 && g->place[g->n - 1] == g->n - 1;
+    if (is_whole && g->first % 64 == 0) {
+        for (size_t w = 0; w < (g->n + 63) / 64; w++)
+            known[g->first / 64 + w] |= present[w];
+        return;
+    }
     for (size_t w = 0; w < GROUP_WORDS; w++)
-        group[w] |= more[w];
+        for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
+            size_t i = 64 * w + (unsigned)__builtin_ctzll(bits);
+            bit_set(known, g->first + g->place[i]);
+        }
 }
 
-/* Marks those of n hashes that another layer has. */
-static bool ask_others(const struct adder *a, const uint64_t *hash, size_t n, uint64_t *present,
+/* The same, and they leave the group; clears the bits. */
+static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
+{
+    size_t n = 0;
+    if (count_bits(present) == 0)
+        return;
+    mark_known(g, present, known);
+    for (size_t i = 0; i < g->n; i++) {
+        g->hash[n] = g->hash[i];
+        g->place[n] = g->place[i];
+        n += !bit_of(present, i);
+    }
+    g->n = n;
+    memset(present, 0, LAYER_BATCH / 8);
+}
+
+/* Sets the bits of those keys of a group that another layer has. */
+static bool ask_others(const struct adder *a, const struct group *g, uint64_t *present,
                        struct err *err)
 {
     struct filter *f = a->session.filter;
@@ -206,71 +262,52 @@ static bool ask_others(const struct adder *a, const uint64_t *hash, size_t n, ui
         const struct layer *layer = &f->header.layers[i];
         if (i == a->layer || layer->is_void)
             continue;
-        if (!filter_verify(f, i, hash, n, err))
+        if (!filter_verify(f, i, g->hash, g->n, err))
             return false;
-        layer->kind->query(layer, f->map + layer->data_off, hash, n, present);
+        layer->kind->query(layer, f->map + layer->data_off, g->hash, g->n, present);
     }
     return true;
 }
 
-/* Inserts those of n hashes that are not known, and marks those of them that the layer had. Sets
- * *inserted to how many it had not. */
-static bool insert(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known,
-                   unsigned *inserted, struct err *err)
+/* Sets the bits of those keys of a group that the layer had. */
+static bool insert(struct adder *a, const struct group *g, uint64_t *present, struct err *err)
 {
-    uint64_t some[LAYER_BATCH], had[GROUP_WORDS] = {0};
-    uint16_t place[LAYER_BATCH];
-    bool all = count_bits(known) == 0;
-    if (!all) {
-        size_t n_some = 0;
-        for (size_t i = 0; i < n; i++) {
-            some[n_some] = hash[i];
-            place[n_some] = (uint16_t)i;
-            n_some += (known[i / 64] >> i % 64 & 1) == 0;
-        }
-        hash = some;
-        n = n_some;
-    }
-    *inserted = 0;
-    if (n == 0)
+    if (g->n == 0)
         return true;
-    if (!session_touch(&a->session, a->layer, hash, n, err))
+    if (!session_touch(&a->session, a->layer, g->hash, g->n, err))
         return false;
-    target(a)->kind->add(target(a), target_data(a), hash, n, had);
-    if (all)
-        add_bits(known, had);
-    else
-        for (size_t i = 0; i < n; i++)
-            known[place[i] / 64] |= (had[i / 64] >> i % 64 & 1) << place[i] % 64;
-    *inserted = (unsigned)n - count_bits(had);
+    target(a)->kind->add(target(a), target_data(a), g->hash, g->n, present);
     return true;
 }
 
-/* Adds n keys, and counts those that were new; none if it fails. */
-static bool add_group(struct adder *a, const uint64_t *hash, size_t n, uint64_t *known,
-                      struct err *err)
+/* Adds a group, counts the keys that were new, and makes the others known; none if it fails. */
+static bool add_group(struct adder *a, struct group *g, uint64_t *known, struct err *err)
 {
+    uint64_t elsewhere[GROUP_WORDS] = {0}, present[GROUP_WORDS] = {0};
     const struct header *h = &a->session.filter->header;
-    uint64_t elsewhere[GROUP_WORDS] = {0};
     bool ring = h->policy == POLICY_RING;
-    unsigned inserted, n_left_out = count_bits(known);
-    if (h->n_layers > 1 && !ask_others(a, hash, n, elsewhere, err))
+    size_t n_given = g->n;
+    if (h->n_layers > 1 && !ask_others(a, g, elsewhere, err))
         return false;
     update_fpr(a);
+    /* In a ring what comes again goes in again. */
     if (!ring)
-        add_bits(known, elsewhere);
-    if (!insert(a, hash, n, known, &inserted, err))
+        leave_out(g, elsewhere, known);
+    if (!insert(a, g, present, err))
         return false;
-    add_bits(known, elsewhere);
-    unsigned n_new = (unsigned)n - count_bits(known);
+    size_t n_inserted = g->n - count_bits(present);
+    for (size_t w = 0; w < GROUP_WORDS; w++)
+        present[w] |= elsewhere[w];
+    mark_known(g, present, known);
+    size_t n_new = g->n - count_bits(present);
     double lost = (double)n_new * a->fpr / (1 - a->fpr);
     a->n_new += n_new;
     a->dropped += lost;
-    a->session.counters.records += n - n_left_out;
+    a->session.counters.records += n_given;
     a->session.counters.keys_added += n_new;
     a->session.counters.dropped += lost;
     /* A ring counts the keys of each generation: those of others are no loss to this one. */
-    a->session.counters.n_keys += (double)inserted / (1 - (ring ? a->layer_fpr : a->fpr));
+    a->session.counters.n_keys += (double)n_inserted / (1 - (ring ? a->layer_fpr : a->fpr));
     return true;
 }
 
@@ -305,29 +342,28 @@ static void look_if_stale(struct adder *a)
  * it comes into a line that is nearly full. */
 static const double SPARE = 3;
 
-/* Adds keys one by one, as long as max_fpr allows. *done is how many it got through. */
-static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, size_t n,
-                                       uint64_t *known, size_t *done, struct err *err)
+/* Adds the keys of records [*done, end) one by one, as long as max_fpr allows. */
+static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, uint64_t *known,
+                                       size_t end, size_t *done, struct err *err)
 {
-    for (*done = 0; *done < n; ++*done) {
-        size_t i = *done;
-        uint64_t one[GROUP_WORDS] = {0};
+    for (; *done < end; ++*done) {
+        struct group one;
         bool settled;
-        if (known[i / 64] >> i % 64 & 1)
+        gather(&one, hash, known, *done, *done + 1);
+        if (one.n == 0)
             continue;
-        if (!ask_settled(a, hash[i], &settled, err))
+        if (!ask_settled(a, one.hash[0], &settled, err))
             return ADDER_FAILED;
         if (settled) {
-            one[0] = 1;
+            bit_set(known, *done);
             a->session.counters.records++;
-        } else {
-            look_if_stale(a);
-            if (keys_now(a) + SPARE > a->max_n)
-                return ADDER_FULL;
-            if (!add_group(a, &hash[i], 1, one, err))
-                return ADDER_FAILED;
+            continue;
         }
-        known[i / 64] |= one[0] << i % 64;
+        look_if_stale(a);
+        if (keys_now(a) + SPARE > a->max_n)
+            return ADDER_FULL;
+        if (!add_group(a, &one, known, err))
+            return ADDER_FAILED;
     }
     return ADDER_OK;
 }
@@ -383,50 +419,33 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
     return true;
 }
 
-/* How many of n keys go into a group that begins with key `at`: those to the end of a word of
- * `known` bits, if it does not begin with one. */
-static size_t group_size(size_t at, size_t n, size_t room)
+/* Adds the keys of records [*done, end), LAYER_BATCH at most. */
+static enum adder_result add_some(struct adder *a, const uint64_t *hash, uint64_t *known,
+                                  size_t end, size_t *done, struct err *err)
 {
-    size_t size = at % 64 != 0 ? 64 - at % 64 : LAYER_BATCH;
-    size = size < room ? size : room;
-    return size < n - at ? size : n - at;
-}
-
-static void take_bits(const uint64_t *known, size_t at, size_t n, uint64_t *group)
-{
-    memset(group, 0, LAYER_BATCH / 8);
-    for (size_t w = 0; w < (n + 63) / 64; w++)
-        group[w] = known[at / 64 + w] >> at % 64;
-    if (n % 64 != 0)
-        group[n / 64] &= ((uint64_t)1 << n % 64) - 1;
-}
-
-static void give_bits(uint64_t *known, size_t at, size_t n, const uint64_t *group)
-{
-    for (size_t w = 0; w < (n + 63) / 64; w++)
-        known[at / 64 + w] |= group[w] << at % 64;
+    struct group g;
+    double n = (double)(end - *done);
+    if (a->options.max_fpr > 0 && keys_now(a) + n > NEAR * a->max_n) {
+        look_if_stale(a);
+        if (keys_now(a) + 2 * n > a->max_n)
+            return add_carefully(a, hash, known, end, done, err);
+    }
+    gather(&g, hash, known, *done, end);
+    if (!add_group(a, &g, known, err))
+        return ADDER_FAILED;
+    *done = end;
+    return ADDER_OK;
 }
 
 static enum adder_result add_all(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
                                  size_t *done, struct err *err)
 {
     while (*done < n) {
-        uint64_t group[GROUP_WORDS];
-        size_t room, at = *done;
+        size_t room;
         if (!make_room(a, &room, err))
             return ADDER_FAILED;
-        size_t size = group_size(at, n, room), got = size;
-        enum adder_result result = ADDER_OK;
-        bool near = a->options.max_fpr > 0 && keys_now(a) + (double)size > NEAR * a->max_n;
-        if (near)
-            look_if_stale(a);
-        take_bits(known, at, size, group);
-        if (near && keys_now(a) + 2 * (double)size > a->max_n)
-            result = add_carefully(a, hash + at, size, group, &got, err);
-        else if (!add_group(a, hash + at, size, group, err))
-            return ADDER_FAILED;
-        give_bits(known, at, got, group);
-        *done += got;
+        size_t end = room < n - *done ? *done + room : n;
+        enum adder_result result = add_some(a, hash, known, end, done, err);
         if (result != ADDER_OK)
             return result;
         if (a->warned_fpr == 0 && keys_now(a) > a->warn_n)

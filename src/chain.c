@@ -10,6 +10,7 @@
 #include "bloom.h"
 #include "bloom_size.h"
 #include "build.h"
+#include "disk.h"
 #include "num.h"
 
 /* Each layer gets this part of the FPR that is left, and this multiple of the last layer's
@@ -98,14 +99,6 @@ static bool write_zero_sums(const struct filter *f, struct header *h, unsigned l
     return build_zero_sums(&target, err);
 }
 
-static bool sync_file(const struct filter *f, struct err *err)
-{
-    while (fdatasync(f->fd) != 0)
-        if (errno != EINTR)
-            return fail_errno(err, "cannot sync '%s'", f->path);
-    return true;
-}
-
 /* Makes the file as long as the header says, with zeroes on disk behind what there was. What an
  * earlier attempt may have left there goes first. */
 static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
@@ -163,7 +156,7 @@ static bool grow(struct session *s, struct header h, uint64_t n_next, struct err
     h.n_layers++;
     format_place_last(&h);
     return lengthen(f, h.file_len, err) && write_zero_sums(f, &h, next, err) &&
-           sync_file(f, err) && session_change(s, &h, err);
+           disk_sync(f->fd, f->path, err) && session_change(s, &h, err);
 }
 
 static unsigned oldest_layer(const struct header *h)
@@ -197,7 +190,7 @@ bool chain_finish(struct session *s, struct err *err)
     if (layer == h.n_layers)
         return true;
     zero_layer(f, &h.layers[layer]);
-    if (!write_zero_sums(f, &h, layer, err) || !sync_file(f, err))
+    if (!write_zero_sums(f, &h, layer, err) || !disk_sync(f->fd, f->path, err))
         return false;
     step_done(2);
     struct layer *l = &h.layers[layer];

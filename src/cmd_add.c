@@ -155,10 +155,8 @@ static void add_given_keys(struct add *a)
         a->tally.records += b->n;
         a->tally.bad += b->n_bad;
     }
-    if (b->bad_record && !a->failed) {
-        say_error("--key '%s': %s", a->ka.keys[next], b->bad_reason.text);
-        a->failed = true;
-    }
+    if (!a->failed)
+        a->failed = !keyarg_batch_end(&a->ka, next, b);
     adder_keys_free(&keys);
 }
 

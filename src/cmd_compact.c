@@ -37,7 +37,6 @@ struct compact {
 
 static bool parse_option(struct compact *c, struct opt_parser *p, int id)
 {
-    int threads;
     switch (id) {
     case 'o':
         c->out = p->value;
@@ -51,10 +50,7 @@ static bool parse_option(struct compact *c, struct opt_parser *p, int id)
     case OPT_REPRODUCIBLE:
         return c->reproducible = true;
     case 'j':
-        if (!opt_int(p, 1, 1024, &threads))
-            return false;
-        c->threads = (unsigned)threads;
-        return true;
+        return opt_threads(p, &c->threads);
     }
     return false;
 }
@@ -63,7 +59,6 @@ static bool check_input(const struct compact *c, struct err *err)
 {
     const struct header *h = &c->in.header;
     char had[NUM_TEXT], wanted[NUM_TEXT];
-    uint64_t unchecked;
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].kind != &kind_ribbon)
             return fail(err, "'%s' is not a compact filter, and only its keys could make one of "
@@ -76,9 +71,7 @@ static bool check_input(const struct compact *c, struct err *err)
                     "an FPR of %s is too large for a compact filter: it takes a bit a key, "
                     "which makes %s",
                     num_show_fpr(wanted, c->p), num_show_fpr(had, RIBBON_MAX_FPR));
-    uint64_t damaged = filter_check_pages(&c->in, c->threads, &unchecked, NULL, NULL);
-    return damaged == 0 || fail(err, "'%s' is damaged in %llu pages; 'seen verify' names them",
-                                c->in_path, (unsigned long long)damaged);
+    return filter_check_sound(&c->in, c->threads, err);
 }
 
 /* The rate of each layer, which add up to the one wanted at most: equal parts of it, but layers

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bits.h"
 #include "bloom.h"
 #include "chain.h"
 #include "cmd.h"
@@ -176,10 +177,8 @@ static bool read_like(struct create *c)
 {
     struct filter like;
     struct err err;
-    if (!filter_open(&like, c->like, FILTER_READ, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!filter_open(&like, c->like, FILTER_READ, &err))
+        return say_failure(&err);
     c->like_header = like.header;
     filter_close(&like);
     const struct header *like_header = &c->like_header;
@@ -188,10 +187,8 @@ static bool read_like(struct create *c)
         say_error("'%s' is not one Bloom filter, so nothing can be made like it", c->like);
         return false;
     }
-    if (!keyarg_adopt(&c->ka, like_header, c->like, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!keyarg_adopt(&c->ka, like_header, c->like, &err))
+        return say_failure(&err);
     c->design.like = like_header;
     return true;
 }
@@ -276,7 +273,7 @@ static void put_batch(struct create *c, unsigned worker, struct batch *b, struct
     if (b->n_bad > 0) {
         n = 0;
         for (size_t i = 0; i < b->n; i++)
-            if ((b->bad[i / 64] >> i % 64 & 1) == 0)
+            if (!bit_of(b->bad, i))
                 b->hash[n++] = b->hash[i];
     }
     r->no_room = !filter_build_put(&c->build, worker, b->hash, n, &r->err);
@@ -331,9 +328,7 @@ static bool put_given_keys(struct create *c)
             return false;
         }
     }
-    if (b->bad_record)
-        say_error("--key '%s': %s", c->ka.keys[next], b->bad_reason.text);
-    return !b->bad_record;
+    return keyarg_batch_end(&c->ka, next, b);
 }
 
 static bool put_input(struct create *c)
@@ -342,10 +337,8 @@ static bool put_input(struct create *c)
     struct stat old;
     bool exists = stat(c->path, &old) == 0;
     struct input *in = keyarg_open(&c->ka, exists ? &old : NULL, false, &err);
-    if (in == NULL) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (in == NULL)
+        return say_failure(&err);
     c->tally.input = in;
     struct pump pump = {.input = in,
                         .threads = c->ka.threads,
@@ -478,10 +471,8 @@ static bool collect(struct create *c, const char *scratch_dir)
                                      .reproducible = c->reproducible,
                                      .progress = c->ka.progress,
                                      .forecast = c->dry_run};
-    if (!filter_build_begin(&c->build, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!filter_build_begin(&c->build, &err))
+        return say_failure(&err);
     c->ka.threads = c->build.threads;
     c->batch = keyarg_batches(&c->ka);
     return c->batch != NULL && (c->design.empty || read_keys(c));
@@ -493,18 +484,13 @@ static bool build(struct create *c)
     struct err err;
     bool ok = c->dry_run ? filter_build_forecast(&c->build, keys_given(c), &err)
                          : filter_build_write(&c->build, keys_given(c), &c->file, c->path, &err);
-    if (!ok)
-        say_error("%s", err.text);
-    return ok;
+    return ok || say_failure(&err);
 }
 
 static bool commit_file(struct create *c)
 {
     struct err err;
-    bool ok = newfile_commit(&c->file, &err);
-    if (!ok)
-        say_error("%s", err.text);
-    return ok;
+    return newfile_commit(&c->file, &err) || say_failure(&err);
 }
 
 static bool make_filter(struct create *c)
@@ -530,10 +516,8 @@ static bool print_plan(const struct create *c)
 {
     struct plan plan;
     struct err err;
-    if (!design_plan(&c->design, c->build.header.counters.keys_added, &plan, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!design_plan(&c->design, c->build.header.counters.keys_added, &plan, &err))
+        return say_failure(&err);
     plan_show(&plan, c->json, stdout);
     return true;
 }
@@ -543,10 +527,8 @@ static bool create(struct create *c)
     struct err err;
     struct header ignored = {0};
     if ((design_is_sized(&c->design) && !design_header(&c->design, 0, &ignored, &err)) ||
-        !newfile_open(&c->file, c->path, c->force, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+        !newfile_open(&c->file, c->path, c->force, &err))
+        return say_failure(&err);
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
     newfile_close(&c->file);
     if (!ok || c->dry_run)

@@ -451,10 +451,8 @@ static void dedup_given_keys(struct dedup *d)
         d->tally.records += b->n;
         d->tally.bad += b->n_bad;
     }
-    if (b->bad_record && !d->failed) {
-        say_error("--key '%s': %s", d->ka.keys[next], b->bad_reason.text);
-        d->failed = true;
-    }
+    if (!d->failed)
+        d->failed = !keyarg_batch_end(&d->ka, next, b);
     free_result(d, &r);
 }
 
@@ -490,12 +488,6 @@ static void dedup_input(struct dedup *d)
 
 /* Setting up. */
 
-static bool complain(const struct err *err)
-{
-    say_error("%s", err->text);
-    return false;
-}
-
 static bool plan_filter(struct dedup *d, struct header *h)
 {
     struct err err;
@@ -505,7 +497,7 @@ static bool plan_filter(struct dedup *d, struct header *h)
         ok = chain_start_growing(h, CHAIN_FIRST, d->plan.p != 0 ? d->plan.p : PLAN_FPR, &err);
     else if ((ok = plan_solve(&d->plan, &err)))
         empty_fixed(h, &d->plan.bloom, d->plan.n, d->plan.p);
-    return ok || complain(&err);
+    return ok || say_failure(&err);
 }
 
 /* Takes over how keys are prepared for a filter that was opened. */
@@ -525,7 +517,7 @@ static bool open_file(struct dedup *d)
 {
     struct err err;
     return (known_open_file(&d->known, d->path, &err) && adopt(d, &d->known.sink.filter, &err)) ||
-           complain(&err);
+           say_failure(&err);
 }
 
 /* Are keys of FILTER, which has or is to have that header, those of the other filters? */
@@ -545,12 +537,12 @@ static bool create_and_open(struct dedup *d, struct header *h)
     const char *first = d->ka.n_files > 0 ? d->ka.files[0] : "-";
     if (strcmp(first, "-") != 0 && access(first, R_OK) != 0) {
         fail_errno(&err, "cannot open '%s'", first);
-        return complain(&err);
+        return say_failure(&err);
     }
     if (!suits_others(d, h, &err) || !empty_create(d->path, h, &err))
-        return complain(&err);
+        return say_failure(&err);
     return open_file(d) &&
-           (suits_others(d, &d->known.sink.filter.header, &err) || complain(&err));
+           (suits_others(d, &d->known.sink.filter.header, &err) || say_failure(&err));
 }
 
 static bool open_in_memory(struct dedup *d)
@@ -559,7 +551,7 @@ static bool open_in_memory(struct dedup *d)
     double p = d->path == NULL && d->plan.p != 0 ? d->plan.p : MEMORY_FPR;
     return known_open_in_memory(&d->known, &d->ka.rule, d->plan.n != 0 ? d->plan.n : CHAIN_FIRST, p,
                                 &err) ||
-           complain(&err);
+           say_failure(&err);
 }
 
 static bool open_filters(struct dedup *d)
@@ -574,12 +566,12 @@ static bool open_filters(struct dedup *d)
     for (size_t i = 0; i < d->n_also; i++)
         if (!known_also(&d->known, d->also_path[i], &err) ||
             !adopt(d, &d->known.also[d->known.n_also - 1], &err))
-            return complain(&err);
+            return say_failure(&err);
     if (in_memory && !open_in_memory(d))
         return false;
     if (d->confirm_path != NULL &&
         !known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err))
-        return complain(&err);
+        return say_failure(&err);
     if (d->known.list.saw_cr && !d->ka.rule.crlf)
         say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
                  d->confirm_path);
@@ -637,7 +629,7 @@ static int dedup(struct dedup *d)
     signal(SIGPIPE, SIG_IGN);
     d->options.threads = d->ka.threads;
     if (!known_begin(&d->known, &d->options, &err)) {
-        complain(&err);
+        say_failure(&err);
         return EXIT_ERROR;
     }
     if (d->ka.n_keys > 0)
@@ -645,7 +637,7 @@ static int dedup(struct dedup *d)
     else
         dedup_input(d);
     if (!known_end(&d->known, !d->no_sync, &err))
-        d->failed = !complain(&err);
+        d->failed = !say_failure(&err);
     return conclude(d);
 }
 

@@ -63,7 +63,6 @@ struct merge {
 
 static bool parse_option(struct merge *m, struct opt_parser *p, int id)
 {
-    int threads;
     switch (id) {
     case 'o':
         m->out = p->value;
@@ -79,40 +78,22 @@ static bool parse_option(struct merge *m, struct opt_parser *p, int id)
     case OPT_REPRODUCIBLE:
         return m->reproducible = true;
     case 'j':
-        if (!opt_int(p, 1, 1024, &threads))
-            return false;
-        m->threads = (unsigned)threads;
-        return true;
+        return opt_threads(p, &m->threads);
     }
     return false;
-}
-
-static void ignore_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset)
-{
-    (void)ctx;
-    (void)layer;
-    (void)page;
-    (void)offset;
 }
 
 /* Opens an input and reads all of it once: damage must not go from one file into another. */
 static bool open_input(struct merge *m, const char *path)
 {
     struct err err;
-    uint64_t unchecked;
     struct filter *f = &m->in[m->n_open];
-    if (!filter_open(f, path, FILTER_READ, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!filter_open(f, path, FILTER_READ, &err))
+        return say_failure(&err);
     m->n_open++;
     keyarg_warn(f);
-    uint64_t damaged = filter_check_pages(f, m->threads, &unchecked, ignore_damage, NULL);
-    if (damaged > 0) {
-        say_error("'%s' is damaged in %llu pages; 'seen verify' names them", path,
-                  (unsigned long long)damaged);
-        return false;
-    }
+    if (!filter_check_sound(f, m->threads, &err))
+        return say_failure(&err);
     if (!filter_same_keys(&m->in[0].header, &f->header, &err)) {
         say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path,
                   err.text);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
 #include "cmd.h"
 #include "confirm.h"
 #include "filter.h"
@@ -77,11 +78,6 @@ struct result {
     bool failed;
     struct err err;
 };
-
-static bool bit_of(const uint64_t *bits, size_t i)
-{
-    return bits[i / 64] >> i % 64 & 1;
-}
 
 static bool take_filter(struct query *q, const char *path)
 {
@@ -381,10 +377,8 @@ static void query_given_keys(struct query *q)
         q->tally.records += b->n;
         q->tally.bad += b->n_bad;
     }
-    if (b->bad_record && !(q->quiet && q->selected > 0)) {
-        say_error("--key '%s': %s", q->ka.keys[next], b->bad_reason.text);
+    if (!(q->quiet && q->selected > 0) && !keyarg_batch_end(&q->ka, next, b))
         q->broken = true;
-    }
     free_result(q, &r);
 }
 
@@ -394,10 +388,8 @@ static bool query_input(struct query *q)
     struct stat st;
     bool known = fstat(q->filter[0].fd, &st) == 0;
     struct input *in = keyarg_open(&q->ka, known ? &st : NULL, true, &err);
-    if (in == NULL) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (in == NULL)
+        return say_failure(&err);
     q->tally.input = in;
     struct pump pump = {.input = in,
                         .threads = q->ka.threads,
@@ -439,23 +431,17 @@ static void report_hits(const struct query *q)
              num_show_fpr(fpr, census.fpr));
 }
 
-static bool complain(const struct err *err)
-{
-    say_error("%s", err->text);
-    return false;
-}
-
 static bool open_filter(struct query *q, const char *path)
 {
     struct err err;
     struct filter *f = &q->filter[q->n_open];
     if (!filter_open(f, path, FILTER_READ, &err))
-        return complain(&err);
+        return say_failure(&err);
     q->n_open++;
     filter_expect(f, false);
     keyarg_warn(f);
     if (!keyarg_adopt(&q->ka, &f->header, path, &err))
-        return complain(&err);
+        return say_failure(&err);
     if (filter_same_keys(&q->filter[0].header, &f->header, &err))
         return true;
     say_error("'%s' and '%s' cannot be asked for the same keys: they differ in %s", q->path[0],
@@ -467,7 +453,7 @@ static bool open_list(struct query *q)
 {
     struct err err;
     if (!confirm_open(&q->confirm, q->confirm_path, q->ka.rule.terminator, &err))
-        return complain(&err);
+        return say_failure(&err);
     q->confirm.crlf = q->ka.rule.crlf;
     if (q->confirm.saw_cr && !q->ka.rule.crlf)
         say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",

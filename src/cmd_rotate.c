@@ -42,7 +42,8 @@ static int run(int argc, char **argv)
     struct opt_parser p;
     struct filter f;
     struct err err;
-    int id, threads = 0;
+    unsigned threads = parallel_cpus();
+    int id;
     bool verbose = false;
     double forgotten = 0;
     char text[NUM_TEXT];
@@ -50,7 +51,7 @@ static int run(int argc, char **argv)
     while ((id = opt_next(&p)) > 0) {
         if (id == OPT_VERBOSE)
             verbose = true;
-        else if (!opt_int(&p, 1, 1024, &threads))
+        else if (!opt_threads(&p, &threads))
             return EXIT_ERROR;
     }
     if (id < 0)
@@ -62,7 +63,7 @@ static int run(int argc, char **argv)
     sig_catch();
     bool ok = filter_open(&f, argv[p.first], FILTER_WRITE, &err);
     if (ok) {
-        ok = rotate(&f, threads > 0 ? (unsigned)threads : parallel_cpus(), &forgotten, &err);
+        ok = rotate(&f, threads, &forgotten, &err);
         filter_close(&f);
     }
     if (!ok)

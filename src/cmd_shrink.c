@@ -48,7 +48,6 @@ struct shrink {
 
 static bool parse_option(struct shrink *s, struct opt_parser *p, int id)
 {
-    int threads;
     switch (id) {
     case 'o':
         s->out = p->value;
@@ -62,10 +61,7 @@ static bool parse_option(struct shrink *s, struct opt_parser *p, int id)
     case OPT_VERBOSE:
         return s->verbose = true;
     case 'j':
-        if (!opt_int(p, 1, 1024, &threads))
-            return false;
-        s->threads = (unsigned)threads;
-        return true;
+        return opt_threads(p, &s->threads);
     }
     return false;
 }
@@ -203,7 +199,6 @@ static bool fold(struct shrink *s, struct err *err)
 
 static bool check_filter(struct shrink *s, struct err *err)
 {
-    uint64_t unchecked;
     const struct filter *f = &s->filter;
     bool any = false;
     for (unsigned i = 0; i < f->header.n_layers; i++)
@@ -212,9 +207,7 @@ static bool check_filter(struct shrink *s, struct err *err)
         return fail(err, "'%s' is not a Bloom filter, so it cannot be folded", s->path);
     if (f->header.policy == POLICY_RING)
         return fail(err, "'%s' has generations, which stay as large as they are", s->path);
-    uint64_t damaged = filter_check_pages(f, s->threads, &unchecked, NULL, NULL);
-    return damaged == 0 || fail(err, "'%s' is damaged in %llu pages; 'seen verify' names them",
-                                s->path, (unsigned long long)damaged);
+    return filter_check_sound(f, s->threads, err);
 }
 
 /* When FILTER replaces itself no key may be added between the reading of it and the rename. The

@@ -682,10 +682,8 @@ static bool stats_of(struct stats *s, const char *path)
     struct filter f;
     struct findings found = {0};
     struct err err;
-    if (!filter_open(&f, path, FILTER_READ, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!filter_open(&f, path, FILTER_READ, &err))
+        return say_failure(&err);
     bool ok = find_out(s, &f, &found);
     if (ok) {
         report_all(s, &found);

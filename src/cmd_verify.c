@@ -267,10 +267,8 @@ static bool verify_file(const struct verify *v, const char *path)
     struct err err;
     struct findings found;
     enum filter_health health;
-    if (!open_file(v, &f, path, &err)) {
-        say_error("%s", err.text);
-        return false;
-    }
+    if (!open_file(v, &f, path, &err))
+        return say_failure(&err);
     bool ok = repair_and_check(v, &f, &health, &found) && report(&f, health, &found);
     filter_close(&f);
     return ok;
@@ -281,16 +279,14 @@ static int run(int argc, char **argv)
     struct verify v = {.threads = parallel_cpus()};
     struct opt_parser p;
     bool ok = true;
-    int id, threads;
+    int id;
     opt_begin(&p, &cmd_verify, argc, argv);
     while ((id = opt_next(&p)) > 0) {
         if (id == OPT_REPAIR)
             v.repair = true;
         else if (id == OPT_PROGRESS)
             v.progress = true;
-        else if (opt_int(&p, 1, 1024, &threads))
-            v.threads = (unsigned)threads;
-        else
+        else if (!opt_threads(&p, &v.threads))
             return EXIT_ERROR;
     }
     if (id < 0)

@@ -39,6 +39,14 @@ bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, cons
     return true;
 }
 
+bool disk_sync(int fd, const char *name, struct err *err)
+{
+    while (fdatasync(fd) != 0)
+        if (errno != EINTR)
+            return fail_errno(err, "cannot sync '%s'", name);
+    return true;
+}
+
 void disk_write_back(int fd, uint64_t len, uint64_t off)
 {
 #ifdef SYNC_FILE_RANGE_WRITE

@@ -20,6 +20,9 @@ bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char 
 bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
                        struct err *err);
 
+/* Waits until the file's data is on disk; on Linux, what was written through mappings too. */
+bool disk_sync(int fd, const char *name, struct err *err);
+
 /* Has the kernel begin to write a finished part of a file to disk, where it can be told so: the
  * sync at the end then has less to wait for. len is more than 0. */
 void disk_write_back(int fd, uint64_t len, uint64_t off);

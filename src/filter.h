@@ -68,9 +68,6 @@ bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct 
  * are expected. */
 void filter_expect(const struct filter *f, bool many);
 
-/* Fetches what all layers will be asked for into the cache. */
-void filter_prefetch(const struct filter *f, const uint64_t *hash, size_t n);
-
 /* The file's state, told from its header and from who holds its locks. */
 enum filter_health filter_health(const struct filter *f);
 
@@ -94,15 +91,18 @@ void filter_census_all(const struct filter *f, unsigned threads, struct census *
 /* Makes *a the census of both: layers of one filter. */
 void filter_census_add(struct census *a, const struct census *b);
 
-/* Checks every page of every layer against its checksum. Calls `damaged` for each that does not
- * hold, with its offset in the file: one call at a time, in any order. In a file that is being
- * written, pages touched since cannot be checked, and in a dirty one those that differ cannot be
- * told from damaged ones; they are counted in *unchecked. Returns the number of damaged pages.
- * Progress is told, if the caller has begun any (progress.h). */
+/* Checks every page of every layer against its checksum. Calls `damaged`, unless NULL, for each
+ * that does not hold, with its offset in the file: one call at a time, in any order. In a file that
+ * is being written, pages touched since cannot be checked, and in a dirty one those that differ
+ * cannot be told from damaged ones; they are counted in *unchecked. Returns the number of damaged
+ * pages. Progress is told, if the caller has begun any (progress.h). */
 uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
                             void (*damaged)(void *ctx, unsigned layer, uint64_t page,
                                             uint64_t offset),
                             void *ctx);
+
+/* Fails if a page of the file is damaged: for those who make another file of it. */
+bool filter_check_sound(const struct filter *f, unsigned threads, struct err *err);
 
 /* Fields in which two filters must agree for their keys to mean the same; false names the ones that
  * differ ("hash seed, --hex"). */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bits.h"
 #include "filter.h"
 #include "parallel.h"
 #include "progress.h"
@@ -79,7 +80,6 @@ static bool take_field(struct keyarg *ka, struct opt_parser *p)
 enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
 {
     bool ok = true;
-    int threads;
     switch (id) {
     case 'k':
         ok = take_key(ka, p->value);
@@ -103,9 +103,7 @@ enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
         ka->no_gzip = true;
         break;
     case 'j':
-        ok = opt_int(p, 1, 1024, &threads);
-        if (ok)
-            ka->threads = (unsigned)threads;
+        ok = opt_threads(p, &ka->threads);
         break;
     case OPT_PROGRESS:
         ka->progress = true;
@@ -208,13 +206,20 @@ bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)
                 b->bad_record = b->n == 0;
                 break; /* those before it come first */
             }
-            b->bad[b->n / 64] |= (uint64_t)1 << b->n % 64;
+            bit_set(b->bad, b->n);
             b->n_bad++;
         }
         at += len + 1;
         b->n++;
     }
     b->record[b->n] = at;
+    return !b->bad_record;
+}
+
+bool keyarg_batch_end(const struct keyarg *ka, size_t next, const struct batch *b)
+{
+    if (b->bad_record)
+        say_error("--key '%s': %s", ka->keys[next], b->bad_reason.text);
     return !b->bad_record;
 }
 

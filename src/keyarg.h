@@ -62,6 +62,9 @@ struct input *keyarg_open(const struct keyarg *ka, const struct stat *filter, bo
  * those done and starts at 0. False when none is left, or with b->bad_record set. */
 bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b);
 
+/* Call it when that is done. Says so, and returns false, if it stopped at a key that is none. */
+bool keyarg_batch_end(const struct keyarg *ka, size_t next, const struct batch *b);
+
 /* A batch for each thread, or NULL, and said why. */
 struct batch **keyarg_batches(const struct keyarg *ka);
 void keyarg_batches_free(const struct keyarg *ka, struct batch **batches);

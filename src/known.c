@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
 #include "chain.h"
 
 /* Of what a run keeps for itself, nothing at all is to be lost to false positives. */
@@ -71,11 +72,6 @@ bool known_begin(struct known *k, const struct adder_options *options, struct er
     return false;
 }
 
-static bool bit_of(const uint64_t *bits, size_t i)
-{
-    return bits[i / 64] >> i % 64 & 1;
-}
-
 bool known_ask(struct known *k, struct batch *b, struct err *err)
 {
     for (size_t f = 0; f < k->n_also; f++) {
@@ -85,7 +81,7 @@ bool known_ask(struct known *k, struct batch *b, struct err *err)
         for (size_t i = 0; i < b->n; i++)
             if (bit_of(present, i) && !bit_of(b->bad, i) &&
                 (!k->has_list || confirm_has(&k->list, b, i)))
-                b->bad[i / 64] |= (uint64_t)1 << i % 64;
+                bit_set(b->bad, i);
     }
     return !k->has_list || confirm_sound(&k->list, err);
 }
@@ -105,7 +101,7 @@ static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *c
     uint64_t *before = k->before;
     for (size_t i = 0; i < n; i++)
         if (bit_of(keys->known, i) && !bit_of(before, i) && is_listed(k, record[i], record[i + 1]))
-            before[i / 64] |= (uint64_t)1 << i % 64;
+            bit_set(before, i);
     if (adder_add(&k->run.adder, keys->hash, before, n, &done, err) != ADDER_OK)
         return false;
     for (size_t w = 0; w < (n + 63) / 64; w++)

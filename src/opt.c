@@ -228,6 +228,15 @@ bool opt_int(struct opt_parser *p, int min, int max, int *out)
     return true;
 }
 
+bool opt_threads(struct opt_parser *p, unsigned *out)
+{
+    int n;
+    if (!opt_int(p, 1, 1024, &n))
+        return false;
+    *out = (unsigned)n;
+    return true;
+}
+
 /* Prints text from column `at` on, words filled into lines of HELP_WIDTH, further lines indented to
  * `column`. A '\n' in the text begins a new line; blanks after one are kept. */
 static void put_filled(const char *text, size_t column, size_t at)

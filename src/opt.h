@@ -56,6 +56,7 @@ bool opt_bytes(struct opt_parser *p, uint64_t *out);
 bool opt_fpr(struct opt_parser *p, double *out);
 bool opt_ratio(struct opt_parser *p, double *out);
 bool opt_int(struct opt_parser *p, int min, int max, int *out);
+bool opt_threads(struct opt_parser *p, unsigned *out);
 
 /* Prints the command's help to stdout. */
 void opt_help(const struct command *command);

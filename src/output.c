@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bits.h"
 #include "say.h"
 
 /* Records up to the widest of these are copied whole vectors at a time, selected or not, and the
@@ -36,11 +37,6 @@ bool output_bytes(struct output *o, const char *data, size_t len)
     return true;
 }
 
-static inline bool is_selected(const uint64_t *selected, size_t i)
-{
-    return selected[i / 64] >> i % 64 & 1;
-}
-
 static inline size_t length(const char *const *record, size_t i)
 {
     return (size_t)(record[i + 1] - record[i]);
@@ -53,7 +49,7 @@ static inline __attribute__((always_inline)) char *copy_width(char *to, const ch
 {
     for (size_t i = 0; i < n; i++) {
         memcpy(to, record[i], width);
-        to += length(record, i) & -(size_t)is_selected(selected, i);
+        to += length(record, i) & -(size_t)bit_of(selected, i);
     }
     return to;
 }
@@ -62,7 +58,7 @@ static char *copy_any(char *to, const char *const *record, size_t from, size_t n
                       const uint64_t *selected)
 {
     for (size_t i = from; i < n; i++)
-        if (is_selected(selected, i)) {
+        if (bit_of(selected, i)) {
             memcpy(to, record[i], length(record, i));
             to += length(record, i);
         }

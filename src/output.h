@@ -27,11 +27,10 @@ bool output_terminate(struct output *o, char terminator);
 void output_free(struct output *o);
 
 /* Writes bytes to standard output; *written says how many, after a failure too. On failure says so,
- * as output_write does. */
+ * unless the reader went away, which is no news: then errno is EPIPE. */
 bool output_write_bytes(const char *data, size_t len, size_t *written);
 
-/* Writes it to standard output and empties it. On failure says so (unless the reader went away,
- * which is no news) and returns false. */
+/* Writes it to standard output and empties it. Fails as output_write_bytes does. */
 bool output_write(struct output *o);
 
 #endif

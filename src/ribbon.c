@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "bits.h"
 #include "bytes.h"
 #include "ribbon_build.h"
 #include "ribbon_key.h"
@@ -328,7 +329,7 @@ static void kind_query(const struct layer *layer, const uint8_t *data, const uin
         }
         enum verdict v = find(&s, hash[i], p);
         if (v == PRESENT)
-            present[i / 64] |= (uint64_t)1 << i % 64;
+            bit_set(present, i);
         if (v != PROBE)
             continue;
         prefetch(data, p);

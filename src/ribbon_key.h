@@ -115,8 +115,8 @@ struct ribbon_variant {
      * which rows are subtracted until it begins where there is none becomes the row there. If one
      * of them follows from all others or contradicts them, leaves the rows as they were and
      * returns false. Which slots have rows afterwards does not depend on the way it is done, and
-     * nor does the solution that has 0 where there is no row. The rows go on, all zero, for the
-     * length of a bucket and a segment behind the table. */
+     * nor does the solution that has 0 where there is no row. Behind the table is room for the
+     * rows of a bucket and a segment, which may be read and written but mean nothing. */
     bool (*add)(const struct ribbon_rows *rows, unsigned columns, const struct ribbon_equations *e,
                 size_t n);
 

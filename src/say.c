@@ -98,6 +98,12 @@ void say_note(const char *fmt, ...)
 
 static int flush_errno; /* of the first flush that failed */
 
+bool say_failure(const struct err *err)
+{
+    say_error("%s", err->text);
+    return false;
+}
+
 void say_flush(void)
 {
     if (fflush(stdout) != 0 && flush_errno == 0)

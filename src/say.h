@@ -7,11 +7,16 @@
 
 #include <stdbool.h>
 
+#include "err.h"
+
 enum { EXIT_SELECTED = 0, EXIT_NONE = 1, EXIT_ERROR = 2 };
 
 void say_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void say_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "warning: " */
 void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* for hints */
+
+/* Says why something failed; returns false. */
+bool say_failure(const struct err *err);
 
 /* Writes what stdio holds of standard output, so that messages come after it. An error is not told
  * here but kept for say_finish. */

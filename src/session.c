@@ -84,15 +84,6 @@ bool session_lock_fd(int fd)
 
 /* Header and session page. */
 
-/* On Linux this flushes what was written through the mapping too. */
-static bool sync_data(const struct filter *f, struct err *err)
-{
-    while (fdatasync(f->fd) != 0)
-        if (errno != EINTR)
-            return fail_errno(err, "cannot sync '%s'", f->path);
-    return true;
-}
-
 /* Writes the header as it is in memory, with that state, as the next epoch. */
 static bool publish(struct filter *f, enum file_state state, bool sync, struct err *err)
 {
@@ -102,7 +93,8 @@ static bool publish(struct filter *f, enum file_state state, bool sync, struct e
     f->header.changed = (uint64_t)time(NULL);
     size_t len = format_encode(&f->header, slot);
     uint64_t off = f->header.epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
-    return disk_write(f->fd, slot, len, off, f->path, err) && (!sync || sync_data(f, err));
+    return disk_write(f->fd, slot, len, off, f->path, err) &&
+           (!sync || disk_sync(f->fd, f->path, err));
 }
 
 bool session_change(struct session *s, const struct header *h, struct err *err)
@@ -275,7 +267,7 @@ static bool make_clean(struct session *s, bool sync, struct err *err)
         f->header.counters.n_keys = census.n;
     }
     memset(session_page(f), 0, PAGE_USED);
-    return (!sync || sync_data(f, err)) && publish(f, STATE_CLEAN, sync, err);
+    return (!sync || disk_sync(f->fd, f->path, err)) && publish(f, STATE_CLEAN, sync, err);
 }
 
 static void unlock(struct session *s)
@@ -301,7 +293,7 @@ static bool leave(struct session *s, bool sync, struct err *err)
     unlock(s);
     /* Those who stay need not wait for our data to reach the disk. */
     if (ok && sync && !cleaned)
-        ok = sync_data(f, err);
+        ok = disk_sync(f->fd, f->path, err);
     return ok;
 }
 
@@ -444,7 +436,7 @@ void session_unlock(struct session *s)
 
 bool session_sync(struct session *s, struct err *err)
 {
-    if (!sync_data(s->filter, err))
+    if (!disk_sync(s->filter->fd, s->filter->path, err))
         s->broken = true;
     return !s->broken;
 }
@@ -531,7 +523,7 @@ static bool repair(struct filter *f, unsigned threads, uint64_t *differing, stru
         filter_census_all(f, threads, &census);
         f->header.counters.unknown = true;
         f->header.counters.n_keys = census.n;
-        if (!sync_data(f, err))
+        if (!disk_sync(f->fd, f->path, err))
             return false;
     }
     f->slot_damaged = false;

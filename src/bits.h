@@ -1,0 +1,19 @@
+/* Bit sets as this program has them everywhere: 64 bits to a word, the low one first. */
+#ifndef BITS_H
+#define BITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool bit_of(const uint64_t *bits, size_t i)
+{
+    return bits[i / 64] >> i % 64 & 1;
+}
+
+static inline void bit_set(uint64_t *bits, size_t i)
+{
+    bits[i / 64] |= (uint64_t)1 << i % 64;
+}
+
+#endif
