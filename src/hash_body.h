@@ -37,6 +37,10 @@
 #define PLUS_ONE(way, shortest, longest) +1
 enum { N_WAYS = 0 WAYS(PLUS_ONE) };
 
+/* Keys mostly lie in a long row. What comes so far behind one, in a batch that is yet to be cut, is
+ * fetched while the hash keeps the CPU busy: a twentieth of the time of a query. */
+enum { AHEAD = 16 << 10 };
+
 /* which[j] = ways + 1 + i has key i hashed, as split() finds it. The compiler is told what lengths
  * there are, so it leaves out the other ways. */
 #define HASH_WAY(way, shortest, longest)                                                           \
@@ -48,6 +52,7 @@ enum { N_WAYS = 0 WAYS(PLUS_ONE) };
             size_t i = (size_t)(which[j] - ways) - 1;                                              \
             if (len[i] - (shortest) > (longest) - (shortest)) /* neither below nor above */        \
                 __builtin_unreachable();                                                           \
+            __builtin_prefetch(data[i] + AHEAD, 0, 2);                                             \
             out[i] = XXH3_64bits_withSeed(data[i], len[i], seed);                                  \
         }                                                                                          \
     }
