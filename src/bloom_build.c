@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "bits.h"
 #include "bloom.h"
 #include "bloom_census.h"
 #include "bloom_probe.h"
@@ -145,73 +146,82 @@ static bool release_pages(struct build *b, struct region *region, uint64_t n, st
 /* Does a suspect stand in its range twice? Low bits tell most of the other hashes apart. */
 enum { MARK_BITS = 14 };
 
-static bool is_repeated(struct region *region, const struct keyset_range *range)
+static bool is_repeated(const struct region *region, const struct keyset_range *range)
 {
     uint64_t marks[(1 << MARK_BITS) / 64] = {0};
     unsigned times[SUSPECTS] = {0};
-    for (unsigned s = 0; s < region->n_suspects; s++) {
-        uint64_t low = region->suspect[s] & ((1 << MARK_BITS) - 1);
-        marks[low / 64] |= (uint64_t)1 << low % 64;
-    }
-    for (size_t i = 0; i < range->n; i++) {
-        uint64_t low = range->hash[i] & ((1 << MARK_BITS) - 1);
-        if ((marks[low / 64] >> low % 64 & 1) == 0)
-            continue;
-        for (unsigned s = 0; s < region->n_suspects; s++)
-            if (region->suspect[s] == range->hash[i] && ++times[s] == 2)
-                return true;
-    }
-    region->n_suspects = 0;
+    for (unsigned s = 0; s < region->n_suspects; s++)
+        bit_set(marks, region->suspect[s] % (1 << MARK_BITS));
+    for (const struct keyset_piece *p = range->piece; p < range->piece + range->n_pieces; p++)
+        for (size_t i = 0; i < p->n; i++) {
+            if (!bit_of(marks, p->hash[i] % (1 << MARK_BITS)))
+                continue;
+            for (unsigned s = 0; s < region->n_suspects; s++)
+                if (region->suspect[s] == p->hash[i] && ++times[s] == 2)
+                    return true;
+        }
     return false;
 }
 
-/* Inserts some of a range's hashes. False when one of them is repeated. */
-static bool insert_distinct(struct build *b, struct region *region, const uint64_t *hash, size_t n,
-                            const struct keyset_range *range)
+/* Are there no suspects, or was it chance? */
+static bool settle_suspects(struct region *region, const struct keyset_range *range)
 {
-    for (size_t from = 0; from < n; from += LAYER_BATCH) {
-        size_t count = n - from < LAYER_BATCH ? n - from : LAYER_BATCH;
-        uint64_t present[LAYER_BATCH / 64] = {0};
-        bloom_test_insert(&b->bloom, region->buf, region->first, hash + from, count, present);
-        for (size_t w = 0; w < LAYER_BATCH / 64; w++)
-            for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
-                size_t i = from + w * 64 + (unsigned)__builtin_ctzll(bits);
-                region->suspect[region->n_suspects++] = hash[i];
-                if (region->n_suspects == SUSPECTS && is_repeated(region, range))
-                    return false;
-            }
-    }
-    return region->n_suspects == 0 || !is_repeated(region, range);
+    bool ok = region->n_suspects == 0 || !is_repeated(region, range);
+    region->n_suspects = 0;
+    return ok;
 }
 
-/* Inserts some of a range's hashes. False: they are presumed to be distinct, but are not. */
-static bool insert(struct build *b, struct region *region, const uint64_t *hash, size_t n,
-                   const struct keyset_range *range, struct err *err)
+/* Inserts some of a range's hashes, LAYER_BATCH at most. False when they are presumed to be
+ * distinct and are not. */
+static bool insert_batch(struct build *b, struct region *region, const uint64_t *hash, size_t n,
+                         const struct keyset_range *range)
 {
+    uint64_t present[LAYER_BATCH / 64] = {0};
     if (!b->target->presumed) {
         bloom_insert(&b->bloom, region->buf, region->first, hash, n);
         return true;
     }
-    return (!range->had_repeats && insert_distinct(b, region, hash, n, range)) ||
-           fail(err, "some keys are repeated");
+    bloom_test_insert(&b->bloom, region->buf, region->first, hash, n, present);
+    for (size_t w = 0; w < LAYER_BATCH / 64; w++)
+        for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
+            region->suspect[region->n_suspects++] = hash[w * 64 + (unsigned)__builtin_ctzll(bits)];
+            if (region->n_suspects == SUSPECTS && !settle_suspects(region, range))
+                return false;
+        }
+    return true;
 }
 
-/* Inserts those hashes of a range that fall into the n pages of the region. */
-static bool insert_here(struct build *b, struct region *region, uint64_t n,
-                        const struct keyset_range *range, struct err *err)
+/* Those of n hashes that fall into the first `pages` pages of the region. */
+static size_t choose(const struct build *b, const struct region *region, uint64_t pages,
+                     const uint64_t *hash, size_t n, uint64_t *chosen)
 {
-    uint64_t here[LAYER_BATCH];
     size_t count = 0;
-    for (size_t i = 0; i < range->n; i++) {
-        here[count] = range->hash[i];
-        count += bloom_page(&b->bloom, range->hash[i]) - region->first < n;
-        if (count == LAYER_BATCH) {
-            if (!insert(b, region, here, count, range, err))
-                return false;
-            count = 0;
+    for (size_t i = 0; i < n; i++) {
+        chosen[count] = hash[i];
+        count += bloom_page(&b->bloom, hash[i]) - region->first < pages;
+    }
+    return count;
+}
+
+/* Inserts the hashes of a range, or those that fall into the first `pages` pages of the region. */
+static bool insert(struct build *b, struct region *region, uint64_t pages, bool all,
+                   const struct keyset_range *range, struct err *err)
+{
+    uint64_t chosen[LAYER_BATCH];
+    bool distinct = !b->target->presumed || !range->had_repeats;
+    for (size_t p = 0; p < range->n_pieces; p++) {
+        const struct keyset_piece *piece = &range->piece[p];
+        for (size_t i = 0; i < piece->n && distinct; i += LAYER_BATCH) {
+            const uint64_t *hash = piece->hash + i;
+            size_t n = piece->n - i < LAYER_BATCH ? piece->n - i : LAYER_BATCH;
+            if (!all) {
+                n = choose(b, region, pages, hash, n, chosen);
+                hash = chosen;
+            }
+            distinct = insert_batch(b, region, hash, n, range);
         }
     }
-    return insert(b, region, here, count, range, err);
+    return (distinct && settle_suspects(region, range)) || fail(err, "some keys are repeated");
 }
 
 /* Lets go of n pages of the region, which then begins behind them; with `keep`, of all but the
@@ -236,12 +246,12 @@ static bool visit_range(void *ctx, const struct keyset_range *range, struct err 
         region->first = bloom_page(&b->bloom, range->first);
     uint64_t end = bloom_page(&b->bloom, range->last) + 1;
     if (end - region->first <= b->region_pages)
-        return insert(b, region, range->hash, range->n, range, err) &&
+        return insert(b, region, b->region_pages, true, range, err) &&
                advance(b, region, end - region->first, !range->ends_partition, err);
     while (region->first < end) {
         uint64_t left = end - region->first, n = left < b->region_pages ? left : b->region_pages;
         bool keep = n == left && !range->ends_partition;
-        if (!insert_here(b, region, n, range, err) || !advance(b, region, n, keep, err))
+        if (!insert(b, region, n, false, range, err) || !advance(b, region, n, keep, err))
             return false;
         if (keep)
             break;

@@ -19,7 +19,7 @@
 enum { BLOCK = 512 };
 
 /* Hashes in one visited range, about: their part of a filter stays in the second-level cache. */
-enum { RANGE = 1 << 16 };
+enum { RANGE = 1 << 16, RANGE_BLOCKS = RANGE / BLOCK };
 
 /* In the scratch file of a worker, the hashes of a partition that is large are in order of its
  * SUBRANGES, so that one of them can be read without the others. */
@@ -56,6 +56,7 @@ struct worker {
     uint64_t scratch_len;
     uint64_t *in_order;          /* EXTENT hashes */
     uint64_t *gathered, *sorted; /* `capacity` hashes each */
+    struct keyset_piece *piece;  /* RANGE_BLOCKS, and one a worker */
     struct err err;
     bool failed;
     uint64_t n_distinct;
@@ -168,7 +169,8 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
         struct worker *worker = &ks->workers[w];
         worker->arena_blocks = own_blocks_of(spec) + pool_blocks_of(spec);
         worker->arena = map_memory(worker->arena_blocks * BLOCK_BYTES);
-        if (worker->arena == NULL) {
+        worker->piece = malloc((RANGE_BLOCKS + spec->workers) * sizeof *worker->piece);
+        if (worker->arena == NULL || worker->piece == NULL) {
             fail_errno(err, "cannot get memory for keys");
             keyset_free(ks);
             return NULL;
@@ -191,6 +193,7 @@ void keyset_free(struct keyset *ks)
         unmap_memory(worker->gathered, ks->capacity * sizeof(uint64_t));
         unmap_memory(worker->sorted, ks->capacity * sizeof(uint64_t));
         free(worker->in_order);
+        free(worker->piece);
         if (worker->scratch >= 0)
             close(worker->scratch);
     }
@@ -545,7 +548,7 @@ static bool gather(struct gathering *g, unsigned partition, bool *fits)
     return true;
 }
 
-typedef bool gathered_fn(struct gathering *g, unsigned partition);
+typedef bool gathered_fn(struct gathering *g);
 
 /* How many gather() finds in scratch, repeats counted. */
 static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
@@ -573,51 +576,10 @@ static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partit
         !gather(&g, partition, &fits))
         return false;
     if (fits)
-        return use(&g, partition);
+        return use(&g);
     uint64_t half = (uint64_t)1 << (width - 1);
     return gather_all(ks, worker, partition, first, width - 1, use) &&
            gather_all(ks, worker, partition, first + half, width - 1, use);
-}
-
-static bool count_piece(struct gathering *g, unsigned partition)
-{
-    (void)partition;
-    remove_repeats(g);
-    g->worker->n_distinct += g->n;
-    return true;
-}
-
-static bool visit_piece(struct gathering *g, unsigned partition)
-{
-    struct keyset *ks = g->ks;
-    struct worker *worker = g->worker;
-    size_t n = g->n;
-    size_t start[(1 << SORT_RANGE_BITS) + 1] = {0, n};
-    unsigned bits = sort_range_bits(n, RANGE, g->width);
-    const uint64_t *hash = worker->gathered;
-    if (bits > 0) {
-        sort_by_range(worker->gathered, n, g->width, bits, worker->sorted, start);
-        hash = worker->sorted;
-    }
-    uint64_t partition_last = ((uint64_t)partition << PARTITION_WIDTH) +
-                              (((uint64_t)1 << PARTITION_WIDTH) - 1);
-    uint64_t span = (uint64_t)1 << (g->width - bits);
-    for (size_t r = 0; r < (size_t)1 << bits; r++) {
-        uint64_t from = g->first + r * span;
-        struct keyset_range range = {
-            .worker = (unsigned)(worker - ks->workers),
-            .first = from,
-            .last = from + (span - 1),
-            .hash = hash + start[r],
-            .n = start[r + 1] - start[r],
-            .partition = partition,
-            .ends_partition = from + (span - 1) == partition_last,
-            .had_repeats = g->had_repeats,
-        };
-        if (!ks->visit(ks->visit_ctx, &range, &worker->err))
-            return false;
-    }
-    return true;
 }
 
 static bool get_buffers(struct keyset *ks, struct worker *worker)
@@ -632,24 +594,106 @@ static bool get_buffers(struct keyset *ks, struct worker *worker)
                : fail_errno(&worker->err, "cannot get memory for keys");
 }
 
+static bool gather_partition(struct keyset *ks, struct worker *worker, unsigned partition,
+                             gathered_fn *use)
+{
+    return get_buffers(ks, worker) &&
+           gather_all(ks, worker, partition, (uint64_t)partition << PARTITION_WIDTH,
+                      PARTITION_WIDTH, use);
+}
+
+static bool count_gathered(struct gathering *g)
+{
+    remove_repeats(g);
+    g->worker->n_distinct += g->n;
+    return true;
+}
+
+static bool count_partition(struct keyset *ks, struct worker *worker, unsigned partition)
+{
+    return gather_partition(ks, worker, partition, count_gathered);
+}
+
+/* The range is 2^width values from `first` on. */
+static bool visit_range(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width,
+                        const struct keyset_piece *piece, size_t n_pieces, bool had_repeats)
+{
+    uint64_t last = last_of(first, width);
+    struct keyset_range range = {
+        .worker = (unsigned)(worker - ks->workers),
+        .first = first,
+        .last = last,
+        .piece = piece,
+        .n_pieces = n_pieces,
+        .partition = first >> 1 >> (63 - ks->bits),
+        .ends_partition = (last + 1) << ks->bits == 0,
+        .had_repeats = had_repeats,
+    };
+    return ks->visit(ks->visit_ctx, &range, &worker->err);
+}
+
+static bool visit_gathered(struct gathering *g)
+{
+    struct worker *worker = g->worker;
+    size_t start[(1 << SORT_RANGE_BITS) + 1] = {0, g->n};
+    unsigned bits = sort_range_bits(g->n, RANGE, g->width), width = g->width - bits;
+    const uint64_t *hash = worker->gathered;
+    if (bits > 0) {
+        sort_by_range(worker->gathered, g->n, g->width, bits, worker->sorted, start);
+        hash = worker->sorted;
+    }
+    for (uint64_t r = 0; r < (uint64_t)1 << bits; r++) {
+        struct keyset_piece piece = {hash + start[r], start[r + 1] - start[r]};
+        if (!visit_range(g->ks, worker, g->first + (r << width), width, &piece, 1,
+                         g->had_repeats))
+            return false;
+    }
+    return true;
+}
+
+/* The blocks of a partition that is in memory and fits one range; false if it is not so. */
+static bool list_blocks(const struct keyset *ks, unsigned partition, struct keyset_piece *piece,
+                        size_t *n_pieces)
+{
+    size_t n_full = 0;
+    *n_pieces = 0;
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
+        const struct worker *of = &ks->workers[w];
+        const struct share *s = &of->share[partition];
+        size_t n_open;
+        const uint64_t *open = open_block(of, partition, &n_open);
+        n_full += s->n_full;
+        if (s->n_extents > 0 || n_full > RANGE_BLOCKS)
+            return false;
+        for (size_t i = 0; i < s->n_full; i++)
+            piece[(*n_pieces)++] = (struct keyset_piece){s->full[i], BLOCK};
+        if (n_open > 0)
+            piece[(*n_pieces)++] = (struct keyset_piece){open, n_open};
+    }
+    return true;
+}
+
+static bool visit_partition(struct keyset *ks, struct worker *worker, unsigned partition)
+{
+    size_t n_pieces;
+    if (list_blocks(ks, partition, worker->piece, &n_pieces))
+        return visit_range(ks, worker, (uint64_t)partition << PARTITION_WIDTH, PARTITION_WIDTH,
+                           worker->piece, n_pieces, false);
+    return gather_partition(ks, worker, partition, visit_gathered);
+}
+
 struct pass {
     struct keyset *ks;
-    gathered_fn *use;
+    bool (*partition)(struct keyset *ks, struct worker *worker, unsigned partition);
 };
 
 static void pass_partition(void *ctx, unsigned w, uint64_t i)
 {
     struct pass *pass = ctx;
     struct keyset *ks = pass->ks;
-    struct worker *worker = &ks->workers[w];
-    unsigned partition = (unsigned)i;
-    if (ks->stop)
+    if (ks->stop || pass->partition(ks, &ks->workers[w], (unsigned)i))
         return;
-    if (get_buffers(ks, worker) &&
-        gather_all(ks, worker, partition, (uint64_t)partition << PARTITION_WIDTH, PARTITION_WIDTH,
-                   pass->use))
-        return;
-    worker->failed = true;
+    ks->workers[w].failed = true;
     ks->stop = true;
 }
 
@@ -683,9 +727,12 @@ static bool close_blocks(struct keyset *ks, struct err *err)
     return true;
 }
 
-static bool run_pass(struct keyset *ks, gathered_fn *use, struct err *err)
+static bool run_pass(struct keyset *ks,
+                     bool (*partition)(struct keyset *ks, struct worker *worker,
+                                       unsigned partition),
+                     struct err *err)
 {
-    struct pass pass = {ks, use};
+    struct pass pass = {ks, partition};
     begin_pass(ks);
     parallel_for(visitors_of(&ks->spec), KEYSET_PARTITIONS, pass_partition, &pass);
     return pass_result(ks, err);
@@ -695,7 +742,7 @@ bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err)
 {
     if (!close_blocks(ks, err))
         return false;
-    if (!run_pass(ks, count_piece, err))
+    if (!run_pass(ks, count_partition, err))
         return false;
     *n_distinct = 0;
     for (unsigned w = 0; w < ks->spec.workers; w++)
@@ -709,7 +756,8 @@ bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct er
         return false;
     ks->visit = visit;
     ks->visit_ctx = ctx;
-    return run_pass(ks, visit_piece, err);
+    ks->bits = KEYSET_BITS;
+    return run_pass(ks, visit_partition, err);
 }
 
 static size_t remove_equal_neighbours(uint64_t *a, size_t n)
@@ -723,23 +771,12 @@ static size_t remove_equal_neighbours(uint64_t *a, size_t n)
 
 static bool visit_part(const struct gathering *g)
 {
-    struct keyset *ks = g->ks;
     struct worker *worker = g->worker;
     sort_hashes(worker->gathered, worker->sorted, g->n, g->width);
     size_t n = remove_equal_neighbours(worker->gathered, g->n);
-    uint64_t last = last_of(g->first, g->width);
-    unsigned bits = ks->bits;
-    struct keyset_range range = {
-        .worker = (unsigned)(worker - ks->workers),
-        .first = g->first,
-        .last = last,
-        .hash = worker->gathered,
-        .n = n,
-        .partition = g->first >> 1 >> (63 - bits),
-        .ends_partition = last == UINT64_MAX || (last + 1) << bits == 0,
-        .had_repeats = g->had_repeats || n < g->n,
-    };
-    return ks->visit(ks->visit_ctx, &range, &worker->err);
+    struct keyset_piece piece = {worker->gathered, n};
+    return visit_range(g->ks, worker, g->first, g->width, &piece, 1,
+                       g->had_repeats || n < g->n);
 }
 
 /* Visits a range that is a whole prefix or a part of one; a part that does not fit is halved. */

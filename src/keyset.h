@@ -28,21 +28,21 @@ typedef void keyset_drain(void *ctx, unsigned partition, const uint64_t *hash, s
 
 struct keyset_spec {
     unsigned workers;        /* threads that put and visit */
-    uint64_t memory; /* bytes; all of the set's memory. At least keyset_min_memory(workers) */
+    uint64_t memory;         /* bytes for everything; keyset_min_memory(workers) at least */
     const char *scratch_dir; /* where scratch goes if memory does not suffice */
     keyset_drain *drain;     /* or NULL. Given: full memory is drained, nothing goes to scratch, and
                                 finish and visit see only what has not been drained */
     void *ctx;
     unsigned visitors;       /* at most so many of them visit; 0: all */
-    size_t part; /* for keyset_visit_sorted: so many hashes fit into one part; 0: that is
-                    not called */
+    size_t part;             /* keyset_visit_sorted has room for so many hashes in one part; 0: it
+                                is not called */
 };
 
 /* The smallest memory that `workers` threads can work in, without `part`. */
 uint64_t keyset_min_memory(unsigned workers);
 
-/* So many hashes fit in that memory for certain, repeats counted, however threads share the work.
- */
+/* So many hashes fit in that memory for certain, repeats counted, however threads share the
+ * work. */
 uint64_t keyset_fits(uint64_t memory);
 
 struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err);
@@ -55,16 +55,20 @@ bool keyset_drain_all(struct keyset *ks, struct err *err);
 /* Counts the distinct hashes, exactly. */
 bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err);
 
+struct keyset_piece {
+    const uint64_t *hash;
+    size_t n;
+};
+
 /* A range of the hash space with all the hashes in it. */
 struct keyset_range {
     unsigned worker;
-    uint64_t first, last;  /* first <= h <= last */
-    const uint64_t *hash;  /* in no order, perhaps with repeats (but see keyset_visit_sorted); valid
-                              during the visit */
-    size_t n;              /* 0 too */
-    uint64_t partition;    /* number of the partition, or of the prefix */
+    uint64_t first, last;             /* first <= h <= last */
+    const struct keyset_piece *piece; /* in no order, perhaps with repeats; valid during the visit */
+    size_t n_pieces;                  /* 0 too */
+    uint64_t partition;               /* number of the partition, or of the prefix */
     bool ends_partition;
-    bool had_repeats;      /* which `hash` has no more */
+    bool had_repeats;                 /* which are no more */
 };
 
 /* Visits ranges that together are the whole hash space. A partition's ranges are visited in
@@ -77,8 +81,8 @@ uint64_t keyset_part_memory(size_t part);
 
 /* Visits the hash space in parts: one for each value of the top `bits` bits; but one with more than
  * spec.part distinct hashes may come in smaller parts, each half of a half and so on, in ascending
- * order by one worker. In each the hashes are in ascending order, without repeats. Parts are begun
- * in ascending order. When a visit fails, or anything else, gave_up is called once, while others
+ * order by one worker. Each is one piece, in ascending order, without repeats. Parts are begun in
+ * ascending order. When a visit fails, or anything else, gave_up is called once, while others
  * may still be in their visits. */
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err);

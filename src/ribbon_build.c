@@ -464,7 +464,8 @@ static bool visit_part(void *ctx, const struct keyset_range *range, struct err *
     unsigned depth = range->first == range->last
                          ? 64
                          : (unsigned)__builtin_clzll(range->last - range->first);
-    if (!build_part(b, range, range->first, depth, range->hash, range->n, err))
+    if (!build_part(b, range, range->first, depth, range->piece->hash, range->piece->n,
+                    err))
         return false;
     if (!range->ends_partition)
         return true;

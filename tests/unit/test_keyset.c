@@ -220,6 +220,22 @@ struct visited {
     atomic_bool lacks; /* repeats were left out */
 };
 
+static void take_piece(struct visited *v, unsigned p, const struct keyset_range *r,
+                       const struct keyset_piece *piece)
+{
+    struct hashes *got = &v->got[p];
+    if (v->room[p] - got->n < piece->n) {
+        v->room[p] = 2 * got->n + piece->n;
+        got->hash = realloc(got->hash, v->room[p] * sizeof *got->hash);
+        if (got->hash == NULL)
+            exit(1);
+    }
+    for (size_t i = 0; i < piece->n; i++) {
+        v->wrong += piece->hash[i] < r->first || piece->hash[i] > r->last;
+        got->hash[got->n++] = piece->hash[i];
+    }
+}
+
 static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
 {
     struct visited *v = ctx;
@@ -240,17 +256,8 @@ static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
     v->worker[p] = r->worker;
     if (r->had_repeats)
         v->lacks = true;
-    struct hashes *got = &v->got[p];
-    if (v->room[p] - got->n < r->n) {
-        v->room[p] = 2 * got->n + r->n;
-        got->hash = realloc(got->hash, v->room[p] * sizeof *got->hash);
-        if (got->hash == NULL)
-            exit(1);
-    }
-    for (size_t i = 0; i < r->n; i++) {
-        v->wrong += r->hash[i] < r->first || r->hash[i] > r->last;
-        got->hash[got->n++] = r->hash[i];
-    }
+    for (size_t i = 0; i < r->n_pieces; i++)
+        take_piece(v, p, r, &r->piece[i]);
     return true;
 }
 
@@ -377,9 +384,11 @@ static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err
 {
     struct sorted *s = ctx;
     (void)err;
-    s->wrong |= range->n > s->want->n - s->n || range->partition != s->partition ||
-                memcmp(range->hash, s->want->hash + s->n, range->n * sizeof *range->hash) != 0;
-    s->n += range->n;
+    const struct keyset_piece *part = range->piece;
+    s->wrong |= range->n_pieces != 1 || part->n > s->want->n - s->n ||
+                range->partition != s->partition ||
+                memcmp(part->hash, s->want->hash + s->n, part->n * sizeof *part->hash) != 0;
+    s->n += part->n;
     s->lacks |= range->had_repeats;
     s->partition += range->ends_partition;
     return !s->wrong;
