@@ -119,233 +119,6 @@ void ribbon_put_entry(const struct ribbon_entry *e, uint8_t *to)
     to[ENTRY_ZERO] = to[ENTRY_ZERO + 1] = 0;
 }
 
-/* Finding what decides about a hash. Every offset comes from the file, so none is followed before
- * it is known to be inside the data. */
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* The data of a layer; `need`, unless NULL, is told of each range before it is read. */
-struct source {
-    struct ribbon ribbon;
-    const uint8_t *data;
-    uint64_t len;
-    bool (*need)(void *ctx, uint64_t page);
-    void *ctx;
-};
-
-enum verdict { ABSENT, PRESENT, PROBE, STOPPED };
-
-/* May data[at, at + len) be read? `at` is less than 2^63. */
-INLINE bool may_read(const struct source *s, uint64_t at, uint64_t len, enum verdict *v)
-{
-    if (at + len > s->len) {
-        *v = ABSENT;
-        return false;
-    }
-    if (s->need == NULL || len == 0)
-        return true;
-    for (uint64_t page = at / LAYER_PAGE; page <= (at + len - 1) / LAYER_PAGE; page++)
-        if (!s->need(s->ctx, page)) {
-            *v = STOPPED;
-            return false;
-        }
-    return true;
-}
-
-static bool is_listed(const uint8_t *list, uint64_t n, uint64_t hash)
-{
-    uint64_t low = 0;
-    while (n > 0) {
-        uint64_t half = n / 2;
-        if (get_le64(list + 8 * (low + half)) < hash) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return get_le64(list + 8 * low) == hash;
-}
-
-/* The last resort. `list` is the offset of the list. */
-static enum verdict look_up(const struct source *s, const struct ribbon_entry *e, uint64_t list,
-                            uint64_t hash)
-{
-    enum verdict v;
-    if (e->listed == 0)
-        return ABSENT;
-    if (!may_read(s, list, (uint64_t)8 * e->listed, &v))
-        return v;
-    uint64_t last = get_le64(s->data + list + 8 * ((uint64_t)e->listed - 1));
-    return last == hash || (last > hash && is_listed(s->data + list, e->listed - 1, hash))
-               ? PRESENT
-               : ABSENT;
-}
-
-INLINE bool read_entry(const struct source *s, uint64_t number, struct ribbon_entry *e,
-                       enum verdict *v)
-{
-    uint64_t at = s->len - (s->ribbon.entries - number) * RIBBON_ENTRY;
-    if (!may_read(s, at, RIBBON_ENTRY, v))
-        return false;
-    ribbon_get_entry(s->data + at, e);
-    return true;
-}
-
-/* Follows the directory to the entry of a hash; *depth: by how many of its bits. */
-INLINE bool find_entry(const struct source *s, uint64_t hash, struct ribbon_entry *e,
-                       unsigned *depth, enum verdict *v)
-{
-    unsigned d = s->ribbon.bits;
-    if (!read_entry(s, hash >> 1 >> (63 - d), e, v))
-        return false;
-    for (; __builtin_expect(e->split, 0); d++) {
-        uint64_t next = e->at + (d < 64 ? hash << d >> 63 : 0);
-        *v = ABSENT;
-        if (d >= 64 || e->at >= s->ribbon.entries || next >= s->ribbon.entries ||
-            !read_entry(s, next, e, v))
-            return false;
-    }
-    *depth = d;
-    return true;
-}
-
-INLINE bool is_sane(const struct source *s, const struct ribbon_entry *e)
-{
-    return e->at <= s->len && (e->segments[0] | e->segments[1] | e->segments[2]) <
-                                  2 * RIBBON_MAX_SEGMENTS;
-}
-
-/* The columns that decide about a key with that x, if it is not bumped from its table. */
-INLINE bool aim(const struct source *s, uint64_t table, uint64_t segments, uint64_t x,
-                uint64_t start, struct ribbon_probe *probe, enum verdict *v)
-{
-    uint64_t narrow = ribbon_narrow(&s->ribbon, segments), segment = start / RIBBON_WIDTH;
-    uint64_t columns = s->ribbon.columns + (segment >= narrow);
-    probe->columns = (uint8_t)columns;
-    probe->offset = (uint8_t)(start % RIBBON_WIDTH);
-    probe->low = table + 8 * ribbon_words(&s->ribbon, narrow, segment);
-    /* With offset 0 all coefficients lie in one segment, perhaps the last. */
-    probe->high = probe->low + (probe->offset ? 8 * columns : 0);
-    probe->coefficients = ribbon_coefficients(x);
-    probe->fingerprint = ribbon_fingerprint(x);
-    return may_read(s, probe->low, probe->high - probe->low + 8 * columns, v);
-}
-
-INLINE enum verdict find(const struct source *s, uint64_t hash, struct ribbon_probe *probe)
-{
-    struct ribbon_entry e;
-    enum verdict v = ABSENT;
-    unsigned depth;
-    if (!find_entry(s, hash, &e, &depth, &v))
-        return v;
-    if (!is_sane(s, &e))
-        return ABSENT;
-    uint64_t x0 = ribbon_turn(hash, depth), thresholds = e.at, head = ribbon_head_len(&e);
-    uint64_t table = e.at + head;
-    for (unsigned t = 0; t < RIBBON_TABLES && e.segments[t] != 0; t++) {
-        uint64_t segments = e.segments[t];
-        uint64_t x = ribbon_x(x0, t, e.seed), start = ribbon_start(x, segments);
-        if (!may_read(s, thresholds + start / (4 * RIBBON_BUCKET), 1, &v))
-            return v;
-        if (start % RIBBON_BUCKET >= ribbon_limit[ribbon_threshold(s->data + thresholds, start)])
-            return aim(s, table, segments, x, start, probe, &v) ? PROBE : v;
-        thresholds += ribbon_thresholds_len(segments);
-        table += table_len(&s->ribbon, segments);
-    }
-    return look_up(s, &e, e.at + head - (uint64_t)8 * e.listed, hash);
-}
-
-struct variants ribbon_variants = {{
-#ifdef CPU_X86
-    &ribbon_avx512.variant,
-    &ribbon_avx2.variant,
-#endif
-#ifdef CPU_NEON
-    &ribbon_neon.variant,
-#endif
-    &ribbon_plain.variant,
-}, NULL};
-
-const struct ribbon_variant *ribbon_in_use(void)
-{
-    return (const void *)variant_in_use(&ribbon_variants);
-}
-
-INLINE void prefetch(const uint8_t *data, const struct ribbon_probe *p)
-{
-    const uint8_t *end = data + p->high + 8 * (size_t)p->columns - 1;
-    for (const uint8_t *line = data + p->low; line < end; line += 64)
-        __builtin_prefetch(line);
-    __builtin_prefetch(end);
-}
-
-/* Nearly all keys are in the first table of their partition; the thresholds say which. */
-struct guess {
-    const uint8_t *thresholds; /* NULL: find() must look */
-    uint64_t start;
-};
-
-INLINE struct guess guess(const struct source *s, uint64_t hash, struct ribbon_probe *probe)
-{
-    const struct guess none = {NULL, 0};
-    struct ribbon_entry e;
-    enum verdict v;
-    unsigned depth;
-    if (!find_entry(s, hash, &e, &depth, &v) || !is_sane(s, &e) || e.segments[0] == 0)
-        return none;
-    uint64_t x = ribbon_x(ribbon_turn(hash, depth), 0, e.seed);
-    uint64_t start = ribbon_start(x, e.segments[0]);
-    if (!may_read(s, e.at + start / (4 * RIBBON_BUCKET), 1, &v) ||
-        !aim(s, e.at + ribbon_head_len(&e), e.segments[0], x, start, probe, &v))
-        return none;
-    return (struct guess){s->data + e.at, start};
-}
-
-/* What is read may be in far memory, so all of a batch is asked for before any of it is used. */
-static void kind_query(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
-                       size_t n, uint64_t *present)
-{
-    const struct source s = {.ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
-    struct ribbon_probe probes[LAYER_BATCH];
-    struct guess guesses[LAYER_BATCH];
-    for (size_t i = 0; i < n; i++) {
-        probes[i] = (struct ribbon_probe){.key = (uint16_t)i};
-        guesses[i] = guess(&s, hash[i], &probes[i]);
-        if (guesses[i].thresholds == NULL)
-            continue;
-        __builtin_prefetch(guesses[i].thresholds + guesses[i].start / (4 * RIBBON_BUCKET));
-        prefetch(data, &probes[i]);
-    }
-    size_t n_probes = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct guess *g = &guesses[i];
-        struct ribbon_probe *p = &probes[n_probes];
-        *p = probes[i];
-        if (g->thresholds != NULL && g->start % RIBBON_BUCKET >=
-                                         ribbon_limit[ribbon_threshold(g->thresholds, g->start)]) {
-            n_probes++;
-            continue;
-        }
-        enum verdict v = find(&s, hash[i], p);
-        if (v == PRESENT)
-            bit_set(present, i);
-        if (v != PROBE)
-            continue;
-        prefetch(data, p);
-        n_probes++;
-    }
-    ribbon_in_use()->answer(data, probes, n_probes, present);
-}
-
-static bool kind_pages(const struct layer *layer, const uint8_t *data, uint64_t hash,
-                       bool (*need)(void *ctx, uint64_t page), void *ctx)
-{
-    const struct source s = {ribbon_of(layer), data, layer->data_len, need, ctx};
-    struct ribbon_probe probe;
-    return find(&s, hash, &probe) != STOPPED;
-}
-
 static bool kind_check(const struct layer *layer, struct err *err)
 {
     const uint64_t *g = layer->geometry;
@@ -402,7 +175,7 @@ static bool kind_check_page(const struct layer *layer, const uint8_t *data, uint
 
 /* What the entries and thresholds of a filter say about it. */
 struct ribbon_census {
-    const struct source *source;
+    const struct ribbon_source *source;
     double fpr, n;
     uint64_t visited; /* entries: in a forged file one could lead to another time and again */
 };
@@ -421,17 +194,18 @@ static void count_bucket(struct starts *starts, uint64_t first, uint64_t last, u
     starts->wide += last - first - in_narrow;
 }
 
-static bool count_starts(const struct source *s, uint64_t thresholds, uint64_t segments,
+static bool count_starts(const struct ribbon_source *s, uint64_t thresholds, uint64_t segments,
                          struct starts *starts)
 {
     uint64_t narrow = ribbon_narrow(&s->ribbon, segments);
-    enum verdict v;
+    enum ribbon_verdict v;
     *starts = (struct starts){.all = RIBBON_WIDTH * segments - (RIBBON_WIDTH - 1)};
-    if (!may_read(s, thresholds, ribbon_thresholds_len(segments), &v))
+    if (!ribbon_may_read(s, thresholds, ribbon_thresholds_len(segments), &v))
         return false;
     for (uint64_t first = 0; first < starts->all; first += RIBBON_BUCKET) {
         uint64_t last = first + RIBBON_BUCKET;
-        uint64_t begin = first + ribbon_limit[ribbon_threshold(s->data + thresholds, first)];
+        uint8_t byte = s->data[thresholds + ribbon_threshold_byte(first)];
+        uint64_t begin = first + ribbon_limit[ribbon_threshold(byte, first)];
         count_bucket(starts, begin, last < starts->all ? last : starts->all,
                      narrow * RIBBON_WIDTH);
     }
@@ -439,7 +213,7 @@ static bool count_starts(const struct source *s, uint64_t thresholds, uint64_t s
 }
 
 /* The FPR of those absent keys that come to this entry. */
-static double entry_fpr(const struct source *s, const struct ribbon_entry *e, unsigned depth)
+static double entry_fpr(const struct ribbon_source *s, const struct ribbon_entry *e, unsigned depth)
 {
     double fpr = 0, reach = 1;
     uint64_t thresholds = e->at;
@@ -459,7 +233,7 @@ static double entry_fpr(const struct source *s, const struct ribbon_entry *e, un
 double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
                         const uint8_t *block, unsigned depth)
 {
-    const struct source s = {
+    const struct ribbon_source s = {
         .ribbon = *ribbon, .data = block, .len = ribbon_block_len(ribbon, entry)};
     struct ribbon_entry e = *entry;
     e.at = 0;
@@ -469,12 +243,12 @@ double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *
 static void census_entry(struct ribbon_census *c, uint64_t number, unsigned depth)
 {
     struct ribbon_entry e;
-    enum verdict v;
+    enum ribbon_verdict v;
     if (depth > 64 || c->visited++ > c->source->ribbon.entries ||
-        number >= c->source->ribbon.entries || !read_entry(c->source, number, &e, &v))
+        number >= c->source->ribbon.entries || !ribbon_read_entry(c->source, number, &e, &v))
         return;
     if (!e.split) {
-        if (!is_sane(c->source, &e))
+        if (!ribbon_is_sane(c->source, &e))
             return;
         c->n += e.keys;
         c->fpr += ldexp(entry_fpr(c->source, &e, depth), -(int)depth);
@@ -489,7 +263,8 @@ static void census_entry(struct ribbon_census *c, uint64_t number, unsigned dept
 static void kind_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                         struct census *out)
 {
-    const struct source s = {.ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
+    const struct ribbon_source s = {
+        .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
     struct ribbon_census c = {.source = &s};
     (void)threads;
     uint64_t prefixes = (uint64_t)1 << (s.ribbon.bits & 63);
@@ -511,8 +286,8 @@ const struct kind kind_ribbon = {
     .id = 2,
     .name = "ribbon",
     .check = kind_check,
-    .query = kind_query,
-    .pages = kind_pages,
+    .query = ribbon_query,
+    .pages = ribbon_pages,
     .check_page = kind_check_page,
     .build = ribbon_build,
     .census = kind_census,

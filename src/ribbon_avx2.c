@@ -31,33 +31,32 @@ AVX2_INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, __m256i low
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_slli_epi64(sum, 63)));
 }
 
-AVX2 static void answer_avx2(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
-                             uint64_t *present)
+AVX2_INLINE bool agrees_avx2(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
+                             uint32_t fingerprint, unsigned columns)
 {
     const __m256i lanes = _mm256_setr_epi64x(0, 1, 2, 3);
-    for (size_t i = 0; i < n; i++) {
-        const struct ribbon_probe *p = &probe[i];
-        const uint8_t *a = data + p->low, *b = data + p->high;
-        uint64_t c_low = ribbon_in_first(p->coefficients, p->offset);
-        uint64_t c_high = ribbon_in_next(p->coefficients, p->offset);
-        __m256i low = _mm256_set1_epi64x((long long)c_low);
-        __m256i high = _mm256_set1_epi64x((long long)c_high);
-        uint64_t same = 1;
-        for (unsigned j = 0; j < p->columns && same; j += 8) {
-            __m256i left = _mm256_set1_epi64x((long long)p->columns - j);
-            __m256i mask = _mm256_cmpgt_epi64(left, lanes);
-            __m256i above =
-                _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(4)));
-            unsigned odd = odd_columns(a + 8 * j, b + 8 * j, low, high, mask);
-            odd |= odd_columns(a + 8 * j + 32, b + 8 * j + 32, low, high, above) << 4;
-            unsigned wanted = p->columns - j < 8 ? (1U << (p->columns - j)) - 1 : 0xff;
-            same = ((odd ^ p->fingerprint >> j) & wanted) == 0;
-        }
-        present[p->key / 64] |= same << p->key % 64;
+    __m256i lows = _mm256_set1_epi64x((long long)low);
+    __m256i highs = _mm256_set1_epi64x((long long)high);
+    bool same = true;
+    for (unsigned j = 0; j < columns && same; j += 8) {
+        __m256i left = _mm256_set1_epi64x((long long)columns - j);
+        __m256i mask = _mm256_cmpgt_epi64(left, lanes);
+        __m256i above = _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(4)));
+        unsigned odd = odd_columns(a + 8 * j, b + 8 * j, lows, highs, mask);
+        odd |= odd_columns(a + 8 * j + 32, b + 8 * j + 32, lows, highs, above) << 4;
+        unsigned wanted = columns - j < 8 ? (1U << (columns - j)) - 1 : 0xff;
+        same = ((odd ^ fingerprint >> j) & wanted) == 0;
     }
+    return same;
 }
 
+#define ANSWER answer_avx2
+#define TARGET AVX2
+#define AGREES agrees_avx2
+#include "ribbon_answer_body.h"
+
 const struct ribbon_variant ribbon_avx2 = {
-    {"avx2", cpu_has_avx2}, answer_avx2, ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};
+    {"avx2", cpu_has_avx2}, ribbon_aim_plain, answer_avx2,
+    ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};
 
 #endif

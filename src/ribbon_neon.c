@@ -34,27 +34,27 @@ INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, unsigned columns
     return vaddv_u8(vshl_u8(vand_u8(of_column, vdup_n_u8(1)), number));
 }
 
-static void answer_neon(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
-                        uint64_t *present)
+INLINE bool agrees_neon(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
+                        uint32_t fingerprint, unsigned columns)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct ribbon_probe *p = &probe[i];
-        const uint8_t *a = data + p->low, *b = data + p->high;
-        uint64_t c_low = ribbon_in_first(p->coefficients, p->offset);
-        uint64_t c_high = ribbon_in_next(p->coefficients, p->offset);
-        uint8x16_t low = vreinterpretq_u8_u64(vdupq_n_u64(c_low));
-        uint8x16_t high = vreinterpretq_u8_u64(vdupq_n_u64(c_high));
-        uint64_t same = 1;
-        for (unsigned j = 0; j < p->columns && same; j += 8) {
-            unsigned columns = p->columns - j < 8 ? p->columns - j : 8;
-            unsigned odd = odd_columns(a + 8 * j, b + 8 * j, columns, low, high);
-            same = ((odd ^ p->fingerprint >> j) & ((1U << columns) - 1)) == 0;
-        }
-        present[p->key / 64] |= same << p->key % 64;
+    uint8x16_t lows = vreinterpretq_u8_u64(vdupq_n_u64(low));
+    uint8x16_t highs = vreinterpretq_u8_u64(vdupq_n_u64(high));
+    bool same = true;
+    for (unsigned j = 0; j < columns && same; j += 8) {
+        unsigned n = columns - j < 8 ? columns - j : 8;
+        unsigned odd = odd_columns(a + 8 * j, b + 8 * j, n, lows, highs);
+        same = ((odd ^ fingerprint >> j) & ((1U << n) - 1)) == 0;
     }
+    return same;
 }
 
+#define ANSWER answer_neon
+#define TARGET 
+#define AGREES agrees_neon
+#include "ribbon_answer_body.h"
+
 const struct ribbon_variant ribbon_neon = {
-    {"neon", cpu_has_neon}, answer_neon, ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};
+    {"neon", cpu_has_neon}, ribbon_aim_plain, answer_neon,
+    ribbon_derive_plain,    ribbon_add_plain, ribbon_solve_plain};
 
 #endif

@@ -2,29 +2,30 @@
 #include "bytes.h"
 #include "ribbon_key.h"
 
-/* Four columns without a branch, which rules out 15 of 16 absent keys; then four more. */
-static void answer_plain(const uint8_t *data, const struct ribbon_probe *probe, size_t n,
-                         uint64_t *present)
+RIBBON_INLINE unsigned differs(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
+                               uint32_t fingerprint, unsigned column)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct ribbon_probe *p = &probe[i];
-        const uint8_t *a = data + p->low, *b = data + p->high;
-        uint64_t low = ribbon_in_first(p->coefficients, p->offset);
-        uint64_t high = ribbon_in_next(p->coefficients, p->offset);
-        uint64_t differ = 0;
-        unsigned j = 0;
-        for (; j + 4 <= p->columns && differ == 0; j += 4)
-            for (unsigned k = j; k < j + 4; k++) {
-                uint64_t both = (get_le64(a + 8 * k) & low) ^ (get_le64(b + 8 * k) & high);
-                differ |= ((unsigned)__builtin_parityll(both) ^ p->fingerprint >> k) & 1;
-            }
-        for (; j < p->columns && differ == 0; j++) {
-            uint64_t both = (get_le64(a + 8 * j) & low) ^ (get_le64(b + 8 * j) & high);
-            differ |= ((unsigned)__builtin_parityll(both) ^ p->fingerprint >> j) & 1;
-        }
-        present[p->key / 64] |= (differ ^ 1) << p->key % 64;
-    }
+    uint64_t both = (get_le64(a + 8 * column) & low) ^ (get_le64(b + 8 * column) & high);
+    return ((unsigned)__builtin_parityll(both) ^ fingerprint >> column) & 1;
 }
+
+/* Four columns without a branch, which rules out 15 of 16 absent keys; then four more. */
+RIBBON_INLINE bool agrees_plain(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
+                                uint32_t fingerprint, unsigned columns)
+{
+    unsigned differ = 0, j = 0;
+    for (; j + 4 <= columns && differ == 0; j += 4)
+        for (unsigned k = j; k < j + 4; k++)
+            differ |= differs(a, b, low, high, fingerprint, k);
+    for (; j < columns && differ == 0; j++)
+        differ |= differs(a, b, low, high, fingerprint, j);
+    return differ == 0;
+}
+
+#define ANSWER answer_plain
+#define TARGET 
+#define AGREES agrees_plain
+#include "ribbon_answer_body.h"
 
 /* Without a row (no coefficients, bits 0) the slot is 0. */
 void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
@@ -119,4 +120,5 @@ bool ribbon_add_plain(const struct ribbon_rows *rows, unsigned columns,
 }
 
 const struct ribbon_variant ribbon_plain = {
-    {"plain", NULL}, answer_plain, ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};
+    {"plain", NULL}, ribbon_aim_plain, answer_plain,
+    ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};

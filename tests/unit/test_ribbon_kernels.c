@@ -135,11 +135,82 @@ TEST_EACH_VARIANT(added_equations, ribbon_variants)
                 compare_added(columns[c], loads[l]);
 }
 
+/* A layer of random bytes with a directory of entries, of which many are valid and others are not
+ * in one way or another. */
+enum { DATA = 1 << 16, PREFIX_BITS = 6, ENTRIES = (1 << PREFIX_BITS) + 2 };
+
+static void put_random_entry(uint8_t *to)
+{
+    static const uint32_t sizes[] = {0, 1, 2, 7, 60, 300, 70000, 1 << 17, UINT32_MAX};
+    uint64_t kind = draw();
+    struct ribbon_entry e = {.at = draw() % (DATA / 2) / 8 * 8,
+                             .segments = {1 + (uint32_t)(draw() % 60), draw() % 2, 0},
+                             .listed = draw() % 4,
+                             .keys = (uint32_t)draw()};
+    if (kind % 4 == 0)
+        e.seed = (uint8_t)draw();
+    if (kind % 16 == 1)
+        e.split = true;
+    if (kind % 16 == 2)
+        e.at = draw() >> draw() % 64;
+    if (kind % 16 == 3)
+        e.segments[draw() % 3] = sizes[draw() % (sizeof sizes / sizeof *sizes)];
+    if (kind % 16 == 4)
+        e.listed = (uint32_t)draw();
+    ribbon_put_entry(&e, to);
+}
+
+static bool same_probe(const struct ribbon_probes *p, const struct ribbon_probes *q, unsigned i)
+{
+    return p->low[i] == q->low[i] && p->high[i] == q->high[i] &&
+           p->threshold[i] == q->threshold[i] && p->coefficients[i] == q->coefficients[i] &&
+           p->start[i] == q->start[i] && p->fingerprint[i] == q->fingerprint[i] &&
+           p->columns[i] == q->columns[i];
+}
+
+TEST_EACH_VARIANT(probes_and_answers, ribbon_variants)
+{
+    static uint8_t data[DATA];
+    const struct ribbon_variant *v = ribbon_in_use();
+    unsigned known = 0, unknown = 0, yes = 0;
+    for (unsigned round = 0; round < 400; round++) {
+        struct ribbon_source s = {.ribbon = {.bits = round % 8 == 0 ? 0 : PREFIX_BITS,
+                                             .entries = ENTRIES,
+                                             .columns = 1 + round % 31,
+                                             .wide = round % 3 ? (uint32_t)draw() : 0},
+                                  .data = data,
+                                  .len = DATA};
+        for (size_t i = 0; i < DATA; i++)
+            data[i] = (uint8_t)draw();
+        for (size_t i = 0; i < ENTRIES; i++)
+            put_random_entry(data + DATA - (ENTRIES - i) * RIBBON_ENTRY);
+        for (unsigned group = 0; group < 50; group++) {
+            uint64_t hash[RIBBON_PROBES];
+            struct ribbon_probes want, got;
+            for (unsigned i = 0; i < RIBBON_PROBES; i++)
+                hash[i] = draw();
+            unsigned all = ribbon_plain.aim(&s, hash, &want), which = all & (unsigned)draw();
+            CHECK(v->aim(&s, hash, &got) == all);
+            for (unsigned i = 0; i < RIBBON_PROBES; i++) {
+                CHECK((all >> i & 1) == 0 || same_probe(&want, &got, i));
+                known += all >> i & 1;
+                unknown += ~all >> i & 1;
+            }
+            unsigned answer = ribbon_plain.answer(data, &want, which, &want, 0);
+            CHECK(v->answer(data, &want, which, &want, all) == answer);
+            CHECK((answer & ~which) == 0);
+            yes += (unsigned)__builtin_popcount(answer);
+        }
+    }
+    CHECK(known > 50000 && unknown > 10000 && yes > 1000);
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
     RUN(all_that_this_cpu_has_is_listed);
     RUN(derived_equations);
     RUN(added_equations);
+    RUN(probes_and_answers);
     return check_done();
 }

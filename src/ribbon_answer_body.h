@@ -1,0 +1,32 @@
+/*
+ * The answer function of a ribbon variant: included once a variant, with
+ *
+ *     ANSWER    its name
+ *     TARGET    its attributes: what it may run on
+ *     AGREES(a, b, low, high, fingerprint, columns)    whether in each column the bits of the word
+ *               at a that `low` selects and those of the word at b that `high` does are odd in
+ *               number where the fingerprint has a bit
+ */
+
+TARGET static unsigned ANSWER(const uint8_t *data, const struct ribbon_probes *p, unsigned which,
+                              const struct ribbon_probes *next, unsigned coming)
+{
+    unsigned yes = 0;
+    for (unsigned i = 0; i < RIBBON_PROBES; i++) {
+        if (coming >> i & 1)
+            ribbon_prefetch(data, next, i);
+        if ((which >> i & 1) == 0)
+            continue;
+        unsigned offset = p->start[i] % RIBBON_WIDTH;
+        yes |= (unsigned)AGREES(data + p->low[i], data + p->high[i],
+                                ribbon_in_first(p->coefficients[i], offset),
+                                ribbon_in_next(p->coefficients[i], offset), p->fingerprint[i],
+                                p->columns[i])
+               << i;
+    }
+    return yes;
+}
+
+#undef ANSWER
+#undef TARGET
+#undef AGREES
