@@ -1,5 +1,6 @@
 #include "adder.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,14 +170,20 @@ bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *
     return true;
 }
 
+/* A filter in which nearly all bits are set still takes keys. What they add to the counters is
+ * divided by the part of absent keys that it does not report, which is taken for no less than
+ * this. */
+static const double LEAST_NEGATIVE = 0x1p-30;
+
 /* The FPR of the filter about now, for the counters. */
 static void update_fpr(struct adder *a)
 {
     double n = keys_now(a), step = FPR_STEP * (double)target(a)->n_design;
     if (a->fpr_n >= 0 && n <= a->fpr_n + step)
         return;
-    a->layer_fpr = target(a)->kind->fpr_at(target(a), n + step / 2);
-    a->fpr = whole_fpr(a, a->layer_fpr);
+    double in_layer = target(a)->kind->fpr_at(target(a), n + step / 2);
+    a->layer_fpr = fmin(in_layer, 1 - LEAST_NEGATIVE);
+    a->fpr = fmin(whole_fpr(a, in_layer), 1 - LEAST_NEGATIVE);
     a->fpr_n = n;
 }
 

@@ -96,6 +96,11 @@ static void encode_layer(const struct layer *layer, uint8_t *out)
     put_double(out + LAYER_FPR_CLOSED, layer->fpr_closed);
 }
 
+static bool is_counter(double x)
+{
+    return isfinite(x) && x >= 0;
+}
+
 size_t format_encode(const struct header *h, uint8_t *out)
 {
     size_t len = format_len(h);
@@ -113,7 +118,9 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le64(out + OFF_SEED, h->seed);
     memcpy(out + OFF_ID, h->id, sizeof h->id);
     put_le32(out + OFF_PREP, h->prep);
-    put_le32(out + OFF_COUNTERS_FLAGS, h->counters.unknown ? COUNTERS_UNKNOWN : 0);
+    /* Numbers that no reader takes must not make a file unreadable. */
+    bool sane = is_counter(h->counters.n_keys) && is_counter(h->counters.dropped);
+    put_le32(out + OFF_COUNTERS_FLAGS, h->counters.unknown || !sane ? COUNTERS_UNKNOWN : 0);
     put_le64(out + OFF_N_DESIGN, h->n_design);
     put_double(out + OFF_FPR_DESIGN, h->fpr_design);
     put_le64(out + OFF_FILE_LEN, h->file_len);
@@ -121,8 +128,8 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le64(out + OFF_CHANGED, h->changed);
     put_le64(out + OFF_RECORDS, h->counters.records);
     put_le64(out + OFF_KEYS_ADDED, h->counters.keys_added);
-    put_double(out + OFF_N_KEYS, h->counters.n_keys);
-    put_double(out + OFF_DROPPED, h->counters.dropped);
+    put_double(out + OFF_N_KEYS, sane ? h->counters.n_keys : 0);
+    put_double(out + OFF_DROPPED, sane ? h->counters.dropped : 0);
     put_le32(out + OFF_POLICY, (uint32_t)h->policy);
     for (unsigned i = 0; i < h->n_layers; i++)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
@@ -240,8 +247,8 @@ static bool decode_counters(const uint8_t *p, struct counters *c, struct err *er
     c->keys_added = get_le64(p + OFF_KEYS_ADDED);
     c->n_keys = get_double(p + OFF_N_KEYS);
     c->dropped = get_double(p + OFF_DROPPED);
-    if ((flags & ~(uint32_t)COUNTERS_UNKNOWN) != 0 || !isfinite(c->n_keys) || c->n_keys < 0 ||
-        !isfinite(c->dropped) || c->dropped < 0)
+    if ((flags & ~(uint32_t)COUNTERS_UNKNOWN) != 0 || !is_counter(c->n_keys) ||
+        !is_counter(c->dropped))
         return damaged(err, "its header has no valid counters");
     return true;
 }

@@ -36,6 +36,8 @@ enum {
     /* Linux maps so much around a page that is asked for, if it is in memory. To ask for the first
      * page of each piece takes two thirds of the time of asking for all of them. */
     FAULT_AROUND = 64 << 10,
+    /* Or as much as lies in one piece of memory with the page, which may be so much. */
+    LARGEST_FOLIO = 2 << 20,
 };
 
 enum end {
@@ -51,6 +53,8 @@ struct mapping {
     char *data;
     size_t len;
     _Atomic unsigned users;
+    atomic_bool lost, told; /* it shrank, or could not be read; and that has been said */
+    char name[];
 };
 
 /* An open file. Regular ones are read by all threads, outside the lock. */
@@ -155,14 +159,14 @@ static void mapping_leave(struct mapping *m)
     free(m);
 }
 
-/* Gives back the memory that the chunk's part of a mapped file takes; others who use a page of it
- * find it again. */
+/* Gives back the memory that the chunk's part of a mapped file takes, and what was mapped with the
+ * byte before it. Others who use a page of it find it again. */
 static void let_go(struct chunk *chunk)
 {
     struct mapping *m = chunk->mapping;
     if (m == NULL)
         return;
-    size_t begin = chunk->used_from / FAULT_AROUND * FAULT_AROUND;
+    size_t begin = chunk->used_from / LARGEST_FOLIO * LARGEST_FOLIO;
     size_t end = (chunk->used_to + FAULT_AROUND - 1) / FAULT_AROUND * FAULT_AROUND;
     madvise(m->data + begin, (end < m->len ? end : m->len) - begin, MADV_DONTNEED);
     mapping_leave(m);
@@ -244,6 +248,8 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
     size_t want = before + range + OVERLAP, got;
     if (!read_at(src->fd, chunk->buffer + base, want, at, &got))
         return fail_read(in, src->file, err);
+    if (got < want && at + (off_t)got < src->size)
+        return fail(err, "cannot read '%s': it became shorter", input_name(in, src->file));
     size_t end = base + got;
     bool at_eof = got < want;
     if (end > LEAD)
@@ -285,29 +291,46 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
 
 static struct mapping *map_file(const struct input *in, const struct source *src)
 {
+    const char *name = input_name(in, src->file);
     if ((uint64_t)src->size > SIZE_MAX)
         return NULL;
-    struct mapping *m = malloc(sizeof *m);
+    struct mapping *m = calloc(1, sizeof *m + strlen(name) + 1);
     if (m == NULL)
         return NULL;
     m->len = (size_t)src->size;
     m->users = 1;
+    strcpy(m->name, name);
     m->data = mmap(NULL, m->len, PROT_READ, MAP_SHARED, src->fd, 0);
     if (m->data == MAP_FAILED) {
         free(m);
         return NULL;
     }
-    sig_guard(m->data, m->len, input_name(in, src->file));
+    if (!sig_bear(m->data, m->len, &m->lost)) {
+        munmap(m->data, m->len);
+        free(m);
+        return NULL;
+    }
     return m;
 }
 
-/* Brings bytes [from, to) into memory. False: they cannot be had. */
+/* Brings bytes [from, to) into memory, or most of them. False: they cannot be had. */
 static bool populate(const struct mapping *m, size_t from, size_t to)
 {
-    for (size_t at = from / ALIGN * ALIGN; at < to; at = (at / FAULT_AROUND + 1) * FAULT_AROUND)
-        if (madvise(m->data + at, ALIGN, MADV_POPULATE_READ) != 0)
+    for (size_t at = from / FAULT_AROUND * FAULT_AROUND; at < to; at += FAULT_AROUND)
+        if (madvise(m->data + at, 1, MADV_POPULATE_READ) != 0)
             return false;
     return true;
+}
+
+enum input_got input_settle(const struct chunk *chunk, struct err *err)
+{
+    struct mapping *m = chunk->mapping;
+    if (m == NULL || !m->lost)
+        return INPUT_CHUNK_READ;
+    if (atomic_exchange(&m->told, true))
+        return INPUT_END;
+    fail(err, "cannot read '%s': it became shorter, or the disk failed", m->name);
+    return INPUT_FAILED;
 }
 
 /* The same as read_chunk, without a copy. False, and nothing done: if the file cannot be mapped. */
@@ -317,7 +340,7 @@ static bool map_chunk(struct input *in, struct source *src, uint64_t i, struct c
     struct mapping *m = src->mapping;
     size_t from = (size_t)src->start + (size_t)i * src->range, before = i > 0;
     size_t next = m->len - from < src->range ? m->len : from + src->range;
-    if (!populate(m, from - before, next))
+    if (m->lost || !populate(m, from - before, next))
         return false;
 
     const char *p = m->data + from, *last = m->data + next - 1, *end = m->data + m->len;
@@ -729,8 +752,10 @@ static enum input_got next_of_regular(struct input *in, struct source *src, stru
               read_chunk(in, src, i, chunk, &read_to, err);
     pthread_mutex_lock(&in->lock);
 
-    bool report = !ok && !src->failed;
+    bool report = false;
     if (!ok) {
+        report = !src->failed &&
+                 (src->mapping == NULL || !atomic_exchange(&src->mapping->told, true));
         src->failed = true;
         chunk->data = "";
         chunk->len = 0;

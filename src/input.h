@@ -66,6 +66,11 @@ struct input *input_open(const struct input_spec *spec, struct err *err);
 enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err);
 void input_close(struct input *in);
 
+/* When the records of a chunk have been looked at: were they what is in the file? A mapped file may
+ * have shrunk meanwhile, and then they were zeroes. INPUT_CHUNK_READ: they were; INPUT_FAILED: they
+ * were not, *err says why; INPUT_END: they were not, and that has been said. */
+enum input_got input_settle(const struct chunk *chunk, struct err *err);
+
 /* From any thread: the input ends here, also for those who wait in input_next. */
 void input_stop(struct input *in);
 

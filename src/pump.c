@@ -37,6 +37,8 @@ static bool commit_slot(const struct pump *pump, struct slot *slot)
 {
     if (slot->got == INPUT_FAILED)
         return pump->failed(pump->ctx, &slot->chunk, &slot->err);
+    if (slot->got == INPUT_END)
+        return true;
     return pump->commit(pump->ctx, &slot->chunk, slot->data);
 }
 
@@ -125,10 +127,13 @@ static void *worker_main(void *arg)
     while ((slot = take_slot(run)) != NULL) {
         pthread_mutex_unlock(&run->lock);
         slot->got = sig_caught() ? INPUT_END : input_next(pump->input, &slot->chunk, &slot->err);
-        if (slot->got == INPUT_CHUNK_READ)
+        bool ended = slot->got == INPUT_END;
+        if (slot->got == INPUT_CHUNK_READ) {
             pump->work(pump->ctx, worker, &slot->chunk, slot->data);
+            slot->got = input_settle(&slot->chunk, &slot->err);
+        }
         pthread_mutex_lock(&run->lock);
-        if (slot->got == INPUT_END) {
+        if (ended) {
             run->ended = true;
             release(run, slot);
             break;

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
@@ -77,16 +79,19 @@ void sig_remove(int dir_fd, const char *name)
 }
 
 /* Guarded mappings. The handler walks the list without the lock: entries are complete before they
- * are linked in, and a process that faults while another thread removes one is lost either way. */
+ * are linked in, and freed when no handler is at it. */
 struct guard {
     struct guard *_Atomic next;
     uintptr_t start;
     unsigned long long len;
+    atomic_bool *lost; /* NULL: the message is said */
     char message[];
 };
 
 static struct guard *_Atomic guards;
 static pthread_mutex_t guards_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int handlers;
+static uintptr_t page_size;
 
 static size_t put_decimal(char *out, unsigned long long n)
 {
@@ -115,17 +120,34 @@ static void say_lost(const struct guard *g, unsigned long long offset)
         return; /* nowhere to say it: the status has to do */
 }
 
+/* Puts zeroes where the rest of a mapping was. */
+static bool bear(const struct guard *g, uintptr_t at)
+{
+    uintptr_t page = at - at % page_size;
+    size_t len = (size_t)(g->start + g->len - page);
+    *g->lost = true;
+    return mmap((void *)page, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+           MAP_FAILED;
+}
+
 static void on_bus(int number, siginfo_t *info, void *context)
 {
     (void)context;
     uintptr_t at = (uintptr_t)info->si_addr;
-    for (struct guard *g = guards; g != NULL; g = g->next)
-        if (at >= g->start && at - g->start < g->len) {
-            remove_doomed();
-            say_lost(g, at - g->start);
-            _exit(2);
-        }
-    /* Not ours: the fault comes again on return, and then ends the process. */
+    handlers++;
+    const struct guard *g = guards;
+    while (g != NULL && (at < g->start || at - g->start >= g->len))
+        g = g->next;
+    if (g != NULL && g->lost == NULL) {
+        remove_doomed();
+        say_lost(g, at - g->start);
+        _exit(2);
+    }
+    bool borne = g != NULL && bear(g, at);
+    handlers--;
+    if (borne)
+        return;
+    /* The fault comes again on return, and then ends the process. */
     remove_doomed();
     signal(number, SIG_DFL);
 }
@@ -139,24 +161,39 @@ static void prepare(char *out, size_t room, const char *name)
             *p = '?';
 }
 
+static void add_guard(struct guard *g)
+{
+    pthread_mutex_lock(&guards_lock);
+    if (guards == NULL) {
+        struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
+        sigemptyset(&action.sa_mask);
+        page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+        sigaction(SIGBUS, &action, NULL);
+    }
+    g->next = guards;
+    guards = g;
+    pthread_mutex_unlock(&guards_lock);
+}
+
 void sig_guard(const void *map, unsigned long long len, const char *name)
 {
     size_t room = strlen(name) + 64;
     struct guard *g = malloc(sizeof *g + room);
     if (g == NULL)
         return; /* only the message is lost */
-    g->start = (uintptr_t)map;
-    g->len = len;
+    *g = (struct guard){.start = (uintptr_t)map, .len = len};
     prepare(g->message, room, name);
-    pthread_mutex_lock(&guards_lock);
-    if (guards == NULL) {
-        struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
-        sigemptyset(&action.sa_mask);
-        sigaction(SIGBUS, &action, NULL);
-    }
-    g->next = guards;
-    guards = g;
-    pthread_mutex_unlock(&guards_lock);
+    add_guard(g);
+}
+
+bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost)
+{
+    struct guard *g = malloc(sizeof *g);
+    if (g == NULL)
+        return false;
+    *g = (struct guard){.start = (uintptr_t)map, .len = len, .lost = lost};
+    add_guard(g);
+    return true;
 }
 
 void sig_unguard(const void *map)
@@ -166,6 +203,8 @@ void sig_unguard(const void *map)
         struct guard *g = *link;
         if (g->start == (uintptr_t)map) {
             *link = g->next;
+            while (handlers > 0)
+                sched_yield();
             free(g);
             break;
         }

@@ -7,14 +7,20 @@
 #ifndef SIG_H
 #define SIG_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 void sig_catch(void);
 
 /* 0, or the number of the signal that came. */
 int sig_caught(void);
 
-/* A name for messages when a mapped file shrinks or cannot be read (SIGBUS): while registered, a
- * fault in [map, map+len) ends the process with "seen: 'name': ..." and status 2. */
+/* What comes of a fault in [map, map + len), a mapped file that shrank or cannot be read (SIGBUS):
+ * with sig_guard the process ends with "seen: cannot read 'name' ..." and status 2; with sig_bear
+ * *lost is set, and from that page on there are zeroes. Until sig_unguard, which comes before the
+ * mapping or `lost` is gone. */
 void sig_guard(const void *map, unsigned long long len, const char *name);
+bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost); /* false: no memory */
 void sig_unguard(const void *map);
 
 /* While set, a signal that ends the process (one of the above or SIGBUS) first removes `name` in

@@ -217,6 +217,37 @@ endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
     [ "$(wc -l <err)" = 1 ]
 }
 
+@test "a list of keys that is cut while it is read: no zeroes are added, the file is clean" {
+    seq 5000000 >list
+    mkfifo pipe
+    # Within the last pages that are brought in for a part of it, and before them.
+    for cut in 5000 300000; do
+        cp list cut
+        quiet seen create --force --empty -n 10M -p 1e-6 f
+        seen dedup f cut >pipe 2>err &
+        pid=$!
+        exec 7<pipe
+        # As long as nobody reads on, it cannot come as far as that.
+        IFS= read -r first <&7
+        truncate -s $(((12 << 20) - cut)) cut
+        { echo "$first"; cat <&7; } >got
+        exec 7<&-
+        status=0
+        wait $pid || status=$?
+        [ $status = 2 ]
+        [[ $(cat err) == "seen: cannot read 'cut': it became shorter"* ]]
+        [ "$(wc -l <err)" = 1 ]
+        [ "$(state f)" = clean ]
+        seen verify f
+        n=$(wc -l <got)
+        [ "$n" -gt 1000000 ]
+        [ "$n" = "$(seen stats --json f | jq .keys_added)" ]
+        # It is the beginning of the list, but for false positives.
+        comm -23 <(sort got) <(head -n $((n + 50)) list | sort) | wc -l | grep -qx 0
+        [ "$(seen query -c f list)" -lt $((n + 100)) ]
+    done
+}
+
 @test "readers do not wait for writers, writers do for each other" {
     [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer holds signals back from who waits for a lock'
     quiet seen create -n 1000 f -k a

@@ -635,6 +635,38 @@ TEST(progress_ends_at_the_total)
     free(gz.data);
 }
 
+/* A mapped file is cut while a chunk of it is in use, within the last pages of the chunk and before
+ * the next ones. What is gone reads as zeroes, and is told once. */
+TEST(a_file_that_shrinks_in_use_is_a_failure)
+{
+    enum { PIECE = 1 << 20 };
+    struct text t = random_records(3 * PIECE + 100, '\n');
+    const char *file = file_of("x", t);
+    struct input_spec spec = {.files = (char *const[]){(char *)(uintptr_t)file}, .n_files = 1,
+                              .terminator = '\n'};
+    struct err err;
+    struct chunk first = {0}, second = {0}, third = {0};
+    struct input *in = input_open(&spec, &err);
+    CHECK(input_next(in, &first, &err) == INPUT_CHUNK_READ);
+    CHECK(input_next(in, &second, &err) == INPUT_CHUNK_READ);
+    CHECK(input_settle(&first, &err) == INPUT_CHUNK_READ);
+    CHECK(truncate(file, PIECE - 5000) == 0);
+    unsigned zeroes = 0;
+    for (size_t i = 0; i < first.len; i++)
+        zeroes += first.data[i] == 0;
+    CHECK(zeroes > 0);
+    CHECK(input_settle(&first, &err) == INPUT_FAILED);
+    CHECK(strstr(err.text, ": it became shorter, or the disk failed") != NULL);
+    CHECK(input_settle(&second, &err) == INPUT_END);
+    CHECK(input_next(in, &third, &err) == INPUT_CHUNK_READ && third.len == 0);
+    CHECK(input_next(in, &third, &err) == INPUT_END);
+    chunk_free(&first);
+    chunk_free(&second);
+    chunk_free(&third);
+    input_close(in);
+    free(t.data);
+}
+
 /* A child waits in the middle of a record until a signal comes; a sibling thread may take it. */
 static int wait_for_signal(int input_fd, int ready_fd)
 {
@@ -689,6 +721,10 @@ int main(int argc, char **argv)
     RUN(prompt_knows_whether_a_full_chunk_was_the_last);
     RUN(one_record_may_be_longer_than_many_chunks);
     RUN(large_files_give_the_same_chunks);
+    if (getenv("SANITIZER") != NULL && strcmp(getenv("SANITIZER"), "qemu") == 0)
+        SKIP(a_file_that_shrinks_in_use_is_a_failure, "qemu keeps SIGBUS to itself");
+    else
+        RUN(a_file_that_shrinks_in_use_is_a_failure);
     RUN(gzip_that_is_not_whole_is_an_error);
     RUN(only_zeroes_may_follow_gzip);
     RUN(no_gzip_means_bytes_as_they_are);
