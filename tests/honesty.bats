@@ -116,3 +116,21 @@ counts()
     counted=0 within=0
     counts folded 50000
 }
+
+@test "a filter in which all bits are set is still a filter" {
+    seq 400000 >keys
+    quiet seen create --empty -n 1 f
+    seen create --empty --generations 2 -n 10 -p 0.5 r
+    for file in f r; do
+        for _ in 1 2 3; do
+            run -0 --separate-stderr seen add $file keys
+            run -0 seen verify $file
+        done
+        run -0 seen query -c $file keys
+        [ "$output" = 400000 ]
+        seen stats --json $file | jq -e '.records == 1200000 and .fpr_current > 0.9999'
+    done
+    run -0 --separate-stderr seen dedup f keys
+    [ -z "$output" ]
+    run -0 seen verify f
+}
