@@ -52,6 +52,7 @@ enum end {
 struct mapping {
     char *data;
     size_t len;
+    int fd;
     _Atomic unsigned users;
     atomic_bool lost, told; /* it shrank, or could not be read; and that has been said */
     char name[];
@@ -156,6 +157,7 @@ static void mapping_leave(struct mapping *m)
         return;
     sig_unguard(m->data);
     munmap(m->data, m->len);
+    close(m->fd);
     free(m);
 }
 
@@ -297,20 +299,19 @@ static struct mapping *map_file(const struct input *in, const struct source *src
     struct mapping *m = calloc(1, sizeof *m + strlen(name) + 1);
     if (m == NULL)
         return NULL;
-    m->len = (size_t)src->size;
-    m->users = 1;
     strcpy(m->name, name);
+    m->users = 1;
+    m->len = (size_t)src->size;
+    m->fd = dup(src->fd);
     m->data = mmap(NULL, m->len, PROT_READ, MAP_SHARED, src->fd, 0);
-    if (m->data == MAP_FAILED) {
-        free(m);
-        return NULL;
-    }
-    if (!sig_bear(m->data, m->len, &m->lost)) {
+    if (m->fd >= 0 && m->data != MAP_FAILED && sig_bear(m->data, m->len, &m->lost))
+        return m;
+    if (m->data != MAP_FAILED)
         munmap(m->data, m->len);
-        free(m);
-        return NULL;
-    }
-    return m;
+    if (m->fd >= 0)
+        close(m->fd);
+    free(m);
+    return NULL;
 }
 
 /* Brings bytes [from, to) into memory, or most of them. False: they cannot be had. */
@@ -322,11 +323,19 @@ static bool populate(const struct mapping *m, size_t from, size_t to)
     return true;
 }
 
+/* In the page with the end of a file that shrank there are zeroes, and no fault. */
+static bool is_whole(struct mapping *m, size_t len)
+{
+    struct stat st;
+    return !m->lost && fstat(m->fd, &st) == 0 && st.st_size >= (off_t)len;
+}
+
 enum input_got input_settle(const struct chunk *chunk, struct err *err)
 {
     struct mapping *m = chunk->mapping;
-    if (m == NULL || !m->lost)
+    if (m == NULL || is_whole(m, chunk->used_to))
         return INPUT_CHUNK_READ;
+    m->lost = true;
     if (atomic_exchange(&m->told, true))
         return INPUT_END;
     fail(err, "cannot read '%s': it became shorter, or the disk failed", m->name);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
@@ -29,10 +30,25 @@ static void remove_doomed(void)
         unlinkat(doomed_dir, doomed_name, 0);
 }
 
+/* Who ends a job may send more than one: timeout(1) sends one to the process and one to its group.
+ * So another one counts only after so long. */
+enum { PATIENCE_MS = 1000 };
+
+static bool is_impatient(void)
+{
+    static atomic_ulong first; /* when the first one came; 0: none yet */
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    unsigned long ms = (unsigned long)now.tv_sec * 1000 + (unsigned long)now.tv_nsec / 1000000;
+    unsigned long then = 0;
+    return !atomic_compare_exchange_strong(&first, &then, ms | 1) && ms - then >= PATIENCE_MS;
+}
+
 static void on_ending(int number)
 {
-    if (catching && !caught) {
-        caught = number;
+    if (catching && !is_impatient()) {
+        if (!caught)
+            caught = number;
         return;
     }
     remove_doomed();

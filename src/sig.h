@@ -1,8 +1,8 @@
 /*
  * Signals that end the program in an orderly way. After sig_catch(), SIGINT and SIGTERM (and
- * SIGHUP) only set a flag, which long work looks at between steps; a second one of them ends the
- * process. A system call that blocks in the thread that takes the signal fails with EINTR. A signal
- * that was ignored when the program started stays so.
+ * SIGHUP) only set a flag, which long work looks at between steps; another one of them, a second or
+ * more later, ends the process. A system call that blocks in the thread that takes the signal fails
+ * with EINTR. A signal that was ignored when the program started stays so.
  */
 #ifndef SIG_H
 #define SIG_H

@@ -278,6 +278,36 @@ slowly()
     seen verify f.seen
 }
 
+@test "a second signal ends it at once, but not the same one sent twice" {
+    [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer holds signals back from who waits'
+    seen create --empty -n 2M -p 1e-6 f.seen
+    seq 1000000 >in
+    mkfifo out
+    for wait in 0 1.2; do
+        # Nobody reads on, so it cannot end by itself.
+        env --default-signal=INT seen dedup f.seen in >out &
+        victim=$!
+        exec 9<out
+        IFS= read -r line <&9
+        kill -TERM $victim
+        sleep $wait
+        kill -INT $victim
+        if [ $wait = 0 ]; then
+            cat <&9 >got
+            wait $victim && status=0 || status=$?
+            [ $status = 143 ]
+            [ "$(state f.seen)" = clean ]
+            [ "$(seen stats --json f.seen | jq .keys_added)" = $(($(wc -l <got) + 1)) ]
+            quiet seen create --force --empty -n 2M -p 1e-6 f.seen
+        else
+            wait $victim && status=0 || status=$?
+            [ $status = 130 ]
+            [ "$(state f.seen)" = dirty ]
+        fi
+        exec 9<&-
+    done
+}
+
 @test "--verbose tells how many may have been dropped, --sync-every syncs" {
     seen create --empty -n 1000 -p 0.1 f.seen
     run -0 --separate-stderr seen dedup --verbose --sync-every 10 f.seen <(seq 1000)
