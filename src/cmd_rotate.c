@@ -14,14 +14,14 @@
 enum { OPT_VERBOSE = 400 };
 
 static const struct opt rotate_opts[] = {
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr about how many keys were forgotten", false, 0},
+    {OPT_VERBOSE, "verbose", NULL, "say on stderr about how many keys the generation had", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
 };
 
 static const struct opt_group groups[] = {{"Options", rotate_opts}, {0}};
 
-static bool rotate(struct filter *f, unsigned threads, double *forgotten, struct err *err)
+static bool rotate(struct filter *f, unsigned threads, double *emptied, struct err *err)
 {
     struct session s;
     if (!session_hold(&s, f, err))
@@ -32,7 +32,7 @@ static bool rotate(struct filter *f, unsigned threads, double *forgotten, struct
     }
     double before = s.counters.n_keys;
     bool ok = chain_finish(&s, err) && chain_advance(&s, threads, 0, err);
-    *forgotten = before - s.counters.n_keys;
+    *emptied = before - s.counters.n_keys;
     session_release(&s);
     return ok;
 }
@@ -45,7 +45,7 @@ static int run(int argc, char **argv)
     unsigned threads = parallel_cpus();
     int id;
     bool verbose = false;
-    double forgotten = 0;
+    double emptied = 0;
     char text[NUM_TEXT];
     opt_begin(&p, &cmd_rotate, argc, argv);
     while ((id = opt_next(&p)) > 0) {
@@ -63,13 +63,14 @@ static int run(int argc, char **argv)
     sig_catch();
     bool ok = filter_open(&f, argv[p.first], FILTER_WRITE, &err);
     if (ok) {
-        ok = rotate(&f, threads, &forgotten, &err);
+        ok = rotate(&f, threads, &emptied, &err);
         filter_close(&f);
     }
     if (!ok)
         say_error("%s", err.text);
     else if (verbose)
-        say_note("about %s keys forgotten", num_show_count(text, forgotten));
+        say_note("the generation that was emptied had about %s keys",
+                 num_show_count(text, emptied));
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 

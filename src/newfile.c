@@ -89,12 +89,22 @@ static int open_old(const struct newfile *nf)
     return fd;
 }
 
+static bool exists(const char *path, struct err *err)
+{
+    return fail(err, "'%s' exists (--force replaces it)", path);
+}
+
+static bool not_regular(const char *path, struct err *err)
+{
+    return fail(err, "'%s' exists and is not a regular file", path);
+}
+
 /* Is this a file that may go? */
 static bool check_old(int fd, const struct stat *st, const char *path, struct err *err)
 {
     uint8_t start[8];
     if (!S_ISREG(st->st_mode))
-        return fail(err, "'%s' is not a regular file", path);
+        return not_regular(path, err);
     if (st->st_size == 0)
         return true;
     ssize_t got = pread(fd, start, sizeof start, 0);
@@ -102,6 +112,21 @@ static bool check_old(int fd, const struct stat *st, const char *path, struct er
         return fail_errno(err, "cannot read '%s'", path);
     return format_is_filter(start, (size_t)got) ||
            fail(err, "'%s' exists and is not a seen filter: not replaced", path);
+}
+
+/* Nothing may be where the new file goes. Else says whether it could be replaced. */
+static bool check_free(const struct newfile *nf, const char *path, struct err *err)
+{
+    struct stat st;
+    if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return true;
+    if (!S_ISREG(st.st_mode))
+        return not_regular(path, err);
+    int fd = open_old(nf);
+    bool may_go = fd < 0 || check_old(fd, &st, path, err);
+    if (fd >= 0)
+        close(fd);
+    return may_go && exists(path, err);
 }
 
 /* Gives the new file the owner, as far as we may, and the mode of the old one. Owner first:
@@ -126,9 +151,9 @@ static bool take_old(struct newfile *nf, struct err *err)
     if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT || fail_errno(err, "cannot look at '%s'", nf->path);
     if (!nf->replace)
-        return fail(err, "'%s' exists (--force replaces it)", nf->path);
+        return exists(nf->path, err);
     if (!S_ISREG(st.st_mode))
-        return fail(err, "'%s' is not a regular file", nf->path);
+        return not_regular(nf->path, err);
     nf->old_fd = open_old(nf);
     if (nf->old_fd < 0)
         return errno == ENOENT || fail_errno(err, "cannot open '%s'", nf->path);
@@ -323,9 +348,8 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
     free(dir);
     if (nf->dir_fd < 0)
         return fail_errno(err, "cannot create '%s'", path);
-    struct stat st;
-    if (!nf->replace && fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) == 0)
-        return fail(err, "'%s' exists (--force replaces it)", path);
+    if (!nf->replace && !check_free(nf, path, err))
+        return false;
     remove_dead(nf);
     return (open_unnamed(nf) || open_named(nf, err)) && take_old(nf, err);
 }
@@ -431,7 +455,7 @@ bool newfile_commit(struct newfile *nf, struct err *err)
         if (errno != EEXIST)
             return false;
         if (!nf->replace)
-            return fail(err, "'%s' exists (--force replaces it)", nf->path);
+            return exists(nf->path, err);
     }
     /* Some file systems cannot sync a directory and need not. */
     if (fsync(nf->dir_fd) != 0 && errno != EINVAL && errno != ENOSYS && errno != EINTR)

@@ -183,14 +183,15 @@ rejects()
     seq 20 | refuses "seen: 'f' exists (--force replaces it)" seen create f
     [ "$(digest f)" = "$old" ]
     echo hello >foreign
-    refuses "seen: 'foreign' exists (--force replaces it)" seen create foreign keys
-    refuses "seen: 'foreign' exists and is not a seen filter: not replaced" \
-        seen create --force foreign keys
-    [ "$(cat foreign)" = hello ]
     mkfifo fifo
     mkdir dir
-    refuses "seen: 'fifo' is not a regular file" seen create --force fifo keys
-    refuses "seen: 'dir' is not a regular file" seen create --force dir keys
+    for force in '' --force; do
+        refuses "seen: 'fifo' exists and is not a regular file" seen create $force fifo keys
+        refuses "seen: 'dir' exists and is not a regular file" seen create $force dir keys
+        refuses "seen: 'foreign' exists and is not a seen filter: not replaced" \
+            seen create $force foreign keys
+    done
+    [ "$(cat foreign)" = hello ]
     refuses "seen: cannot create 'gone/f': No such file or directory" seen create gone/f keys
     : >empty
     quiet seen create --force empty keys

@@ -103,7 +103,7 @@ static void check_not_ours(void)
     CHECK(holds("letter", "Dear reader"));
     CHECK(mkfifo("fifo", 0600) == 0);
     CHECK(!make("fifo", true, "new", &err));
-    CHECK_STR(err.text, "'fifo' is not a regular file");
+    CHECK_STR(err.text, "'fifo' exists and is not a regular file");
     CHECK(!make("./", true, "new", &err));
     CHECK_STR(err.text, "cannot create './': Is a directory");
     CHECK(!make("", true, "new", &err));
