@@ -1,6 +1,5 @@
 #include "build.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,18 +50,10 @@ bool build_zero_sums(const struct build_target *target, struct err *err)
 static bool read_back(const struct build_target *target, uint8_t *buf, size_t len, uint64_t off,
                       struct err *err)
 {
-    while (len > 0) {
-        ssize_t got = pread(target->fd, buf, len, (off_t)off);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? fail_errno(err, "cannot read '%s'", target->name)
-                           : fail(err, "cannot read '%s': it ends early", target->name);
-        buf += got;
-        len -= (size_t)got;
-        off += (uint64_t)got;
-    }
-    return true;
+    size_t got;
+    if (!disk_read(target->fd, buf, len, off, &got))
+        return fail_errno(err, "cannot read '%s'", target->name);
+    return got == len || fail(err, "cannot read '%s': it ends early", target->name);
 }
 
 static bool sum_pages(struct sums *s, uint8_t *buf, uint64_t first, uint64_t n, struct err *err)
