@@ -59,24 +59,6 @@ static uint8_t *target_data(const struct adder *a)
     return a->session.filter->map + target(a)->data_off;
 }
 
-/* The largest n at which the layer's formula gives at most fpr. */
-static double n_at(const struct layer *layer, double fpr)
-{
-    double low = 0, high = 1;
-    if (fpr <= 0)
-        return 0;
-    while (layer->kind->fpr_at(layer, high) <= fpr && high < 1e18)
-        high *= 2;
-    while (high - low > 1e-7 * high && high - low > 0.01) {
-        double mid = (low + high) / 2;
-        if (layer->kind->fpr_at(layer, mid) <= fpr)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* The layer's share of an FPR of the whole filter. */
 static double layer_fpr(const struct adder *a, double fpr)
 {
@@ -95,9 +77,9 @@ static const double NEAR = 0.9;
 static void find_limits(struct adder *a)
 {
     if (a->options.max_fpr > 0)
-        a->max_n = n_at(target(a), layer_fpr(a, a->options.max_fpr));
+        a->max_n = layer_n_at(target(a), layer_fpr(a, a->options.max_fpr));
     double warn_fpr = WARN_FACTOR * a->session.filter->header.fpr_design;
-    a->warn_n = n_at(target(a), layer_fpr(a, warn_fpr));
+    a->warn_n = layer_n_at(target(a), layer_fpr(a, warn_fpr));
 }
 
 /* Distinct keys in the layer that takes new ones. */
@@ -112,7 +94,7 @@ static void look(struct adder *a)
 {
     struct census census;
     filter_census(a->session.filter, a->layer, a->options.threads, &census);
-    a->layer_n = n_at(target(a), census.fpr);
+    a->layer_n = layer_n_at(target(a), census.fpr);
     a->counted_n = a->session.counters.n_keys;
 }
 

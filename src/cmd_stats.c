@@ -464,23 +464,6 @@ static void report_file(struct report *r, const struct findings *found)
     report_uint(r, &field_bytes, EXACT, h->file_len);
 }
 
-/* The number of keys at which the layer's design predicts an FPR of p. */
-static double keys_at(const struct layer *layer, double p)
-{
-    double low = 0, high = 1;
-    while (layer->kind->fpr_at(layer, high) <= p && high < 0x1p64)
-        high *= 2;
-    for (;;) {
-        double n = low + (high - low) / 2;
-        if (high - low < 0.5 || n <= low || n >= high)
-            return low;
-        if (layer->kind->fpr_at(layer, n) <= p)
-            low = n;
-        else
-            high = n;
-    }
-}
-
 /* Keys that the filter is for: a ring keeps its capacity while the newest generation fills up
  * beside those that hold it. */
 static double room(const struct header *h)
@@ -516,7 +499,7 @@ static void report_keys(struct report *r, const struct findings *found)
                       fmax(0, (double)newest->n_design - found->layer[at].n));
     else if (!immutable && h->n_layers == 1)
         report_number(r, &field_left, ESTIMATED,
-                      fmax(0, keys_at(newest, h->fpr_design) - all->n));
+                      fmax(0, layer_n_at(newest, h->fpr_design) - all->n));
     else
         report_unknown(r, &field_left);
     if (found->counters_known) {

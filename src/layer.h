@@ -123,6 +123,10 @@ enum { LAYER_BATCH = 256, LAYER_PAGE = 4096 };
 /* The kind of that id, or NULL. */
 const struct kind *kind_by_id(uint32_t id);
 
+/* The largest number of keys, to 1e-7 of it or 0.01, for which fpr_at gives at most that FPR; about
+ * 1e18 if any does. */
+double layer_n_at(const struct layer *layer, double fpr);
+
 static inline uint64_t layer_pages(const struct layer *layer)
 {
     return layer->data_len / LAYER_PAGE + (layer->data_len % LAYER_PAGE != 0);
