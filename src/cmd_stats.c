@@ -332,31 +332,29 @@ static struct input *open_negatives(const struct stats *s, const struct filter *
     return input;
 }
 
+static bool put_negatives(const struct stats *s, struct negatives *neg)
+{
+    struct input *input = open_negatives(s, neg->filter);
+    if (input == NULL)
+        return false;
+    bool ok = pump_negatives(s, neg, input);
+    if (ok)
+        tally_report(&neg->tally);
+    input_close(input);
+    return ok;
+}
+
 static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial)
 {
-    struct negatives neg = {.filter = f, .batch = calloc(s->ka.threads, sizeof *neg.batch)};
     s->ka.rule.prep = f->header.prep;
     s->ka.rule.seed = f->header.seed;
-    bool ok = neg.batch != NULL;
-    for (unsigned i = 0; ok && i < s->ka.threads; i++)
-        ok = (neg.batch[i] = batch_new(&s->ka.rule)) != NULL;
-    struct input *input = NULL;
-    if (!ok)
-        say_error("out of memory");
-    else if ((input = open_negatives(s, f)) != NULL)
-        neg.failed = !pump_negatives(s, &neg, input);
-    if (input != NULL && !neg.failed)
-        tally_report(&neg.tally);
-    ok = input != NULL && !neg.failed;
-    if (input != NULL)
-        input_close(input);
-    for (unsigned i = 0; neg.batch != NULL && i < s->ka.threads; i++)
-        batch_free(neg.batch[i]);
-    free(neg.batch);
+    struct negatives neg = {.filter = f, .batch = keyarg_batches(&s->ka)};
+    bool ok = neg.batch != NULL && put_negatives(s, &neg);
+    keyarg_batches_free(&s->ka, neg.batch);
     *trial = (struct trial){neg.tally.records - neg.tally.bad, neg.hits};
     if (ok && trial->keys == 0) {
         say_error("no keys in '%s'", s->negatives);
-        ok = false;
+        return false;
     }
     return ok;
 }
