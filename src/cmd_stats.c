@@ -1,7 +1,7 @@
 /* seen stats: what is in a filter, how full it is, and how honest. */
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -168,10 +168,7 @@ static void wilson(const struct trial *trial, double *low, double *high)
 struct measurement {
     struct filter *filter;
     uint64_t seed, keys;
-    pthread_mutex_t lock; /* of what follows */
-    uint64_t hits;
-    bool failed;
-    struct err err;
+    _Atomic uint64_t hits;
 };
 
 enum { MEASURE_BLOCK = 64 * LAYER_BATCH };
@@ -193,15 +190,13 @@ static unsigned count_bits(const uint64_t *words, size_t n)
     return bits;
 }
 
-static void measure_block(void *ctx, unsigned worker, uint64_t block)
+static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err *err)
 {
     struct measurement *m = ctx;
     uint64_t at = block * MEASURE_BLOCK, hits = 0;
     uint64_t end = m->keys - at < MEASURE_BLOCK ? m->keys : at + MEASURE_BLOCK;
-    struct err err;
-    bool ok = true;
     (void)worker;
-    while (ok && at < end) {
+    while (at < end) {
         uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64];
         size_t n = end - at < LAYER_BATCH ? (size_t)(end - at) : LAYER_BATCH;
         for (size_t i = 0; i < n; i++, at++) {
@@ -210,34 +205,27 @@ static void measure_block(void *ctx, unsigned worker, uint64_t block)
             put_le64(key + 8, random_word(m->seed, 2 * at + 1));
             hash[i] = hash_key(key, sizeof key, m->filter->header.seed);
         }
-        ok = filter_query(m->filter, hash, n, present, &err);
-        if (ok)
-            hits += count_bits(present, n);
+        if (!filter_query(m->filter, hash, n, present, err))
+            return false;
+        hits += count_bits(present, n);
     }
-    pthread_mutex_lock(&m->lock);
     m->hits += hits;
-    if (!ok && !m->failed) {
-        m->failed = true;
-        m->err = err;
-    }
-    pthread_mutex_unlock(&m->lock);
+    return true;
 }
 
 static bool measure(const struct stats *s, struct filter *f, struct trial *trial)
 {
     struct measurement m = {.filter = f, .keys = s->measure};
+    struct err err;
     if (getrandom(&m.seed, sizeof m.seed, 0) != (ssize_t)sizeof m.seed) {
         say_error("no random numbers to be had from the system");
         return false;
     }
-    pthread_mutex_init(&m.lock, NULL);
-    parallel_for(s->ka.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
-                 measure_block, &m);
-    pthread_mutex_destroy(&m.lock);
-    if (m.failed)
-        say_error("%s", m.err.text);
+    if (!parallel_try(s->ka.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
+                      measure_block, &m, &err))
+        return say_failure(&err);
     *trial = (struct trial){m.keys, m.hits};
-    return !m.failed;
+    return true;
 }
 
 /* The keys of --negatives, through the filter. */
