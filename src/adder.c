@@ -195,14 +195,6 @@ static void gather(struct group *g, const uint64_t *hash, const uint64_t *known,
     }
 }
 
-static unsigned count_bits(const uint64_t *present)
-{
-    unsigned bits = 0;
-    for (size_t w = 0; w < GROUP_WORDS; w++)
-        bits += (unsigned)__builtin_popcountll(present[w]);
-    return bits;
-}
-
 /* Makes the keys i of a group known whose bit i is set; those of whole groups, a word at a time. */
 static void mark_known(const struct group *g, const uint64_t *present, uint64_t *known)
 {
@@ -223,7 +215,7 @@ static void mark_known(const struct group *g, const uint64_t *present, uint64_t 
 static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
 {
     size_t n = 0;
-    if (count_bits(present) == 0)
+    if (bits_count(present, LAYER_BATCH) == 0)
         return;
     mark_known(g, present, known);
     for (size_t i = 0; i < g->n; i++) {
@@ -277,11 +269,11 @@ static bool add_group(struct adder *a, struct group *g, uint64_t *known, struct 
         leave_out(g, elsewhere, known);
     if (!insert(a, g, present, err))
         return false;
-    size_t n_inserted = g->n - count_bits(present);
+    size_t n_inserted = g->n - bits_count(present, LAYER_BATCH);
     for (size_t w = 0; w < GROUP_WORDS; w++)
         present[w] |= elsewhere[w];
     mark_known(g, present, known);
-    size_t n_new = g->n - count_bits(present);
+    size_t n_new = g->n - bits_count(present, LAYER_BATCH);
     double lost = (double)n_new * a->fpr / (1 - a->fpr);
     a->n_new += n_new;
     a->dropped += lost;

@@ -213,9 +213,9 @@ static void answer_batch(struct query *q, const struct batch *b, const char *lim
     for (size_t w = 0; w < BATCH_MAX / 64; w++) {
         present[w] &= good[w];
         selected[w] = q->invert ? good[w] & ~present[w] : present[w];
-        r->present += (unsigned)__builtin_popcountll(present[w]);
-        r->selected += (unsigned)__builtin_popcountll(selected[w]);
     }
+    r->present += bits_count(present, BATCH_MAX);
+    r->selected += bits_count(selected, BATCH_MAX);
     if (!print_batch(q, b, limit, present, q->annotate ? good : selected, &holders, r))
         r->failed = !fail(&r->err, "out of memory");
     tally_batch(&r->tally, b);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "bits.h"
 #include "bloom.h"
 #include "bloom_size.h"
 #include "bytes.h"
@@ -182,14 +183,6 @@ static uint64_t random_word(uint64_t seed, uint64_t i)
     return z ^ z >> 31;
 }
 
-static unsigned count_bits(const uint64_t *words, size_t n)
-{
-    unsigned bits = 0;
-    for (size_t i = 0; i < (n + 63) / 64; i++)
-        bits += (unsigned)__builtin_popcountll(words[i]);
-    return bits;
-}
-
 static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err *err)
 {
     struct measurement *m = ctx;
@@ -207,7 +200,7 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
         }
         if (!filter_query(m->filter, hash, n, present, err))
             return false;
-        hits += count_bits(present, n);
+        hits += bits_count(present, n);
     }
     m->hits += hits;
     return true;
@@ -257,9 +250,9 @@ static void ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, voi
             result->failed = true;
             return;
         }
-        for (size_t i = 0; i < BATCH_MAX / 64; i++)
-            if (i * 64 < b->n)
-                result->hits += (unsigned)__builtin_popcountll(present[i] & ~b->bad[i]);
+        for (size_t w = 0; w < (b->n + 63) / 64; w++)
+            present[w] &= ~b->bad[w];
+        result->hits += bits_count(present, b->n);
         tally_batch(&result->tally, b);
     }
     tally_batches_end(&result->tally, b);
