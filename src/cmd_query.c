@@ -117,15 +117,19 @@ static bool parse_option(struct query *q, const struct opt_parser *p, int id)
     return false;
 }
 
-/* Which filter has each key of a batch: its place in q->filter. */
-struct holders {
-    uint16_t of[BATCH_MAX];
+/* What is said of a batch, a bit for each record; of bad records none is set. */
+struct answers {
+    uint64_t good[BATCH_MAX / 64];
+    uint64_t present[BATCH_MAX / 64];
+    uint64_t selected[BATCH_MAX / 64];
+    uint16_t holder[BATCH_MAX]; /* with --which: the filter that has it, its place in q->filter */
 };
 
-static bool note_labels(const struct query *q, struct result *r, const uint64_t *printed, size_t n,
-                        const struct holders *holders)
+static bool note_labels(const struct query *q, const struct batch *b, const struct answers *a,
+                        struct result *r)
 {
-    for (size_t i = 0; i < n; i++) {
+    const uint64_t *printed = q->annotate ? a->good : a->selected;
+    for (size_t i = 0; i < b->n; i++) {
         if (!bit_of(printed, i))
             continue;
         if (r->n_labels == r->room) {
@@ -137,34 +141,32 @@ static bool note_labels(const struct query *q, struct result *r, const uint64_t 
             r->room = room;
         }
         r->labels[r->n_labels++] = (struct label){
-            r->tally.records + i, q->which ? q->path[holders->of[i]] : NULL};
+            r->tally.records + i, q->which ? q->path[a->holder[i]] : NULL};
     }
     return true;
 }
 
-static bool annotate(struct result *r, const struct batch *b, const uint64_t *printed,
-                     const uint64_t *present)
+static bool annotate(const struct batch *b, const struct answers *a, struct result *r)
 {
     for (size_t i = 0; i < b->n; i++)
-        if (bit_of(printed, i) &&
-            (!output_bytes(&r->out, bit_of(present, i) ? "+\t" : "-\t", 2) ||
+        if (bit_of(a->good, i) &&
+            (!output_bytes(&r->out, bit_of(a->present, i) ? "+\t" : "-\t", 2) ||
              !output_bytes(&r->out, b->record[i], (size_t)(b->record[i + 1] - b->record[i]))))
             return false;
     return true;
 }
 
-/* Puts what is to be printed of a batch into r->out. */
-static bool print_batch(const struct query *q, const struct batch *b, const char *limit,
-                        const uint64_t *present, const uint64_t *printed,
-                        const struct holders *holders, struct result *r)
+/* Puts what is to be printed of a batch into r->out. Memory may be read up to limit. */
+static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
+                        const char *limit, struct result *r)
 {
     if (q->quiet || q->count)
         return true;
-    if ((q->number || q->which) && !note_labels(q, r, printed, b->n, holders))
+    if ((q->number || q->which) && !note_labels(q, b, a, r))
         return false;
     if (q->annotate)
-        return annotate(r, b, printed, present);
-    return output_select(&r->out, b->record, b->n, printed, limit);
+        return annotate(b, a, r);
+    return output_select(&r->out, b->record, b->n, a->selected, limit);
 }
 
 /* Bits 0..n-1, those of bad records left out. */
@@ -176,47 +178,45 @@ static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
     }
 }
 
-/* Marks the keys that are in any filter. */
-static bool ask(struct query *q, const struct batch *b, const uint64_t *good, uint64_t *present,
-                struct holders *holders, struct err *err)
+/* Marks the good keys that are in any filter. */
+static bool ask(struct query *q, const struct batch *b, struct answers *a, struct err *err)
 {
-    if (!filter_query(&q->filter[0], b->hash, b->n, present, err))
+    if (!filter_query(&q->filter[0], b->hash, b->n, a->present, err))
         return false;
     if (q->which)
-        memset(holders, 0, sizeof *holders);
+        memset(a->holder, 0, sizeof a->holder);
     for (size_t f = 1; f < q->n_open; f++) {
         uint64_t also[BATCH_MAX / 64];
         if (!filter_query(&q->filter[f], b->hash, b->n, also, err))
             return false;
         for (size_t i = 0; q->which && i < b->n; i++)
-            if (bit_of(also, i) && !bit_of(present, i))
-                holders->of[i] = (uint16_t)f;
+            if (bit_of(also, i) && !bit_of(a->present, i))
+                a->holder[i] = (uint16_t)f;
         for (size_t w = 0; w < (b->n + 63) / 64; w++)
-            present[w] |= also[w];
+            a->present[w] |= also[w];
     }
+    for (size_t w = 0; w < BATCH_MAX / 64; w++)
+        a->present[w] &= a->good[w];
     for (size_t i = 0; q->confirm_path != NULL && i < b->n; i++)
-        if (bit_of(present, i) && bit_of(good, i) && !confirm_has(&q->confirm, b, i))
-            present[i / 64] &= ~((uint64_t)1 << i % 64);
+        if (bit_of(a->present, i) && !confirm_has(&q->confirm, b, i))
+            a->present[i / 64] &= ~((uint64_t)1 << i % 64);
     return q->confirm_path == NULL || confirm_sound(&q->confirm, err);
 }
 
 static void answer_batch(struct query *q, const struct batch *b, const char *limit,
                          struct result *r)
 {
-    uint64_t present[BATCH_MAX / 64], good[BATCH_MAX / 64], selected[BATCH_MAX / 64];
-    struct holders holders;
-    good_records(b, good);
-    if (!ask(q, b, good, present, &holders, &r->err)) {
+    struct answers a;
+    good_records(b, a.good);
+    if (!ask(q, b, &a, &r->err)) {
         r->failed = true;
         return;
     }
-    for (size_t w = 0; w < BATCH_MAX / 64; w++) {
-        present[w] &= good[w];
-        selected[w] = q->invert ? good[w] & ~present[w] : present[w];
-    }
-    r->present += bits_count(present, BATCH_MAX);
-    r->selected += bits_count(selected, BATCH_MAX);
-    if (!print_batch(q, b, limit, present, q->annotate ? good : selected, &holders, r))
+    for (size_t w = 0; w < BATCH_MAX / 64; w++)
+        a.selected[w] = q->invert ? a.good[w] & ~a.present[w] : a.present[w];
+    r->present += bits_count(a.present, BATCH_MAX);
+    r->selected += bits_count(a.selected, BATCH_MAX);
+    if (!print_batch(q, b, &a, limit, r))
         r->failed = !fail(&r->err, "out of memory");
     tally_batch(&r->tally, b);
 }
