@@ -122,15 +122,6 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     return !a->failed;
 }
 
-static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct add *a = ctx;
-    (void)chunk;
-    say_error("%s", err->text);
-    a->failed = true;
-    return false;
-}
-
 static void free_result(void *ctx, void *slot)
 {
     struct result *r = slot;
@@ -162,31 +153,17 @@ static void add_given_keys(struct add *a)
 
 static void add_input(struct add *a)
 {
-    struct err err;
     struct stat st;
-    bool known = fstat(a->filter.fd, &st) == 0;
-    struct input *in = keyarg_open(&a->ka, known ? &st : NULL, true, &err);
-    if (in == NULL) {
-        say_error("%s", err.text);
-        a->failed = true;
-        return;
-    }
-    a->tally.input = in;
-    struct pump pump = {.input = in,
-                        .threads = a->ka.threads,
-                        .ctx = a,
+    bool is_known = fstat(a->filter.fd, &st) == 0;
+    struct pump pump = {.ctx = a,
                         .slot_size = sizeof(struct result),
                         .work = work,
                         .commit = commit,
-                        .failed = input_failed,
                         .slot_free = free_result};
     progress_begin("adding", a->ka.progress);
-    if (!pump_run(&pump, &err)) {
-        say_error("%s", err.text);
+    if (!keyarg_pump(&pump, &a->tally, is_known ? &st : NULL, true))
         a->failed = true;
-    }
     progress_end();
-    input_close(in);
 }
 
 static int add(struct add *a)

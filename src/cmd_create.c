@@ -304,15 +304,6 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     return !c->failed;
 }
 
-static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct create *c = ctx;
-    (void)chunk;
-    say_error("%s", err->text);
-    c->failed = true;
-    return false;
-}
-
 /* Keys given with -k. */
 static bool put_given_keys(struct create *c)
 {
@@ -333,25 +324,11 @@ static bool put_given_keys(struct create *c)
 
 static bool put_input(struct create *c)
 {
-    struct err err;
     struct stat old;
     bool exists = stat(c->path, &old) == 0;
-    struct input *in = keyarg_open(&c->ka, exists ? &old : NULL, false, &err);
-    if (in == NULL)
-        return say_failure(&err);
-    c->tally.input = in;
-    struct pump pump = {.input = in,
-                        .threads = c->ka.threads,
-                        .ctx = c,
-                        .slot_size = sizeof(struct result),
-                        .work = work,
-                        .commit = commit,
-                        .failed = input_failed};
-    bool ok = pump_run(&pump, &err);
-    if (!ok)
-        say_error("%s", err.text);
-    input_close(in);
-    return ok && !c->failed;
+    struct pump pump = {
+        .ctx = c, .slot_size = sizeof(struct result), .work = work, .commit = commit};
+    return keyarg_pump(&pump, &c->tally, exists ? &old : NULL, false) && !c->failed;
 }
 
 static uint64_t keys_given(const struct create *c)

@@ -293,15 +293,6 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     return !d->failed;
 }
 
-static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct dedup *d = ctx;
-    (void)chunk;
-    say_error("%s", err->text);
-    d->failed = true;
-    return false;
-}
-
 /* Printing. */
 
 /* Marks in r->selected what is to be printed of the first n records; returns how many. */
@@ -458,32 +449,18 @@ static void dedup_given_keys(struct dedup *d)
 
 static void dedup_input(struct dedup *d)
 {
-    struct err err;
     struct stat st;
     bool is_file = !d->known.in_memory && fstat(d->known.sink.filter.fd, &st) == 0;
-    struct input *in = keyarg_open(&d->ka, is_file ? &st : NULL, true, &err);
-    if (in == NULL) {
-        say_error("%s", err.text);
-        d->failed = true;
-        return;
-    }
-    d->tally.input = in;
-    struct pump pump = {.input = in,
-                        .threads = d->ka.threads,
-                        .ctx = d,
+    struct pump pump = {.ctx = d,
                         .slot_size = sizeof(struct result),
                         .work = work,
                         .commit = commit,
                         .finish = finish,
-                        .failed = input_failed,
                         .slot_free = free_result};
     progress_begin("reading", d->ka.progress);
-    if (!pump_run(&pump, &err)) {
-        say_error("%s", err.text);
+    if (!keyarg_pump(&pump, &d->tally, is_file ? &st : NULL, true))
         d->failed = true;
-    }
     progress_end();
-    input_close(in);
 }
 
 /* Setting up. */

@@ -384,27 +384,17 @@ static void query_given_keys(struct query *q)
 
 static bool query_input(struct query *q)
 {
-    struct err err;
     struct stat st;
-    bool known = fstat(q->filter[0].fd, &st) == 0;
-    struct input *in = keyarg_open(&q->ka, known ? &st : NULL, true, &err);
-    if (in == NULL)
-        return say_failure(&err);
-    q->tally.input = in;
-    struct pump pump = {.input = in,
-                        .threads = q->ka.threads,
-                        .ctx = q,
+    bool is_known = fstat(q->filter[0].fd, &st) == 0;
+    struct pump pump = {.ctx = q,
                         .slot_size = sizeof(struct result),
                         .work = work,
                         .commit = commit,
                         .failed = input_failed,
                         .slot_free = free_result};
     progress_begin("querying", q->ka.progress);
-    bool ok = pump_run(&pump, &err);
+    bool ok = keyarg_pump(&pump, &q->tally, is_known ? &st : NULL, true);
     progress_end();
-    if (!ok)
-        say_error("%s", err.text);
-    input_close(in);
     return ok;
 }
 

@@ -270,58 +270,24 @@ static bool take_chunk(void *ctx, const struct chunk *chunk, void *slot)
     return !neg->failed;
 }
 
-static bool chunk_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct negatives *neg = ctx;
-    (void)chunk;
-    say_error("%s", err->text);
-    neg->failed = true;
-    return false;
-}
-
-static bool pump_negatives(const struct stats *s, struct negatives *neg, struct input *input)
+static bool pump_negatives(const struct stats *s, struct negatives *neg)
 {
     struct err err;
-    const struct pump pump = {.input = input,
-                              .threads = s->ka.threads,
-                              .ctx = neg,
-                              .slot_size = sizeof(struct negatives_slot),
-                              .work = ask_chunk,
-                              .commit = take_chunk,
-                              .failed = chunk_failed};
-    neg->tally.input = input;
+    struct stat filter;
+    struct pump pump = {.ctx = neg,
+                        .slot_size = sizeof(struct negatives_slot),
+                        .work = ask_chunk,
+                        .commit = take_chunk};
+    if (fstat(neg->filter->fd, &filter) != 0) {
+        fail_errno(&err, "cannot look at '%s'", neg->filter->path);
+        return say_failure(&err);
+    }
     neg->tally.ka = &s->ka;
     progress_begin("asking", false);
-    bool ok = pump_run(&pump, &err);
+    bool ok = keyarg_pump(&pump, &neg->tally, &filter, false) && !neg->failed;
     progress_end();
-    if (!ok)
-        say_error("%s", err.text);
-    return ok && !neg->failed;
-}
-
-static struct input *open_negatives(const struct stats *s, const struct filter *f)
-{
-    struct stat filter;
-    struct err err;
-    struct input *input = NULL;
-    if (fstat(f->fd, &filter) != 0)
-        fail_errno(&err, "cannot look at '%s'", f->path);
-    else
-        input = keyarg_open(&s->ka, &filter, false, &err);
-    if (input == NULL)
-        say_error("%s", err.text);
-    return input;
-}
-
-static bool put_negatives(const struct stats *s, struct negatives *neg)
-{
-    struct input *input = open_negatives(s, neg->filter);
-    if (input == NULL)
-        return false;
-    bool ok = pump_negatives(s, neg, input);
     if (ok)
         tally_report(&neg->tally);
-    input_close(input);
     return ok;
 }
 
@@ -330,7 +296,7 @@ static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial
     s->ka.rule.prep = f->header.prep;
     s->ka.rule.seed = f->header.seed;
     struct negatives neg = {.filter = f, .batch = keyarg_batches(&s->ka)};
-    bool ok = neg.batch != NULL && put_negatives(s, &neg);
+    bool ok = neg.batch != NULL && pump_negatives(s, &neg);
     keyarg_batches_free(&s->ka, neg.batch);
     *trial = (struct trial){neg.tally.records - neg.tally.bad, neg.hits};
     if (ok && trial->keys == 0) {

@@ -158,8 +158,8 @@ bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *pa
     return true;
 }
 
-struct input *keyarg_open(const struct keyarg *ka, const struct stat *filter, bool prompt,
-                          struct err *err)
+static struct input *open_input(const struct keyarg *ka, const struct stat *filter, bool prompt,
+                                struct err *err)
 {
     bool from_stdin = ka->n_files == 0;
     for (size_t i = 0; i < ka->n_files; i++)
@@ -176,6 +176,20 @@ struct input *keyarg_open(const struct keyarg *ka, const struct stat *filter, bo
         spec.forbid_ino = filter->st_ino;
     }
     return input_open(&spec, err);
+}
+
+bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, bool prompt)
+{
+    struct err err;
+    struct input *input = open_input(t->ka, filter, prompt, &err);
+    if (input == NULL)
+        return say_failure(&err);
+    t->input = input;
+    pump->input = input;
+    pump->threads = t->ka->threads;
+    bool ok = pump_run(pump, &err);
+    input_close(input);
+    return ok || say_failure(&err);
 }
 
 bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)

@@ -53,11 +53,6 @@ void keyarg_free(struct keyarg *ka);
 bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *path,
                   struct err *err);
 
-/* Opens the key files or standard input (not for -k). `filter`, unless NULL, is refused as a key
- * file. Says on stderr that keys are awaited if they come from a terminal. */
-struct input *keyarg_open(const struct keyarg *ka, const struct stat *filter, bool prompt,
-                          struct err *err);
-
 /* Puts the next keys given with -k into a batch, as records with a terminator each. *next counts
  * those done and starts at 0. False when none is left, or with b->bad_record set. */
 bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b);
@@ -94,6 +89,12 @@ struct tally {
     uint64_t records, bad, bytes;
     bool hinted, warned; /* of CRs, of compressed data */
 };
+
+/* Runs the records of the key files or of standard input (not for -k) through a pump, of which it
+ * sets input and threads. `filter`, unless NULL, is refused as a key file; for `prompt` see input.h.
+ * Says on stderr that keys are awaited if they come from a terminal. False, and said why, if they
+ * cannot be read. */
+bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, bool prompt);
 
 /* Call it first of all in commit: brings in_file up to the beginning of this chunk. */
 void tally_begin(struct tally *t, const struct chunk *chunk);
