@@ -61,8 +61,9 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
         return a->no_sync = true;
     case OPT_VERBOSE:
         return a->verbose = true;
+    default:
+        return keyarg_take(&a->ka, p, id);
     }
-    return false;
 }
 
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
@@ -205,11 +206,9 @@ static int run_add(struct add *a, int argc, char **argv)
     struct err err;
     int id;
     opt_begin(&p, &cmd_add, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        enum keyarg_result taken = keyarg_take(&a->ka, &p, id);
-        if (taken == KEYARG_BAD || (taken == KEYARG_NOT_MINE && !parse_option(a, &p, id)))
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(a, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     if (p.first == argc)

@@ -169,8 +169,9 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
         return c->reproducible = true;
     case OPT_JSON:
         return c->json = true;
+    default:
+        return keyarg_take(&c->ka, p, id);
     }
-    return false;
 }
 
 static bool read_like(struct create *c)
@@ -521,11 +522,9 @@ static int run_create(struct create *c, int argc, char **argv)
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_create, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        enum keyarg_result taken = keyarg_take(&c->ka, &p, id);
-        if (taken == KEYARG_BAD || (taken == KEYARG_NOT_MINE && !parse_option(c, &p, id)))
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(c, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     if (p.first == argc)

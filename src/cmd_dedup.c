@@ -167,8 +167,9 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
         return d->no_sync = true;
     case OPT_VERBOSE:
         return d->verbose = true;
+    default:
+        return keyarg_take(&d->ka, p, id);
     }
-    return false;
 }
 
 /* Workers: cutting, hashing, and asking the filters that are only read. */
@@ -633,11 +634,9 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_dedup, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        enum keyarg_result taken = keyarg_take(&d->ka, &p, id);
-        if (taken == KEYARG_BAD || (taken == KEYARG_NOT_MINE && !parse_option(d, &p, id)))
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(d, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     bool any = p.first < argc;

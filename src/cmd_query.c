@@ -91,7 +91,7 @@ static bool take_filter(struct query *q, const char *path)
     return true;
 }
 
-static bool parse_option(struct query *q, const struct opt_parser *p, int id)
+static bool parse_option(struct query *q, struct opt_parser *p, int id)
 {
     switch (id) {
     case 'v':
@@ -113,8 +113,9 @@ static bool parse_option(struct query *q, const struct opt_parser *p, int id)
     case OPT_CONFIRM:
         q->confirm_path = p->value;
         return true;
+    default:
+        return keyarg_take(&q->ka, p, id);
     }
-    return false;
 }
 
 /* What is said of a batch, a bit for each record; of bad records none is set. */
@@ -497,11 +498,9 @@ static int run_query(struct query *q, int argc, char **argv)
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_query, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        enum keyarg_result taken = keyarg_take(&q->ka, &p, id);
-        if (taken == KEYARG_BAD || (taken == KEYARG_NOT_MINE && !parse_option(q, &p, id)))
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(q, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     if (p.first == argc)

@@ -642,7 +642,7 @@ static bool take_option(struct stats *s, struct opt_parser *p, int id)
     case OPT_SKIP_BAD:
         return s->ka.rule.skip_bad = true;
     default:
-        return keyarg_take(&s->ka, p, id) == KEYARG_TAKEN;
+        return keyarg_take(&s->ka, p, id);
     }
 }
 

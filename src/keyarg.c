@@ -77,50 +77,40 @@ static bool take_field(struct keyarg *ka, struct opt_parser *p)
     return false;
 }
 
-enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
+bool keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
 {
-    bool ok = true;
     switch (id) {
     case 'k':
-        ok = take_key(ka, p->value);
-        break;
+        return take_key(ka, p->value);
     case '0':
         ka->rule.terminator = 0;
-        break;
+        return true;
     case 'd':
-        ok = take_delimiter(ka, p);
-        break;
+        return take_delimiter(ka, p);
     case 'f':
-        ok = take_field(ka, p);
-        break;
+        return take_field(ka, p);
     case OPT_CRLF:
-        ka->rule.crlf = true;
-        break;
+        return ka->rule.crlf = true;
     case OPT_SKIP_BAD:
-        ka->rule.skip_bad = true;
-        break;
+        return ka->rule.skip_bad = true;
     case OPT_NO_GZIP:
-        ka->no_gzip = true;
-        break;
+        return ka->no_gzip = true;
     case 'j':
-        ok = opt_threads(p, &ka->threads);
-        break;
+        return opt_threads(p, &ka->threads);
     case OPT_PROGRESS:
-        ka->progress = true;
-        break;
+        return ka->progress = true;
     case OPT_TRIM:
         ka->rule.prep |= PREP_TRIM;
-        break;
+        return true;
     case 'i':
         ka->rule.prep |= PREP_FOLD;
-        break;
+        return true;
     case 'x':
         ka->rule.prep |= PREP_HEX;
-        break;
+        return true;
     default:
-        return KEYARG_NOT_MINE;
+        return false;
     }
-    return ok ? KEYARG_TAKEN : KEYARG_BAD;
 }
 
 bool keyarg_files(struct keyarg *ka, const struct command *command, char **files, int n)

@@ -4,8 +4,8 @@
  *
  *     struct keyarg ka = KEYARG_DEFAULT;
  *     while ((id = opt_next(&p)) > 0)
- *         switch (keyarg_take(&ka, &p, id)) { case KEYARG_TAKEN: continue; case KEYARG_BAD: return
- *         EXIT_ERROR; case KEYARG_NOT_MINE: ... }
+ *         switch (id) { case OPT_OWN: ...; break; default: if (!keyarg_take(&ka, &p, id)) return
+ *         EXIT_ERROR; }
  *     if (!keyarg_files(&ka, &command, argv + first, argc - first)) return EXIT_ERROR;
  *     if (!keyarg_adopt(&ka, &filter.header, &err)) ...     // preparation as stored in the filter
  */
@@ -40,9 +40,8 @@ struct keyarg {
 extern const struct opt keyarg_opts[];      /* input and cutting */
 extern const struct opt keyarg_prep_opts[]; /* preparation: -x, -i, --trim */
 
-enum keyarg_result { KEYARG_TAKEN, KEYARG_NOT_MINE, KEYARG_BAD };
-
-enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id);
+/* Takes one of these options, which it must be. Reports a mistake itself. */
+bool keyarg_take(struct keyarg *ka, struct opt_parser *p, int id);
 
 /* Takes the operands behind FILTER. Reports a mistake itself. */
 bool keyarg_files(struct keyarg *ka, const struct command *command, char **files, int n);
