@@ -102,7 +102,7 @@ static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, 
     else if (sig_caught())
         return false;
     else
-        say_error("%s", err.text);
+        say_failure(&err);
     a->failed = true;
     return false;
 }
@@ -175,17 +175,15 @@ static int add(struct add *a)
     if (!adder_begin(&a->adder, &a->filter, &a->options, &err)) {
         if (sig_caught())
             return 128 + sig_caught();
-        say_error("%s", err.text);
+        say_failure(&err);
         return EXIT_ERROR;
     }
     if (a->ka.n_keys > 0)
         add_given_keys(a);
     else
         add_input(a);
-    if (!adder_end(&a->adder, !a->no_sync, &err)) {
-        say_error("%s", err.text);
-        a->failed = true;
-    }
+    if (!adder_end(&a->adder, !a->no_sync, &err))
+        a->failed = !say_failure(&err);
     tally_report(&a->tally);
     adder_conclude(&a->adder, false);
     if (a->adder.warning[0] != '\0')
@@ -218,7 +216,7 @@ static int run_add(struct add *a, int argc, char **argv)
     a->tally.ka = &a->ka;
     if (!filter_open(&a->filter, argv[p.first], FILTER_WRITE, &err) ||
         !keyarg_adopt(&a->ka, &a->filter.header, argv[p.first], &err)) {
-        say_error("%s", err.text);
+        say_failure(&err);
         return EXIT_ERROR;
     }
     keyarg_warn(&a->filter);

@@ -300,7 +300,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct result *r = slot;
     tally_begin(&c->tally, chunk);
     if (r->no_room)
-        say_error("%s", r->err.text);
+        say_failure(&r->err);
     c->failed = r->no_room || !tally_end(&c->tally, chunk, &r->tally);
     return !c->failed;
 }
@@ -315,10 +315,8 @@ static bool put_given_keys(struct create *c)
         c->tally.records += b->n;
         c->tally.bad += b->n_bad;
         put_batch(c, 0, b, &r);
-        if (r.no_room) {
-            say_error("%s", r.err.text);
-            return false;
-        }
+        if (r.no_room)
+            return say_failure(&r.err);
     }
     return keyarg_batch_end(&c->ka, next, b);
 }

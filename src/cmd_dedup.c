@@ -260,7 +260,7 @@ static bool add_keys(struct dedup *d, struct result *r, const char *where, uint6
     else if (sig_caught())
         return false;
     else
-        say_error("%s", err.text);
+        say_failure(&err);
     d->failed = true;
     return false;
 }
@@ -283,10 +283,8 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct result *r = slot;
     tally_begin(&d->tally, chunk);
     expect(d);
-    if (r->failed) {
-        say_error("%s", r->err.text);
-        d->failed = true;
-    }
+    if (r->failed)
+        d->failed = !say_failure(&r->err);
     if (d->failed || !add_keys(d, r, input_name(d->tally.input, chunk->file), d->tally.in_file))
         return false;
     if (!tally_end(&d->tally, chunk, &r->tally))
@@ -432,8 +430,7 @@ static void dedup_given_keys(struct dedup *d)
     while (!d->failed && !d->closed && keyarg_batch(&d->ka, &next, b)) {
         begin_result(&r, b->record[b->n]);
         if (!take_batch(d, b, &r)) {
-            say_error("%s", r.err.text);
-            d->failed = true;
+            d->failed = !say_failure(&r.err);
             break;
         }
         bool go_on = add_keys(d, &r, "--key", d->tally.records);

@@ -330,7 +330,7 @@ static bool take_result(struct query *q, struct result *r, uint64_t before)
         return false;
     }
     if (r->failed) {
-        say_error("%s", r->err.text);
+        say_failure(&r->err);
         q->broken = true;
     }
     return !r->failed;
@@ -352,7 +352,7 @@ static bool input_failed(void *ctx, const struct chunk *chunk, const struct err 
 {
     struct query *q = ctx;
     (void)chunk;
-    say_error("%s", err->text);
+    say_failure(err);
     q->failed = true;
     return true;
 }

@@ -67,7 +67,7 @@ static int run(int argc, char **argv)
         filter_close(&f);
     }
     if (!ok)
-        say_error("%s", err.text);
+        say_failure(&err);
     else if (verbose)
         say_note("about %s keys forgotten", num_show_count(text, forgotten));
     return ok ? EXIT_SELECTED : EXIT_ERROR;

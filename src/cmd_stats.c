@@ -265,7 +265,7 @@ static bool take_chunk(void *ctx, const struct chunk *chunk, void *slot)
     tally_begin(&neg->tally, chunk);
     neg->hits += result->hits;
     if (result->failed)
-        say_error("%s", result->err.text);
+        say_failure(&result->err);
     neg->failed = result->failed || !tally_end(&neg->tally, chunk, &result->tally);
     return !neg->failed;
 }
