@@ -316,6 +316,14 @@ static void look_if_stale(struct adder *a)
  * it comes into a line that is nearly full. */
 static const double SPARE = 3;
 
+static enum adder_result refuse(const struct adder *a, struct err *err)
+{
+    char limit[NUM_TEXT];
+    fail(err, "not added: the false-positive rate of '%s' would pass %s", a->session.filter->path,
+         num_show_fpr(limit, a->options.max_fpr));
+    return ADDER_FULL;
+}
+
 /* Adds the keys of records [*done, end) one by one, as long as max_fpr allows. */
 static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, uint64_t *known,
                                        size_t end, size_t *done, struct err *err)
@@ -335,7 +343,7 @@ static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, ui
         }
         look_if_stale(a);
         if (keys_now(a) + SPARE > a->max_n)
-            return ADDER_FULL;
+            return refuse(a, err);
         if (!add_group(a, &one, known, err))
             return ADDER_FAILED;
     }

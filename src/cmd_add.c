@@ -4,7 +4,6 @@
 #include "cmd.h"
 #include "filter.h"
 #include "keyarg.h"
-#include "num.h"
 #include "progress.h"
 #include "say.h"
 #include "sig.h"
@@ -87,7 +86,6 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
 static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, uint64_t before)
 {
     struct err err;
-    char limit[NUM_TEXT];
     size_t done;
     enum adder_result result = adder_add(&a->adder, keys->hash, keys->known, keys->n,
                                          &done, &err);
@@ -95,10 +93,8 @@ static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, 
         say_warning("%s", a->adder.warning);
     if (result == ADDER_OK)
         return true;
-    unsigned long long record = before + done + 1;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where,
-                  record, a->filter.path, num_show_fpr(limit, a->options.max_fpr));
+        say_error("%s:%llu: %s", where, (unsigned long long)(before + done + 1), err.text);
     else if (sig_caught())
         return false;
     else

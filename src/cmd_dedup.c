@@ -243,7 +243,6 @@ static bool sync_if_due(struct dedup *d, uint64_t n_new, struct err *err)
 static bool add_keys(struct dedup *d, struct result *r, const char *where, uint64_t before)
 {
     struct err err;
-    char limit[NUM_TEXT];
     const struct adder *a = &d->known.sink.adder;
     uint64_t n_new = a->n_new;
     enum adder_result result = known_add(&d->known, &r->keys, r->start, &r->done, &err);
@@ -253,10 +252,8 @@ static bool add_keys(struct dedup *d, struct result *r, const char *where, uint6
         result = ADDER_FAILED;
     if (result == ADDER_OK)
         return true;
-    unsigned long long record = before + r->done + 1;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where,
-                  record, a->session.filter->path, num_show_fpr(limit, d->options.max_fpr));
+        say_error("%s:%llu: %s", where, (unsigned long long)(before + r->done + 1), err.text);
     else if (sig_caught())
         return false;
     else
