@@ -495,10 +495,9 @@ static bool open_file(struct dedup *d)
 /* Are keys of FILTER, which has or is to have that header, those of the other filters? */
 static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
 {
-    struct err what;
-    return d->known.n_also == 0 || filter_same_keys(h, &d->known.also[0].header, &what) ||
-           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", d->path,
-                d->known.also[0].path, what.text);
+    const struct filter *also = d->known.also;
+    return d->known.n_also == 0 ||
+           filter_same_questions(h, d->path, &also->header, also->path, err);
 }
 
 /* Makes FILTER and opens it, when all else that is needed is there: key preparation is fixed by
@@ -544,9 +543,7 @@ static bool open_filters(struct dedup *d)
     if (d->confirm_path != NULL &&
         !known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err))
         return say_failure(&err);
-    if (d->known.list.saw_cr && !d->ka.rule.crlf)
-        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
-                 d->confirm_path);
+    keyarg_hint_crlf(&d->ka, d->known.list.saw_cr, d->confirm_path);
     return in_memory || !to_be_made || create_and_open(d, &h);
 }
 

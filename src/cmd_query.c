@@ -431,13 +431,9 @@ static bool open_filter(struct query *q, const char *path)
     q->n_open++;
     filter_expect(f, false);
     keyarg_warn(f);
-    if (!keyarg_adopt(&q->ka, &f->header, path, &err))
-        return say_failure(&err);
-    if (filter_same_keys(&q->filter[0].header, &f->header, &err))
-        return true;
-    say_error("'%s' and '%s' cannot be asked for the same keys: they differ in %s", q->path[0],
-              path, err.text);
-    return false;
+    return (keyarg_adopt(&q->ka, &f->header, path, &err) &&
+            filter_same_questions(&q->filter[0].header, q->path[0], &f->header, path, &err)) ||
+           say_failure(&err);
 }
 
 static bool open_list(struct query *q)
@@ -446,9 +442,7 @@ static bool open_list(struct query *q)
     if (!confirm_open(&q->confirm, q->confirm_path, q->ka.rule.terminator, &err))
         return say_failure(&err);
     q->confirm.crlf = q->ka.rule.crlf;
-    if (q->confirm.saw_cr && !q->ka.rule.crlf)
-        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
-                 q->confirm_path);
+    keyarg_hint_crlf(&q->ka, q->confirm.saw_cr, q->confirm_path);
     return true;
 }
 

@@ -543,3 +543,12 @@ bool filter_same_keys(const struct header *a, const struct header *b, struct err
     name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
     return list[0] == '\0' || fail(err, "%s", list);
 }
+
+bool filter_same_questions(const struct header *a, const char *a_path, const struct header *b,
+                           const char *b_path, struct err *err)
+{
+    struct err what;
+    return filter_same_keys(a, b, &what) ||
+           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", a_path,
+                b_path, what.text);
+}

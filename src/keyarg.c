@@ -256,6 +256,13 @@ void keyarg_warn(const struct filter *f)
                     "and 'seen verify --repair' makes the file clean", f->path);
 }
 
+void keyarg_hint_crlf(const struct keyarg *ka, bool saw_cr, const char *path)
+{
+    if (saw_cr && !ka->rule.crlf)
+        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
+                 path);
+}
+
 void tally_batch(struct chunk_tally *tally, const struct batch *b)
 {
     tally->saw_cr |= b->saw_cr;

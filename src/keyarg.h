@@ -67,6 +67,9 @@ void keyarg_batches_free(const struct keyarg *ka, struct batch **batches);
 struct filter;
 void keyarg_warn(const struct filter *f);
 
+/* Hints at --crlf when lines of a list that is read beside the records end in CR. */
+void keyarg_hint_crlf(const struct keyarg *ka, bool saw_cr, const char *path);
+
 /* What a worker found out about the records of one chunk. */
 struct chunk_tally {
     uint64_t records, bad;
