@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "bits.h"
-#include "bloom.h"
 #include "bloom_size.h"
 #include "bytes.h"
 #include "chain.h"
@@ -22,7 +21,6 @@
 #include "progress.h"
 #include "pump.h"
 #include "report.h"
-#include "ribbon.h"
 #include "say.h"
 
 enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
@@ -377,6 +375,16 @@ static const char *kind_name(const struct header *h)
     return h->layers[0].kind->name;
 }
 
+/* A figure of which 0 says that it is not known. */
+static void report_known(struct report *r, const struct field *field, enum source source,
+                         uint64_t value)
+{
+    if (value != 0)
+        report_uint(r, field, source, value);
+    else
+        report_unknown(r, field);
+}
+
 static void report_file(struct report *r, const struct findings *found)
 {
     static const char *const preps[] = {
@@ -394,14 +402,8 @@ static void report_file(struct report *r, const struct findings *found)
     report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_KNOWN]);
     report_string(r, &field_state, EXACT, health_name(found->health));
     report_uint(r, &field_epoch, RECORDED, h->epoch);
-    if (h->created != 0)
-        report_uint(r, &field_created, RECORDED, h->created);
-    else
-        report_unknown(r, &field_created);
-    if (h->changed != 0)
-        report_uint(r, &field_changed, RECORDED, h->changed);
-    else
-        report_unknown(r, &field_changed);
+    report_known(r, &field_created, RECORDED, h->created);
+    report_known(r, &field_changed, RECORDED, h->changed);
     if (found->health == FILTER_CLEAN)
         report_uint(r, &field_damaged, EXACT, found->damaged);
     else
@@ -432,13 +434,8 @@ static void report_keys(struct report *r, const struct findings *found)
     const struct layer *newest = &h->layers[at];
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
     report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
-    if (h->n_design != 0) {
-        report_uint(r, &field_n_design, RECORDED, h->n_design);
-        report_number(r, &field_load, source, all->n / room(h));
-    } else {
-        report_unknown(r, &field_n_design);
-        report_unknown(r, &field_load);
-    }
+    report_known(r, &field_n_design, RECORDED, h->n_design);
+    report_number(r, &field_load, source, h->n_design != 0 ? all->n / room(h) : NAN);
     if (h->policy == POLICY_RING)
         report_number(r, &field_left, ESTIMATED,
                       fmax(0, (double)newest->n_design - found->layer[at].n));
@@ -528,47 +525,51 @@ static void report_trials(struct report *r, const struct stats *s, const struct 
         report_trial(r, &own, &found->negatives, found->all.fpr);
 }
 
+static void report_shape(struct report *r, const struct shape *shape)
+{
+    if (shape->pages != 0)
+        report_uint(r, &field_layer_pages, RECORDED, shape->pages);
+    if (shape->k != 0)
+        report_uint(r, &field_layer_k, RECORDED, shape->k);
+    if (shape->lines != 0)
+        report_uint(r, &field_layer_lines, RECORDED, shape->lines);
+    if (shape->columns != 0)
+        report_number(r, &field_layer_columns, RECORDED, shape->columns);
+    if (shape->partitions != 0)
+        report_uint(r, &field_layer_parts, RECORDED, shape->partitions);
+}
+
+static void report_layer(struct report *r, const struct layer *layer, const struct census *census,
+                         enum policy policy)
+{
+    uint64_t now = (uint64_t)time(NULL);
+    struct shape shape = layer->kind->shape(layer);
+    double load = layer->n_design != 0 ? census->n / (double)layer->n_design : NAN;
+    report_string(r, &field_layer_kind, RECORDED, layer->kind->name);
+    report_uint(r, &field_layer_bytes, RECORDED, layer->data_len);
+    report_shape(r, &shape);
+    report_known(r, &field_layer_n_design, RECORDED, layer->n_design);
+    report_number(r, &field_layer_fpr_design, RECORDED, layer->fpr_design);
+    report_number(r, &field_layer_n, ESTIMATED, census->n);
+    report_number(r, &field_layer_load, ESTIMATED, load);
+    report_number(r, &field_layer_fpr, EXACT, census->fpr);
+    if (policy != POLICY_FIXED)
+        report_uint(r, &field_layer_generation, RECORDED, layer->generation);
+    else
+        report_unknown(r, &field_layer_generation);
+    if (layer->since != 0 && layer->since <= now)
+        report_uint(r, &field_layer_age, EXACT, now - layer->since);
+    else
+        report_unknown(r, &field_layer_age);
+}
+
 static void report_layers(struct report *r, const struct findings *found)
 {
     const struct header *h = &found->filter->header;
-    uint64_t now = (uint64_t)time(NULL);
     report_list(r, "layers");
     for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct layer *layer = &h->layers[i];
-        const struct census *census = &found->layer[i];
         report_item(r, "layer", i);
-        report_string(r, &field_layer_kind, RECORDED, layer->kind->name);
-        report_uint(r, &field_layer_bytes, RECORDED, layer->data_len);
-        if (layer->kind == &kind_bloom) {
-            struct bloom bloom = bloom_of(layer);
-            report_uint(r, &field_layer_pages, RECORDED, bloom.pages);
-            report_uint(r, &field_layer_k, RECORDED, bloom.k);
-            report_uint(r, &field_layer_lines, RECORDED, bloom.lines);
-        } else if (layer->kind == &kind_ribbon) {
-            struct ribbon ribbon = ribbon_of(layer);
-            report_number(r, &field_layer_columns, RECORDED,
-                          ribbon.columns + ldexp(ribbon.wide, -32));
-            report_uint(r, &field_layer_parts, RECORDED, (uint64_t)1 << ribbon.bits);
-        }
-        if (layer->n_design != 0)
-            report_uint(r, &field_layer_n_design, RECORDED, layer->n_design);
-        else
-            report_unknown(r, &field_layer_n_design);
-        report_number(r, &field_layer_fpr_design, RECORDED, layer->fpr_design);
-        report_number(r, &field_layer_n, ESTIMATED, census->n);
-        if (layer->n_design != 0)
-            report_number(r, &field_layer_load, ESTIMATED, census->n / (double)layer->n_design);
-        else
-            report_unknown(r, &field_layer_load);
-        report_number(r, &field_layer_fpr, EXACT, census->fpr);
-        if (h->policy != POLICY_FIXED)
-            report_uint(r, &field_layer_generation, RECORDED, layer->generation);
-        else
-            report_unknown(r, &field_layer_generation);
-        if (layer->since != 0 && layer->since <= now)
-            report_uint(r, &field_layer_age, EXACT, now - layer->since);
-        else
-            report_unknown(r, &field_layer_age);
+        report_layer(r, &h->layers[i], &found->layer[i], h->policy);
         report_item_end(r);
     }
     report_list_end(r);

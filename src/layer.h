@@ -60,6 +60,13 @@ struct census {
     double bits_set; /* fraction of bits that are set */
 };
 
+/* What a layer's geometry is made of, for people; zero: the kind has no such thing. */
+struct shape {
+    uint64_t pages, lines, partitions;
+    unsigned k;
+    double columns;
+};
+
 struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
@@ -111,6 +118,8 @@ struct kind {
     /* Reads all of the data, with `threads` threads. The result does not depend on their number. */
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
+
+    struct shape (*shape)(const struct layer *layer);
 
     /* The FPR that the design predicts once n distinct keys are in. */
     double (*fpr_at)(const struct layer *layer, double n);
