@@ -60,24 +60,6 @@ static uint8_t *target_data(const struct adder *a)
     return a->session.filter->map + target(a)->data_off;
 }
 
-/* The largest n at which the layer's formula gives at most fpr. */
-static double n_at(const struct layer *layer, double fpr)
-{
-    double low = 0, high = 1;
-    if (fpr <= 0)
-        return 0;
-    while (layer->kind->fpr_at(layer, high) <= fpr && high < 1e18)
-        high *= 2;
-    while (high - low > 1e-7 * high && high - low > 0.01) {
-        double mid = (low + high) / 2;
-        if (layer->kind->fpr_at(layer, mid) <= fpr)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* The layer's share of an FPR of the whole filter. */
 static double layer_fpr(const struct adder *a, double fpr)
 {
@@ -96,9 +78,9 @@ static const double NEAR = 0.9;
 static void find_limits(struct adder *a)
 {
     if (a->options.max_fpr > 0)
-        a->max_n = n_at(target(a), layer_fpr(a, a->options.max_fpr));
+        a->max_n = layer_n_at(target(a), layer_fpr(a, a->options.max_fpr));
     double warn_fpr = WARN_FACTOR * a->session.filter->header.fpr_design;
-    a->warn_n = n_at(target(a), layer_fpr(a, warn_fpr));
+    a->warn_n = layer_n_at(target(a), layer_fpr(a, warn_fpr));
 }
 
 /* Distinct keys in the layer that takes new ones. */
@@ -113,7 +95,7 @@ static void look(struct adder *a)
 {
     struct census census;
     filter_census(a->session.filter, a->layer, a->options.threads, &census);
-    a->layer_n = n_at(target(a), census.fpr);
+    a->layer_n = layer_n_at(target(a), census.fpr);
     a->counted_n = a->session.counters.n_keys;
 }
 
@@ -220,14 +202,6 @@ static void gather(struct group *g, const uint64_t *hash, const uint64_t *known,
     }
 }
 
-static unsigned count_bits(const uint64_t *present)
-{
-    unsigned bits = 0;
-    for (size_t w = 0; w < GROUP_WORDS; w++)
-        bits += (unsigned)__builtin_popcountll(present[w]);
-    return bits;
-}
-
 /* Makes the keys i of a group known whose bit i is set; those of whole groups, a word at a time. */
 static void mark_known(const struct group *g, const uint64_t *present, uint64_t *known)
 {
@@ -248,7 +222,7 @@ static void mark_known(const struct group *g, const uint64_t *present, uint64_t 
 static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
 {
     size_t n = 0;
-    if (count_bits(present) == 0)
+    if (bits_count(present, LAYER_BATCH) == 0)
         return;
     mark_known(g, present, known);
     for (size_t i = 0; i < g->n; i++) {
@@ -302,11 +276,11 @@ static bool add_group(struct adder *a, struct group *g, uint64_t *known, struct 
         leave_out(g, elsewhere, known);
     if (!insert(a, g, present, err))
         return false;
-    size_t n_inserted = g->n - count_bits(present);
+    size_t n_inserted = g->n - bits_count(present, LAYER_BATCH);
     for (size_t w = 0; w < GROUP_WORDS; w++)
         present[w] |= elsewhere[w];
     mark_known(g, present, known);
-    size_t n_new = g->n - count_bits(present);
+    size_t n_new = g->n - bits_count(present, LAYER_BATCH);
     double lost = (double)n_new * a->fpr / (1 - a->fpr);
     a->n_new += n_new;
     a->dropped += lost;
@@ -349,6 +323,14 @@ static void look_if_stale(struct adder *a)
  * it comes into a line that is nearly full. */
 static const double SPARE = 3;
 
+static enum adder_result refuse(const struct adder *a, struct err *err)
+{
+    char limit[NUM_TEXT];
+    fail(err, "not added: the false-positive rate of '%s' would pass %s", a->session.filter->path,
+         num_show_fpr(limit, a->options.max_fpr));
+    return ADDER_FULL;
+}
+
 /* Adds the keys of records [*done, end) one by one, as long as max_fpr allows. */
 static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, uint64_t *known,
                                        size_t end, size_t *done, struct err *err)
@@ -368,7 +350,7 @@ static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, ui
         }
         look_if_stale(a);
         if (keys_now(a) + SPARE > a->max_n)
-            return ADDER_FULL;
+            return refuse(a, err);
         if (!add_group(a, &one, known, err))
             return ADDER_FAILED;
     }

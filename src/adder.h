@@ -66,7 +66,7 @@ struct adder {
 
 enum adder_result {
     ADDER_OK,
-    ADDER_FULL, /* hash[*done] and those behind it were not added */
+    ADDER_FULL, /* hash[*done] and those behind it were not added, for the reason in *err */
     ADDER_FAILED,
 };
 

@@ -16,4 +16,13 @@ static inline void bit_set(uint64_t *bits, size_t i)
     bits[i / 64] |= (uint64_t)1 << i % 64;
 }
 
+/* How many are set in the words of bits [0, n). */
+static inline unsigned bits_count(const uint64_t *bits, size_t n)
+{
+    unsigned count = 0;
+    for (size_t w = 0; w < (n + 63) / 64; w++)
+        count += (unsigned)__builtin_popcountll(bits[w]);
+    return count;
+}
+
 #endif

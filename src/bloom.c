@@ -247,6 +247,12 @@ static double kind_fpr_at(const struct layer *layer, double n)
     return bloom_fpr(&bloom, n);
 }
 
+static struct shape kind_shape(const struct layer *layer)
+{
+    struct bloom bloom = bloom_of(layer);
+    return (struct shape){.pages = bloom.pages, .lines = bloom.lines, .k = bloom.k};
+}
+
 const struct kind kind_bloom = {
     .id = 1,
     .name = "bloom",
@@ -258,6 +264,7 @@ const struct kind kind_bloom = {
     .unite_pages = kind_unite_pages,
     .page = kind_page,
     .census = kind_census,
+    .shape = kind_shape,
     .fpr_at = kind_fpr_at,
     .build = bloom_build,
 };

@@ -1,7 +1,5 @@
 #include "build.h"
 
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -18,8 +16,6 @@ enum { SUMS_AT_ONCE = 1024, PIECE = 256 };
 struct sums {
     const struct build_target *target;
     const struct layer *layer;
-    atomic_bool failed;
-    struct err err; /* the first that failed */
 };
 
 bool build_page_sums(const struct build_target *target, const uint8_t *pages, uint64_t first,
@@ -51,21 +47,14 @@ bool build_zero_sums(const struct build_target *target, struct err *err)
 static bool read_back(const struct build_target *target, uint8_t *buf, size_t len, uint64_t off,
                       struct err *err)
 {
-    while (len > 0) {
-        ssize_t got = pread(target->fd, buf, len, (off_t)off);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? fail_errno(err, "cannot read '%s'", target->name)
-                           : fail(err, "cannot read '%s': it ends early", target->name);
-        buf += got;
-        len -= (size_t)got;
-        off += (uint64_t)got;
-    }
-    return true;
+    size_t got;
+    if (!disk_read(target->fd, buf, len, off, &got))
+        return fail_errno(err, "cannot read '%s'", target->name);
+    return got == len || fail(err, "cannot read '%s': it ends early", target->name);
 }
 
-static bool sum_pages(struct sums *s, uint8_t *buf, uint64_t first, uint64_t n, struct err *err)
+static bool sum_pages(const struct sums *s, uint8_t *buf, uint64_t first, uint64_t n,
+                      struct err *err)
 {
     uint64_t at = first * FORMAT_PAGE, len = s->layer->data_len - at;
     if (len > n * FORMAT_PAGE)
@@ -74,30 +63,24 @@ static bool sum_pages(struct sums *s, uint8_t *buf, uint64_t first, uint64_t n, 
            build_page_sums(s->target, buf, first, n, err);
 }
 
-static void sum_piece(void *ctx, unsigned worker, uint64_t i)
+static bool sum_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
-    struct sums *s = ctx;
-    struct err err;
+    const struct sums *s = ctx;
     uint64_t first = i * PIECE, left = layer_pages(s->layer) - first;
     (void)worker;
-    if (s->failed)
-        return;
     uint8_t *buf = malloc((size_t)PIECE * FORMAT_PAGE);
-    bool ok = buf != NULL ? sum_pages(s, buf, first, left < PIECE ? left : PIECE, &err)
-                          : fail(&err, "out of memory");
+    bool ok = buf != NULL ? sum_pages(s, buf, first, left < PIECE ? left : PIECE, err)
+                          : fail(err, "out of memory");
     free(buf);
-    if (!ok && !atomic_exchange(&s->failed, true))
-        s->err = err;
+    return ok;
 }
 
 bool build_sums(const struct build_target *target, struct err *err)
 {
     const struct layer *layer = &target->header->layers[target->layer];
-    struct sums s = {.target = target, .layer = layer};
-    parallel_for(target->threads, (layer_pages(layer) + PIECE - 1) / PIECE, sum_piece, &s);
-    if (s.failed)
-        *err = s.err;
-    return !s.failed;
+    struct sums s = {target, layer};
+    return parallel_try(target->threads, (layer_pages(layer) + PIECE - 1) / PIECE, sum_piece, &s,
+                        err);
 }
 
 bool build_copy(const struct build_target *target, const uint8_t *data, struct err *err)

@@ -4,7 +4,6 @@
 #include "cmd.h"
 #include "filter.h"
 #include "keyarg.h"
-#include "num.h"
 #include "progress.h"
 #include "say.h"
 #include "sig.h"
@@ -61,8 +60,9 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
         return a->no_sync = true;
     case OPT_VERBOSE:
         return a->verbose = true;
+    default:
+        return keyarg_take(&a->ka, p, id);
     }
-    return false;
 }
 
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
@@ -86,7 +86,6 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
 static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, uint64_t before)
 {
     struct err err;
-    char limit[NUM_TEXT];
     size_t done;
     enum adder_result result = adder_add(&a->adder, keys->hash, keys->known, keys->n,
                                          &done, &err);
@@ -94,14 +93,12 @@ static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, 
         say_warning("%s", a->adder.warning);
     if (result == ADDER_OK)
         return true;
-    unsigned long long record = before + done + 1;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where,
-                  record, a->filter.path, num_show_fpr(limit, a->options.max_fpr));
+        say_error("%s:%llu: %s", where, (unsigned long long)(before + done + 1), err.text);
     else if (sig_caught())
         return false;
     else
-        say_error("%s", err.text);
+        say_failure(&err);
     a->failed = true;
     return false;
 }
@@ -120,15 +117,6 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
         return false;
     a->failed = !tally_end(&a->tally, chunk, &r->tally);
     return !a->failed;
-}
-
-static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct add *a = ctx;
-    (void)chunk;
-    say_error("%s", err->text);
-    a->failed = true;
-    return false;
 }
 
 static void free_result(void *ctx, void *slot)
@@ -162,31 +150,17 @@ static void add_given_keys(struct add *a)
 
 static void add_input(struct add *a)
 {
-    struct err err;
     struct stat st;
-    bool known = fstat(a->filter.fd, &st) == 0;
-    struct input *in = keyarg_open(&a->ka, known ? &st : NULL, true, &err);
-    if (in == NULL) {
-        say_error("%s", err.text);
-        a->failed = true;
-        return;
-    }
-    a->tally.input = in;
-    struct pump pump = {.input = in,
-                        .threads = a->ka.threads,
-                        .ctx = a,
+    bool is_known = fstat(a->filter.fd, &st) == 0;
+    struct pump pump = {.ctx = a,
                         .slot_size = sizeof(struct result),
                         .work = work,
                         .commit = commit,
-                        .failed = input_failed,
                         .slot_free = free_result};
     progress_begin("adding", a->ka.progress);
-    if (!pump_run(&pump, &err)) {
-        say_error("%s", err.text);
+    if (!keyarg_pump(&pump, &a->tally, is_known ? &st : NULL, true))
         a->failed = true;
-    }
     progress_end();
-    input_close(in);
 }
 
 static int add(struct add *a)
@@ -197,17 +171,15 @@ static int add(struct add *a)
     if (!adder_begin(&a->adder, &a->filter, &a->options, &err)) {
         if (sig_caught())
             return 128 + sig_caught();
-        say_error("%s", err.text);
+        say_failure(&err);
         return EXIT_ERROR;
     }
     if (a->ka.n_keys > 0)
         add_given_keys(a);
     else
         add_input(a);
-    if (!adder_end(&a->adder, !a->no_sync, &err)) {
-        say_error("%s", err.text);
-        a->failed = true;
-    }
+    if (!adder_end(&a->adder, !a->no_sync, &err))
+        a->failed = !say_failure(&err);
     tally_report(&a->tally);
     adder_conclude(&a->adder, false);
     if (a->adder.warning[0] != '\0')
@@ -228,11 +200,9 @@ static int run_add(struct add *a, int argc, char **argv)
     struct err err;
     int id;
     opt_begin(&p, &cmd_add, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        enum keyarg_result taken = keyarg_take(&a->ka, &p, id);
-        if (taken == KEYARG_BAD || (taken == KEYARG_NOT_MINE && !parse_option(a, &p, id)))
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(a, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     if (p.first == argc)
@@ -242,7 +212,7 @@ static int run_add(struct add *a, int argc, char **argv)
     a->tally.ka = &a->ka;
     if (!filter_open(&a->filter, argv[p.first], FILTER_WRITE, &err) ||
         !keyarg_adopt(&a->ka, &a->filter.header, argv[p.first], &err)) {
-        say_error("%s", err.text);
+        say_failure(&err);
         return EXIT_ERROR;
     }
     keyarg_warn(&a->filter);

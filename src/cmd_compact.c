@@ -163,7 +163,7 @@ static int compact(struct compact *c)
     struct newfile file;
     struct err err;
     if (!filter_open(&c->in, c->in_path, FILTER_READ, &err)) {
-        say_error("%s", err.text);
+        say_failure(&err);
         return EXIT_ERROR;
     }
     bool ok = check_input(c, &err);
@@ -172,7 +172,7 @@ static int compact(struct compact *c)
         newfile_close(&file);
     }
     if (!ok)
-        say_error("%s", err.text);
+        say_failure(&err);
     else if (c->json)
         print_summary(c);
     filter_close(&c->in);

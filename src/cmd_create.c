@@ -169,8 +169,9 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
         return c->reproducible = true;
     case OPT_JSON:
         return c->json = true;
+    default:
+        return keyarg_take(&c->ka, p, id);
     }
-    return false;
 }
 
 static bool read_like(struct create *c)
@@ -299,18 +300,9 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct result *r = slot;
     tally_begin(&c->tally, chunk);
     if (r->no_room)
-        say_error("%s", r->err.text);
+        say_failure(&r->err);
     c->failed = r->no_room || !tally_end(&c->tally, chunk, &r->tally);
     return !c->failed;
-}
-
-static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct create *c = ctx;
-    (void)chunk;
-    say_error("%s", err->text);
-    c->failed = true;
-    return false;
 }
 
 /* Keys given with -k. */
@@ -323,35 +315,19 @@ static bool put_given_keys(struct create *c)
         c->tally.records += b->n;
         c->tally.bad += b->n_bad;
         put_batch(c, 0, b, &r);
-        if (r.no_room) {
-            say_error("%s", r.err.text);
-            return false;
-        }
+        if (r.no_room)
+            return say_failure(&r.err);
     }
     return keyarg_batch_end(&c->ka, next, b);
 }
 
 static bool put_input(struct create *c)
 {
-    struct err err;
     struct stat old;
     bool exists = stat(c->path, &old) == 0;
-    struct input *in = keyarg_open(&c->ka, exists ? &old : NULL, false, &err);
-    if (in == NULL)
-        return say_failure(&err);
-    c->tally.input = in;
-    struct pump pump = {.input = in,
-                        .threads = c->ka.threads,
-                        .ctx = c,
-                        .slot_size = sizeof(struct result),
-                        .work = work,
-                        .commit = commit,
-                        .failed = input_failed};
-    bool ok = pump_run(&pump, &err);
-    if (!ok)
-        say_error("%s", err.text);
-    input_close(in);
-    return ok && !c->failed;
+    struct pump pump = {
+        .ctx = c, .slot_size = sizeof(struct result), .work = work, .commit = commit};
+    return keyarg_pump(&pump, &c->tally, exists ? &old : NULL, false) && !c->failed;
 }
 
 static uint64_t keys_given(const struct create *c)
@@ -544,11 +520,9 @@ static int run_create(struct create *c, int argc, char **argv)
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_create, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        enum keyarg_result taken = keyarg_take(&c->ka, &p, id);
-        if (taken == KEYARG_BAD || (taken == KEYARG_NOT_MINE && !parse_option(c, &p, id)))
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(c, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     if (p.first == argc)

@@ -167,8 +167,9 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
         return d->no_sync = true;
     case OPT_VERBOSE:
         return d->verbose = true;
+    default:
+        return keyarg_take(&d->ka, p, id);
     }
-    return false;
 }
 
 /* Workers: cutting, hashing, and asking the filters that are only read. */
@@ -242,7 +243,6 @@ static bool sync_if_due(struct dedup *d, uint64_t n_new, struct err *err)
 static bool add_keys(struct dedup *d, struct result *r, const char *where, uint64_t before)
 {
     struct err err;
-    char limit[NUM_TEXT];
     const struct adder *a = &d->known.sink.adder;
     uint64_t n_new = a->n_new;
     enum adder_result result = known_add(&d->known, &r->keys, r->start, &r->done, &err);
@@ -252,14 +252,12 @@ static bool add_keys(struct dedup *d, struct result *r, const char *where, uint6
         result = ADDER_FAILED;
     if (result == ADDER_OK)
         return true;
-    unsigned long long record = before + r->done + 1;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: not added: the false-positive rate of '%s' would pass %s", where,
-                  record, a->session.filter->path, num_show_fpr(limit, d->options.max_fpr));
+        say_error("%s:%llu: %s", where, (unsigned long long)(before + r->done + 1), err.text);
     else if (sig_caught())
         return false;
     else
-        say_error("%s", err.text);
+        say_failure(&err);
     d->failed = true;
     return false;
 }
@@ -282,24 +280,13 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct result *r = slot;
     tally_begin(&d->tally, chunk);
     expect(d);
-    if (r->failed) {
-        say_error("%s", r->err.text);
-        d->failed = true;
-    }
+    if (r->failed)
+        d->failed = !say_failure(&r->err);
     if (d->failed || !add_keys(d, r, input_name(d->tally.input, chunk->file), d->tally.in_file))
         return false;
     if (!tally_end(&d->tally, chunk, &r->tally))
         d->failed = true; /* printing may have failed meanwhile, so it is never made false */
     return !d->failed;
-}
-
-static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct dedup *d = ctx;
-    (void)chunk;
-    say_error("%s", err->text);
-    d->failed = true;
-    return false;
 }
 
 /* Printing. */
@@ -440,8 +427,7 @@ static void dedup_given_keys(struct dedup *d)
     while (!d->failed && !d->closed && keyarg_batch(&d->ka, &next, b)) {
         begin_result(&r, b->record[b->n]);
         if (!take_batch(d, b, &r)) {
-            say_error("%s", r.err.text);
-            d->failed = true;
+            d->failed = !say_failure(&r.err);
             break;
         }
         bool go_on = add_keys(d, &r, "--key", d->tally.records);
@@ -458,32 +444,18 @@ static void dedup_given_keys(struct dedup *d)
 
 static void dedup_input(struct dedup *d)
 {
-    struct err err;
     struct stat st;
     bool is_file = !d->known.in_memory && fstat(d->known.sink.filter.fd, &st) == 0;
-    struct input *in = keyarg_open(&d->ka, is_file ? &st : NULL, true, &err);
-    if (in == NULL) {
-        say_error("%s", err.text);
-        d->failed = true;
-        return;
-    }
-    d->tally.input = in;
-    struct pump pump = {.input = in,
-                        .threads = d->ka.threads,
-                        .ctx = d,
+    struct pump pump = {.ctx = d,
                         .slot_size = sizeof(struct result),
                         .work = work,
                         .commit = commit,
                         .finish = finish,
-                        .failed = input_failed,
                         .slot_free = free_result};
     progress_begin("reading", d->ka.progress);
-    if (!pump_run(&pump, &err)) {
-        say_error("%s", err.text);
+    if (!keyarg_pump(&pump, &d->tally, is_file ? &st : NULL, true))
         d->failed = true;
-    }
     progress_end();
-    input_close(in);
 }
 
 /* Setting up. */
@@ -523,10 +495,9 @@ static bool open_file(struct dedup *d)
 /* Are keys of FILTER, which has or is to have that header, those of the other filters? */
 static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
 {
-    struct err what;
-    return d->known.n_also == 0 || filter_same_keys(h, &d->known.also[0].header, &what) ||
-           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", d->path,
-                d->known.also[0].path, what.text);
+    const struct filter *also = d->known.also;
+    return d->known.n_also == 0 ||
+           filter_same_questions(h, d->path, &also->header, also->path, err);
 }
 
 /* Makes FILTER and opens it, when all else that is needed is there: key preparation is fixed by
@@ -572,9 +543,7 @@ static bool open_filters(struct dedup *d)
     if (d->confirm_path != NULL &&
         !known_confirm(&d->known, d->confirm_path, &d->ka.rule, &err))
         return say_failure(&err);
-    if (d->known.list.saw_cr && !d->ka.rule.crlf)
-        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
-                 d->confirm_path);
+    keyarg_hint_crlf(&d->ka, d->known.list.saw_cr, d->confirm_path);
     return in_memory || !to_be_made || create_and_open(d, &h);
 }
 
@@ -656,11 +625,9 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_dedup, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        enum keyarg_result taken = keyarg_take(&d->ka, &p, id);
-        if (taken == KEYARG_BAD || (taken == KEYARG_NOT_MINE && !parse_option(d, &p, id)))
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(d, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     bool any = p.first < argc;

@@ -351,7 +351,7 @@ static bool write_file(struct merge *m)
              newfile_commit(&m->file, &err);
     }
     if (!ok)
-        say_error("%s", err.text);
+        say_failure(&err);
     return ok;
 }
 
@@ -364,7 +364,7 @@ static int merge(struct merge *m, char **paths)
         return EXIT_ERROR;
     }
     if (!newfile_open(&m->file, m->out, m->force, &err)) {
-        say_error("%s", err.text);
+        say_failure(&err);
         return EXIT_ERROR;
     }
     bool ok = true;

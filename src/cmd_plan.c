@@ -61,7 +61,7 @@ static int run(int argc, char **argv)
     if (has_size && plan.size == 0)
         return opt_misuse(&cmd_plan, "a size of 0 bytes makes no filter");
     if (!plan_solve(&plan, &err)) {
-        say_error("%s", err.text);
+        say_failure(&err);
         return EXIT_ERROR;
     }
     plan_show(&plan, json, stdout);

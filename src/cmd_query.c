@@ -91,7 +91,7 @@ static bool take_filter(struct query *q, const char *path)
     return true;
 }
 
-static bool parse_option(struct query *q, const struct opt_parser *p, int id)
+static bool parse_option(struct query *q, struct opt_parser *p, int id)
 {
     switch (id) {
     case 'v':
@@ -113,19 +113,24 @@ static bool parse_option(struct query *q, const struct opt_parser *p, int id)
     case OPT_CONFIRM:
         q->confirm_path = p->value;
         return true;
+    default:
+        return keyarg_take(&q->ka, p, id);
     }
-    return false;
 }
 
-/* Which filter has each key of a batch: its place in q->filter. */
-struct holders {
-    uint16_t of[BATCH_MAX];
+/* What is said of a batch, a bit for each record; of bad records none is set. */
+struct answers {
+    uint64_t good[BATCH_MAX / 64];
+    uint64_t present[BATCH_MAX / 64];
+    uint64_t selected[BATCH_MAX / 64];
+    uint16_t holder[BATCH_MAX]; /* with --which: the filter that has it, its place in q->filter */
 };
 
-static bool note_labels(const struct query *q, struct result *r, const uint64_t *printed, size_t n,
-                        const struct holders *holders)
+static bool note_labels(const struct query *q, const struct batch *b, const struct answers *a,
+                        struct result *r)
 {
-    for (size_t i = 0; i < n; i++) {
+    const uint64_t *printed = q->annotate ? a->good : a->selected;
+    for (size_t i = 0; i < b->n; i++) {
         if (!bit_of(printed, i))
             continue;
         if (r->n_labels == r->room) {
@@ -137,34 +142,32 @@ static bool note_labels(const struct query *q, struct result *r, const uint64_t 
             r->room = room;
         }
         r->labels[r->n_labels++] = (struct label){
-            r->tally.records + i, q->which ? q->path[holders->of[i]] : NULL};
+            r->tally.records + i, q->which ? q->path[a->holder[i]] : NULL};
     }
     return true;
 }
 
-static bool annotate(struct result *r, const struct batch *b, const uint64_t *printed,
-                     const uint64_t *present)
+static bool annotate(const struct batch *b, const struct answers *a, struct result *r)
 {
     for (size_t i = 0; i < b->n; i++)
-        if (bit_of(printed, i) &&
-            (!output_bytes(&r->out, bit_of(present, i) ? "+\t" : "-\t", 2) ||
+        if (bit_of(a->good, i) &&
+            (!output_bytes(&r->out, bit_of(a->present, i) ? "+\t" : "-\t", 2) ||
              !output_bytes(&r->out, b->record[i], (size_t)(b->record[i + 1] - b->record[i]))))
             return false;
     return true;
 }
 
-/* Puts what is to be printed of a batch into r->out. */
-static bool print_batch(const struct query *q, const struct batch *b, const char *limit,
-                        const uint64_t *present, const uint64_t *printed,
-                        const struct holders *holders, struct result *r)
+/* Puts what is to be printed of a batch into r->out. Memory may be read up to limit. */
+static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
+                        const char *limit, struct result *r)
 {
     if (q->quiet || q->count)
         return true;
-    if ((q->number || q->which) && !note_labels(q, r, printed, b->n, holders))
+    if ((q->number || q->which) && !note_labels(q, b, a, r))
         return false;
     if (q->annotate)
-        return annotate(r, b, printed, present);
-    return output_select(&r->out, b->record, b->n, printed, limit);
+        return annotate(b, a, r);
+    return output_select(&r->out, b->record, b->n, a->selected, limit);
 }
 
 /* Bits 0..n-1, those of bad records left out. */
@@ -176,47 +179,45 @@ static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
     }
 }
 
-/* Marks the keys that are in any filter. */
-static bool ask(struct query *q, const struct batch *b, const uint64_t *good, uint64_t *present,
-                struct holders *holders, struct err *err)
+/* Marks the good keys that are in any filter. */
+static bool ask(struct query *q, const struct batch *b, struct answers *a, struct err *err)
 {
-    if (!filter_query(&q->filter[0], b->hash, b->n, present, err))
+    if (!filter_query(&q->filter[0], b->hash, b->n, a->present, err))
         return false;
     if (q->which)
-        memset(holders, 0, sizeof *holders);
+        memset(a->holder, 0, sizeof a->holder);
     for (size_t f = 1; f < q->n_open; f++) {
         uint64_t also[BATCH_MAX / 64];
         if (!filter_query(&q->filter[f], b->hash, b->n, also, err))
             return false;
         for (size_t i = 0; q->which && i < b->n; i++)
-            if (bit_of(also, i) && !bit_of(present, i))
-                holders->of[i] = (uint16_t)f;
+            if (bit_of(also, i) && !bit_of(a->present, i))
+                a->holder[i] = (uint16_t)f;
         for (size_t w = 0; w < (b->n + 63) / 64; w++)
-            present[w] |= also[w];
+            a->present[w] |= also[w];
     }
+    for (size_t w = 0; w < BATCH_MAX / 64; w++)
+        a->present[w] &= a->good[w];
     for (size_t i = 0; q->confirm_path != NULL && i < b->n; i++)
-        if (bit_of(present, i) && bit_of(good, i) && !confirm_has(&q->confirm, b, i))
-            present[i / 64] &= ~((uint64_t)1 << i % 64);
+        if (bit_of(a->present, i) && !confirm_has(&q->confirm, b, i))
+            a->present[i / 64] &= ~((uint64_t)1 << i % 64);
     return q->confirm_path == NULL || confirm_sound(&q->confirm, err);
 }
 
 static void answer_batch(struct query *q, const struct batch *b, const char *limit,
                          struct result *r)
 {
-    uint64_t present[BATCH_MAX / 64], good[BATCH_MAX / 64], selected[BATCH_MAX / 64];
-    struct holders holders;
-    good_records(b, good);
-    if (!ask(q, b, good, present, &holders, &r->err)) {
+    struct answers a;
+    good_records(b, a.good);
+    if (!ask(q, b, &a, &r->err)) {
         r->failed = true;
         return;
     }
-    for (size_t w = 0; w < BATCH_MAX / 64; w++) {
-        present[w] &= good[w];
-        selected[w] = q->invert ? good[w] & ~present[w] : present[w];
-        r->present += (unsigned)__builtin_popcountll(present[w]);
-        r->selected += (unsigned)__builtin_popcountll(selected[w]);
-    }
-    if (!print_batch(q, b, limit, present, q->annotate ? good : selected, &holders, r))
+    for (size_t w = 0; w < BATCH_MAX / 64; w++)
+        a.selected[w] = q->invert ? a.good[w] & ~a.present[w] : a.present[w];
+    r->present += bits_count(a.present, BATCH_MAX);
+    r->selected += bits_count(a.selected, BATCH_MAX);
+    if (!print_batch(q, b, &a, limit, r))
         r->failed = !fail(&r->err, "out of memory");
     tally_batch(&r->tally, b);
 }
@@ -329,7 +330,7 @@ static bool take_result(struct query *q, struct result *r, uint64_t before)
         return false;
     }
     if (r->failed) {
-        say_error("%s", r->err.text);
+        say_failure(&r->err);
         q->broken = true;
     }
     return !r->failed;
@@ -351,7 +352,7 @@ static bool input_failed(void *ctx, const struct chunk *chunk, const struct err 
 {
     struct query *q = ctx;
     (void)chunk;
-    say_error("%s", err->text);
+    say_failure(err);
     q->failed = true;
     return true;
 }
@@ -384,27 +385,17 @@ static void query_given_keys(struct query *q)
 
 static bool query_input(struct query *q)
 {
-    struct err err;
     struct stat st;
-    bool known = fstat(q->filter[0].fd, &st) == 0;
-    struct input *in = keyarg_open(&q->ka, known ? &st : NULL, true, &err);
-    if (in == NULL)
-        return say_failure(&err);
-    q->tally.input = in;
-    struct pump pump = {.input = in,
-                        .threads = q->ka.threads,
-                        .ctx = q,
+    bool is_known = fstat(q->filter[0].fd, &st) == 0;
+    struct pump pump = {.ctx = q,
                         .slot_size = sizeof(struct result),
                         .work = work,
                         .commit = commit,
                         .failed = input_failed,
                         .slot_free = free_result};
     progress_begin("querying", q->ka.progress);
-    bool ok = pump_run(&pump, &err);
+    bool ok = keyarg_pump(&pump, &q->tally, is_known ? &st : NULL, true);
     progress_end();
-    if (!ok)
-        say_error("%s", err.text);
-    input_close(in);
     return ok;
 }
 
@@ -440,13 +431,9 @@ static bool open_filter(struct query *q, const char *path)
     q->n_open++;
     filter_expect(f, false);
     keyarg_warn(f);
-    if (!keyarg_adopt(&q->ka, &f->header, path, &err))
-        return say_failure(&err);
-    if (filter_same_keys(&q->filter[0].header, &f->header, &err))
-        return true;
-    say_error("'%s' and '%s' cannot be asked for the same keys: they differ in %s", q->path[0],
-              path, err.text);
-    return false;
+    return (keyarg_adopt(&q->ka, &f->header, path, &err) &&
+            filter_same_questions(&q->filter[0].header, q->path[0], &f->header, path, &err)) ||
+           say_failure(&err);
 }
 
 static bool open_list(struct query *q)
@@ -455,9 +442,7 @@ static bool open_list(struct query *q)
     if (!confirm_open(&q->confirm, q->confirm_path, q->ka.rule.terminator, &err))
         return say_failure(&err);
     q->confirm.crlf = q->ka.rule.crlf;
-    if (q->confirm.saw_cr && !q->ka.rule.crlf)
-        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
-                 q->confirm_path);
+    keyarg_hint_crlf(&q->ka, q->confirm.saw_cr, q->confirm_path);
     return true;
 }
 
@@ -507,11 +492,9 @@ static int run_query(struct query *q, int argc, char **argv)
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_query, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        enum keyarg_result taken = keyarg_take(&q->ka, &p, id);
-        if (taken == KEYARG_BAD || (taken == KEYARG_NOT_MINE && !parse_option(q, &p, id)))
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(q, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     if (p.first == argc)

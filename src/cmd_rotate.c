@@ -67,7 +67,7 @@ static int run(int argc, char **argv)
         filter_close(&f);
     }
     if (!ok)
-        say_error("%s", err.text);
+        say_failure(&err);
     else if (verbose)
         say_note("the generation that was emptied had about %s keys",
                  num_show_count(text, emptied));

@@ -281,7 +281,7 @@ static int run(int argc, char **argv)
     s.path = argv[p.first];
     bool ok = shrink(&s, &err);
     if (!ok)
-        say_error("%s", err.text);
+        say_failure(&err);
     if (s.filter.fd >= 0)
         filter_close(&s.filter);
     return ok ? EXIT_SELECTED : EXIT_ERROR;

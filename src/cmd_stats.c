@@ -1,14 +1,14 @@
 /* seen stats: what is in a filter, how full it is, and how honest. */
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#include "bloom.h"
+#include "bits.h"
 #include "bloom_size.h"
 #include "bytes.h"
 #include "chain.h"
@@ -21,7 +21,6 @@
 #include "progress.h"
 #include "pump.h"
 #include "report.h"
-#include "ribbon.h"
 #include "say.h"
 
 enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
@@ -168,10 +167,7 @@ static void wilson(const struct trial *trial, double *low, double *high)
 struct measurement {
     struct filter *filter;
     uint64_t seed, keys;
-    pthread_mutex_t lock; /* of what follows */
-    uint64_t hits;
-    bool failed;
-    struct err err;
+    _Atomic uint64_t hits;
 };
 
 enum { MEASURE_BLOCK = 64 * LAYER_BATCH };
@@ -185,23 +181,13 @@ static uint64_t random_word(uint64_t seed, uint64_t i)
     return z ^ z >> 31;
 }
 
-static unsigned count_bits(const uint64_t *words, size_t n)
-{
-    unsigned bits = 0;
-    for (size_t i = 0; i < (n + 63) / 64; i++)
-        bits += (unsigned)__builtin_popcountll(words[i]);
-    return bits;
-}
-
-static void measure_block(void *ctx, unsigned worker, uint64_t block)
+static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err *err)
 {
     struct measurement *m = ctx;
     uint64_t at = block * MEASURE_BLOCK, hits = 0;
     uint64_t end = m->keys - at < MEASURE_BLOCK ? m->keys : at + MEASURE_BLOCK;
-    struct err err;
-    bool ok = true;
     (void)worker;
-    while (ok && at < end) {
+    while (at < end) {
         uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64];
         size_t n = end - at < LAYER_BATCH ? (size_t)(end - at) : LAYER_BATCH;
         for (size_t i = 0; i < n; i++, at++) {
@@ -210,34 +196,27 @@ static void measure_block(void *ctx, unsigned worker, uint64_t block)
             put_le64(key + 8, random_word(m->seed, 2 * at + 1));
             hash[i] = hash_key(key, sizeof key, m->filter->header.seed);
         }
-        ok = filter_query(m->filter, hash, n, present, &err);
-        if (ok)
-            hits += count_bits(present, n);
+        if (!filter_query(m->filter, hash, n, present, err))
+            return false;
+        hits += bits_count(present, n);
     }
-    pthread_mutex_lock(&m->lock);
     m->hits += hits;
-    if (!ok && !m->failed) {
-        m->failed = true;
-        m->err = err;
-    }
-    pthread_mutex_unlock(&m->lock);
+    return true;
 }
 
 static bool measure(const struct stats *s, struct filter *f, struct trial *trial)
 {
     struct measurement m = {.filter = f, .keys = s->measure};
+    struct err err;
     if (getrandom(&m.seed, sizeof m.seed, 0) != (ssize_t)sizeof m.seed) {
         say_error("no random numbers to be had from the system");
         return false;
     }
-    pthread_mutex_init(&m.lock, NULL);
-    parallel_for(s->ka.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
-                 measure_block, &m);
-    pthread_mutex_destroy(&m.lock);
-    if (m.failed)
-        say_error("%s", m.err.text);
+    if (!parallel_try(s->ka.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
+                      measure_block, &m, &err))
+        return say_failure(&err);
     *trial = (struct trial){m.keys, m.hits};
-    return !m.failed;
+    return true;
 }
 
 /* The keys of --negatives, through the filter. */
@@ -269,9 +248,9 @@ static void ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, voi
             result->failed = true;
             return;
         }
-        for (size_t i = 0; i < BATCH_MAX / 64; i++)
-            if (i * 64 < b->n)
-                result->hits += (unsigned)__builtin_popcountll(present[i] & ~b->bad[i]);
+        for (size_t w = 0; w < (b->n + 63) / 64; w++)
+            present[w] &= ~b->bad[w];
+        result->hits += bits_count(present, b->n);
         tally_batch(&result->tally, b);
     }
     tally_batches_end(&result->tally, b);
@@ -284,79 +263,43 @@ static bool take_chunk(void *ctx, const struct chunk *chunk, void *slot)
     tally_begin(&neg->tally, chunk);
     neg->hits += result->hits;
     if (result->failed)
-        say_error("%s", result->err.text);
+        say_failure(&result->err);
     neg->failed = result->failed || !tally_end(&neg->tally, chunk, &result->tally);
     return !neg->failed;
 }
 
-static bool chunk_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct negatives *neg = ctx;
-    (void)chunk;
-    say_error("%s", err->text);
-    neg->failed = true;
-    return false;
-}
-
-static bool pump_negatives(const struct stats *s, struct negatives *neg, struct input *input)
+static bool pump_negatives(const struct stats *s, struct negatives *neg)
 {
     struct err err;
-    const struct pump pump = {.input = input,
-                              .threads = s->ka.threads,
-                              .ctx = neg,
-                              .slot_size = sizeof(struct negatives_slot),
-                              .work = ask_chunk,
-                              .commit = take_chunk,
-                              .failed = chunk_failed};
-    neg->tally.input = input;
+    struct stat filter;
+    struct pump pump = {.ctx = neg,
+                        .slot_size = sizeof(struct negatives_slot),
+                        .work = ask_chunk,
+                        .commit = take_chunk};
+    if (fstat(neg->filter->fd, &filter) != 0) {
+        fail_errno(&err, "cannot look at '%s'", neg->filter->path);
+        return say_failure(&err);
+    }
     neg->tally.ka = &s->ka;
     progress_begin("asking", false);
-    bool ok = pump_run(&pump, &err);
+    bool ok = keyarg_pump(&pump, &neg->tally, &filter, false) && !neg->failed;
     progress_end();
-    if (!ok)
-        say_error("%s", err.text);
-    return ok && !neg->failed;
-}
-
-static struct input *open_negatives(const struct stats *s, const struct filter *f)
-{
-    struct stat filter;
-    struct err err;
-    struct input *input = NULL;
-    if (fstat(f->fd, &filter) != 0)
-        fail_errno(&err, "cannot look at '%s'", f->path);
-    else
-        input = keyarg_open(&s->ka, &filter, false, &err);
-    if (input == NULL)
-        say_error("%s", err.text);
-    return input;
+    if (ok)
+        tally_report(&neg->tally);
+    return ok;
 }
 
 static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial)
 {
-    struct negatives neg = {.filter = f, .batch = calloc(s->ka.threads, sizeof *neg.batch)};
     s->ka.rule.prep = f->header.prep;
     s->ka.rule.seed = f->header.seed;
-    bool ok = neg.batch != NULL;
-    for (unsigned i = 0; ok && i < s->ka.threads; i++)
-        ok = (neg.batch[i] = batch_new(&s->ka.rule)) != NULL;
-    struct input *input = NULL;
-    if (!ok)
-        say_error("out of memory");
-    else if ((input = open_negatives(s, f)) != NULL)
-        neg.failed = !pump_negatives(s, &neg, input);
-    if (input != NULL && !neg.failed)
-        tally_report(&neg.tally);
-    ok = input != NULL && !neg.failed;
-    if (input != NULL)
-        input_close(input);
-    for (unsigned i = 0; neg.batch != NULL && i < s->ka.threads; i++)
-        batch_free(neg.batch[i]);
-    free(neg.batch);
+    struct negatives neg = {.filter = f, .batch = keyarg_batches(&s->ka)};
+    bool ok = neg.batch != NULL && pump_negatives(s, &neg);
+    keyarg_batches_free(&s->ka, neg.batch);
     *trial = (struct trial){neg.tally.records - neg.tally.bad, neg.hits};
     if (ok && trial->keys == 0) {
         say_error("no keys in '%s'", s->negatives);
-        ok = false;
+        return false;
     }
     return ok;
 }
@@ -432,6 +375,16 @@ static const char *kind_name(const struct header *h)
     return h->layers[0].kind->name;
 }
 
+/* A figure of which 0 says that it is not known. */
+static void report_known(struct report *r, const struct field *field, enum source source,
+                         uint64_t value)
+{
+    if (value != 0)
+        report_uint(r, field, source, value);
+    else
+        report_unknown(r, field);
+}
+
 static void report_file(struct report *r, const struct findings *found)
 {
     static const char *const preps[] = {
@@ -449,36 +402,13 @@ static void report_file(struct report *r, const struct findings *found)
     report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_KNOWN]);
     report_string(r, &field_state, EXACT, health_name(found->health));
     report_uint(r, &field_epoch, RECORDED, h->epoch);
-    if (h->created != 0)
-        report_uint(r, &field_created, RECORDED, h->created);
-    else
-        report_unknown(r, &field_created);
-    if (h->changed != 0)
-        report_uint(r, &field_changed, RECORDED, h->changed);
-    else
-        report_unknown(r, &field_changed);
+    report_known(r, &field_created, RECORDED, h->created);
+    report_known(r, &field_changed, RECORDED, h->changed);
     if (found->health == FILTER_CLEAN)
         report_uint(r, &field_damaged, EXACT, found->damaged);
     else
         report_unknown(r, &field_damaged);
     report_uint(r, &field_bytes, EXACT, h->file_len);
-}
-
-/* The number of keys at which the layer's design predicts an FPR of p. */
-static double keys_at(const struct layer *layer, double p)
-{
-    double low = 0, high = 1;
-    while (layer->kind->fpr_at(layer, high) <= p && high < 0x1p64)
-        high *= 2;
-    for (;;) {
-        double n = low + (high - low) / 2;
-        if (high - low < 0.5 || n <= low || n >= high)
-            return low;
-        if (layer->kind->fpr_at(layer, n) <= p)
-            low = n;
-        else
-            high = n;
-    }
 }
 
 /* Keys that the filter is for: a ring keeps its capacity while the newest generation fills up
@@ -504,19 +434,14 @@ static void report_keys(struct report *r, const struct findings *found)
     const struct layer *newest = &h->layers[at];
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
     report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
-    if (h->n_design != 0) {
-        report_uint(r, &field_n_design, RECORDED, h->n_design);
-        report_number(r, &field_load, source, all->n / room(h));
-    } else {
-        report_unknown(r, &field_n_design);
-        report_unknown(r, &field_load);
-    }
+    report_known(r, &field_n_design, RECORDED, h->n_design);
+    report_number(r, &field_load, source, h->n_design != 0 ? all->n / room(h) : NAN);
     if (h->policy == POLICY_RING)
         report_number(r, &field_left, ESTIMATED,
                       fmax(0, (double)newest->n_design - found->layer[at].n));
     else if (!immutable && h->n_layers == 1)
         report_number(r, &field_left, ESTIMATED,
-                      fmax(0, keys_at(newest, h->fpr_design) - all->n));
+                      fmax(0, layer_n_at(newest, h->fpr_design) - all->n));
     else
         report_unknown(r, &field_left);
     if (found->counters_known) {
@@ -600,47 +525,51 @@ static void report_trials(struct report *r, const struct stats *s, const struct 
         report_trial(r, &own, &found->negatives, found->all.fpr);
 }
 
+static void report_shape(struct report *r, const struct shape *shape)
+{
+    if (shape->pages != 0)
+        report_uint(r, &field_layer_pages, RECORDED, shape->pages);
+    if (shape->k != 0)
+        report_uint(r, &field_layer_k, RECORDED, shape->k);
+    if (shape->lines != 0)
+        report_uint(r, &field_layer_lines, RECORDED, shape->lines);
+    if (shape->columns != 0)
+        report_number(r, &field_layer_columns, RECORDED, shape->columns);
+    if (shape->partitions != 0)
+        report_uint(r, &field_layer_parts, RECORDED, shape->partitions);
+}
+
+static void report_layer(struct report *r, const struct layer *layer, const struct census *census,
+                         enum policy policy)
+{
+    uint64_t now = (uint64_t)time(NULL);
+    struct shape shape = layer->kind->shape(layer);
+    double load = layer->n_design != 0 ? census->n / (double)layer->n_design : NAN;
+    report_string(r, &field_layer_kind, RECORDED, layer->kind->name);
+    report_uint(r, &field_layer_bytes, RECORDED, layer->data_len);
+    report_shape(r, &shape);
+    report_known(r, &field_layer_n_design, RECORDED, layer->n_design);
+    report_number(r, &field_layer_fpr_design, RECORDED, layer->fpr_design);
+    report_number(r, &field_layer_n, ESTIMATED, census->n);
+    report_number(r, &field_layer_load, ESTIMATED, load);
+    report_number(r, &field_layer_fpr, EXACT, census->fpr);
+    if (policy != POLICY_FIXED)
+        report_uint(r, &field_layer_generation, RECORDED, layer->generation);
+    else
+        report_unknown(r, &field_layer_generation);
+    if (layer->since != 0 && layer->since <= now)
+        report_uint(r, &field_layer_age, EXACT, now - layer->since);
+    else
+        report_unknown(r, &field_layer_age);
+}
+
 static void report_layers(struct report *r, const struct findings *found)
 {
     const struct header *h = &found->filter->header;
-    uint64_t now = (uint64_t)time(NULL);
     report_list(r, "layers");
     for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct layer *layer = &h->layers[i];
-        const struct census *census = &found->layer[i];
         report_item(r, "layer", i);
-        report_string(r, &field_layer_kind, RECORDED, layer->kind->name);
-        report_uint(r, &field_layer_bytes, RECORDED, layer->data_len);
-        if (layer->kind == &kind_bloom) {
-            struct bloom bloom = bloom_of(layer);
-            report_uint(r, &field_layer_pages, RECORDED, bloom.pages);
-            report_uint(r, &field_layer_k, RECORDED, bloom.k);
-            report_uint(r, &field_layer_lines, RECORDED, bloom.lines);
-        } else if (layer->kind == &kind_ribbon) {
-            struct ribbon ribbon = ribbon_of(layer);
-            report_number(r, &field_layer_columns, RECORDED,
-                          ribbon.columns + ldexp(ribbon.wide, -32));
-            report_uint(r, &field_layer_parts, RECORDED, (uint64_t)1 << ribbon.bits);
-        }
-        if (layer->n_design != 0)
-            report_uint(r, &field_layer_n_design, RECORDED, layer->n_design);
-        else
-            report_unknown(r, &field_layer_n_design);
-        report_number(r, &field_layer_fpr_design, RECORDED, layer->fpr_design);
-        report_number(r, &field_layer_n, ESTIMATED, census->n);
-        if (layer->n_design != 0)
-            report_number(r, &field_layer_load, ESTIMATED, census->n / (double)layer->n_design);
-        else
-            report_unknown(r, &field_layer_load);
-        report_number(r, &field_layer_fpr, EXACT, census->fpr);
-        if (h->policy != POLICY_FIXED)
-            report_uint(r, &field_layer_generation, RECORDED, layer->generation);
-        else
-            report_unknown(r, &field_layer_generation);
-        if (layer->since != 0 && layer->since <= now)
-            report_uint(r, &field_layer_age, EXACT, now - layer->since);
-        else
-            report_unknown(r, &field_layer_age);
+        report_layer(r, &h->layers[i], &found->layer[i], h->policy);
         report_item_end(r);
     }
     report_list_end(r);
@@ -714,7 +643,7 @@ static bool take_option(struct stats *s, struct opt_parser *p, int id)
     case OPT_SKIP_BAD:
         return s->ka.rule.skip_bad = true;
     default:
-        return keyarg_take(&s->ka, p, id) == KEYARG_TAKEN;
+        return keyarg_take(&s->ka, p, id);
     }
 }
 

@@ -243,7 +243,7 @@ static bool repair_and_check(const struct verify *v, struct filter *f, enum filt
         progress_end();
     }
     if (!ok)
-        say_error("%s", err.text);
+        say_failure(&err);
     return ok;
 }
 

@@ -98,3 +98,17 @@ char *disk_dir_of(const char *path)
         len--;
     return strndup(path, len);
 }
+
+bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got)
+{
+    *got = 0;
+    while (*got < len) {
+        ssize_t n = pread(fd, (char *)buf + *got, len - *got, (off_t)(off + *got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n == 0;
+        *got += (size_t)n;
+    }
+    return true;
+}

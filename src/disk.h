@@ -1,6 +1,6 @@
 /*
- * What every module that writes files needs: writes that are complete or have failed, scratch
- * files, and the space that is left. `name` is the file's in messages.
+ * What every module that writes files needs: reads and writes that are complete or have failed,
+ * scratch files, and the space that is left. `name` is the file's in messages.
  */
 #ifndef DISK_H
 #define DISK_H
@@ -36,5 +36,9 @@ bool disk_space(const char *dir, uint64_t *bytes, struct err *err);
 
 /* The directory part of path, allocated ("." for none); NULL without memory. */
 char *disk_dir_of(const char *path);
+
+/* Reads len bytes at that offset, fewer only at the end of the file: *got. On an error it returns
+ * false, with errno set and *got bytes read. */
+bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got);
 
 #endif

@@ -14,27 +14,11 @@
 #include <unistd.h>
 
 #include "bytes.h"
+#include "disk.h"
 #include "parallel.h"
 #include "progress.h"
 #include "session.h"
 #include "sig.h"
-
-/* Reads up to `len` bytes from the start of the file; false on an error. */
-static bool read_start(int fd, uint8_t *buf, size_t len, size_t *got)
-{
-    *got = 0;
-    while (*got < len) {
-        ssize_t n = pread(fd, buf + *got, len - *got, (off_t)*got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        if (n == 0)
-            break;
-        *got += (size_t)n;
-    }
-    return true;
-}
 
 /* Chooses between two slots. A slot that is whole counts even if we must refuse it: the other one
  * may describe a file that is no more. */
@@ -71,7 +55,7 @@ static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err
     size_t got;
     memset(h, 0, sizeof *h);
     for (int tries = 0;; tries++) {
-        if (!read_start(fd, buf, sizeof buf, &got))
+        if (!disk_read(fd, buf, sizeof buf, 0, &got))
             return fail_errno(err, "cannot be read");
         bool ok = choose_slot(buf, got, h, slot_damaged, err);
         /* A slot that does not hold may be one that is just being written. */
@@ -558,4 +542,13 @@ bool filter_same_keys(const struct header *a, const struct header *b, struct err
     name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
     name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
     return list[0] == '\0' || fail(err, "%s", list);
+}
+
+bool filter_same_questions(const struct header *a, const char *a_path, const struct header *b,
+                           const char *b_path, struct err *err)
+{
+    struct err what;
+    return filter_same_keys(a, b, &what) ||
+           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", a_path,
+                b_path, what.text);
 }

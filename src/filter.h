@@ -108,4 +108,8 @@ bool filter_check_sound(const struct filter *f, unsigned threads, struct err *er
  * differ ("hash seed, --hex"). */
 bool filter_same_keys(const struct header *a, const struct header *b, struct err *err);
 
+/* The same of filters that are asked together; the reason is a sentence that names both. */
+bool filter_same_questions(const struct header *a, const char *a_path, const struct header *b,
+                           const char *b_path, struct err *err);
+
 #endif

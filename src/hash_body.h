@@ -41,19 +41,26 @@ enum { N_WAYS = 0 WAYS(PLUS_ONE) };
  * fetched while the hash keeps the CPU busy: a twentieth of the time of a query. */
 enum { AHEAD = 16 << 10 };
 
+/* The keys of a group, and where their hashes go. */
+struct keys {
+    const char *const *data;
+    const size_t *len;
+    uint64_t seed;
+    uint64_t *out;
+};
+
 /* which[j] = ways + 1 + i has key i hashed, as split() finds it. The compiler is told what lengths
  * there are, so it leaves out the other ways. */
 #define HASH_WAY(way, shortest, longest)                                                           \
     __attribute__((flatten)) static void hash_way_##way(                                           \
-        const char *const *data, const size_t *len, const char *const *which, const char *ways,    \
-        size_t n, uint64_t seed, uint64_t *out)                                                    \
+        struct keys keys, const char *const *which, const char *ways, size_t n)                    \
     {                                                                                              \
         for (size_t j = 0; j < n; j++) {                                                           \
-            size_t i = (size_t)(which[j] - ways) - 1;                                              \
-            if (len[i] - (shortest) > (longest) - (shortest)) /* neither below nor above */        \
+            size_t i = (size_t)(which[j] - ways) - 1, len = keys.len[i];                           \
+            if (len - (shortest) > (longest) - (shortest)) /* neither below nor above */           \
                 __builtin_unreachable();                                                           \
-            __builtin_prefetch(data[i] + AHEAD, 0, 2);                                             \
-            out[i] = XXH3_64bits_withSeed(data[i], len[i], seed);                                  \
+            __builtin_prefetch(keys.data[i] + AHEAD, 0, 2);                                        \
+            keys.out[i] = XXH3_64bits_withSeed(keys.data[i], len, keys.seed);                      \
         }                                                                                          \
     }
 
@@ -76,14 +83,13 @@ static void find_ways(const size_t *restrict len, char *restrict ways)
         ways[i] = (char)(0 WAYS(LONGER));
 }
 
-static void hash_listed(unsigned way, const char *const *data, const size_t *len,
-                        const char *const *which, const char *ways, size_t n, uint64_t seed,
-                        uint64_t *out)
+static void hash_listed(unsigned way, struct keys keys, const char *const *which,
+                        const char *ways, size_t n)
 {
     switch (way) {
 #define CASE(c, shortest, longest)                                                                 \
     case c:                                                                                        \
-        hash_way_##c(data, len, which, ways, n, seed, out);                                        \
+        hash_way_##c(keys, which, ways, n);                                                        \
         break;
         WAYS(CASE)
     }
@@ -93,17 +99,18 @@ static void hash_group(const char *const *data, const size_t *len, uint64_t seed
 {
     _Alignas(64) char ways[HASH_GROUP];
     const char *which[HASH_GROUP + SPLIT_SLACK];
+    const struct keys keys = {data, len, seed, out};
     find_ways(len, ways);
     if (memcmp(ways, ways + 1, HASH_GROUP - 1) == 0) {
         for (size_t i = 0; i < HASH_GROUP; i++)
             which[i] = ways + i + 1;
-        hash_listed((unsigned)ways[0], data, len, which, ways, HASH_GROUP, seed, out);
+        hash_listed((unsigned)ways[0], keys, which, ways, HASH_GROUP);
         return;
     }
     for (unsigned way = 0; way < N_WAYS; way++) {
         size_t scanned;
         size_t n = split(ways, HASH_GROUP, (char)way, which, HASH_GROUP, &scanned);
-        hash_listed(way, data, len, which, ways, n, seed, out);
+        hash_listed(way, keys, which, ways, n);
     }
 }
 

@@ -77,50 +77,40 @@ static bool take_field(struct keyarg *ka, struct opt_parser *p)
     return false;
 }
 
-enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
+bool keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
 {
-    bool ok = true;
     switch (id) {
     case 'k':
-        ok = take_key(ka, p->value);
-        break;
+        return take_key(ka, p->value);
     case '0':
         ka->rule.terminator = 0;
-        break;
+        return true;
     case 'd':
-        ok = take_delimiter(ka, p);
-        break;
+        return take_delimiter(ka, p);
     case 'f':
-        ok = take_field(ka, p);
-        break;
+        return take_field(ka, p);
     case OPT_CRLF:
-        ka->rule.crlf = true;
-        break;
+        return ka->rule.crlf = true;
     case OPT_SKIP_BAD:
-        ka->rule.skip_bad = true;
-        break;
+        return ka->rule.skip_bad = true;
     case OPT_NO_GZIP:
-        ka->no_gzip = true;
-        break;
+        return ka->no_gzip = true;
     case 'j':
-        ok = opt_threads(p, &ka->threads);
-        break;
+        return opt_threads(p, &ka->threads);
     case OPT_PROGRESS:
-        ka->progress = true;
-        break;
+        return ka->progress = true;
     case OPT_TRIM:
         ka->rule.prep |= PREP_TRIM;
-        break;
+        return true;
     case 'i':
         ka->rule.prep |= PREP_FOLD;
-        break;
+        return true;
     case 'x':
         ka->rule.prep |= PREP_HEX;
-        break;
+        return true;
     default:
-        return KEYARG_NOT_MINE;
+        return false;
     }
-    return ok ? KEYARG_TAKEN : KEYARG_BAD;
 }
 
 bool keyarg_files(struct keyarg *ka, const struct command *command, char **files, int n)
@@ -158,8 +148,8 @@ bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *pa
     return true;
 }
 
-struct input *keyarg_open(const struct keyarg *ka, const struct stat *filter, bool prompt,
-                          struct err *err)
+static struct input *open_input(const struct keyarg *ka, const struct stat *filter, bool prompt,
+                                struct err *err)
 {
     bool from_stdin = ka->n_files == 0;
     for (size_t i = 0; i < ka->n_files; i++)
@@ -176,6 +166,20 @@ struct input *keyarg_open(const struct keyarg *ka, const struct stat *filter, bo
         spec.forbid_ino = filter->st_ino;
     }
     return input_open(&spec, err);
+}
+
+bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, bool prompt)
+{
+    struct err err;
+    struct input *input = open_input(t->ka, filter, prompt, &err);
+    if (input == NULL)
+        return say_failure(&err);
+    t->input = input;
+    pump->input = input;
+    pump->threads = t->ka->threads;
+    bool ok = pump_run(pump, &err);
+    input_close(input);
+    return ok || say_failure(&err);
 }
 
 bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)
@@ -250,6 +254,13 @@ void keyarg_warn(const struct filter *f)
     if (filter_health(f) == FILTER_DIRTY)
         say_warning("'%s': a process died while it added keys; the last of them may be missing, "
                     "and 'seen verify --repair' makes the file clean", f->path);
+}
+
+void keyarg_hint_crlf(const struct keyarg *ka, bool saw_cr, const char *path)
+{
+    if (saw_cr && !ka->rule.crlf)
+        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
+                 path);
 }
 
 void tally_batch(struct chunk_tally *tally, const struct batch *b)

@@ -4,8 +4,8 @@
  *
  *     struct keyarg ka = KEYARG_DEFAULT;
  *     while ((id = opt_next(&p)) > 0)
- *         switch (keyarg_take(&ka, &p, id)) { case KEYARG_TAKEN: continue; case KEYARG_BAD: return
- *         EXIT_ERROR; case KEYARG_NOT_MINE: ... }
+ *         switch (id) { case OPT_OWN: ...; break; default: if (!keyarg_take(&ka, &p, id)) return
+ *         EXIT_ERROR; }
  *     if (!keyarg_files(&ka, &command, argv + first, argc - first)) return EXIT_ERROR;
  *     if (!keyarg_adopt(&ka, &filter.header, &err)) ...     // preparation as stored in the filter
  */
@@ -40,9 +40,8 @@ struct keyarg {
 extern const struct opt keyarg_opts[];      /* input and cutting */
 extern const struct opt keyarg_prep_opts[]; /* preparation: -x, -i, --trim */
 
-enum keyarg_result { KEYARG_TAKEN, KEYARG_NOT_MINE, KEYARG_BAD };
-
-enum keyarg_result keyarg_take(struct keyarg *ka, struct opt_parser *p, int id);
+/* Takes one of these options, which it must be. Reports a mistake itself. */
+bool keyarg_take(struct keyarg *ka, struct opt_parser *p, int id);
 
 /* Takes the operands behind FILTER. Reports a mistake itself. */
 bool keyarg_files(struct keyarg *ka, const struct command *command, char **files, int n);
@@ -52,11 +51,6 @@ void keyarg_free(struct keyarg *ka);
  * names it in the message. */
 bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *path,
                   struct err *err);
-
-/* Opens the key files or standard input (not for -k). `filter`, unless NULL, is refused as a key
- * file. Says on stderr that keys are awaited if they come from a terminal. */
-struct input *keyarg_open(const struct keyarg *ka, const struct stat *filter, bool prompt,
-                          struct err *err);
 
 /* Puts the next keys given with -k into a batch, as records with a terminator each. *next counts
  * those done and starts at 0. False when none is left, or with b->bad_record set. */
@@ -72,6 +66,9 @@ void keyarg_batches_free(const struct keyarg *ka, struct batch **batches);
 /* Warns of a file that was not left clean. */
 struct filter;
 void keyarg_warn(const struct filter *f);
+
+/* Hints at --crlf when lines of a list that is read beside the records end in CR. */
+void keyarg_hint_crlf(const struct keyarg *ka, bool saw_cr, const char *path);
 
 /* What a worker found out about the records of one chunk. */
 struct chunk_tally {
@@ -94,6 +91,12 @@ struct tally {
     uint64_t records, bad, bytes;
     bool hinted, warned; /* of CRs, of compressed data */
 };
+
+/* Runs the records of the key files or of standard input (not for -k) through a pump, of which it
+ * sets input and threads. `filter`, unless NULL, is refused as a key file; for `prompt` see input.h.
+ * Says on stderr that keys are awaited if they come from a terminal. False, and said why, if they
+ * cannot be read. */
+bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, bool prompt);
 
 /* Call it first of all in commit: brings in_file up to the beginning of this chunk. */
 void tally_begin(struct tally *t, const struct chunk *chunk);

@@ -33,7 +33,6 @@ bool known_open_file(struct known *k, const char *path, struct err *err)
 
 bool known_also(struct known *k, const char *path, struct err *err)
 {
-    struct err what;
     struct filter *also = realloc(k->also, (k->n_also + 1) * sizeof *also);
     if (also == NULL)
         return fail(err, "out of memory");
@@ -43,9 +42,7 @@ bool known_also(struct known *k, const char *path, struct err *err)
         return false;
     k->n_also++;
     const struct filter *first = k->sink.open ? &k->sink.filter : &also[0];
-    return filter_same_keys(&first->header, &f->header, &what) ||
-           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s",
-                first->path, path, what.text);
+    return filter_same_questions(&first->header, first->path, &f->header, path, err);
 }
 
 bool known_confirm(struct known *k, const char *path, const struct key_rule *rule, struct err *err)

@@ -60,6 +60,13 @@ struct census {
     double bits_set; /* fraction of bits that are set */
 };
 
+/* What a layer's geometry is made of, for people; zero: the kind has no such thing. */
+struct shape {
+    uint64_t pages, lines, partitions;
+    unsigned k;
+    double columns;
+};
+
 struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
@@ -112,6 +119,8 @@ struct kind {
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
 
+    struct shape (*shape)(const struct layer *layer);
+
     /* The FPR that the design predicts once n distinct keys are in. */
     double (*fpr_at)(const struct layer *layer, double n);
 };
@@ -122,6 +131,10 @@ enum { LAYER_BATCH = 256, LAYER_PAGE = 4096 };
 
 /* The kind of that id, or NULL. */
 const struct kind *kind_by_id(uint32_t id);
+
+/* The largest number of keys, to 1e-7 of it or 0.01, for which fpr_at gives at most that FPR; about
+ * 1e18 if any does. */
+double layer_n_at(const struct layer *layer, double fpr);
 
 static inline uint64_t layer_pages(const struct layer *layer)
 {

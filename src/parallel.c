@@ -53,6 +53,30 @@ void parallel_for(unsigned threads, uint64_t n,
     free(others);
 }
 
+struct attempt {
+    bool (*body)(void *ctx, unsigned worker, uint64_t i, struct err *err);
+    void *ctx;
+    atomic_bool failed;
+    struct err *err;
+};
+
+static void attempt_one(void *ctx, unsigned worker, uint64_t i)
+{
+    struct attempt *a = ctx;
+    struct err err;
+    if (!a->failed && !a->body(a->ctx, worker, i, &err) && !atomic_exchange(&a->failed, true))
+        *a->err = err;
+}
+
+bool parallel_try(unsigned threads, uint64_t n,
+                  bool (*body)(void *ctx, unsigned worker, uint64_t i, struct err *err), void *ctx,
+                  struct err *err)
+{
+    struct attempt a = {.body = body, .ctx = ctx, .err = err};
+    parallel_for(threads, n, attempt_one, &a);
+    return !a.failed;
+}
+
 /* CPUs in the process's affinity mask; 0 when it cannot be had. The mask must be as large as the
  * kernel's own, whose size is not told, so larger ones are tried. */
 static int affinity_cpus(void)

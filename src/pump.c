@@ -28,18 +28,25 @@ struct run {
         next_finish; /* committed and not finished: those in between, in `done` too */
     unsigned workers;
     bool committing, finishing, stop, ended;
+    struct err *err;
+    bool failed; /* for that reason: set by a commit */
 };
 
 /* Chunks that may be committed, or about to be, and not finished. */
 enum { UNFINISHED = 2 };
 
-static bool commit_slot(const struct pump *pump, struct slot *slot)
+static bool commit_slot(struct run *run, struct slot *slot)
 {
-    if (slot->got == INPUT_FAILED)
-        return pump->failed(pump->ctx, &slot->chunk, &slot->err);
+    const struct pump *pump = run->pump;
     if (slot->got == INPUT_END)
         return true;
-    return pump->commit(pump->ctx, &slot->chunk, slot->data);
+    if (slot->got == INPUT_CHUNK_READ)
+        return pump->commit(pump->ctx, &slot->chunk, slot->data);
+    if (pump->failed != NULL)
+        return pump->failed(pump->ctx, &slot->chunk, &slot->err);
+    *run->err = slot->err;
+    run->failed = true;
+    return false;
 }
 
 static struct slot **place_of(struct run *run, uint64_t seq)
@@ -66,7 +73,7 @@ static bool commit_next(struct run *run)
     if (!run->stop) {
         slot->committed = slot->got == INPUT_CHUNK_READ;
         pthread_mutex_unlock(&run->lock);
-        bool go_on = commit_slot(run->pump, slot);
+        bool go_on = commit_slot(run, slot);
         pthread_mutex_lock(&run->lock);
         run->stop |= !go_on;
     }
@@ -181,6 +188,7 @@ static void free_slots(struct run *run)
 bool pump_run(const struct pump *pump, struct err *err)
 {
     struct run run = {.pump = pump,
+                      .err = err,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .slot_freed = PTHREAD_COND_INITIALIZER};
     pthread_t *threads = calloc(pump->threads, sizeof *threads);
@@ -198,5 +206,5 @@ bool pump_run(const struct pump *pump, struct err *err)
     }
     free_slots(&run);
     free(threads);
-    return ok;
+    return ok && !run.failed;
 }

@@ -27,7 +27,8 @@ struct pump {
     /* In input order. False stops: no further chunk is committed. */
     bool (*commit)(void *ctx, const struct chunk *chunk, void *slot);
 
-    /* In input order too: this file could not be read, or not to its end. False stops. */
+    /* In input order too: this file could not be read, or not to its end. False stops. NULL: that
+     * stops, and pump_run fails for that reason. */
     bool (*failed)(void *ctx, const struct chunk *chunk, const struct err *err);
 
     void (*slot_free)(void *ctx, void *slot);
@@ -38,8 +39,9 @@ struct pump {
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
 };
 
-/* Runs to the end of the input or until a callback says stop, or until signal_caught() (sig.h):
- * then chunks already begun are still committed. False only if threads or memory cannot be had. */
+/* Runs to the end of the input or until a callback says stop, or until sig_caught() (sig.h): then
+ * chunks already begun are still committed. False if memory cannot be had, or as said at `failed`.
+ */
 bool pump_run(const struct pump *p, struct err *err);
 
 #endif

@@ -282,6 +282,13 @@ static double kind_fpr_at(const struct layer *layer, double n)
     return n > 0 ? ribbon_fpr((unsigned)layer->geometry[2], (uint32_t)layer->geometry[3]) : 0;
 }
 
+static struct shape kind_shape(const struct layer *layer)
+{
+    struct ribbon ribbon = ribbon_of(layer);
+    return (struct shape){.columns = ribbon.columns + ldexp(ribbon.wide, -32),
+                          .partitions = (uint64_t)1 << (ribbon.bits & 63)};
+}
+
 const struct kind kind_ribbon = {
     .id = 2,
     .name = "ribbon",
@@ -291,6 +298,7 @@ const struct kind kind_ribbon = {
     .check_page = kind_check_page,
     .build = ribbon_build,
     .census = kind_census,
+    .shape = kind_shape,
     .fpr_at = kind_fpr_at,
 };
 

@@ -219,14 +219,15 @@ struct recipe {
     uint8_t seed;
 };
 
-/* Does table `t` for n keys, x0 ascending, and leaves the x0 of those that it bumped in w->bumped,
- * which x0 may be. Without `ribbon` only finds out which ones these are. */
+/* Does table `t` for n keys: of the first their x0, ascending, are in w->x, which it leaves
+ * unharmed, of others in w->bumped. There it leaves the x0 of those that it bumped. Without
+ * `ribbon` only finds out which ones these are. */
 static size_t do_table(struct ribbon_work *w, const struct ribbon *ribbon,
-                       const struct recipe *recipe, unsigned t, const uint64_t *x0, size_t n,
+                       const struct recipe *recipe, unsigned t, size_t n,
                        struct ribbon_entry *entry)
 {
     uint64_t segments = segments_for(n, recipe->load[t]);
-    const uint64_t *x = x0;
+    const uint64_t *x0 = t == 0 ? w->x : w->bumped, *x = x0;
     entry->segments[t] = (uint32_t)segments;
     if (segments == 0) {
         memmove(w->bumped, x0, n * sizeof *x0);
@@ -246,12 +247,11 @@ static size_t do_table(struct ribbon_work *w, const struct ribbon *ribbon,
     return n_bumped;
 }
 
-/* The first table is the large one: its keys are in w->x, unharmed. */
 static size_t first_table(struct ribbon_work *w, const struct ribbon *ribbon,
                           const struct recipe *recipe, size_t n, struct ribbon_entry *entry)
 {
     w->thresholds_len = w->body_len = 0;
-    return do_table(w, ribbon, recipe, 0, w->x, n, entry);
+    return do_table(w, ribbon, recipe, 0, n, entry);
 }
 
 static void later_tables(struct ribbon_work *w, const struct ribbon *ribbon,
@@ -259,7 +259,7 @@ static void later_tables(struct ribbon_work *w, const struct ribbon *ribbon,
 {
     for (unsigned t = 1; t < RIBBON_TABLES; t++) {
         if (entry->segments[t - 1] != 0)
-            n = do_table(w, ribbon, recipe, t, w->bumped, n, entry);
+            n = do_table(w, ribbon, recipe, t, n, entry);
         else
             entry->segments[t] = 0;
     }
@@ -391,12 +391,19 @@ static bool grow_directory(struct build *b, struct err *err)
     return true;
 }
 
-/* Stores the entry of the hashes that begin with the top `depth` bits of `first`. */
-static bool put_entry(struct build *b, uint64_t first, unsigned depth,
-                      const struct ribbon_entry *entry, struct err *err)
+/* The hashes that begin with the top `depth` bits of `first`. */
+struct part {
+    uint64_t first;
+    unsigned depth;
+    const uint64_t *hash;
+    size_t n;
+};
+
+static bool put_entry(struct build *b, const struct part *part, const struct ribbon_entry *entry,
+                      struct err *err)
 {
-    uint64_t number = first >> 1 >> (63 - b->ribbon.bits);
-    for (unsigned d = b->ribbon.bits; d < depth; d++) {
+    uint64_t number = part->first >> 1 >> (63 - b->ribbon.bits);
+    for (unsigned d = b->ribbon.bits; d < part->depth; d++) {
         struct ribbon_entry e;
         if (!grow_directory(b, err))
             return false;
@@ -406,22 +413,22 @@ static bool put_entry(struct build *b, uint64_t first, unsigned depth,
             ribbon_put_entry(&e, b->directory + number * RIBBON_ENTRY);
             b->entries += 2;
         }
-        number = e.at + (first << d >> 63);
+        number = e.at + (part->first << d >> 63);
     }
     ribbon_put_entry(entry, b->directory + number * RIBBON_ENTRY);
     return true;
 }
 
 /* Gives a block its place, when it is its turn. */
-static bool place_block(struct build *b, uint64_t prefix, uint64_t first, unsigned depth,
-                        struct ribbon_block *block, double fpr, struct err *err)
+static bool place_block(struct build *b, uint64_t prefix, const struct part *part,
+                        struct ribbon_block *block, struct err *err)
 {
-    bool ok;
+    double fpr = ribbon_block_fpr(&b->ribbon, &block->entry, block->head, part->depth);
     pthread_mutex_lock(&b->lock);
     while (b->turn != prefix && !b->gave_up)
         pthread_cond_wait(&b->turned, &b->lock);
     block->entry.at = b->at;
-    ok = b->gave_up ? fail(err, "given up") : put_entry(b, first, depth, &block->entry, err);
+    bool ok = b->gave_up ? fail(err, "given up") : put_entry(b, part, &block->entry, err);
     b->at += block->head_len + block->body_len;
     b->fpr += fpr;
     b->n += block->entry.keys;
@@ -437,23 +444,24 @@ static bool write_block(struct build *b, const struct ribbon_block *block, struc
            disk_write(t->fd, block->body, block->body_len, off + block->head_len, t->name, err);
 }
 
-/* Builds what begins with the top `depth` bits of `first`. */
-static bool build_part(struct build *b, const struct keyset_range *range, uint64_t first,
-                       unsigned depth, const uint64_t *hash, size_t n, struct err *err)
+static bool build_part(struct build *b, const struct keyset_range *range, const struct part *part,
+                       struct err *err)
 {
-    if (n > RIBBON_LARGEST) {
-        uint64_t middle = first + ((uint64_t)1 << 63 >> (depth & 63));
-        size_t below = 0;
-        while (below < n && hash[below] < middle)
-            below++;
-        return build_part(b, range, first, depth + 1, hash, below, err) &&
-               build_part(b, range, middle, depth + 1, hash + below, n - below, err);
+    if (part->n > RIBBON_LARGEST) {
+        struct part low = *part, high = *part;
+        low.depth = high.depth = part->depth + 1;
+        high.first += (uint64_t)1 << 63 >> (part->depth & 63);
+        low.n = 0;
+        while (low.n < part->n && part->hash[low.n] < high.first)
+            low.n++;
+        high.hash += low.n;
+        high.n -= low.n;
+        return build_part(b, range, &low, err) && build_part(b, range, &high, err);
     }
     struct ribbon_block block;
-    ribbon_work_block(b->work[range->worker], &b->ribbon, hash, n, depth, &block);
-    double fpr = ribbon_block_fpr(&b->ribbon, &block.entry, block.head, depth);
-    return place_block(b, range->partition, first, depth, &block, fpr, err) &&
-           write_block(b, &block, err);
+    ribbon_work_block(b->work[range->worker], &b->ribbon, part->hash, part->n, part->depth,
+                      &block);
+    return place_block(b, range->partition, part, &block, err) && write_block(b, &block, err);
 }
 
 static bool visit_part(void *ctx, const struct keyset_range *range, struct err *err)
@@ -461,11 +469,10 @@ static bool visit_part(void *ctx, const struct keyset_range *range, struct err *
     struct build *b = ctx;
     if (range->had_repeats && b->target->presumed)
         return fail(err, "some keys are repeated");
-    unsigned depth = range->first == range->last
-                         ? 64
-                         : (unsigned)__builtin_clzll(range->last - range->first);
-    if (!build_part(b, range, range->first, depth, range->piece->hash, range->piece->n,
-                    err))
+    struct part all = {range->first, 64, range->piece->hash, range->piece->n};
+    if (range->first != range->last)
+        all.depth = (unsigned)__builtin_clzll(range->last - range->first);
+    if (!build_part(b, range, &all, err))
         return false;
     if (!range->ends_partition)
         return true;
