@@ -84,12 +84,18 @@ struct keyset {
     unsigned bits; /* of the prefixes that are visited */
 };
 
-static void *map_memory(size_t bytes)
+enum { HUGE_PAGE = 2 << 20 };
+
+/* With huge pages all is a tenth faster, where the kernel gives them; but then memory is taken up to
+ * the end of one. None reaches beyond what is mapped. */
+static void *map_memory(size_t bytes, bool huge)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    madvise(p, bytes, MADV_HUGEPAGE); /* a tenth faster where the kernel gives them */
+    size_t before = -(uintptr_t)p % HUGE_PAGE;
+    if (huge && bytes >= before + HUGE_PAGE)
+        madvise(p + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
     return p;
 }
 
@@ -119,42 +125,60 @@ uint64_t keyset_part_memory(size_t part)
 }
 
 /* How the memory is divided: what parts take, or a quarter, for looking through partitions (each
- * worker gathers one in one buffer and sorts it into another); of the rest a third for blocks that
- * each worker is sure to get, and two thirds for blocks that go to whoever asks first. */
+ * visitor gathers one in one buffer and sorts it into another); half of that where partitions are
+ * small, since memory is drained; then what each worker takes for itself; and of the rest a quarter
+ * for blocks that each worker is sure to get, and three for blocks that go to whoever asks first. */
 static size_t capacity_of(const struct keyset_spec *spec)
 {
-    size_t quarter = spec->memory / 4 / visitors_of(spec) / (2 * sizeof(uint64_t));
+    uint64_t memory = spec->memory / (spec->drain != NULL ? 8 : 4);
+    uint64_t capacity = memory / visitors_of(spec) / (2 * sizeof(uint64_t));
     size_t room = spec->part != 0 ? room_for(spec->part) : 0;
-    return room > quarter ? room : quarter;
+    return room > capacity ? room : (size_t)capacity;
 }
 
-static uint64_t block_memory(const struct keyset_spec *spec)
+/* In bytes: struct worker, in_order, and what the stack takes while partitions are looked through. */
+enum { WORKER_MEMORY = 384 << 10 };
+
+/* A block, and its place in a list that is up to twice as long as it need be. */
+enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
+
+/* Where huge pages are a small part of what a worker has. */
+static bool takes_huge_pages(const struct keyset_spec *spec)
+{
+    return spec->memory / spec->workers >= 8 * HUGE_PAGE;
+}
+
+static size_t blocks_of(const struct keyset_spec *spec)
 {
     uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
-    uint64_t least = (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * spec->workers;
-    return spec->memory > gathering + least ? spec->memory - gathering : least;
-}
-
-static size_t own_blocks_of(const struct keyset_spec *spec)
-{
-    return block_memory(spec) / 3 / spec->workers / BLOCK_BYTES;
-}
-
-static size_t pool_blocks_of(const struct keyset_spec *spec)
-{
-    return block_memory(spec) / 3 * 2 / BLOCK_BYTES;
+    uint64_t each = WORKER_MEMORY + (takes_huge_pages(spec) ? HUGE_PAGE : 0);
+    uint64_t others = gathering + each * spec->workers;
+    size_t least = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
+    uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
+    return blocks > least ? (size_t)blocks : least;
 }
 
 /* Each worker can have a block open in every partition without asking the pool; so n hashes never
  * need more of the pool than n / BLOCK. */
-uint64_t keyset_min_memory(unsigned workers)
+static size_t own_blocks_of(const struct keyset_spec *spec)
 {
-    return (uint64_t)4 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
+    size_t quarter = blocks_of(spec) / 4 / spec->workers;
+    return quarter > KEYSET_PARTITIONS ? quarter : KEYSET_PARTITIONS;
 }
 
-uint64_t keyset_fits(uint64_t memory)
+static size_t pool_blocks_of(const struct keyset_spec *spec)
 {
-    return memory / 2 / BLOCK_BYTES * BLOCK;
+    return blocks_of(spec) - own_blocks_of(spec) * spec->workers;
+}
+
+uint64_t keyset_min_memory(unsigned workers)
+{
+    return (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
+}
+
+uint64_t keyset_fits(const struct keyset_spec *spec)
+{
+    return (uint64_t)pool_blocks_of(spec) * BLOCK;
 }
 
 struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
@@ -177,7 +201,7 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     for (unsigned w = 0; w < spec->workers; w++) {
         struct worker *worker = &ks->workers[w];
         worker->arena_blocks = own_blocks_of(spec) + pool_blocks_of(spec);
-        worker->arena = map_memory(worker->arena_blocks * BLOCK_BYTES);
+        worker->arena = map_memory(worker->arena_blocks * BLOCK_BYTES, takes_huge_pages(spec));
         worker->piece = malloc((RANGE_BLOCKS + spec->workers) * sizeof *worker->piece);
         if (worker->arena == NULL || worker->piece == NULL) {
             fail_errno(err, "cannot get memory for keys");
@@ -638,9 +662,9 @@ static bool get_buffers(struct keyset *ks, struct worker *worker)
 {
     size_t bytes = ks->capacity * sizeof(uint64_t);
     if (worker->gathered == NULL)
-        worker->gathered = map_memory(bytes);
+        worker->gathered = map_memory(bytes, true);
     if (worker->sorted == NULL)
-        worker->sorted = map_memory(bytes);
+        worker->sorted = map_memory(bytes, true);
     return worker->gathered != NULL && worker->sorted != NULL
                ? true
                : fail_errno(&worker->err, "cannot get memory for keys");
