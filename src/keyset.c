@@ -124,16 +124,21 @@ uint64_t keyset_part_memory(size_t part)
     return (uint64_t)2 * room_for(part) * sizeof(uint64_t);
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* How the memory is divided: what parts take, or a quarter, for looking through partitions (each
  * visitor gathers one in one buffer and sorts it into another); half of that where partitions are
  * small, since memory is drained; then what each worker takes for itself; and of the rest a quarter
  * for blocks that each worker is sure to get, and three for blocks that go to whoever asks first. */
 static size_t capacity_of(const struct keyset_spec *spec)
 {
-    uint64_t memory = spec->memory / (spec->drain != NULL ? 8 : 4);
+    uint64_t memory = least(spec->memory, SIZE_MAX / 2) / (spec->drain != NULL ? 8 : 4);
     uint64_t capacity = memory / visitors_of(spec) / (2 * sizeof(uint64_t));
     size_t room = spec->part != 0 ? room_for(spec->part) : 0;
-    return room > capacity ? room : (size_t)capacity;
+    return room > capacity ? room : (size_t)least(capacity, SORT_MOST);
 }
 
 /* In bytes: struct worker, in_order, and what the stack takes while partitions are looked through. */
@@ -148,14 +153,16 @@ static bool takes_huge_pages(const struct keyset_spec *spec)
     return spec->memory / spec->workers >= 8 * HUGE_PAGE;
 }
 
+/* No more than there are addresses for: each worker maps the pool. */
 static size_t blocks_of(const struct keyset_spec *spec)
 {
     uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
     uint64_t each = WORKER_MEMORY + (takes_huge_pages(spec) ? HUGE_PAGE : 0);
     uint64_t others = gathering + each * spec->workers;
-    size_t least = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
     uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
-    return blocks > least ? (size_t)blocks : least;
+    size_t needed = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
+    blocks = least(blocks, SIZE_MAX / 4 / BLOCK_BYTES / spec->workers);
+    return blocks > needed ? (size_t)blocks : needed;
 }
 
 /* Each worker can have a block open in every partition without asking the pool; so n hashes never
