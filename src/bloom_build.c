@@ -407,18 +407,15 @@ bool bloom_unite(const struct build_target *target, const struct union_of *parts
     return ok;
 }
 
-struct bloom_bits *bloom_bits_new(const struct bloom *bloom, struct err *err)
+struct bloom_bits *bloom_bits_new(const struct bloom *bloom)
 {
-    struct bloom_bits *bits = calloc(1, sizeof *bits);
-    if (bits == NULL) {
-        fail(err, "out of memory");
+    struct bloom_bits *bits = bloom->pages <= SIZE_MAX / BLOOM_PAGE ? calloc(1, sizeof *bits) : NULL;
+    if (bits == NULL)
         return NULL;
-    }
     bits->bloom = *bloom;
     size_t bytes = (size_t)bloom->pages * BLOOM_PAGE;
     bits->data = map_zeroes(bytes);
     if (bits->data == NULL) {
-        fail_errno(err, "cannot get %zu bytes of memory for the filter", bytes);
         free(bits);
         return NULL;
     }

@@ -66,10 +66,12 @@ static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, stru
     struct bloom bloom = bloom_of(newest(b));
     if (!bits_fit_memory(bloom.pages))
         return true;
-    b->bits = bloom_bits_new(&bloom, err);
-    spec->drain = bloom_bits_drain;
-    spec->ctx = b->bits;
-    return b->bits != NULL;
+    b->bits = bloom_bits_new(&bloom);
+    if (b->bits != NULL) {
+        spec->drain = bloom_bits_drain;
+        spec->ctx = b->bits;
+    }
+    return true;
 }
 
 /* Half of the memory, at most, is for the threads that build; so there may be fewer of them. */
@@ -96,6 +98,14 @@ static bool give_memory(const struct filter_build *b, unsigned threads, struct k
     return spec->memory >= least;
 }
 
+static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+{
+    while (!give_memory(b, b->threads, spec) && b->threads > 1)
+        b->threads--;
+    b->keys = keyset_new(spec, err);
+    return b->keys != NULL;
+}
+
 bool filter_build_begin(struct filter_build *b, struct err *err)
 {
     struct keyset_spec spec = {.scratch_dir = b->scratch_dir};
@@ -103,10 +113,14 @@ bool filter_build_begin(struct filter_build *b, struct err *err)
         share_memory(b, &spec);
     else if (!drain_to_bits(b, &spec, err))
         return false;
-    while (!give_memory(b, b->threads, &spec) && b->threads > 1)
-        b->threads--;
-    b->keys = keyset_new(&spec, err);
-    return b->keys != NULL;
+    if (get_keyset(b, &spec, err))
+        return true;
+    if (b->bits == NULL)
+        return false;
+    bloom_bits_free(b->bits);
+    b->bits = NULL;
+    spec.drain = NULL;
+    return get_keyset(b, &spec, err);
 }
 
 bool filter_build_put(struct filter_build *b, unsigned worker, const uint64_t *hash, size_t n,

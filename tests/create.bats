@@ -348,6 +348,18 @@ sys.exit(status != 0)' "$@"
     [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
 }
 
+@test "bits for which there is not memory enough are made from scratch" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes addresses by the terabyte'
+    seq 3300000 >keys
+    quiet seen create --reproducible -j 1 -n 60M f keys
+    # Not for the bits, and not for anything beside them.
+    for kib in 80000 120000; do
+        run -0 --separate-stderr bash -c "ulimit -v $kib &&
+            exec seen create --reproducible --force -j 1 -n 60M --memory 50M g keys"
+        cmp f g
+    done
+}
+
 @test "files differ in times and id, unless --reproducible leaves these out" {
     quiet seen create a -k x
     quiet seen create b -k x
