@@ -14,11 +14,12 @@
 #include "disk.h"
 #include "parallel.h"
 
-/* Pages that a worker has in the making: 4 MiB. A range of keys as a keyset gives it needs a tenth
- * of that, unless the filter is made for many more keys than there are. */
+/* Pages that are written at once: 4 MiB. */
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
 
-uint64_t bloom_build_region = REGION;
+/* A range of keys as a keyset gives it needs fewer, unless the filter is made for many more keys
+ * than there are: then each worker has no more than 1 MiB in the making. */
+uint64_t bloom_build_region = REGION / 4;
 
 /* Keys of a range that found all their bits set, for being repeated or by chance. */
 enum { SUSPECTS = 64 };
@@ -35,7 +36,8 @@ struct region {
 /* A page where one partition ends and another begins: both put keys there. */
 struct shared_page {
     uint64_t page;
-    uint8_t *bits;
+    unsigned users; /* partitions that have not let go of it */
+    uint8_t *bits;  /* of those that have; NULL without */
 };
 
 struct bloom_bits {
@@ -100,26 +102,49 @@ static struct shared_page *shared_page(struct build *b, uint64_t page)
     return low < b->n_shared && b->shared[low].page == page ? &b->shared[low] : NULL;
 }
 
-/* Every page in which a partition's range of hashes begins. */
-static bool find_shared_pages(struct build *b, struct err *err)
+/* Every page in which a partition's range of hashes begins. The one before may end there. */
+static void find_shared_pages(struct build *b)
 {
-    uint8_t *bits = aligned_alloc(64, (size_t)KEYSET_PARTITIONS * BLOOM_PAGE);
-    if (bits == NULL)
-        return fail(err, "out of memory");
-    memset(bits, 0, (size_t)KEYSET_PARTITIONS * BLOOM_PAGE);
-    b->shared[0].bits = bits;
-    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
-        uint64_t page = bloom_page(&b->bloom, (uint64_t)p << (64 - KEYSET_BITS));
-        if (b->n_shared > 0 && b->shared[b->n_shared - 1].page == page)
-            continue;
-        b->shared[b->n_shared].page = page;
-        b->shared[b->n_shared].bits = bits + (size_t)b->n_shared * BLOOM_PAGE;
-        b->n_shared++;
+    for (uint64_t p = 0; p < KEYSET_PARTITIONS; p++) {
+        uint64_t first = p << (64 - KEYSET_BITS), page = bloom_page(&b->bloom, first);
+        if (b->n_shared == 0 || b->shared[b->n_shared - 1].page != page)
+            b->shared[b->n_shared++] = (struct shared_page){
+                .page = page, .users = p > 0 && bloom_page(&b->bloom, first - 1) == page};
+        b->shared[b->n_shared - 1].users++;
     }
+}
+
+static bool put_aside(struct shared_page *shared, const uint8_t *bits)
+{
+    if (shared->bits == NULL) {
+        shared->bits = aligned_alloc(64, BLOOM_PAGE);
+        if (shared->bits == NULL)
+            return false;
+        memset(shared->bits, 0, BLOOM_PAGE);
+    }
+    for (size_t byte = 0; byte < BLOOM_PAGE; byte++)
+        shared->bits[byte] |= bits[byte];
     return true;
 }
 
-/* Lets go of the first n pages of a region: shared ones are put aside, the others are finished. */
+/* Lets go of a shared page; the last partition to do so finishes it. */
+static bool release_shared_page(struct build *b, struct region *region, struct shared_page *shared,
+                                const uint8_t *bits, struct err *err)
+{
+    pthread_mutex_lock(&b->shared_lock);
+    bool ok = put_aside(shared, bits), complete = --shared->users == 0;
+    pthread_mutex_unlock(&b->shared_lock);
+    if (!ok)
+        return fail(err, "out of memory");
+    if (!complete)
+        return true;
+    ok = finish_pages(b, shared->bits, shared->page, 1, &region->census, err);
+    free(shared->bits);
+    shared->bits = NULL;
+    return ok;
+}
+
+/* Lets go of the first n pages of a region: shared ones may be put aside, the others are finished. */
 static bool release_pages(struct build *b, struct region *region, uint64_t n, struct err *err)
 {
     uint64_t from = 0;
@@ -131,10 +156,8 @@ static bool release_pages(struct build *b, struct region *region, uint64_t n, st
                                       i - from, &region->census, err))
             return false;
         from = i + 1;
-        pthread_mutex_lock(&b->shared_lock);
-        for (size_t byte = 0; byte < BLOOM_PAGE; byte++)
-            shared->bits[byte] |= region->buf[i * BLOOM_PAGE + byte];
-        pthread_mutex_unlock(&b->shared_lock);
+        if (!release_shared_page(b, region, shared, region->buf + i * BLOOM_PAGE, err))
+            return false;
     }
     if (n > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from,
                                   n - from, &region->census, err))
@@ -284,7 +307,8 @@ static void end(struct build *b, struct census *census)
     }
     if (census != NULL)
         bloom_census_result(&b->bloom, &b->regions[0].census, census);
-    free(b->shared[0].bits);
+    for (unsigned i = 0; i < b->n_shared; i++)
+        free(b->shared[i].bits);
     free(b->regions);
 }
 
@@ -298,13 +322,8 @@ static bool get_regions(struct build *b, struct err *err)
 
 static bool build_ranges(struct build *b, struct keyset *keys, struct err *err)
 {
-    if (!get_regions(b, err) || !find_shared_pages(b, err) ||
-        !keyset_visit(keys, visit_range, b, err))
-        return false;
-    for (unsigned i = 0; i < b->n_shared; i++)
-        if (!finish_pages(b, b->shared[i].bits, b->shared[i].page, 1, &b->regions[0].census, err))
-            return false;
-    return true;
+    find_shared_pages(b);
+    return get_regions(b, err) && keyset_visit(keys, visit_range, b, err);
 }
 
 bool bloom_build(const struct build_target *target, struct keyset *keys, struct census *census,
@@ -388,18 +407,15 @@ bool bloom_unite(const struct build_target *target, const struct union_of *parts
     return ok;
 }
 
-struct bloom_bits *bloom_bits_new(const struct bloom *bloom, struct err *err)
+struct bloom_bits *bloom_bits_new(const struct bloom *bloom)
 {
-    struct bloom_bits *bits = calloc(1, sizeof *bits);
-    if (bits == NULL) {
-        fail(err, "out of memory");
+    struct bloom_bits *bits = bloom->pages <= SIZE_MAX / BLOOM_PAGE ? calloc(1, sizeof *bits) : NULL;
+    if (bits == NULL)
         return NULL;
-    }
     bits->bloom = *bloom;
     size_t bytes = (size_t)bloom->pages * BLOOM_PAGE;
     bits->data = map_zeroes(bytes);
     if (bits->data == NULL) {
-        fail_errno(err, "cannot get %zu bytes of memory for the filter", bytes);
         free(bits);
         return NULL;
     }

@@ -20,9 +20,10 @@ bool bloom_build(const struct build_target *target, struct keyset *keys, struct 
 /* For tests: so many pages are made at once, 1024 at most. */
 extern uint64_t bloom_build_region;
 
-/* A filter's bits in memory, for any number of threads to insert into. */
+/* A filter's bits in memory, for any number of threads to insert into. NULL when they cannot be
+ * had. */
 struct bloom_bits;
-struct bloom_bits *bloom_bits_new(const struct bloom *bloom, struct err *err);
+struct bloom_bits *bloom_bits_new(const struct bloom *bloom);
 void bloom_bits_free(struct bloom_bits *bits);
 
 /* A keyset_drain; ctx is the struct bloom_bits. */

@@ -9,9 +9,14 @@
 #include "progress.h"
 #include "ribbon_build.h"
 
-/* Hashes that are kept in memory for a filter of given size, before they go into its bits. With
- * the filter itself and the input's buffers this makes the filter plus 64 MiB. */
-enum { DIRECT_MEMORY = 48 << 20 };
+/* For a filter of given size so many hashes are kept in memory before they go into its bits, and no
+ * more than these are counted. */
+enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 3 << 20 };
+
+/* What a thread takes at most, beside what it takes for keys: two chunks of input and a batch; or,
+ * when the input is gone, the part of the filter that it is making. With the filter itself and
+ * DIRECT_MEMORY, for as many threads as that lets, this makes the filter plus 64 MiB. */
+enum { THREAD_MEMORY = 1 << 20 };
 
 /* Up to this rate it pays to presume that the keys of a Bloom filter are distinct (may_presume):
  * one key in 100, at most, finds its bits set by chance and must be looked at. */
@@ -25,7 +30,7 @@ static uint64_t compact_memory(unsigned threads)
 
 uint64_t filter_build_min_memory(const struct design *design)
 {
-    return keyset_min_memory(1) + (design->compact ? compact_memory(1) : 0);
+    return THREAD_MEMORY + keyset_min_memory(1) + (design->compact ? compact_memory(1) : 0);
 }
 
 /* Makes the header for n distinct keys, if the design leaves the size open. */
@@ -54,18 +59,19 @@ static bool bits_fit_memory(uint64_t pages)
 /* Has hashes drained into bits, where that is possible and pays. */
 static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
-    if (!design_is_sized(b->design) || b->forecast || b->memory < DIRECT_MEMORY)
+    if (!design_is_sized(b->design) || b->forecast || b->memory < DIRECT_MEMORY + THREAD_MEMORY)
         return true;
     if (!make_header(b, 0, err))
         return false;
     struct bloom bloom = bloom_of(newest(b));
     if (!bits_fit_memory(bloom.pages))
         return true;
-    b->bits = bloom_bits_new(&bloom, err);
-    spec->memory = DIRECT_MEMORY;
-    spec->drain = bloom_bits_drain;
-    spec->ctx = b->bits;
-    return b->bits != NULL;
+    b->bits = bloom_bits_new(&bloom);
+    if (b->bits != NULL) {
+        spec->drain = bloom_bits_drain;
+        spec->ctx = b->bits;
+    }
+    return true;
 }
 
 /* Half of the memory, at most, is for the threads that build; so there may be fewer of them. */
@@ -76,22 +82,45 @@ static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
         builders++;
     spec->visitors = builders;
     spec->part = RIBBON_LARGEST;
-    spec->memory = b->memory - builders * ribbon_build_memory();
+}
+
+/* Makes `spec` for so many threads. False: there is not memory enough for them. */
+static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
+{
+    uint64_t others = (uint64_t)THREAD_MEMORY * threads + spec->visitors * ribbon_build_memory();
+    uint64_t least = spec->visitors * keyset_part_memory(spec->part) + keyset_min_memory(threads);
+    spec->workers = threads;
+    if (b->bits != NULL) {
+        spec->memory = DIRECT_MEMORY;
+        return others + DIRECT_MEMORY <= b->memory && keyset_fits(spec) >= DIRECT_KEYS;
+    }
+    spec->memory = b->memory > others ? b->memory - others : 0;
+    return spec->memory >= least;
+}
+
+static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+{
+    while (!give_memory(b, b->threads, spec) && b->threads > 1)
+        b->threads--;
+    b->keys = keyset_new(spec, err);
+    return b->keys != NULL;
 }
 
 bool filter_build_begin(struct filter_build *b, struct err *err)
 {
-    struct keyset_spec spec = {.memory = b->memory, .scratch_dir = b->scratch_dir};
+    struct keyset_spec spec = {.scratch_dir = b->scratch_dir};
     if (b->design->compact)
         share_memory(b, &spec);
     else if (!drain_to_bits(b, &spec, err))
         return false;
-    uint64_t parts = spec.visitors * keyset_part_memory(spec.part);
-    while (b->threads > 1 && keyset_min_memory(b->threads) + parts > spec.memory)
-        b->threads--;
-    spec.workers = b->threads;
-    b->keys = keyset_new(&spec, err);
-    return b->keys != NULL;
+    if (get_keyset(b, &spec, err))
+        return true;
+    if (b->bits == NULL)
+        return false;
+    bloom_bits_free(b->bits);
+    b->bits = NULL;
+    spec.drain = NULL;
+    return get_keyset(b, &spec, err);
 }
 
 bool filter_build_put(struct filter_build *b, unsigned worker, const uint64_t *hash, size_t n,
@@ -106,7 +135,7 @@ static bool count_keys(struct filter_build *b, struct err *err)
 {
     b->n_distinct = 0;
     b->counted = !design_is_sized(b->design) || b->forecast ||
-                 b->n_put <= keyset_fits(DIRECT_MEMORY);
+                 b->n_put <= DIRECT_KEYS;
     if (!b->counted)
         return b->bits == NULL || keyset_drain_all(b->keys, err);
     progress_begin("counting keys", b->progress);

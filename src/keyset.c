@@ -21,28 +21,35 @@ enum { BLOCK = 512 };
 /* Hashes in one visited range, about: their part of a filter stays in the second-level cache. */
 enum { RANGE = 1 << 16, RANGE_BLOCKS = RANGE / BLOCK };
 
-/* In the scratch file of a worker, the hashes of a partition that is large are in order of its
- * SUBRANGES, so that one of them can be read without the others. */
+/* A spill puts all hashes of a worker into its scratch file, partition by partition: those of each
+ * in a run, and a table of the runs behind them. While partitions are small, a run is just hashes.
+ * Of large ones it is in extents that are in order of the partition's SUBRANGES, so that one of
+ * them can be read without the others: EXTENT hashes, fewer only in the last, and where each
+ * subrange begins behind them. Runs and extents begin on whole pages of the file: the kernel would
+ * have to fill in the rest of others. So memory holds next to nothing of what was spilled. */
 enum {
     PARTITION_WIDTH = 64 - KEYSET_BITS,
     SUB_BITS = 4,
     SUBRANGES = 1 << SUB_BITS,
     SUB_WIDTH = PARTITION_WIDTH - SUB_BITS,
-    EXTENT = 64 * BLOCK, /* hashes at most: what a worker puts in order at once */
+    EXTENT_BLOCKS = 63, /* with the subranges' begins, 64 pages: what is put in order at once */
+    EXTENT = EXTENT_BLOCKS * BLOCK,
 };
 
-struct extent {
-    uint64_t off;
+struct run {
+    uint64_t off, n;
+};
+
+struct spill {
+    uint64_t runs; /* offset of struct run[KEYSET_PARTITIONS] */
     bool ordered;
-    uint32_t begin[SUBRANGES + 1]; /* of each subrange, in hashes; if not ordered, about */
 };
 
 /* One worker's share of one partition, apart from the block being filled. */
 struct share {
     uint64_t **full; /* full blocks */
     size_t n_full, room_full;
-    struct extent *extents;
-    size_t n_extents, room_extents;
+    uint64_t n_spilled; /* hashes */
 };
 
 struct worker {
@@ -54,6 +61,8 @@ struct worker {
     size_t arena_blocks, used_blocks, pool_blocks;
     int scratch; /* a file of its own: two that write to one wait for each other */
     uint64_t scratch_len;
+    struct spill *spills;
+    size_t n_spills, room_spills;
     uint64_t *in_order;          /* EXTENT hashes */
     uint64_t *gathered, *sorted; /* `capacity` hashes each */
     struct keyset_piece *piece;  /* RANGE_BLOCKS, and one a worker */
@@ -75,12 +84,18 @@ struct keyset {
     unsigned bits; /* of the prefixes that are visited */
 };
 
-static void *map_memory(size_t bytes)
+enum { HUGE_PAGE = 2 << 20 };
+
+/* With huge pages all is a tenth faster, where the kernel gives them; but then memory is taken up to
+ * the end of one. None reaches beyond what is mapped. */
+static void *map_memory(size_t bytes, bool huge)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    madvise(p, bytes, MADV_HUGEPAGE); /* a tenth faster where the kernel gives them */
+    size_t before = -(uintptr_t)p % HUGE_PAGE;
+    if (huge && bytes >= before + HUGE_PAGE)
+        madvise(p + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
     return p;
 }
 
@@ -109,43 +124,68 @@ uint64_t keyset_part_memory(size_t part)
     return (uint64_t)2 * room_for(part) * sizeof(uint64_t);
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* How the memory is divided: what parts take, or a quarter, for looking through partitions (each
- * worker gathers one in one buffer and sorts it into another); of the rest a third for blocks that
- * each worker is sure to get, and two thirds for blocks that go to whoever asks first. */
+ * visitor gathers one in one buffer and sorts it into another); half of that where partitions are
+ * small, since memory is drained; then what each worker takes for itself; and of the rest a quarter
+ * for blocks that each worker is sure to get, and three for blocks that go to whoever asks first. */
 static size_t capacity_of(const struct keyset_spec *spec)
 {
-    size_t quarter = spec->memory / 4 / visitors_of(spec) / (2 * sizeof(uint64_t));
+    uint64_t memory = least(spec->memory, SIZE_MAX / 2) / (spec->drain != NULL ? 8 : 4);
+    uint64_t capacity = memory / visitors_of(spec) / (2 * sizeof(uint64_t));
     size_t room = spec->part != 0 ? room_for(spec->part) : 0;
-    return room > quarter ? room : quarter;
+    return room > capacity ? room : (size_t)least(capacity, SORT_MOST);
 }
 
-static uint64_t block_memory(const struct keyset_spec *spec)
+/* In bytes: struct worker, in_order, and what the stack takes while partitions are looked through. */
+enum { WORKER_MEMORY = 384 << 10 };
+
+/* A block, and its place in a list that is up to twice as long as it need be. */
+enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
+
+/* Where huge pages are a small part of what a worker has. */
+static bool takes_huge_pages(const struct keyset_spec *spec)
+{
+    return spec->memory / spec->workers >= 8 * HUGE_PAGE;
+}
+
+/* No more than there are addresses for: each worker maps the pool. */
+static size_t blocks_of(const struct keyset_spec *spec)
 {
     uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
-    uint64_t least = (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * spec->workers;
-    return spec->memory > gathering + least ? spec->memory - gathering : least;
-}
-
-static size_t own_blocks_of(const struct keyset_spec *spec)
-{
-    return block_memory(spec) / 3 / spec->workers / BLOCK_BYTES;
-}
-
-static size_t pool_blocks_of(const struct keyset_spec *spec)
-{
-    return block_memory(spec) / 3 * 2 / BLOCK_BYTES;
+    uint64_t each = WORKER_MEMORY + (takes_huge_pages(spec) ? HUGE_PAGE : 0);
+    uint64_t others = gathering + each * spec->workers;
+    uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
+    size_t needed = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
+    blocks = least(blocks, SIZE_MAX / 4 / BLOCK_BYTES / spec->workers);
+    return blocks > needed ? (size_t)blocks : needed;
 }
 
 /* Each worker can have a block open in every partition without asking the pool; so n hashes never
  * need more of the pool than n / BLOCK. */
-uint64_t keyset_min_memory(unsigned workers)
+static size_t own_blocks_of(const struct keyset_spec *spec)
 {
-    return (uint64_t)4 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
+    size_t quarter = blocks_of(spec) / 4 / spec->workers;
+    return quarter > KEYSET_PARTITIONS ? quarter : KEYSET_PARTITIONS;
 }
 
-uint64_t keyset_fits(uint64_t memory)
+static size_t pool_blocks_of(const struct keyset_spec *spec)
 {
-    return memory / 2 / BLOCK_BYTES * BLOCK;
+    return blocks_of(spec) - own_blocks_of(spec) * spec->workers;
+}
+
+uint64_t keyset_min_memory(unsigned workers)
+{
+    return (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
+}
+
+uint64_t keyset_fits(const struct keyset_spec *spec)
+{
+    return (uint64_t)pool_blocks_of(spec) * BLOCK;
 }
 
 struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
@@ -168,7 +208,7 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     for (unsigned w = 0; w < spec->workers; w++) {
         struct worker *worker = &ks->workers[w];
         worker->arena_blocks = own_blocks_of(spec) + pool_blocks_of(spec);
-        worker->arena = map_memory(worker->arena_blocks * BLOCK_BYTES);
+        worker->arena = map_memory(worker->arena_blocks * BLOCK_BYTES, takes_huge_pages(spec));
         worker->piece = malloc((RANGE_BLOCKS + spec->workers) * sizeof *worker->piece);
         if (worker->arena == NULL || worker->piece == NULL) {
             fail_errno(err, "cannot get memory for keys");
@@ -185,10 +225,9 @@ void keyset_free(struct keyset *ks)
         return;
     for (unsigned w = 0; w < ks->spec.workers; w++) {
         struct worker *worker = &ks->workers[w];
-        for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+        for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
             free(worker->share[p].full);
-            free(worker->share[p].extents);
-        }
+        free(worker->spills);
         unmap_memory(worker->arena, worker->arena_blocks * BLOCK_BYTES);
         unmap_memory(worker->gathered, ks->capacity * sizeof(uint64_t));
         unmap_memory(worker->sorted, ks->capacity * sizeof(uint64_t));
@@ -265,27 +304,31 @@ static void put_in_order(struct worker *worker, const struct iovec *piece, size_
         }
 }
 
-/* Appends the hashes of some blocks of a share, EXTENT at most, to the scratch file. */
-static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *piece, size_t n,
-                         bool ordered, struct err *err)
+static uint64_t whole_pages(uint64_t bytes)
 {
-    struct extent e = {.off = worker->scratch_len, .ordered = ordered};
+    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+enum { EXTENT_BYTES = (EXTENT_BLOCKS + 1) * BLOCK_BYTES }; /* in the file, if it is not the last */
+
+/* Appends the hashes of some blocks of a share, EXTENT_BLOCKS at most, to the scratch file. */
+static bool spill_blocks(struct worker *worker, struct iovec *piece, size_t n, bool ordered,
+                         struct err *err)
+{
+    uint32_t begin[SUBRANGES + 1];
+    uint64_t off = worker->scratch_len;
     size_t len = 0;
     for (size_t p = 0; p < n; p++)
         len += piece[p].iov_len;
-    for (unsigned r = 0; r <= SUBRANGES; r++)
-        e.begin[r] = (uint32_t)(len / sizeof(uint64_t) * r / SUBRANGES);
     if (ordered) {
-        put_in_order(worker, piece, n, e.begin);
+        put_in_order(worker, piece, n, begin);
         piece[0] = (struct iovec){worker->in_order, len};
-        n = 1;
+        piece[1] = (struct iovec){begin, sizeof begin};
+        n = 2;
+        len += sizeof begin;
     }
-    if (!grow((void **)&s->extents, &s->room_extents, s->n_extents, sizeof *s->extents, err))
-        return false;
-    s->extents[s->n_extents++] = e;
-    /* Whole pages of the file: the kernel would have to fill in the rest of others. */
-    worker->scratch_len += (len + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-    return disk_write_pieces(worker->scratch, piece, n, e.off, "scratch file", err);
+    worker->scratch_len += whole_pages(len);
+    return disk_write_pieces(worker->scratch, piece, n, off, "scratch file", err);
 }
 
 /* While partitions are small they are read as a whole, so order would be wasted. */
@@ -295,48 +338,68 @@ static bool order_pays(const struct keyset *ks, const struct worker *worker)
     return in_each * ks->spec.workers > ks->capacity / 4;
 }
 
-static bool spill_share(const struct keyset *ks, struct worker *worker, unsigned partition,
+static bool spill_share(struct worker *worker, unsigned partition, bool ordered, struct run *run,
                         struct err *err)
 {
     struct share *s = &worker->share[partition];
-    struct iovec piece[EXTENT / BLOCK];
+    struct iovec piece[EXTENT_BLOCKS];
     size_t n_open, n = 0;
     uint64_t *open = open_block(worker, partition, &n_open);
-    bool ordered = order_pays(ks, worker);
+    *run = (struct run){worker->scratch_len, s->n_full * BLOCK + n_open};
+    s->n_spilled += run->n;
     for (size_t i = 0; i < s->n_full; i++) {
         piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
-        if (n == EXTENT / BLOCK) {
-            if (!spill_blocks(worker, s, piece, n, ordered, err))
+        if (n == EXTENT_BLOCKS) {
+            if (!spill_blocks(worker, piece, n, ordered, err))
                 return false;
             n = 0;
         }
     }
     if (n_open > 0)
         piece[n++] = (struct iovec){open, n_open * sizeof *open};
-    return n == 0 || spill_blocks(worker, s, piece, n, ordered, err);
+    return n == 0 || spill_blocks(worker, piece, n, ordered, err);
 }
 
-static void drain_share(struct keyset *ks, struct worker *worker, unsigned partition)
+static bool spill_arena(const struct keyset *ks, struct worker *worker, struct err *err)
 {
-    struct share *s = &worker->share[partition];
-    size_t n_open;
-    const uint64_t *open = open_block(worker, partition, &n_open);
-    for (size_t i = 0; i < s->n_full; i++)
-        ks->spec.drain(ks->spec.ctx, partition, s->full[i], BLOCK);
-    if (n_open > 0)
-        ks->spec.drain(ks->spec.ctx, partition, open, n_open);
+    struct run runs[KEYSET_PARTITIONS];
+    bool ordered = order_pays(ks, worker);
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+        if (!spill_share(worker, p, ordered, &runs[p], err))
+            return false;
+    if (!grow((void **)&worker->spills, &worker->room_spills, worker->n_spills,
+              sizeof *worker->spills, err) ||
+        !disk_write(worker->scratch, runs, sizeof runs, worker->scratch_len, "scratch file", err))
+        return false;
+    worker->spills[worker->n_spills++] = (struct spill){worker->scratch_len, ordered};
+    worker->scratch_len += whole_pages(sizeof runs);
+    return true;
+}
+
+static void drain_arena(const struct keyset *ks, const struct worker *worker)
+{
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+        const struct share *s = &worker->share[p];
+        size_t n_open;
+        const uint64_t *open = open_block(worker, p, &n_open);
+        for (size_t i = 0; i < s->n_full; i++)
+            ks->spec.drain(ks->spec.ctx, p, s->full[i], BLOCK);
+        if (n_open > 0)
+            ks->spec.drain(ks->spec.ctx, p, open, n_open);
+    }
 }
 
 /* Makes a worker's arena empty again. */
 static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *err)
 {
-    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
         if (!close_block(worker, p, err))
             return false;
-        if (ks->spec.drain != NULL)
-            drain_share(ks, worker, p);
-        else if (!spill_share(ks, worker, p, err))
-            return false;
+    if (ks->spec.drain != NULL)
+        drain_arena(ks, worker);
+    else if (!spill_arena(ks, worker, err))
+        return false;
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
         worker->share[p].n_full = 0;
         worker->next[p] = NULL;
     }
@@ -357,7 +420,8 @@ static bool open_scratch(const struct keyset *ks, struct worker *worker, struct 
 /* Asked first, so that the disk is not filled only to find that it is full. */
 static bool scratch_has_room(const struct keyset *ks, const struct worker *worker, struct err *err)
 {
-    uint64_t need = (uint64_t)worker->used_blocks * BLOCK_BYTES, left;
+    size_t blocks = worker->used_blocks;
+    uint64_t need = (uint64_t)(blocks + blocks / EXTENT_BLOCKS) * BLOCK_BYTES, left;
     struct err ignored;
     if (!disk_space(ks->spec.scratch_dir, &left, &ignored) || left >= need)
         return true;
@@ -479,10 +543,9 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bo
     return true;
 }
 
-static bool read_scratch(struct worker *reader, const struct worker *of, uint64_t *to, size_t n,
+static bool read_scratch(struct worker *reader, const struct worker *of, void *to, size_t len,
                          uint64_t off)
 {
-    size_t len = n * sizeof *to;
     for (size_t done = 0; done < len;) {
         ssize_t got = pread(of->scratch, (char *)to + done, len - done, (off_t)(off + done));
         if (got < 0 && errno == EINTR)
@@ -503,26 +566,49 @@ static void subranges_in(const struct gathering *g, unsigned *first, unsigned *l
     *last = all ? SUBRANGES - 1 : subrange_of(last_of(g->first, g->width));
 }
 
-static bool gather_extent(struct gathering *g, const struct worker *of, const struct extent *e,
-                          bool *fits)
+/* Gathers from n hashes in scratch; `whole`: the range has them all. */
+static bool gather_scratch(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
+                           bool whole, bool *fits)
 {
     uint64_t buffer[4 * BLOCK];
-    unsigned first, last;
-    subranges_in(g, &first, &last);
-    size_t at = e->ordered ? e->begin[first] : 0;
-    size_t end = e->begin[e->ordered ? last + 1 : SUBRANGES];
-    bool whole = g->width >= (e->ordered ? SUB_WIDTH : PARTITION_WIDTH);
-    while (at < end && *fits) {
-        bool straight = whole && end - at <= g->ks->capacity - g->n;
-        size_t n = straight || end - at < 4 * BLOCK ? end - at : 4 * BLOCK;
+    for (size_t count; n > 0 && *fits; n -= count, off += count * sizeof *buffer) {
+        bool straight = whole && n <= g->ks->capacity - g->n;
+        count = straight || n < 4 * BLOCK ? (size_t)n : 4 * BLOCK;
         uint64_t *to = straight ? g->worker->gathered + g->n : buffer;
-        if (!read_scratch(g->worker, of, to, n, e->off + at * sizeof *to))
+        if (!read_scratch(g->worker, of, to, count * sizeof *to, off))
             return false;
         if (straight)
-            g->n += n;
+            g->n += count;
         else
-            *fits = gather_piece(g, buffer, n, whole);
-        at += n;
+            *fits = gather_piece(g, buffer, count, whole);
+    }
+    return true;
+}
+
+static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
+                          bool *fits)
+{
+    uint32_t begin[SUBRANGES + 1];
+    unsigned first, last;
+    subranges_in(g, &first, &last);
+    return read_scratch(g->worker, of, begin, sizeof begin, off + n * sizeof(uint64_t)) &&
+           gather_scratch(g, of, off + begin[first] * sizeof(uint64_t),
+                          begin[last + 1] - begin[first], g->width >= SUB_WIDTH, fits);
+}
+
+static bool gather_run(struct gathering *g, const struct worker *of, const struct spill *spill,
+                       unsigned partition, bool *fits)
+{
+    struct run run;
+    if (!read_scratch(g->worker, of, &run, sizeof run, spill->runs + partition * sizeof run))
+        return false;
+    if (!spill->ordered)
+        return gather_scratch(g, of, run.off, run.n, g->width >= PARTITION_WIDTH, fits);
+    for (; run.n > 0 && *fits; run.off += EXTENT_BYTES) {
+        uint64_t n = run.n < EXTENT ? run.n : EXTENT;
+        if (!gather_extent(g, of, run.off, n, fits))
+            return false;
+        run.n -= n;
     }
     return true;
 }
@@ -541,8 +627,8 @@ static bool gather(struct gathering *g, unsigned partition, bool *fits)
             *fits = gather_piece(g, s->full[i], BLOCK, whole);
         if (*fits && n_open > 0)
             *fits = gather_piece(g, open, n_open, whole);
-        for (size_t i = 0; i < s->n_extents && *fits; i++)
-            if (!gather_extent(g, of, &s->extents[i], fits))
+        for (size_t i = 0; s->n_spilled > 0 && i < of->n_spills && *fits; i++)
+            if (!gather_run(g, of, &of->spills[i], partition, fits))
                 return false;
     }
     return true;
@@ -550,18 +636,15 @@ static bool gather(struct gathering *g, unsigned partition, bool *fits)
 
 typedef bool gathered_fn(struct gathering *g);
 
-/* How many gather() finds in scratch, repeats counted. */
+/* How many gather() finds in scratch, repeats counted; about, for a part of a partition. */
 static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
 {
     uint64_t n = 0;
     unsigned first, last;
     subranges_in(g, &first, &last);
-    for (unsigned w = 0; w < g->ks->spec.workers; w++) {
-        const struct share *s = &g->ks->workers[w].share[partition];
-        for (size_t i = 0; i < s->n_extents; i++)
-            n += s->extents[i].begin[last + 1] - s->extents[i].begin[first];
-    }
-    return n;
+    for (unsigned w = 0; w < g->ks->spec.workers; w++)
+        n += g->ks->workers[w].share[partition].n_spilled;
+    return n / SUBRANGES * (last + 1 - first);
 }
 
 /* Gathers a partition piece by piece, each as large as fits, and calls `use` on each in ascending
@@ -586,9 +669,9 @@ static bool get_buffers(struct keyset *ks, struct worker *worker)
 {
     size_t bytes = ks->capacity * sizeof(uint64_t);
     if (worker->gathered == NULL)
-        worker->gathered = map_memory(bytes);
+        worker->gathered = map_memory(bytes, true);
     if (worker->sorted == NULL)
-        worker->sorted = map_memory(bytes);
+        worker->sorted = map_memory(bytes, true);
     return worker->gathered != NULL && worker->sorted != NULL
                ? true
                : fail_errno(&worker->err, "cannot get memory for keys");
@@ -663,7 +746,7 @@ static bool list_blocks(const struct keyset *ks, unsigned partition, struct keys
         size_t n_open;
         const uint64_t *open = open_block(of, partition, &n_open);
         n_full += s->n_full;
-        if (s->n_extents > 0 || n_full > RANGE_BLOCKS)
+        if (s->n_spilled > 0 || n_full > RANGE_BLOCKS)
             return false;
         for (size_t i = 0; i < s->n_full; i++)
             piece[(*n_pieces)++] = (struct keyset_piece){s->full[i], BLOCK};

@@ -41,9 +41,8 @@ struct keyset_spec {
 /* The smallest memory that `workers` threads can work in, without `part`. */
 uint64_t keyset_min_memory(unsigned workers);
 
-/* So many hashes fit in that memory for certain, repeats counted, however threads share the
- * work. */
-uint64_t keyset_fits(uint64_t memory);
+/* So many hashes fit in memory for certain, repeats counted, however workers share the work. */
+uint64_t keyset_fits(const struct keyset_spec *spec);
 
 struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err);
 bool keyset_put(struct keyset *ks, unsigned worker, const uint64_t *hash, size_t n,

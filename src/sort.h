@@ -5,8 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sorts a[0..n), n below 2^32, which agree in all bits from number `width` (0 to 64) on. tmp has
- * room for n too. */
+#define SORT_MOST UINT32_MAX
+
+/* Sorts a[0..n), n at most SORT_MOST, which agree in all bits from number `width` (0 to 64) on. tmp
+ * has room for n too. */
 void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned width);
 
 /* Puts such hashes in the order of the 2^bits ranges of equal width that they fall into, bits being

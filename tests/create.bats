@@ -325,6 +325,42 @@ rejects()
     only f g keys
 }
 
+# peak COMMAND...: runs it, prints the most memory that it took, in KiB, programs and libraries too.
+peak()
+{
+    python3 -c 'import os, sys
+pid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+print(usage.ru_maxrss)
+sys.exit(status != 0)' "$@"
+}
+
+@test "no more memory is taken than is given, whatever the number of threads" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes memory itself'
+    local programs=5000
+    seq 12000000 >keys
+    for threads in 1 4 16; do
+        # shellcheck disable=SC2002 # a file would be mapped
+        run -0 peak seen create --force --memory 64M -j $threads f < <(cat keys)
+        [ "$output" -le $((64 * 1024 + programs)) ]
+    done
+    head -n 5000000 keys >some
+    run -0 peak seen create --force -n 5000000 -j 16 f < <(cat some)
+    [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
+}
+
+@test "bits for which there is not memory enough are made from scratch" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes addresses by the terabyte'
+    seq 3300000 >keys
+    quiet seen create --reproducible -j 1 -n 60M f keys
+    # Not for the bits, and not for anything beside them.
+    for kib in 80000 120000; do
+        run -0 --separate-stderr bash -c "ulimit -v $kib &&
+            exec seen create --reproducible --force -j 1 -n 60M --memory 50M g keys"
+        cmp f g
+    done
+}
+
 @test "files differ in times and id, unless --reproducible leaves these out" {
     quiet seen create a -k x
     quiet seen create b -k x

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct hashes {
     uint64_t *hash;
@@ -534,7 +535,7 @@ TEST(as_many_as_fit_are_not_drained)
                                            .scratch_dir = "/nonexistent",
                                            .drain = drain,
                                            .ctx = &d};
-                struct hashes h = make(&patterns[p], keyset_fits(spec.memory));
+                struct hashes h = make(&patterns[p], keyset_fits(&spec));
                 CHECK(h.n >= 100000);
                 struct keyset *ks = keyset_new(&spec, &err);
                 CHECK(ks != NULL && (alone ? keyset_put(ks, workers - 1, h.hash, h.n, &err)
@@ -549,9 +550,65 @@ TEST(as_many_as_fit_are_not_drained)
             }
 }
 
+/* Bytes of this process's memory that no file backs. */
+static uint64_t anonymous_memory(void)
+{
+    unsigned long long pages = 0, resident = 0, shared = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    CHECK(f != NULL && fscanf(f, "%llu %llu %llu", &pages, &resident, &shared) == 3);
+    if (f != NULL)
+        fclose(f);
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Nothing is given back before the end, so what is taken then is the most. */
+static uint64_t memory_for(uint64_t n, unsigned workers, uint64_t memory)
+{
+    enum { AT_ONCE = 1000 };
+    uint64_t before = anonymous_memory(), n_distinct, hash[AT_ONCE];
+    struct err err;
+    struct keyset_spec spec = {.workers = workers, .memory = memory, .scratch_dir = "/tmp"};
+    struct keyset *ks = keyset_new(&spec, &err);
+    bool ok = ks != NULL;
+    for (uint64_t i = 0; ok && i < n; i += AT_ONCE) {
+        for (unsigned j = 0; j < AT_ONCE; j++)
+            hash[j] = random_at(i + j);
+        ok = keyset_put(ks, (unsigned)(i / AT_ONCE) % workers, hash, AT_ONCE, &err);
+    }
+    CHECK(ok && keyset_finish(ks, &n_distinct, &err) && n_distinct == n);
+    CHECK(keyset_scratch(ks) > 0);
+    uint64_t after = anonymous_memory();
+    keyset_free(ks);
+    return after - before;
+}
+
+/* Whatever the number of hashes, and of workers. */
+TEST(no_more_memory_is_taken_than_is_given)
+{
+    static const struct {
+        uint64_t n;
+        unsigned workers;
+        uint64_t memory;
+    } cases[] = {
+        {30000000, 1, 4 << 20},
+        {16000000, 16, 64 << 20},
+        {16000000, 2, 64 << 20},
+    };
+    if (getenv("SANITIZER") != NULL)
+        return; /* it takes memory itself */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t taken = memory_for(cases[i].n, cases[i].workers, cases[i].memory);
+        CHECK(taken <= cases[i].memory);
+        if (taken > cases[i].memory)
+            printf("# %u workers, memory %llu, taken %llu\n", cases[i].workers,
+                   (unsigned long long)cases[i].memory, (unsigned long long)taken);
+    }
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
+    RUN(no_more_memory_is_taken_than_is_given); /* first: none is left over from others */
     RUN(all_in_memory);
     RUN(few_hashes);
     RUN(most_in_scratch);
