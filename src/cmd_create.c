@@ -1,5 +1,6 @@
 /* seen create: the options and what is wrong with them, the reading of keys, and what is said of
  * the filter. What becomes of the keys is filter_build.h's. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -118,24 +119,17 @@ struct create {
     bool failed; /* and said why */
 };
 
-static bool is_positive(const struct opt_parser *p, uint64_t value)
-{
-    if (value == 0)
-        opt_misuse(&cmd_create, "option '%s' must be more than 0", p->name);
-    return value > 0;
-}
-
 static bool parse_option(struct create *c, struct opt_parser *p, int id)
 {
     struct design *d = &c->design;
     int generations;
     switch (id) {
     case 'n':
-        return opt_count(p, &d->n) && is_positive(p, d->n);
+        return opt_count(p, &d->n) && opt_positive(p, d->n);
     case 'p':
         return opt_fpr(p, &d->p);
     case 's':
-        return opt_bytes(p, &d->size) && is_positive(p, d->size);
+        return opt_bytes(p, &d->size) && opt_positive(p, d->size);
     case OPT_LIKE:
         c->like = p->value;
         return true;
@@ -340,18 +334,23 @@ static double keys_held(const struct create *c)
     return c->build.header.counters.n_keys;
 }
 
-static bool enough_keys(const struct create *c)
+static bool too_few_keys(const struct create *c, const char *option, double want)
 {
     char held[NUM_TEXT], wanted[NUM_TEXT];
+    double n = keys_held(c);
+    say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
+              n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path,
+              access(c->path, F_OK) == 0 ? "left as it was" : "not made");
+    return false;
+}
+
+static bool enough_keys(const struct create *c)
+{
     double n = keys_held(c), want = (double)c->min_keys;
-    const char *plural = n == 1 ? "" : "s";
     struct filter old;
     struct err err;
-    if (n < want) {
-        say_error("only %s distinct key%s, --min-keys is %s; '%s' is left as it was",
-                  num_show_count(held, n), plural, num_show_count(wanted, want), c->path);
-        return false;
-    }
+    if (n < want)
+        return too_few_keys(c, "--min-keys is", want);
     if (c->min_ratio <= 0 || access(c->path, F_OK) != 0)
         return true;
     if (!filter_open(&old, c->path, FILTER_READ, &err)) {
@@ -360,11 +359,7 @@ static bool enough_keys(const struct create *c)
     }
     want = c->min_ratio * old.header.counters.n_keys;
     filter_close(&old);
-    if (n >= want)
-        return true;
-    say_error("only %s distinct key%s, --min-ratio asks for %s; '%s' is left as it was",
-              num_show_count(held, n), plural, num_show_count(wanted, want), c->path);
-    return false;
+    return n >= want || too_few_keys(c, "--min-ratio asks for", want);
 }
 
 static bool keys_fit(const struct create *c)
@@ -377,12 +372,14 @@ static bool keys_fit(const struct create *c)
     if (census->fpr <= FPR_SLACK * layer->fpr_design || sure <= (double)layer->n_design)
         return true;
     unsigned generations = c->design.generations;
+    double need = keys_held(c) * (generations > 0 ? generations : 1);
     say_error("%s distinct keys are more than the %llu that %s is for: its false-positive "
-              "rate would be %.3g instead of %.3g; it needs --capacity %s",
+              "rate would be %.3g instead of %.3g; %s --capacity %s",
               num_show_count(held, keys_held(c)), (unsigned long long)layer->n_design,
               generations > 0 ? "a generation of the filter" : "the filter", census->fpr,
               layer->fpr_design,
-              num_show_count(capacity, keys_held(c) * (generations > 0 ? generations : 1)));
+              c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
+              num_show_count(capacity, need));
     return false;
 }
 
@@ -469,6 +466,22 @@ static bool commit_file(struct create *c)
     return newfile_commit(&c->file, &err) || say_failure(&err);
 }
 
+/* Scratch is seldom needed; that there is no place for it should not be known only then. */
+static bool check_tmpdir(const struct create *c)
+{
+    struct err err;
+    struct stat st;
+    if (c->tmpdir == NULL)
+        return true;
+    bool there = stat(c->tmpdir, &st) == 0;
+    if (there && S_ISDIR(st.st_mode) && access(c->tmpdir, W_OK | X_OK) == 0)
+        return true;
+    if (there && !S_ISDIR(st.st_mode))
+        errno = ENOTDIR;
+    fail_errno(&err, "cannot put scratch into '%s'", c->tmpdir);
+    return say_failure(&err);
+}
+
 static bool make_filter(struct create *c)
 {
     char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->file.path);
@@ -476,7 +489,7 @@ static bool make_filter(struct create *c)
         say_error("out of memory");
         return false;
     }
-    bool ok = collect(c, dir) && build(c) &&
+    bool ok = check_tmpdir(c) && collect(c, dir) && build(c) &&
               (c->design.empty || enough_keys(c)) && keys_fit(c) && (c->dry_run || commit_file(c));
     free(dir);
     return ok;

@@ -140,7 +140,7 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
     case 'c':
         return d->count = true;
     case 'n':
-        return opt_count(p, &d->plan.n);
+        return opt_count(p, &d->plan.n) && opt_positive(p, d->plan.n);
     case 'p':
         return opt_fpr(p, &d->plan.p);
     case OPT_ALSO:
@@ -157,12 +157,7 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
     case OPT_ROTATE:
         return d->options.rotate = true;
     case OPT_SYNC_EVERY:
-        if (!opt_count(p, &d->sync_every))
-            return false;
-        if (d->sync_every > 0)
-            return true;
-        opt_misuse(p->command, "option '%s' must be more than 0", p->name);
-        return false;
+        return opt_count(p, &d->sync_every) && opt_positive(p, d->sync_every);
     case OPT_NO_SYNC:
         return d->no_sync = true;
     case OPT_VERBOSE:

@@ -203,8 +203,8 @@ static bool place_layers(struct merge *m)
         one_size = m->in[i].header.n_layers == 1 && m->joint[0].layer.kind->unite != NULL &&
                    m->in[i].header.layers[0].data_len == m->joint[0].layer.data_len;
     if (!one_size)
-        say_error("only filters of the same size and number of probes, of one layer each, can be "
-                  "intersected; make them with --like one of them");
+        say_error("only Bloom filters of the same size and number of probes, of one layer each, "
+                  "can be intersected; make them with --like one of them");
     return one_size;
 }
 

@@ -2,10 +2,12 @@
 
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "build.h"
 #include "newfile.h"
+#include "num.h"
 
 void empty_header(struct header *h, const struct key_rule *rule)
 {
@@ -54,6 +56,12 @@ bool empty_open_in_memory(struct filter *f, char path[EMPTY_PATH], struct header
 {
     static const char name[] = "a filter in memory";
     format_place(h);
+    struct sysinfo info;
+    if (sysinfo(&info) == 0 && h->file_len / info.mem_unit > info.totalram) {
+        char need[NUM_TEXT];
+        return fail(err, "cannot make %s: %s are needed", name,
+                    num_show_bytes(need, h->file_len));
+    }
     int fd = memfd_create("seen", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)h->file_len) != 0) {
         if (fd >= 0)

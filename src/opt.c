@@ -201,6 +201,13 @@ bool opt_count(struct opt_parser *p, uint64_t *out)
     return num_count(p->value, out) || bad_value(p, "a count (such as 1000, 250k, 1M or 1e9)");
 }
 
+bool opt_positive(const struct opt_parser *p, uint64_t value)
+{
+    if (value == 0)
+        opt_misuse(p->command, "option '%s' must be more than 0", p->name);
+    return value > 0;
+}
+
 bool opt_bytes(struct opt_parser *p, uint64_t *out)
 {
     return num_bytes(p->value, out) || bad_value(p, "a size (such as 4096, 512K, 64M or 1.5G)");

@@ -52,6 +52,7 @@ int opt_next(struct opt_parser *p);
 
 /* The current option's value, strictly parsed (num.h); on a mistake says so and returns false. */
 bool opt_count(struct opt_parser *p, uint64_t *out);
+bool opt_positive(const struct opt_parser *p, uint64_t value); /* is it more than 0? */
 bool opt_bytes(struct opt_parser *p, uint64_t *out);
 bool opt_fpr(struct opt_parser *p, double *out);
 bool opt_ratio(struct opt_parser *p, double *out);

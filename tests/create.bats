@@ -581,3 +581,22 @@ END
     [[ ${stderr_lines[2]} == *'disk/f'* ]]
     [ "${#stderr_lines[@]}" = 3 ]
 }
+
+@test "advice can be followed" {
+    seq 1000 >keys
+    seq 5000 >more
+    quiet seen create a keys
+    run -2 --separate-stderr seen create --like a b more
+    [[ $stderr == *"; a filter for them, and others like it, need --capacity 5000" ]]
+    run -2 --separate-stderr seen create -n 1000 b more
+    [[ $stderr == *"; it needs --capacity 5000" ]]
+    refuses "seen: only 1000 distinct keys, --min-keys is 5000; 'b' is not made" \
+        seen create --min-keys 5000 b keys
+    refuses "seen: only 1000 distinct keys, --min-keys is 5000; 'a' is left as it was" \
+        seen create --force --min-keys 5000 a keys
+    refuses "seen: cannot put scratch into 'nowhere': No such file or directory" \
+        seen create --tmpdir nowhere b keys
+    refuses "seen: cannot put scratch into 'keys': Not a directory" \
+        seen create --tmpdir keys b keys
+    [ ! -e b ]
+}
