@@ -93,8 +93,9 @@ static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, 
         say_warning("%s", a->adder.warning);
     if (result == ADDER_OK)
         return true;
+    unsigned long long record = before + done + 1;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: %s", where, (unsigned long long)(before + done + 1), err.text);
+        say_error("%s:%llu: %s", where, record, err.text);
     else if (sig_caught())
         return false;
     else

@@ -247,8 +247,9 @@ static bool add_keys(struct dedup *d, struct result *r, const char *where, uint6
         result = ADDER_FAILED;
     if (result == ADDER_OK)
         return true;
+    unsigned long long record = before + r->done + 1;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: %s", where, (unsigned long long)(before + r->done + 1), err.text);
+        say_error("%s:%llu: %s", where, record, err.text);
     else if (sig_caught())
         return false;
     else

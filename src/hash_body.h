@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "cpu.h"
 #include "split.h"
 
@@ -59,7 +60,7 @@ struct keys {
             size_t i = (size_t)(which[j] - ways) - 1, len = keys.len[i];                           \
             if (len - (shortest) > (longest) - (shortest)) /* neither below nor above */           \
                 __builtin_unreachable();                                                           \
-            __builtin_prefetch(keys.data[i] + AHEAD, 0, 2);                                        \
+            __builtin_prefetch(ahead_of(keys.data[i], AHEAD), 0, 2);                               \
             keys.out[i] = XXH3_64bits_withSeed(keys.data[i], len, keys.seed);                      \
         }                                                                                          \
     }

@@ -93,7 +93,7 @@ struct tally {
 };
 
 /* Runs the records of the key files or of standard input (not for -k) through a pump, of which it
- * sets input and threads. `filter`, unless NULL, is refused as a key file; for `prompt` see input.h.
+ * sets input and threads. `filter`, unless NULL, is refused as a key file; `prompt` is input.h's.
  * Says on stderr that keys are awaited if they come from a terminal. False, and said why, if they
  * cannot be read. */
 bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, bool prompt);

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "bytes.h"
 #include "cpu.h"
 
