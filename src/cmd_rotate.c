@@ -14,7 +14,8 @@
 enum { OPT_VERBOSE = 400 };
 
 static const struct opt rotate_opts[] = {
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr about how many keys the generation had", false, 0},
+    {OPT_VERBOSE, "verbose", NULL, "say on stderr about how many keys the generation had", false,
+     0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
 };

@@ -31,7 +31,7 @@ enum {
      * after so long; and so it is with input_stop. */
     STOP_POLL_MS = 100,
     /* Regular files of some size are mapped, which spares a copy: a fifth to three fifths of the
-     * cost of reading, by how the page cache holds them. For less, the system calls cost as much. */
+     * cost of reading, by how the page cache holds them. For less, system calls cost as much. */
     MAPPED_CHUNK = 1 << 20,
     /* Linux maps so much around a page that is asked for, if it is in memory. To ask for the first
      * page of each piece takes two thirds of the time of asking for all of them. */

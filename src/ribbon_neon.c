@@ -49,7 +49,7 @@ INLINE bool agrees_neon(const uint8_t *a, const uint8_t *b, uint64_t low, uint64
 }
 
 #define ANSWER answer_neon
-#define TARGET 
+#define TARGET
 #define AGREES agrees_neon
 #include "ribbon_answer_body.h"
 

@@ -23,7 +23,7 @@ RIBBON_INLINE bool agrees_plain(const uint8_t *a, const uint8_t *b, uint64_t low
 }
 
 #define ANSWER answer_plain
-#define TARGET 
+#define TARGET
 #define AGREES agrees_plain
 #include "ribbon_answer_body.h"
 

@@ -85,7 +85,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
         seen dedup -n 5 b.seen /dev/null
     refuses "seen: option '--capacity' must be more than 0" seen dedup -n 0 /dev/null
     run -2 --separate-stderr seen dedup -n 1e13 /dev/null
-    [[ $stderr =~ ^'seen: cannot make a filter in memory: '[0-9.]+' TiB are needed'$ ]]
+    [[ $stderr =~ ^'seen: cannot make a filter in memory: '[0-9.]+' '[TP]'iB are needed'$ ]]
     seen verify a.seen b.seen
 }
 
@@ -206,11 +206,15 @@ slowly()
     mkfifo pipe
     kills=12
     for ((i = 0; i < kills; i++)); do
+        # Both have the other end too, until they have opened theirs: whoever dies first, nobody
+        # waits for it.
+        exec 8<>pipe
         # The reader is slow, so that workers die while they write.
-        slowly <pipe >out.$i &
+        slowly <pipe 8>&- >out.$i &
         reader=$!
-        seen dedup f.seen in >pipe &
+        seen dedup f.seen in >pipe 8>&- &
         victim=$!
+        exec 8>&-
         sleep 0.0$((RANDOM % 9))
         kill -9 "$victim" 2>/dev/null || true
         wait "$victim" 2>/dev/null || true

@@ -152,10 +152,10 @@ rejects()
     quiet seen create b <(seq 20000)
     quiet seen create -p 1e-6 c <(seq 2000)
     for other in b c; do
-        rejects "seen: only filters of the same size*" seen merge --intersect -o out a $other
+        rejects "seen: only Bloom filters of the same size*" seen merge --intersect -o out a $other
     done
     run -0 seen merge --max-fpr 0.1 -o layers a b
-    rejects "seen: only filters of the same size*" seen merge --intersect -o out layers layers
+    rejects "seen: only Bloom filters of the same size*" seen merge --intersect -o out layers layers
 }
 
 @test "damaged, foreign and missing inputs are refused" {
