@@ -144,7 +144,7 @@ static bool release_shared_page(struct build *b, struct region *region, struct s
     return ok;
 }
 
-/* Lets go of the first n pages of a region: shared ones may be put aside, the others are finished. */
+/* Lets go of the first n pages of a region; all are finished but shared ones that others use. */
 static bool release_pages(struct build *b, struct region *region, uint64_t n, struct err *err)
 {
     uint64_t from = 0;
@@ -409,9 +409,11 @@ bool bloom_unite(const struct build_target *target, const struct union_of *parts
 
 struct bloom_bits *bloom_bits_new(const struct bloom *bloom)
 {
-    struct bloom_bits *bits = bloom->pages <= SIZE_MAX / BLOOM_PAGE ? calloc(1, sizeof *bits) : NULL;
-    if (bits == NULL)
+    struct bloom_bits *bits = calloc(1, sizeof *bits);
+    if (bits == NULL || bloom->pages > SIZE_MAX / BLOOM_PAGE) {
+        free(bits);
         return NULL;
+    }
     bits->bloom = *bloom;
     size_t bytes = (size_t)bloom->pages * BLOOM_PAGE;
     bits->data = map_zeroes(bytes);

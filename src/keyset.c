@@ -86,8 +86,8 @@ struct keyset {
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* With huge pages all is a tenth faster, where the kernel gives them; but then memory is taken up to
- * the end of one. None reaches beyond what is mapped. */
+/* With huge pages all is a tenth faster, where the kernel gives them; but then memory is taken up
+ * to the end of one. None reaches beyond what is mapped. */
 static void *map_memory(size_t bytes, bool huge)
 {
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -131,8 +131,9 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 /* How the memory is divided: what parts take, or a quarter, for looking through partitions (each
  * visitor gathers one in one buffer and sorts it into another); half of that where partitions are
- * small, since memory is drained; then what each worker takes for itself; and of the rest a quarter
- * for blocks that each worker is sure to get, and three for blocks that go to whoever asks first. */
+ * small, since memory is drained; then what each worker takes for itself; and of the rest a
+ * quarter for blocks that each worker is sure to get, and three for those that go to whoever asks
+ * first. */
 static size_t capacity_of(const struct keyset_spec *spec)
 {
     uint64_t memory = least(spec->memory, SIZE_MAX / 2) / (spec->drain != NULL ? 8 : 4);
@@ -141,7 +142,7 @@ static size_t capacity_of(const struct keyset_spec *spec)
     return room > capacity ? room : (size_t)least(capacity, SORT_MOST);
 }
 
-/* In bytes: struct worker, in_order, and what the stack takes while partitions are looked through. */
+/* In bytes: struct worker, in_order, and the stack while partitions are looked through. */
 enum { WORKER_MEMORY = 384 << 10 };
 
 /* A block, and its place in a list that is up to twice as long as it need be. */
@@ -178,6 +179,13 @@ static size_t pool_blocks_of(const struct keyset_spec *spec)
     return blocks_of(spec) - own_blocks_of(spec) * spec->workers;
 }
 
+/* Addresses for whole huge pages: those the kernel puts where a huge page begins. */
+static size_t arena_blocks_of(const struct keyset_spec *spec)
+{
+    size_t blocks = own_blocks_of(spec) + pool_blocks_of(spec), unit = HUGE_PAGE / BLOCK_BYTES;
+    return takes_huge_pages(spec) ? (blocks + unit - 1) / unit * unit : blocks;
+}
+
 uint64_t keyset_min_memory(unsigned workers)
 {
     return (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
@@ -207,7 +215,7 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
         ks->workers[w].scratch = -1;
     for (unsigned w = 0; w < spec->workers; w++) {
         struct worker *worker = &ks->workers[w];
-        worker->arena_blocks = own_blocks_of(spec) + pool_blocks_of(spec);
+        worker->arena_blocks = arena_blocks_of(spec);
         worker->arena = map_memory(worker->arena_blocks * BLOCK_BYTES, takes_huge_pages(spec));
         worker->piece = malloc((RANGE_BLOCKS + spec->workers) * sizeof *worker->piece);
         if (worker->arena == NULL || worker->piece == NULL) {

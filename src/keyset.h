@@ -63,7 +63,7 @@ struct keyset_piece {
 struct keyset_range {
     unsigned worker;
     uint64_t first, last;             /* first <= h <= last */
-    const struct keyset_piece *piece; /* in no order, perhaps with repeats; valid during the visit */
+    const struct keyset_piece *piece; /* in no order, with repeats perhaps; valid in the visit */
     size_t n_pieces;                  /* 0 too */
     uint64_t partition;               /* number of the partition, or of the prefix */
     bool ends_partition;
