@@ -176,8 +176,8 @@ struct ribbon_variant {
      * valid. s->need is not asked. */
     unsigned (*aim)(const struct ribbon_source *s, const uint64_t *hash, struct ribbon_probes *p);
 
-    /* In which of the probes in `which` all columns agree: bit i for probe i. Meanwhile fetches what
-     * those in `coming` of the next eight will read. */
+    /* In which of the probes in `which` all columns agree: bit i for probe i. Meanwhile fetches
+     * what those in `coming` of the next eight will read. */
     unsigned (*answer)(const uint8_t *data, const struct ribbon_probes *p, unsigned which,
                        const struct ribbon_probes *next, unsigned coming);
 
