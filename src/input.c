@@ -296,10 +296,11 @@ static struct mapping *map_file(const struct input *in, const struct source *src
     const char *name = input_name(in, src->file);
     if ((uint64_t)src->size > SIZE_MAX)
         return NULL;
-    struct mapping *m = calloc(1, sizeof *m + strlen(name) + 1);
+    size_t name_size = strlen(name) + 1;
+    struct mapping *m = calloc(1, sizeof *m + name_size);
     if (m == NULL)
         return NULL;
-    strcpy(m->name, name);
+    memcpy(m->name, name, name_size);
     m->users = 1;
     m->len = (size_t)src->size;
     m->fd = dup(src->fd);

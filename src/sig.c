@@ -137,12 +137,12 @@ static void say_lost(const struct guard *g, unsigned long long offset)
 }
 
 /* Puts zeroes where the rest of a mapping was. */
-static bool bear(const struct guard *g, uintptr_t at)
+static bool bear(const struct guard *g, char *at)
 {
-    uintptr_t page = at - at % page_size;
-    size_t len = (size_t)(g->start + g->len - page);
+    char *page = at - (uintptr_t)at % page_size;
+    size_t len = (size_t)(g->start + g->len - (uintptr_t)page);
     *g->lost = true;
-    return mmap((void *)page, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+    return mmap(page, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
            MAP_FAILED;
 }
 
@@ -159,7 +159,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
         say_lost(g, at - g->start);
         _exit(2);
     }
-    bool borne = g != NULL && bear(g, at);
+    bool borne = g != NULL && bear(g, info->si_addr);
     handlers--;
     if (borne)
         return;

@@ -584,11 +584,11 @@ END
 
 @test "advice can be followed" {
     seq 1000 >keys
-    seq 5000 >more
+    seq 5000 >five
     quiet seen create a keys
-    run -2 --separate-stderr seen create --like a b more
+    run -2 --separate-stderr seen create --like a b five
     [[ $stderr == *"; a filter for them, and others like it, need --capacity 5000" ]]
-    run -2 --separate-stderr seen create -n 1000 b more
+    run -2 --separate-stderr seen create -n 1000 b five
     [[ $stderr == *"; it needs --capacity 5000" ]]
     refuses "seen: only 1000 distinct keys, --min-keys is 5000; 'b' is not made" \
         seen create --min-keys 5000 b keys
