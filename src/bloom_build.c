@@ -1,7 +1,6 @@
 #include "bloom_build.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -59,8 +58,6 @@ struct build {
     const uint8_t *(*pages)(struct build *b, struct region *region, uint64_t first, uint64_t n);
     const struct bloom_bits *bits;
     const struct union_of *parts;
-    atomic_bool failed;
-    struct err err; /* the first that failed */
 };
 
 /* Zero, and taking up memory only as far as it is used. */
@@ -337,30 +334,23 @@ bool bloom_build(const struct build_target *target, struct keyset *keys, struct 
     return ok;
 }
 
-static void write_piece(void *ctx, unsigned worker, uint64_t i)
+static bool write_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
     struct build *b = ctx;
     struct region *region = &b->regions[worker];
-    struct err err;
     uint64_t first = i * REGION, n = b->bloom.pages - first;
     if (n > REGION)
         n = REGION;
-    if (b->failed)
-        return;
-    if (finish_pages(b, b->pages(b, region, first, n), first, n, &region->census, &err)) {
-        flush_pages(b, first, n);
-        return;
-    }
-    if (!atomic_exchange(&b->failed, true))
-        b->err = err;
+    if (!finish_pages(b, b->pages(b, region, first, n), first, n, &region->census, err))
+        return false;
+    flush_pages(b, first, n);
+    return true;
 }
 
 static bool write_pieces(struct build *b, struct err *err)
 {
-    parallel_for(b->target->threads, (b->bloom.pages + REGION - 1) / REGION, write_piece, b);
-    if (b->failed)
-        *err = b->err;
-    return !b->failed;
+    return parallel_try(b->target->threads, (b->bloom.pages + REGION - 1) / REGION, write_piece, b,
+                        err);
 }
 
 static const uint8_t *pages_of_bits(struct build *b, struct region *region, uint64_t first,

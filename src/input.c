@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "disk.h"
 #include "sig.h"
 
 #ifndef MADV_POPULATE_READ
@@ -213,22 +214,6 @@ static bool grow(struct chunk *chunk)
 
 /* Regular files. */
 
-/* Reads `want` bytes, fewer only at the end of the file. */
-static bool read_at(int fd, char *to, size_t want, off_t at, size_t *got)
-{
-    *got = 0;
-    while (*got < want) {
-        ssize_t r = pread(fd, to + *got, want - *got, at + (off_t)*got);
-        if (r == 0)
-            break;
-        if (r > 0)
-            *got += (size_t)r;
-        else if (errno != EINTR)
-            return false;
-    }
-    return true;
-}
-
 static void set_data(struct chunk *chunk, size_t begin, size_t end)
 {
     chunk->data = chunk->buffer + begin;
@@ -248,7 +233,7 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
         return fail_memory(in, src->file, err);
 
     size_t want = before + range + OVERLAP, got;
-    if (!read_at(src->fd, chunk->buffer + base, want, at, &got))
+    if (!disk_read(src->fd, chunk->buffer + base, want, (uint64_t)at, &got))
         return fail_read(in, src->file, err);
     if (got < want && at + (off_t)got < src->size)
         return fail(err, "cannot read '%s': it became shorter", input_name(in, src->file));
@@ -284,7 +269,7 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
         want = end - base;
         if (chunk->buffer_len - end < want && !grow(chunk))
             return fail_memory(in, src->file, err);
-        if (!read_at(src->fd, chunk->buffer + end, want, at + (off_t)(end - base), &got))
+        if (!disk_read(src->fd, chunk->buffer + end, want, (uint64_t)at + (end - base), &got))
             return fail_read(in, src->file, err);
         end += got;
         at_eof = got < want;
@@ -633,7 +618,7 @@ static bool starts_like_gzip(int fd, off_t start)
 {
     unsigned char magic[4];
     size_t got;
-    return read_at(fd, (char *)magic, sizeof magic, start, &got) && got == sizeof magic &&
+    return disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) && got == sizeof magic &&
            like_gzip(magic, sizeof magic);
 }
 
