@@ -30,13 +30,14 @@ STAGES = [
     ("find records", r"^split|^cut$|memchr|batch_next"),
     ("hash", r"^hash_|XXH3"),
     ("collect by prefix", r"keyset_put|put_batch|next_block|close_block"),
-    ("sort", r"^sort_|^insertion$|^spread$|put_in_order"),
-    ("look for repeats", r"remove_repeats|distinct_|is_repeated|remove_equal"),
+    ("sort", r"^sort_|^insertion$|put_in_order"),
+    ("look for repeats", r"remove_repeats|^distinct|^by_(marks|table|sorting)$|is_repeated"
+                         r"|settle_suspects|remove_equal"),
     ("set bits (Bloom)", r"^(test_)?insert_"),
     ("solve equations (ribbon)", r"^(ribbon_)?(add|derive|solve)_|do_table|build_by|build_part"
                                  r"|try_loads|ribbon_work"),
     ("probe (Bloom)", r"^query_"),
-    ("probe (ribbon)", r"^answer_|^kind_query$|^look_up$"),
+    ("probe (ribbon)", r"^answer_|^aim_|^ribbon_(query|aim)|^(begin|end)_group$|^find$|^look_"),
     ("checksums, bit counts", r"page_sum|sum_piece|census|count_"),
     ("copy records to print", r"^output_"),
     ("fresh memory", r"exc_page_fault"),
