@@ -5,7 +5,8 @@ thread. Run it with `make profile`; needs perf (Debian: linux-perf).
     profile.py BUILD        (BUILD/seen is looked at; data and recordings go to BUILD/bench)
 
 Samples are sorted into stages by the functions on the stack, innermost first. Fresh memory is what the
-kernel spends on pages that are touched for the first time.
+kernel spends on pages that are touched for the first time. Behind the table stands what memory
+allows on this machine (limits.c).
 
     PROFILE_N=10000000      records a file
     PROFILE_KINDS="urls phones"
@@ -85,7 +86,8 @@ def profile(command):
 
 def make_data():
     os.makedirs(DIR, exist_ok=True)
-    subprocess.check_call(["cc", "-O2", "-o", DIR + "/gen", HERE + "/gen.c"])
+    for tool in ("gen", "limits"):
+        subprocess.check_call(["cc", "-O2", "-o", DIR + "/" + tool, HERE + "/" + tool + ".c"])
     for kind in KINDS:
         for name, args in ((kind, (0, N)), (kind + ".ask", (0, N, N))):
             with open("%s/profile.%s" % (DIR, name), "wb") as out:
@@ -112,7 +114,8 @@ def main():
         cells = ["%.1f" % c[name] if c.get(name, 0) >= 0.05 else "" for _, c in columns]
         if any(cells):
             print("| %s | %s |" % (name, " | ".join(cells)))
-    print("| all | %s |" % " | ".join("%.1f" % sum(c.values()) for _, c in columns))
+    print("| all | %s |" % " | ".join("%.1f" % sum(c.values()) for _, c in columns), flush=True)
+    subprocess.check_call([DIR + "/limits", "%s/profile.%s" % (DIR, KINDS[0])])
 
 
 main()
