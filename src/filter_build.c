@@ -10,8 +10,8 @@
 #include "ribbon_build.h"
 
 /* For a filter of given size so many hashes are kept in memory before they go into its bits, and no
- * more than these are counted. */
-enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 3 << 20 };
+ * more than these are counted; what 16 threads have room for. */
+enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
 
 /* What a thread takes at most, beside what it takes for keys: two chunks of input and a batch; or,
  * when the input is gone, the part of the filter that it is making. With the filter itself and

@@ -25,7 +25,7 @@ void *keyset_map(size_t bytes, bool huge)
     return p;
 }
 
-static void unkeyset_map(void *p, size_t bytes)
+static void unmap(void *p, size_t bytes)
 {
     if (p != NULL)
         munmap(p, bytes);
@@ -155,9 +155,9 @@ void keyset_free(struct keyset *ks)
         for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
             free(worker->share[p].full);
         free(worker->spills);
-        unkeyset_map(worker->arena, worker->arena_blocks * BLOCK_BYTES);
-        unkeyset_map(worker->gathered, ks->capacity * sizeof(uint64_t));
-        unkeyset_map(worker->sorted, ks->capacity * sizeof(uint64_t));
+        unmap(worker->arena, worker->arena_blocks * BLOCK_BYTES);
+        unmap(worker->gathered, ks->capacity * sizeof(uint64_t));
+        unmap(worker->sorted, ks->capacity * sizeof(uint64_t));
         free(worker->in_order);
         free(worker->piece);
         if (worker->scratch >= 0)
