@@ -1,9 +1,7 @@
 #include "ribbon.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "bits.h"
 #include "bytes.h"
 #include "ribbon_build.h"
 #include "ribbon_key.h"

@@ -1,6 +1,4 @@
 /* Asking a ribbon filter. */
-#include <string.h>
-
 #include "bits.h"
 #include "bytes.h"
 #include "ribbon_key.h"

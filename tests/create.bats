@@ -349,6 +349,17 @@ sys.exit(status != 0)' "$@"
     [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
 }
 
+@test "what was read of a mapped file is given back" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes memory itself'
+    # Written in large pieces, so that the page cache has it in large ones.
+    seq 12000000 | dd of=keys bs=4M iflag=fullblock status=none
+    [ "$(size keys)" -gt 90000000 ]
+    for threads in 1 2; do
+        run -0 peak seen create --force -n 12M -j $threads f keys
+        [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + 5000)) ]
+    done
+}
+
 @test "bits for which there is not memory enough are made from scratch" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes addresses by the terabyte'
     seq 3300000 >keys
