@@ -26,9 +26,10 @@ SUBMAKE := $(MAKE) --no-print-directory
 # The jobserver of a parallel make is shared; else the parts of a build run side by side anyway.
 PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 
-SRC   := $(wildcard src/*.c)
+SRC   := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)
-LIB   := $(filter-out $(BUILD)/seen.o $(BUILD)/cmd_%.o,$(OBJ))
+# All but the program itself and its commands; tests are linked with it.
+LIB   := $(filter-out $(BUILD)/seen.o $(BUILD)/cmd/%.o,$(OBJ))
 UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
 BATS  := $(wildcard tests/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -54,11 +55,13 @@ $(BUILD)/seen: $(OBJ)
 
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/libseen.a: $(LIB)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $(LIB)
+	# q, not r: files of two folders may have one name.
+	$(Q)rm -f $@ && $(AR) qcs $@ $(LIB)
 
 $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(BUILD)/libseen.a
 	$(call say,LD,$@)

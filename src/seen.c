@@ -10,12 +10,12 @@
 #include <xxhash.h>
 #include <zlib.h>
 
-#include "bloom.h"
-#include "cmd.h"
-#include "hash.h"
-#include "ribbon.h"
-#include "say.h"
-#include "split.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "keys/hash.h"
+#include "keys/split.h"
+#include "kind/bloom/bloom.h"
+#include "kind/ribbon/ribbon.h"
 
 const struct command *const commands[] = {
     &cmd_create, &cmd_add,   &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "input.h"
+#include "keys/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

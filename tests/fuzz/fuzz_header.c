@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bytes.h"
-#include "disk.h"
-#include "filter.h"
-#include "hash.h"
-#include "session.h"
+#include "base/bytes.h"
+#include "base/disk.h"
+#include "keys/hash.h"
+#include "store/filter.h"
+#include "store/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

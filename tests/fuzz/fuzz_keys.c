@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format.h"
-#include "key.h"
+#include "keys/batch.h"
+#include "store/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bloom.h"
+#include "kind/bloom/bloom.h"
 
 /* For free(). */
 static void *zeroes(size_t align, size_t bytes)

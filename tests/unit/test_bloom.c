@@ -4,11 +4,11 @@
  *
  * Where keys are random, the bounds are such that one seed in a million or fewer would fail.
  */
-#include "bloom.h"
+#include "base/cpu.h"
 #include "bloom_new.h"
-#include "bloom_size.h"
 #include "check.h"
-#include "cpu.h"
+#include "kind/bloom/bloom.h"
+#include "kind/bloom/size.h"
 #include "random.h"
 #include "variants.h"
 

@@ -5,9 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bloom_build.h"
-#include "bytes.h"
+#include "base/bytes.h"
 #include "check.h"
+#include "kind/bloom/build.h"
 #include "random.h"
 
 struct made {

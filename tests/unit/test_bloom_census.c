@@ -1,7 +1,7 @@
-#include "bloom_census.h"
 #include "bloom_new.h"
-#include "bloom_size.h"
 #include "check.h"
+#include "kind/bloom/census.h"
+#include "kind/bloom/size.h"
 #include "random.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-#include "bloom_size.h"
 #include "check.h"
+#include "kind/bloom/size.h"
 
 #include <math.h>
 #include <stdlib.h>

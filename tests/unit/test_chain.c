@@ -1,17 +1,17 @@
 /* Layers that come and go: growth and rotation, and crashes in between. */
-#include "chain.h"
+#include "store/chain.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "adder.h"
 #include "check.h"
 #include "child.h"
-#include "empty.h"
-#include "hash.h"
+#include "keys/hash.h"
 #include "scratchdir.h"
+#include "store/adder.h"
+#include "store/empty.h"
 
 static uint64_t key(uint64_t i)
 {

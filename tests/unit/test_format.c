@@ -1,11 +1,11 @@
-#include "format.h"
+#include "store/format.h"
 
 #include <stdlib.h>
 
-#include "bloom.h"
-#include "bytes.h"
+#include "base/bytes.h"
 #include "check.h"
-#include "hash.h"
+#include "keys/hash.h"
+#include "kind/bloom/bloom.h"
 #include "random.h"
 
 /* Offsets as man/seen.5 gives them, on purpose not taken from the module. */

@@ -2,9 +2,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/cpu.h"
 #include "check.h"
-#include "cpu.h"
-#include "hash.h"
+#include "keys/hash.h"
 #include "random.h"
 #include "variants.h"
 

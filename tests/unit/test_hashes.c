@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "distinct.h"
+#include "keys/distinct.h"
+#include "keys/sort.h"
 #include "random.h"
-#include "sort.h"
 
 static uint64_t ascending(uint64_t i)
 {

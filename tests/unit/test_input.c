@@ -10,10 +10,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/sig.h"
 #include "check.h"
-#include "input.h"
+#include "keys/input.h"
 #include "random.h"
-#include "sig.h"
 
 static char dir[] = "/tmp/test_input.XXXXXX";
 

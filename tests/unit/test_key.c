@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "format.h"
-#include "key.h"
+#include "keys/batch.h"
+#include "store/format.h"
 
 #define TEXT(s) (s), sizeof(s) - 1
 

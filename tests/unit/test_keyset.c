@@ -4,9 +4,9 @@
  *
  * Nothing here depends on chance.
  */
-#include "keyset.h"
+#include "base/parallel.h"
 #include "check.h"
-#include "parallel.h"
+#include "keys/keyset.h"
 #include "random.h"
 
 #include <pthread.h>

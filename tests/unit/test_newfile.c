@@ -1,5 +1,5 @@
-#include "disk.h"
-#include "newfile.h"
+#include "base/disk.h"
+#include "store/newfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "scratchdir.h"
-#include "session.h"
+#include "store/session.h"
 
 static const char magic[] = "\x89seen\r\n\x1a";
 

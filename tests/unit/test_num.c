@@ -1,4 +1,4 @@
-#include "num.h"
+#include "base/num.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * The pump: whatever the number of threads and however long each takes, chunks are committed in
  * input order, once, one at a time, until somebody says stop.
  */
-#include "pump.h"
+#include "base/sig.h"
 #include "check.h"
-#include "sig.h"
+#include "keys/pump.h"
 
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,19 +1,19 @@
-#include "ribbon.h"
+#include "kind/ribbon/ribbon.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "build.h"
-#include "bytes.h"
+#include "base/bytes.h"
+#include "base/variant.h"
 #include "check.h"
-#include "filter.h"
-#include "format.h"
-#include "keyset.h"
+#include "keys/keyset.h"
+#include "kind/ribbon/build.h"
 #include "random.h"
-#include "ribbon_build.h"
-#include "variant.h"
+#include "store/filter.h"
+#include "store/format.h"
+#include "store/write.h"
 
 static uint64_t absent_hash(uint64_t i)
 {

@@ -1,9 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
+#include "base/cpu.h"
+#include "kind/ribbon/key.h"
 #include "random.h"
-#include "ribbon_key.h"
 #include "variants.h"
 
 TEST(all_that_this_cpu_has_is_listed)

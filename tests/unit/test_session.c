@@ -1,6 +1,6 @@
 /* Writing in place, and what readers see of it: filter.c, session.c and sig.c together. */
-#include "disk.h"
-#include "session.h"
+#include "base/disk.h"
+#include "store/session.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,14 +9,14 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "bloom.h"
-#include "bytes.h"
+#include "base/bytes.h"
 #include "check.h"
 #include "child.h"
-#include "hash.h"
-#include "newfile.h"
+#include "keys/hash.h"
+#include "kind/bloom/bloom.h"
 #include "random.h"
 #include "scratchdir.h"
+#include "store/newfile.h"
 
 enum { PAGES = 8, CAPACITY = 10000 };
 

@@ -4,10 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "check.h"
-#include "cpu.h"
+#include "keys/split.h"
 #include "random.h"
-#include "split.h"
 #include "variants.h"
 
 enum { MAX = 300 };

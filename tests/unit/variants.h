@@ -2,8 +2,8 @@
 #ifndef VARIANTS_H
 #define VARIANTS_H
 
+#include "base/variant.h"
 #include "check.h"
-#include "variant.h"
 
 /* Calls test once with each variant in use, and says which were run. */
 static inline void each_variant(struct variants *variants, void (*test)(void))

@@ -1,0 +1,28 @@
+/* Bit sets as this program has them everywhere: 64 bits to a word, the low one first. */
+#ifndef BASE_BITS_H
+#define BASE_BITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool bit_of(const uint64_t *bits, size_t i)
+{
+    return bits[i / 64] >> i % 64 & 1;
+}
+
+static inline void bit_set(uint64_t *bits, size_t i)
+{
+    bits[i / 64] |= (uint64_t)1 << i % 64;
+}
+
+/* How many are set in the words of bits [0, n). */
+static inline unsigned bits_count(const uint64_t *bits, size_t n)
+{
+    unsigned count = 0;
+    for (size_t w = 0; w < (n + 63) / 64; w++)
+        count += (unsigned)__builtin_popcountll(bits[w]);
+    return count;
+}
+
+#endif

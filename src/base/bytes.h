@@ -1,0 +1,58 @@
+/* Little-endian loads and stores, whatever the machine's byte order and alignment. */
+#ifndef BASE_BYTES_H
+#define BASE_BYTES_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define BYTES_LE32(v) (v)
+#define BYTES_LE64(v) (v)
+#else
+#define BYTES_LE32(v) __builtin_bswap32(v)
+#define BYTES_LE64(v) __builtin_bswap64(v)
+#endif
+
+static inline uint32_t get_le32(const void *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return BYTES_LE32(v);
+}
+
+static inline uint64_t get_le64(const void *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return BYTES_LE64(v);
+}
+
+static inline void put_le32(void *p, uint32_t v)
+{
+    v = BYTES_LE32(v);
+    memcpy(p, &v, sizeof v);
+}
+
+static inline void put_le64(void *p, uint64_t v)
+{
+    v = BYTES_LE64(v);
+    memcpy(p, &v, sizeof v);
+}
+
+/* IEEE 754 binary64, stored as its 64 bits. */
+static inline double get_double(const void *p)
+{
+    uint64_t bits = get_le64(p);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static inline void put_double(void *p, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    put_le64(p, bits);
+}
+
+#endif

@@ -1,0 +1,114 @@
+#include "base/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
+                struct err *err)
+{
+    struct iovec all = {.iov_len = (size_t)len};
+    memcpy(&all.iov_base, &buf, sizeof buf); /* writing takes nothing's const away */
+    return len == 0 || disk_write_pieces(fd, &all, 1, off, name, err);
+}
+
+bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
+                       struct err *err)
+{
+    while (n > 0) {
+        ssize_t wrote = pwritev(fd, piece, (int)n, (off_t)off);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote == 0)
+            errno = EIO;
+        if (wrote <= 0)
+            return fail_errno(err, "cannot write '%s'", name);
+        off += (uint64_t)wrote;
+        size_t left = (size_t)wrote;
+        for (; n > 0 && left >= piece->iov_len; piece++, n--)
+            left -= piece->iov_len;
+        if (n > 0) {
+            piece->iov_base = (char *)piece->iov_base + left;
+            piece->iov_len -= left;
+        }
+    }
+    return true;
+}
+
+bool disk_sync(int fd, const char *name, struct err *err)
+{
+    while (fdatasync(fd) != 0)
+        if (errno != EINTR)
+            return fail_errno(err, "cannot sync '%s'", name);
+    return true;
+}
+
+void disk_write_back(int fd, uint64_t len, uint64_t off)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)sync_file_range(fd, (off_t)off, (off_t)len, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)fd, (void)len, (void)off;
+#endif
+}
+
+int disk_scratch(const char *dir, struct err *err)
+{
+    int fd = -1;
+#ifdef O_TMPFILE
+    fd = open(dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+#endif
+    if (fd < 0) {
+        char *name = NULL;
+        if (asprintf(&name, "%s/.seen-scratch.XXXXXX", dir) < 0) {
+            errno = ENOMEM;
+            fail_errno(err, "cannot create a scratch file in '%s'", dir);
+            return -1;
+        }
+        fd = mkostemp(name, O_CLOEXEC);
+        if (fd >= 0)
+            unlink(name);
+        free(name);
+    }
+    if (fd < 0)
+        fail_errno(err, "cannot create a scratch file in '%s'", dir);
+    return fd;
+}
+
+bool disk_space(const char *dir, uint64_t *bytes, struct err *err)
+{
+    struct statvfs vfs;
+    if (statvfs(dir, &vfs) != 0)
+        return fail_errno(err, "cannot find the free space of '%s'", dir);
+    *bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    return true;
+}
+
+char *disk_dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t len = slash != NULL ? (size_t)(slash + 1 - path) : 0;
+    if (len == 0)
+        return strdup(".");
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return strndup(path, len);
+}
+
+bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got)
+{
+    *got = 0;
+    while (*got < len) {
+        ssize_t n = pread(fd, (char *)buf + *got, len - *got, (off_t)(off + *got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n == 0;
+        *got += (size_t)n;
+    }
+    return true;
+}

@@ -1,0 +1,27 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool fail(struct err *err, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool fail_errno(struct err *err, const char *fmt, ...)
+{
+    int saved = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof err->text)
+        snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", strerror(saved));
+    return false;
+}

@@ -1,0 +1,24 @@
+/*
+ * Reasons for failure. Modules below the commands never print: a function that can fail takes a
+ * `struct err *`, returns false and leaves there one sentence without a full stop, fit to stand
+ * after "seen: ". The caller prints it (say.h), adds to it, or drops it.
+ *
+ *     if (fd < 0)
+ *         return fail_errno(err, "cannot open '%s'", path);
+ */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include <stdbool.h>
+
+struct err {
+    char text[4096 + 512]; /* a path of PATH_MAX bytes and what happened to it */
+};
+
+/* Sets the text; always returns false. */
+bool fail(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same, followed by ": " and strerror(errno). */
+bool fail_errno(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,103 @@
+#include "base/parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct job {
+    void (*body)(void *ctx, unsigned worker, uint64_t i);
+    void *ctx;
+    uint64_t n;
+    _Atomic uint64_t next;
+};
+
+struct worker {
+    struct job *job;
+    unsigned number;
+    pthread_t thread;
+};
+
+static void work(struct job *job, unsigned number)
+{
+    uint64_t i;
+    while ((i = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < job->n)
+        job->body(job->ctx, number, i);
+}
+
+static void *thread_main(void *arg)
+{
+    struct worker *w = arg;
+    work(w->job, w->number);
+    return NULL;
+}
+
+void parallel_for(unsigned threads, uint64_t n,
+                  void (*body)(void *ctx, unsigned worker, uint64_t i), void *ctx)
+{
+    struct job job = {.body = body, .ctx = ctx, .n = n};
+    if (threads > n)
+        threads = (unsigned)n;
+    /* The caller is worker 0. */
+    struct worker *others = threads > 1 ? calloc(threads - 1, sizeof *others) : NULL;
+    unsigned started = 0;
+    for (; others != NULL && started < threads - 1; started++) {
+        others[started] = (struct worker){.job = &job, .number = started + 1};
+        if (pthread_create(&others[started].thread, NULL, thread_main, &others[started]) != 0)
+            break;
+    }
+    work(&job, 0);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(others[i].thread, NULL);
+    free(others);
+}
+
+struct attempt {
+    bool (*body)(void *ctx, unsigned worker, uint64_t i, struct err *err);
+    void *ctx;
+    atomic_bool failed;
+    struct err *err;
+};
+
+static void attempt_one(void *ctx, unsigned worker, uint64_t i)
+{
+    struct attempt *a = ctx;
+    struct err err;
+    if (!a->failed && !a->body(a->ctx, worker, i, &err) && !atomic_exchange(&a->failed, true))
+        *a->err = err;
+}
+
+bool parallel_try(unsigned threads, uint64_t n,
+                  bool (*body)(void *ctx, unsigned worker, uint64_t i, struct err *err), void *ctx,
+                  struct err *err)
+{
+    struct attempt a = {.body = body, .ctx = ctx, .err = err};
+    parallel_for(threads, n, attempt_one, &a);
+    return !a.failed;
+}
+
+/* CPUs in the process's affinity mask; 0 when it cannot be had. The mask must be as large as the
+ * kernel's own, whose size is not told, so larger ones are tried. */
+static int affinity_cpus(void)
+{
+    int found = 0;
+    for (size_t room = 1024; found == 0 && room <= 1 << 20; room *= 4) {
+        cpu_set_t *set = CPU_ALLOC(room);
+        if (set == NULL)
+            break;
+        size_t size = CPU_ALLOC_SIZE(room);
+        if (sched_getaffinity(0, size, set) == 0)
+            found = CPU_COUNT_S(size, set);
+        CPU_FREE(set);
+    }
+    return found;
+}
+
+unsigned parallel_cpus(void)
+{
+    long n = affinity_cpus();
+    if (n <= 0)
+        n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (unsigned)n : 1;
+}

@@ -1,0 +1,173 @@
+#include "base/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/num.h"
+
+/* Seconds. A terminal is redrawn in place; into a log goes a line every so often. */
+static const double first_after = 1, redraw_after = 0.25, log_after = 5;
+
+static struct {
+    bool on, terminal;
+    char what[64];
+    double began, next; /* seconds by the monotonic clock */
+    uint64_t done, total, keys;
+    bool fresh;       /* numbers that no log line has told yet */
+    size_t on_screen; /* length of the line that is shown now */
+} progress;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void put(const char *text, size_t len)
+{
+    ssize_t ignored = write(STDERR_FILENO, text, len);
+    (void)ignored;
+}
+
+/* "indexing: 412 MiB of 629 MiB (65 %), 6.2M keys, 8.1M keys/s, 2.1 s left" */
+static size_t compose(char *line, size_t size, double elapsed)
+{
+    char a[NUM_TEXT], b[NUM_TEXT];
+    size_t n = (size_t)snprintf(line, size, "%s:", progress.what);
+    const char *comma = "";
+    if (progress.total != 0 && progress.done <= progress.total) {
+        n += (size_t)snprintf(line + n, size - n, " %s of %s (%d %%)",
+                              num_show_bytes(a, progress.done), num_show_bytes(b, progress.total),
+                              (int)(100 * (double)progress.done / (double)progress.total));
+        comma = ",";
+    } else if (progress.done != 0) {
+        n += (size_t)snprintf(line + n, size - n, " %s", num_show_bytes(a, progress.done));
+        comma = ",";
+    }
+    if (progress.keys != 0) {
+        n += (size_t)snprintf(line + n, size - n, "%s %s keys", comma,
+                              num_show_short(a, (double)progress.keys));
+        if (elapsed > 0)
+            n += (size_t)snprintf(line + n, size - n, ", %s keys/s",
+                                  num_show_short(a, (double)progress.keys / elapsed));
+    }
+    if (progress.done != 0 && progress.done < progress.total) {
+        double left = elapsed * (double)(progress.total - progress.done) / (double)progress.done;
+        n += (size_t)snprintf(line + n, size - n, ", %s left", num_show_seconds(a, left));
+    }
+    return n;
+}
+
+/* A shell that has put this process into the background has its own things on the screen. A
+ * terminal that does not control us (tcgetpgrp fails) has no such shell. */
+static bool in_background(void)
+{
+    pid_t group = tcgetpgrp(STDERR_FILENO);
+    return group >= 0 && group != getpgrp();
+}
+
+/* The terminal's width, less one: a full line would wrap. */
+static size_t line_limit(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
+        return 79;
+    return (size_t)size.ws_col - 1;
+}
+
+static void redraw(const char *line, size_t len)
+{
+    if (in_background()) {
+        progress.on_screen = 0;
+        return;
+    }
+    size_t limit = line_limit();
+    if (len > limit)
+        len = limit;
+    /* \r, the line, and blanks over what is left of the one before. */
+    char out[1024];
+    size_t n = 0, blank_to = progress.on_screen < limit ? progress.on_screen : limit;
+    out[n++] = '\r';
+    for (size_t i = 0; (i < len || i < blank_to) && n < sizeof out; i++)
+        out[n++] = i < len ? line[i] : ' ';
+    put(out, n);
+    progress.on_screen = len;
+}
+
+static void show(double time)
+{
+    char line[512];
+    size_t n = compose(line, sizeof line - 1, time - progress.began);
+    if (progress.terminal) {
+        redraw(line, n);
+        progress.next = time + redraw_after;
+    } else {
+        line[n] = '\n';
+        put("seen: ", 6);
+        put(line, n + 1);
+        progress.next = time + log_after;
+    }
+    progress.fresh = false;
+}
+
+void progress_begin(const char *what, bool force)
+{
+    memset(&progress, 0, sizeof progress);
+    progress.terminal = isatty(STDERR_FILENO);
+    progress.on = force || progress.terminal;
+    progress_stage(what);
+}
+
+/* A log gets the last numbers of a stage; a terminal is left as it was. */
+static void finish_stage(void)
+{
+    if (progress.terminal)
+        progress_hide();
+    else if (progress.fresh)
+        show(now());
+}
+
+void progress_stage(const char *what)
+{
+    if (!progress.on)
+        return;
+    finish_stage();
+    snprintf(progress.what, sizeof progress.what, "%s", what);
+    progress.began = now();
+    progress.next = progress.began + first_after;
+    progress.done = progress.total = progress.keys = 0;
+    progress.fresh = false;
+}
+
+void progress_update(uint64_t done_bytes, uint64_t total_bytes, uint64_t keys)
+{
+    if (!progress.on)
+        return;
+    progress.done = done_bytes;
+    progress.total = total_bytes;
+    progress.keys = keys;
+    progress.fresh = true;
+    double time = now();
+    if (time >= progress.next)
+        show(time);
+}
+
+void progress_hide(void)
+{
+    if (progress.on_screen == 0)
+        return;
+    redraw("", 0);
+    put("\r", 1);
+}
+
+void progress_end(void)
+{
+    if (!progress.on)
+        return;
+    finish_stage();
+    progress.on = false;
+}

@@ -1,0 +1,229 @@
+#include "base/sig.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* Set in a handler, read by all threads. */
+static atomic_int catching, caught;
+
+/* The file to remove; read in handlers, so `doomed_set` is off while the others change. */
+static _Atomic bool doomed_set;
+static int doomed_dir;
+static char doomed_name[NAME_MAX + 1];
+
+static void remove_doomed(void)
+{
+    if (atomic_exchange(&doomed_set, false))
+        unlinkat(doomed_dir, doomed_name, 0);
+}
+
+/* Who ends a job may send more than one: timeout(1) sends one to the process and one to its group.
+ * So another one counts only after so long. */
+enum { PATIENCE_MS = 1000 };
+
+static bool is_impatient(void)
+{
+    static atomic_ulong first; /* when the first one came; 0: none yet */
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    unsigned long ms = (unsigned long)now.tv_sec * 1000 + (unsigned long)now.tv_nsec / 1000000;
+    unsigned long then = 0;
+    return !atomic_compare_exchange_strong(&first, &then, ms | 1) && ms - then >= PATIENCE_MS;
+}
+
+static void on_ending(int number)
+{
+    if (catching && !is_impatient()) {
+        if (!caught)
+            caught = number;
+        return;
+    }
+    remove_doomed();
+    /* The signal is blocked in its own handler: this one comes when the handler returns. */
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void install(void)
+{
+    static bool installed;
+    if (installed)
+        return;
+    installed = true;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+        struct sigaction action = {.sa_handler = on_ending}, old;
+        sigemptyset(&action.sa_mask);
+        if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(ending[i], &action, NULL);
+    }
+}
+
+void sig_catch(void)
+{
+    catching = 1;
+    install();
+}
+
+int sig_caught(void)
+{
+    return caught;
+}
+
+void sig_remove(int dir_fd, const char *name)
+{
+    atomic_store(&doomed_set, false);
+    size_t len = name != NULL ? strlen(name) : 0;
+    if (len == 0 || len >= sizeof doomed_name)
+        return;
+    install();
+    doomed_dir = dir_fd;
+    memcpy(doomed_name, name, len + 1);
+    atomic_store(&doomed_set, true);
+}
+
+/* Guarded mappings. The handler walks the list without the lock: entries are complete before they
+ * are linked in, and freed when no handler is at it. */
+struct guard {
+    struct guard *_Atomic next;
+    uintptr_t start;
+    unsigned long long len;
+    atomic_bool *lost; /* NULL: the message is said */
+    char message[];
+};
+
+static struct guard *_Atomic guards;
+static pthread_mutex_t guards_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int handlers;
+static uintptr_t page_size;
+
+static size_t put_decimal(char *out, unsigned long long n)
+{
+    char digits[3 * sizeof n];
+    size_t len = 0, i = 0;
+    do
+        digits[len++] = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    while (len > 0)
+        out[i++] = digits[--len];
+    return i;
+}
+
+static void say_lost(const struct guard *g, unsigned long long offset)
+{
+    char line[PATH_MAX + 128];
+    size_t len = strlen(g->message);
+    if (len > PATH_MAX)
+        len = PATH_MAX;
+    memcpy(line, g->message, len);
+    len += put_decimal(line + len, offset);
+    static const char rest[] = ": it was truncated, or the disk failed\n";
+    memcpy(line + len, rest, sizeof rest - 1);
+    len += sizeof rest - 1;
+    if (write(STDERR_FILENO, line, len) < 0)
+        return; /* nowhere to say it: the status has to do */
+}
+
+/* Puts zeroes where the rest of a mapping was. */
+static bool bear(const struct guard *g, char *at)
+{
+    char *page = at - (uintptr_t)at % page_size;
+    size_t len = (size_t)(g->start + g->len - (uintptr_t)page);
+    *g->lost = true;
+    return mmap(page, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+           MAP_FAILED;
+}
+
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    uintptr_t at = (uintptr_t)info->si_addr;
+    handlers++;
+    const struct guard *g = guards;
+    while (g != NULL && (at < g->start || at - g->start >= g->len))
+        g = g->next;
+    if (g != NULL && g->lost == NULL) {
+        remove_doomed();
+        say_lost(g, at - g->start);
+        _exit(2);
+    }
+    bool borne = g != NULL && bear(g, info->si_addr);
+    handlers--;
+    if (borne)
+        return;
+    /* The fault comes again on return, and then ends the process. */
+    remove_doomed();
+    signal(number, SIG_DFL);
+}
+
+/* The beginning of the line, up to the offset, with control characters masked. */
+static void prepare(char *out, size_t room, const char *name)
+{
+    snprintf(out, room, "seen: cannot read '%s' at offset ", name);
+    for (char *p = out; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = '?';
+}
+
+static void add_guard(struct guard *g)
+{
+    pthread_mutex_lock(&guards_lock);
+    if (guards == NULL) {
+        struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
+        sigemptyset(&action.sa_mask);
+        page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+        sigaction(SIGBUS, &action, NULL);
+    }
+    g->next = guards;
+    guards = g;
+    pthread_mutex_unlock(&guards_lock);
+}
+
+void sig_guard(const void *map, unsigned long long len, const char *name)
+{
+    size_t room = strlen(name) + 64;
+    struct guard *g = malloc(sizeof *g + room);
+    if (g == NULL)
+        return; /* only the message is lost */
+    *g = (struct guard){.start = (uintptr_t)map, .len = len};
+    prepare(g->message, room, name);
+    add_guard(g);
+}
+
+bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost)
+{
+    struct guard *g = malloc(sizeof *g);
+    if (g == NULL)
+        return false;
+    *g = (struct guard){.start = (uintptr_t)map, .len = len, .lost = lost};
+    add_guard(g);
+    return true;
+}
+
+void sig_unguard(const void *map)
+{
+    pthread_mutex_lock(&guards_lock);
+    for (struct guard *_Atomic *link = &guards; *link != NULL; link = &(*link)->next) {
+        struct guard *g = *link;
+        if (g->start == (uintptr_t)map) {
+            *link = g->next;
+            while (handlers > 0)
+                sched_yield();
+            free(g);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&guards_lock);
+}

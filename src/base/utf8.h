@@ -1,0 +1,28 @@
+/* Telling text from other bytes. */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stddef.h>
+
+/* Bytes (1 to 4) of the character that s[0..len) begins with. 0 when it begins with none: a stray
+ * byte, one that is cut short, an overlong form, a surrogate, or above U+10FFFF (RFC 3629, 4). */
+static inline size_t utf8_len(const char *s, size_t len)
+{
+    const unsigned char *b = (const unsigned char *)s;
+    if (len == 0)
+        return 0;
+    if (b[0] < 0x80)
+        return 1;
+    size_t n = b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;
+    if (n == 0 || n > len)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((b[i] & 0xc0) != 0x80)
+            return 0;
+    if ((b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xed && b[1] > 0x9f) ||
+        (b[0] == 0xf0 && b[1] < 0x90) || (b[0] == 0xf4 && b[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+#endif

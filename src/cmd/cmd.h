@@ -1,0 +1,24 @@
+/*
+ * The commands. Each lives in cmd_NAME.c and is one `struct command`, listed in seen.c.
+ */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include "cmd/opt.h"
+
+struct command {
+    const char *name;
+    const char *synopsis; /* behind "seen NAME ": "[OPTION]... FILTER [KEYFILE]..." */
+    const char *summary;  /* a line for the list in `seen --help` */
+    const char *details;  /* paragraphs between usage and options in --help; may be NULL */
+    const struct opt_group *groups; /* ends with title NULL */
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
+};
+
+extern const struct command cmd_create, cmd_add, cmd_query, cmd_dedup, cmd_stats, cmd_rotate,
+    cmd_shrink, cmd_merge, cmd_verify, cmd_plan, cmd_compact;
+
+/* All of them, in the order of the help; NULL at the end. */
+extern const struct command *const commands[];
+
+#endif

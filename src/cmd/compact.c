@@ -1,0 +1,214 @@
+/* seen compact: a smaller file for the same keys. */
+#include "base/json.h"
+#include "base/num.h"
+#include "base/parallel.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "cmd/keyarg.h"
+#include "kind/ribbon/build.h"
+#include "store/filter.h"
+#include "store/newfile.h"
+#include "store/write.h"
+
+enum { OPT_FORCE = 400, OPT_JSON, OPT_REPRODUCIBLE };
+
+static const struct opt compact_opts[] = {
+    {'o', "output", "OUT", "the file to make", false, 0},
+    {'p', "fpr", "P", "the false-positive rate that OUT shall have: 0.001, 1e-6, 1/1000, 0.1%",
+     false, 0},
+    {OPT_FORCE, "force", NULL, "replace an existing OUT, atomically", false, 0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id", false, 0},
+    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", compact_opts}, {0}};
+
+struct compact {
+    const char *in_path, *out;
+    double p;
+    bool force, json, reproducible;
+    unsigned threads;
+    struct filter in;
+    struct header header;
+    struct census census;
+};
+
+static bool parse_option(struct compact *c, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case 'o':
+        c->out = p->value;
+        return true;
+    case 'p':
+        return opt_fpr(p, &c->p);
+    case OPT_FORCE:
+        return c->force = true;
+    case OPT_JSON:
+        return c->json = true;
+    case OPT_REPRODUCIBLE:
+        return c->reproducible = true;
+    case 'j':
+        return opt_threads(p, &c->threads);
+    }
+    return false;
+}
+
+static bool check_input(const struct compact *c, struct err *err)
+{
+    const struct header *h = &c->in.header;
+    char had[NUM_TEXT], wanted[NUM_TEXT];
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].kind != &kind_ribbon)
+            return fail(err, "'%s' is not a compact filter, and only its keys could make one of "
+                             "it: 'seen create --compact' does that", c->in_path);
+    if (c->p < h->fpr_design)
+        return fail(err, "'%s' was made for an FPR of %s, which only its keys could lower to %s",
+                    c->in_path, num_show_fpr(had, h->fpr_design), num_show_fpr(wanted, c->p));
+    if (c->p > RIBBON_MAX_FPR)
+        return fail(err,
+                    "an FPR of %s is too large for a compact filter: it takes a bit a key, "
+                    "which makes %s",
+                    num_show_fpr(wanted, c->p), num_show_fpr(had, RIBBON_MAX_FPR));
+    return filter_check_sound(&c->in, c->threads, err);
+}
+
+/* The rate of each layer, which add up to the one wanted at most: equal parts of it, but layers
+ * made for more than their part keep what they have, and leave less to the others. */
+static void share_rate(const struct header *from, double p, double *share)
+{
+    unsigned n = from->n_layers;
+    bool kept[FORMAT_MAX_LAYERS] = {false}, again = true;
+    while (again && n > 0) {
+        double equal = p / n;
+        again = false;
+        for (unsigned i = 0; i < from->n_layers; i++) {
+            if (kept[i])
+                continue;
+            share[i] = equal;
+            if (from->layers[i].fpr_design < equal)
+                continue;
+            kept[i] = again = true;
+            p -= share[i] = from->layers[i].fpr_design;
+            n--;
+        }
+    }
+}
+
+static void fill_header(struct compact *c)
+{
+    struct header *h = &c->header;
+    double share[FORMAT_MAX_LAYERS] = {0};
+    *h = c->in.header;
+    h->epoch = 1;
+    h->fpr_design = c->p;
+    share_rate(&c->in.header, c->p, share);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct ribbon ribbon = ribbon_of(&h->layers[i]);
+        h->layers[i].fpr_design = share[i];
+        ribbon_columns(share[i], &ribbon.columns, &ribbon.wide);
+        ribbon_to(&ribbon, &h->layers[i]);
+    }
+    format_place(h);
+    build_stamp(h, c->reproducible);
+}
+
+/* In order: where a layer begins depends on how long those before it have become. */
+static bool drop_columns(struct compact *c, int fd, struct err *err)
+{
+    struct build_target t = {.header = &c->header, .fd = fd, .name = c->out, .threads = c->threads};
+    for (; t.layer < c->header.n_layers; t.layer++) {
+        const struct layer *from = &c->in.header.layers[t.layer];
+        if (!ribbon_drop(&t, from, c->in.map + from->data_off, err))
+            return false;
+    }
+    return true;
+}
+
+static bool write_file(struct compact *c, struct newfile *file, struct err *err)
+{
+    fill_header(c);
+    /* It will be no longer than the input, and as much is given back as is left over. */
+    if (!newfile_reserve(file, c->in.header.file_len, err) || !drop_columns(c, file->fd, err) ||
+        !build_header(&c->header, file->fd, c->out, err) || !newfile_commit(file, err))
+        return false;
+    filter_census_all(&c->in, c->threads, &c->census);
+    return true;
+}
+
+static void print_summary(const struct compact *c)
+{
+    say_made(c->out);
+    struct json j = {.out = stdout};
+    const struct layer *layer = &c->header.layers[0];
+    json_open(&j, '{');
+    json_key(&j, "file");
+    json_string(&j, c->out);
+    json_key(&j, "kind");
+    json_string(&j, layer->kind->name);
+    json_key(&j, "bytes");
+    json_uint(&j, c->header.file_len);
+    json_key(&j, "bytes_before");
+    json_uint(&j, c->in.header.file_len);
+    json_key(&j, "fpr_design");
+    json_double(&j, c->p);
+    json_key(&j, "keys");
+    json_double(&j, c->census.n);
+    json_close(&j, '}');
+}
+
+static int compact(struct compact *c)
+{
+    struct newfile file;
+    struct err err;
+    if (!filter_open(&c->in, c->in_path, FILTER_READ, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
+    bool ok = check_input(c, &err);
+    if (ok && (ok = newfile_open(&file, c->out, c->force, &err))) {
+        ok = write_file(c, &file, &err);
+        newfile_close(&file);
+    }
+    if (!ok)
+        say_failure(&err);
+    else if (c->json)
+        print_summary(c);
+    filter_close(&c->in);
+    return ok ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+static int run(int argc, char **argv)
+{
+    struct compact c = {.threads = parallel_cpus()};
+    struct opt_parser p;
+    int id;
+    opt_begin(&p, &cmd_compact, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(&c, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (c.out == NULL)
+        return opt_misuse(&cmd_compact, "no output file given (-o OUT)");
+    if (c.p == 0)
+        return opt_misuse(&cmd_compact, "no false-positive rate given (--fpr P)");
+    if (argc - p.first != 1)
+        return opt_misuse(&cmd_compact, argc == p.first ? "no FILTER given"
+                                                        : "one FILTER at a time");
+    c.in_path = argv[p.first];
+    return compact(&c);
+}
+
+const struct command cmd_compact = {
+    .name = "compact",
+    .synopsis = "[OPTION]... --fpr P -o OUT FILTER",
+    .summary = "make a compact filter smaller, at a higher false-positive rate",
+    .details =
+        "Makes OUT, which has the same keys as FILTER, one that 'seen create --compact' made or "
+        "'seen merge' of such, and takes less space at a higher false-positive rate. The keys are "
+        "not needed.",
+    .groups = groups,
+    .run = run,
+};

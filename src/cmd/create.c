@@ -1,0 +1,575 @@
+/* seen create: the options and what is wrong with them, the reading of keys, and what is said of
+ * the filter. What becomes of the keys is filter_build.h's. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/disk.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "base/progress.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "cmd/keyarg.h"
+#include "kind/bloom/bloom.h"
+#include "store/chain.h"
+#include "store/design.h"
+#include "store/filter.h"
+#include "store/filter_build.h"
+#include "store/newfile.h"
+#include "store/plan.h"
+
+enum {
+    OPT_EMPTY = 400,
+    OPT_GROW,
+    OPT_GENERATIONS,
+    OPT_FOLDABLE,
+    OPT_COMPACT,
+    OPT_LIKE,
+    OPT_FORCE,
+    OPT_MIN_KEYS,
+    OPT_MIN_RATIO,
+    OPT_MEMORY,
+    OPT_TMPDIR,
+    OPT_DRY_RUN,
+    OPT_JSON,
+    OPT_REPRODUCIBLE,
+};
+
+static const struct opt size_opts[] = {
+    {'n', "capacity", "N",
+     "size it for N distinct keys: 1000, 250k, 1M, 1e9 (default: as many as "
+     "are found)",
+     false, 0},
+    {'p', "fpr", "P", "false-positive rate at capacity: 0.001 (default), 1e-6, 1/1000, 0.1%", false,
+     0},
+    {'s', "size", "BYTES",
+     "file size, 512K, 64M, 2G (powers of 1024): solves for the capacity or "
+     "the rate that is not given",
+     false, 0},
+    {OPT_COMPACT, "compact", NULL,
+     "immutable, and as small as is known to be possible; sized for "
+     "exactly the keys that are found",
+     false, 0},
+    {OPT_LIKE, "like", "FILTER",
+     "same size, rate and key preparation as FILTER, so that the two can "
+     "be merged exactly",
+     false, 0},
+    {OPT_GROW, "grow", NULL,
+     "no fixed capacity: layers are added as keys come; --capacity sizes the first", false, 0},
+    {OPT_GENERATIONS, "generations", "G",
+     "a filter that forgets: the capacity is spread over G generations "
+     "and 'seen rotate' drops what is older",
+     false, 0},
+    {OPT_FOLDABLE, "foldable", NULL,
+     "a size, up to 6.3 % larger, that 'seen shrink' can halve again and "
+     "again",
+     false, 0},
+    {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like, "
+                                "--grow or --compact", false, 0},
+    {0},
+};
+
+static const struct opt file_opts[] = {
+    {OPT_FORCE, "force", NULL, "replace an existing FILTER, atomically", false, 0},
+    {OPT_MIN_KEYS, "min-keys", "N", "fail, and replace nothing, with fewer than N distinct keys",
+     false, 0},
+    {OPT_MIN_RATIO, "min-ratio", "R", "fail, and replace nothing, with fewer distinct keys than R "
+                                      "times those in the old FILTER", false, 0},
+    {OPT_MEMORY, "memory", "BYTES", "working memory beyond the filter itself (default: 256M); the "
+                                    "rest goes to scratch on disk", false, 0},
+    {OPT_TMPDIR, "tmpdir", "DIR", "where scratch goes (default: beside FILTER)", false, 0},
+    {OPT_DRY_RUN, "dry-run", NULL, "print what would be made, as plan does; write nothing", false,
+     0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id: the same "
+                                             "records and options give the same bytes", false, 0},
+    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Size", size_opts},
+    {"Keys", keyarg_opts},
+    {"Key preparation, stored in the filter and applied by every later command", keyarg_prep_opts},
+    {"File", file_opts},
+    {0},
+};
+
+enum { DEFAULT_MEMORY = 256 << 20 };
+
+/* The current FPR may pass the design FPR by this factor before keys are said not to fit: what the
+ * random spread of bits makes of n keys in a filter for n keys. */
+static const double FPR_SLACK = 1.01;
+
+struct create {
+    struct keyarg ka;
+    const char *path, *like, *tmpdir;
+    struct design design;
+    struct header like_header;
+    uint64_t min_keys, memory;
+    double min_ratio;
+    bool force, dry_run, json, reproducible;
+    struct newfile file;
+    struct filter_build build;
+    struct batch **batch; /* one a worker */
+    struct tally tally;
+    bool failed; /* and said why */
+};
+
+static bool parse_option(struct create *c, struct opt_parser *p, int id)
+{
+    struct design *d = &c->design;
+    int generations;
+    switch (id) {
+    case 'n':
+        return opt_count(p, &d->n) && opt_positive(p, d->n);
+    case 'p':
+        return opt_fpr(p, &d->p);
+    case 's':
+        return opt_bytes(p, &d->size) && opt_positive(p, d->size);
+    case OPT_LIKE:
+        c->like = p->value;
+        return true;
+    case OPT_COMPACT:
+        return d->compact = true;
+    case OPT_EMPTY:
+        return d->empty = true;
+    case OPT_GROW:
+        return d->grow = true;
+    case OPT_GENERATIONS:
+        if (!opt_int(p, 1, CHAIN_GENERATIONS, &generations))
+            return false;
+        d->generations = (unsigned)generations;
+        return true;
+    case OPT_FOLDABLE:
+        return d->foldable = true;
+    case OPT_FORCE:
+        return c->force = true;
+    case OPT_MIN_KEYS:
+        return opt_count(p, &c->min_keys);
+    case OPT_MIN_RATIO:
+        return opt_ratio(p, &c->min_ratio);
+    case OPT_MEMORY:
+        return opt_bytes(p, &c->memory);
+    case OPT_TMPDIR:
+        c->tmpdir = p->value;
+        return true;
+    case OPT_DRY_RUN:
+        return c->dry_run = true;
+    case OPT_REPRODUCIBLE:
+        return c->reproducible = true;
+    case OPT_JSON:
+        return c->json = true;
+    default:
+        return keyarg_take(&c->ka, p, id);
+    }
+}
+
+static bool read_like(struct create *c)
+{
+    struct filter like;
+    struct err err;
+    if (!filter_open(&like, c->like, FILTER_READ, &err))
+        return say_failure(&err);
+    c->like_header = like.header;
+    filter_close(&like);
+    const struct header *like_header = &c->like_header;
+    if (like_header->policy != POLICY_FIXED || like_header->n_layers != 1 ||
+        like_header->layers[0].kind != &kind_bloom) {
+        say_error("'%s' is not one Bloom filter, so nothing can be made like it", c->like);
+        return false;
+    }
+    if (!keyarg_adopt(&c->ka, like_header, c->like, &err))
+        return say_failure(&err);
+    c->design.like = like_header;
+    return true;
+}
+
+/* Wishes for a filter that grows, forgets or folds. */
+static int check_chain(const struct create *c)
+{
+    const struct design *d = &c->design;
+    bool chain = d->grow || d->generations > 0;
+    if (d->grow && d->generations > 0)
+        return opt_misuse(&cmd_create, "a filter with generations does not grow: give --grow or "
+                                       "--generations");
+    if (chain && (d->compact || d->size != 0 || c->like != NULL || d->foldable || c->dry_run))
+        return opt_misuse(&cmd_create,
+                          "%s: not with --compact, --size, --like, --foldable or --dry-run",
+                          d->grow ? "--grow" : "--generations");
+    if (d->generations > 0 && d->n == 0)
+        return opt_misuse(&cmd_create, "--generations needs --capacity");
+    if (d->foldable && (d->compact || d->size != 0 || c->like != NULL))
+        return opt_misuse(&cmd_create, "--foldable: not with --compact, --size or --like");
+    return 0;
+}
+
+static int check_compact(const struct create *c)
+{
+    const struct design *d = &c->design;
+    if (d->n != 0)
+        return opt_misuse(&cmd_create,
+                          "--compact makes a filter for exactly the keys that are found: "
+                          "give no --capacity");
+    if (c->like != NULL)
+        return opt_misuse(&cmd_create,
+                          "--compact and --like cannot go together: compact filters are "
+                          "not merged bit by bit");
+    if (d->size != 0 && d->p != 0)
+        return opt_misuse(&cmd_create, "with --compact, give a rate or a size, not both");
+    return 0;
+}
+
+static int check_options(const struct create *c)
+{
+    const struct design *d = &c->design;
+    if (d->compact) {
+        int status = check_compact(c);
+        if (status != 0)
+            return status;
+    }
+    bool sizes = d->n != 0 || d->p != 0 || d->size != 0;
+    if (c->like != NULL && sizes)
+        return opt_misuse(&cmd_create,
+                          "--like takes capacity, rate and size from '%s': give none of them",
+                          c->like);
+    if (d->empty && c->ka.any)
+        return opt_misuse(&cmd_create, "--empty reads no keys, but some are given");
+    if (d->empty && (c->min_keys != 0 || c->min_ratio != 0))
+        return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
+                          c->min_keys != 0 ? "--min-keys" : "--min-ratio");
+    if (d->empty && !d->compact && d->n == 0 && d->size == 0 && c->like == NULL && !d->grow)
+        return opt_misuse(&cmd_create,
+                          "--empty needs --capacity, --size, --like, --grow or --compact");
+    int status = check_chain(c);
+    if (status != 0)
+        return status;
+    uint64_t least = filter_build_min_memory(d);
+    if (c->memory < least) {
+        char text[NUM_TEXT];
+        return opt_misuse(&cmd_create, "--memory must be at least %s",
+                          num_show_bytes(text, least));
+    }
+    return 0;
+}
+
+struct result {
+    struct chunk_tally tally;
+    bool no_room;
+    struct err err;
+};
+
+static void put_batch(struct create *c, unsigned worker, struct batch *b, struct result *r)
+{
+    size_t n = b->n;
+    if (b->n_bad > 0) {
+        n = 0;
+        for (size_t i = 0; i < b->n; i++)
+            if (!bit_of(b->bad, i))
+                b->hash[n++] = b->hash[i];
+    }
+    r->no_room = !filter_build_put(&c->build, worker, b->hash, n, &r->err);
+}
+
+static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+{
+    struct create *c = ctx;
+    struct result *r = slot;
+    struct batch *b = c->batch[worker];
+    *r = (struct result){0};
+    batch_start(b, chunk->data, chunk->len);
+    while (!r->no_room && batch_next(b)) {
+        tally_batch(&r->tally, b);
+        put_batch(c, worker, b, r);
+    }
+    tally_batches_end(&r->tally, b);
+}
+
+static bool commit(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct create *c = ctx;
+    struct result *r = slot;
+    tally_begin(&c->tally, chunk);
+    if (r->no_room)
+        say_failure(&r->err);
+    c->failed = r->no_room || !tally_end(&c->tally, chunk, &r->tally);
+    return !c->failed;
+}
+
+/* Keys given with -k. */
+static bool put_given_keys(struct create *c)
+{
+    struct batch *b = c->batch[0];
+    struct result r = {0};
+    size_t next = 0;
+    while (keyarg_batch(&c->ka, &next, b)) {
+        c->tally.records += b->n;
+        c->tally.bad += b->n_bad;
+        put_batch(c, 0, b, &r);
+        if (r.no_room)
+            return say_failure(&r.err);
+    }
+    return keyarg_batch_end(&c->ka, next, b);
+}
+
+static bool put_input(struct create *c)
+{
+    struct stat old;
+    bool exists = stat(c->path, &old) == 0;
+    struct pump pump = {
+        .ctx = c, .slot_size = sizeof(struct result), .work = work, .commit = commit};
+    return keyarg_pump(&pump, &c->tally, exists ? &old : NULL, false) && !c->failed;
+}
+
+static uint64_t keys_given(const struct create *c)
+{
+    return c->tally.records - c->tally.bad;
+}
+
+static double keys_held(const struct create *c)
+{
+    return c->build.header.counters.n_keys;
+}
+
+static bool too_few_keys(const struct create *c, const char *option, double want)
+{
+    char held[NUM_TEXT], wanted[NUM_TEXT];
+    double n = keys_held(c);
+    say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
+              n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path,
+              access(c->path, F_OK) == 0 ? "left as it was" : "not made");
+    return false;
+}
+
+static bool enough_keys(const struct create *c)
+{
+    double n = keys_held(c), want = (double)c->min_keys;
+    struct filter old;
+    struct err err;
+    if (n < want)
+        return too_few_keys(c, "--min-keys is", want);
+    if (c->min_ratio <= 0 || access(c->path, F_OK) != 0)
+        return true;
+    if (!filter_open(&old, c->path, FILTER_READ, &err)) {
+        say_error("--min-ratio: %s", err.text);
+        return false;
+    }
+    want = c->min_ratio * old.header.counters.n_keys;
+    filter_close(&old);
+    return n >= want || too_few_keys(c, "--min-ratio asks for", want);
+}
+
+static bool keys_fit(const struct create *c)
+{
+    char held[NUM_TEXT], capacity[NUM_TEXT];
+    const struct header *h = &c->build.header;
+    const struct layer *layer = &h->layers[chain_newest(h)];
+    const struct census *census = &c->build.census;
+    double sure = h->counters.unknown ? census->n_low : keys_held(c);
+    if (census->fpr <= FPR_SLACK * layer->fpr_design || sure <= (double)layer->n_design)
+        return true;
+    unsigned generations = c->design.generations;
+    double need = keys_held(c) * (generations > 0 ? generations : 1);
+    say_error("%s distinct keys are more than the %llu that %s is for: its false-positive "
+              "rate would be %.3g instead of %.3g; %s --capacity %s",
+              num_show_count(held, keys_held(c)), (unsigned long long)layer->n_design,
+              generations > 0 ? "a generation of the filter" : "the filter", census->fpr,
+              layer->fpr_design,
+              c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
+              num_show_count(capacity, need));
+    return false;
+}
+
+static void print_summary(const struct create *c)
+{
+    say_made(c->path);
+    struct json j = {.out = stdout};
+    const struct header *h = &c->build.header;
+    json_open(&j, '{');
+    json_key(&j, "file");
+    json_string(&j, c->path);
+    json_key(&j, "kind");
+    json_string(&j, h->layers[0].kind->name);
+    json_key(&j, "bytes");
+    json_uint(&j, h->file_len);
+    json_key(&j, "bits_per_key");
+    json_double(&j, 8 * (double)h->file_len / (double)h->n_design);
+    json_key(&j, "n_design");
+    if (h->n_design != 0)
+        json_uint(&j, h->n_design);
+    else
+        json_null(&j);
+    json_key(&j, "fpr_design");
+    json_double(&j, h->fpr_design);
+    json_key(&j, "fpr_current");
+    json_double(&j, c->build.census.fpr);
+    json_key(&j, "records");
+    json_uint(&j, c->tally.records);
+    json_key(&j, "bad_records");
+    json_uint(&j, c->tally.bad);
+    json_key(&j, "keys_added");
+    if (h->counters.unknown)
+        json_null(&j);
+    else
+        json_uint(&j, h->counters.keys_added);
+    json_key(&j, "n_estimate");
+    json_double(&j, keys_held(c));
+    json_close(&j, '}');
+}
+
+static bool read_keys(struct create *c)
+{
+    progress_begin("reading keys", c->ka.progress);
+    bool ok = c->ka.n_keys > 0 ? put_given_keys(c) : put_input(c);
+    progress_end();
+    if (ok && keys_given(c) == 0) {
+        say_error("no keys%s, so '%s' is not made (--empty makes an empty filter)",
+                  c->tally.bad ? " in any record" : "", c->path);
+        ok = false;
+    }
+    return ok;
+}
+
+static bool collect(struct create *c, const char *scratch_dir)
+{
+    struct err err;
+    c->build = (struct filter_build){.design = &c->design,
+                                     .rule = &c->ka.rule,
+                                     .memory = c->memory,
+                                     .scratch_dir = scratch_dir,
+                                     .threads = c->ka.threads,
+                                     .reproducible = c->reproducible,
+                                     .progress = c->ka.progress,
+                                     .forecast = c->dry_run};
+    if (!filter_build_begin(&c->build, &err))
+        return say_failure(&err);
+    c->ka.threads = c->build.threads;
+    c->batch = keyarg_batches(&c->ka);
+    return c->batch != NULL && (c->design.empty || read_keys(c));
+}
+
+/* Makes the filter, or forecasts what it would be. */
+static bool build(struct create *c)
+{
+    struct err err;
+    bool ok = c->dry_run ? filter_build_forecast(&c->build, keys_given(c), &err)
+                         : filter_build_write(&c->build, keys_given(c), &c->file, c->path, &err);
+    return ok || say_failure(&err);
+}
+
+static bool commit_file(struct create *c)
+{
+    struct err err;
+    return newfile_commit(&c->file, &err) || say_failure(&err);
+}
+
+/* Scratch is seldom needed; that there is no place for it should not be known only then. */
+static bool check_tmpdir(const struct create *c)
+{
+    struct err err;
+    struct stat st;
+    if (c->tmpdir == NULL)
+        return true;
+    bool there = stat(c->tmpdir, &st) == 0;
+    if (there && S_ISDIR(st.st_mode) && access(c->tmpdir, W_OK | X_OK) == 0)
+        return true;
+    if (there && !S_ISDIR(st.st_mode))
+        errno = ENOTDIR;
+    fail_errno(&err, "cannot put scratch into '%s'", c->tmpdir);
+    return say_failure(&err);
+}
+
+static bool make_filter(struct create *c)
+{
+    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->file.path);
+    if (dir == NULL) {
+        say_error("out of memory");
+        return false;
+    }
+    bool ok = check_tmpdir(c) && collect(c, dir) && build(c) &&
+              (c->design.empty || enough_keys(c)) && keys_fit(c) && (c->dry_run || commit_file(c));
+    free(dir);
+    return ok;
+}
+
+/* Where the size is decided, standard input is left alone unless something depends on it. */
+static bool needs_keys(const struct create *c)
+{
+    return !design_is_sized(&c->design) || c->ka.any || c->min_keys != 0 || c->min_ratio > 0;
+}
+
+static bool print_plan(const struct create *c)
+{
+    struct plan plan;
+    struct err err;
+    if (!design_plan(&c->design, c->build.header.counters.keys_added, &plan, &err))
+        return say_failure(&err);
+    plan_show(&plan, c->json, stdout);
+    return true;
+}
+
+static bool create(struct create *c)
+{
+    struct err err;
+    struct header ignored = {0};
+    if ((design_is_sized(&c->design) && !design_header(&c->design, 0, &ignored, &err)) ||
+        !newfile_open(&c->file, c->path, c->force, &err))
+        return say_failure(&err);
+    bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
+    newfile_close(&c->file);
+    if (!ok || c->dry_run)
+        return ok && print_plan(c);
+    tally_report(&c->tally);
+    if (c->json)
+        print_summary(c);
+    return true;
+}
+
+static int run_create(struct create *c, int argc, char **argv)
+{
+    struct opt_parser p;
+    int id;
+    opt_begin(&p, &cmd_create, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(c, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (p.first == argc)
+        return opt_misuse(&cmd_create, "no FILTER given");
+    c->path = argv[p.first];
+    if (!keyarg_files(&c->ka, &cmd_create, argv + p.first + 1, argc - p.first - 1))
+        return EXIT_ERROR;
+    c->tally.ka = &c->ka;
+    int status = check_options(c);
+    if (status != 0)
+        return status;
+    if (c->like != NULL && !read_like(c))
+        return EXIT_ERROR;
+    return create(c) ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+static int run(int argc, char **argv)
+{
+    struct create c = {.ka = KEYARG_DEFAULT, .memory = DEFAULT_MEMORY};
+    int status = run_create(&c, argc, argv);
+    keyarg_batches_free(&c.ka, c.batch);
+    filter_build_free(&c.build);
+    keyarg_free(&c.ka);
+    return status;
+}
+
+const struct command cmd_create = {
+    .name = "create",
+    .synopsis = "[OPTION]... FILTER [KEYFILE]...",
+    .summary = "make a filter from keys",
+    .details =
+        "Reads keys, one a line, from the KEYFILEs or standard input, and makes FILTER, sized "
+        "for as many distinct keys as there are. FILTER appears when it is complete and on "
+        "disk, or not at all.",
+    .groups = groups,
+    .run = run,
+};

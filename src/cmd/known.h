@@ -1,0 +1,84 @@
+/*
+ * What is known: a filter that takes what is new, a file or one in memory; filters that are only
+ * asked; and, for those who want to be sure, a list in which a key must stand that a filter reports
+ * present.
+ *
+ *     struct known k = {0};
+ *     known_open_file(&k, path, &err)                       // or known_open_in_memory
+ *     known_also(&k, path, &err), known_confirm(&k, ...)    // if asked for
+ *     known_begin(&k, &options, &err)
+ *     while (...) {
+ *         known_ask(&k, batch, &err);                       // any thread, any order
+ *         known_add(&k, &keys, record, &done, &err);        // one thread at a time, in order
+ *     }
+ *     known_end(&k, sync, &err);
+ *     known_close(&k);                                      // in any case
+ */
+#ifndef CMD_KNOWN_H
+#define CMD_KNOWN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "keys/batch.h"
+#include "keys/confirm.h"
+#include "store/adder.h"
+#include "store/empty.h"
+#include "store/filter.h"
+
+/* A filter that keys are added to. */
+struct sink {
+    struct filter filter;
+    struct adder adder;
+    bool open;
+    char path[EMPTY_PATH]; /* of one in memory */
+};
+
+struct known {
+    struct sink sink;
+    bool in_memory;
+    struct filter *also;
+    size_t n_also;
+    struct confirm list;
+    bool has_list;
+    struct sink run;      /* with a list, beside a file: the keys that were new in this run */
+    struct batch *single; /* for one record */
+    uint64_t *before;     /* keys->known before known_add */
+    size_t before_room;
+};
+
+/* Opens the filter that takes new keys. */
+bool known_open_file(struct known *k, const char *path, struct err *err);
+/* Makes it: it grows, from n keys on, and keeps FPR p. */
+bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,
+                          struct err *err);
+
+/* Opens a filter that is only read. It must be one for the same keys as those before it; who opens
+ * the one that takes keys behind these compares it (filter_same_keys). */
+bool known_also(struct known *k, const char *path, struct err *err);
+
+/* Opens the list; after the filters. The rule must outlive `k`. */
+bool known_confirm(struct known *k, const char *path, const struct key_rule *rule, struct err *err);
+
+bool known_begin(struct known *k, const struct adder_options *options, struct err *err);
+
+/* Marks in b->bad the keys of a batch that the filters which are only read have. */
+bool known_ask(struct known *k, struct batch *b, struct err *err);
+
+/* Adds keys (adder_add); afterwards the bits of keys->known that are not set, up to *done, are
+ * those of the new ones. Key i comes from the record [record[i], record[i + 1]). */
+enum adder_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
+                            size_t *done, struct err *err);
+
+/* How many new keys were probably taken for known so far: by the filter that takes keys, as it has
+ * counted them, and by those that are only read, by their FPR now: of N keys new to all, N * fpr.
+ * With a list none was. Reads all bits of the latter. */
+double known_lost(const struct known *k, unsigned threads);
+
+/* Ends what known_begin began; `sync` as for session_end. */
+bool known_end(struct known *k, bool sync, struct err *err);
+void known_close(struct known *k);
+
+#endif

@@ -1,0 +1,423 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "base/parallel.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "cmd/keyarg.h"
+#include "kind/bloom/build.h"
+#include "store/filter.h"
+#include "store/newfile.h"
+#include "store/write.h"
+
+enum { OPT_INTERSECT = 400, OPT_FORCE, OPT_MAX_FPR, OPT_JSON, OPT_REPRODUCIBLE };
+
+static const struct opt merge_opts[] = {
+    {'o', "output", "OUT", "the file to make", false, 0},
+    {OPT_INTERSECT, "intersect", NULL, "keep what is in every FILTER, instead of in any", false, 0},
+    {OPT_MAX_FPR, "max-fpr", "P",
+     "accept a current false-positive rate of up to P (default: the sum "
+     "of the inputs' design rates)",
+     false, 0},
+    {OPT_FORCE, "force", NULL, "replace an existing OUT, and accept any false-positive rate", false,
+     0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id", false, 0},
+    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", merge_opts}, {0}};
+
+/* A layer of the output, in which one or more input layers are united. */
+struct joint {
+    struct layer layer;
+    struct census census;
+    unsigned n;
+};
+
+/* A layer of an input. */
+struct source {
+    const struct layer *layer;
+    const uint8_t *data;
+    unsigned joint; /* where it goes */
+};
+
+struct merge {
+    const char *out;
+    bool intersect, force, json, reproducible;
+    double max_fpr;
+    unsigned threads;
+    struct filter *in;
+    unsigned n_in, n_open;
+    struct source *sources;
+    size_t n_sources;
+    struct joint joint[FORMAT_MAX_LAYERS];
+    unsigned n_joints;
+    struct header header;
+    struct newfile file;
+    double fpr, n;
+};
+
+static bool parse_option(struct merge *m, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case 'o':
+        m->out = p->value;
+        return true;
+    case OPT_INTERSECT:
+        return m->intersect = true;
+    case OPT_MAX_FPR:
+        return opt_fpr(p, &m->max_fpr);
+    case OPT_FORCE:
+        return m->force = true;
+    case OPT_JSON:
+        return m->json = true;
+    case OPT_REPRODUCIBLE:
+        return m->reproducible = true;
+    case 'j':
+        return opt_threads(p, &m->threads);
+    }
+    return false;
+}
+
+/* Opens an input and reads all of it once: damage must not go from one file into another. */
+static bool open_input(struct merge *m, const char *path)
+{
+    struct err err;
+    struct filter *f = &m->in[m->n_open];
+    if (!filter_open(f, path, FILTER_READ, &err))
+        return say_failure(&err);
+    m->n_open++;
+    keyarg_warn(f);
+    if (!filter_check_sound(f, m->threads, &err))
+        return say_failure(&err);
+    if (!filter_same_keys(&m->in[0].header, &f->header, &err)) {
+        say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path,
+                  err.text);
+        return false;
+    }
+    return true;
+}
+
+static void add_source(struct merge *m, const struct filter *f, const struct layer *layer,
+                       unsigned joint)
+{
+    m->sources[m->n_sources++] = (struct source){layer, f->map + layer->data_off, joint};
+    m->joint[joint].n++;
+}
+
+/* Rates within a hundredth of the limit are the random spread of bits, not more keys. */
+static const double FPR_SLACK = 1.01;
+
+static double keys_in(const struct merge *m, const struct layer *layer, const uint8_t *data)
+{
+    struct census census = {0};
+    layer->kind->census(layer, data, m->threads, &census);
+    return census.n;
+}
+
+/* Is it good to unite a layer with a joint in `united`? If that is smaller than one of them, it
+ * must have room for the keys of both: else they are better off side by side. */
+static bool has_room(const struct merge *m, unsigned joint, const struct layer *layer,
+                     const uint8_t *data, const struct layer *united)
+{
+    if (united->data_len == layer->data_len && united->data_len == m->joint[joint].layer.data_len)
+        return true;
+    double n = keys_in(m, layer, data), limit = layer->fpr_design;
+    for (size_t i = 0; i < m->n_sources; i++)
+        if (m->sources[i].joint == joint) {
+            n += keys_in(m, m->sources[i].layer, m->sources[i].data);
+            limit += m->sources[i].layer->fpr_design;
+        }
+    return united->kind->fpr_at(united, n) <= FPR_SLACK * limit;
+}
+
+/* Puts an input layer where it can be united with others, or beside them. */
+static bool place_layer(struct merge *m, const struct filter *f, const struct layer *layer)
+{
+    for (unsigned i = 0; i < m->n_joints; i++) {
+        struct joint *j = &m->joint[i];
+        struct layer united;
+        if (j->layer.kind != layer->kind || layer->kind->unite == NULL ||
+            !layer->kind->unite(&j->layer, layer, &united) ||
+            !has_room(m, i, layer, f->map + layer->data_off, &united))
+            continue;
+        j->layer = united;
+        add_source(m, f, layer, i);
+        return true;
+    }
+    if (m->n_joints == FORMAT_MAX_LAYERS) {
+        say_error(
+            "the filters are of more than %d different sizes, too many for one file; make them "
+            "with --like one of them",
+            FORMAT_MAX_LAYERS);
+        return false;
+    }
+    m->joint[m->n_joints].layer = *layer;
+    add_source(m, f, layer, m->n_joints++);
+    return true;
+}
+
+static bool can_change(const struct layer *layer)
+{
+    return layer->kind->add != NULL;
+}
+
+/* Keys can be added to the last layer, so those that cannot be changed come first. */
+static void sort_joints(struct merge *m)
+{
+    struct joint sorted[FORMAT_MAX_LAYERS];
+    unsigned place[FORMAT_MAX_LAYERS] = {0}, n = 0;
+    for (int changes = 0; changes < 2; changes++)
+        for (unsigned i = 0; i < m->n_joints; i++)
+            if (can_change(&m->joint[i].layer) == (changes != 0)) {
+                place[i] = n;
+                sorted[n++] = m->joint[i];
+            }
+    memcpy(m->joint, sorted, n * sizeof *sorted);
+    for (size_t s = 0; s < m->n_sources; s++)
+        m->sources[s].joint = place[m->sources[s].joint];
+}
+
+static bool place_layers(struct merge *m)
+{
+    m->sources = calloc((size_t)m->n_open * FORMAT_MAX_LAYERS + 1, sizeof *m->sources);
+    if (m->sources == NULL) {
+        say_error("out of memory");
+        return false;
+    }
+    for (unsigned i = 0; i < m->n_open; i++)
+        for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
+            if (!m->in[i].header.layers[l].is_void &&
+                !place_layer(m, &m->in[i], &m->in[i].header.layers[l]))
+                return false;
+    if (!m->intersect) {
+        sort_joints(m);
+        return true;
+    }
+    bool one_size = m->n_joints == 1 && m->joint[0].n == m->n_open;
+    for (unsigned i = 0; one_size && i < m->n_open; i++)
+        one_size = m->in[i].header.n_layers == 1 && m->joint[0].layer.kind->unite != NULL &&
+                   m->in[i].header.layers[0].data_len == m->joint[0].layer.data_len;
+    if (!one_size)
+        say_error("only Bloom filters of the same size and number of probes, of one layer each, "
+                  "can be intersected; make them with --like one of them");
+    return one_size;
+}
+
+static void fill_header(struct merge *m)
+{
+    const struct header *first = &m->in[0].header;
+    struct header *h = &m->header;
+    *h = (struct header){.epoch = 1,
+                         .state = STATE_CLEAN,
+                         .hash = first->hash,
+                         .seed = first->seed,
+                         .prep = first->prep,
+                         .n_layers = m->n_joints};
+    double absent = 1;
+    bool any_changes = false;
+    for (unsigned i = 0; i < m->n_joints; i++) {
+        /* What comes of a merge neither grows nor forgets. */
+        const struct layer *from = &m->joint[i].layer;
+        h->layers[i] = (struct layer){.kind = from->kind,
+                                      .id = i + 1,
+                                      .n_design = from->n_design,
+                                      .fpr_design = from->fpr_design,
+                                      .data_len = from->data_len};
+        memcpy(h->layers[i].geometry, from->geometry, sizeof from->geometry);
+        any_changes |= can_change(&h->layers[i]);
+        h->n_design += h->layers[i].n_design;
+        absent *= 1 - h->layers[i].fpr_design;
+    }
+    h->fpr_design = m->n_joints == 1 ? h->layers[0].fpr_design : 1 - absent;
+    h->incompat = any_changes ? 0 : INCOMPAT_IMMUTABLE;
+    format_place(h);
+    build_stamp(h, m->reproducible);
+}
+
+static bool write_joint(struct merge *m, unsigned i, const struct layer **layer,
+                        const uint8_t **data, struct err *err)
+{
+    struct build_target target = {.header = &m->header,
+                                  .layer = i,
+                                  .fd = m->file.fd,
+                                  .name = m->out,
+                                  .threads = m->threads};
+    struct union_of parts = {.layer = layer, .data = data, .intersect = m->intersect};
+    for (size_t s = 0; s < m->n_sources; s++)
+        if (m->sources[s].joint == i) {
+            layer[parts.n] = m->sources[s].layer;
+            data[parts.n++] = m->sources[s].data;
+        }
+    const struct layer *united = &m->header.layers[i];
+    if (united->kind->unite != NULL)
+        return bloom_unite(&target, &parts, &m->joint[i].census, err);
+    if (!build_copy(&target, data[0], err))
+        return false;
+    united->kind->census(united, data[0], m->threads, &m->joint[i].census);
+    return true;
+}
+
+static bool write_layers(struct merge *m, struct err *err)
+{
+    const struct layer **layer = calloc(m->n_sources, sizeof *layer);
+    const uint8_t **data = calloc(m->n_sources, sizeof *data);
+    bool ok = layer != NULL && data != NULL;
+    if (!ok)
+        fail(err, "out of memory");
+    for (unsigned i = 0; ok && i < m->n_joints; i++)
+        ok = write_joint(m, i, layer, data, err);
+    free(layer);
+    free(data);
+    return ok;
+}
+
+/* Of a union nobody knows how many keys were in more than one input, so the bits tell. */
+static void fill_counters(struct merge *m)
+{
+    double absent = 1;
+    m->n = 0;
+    for (unsigned i = 0; i < m->n_joints; i++) {
+        absent *= 1 - m->joint[i].census.fpr;
+        m->n += m->joint[i].census.n;
+    }
+    m->fpr = 1 - absent;
+    m->header.counters = (struct counters){.unknown = true, .n_keys = m->n};
+}
+
+static bool rate_is_acceptable(const struct merge *m)
+{
+    char now[NUM_TEXT], text[NUM_TEXT];
+    double limit = 0;
+    for (unsigned i = 0; i < m->n_in; i++)
+        limit += m->in[i].header.fpr_design;
+    limit *= FPR_SLACK;
+    if (m->max_fpr > 0)
+        limit = m->max_fpr;
+    if (m->fpr <= limit || (m->force && m->max_fpr == 0))
+        return true;
+    say_error("the result would have a current false-positive rate of %s, above %s; --max-fpr or "
+              "--force accept it", num_show_fpr(now, m->fpr), num_show_fpr(text, limit));
+    return false;
+}
+
+static const char *why_layers(const struct merge *m)
+{
+    if (m->n_joints == 1)
+        return "";
+    if (m->joint[0].layer.kind->unite == NULL)
+        return "s, since compact filters are joined as they are";
+    return "s, since the filters' sizes do not fit each other (--like makes them fit)";
+}
+
+static void report(const struct merge *m)
+{
+    char text[NUM_TEXT], n[NUM_TEXT];
+    if (!m->json) {
+        say_note("'%s': current false-positive rate %s, about %s keys, %u layer%s", m->out,
+                 num_show_fpr(text, m->fpr), num_show_count(n, m->n), m->n_joints,
+                 why_layers(m));
+        return;
+    }
+    say_made(m->out);
+    struct json j = {.out = stdout};
+    json_open(&j, '{');
+    json_key(&j, "file");
+    json_string(&j, m->out);
+    json_key(&j, "bytes");
+    json_uint(&j, m->header.file_len);
+    json_key(&j, "layers");
+    json_uint(&j, m->n_joints);
+    json_key(&j, "fpr_current");
+    json_double(&j, m->fpr);
+    json_key(&j, "n_estimate");
+    json_double(&j, m->n);
+    json_close(&j, '}');
+}
+
+static bool write_file(struct merge *m)
+{
+    struct err err;
+    bool ok = newfile_reserve(&m->file, m->header.file_len, &err) && write_layers(m, &err);
+    if (ok) {
+        fill_counters(m);
+        if (!rate_is_acceptable(m))
+            return false;
+        ok = build_header(&m->header, m->file.fd, m->out, &err) &&
+             newfile_commit(&m->file, &err);
+    }
+    if (!ok)
+        say_failure(&err);
+    return ok;
+}
+
+static int merge(struct merge *m, char **paths)
+{
+    struct err err;
+    m->in = calloc(m->n_in, sizeof *m->in);
+    if (m->in == NULL) {
+        say_error("out of memory");
+        return EXIT_ERROR;
+    }
+    if (!newfile_open(&m->file, m->out, m->force, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
+    bool ok = true;
+    for (unsigned i = 0; ok && i < m->n_in; i++)
+        ok = open_input(m, paths[i]);
+    ok = ok && place_layers(m);
+    if (ok) {
+        fill_header(m);
+        ok = write_file(m);
+    }
+    newfile_close(&m->file);
+    if (ok)
+        report(m);
+    return ok ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+static void free_all(struct merge *m)
+{
+    for (unsigned i = 0; i < m->n_open; i++)
+        filter_close(&m->in[i]);
+    free(m->in);
+    free(m->sources);
+}
+
+static int run(int argc, char **argv)
+{
+    struct merge m = {.threads = parallel_cpus()};
+    struct opt_parser p;
+    int id;
+    opt_begin(&p, &cmd_merge, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(&m, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (m.out == NULL)
+        return opt_misuse(&cmd_merge, "no output file given (-o OUT)");
+    if (p.first == argc)
+        return opt_misuse(&cmd_merge, "no FILTER given");
+    m.n_in = (unsigned)(argc - p.first);
+    int status = merge(&m, argv + p.first);
+    free_all(&m);
+    return status;
+}
+
+const struct command cmd_merge = {
+    .name = "merge",
+    .synopsis = "[OPTION]... -o OUT FILTER...",
+    .summary = "make the union or intersection of filters",
+    .details =
+        "Makes OUT, which has every key of every FILTER. Filters whose sizes fit each other (the "
+        "same number of probes, and one a multiple of the other) become one, exactly; others "
+        "become layers of one file. The filters are only read.",
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,363 @@
+#include "cmd/opt.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+
+enum {
+    MAX_OPTIONS = 64, /* of a command: a bit each in opt_parser.given */
+    OPT_HELP = 'h',
+    HELP_WIDTH = 80,
+    HELP_COLUMN = 28, /* at most so far right do the explanations begin */
+};
+
+static const struct opt help_option = {OPT_HELP, "help", NULL, "show this help", false, 0};
+
+/* The running command's options in one row, and the same for getopt, whose state is global too. */
+static struct {
+    const struct opt *opts[MAX_OPTIONS];
+    int n;
+    struct option longs[MAX_OPTIONS + 1];
+    char shorts[2 + 2 * MAX_OPTIONS + 1];
+} table;
+
+static void table_add(const struct opt *opt)
+{
+    assert(table.n < MAX_OPTIONS);
+    table.opts[table.n++] = opt;
+}
+
+static void table_of(const struct command *command)
+{
+    table.n = 0;
+    for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
+        for (const struct opt *o = g->opts; o->id != 0; o++)
+            table_add(o);
+    table_add(&help_option);
+}
+
+static const struct opt *find(int id)
+{
+    for (int i = 0; i < table.n; i++)
+        if (table.opts[i]->id == id)
+            return table.opts[i];
+    return NULL;
+}
+
+static const struct opt *original(const struct opt *opt)
+{
+    const struct opt *other = opt->alias != 0 ? find(opt->alias) : NULL;
+    return other != NULL ? other : opt;
+}
+
+static bool has_letter(const struct opt *opt)
+{
+    return opt->id <= 255;
+}
+
+void opt_begin(struct opt_parser *p, const struct command *command, int argc, char **argv)
+{
+    *p = (struct opt_parser){.command = command, .argc = argc, .argv = argv, .status = EXIT_ERROR};
+    table_of(command);
+
+    /* "-": operands are handed over as they come, whatever POSIXLY_CORRECT says. ":": an argument
+     * that is missing is told apart from an unknown option. */
+    char *letter = table.shorts;
+    *letter++ = '-';
+    *letter++ = ':';
+    int n_long = 0;
+    for (int i = 0; i < table.n; i++) {
+        const struct opt *o = table.opts[i];
+        bool takes = original(o)->arg != NULL;
+        if (has_letter(o)) {
+            *letter++ = (char)o->id;
+            if (takes)
+                *letter++ = ':';
+        }
+        if (o->name != NULL)
+            table.longs[n_long++] = (struct option){o->name, takes, NULL, o->id};
+    }
+    *letter = '\0';
+    table.longs[n_long] = (struct option){0};
+    opterr = 0;
+    optind = 0; /* start anew: glibc also forgets where in a cluster it was */
+}
+
+/* The name of an option in messages. One buffer: a message names one option. */
+static const char *name_of(const struct opt *opt)
+{
+    static char name[64];
+    if (opt->name != NULL)
+        snprintf(name, sizeof name, "--%s", opt->name);
+    else
+        snprintf(name, sizeof name, "-%c", opt->id);
+    return name;
+}
+
+/* getopt could make nothing of the word `given`, which begins with "--": none of our options begins
+ * so, or several do. */
+static int unknown_long(const struct command *command, const char *given)
+{
+    size_t len = strcspn(given, "=");
+    char candidates[512];
+    size_t n = 0;
+    int matches = 0;
+    for (int i = 0; i < table.n; i++) {
+        const char *name = table.opts[i]->name;
+        if (name == NULL || len < 2 || strncmp(name, given + 2, len - 2) != 0)
+            continue;
+        int wrote =
+            snprintf(candidates + n, sizeof candidates - n, "%s--%s", matches ? ", " : "", name);
+        if (wrote > 0 && (size_t)wrote < sizeof candidates - n)
+            n += (size_t)wrote;
+        matches++;
+    }
+    if (matches > 1)
+        return opt_misuse(command, "option '%.*s' is ambiguous: %s", (int)len, given, candidates);
+    return opt_misuse(command, "unknown option '%.*s'", (int)len, given);
+}
+
+static int report(const struct opt_parser *p, int got)
+{
+    const struct opt *known = optopt != 0 ? find(optopt) : NULL;
+    if (got == ':' && known != NULL)
+        return opt_misuse(p->command, "option '%s' needs an argument", name_of(original(known)));
+    if (known != NULL)
+        return opt_misuse(p->command, "option '%s' takes no argument", name_of(known));
+    if (optopt != 0)
+        return opt_misuse(p->command, "unknown option '-%c'", optopt);
+    return unknown_long(p->command, p->argv[optind - 1]);
+}
+
+/* Moves the operands, those found so far (gathered at the front) and those that are left, to the
+ * end of argv. */
+static void gather_operands(struct opt_parser *p)
+{
+    while (optind < p->argc)
+        p->argv[1 + p->n_operands++] = p->argv[optind++];
+    p->first = p->argc - p->n_operands;
+    memmove(p->argv + p->first, p->argv + 1, (size_t)p->n_operands * sizeof *p->argv);
+}
+
+/* Notes that the option is there; false when it was there before and may not be. */
+static bool first_time(struct opt_parser *p, const struct opt *opt)
+{
+    for (int i = 0; i < table.n; i++) {
+        if (table.opts[i] != opt)
+            continue;
+        uint64_t bit = (uint64_t)1 << i;
+        bool repeated = (p->given & bit) != 0;
+        p->given |= bit;
+        return !repeated || opt->repeatable || opt->arg == NULL;
+    }
+    return true;
+}
+
+int opt_next(struct opt_parser *p)
+{
+    int got;
+    while ((got = getopt_long(p->argc, p->argv, table.shorts, table.longs, NULL)) == 1)
+        p->argv[1 + p->n_operands++] = optarg;
+    if (got == -1) {
+        gather_operands(p);
+        return 0;
+    }
+    const struct opt *opt = got == '?' || got == ':' ? NULL : find(got);
+    if (opt == NULL) {
+        p->status = report(p, got);
+        return -1;
+    }
+    if (got == OPT_HELP) {
+        opt_help(p->command);
+        p->status = 0;
+        return -1;
+    }
+    opt = original(opt);
+    p->value = optarg;
+    p->name = name_of(opt);
+    if (!first_time(p, opt)) {
+        p->status = opt_misuse(p->command, "option '%s' is given twice", p->name);
+        return -1;
+    }
+    return opt->id;
+}
+
+static bool bad_value(const struct opt_parser *p, const char *what)
+{
+    opt_misuse(p->command, "option '%s': '%s' is not %s", p->name, p->value, what);
+    return false;
+}
+
+bool opt_count(struct opt_parser *p, uint64_t *out)
+{
+    return num_count(p->value, out) || bad_value(p, "a count (such as 1000, 250k, 1M or 1e9)");
+}
+
+bool opt_positive(const struct opt_parser *p, uint64_t value)
+{
+    if (value == 0)
+        opt_misuse(p->command, "option '%s' must be more than 0", p->name);
+    return value > 0;
+}
+
+bool opt_bytes(struct opt_parser *p, uint64_t *out)
+{
+    return num_bytes(p->value, out) || bad_value(p, "a size (such as 4096, 512K, 64M or 1.5G)");
+}
+
+bool opt_fpr(struct opt_parser *p, double *out)
+{
+    return num_fpr(p->value, out) || bad_value(p, "a probability between 0 and 1");
+}
+
+bool opt_ratio(struct opt_parser *p, double *out)
+{
+    return num_ratio(p->value, out) || bad_value(p, "a ratio (such as 0.9, 90% or 9/10)");
+}
+
+bool opt_int(struct opt_parser *p, int min, int max, int *out)
+{
+    long v;
+    if (!num_int(p->value, min, max, &v)) {
+        char what[96];
+        snprintf(what, sizeof what, "a whole number from %d to %d", min, max);
+        return bad_value(p, what);
+    }
+    *out = (int)v;
+    return true;
+}
+
+bool opt_threads(struct opt_parser *p, unsigned *out)
+{
+    int n;
+    if (!opt_int(p, 1, 1024, &n))
+        return false;
+    *out = (unsigned)n;
+    return true;
+}
+
+/* Prints text from column `at` on, words filled into lines of HELP_WIDTH, further lines indented to
+ * `column`. A '\n' in the text begins a new line; blanks after one are kept. */
+static void put_filled(const char *text, size_t column, size_t at)
+{
+    while (*text != '\0') {
+        if (*text == '\n') {
+            putchar('\n');
+            at = 0;
+            text++;
+            continue;
+        }
+        size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " \n");
+        if (at > column && at + blanks + word > HELP_WIDTH) {
+            putchar('\n');
+            at = 0;
+            text += blanks;
+            blanks = 0;
+        }
+        if (at < column) {
+            printf("%*s", (int)(column - at), "");
+            at = column;
+        }
+        printf("%.*s", (int)(blanks + word), text);
+        at += blanks + word;
+        text += blanks + word;
+    }
+    putchar('\n');
+}
+
+/* "  -n, --capacity N"; the letters of aliases come first. */
+static size_t compose_names(char *out, size_t size, const struct opt *opt)
+{
+    size_t n = (size_t)snprintf(out, size, "  ");
+    const char *comma = "";
+    for (int i = 0; i < table.n; i++) {
+        const struct opt *o = table.opts[i];
+        if ((o == opt || o->alias == opt->id) && has_letter(o)) {
+            n += (size_t)snprintf(out + n, size - n, "%s-%c", comma, o->id);
+            comma = ", ";
+        }
+    }
+    if (opt->name != NULL)
+        n += (size_t)snprintf(out + n, size - n, "%s--%s", *comma ? comma : "    ", opt->name);
+    if (opt->arg != NULL)
+        n += (size_t)snprintf(out + n, size - n, " %s", opt->arg);
+    return n;
+}
+
+static size_t help_column(void)
+{
+    char names[128];
+    size_t column = 0;
+    for (int i = 0; i < table.n; i++) {
+        size_t n = compose_names(names, sizeof names, table.opts[i]) + 2;
+        if (table.opts[i]->alias == 0 && n > column && n <= HELP_COLUMN)
+            column = n;
+    }
+    return column;
+}
+
+static void put_option(const struct opt *opt, size_t column)
+{
+    if (opt->alias != 0)
+        return;
+    char names[128];
+    size_t n = compose_names(names, sizeof names, opt);
+    fputs(names, stdout);
+    if (n + 2 > column) {
+        putchar('\n');
+        n = 0;
+    }
+    put_filled(opt->help, column, n);
+}
+
+void opt_help(const struct command *command)
+{
+    table_of(command);
+    printf("Usage: seen %s %s\n\n%c%s.\n", command->name, command->synopsis,
+           toupper((unsigned char)command->summary[0]), command->summary + 1);
+    if (command->details != NULL) {
+        putchar('\n');
+        put_filled(command->details, 0, 0);
+    }
+    size_t column = help_column();
+    for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++) {
+        printf("\n%s:\n", g->title);
+        for (const struct opt *o = g->opts; o->id != 0; o++)
+            put_option(o, column);
+    }
+    putchar('\n');
+    put_option(&help_option, column);
+}
+
+int opt_misuse(const struct command *command, const char *fmt, ...)
+{
+    char text[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    say_error("%s", text);
+    fprintf(stderr, "Try 'seen %s%s--help'.\n", command ? command->name : "", command ? " " : "");
+    return EXIT_ERROR;
+}
+
+void opt_list(const struct command *command)
+{
+    table_of(command);
+    for (int i = 0; i < table.n; i++) {
+        const struct opt *o = table.opts[i], *main = original(o);
+        if (has_letter(o))
+            printf("-%c", o->id);
+        printf("\t%s%s\t%s\t%s\t%.*s\n", main->name ? "--" : "", main->name ? main->name : "",
+               main->arg ? main->arg : "", main->repeatable ? "*" : "",
+               (int)strcspn(main->help, "\n"), main->help);
+    }
+}

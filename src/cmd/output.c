@@ -1,0 +1,129 @@
+#include "cmd/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/say.h"
+
+/* Records up to the widest of these are copied whole vectors at a time, selected or not, and the
+ * end of the output moves on by the length of those selected: so no branch depends on the data. On
+ * a query with every second key present that is up to a third faster than a branch. */
+enum { WIDEST = 128 };
+
+static bool make_room(struct output *o, size_t more)
+{
+    if (o->room - o->len >= more)
+        return true;
+    size_t room = o->room ? o->room : 4096;
+    while (room - o->len < more)
+        room *= 2;
+    char *data = realloc(o->data, room);
+    if (data == NULL)
+        return false;
+    o->data = data;
+    o->room = room;
+    return true;
+}
+
+bool output_bytes(struct output *o, const char *data, size_t len)
+{
+    if (!make_room(o, len))
+        return false;
+    memcpy(o->data + o->len, data, len);
+    o->len += len;
+    return true;
+}
+
+static inline size_t length(const char *const *record, size_t i)
+{
+    return (size_t)(record[i + 1] - record[i]);
+}
+
+/* For a constant width the compiler makes this a few vector moves. */
+static inline __attribute__((always_inline)) char *copy_width(char *to, const char *const *record,
+                                                              size_t n, const uint64_t *selected,
+                                                              size_t width)
+{
+    for (size_t i = 0; i < n; i++) {
+        memcpy(to, record[i], width);
+        to += length(record, i) & -(size_t)bit_of(selected, i);
+    }
+    return to;
+}
+
+static char *copy_any(char *to, const char *const *record, size_t from, size_t n,
+                      const uint64_t *selected)
+{
+    for (size_t i = from; i < n; i++)
+        if (bit_of(selected, i)) {
+            memcpy(to, record[i], length(record, i));
+            to += length(record, i);
+        }
+    return to;
+}
+
+bool output_select(struct output *o, const char *const *record, size_t n, const uint64_t *selected,
+                   const char *limit)
+{
+    if (!make_room(o, (size_t)(record[n] - record[0]) + WIDEST))
+        return false;
+    size_t longest = 0, safe = n;
+    for (size_t i = 0; i < n; i++)
+        longest = length(record, i) > longest ? length(record, i) : longest;
+    while (safe > 0 && limit - record[safe - 1] < WIDEST)
+        safe--;
+    char *to = o->data + o->len;
+    if (longest <= 16)
+        to = copy_width(to, record, safe, selected, 16);
+    else if (longest <= 32)
+        to = copy_width(to, record, safe, selected, 32);
+    else if (longest <= 64)
+        to = copy_width(to, record, safe, selected, 64);
+    else if (longest <= WIDEST)
+        to = copy_width(to, record, safe, selected, WIDEST);
+    else
+        safe = 0;
+    to = copy_any(to, record, safe, n, selected);
+    o->len = (size_t)(to - o->data);
+    return true;
+}
+
+bool output_terminate(struct output *o, char terminator)
+{
+    return o->len == 0 || o->data[o->len - 1] == terminator || output_bytes(o, &terminator, 1);
+}
+
+void output_free(struct output *o)
+{
+    free(o->data);
+}
+
+bool output_write_bytes(const char *data, size_t len, size_t *written)
+{
+    for (*written = 0; *written < len;) {
+        ssize_t n = write(STDOUT_FILENO, data + *written, len - *written);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int why = errno;
+            if (why != EPIPE)
+                say_error("cannot write standard output: %s", strerror(why));
+            errno = why;
+            return false;
+        }
+        *written += (size_t)n;
+    }
+    return true;
+}
+
+bool output_write(struct output *o)
+{
+    size_t written;
+    if (!output_write_bytes(o->data, o->len, &written))
+        return false;
+    o->len = 0;
+    return true;
+}

@@ -1,0 +1,540 @@
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/num.h"
+#include "base/progress.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "cmd/keyarg.h"
+#include "cmd/output.h"
+#include "keys/confirm.h"
+#include "store/filter.h"
+
+enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM };
+
+static const struct opt output_opts[] = {
+    {'v', "invert-match", NULL, "select the records whose key is absent", false, 0},
+    {'c', "count", NULL, "print only how many records are selected", false, 0},
+    {'q', "quiet", NULL, "print nothing; stop at the first selected record", false, 0},
+    {'n', "number", NULL, "print each record's number and a colon before it", false, 0},
+    {OPT_ANNOTATE, "annotate", NULL, "print every record, after + or - and a TAB", false, 0},
+    {OPT_VERBOSE, "verbose", NULL,
+     "say on stderr how many keys were present, and how many of these "
+     "are expected to be false",
+     false, 0},
+    {0},
+};
+
+static const struct opt present_opts[] = {
+    {OPT_ALSO, "also", "OTHER", "present is also what is in this filter (repeatable)", true, 0},
+    {OPT_WHICH, "which", NULL,
+     "print the name of the filter that has the key and a colon before the record", false, 0},
+    {OPT_CONFIRM, "confirm", "SORTED",
+     "present is only what stands in this list too, sorted by LC_ALL=C "
+     "sort",
+     false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Selection and output", output_opts},
+    {"What is present", present_opts},
+    {"Keys", keyarg_opts},
+    {"Key preparation, checked against what is stored in the filter", keyarg_prep_opts},
+    {0},
+};
+
+struct query {
+    struct keyarg ka;
+    bool invert, count, quiet, number, annotate, verbose, which;
+    const char **path; /* FILTER and those of --also, in this order */
+    struct filter *filter;
+    size_t n_filters, n_open;
+    atomic_bool many; /* keys are expected */
+    pthread_rwlock_t lock; /* held while filters are asked; to change their mappings, alone */
+    const char *confirm_path; /* NULL: none */
+    struct confirm confirm;
+    struct batch **batch; /* one a worker */
+    struct tally tally;
+    uint64_t selected, present;
+    bool failed; /* some input could not be read; and said so */
+    bool broken; /* no answer can be given; and said why */
+};
+
+/* What came of one chunk. */
+struct result {
+    struct chunk_tally tally;
+    uint64_t selected, present;
+    struct output out; /* selected records, ready to be written */
+    struct label {
+        uint64_t number;  /* from the chunk's beginning */
+        const char *name; /* of the filter that has it */
+    } *labels; /* with --number or --which: of the records in out */
+    size_t n_labels, room;
+    bool failed;
+    struct err err;
+};
+
+static bool take_filter(struct query *q, const char *path)
+{
+    const char **paths = realloc(q->path, (q->n_filters + 1) * sizeof *paths);
+    if (paths == NULL) {
+        say_error("out of memory");
+        return false;
+    }
+    q->path = paths;
+    paths[q->n_filters++] = path;
+    return true;
+}
+
+static bool parse_option(struct query *q, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case 'v':
+        return q->invert = true;
+    case 'c':
+        return q->count = true;
+    case 'q':
+        return q->quiet = true;
+    case 'n':
+        return q->number = true;
+    case OPT_ANNOTATE:
+        return q->annotate = true;
+    case OPT_VERBOSE:
+        return q->verbose = true;
+    case OPT_ALSO:
+        return take_filter(q, p->value);
+    case OPT_WHICH:
+        return q->which = true;
+    case OPT_CONFIRM:
+        q->confirm_path = p->value;
+        return true;
+    default:
+        return keyarg_take(&q->ka, p, id);
+    }
+}
+
+/* What is said of a batch, a bit for each record; of bad records none is set. */
+struct answers {
+    uint64_t good[BATCH_MAX / 64];
+    uint64_t present[BATCH_MAX / 64];
+    uint64_t selected[BATCH_MAX / 64];
+    uint16_t holder[BATCH_MAX]; /* with --which: the filter that has it, its place in q->filter */
+};
+
+static bool note_labels(const struct query *q, const struct batch *b, const struct answers *a,
+                        struct result *r)
+{
+    const uint64_t *printed = q->annotate ? a->good : a->selected;
+    for (size_t i = 0; i < b->n; i++) {
+        if (!bit_of(printed, i))
+            continue;
+        if (r->n_labels == r->room) {
+            size_t room = r->room ? 2 * r->room : 1024;
+            struct label *labels = realloc(r->labels, room * sizeof *labels);
+            if (labels == NULL)
+                return false;
+            r->labels = labels;
+            r->room = room;
+        }
+        r->labels[r->n_labels++] = (struct label){
+            r->tally.records + i, q->which ? q->path[a->holder[i]] : NULL};
+    }
+    return true;
+}
+
+static bool annotate(const struct batch *b, const struct answers *a, struct result *r)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (bit_of(a->good, i) &&
+            (!output_bytes(&r->out, bit_of(a->present, i) ? "+\t" : "-\t", 2) ||
+             !output_bytes(&r->out, b->record[i], (size_t)(b->record[i + 1] - b->record[i]))))
+            return false;
+    return true;
+}
+
+/* Puts what is to be printed of a batch into r->out. Memory may be read up to limit. */
+static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
+                        const char *limit, struct result *r)
+{
+    if (q->quiet || q->count)
+        return true;
+    if ((q->number || q->which) && !note_labels(q, b, a, r))
+        return false;
+    if (q->annotate)
+        return annotate(b, a, r);
+    return output_select(&r->out, b->record, b->n, a->selected, limit);
+}
+
+/* Bits 0..n-1, those of bad records left out. */
+static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
+{
+    for (size_t w = 0; w < BATCH_MAX / 64; w++) {
+        size_t left = b->n > 64 * w ? b->n - 64 * w : 0;
+        good[w] = (left >= 64 ? ~UINT64_C(0) : ((uint64_t)1 << left) - 1) & ~b->bad[w];
+    }
+}
+
+/* Marks the good keys that are in any filter. */
+static bool ask(struct query *q, const struct batch *b, struct answers *a, struct err *err)
+{
+    if (!filter_query(&q->filter[0], b->hash, b->n, a->present, err))
+        return false;
+    if (q->which)
+        memset(a->holder, 0, sizeof a->holder);
+    for (size_t f = 1; f < q->n_open; f++) {
+        uint64_t also[BATCH_MAX / 64];
+        if (!filter_query(&q->filter[f], b->hash, b->n, also, err))
+            return false;
+        for (size_t i = 0; q->which && i < b->n; i++)
+            if (bit_of(also, i) && !bit_of(a->present, i))
+                a->holder[i] = (uint16_t)f;
+        for (size_t w = 0; w < (b->n + 63) / 64; w++)
+            a->present[w] |= also[w];
+    }
+    for (size_t w = 0; w < BATCH_MAX / 64; w++)
+        a->present[w] &= a->good[w];
+    for (size_t i = 0; q->confirm_path != NULL && i < b->n; i++)
+        if (bit_of(a->present, i) && !confirm_has(&q->confirm, b, i))
+            a->present[i / 64] &= ~((uint64_t)1 << i % 64);
+    return q->confirm_path == NULL || confirm_sound(&q->confirm, err);
+}
+
+static void answer_batch(struct query *q, const struct batch *b, const char *limit,
+                         struct result *r)
+{
+    struct answers a;
+    good_records(b, a.good);
+    if (!ask(q, b, &a, &r->err)) {
+        r->failed = true;
+        return;
+    }
+    for (size_t w = 0; w < BATCH_MAX / 64; w++)
+        a.selected[w] = q->invert ? a.good[w] & ~a.present[w] : a.present[w];
+    r->present += bits_count(a.present, BATCH_MAX);
+    r->selected += bits_count(a.selected, BATCH_MAX);
+    if (!print_batch(q, b, &a, limit, r))
+        r->failed = !fail(&r->err, "out of memory");
+    tally_batch(&r->tally, b);
+}
+
+static void forget(struct result *r)
+{
+    r->tally = (struct chunk_tally){0};
+    r->selected = r->present = 0;
+    r->n_labels = 0;
+    r->out.len = 0;
+    r->failed = false;
+}
+
+/* Takes notice of layers that came or went since. */
+static bool follow(struct query *q, struct err *err)
+{
+    bool ok = true;
+    for (size_t f = 0; ok && f < q->n_open; f++) {
+        struct filter *filter = &q->filter[f];
+        pthread_rwlock_rdlock(&q->lock);
+        bool changed = filter->header.policy != POLICY_FIXED && filter_changed(filter);
+        pthread_rwlock_unlock(&q->lock);
+        if (!changed)
+            continue;
+        pthread_rwlock_wrlock(&q->lock);
+        ok = filter_refresh(filter, err);
+        pthread_rwlock_unlock(&q->lock);
+    }
+    return ok;
+}
+
+/* With a chunk as long as this, filters are read ahead: keys will touch many pages, and it is not
+ * somebody who asks for a few. */
+enum { MUCH = 64 << 10 };
+
+static void expect_many(struct query *q)
+{
+    if (atomic_exchange(&q->many, true))
+        return;
+    for (size_t f = 0; f < q->n_open; f++)
+        filter_expect(&q->filter[f], true);
+}
+
+static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+{
+    struct query *q = ctx;
+    struct result *r = slot;
+    struct batch *b = q->batch[worker];
+    forget(r);
+    if (!follow(q, &r->err))
+        r->failed = true;
+    pthread_rwlock_rdlock(&q->lock);
+    if (chunk->len >= MUCH)
+        expect_many(q);
+    batch_start(b, chunk->data, chunk->len);
+    while (!r->failed && batch_next(b))
+        answer_batch(q, b, chunk->data + chunk->len, r);
+    pthread_rwlock_unlock(&q->lock);
+    tally_batches_end(&r->tally, b);
+    if (!r->failed && !output_terminate(&r->out, q->ka.rule.terminator))
+        r->failed = !fail(&r->err, "out of memory");
+}
+
+/* The records of r->out again, each behind its label. `before` records came before the chunk. */
+static bool label_records(const struct query *q, struct output *labelled, const struct result *r,
+                          uint64_t before)
+{
+    const char *at = r->out.data;
+    char terminator = q->ka.rule.terminator;
+    for (size_t i = 0; i < r->n_labels; i++) {
+        char text[NUM_TEXT];
+        const struct label *label = &r->labels[i];
+        unsigned long long number = before + label->number + 1;
+        int len = q->number ? snprintf(text, sizeof text, "%llu:", number) : 0;
+        const char *end = memchr(at, terminator, (size_t)(r->out.data + r->out.len - at));
+        if (end == NULL) /* there was no memory for it, which take_result says */
+            return true;
+        if ((q->which && (!output_bytes(labelled, label->name, strlen(label->name)) ||
+                          !output_bytes(labelled, ":", 1))) ||
+            !output_bytes(labelled, text, (size_t)len) ||
+            !output_bytes(labelled, at, (size_t)(end + 1 - at)))
+            return false;
+        at = end + 1;
+    }
+    return true;
+}
+
+static bool write_records(struct query *q, struct result *r, uint64_t before)
+{
+    if (!q->number && !q->which)
+        return output_write(&r->out);
+    struct output labelled = {0};
+    bool ok = label_records(q, &labelled, r, before);
+    if (!ok)
+        say_error("out of memory");
+    ok = ok && output_write(&labelled);
+    output_free(&labelled);
+    return ok;
+}
+
+/* False: go no further. */
+static bool take_result(struct query *q, struct result *r, uint64_t before)
+{
+    q->selected += r->selected;
+    q->present += r->present;
+    if (q->quiet && q->selected > 0)
+        return false;
+    if (!write_records(q, r, before)) {
+        q->broken = true;
+        return false;
+    }
+    if (r->failed) {
+        say_failure(&r->err);
+        q->broken = true;
+    }
+    return !r->failed;
+}
+
+static bool commit(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct query *q = ctx;
+    struct result *r = slot;
+    tally_begin(&q->tally, chunk);
+    if (!take_result(q, r, q->tally.in_file))
+        return false;
+    q->broken = !tally_end(&q->tally, chunk, &r->tally);
+    return !q->broken;
+}
+
+/* As grep does: say so and go on with the next file. */
+static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
+{
+    struct query *q = ctx;
+    (void)chunk;
+    say_failure(err);
+    q->failed = true;
+    return true;
+}
+
+static void free_result(void *ctx, void *slot)
+{
+    struct result *r = slot;
+    (void)ctx;
+    output_free(&r->out);
+    free(r->labels);
+}
+
+static void query_given_keys(struct query *q)
+{
+    struct batch *b = q->batch[0];
+    struct result r = {0};
+    size_t next = 0;
+    while (keyarg_batch(&q->ka, &next, b)) {
+        forget(&r);
+        answer_batch(q, b, b->record[b->n], &r);
+        if (!take_result(q, &r, q->tally.records))
+            break;
+        q->tally.records += b->n;
+        q->tally.bad += b->n_bad;
+    }
+    if (!(q->quiet && q->selected > 0) && !keyarg_batch_end(&q->ka, next, b))
+        q->broken = true;
+    free_result(q, &r);
+}
+
+static bool query_input(struct query *q)
+{
+    struct stat st;
+    bool is_known = fstat(q->filter[0].fd, &st) == 0;
+    struct pump pump = {.ctx = q,
+                        .slot_size = sizeof(struct result),
+                        .work = work,
+                        .commit = commit,
+                        .failed = input_failed,
+                        .slot_free = free_result};
+    progress_begin("querying", q->ka.progress);
+    bool ok = keyarg_pump(&pump, &q->tally, is_known ? &st : NULL, true);
+    progress_end();
+    return ok;
+}
+
+/* Of a absent keys a * fpr are reported present, so the absent ones that were reported as such are
+ * a * (1 - fpr). */
+static void report_hits(const struct query *q)
+{
+    struct census census = {0};
+    char expected[NUM_TEXT], fpr[NUM_TEXT];
+    double absent_everywhere = 1;
+    for (size_t f = 0; f < q->n_open; f++) {
+        filter_census_all(&q->filter[f], q->ka.threads, &census);
+        absent_everywhere *= 1 - census.fpr;
+    }
+    /* One filter's rate keeps all of its digits. */
+    if (q->n_open > 1)
+        census.fpr = 1 - absent_everywhere;
+    uint64_t asked = q->tally.records - q->tally.bad;
+    double absent = (double)(asked - q->present) / (1 - census.fpr);
+    /* What is confirmed is sure. */
+    snprintf(expected, sizeof expected, "%.3g", q->confirm_path != NULL ? 0 : absent * census.fpr);
+    say_note("%llu of %llu keys present; expected to be false: about %s (current FPR %s)",
+             (unsigned long long)q->present, (unsigned long long)asked, expected,
+             num_show_fpr(fpr, census.fpr));
+}
+
+static bool open_filter(struct query *q, const char *path)
+{
+    struct err err;
+    struct filter *f = &q->filter[q->n_open];
+    if (!filter_open(f, path, FILTER_READ, &err))
+        return say_failure(&err);
+    q->n_open++;
+    filter_expect(f, false);
+    keyarg_warn(f);
+    return (keyarg_adopt(&q->ka, &f->header, path, &err) &&
+            filter_same_questions(&q->filter[0].header, q->path[0], &f->header, path, &err)) ||
+           say_failure(&err);
+}
+
+static bool open_list(struct query *q)
+{
+    struct err err;
+    if (!confirm_open(&q->confirm, q->confirm_path, q->ka.rule.terminator, &err))
+        return say_failure(&err);
+    q->confirm.crlf = q->ka.rule.crlf;
+    keyarg_hint_crlf(&q->ka, q->confirm.saw_cr, q->confirm_path);
+    return true;
+}
+
+/* FILTER is asked first. */
+static bool start(struct query *q, const char *path)
+{
+    if (!take_filter(q, path))
+        return false;
+    memmove(q->path + 1, q->path, (q->n_filters - 1) * sizeof *q->path);
+    q->path[0] = path;
+    q->filter = calloc(q->n_filters, sizeof *q->filter);
+    if (q->filter == NULL) {
+        say_error("out of memory");
+        return false;
+    }
+    for (size_t f = 0; f < q->n_filters; f++)
+        if (!open_filter(q, q->path[f]))
+            return false;
+    if (q->confirm_path != NULL && !open_list(q))
+        return false;
+    q->batch = keyarg_batches(&q->ka);
+    return q->batch != NULL;
+}
+
+static int answer(struct query *q)
+{
+    if (q->ka.n_keys > 0)
+        query_given_keys(q);
+    else if (!query_input(q))
+        return EXIT_ERROR;
+    tally_report(&q->tally);
+    if (q->quiet && q->selected > 0)
+        return EXIT_SELECTED;
+    if (q->broken)
+        return EXIT_ERROR;
+    if (q->verbose)
+        report_hits(q);
+    if (q->count && !q->quiet)
+        printf("%llu\n", (unsigned long long)q->selected);
+    if (q->failed)
+        return EXIT_ERROR;
+    return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;
+}
+
+static int run_query(struct query *q, int argc, char **argv)
+{
+    struct opt_parser p;
+    int id;
+    opt_begin(&p, &cmd_query, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(q, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (p.first == argc)
+        return opt_misuse(&cmd_query, "no FILTER given");
+    if (q->which && (q->invert || q->annotate))
+        return opt_misuse(&cmd_query, "--which names the filter that has a key: not with %s",
+                          q->invert ? "--invert-match" : "--annotate");
+    if (q->n_filters >= UINT16_MAX)
+        return opt_misuse(&cmd_query, "too many filters");
+    if (!keyarg_files(&q->ka, &cmd_query, argv + p.first + 1, argc - p.first - 1))
+        return EXIT_ERROR;
+    q->tally.ka = &q->ka;
+    int status = start(q, argv[p.first]) ? answer(q) : EXIT_ERROR;
+    keyarg_batches_free(&q->ka, q->batch);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    struct query q = {.ka = KEYARG_DEFAULT};
+    pthread_rwlock_init(&q.lock, NULL);
+    int status = run_query(&q, argc, argv);
+    for (size_t f = 0; f < q.n_open; f++)
+        filter_close(&q.filter[f]);
+    free(q.filter);
+    free(q.path);
+    confirm_close(&q.confirm);
+    pthread_rwlock_destroy(&q.lock);
+    keyarg_free(&q.ka);
+    return status;
+}
+
+const struct command cmd_query = {
+    .name = "query",
+    .synopsis = "[OPTION]... FILTER [KEYFILE]...",
+    .summary = "print the records whose key is present",
+    .details =
+        "Reads records, one a line, from the KEYFILEs or standard input, and prints those whose "
+        "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "
+        "1 if none was, 2 on an error.",
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,315 @@
+#include "cmd/report.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/num.h"
+
+void report_begin(struct report *r, bool json, FILE *out)
+{
+    memset(r, 0, sizeof *r);
+    r->out = out;
+    r->is_json = json;
+    r->json.out = out;
+    if (json)
+        json_open(&r->json, '{');
+}
+
+static struct report_row *new_row(struct report *r, const struct field *field, enum source source)
+{
+    assert(r->n_rows < REPORT_ROWS);
+    struct report_row *row = &r->rows[r->n_rows++];
+    row->field = field;
+    row->source = source;
+    return row;
+}
+
+/* The column of the list for that field, which gets one when it is first known. */
+static unsigned column_of(struct report *r, const struct field *field)
+{
+    unsigned i = 0;
+    while (i < r->n_columns && r->columns[i] != field)
+        i++;
+    assert(i < REPORT_COLUMNS);
+    if (i == r->n_columns)
+        r->columns[r->n_columns++] = field;
+    return i;
+}
+
+static void put_text(struct report *r, const struct field *field, enum source source,
+                     const char *text)
+{
+    if (!r->in_item) {
+        struct report_row *row = new_row(r, field, source);
+        snprintf(row->text, sizeof row->text, "%s", text);
+    } else if (field->label != NULL && source != UNKNOWN) {
+        struct report_item *item = &r->items[r->n_items - 1];
+        snprintf(item->cells[column_of(r, field)], NUM_TEXT, "%s", text);
+    }
+}
+
+static void show_time(char *buf, double seconds)
+{
+    time_t t = (time_t)seconds;
+    struct tm tm;
+    if (gmtime_r(&t, &tm) == NULL || strftime(buf, NUM_TEXT, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0)
+        snprintf(buf, NUM_TEXT, "%.0f s after 1970", seconds);
+}
+
+/* A ratio as a percentage with three significant digits, but whole numbers whole. */
+static void show_percent(char *buf, double ratio)
+{
+    double v = 100 * ratio, size = fabs(v);
+    if (size > 0 && size < 0.01)
+        snprintf(buf, NUM_TEXT, "%.2g %%", v);
+    else
+        snprintf(buf, NUM_TEXT, "%.*f %%", size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2, v);
+}
+
+static char *show(char *buf, enum form form, double v)
+{
+    switch (form) {
+    case FORM_BYTES:
+        return num_show_bytes(buf, (uint64_t)v);
+    case FORM_FPR:
+        return num_show_fpr(buf, v);
+    case FORM_PERCENT:
+        show_percent(buf, v);
+        return buf;
+    case FORM_DECIMAL:
+        snprintf(buf, NUM_TEXT, "%.2f", v);
+        return buf;
+    case FORM_TIME:
+        show_time(buf, v);
+        return buf;
+    default:
+        return num_show_count(buf, v);
+    }
+}
+
+void report_unknown(struct report *r, const struct field *field)
+{
+    put_text(r, field, UNKNOWN, "unknown");
+    if (!r->is_json)
+        return;
+    const char *keys[] = {field->key, field->low_key, field->high_key};
+    for (unsigned i = 0; i < 3; i++)
+        if (keys[i] != NULL) {
+            json_key(&r->json, keys[i]);
+            json_null(&r->json);
+        }
+}
+
+void report_range(struct report *r, const struct field *field, enum source source, double value,
+                  double low, double high)
+{
+    if (!isfinite(value)) {
+        report_unknown(r, field);
+        return;
+    }
+    char v[NUM_TEXT], from[NUM_TEXT], to[NUM_TEXT], text[4 * NUM_TEXT];
+    show(v, field->form, value);
+    show(from, field->form, low);
+    show(to, field->form, high);
+    if (low == value && high == value)
+        snprintf(text, sizeof text, "%s", v);
+    else if (isinf(high))
+        snprintf(text, sizeof text, "at least %s", from);
+    else
+        snprintf(text, sizeof text, "%s (%s to %s)", v, from, to);
+    put_text(r, field, source, text);
+    if (!r->in_item)
+        r->rows[r->n_rows - 1].interval = low != high;
+    if (!r->is_json)
+        return;
+    json_key(&r->json, field->key);
+    json_double(&r->json, value);
+    if (field->low_key == NULL)
+        return;
+    json_key(&r->json, field->low_key);
+    json_double(&r->json, low);
+    json_key(&r->json, field->high_key);
+    json_double(&r->json, high);
+}
+
+void report_number(struct report *r, const struct field *field, enum source source, double value)
+{
+    report_range(r, field, source, value, value, value);
+}
+
+void report_uint(struct report *r, const struct field *field, enum source source, uint64_t value)
+{
+    char text[NUM_TEXT];
+    if (field->form == FORM_COUNT)
+        snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    else
+        show(text, field->form, (double)value);
+    put_text(r, field, source, text);
+    if (!r->is_json)
+        return;
+    json_key(&r->json, field->key);
+    json_uint(&r->json, value);
+}
+
+void report_string(struct report *r, const struct field *field, enum source source,
+                   const char *value)
+{
+    if (value == NULL) {
+        report_unknown(r, field);
+        return;
+    }
+    if (r->in_item)
+        put_text(r, field, source, value);
+    else
+        new_row(r, field, source)->string = value;
+    if (!r->is_json)
+        return;
+    json_key(&r->json, field->key);
+    json_string(&r->json, value);
+}
+
+void report_flag(struct report *r, const struct field *field, enum source source, bool value)
+{
+    put_text(r, field, source, value ? "yes" : "no");
+    if (!r->is_json)
+        return;
+    json_key(&r->json, field->key);
+    json_bool(&r->json, value);
+}
+
+void report_list(struct report *r, const char *key)
+{
+    if (!r->is_json)
+        return;
+    json_key(&r->json, key);
+    json_open(&r->json, '[');
+}
+
+void report_item(struct report *r, const char *label, unsigned number)
+{
+    assert(r->n_items < REPORT_ITEMS);
+    struct report_item *item = &r->items[r->n_items++];
+    snprintf(item->label, sizeof item->label, "%s %u", label, number);
+    r->in_item = true;
+    if (r->is_json)
+        json_open(&r->json, '{');
+}
+
+void report_item_end(struct report *r)
+{
+    r->in_item = false;
+    if (r->is_json)
+        json_close(&r->json, '}');
+}
+
+void report_list_end(struct report *r)
+{
+    if (r->is_json)
+        json_close(&r->json, ']');
+}
+
+static const char *source_name(enum source source)
+{
+    static const char *const names[] = {"unknown", "exact", "estimated", "recorded"};
+    return names[source];
+}
+
+static void end_json(struct report *r)
+{
+    json_key(&r->json, "sources");
+    json_open(&r->json, '{');
+    for (unsigned i = 0; i < r->n_rows; i++) {
+        json_key(&r->json, r->rows[i].field->key);
+        json_string(&r->json, source_name(r->rows[i].source));
+    }
+    json_close(&r->json, '}');
+    json_close(&r->json, '}');
+}
+
+static const char *label_of(const struct report_row *row)
+{
+    return row->field->label;
+}
+
+static const char *text_of(const struct report_row *row)
+{
+    return row->string != NULL ? row->string : row->text;
+}
+
+/* A terminal obeys control characters, and file names can have them. */
+static void put_visible(FILE *out, const char *s)
+{
+    for (; *s != '\0'; s++)
+        putc((unsigned char)*s < 0x20 || *s == 0x7f ? '?' : *s, out);
+}
+
+static int column_width(const struct report *r, const char *(*cell)(const struct report_row *))
+{
+    enum { WIDEST = 44 }; /* a longer cell, a path perhaps, is left to stick out */
+    int width = 0;
+    for (unsigned i = 0; i < r->n_rows; i++) {
+        const struct report_row *row = &r->rows[i];
+        size_t len = label_of(row) != NULL ? strlen(cell(row)) : 0;
+        if (len <= WIDEST && (int)len > width)
+            width = (int)len;
+    }
+    return width;
+}
+
+/* Row number `row` of the list, from the item before the first on: that is the heading. */
+static const char *cell_of(const struct report *r, unsigned row, unsigned column)
+{
+    if (row == 0)
+        return r->columns[column]->label;
+    const char *text = r->items[row - 1].cells[column];
+    return text[0] != '\0' ? text : "-";
+}
+
+static void put_list(const struct report *r)
+{
+    int labels = 0, width[REPORT_COLUMNS] = {0};
+    for (unsigned row = 0; row <= r->n_items; row++) {
+        int len = row > 0 ? (int)strlen(r->items[row - 1].label) : 0;
+        labels = len > labels ? len : labels;
+        for (unsigned i = 0; i < r->n_columns; i++) {
+            len = (int)strlen(cell_of(r, row, i));
+            width[i] = len > width[i] ? len : width[i];
+        }
+    }
+    for (unsigned row = 0; row <= r->n_items; row++) {
+        fprintf(r->out, "%-*s", labels, row > 0 ? r->items[row - 1].label : "");
+        for (unsigned i = 0; i < r->n_columns; i++)
+            fprintf(r->out, "  %*s", width[i], cell_of(r, row, i));
+        putc('\n', r->out);
+    }
+}
+
+/* Label, value, source. */
+static void end_text(struct report *r)
+{
+    int labels = column_width(r, label_of), values = column_width(r, text_of);
+    for (unsigned i = 0; i < r->n_rows; i++) {
+        const struct report_row *row = &r->rows[i];
+        if (label_of(row) == NULL)
+            continue;
+        fprintf(r->out, "%-*s  ", labels, label_of(row));
+        put_visible(r->out, text_of(row));
+        int pad = values - (int)strlen(text_of(row));
+        if (row->source != UNKNOWN)
+            fprintf(r->out, "%*s  %s%s", pad > 0 ? pad : 0, "", source_name(row->source),
+                    row->interval ? " (95 %)" : "");
+        putc('\n', r->out);
+    }
+    if (r->n_items > 0)
+        put_list(r);
+}
+
+void report_end(struct report *r)
+{
+    if (r->is_json)
+        end_json(r);
+    else
+        end_text(r);
+}

@@ -1,0 +1,87 @@
+/* seen rotate: a filter with generations forgets the oldest. */
+#include <stdio.h>
+
+#include "base/num.h"
+#include "base/parallel.h"
+#include "base/say.h"
+#include "base/sig.h"
+#include "cmd/cmd.h"
+#include "cmd/keyarg.h"
+#include "store/chain.h"
+#include "store/filter.h"
+#include "store/session.h"
+
+enum { OPT_VERBOSE = 400 };
+
+static const struct opt rotate_opts[] = {
+    {OPT_VERBOSE, "verbose", NULL, "say on stderr about how many keys the generation had", false,
+     0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", rotate_opts}, {0}};
+
+static bool rotate(struct filter *f, unsigned threads, double *emptied, struct err *err)
+{
+    struct session s;
+    if (!session_hold(&s, f, err))
+        return false;
+    if (f->header.policy != POLICY_RING) {
+        session_release(&s);
+        return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
+    }
+    double before = s.counters.n_keys;
+    bool ok = chain_finish(&s, err) && chain_advance(&s, threads, 0, err);
+    *emptied = before - s.counters.n_keys;
+    session_release(&s);
+    return ok;
+}
+
+static int run(int argc, char **argv)
+{
+    struct opt_parser p;
+    struct filter f;
+    struct err err;
+    unsigned threads = parallel_cpus();
+    int id;
+    bool verbose = false;
+    double emptied = 0;
+    char text[NUM_TEXT];
+    opt_begin(&p, &cmd_rotate, argc, argv);
+    while ((id = opt_next(&p)) > 0) {
+        if (id == OPT_VERBOSE)
+            verbose = true;
+        else if (!opt_threads(&p, &threads))
+            return EXIT_ERROR;
+    }
+    if (id < 0)
+        return p.status;
+    if (p.first == argc)
+        return opt_misuse(&cmd_rotate, "no FILTER given");
+    if (p.first + 1 < argc)
+        return opt_misuse(&cmd_rotate, "more than one FILTER given");
+    sig_catch();
+    bool ok = filter_open(&f, argv[p.first], FILTER_WRITE, &err);
+    if (ok) {
+        ok = rotate(&f, threads, &emptied, &err);
+        filter_close(&f);
+    }
+    if (!ok)
+        say_failure(&err);
+    else if (verbose)
+        say_note("the generation that was emptied had about %s keys",
+                 num_show_count(text, emptied));
+    return ok ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+const struct command cmd_rotate = {
+    .name = "rotate",
+    .synopsis = "[OPTION]... FILTER",
+    .summary = "forget the oldest generation of a filter",
+    .details =
+        "Empties the oldest generation of a FILTER that was made with --generations, and makes it "
+        "the newest. Other processes may go on adding and querying.",
+    .groups = groups,
+    .run = run,
+};

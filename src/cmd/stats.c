@@ -1,0 +1,690 @@
+/* seen stats: what is in a filter, how full it is, and how honest. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "base/bytes.h"
+#include "base/num.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "cmd/keyarg.h"
+#include "cmd/report.h"
+#include "keys/hash.h"
+#include "keys/pump.h"
+#include "kind/bloom/size.h"
+#include "store/chain.h"
+#include "store/filter.h"
+
+enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
+
+static const struct opt own_opts[] = {
+    {OPT_JSON, "json", NULL, "print one JSON object a filter, each on a line", false, 0},
+    {OPT_MEASURE, "measure", "N",
+     "ask N random keys, and set the measured false-positive rate beside "
+     "the computed one",
+     false, 0},
+    {OPT_NEGATIVES, "negatives", "FILE",
+     "the same with keys from FILE (- is standard input), which "
+     "you know were never added",
+     false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0},
+};
+
+static const struct opt negatives_opts[] = {
+    {'0', "null", NULL, "records end with a NUL byte instead of a newline", false, 0},
+    {'z', NULL, NULL, NULL, false, '0'},
+    {'d', "delimiter", "C", "fields end with this one byte (default: TAB)", false, 0},
+    {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
+     0},
+    {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
+    {OPT_SKIP_BAD, "skip-bad", NULL, "leave out records that lack the field or are not hexadecimal",
+     false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Options", own_opts},
+    {"How to read FILE (key preparation is taken from the filter)", negatives_opts},
+    {0},
+};
+
+struct stats {
+    struct keyarg ka;
+    uint64_t measure;      /* random keys to ask; 0: none */
+    char *negatives; /* or NULL */
+    bool json;
+};
+
+static const struct field field_file = {"file", "file", FORM_TEXT, NULL, NULL};
+static const struct field field_version = {"format version", "format_version", FORM_COUNT, NULL,
+                                           NULL};
+static const struct field field_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
+static const struct field field_hash = {"hash", "hash", FORM_TEXT, NULL, NULL};
+static const struct field field_seed = {"hash seed", "seed", FORM_TEXT, NULL, NULL};
+static const struct field field_prep = {"key preparation", "preparation", FORM_TEXT, NULL, NULL};
+static const struct field field_state = {"state", "state", FORM_TEXT, NULL, NULL};
+static const struct field field_epoch = {"epoch", "epoch", FORM_COUNT, NULL, NULL};
+static const struct field field_created = {"created", "created", FORM_TIME, NULL, NULL};
+static const struct field field_changed = {"changed", "changed", FORM_TIME, NULL, NULL};
+static const struct field field_damaged = {"damaged pages", "pages_damaged", FORM_COUNT, NULL,
+                                           NULL};
+static const struct field field_bytes = {"file size", "bytes", FORM_BYTES, NULL, NULL};
+
+static const struct field field_policy = {"when full", "policy", FORM_TEXT, NULL, NULL};
+static const struct field field_n_design = {"design capacity", "n_design", FORM_COUNT, NULL, NULL};
+static const struct field field_records = {"records given", "records", FORM_COUNT, NULL, NULL};
+static const struct field field_added = {"keys new when added", "keys_added", FORM_COUNT, NULL,
+                                         NULL};
+static const struct field field_dropped = {"keys wrongly dropped", "dropped_estimate", FORM_DECIMAL,
+                                           NULL, NULL};
+static const struct field field_n = {"distinct keys", "n_estimate", FORM_COUNT, "n_low", "n_high"};
+static const struct field field_load = {"load", "load", FORM_PERCENT, NULL, NULL};
+static const struct field field_left = {"keys left", "keys_left", FORM_COUNT, NULL, NULL};
+static const struct field field_agree = {"counters agree with bits", "consistent", FORM_FLAG, NULL,
+                                         NULL};
+
+static const struct field field_fpr_design = {"design FPR", "fpr_design", FORM_FPR, NULL, NULL};
+static const struct field field_fpr_now = {"current FPR", "fpr_current", FORM_FPR, NULL, NULL};
+static const struct field field_fpr_full = {"FPR at design capacity", "fpr_at_capacity", FORM_FPR,
+                                            NULL, NULL};
+static const struct field field_hash_floor = {"FPR of equal hashes", "fpr_hash", FORM_FPR, NULL,
+                                              NULL};
+static const struct field field_bits_per_key = {"bits a key", "bits_per_key", FORM_DECIMAL, NULL,
+                                                NULL};
+static const struct field field_overhead = {"above the least possible", "overhead", FORM_PERCENT,
+                                            NULL, NULL};
+static const struct field field_bits_set = {"bits set", "bits_set", FORM_PERCENT, NULL, NULL};
+static const struct field field_line_min = {"bits in emptiest line", "line_min", FORM_COUNT, NULL,
+                                            NULL};
+static const struct field field_line_max = {"bits in fullest line", "line_max", FORM_COUNT, NULL,
+                                            NULL};
+static const struct field field_lines_full = {"full lines", "lines_full", FORM_COUNT, NULL, NULL};
+
+static const struct field field_fpr_measured = {"measured FPR", "fpr_measured", FORM_FPR, "fpr_low",
+                                                "fpr_high"};
+static const struct field field_measured_keys = {"random keys asked", "measured_keys", FORM_COUNT,
+                                                 NULL, NULL};
+static const struct field field_measured_hits = {"random keys present", "measured_hits", FORM_COUNT,
+                                                 NULL, NULL};
+static const struct field field_measured_verdict = {"current FPR lies", "measured_verdict",
+                                                    FORM_TEXT, NULL, NULL};
+static const struct field field_fpr_negatives = {"measured FPR, negatives", "negatives_fpr",
+                                                 FORM_FPR, "negatives_low", "negatives_high"};
+static const struct field field_negatives_keys = {"negatives asked", "negatives_keys", FORM_COUNT,
+                                                  NULL, NULL};
+static const struct field field_negatives_hits = {"negatives present", "negatives_hits", FORM_COUNT,
+                                                  NULL, NULL};
+static const struct field field_negatives_verdict = {"current FPR lies, negatives",
+                                                     "negatives_verdict",
+                                                     FORM_TEXT, NULL, NULL};
+
+static const struct field field_layer_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
+static const struct field field_layer_bytes = {"size", "bytes", FORM_BYTES, NULL, NULL};
+static const struct field field_layer_pages = {NULL, "pages", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_k = {"k", "k", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_lines = {"lines", "lines", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_columns = {"columns", "columns", FORM_DECIMAL, NULL, NULL};
+static const struct field field_layer_parts = {"partitions", "partitions", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_n_design = {"capacity", "n_design", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_fpr_design = {"design FPR", "fpr_design", FORM_FPR, NULL,
+                                                    NULL};
+static const struct field field_layer_n = {"keys", "n_estimate", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_load = {"load", "load", FORM_PERCENT, NULL, NULL};
+static const struct field field_layer_generation = {"generation", "generation", FORM_COUNT, NULL,
+                                                    NULL};
+static const struct field field_layer_age = {"age, s", "age_seconds", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_fpr = {"FPR", "fpr_current", FORM_FPR, NULL, NULL};
+
+/* 1.96 sigma hold 95 % of a normal law. */
+static const double Z95 = 1.959964;
+
+/* What a filter answered about keys that are not in it. */
+struct trial {
+    uint64_t keys, hits;
+};
+
+/* Wilson's 95 % interval for the rate behind `hits` in `keys`: unlike the usual one it holds for
+ * rates near 0, and for no hits at all. */
+static void wilson(const struct trial *trial, double *low, double *high)
+{
+    double n = (double)trial->keys, hits = (double)trial->hits, z2 = Z95 * Z95;
+    double center = (hits + z2 / 2) / (n + z2);
+    double half = Z95 / (n + z2) * sqrt(hits * (n - hits) / n + z2 / 4);
+    *low = trial->hits == 0 ? 0 : center - half;
+    *high = trial->hits == trial->keys ? 1 : center + half;
+}
+
+/* Random keys of 128 bits, a block of them at a time. */
+struct measurement {
+    struct filter *filter;
+    uint64_t seed, keys;
+    _Atomic uint64_t hits;
+};
+
+enum { MEASURE_BLOCK = 64 * LAYER_BATCH };
+
+/* SplitMix64's step and mix: number i of the sequence that begins at seed. */
+static uint64_t random_word(uint64_t seed, uint64_t i)
+{
+    uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err *err)
+{
+    struct measurement *m = ctx;
+    uint64_t at = block * MEASURE_BLOCK, hits = 0;
+    uint64_t end = m->keys - at < MEASURE_BLOCK ? m->keys : at + MEASURE_BLOCK;
+    (void)worker;
+    while (at < end) {
+        uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64];
+        size_t n = end - at < LAYER_BATCH ? (size_t)(end - at) : LAYER_BATCH;
+        for (size_t i = 0; i < n; i++, at++) {
+            uint8_t key[16];
+            put_le64(key, random_word(m->seed, 2 * at));
+            put_le64(key + 8, random_word(m->seed, 2 * at + 1));
+            hash[i] = hash_key(key, sizeof key, m->filter->header.seed);
+        }
+        if (!filter_query(m->filter, hash, n, present, err))
+            return false;
+        hits += bits_count(present, n);
+    }
+    m->hits += hits;
+    return true;
+}
+
+static bool measure(const struct stats *s, struct filter *f, struct trial *trial)
+{
+    struct measurement m = {.filter = f, .keys = s->measure};
+    struct err err;
+    if (getrandom(&m.seed, sizeof m.seed, 0) != (ssize_t)sizeof m.seed) {
+        say_error("no random numbers to be had from the system");
+        return false;
+    }
+    if (!parallel_try(s->ka.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
+                      measure_block, &m, &err))
+        return say_failure(&err);
+    *trial = (struct trial){m.keys, m.hits};
+    return true;
+}
+
+/* The keys of --negatives, through the filter. */
+struct negatives {
+    struct filter *filter;
+    struct batch **batch; /* one a worker */
+    struct tally tally;
+    uint64_t hits;
+    bool failed; /* and said why */
+};
+
+struct negatives_slot {
+    struct chunk_tally tally;
+    uint64_t hits;
+    bool failed;
+    struct err err;
+};
+
+static void ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+{
+    struct negatives *neg = ctx;
+    struct negatives_slot *result = slot;
+    struct batch *b = neg->batch[worker];
+    memset(result, 0, sizeof *result);
+    batch_start(b, chunk->data, chunk->len);
+    while (batch_next(b)) {
+        uint64_t present[BATCH_MAX / 64];
+        if (!filter_query(neg->filter, b->hash, b->n, present, &result->err)) {
+            result->failed = true;
+            return;
+        }
+        for (size_t w = 0; w < (b->n + 63) / 64; w++)
+            present[w] &= ~b->bad[w];
+        result->hits += bits_count(present, b->n);
+        tally_batch(&result->tally, b);
+    }
+    tally_batches_end(&result->tally, b);
+}
+
+static bool take_chunk(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct negatives *neg = ctx;
+    const struct negatives_slot *result = slot;
+    tally_begin(&neg->tally, chunk);
+    neg->hits += result->hits;
+    if (result->failed)
+        say_failure(&result->err);
+    neg->failed = result->failed || !tally_end(&neg->tally, chunk, &result->tally);
+    return !neg->failed;
+}
+
+static bool pump_negatives(const struct stats *s, struct negatives *neg)
+{
+    struct err err;
+    struct stat filter;
+    struct pump pump = {.ctx = neg,
+                        .slot_size = sizeof(struct negatives_slot),
+                        .work = ask_chunk,
+                        .commit = take_chunk};
+    if (fstat(neg->filter->fd, &filter) != 0) {
+        fail_errno(&err, "cannot look at '%s'", neg->filter->path);
+        return say_failure(&err);
+    }
+    neg->tally.ka = &s->ka;
+    progress_begin("asking", false);
+    bool ok = keyarg_pump(&pump, &neg->tally, &filter, false) && !neg->failed;
+    progress_end();
+    if (ok)
+        tally_report(&neg->tally);
+    return ok;
+}
+
+static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial)
+{
+    s->ka.rule.prep = f->header.prep;
+    s->ka.rule.seed = f->header.seed;
+    struct negatives neg = {.filter = f, .batch = keyarg_batches(&s->ka)};
+    bool ok = neg.batch != NULL && pump_negatives(s, &neg);
+    keyarg_batches_free(&s->ka, neg.batch);
+    *trial = (struct trial){neg.tally.records - neg.tally.bad, neg.hits};
+    if (ok && trial->keys == 0) {
+        say_error("no keys in '%s'", s->negatives);
+        return false;
+    }
+    return ok;
+}
+
+/* What was found out about one filter. */
+struct findings {
+    struct filter *filter;
+    enum filter_health health;
+    struct census all, layer[FORMAT_MAX_LAYERS];
+    uint64_t damaged, unchecked; /* pages */
+    struct trial random, negatives;
+    bool counters_known;
+    bool consistent; /* counters and bits; true if counters are unknown */
+};
+
+/* Counters stand for what was added in sessions that ended well. */
+static bool counters_known(const struct findings *found)
+{
+    return found->health == FILTER_CLEAN && !found->filter->header.counters.unknown;
+}
+
+/* The number of keys from the bits against that from the counters, which do not depend on each
+ * other. Of the keys counted the dropped ones are estimated too, with about their own number as
+ * variance. A key more or less is nothing: the error bars of a handful of keys are not normal. */
+static bool agree(const struct census *census, const struct header *h)
+{
+    const struct counters *counters = &h->counters;
+    double sd = (census->n_high - census->n) / Z95;
+    double allowed = 5 * sqrt(sd * sd + counters->dropped);
+    /* What one layer has by mistake is counted, and no other layer's bits show it. */
+    if (h->n_layers > 1)
+        allowed += counters->dropped;
+    return fabs(census->n - counters->n_keys) <= fmax(1, fmax(allowed, 0.005 * counters->n_keys));
+}
+
+static bool find_out(struct stats *s, struct filter *f, struct findings *found)
+{
+    const struct header *h = &f->header;
+    found->filter = f;
+    found->health = filter_health(f);
+    progress_begin("checking", false);
+    found->damaged = filter_check_pages(f, s->ka.threads, &found->unchecked, NULL, NULL);
+    progress_end();
+    for (unsigned i = 0; i < h->n_layers; i++)
+        filter_census(f, i, s->ka.threads, &found->layer[i]);
+    found->all = found->layer[0];
+    for (unsigned i = 1; i < h->n_layers; i++)
+        filter_census_add(&found->all, &found->layer[i]);
+    found->counters_known = counters_known(found);
+    found->consistent =
+        !found->counters_known || found->all.n_at_least || agree(&found->all, h);
+    return (s->measure == 0 || measure(s, f, &found->random)) &&
+           (s->negatives == NULL || ask_negatives(s, f, &found->negatives));
+}
+
+static const char *health_name(enum filter_health health)
+{
+    switch (health) {
+    case FILTER_CLEAN:
+        return "clean";
+    case FILTER_WRITING:
+        return "writing";
+    default:
+        return "dirty";
+    }
+}
+
+static const char *kind_name(const struct header *h)
+{
+    for (unsigned i = 1; i < h->n_layers; i++)
+        if (h->layers[i].kind != h->layers[0].kind)
+            return "mixed";
+    return h->layers[0].kind->name;
+}
+
+/* A figure of which 0 says that it is not known. */
+static void report_known(struct report *r, const struct field *field, enum source source,
+                         uint64_t value)
+{
+    if (value != 0)
+        report_uint(r, field, source, value);
+    else
+        report_unknown(r, field);
+}
+
+static void report_file(struct report *r, const struct findings *found)
+{
+    static const char *const preps[] = {
+        "none",  "--trim",       "--ignore-case",       "--trim --ignore-case",
+        "--hex", "--trim --hex", "--ignore-case --hex", "--trim --ignore-case --hex",
+    };
+    static char seed[NUM_TEXT];
+    const struct header *h = &found->filter->header;
+    snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
+    report_string(r, &field_file, EXACT, found->filter->path);
+    report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
+    report_string(r, &field_kind, RECORDED, kind_name(h));
+    report_string(r, &field_hash, RECORDED, "xxh3-64");
+    report_string(r, &field_seed, RECORDED, seed);
+    report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_KNOWN]);
+    report_string(r, &field_state, EXACT, health_name(found->health));
+    report_uint(r, &field_epoch, RECORDED, h->epoch);
+    report_known(r, &field_created, RECORDED, h->created);
+    report_known(r, &field_changed, RECORDED, h->changed);
+    if (found->health == FILTER_CLEAN)
+        report_uint(r, &field_damaged, EXACT, found->damaged);
+    else
+        report_unknown(r, &field_damaged);
+    report_uint(r, &field_bytes, EXACT, h->file_len);
+}
+
+/* Keys that the filter is for: a ring keeps its capacity while the newest generation fills up
+ * beside those that hold it. */
+static double room(const struct header *h)
+{
+    double n = 0;
+    if (h->policy != POLICY_RING)
+        return (double)h->n_design;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        n += (double)h->layers[i].n_design;
+    return n;
+}
+
+static void report_keys(struct report *r, const struct findings *found)
+{
+    const struct header *h = &found->filter->header;
+    const struct census *all = &found->all;
+    enum source source = all->n_exact ? EXACT : ESTIMATED;
+    static const char *const policies[] = {"FPR rises", "grows", "rotates"};
+    bool immutable = (h->incompat & INCOMPAT_IMMUTABLE) != 0;
+    unsigned at = h->policy == POLICY_FIXED ? 0 : chain_newest(h);
+    const struct layer *newest = &h->layers[at];
+    report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
+    report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
+    report_known(r, &field_n_design, RECORDED, h->n_design);
+    report_number(r, &field_load, source, h->n_design != 0 ? all->n / room(h) : NAN);
+    if (h->policy == POLICY_RING)
+        report_number(r, &field_left, ESTIMATED,
+                      fmax(0, (double)newest->n_design - found->layer[at].n));
+    else if (!immutable && h->n_layers == 1)
+        report_number(r, &field_left, ESTIMATED,
+                      fmax(0, layer_n_at(newest, h->fpr_design) - all->n));
+    else
+        report_unknown(r, &field_left);
+    if (found->counters_known) {
+        report_uint(r, &field_records, RECORDED, h->counters.records);
+        report_uint(r, &field_added, RECORDED, h->counters.keys_added);
+        report_number(r, &field_dropped, RECORDED, h->counters.dropped);
+    } else {
+        report_unknown(r, &field_records);
+        report_unknown(r, &field_added);
+        report_unknown(r, &field_dropped);
+    }
+    if (found->counters_known && !all->n_at_least)
+        report_flag(r, &field_agree, EXACT, found->consistent);
+    else
+        report_unknown(r, &field_agree);
+}
+
+static void report_fpr(struct report *r, const struct findings *found)
+{
+    const struct header *h = &found->filter->header;
+    const struct layer *layer = &h->layers[0];
+    report_number(r, &field_fpr_design, RECORDED, h->fpr_design);
+    report_number(r, &field_fpr_now, EXACT, found->all.fpr);
+    if (h->n_layers == 1 && layer->n_design != 0)
+        report_number(r, &field_fpr_full, EXACT,
+                      layer->kind->fpr_at(layer, (double)layer->n_design));
+    else
+        report_unknown(r, &field_fpr_full);
+    report_number(r, &field_hash_floor, ESTIMATED, found->all.n * 0x1p-64);
+}
+
+static void report_space(struct report *r, const struct findings *found)
+{
+    const struct census *all = &found->all;
+    double bits = 8 * (double)found->filter->header.file_len;
+    double needed = all->fpr > 0 ? all->n * -bloom_log(all->fpr) / bloom_log(2) : 0;
+    enum source source = all->n_exact ? EXACT : ESTIMATED;
+    if (all->n > 0)
+        report_number(r, &field_bits_per_key, source, bits / all->n);
+    else
+        report_unknown(r, &field_bits_per_key);
+    if (needed > 0)
+        report_number(r, &field_overhead, source, bits / needed - 1);
+    else
+        report_unknown(r, &field_overhead);
+    if (all->lines == 0)
+        return;
+    report_number(r, &field_bits_set, EXACT, all->bits_set);
+    report_uint(r, &field_line_min, EXACT, all->line_min);
+    report_uint(r, &field_line_max, EXACT, all->line_max);
+    report_uint(r, &field_lines_full, EXACT, all->lines_full);
+}
+
+struct trial_fields {
+    const struct field *fpr, *keys, *hits, *verdict;
+};
+
+static void report_trial(struct report *r, const struct trial_fields *fields,
+                         const struct trial *trial, double fpr)
+{
+    double low, high;
+    wilson(trial, &low, &high);
+    report_range(r, fields->fpr, ESTIMATED, (double)trial->hits / (double)trial->keys, low, high);
+    report_uint(r, fields->keys, EXACT, trial->keys);
+    report_uint(r, fields->hits, EXACT, trial->hits);
+    report_string(r, fields->verdict, ESTIMATED,
+                  fpr < low    ? "below the interval"
+                  : fpr > high ? "above the interval"
+                               : "within the interval");
+}
+
+static void report_trials(struct report *r, const struct stats *s, const struct findings *found)
+{
+    static const struct trial_fields random = {&field_fpr_measured, &field_measured_keys,
+                                               &field_measured_hits, &field_measured_verdict};
+    static const struct trial_fields own = {&field_fpr_negatives, &field_negatives_keys,
+                                            &field_negatives_hits, &field_negatives_verdict};
+    if (s->measure != 0)
+        report_trial(r, &random, &found->random, found->all.fpr);
+    if (s->negatives != NULL)
+        report_trial(r, &own, &found->negatives, found->all.fpr);
+}
+
+static void report_shape(struct report *r, const struct shape *shape)
+{
+    if (shape->pages != 0)
+        report_uint(r, &field_layer_pages, RECORDED, shape->pages);
+    if (shape->k != 0)
+        report_uint(r, &field_layer_k, RECORDED, shape->k);
+    if (shape->lines != 0)
+        report_uint(r, &field_layer_lines, RECORDED, shape->lines);
+    if (shape->columns != 0)
+        report_number(r, &field_layer_columns, RECORDED, shape->columns);
+    if (shape->partitions != 0)
+        report_uint(r, &field_layer_parts, RECORDED, shape->partitions);
+}
+
+static void report_layer(struct report *r, const struct layer *layer, const struct census *census,
+                         enum policy policy)
+{
+    uint64_t now = (uint64_t)time(NULL);
+    struct shape shape = layer->kind->shape(layer);
+    double load = layer->n_design != 0 ? census->n / (double)layer->n_design : NAN;
+    report_string(r, &field_layer_kind, RECORDED, layer->kind->name);
+    report_uint(r, &field_layer_bytes, RECORDED, layer->data_len);
+    report_shape(r, &shape);
+    report_known(r, &field_layer_n_design, RECORDED, layer->n_design);
+    report_number(r, &field_layer_fpr_design, RECORDED, layer->fpr_design);
+    report_number(r, &field_layer_n, ESTIMATED, census->n);
+    report_number(r, &field_layer_load, ESTIMATED, load);
+    report_number(r, &field_layer_fpr, EXACT, census->fpr);
+    if (policy != POLICY_FIXED)
+        report_uint(r, &field_layer_generation, RECORDED, layer->generation);
+    else
+        report_unknown(r, &field_layer_generation);
+    if (layer->since != 0 && layer->since <= now)
+        report_uint(r, &field_layer_age, EXACT, now - layer->since);
+    else
+        report_unknown(r, &field_layer_age);
+}
+
+static void report_layers(struct report *r, const struct findings *found)
+{
+    const struct header *h = &found->filter->header;
+    report_list(r, "layers");
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        report_item(r, "layer", i);
+        report_layer(r, &h->layers[i], &found->layer[i], h->policy);
+        report_item_end(r);
+    }
+    report_list_end(r);
+}
+
+static void report_all(const struct stats *s, const struct findings *found)
+{
+    struct report r;
+    report_begin(&r, s->json, stdout);
+    report_file(&r, found);
+    report_keys(&r, found);
+    report_fpr(&r, found);
+    report_space(&r, found);
+    report_trials(&r, s, found);
+    report_layers(&r, found);
+    report_end(&r);
+}
+
+static void warn(const struct findings *found)
+{
+    const struct filter *f = found->filter;
+    char bits[NUM_TEXT], counted[NUM_TEXT];
+    keyarg_warn(f);
+    if (found->damaged != 0)
+        say_error("'%s' is damaged: %" PRIu64
+                  " page%s not match the checksum, so figures from its bits "
+                  "are not to be trusted; 'seen verify' says where",
+                  f->path, found->damaged, found->damaged == 1 ? " does" : "s do");
+    else if (!found->consistent)
+        say_warning(
+            "'%s': its bits hold %s keys, but %s were counted: bits are damaged, or keys were "
+            "hashed in another way",
+            f->path, num_show_count(bits, found->all.n),
+            num_show_count(counted, f->header.counters.n_keys));
+}
+
+static bool stats_of(struct stats *s, const char *path)
+{
+    struct filter f;
+    struct findings found = {0};
+    struct err err;
+    if (!filter_open(&f, path, FILTER_READ, &err))
+        return say_failure(&err);
+    bool ok = find_out(s, &f, &found);
+    if (ok) {
+        report_all(s, &found);
+        say_flush();
+        warn(&found);
+    }
+    filter_close(&f);
+    return ok && found.damaged == 0;
+}
+
+static bool take_option(struct stats *s, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case OPT_JSON:
+        return s->json = true;
+    case OPT_MEASURE:
+        if (!opt_count(p, &s->measure))
+            return false;
+        if (s->measure > 0)
+            return true;
+        opt_misuse(p->command, "option '%s': 0 keys measure nothing", p->name);
+        return false;
+    case OPT_NEGATIVES:
+        s->negatives = p->value;
+        return true;
+    case OPT_CRLF:
+        return s->ka.rule.crlf = true;
+    case OPT_SKIP_BAD:
+        return s->ka.rule.skip_bad = true;
+    default:
+        return keyarg_take(&s->ka, p, id);
+    }
+}
+
+static int run(int argc, char **argv)
+{
+    struct stats s = {.ka = KEYARG_DEFAULT};
+    struct opt_parser p;
+    int id;
+    opt_begin(&p, &cmd_stats, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!take_option(&s, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (p.first == argc)
+        return opt_misuse(&cmd_stats, "no FILTER given");
+    if (s.negatives != NULL && strcmp(s.negatives, "-") == 0 && argc - p.first > 1)
+        return opt_misuse(&cmd_stats, "standard input can be read only once, for one FILTER");
+    char *files[] = {s.negatives};
+    if (!keyarg_files(&s.ka, &cmd_stats, files, s.negatives != NULL))
+        return EXIT_ERROR;
+    bool ok = true;
+    for (int i = p.first; i < argc; i++) {
+        if (i > p.first && !s.json)
+            putchar('\n');
+        ok = stats_of(&s, argv[i]) && ok;
+    }
+    keyarg_free(&s.ka);
+    return ok ? 0 : EXIT_ERROR;
+}
+
+const struct command cmd_stats = {
+    .name = "stats",
+    .synopsis = "[OPTION]... FILTER...",
+    .summary = "what is in it, how full, how honest",
+    .details =
+        "Prints what a filter is, the number of distinct keys in it as told by its bits, and its "
+        "false-positive rate: the design FPR was promised at design capacity, the current FPR "
+        "is computed from the bits as they are, the measured FPR is what keys that were never "
+        "added meet. Each figure is marked exact, estimated (with a 95 % interval in "
+        "parentheses), or recorded in the file when it happened.",
+    .groups = groups,
+    .run = run,
+};

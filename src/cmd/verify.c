@@ -1,0 +1,309 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "store/filter.h"
+#include "store/session.h"
+
+enum { OPT_REPAIR = 400, OPT_PROGRESS };
+
+static const struct opt verify_opts[] = {
+    {OPT_REPAIR, "repair", NULL,
+     "put a file in order that a process left behind when it died adding "
+     "keys: renew its checksums and mark it clean",
+     false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", verify_opts}, {0}};
+
+/* What was found: the damage that lies first in the file, and how many in all. */
+struct findings {
+    uint64_t n, offset;
+    char text[200];
+    uint64_t unchecked; /* pages that cannot be checked while, or after, somebody writes */
+};
+
+__attribute__((format(printf, 3, 4))) static void note(struct findings *found, uint64_t offset,
+                                                       const char *fmt, ...)
+{
+    if (found->n++ > 0 && offset >= found->offset)
+        return;
+    found->offset = offset;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(found->text, sizeof found->text, fmt, ap);
+    va_end(ap);
+}
+
+static void note_page(void *ctx, unsigned layer, uint64_t page, uint64_t offset)
+{
+    note(ctx, offset, "page %" PRIu64 " of layer %u does not match its checksum", page, layer);
+}
+
+static void check_zero(const struct filter *f, uint64_t from, uint64_t to, const char *what,
+                       struct findings *found)
+{
+    for (uint64_t at = from; at < to; at++)
+        if (f->map[at] != 0) {
+            note(found, at, "%s", what);
+            return;
+        }
+}
+
+static bool is_immutable(const struct filter *f)
+{
+    return (f->header.incompat & INCOMPAT_IMMUTABLE) != 0;
+}
+
+static void check_slot(const struct filter *f, uint64_t offset, struct findings *found)
+{
+    struct header h;
+    struct err why;
+    if (!format_decode(f->map + offset, FORMAT_PAGE, &h, &why))
+        note(found, offset, "one of the two copies of the header is not valid");
+}
+
+static void check_slots(const struct filter *f, enum filter_health health, struct findings *found)
+{
+    if (is_immutable(f))
+        return; /* its only header was checked when it was opened */
+    /* Slots are written one at a time, by live writers too: filter_open has waited for that. */
+    if (f->slot_damaged) {
+        check_slot(f, FORMAT_SLOT_A, found);
+        check_slot(f, FORMAT_SLOT_B, found);
+    }
+    if (health == FILTER_CLEAN)
+        check_zero(f, FORMAT_SESSION, FORMAT_FIRST_LAYER,
+                   "the session page of a clean file is not "
+                   "zero",
+                   found);
+}
+
+/* Padding, which nothing else looks at, and the bitmap that only writers use. */
+static void check_tables(const struct filter *f, enum filter_health health, struct findings *found)
+{
+    static const char padding[] = "padding is not zero";
+    uint64_t at = is_immutable(f) ? format_len(&f->header) : FORMAT_FIRST_LAYER;
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        const struct layer *l = &f->header.layers[i];
+        uint64_t pages = layer_pages(l);
+        if (is_immutable(f)) {
+            check_zero(f, at, l->data_off, padding, found);
+            check_zero(f, l->data_off + l->data_len, l->sums_off, padding, found);
+            at = l->sums_off + FORMAT_SUM * pages;
+            continue;
+        }
+        check_zero(f, at, l->sums_off, padding, found);
+        at = l->sums_off + FORMAT_SUM * pages;
+        if (l->touched_off != 0) {
+            check_zero(f, at, l->touched_off, padding, found);
+            at = l->touched_off + (pages + 7) / 8;
+            if (health == FILTER_CLEAN && !l->is_void)
+                check_zero(f, l->touched_off, at, "a clean file has pages marked as touched",
+                           found);
+        }
+        check_zero(f, at, l->data_off, padding, found);
+        at = l->data_off + l->data_len;
+    }
+}
+
+/* Do the counters agree with each other, and with the bits? Only damaged bits or a broken hash make
+ * them differ by five standard deviations, or half a percent, which the estimate may be off by. The
+ * estimate is no good once lines are full. */
+static void check_counters(const struct filter *f, unsigned threads, struct findings *found)
+{
+    const struct counters *c = &f->header.counters;
+    uint64_t offset = !is_immutable(f) && f->header.epoch % 2 != 0 ? FORMAT_SLOT_B : FORMAT_SLOT_A;
+    if (c->unknown)
+        return;
+    /* A ring keeps no count of the keys that it has forgotten. */
+    bool forgets = f->header.policy == POLICY_RING;
+    if (c->keys_added > c->records ||
+        (!forgets && c->n_keys < (double)c->keys_added * (1 - 1e-9))) {
+        note(found, offset, "the counters in the header contradict each other");
+        return;
+    }
+    struct census census;
+    filter_census_all(f, threads, &census);
+    if (census.n_at_least || census.lines_full > 0)
+        return;
+    double sd = (census.n_high - census.n_low) / (2 * 1.96);
+    /* A few keys more: the interval of next to no keys is next to nothing. */
+    double slack = fmax(5 * sd, 0.005 * c->n_keys) + 4;
+    /* What one layer has by mistake is counted, and no other layer's bits show it. */
+    if (f->header.n_layers > 1)
+        slack += c->dropped;
+    if (fabs(census.n - c->n_keys) > slack)
+        note(found, offset, "the header counts %.0f keys, the bits hold %.0f", c->n_keys, census.n);
+}
+
+static enum filter_health check_all(const struct filter *f, unsigned threads,
+                                    struct findings *found)
+{
+    enum filter_health health = filter_health(f);
+    memset(found, 0, sizeof *found);
+    check_slots(f, health, found);
+    check_tables(f, health, found);
+    filter_check_pages(f, threads, &found->unchecked, note_page, found);
+    if (health == FILTER_CLEAN && found->n == 0)
+        check_counters(f, threads, found);
+    return health;
+}
+
+/* Writers may come and go while a file is being checked; what was found then means nothing. */
+enum { TRIES = 5 };
+
+static bool check_stable(struct filter *f, unsigned threads, enum filter_health *health,
+                         struct findings *found, struct err *err)
+{
+    for (int tries = 0; tries < TRIES; tries++) {
+        uint64_t epoch = f->header.epoch;
+        *health = check_all(f, threads, found);
+        if (found->n == 0 || is_immutable(f))
+            return true;
+        if (!filter_reload(f, err))
+            return false;
+        if (f->header.epoch == epoch)
+            return true;
+    }
+    return fail(err, "'%s' kept changing while it was checked", f->path);
+}
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static bool report(const struct filter *f, enum filter_health health, const struct findings *found)
+{
+    char more[60] = "";
+    if (found->n > 1)
+        snprintf(more, sizeof more, " (and %" PRIu64 " more place%s)", found->n - 1,
+                 plural(found->n - 1));
+    if (found->n > 0)
+        say_error("'%s' is damaged at offset %" PRIu64 ": %s%s", f->path, found->offset,
+                  found->text, more);
+    if (health == FILTER_DIRTY)
+        say_error("'%s' is dirty: a process died while adding keys, and %" PRIu64
+                  " page%s cannot be checked (--repair puts it in order)",
+                  f->path, found->unchecked, plural(found->unchecked));
+    if (found->n > 0 || health == FILTER_DIRTY)
+        return false;
+    if (health == FILTER_WRITING)
+        printf("%s: ok, except %" PRIu64 " page%s being written\n", f->path, found->unchecked,
+               plural(found->unchecked));
+    else
+        printf("%s: ok\n", f->path);
+    return true;
+}
+
+static bool repair_file(struct filter *f, unsigned threads, struct err *err)
+{
+    uint64_t differing;
+    bool dirty = filter_health(f) == FILTER_DIRTY, slot_damaged = f->slot_damaged;
+    if (!session_repair(f, threads, &differing, err))
+        return false;
+    if (dirty)
+        printf("%s: repaired: %" PRIu64
+               " page%s had changed since the checksums were made; add the "
+               "keys of the interrupted run again\n",
+               f->path, differing, plural(differing));
+    else if (slot_damaged)
+        printf("%s: repaired: a damaged copy of the header\n", f->path);
+    return true;
+}
+
+struct verify {
+    bool repair, progress;
+    unsigned threads;
+};
+
+static bool repair_and_check(const struct verify *v, struct filter *f, enum filter_health *health,
+                             struct findings *found)
+{
+    struct err err;
+    bool ok = true;
+    if (v->repair && !is_immutable(f)) {
+        progress_begin("repairing", v->progress);
+        ok = repair_file(f, v->threads, &err);
+        progress_end();
+    }
+    if (ok) {
+        progress_begin("checking", v->progress);
+        ok = check_stable(f, v->threads, health, found, &err);
+        progress_end();
+    }
+    if (!ok)
+        say_failure(&err);
+    return ok;
+}
+
+/* To be repaired, a file is opened for writing; but not one that nobody writes to, whose damage
+ * nothing can mend. */
+static bool open_file(const struct verify *v, struct filter *f, const char *path, struct err *err)
+{
+    if (v->repair) {
+        if (!filter_open(f, path, FILTER_READ, err))
+            return false;
+        if (is_immutable(f))
+            return true;
+        filter_close(f);
+    }
+    return filter_open(f, path, v->repair ? FILTER_WRITE : FILTER_READ, err);
+}
+
+static bool verify_file(const struct verify *v, const char *path)
+{
+    struct filter f;
+    struct err err;
+    struct findings found;
+    enum filter_health health;
+    if (!open_file(v, &f, path, &err))
+        return say_failure(&err);
+    bool ok = repair_and_check(v, &f, &health, &found) && report(&f, health, &found);
+    filter_close(&f);
+    return ok;
+}
+
+static int run(int argc, char **argv)
+{
+    struct verify v = {.threads = parallel_cpus()};
+    struct opt_parser p;
+    bool ok = true;
+    int id;
+    opt_begin(&p, &cmd_verify, argc, argv);
+    while ((id = opt_next(&p)) > 0) {
+        if (id == OPT_REPAIR)
+            v.repair = true;
+        else if (id == OPT_PROGRESS)
+            v.progress = true;
+        else if (!opt_threads(&p, &v.threads))
+            return EXIT_ERROR;
+    }
+    if (id < 0)
+        return p.status;
+    if (p.first == argc)
+        return opt_misuse(&cmd_verify, "no FILTER given");
+    for (int i = p.first; i < argc; i++)
+        ok = verify_file(&v, argv[i]) && ok;
+    return ok ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+const struct command cmd_verify = {
+    .name = "verify",
+    .synopsis = "[OPTION]... FILTER...",
+    .summary = "check every byte that can be checked",
+    .details = "Checks headers, lengths, checksums and counters of each FILTER, and says \"ok\" or "
+               "names the first damage by its offset in the file and its meaning.",
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,356 @@
+#include "keys/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/format.h"
+
+struct slice {
+    const char *data;
+    size_t len;
+};
+
+enum verdict { KEY_GOOD, KEY_NO_FIELD, KEY_NOT_HEX };
+
+/* Narrows *key to field `field` of it. */
+static bool take_field(struct slice *key, int field, char delimiter)
+{
+    const char *p = key->data, *end = p + key->len;
+    for (; field > 1; field--) {
+        const char *d = memchr(p, delimiter, (size_t)(end - p));
+        if (!d)
+            return false;
+        p = d + 1;
+    }
+    for (; field < -1; field++) {
+        const char *d = memrchr(p, delimiter, (size_t)(end - p));
+        if (!d)
+            return false;
+        end = d;
+    }
+    if (field == 1) {
+        const char *d = memchr(p, delimiter, (size_t)(end - p));
+        end = d ? d : end;
+    } else {
+        const char *d = memrchr(p, delimiter, (size_t)(end - p));
+        p = d ? d + 1 : p;
+    }
+    key->data = p;
+    key->len = (size_t)(end - p);
+    return true;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static void trim(struct slice *key)
+{
+    while (key->len && is_blank(key->data[0])) {
+        key->data++;
+        key->len--;
+    }
+    while (key->len && is_blank(key->data[key->len - 1]))
+        key->len--;
+}
+
+/* Vectors in the compiler's own terms: SSE2 and NEON have all that is done with them here. */
+typedef uint8_t vec8 __attribute__((vector_size(8)));
+typedef uint8_t vec16 __attribute__((vector_size(16)));
+typedef uint16_t pairs8 __attribute__((vector_size(16)));
+
+static char fold1(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+static void fold8(const char *from, char *to)
+{
+    vec8 c;
+    memcpy(&c, from, sizeof c);
+    c |= (vec8)(c - 'A' < 26) & 0x20;
+    memcpy(to, &c, sizeof c);
+}
+
+static void fold16(const char *from, char *to)
+{
+    vec16 c;
+    memcpy(&c, from, sizeof c);
+    c |= (vec16)(c - 'A' < 26) & 0x20;
+    memcpy(to, &c, sizeof c);
+}
+
+/* Folds step by step; the last step is a whole one too, and does some bytes a second time. */
+static void fold(struct slice *key, char *to)
+{
+    const char *from = key->data;
+    size_t len = key->len;
+    key->data = to;
+    if (len >= 16) {
+        for (size_t i = 0; i + 16 < len; i += 16)
+            fold16(from + i, to + i);
+        fold16(from + len - 16, to + len - 16);
+    } else if (len >= 8) {
+        fold8(from, to);
+        fold8(from + len - 8, to + len - 8);
+    } else {
+        for (size_t i = 0; i < len; i++)
+            to[i] = fold1(from[i]);
+    }
+}
+
+/* The value of a hexadecimal digit; above 15 for any other byte. */
+static unsigned hex_value(char c)
+{
+    unsigned digit = (unsigned char)c - (unsigned)'0';
+    unsigned letter = ((unsigned char)c | 0x20U) - (unsigned)'a';
+    return digit < 10 ? digit : letter < 6 ? letter + 10 : 16;
+}
+
+/* Sixteen digits to eight bytes. The result is not zero where there is no digit. */
+static vec16 unhex16(const char *from, char *to)
+{
+    vec16 c;
+    memcpy(&c, from, sizeof c);
+    vec16 digit = (vec16)(c - '0' < 10), letter = (vec16)((c | 0x20) - 'a' < 6);
+    vec16 value = (c & 0x0f) + (letter & 9); /* 'a' ends in 1 */
+    pairs8 pair = (pairs8)value;
+    /* The first digit is the high half of the byte to be. */
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    vec8 byte = __builtin_convertvector(pair >> 4 | pair, vec8);
+#else
+    vec8 byte = __builtin_convertvector(pair << 4 | pair >> 8, vec8);
+#endif
+    memcpy(to, &byte, sizeof byte);
+    return ~(digit | letter);
+}
+
+static bool is_zero(vec16 v)
+{
+    uint64_t half[2];
+    memcpy(half, &v, sizeof half);
+    return !(half[0] | half[1]);
+}
+
+static bool unhex(struct slice *key, char *to)
+{
+    const char *from = key->data;
+    size_t len = key->len;
+    if (len % 2)
+        return false;
+    key->data = to;
+    key->len = len / 2;
+    if (len >= 16) {
+        vec16 wrong = {0};
+        for (size_t i = 0; i + 16 < len; i += 16)
+            wrong |= unhex16(from + i, to + i / 2);
+        return is_zero(wrong | unhex16(from + len - 16, to + len / 2 - 8));
+    }
+    unsigned all = 0;
+    for (size_t i = 0; i < len; i += 2) {
+        unsigned high = hex_value(from[i]), low = hex_value(from[i + 1]);
+        all |= high | low;
+        to[i / 2] = (char)(high << 4 | low);
+    }
+    return all < 16;
+}
+
+/* What the file asks for; `to` has room for key->len bytes. */
+static enum verdict prepare(struct slice *key, uint32_t prep, char *to)
+{
+    if (prep & PREP_TRIM)
+        trim(key);
+    /* Folding first would not change what digits spell. */
+    if (prep & PREP_HEX)
+        return unhex(key, to) ? KEY_GOOD : KEY_NOT_HEX;
+    if (prep & PREP_FOLD)
+        fold(key, to);
+    return KEY_GOOD;
+}
+
+static bool say_bad(struct err *err, enum verdict verdict, int field)
+{
+    return verdict == KEY_NO_FIELD ? fail(err, "has no field %d", field)
+                                   : fail(err, "not hexadecimal");
+}
+
+struct batch *batch_new(const struct key_rule *rule)
+{
+    struct batch *b = calloc(1, sizeof *b);
+    if (b)
+        b->rule = rule;
+    return b;
+}
+
+void batch_free(struct batch *b)
+{
+    if (b)
+        free(b->scratch);
+    free(b);
+}
+
+void batch_start(struct batch *b, const char *data, size_t len)
+{
+    b->n = 0;
+    b->n_bad = 0;
+    b->n_before = 0;
+    b->bad_record = false;
+    b->saw_cr = false;
+    b->record[0] = data;
+    b->at = data;
+    b->end = data + len;
+    b->n_found = 0;
+}
+
+/* Cuts records until there are BATCH_MAX of them or no more. Returns whether the last of the batch
+ * has its terminator. */
+static bool cut(struct batch *b)
+{
+    memmove(b->record, b->record + b->n, (b->n_found - b->n + 1) * sizeof b->record[0]);
+    b->n_found -= b->n;
+    if (b->n_found < BATCH_MAX && b->at < b->end) {
+        size_t scanned;
+        b->n_found += split(b->at, (size_t)(b->end - b->at), b->rule->terminator,
+                            b->record + 1 + b->n_found, BATCH_MAX - b->n_found, &scanned);
+        b->at += scanned;
+    }
+    bool open_end = b->n_found < BATCH_MAX && b->record[b->n_found] < b->end;
+    if (open_end)
+        b->record[++b->n_found] = b->end;
+    b->n = b->n_found < BATCH_MAX ? b->n_found : BATCH_MAX;
+    return !open_end;
+}
+
+static bool ends_in_cr(struct slice key)
+{
+    return key.len && key.data[key.len - 1] == '\r';
+}
+
+/* Does a CR end the key, not just the record? Records of a file tend to be all alike, so the first
+ * few tell. */
+static void look_for_cr(struct batch *b, bool terminated)
+{
+    const struct key_rule *rule = b->rule;
+    size_t n = b->n < 8 ? b->n : 8;
+    for (size_t i = 0; i + !terminated < n; i++) {
+        struct slice key = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
+        bool has_key = !rule->field || take_field(&key, rule->field, rule->delimiter);
+        b->saw_cr |= has_key && ends_in_cr(key);
+    }
+}
+
+/* Room for copies of all keys of this batch. */
+static bool reserve_scratch(struct batch *b)
+{
+    size_t need = (size_t)(b->record[b->n] - b->record[0]);
+    if (need <= b->scratch_len)
+        return true;
+    free(b->scratch);
+    b->scratch = malloc(need);
+    b->scratch_len = b->scratch ? need : 0;
+    return b->scratch != NULL;
+}
+
+/* Ends the batch before record i, which has no key: it is reported once the others are out. */
+static void stop_before(struct batch *b, size_t i)
+{
+    b->bad_record = true;
+    b->n = i;
+}
+
+static void make_keys(struct batch *b, bool terminated)
+{
+    const struct key_rule *rule = b->rule;
+    bool copies = rule->prep & (PREP_FOLD | PREP_HEX);
+    if (copies && !reserve_scratch(b)) {
+        fail(&b->bad_reason, "no memory for a key of this length");
+        stop_before(b, 0);
+        return;
+    }
+    memset(b->bad, 0, sizeof b->bad);
+    char *to = b->scratch;
+    for (size_t i = 0; i < b->n; i++) {
+        bool whole = terminated || i + 1 < b->n;
+        struct slice key = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - whole};
+        if (rule->crlf && whole && ends_in_cr(key))
+            key.len--;
+        enum verdict verdict = KEY_NO_FIELD;
+        if (!rule->field || take_field(&key, rule->field, rule->delimiter))
+            verdict = prepare(&key, rule->prep, to);
+        if (verdict != KEY_GOOD) {
+            if (!rule->skip_bad) {
+                say_bad(&b->bad_reason, verdict, rule->field);
+                stop_before(b, i);
+                return;
+            }
+            b->bad[i / 64] |= UINT64_C(1) << i % 64;
+            b->n_bad++;
+            key.len = 0;
+        }
+        if (copies)
+            to += key.len;
+        b->key[i] = key.data;
+        b->key_len[i] = key.len;
+    }
+}
+
+/* Is the key all of the record? */
+static bool is_plain(const struct key_rule *rule)
+{
+    return !rule->field && !rule->prep && !rule->crlf;
+}
+
+const char *batch_key(const struct batch *b, size_t i, size_t *len)
+{
+    if (!is_plain(b->rule)) {
+        *len = b->key_len[i];
+        return b->key[i];
+    }
+    *len = (size_t)(b->record[i + 1] - b->record[i]);
+    *len -= *len > 0 && b->record[i + 1][-1] == b->rule->terminator;
+    return b->record[i];
+}
+
+bool batch_next(struct batch *b)
+{
+    const struct key_rule *rule = b->rule;
+    b->n_before += b->n;
+    b->n_bad = 0;
+    if (b->bad_record) {
+        b->n = 0;
+        return false;
+    }
+    bool terminated = cut(b);
+    if (!b->n)
+        return false;
+    if (!b->n_before && !rule->crlf && rule->terminator == '\n')
+        look_for_cr(b, terminated);
+
+    if (is_plain(rule)) {
+        memset(b->bad, 0, sizeof b->bad); /* a caller may have set some */
+        size_t whole = b->n - !terminated;
+        hash_records(b->record, whole, rule->seed, b->hash);
+        if (!terminated)
+            b->hash[whole] = hash_key(b->record[whole], (size_t)(b->end - b->record[whole]),
+                                      rule->seed);
+        return true;
+    }
+    make_keys(b, terminated);
+    hash_keys(b->key, b->key_len, b->n, rule->seed, b->hash);
+    return b->n > 0;
+}
+
+bool key_hash(const struct key_rule *rule, const char *key, size_t len, uint64_t *hash,
+              struct err *err)
+{
+    struct slice k = {key, len};
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return fail(err, "no memory for a key of this length");
+    enum verdict verdict = prepare(&k, rule->prep, copy);
+    if (verdict == KEY_GOOD)
+        *hash = hash_key(k.data, k.len, rule->seed);
+    free(copy);
+    return verdict == KEY_GOOD || say_bad(err, verdict, 0);
+}

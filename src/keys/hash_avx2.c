@@ -1,0 +1,35 @@
+/* XXH3 with AVX2. Not with BMI2: its multiplication, which gcc then takes, costs a twentieth. */
+#include "base/cpu.h"
+
+#ifdef CPU_X86
+
+#include <immintrin.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keys/hash_variant.h"
+#include "keys/split.h"
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#endif
+
+#define HASH_VARIANT   hash_avx2
+#define HASH_NAME      "avx2"
+#define HASH_AVAILABLE cpu_has_avx2
+#define XXH_VECTOR     XXH_AVX2
+#include "keys/hash_body.h"
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#else
+typedef int hash_avx2_is_empty;
+#endif

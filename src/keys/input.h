@@ -1,0 +1,86 @@
+/*
+ * Input: key files and streams, in chunks of whole records.
+ *
+ *     struct input *in = input_open(&spec, &err);
+ *     while ((got = input_next(in, &chunk, &err)) != INPUT_END) ...    // from any thread
+ *     input_close(in);
+ *
+ * Chunk i of a file holds the records that begin in bytes [i * L, (i+1) * L) of it, L being
+ * chunk_len, whether it is read from a file, a pipe or out of gzip (not so with `prompt`). A record
+ * longer than that makes its chunk as long as it must be, and the next ones empty or left out.
+ * Regular files are read by all threads at once, up to the chunk in which the file ended when it
+ * was opened (large ones are mapped, and L is 1 MiB then unless chunk_len is given);
+ * streams by one thread at a time.
+ *
+ * A signal (sig.h) is taken for the end of the input, also in the middle of a wait for more of it;
+ * a record of which only a part has come is then left out.
+ *
+ * Input that begins with 1f 8b 08 and no reserved flag is inflated, member after member; a
+ * truncated or damaged member, or anything else behind the last, is an error.
+ */
+#ifndef KEYS_INPUT_H
+#define KEYS_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct input_spec {
+    char *const *files; /* "-" is standard input; must outlive the input */
+    size_t n_files;     /* 0: standard input */
+    char terminator;    /* '\n' or 0 */
+    bool gzip;          /* recognise it */
+    bool prompt;        /* deliver what has come as soon as nothing more is ready */
+    size_t chunk_len;   /* 0: INPUT_CHUNK */
+    dev_t forbid_dev;   /* refuse this file as input: the filter itself; both 0: none */
+    ino_t forbid_ino;
+};
+
+enum { INPUT_CHUNK = 256 << 10 };
+
+enum input_got {
+    INPUT_CHUNK_READ,
+    INPUT_FAILED, /* *err says why; the rest of that file is left out (save chunks that other
+                     threads have already begun), the next call goes on with the next file */
+    INPUT_END,
+};
+
+struct chunk {
+    uint64_t
+        seq; /* 0, 1, 2, ... in input order, failures counted: every call but the last has one */
+    size_t file;  /* index of its file */
+    const char *data;
+    size_t len;        /* whole records; the last one of a file may lack its terminator */
+    bool more_ready;   /* not known to be the last bytes that are ready */
+    /* Owned; zero-initialise the struct, free with chunk_free. */
+    char *buffer;
+    size_t buffer_len;
+    struct mapping *mapping; /* or its records lie in a mapped file, in bytes */
+    size_t used_from, used_to;
+};
+
+struct input *input_open(const struct input_spec *spec, struct err *err);
+enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err);
+void input_close(struct input *in);
+
+/* When the records of a chunk have been looked at: were they what is in the file? A mapped file may
+ * have shrunk meanwhile, and then they were zeroes. INPUT_CHUNK_READ: they were; INPUT_FAILED: they
+ * were not, *err says why; INPUT_END: they were not, and that has been said. */
+enum input_got input_settle(const struct chunk *chunk, struct err *err);
+
+/* From any thread: the input ends here, also for those who wait in input_next. */
+void input_stop(struct input *in);
+
+void chunk_free(struct chunk *chunk);
+
+/* Printable name of file i: its path, or "(standard input)" as grep has it. */
+const char *input_name(const struct input *in, size_t file);
+
+/* Bytes taken from the files so far (compressed ones as stored), and in all; total is 0 when that
+ * is not known. For progress. */
+void input_progress(const struct input *in, uint64_t *done, uint64_t *total);
+
+#endif

@@ -1,0 +1,411 @@
+#include "keys/keyset.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/disk.h"
+#include "keys/keyset_parts.h"
+#include "keys/sort.h"
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* With huge pages all is a tenth faster, where the kernel gives them; but then memory is taken up
+ * to the end of one. None reaches beyond what is mapped. */
+void *keyset_map(size_t bytes, bool huge)
+{
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    size_t before = -(uintptr_t)p % HUGE_PAGE;
+    if (huge && bytes >= before + HUGE_PAGE)
+        madvise(p + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    return p;
+}
+
+static void unmap(void *p, size_t bytes)
+{
+    if (p != NULL)
+        munmap(p, bytes);
+}
+
+/* A part that has no room after repeats were removed has more distinct hashes than three quarters
+ * of this. */
+static size_t room_for(size_t part)
+{
+    return part / 3 * 4 + 4;
+}
+
+uint64_t keyset_part_memory(size_t part)
+{
+    return (uint64_t)2 * room_for(part) * sizeof(uint64_t);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How the memory is divided: what parts take, or a quarter, for looking through partitions (each
+ * visitor gathers one in one buffer and sorts it into another); half of that where partitions are
+ * small, since memory is drained; then what each worker takes for itself; and of the rest a
+ * quarter for blocks that each worker is sure to get, and three for those that go to whoever asks
+ * first. */
+static size_t capacity_of(const struct keyset_spec *spec)
+{
+    uint64_t memory = least(spec->memory, SIZE_MAX / 2) / (spec->drain != NULL ? 8 : 4);
+    uint64_t capacity = memory / visitors_of(spec) / (2 * sizeof(uint64_t));
+    size_t room = spec->part != 0 ? room_for(spec->part) : 0;
+    return room > capacity ? room : (size_t)least(capacity, SORT_MOST);
+}
+
+/* In bytes: struct worker, in_order, and the stack while partitions are looked through. */
+enum { WORKER_MEMORY = 384 << 10 };
+
+/* A block, and its place in a list that is up to twice as long as it need be. */
+enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
+
+/* Where huge pages are a small part of what a worker has. */
+static bool takes_huge_pages(const struct keyset_spec *spec)
+{
+    return spec->memory / spec->workers >= 8 * HUGE_PAGE;
+}
+
+/* No more than there are addresses for: each worker maps the pool. */
+static size_t blocks_of(const struct keyset_spec *spec)
+{
+    uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
+    uint64_t each = WORKER_MEMORY + (takes_huge_pages(spec) ? HUGE_PAGE : 0);
+    uint64_t others = gathering + each * spec->workers;
+    uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
+    size_t needed = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
+    blocks = least(blocks, SIZE_MAX / 4 / BLOCK_BYTES / spec->workers);
+    return blocks > needed ? (size_t)blocks : needed;
+}
+
+/* Each worker can have a block open in every partition without asking the pool; so n hashes never
+ * need more of the pool than n / BLOCK. */
+static size_t own_blocks_of(const struct keyset_spec *spec)
+{
+    size_t quarter = blocks_of(spec) / 4 / spec->workers;
+    return quarter > KEYSET_PARTITIONS ? quarter : KEYSET_PARTITIONS;
+}
+
+static size_t pool_blocks_of(const struct keyset_spec *spec)
+{
+    return blocks_of(spec) - own_blocks_of(spec) * spec->workers;
+}
+
+/* Addresses for whole huge pages: those the kernel puts where a huge page begins. */
+static size_t arena_blocks_of(const struct keyset_spec *spec)
+{
+    size_t blocks = own_blocks_of(spec) + pool_blocks_of(spec), unit = HUGE_PAGE / BLOCK_BYTES;
+    return takes_huge_pages(spec) ? (blocks + unit - 1) / unit * unit : blocks;
+}
+
+uint64_t keyset_min_memory(unsigned workers)
+{
+    return (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
+}
+
+uint64_t keyset_fits(const struct keyset_spec *spec)
+{
+    return (uint64_t)pool_blocks_of(spec) * BLOCK;
+}
+
+struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
+{
+    struct keyset *ks = calloc(1, sizeof *ks);
+    if (ks != NULL)
+        ks->workers = aligned_alloc(64, spec->workers * sizeof *ks->workers);
+    if (ks == NULL || ks->workers == NULL) {
+        free(ks);
+        fail(err, "out of memory");
+        return NULL;
+    }
+    memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
+    ks->spec = *spec;
+    ks->capacity = capacity_of(spec);
+    ks->own_blocks = own_blocks_of(spec);
+    ks->pool_left = pool_blocks_of(spec);
+    for (unsigned w = 0; w < spec->workers; w++)
+        ks->workers[w].scratch = -1;
+    for (unsigned w = 0; w < spec->workers; w++) {
+        struct worker *worker = &ks->workers[w];
+        worker->arena_blocks = arena_blocks_of(spec);
+        worker->arena = keyset_map(worker->arena_blocks * BLOCK_BYTES, takes_huge_pages(spec));
+        worker->piece = malloc((RANGE_BLOCKS + spec->workers) * sizeof *worker->piece);
+        if (worker->arena == NULL || worker->piece == NULL) {
+            fail_errno(err, "cannot get memory for keys");
+            keyset_free(ks);
+            return NULL;
+        }
+    }
+    return ks;
+}
+
+void keyset_free(struct keyset *ks)
+{
+    if (ks == NULL)
+        return;
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
+        struct worker *worker = &ks->workers[w];
+        for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+            free(worker->share[p].full);
+        free(worker->spills);
+        unmap(worker->arena, worker->arena_blocks * BLOCK_BYTES);
+        unmap(worker->gathered, ks->capacity * sizeof(uint64_t));
+        unmap(worker->sorted, ks->capacity * sizeof(uint64_t));
+        free(worker->in_order);
+        free(worker->piece);
+        if (worker->scratch >= 0)
+            close(worker->scratch);
+    }
+    free(ks->workers);
+    free(ks);
+}
+
+static bool grow(void **array, size_t *room, size_t n, size_t size, struct err *err)
+{
+    if (n < *room)
+        return true;
+    size_t larger = *room ? *room * 2 : 16;
+    void *p = realloc(*array, larger * size);
+    if (p == NULL)
+        return fail(err, "out of memory");
+    *array = p;
+    *room = larger;
+    return true;
+}
+
+/* A block that is full counts as open until the next one is begun. */
+static bool close_block(struct worker *worker, unsigned partition, struct err *err)
+{
+    struct share *s = &worker->share[partition];
+    if (worker->next[partition] == NULL || in_open_block(worker->next[partition]) != 0)
+        return true;
+    if (!grow((void **)&s->full, &s->room_full, s->n_full, sizeof *s->full, err))
+        return false;
+    s->full[s->n_full++] = worker->next[partition] - BLOCK;
+    worker->next[partition] = NULL;
+    return true;
+}
+
+/* Sorts the hashes in those pieces into worker->in_order by subrange. */
+static void put_in_order(struct worker *worker, const struct iovec *piece, size_t n,
+                         uint32_t begin[SUBRANGES + 1])
+{
+    uint32_t at[SUBRANGES];
+    memset(begin, 0, (SUBRANGES + 1) * sizeof *begin);
+    for (size_t p = 0; p < n; p++)
+        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i++)
+            begin[subrange_of(((const uint64_t *)piece[p].iov_base)[i]) + 1]++;
+    for (unsigned r = 0; r < SUBRANGES; r++) {
+        at[r] = begin[r];
+        begin[r + 1] += begin[r];
+    }
+    for (size_t p = 0; p < n; p++)
+        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i++) {
+            uint64_t h = ((const uint64_t *)piece[p].iov_base)[i];
+            worker->in_order[at[subrange_of(h)]++] = h;
+        }
+}
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+/* Appends the hashes of some blocks of a share, EXTENT_BLOCKS at most, to the scratch file. */
+static bool spill_blocks(struct worker *worker, struct iovec *piece, size_t n, bool ordered,
+                         struct err *err)
+{
+    uint32_t begin[SUBRANGES + 1];
+    uint64_t off = worker->scratch_len;
+    size_t len = 0;
+    for (size_t p = 0; p < n; p++)
+        len += piece[p].iov_len;
+    if (ordered) {
+        put_in_order(worker, piece, n, begin);
+        piece[0] = (struct iovec){worker->in_order, len};
+        piece[1] = (struct iovec){begin, sizeof begin};
+        n = 2;
+        len += sizeof begin;
+    }
+    worker->scratch_len += whole_pages(len);
+    return disk_write_pieces(worker->scratch, piece, n, off, "scratch file", err);
+}
+
+/* While partitions are small they are read as a whole, so order would be wasted. */
+static bool order_pays(const struct keyset *ks, const struct worker *worker)
+{
+    uint64_t in_each = worker->scratch_len / sizeof(uint64_t) / KEYSET_PARTITIONS;
+    return in_each * ks->spec.workers > ks->capacity / 4;
+}
+
+static bool spill_share(struct worker *worker, unsigned partition, bool ordered, struct run *run,
+                        struct err *err)
+{
+    struct share *s = &worker->share[partition];
+    struct iovec piece[EXTENT_BLOCKS];
+    size_t n_open, n = 0;
+    uint64_t *open = open_block(worker, partition, &n_open);
+    *run = (struct run){worker->scratch_len, s->n_full * BLOCK + n_open};
+    s->n_spilled += run->n;
+    for (size_t i = 0; i < s->n_full; i++) {
+        piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
+        if (n == EXTENT_BLOCKS) {
+            if (!spill_blocks(worker, piece, n, ordered, err))
+                return false;
+            n = 0;
+        }
+    }
+    if (n_open > 0)
+        piece[n++] = (struct iovec){open, n_open * sizeof *open};
+    return n == 0 || spill_blocks(worker, piece, n, ordered, err);
+}
+
+static bool spill_arena(const struct keyset *ks, struct worker *worker, struct err *err)
+{
+    struct run runs[KEYSET_PARTITIONS];
+    bool ordered = order_pays(ks, worker);
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+        if (!spill_share(worker, p, ordered, &runs[p], err))
+            return false;
+    if (!grow((void **)&worker->spills, &worker->room_spills, worker->n_spills,
+              sizeof *worker->spills, err) ||
+        !disk_write(worker->scratch, runs, sizeof runs, worker->scratch_len, "scratch file", err))
+        return false;
+    worker->spills[worker->n_spills++] = (struct spill){worker->scratch_len, ordered};
+    worker->scratch_len += whole_pages(sizeof runs);
+    return true;
+}
+
+static void drain_arena(const struct keyset *ks, const struct worker *worker)
+{
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+        const struct share *s = &worker->share[p];
+        size_t n_open;
+        const uint64_t *open = open_block(worker, p, &n_open);
+        for (size_t i = 0; i < s->n_full; i++)
+            ks->spec.drain(ks->spec.ctx, p, s->full[i], BLOCK);
+        if (n_open > 0)
+            ks->spec.drain(ks->spec.ctx, p, open, n_open);
+    }
+}
+
+/* Makes a worker's arena empty again. */
+static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *err)
+{
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+        if (!close_block(worker, p, err))
+            return false;
+    if (ks->spec.drain != NULL)
+        drain_arena(ks, worker);
+    else if (!spill_arena(ks, worker, err))
+        return false;
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
+        worker->share[p].n_full = 0;
+        worker->next[p] = NULL;
+    }
+    worker->used_blocks = 0;
+    return true;
+}
+
+static bool open_scratch(const struct keyset *ks, struct worker *worker, struct err *err)
+{
+    if (worker->in_order == NULL &&
+        (worker->in_order = malloc(EXTENT * sizeof *worker->in_order)) == NULL)
+        return fail(err, "out of memory");
+    if (worker->scratch < 0)
+        worker->scratch = disk_scratch(ks->spec.scratch_dir, err);
+    return worker->scratch >= 0;
+}
+
+/* Asked first, so that the disk is not filled only to find that it is full. */
+static bool scratch_has_room(const struct keyset *ks, const struct worker *worker, struct err *err)
+{
+    size_t blocks = worker->used_blocks;
+    uint64_t need = (uint64_t)(blocks + blocks / EXTENT_BLOCKS) * BLOCK_BYTES, left;
+    struct err ignored;
+    if (!disk_space(ks->spec.scratch_dir, &left, &ignored) || left >= need)
+        return true;
+    return fail(err, "cannot write scratch in '%s': %llu bytes are needed, %llu are free",
+                ks->spec.scratch_dir, (unsigned long long)need, (unsigned long long)left);
+}
+
+static bool make_room(struct keyset *ks, struct worker *worker, struct err *err)
+{
+    return (ks->spec.drain != NULL ||
+            (open_scratch(ks, worker, err) && scratch_has_room(ks, worker, err))) &&
+           empty_arena(ks, worker, err);
+}
+
+static bool take_from_pool(struct keyset *ks, struct worker *worker)
+{
+    size_t left = ks->pool_left;
+    while (left > 0)
+        if (atomic_compare_exchange_weak(&ks->pool_left, &left, left - 1)) {
+            worker->pool_blocks++;
+            return true;
+        }
+    return false;
+}
+
+/* Gives a partition an empty block. */
+static bool next_block(struct keyset *ks, struct worker *worker, unsigned partition,
+                       struct err *err)
+{
+    if (!close_block(worker, partition, err))
+        return false;
+    if (worker->used_blocks >= ks->own_blocks + worker->pool_blocks &&
+        !take_from_pool(ks, worker) && !make_room(ks, worker, err))
+        return false;
+    worker->next[partition] = worker->arena + worker->used_blocks++ * BLOCK;
+    return true;
+}
+
+bool keyset_put(struct keyset *ks, unsigned w, const uint64_t *hash, size_t n, struct err *err)
+{
+    struct worker *worker = &ks->workers[w];
+    for (size_t i = 0; i < n; i++) {
+        unsigned partition = (unsigned)(hash[i] >> (64 - KEYSET_BITS));
+        uint64_t *next = worker->next[partition];
+        if (in_open_block(next) == 0) {
+            if (!next_block(ks, worker, partition, err))
+                return false;
+            next = worker->next[partition];
+        }
+        *next = hash[i];
+        __builtin_prefetch(next + 8, 1); /* the next cache line of the block */
+        worker->next[partition] = next + 1;
+    }
+    return true;
+}
+
+bool keyset_close_blocks(struct keyset *ks, struct err *err)
+{
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+            if (!close_block(&ks->workers[w], p, err))
+                return false;
+    return true;
+}
+
+bool keyset_drain_all(struct keyset *ks, struct err *err)
+{
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        if (!empty_arena(ks, &ks->workers[w], err))
+            return false;
+    return true;
+}
+
+uint64_t keyset_scratch(const struct keyset *ks)
+{
+    uint64_t len = 0;
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        len += ks->workers[w].scratch_len;
+    return len;
+}

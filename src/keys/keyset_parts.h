@@ -1,0 +1,112 @@
+/*
+ * What a keyset is made of. keyset.c collects hashes in memory and puts what there is no room for
+ * into scratch files, keyset_visit.c reads them back, range by range. For these two only.
+ */
+#ifndef KEYS_KEYSET_PARTS_H
+#define KEYS_KEYSET_PARTS_H
+
+#include <stdatomic.h>
+
+#include "keys/keyset.h"
+
+/* Hashes are collected in blocks: small enough that a worker can have one open for each partition
+ * (1 MiB in all), large enough that closing one costs nothing. */
+enum { BLOCK = 512, BLOCK_BYTES = BLOCK * sizeof(uint64_t) };
+
+/* Hashes in one visited range, about: their part of a filter stays in the second-level cache. */
+enum { RANGE = 1 << 16, RANGE_BLOCKS = RANGE / BLOCK };
+
+/* A spill puts all hashes of a worker into its scratch file, partition by partition: those of each
+ * in a run, and a table of the runs behind them. While partitions are small, a run is just hashes.
+ * Of large ones it is in extents that are in order of the partition's SUBRANGES, so that one of
+ * them can be read without the others: EXTENT hashes, fewer only in the last, and where each
+ * subrange begins behind them. Runs and extents begin on whole pages of the file: the kernel would
+ * have to fill in the rest of others. So memory holds next to nothing of what was spilled. */
+enum {
+    PARTITION_WIDTH = 64 - KEYSET_BITS,
+    SUB_BITS = 4,
+    SUBRANGES = 1 << SUB_BITS,
+    SUB_WIDTH = PARTITION_WIDTH - SUB_BITS,
+    EXTENT_BLOCKS = 63, /* with the subranges' begins, 64 pages: what is put in order at once */
+    EXTENT = EXTENT_BLOCKS * BLOCK,
+    EXTENT_BYTES = (EXTENT_BLOCKS + 1) * BLOCK_BYTES, /* in the file, if it is not the last */
+};
+
+struct run {
+    uint64_t off, n;
+};
+
+struct spill {
+    uint64_t runs; /* offset of struct run[KEYSET_PARTITIONS] */
+    bool ordered;
+};
+
+/* One worker's share of one partition, apart from the block being filled. */
+struct share {
+    uint64_t **full; /* full blocks */
+    size_t n_full, room_full;
+    uint64_t n_spilled; /* hashes */
+};
+
+struct worker {
+    /* Where the next hash of a partition goes. Blocks are aligned to their size, so this is at the
+     * beginning of one exactly when there is no block with room: at its end, or NULL. */
+    uint64_t *next[KEYSET_PARTITIONS];
+    struct share share[KEYSET_PARTITIONS];
+    uint64_t *arena; /* blocks are cut from it one after another */
+    size_t arena_blocks, used_blocks, pool_blocks;
+    int scratch; /* a file of its own: two that write to one wait for each other */
+    uint64_t scratch_len;
+    struct spill *spills;
+    size_t n_spills, room_spills;
+    uint64_t *in_order;          /* EXTENT hashes */
+    uint64_t *gathered, *sorted; /* `capacity` hashes each */
+    struct keyset_piece *piece;  /* RANGE_BLOCKS, and one a worker */
+    struct err err;
+    bool failed;
+    uint64_t n_distinct;
+} __attribute__((aligned(64)));
+
+struct keyset {
+    struct keyset_spec spec;
+    struct worker *workers;
+    size_t capacity; /* of gathered and sorted */
+    size_t own_blocks;
+    _Atomic size_t pool_left;
+    atomic_bool stop;
+    keyset_visitor *visit;
+    void (*gave_up)(void *ctx);
+    void *visit_ctx;
+    unsigned bits; /* of the prefixes that are visited */
+};
+
+/* Zero memory, NULL if there is none; `huge`: in huge pages, where the kernel gives them. */
+void *keyset_map(size_t bytes, bool huge);
+
+/* Ends putting: no block is full but open. */
+bool keyset_close_blocks(struct keyset *ks, struct err *err);
+
+static inline unsigned visitors_of(const struct keyset_spec *spec)
+{
+    return spec->visitors != 0 && spec->visitors < spec->workers ? spec->visitors : spec->workers;
+}
+
+static inline size_t in_open_block(const uint64_t *next)
+{
+    return (uintptr_t)next % BLOCK_BYTES / sizeof *next;
+}
+
+/* The partition's block that is not full, and how many hashes it holds. */
+static inline uint64_t *open_block(const struct worker *worker, unsigned partition, size_t *n)
+{
+    uint64_t *next = worker->next[partition];
+    *n = next != NULL ? in_open_block(next) : 0;
+    return next != NULL ? next - *n : NULL;
+}
+
+static inline unsigned subrange_of(uint64_t hash)
+{
+    return hash >> SUB_WIDTH & (SUBRANGES - 1);
+}
+
+#endif

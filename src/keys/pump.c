@@ -1,0 +1,210 @@
+#include "keys/pump.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/sig.h"
+
+/* A chunk on its way from input to commit. */
+struct slot {
+    struct chunk chunk;
+    enum input_got got;
+    struct err err;
+    void *data;
+    bool committed; /* and to be finished */
+    struct slot *next_free;
+};
+
+struct run {
+    const struct pump *pump;
+    pthread_mutex_t lock;
+    pthread_cond_t slot_freed;
+    struct slot *slots;
+    size_t n_slots;
+    struct slot *free;
+    struct slot *
+        *done; /* finished and waiting for its turns: the one of sequence s at s mod n_slots */
+    uint64_t next_commit,
+        next_finish; /* committed and not finished: those in between, in `done` too */
+    unsigned workers;
+    bool committing, finishing, stop, ended;
+    struct err *err;
+    bool failed; /* for that reason: set by a commit */
+};
+
+/* Chunks that may be committed, or about to be, and not finished. */
+enum { UNFINISHED = 2 };
+
+static bool commit_slot(struct run *run, struct slot *slot)
+{
+    const struct pump *pump = run->pump;
+    if (slot->got == INPUT_END)
+        return true;
+    if (slot->got == INPUT_CHUNK_READ)
+        return pump->commit(pump->ctx, &slot->chunk, slot->data);
+    if (pump->failed != NULL)
+        return pump->failed(pump->ctx, &slot->chunk, &slot->err);
+    *run->err = slot->err;
+    run->failed = true;
+    return false;
+}
+
+static struct slot **place_of(struct run *run, uint64_t seq)
+{
+    return &run->done[seq % run->n_slots];
+}
+
+static void release(struct run *run, struct slot *slot)
+{
+    slot->next_free = run->free;
+    run->free = slot;
+    pthread_cond_signal(&run->slot_freed);
+}
+
+/* The steps below run without the lock while they call out; each is done by one thread at a time.
+ * False: there is nothing to do now. */
+
+static bool commit_next(struct run *run)
+{
+    struct slot *slot = *place_of(run, run->next_commit);
+    if (run->committing || slot == NULL || run->next_commit - run->next_finish >= UNFINISHED)
+        return false;
+    run->committing = true;
+    if (!run->stop) {
+        slot->committed = slot->got == INPUT_CHUNK_READ;
+        pthread_mutex_unlock(&run->lock);
+        bool go_on = commit_slot(run, slot);
+        pthread_mutex_lock(&run->lock);
+        run->stop |= !go_on;
+    }
+    run->next_commit++;
+    run->committing = false;
+    return true;
+}
+
+static bool finish_next(struct run *run)
+{
+    if (run->finishing || run->next_finish == run->next_commit)
+        return false;
+    struct slot **place = place_of(run, run->next_finish), *slot = *place;
+    run->finishing = true;
+    if (slot->committed && run->pump->finish != NULL) {
+        pthread_mutex_unlock(&run->lock);
+        bool go_on = run->pump->finish(run->pump->ctx, &slot->chunk, slot->data);
+        pthread_mutex_lock(&run->lock);
+        run->stop |= !go_on;
+    }
+    slot->committed = false;
+    *place = NULL;
+    run->next_finish++;
+    run->finishing = false;
+    release(run, slot);
+    return true;
+}
+
+/* Takes what has been worked on as far as it gets. */
+static void advance(struct run *run)
+{
+    while (finish_next(run) || commit_next(run))
+        ;
+    if (run->stop) {
+        input_stop(run->pump->input);
+        pthread_cond_broadcast(&run->slot_freed);
+    }
+}
+
+static struct slot *take_slot(struct run *run)
+{
+    while (run->free == NULL && !run->stop)
+        pthread_cond_wait(&run->slot_freed, &run->lock);
+    if (run->stop || run->ended)
+        return NULL;
+    struct slot *slot = run->free;
+    run->free = slot->next_free;
+    return slot;
+}
+
+static void *worker_main(void *arg)
+{
+    struct run *run = arg;
+    const struct pump *pump = run->pump;
+    pthread_mutex_lock(&run->lock);
+    unsigned worker = run->workers++;
+    struct slot *slot;
+    while ((slot = take_slot(run)) != NULL) {
+        pthread_mutex_unlock(&run->lock);
+        slot->got = sig_caught() ? INPUT_END : input_next(pump->input, &slot->chunk, &slot->err);
+        bool ended = slot->got == INPUT_END;
+        if (slot->got == INPUT_CHUNK_READ) {
+            pump->work(pump->ctx, worker, &slot->chunk, slot->data);
+            slot->got = input_settle(&slot->chunk, &slot->err);
+        }
+        pthread_mutex_lock(&run->lock);
+        if (ended) {
+            run->ended = true;
+            release(run, slot);
+            break;
+        }
+        *place_of(run, slot->chunk.seq) = slot;
+        advance(run);
+    }
+    pthread_mutex_unlock(&run->lock);
+    return NULL;
+}
+
+static bool make_slots(struct run *run)
+{
+    const struct pump *pump = run->pump;
+    /* One in work for each thread, and as many again that wait for an earlier one. */
+    run->n_slots = 2 * (size_t)pump->threads;
+    run->slots = calloc(run->n_slots, sizeof *run->slots);
+    run->done = calloc(run->n_slots, sizeof *run->done);
+    if (run->slots == NULL || run->done == NULL)
+        return false;
+    for (size_t i = 0; i < run->n_slots; i++) {
+        struct slot *slot = &run->slots[i];
+        slot->data = calloc(1, pump->slot_size ? pump->slot_size : 1);
+        if (slot->data == NULL)
+            return false;
+        slot->next_free = run->free;
+        run->free = slot;
+    }
+    return true;
+}
+
+static void free_slots(struct run *run)
+{
+    for (size_t i = 0; run->slots != NULL && i < run->n_slots; i++) {
+        struct slot *slot = &run->slots[i];
+        if (slot->data != NULL && run->pump->slot_free != NULL)
+            run->pump->slot_free(run->pump->ctx, slot->data);
+        free(slot->data);
+        chunk_free(&slot->chunk);
+    }
+    free(run->slots);
+    free(run->done);
+}
+
+bool pump_run(const struct pump *pump, struct err *err)
+{
+    struct run run = {.pump = pump,
+                      .err = err,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .slot_freed = PTHREAD_COND_INITIALIZER};
+    pthread_t *threads = calloc(pump->threads, sizeof *threads);
+    bool ok = threads != NULL && make_slots(&run);
+    if (ok) {
+        unsigned started = 0;
+        while (started + 1 < pump->threads &&
+               pthread_create(&threads[started], NULL, worker_main, &run) == 0)
+            started++;
+        worker_main(&run);
+        for (unsigned i = 0; i < started; i++)
+            pthread_join(threads[i], NULL);
+    } else {
+        fail(err, "out of memory");
+    }
+    free_slots(&run);
+    free(threads);
+    return ok && !run.failed;
+}

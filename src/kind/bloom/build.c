@@ -1,0 +1,440 @@
+#include "kind/bloom/build.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bits.h"
+#include "base/disk.h"
+#include "base/parallel.h"
+#include "kind/bloom/bloom.h"
+#include "kind/bloom/census.h"
+#include "kind/bloom/probe.h"
+#include "store/write.h"
+
+/* Pages that are written at once: 4 MiB. */
+enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
+
+/* A range of keys as a keyset gives it needs fewer, unless the filter is made for many more keys
+ * than there are: then each worker has no more than 1 MiB in the making. */
+uint64_t bloom_build_region = REGION / 4;
+
+/* Keys of a range that found all their bits set, for being repeated or by chance. */
+enum { SUSPECTS = 64 };
+
+struct region {
+    uint8_t *buf;   /* REGION pages, all zero where nothing was inserted yet */
+    uint64_t first; /* the page at buf[0] */
+    bool open;      /* buf[0] holds bits of an earlier range */
+    uint64_t suspect[SUSPECTS];
+    unsigned n_suspects;
+    struct bloom_census census;
+} __attribute__((aligned(64)));
+
+/* A page where one partition ends and another begins: both put keys there. */
+struct shared_page {
+    uint64_t page;
+    unsigned users; /* partitions that have not let go of it */
+    uint8_t *bits;  /* of those that have; NULL without */
+};
+
+struct bloom_bits {
+    struct bloom bloom;
+    uint8_t *data;
+    pthread_mutex_t lock[KEYSET_PARTITIONS + 1];
+};
+
+struct build {
+    const struct build_target *target;
+    const struct layer *layer;
+    struct bloom bloom;
+    uint64_t region_pages;
+    struct region *regions; /* one a worker */
+    struct shared_page shared[KEYSET_PARTITIONS + 1];
+    unsigned n_shared;
+    pthread_mutex_t shared_lock;
+    /* Where finished pages come from, without a keyset: pages [first, first + n), n <= REGION. */
+    const uint8_t *(*pages)(struct build *b, struct region *region, uint64_t first, uint64_t n);
+    const struct bloom_bits *bits;
+    const struct union_of *parts;
+};
+
+/* Zero, and taking up memory only as far as it is used. */
+static uint8_t *map_zeroes(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* Finished pages: counted, checksummed, written. */
+static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
+                         struct bloom_census *census, struct err *err)
+{
+    const struct build_target *t = b->target;
+    bloom_census_add(&b->bloom, pages, n, census);
+    return build_page_sums(t, pages, first, n, err) &&
+           disk_write(t->fd, pages, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE,
+                      t->name, err);
+}
+
+/* The sync at the end will have less to wait for. */
+static void flush_pages(const struct build *b, uint64_t first, uint64_t n)
+{
+    if (n > 0)
+        disk_write_back(b->target->fd, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE);
+}
+
+static struct shared_page *shared_page(struct build *b, uint64_t page)
+{
+    unsigned low = 0, high = b->n_shared;
+    while (low < high) {
+        unsigned mid = (low + high) / 2;
+        if (b->shared[mid].page < page)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < b->n_shared && b->shared[low].page == page ? &b->shared[low] : NULL;
+}
+
+/* Every page in which a partition's range of hashes begins. The one before may end there. */
+static void find_shared_pages(struct build *b)
+{
+    for (uint64_t p = 0; p < KEYSET_PARTITIONS; p++) {
+        uint64_t first = p << (64 - KEYSET_BITS), page = bloom_page(&b->bloom, first);
+        if (b->n_shared == 0 || b->shared[b->n_shared - 1].page != page)
+            b->shared[b->n_shared++] = (struct shared_page){
+                .page = page, .users = p > 0 && bloom_page(&b->bloom, first - 1) == page};
+        b->shared[b->n_shared - 1].users++;
+    }
+}
+
+static bool put_aside(struct shared_page *shared, const uint8_t *bits)
+{
+    if (shared->bits == NULL) {
+        shared->bits = aligned_alloc(64, BLOOM_PAGE);
+        if (shared->bits == NULL)
+            return false;
+        memset(shared->bits, 0, BLOOM_PAGE);
+    }
+    for (size_t byte = 0; byte < BLOOM_PAGE; byte++)
+        shared->bits[byte] |= bits[byte];
+    return true;
+}
+
+/* Lets go of a shared page; the last partition to do so finishes it. */
+static bool release_shared_page(struct build *b, struct region *region, struct shared_page *shared,
+                                const uint8_t *bits, struct err *err)
+{
+    pthread_mutex_lock(&b->shared_lock);
+    bool ok = put_aside(shared, bits), complete = --shared->users == 0;
+    pthread_mutex_unlock(&b->shared_lock);
+    if (!ok)
+        return fail(err, "out of memory");
+    if (!complete)
+        return true;
+    ok = finish_pages(b, shared->bits, shared->page, 1, &region->census, err);
+    free(shared->bits);
+    shared->bits = NULL;
+    return ok;
+}
+
+/* Lets go of the first n pages of a region; all are finished but shared ones that others use. */
+static bool release_pages(struct build *b, struct region *region, uint64_t n, struct err *err)
+{
+    uint64_t from = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        struct shared_page *shared = shared_page(b, region->first + i);
+        if (shared == NULL)
+            continue;
+        if (i > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from,
+                                      i - from, &region->census, err))
+            return false;
+        from = i + 1;
+        if (!release_shared_page(b, region, shared, region->buf + i * BLOOM_PAGE, err))
+            return false;
+    }
+    if (n > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from,
+                                  n - from, &region->census, err))
+        return false;
+    flush_pages(b, region->first, n);
+    return true;
+}
+
+/* Does a suspect stand in its range twice? Low bits tell most of the other hashes apart. */
+enum { MARK_BITS = 14 };
+
+static bool is_repeated(const struct region *region, const struct keyset_range *range)
+{
+    uint64_t marks[(1 << MARK_BITS) / 64] = {0};
+    unsigned times[SUSPECTS] = {0};
+    for (unsigned s = 0; s < region->n_suspects; s++)
+        bit_set(marks, region->suspect[s] % (1 << MARK_BITS));
+    for (const struct keyset_piece *p = range->piece; p < range->piece + range->n_pieces; p++)
+        for (size_t i = 0; i < p->n; i++) {
+            if (!bit_of(marks, p->hash[i] % (1 << MARK_BITS)))
+                continue;
+            for (unsigned s = 0; s < region->n_suspects; s++)
+                if (region->suspect[s] == p->hash[i] && ++times[s] == 2)
+                    return true;
+        }
+    return false;
+}
+
+/* Are there no suspects, or was it chance? */
+static bool settle_suspects(struct region *region, const struct keyset_range *range)
+{
+    bool ok = region->n_suspects == 0 || !is_repeated(region, range);
+    region->n_suspects = 0;
+    return ok;
+}
+
+/* Inserts some of a range's hashes, LAYER_BATCH at most. False when they are presumed to be
+ * distinct and are not. */
+static bool insert_batch(struct build *b, struct region *region, const uint64_t *hash, size_t n,
+                         const struct keyset_range *range)
+{
+    uint64_t present[LAYER_BATCH / 64] = {0};
+    if (!b->target->presumed) {
+        bloom_insert(&b->bloom, region->buf, region->first, hash, n);
+        return true;
+    }
+    bloom_test_insert(&b->bloom, region->buf, region->first, hash, n, present);
+    for (size_t w = 0; w < LAYER_BATCH / 64; w++)
+        for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
+            region->suspect[region->n_suspects++] = hash[w * 64 + (unsigned)__builtin_ctzll(bits)];
+            if (region->n_suspects == SUSPECTS && !settle_suspects(region, range))
+                return false;
+        }
+    return true;
+}
+
+/* Those of n hashes that fall into the first `pages` pages of the region. */
+static size_t choose(const struct build *b, const struct region *region, uint64_t pages,
+                     const uint64_t *hash, size_t n, uint64_t *chosen)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        chosen[count] = hash[i];
+        count += bloom_page(&b->bloom, hash[i]) - region->first < pages;
+    }
+    return count;
+}
+
+/* Inserts the hashes of a range, or those that fall into the first `pages` pages of the region. */
+static bool insert(struct build *b, struct region *region, uint64_t pages, bool all,
+                   const struct keyset_range *range, struct err *err)
+{
+    uint64_t chosen[LAYER_BATCH];
+    bool distinct = !b->target->presumed || !range->had_repeats;
+    for (size_t p = 0; p < range->n_pieces; p++) {
+        const struct keyset_piece *piece = &range->piece[p];
+        for (size_t i = 0; i < piece->n && distinct; i += LAYER_BATCH) {
+            const uint64_t *hash = piece->hash + i;
+            size_t n = piece->n - i < LAYER_BATCH ? piece->n - i : LAYER_BATCH;
+            if (!all) {
+                n = choose(b, region, pages, hash, n, chosen);
+                hash = chosen;
+            }
+            distinct = insert_batch(b, region, hash, n, range);
+        }
+    }
+    return (distinct && settle_suspects(region, range)) || fail(err, "some keys are repeated");
+}
+
+/* Lets go of n pages of the region, which then begins behind them; with `keep`, of all but the
+ * last, which goes on to take keys. */
+static bool advance(struct build *b, struct region *region, uint64_t n, bool keep, struct err *err)
+{
+    if (!release_pages(b, region, n - keep, err))
+        return false;
+    if (keep && n > 1)
+        memcpy(region->buf, region->buf + (n - 1) * BLOOM_PAGE, BLOOM_PAGE);
+    memset(region->buf + keep * BLOOM_PAGE, 0, (n - keep) * BLOOM_PAGE);
+    region->first += n - keep;
+    region->open = keep;
+    return true;
+}
+
+static bool visit_range(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    struct build *b = ctx;
+    struct region *region = &b->regions[range->worker];
+    if (!region->open)
+        region->first = bloom_page(&b->bloom, range->first);
+    uint64_t end = bloom_page(&b->bloom, range->last) + 1;
+    if (end - region->first <= b->region_pages)
+        return insert(b, region, b->region_pages, true, range, err) &&
+               advance(b, region, end - region->first, !range->ends_partition, err);
+    while (region->first < end) {
+        uint64_t left = end - region->first, n = left < b->region_pages ? left : b->region_pages;
+        bool keep = n == left && !range->ends_partition;
+        if (!insert(b, region, n, false, range, err) || !advance(b, region, n, keep, err))
+            return false;
+        if (keep)
+            break;
+    }
+    return true;
+}
+
+static bool start(struct build *b, const struct build_target *target, struct err *err)
+{
+    *b = (struct build){.target = target,
+                        .layer = &target->header->layers[target->layer],
+                        .region_pages = bloom_build_region,
+                        .shared_lock = PTHREAD_MUTEX_INITIALIZER};
+    b->bloom = bloom_of(b->layer);
+    b->regions = aligned_alloc(64, target->threads * sizeof *b->regions);
+    if (b->regions == NULL)
+        return fail(err, "out of memory");
+    memset(b->regions, 0, target->threads * sizeof *b->regions);
+    return true;
+}
+
+/* Sums the workers' censuses and frees what start() and its callers allocated. */
+static void end(struct build *b, struct census *census)
+{
+    for (unsigned w = 0; w < b->target->threads; w++) {
+        if (w > 0)
+            bloom_census_sum(&b->regions[0].census, &b->regions[w].census);
+        if (b->regions[w].buf != NULL)
+            munmap(b->regions[w].buf, REGION_BYTES);
+    }
+    if (census != NULL)
+        bloom_census_result(&b->bloom, &b->regions[0].census, census);
+    for (unsigned i = 0; i < b->n_shared; i++)
+        free(b->shared[i].bits);
+    free(b->regions);
+}
+
+static bool get_regions(struct build *b, struct err *err)
+{
+    for (unsigned w = 0; w < b->target->threads; w++)
+        if ((b->regions[w].buf = map_zeroes(REGION_BYTES)) == NULL)
+            return fail_errno(err, "cannot get memory for the filter");
+    return true;
+}
+
+static bool build_ranges(struct build *b, struct keyset *keys, struct err *err)
+{
+    find_shared_pages(b);
+    return get_regions(b, err) && keyset_visit(keys, visit_range, b, err);
+}
+
+bool bloom_build(const struct build_target *target, struct keyset *keys, struct census *census,
+                 struct err *err)
+{
+    struct build b;
+    if (!start(&b, target, err))
+        return false;
+    bool ok = build_ranges(&b, keys, err);
+    end(&b, ok ? census : NULL);
+    return ok;
+}
+
+static bool write_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
+{
+    struct build *b = ctx;
+    struct region *region = &b->regions[worker];
+    uint64_t first = i * REGION, n = b->bloom.pages - first;
+    if (n > REGION)
+        n = REGION;
+    if (!finish_pages(b, b->pages(b, region, first, n), first, n, &region->census, err))
+        return false;
+    flush_pages(b, first, n);
+    return true;
+}
+
+static bool write_pieces(struct build *b, struct err *err)
+{
+    return parallel_try(b->target->threads, (b->bloom.pages + REGION - 1) / REGION, write_piece, b,
+                        err);
+}
+
+static const uint8_t *pages_of_bits(struct build *b, struct region *region, uint64_t first,
+                                    uint64_t n)
+{
+    (void)region;
+    (void)n;
+    return b->bits->data + first * BLOOM_PAGE;
+}
+
+bool bloom_bits_write(const struct build_target *target, const struct bloom_bits *bits,
+                      struct census *census, struct err *err)
+{
+    struct build b;
+    if (!start(&b, target, err))
+        return false;
+    b.bits = bits;
+    b.pages = pages_of_bits;
+    bool ok = write_pieces(&b, err);
+    end(&b, ok ? census : NULL);
+    return ok;
+}
+
+static const uint8_t *pages_of_union(struct build *b, struct region *region, uint64_t first,
+                                     uint64_t n)
+{
+    memset(region->buf, b->parts->intersect ? 0xff : 0, n * BLOOM_PAGE);
+    for (unsigned i = 0; i < b->parts->n; i++)
+        b->layer->kind->unite_pages(b->layer, region->buf, first, n, b->parts->layer[i],
+                                    b->parts->data[i], b->parts->intersect);
+    return region->buf;
+}
+
+bool bloom_unite(const struct build_target *target, const struct union_of *parts,
+                 struct census *census, struct err *err)
+{
+    struct build b;
+    if (!start(&b, target, err))
+        return false;
+    b.parts = parts;
+    b.pages = pages_of_union;
+    bool ok = get_regions(&b, err) && write_pieces(&b, err);
+    end(&b, ok ? census : NULL);
+    return ok;
+}
+
+struct bloom_bits *bloom_bits_new(const struct bloom *bloom)
+{
+    struct bloom_bits *bits = calloc(1, sizeof *bits);
+    if (bits == NULL || bloom->pages > SIZE_MAX / BLOOM_PAGE) {
+        free(bits);
+        return NULL;
+    }
+    bits->bloom = *bloom;
+    size_t bytes = (size_t)bloom->pages * BLOOM_PAGE;
+    bits->data = map_zeroes(bytes);
+    if (bits->data == NULL) {
+        free(bits);
+        return NULL;
+    }
+    madvise(bits->data, bytes, MADV_HUGEPAGE);
+    for (unsigned p = 0; p <= KEYSET_PARTITIONS; p++)
+        pthread_mutex_init(&bits->lock[p], NULL);
+    return bits;
+}
+
+void bloom_bits_free(struct bloom_bits *bits)
+{
+    if (bits == NULL)
+        return;
+    munmap(bits->data, (size_t)bits->bloom.pages * BLOOM_PAGE);
+    free(bits);
+}
+
+/* A partition may share its last page with the next one, so it takes that one's lock too; if there
+ * are more partitions than pages, they all share one. */
+void bloom_bits_drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n)
+{
+    struct bloom_bits *bits = ctx;
+    if (bits->bloom.pages < 2 * KEYSET_PARTITIONS)
+        partition = 0;
+    pthread_mutex_lock(&bits->lock[partition]);
+    pthread_mutex_lock(&bits->lock[partition + 1]);
+    bloom_insert(&bits->bloom, bits->data, 0, hash, n);
+    pthread_mutex_unlock(&bits->lock[partition + 1]);
+    pthread_mutex_unlock(&bits->lock[partition]);
+}

@@ -1,0 +1,31 @@
+/*
+ * What the bits of a page-blocked Bloom filter tell: the current FPR, exactly, and the number of
+ * distinct keys, with its error. A census is taken page by page, in any order and by any number of
+ * threads, into integers; so the result never depends on who counted what.
+ *
+ *     struct bloom_census c = {0};
+ *     bloom_census_add(&bloom, data, pages, &c);      // as often as needed; merge with _sum
+ *     bloom_census_result(&bloom, &c, &census);
+ */
+#ifndef KIND_BLOOM_CENSUS_H
+#define KIND_BLOOM_CENSUS_H
+
+#include "kind/bloom/bloom.h"
+
+struct bloom_census {
+    uint64_t lines_with[513];               /* lines by the number of their bits that are set */
+    uint64_t pair_hits_high, pair_hits_low; /* G = 2: sum over pages, 128-bit fixed point */
+};
+
+void bloom_census_add(const struct bloom *bloom, const uint8_t *data, uint64_t pages,
+                      struct bloom_census *c);
+void bloom_census_sum(struct bloom_census *to, const struct bloom_census *from);
+void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,
+                         struct census *out);
+
+/* Estimated |A and B| and its standard deviation from two filters of one geometry, page by page
+ * the same. Needs a second pass over both. */
+void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8_t *b, double *n,
+                        double *sd);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * Bloom queries and insertions with NEON, whose table look-up takes 64 bytes: a line. Fourteen
+ * probes at a time, those of two words, each in a byte. Probe i begins at bit i of byte i of its
+ * word, so a look-up brings it two bytes and a shift puts it at the bottom.
+ */
+#include "kind/bloom/probe.h"
+
+#ifdef CPU_NEON
+
+#include <arm_neon.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* 0xff in the first `low` bytes of the lower half and the first `high` of the upper. */
+INLINE uint8x16_t first_bytes(unsigned low, unsigned high)
+{
+    const uint8x8_t number = {0, 1, 2, 3, 4, 5, 6, 7};
+    return vcombine_u8(vclt_u8(number, vdup_n_u8((uint8_t)low)),
+                       vclt_u8(number, vdup_n_u8((uint8_t)high)));
+}
+
+/* The probes of the word whose bytes are chosen; other bits above the nine. */
+INLINE uint16x8_t probes_of(uint8x16_t words, uint8x16_t bytes)
+{
+    const int16x8_t down = {0, -1, -2, -3, -4, -5, -6, -7};
+    return vshlq_u16(vreinterpretq_u16_u8(vqtbl1q_u8(words, bytes)), down);
+}
+
+INLINE bool test_neon(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
+{
+    const uint8x16_t bytes = {0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7};
+    const uint8x16_t bytes_above = vaddq_u8(bytes, vdupq_n_u8(8));
+    const uint8x16x4_t line_a = vld1q_u8_x4(a), line_b = vld1q_u8_x4(b);
+    uint8x16_t missing = vdupq_n_u8(0);
+#pragma GCC unroll 2
+    for (unsigned t = 0; t < WORDS; t += 2) {
+        unsigned used = bloom_probes(t, k), used_above = bloom_probes(t + 1, k);
+        if (used == 0)
+            continue;
+        uint8x16_t in_use = first_bytes(used, used_above);
+        uint8x16_t of_a = first_bytes(bloom_probes(t, k / lines), bloom_probes(t + 1, k / lines));
+        uint64_t above = used_above > 0 ? bloom_word(hash, t + 1) : 0;
+        uint8x16_t words = vreinterpretq_u8_u64(
+            vcombine_u64(vcreate_u64(bloom_word(hash, t)), vcreate_u64(above)));
+        uint16x8_t low = probes_of(words, bytes), high = probes_of(words, bytes_above);
+        uint8x16_t byte = vandq_u8(vshrn_high_n_u16(vshrn_n_u16(low, 3), high, 3), vdupq_n_u8(63));
+        uint8x16_t bit = vandq_u8(vmovn_high_u16(vmovn_u16(low), high), vdupq_n_u8(7));
+        uint8x16_t bits = vqtbl4q_u8(line_a, byte);
+        if (lines == 2)
+            bits = vbslq_u8(of_a, bits, vqtbl4q_u8(line_b, byte));
+        uint8x16_t wanted = vshlq_u8(vshrq_n_u8(in_use, 7), vreinterpretq_s8_u8(bit));
+        missing = vorrq_u8(missing, vbicq_u8(wanted, bits));
+    }
+    return vmaxvq_u8(missing) == 0;
+}
+
+INLINE uint8x16x4_t load_neon(const void *line)
+{
+    return vld1q_u8_x4(line);
+}
+
+INLINE uint8x16x4_t or_neon(uint8x16x4_t x, uint8x16x4_t y)
+{
+    for (unsigned i = 0; i < 4; i++)
+        x.val[i] = vorrq_u8(x.val[i], y.val[i]);
+    return x;
+}
+
+/* Returns whether all bits were set before. */
+INLINE bool set_line_neon(uint8_t *line, uint8x16x4_t bits)
+{
+    uint8x16x4_t before = load_neon(line);
+    uint8x16_t missing = vdupq_n_u8(0);
+    for (unsigned i = 0; i < 4; i++)
+        missing = vorrq_u8(missing, vbicq_u8(bits.val[i], before.val[i]));
+    vst1q_u8_x4(line, or_neon(before, bits));
+    return vmaxvq_u8(missing) == 0;
+}
+
+#define QUERY       query_neon
+#define INSERT      insert_neon
+#define TEST_INSERT test_insert_neon
+#define TARGET
+#define TEST        test_neon
+#define SET         set_neon
+#define BITS        uint8x16x4_t
+#define LOAD        load_neon
+#define OR          or_neon
+#define SET_LINE    set_line_neon
+#include "kind/bloom/set_body.h"
+#include "kind/bloom/body.h"
+
+const struct bloom_variant bloom_neon = {
+    {"neon", cpu_has_neon}, query_neon, insert_neon, test_insert_neon};
+
+#endif

@@ -1,0 +1,167 @@
+/* Bloom queries and insertions with wide vectors. */
+#include "kind/bloom/probe.h"
+
+#ifdef CPU_X86
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/*
+ * AVX2: seven probes at a time, those of one word, each in 32 bits. Probe i begins at bit i of byte
+ * i of the word, so a shuffle brings it two bytes and a shift puts it at the bottom. It selects one
+ * of the line's 16 words of 32 bits, eight of which are in one register, eight in another.
+ */
+#define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
+
+TARGET_AVX2 INLINE __m256i look_up(const uint8_t *line, __m256i probe)
+{
+    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)line);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(line + 32));
+    __m256i index = _mm256_srli_epi32(probe, 5); /* the permutation looks at three bits of it */
+    low = _mm256_permutevar8x32_epi32(low, index);
+    high = _mm256_permutevar8x32_epi32(high, index);
+    __m256i top = _mm256_slli_epi32(probe, 31 - 8);
+    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(low),
+                                                _mm256_castsi256_ps(high),
+                                                _mm256_castsi256_ps(top)));
+}
+
+TARGET_AVX2 INLINE bool test_avx2(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k,
+                                  unsigned lines)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i bytes =
+        _mm256_setr_epi8(0, 1, -1, -1, 1, 2, -1, -1, 2, 3, -1, -1, 3, 4, -1, -1, /* probes 0 to 3 */
+                         4, 5, -1, -1, 5, 6, -1, -1, 6, 7, -1, -1, -1, -1, -1, -1);
+    __m256i missing = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (unsigned t = 0; t < WORDS; t++) {
+        unsigned used = bloom_probes(t, k), of_a = bloom_probes(t, k / lines);
+        if (used == 0)
+            continue;
+        __m256i word = _mm256_set1_epi64x((long long)bloom_word(hash, t));
+        __m256i probe = _mm256_srlv_epi32(_mm256_shuffle_epi8(word, bytes), lane), bits;
+        if (of_a == used)
+            bits = look_up(a, probe);
+        else if (of_a == 0)
+            bits = look_up(b, probe);
+        else
+            bits = _mm256_blendv_epi8(look_up(b, probe), look_up(a, probe),
+                                      _mm256_cmpgt_epi32(_mm256_set1_epi32((int)of_a), lane));
+        __m256i in_use = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)used), lane);
+        __m256i bit = _mm256_sllv_epi32(_mm256_srli_epi32(in_use, 31),
+                                        _mm256_and_si256(probe, _mm256_set1_epi32(31)));
+        missing = _mm256_or_si256(missing, _mm256_andnot_si256(bits, bit));
+    }
+    return _mm256_testz_si256(missing, missing);
+}
+
+/* A line, or what shall be set in one. */
+struct bits_avx2 {
+    __m256i low, high;
+};
+
+TARGET_AVX2 INLINE struct bits_avx2 load_avx2(const void *line)
+{
+    const __m256i *half = line;
+    return (struct bits_avx2){_mm256_load_si256(half), _mm256_load_si256(half + 1)};
+}
+
+TARGET_AVX2 INLINE struct bits_avx2 or_avx2(struct bits_avx2 x, struct bits_avx2 y)
+{
+    return (struct bits_avx2){_mm256_or_si256(x.low, y.low), _mm256_or_si256(x.high, y.high)};
+}
+
+/* Returns whether all of them were set before. */
+TARGET_AVX2 INLINE bool set_line_avx2(uint8_t *line, struct bits_avx2 bits)
+{
+    struct bits_avx2 before = load_avx2(line), after = or_avx2(before, bits);
+    __m256i *half = (__m256i *)(void *)line;
+    _mm256_store_si256(half, after.low);
+    _mm256_store_si256(half + 1, after.high);
+    return _mm256_testc_si256(before.low, bits.low) & _mm256_testc_si256(before.high, bits.high);
+}
+
+#define QUERY       query_avx2
+#define INSERT      insert_avx2
+#define TEST_INSERT test_insert_avx2
+#define TARGET      TARGET_AVX2
+#define TEST        test_avx2
+#define SET         set_avx2
+#define BITS        struct bits_avx2
+#define LOAD        load_avx2
+#define OR          or_avx2
+#define SET_LINE    set_line_avx2
+#include "kind/bloom/set_body.h"
+#include "kind/bloom/body.h"
+
+const struct bloom_variant bloom_avx2 = {
+    {"avx2", cpu_has_avx2}, query_avx2, insert_avx2, test_insert_avx2};
+
+/*
+ * AVX-512 with VBMI: all probes at a time, each in a byte. The line is one register of 64 bytes, in
+ * which they are looked up with one permutation. Unaligned bytes of the words are taken out with
+ * one instruction: those that begin with a probe's upper six bits, its byte in the line, and those
+ * that begin with its lower three, its bit there.
+ */
+#define TARGET_AVX512                                                                              \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi,bmi2")))
+
+/* Where in its word the probe of each byte begins; the eighth is not looked at. */
+#define BEGINS 0, 9, 18, 27, 36, 45, 54, 63
+#define POWERS 1, 2, 4, 8, 16, 32, 64, -128
+
+TARGET_AVX512 INLINE bool test_avx512(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k,
+                                  unsigned lines)
+{
+    const __m256i begins = _mm256_setr_epi8(BEGINS, BEGINS, BEGINS, BEGINS);
+    const __m256i powers = _mm256_setr_epi8(POWERS, POWERS, POWERS, POWERS);
+    uint64_t word[WORDS];
+    uint32_t in_use = 0, of_b = 0;
+#pragma GCC unroll 4
+    for (unsigned t = 0; t < WORDS; t++) {
+        unsigned used = bloom_probes(t, k), of_a = bloom_probes(t, k / lines);
+        word[t] = used > 0 ? bloom_word(hash, t) : 0;
+        in_use |= ((1U << used) - 1) << 8 * t;
+        of_b |= ((1U << used) - (1U << of_a)) << 8 * t;
+    }
+    __m256i words = _mm256_setr_epi64x((long long)word[0], (long long)word[1], (long long)word[2],
+                                       (long long)word[3]);
+    __m256i bit = _mm256_multishift_epi64_epi8(begins, words);
+    __m256i byte =
+        _mm256_multishift_epi64_epi8(_mm256_add_epi8(begins, _mm256_set1_epi8(3)), words);
+    __m512i index = _mm512_castsi256_si512(byte);
+    __m512i bytes = _mm512_permutexvar_epi8(index, _mm512_loadu_si512(a));
+    if (lines == 2)
+        bytes = _mm512_mask_permutexvar_epi8(bytes, of_b, index, _mm512_loadu_si512(b));
+    bit = _mm256_shuffle_epi8(powers, _mm256_and_si256(bit, _mm256_set1_epi8(7)));
+    __mmask32 missing = _mm256_testn_epi8_mask(_mm512_castsi512_si256(bytes), bit);
+    return (missing & in_use) == 0;
+}
+
+/* Returns whether all bits were set before. */
+TARGET_AVX512 INLINE bool set_line_avx512(uint8_t *line, __m512i bits)
+{
+    __m512i before = _mm512_load_si512(line), missing = _mm512_andnot_si512(before, bits);
+    _mm512_store_si512(line, _mm512_or_si512(before, bits));
+    return _mm512_test_epi64_mask(missing, missing) == 0;
+}
+
+#define QUERY       query_avx512
+#define INSERT      insert_avx512
+#define TEST_INSERT test_insert_avx512
+#define TARGET      TARGET_AVX512
+#define TEST        test_avx512
+#define SET         set_avx512
+#define BITS        __m512i
+#define LOAD        _mm512_load_si512
+#define OR          _mm512_or_si512
+#define SET_LINE    set_line_avx512
+#include "kind/bloom/set_body.h"
+#include "kind/bloom/body.h"
+
+const struct bloom_variant bloom_avx512 = {
+    {"avx512", cpu_has_avx512_bits}, query_avx512, insert_avx512, test_insert_avx512};
+
+#endif

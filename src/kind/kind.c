@@ -1,0 +1,31 @@
+#include "kind/kind.h"
+
+#include "kind/bloom/bloom.h"
+#include "kind/ribbon/ribbon.h"
+
+static const struct kind *const kinds[] = {&kind_bloom, &kind_ribbon};
+
+const struct kind *kind_by_id(uint32_t id)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i]->id == id)
+            return kinds[i];
+    return NULL;
+}
+
+double layer_n_at(const struct layer *layer, double fpr)
+{
+    double low = 0, high = 1;
+    if (fpr <= 0)
+        return 0;
+    while (layer->kind->fpr_at(layer, high) <= fpr && high < 1e18)
+        high *= 2;
+    while (high - low > 1e-7 * high && high - low > 0.01) {
+        double mid = (low + high) / 2;
+        if (layer->kind->fpr_at(layer, mid) <= fpr)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}

@@ -1,0 +1,39 @@
+/*
+ * Making ribbon layers: from a keyset, or from a layer with more columns.
+ */
+#ifndef KIND_RIBBON_BUILD_H
+#define KIND_RIBBON_BUILD_H
+
+#include "kind/ribbon/ribbon.h"
+
+/* The build of kind_ribbon: target->header->layers[target->layer] has its columns (ribbon_to), the
+ * rest of its geometry follows from the keys. */
+bool ribbon_build(const struct build_target *target, struct keyset *keys, struct census *census,
+                  struct err *err);
+
+/* Bytes of memory that a thread takes for it, besides what the keyset takes for parts of
+ * RIBBON_LARGEST hashes. */
+uint64_t ribbon_build_memory(void);
+
+/* The tables of one partition in the making. One a thread. */
+struct ribbon_work;
+struct ribbon_work *ribbon_work_new(void);
+void ribbon_work_free(struct ribbon_work *w);
+
+/* A block for hash[0..n), ascending, distinct, which agree in their top `depth` bits; n is at most
+ * RIBBON_LARGEST. entry->at is left 0. The block is head[0..head_len) and body[0..body_len) behind
+ * it, valid until the next call. */
+struct ribbon_block {
+    struct ribbon_entry entry;
+    const uint8_t *head, *body;
+    size_t head_len, body_len;
+};
+void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
+                       size_t n, unsigned depth, struct ribbon_block *out);
+
+/* Makes the target layer, whose geometry has the wanted columns, of one with the same keys and more
+ * of them. The layer is placed again, as by `build`. */
+bool ribbon_drop(const struct build_target *target, const struct layer *from, const uint8_t *data,
+                 struct err *err);
+
+#endif

@@ -1,0 +1,131 @@
+/* Fewer columns for the same keys. Each column solves equations of its own, so any can be left
+ * out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/disk.h"
+#include "kind/ribbon/build.h"
+#include "store/format.h"
+#include "store/write.h"
+
+struct drop {
+    const struct build_target *target;
+    struct ribbon from, to;
+    const uint8_t *data; /* of the old layer */
+    uint64_t at;         /* where the next block begins in the new one */
+    uint8_t *directory;  /* the new one */
+    uint8_t *buf;
+    size_t room;
+};
+
+static bool make_room(struct drop *d, uint64_t len, struct err *err)
+{
+    if (d->buf != NULL && len <= d->room)
+        return true;
+    len += len == 0;
+    uint8_t *buf = len <= SIZE_MAX ? realloc(d->buf, (size_t)len) : NULL;
+    if (buf == NULL) {
+        fail(err, "out of memory");
+        return false;
+    }
+    d->buf = buf;
+    d->room = (size_t)len;
+    return true;
+}
+
+static void copy_table(const struct drop *d, uint64_t segments, const uint8_t **in, uint8_t **out)
+{
+    uint64_t narrow = ribbon_narrow(&d->from, segments), fewer = ribbon_narrow(&d->to, segments);
+    for (uint64_t i = 0; i < segments; i++) {
+        size_t columns = d->to.columns + (i >= fewer);
+        memcpy(*out, *in, 8 * columns);
+        *out += 8 * columns;
+        *in += 8 * (size_t)(d->from.columns + (i >= narrow));
+    }
+}
+
+static bool copy_block(struct drop *d, const struct ribbon_entry *e, struct err *err)
+{
+    const struct build_target *t = d->target;
+    uint64_t head = ribbon_head_len(e), len = ribbon_block_len(&d->to, e);
+    if (!make_room(d, len, err))
+        return false;
+    const uint8_t *in = d->data + e->at + head;
+    uint8_t *out = d->buf + head;
+    memcpy(d->buf, d->data + e->at, (size_t)head);
+    for (unsigned table = 0; table < RIBBON_TABLES; table++)
+        copy_table(d, e->segments[table], &in, &out);
+    uint64_t off = t->header->layers[t->layer].data_off + d->at;
+    d->at += len;
+    return disk_write(t->fd, d->buf, len, off, t->name, err);
+}
+
+/* A directory may be forged, checksums and all. */
+static bool check_directory(const struct layer *from, const uint8_t *data, uint64_t directory,
+                            struct err *err)
+{
+    for (uint64_t page = directory / LAYER_PAGE; page < layer_pages(from); page++)
+        if (!from->kind->check_page(from, data, page, err))
+            return false;
+    return true;
+}
+
+/* Blocks may lie in another order than before. */
+static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
+{
+    for (uint64_t i = 0; i < d->from.entries; i++) {
+        struct ribbon_entry e;
+        ribbon_get_entry(d->data + directory + i * RIBBON_ENTRY, &e);
+        uint64_t at = d->at;
+        if (!e.split) {
+            if (!copy_block(d, &e, err))
+                return false;
+            e.at = at;
+        }
+        ribbon_put_entry(&e, d->directory + i * RIBBON_ENTRY);
+    }
+    return true;
+}
+
+static bool drop(struct drop *d, const struct layer *from, struct err *err)
+{
+    struct layer *layer = &d->target->header->layers[d->target->layer];
+    uint64_t directory_len = d->from.entries * RIBBON_ENTRY;
+    d->to.bits = d->from.bits;
+    d->to.entries = d->from.entries;
+    d->directory = malloc((size_t)directory_len);
+    if (d->directory == NULL)
+        return fail(err, "out of memory");
+    if (!check_directory(from, d->data, from->data_len - directory_len, err) ||
+        !copy_blocks(d, from->data_len - directory_len, err))
+        return false;
+    ribbon_to(&d->to, layer);
+    layer->data_len = d->at + directory_len;
+    format_place(d->target->header);
+    return disk_write(d->target->fd, d->directory, directory_len, layer->data_off + d->at,
+                      d->target->name, err) &&
+           build_sums(d->target, err);
+}
+
+/* Columns that a key has on average, times 2^32. */
+static uint64_t width(const struct ribbon *ribbon)
+{
+    return (uint64_t)ribbon->columns << 32 | ribbon->wide;
+}
+
+bool ribbon_drop(const struct build_target *target, const struct layer *from, const uint8_t *data,
+                 struct err *err)
+{
+    struct drop d = {.target = target,
+                     .from = ribbon_of(from),
+                     .to = ribbon_of(&target->header->layers[target->layer]),
+                     .data = data};
+    if (width(&d.to) > width(&d.from))
+        return fail(err, "cannot write '%s': the filter has fewer columns than its rate takes",
+                    target->name);
+    bool ok = drop(&d, from, err);
+    free(d.directory);
+    free(d.buf);
+    return ok;
+}

@@ -1,0 +1,258 @@
+/* Asking a ribbon filter. */
+#include "base/bits.h"
+#include "base/bytes.h"
+#include "kind/ribbon/key.h"
+
+struct variants ribbon_variants = {{
+#ifdef CPU_X86
+    &ribbon_avx512.variant,
+    &ribbon_avx2.variant,
+#endif
+#ifdef CPU_NEON
+    &ribbon_neon.variant,
+#endif
+    &ribbon_plain.variant,
+}, NULL};
+
+const struct ribbon_variant *ribbon_in_use(void)
+{
+    return (const void *)variant_in_use(&ribbon_variants);
+}
+
+static bool is_listed(const uint8_t *list, uint64_t n, uint64_t hash)
+{
+    uint64_t low = 0;
+    while (n > 0) {
+        uint64_t half = n / 2;
+        if (get_le64(list + 8 * (low + half)) < hash) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return get_le64(list + 8 * low) == hash;
+}
+
+/* The last resort. `list` is the offset of the list. */
+static enum ribbon_verdict look_up(const struct ribbon_source *s, const struct ribbon_entry *e,
+                                   uint64_t list, uint64_t hash)
+{
+    enum ribbon_verdict v;
+    if (e->listed == 0)
+        return RIBBON_ABSENT;
+    if (!ribbon_may_read(s, list, (uint64_t)8 * e->listed, &v))
+        return v;
+    uint64_t last = get_le64(s->data + list + 8 * ((uint64_t)e->listed - 1));
+    return last == hash || (last > hash && is_listed(s->data + list, e->listed - 1, hash))
+               ? RIBBON_PRESENT
+               : RIBBON_ABSENT;
+}
+
+RIBBON_INLINE uint64_t prefix_of(const struct ribbon_source *s, uint64_t hash)
+{
+    return hash >> 1 >> (63 - s->ribbon.bits);
+}
+
+/* Follows the directory to the entry of a hash; *depth: by how many of its bits. */
+RIBBON_INLINE bool find_entry(const struct ribbon_source *s, uint64_t hash,
+                              struct ribbon_entry *e, unsigned *depth, enum ribbon_verdict *v)
+{
+    unsigned d = s->ribbon.bits;
+    if (!ribbon_read_entry(s, prefix_of(s, hash), e, v))
+        return false;
+    for (; __builtin_expect(e->split, 0); d++) {
+        uint64_t next = e->at + (d < 64 ? hash << d >> 63 : 0);
+        *v = RIBBON_ABSENT;
+        if (d >= 64 || e->at >= s->ribbon.entries || next >= s->ribbon.entries ||
+            !ribbon_read_entry(s, next, e, v))
+            return false;
+    }
+    *depth = d;
+    return true;
+}
+
+/* A key's way through the tables of its partition. */
+struct way {
+    struct ribbon_entry e;
+    uint64_t x0;
+    uint64_t thresholds, table; /* offsets, of those of table t */
+    unsigned t;
+};
+
+/* way->e, `depth` bits down the directory, is the hash's. */
+RIBBON_INLINE bool begin_way(const struct ribbon_source *s, uint64_t hash, unsigned depth,
+                             struct way *way)
+{
+    way->x0 = ribbon_turn(hash, depth);
+    way->thresholds = way->e.at;
+    way->table = way->e.at + ribbon_head_len(&way->e);
+    way->t = 0;
+    return ribbon_is_sane(s, &way->e);
+}
+
+/* The probe in table t. */
+RIBBON_INLINE bool aim(const struct ribbon_source *s, const struct way *way,
+                       struct ribbon_probes *p, unsigned i, enum ribbon_verdict *v)
+{
+    uint64_t segments = way->e.segments[way->t], x = ribbon_x(way->x0, way->t, way->e.seed);
+    uint64_t start = ribbon_start(x, segments), segment = start / RIBBON_WIDTH;
+    uint64_t narrow = ribbon_narrow(&s->ribbon, segments);
+    uint64_t columns = s->ribbon.columns + (segment >= narrow);
+    p->start[i] = (uint32_t)start;
+    p->columns[i] = (uint32_t)columns;
+    p->threshold[i] = way->thresholds + ribbon_threshold_byte(start);
+    p->low[i] = way->table + 8 * ribbon_words(&s->ribbon, narrow, segment);
+    /* With offset 0 all coefficients lie in one segment, perhaps the last. */
+    p->high[i] = p->low[i] + (start % RIBBON_WIDTH ? 8 * columns : 0);
+    p->coefficients[i] = ribbon_coefficients(x);
+    p->fingerprint[i] = ribbon_fingerprint(x);
+    return ribbon_may_read(s, p->threshold[i], 1, v);
+}
+
+RIBBON_INLINE bool may_probe(const struct ribbon_source *s, const struct ribbon_probes *p,
+                             unsigned i, enum ribbon_verdict *v)
+{
+    return ribbon_may_read(s, p->low[i], p->high[i] - p->low[i] + (uint64_t)8 * p->columns[i], v);
+}
+
+unsigned ribbon_aim_plain(const struct ribbon_source *s, const uint64_t *hash,
+                          struct ribbon_probes *p)
+{
+    unsigned known = 0;
+    for (unsigned i = 0; i < RIBBON_PROBES; i++) {
+        struct way way;
+        enum ribbon_verdict v;
+        known |= (unsigned)(ribbon_read_entry(s, prefix_of(s, hash[i]), &way.e, &v) &&
+                            !way.e.split && begin_way(s, hash[i], s->ribbon.bits, &way) &&
+                            way.e.segments[0] != 0 && aim(s, &way, p, i, &v) &&
+                            may_probe(s, p, i, &v))
+                 << i;
+    }
+    return known;
+}
+
+/* Finds what decides about a key, wherever that is; if a probe, probe i is it. */
+static enum ribbon_verdict find(const struct ribbon_source *s, uint64_t hash,
+                                struct ribbon_probes *p, unsigned i)
+{
+    struct way way;
+    enum ribbon_verdict v;
+    unsigned depth;
+    if (!find_entry(s, hash, &way.e, &depth, &v))
+        return v;
+    if (!begin_way(s, hash, depth, &way))
+        return RIBBON_ABSENT;
+    uint64_t list = way.table - (uint64_t)8 * way.e.listed;
+    for (; way.t < RIBBON_TABLES && way.e.segments[way.t] != 0; way.t++) {
+        uint64_t segments = way.e.segments[way.t];
+        if (!aim(s, &way, p, i, &v))
+            return v;
+        if (!ribbon_is_bumped(s->data[p->threshold[i]], p->start[i]))
+            return may_probe(s, p, i, &v) ? RIBBON_PROBE : v;
+        way.thresholds += ribbon_thresholds_len(segments);
+        way.table += 8 * ribbon_words(&s->ribbon, ribbon_narrow(&s->ribbon, segments), segments);
+    }
+    return look_up(s, &way.e, list, hash);
+}
+
+/* Keys that are looked for at once. */
+struct group {
+    uint64_t hash[RIBBON_PROBES];
+    struct ribbon_probes probes;
+    unsigned all, known; /* keys; those whose probe is known */
+};
+
+/* Takes the first keys of n. */
+static void begin_group(const struct ribbon_source *s, const uint64_t *hash, size_t n,
+                        struct group *g)
+{
+    g->all = n < RIBBON_PROBES ? (1U << n) - 1 : (1U << RIBBON_PROBES) - 1;
+    g->known = 0;
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < RIBBON_PROBES; i++)
+        g->hash[i] = hash[i < n ? i : 0];
+    g->known = ribbon_in_use()->aim(s, g->hash, &g->probes) & g->all;
+    for (unsigned keys = g->known; keys != 0; keys &= keys - 1)
+        __builtin_prefetch(s->data + g->probes.threshold[__builtin_ctz(keys)]);
+}
+
+/* Probes that were not foreseen; they are answered when there are eight of them, or no more. */
+struct late {
+    struct ribbon_probes probes;
+    size_t key[RIBBON_PROBES]; /* in the batch */
+    unsigned n;
+};
+
+static void answer_late(const uint8_t *data, struct late *late, uint64_t *present)
+{
+    unsigned yes = ribbon_in_use()->answer(data, &late->probes, (1U << late->n) - 1, NULL, 0);
+    for (; yes != 0; yes &= yes - 1)
+        bit_set(present, late->key[__builtin_ctz(yes)]);
+    late->n = 0;
+}
+
+/* A key that was bumped, or in a partition that was split. */
+static void look_further(const struct ribbon_source *s, uint64_t hash, size_t key,
+                         struct late *late, uint64_t *present)
+{
+    enum ribbon_verdict v = find(s, hash, &late->probes, late->n);
+    if (v == RIBBON_PRESENT)
+        bit_set(present, key);
+    if (v != RIBBON_PROBE)
+        return;
+    ribbon_prefetch(s->data, &late->probes, late->n);
+    late->key[late->n++] = key;
+    if (late->n == RIBBON_PROBES)
+        answer_late(s->data, late, present);
+}
+
+/* `first` is the number of the group's first key in the batch. What the next group reads, which may
+ * be in far memory, is asked for key by key between the answers: a CPU has some twenty lines of
+ * memory under way at a time, and a key needs three to five. */
+static void end_group(const struct ribbon_source *s, const struct group *g, size_t first,
+                      const struct group *next, struct late *late, uint64_t *present)
+{
+    unsigned here = 0;
+    for (unsigned keys = g->known; keys != 0; keys &= keys - 1) {
+        unsigned i = (unsigned)__builtin_ctz(keys);
+        bool bumped = ribbon_is_bumped(s->data[g->probes.threshold[i]], g->probes.start[i]);
+        here |= (unsigned)!bumped << i;
+    }
+    uint64_t yes = ribbon_in_use()->answer(s->data, &g->probes, here, &next->probes, next->known);
+    present[first / 64] |= yes << first % 64;
+    for (unsigned keys = g->all & ~here; keys != 0; keys &= keys - 1) {
+        unsigned i = (unsigned)__builtin_ctz(keys);
+        look_further(s, g->hash[i], first + i, late, present);
+    }
+}
+
+void ribbon_query(const struct layer *layer, const uint8_t *data, const uint64_t *hash, size_t n,
+                  uint64_t *present)
+{
+    const struct ribbon_source s = {
+        .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
+    struct group group[2], *now = &group[0], *next = &group[1];
+    struct late late = {.n = 0};
+    begin_group(&s, hash, n, now);
+    for (unsigned keys = now->known; keys != 0; keys &= keys - 1)
+        ribbon_prefetch(data, &now->probes, (unsigned)__builtin_ctz(keys));
+    for (size_t at = 0; at < n; at += RIBBON_PROBES) {
+        size_t end = n - at < RIBBON_PROBES ? n : at + RIBBON_PROBES;
+        begin_group(&s, hash + end, n - end, next);
+        end_group(&s, now, at, next, &late, present);
+        struct group *done = now;
+        now = next;
+        next = done;
+    }
+    answer_late(data, &late, present);
+}
+
+bool ribbon_pages(const struct layer *layer, const uint8_t *data, uint64_t hash,
+                  bool (*need)(void *ctx, uint64_t page), void *ctx)
+{
+    const struct ribbon_source s = {ribbon_of(layer), data, layer->data_len, need, ctx};
+    struct ribbon_probes probes;
+    return find(&s, hash, &probes, 0) != RIBBON_STOPPED;
+}

@@ -1,0 +1,118 @@
+/*
+ * The bumped ribbon filter: the immutable layer kind, within a few thousandths of the least space
+ * possible. (P. Dillinger, L. Huebschle-Schneider, P. Sanders, S. Walzer, "Fast succinct retrieval
+ * and approximate membership using ribbon", 2022.)
+ *
+ * A filter stores a table of m slots with some bits each, such that for every key in the set the
+ * xor of those slots that the key's 64 coefficient bits select, from its start slot on, is the
+ * key's fingerprint. A key not in the set meets its fingerprint by chance only. Which bits make
+ * that true is a system of linear equations over GF(2). It is solved with more keys than slots:
+ * where it cannot be, the keys that start low in a bucket of 128 slots are bumped to the next, much
+ * smaller table; of these there are three, and behind the last one a list of the hashes themselves.
+ * So every set can be stored.
+ *
+ * Hashes are first divided by their top s bits into partitions of some 2^19, built one by one; a
+ * partition that chosen keys overfill is split by the next bit. The directory has an entry of 32
+ * bytes for each, first one for each of the 2^s prefixes, then those of split partitions, in pairs.
+ * Layout of the data: a block for each partition, one behind the other, and the directory at the
+ * end.
+ *
+ *     entry   u64 offset of its block in the data, or, if split, number of the first of two entries
+ *             u32 segments of 64 slots in tables 0, 1 and 2
+ *             u32 hashes in the list
+ *             u32 keys
+ *             u8  seed, u8 1 if split, u16 zero
+ *     block   thresholds of the three tables, 2 bits a bucket, each table in whole bytes
+ *             zeroes up to a multiple of 8
+ *             the list, 64-bit hashes in ascending order
+ *             the segments of table 0, then 1, then 2: a 64-bit word for each column
+ *
+ * With d = the number of top bits of the hash h that led to the entry:
+ *
+ *     x0     = h rotated left by d
+ *     x_t    = M(x0 + (t + 8 seed) * 0x9e3779b97f4a7c15) for table t; x0 itself if t = seed = 0
+ *     start  = floor(x_t * (m - 63) / 2^64), m = 64 * segments
+ *     coefficients   c = M(x_t xor 0x5bd1e9955bd1e995) | 1
+ *     fingerprint    y = x_t * 0xc28f82822b650bed mod 2^64, (y / 2^32 xor y / 2^7) mod 2^32
+ *     M(x)   x ^= x / 2^32; x *= 0xd6e8feb86659fd93; twice; x ^= x / 2^32
+ *
+ * The key is bumped to the next table if start mod 128 < limit[threshold of bucket start / 128],
+ * with limit = 0, 15, 34, 128; and if it comes to a table without segments, to the list. Segments
+ * have `columns` columns, those from number `narrow` on one more, where
+ *
+ *     narrow = floor((2^32 - wide) * (m - 63) / 2^38)
+ *
+ * so that the part `wide` / 2^32 or more of all starts have the smaller false-positive rate; with
+ * `wide` 0 all segments are narrow.
+ */
+#ifndef KIND_RIBBON_RIBBON_H
+#define KIND_RIBBON_RIBBON_H
+
+#include "base/variant.h"
+#include "kind/kind.h"
+
+enum {
+    RIBBON_ENTRY = 32,      /* bytes */
+    RIBBON_TABLES = 3,
+    RIBBON_WIDTH = 64,      /* coefficients; slots in a segment */
+    RIBBON_BUCKET = 128,    /* slots that share a threshold */
+    RIBBON_MAX_COLUMNS = 32, /* bits in a fingerprint */
+    RIBBON_MAX_BITS = 40,   /* of prefix */
+    RIBBON_PARTITION = 1 << 19,    /* keys, about, and at most so many: */
+    RIBBON_LARGEST = 5 << 17,      /* a hundred standard deviations above that */
+    RIBBON_MAX_SEGMENTS = 1 << 16, /* of a table: 6 times what that many keys need */
+};
+
+/* The smallest and largest FPR that can be had. */
+#define RIBBON_MIN_FPR 0x1p-32
+#define RIBBON_MAX_FPR 0.5
+
+struct ribbon {
+    unsigned bits;    /* s: of the prefix */
+    uint64_t entries; /* in the directory */
+    unsigned columns; /* of narrow segments */
+    uint32_t wide;    /* how much is wide, in 2^-32 */
+};
+
+struct ribbon_entry {
+    uint64_t at;
+    uint32_t segments[RIBBON_TABLES], listed, keys;
+    uint8_t seed;
+    bool split;
+};
+
+extern const struct kind kind_ribbon;
+
+struct ribbon ribbon_of(const struct layer *layer);
+void ribbon_to(const struct ribbon *ribbon, struct layer *layer);
+
+/* Columns for an FPR of at most p, which is in range. */
+void ribbon_columns(double p, unsigned *columns, uint32_t *wide);
+
+/* The FPR of so many columns: what p comes to. */
+double ribbon_fpr(unsigned columns, uint32_t wide);
+
+/* The number of prefix bits for n keys. */
+unsigned ribbon_bits(uint64_t n);
+
+/* Bytes of data that n keys need at p, about: within a fiftieth, or 128 bytes. */
+uint64_t ribbon_expected_len(uint64_t n, double p);
+
+void ribbon_get_entry(const uint8_t *from, struct ribbon_entry *entry);
+void ribbon_put_entry(const struct ribbon_entry *entry, uint8_t *to);
+
+/* Segments of a table that are narrow, and words of its first `segments` segments. */
+uint64_t ribbon_narrow(const struct ribbon *ribbon, uint64_t segments);
+uint64_t ribbon_words(const struct ribbon *ribbon, uint64_t narrow, uint64_t segments);
+
+/* Bytes of a block before its segments, and in all. */
+uint64_t ribbon_head_len(const struct ribbon_entry *entry);
+uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry *entry);
+
+/* What a block, `depth` bits down the directory, adds to the FPR of the filter. */
+double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
+                        const uint8_t *block, unsigned depth);
+
+extern struct variants ribbon_variants;
+
+#endif

@@ -1,0 +1,554 @@
+#include "store/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/disk.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "base/sig.h"
+#include "store/session.h"
+
+/* Chooses between two slots. A slot that is whole counts even if we must refuse it: the other one
+ * may describe a file that is no more. */
+static bool choose_slot(const uint8_t *buf, size_t got, struct header *h, bool *slot_damaged,
+                        struct err *err)
+{
+    struct header b = {0};
+    struct err b_err;
+    size_t a_len = got < FORMAT_PAGE ? got : FORMAT_PAGE;
+    bool a_ok = format_decode(buf, a_len, h, err);
+    *slot_damaged = false;
+    if (a_ok && (h->incompat & INCOMPAT_IMMUTABLE))
+        return true;
+    bool b_ok = format_decode(buf + FORMAT_SLOT_B, got - a_len, &b, &b_err);
+    if (b_ok && (b.incompat & INCOMPAT_IMMUTABLE)) {
+        b_ok = false;
+        b.epoch = 0;
+    }
+    if (a_ok && b_ok && memcmp(h->id, b.id, sizeof b.id) != 0)
+        return fail(err, "is damaged: its two headers belong to different files");
+    *slot_damaged = (h->epoch == 0) != (b.epoch == 0);
+    if (b.epoch <= h->epoch)
+        return a_ok;
+    *h = b;
+    if (!b_ok)
+        *err = b_err;
+    return b_ok;
+}
+
+/* Reads the header of an open file. The error is a predicate, as of format_decode. */
+static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err *err)
+{
+    uint8_t buf[2 * FORMAT_PAGE];
+    size_t got;
+    memset(h, 0, sizeof *h);
+    for (int tries = 0;; tries++) {
+        if (!disk_read(fd, buf, sizeof buf, 0, &got))
+            return fail_errno(err, "cannot be read");
+        bool ok = choose_slot(buf, got, h, slot_damaged, err);
+        /* A slot that does not hold may be one that is just being written. */
+        if (!*slot_damaged || tries == 3)
+            return ok;
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    }
+}
+
+/* The length is looked at after the header was read: a file may grow in between. */
+static bool check_size(struct filter *f, struct err *err)
+{
+    struct stat st;
+    if (fstat(f->fd, &st) != 0)
+        return fail_errno(err, "cannot look at '%s'", f->path);
+    uint64_t size = (uint64_t)st.st_size, expected = f->header.file_len;
+    if (size == expected || (size > expected && f->header.policy == POLICY_GROW))
+        return true;
+    return fail(err, "'%s' is %s: %" PRIu64 " bytes, its header says %" PRIu64, f->path,
+                size < expected ? "truncated" : "damaged", size, expected);
+}
+
+static bool check_writable(const struct filter *f, struct err *err)
+{
+    const struct header *h = &f->header;
+    if (h->incompat & INCOMPAT_IMMUTABLE)
+        return fail(err,
+                    "'%s' is a compact filter, to which no keys can be added: make it again from "
+                    "all keys, or add to another filter and merge the two",
+                    f->path);
+    if (h->ro_compat & ~(uint32_t)RO_COMPAT_KNOWN)
+        return fail(err, "'%s' was written by a newer version of seen: it can be read only",
+                    f->path);
+    /* Only forgery leads here: a million epochs a second take 146 000 years. Half of them are left
+     * for as long as the file is open. */
+    if (h->epoch > INT64_MAX / 2)
+        return fail(err, "'%s' has used up its epochs: it can be read only", f->path);
+    return true;
+}
+
+static bool open_file(struct filter *f, struct err *err)
+{
+    struct stat st;
+    /* O_NONBLOCK: a FIFO is to be refused, not waited for. */
+    f->fd = open(f->path, (f->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (f->fd < 0)
+        return fail_errno(err, "cannot open '%s'", f->path);
+    if (fstat(f->fd, &st) != 0)
+        return fail_errno(err, "cannot look at '%s'", f->path);
+    if (!S_ISREG(st.st_mode))
+        return fail(err, "'%s' is not a regular file", f->path);
+    if (st.st_size == 0)
+        return fail(err, "'%s' is not a seen filter: it is empty", f->path);
+    return true;
+}
+
+static bool map_file(struct filter *f, struct err *err)
+{
+    f->map_len = f->header.file_len;
+    if (f->map_len > SIZE_MAX) {
+        errno = EFBIG;
+        return fail_errno(err, "cannot map '%s'", f->path);
+    }
+    void *map = mmap(NULL, (size_t)f->map_len, f->writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                     MAP_SHARED, f->fd, 0);
+    if (map == MAP_FAILED)
+        return fail_errno(err, "cannot map '%s'", f->path);
+    f->map = map;
+    sig_guard(f->map, f->map_len, f->path);
+    return true;
+}
+
+/* Memory for one bit a page, in layers that have none yet; zero pages until they are needed, so
+ * this costs nothing in advance. */
+static bool begin_verifying(struct filter *f, struct err *err)
+{
+    /* A reader does not know which pages a writer has touched when; a writer does. */
+    f->verifying = false;
+    if (f->header.state != STATE_CLEAN && (!f->writable || f->header.state == STATE_DIRTY))
+        return true;
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        uint64_t pages = layer_pages(&f->header.layers[i]);
+        if (f->verified[i] != NULL)
+            continue;
+        f->verified[i] = calloc((size_t)(pages / 64 + 1), sizeof *f->verified[i]);
+        if (f->verified[i] == NULL)
+            return fail_errno(err, "cannot open '%s'", f->path);
+        f->unverified[i] = pages;
+    }
+    f->verifying = true;
+    return true;
+}
+
+static bool open_all(struct filter *f, struct err *err)
+{
+    struct err why;
+    if (!open_file(f, err))
+        return false;
+    if (!read_header(f->fd, &f->header, &f->slot_damaged, &why))
+        return fail(err, "'%s' %s", f->path, why.text);
+    return check_size(f, err) && (!f->writable || check_writable(f, err)) && map_file(f, err) &&
+           begin_verifying(f, err);
+}
+
+bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err)
+{
+    memset(f, 0, sizeof *f);
+    f->path = path;
+    f->writable = mode == FILTER_WRITE;
+    f->fd = -1;
+    if (open_all(f, err))
+        return true;
+    filter_close(f);
+    return false;
+}
+
+static void unmap_file(struct filter *f)
+{
+    if (f->map == NULL)
+        return;
+    sig_unguard(f->map);
+    munmap(f->map, (size_t)f->map_len);
+    f->map = NULL;
+}
+
+void filter_close(struct filter *f)
+{
+    for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++) {
+        free(f->verified[i]);
+        f->verified[i] = NULL;
+    }
+    unmap_file(f);
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+}
+
+const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len)
+{
+    const struct layer *l = &f->header.layers[layer];
+    *len = layer_page_len(l, page);
+    return f->map + l->data_off + page * LAYER_PAGE;
+}
+
+static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
+{
+    const struct layer *l = &f->header.layers[layer];
+    size_t len;
+    const uint8_t *data = filter_page(f, layer, page, &len);
+    return format_page_sum(format_layer_seed(&f->header, l), page, data, len) ==
+           get_le32(f->map + l->sums_off + FORMAT_SUM * page);
+}
+
+/* Has nobody written to the file since it was opened, when it was clean? */
+static bool still_clean(const struct filter *f)
+{
+    struct header now;
+    struct err ignored;
+    bool slot_damaged;
+    return read_header(f->fd, &now, &slot_damaged, &ignored) && now.state == STATE_CLEAN &&
+           now.epoch == f->header.epoch;
+}
+
+/* Does a page that is as it was written say what can be? */
+static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
+{
+    const struct layer *l = &f->header.layers[layer];
+    struct err why;
+    return l->kind->check_page == NULL ||
+           l->kind->check_page(l, f->map + l->data_off, page, &why) ||
+           fail(err, "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64 "): %s",
+                f->path, page, layer, l->data_off + page * LAYER_PAGE, why.text);
+}
+
+static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
+{
+    const struct layer *l = &f->header.layers[layer];
+    /* Writers mark a page before they change it. */
+    atomic_thread_fence(memory_order_acquire);
+    return l->touched_off != 0 && (f->map[l->touched_off + page / 8] >> page % 8 & 1);
+}
+
+bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err)
+{
+    if (!atomic_load_explicit(&f->verifying, memory_order_relaxed))
+        return true;
+    uint64_t bit = (uint64_t)1 << page % 64;
+    _Atomic uint64_t *word = &f->verified[layer][page / 64];
+    if (atomic_load_explicit(word, memory_order_relaxed) & bit)
+        return true;
+
+    bool holds = page_holds(f, layer, page);
+    if (holds || (f->writable && is_touched(f, layer, page))) {
+        if (holds && !page_is_sane(f, layer, page, err))
+            return false;
+        uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+        /* Two threads may have checked the same page; it counts once. */
+        if (!(before & bit))
+            atomic_fetch_sub_explicit(&f->unverified[layer], 1, memory_order_relaxed);
+        return true;
+    }
+    if (!f->writable && !still_clean(f)) {
+        /* A writer is, or was, at work: our checksums are no longer those of the data. */
+        atomic_store_explicit(&f->verifying, false, memory_order_relaxed);
+        return true;
+    }
+    return fail(err,
+                "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64
+                ") does not match its checksum",
+                f->path, page, layer, f->header.layers[layer].data_off + page * LAYER_PAGE);
+}
+
+/* A page that a kind needs, unless it has been verified already. */
+struct need {
+    struct filter *f;
+    unsigned layer;
+    struct err *err;
+};
+
+static bool need_page(void *ctx, uint64_t page)
+{
+    const struct need *need = ctx;
+    return filter_verify_page(need->f, need->layer, page, need->err);
+}
+
+static bool verify_all_pages(struct filter *f, unsigned layer, const uint64_t *hash, size_t n,
+                             struct err *err)
+{
+    const struct layer *l = &f->header.layers[layer];
+    struct need need = {f, layer, err};
+    for (size_t i = 0; i < n; i++)
+        if (!l->kind->pages(l, f->map + l->data_off, hash[i], need_page, &need))
+            return false;
+    return true;
+}
+
+bool filter_verify(struct filter *f, unsigned layer, const uint64_t *hash, size_t n,
+                   struct err *err)
+{
+    if (!atomic_load_explicit(&f->verifying, memory_order_relaxed) ||
+        atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) == 0)
+        return true;
+    const struct layer *l = &f->header.layers[layer];
+    const _Atomic uint64_t *verified = f->verified[layer];
+    if (l->kind->page == NULL)
+        return verify_all_pages(f, layer, hash, n, err);
+    uint64_t page[LAYER_BATCH];
+    l->kind->page(l, hash, n, page);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = atomic_load_explicit(&verified[page[i] / 64], memory_order_relaxed);
+        if (!(word >> page[i] % 64 & 1) && !filter_verify_page(f, layer, page[i], err))
+            return false;
+    }
+    return true;
+}
+
+void filter_expect(const struct filter *f, bool many)
+{
+    (void)madvise(f->map, f->map_len, many ? MADV_NORMAL : MADV_RANDOM);
+}
+
+/* Fetches what all layers will be asked for into the cache. With five layers, 78 MB in all, that
+ * makes queries faster by a tenth. */
+static void prefetch(const struct filter *f, const uint64_t *hash, size_t n)
+{
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        const struct layer *layer = &f->header.layers[i];
+        if (!layer->is_void && layer->kind->prefetch != NULL)
+            layer->kind->prefetch(layer, f->map + layer->data_off, hash, n);
+    }
+}
+
+bool filter_query(struct filter *f, const uint64_t *hash, size_t n, uint64_t *present,
+                  struct err *err)
+{
+    memset(present, 0, (n + 63) / 64 * sizeof *present);
+    if (f->header.n_layers > 1)
+        prefetch(f, hash, n);
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        const struct layer *layer = &f->header.layers[i];
+        if (layer->is_void)
+            continue;
+        if (!filter_verify(f, i, hash, n, err))
+            return false;
+        layer->kind->query(layer, f->map + layer->data_off, hash, n, present);
+    }
+    return true;
+}
+
+enum filter_health filter_health(const struct filter *f)
+{
+    struct header before = f->header, after;
+    for (;;) {
+        struct err ignored;
+        bool slot_damaged;
+        if (before.state == STATE_CLEAN)
+            return FILTER_CLEAN;
+        if (session_alive(f->fd))
+            return FILTER_WRITING;
+        /* Writers hold their lock from before they mark the file until after they have made it
+         * clean. So if the mark is the same after we saw no lock, its writer is dead. */
+        if (!read_header(f->fd, &after, &slot_damaged, &ignored) || after.epoch == before.epoch)
+            return FILTER_DIRTY;
+        before = after;
+    }
+}
+
+/* Epochs only go up. */
+bool filter_changed(const struct filter *f)
+{
+    if (f->header.incompat & INCOMPAT_IMMUTABLE)
+        return false;
+    return format_epoch(f->map + FORMAT_SLOT_A) > f->header.epoch ||
+           format_epoch(f->map + FORMAT_SLOT_B) > f->header.epoch;
+}
+
+bool filter_reload(struct filter *f, struct err *err)
+{
+    struct header now;
+    struct err why;
+    bool slot_damaged = false;
+    if (!read_header(f->fd, &now, &slot_damaged, &why))
+        return fail(err, "'%s' %s", f->path, why.text);
+    uint64_t before = f->map_len;
+    f->header = now;
+    f->slot_damaged = slot_damaged;
+    if (now.file_len != before) {
+        /* What was allocated for lazy checking is for the old layers. */
+        f->verifying = false;
+        if (!check_size(f, err))
+            return false;
+        unmap_file(f);
+        if (!map_file(f, err))
+            return false;
+    }
+    return !f->writable || begin_verifying(f, err);
+}
+
+bool filter_refresh(struct filter *f, struct err *err)
+{
+    return !filter_changed(f) || filter_reload(f, err);
+}
+
+void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out)
+{
+    const struct layer *l = &f->header.layers[layer];
+    memset(out, 0, sizeof *out);
+    if (l->is_void)
+        return;
+    l->kind->census(l, f->map + l->data_off, threads, out);
+}
+
+/* Deviations add as those of independent estimates do. */
+void filter_census_add(struct census *a, const struct census *b)
+{
+    double below = hypot(a->n - a->n_low, b->n - b->n_low);
+    double above = hypot(a->n_high - a->n, b->n_high - b->n);
+    uint64_t lines = a->lines + b->lines;
+    if (lines > 0)
+        a->bits_set =
+            (a->bits_set * (double)a->lines + b->bits_set * (double)b->lines) / (double)lines;
+    if (a->lines == 0 || (b->lines != 0 && b->line_min < a->line_min))
+        a->line_min = b->line_min;
+    if (b->line_max > a->line_max)
+        a->line_max = b->line_max;
+    a->lines = lines;
+    a->lines_full += b->lines_full;
+    /* 1 - (1 - a)(1 - b) without losing the digits of small rates. */
+    a->fpr += b->fpr * (1 - a->fpr);
+    a->n += b->n;
+    a->n_low = a->n - below;
+    a->n_high = a->n + above;
+    a->n_exact = a->n_exact && b->n_exact;
+    a->n_at_least = a->n_at_least || b->n_at_least;
+}
+
+void filter_census_all(const struct filter *f, unsigned threads, struct census *out)
+{
+    filter_census(f, 0, threads, out);
+    for (unsigned i = 1; i < f->header.n_layers; i++) {
+        struct census one;
+        filter_census(f, i, threads, &one);
+        filter_census_add(out, &one);
+    }
+}
+
+/* Pages are checked in blocks: enough work for a thread to be worth fetching. */
+enum { CHECK_BLOCK = 256 };
+
+struct check {
+    const struct filter *f;
+    enum filter_health health;
+    unsigned layer;
+    void (*damaged)(void *ctx, unsigned layer, uint64_t page, uint64_t offset);
+    void *ctx;
+    uint64_t bytes; /* in all layers */
+    pthread_mutex_t lock; /* of the call and of the counts */
+    uint64_t n_damaged, n_unchecked, bytes_done;
+};
+
+enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
+
+static enum page_state check_page(const struct check *c, uint64_t page)
+{
+    /* A session may begin and end beside us, so a page that differs and is not marked is looked at
+     * once more: if it was renewed meanwhile it holds now, or is marked again. */
+    for (int tries = 0; tries < 2; tries++) {
+        struct err ignored;
+        if (page_holds(c->f, c->layer, page))
+            return page_is_sane(c->f, c->layer, page, &ignored) ? PAGE_HOLDS : PAGE_DAMAGED;
+        /* After a crash of the machine the marks may be older than the data. */
+        if (c->health == FILTER_DIRTY || is_touched(c->f, c->layer, page))
+            return PAGE_UNCHECKED;
+    }
+    return PAGE_DAMAGED;
+}
+
+static void check_block(void *ctx, unsigned worker, uint64_t block)
+{
+    struct check *c = ctx;
+    const struct layer *l = &c->f->header.layers[c->layer];
+    uint64_t first = block * CHECK_BLOCK, left = layer_pages(l) - first;
+    uint64_t n = left < CHECK_BLOCK ? left : CHECK_BLOCK;
+    (void)worker;
+    for (uint64_t page = first; page < first + n; page++) {
+        enum page_state state = check_page(c, page);
+        if (state == PAGE_HOLDS)
+            continue;
+        pthread_mutex_lock(&c->lock);
+        c->n_unchecked += state == PAGE_UNCHECKED;
+        c->n_damaged += state == PAGE_DAMAGED;
+        if (state == PAGE_DAMAGED && c->damaged != NULL)
+            c->damaged(c->ctx, c->layer, page, l->data_off + page * LAYER_PAGE);
+        pthread_mutex_unlock(&c->lock);
+    }
+    uint64_t end = (first + n) * LAYER_PAGE;
+    pthread_mutex_lock(&c->lock);
+    c->bytes_done += (end < l->data_len ? end : l->data_len) - first * LAYER_PAGE;
+    progress_update(c->bytes_done, c->bytes, 0);
+    pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
+                            void (*damaged)(void *ctx, unsigned layer, uint64_t page,
+                                            uint64_t offset),
+                            void *ctx)
+{
+    struct check c = {.f = f, .health = filter_health(f), .damaged = damaged, .ctx = ctx};
+    pthread_mutex_init(&c.lock, NULL);
+    for (unsigned i = 0; i < f->header.n_layers; i++)
+        c.bytes += f->header.layers[i].is_void ? 0 : f->header.layers[i].data_len;
+    for (c.layer = 0; c.layer < f->header.n_layers; c.layer++) {
+        uint64_t pages = layer_pages(&f->header.layers[c.layer]);
+        if (f->header.layers[c.layer].is_void)
+            continue;
+        parallel_for(threads, pages / CHECK_BLOCK + (pages % CHECK_BLOCK != 0), check_block, &c);
+    }
+    pthread_mutex_destroy(&c.lock);
+    *unchecked = c.n_unchecked;
+    return c.n_damaged;
+}
+
+bool filter_check_sound(const struct filter *f, unsigned threads, struct err *err)
+{
+    uint64_t unchecked, damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
+    return damaged == 0 || fail(err, "'%s' is damaged in %" PRIu64
+                                     " pages; 'seen verify' names them", f->path, damaged);
+}
+
+static void name_difference(char *list, size_t room, bool differs, const char *name)
+{
+    size_t len = strlen(list);
+    if (differs)
+        snprintf(list + len, room - len, "%s%s", len > 0 ? ", " : "", name);
+}
+
+bool filter_same_keys(const struct header *a, const struct header *b, struct err *err)
+{
+    char list[200] = "";
+    uint32_t prep = a->prep ^ b->prep;
+    name_difference(list, sizeof list, a->hash != b->hash, "hash function");
+    name_difference(list, sizeof list, a->seed != b->seed, "hash seed");
+    name_difference(list, sizeof list, (prep & PREP_TRIM) != 0, "--trim");
+    name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
+    name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
+    return list[0] == '\0' || fail(err, "%s", list);
+}
+
+bool filter_same_questions(const struct header *a, const char *a_path, const struct header *b,
+                           const char *b_path, struct err *err)
+{
+    struct err what;
+    return filter_same_keys(a, b, &what) ||
+           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", a_path,
+                b_path, what.text);
+}

@@ -1,0 +1,115 @@
+/*
+ * A filter file, open and mapped: find out what it is, ask it, look into it.
+ *
+ *     struct filter f;
+ *     if (!filter_open(&f, path, FILTER_READ, &err)) ...
+ *     filter_query(&f, hash, n, present);
+ *     filter_close(&f);
+ *
+ * Opening reads the header and nothing else. Pages are checked against their checksums when a query
+ * first needs them, if the file was clean; a page that does not hold makes filter_query fail rather
+ * than say "absent". A writer checks a page before it changes it (session.h). If the mapped file
+ * shrinks or cannot be read while it is in use, the process ends with a message and status 2.
+ */
+#ifndef STORE_FILTER_H
+#define STORE_FILTER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "store/format.h"
+
+enum filter_mode {
+    FILTER_READ,
+    FILTER_WRITE, /* for session.h; refuses what cannot be written to */
+};
+
+enum filter_health {
+    FILTER_CLEAN,
+    FILTER_WRITING, /* a live process is adding keys */
+    FILTER_DIRTY,   /* a process died while adding keys, and nobody has repaired the file */
+};
+
+struct filter {
+    const char *path; /* as given; must outlive the filter */
+    int fd;
+    bool writable;
+    uint8_t *map; /* all of the file as its header has it, shared */
+    uint64_t map_len;
+    struct header header;
+    bool slot_damaged; /* one of two header slots does not hold */
+    /* Checking of pages on first touch: a bit for each page that held, and how many are left. */
+    _Atomic bool verifying;
+    _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
+    _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
+};
+
+bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
+void filter_close(struct filter *f);
+
+/* Sets bit i of present when hash[i] is in any layer, after clearing bits 0..n-1. n is at most
+ * LAYER_BATCH. Any number of threads may ask at once. Fails when a page is damaged. */
+bool filter_query(struct filter *f, const uint64_t *hash, size_t n, uint64_t *present,
+                  struct err *err);
+
+/* Checks the pages of a layer that decide about these hashes, each once while the file is open,
+ * against their checksums: for those who go to the layer itself, before they do. A writer calls it
+ * under its lock; pages that the session has touched, and those of a dirty file, have no checksums
+ * and pass. n is at most LAYER_BATCH. Any number of threads may ask at once. */
+bool filter_verify(struct filter *f, unsigned layer, const uint64_t *hash, size_t n,
+                   struct err *err);
+
+/* The same for one page. */
+bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
+
+/* Will many keys be asked for? With few, no more is read from disk than these need; at first many
+ * are expected. */
+void filter_expect(const struct filter *f, bool many);
+
+/* The file's state, told from its header and from who holds its locks. */
+enum filter_health filter_health(const struct filter *f);
+
+/* Was the header written since it was read? Finding that out costs next to nothing. */
+bool filter_changed(const struct filter *f);
+
+/* Reads the header again (another process may have written it): the valid slot with the higher
+ * epoch; and maps the file anew if it has grown. Not beside queries of the same struct filter. */
+bool filter_reload(struct filter *f, struct err *err);
+
+/* The same, if the header was written since it was read. */
+bool filter_refresh(struct filter *f, struct err *err);
+
+/* The bytes of a page of a layer, and how many they are. */
+const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);
+
+/* Census of one layer; and of the whole: FPR is 1 - prod(1 - fpr_i), n the sum over layers. */
+void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out);
+void filter_census_all(const struct filter *f, unsigned threads, struct census *out);
+
+/* Makes *a the census of both: layers of one filter. */
+void filter_census_add(struct census *a, const struct census *b);
+
+/* Checks every page of every layer against its checksum. Calls `damaged`, unless NULL, for each
+ * that does not hold, with its offset in the file: one call at a time, in any order. In a file that
+ * is being written, pages touched since cannot be checked, and in a dirty one those that differ
+ * cannot be told from damaged ones; they are counted in *unchecked. Returns the number of damaged
+ * pages. Progress is told, if the caller has begun any (progress.h). */
+uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
+                            void (*damaged)(void *ctx, unsigned layer, uint64_t page,
+                                            uint64_t offset),
+                            void *ctx);
+
+/* Fails if a page of the file is damaged: for those who make another file of it. */
+bool filter_check_sound(const struct filter *f, unsigned threads, struct err *err);
+
+/* Fields in which two filters must agree for their keys to mean the same; false names the ones that
+ * differ ("hash seed, --hex"). */
+bool filter_same_keys(const struct header *a, const struct header *b, struct err *err);
+
+/* The same of filters that are asked together; the reason is a sentence that names both. */
+bool filter_same_questions(const struct header *a, const char *a_path, const struct header *b,
+                           const char *b_path, struct err *err);
+
+#endif

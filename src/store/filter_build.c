@@ -1,0 +1,218 @@
+#include "store/filter_build.h"
+
+#include <sys/sysinfo.h>
+
+#include "base/progress.h"
+#include "kind/bloom/bloom.h"
+#include "kind/ribbon/build.h"
+#include "store/chain.h"
+#include "store/empty.h"
+#include "store/write.h"
+
+/* For a filter of given size so many hashes are kept in memory before they go into its bits, and no
+ * more than these are counted; what 16 threads have room for. */
+enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
+
+/* What a thread takes at most, beside what it takes for keys: two chunks of input and a batch; or,
+ * when the input is gone, the part of the filter that it is making. With the filter itself and
+ * DIRECT_MEMORY, for as many threads as that lets, this makes the filter plus 64 MiB. */
+enum { THREAD_MEMORY = 1 << 20 };
+
+/* Up to this rate it pays to presume that the keys of a Bloom filter are distinct (may_presume):
+ * one key in 100, at most, finds its bits set by chance and must be looked at. */
+static const double PRESUMING_FPR = 0.02;
+
+/* What threads take to build a compact filter, beside what the keyset takes. */
+static uint64_t compact_memory(unsigned threads)
+{
+    return threads * (ribbon_build_memory() + keyset_part_memory(RIBBON_LARGEST));
+}
+
+uint64_t filter_build_min_memory(const struct design *design)
+{
+    return THREAD_MEMORY + keyset_min_memory(1) + (design->compact ? compact_memory(1) : 0);
+}
+
+/* Makes the header for n distinct keys, if the design leaves the size open. */
+static bool make_header(struct filter_build *b, uint64_t n, struct err *err)
+{
+    empty_header(&b->header, b->rule);
+    build_stamp(&b->header, b->reproducible);
+    return design_header(b->design, n, &b->header, err);
+}
+
+static const struct layer *newest(const struct filter_build *b)
+{
+    return &b->header.layers[chain_newest(&b->header)];
+}
+
+/* Bits in memory pay only while they leave room for everything else. */
+static bool bits_fit_memory(uint64_t pages)
+{
+    struct sysinfo info;
+    if (sysinfo(&info) != 0)
+        return false;
+    uint64_t memory = (uint64_t)info.totalram * info.mem_unit;
+    return pages < memory / 2 / BLOOM_PAGE;
+}
+
+/* Has hashes drained into bits, where that is possible and pays. */
+static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+{
+    if (!design_is_sized(b->design) || b->forecast || b->memory < DIRECT_MEMORY + THREAD_MEMORY)
+        return true;
+    if (!make_header(b, 0, err))
+        return false;
+    struct bloom bloom = bloom_of(newest(b));
+    if (!bits_fit_memory(bloom.pages))
+        return true;
+    b->bits = bloom_bits_new(&bloom);
+    if (b->bits != NULL) {
+        spec->drain = bloom_bits_drain;
+        spec->ctx = b->bits;
+    }
+    return true;
+}
+
+/* Half of the memory, at most, is for the threads that build; so there may be fewer of them. */
+static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
+{
+    unsigned builders = 1;
+    while (builders < b->threads && compact_memory(builders + 1) <= b->memory / 2)
+        builders++;
+    spec->visitors = builders;
+    spec->part = RIBBON_LARGEST;
+}
+
+/* Makes `spec` for so many threads. False: there is not memory enough for them. */
+static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
+{
+    uint64_t others = (uint64_t)THREAD_MEMORY * threads + spec->visitors * ribbon_build_memory();
+    uint64_t least = spec->visitors * keyset_part_memory(spec->part) + keyset_min_memory(threads);
+    spec->workers = threads;
+    if (b->bits != NULL) {
+        spec->memory = DIRECT_MEMORY;
+        return others + DIRECT_MEMORY <= b->memory && keyset_fits(spec) >= DIRECT_KEYS;
+    }
+    spec->memory = b->memory > others ? b->memory - others : 0;
+    return spec->memory >= least;
+}
+
+static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+{
+    while (!give_memory(b, b->threads, spec) && b->threads > 1)
+        b->threads--;
+    b->keys = keyset_new(spec, err);
+    return b->keys != NULL;
+}
+
+bool filter_build_begin(struct filter_build *b, struct err *err)
+{
+    struct keyset_spec spec = {.scratch_dir = b->scratch_dir};
+    if (b->design->compact)
+        share_memory(b, &spec);
+    else if (!drain_to_bits(b, &spec, err))
+        return false;
+    if (get_keyset(b, &spec, err))
+        return true;
+    if (b->bits == NULL)
+        return false;
+    bloom_bits_free(b->bits);
+    b->bits = NULL;
+    spec.drain = NULL;
+    return get_keyset(b, &spec, err);
+}
+
+bool filter_build_put(struct filter_build *b, unsigned worker, const uint64_t *hash, size_t n,
+                      struct err *err)
+{
+    return keyset_put(b->keys, worker, hash, n, err);
+}
+
+/* Counts the keys, unless a size was given and so many came that they are not worth keeping. What
+ * is counted must not depend on threads or memory, so the number of records alone decides. */
+static bool count_keys(struct filter_build *b, struct err *err)
+{
+    b->n_distinct = 0;
+    b->counted = !design_is_sized(b->design) || b->forecast ||
+                 b->n_put <= DIRECT_KEYS;
+    if (!b->counted)
+        return b->bits == NULL || keyset_drain_all(b->keys, err);
+    progress_begin("counting keys", b->progress);
+    bool ok = keyset_finish(b->keys, &b->n_distinct, err);
+    progress_end();
+    return ok;
+}
+
+static void fill_counters(struct filter_build *b)
+{
+    b->header.counters =
+        (struct counters){.records = b->n_put,
+                          .unknown = !b->counted,
+                          .keys_added = b->n_distinct,
+                          .n_keys = b->counted ? (double)b->n_distinct : b->census.n};
+}
+
+static bool build_layers(struct filter_build *b, struct build_target *target, struct err *err)
+{
+    unsigned filled = target->layer;
+    bool ok = b->counted || b->bits == NULL
+                  ? newest(b)->kind->build(target, b->keys, &b->census, err)
+                  : bloom_bits_write(target, b->bits, &b->census, err);
+    for (target->layer = 0; ok && target->layer < b->header.n_layers; target->layer++)
+        ok = target->layer == filled || build_zero_sums(target, err);
+    return ok;
+}
+
+static bool write_file(struct filter_build *b, bool presumed, struct newfile *file,
+                       const char *name, struct err *err)
+{
+    if (!make_header(b, b->n_distinct, err))
+        return false;
+    struct build_target target = {.header = &b->header,
+                                  .layer = chain_newest(&b->header),
+                                  .fd = file->fd,
+                                  .name = name,
+                                  .threads = b->threads,
+                                  .n = b->n_distinct,
+                                  .presumed = presumed};
+    if (!newfile_reserve(file, b->header.file_len, err) || !build_layers(b, &target, err))
+        return false;
+    fill_counters(b);
+    return build_header(&b->header, file->fd, name, err);
+}
+
+/* Lists of keys are mostly without repeats. So a filter that is sized for its keys is first written
+ * as if they were distinct, which spares counting them, a quarter of the whole; and the build fails
+ * when they are not. Whatever else fails may be for the wrong number's sake, as on a full disk. */
+static bool may_presume(const struct design *d)
+{
+    double p = d->p != 0 ? d->p : PLAN_FPR;
+    return !design_is_sized(d) && d->size == 0 && (d->compact || p <= PRESUMING_FPR);
+}
+
+bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
+                        const char *name, struct err *err)
+{
+    struct err ignored;
+    b->n_put = b->n_distinct = n_put;
+    b->counted = true;
+    return (may_presume(b->design) && write_file(b, true, file, name, &ignored)) ||
+           (count_keys(b, err) && write_file(b, false, file, name, err));
+}
+
+bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err)
+{
+    b->n_put = n_put;
+    if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
+        return false;
+    b->census.fpr = newest(b)->kind->fpr_at(newest(b), (double)b->n_distinct);
+    fill_counters(b);
+    return true;
+}
+
+void filter_build_free(struct filter_build *b)
+{
+    keyset_free(b->keys);
+    bloom_bits_free(b->bits);
+}

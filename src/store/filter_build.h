@@ -1,0 +1,66 @@
+/*
+ * A new filter file from keys of which nobody knows beforehand how many there are.
+ *
+ *     struct filter_build b = {.design = &design, .rule = &rule, .memory = memory, ...};
+ *     if (!filter_build_begin(&b, &err)) ...
+ *     ... filter_build_put(&b, worker, hash, n, &err) ...       // from each worker's thread
+ *     if (!filter_build_write(&b, n_put, &file, name, &err)) ...
+ *     filter_build_free(&b);                                    // in any case
+ *
+ * Hashes are collected (keyset.h), or go into bits in memory at once if the design is sized and
+ * memory allows it. Then they are counted, the filter is sized for them if its design leaves that
+ * open, and written. Where so many keys came for a filter of a size that was given that they are
+ * not worth keeping, the bits tell how many there are.
+ */
+#ifndef STORE_FILTER_BUILD_H
+#define STORE_FILTER_BUILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "keys/batch.h"
+#include "keys/keyset.h"
+#include "kind/bloom/build.h"
+#include "store/design.h"
+#include "store/format.h"
+#include "store/newfile.h"
+
+struct filter_build {
+    const struct design *design;
+    const struct key_rule *rule; /* seed and preparation, for the header */
+    uint64_t memory;             /* bytes, beyond the filter; filter_build_min_memory at least */
+    const char *scratch_dir;     /* where keys go that this does not hold */
+    unsigned threads;            /* workers; filter_build_begin lowers it to as many as fit */
+    bool reproducible;           /* no time and no random id in the file */
+    bool progress;               /* shown while keys are counted */
+    bool forecast;               /* filter_build_forecast is called, and not filter_build_write */
+    /* What came of it. Counters are unknown if the bits tell how many keys there are. */
+    struct header header;
+    struct census census;
+    /* The rest is private. */
+    struct keyset *keys;
+    struct bloom_bits *bits; /* where `keys` drains to; NULL: it keeps them all */
+    uint64_t n_put, n_distinct;
+    bool counted; /* n_distinct is known, or presumed to be */
+};
+
+/* The smallest memory that will do for one thread. */
+uint64_t filter_build_min_memory(const struct design *design);
+
+bool filter_build_begin(struct filter_build *b, struct err *err);
+
+bool filter_build_put(struct filter_build *b, unsigned worker, const uint64_t *hash, size_t n,
+                      struct err *err);
+
+/* Writes the file, which is `name` in messages, but does not commit it. n_put hashes were put. */
+bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
+                        const char *name, struct err *err);
+
+/* The same without a file: counts all keys, and says by formula what the census would. */
+bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err);
+
+void filter_build_free(struct filter_build *b);
+
+#endif

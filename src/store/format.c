@@ -1,0 +1,445 @@
+#include "store/format.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "keys/hash.h"
+
+/* 0x89 is neither ASCII nor the beginning of a UTF-8 character; CR LF and ^Z are what a transfer in
+ * text mode mangles first. */
+static const uint8_t magic[8] = {0x89, 's', 'e', 'e', 'n', '\r', '\n', 0x1a};
+
+/* Offsets in a header slot. */
+enum {
+    OFF_MAGIC = 0,
+    OFF_VERSION = 8,
+    OFF_SLOT_LEN = 12,
+    OFF_COMPAT = 16,
+    OFF_RO_COMPAT = 20,
+    OFF_INCOMPAT = 24,
+    OFF_N_LAYERS = 28,
+    OFF_EPOCH = 32,
+    OFF_STATE = 40,
+    OFF_HASH = 44,
+    OFF_SEED = 48,
+    OFF_ID = 56,
+    OFF_PREP = 72,
+    OFF_COUNTERS_FLAGS = 76,
+    OFF_N_DESIGN = 80,
+    OFF_FPR_DESIGN = 88,
+    OFF_FILE_LEN = 96,
+    OFF_CREATED = 104,
+    OFF_CHANGED = 112,
+    OFF_RECORDS = 120,
+    OFF_KEYS_ADDED = 128,
+    OFF_N_KEYS = 136,
+    OFF_DROPPED = 144,
+    OFF_POLICY = 152,
+    OFF_RESERVE = 156,
+    OFF_LAYERS = 256,
+};
+
+/* Offsets in a layer's entry. */
+enum {
+    LAYER_KIND = 0,
+    LAYER_FLAGS = 4,
+    LAYER_ID = 8,
+    LAYER_N_DESIGN = 16,
+    LAYER_FPR_DESIGN = 24,
+    LAYER_DATA_OFF = 32,
+    LAYER_DATA_LEN = 40,
+    LAYER_SUMS_OFF = 48,
+    LAYER_TOUCHED_OFF = 56,
+    LAYER_GEOMETRY = 64,
+    LAYER_GENERATION = 96,
+    LAYER_SINCE = 104,
+    LAYER_N_CLOSED = 112,
+    LAYER_FPR_CLOSED = 120,
+    LAYER_LEN = 128,
+};
+
+enum {
+    COUNTERS_UNKNOWN = 1 << 0,
+    LAYER_FLAG_VOID = 1 << 0,
+    CHECKSUM_LEN = 8,
+    IMMUTABLE_ALIGN = 8, /* of tables and data in immutable files: data may be read as words */
+};
+
+static bool immutable(const struct header *h)
+{
+    return (h->incompat & INCOMPAT_IMMUTABLE) != 0;
+}
+
+size_t format_len(const struct header *h)
+{
+    return immutable(h) ? OFF_LAYERS + (size_t)h->n_layers * LAYER_LEN + CHECKSUM_LEN : FORMAT_PAGE;
+}
+
+static void encode_layer(const struct layer *layer, uint8_t *out)
+{
+    put_le32(out + LAYER_KIND, layer->kind->id);
+    put_le32(out + LAYER_FLAGS, layer->is_void ? LAYER_FLAG_VOID : 0);
+    put_le64(out + LAYER_ID, layer->id);
+    put_le64(out + LAYER_N_DESIGN, layer->n_design);
+    put_double(out + LAYER_FPR_DESIGN, layer->fpr_design);
+    put_le64(out + LAYER_DATA_OFF, layer->data_off);
+    put_le64(out + LAYER_DATA_LEN, layer->data_len);
+    put_le64(out + LAYER_SUMS_OFF, layer->sums_off);
+    put_le64(out + LAYER_TOUCHED_OFF, layer->touched_off);
+    for (int i = 0; i < 4; i++)
+        put_le64(out + LAYER_GEOMETRY + 8 * i, layer->geometry[i]);
+    put_le64(out + LAYER_GENERATION, layer->generation);
+    put_le64(out + LAYER_SINCE, layer->since);
+    put_double(out + LAYER_N_CLOSED, layer->n_closed);
+    put_double(out + LAYER_FPR_CLOSED, layer->fpr_closed);
+}
+
+static bool is_counter(double x)
+{
+    return isfinite(x) && x >= 0;
+}
+
+size_t format_encode(const struct header *h, uint8_t *out)
+{
+    size_t len = format_len(h);
+    memset(out, 0, len);
+    memcpy(out + OFF_MAGIC, magic, sizeof magic);
+    put_le32(out + OFF_VERSION, FORMAT_VERSION);
+    put_le32(out + OFF_SLOT_LEN, (uint32_t)len);
+    put_le32(out + OFF_COMPAT, h->compat);
+    put_le32(out + OFF_RO_COMPAT, h->ro_compat);
+    put_le32(out + OFF_INCOMPAT, h->incompat);
+    put_le32(out + OFF_N_LAYERS, h->n_layers);
+    put_le64(out + OFF_EPOCH, h->epoch);
+    put_le32(out + OFF_STATE, (uint32_t)h->state);
+    put_le32(out + OFF_HASH, h->hash);
+    put_le64(out + OFF_SEED, h->seed);
+    memcpy(out + OFF_ID, h->id, sizeof h->id);
+    put_le32(out + OFF_PREP, h->prep);
+    /* Numbers that no reader takes must not make a file unreadable. */
+    bool sane = is_counter(h->counters.n_keys) && is_counter(h->counters.dropped);
+    put_le32(out + OFF_COUNTERS_FLAGS, h->counters.unknown || !sane ? COUNTERS_UNKNOWN : 0);
+    put_le64(out + OFF_N_DESIGN, h->n_design);
+    put_double(out + OFF_FPR_DESIGN, h->fpr_design);
+    put_le64(out + OFF_FILE_LEN, h->file_len);
+    put_le64(out + OFF_CREATED, h->created);
+    put_le64(out + OFF_CHANGED, h->changed);
+    put_le64(out + OFF_RECORDS, h->counters.records);
+    put_le64(out + OFF_KEYS_ADDED, h->counters.keys_added);
+    put_double(out + OFF_N_KEYS, sane ? h->counters.n_keys : 0);
+    put_double(out + OFF_DROPPED, sane ? h->counters.dropped : 0);
+    put_le32(out + OFF_POLICY, (uint32_t)h->policy);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
+    put_le64(out + len - CHECKSUM_LEN, hash_bytes(out, len - CHECKSUM_LEN, 0));
+    return len;
+}
+
+uint64_t format_epoch(const uint8_t *slot)
+{
+    return get_le64(slot + OFF_EPOCH);
+}
+
+bool format_is_filter(const uint8_t *p, size_t avail)
+{
+    return avail >= sizeof magic && memcmp(p, magic, sizeof magic) == 0;
+}
+
+/* The reasons below stand after the file's name. */
+
+static bool damaged(struct err *err, const char *what)
+{
+    return fail(err, "is damaged: %s", what);
+}
+
+static bool all_zero(const uint8_t *p, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (p[i] != 0)
+            return false;
+    return true;
+}
+
+static unsigned lowest_bit(uint32_t word)
+{
+    unsigned i = 0;
+    while (!(word >> i & 1))
+        i++;
+    return i;
+}
+
+/* Is this a header of our version, whole and as it was written? */
+static bool check_frame(const uint8_t *p, size_t avail, struct err *err)
+{
+    if (!format_is_filter(p, avail))
+        return fail(err, "is not a seen filter");
+    if (avail < OFF_LAYERS)
+        return fail(err, "is truncated: it ends within its header");
+    uint32_t version = get_le32(p + OFF_VERSION);
+    if (version > FORMAT_VERSION)
+        return fail(err, "was written by a newer version of seen (format %" PRIu32 ")", version);
+    if (version != FORMAT_VERSION)
+        return damaged(err, "its header has no valid format version");
+    uint32_t len = get_le32(p + OFF_SLOT_LEN);
+    if (len < OFF_LAYERS + CHECKSUM_LEN || len > FORMAT_MAX_HEADER)
+        return damaged(err, "its header has no valid length");
+    if (len > avail)
+        return fail(err, "is truncated: it ends within its header");
+    if (hash_bytes(p, len - CHECKSUM_LEN, 0) != get_le64(p + len - CHECKSUM_LEN))
+        return damaged(err, "its header does not match its checksum");
+    return true;
+}
+
+/* From here on the bytes are as somebody meant them, who need not be a friend. */
+static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
+{
+    h->epoch = get_le64(p + OFF_EPOCH);
+    if (h->epoch == 0 || h->epoch > INT64_MAX)
+        return damaged(err, "its header has no valid epoch");
+    h->compat = get_le32(p + OFF_COMPAT);
+    h->ro_compat = get_le32(p + OFF_RO_COMPAT);
+    h->incompat = get_le32(p + OFF_INCOMPAT);
+    uint32_t unknown = h->incompat & ~(uint32_t)INCOMPAT_KNOWN;
+    if (unknown != 0)
+        return fail(err, "was written by a newer version of seen (incompatible feature %u)",
+                    lowest_bit(unknown));
+    h->n_layers = get_le32(p + OFF_N_LAYERS);
+    if (h->n_layers == 0 || h->n_layers > FORMAT_MAX_LAYERS)
+        return damaged(err, "its header has no valid number of layers");
+    if (get_le32(p + OFF_SLOT_LEN) != format_len(h))
+        return damaged(err, "its header has the wrong length");
+    uint32_t state = get_le32(p + OFF_STATE);
+    if (state > STATE_DIRTY || (immutable(h) && state != STATE_CLEAN))
+        return damaged(err, "its header has no valid state");
+    h->state = (enum file_state)state;
+    h->hash = get_le32(p + OFF_HASH);
+    if (h->hash != HASH_XXH3_64)
+        return fail(err, "was written by a newer version of seen (hash function %" PRIu32 ")",
+                    h->hash);
+    h->seed = get_le64(p + OFF_SEED);
+    memcpy(h->id, p + OFF_ID, sizeof h->id);
+    h->prep = get_le32(p + OFF_PREP);
+    unknown = h->prep & ~(uint32_t)PREP_KNOWN;
+    if (unknown != 0)
+        return fail(err, "was written by a newer version of seen (key preparation %u)",
+                    lowest_bit(unknown));
+    h->n_design = get_le64(p + OFF_N_DESIGN);
+    h->fpr_design = get_double(p + OFF_FPR_DESIGN);
+    if (!(h->fpr_design > 0 && h->fpr_design < 1))
+        return damaged(err, "its header has no valid false positive rate");
+    h->file_len = get_le64(p + OFF_FILE_LEN);
+    h->created = get_le64(p + OFF_CREATED);
+    h->changed = get_le64(p + OFF_CHANGED);
+    uint32_t policy = get_le32(p + OFF_POLICY);
+    if (policy > POLICY_RING || (immutable(h) && policy != POLICY_FIXED))
+        return damaged(err, "its header has no valid policy");
+    h->policy = (enum policy)policy;
+    return true;
+}
+
+static bool decode_counters(const uint8_t *p, struct counters *c, struct err *err)
+{
+    uint32_t flags = get_le32(p + OFF_COUNTERS_FLAGS);
+    c->unknown = (flags & COUNTERS_UNKNOWN) != 0;
+    c->records = get_le64(p + OFF_RECORDS);
+    c->keys_added = get_le64(p + OFF_KEYS_ADDED);
+    c->n_keys = get_double(p + OFF_N_KEYS);
+    c->dropped = get_double(p + OFF_DROPPED);
+    if ((flags & ~(uint32_t)COUNTERS_UNKNOWN) != 0 || !is_counter(c->n_keys) ||
+        !is_counter(c->dropped))
+        return damaged(err, "its header has no valid counters");
+    return true;
+}
+
+static bool decode_layer(const uint8_t *p, unsigned number, struct layer *layer, struct err *err)
+{
+    uint32_t kind = get_le32(p + LAYER_KIND);
+    layer->kind = kind_by_id(kind);
+    if (layer->kind == NULL)
+        return fail(err, "was written by a newer version of seen (layer kind %" PRIu32 ")", kind);
+    layer->id = get_le64(p + LAYER_ID);
+    layer->n_design = get_le64(p + LAYER_N_DESIGN);
+    layer->fpr_design = get_double(p + LAYER_FPR_DESIGN);
+    if (!(layer->fpr_design > 0 && layer->fpr_design < 1))
+        return fail(err, "is damaged: layer %u has no valid false positive rate", number);
+    layer->data_off = get_le64(p + LAYER_DATA_OFF);
+    layer->data_len = get_le64(p + LAYER_DATA_LEN);
+    layer->sums_off = get_le64(p + LAYER_SUMS_OFF);
+    layer->touched_off = get_le64(p + LAYER_TOUCHED_OFF);
+    for (int i = 0; i < 4; i++)
+        layer->geometry[i] = get_le64(p + LAYER_GEOMETRY + 8 * i);
+    uint32_t flags = get_le32(p + LAYER_FLAGS);
+    layer->is_void = flags & LAYER_FLAG_VOID;
+    layer->generation = get_le64(p + LAYER_GENERATION);
+    layer->since = get_le64(p + LAYER_SINCE);
+    layer->n_closed = get_double(p + LAYER_N_CLOSED);
+    layer->fpr_closed = get_double(p + LAYER_FPR_CLOSED);
+    if ((flags & ~(uint32_t)LAYER_FLAG_VOID) != 0)
+        return fail(err, "is damaged: layer %u has bytes set that must be zero", number);
+    if (layer->generation > INT64_MAX || !isfinite(layer->n_closed) || layer->n_closed < 0 ||
+        !(layer->fpr_closed >= 0 && layer->fpr_closed <= 1))
+        return fail(err, "is damaged: layer %u has no valid history", number);
+    return true;
+}
+
+static uint64_t sums_len(const struct layer *layer)
+{
+    return layer_pages(layer) * FORMAT_SUM; /* at most 2^52 * 4 */
+}
+
+static uint64_t touched_len(const struct layer *layer)
+{
+    uint64_t pages = layer_pages(layer);
+    return pages / 8 + (pages % 8 != 0);
+}
+
+/* Steps *at over the part of the file [off, off + len), which must not begin before *at. */
+static bool step_over(uint64_t *at, uint64_t off, uint64_t len, uint64_t align, uint64_t file_len)
+{
+    if (off < *at || off % align != 0 || off > file_len || len > file_len - off)
+        return false;
+    *at = off + len;
+    return true;
+}
+
+static bool step_over_fixed(uint64_t *at, const struct layer *l, uint64_t file_len)
+{
+    return step_over(at, l->data_off, l->data_len, IMMUTABLE_ALIGN, file_len) &&
+           step_over(at, l->sums_off, sums_len(l), IMMUTABLE_ALIGN, file_len) &&
+           l->touched_off == 0;
+}
+
+static bool step_over_mutable(uint64_t *at, const struct layer *l, uint64_t file_len)
+{
+    return step_over(at, l->sums_off, sums_len(l), FORMAT_PAGE, file_len) &&
+           step_over(at, l->touched_off, touched_len(l), FORMAT_PAGE, file_len) &&
+           step_over(at, l->data_off, l->data_len, FORMAT_PAGE, file_len);
+}
+
+/* Do layers lie one behind the other, each with its tables, and end where the file ends? */
+static bool check_places(const struct header *h, struct err *err)
+{
+    /* Offsets are used as off_t too. */
+    if (h->file_len > INT64_MAX)
+        return damaged(err, "its header has no valid file length");
+    bool fixed = immutable(h);
+    uint64_t at = fixed ? format_len(h) : FORMAT_FIRST_LAYER;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct layer *layer = &h->layers[i];
+        if (layer->data_len == 0)
+            return fail(err, "is damaged: layer %u has no valid length", i);
+        if (!(fixed ? step_over_fixed(&at, layer, h->file_len)
+                    : step_over_mutable(&at, layer, h->file_len)))
+            return fail(err, "is damaged: layer %u is not where it should be", i);
+        /* Kinds that can be changed count on the alignment of a file that can be. */
+        if (fixed && layer->kind->add != NULL)
+            return fail(err, "is damaged: layer %u is of a kind that cannot be in this file", i);
+    }
+    if (at != h->file_len)
+        return damaged(err, "its layers do not end where its header says that the file ends");
+    return true;
+}
+
+static bool has_history(const struct layer *l)
+{
+    return l->is_void || l->generation != 0 || l->since != 0 || l->n_closed != 0 ||
+           l->fpr_closed != 0;
+}
+
+/* One layer takes keys, and only that of a ring that is being rotated is void. */
+static bool check_policy(const struct header *h, struct err *err)
+{
+    unsigned n_void = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        if (h->policy == POLICY_FIXED && has_history(&h->layers[i]))
+            return fail(err, "is damaged: layer %u has bytes set that must be zero", i);
+        n_void += h->layers[i].is_void;
+        for (unsigned j = 0; j < i && h->policy != POLICY_FIXED; j++)
+            if (h->layers[j].generation == h->layers[i].generation)
+                return fail(err, "is damaged: layers %u and %u are of the same generation", j, i);
+    }
+    unsigned may_be_void = h->policy == POLICY_RING, least = h->policy == POLICY_RING ? 2 : 1;
+    if (n_void > may_be_void || h->n_layers < least)
+        return damaged(err, "its layers do not fit its policy");
+    return true;
+}
+
+static bool check_layers(const struct header *h, struct err *err)
+{
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct err why;
+        if (!h->layers[i].kind->check(&h->layers[i], &why))
+            return fail(err, "is damaged: layer %u: %s", i, why.text);
+        for (unsigned j = 0; j < i; j++)
+            if (h->layers[j].id == h->layers[i].id)
+                return fail(err, "is damaged: layers %u and %u have the same id", j, i);
+    }
+    return true;
+}
+
+bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err *err)
+{
+    memset(h, 0, sizeof *h);
+    if (!check_frame(p, avail, err) || !decode_fields(p, h, err) ||
+        !decode_counters(p, &h->counters, err))
+        return false;
+    size_t directory_end = OFF_LAYERS + (size_t)h->n_layers * LAYER_LEN;
+    if (!all_zero(p + OFF_RESERVE, OFF_LAYERS - OFF_RESERVE) ||
+        !all_zero(p + directory_end, format_len(h) - CHECKSUM_LEN - directory_end))
+        return damaged(err, "its header has bytes set that must be zero");
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (!decode_layer(p + OFF_LAYERS + (size_t)i * LAYER_LEN, i, &h->layers[i], err))
+            return false;
+    return check_places(h, err) && check_layers(h, err) && check_policy(h, err);
+}
+
+static uint64_t align_up(uint64_t n, uint64_t align)
+{
+    return (n + align - 1) / align * align;
+}
+
+/* Lays out layers from number `first` on, from offset `at` on. */
+static void place_from(struct header *h, unsigned first, uint64_t at)
+{
+    bool fixed = immutable(h);
+    for (unsigned i = first; i < h->n_layers; i++) {
+        struct layer *layer = &h->layers[i];
+        if (fixed) {
+            layer->data_off = align_up(at, IMMUTABLE_ALIGN);
+            layer->sums_off = align_up(layer->data_off + layer->data_len, IMMUTABLE_ALIGN);
+            layer->touched_off = 0;
+            at = layer->sums_off + sums_len(layer);
+        } else {
+            layer->sums_off = align_up(at, FORMAT_PAGE);
+            layer->touched_off = align_up(layer->sums_off + sums_len(layer), FORMAT_PAGE);
+            layer->data_off = align_up(layer->touched_off + touched_len(layer), FORMAT_PAGE);
+            at = layer->data_off + layer->data_len;
+        }
+    }
+    h->file_len = at;
+}
+
+void format_place(struct header *h)
+{
+    place_from(h, 0, immutable(h) ? format_len(h) : FORMAT_FIRST_LAYER);
+}
+
+void format_place_last(struct header *h)
+{
+    place_from(h, h->n_layers - 1, h->file_len);
+}
+
+uint64_t format_layer_seed(const struct header *h, const struct layer *layer)
+{
+    uint8_t name[sizeof h->id + 8];
+    memcpy(name, h->id, sizeof h->id);
+    put_le64(name + sizeof h->id, layer->id);
+    return hash_bytes(name, sizeof name, 0);
+}
+
+uint32_t format_page_sum(uint64_t layer_seed, uint64_t page, const void *data, size_t len)
+{
+    return (uint32_t)hash_bytes(data, len, layer_seed + page);
+}

@@ -1,0 +1,126 @@
+/*
+ * The header of a filter file, between bytes and struct. man/seen.5 describes it to the byte; this
+ * module is that page in C. Decoding is a pure function over a buffer and trusts nothing.
+ *
+ * A file that changes in place (mutable) begins with two header slots of one page each, then a
+ * session page, then for each layer its checksum table, touched bitmap and data, all page-aligned.
+ * The valid slot with the higher epoch counts; epoch e is written to slot e mod 2. An immutable
+ * file has one header, just as long as it must be, and for each layer its data and then its
+ * checksum table (the length of the data need not be known when it is written), padded to 8 bytes.
+ */
+#ifndef STORE_FORMAT_H
+#define STORE_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "kind/kind.h"
+
+enum {
+    FORMAT_VERSION = 1,
+    FORMAT_PAGE = 4096,
+    FORMAT_SUM = 4, /* bytes of a page's checksum */
+    FORMAT_SLOT_A = 0,
+    FORMAT_SLOT_B = FORMAT_PAGE,
+    FORMAT_SESSION = 2 * FORMAT_PAGE, /* the session page (session.h) */
+    FORMAT_FIRST_LAYER = 3 * FORMAT_PAGE,
+    FORMAT_MAX_LAYERS = 29, /* 256 + 29 * 128 bytes of header + 8 of checksum fit in a page */
+    FORMAT_MAX_HEADER = FORMAT_PAGE,
+};
+
+/* Feature words: a bit unknown in `compat` is ignored, in `ro_compat` forbids writing, in
+ * `incompat` forbids reading. */
+enum {
+    COMPAT_KNOWN = 0,
+    RO_COMPAT_KNOWN = 0,
+    INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
+    INCOMPAT_KNOWN = INCOMPAT_IMMUTABLE,
+};
+
+enum file_state {
+    STATE_CLEAN = 0,   /* checksums and counters hold */
+    STATE_WRITING = 1, /* a writing session is on, or died */
+    STATE_DIRTY = 2,   /* a session is known to have died; only a repair makes it clean */
+};
+
+/* What becomes of a filter that is full (chain.h). */
+enum policy {
+    POLICY_FIXED = 0, /* it takes more keys, and its FPR rises */
+    POLICY_GROW = 1,  /* a layer is added */
+    POLICY_RING = 2,  /* when told to, its oldest layer is emptied and takes the new keys */
+};
+
+/* How a key is made from a record, as far as the file decides it; applied in this order. */
+enum {
+    PREP_TRIM = 1 << 0,
+    PREP_FOLD = 1 << 1,
+    PREP_HEX = 1 << 2,
+    PREP_KNOWN = PREP_TRIM | PREP_FOLD | PREP_HEX,
+};
+
+/* What was put in. `unknown` is set once a crash or a merge of overlapping filters has made the
+ * other numbers meaningless, except n_keys, which is then an estimate from the bits. */
+struct counters {
+    bool unknown;
+    uint64_t records;    /* records given, repeats and all */
+    uint64_t keys_added; /* keys that were not reported present when they came */
+    double n_keys;       /* distinct keys, false positives allowed for: the sum of 1 / (1 - fpr)
+                            over the keys added, each at the fpr of its moment */
+    double dropped;      /* expected number of distinct keys taken for present when they came: the
+                            sum of fpr / (1 - fpr) over the keys added */
+};
+
+struct header {
+    uint32_t compat, ro_compat, incompat;
+    uint64_t epoch;
+    enum file_state state;
+    uint8_t id[16]; /* random; binds checksums to the file */
+    uint32_t hash;  /* HASH_... */
+    uint64_t seed;
+    uint32_t prep; /* PREP_... */
+    enum policy policy;
+    uint64_t n_design; /* 0: grows */
+    double fpr_design;
+    uint64_t file_len; /* a file that grows may be longer: its next layer is in the making */
+    uint64_t created, changed; /* seconds since 1970 */
+    struct counters counters;
+    unsigned n_layers;
+    struct layer layers[FORMAT_MAX_LAYERS];
+};
+
+/* Bytes that this header takes: FORMAT_PAGE for mutable files. */
+size_t format_len(const struct header *h);
+
+/* Encodes into `out` (FORMAT_MAX_HEADER bytes); returns format_len(h). */
+size_t format_encode(const struct header *h, uint8_t *out);
+
+/* Decodes one header slot. `avail` bytes may be read at p. Everything is checked that can be
+ * checked without reading data: magic, version, feature words, checksum, every field's range,
+ * zeroes where zeroes must be, and that layers lie inside file_len, in order, without overlapping.
+ * The error is a predicate, fit to stand behind the file's name: "is damaged: ...". After a failure
+ * h->epoch is 0 if the slot is damaged, and the slot's epoch if it is whole but refused for what it
+ * says. */
+bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err *err);
+
+/* The epoch that a header slot has, valid or not. */
+uint64_t format_epoch(const uint8_t *slot);
+
+/* Does this begin as a filter file does? For messages and for --force, which replaces nothing
+ * else. */
+bool format_is_filter(const uint8_t *p, size_t avail);
+
+/* Lays the layers out: sets data_off, sums_off, touched_off of every layer and file_len from
+ * data_len and incompat. */
+void format_place(struct header *h);
+
+/* The same for the last layer alone, which is new: behind what the file has. */
+void format_place_last(struct header *h);
+
+/* The checksum of page `page` of a layer: XXH3-64 of its bytes, low 32 bits, seeded with
+ * format_layer_seed(h, layer) + page. */
+uint64_t format_layer_seed(const struct header *h, const struct layer *layer);
+uint32_t format_page_sum(uint64_t layer_seed, uint64_t page, const void *data, size_t len);
+
+#endif

@@ -1,0 +1,480 @@
+#include "store/newfile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/disk.h"
+#include "base/sig.h"
+#include "store/format.h"
+#include "store/session.h"
+
+bool newfile_always_named;
+
+/* A temporary name is "." NAME "." and six random characters and this; a long NAME is cut, since
+ * together they must fit into NAME_MAX. */
+static const char temp_suffix[] = ".seen-tmp";
+enum { TEMP_RANDOM = 6, TEMP_NAME = NAME_MAX - 1 - 1 - TEMP_RANDOM - (int)sizeof temp_suffix + 1 };
+
+static bool no_memory(struct err *err)
+{
+    errno = ENOMEM;
+    return fail_errno(err, "cannot go on");
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* What `path` names when symbolic links are followed, whether that exists or not; allocated. */
+static char *resolve(const char *path, struct err *err)
+{
+    char *at = strdup(path);
+    for (int hops = 0; at != NULL; hops++) {
+        char target[PATH_MAX];
+        ssize_t len = readlink(at, target, sizeof target - 1);
+        if (len < 0)
+            return at;
+        target[len] = '\0';
+        if (hops == 40) { /* as many as Linux follows */
+            errno = ELOOP;
+            fail_errno(err, "cannot create '%s'", path);
+            free(at);
+            return NULL;
+        }
+        char *next = NULL, *dir = disk_dir_of(at);
+        if (target[0] == '/')
+            next = strdup(target);
+        else if (dir == NULL || asprintf(&next, "%s/%s", dir, target) < 0)
+            next = NULL;
+        free(dir);
+        free(at);
+        at = next;
+    }
+    no_memory(err);
+    return NULL;
+}
+
+static bool sync_fd(int fd, const char *name, struct err *err)
+{
+    int r;
+    do
+        r = fsync(fd);
+    while (r < 0 && errno == EINTR);
+    return r == 0 || fail_errno(err, "cannot sync '%s'", name);
+}
+
+/* The file to be replaced. */
+
+/* Opens what is there now: for writing if possible, since only that gives the full lock. */
+static int open_old(const struct newfile *nf)
+{
+    int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
+    int fd = openat(nf->dir_fd, base_of(nf->path), O_RDWR | flags);
+    if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM || errno == ETXTBSY))
+        fd = openat(nf->dir_fd, base_of(nf->path), O_RDONLY | flags);
+    return fd;
+}
+
+static bool exists(const char *path, struct err *err)
+{
+    return fail(err, "'%s' exists (--force replaces it)", path);
+}
+
+static bool not_regular(const char *path, struct err *err)
+{
+    return fail(err, "'%s' exists and is not a regular file", path);
+}
+
+/* Is this a file that may go? */
+static bool check_old(int fd, const struct stat *st, const char *path, struct err *err)
+{
+    uint8_t start[8];
+    if (!S_ISREG(st->st_mode))
+        return not_regular(path, err);
+    if (st->st_size == 0)
+        return true;
+    ssize_t got = pread(fd, start, sizeof start, 0);
+    if (got < 0)
+        return fail_errno(err, "cannot read '%s'", path);
+    return format_is_filter(start, (size_t)got) ||
+           fail(err, "'%s' exists and is not a seen filter: not replaced", path);
+}
+
+/* Nothing may be where the new file goes. Else says whether it could be replaced. */
+static bool check_free(const struct newfile *nf, const char *path, struct err *err)
+{
+    struct stat st;
+    if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return true;
+    if (!S_ISREG(st.st_mode))
+        return not_regular(path, err);
+    int fd = open_old(nf);
+    bool may_go = fd < 0 || check_old(fd, &st, path, err);
+    if (fd >= 0)
+        close(fd);
+    return may_go && exists(path, err);
+}
+
+/* Gives the new file the owner, as far as we may, and the mode of the old one. Owner first:
+ * changing it can clear bits of the mode. */
+static bool inherit(int fd, const struct stat *old, const char *path, struct err *err)
+{
+    if (fchown(fd, old->st_uid, old->st_gid) != 0 && fchown(fd, (uid_t)-1, old->st_gid) != 0 &&
+        errno != EPERM && errno != EINVAL && errno != ENOSYS)
+        return fail_errno(err, "cannot set the owner of '%s'", path);
+    if (fchmod(fd, old->st_mode & 07777) != 0 && errno != EPERM)
+        return fail_errno(err, "cannot set the mode of '%s'", path);
+    return true;
+}
+
+/* (Re)opens the file to be replaced, if there is one: old_fd is -1 if not. */
+static bool take_old(struct newfile *nf, struct err *err)
+{
+    struct stat st;
+    if (nf->old_fd >= 0)
+        close(nf->old_fd);
+    nf->old_fd = -1;
+    if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT || fail_errno(err, "cannot look at '%s'", nf->path);
+    if (!nf->replace)
+        return exists(nf->path, err);
+    if (!S_ISREG(st.st_mode))
+        return not_regular(nf->path, err);
+    nf->old_fd = open_old(nf);
+    if (nf->old_fd < 0)
+        return errno == ENOENT || fail_errno(err, "cannot open '%s'", nf->path);
+    if (fstat(nf->old_fd, &st) != 0)
+        return fail_errno(err, "cannot look at '%s'", nf->path);
+    return check_old(nf->old_fd, &st, nf->path, err) && inherit(nf->fd, &st, nf->path, err);
+}
+
+/* Does the name still mean the file that we have open? */
+static bool old_is_current(const struct newfile *nf)
+{
+    struct stat held, named;
+    bool exists = fstatat(nf->dir_fd, base_of(nf->path), &named, AT_SYMLINK_NOFOLLOW) == 0;
+    if (nf->old_fd < 0)
+        return !exists;
+    return exists && fstat(nf->old_fd, &held) == 0 && held.st_dev == named.st_dev &&
+           held.st_ino == named.st_ino;
+}
+
+/* Locks writers out of the file to be replaced, if there is one, and makes sure that it is still
+ * the one under the name. */
+static bool lock_old(struct newfile *nf, struct err *err)
+{
+    for (;;) {
+        if (nf->old_fd >= 0 && !session_lock_fd(nf->old_fd))
+            return fail_errno(err, "cannot lock '%s'", nf->path);
+        if (old_is_current(nf))
+            return true;
+        if (!take_old(nf, err) || !sync_fd(nf->fd, nf->path, err))
+            return false;
+    }
+}
+
+/* Temporary names. */
+
+static void temp_name(const char *path, char *out)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345"; /* 32 */
+    uint8_t noise[TEMP_RANDOM];
+    char tail[TEMP_RANDOM + 1] = {0};
+    if (getrandom(noise, sizeof noise, GRND_NONBLOCK) != (ssize_t)sizeof noise) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        uint64_t mix = (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15 ^ (uint64_t)getpid() << 32;
+        memcpy(noise, &mix, sizeof noise);
+    }
+    for (int i = 0; i < TEMP_RANDOM; i++)
+        tail[i] = letters[noise[i] % 32];
+    snprintf(out, NAME_MAX + 1, ".%.*s.%s%s", TEMP_NAME, base_of(path), tail, temp_suffix);
+}
+
+static bool is_temp_of(const char *name, const char *path)
+{
+    const char *base = base_of(path);
+    size_t base_len = strnlen(base, TEMP_NAME);
+    return name[0] == '.' && strncmp(name + 1, base, base_len) == 0 && name[1 + base_len] == '.' &&
+           strlen(name) == base_len + 2 + TEMP_RANDOM + sizeof temp_suffix - 1 &&
+           strcmp(name + base_len + 2 + TEMP_RANDOM, temp_suffix) == 0;
+}
+
+/* Whoever makes a temporary file holds a lock on it (flock) for as long as it is in use, so one
+ * that can be locked is a dead process's. */
+static void remove_if_dead(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(dir_fd, name, 0);
+    close(fd);
+}
+
+static void remove_dead(const struct newfile *nf)
+{
+    int fd = openat(nf->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir)) != NULL;)
+        if (is_temp_of(e->d_name, nf->path))
+            remove_if_dead(nf->dir_fd, e->d_name);
+    closedir(dir);
+}
+
+static void forget_temp(struct newfile *nf)
+{
+    sig_remove(-1, NULL);
+    free(nf->temp);
+    nf->temp = NULL;
+}
+
+/* Makes nf->temp a fresh name and registers it for removal before it exists, so that no signal can
+ * come between. */
+static bool new_temp(struct newfile *nf, struct err *err)
+{
+    if (nf->temp == NULL && (nf->temp = malloc(NAME_MAX + 1)) == NULL)
+        return no_memory(err);
+    temp_name(nf->path, nf->temp);
+    sig_remove(nf->dir_fd, nf->temp);
+    return true;
+}
+
+/* Locks a file that has a temporary name. False when remove_dead of another process was faster. */
+static bool lock_temp(int fd)
+{
+    struct stat st;
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+static bool open_named(struct newfile *nf, struct err *err)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        if (!new_temp(nf, err))
+            return false;
+        nf->fd = openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (nf->fd >= 0 && lock_temp(nf->fd))
+            return true;
+        if (nf->fd < 0 && errno != EEXIST)
+            break;
+        if (nf->fd >= 0)
+            close(nf->fd);
+        nf->fd = -1;
+    }
+    fail_errno(err, "cannot create '%s'", nf->path);
+    forget_temp(nf);
+    return false;
+}
+
+/* The name under which linkat finds an open file that has none. */
+static void proc_name(int fd, char *out, size_t room)
+{
+    snprintf(out, room, "/proc/self/fd/%d", fd);
+}
+
+/* A file without a name, if the file system can do that and we can name it later. */
+static bool open_unnamed(struct newfile *nf)
+{
+#ifdef O_TMPFILE
+    if (newfile_always_named || access("/proc/self/fd", X_OK) != 0)
+        return false;
+    nf->fd = openat(nf->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    /* Locked for the moment in which it may have a temporary name. */
+    if (nf->fd >= 0 && flock(nf->fd, LOCK_EX | LOCK_NB) == 0)
+        return true;
+    if (nf->fd >= 0)
+        close(nf->fd);
+    nf->fd = -1;
+#else
+    (void)nf;
+#endif
+    return false;
+}
+
+static bool link_unnamed(const struct newfile *nf, const char *name)
+{
+    char proc[40];
+    proc_name(nf->fd, proc, sizeof proc);
+    return linkat(AT_FDCWD, proc, nf->dir_fd, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static bool link_temp(struct newfile *nf, struct err *err)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        if (!new_temp(nf, err))
+            return false;
+        if (link_unnamed(nf, nf->temp))
+            return true;
+        if (errno != EEXIST)
+            break;
+    }
+    fail_errno(err, "cannot create '%s'", nf->path);
+    forget_temp(nf);
+    return false;
+}
+
+static bool open_all(struct newfile *nf, const char *path, struct err *err)
+{
+    nf->path = resolve(path, err);
+    if (nf->path == NULL)
+        return false;
+    if (*base_of(nf->path) == '\0') {
+        errno = *nf->path == '\0' ? ENOENT : EISDIR;
+        return fail_errno(err, "cannot create '%s'", path);
+    }
+    char *dir = disk_dir_of(nf->path);
+    if (dir == NULL)
+        return no_memory(err);
+    nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    if (nf->dir_fd < 0)
+        return fail_errno(err, "cannot create '%s'", path);
+    if (!nf->replace && !check_free(nf, path, err))
+        return false;
+    remove_dead(nf);
+    return (open_unnamed(nf) || open_named(nf, err)) && take_old(nf, err);
+}
+
+bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err)
+{
+    *nf = (struct newfile){.fd = -1, .dir_fd = -1, .old_fd = -1, .replace = replace};
+    if (open_all(nf, path, err))
+        return true;
+    newfile_close(nf);
+    return false;
+}
+
+static bool too_little_space(const struct newfile *nf, uint64_t len, struct err *err)
+{
+    struct statvfs vfs;
+    if (fstatvfs(nf->fd, &vfs) != 0)
+        return fail(err, "cannot create '%s': %" PRIu64 " bytes are needed and not free", nf->path,
+                    len);
+    return fail(err, "cannot create '%s': %" PRIu64 " bytes are needed, %" PRIu64 " are free",
+                nf->path, len, (uint64_t)vfs.f_bavail * vfs.f_frsize);
+}
+
+bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
+{
+    struct statvfs vfs;
+    if (len > INT64_MAX || (sizeof(off_t) < 8 && len > INT32_MAX)) {
+        errno = EFBIG;
+        return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
+    }
+    if (ftruncate(nf->fd, 0) != 0)
+        return fail_errno(err, "cannot write '%s'", nf->path);
+    /* Asked first, because allocation fills the disk before it finds that it is full. */
+    if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
+        len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
+        return too_little_space(nf, len, err);
+    int r;
+    do
+        r = posix_fallocate(nf->fd, 0, (off_t)len);
+    while (r == EINTR && !sig_caught());
+    /* Where blocks cannot be reserved, the check above has to do. */
+    if (r == EOPNOTSUPP || r == EINVAL || r == ENOSYS)
+        r = ftruncate(nf->fd, (off_t)len) == 0 ? 0 : errno;
+    if (r == 0)
+        return true;
+    if (r == ENOSPC)
+        return too_little_space(nf, len, err);
+    errno = r;
+    return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
+}
+
+/* Renames without replacing; by a second link where the file system knows no better. */
+static bool rename_new(const struct newfile *nf)
+{
+    const char *base = base_of(nf->path);
+#ifdef RENAME_NOREPLACE
+    if (renameat2(nf->dir_fd, nf->temp, nf->dir_fd, base, RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+#endif
+    if (linkat(nf->dir_fd, nf->temp, nf->dir_fd, base, 0) != 0)
+        return false;
+    unlinkat(nf->dir_fd, nf->temp, 0);
+    return true;
+}
+
+/* Gives the file its name. errno is EEXIST when there is a file under that name that is not old_fd;
+ * err is set on other failures. */
+static bool give_name(struct newfile *nf, struct err *err)
+{
+    const char *base = base_of(nf->path);
+    bool ok;
+    if (nf->old_fd >= 0) {
+        if (nf->temp == NULL && !link_temp(nf, err)) {
+            errno = 0;
+            return false;
+        }
+        ok = renameat(nf->dir_fd, nf->temp, nf->dir_fd, base) == 0;
+    } else {
+        ok = nf->temp == NULL ? link_unnamed(nf, base) : rename_new(nf);
+    }
+    if (!ok) {
+        int saved = errno;
+        fail_errno(err, "cannot create '%s'", nf->path);
+        errno = saved;
+        return false;
+    }
+    nf->done = true;
+    forget_temp(nf);
+    return true;
+}
+
+bool newfile_commit(struct newfile *nf, struct err *err)
+{
+    if (!sync_fd(nf->fd, nf->path, err))
+        return false;
+    for (;;) {
+        if (nf->replace && !lock_old(nf, err))
+            return false;
+        if (give_name(nf, err))
+            break;
+        if (errno != EEXIST)
+            return false;
+        if (!nf->replace)
+            return exists(nf->path, err);
+    }
+    /* Some file systems cannot sync a directory and need not. */
+    if (fsync(nf->dir_fd) != 0 && errno != EINVAL && errno != ENOSYS && errno != EINTR)
+        return fail_errno(err, "cannot sync the directory of '%s'", nf->path);
+    return true;
+}
+
+void newfile_close(struct newfile *nf)
+{
+    if (nf->temp != NULL && !nf->done)
+        unlinkat(nf->dir_fd, nf->temp, 0);
+    if (nf->temp != NULL)
+        forget_temp(nf);
+    free(nf->path);
+    int *fds[] = {&nf->old_fd, &nf->fd, &nf->dir_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+    nf->path = NULL;
+}

@@ -1,0 +1,50 @@
+/*
+ * A file that appears under its name complete, or not at all.
+ *
+ *     struct newfile nf;
+ *     if (!newfile_open(&nf, path, replace, &err)) ...
+ *     ... write to nf.fd ...
+ *     if (!newfile_commit(&nf, &err)) ...
+ *     newfile_close(&nf);             // always; before commit it leaves nothing behind
+ *
+ * The file has no name until the commit where the file system can do that (O_TMPFILE); else it has
+ * a temporary one beside the target, which is removed on a signal, and if the process is killed, by
+ * the next newfile_open for the same target. The commit syncs the file, gives it its name, and
+ * syncs the directory. A symbolic link at `path` is followed: what it points to is replaced.
+ *
+ * Without `replace` an existing path is an error, at open and, should it appear meanwhile, at
+ * commit. With it, an existing filter file (and nothing else) is replaced: its batch lock is held
+ * from before the rename until after (so no writer can add a key to the file that is going), its
+ * mode is kept and, where permitted, its owner.
+ */
+#ifndef STORE_NEWFILE_H
+#define STORE_NEWFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct newfile {
+    int fd;        /* open for reading and writing, empty at first */
+    char *path;    /* resolved target */
+    char *temp;    /* temporary name, or NULL */
+    int dir_fd;
+    int old_fd;    /* the file to be replaced, or -1 */
+    bool replace;
+    bool done;
+};
+
+bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err);
+
+/* Gives the file `len` bytes of disk space, all zero, and says so in time if there are not as many.
+ */
+bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err);
+
+bool newfile_commit(struct newfile *nf, struct err *err);
+void newfile_close(struct newfile *nf);
+
+/* For tests: do as where the file system has no O_TMPFILE. */
+extern bool newfile_always_named;
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * Writing to a filter file in place, beside any number of other writers and readers.
+ *
+ *     struct session s;
+ *     if (!session_begin(&s, &filter, &err)) ...          // filter opened with FILTER_WRITE
+ *     for each batch of keys:
+ *         if (!session_lock(&s, &err)) ...
+ *         ... tell session_touch of the pages, and change their bits in the mapping ...
+ *         session_unlock(&s);
+ *     if (!session_end(&s, sync, &err)) ...                // now the keys are on disk
+ *
+ * Locks are open-file-description locks on two bytes far beyond any file's end; they vanish with
+ * the process. Each writer holds the session byte shared for its life and the batch byte
+ * exclusively for a batch. The first writer marks the file as being written, on disk, before it
+ * changes a bit. The last one out, which is the one that can have the session byte for itself,
+ * renews the checksums of all pages touched by anybody, stores the counters and marks the file
+ * clean. A writer that is killed leaves the file marked; while others are at work that is mended by
+ * the last of them, and if there was no other, session_begin marks the file dirty, which only a
+ * repair undoes.
+ *
+ * Bits only ever go from 0 to 1, so whatever part of an interrupted batch reached the disk, every
+ * key that was acknowledged before is still there.
+ */
+#ifndef STORE_SESSION_H
+#define STORE_SESSION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "store/filter.h"
+
+struct session {
+    struct filter *filter;
+    struct counters counters; /* live, shared: read under the lock */
+    bool replaced;            /* the last session_lock found another file under the name */
+    bool locked;
+    /* The rest is private to session.c. */
+    bool entered;               /* the session byte is ours, the file is marked */
+    bool broken;                /* a sync has failed: the kernel tells that only once */
+    _Atomic uint64_t n_touched; /* pages that this process was the first to touch */
+};
+
+bool session_begin(struct session *s, struct filter *f, struct err *err);
+
+/* Waits for the batch lock, or until a signal is caught (sig.h), which is a failure. Afterwards
+ * header, layers and counters are those of now. If the path has
+ * come to name another file, that file is opened in place of this one, the session goes on there,
+ * and s->replaced is set (once). */
+bool session_lock(struct session *s, struct err *err);
+
+/* Marks the pages of these hashes, at most LAYER_BATCH, in a layer as touched; fails when one that
+ * nobody in the session has touched yet does not hold its checksum (filter_verify), which would be
+ * renewed over the damage. Call it under the lock, before the bits are changed, and then change
+ * none if it fails; several threads of the process may call it at once. */
+bool session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+                   struct err *err);
+
+/* Stores s->counters, as the caller has changed them, and lets the next writer in. */
+void session_unlock(struct session *s);
+
+/* Makes `h` the file's header, under the lock: in both slots, synced, in two epochs; its state and
+ * counters are those that the session has. Everything that it speaks of is to be in the file by
+ * then. */
+bool session_change(struct session *s, const struct header *h, struct err *err);
+
+/* Holds the batch lock without becoming a writer: for a change of layers alone. What session_lock
+ * says of the header, counters and a replaced file holds here too. */
+bool session_hold(struct session *s, struct filter *f, struct err *err);
+void session_release(struct session *s);
+
+/* Syncs this writer's keys to disk, without leaving. */
+bool session_sync(struct session *s, struct err *err);
+
+/* Leaves; the last one out makes the file clean. `sync` false trades durability for speed: after a
+ * crash of the machine, not of the process, the file may then be found damaged. The session is over
+ * even if this fails. */
+bool session_end(struct session *s, bool sync, struct err *err);
+
+/* For `verify --repair`: with every writer locked out, renews all checksums and both header slots,
+ * takes n from the bits, and marks the file clean. *differing counts pages whose checksum had not
+ * matched. In a file that is clean only a damaged header slot is renewed; a page that differs there
+ * is damage, and a failure. */
+bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, struct err *err);
+
+/* Is any process in a session with this file? Needs no write permission. */
+bool session_alive(int fd);
+
+/* Locks the batch byte of an open file: for a process that is about to rename over it. */
+bool session_lock_fd(int fd);
+
+#endif
