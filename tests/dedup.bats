@@ -84,7 +84,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     refuses "seen: --capacity and --fpr are for a filter that is made: they need --create" \
         seen dedup -n 5 b.seen /dev/null
     refuses "seen: option '--capacity' must be more than 0" seen dedup -n 0
-    run -2 --separate-stderr seen dedup -n 1e13
+    run -2 --separate-stderr seen dedup -n 1e13 -p 0.01
     [[ $stderr =~ ^'seen: cannot make a filter in memory: '[0-9.]+' '[TP]'iB are needed'$ ]]
     seen verify a.seen b.seen
 }

@@ -5,10 +5,10 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
-#include "kind/ribbon/build.h"
 #include "store/filter.h"
+#include "store/header.h"
 #include "store/newfile.h"
-#include "store/write.h"
+#include "store/target.h"
 
 enum { OPT_FORCE = 400, OPT_JSON, OPT_REPRODUCIBLE };
 
@@ -60,17 +60,14 @@ static bool check_input(const struct compact *c, struct err *err)
     const struct header *h = &c->in.header;
     char had[NUM_TEXT], wanted[NUM_TEXT];
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (h->layers[i].kind != &kind_ribbon)
+        if (h->layers[i].kind->drop == NULL)
             return fail(err, "'%s' is not a compact filter, and only its keys could make one of "
                              "it: 'seen create --compact' does that", c->in_path);
     if (c->p < h->fpr_design)
         return fail(err, "'%s' was made for an FPR of %s, which only its keys could lower to %s",
                     c->in_path, num_show_fpr(had, h->fpr_design), num_show_fpr(wanted, c->p));
-    if (c->p > RIBBON_MAX_FPR)
-        return fail(err,
-                    "an FPR of %s is too large for a compact filter: it takes a bit a key, "
-                    "which makes %s",
-                    num_show_fpr(wanted, c->p), num_show_fpr(had, RIBBON_MAX_FPR));
+    if (!h->layers[0].kind->check_fpr(c->p, err))
+        return false;
     return filter_check_sound(&c->in, c->threads, err);
 }
 
@@ -100,27 +97,27 @@ static void fill_header(struct compact *c)
 {
     struct header *h = &c->header;
     double share[FORMAT_MAX_LAYERS] = {0};
-    *h = c->in.header;
-    h->epoch = 1;
+    header_begin_like(h, &c->in.header, c->reproducible);
+    h->counters = c->in.header.counters;
+    h->n_layers = c->in.header.n_layers;
+    h->n_design = c->in.header.n_design;
     h->fpr_design = c->p;
     share_rate(&c->in.header, c->p, share);
     for (unsigned i = 0; i < h->n_layers; i++) {
-        struct ribbon ribbon = ribbon_of(&h->layers[i]);
+        const struct layer *from = &c->in.header.layers[i];
+        from->kind->drop(from, share[i], &h->layers[i]);
         h->layers[i].fpr_design = share[i];
-        ribbon_columns(share[i], &ribbon.columns, &ribbon.wide);
-        ribbon_to(&ribbon, &h->layers[i]);
     }
     format_place(h);
-    build_stamp(h, c->reproducible);
 }
 
 /* In order: where a layer begins depends on how long those before it have become. */
 static bool drop_columns(struct compact *c, int fd, struct err *err)
 {
-    struct build_target t = {.header = &c->header, .fd = fd, .name = c->out, .threads = c->threads};
+    struct target t = {.header = &c->header, .fd = fd, .name = c->out, .threads = c->threads};
     for (; t.layer < c->header.n_layers; t.layer++) {
         const struct layer *from = &c->in.header.layers[t.layer];
-        if (!ribbon_drop(&t, from, c->in.map + from->data_off, err))
+        if (!from->kind->write_dropped(&t, from, c->in.map + from->data_off, err))
             return false;
     }
     return true;
@@ -131,7 +128,7 @@ static bool write_file(struct compact *c, struct newfile *file, struct err *err)
     fill_header(c);
     /* It will be no longer than the input, and as much is given back as is left over. */
     if (!newfile_reserve(file, c->in.header.file_len, err) || !drop_columns(c, file->fd, err) ||
-        !build_header(&c->header, file->fd, c->out, err) || !newfile_commit(file, err))
+        !target_header(&c->header, file->fd, c->out, err) || !newfile_commit(file, err))
         return false;
     filter_census_all(&c->in, c->threads, &c->census);
     return true;

@@ -14,13 +14,12 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
-#include "kind/bloom/bloom.h"
+#include "cmd/plan.h"
 #include "store/chain.h"
-#include "store/design.h"
 #include "store/filter.h"
 #include "store/filter_build.h"
+#include "store/header.h"
 #include "store/newfile.h"
-#include "store/plan.h"
 
 enum {
     OPT_EMPTY = 400,
@@ -111,7 +110,7 @@ struct create {
     struct header like_header;
     uint64_t min_keys, memory;
     double min_ratio;
-    bool force, dry_run, json, reproducible;
+    bool compact, force, dry_run, json, reproducible;
     struct newfile file;
     struct filter_build build;
     struct batch **batch; /* one a worker */
@@ -134,7 +133,8 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
         c->like = p->value;
         return true;
     case OPT_COMPACT:
-        return d->compact = true;
+        d->kind = kind_compact();
+        return c->compact = true;
     case OPT_EMPTY:
         return d->empty = true;
     case OPT_GROW:
@@ -178,7 +178,7 @@ static bool read_like(struct create *c)
     filter_close(&like);
     const struct header *like_header = &c->like_header;
     if (like_header->policy != POLICY_FIXED || like_header->n_layers != 1 ||
-        like_header->layers[0].kind != &kind_bloom) {
+        !layer_takes_keys(&like_header->layers[0])) {
         say_error("'%s' is not one Bloom filter, so nothing can be made like it", c->like);
         return false;
     }
@@ -196,13 +196,13 @@ static int check_chain(const struct create *c)
     if (d->grow && d->generations > 0)
         return opt_misuse(&cmd_create, "a filter with generations does not grow: give --grow or "
                                        "--generations");
-    if (chain && (d->compact || d->size != 0 || c->like != NULL || d->foldable || c->dry_run))
+    if (chain && (c->compact || d->size != 0 || c->like != NULL || d->foldable || c->dry_run))
         return opt_misuse(&cmd_create,
                           "%s: not with --compact, --size, --like, --foldable or --dry-run",
                           d->grow ? "--grow" : "--generations");
     if (d->generations > 0 && d->n == 0)
         return opt_misuse(&cmd_create, "--generations needs --capacity");
-    if (d->foldable && (d->compact || d->size != 0 || c->like != NULL))
+    if (d->foldable && (c->compact || d->size != 0 || c->like != NULL))
         return opt_misuse(&cmd_create, "--foldable: not with --compact, --size or --like");
     return 0;
 }
@@ -226,7 +226,7 @@ static int check_compact(const struct create *c)
 static int check_options(const struct create *c)
 {
     const struct design *d = &c->design;
-    if (d->compact) {
+    if (c->compact) {
         int status = check_compact(c);
         if (status != 0)
             return status;
@@ -241,7 +241,7 @@ static int check_options(const struct create *c)
     if (d->empty && (c->min_keys != 0 || c->min_ratio != 0))
         return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
                           c->min_keys != 0 ? "--min-keys" : "--min-ratio");
-    if (d->empty && !d->compact && d->n == 0 && d->size == 0 && c->like == NULL && !d->grow)
+    if (d->empty && !c->compact && d->n == 0 && d->size == 0 && c->like == NULL && !d->grow)
         return opt_misuse(&cmd_create,
                           "--empty needs --capacity, --size, --like, --grow or --compact");
     int status = check_chain(c);
@@ -515,7 +515,7 @@ static bool create(struct create *c)
 {
     struct err err;
     struct header ignored = {0};
-    if ((design_is_sized(&c->design) && !design_header(&c->design, 0, &ignored, &err)) ||
+    if ((design_is_sized(&c->design) && !header_design(&ignored, &c->design, 0, &err)) ||
         !newfile_open(&c->file, c->path, c->force, &err))
         return say_failure(&err);
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);

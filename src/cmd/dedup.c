@@ -20,10 +20,9 @@
 #include "cmd/keyarg.h"
 #include "cmd/known.h"
 #include "cmd/output.h"
-#include "kind/bloom/size.h"
 #include "store/chain.h"
-#include "store/empty.h"
-#include "store/plan.h"
+#include "store/filter_build.h"
+#include "store/header.h"
 
 enum {
     OPT_ALSO = 400,
@@ -89,7 +88,7 @@ static const double MEMORY_FPR = 1e-9;
 struct dedup {
     struct keyarg ka;
     bool invert, count, dry_run, create, no_sync, verbose;
-    struct plan plan; /* of a filter to be made */
+    struct design design; /* of a filter to be made */
     uint64_t sync_every, since_sync;
     struct adder_options options;
     const char *path;         /* NULL: none */
@@ -140,9 +139,9 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
     case 'c':
         return d->count = true;
     case 'n':
-        return opt_count(p, &d->plan.n) && opt_positive(p, d->plan.n);
+        return opt_count(p, &d->design.n) && opt_positive(p, d->design.n);
     case 'p':
-        return opt_fpr(p, &d->plan.p);
+        return opt_fpr(p, &d->design.p);
     case OPT_ALSO:
         return take_also(d, p->value);
     case OPT_CONFIRM:
@@ -459,13 +458,9 @@ static void dedup_input(struct dedup *d)
 static bool plan_filter(struct dedup *d, struct header *h)
 {
     struct err err;
-    bool ok;
-    empty_header(h, &d->ka.rule);
-    if (d->plan.n == 0)
-        ok = chain_start_growing(h, CHAIN_FIRST, d->plan.p != 0 ? d->plan.p : PLAN_FPR, &err);
-    else if ((ok = plan_solve(&d->plan, &err)))
-        empty_fixed(h, &d->plan.bloom, d->plan.n, d->plan.p);
-    return ok || say_failure(&err);
+    header_begin(h, &d->ka.rule, false);
+    d->design.grow = d->design.n == 0;
+    return header_design(h, &d->design, 0, &err) || say_failure(&err);
 }
 
 /* Takes over how keys are prepared for a filter that was opened. */
@@ -506,7 +501,7 @@ static bool create_and_open(struct dedup *d, struct header *h)
         fail_errno(&err, "cannot open '%s'", first);
         return say_failure(&err);
     }
-    if (!suits_others(d, h, &err) || !empty_create(d->path, h, &err))
+    if (!suits_others(d, h, &err) || !filter_build_empty_file(d->path, h, &err))
         return say_failure(&err);
     return open_file(d) &&
            (suits_others(d, &d->known.sink.filter.header, &err) || say_failure(&err));
@@ -515,8 +510,8 @@ static bool create_and_open(struct dedup *d, struct header *h)
 static bool open_in_memory(struct dedup *d)
 {
     struct err err;
-    double p = d->path == NULL && d->plan.p != 0 ? d->plan.p : MEMORY_FPR;
-    return known_open_in_memory(&d->known, &d->ka.rule, d->plan.n != 0 ? d->plan.n : CHAIN_FIRST, p,
+    double p = d->path == NULL && d->design.p != 0 ? d->design.p : MEMORY_FPR;
+    return known_open_in_memory(&d->known, &d->ka.rule, d->design.n != 0 ? d->design.n : CHAIN_FIRST, p,
                                 &err) ||
            say_failure(&err);
 }
@@ -610,7 +605,7 @@ static int check_options(const struct dedup *d)
 {
     if (d->create && d->path == NULL)
         return opt_misuse(&cmd_dedup, "--create needs a FILTER to make");
-    if (!d->create && d->path != NULL && (d->plan.n != 0 || d->plan.p != 0))
+    if (!d->create && d->path != NULL && (d->design.n != 0 || d->design.p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");
     return 0;
@@ -642,7 +637,7 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct dedup d = {.ka = KEYARG_DEFAULT, .plan.kind = &kind_bloom};
+    struct dedup d = {.ka = KEYARG_DEFAULT};
     int status = run_dedup(&d, argc, argv);
     keyarg_batches_free(&d.ka, d.batch);
     known_close(&d.known);

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "store/chain.h"
+#include "store/header.h"
 
 /* Of what a run keeps for itself, nothing at all is to be lost to false positives. */
 static const double RUN_FPR = 1e-9;
@@ -14,9 +15,10 @@ static bool open_in_memory(struct sink *sink, const struct key_rule *rule, uint6
                            struct err *err)
 {
     struct header h;
-    empty_header(&h, rule);
-    return sink->open = chain_start_growing(&h, n, p, err) &&
-                        empty_open_in_memory(&sink->filter, sink->path, &h, err);
+    const struct design design = {.n = n, .p = p, .grow = true};
+    header_begin(&h, rule, false);
+    return sink->open = header_design(&h, &design, 0, err) &&
+                        memory_open(&sink->filter, sink->path, &h, err);
 }
 
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,

@@ -25,15 +25,15 @@
 #include "keys/batch.h"
 #include "keys/confirm.h"
 #include "store/adder.h"
-#include "store/empty.h"
 #include "store/filter.h"
+#include "store/memory.h"
 
 /* A filter that keys are added to. */
 struct sink {
     struct filter filter;
     struct adder adder;
     bool open;
-    char path[EMPTY_PATH]; /* of one in memory */
+    char path[MEMORY_PATH]; /* of one in memory */
 };
 
 struct known {

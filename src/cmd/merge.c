@@ -7,10 +7,10 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
-#include "kind/bloom/build.h"
 #include "store/filter.h"
+#include "store/header.h"
 #include "store/newfile.h"
-#include "store/write.h"
+#include "store/target.h"
 
 enum { OPT_INTERSECT = 400, OPT_FORCE, OPT_MAX_FPR, OPT_JSON, OPT_REPRODUCIBLE };
 
@@ -161,11 +161,6 @@ static bool place_layer(struct merge *m, const struct filter *f, const struct la
     return true;
 }
 
-static bool can_change(const struct layer *layer)
-{
-    return layer->kind->add != NULL;
-}
-
 /* Keys can be added to the last layer, so those that cannot be changed come first. */
 static void sort_joints(struct merge *m)
 {
@@ -173,7 +168,7 @@ static void sort_joints(struct merge *m)
     unsigned place[FORMAT_MAX_LAYERS] = {0}, n = 0;
     for (int changes = 0; changes < 2; changes++)
         for (unsigned i = 0; i < m->n_joints; i++)
-            if (can_change(&m->joint[i].layer) == (changes != 0)) {
+            if (layer_takes_keys(&m->joint[i].layer) == (changes != 0)) {
                 place[i] = n;
                 sorted[n++] = m->joint[i];
             }
@@ -210,16 +205,10 @@ static bool place_layers(struct merge *m)
 
 static void fill_header(struct merge *m)
 {
-    const struct header *first = &m->in[0].header;
     struct header *h = &m->header;
-    *h = (struct header){.epoch = 1,
-                         .state = STATE_CLEAN,
-                         .hash = first->hash,
-                         .seed = first->seed,
-                         .prep = first->prep,
-                         .n_layers = m->n_joints};
     double absent = 1;
-    bool any_changes = false;
+    header_begin_like(h, &m->in[0].header, m->reproducible);
+    h->n_layers = m->n_joints;
     for (unsigned i = 0; i < m->n_joints; i++) {
         /* What comes of a merge neither grows nor forgets. */
         const struct layer *from = &m->joint[i].layer;
@@ -229,20 +218,17 @@ static void fill_header(struct merge *m)
                                       .fpr_design = from->fpr_design,
                                       .data_len = from->data_len};
         memcpy(h->layers[i].geometry, from->geometry, sizeof from->geometry);
-        any_changes |= can_change(&h->layers[i]);
         h->n_design += h->layers[i].n_design;
         absent *= 1 - h->layers[i].fpr_design;
     }
     h->fpr_design = m->n_joints == 1 ? h->layers[0].fpr_design : 1 - absent;
-    h->incompat = any_changes ? 0 : INCOMPAT_IMMUTABLE;
     format_place(h);
-    build_stamp(h, m->reproducible);
 }
 
 static bool write_joint(struct merge *m, unsigned i, const struct layer **layer,
                         const uint8_t **data, struct err *err)
 {
-    struct build_target target = {.header = &m->header,
+    struct target target = {.header = &m->header,
                                   .layer = i,
                                   .fd = m->file.fd,
                                   .name = m->out,
@@ -254,9 +240,9 @@ static bool write_joint(struct merge *m, unsigned i, const struct layer **layer,
             data[parts.n++] = m->sources[s].data;
         }
     const struct layer *united = &m->header.layers[i];
-    if (united->kind->unite != NULL)
-        return bloom_unite(&target, &parts, &m->joint[i].census, err);
-    if (!build_copy(&target, data[0], err))
+    if (united->kind->write_union != NULL)
+        return united->kind->write_union(&target, &parts, &m->joint[i].census, err);
+    if (!target_copy(&target, data[0], err))
         return false;
     united->kind->census(united, data[0], m->threads, &m->joint[i].census);
     return true;
@@ -347,7 +333,7 @@ static bool write_file(struct merge *m)
         fill_counters(m);
         if (!rate_is_acceptable(m))
             return false;
-        ok = build_header(&m->header, m->file.fd, m->out, &err) &&
+        ok = target_header(&m->header, m->file.fd, m->out, &err) &&
              newfile_commit(&m->file, &err);
     }
     if (!ok)

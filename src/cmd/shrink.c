@@ -7,13 +7,11 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
-#include "kind/bloom/build.h"
-#include "kind/bloom/size.h"
-#include "store/empty.h"
 #include "store/filter.h"
+#include "store/header.h"
 #include "store/newfile.h"
 #include "store/session.h"
-#include "store/write.h"
+#include "store/target.h"
 
 enum { OPT_FORCE = 400, OPT_REPRODUCIBLE, OPT_VERBOSE };
 
@@ -40,9 +38,9 @@ struct shrink {
     struct header header; /* of the new file */
     double fpr, n;        /* of it, by its bits */
     struct {
-        double n;       /* distinct keys in FILTER's */
-        uint64_t pages; /* of the folded one */
-        double fpr;
+        double n;            /* distinct keys in FILTER's */
+        struct layer folded; /* what it is to become */
+        double fpr;          /* of that, by its bits */
     } layer[FORMAT_MAX_LAYERS];
 };
 
@@ -75,45 +73,37 @@ static double share(const struct shrink *s, unsigned i)
 
 static bool folds(const struct shrink *s, unsigned i)
 {
-    return s->filter.header.layers[i].kind == &kind_bloom;
+    return s->filter.header.layers[i].kind->fold != NULL;
 }
 
-/* The fewest pages from `least` on into which layer i can be folded and, by the design's formula,
- * may keep its rate. The bits decide; they differ from the formula by some per cent at most. */
-static uint64_t next_fold(const struct shrink *s, unsigned i, uint64_t least)
+/* Chooses the smallest layer of more than `above` bytes into which layer i can be folded and, by the
+ * design's formula, may keep its rate. The bits decide; they differ from the formula by some per
+ * cent at most. */
+static void choose_fold(struct shrink *s, unsigned i, uint64_t above)
 {
-    struct bloom bloom = bloom_of(&s->filter.header.layers[i]);
-    uint64_t all = bloom.pages;
-    for (bloom.pages = least; bloom.pages < all; bloom.pages++)
-        if (all % bloom.pages == 0 && bloom_fpr(&bloom, s->layer[i].n) <= 1.05 * share(s, i))
-            break;
-    return bloom.pages;
+    const struct layer *layer = &s->filter.header.layers[i];
+    layer->kind->fold(layer, s->layer[i].n, 1.05 * share(s, i), above, &s->layer[i].folded);
 }
 
 /* The header of the new file, with the layers folded as they are to be. */
 static void make_header(struct shrink *s)
 {
     const struct header *from = &s->filter.header;
-    const struct key_rule rule = {.seed = from->seed, .prep = from->prep};
     struct header *h = &s->header;
-    empty_header(h, &rule);
-    build_stamp(h, s->reproducible);
+    header_begin_like(h, from, s->reproducible);
     h->policy = from->policy;
     h->fpr_design = s->p;
     h->counters = from->counters;
     h->n_layers = from->n_layers;
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i];
-        *layer = from->layers[i];
+        *layer = folds(s, i) ? s->layer[i].folded : from->layers[i];
         if (s->reproducible)
             layer->since = 0;
         if (folds(s, i)) {
-            struct bloom bloom = bloom_of(layer);
-            bloom.pages = s->layer[i].pages;
-            bloom_to(&bloom, layer);
             layer->fpr_design = share(s, i);
             if (layer->data_len < from->layers[i].data_len || layer->n_design == 0)
-                layer->n_design = (uint64_t)fmax(1, bloom_n_at(&bloom, layer->fpr_design));
+                layer->n_design = (uint64_t)fmax(1, layer_n_at(layer, layer->fpr_design));
         }
         if (h->policy == POLICY_FIXED)
             h->n_design += layer->n_design;
@@ -126,17 +116,17 @@ static bool write_layer(struct shrink *s, unsigned i, struct err *err)
     const struct layer *from = &s->filter.header.layers[i];
     const uint8_t *data = s->filter.map + from->data_off;
     struct census census;
-    struct build_target target = {.header = &s->header,
+    struct target target = {.header = &s->header,
                                   .layer = i,
                                   .fd = s->file.fd,
                                   .name = s->out,
                                   .threads = s->threads};
     struct union_of parts = {1, &from, &data, false};
     if (folds(s, i)) {
-        if (!bloom_unite(&target, &parts, &census, err))
+        if (!from->kind->write_union(&target, &parts, &census, err))
             return false;
     } else {
-        if (!build_copy(&target, data, err))
+        if (!target_copy(&target, data, err))
             return false;
         filter_census(&s->filter, i, s->threads, &census);
     }
@@ -156,17 +146,17 @@ static bool write_layers(struct shrink *s, struct err *err)
     return ok;
 }
 
-/* Gives more pages to layers that have too few. False: there are none. */
+/* Folds layers less whose rate is too high. False: there are none. */
 static bool correct_folds(struct shrink *s)
 {
     bool any = false;
     for (unsigned i = 0; i < s->header.n_layers; i++) {
-        uint64_t pages = s->layer[i].pages;
+        uint64_t len = s->layer[i].folded.data_len;
         if (!folds(s, i) || s->layer[i].fpr <= share(s, i))
             continue;
-        if (pages < bloom_of(&s->filter.header.layers[i]).pages)
-            s->layer[i].pages = next_fold(s, i, pages + 1);
-        any |= s->layer[i].pages > pages;
+        if (len < s->filter.header.layers[i].data_len)
+            choose_fold(s, i, len);
+        any |= s->layer[i].folded.data_len > len;
     }
     return any;
 }
@@ -182,7 +172,7 @@ static bool fold(struct shrink *s, struct err *err)
             struct census census;
             filter_census(&s->filter, i, s->threads, &census);
             s->layer[i].n = census.n;
-            s->layer[i].pages = next_fold(s, i, 1);
+            choose_fold(s, i, 0);
         }
     do
         if (!write_layers(s, err))
@@ -202,7 +192,7 @@ static bool check_filter(struct shrink *s, struct err *err)
     const struct filter *f = &s->filter;
     bool any = false;
     for (unsigned i = 0; i < f->header.n_layers; i++)
-        any |= f->header.layers[i].kind == &kind_bloom;
+        any |= f->header.layers[i].kind->fold != NULL;
     if (!any)
         return fail(err, "'%s' is not a Bloom filter, so it cannot be folded", s->path);
     if (f->header.policy == POLICY_RING)
@@ -231,7 +221,7 @@ static bool write_file(struct shrink *s, struct err *err)
         s->header.counters.unknown = true;
         s->header.counters.n_keys = s->n;
     }
-    return build_header(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err);
+    return target_header(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err);
 }
 
 static void report(const struct shrink *s)

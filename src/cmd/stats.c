@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
+#include "base/exact.h"
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -19,7 +20,6 @@
 #include "cmd/report.h"
 #include "keys/hash.h"
 #include "keys/pump.h"
-#include "kind/bloom/size.h"
 #include "store/chain.h"
 #include "store/filter.h"
 
@@ -429,7 +429,7 @@ static void report_keys(struct report *r, const struct findings *found)
     const struct census *all = &found->all;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
-    bool immutable = (h->incompat & INCOMPAT_IMMUTABLE) != 0;
+    bool immutable = format_is_immutable(h);
     unsigned at = h->policy == POLICY_FIXED ? 0 : chain_newest(h);
     const struct layer *newest = &h->layers[at];
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
@@ -477,7 +477,7 @@ static void report_space(struct report *r, const struct findings *found)
 {
     const struct census *all = &found->all;
     double bits = 8 * (double)found->filter->header.file_len;
-    double needed = all->fpr > 0 ? all->n * -bloom_log(all->fpr) / bloom_log(2) : 0;
+    double needed = all->fpr > 0 ? all->n * -exact_log(all->fpr) / exact_log(2) : 0;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     if (all->n > 0)
         report_number(r, &field_bits_per_key, source, bits / all->n);

@@ -61,7 +61,7 @@ static void check_zero(const struct filter *f, uint64_t from, uint64_t to, const
 
 static bool is_immutable(const struct filter *f)
 {
-    return (f->header.incompat & INCOMPAT_IMMUTABLE) != 0;
+    return format_is_immutable(&f->header);
 }
 
 static void check_slot(const struct filter *f, uint64_t offset, struct findings *found)

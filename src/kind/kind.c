@@ -13,6 +13,21 @@ const struct kind *kind_by_id(uint32_t id)
     return NULL;
 }
 
+const struct kind *kind_number(unsigned i)
+{
+    return i < sizeof kinds / sizeof *kinds ? kinds[i] : NULL;
+}
+
+const struct kind *kind_usual(void)
+{
+    return &kind_bloom;
+}
+
+const struct kind *kind_compact(void)
+{
+    return &kind_ribbon;
+}
+
 double layer_n_at(const struct layer *layer, double fpr)
 {
     double low = 0, high = 1;

@@ -9,9 +9,7 @@
 
 #include "base/disk.h"
 #include "base/num.h"
-#include "kind/bloom/bloom.h"
-#include "kind/bloom/size.h"
-#include "store/write.h"
+#include "store/target.h"
 
 /* Each layer gets this part of the FPR that is left, and this multiple of the last layer's
  * capacity. Over final sizes from 3e6 to 3e9 keys, 0.15 (the rest shrinks by 0.85) and 2 took the
@@ -24,9 +22,8 @@ enum { GROWTH = 2 };
 static const double LEAST_FPR = 1e-12;
 
 /* The layers of a filter that grows can be folded (seen shrink) to a half, a third, a quarter, a
- * sixth and a twelfth: the last is seldom full. Where rounding up to that takes more than a
- * fiftieth of a layer it is not done. */
-enum { FOLDS = 12, LEAST_FOLDED = 50 * FOLDS };
+ * sixth and a twelfth: the last is seldom full. */
+enum { FOLDS = 12 };
 
 void (*chain_step)(int step);
 
@@ -51,34 +48,34 @@ static uint64_t now(void)
     return (uint64_t)time(NULL);
 }
 
-static bool make_layer(struct layer *layer, uint64_t id, uint64_t n, double p, bool folds,
-                       struct err *err)
+static bool make_layer(struct layer *layer, const struct kind *kind, uint64_t id, uint64_t n,
+                       double p, bool folds, struct err *err)
 {
-    struct bloom bloom;
     char keys[NUM_TEXT], rate[NUM_TEXT];
-    if (p < LEAST_FPR || !bloom_size(n, p, &bloom))
+    *layer = (struct layer){.id = id, .n_design = n, .fpr_design = p, .generation = id};
+    if (p < LEAST_FPR || !kind->size(n, p, layer))
         return fail(err, "no layer can be made for %s keys at an FPR of %s",
                     num_show_count(keys, (double)n), num_show_fpr(rate, p));
-    if (folds && bloom.pages >= LEAST_FOLDED)
-        bloom.pages += (FOLDS - bloom.pages % FOLDS) % FOLDS;
-    *layer = (struct layer){.id = id, .n_design = n, .fpr_design = p, .generation = id};
-    bloom_to(&bloom, layer);
+    if (folds && kind->round_to_fold != NULL)
+        kind->round_to_fold(layer, FOLDS);
     return true;
 }
 
-bool chain_start_growing(struct header *h, uint64_t n, double p, struct err *err)
+bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p,
+                         struct err *err)
 {
     h->policy = POLICY_GROW;
     h->n_design = 0;
     h->fpr_design = p;
     h->n_layers = 1;
-    if (!make_layer(&h->layers[0], 1, n, BUDGET * p, true, err))
+    if (!make_layer(&h->layers[0], kind, 1, n, BUDGET * p, true, err))
         return false;
     h->layers[0].since = h->created;
     return true;
 }
 
-bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double p, struct err *err)
+bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
+                      double p, struct err *err)
 {
     uint64_t each = n / generations + (n % generations != 0);
     h->policy = POLICY_RING;
@@ -86,7 +83,7 @@ bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double
     h->fpr_design = p;
     h->n_layers = generations + 1;
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (!make_layer(&h->layers[i], i + 1, each, p / h->n_layers, false, err))
+        if (!make_layer(&h->layers[i], kind, i + 1, each, p / h->n_layers, false, err))
             return false;
     h->layers[chain_newest(h)].since = h->created;
     return true;
@@ -95,8 +92,8 @@ bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double
 static bool write_zero_sums(const struct filter *f, struct header *h, unsigned layer,
                             struct err *err)
 {
-    struct build_target target = {.header = h, .layer = layer, .fd = f->fd, .name = f->path};
-    return build_zero_sums(&target, err);
+    struct target target = {.header = h, .layer = layer, .fd = f->fd, .name = f->path};
+    return target_zero_sums(&target, err);
 }
 
 /* Makes the file as long as the header says, with zeroes on disk behind what there was. What an
@@ -149,7 +146,8 @@ static bool grow(struct session *s, struct header h, uint64_t n_next, struct err
         return fail(err, "'%s' is full: it has %u layers, as many as there can be", f->path, next);
     if (n_next < GROWTH * last->n_design)
         n_next = GROWTH * last->n_design;
-    if (!make_layer(&h.layers[next], last->id + 1, n_next, BUDGET * rate_left(&h), true, &why))
+    if (!make_layer(&h.layers[next], last->kind, last->id + 1, n_next, BUDGET * rate_left(&h), true,
+                    &why))
         return fail(err, "'%s' is full: %s", f->path, why.text);
     h.layers[next].generation = last->generation + 1;
     h.layers[next].since = now();

@@ -32,9 +32,10 @@ unsigned chain_newest(const struct header *h);
  * and the layers of a ring that remembers n keys for `generations` rotations at least. The header's
  * policy, capacity and rate are set; the newest layer takes keys since h->created; it is not
  * placed. */
-bool chain_start_growing(struct header *h, uint64_t n, double p, struct err *err);
-bool chain_start_ring(struct header *h, unsigned generations, uint64_t n, double p,
-                      struct err *err);
+bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p,
+                         struct err *err);
+bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
+                      double p, struct err *err);
 
 /* Closes the newest layer and begins another, under the session's lock: a filter that grows gets
  * one more, for n_next keys at least; a ring, in which no rotation is cut off, empties its oldest.

@@ -30,10 +30,10 @@ static bool choose_slot(const uint8_t *buf, size_t got, struct header *h, bool *
     size_t a_len = got < FORMAT_PAGE ? got : FORMAT_PAGE;
     bool a_ok = format_decode(buf, a_len, h, err);
     *slot_damaged = false;
-    if (a_ok && (h->incompat & INCOMPAT_IMMUTABLE))
+    if (a_ok && format_is_immutable(h))
         return true;
     bool b_ok = format_decode(buf + FORMAT_SLOT_B, got - a_len, &b, &b_err);
-    if (b_ok && (b.incompat & INCOMPAT_IMMUTABLE)) {
+    if (b_ok && format_is_immutable(&b)) {
         b_ok = false;
         b.epoch = 0;
     }
@@ -81,7 +81,7 @@ static bool check_size(struct filter *f, struct err *err)
 static bool check_writable(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;
-    if (h->incompat & INCOMPAT_IMMUTABLE)
+    if (format_is_immutable(h))
         return fail(err,
                     "'%s' is a compact filter, to which no keys can be added: make it again from "
                     "all keys, or add to another filter and merge the two",
@@ -366,7 +366,7 @@ enum filter_health filter_health(const struct filter *f)
 /* Epochs only go up. */
 bool filter_changed(const struct filter *f)
 {
-    if (f->header.incompat & INCOMPAT_IMMUTABLE)
+    if (format_is_immutable(&f->header))
         return false;
     return format_epoch(f->map + FORMAT_SLOT_A) > f->header.epoch ||
            format_epoch(f->map + FORMAT_SLOT_B) > f->header.epoch;

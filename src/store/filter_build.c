@@ -1,13 +1,11 @@
 #include "store/filter_build.h"
 
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "base/progress.h"
-#include "kind/bloom/bloom.h"
-#include "kind/ribbon/build.h"
 #include "store/chain.h"
-#include "store/empty.h"
-#include "store/write.h"
+#include "store/target.h"
 
 /* For a filter of given size so many hashes are kept in memory before they go into its bits, and no
  * more than these are counted; what 16 threads have room for. */
@@ -18,27 +16,28 @@ enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
  * DIRECT_MEMORY, for as many threads as that lets, this makes the filter plus 64 MiB. */
 enum { THREAD_MEMORY = 1 << 20 };
 
-/* Up to this rate it pays to presume that the keys of a Bloom filter are distinct (may_presume):
- * one key in 100, at most, finds its bits set by chance and must be looked at. */
-static const double PRESUMING_FPR = 0.02;
-
-/* What threads take to build a compact filter, beside what the keyset takes. */
-static uint64_t compact_memory(unsigned threads)
+/* What a thread takes to build a layer, besides the keyset. */
+static uint64_t build_memory(const struct kind *kind)
 {
-    return threads * (ribbon_build_memory() + keyset_part_memory(RIBBON_LARGEST));
+    return kind->build_memory != NULL ? kind->build_memory() : 0;
+}
+
+/* The same with the parts that it asks the keyset for. */
+static uint64_t thread_memory(const struct kind *kind)
+{
+    return build_memory(kind) + (kind->build_part > 0 ? keyset_part_memory(kind->build_part) : 0);
 }
 
 uint64_t filter_build_min_memory(const struct design *design)
 {
-    return THREAD_MEMORY + keyset_min_memory(1) + (design->compact ? compact_memory(1) : 0);
+    return THREAD_MEMORY + keyset_min_memory(1) + thread_memory(design_kind(design));
 }
 
 /* Makes the header for n distinct keys, if the design leaves the size open. */
 static bool make_header(struct filter_build *b, uint64_t n, struct err *err)
 {
-    empty_header(&b->header, b->rule);
-    build_stamp(&b->header, b->reproducible);
-    return design_header(b->design, n, &b->header, err);
+    header_begin(&b->header, b->rule, b->reproducible);
+    return header_design(&b->header, b->design, n, err);
 }
 
 static const struct layer *newest(const struct filter_build *b)
@@ -47,28 +46,29 @@ static const struct layer *newest(const struct filter_build *b)
 }
 
 /* Bits in memory pay only while they leave room for everything else. */
-static bool bits_fit_memory(uint64_t pages)
+static bool bits_fit_memory(uint64_t len)
 {
     struct sysinfo info;
     if (sysinfo(&info) != 0)
         return false;
     uint64_t memory = (uint64_t)info.totalram * info.mem_unit;
-    return pages < memory / 2 / BLOOM_PAGE;
+    return len < memory / 2;
 }
 
 /* Has hashes drained into bits, where that is possible and pays. */
 static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
-    if (!design_is_sized(b->design) || b->forecast || b->memory < DIRECT_MEMORY + THREAD_MEMORY)
+    const struct kind_bits *bits = design_kind(b->design)->bits;
+    if (bits == NULL || !design_is_sized(b->design) || b->forecast ||
+        b->memory < DIRECT_MEMORY + THREAD_MEMORY)
         return true;
     if (!make_header(b, 0, err))
         return false;
-    struct bloom bloom = bloom_of(newest(b));
-    if (!bits_fit_memory(bloom.pages))
+    if (!bits_fit_memory(newest(b)->data_len))
         return true;
-    b->bits = bloom_bits_new(&bloom);
+    b->bits = bits->begin(newest(b));
     if (b->bits != NULL) {
-        spec->drain = bloom_bits_drain;
+        spec->drain = bits->put;
         spec->ctx = b->bits;
     }
     return true;
@@ -77,17 +77,19 @@ static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, stru
 /* Half of the memory, at most, is for the threads that build; so there may be fewer of them. */
 static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
 {
+    const struct kind *kind = design_kind(b->design);
     unsigned builders = 1;
-    while (builders < b->threads && compact_memory(builders + 1) <= b->memory / 2)
+    while (builders < b->threads && (builders + 1) * thread_memory(kind) <= b->memory / 2)
         builders++;
     spec->visitors = builders;
-    spec->part = RIBBON_LARGEST;
+    spec->part = kind->build_part;
 }
 
 /* Makes `spec` for so many threads. False: there is not memory enough for them. */
 static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
 {
-    uint64_t others = (uint64_t)THREAD_MEMORY * threads + spec->visitors * ribbon_build_memory();
+    uint64_t others = (uint64_t)THREAD_MEMORY * threads +
+                      spec->visitors * build_memory(design_kind(b->design));
     uint64_t least = spec->visitors * keyset_part_memory(spec->part) + keyset_min_memory(threads);
     spec->workers = threads;
     if (b->bits != NULL) {
@@ -109,15 +111,15 @@ static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
 bool filter_build_begin(struct filter_build *b, struct err *err)
 {
     struct keyset_spec spec = {.scratch_dir = b->scratch_dir};
-    if (b->design->compact)
+    if (design_kind(b->design)->build_part > 0)
         share_memory(b, &spec);
-    else if (!drain_to_bits(b, &spec, err))
+    if (!drain_to_bits(b, &spec, err))
         return false;
     if (get_keyset(b, &spec, err))
         return true;
     if (b->bits == NULL)
         return false;
-    bloom_bits_free(b->bits);
+    design_kind(b->design)->bits->end(b->bits);
     b->bits = NULL;
     spec.drain = NULL;
     return get_keyset(b, &spec, err);
@@ -153,14 +155,14 @@ static void fill_counters(struct filter_build *b)
                           .n_keys = b->counted ? (double)b->n_distinct : b->census.n};
 }
 
-static bool build_layers(struct filter_build *b, struct build_target *target, struct err *err)
+static bool build_layers(struct filter_build *b, struct target *target, struct err *err)
 {
     unsigned filled = target->layer;
     bool ok = b->counted || b->bits == NULL
                   ? newest(b)->kind->build(target, b->keys, &b->census, err)
-                  : bloom_bits_write(target, b->bits, &b->census, err);
+                  : newest(b)->kind->bits->write(target, b->bits, &b->census, err);
     for (target->layer = 0; ok && target->layer < b->header.n_layers; target->layer++)
-        ok = target->layer == filled || build_zero_sums(target, err);
+        ok = target->layer == filled || target_zero_sums(target, err);
     return ok;
 }
 
@@ -169,7 +171,7 @@ static bool write_file(struct filter_build *b, bool presumed, struct newfile *fi
 {
     if (!make_header(b, b->n_distinct, err))
         return false;
-    struct build_target target = {.header = &b->header,
+    struct target target = {.header = &b->header,
                                   .layer = chain_newest(&b->header),
                                   .fd = file->fd,
                                   .name = name,
@@ -179,7 +181,7 @@ static bool write_file(struct filter_build *b, bool presumed, struct newfile *fi
     if (!newfile_reserve(file, b->header.file_len, err) || !build_layers(b, &target, err))
         return false;
     fill_counters(b);
-    return build_header(&b->header, file->fd, name, err);
+    return target_header(&b->header, file->fd, name, err);
 }
 
 /* Lists of keys are mostly without repeats. So a filter that is sized for its keys is first written
@@ -188,7 +190,7 @@ static bool write_file(struct filter_build *b, bool presumed, struct newfile *fi
 static bool may_presume(const struct design *d)
 {
     double p = d->p != 0 ? d->p : PLAN_FPR;
-    return !design_is_sized(d) && d->size == 0 && (d->compact || p <= PRESUMING_FPR);
+    return !design_is_sized(d) && d->size == 0 && p <= design_kind(d)->presuming_fpr;
 }
 
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
@@ -214,5 +216,28 @@ bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *e
 void filter_build_free(struct filter_build *b)
 {
     keyset_free(b->keys);
-    bloom_bits_free(b->bits);
+    if (b->bits != NULL)
+        design_kind(b->design)->bits->end(b->bits);
+}
+
+bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err)
+{
+    struct header copy = *h;
+    struct target target = {.header = &copy, .fd = fd, .name = name};
+    for (; target.layer < h->n_layers; target.layer++)
+        if (!target_zero_sums(&target, err))
+            return false;
+    return target_header(h, fd, name, err);
+}
+
+bool filter_build_empty_file(const char *path, const struct header *h, struct err *err)
+{
+    struct newfile nf;
+    bool ok = newfile_open(&nf, path, false, err);
+    if (ok) {
+        ok = newfile_reserve(&nf, h->file_len, err) && filter_build_empty(nf.fd, h, path, err) &&
+             newfile_commit(&nf, err);
+        newfile_close(&nf);
+    }
+    return ok || access(path, F_OK) == 0;
 }

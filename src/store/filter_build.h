@@ -22,8 +22,7 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "keys/keyset.h"
-#include "kind/bloom/build.h"
-#include "store/design.h"
+#include "store/header.h"
 #include "store/format.h"
 #include "store/newfile.h"
 
@@ -41,7 +40,7 @@ struct filter_build {
     struct census census;
     /* The rest is private. */
     struct keyset *keys;
-    struct bloom_bits *bits; /* where `keys` drains to; NULL: it keeps them all */
+    void *bits; /* where `keys` drains to (kind_bits); NULL: it keeps them all */
     uint64_t n_put, n_distinct;
     bool counted; /* n_distinct is known, or presumed to be */
 };
@@ -62,5 +61,11 @@ bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *
 bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err);
 
 void filter_build_free(struct filter_build *b);
+
+/* Writes a filter without keys, of a header whose layers are placed, into an empty file. */
+bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err);
+
+/* Makes such a file at `path`, unless something is there by then: that is no failure. */
+bool filter_build_empty_file(const char *path, const struct header *h, struct err *err);
 
 #endif

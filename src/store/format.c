@@ -67,14 +67,11 @@ enum {
     IMMUTABLE_ALIGN = 8, /* of tables and data in immutable files: data may be read as words */
 };
 
-static bool immutable(const struct header *h)
-{
-    return (h->incompat & INCOMPAT_IMMUTABLE) != 0;
-}
-
 size_t format_len(const struct header *h)
 {
-    return immutable(h) ? OFF_LAYERS + (size_t)h->n_layers * LAYER_LEN + CHECKSUM_LEN : FORMAT_PAGE;
+    return format_is_immutable(h)
+               ? OFF_LAYERS + (size_t)h->n_layers * LAYER_LEN + CHECKSUM_LEN
+               : FORMAT_PAGE;
 }
 
 static void encode_layer(const struct layer *layer, uint8_t *out)
@@ -211,7 +208,7 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     if (get_le32(p + OFF_SLOT_LEN) != format_len(h))
         return damaged(err, "its header has the wrong length");
     uint32_t state = get_le32(p + OFF_STATE);
-    if (state > STATE_DIRTY || (immutable(h) && state != STATE_CLEAN))
+    if (state > STATE_DIRTY || (format_is_immutable(h) && state != STATE_CLEAN))
         return damaged(err, "its header has no valid state");
     h->state = (enum file_state)state;
     h->hash = get_le32(p + OFF_HASH);
@@ -233,7 +230,7 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     h->created = get_le64(p + OFF_CREATED);
     h->changed = get_le64(p + OFF_CHANGED);
     uint32_t policy = get_le32(p + OFF_POLICY);
-    if (policy > POLICY_RING || (immutable(h) && policy != POLICY_FIXED))
+    if (policy > POLICY_RING || (format_is_immutable(h) && policy != POLICY_FIXED))
         return damaged(err, "its header has no valid policy");
     h->policy = (enum policy)policy;
     return true;
@@ -324,7 +321,7 @@ static bool check_places(const struct header *h, struct err *err)
     /* Offsets are used as off_t too. */
     if (h->file_len > INT64_MAX)
         return damaged(err, "its header has no valid file length");
-    bool fixed = immutable(h);
+    bool fixed = format_is_immutable(h);
     uint64_t at = fixed ? format_len(h) : FORMAT_FIRST_LAYER;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct layer *layer = &h->layers[i];
@@ -403,7 +400,7 @@ static uint64_t align_up(uint64_t n, uint64_t align)
 /* Lays out layers from number `first` on, from offset `at` on. */
 static void place_from(struct header *h, unsigned first, uint64_t at)
 {
-    bool fixed = immutable(h);
+    bool fixed = format_is_immutable(h);
     for (unsigned i = first; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i];
         if (fixed) {
@@ -421,9 +418,19 @@ static void place_from(struct header *h, unsigned first, uint64_t at)
     h->file_len = at;
 }
 
+/* A file of layers to which no keys can be added is never changed in place. */
+static void set_features(struct header *h)
+{
+    h->incompat |= INCOMPAT_IMMUTABLE;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (layer_takes_keys(&h->layers[i]))
+            h->incompat &= ~(uint32_t)INCOMPAT_IMMUTABLE;
+}
+
 void format_place(struct header *h)
 {
-    place_from(h, 0, immutable(h) ? format_len(h) : FORMAT_FIRST_LAYER);
+    set_features(h);
+    place_from(h, 0, format_is_immutable(h) ? format_len(h) : FORMAT_FIRST_LAYER);
 }
 
 void format_place_last(struct header *h)

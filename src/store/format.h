@@ -111,8 +111,14 @@ uint64_t format_epoch(const uint8_t *slot);
  * else. */
 bool format_is_filter(const uint8_t *p, size_t avail);
 
+/* Is it a file that is never changed in place? */
+static inline bool format_is_immutable(const struct header *h)
+{
+    return (h->incompat & INCOMPAT_IMMUTABLE) != 0;
+}
+
 /* Lays the layers out: sets data_off, sums_off, touched_off of every layer and file_len from
- * data_len and incompat. */
+ * data_len; and the file's feature bits, which follow from the kinds. */
 void format_place(struct header *h);
 
 /* The same for the last layer alone, which is new: behind what the file has. */

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "check.h"
 #include "kind/bloom/build.h"
+#include "store/format.h"
 #include "random.h"
 
 struct made {
@@ -43,7 +44,7 @@ static bool make(struct made *m, uint64_t n, uint64_t repeated, unsigned threads
     format_place(&m->header);
     m->fd = memfd_create("bloom", MFD_CLOEXEC);
     CHECK(m->fd >= 0 && ftruncate(m->fd, (off_t)m->header.file_len) == 0);
-    struct build_target target = {.header = &m->header,
+    struct target target = {.header = &m->header,
                                   .fd = m->fd,
                                   .name = "test",
                                   .threads = threads,

@@ -11,7 +11,8 @@
 #include "keys/hash.h"
 #include "scratchdir.h"
 #include "store/adder.h"
-#include "store/empty.h"
+#include "store/filter_build.h"
+#include "store/header.h"
 
 static uint64_t key(uint64_t i)
 {
@@ -88,14 +89,21 @@ static bool is_sound(const char *path)
 
 enum { EACH = 100 };
 
+static bool make(const char *path, struct header *h)
+{
+    struct err err;
+    format_place(h);
+    return did(filter_build_empty_file(path, h, &err), err.text);
+}
+
 /* A ring of three generations with EACH keys in each: 0, 1000, 2000. */
 static bool make_ring(const char *path)
 {
     struct header h;
     struct err err;
     const struct key_rule rule = {0};
-    empty_header(&h, &rule);
-    bool ok = chain_start_ring(&h, 2, 2000, 1e-6, &err) && empty_create(path, &h, &err) &&
+    header_begin(&h, &rule, false);
+    bool ok = chain_start_ring(&h, kind_usual(), 2, 2000, 1e-6, &err) && make(path, &h) &&
               add(path, 0, EACH, false) == EACH && rotate(path, &err) &&
               add(path, 1000, EACH, false) == EACH && rotate(path, &err) &&
               add(path, 2000, EACH, false) == EACH;
@@ -108,8 +116,8 @@ static bool make_growing(const char *path, double p)
     struct header h;
     struct err err;
     const struct key_rule rule = {0};
-    empty_header(&h, &rule);
-    return did(chain_start_growing(&h, 2000, p, &err) && empty_create(path, &h, &err), err.text);
+    header_begin(&h, &rule, false);
+    return did(chain_start_growing(&h, kind_usual(), 2000, p, &err) && make(path, &h), err.text);
 }
 
 static int last_step;
@@ -265,13 +273,13 @@ TEST(there_is_an_end_to_growth)
     struct header h;
     struct err err;
     const struct key_rule rule = {0};
-    empty_header(&h, &rule);
-    MUST(chain_start_growing(&h, 1, 0.5, &err));
+    header_begin(&h, &rule, false);
+    MUST(chain_start_growing(&h, kind_usual(), 1, 0.5, &err));
     for (h.n_layers = 1; h.n_layers < FORMAT_MAX_LAYERS; h.n_layers++) {
         h.layers[h.n_layers] = h.layers[0];
         h.layers[h.n_layers].id = h.layers[h.n_layers].generation = h.n_layers + 1;
     }
-    MUST(empty_create("g.seen", &h, &err));
+    MUST(make("g.seen", &h));
     CHECK(add("g.seen", 0, 1, false) == 1);
     CHECK(!rotate("g.seen", &err));
     CHECK_STR(err.text, "'g.seen' is full: it has 29 layers, as many as there can be");
@@ -373,8 +381,8 @@ TEST(growth_that_is_cut_off_leaves_the_file_as_it_was)
     struct err err;
     struct stat before;
     const struct key_rule rule = {0};
-    empty_header(&h, &rule);
-    MUST(chain_start_growing(&h, 2000, 1e-3, &err) && empty_create("g.seen", &h, &err));
+    header_begin(&h, &rule, false);
+    MUST(chain_start_growing(&h, kind_usual(), 2000, 1e-3, &err) && make("g.seen", &h));
     CHECK(add("g.seen", 0, 1000, false) >= 999);
     CHECK(stat("g.seen", &before) == 0);
     CHECK(truncate("g.seen", before.st_size + 12345) == 0);

@@ -294,9 +294,12 @@ TEST(a_kind_that_changes_is_not_in_an_immutable_file)
     uint8_t slot[FORMAT_MAX_HEADER];
     struct header h = sample(1), got;
     struct err err;
-    h.incompat = INCOMPAT_IMMUTABLE;
+    const struct kind *kind = h.layers[0].kind;
     h.state = STATE_CLEAN;
+    h.layers[0].kind = kind_compact();
     format_place(&h);
+    CHECK(h.incompat == INCOMPAT_IMMUTABLE);
+    h.layers[0].kind = kind;
     /* 256 + 128 + 8 bytes of header, 3 pages, 3 sums. */
     CHECK(h.file_len == 392 + 3 * 4096 + 12);
     CHECK(format_encode(&h, slot) == 392);

@@ -6,12 +6,11 @@
 #include <sys/mman.h>
 
 #include "base/bits.h"
-#include "base/disk.h"
 #include "base/parallel.h"
 #include "kind/bloom/bloom.h"
 #include "kind/bloom/census.h"
 #include "kind/bloom/probe.h"
-#include "store/write.h"
+#include "store/target.h"
 
 /* Pages that are written at once: 4 MiB. */
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
@@ -46,8 +45,7 @@ struct bloom_bits {
 };
 
 struct build {
-    const struct build_target *target;
-    const struct layer *layer;
+    const struct target *target;
     struct bloom bloom;
     uint64_t region_pages;
     struct region *regions; /* one a worker */
@@ -72,18 +70,16 @@ static uint8_t *map_zeroes(size_t bytes)
 static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
                          struct bloom_census *census, struct err *err)
 {
-    const struct build_target *t = b->target;
     bloom_census_add(&b->bloom, pages, n, census);
-    return build_page_sums(t, pages, first, n, err) &&
-           disk_write(t->fd, pages, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE,
-                      t->name, err);
+    return target_page_sums(b->target, pages, first, n, err) &&
+           target_write(b->target, pages, n * BLOOM_PAGE, first * BLOOM_PAGE, err);
 }
 
 /* The sync at the end will have less to wait for. */
 static void flush_pages(const struct build *b, uint64_t first, uint64_t n)
 {
     if (n > 0)
-        disk_write_back(b->target->fd, n * BLOOM_PAGE, b->layer->data_off + first * BLOOM_PAGE);
+        target_write_back(b->target, n * BLOOM_PAGE, first * BLOOM_PAGE);
 }
 
 static struct shared_page *shared_page(struct build *b, uint64_t page)
@@ -279,13 +275,12 @@ static bool visit_range(void *ctx, const struct keyset_range *range, struct err 
     return true;
 }
 
-static bool start(struct build *b, const struct build_target *target, struct err *err)
+static bool start(struct build *b, const struct target *target, struct err *err)
 {
     *b = (struct build){.target = target,
-                        .layer = &target->header->layers[target->layer],
                         .region_pages = bloom_build_region,
                         .shared_lock = PTHREAD_MUTEX_INITIALIZER};
-    b->bloom = bloom_of(b->layer);
+    b->bloom = bloom_of(target_layer(target));
     b->regions = aligned_alloc(64, target->threads * sizeof *b->regions);
     if (b->regions == NULL)
         return fail(err, "out of memory");
@@ -323,7 +318,7 @@ static bool build_ranges(struct build *b, struct keyset *keys, struct err *err)
     return get_regions(b, err) && keyset_visit(keys, visit_range, b, err);
 }
 
-bool bloom_build(const struct build_target *target, struct keyset *keys, struct census *census,
+bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
                  struct err *err)
 {
     struct build b;
@@ -361,7 +356,7 @@ static const uint8_t *pages_of_bits(struct build *b, struct region *region, uint
     return b->bits->data + first * BLOOM_PAGE;
 }
 
-bool bloom_bits_write(const struct build_target *target, const struct bloom_bits *bits,
+bool bloom_bits_write(const struct target *target, const void *bits,
                       struct census *census, struct err *err)
 {
     struct build b;
@@ -374,17 +369,28 @@ bool bloom_bits_write(const struct build_target *target, const struct bloom_bits
     return ok;
 }
 
+static void unite_pages(const struct build *b, uint8_t *pages, uint64_t first, uint64_t n,
+                        const struct layer *in, const uint8_t *in_data)
+{
+    struct bloom from = bloom_of(in);
+    if (!b->parts->intersect) {
+        bloom_fold(&from, in_data, &b->bloom, first, n, pages);
+        return;
+    }
+    for (uint64_t i = 0; i < n * BLOOM_PAGE; i++)
+        pages[i] &= in_data[first * BLOOM_PAGE + i];
+}
+
 static const uint8_t *pages_of_union(struct build *b, struct region *region, uint64_t first,
                                      uint64_t n)
 {
     memset(region->buf, b->parts->intersect ? 0xff : 0, n * BLOOM_PAGE);
     for (unsigned i = 0; i < b->parts->n; i++)
-        b->layer->kind->unite_pages(b->layer, region->buf, first, n, b->parts->layer[i],
-                                    b->parts->data[i], b->parts->intersect);
+        unite_pages(b, region->buf, first, n, b->parts->layer[i], b->parts->data[i]);
     return region->buf;
 }
 
-bool bloom_unite(const struct build_target *target, const struct union_of *parts,
+bool bloom_unite(const struct target *target, const struct union_of *parts,
                  struct census *census, struct err *err)
 {
     struct build b;
@@ -397,7 +403,7 @@ bool bloom_unite(const struct build_target *target, const struct union_of *parts
     return ok;
 }
 
-struct bloom_bits *bloom_bits_new(const struct bloom *bloom)
+void *bloom_bits_new(const struct bloom *bloom)
 {
     struct bloom_bits *bits = calloc(1, sizeof *bits);
     if (bits == NULL || bloom->pages > SIZE_MAX / BLOOM_PAGE) {
@@ -417,8 +423,9 @@ struct bloom_bits *bloom_bits_new(const struct bloom *bloom)
     return bits;
 }
 
-void bloom_bits_free(struct bloom_bits *bits)
+void bloom_bits_free(void *p)
 {
+    struct bloom_bits *bits = p;
     if (bits == NULL)
         return;
     munmap(bits->data, (size_t)bits->bloom.pages * BLOOM_PAGE);

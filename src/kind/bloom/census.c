@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/exact.h"
 #include "base/mul.h"
 #include "kind/bloom/size.h"
 
@@ -144,7 +145,7 @@ static struct throws throws_of(unsigned x)
 {
     double clear = x < B ? B - (double)x : 0.5; /* a full line, as if half a bit were left */
     struct throws throws;
-    throws.load = -bloom_log(clear / B);
+    throws.load = -exact_log(clear / B);
     throws.phi = B / clear - 1 - throws.load;
     throws.n = (B - 0.5) * throws.load - throws.phi / 2;
     return throws;

@@ -2,14 +2,14 @@
 
 #include <math.h>
 
+#include "base/exact.h"
+
 enum {
     B = 8 * BLOOM_LINE,                   /* bits of a line */
     PAGE_LINES = BLOOM_PAGE / BLOOM_LINE, /* lines of a page */
     PAGE_PAIR_ODDS = PAGE_LINES / 2,      /* a key with two lines takes a given one in 1 of 32 */
     PAGE_BITS = 8 * BLOOM_PAGE,
 };
-
-static const uint64_t MAX_PAGES = (uint64_t)1 << 42;
 
 /* From this p on a key has one line; below, a second one saves more than it costs (blocking to one
  * line takes 8 % more bits than a classic filter at 1e-3 and 35 % at 1e-6, two lines 2 % and 8 %).
@@ -19,47 +19,6 @@ static const double ONE_LINE_FPR = 1e-3;
 /* What is left out of a sum may be this small a part of it; 9 sigma of a normal law. */
 static const double NEGLIGIBLE = 0x1p-57;
 
-/* x^n by squaring. */
-static double power(double x, double n)
-{
-    double result = 1;
-    for (uint64_t e = (uint64_t)n; e > 0; e >>= 1) {
-        if (e & 1)
-            result *= x;
-        x *= x;
-    }
-    return result;
-}
-
-/* ln x = ln f + e ln 2 with f in [1/sqrt 2, sqrt 2), and ln f = 2 artanh((f - 1) / (f + 1)) by its
- * series: z^2 is at most 0.0295, so 12 terms reach 2^-64 of the first. */
-double bloom_log(double x)
-{
-    const double ln2 = 0x1.62e42fefa39efp-1;
-    int e;
-    double f = frexp(x, &e);
-    if (f < 0x1.6a09e667f3bcdp-1) {
-        f *= 2;
-        e--;
-    }
-    double z = (f - 1) / (f + 1), z2 = z * z, sum = 0;
-    for (int i = 25; i >= 1; i -= 2)
-        sum = sum * z2 + 1.0 / i;
-    return 2 * z * sum + e * ln2;
-}
-
-/* e^x for x <= 0: e^(x / 2^10) by its series, squared ten times. The relative error, 1e-13 times
- * |x|, is far below what the one user, classic_size, shows. */
-static double exp_negative(double x)
-{
-    if (x < -700)
-        return 0;
-    double y = x / 1024, sum = 1;
-    for (int i = 12; i >= 1; i--)
-        sum = 1 + sum * y / i;
-    return power(sum, 1024);
-}
-
 /* The probability that k probes of a line meet only set bits once j keys have thrown k bits each
  * into it: E[(X/B)^k] over the number X of bits set by t = jk throws, whose mean and variance are
  * known exactly, by three-point Gauss-Hermite quadrature. Within 0.01 % of the exact occupancy law
@@ -67,13 +26,13 @@ static double exp_negative(double x)
 static double line_fpr(double j, unsigned k)
 {
     double t = j * k;
-    double q1 = power(1 - 1.0 / B, t), q2 = power(1 - 2.0 / B, t);
+    double q1 = exact_power(1 - 1.0 / B, t), q2 = exact_power(1 - 2.0 / B, t);
     double mean = 1 - q1;
     double var = (q1 + (B - 1) * q2 - B * q1 * q1) / B;
     double s = var > 0 ? sqrt(3 * var) : 0;
     double low = mean - s > 0 ? mean - s : 0;
     double high = mean + s < 1 ? mean + s : 1;
-    return 2.0 / 3 * power(mean, k) + 1.0 / 6 * (power(low, k) + power(high, k));
+    return 2.0 / 3 * exact_power(mean, k) + 1.0 / 6 * (exact_power(low, k) + exact_power(high, k));
 }
 
 /* A law of a number of keys: Poisson, or binomial of (not necessarily integer) trials. */
@@ -181,14 +140,14 @@ static uint64_t fewest_pages(struct bloom bloom, uint64_t n, double p, uint64_t 
 bool bloom_size(uint64_t n, double p, struct bloom *out)
 {
     double floor_pages = (double)n * floor_bits(p) / PAGE_BITS;
-    if (floor_pages > (double)MAX_PAGES)
+    if (floor_pages > (double)BLOOM_MAX_PAGES)
         return false;
     uint64_t low = floor_pages > 1 ? (uint64_t)floor_pages : 1;
 
     struct bloom best = {0, 0, lines_for(p)};
     for (unsigned k = best.lines; k <= BLOOM_MAX_K; k += best.lines) {
         /* Is this k better than those before? */
-        struct bloom bloom = {best.pages ? best.pages - 1 : MAX_PAGES, k, best.lines};
+        struct bloom bloom = {best.pages ? best.pages - 1 : BLOOM_MAX_PAGES, k, best.lines};
         if (bloom.pages < low || bloom_fpr(&bloom, (double)n) > p)
             continue;
         best.pages = fewest_pages(bloom, n, p, low, bloom.pages);
@@ -253,36 +212,4 @@ uint64_t bloom_capacity(uint64_t pages, double p, struct bloom *out)
         *out = bloom;
     }
     return best;
-}
-
-double bloom_n_at(const struct bloom *bloom, double p)
-{
-    double low = 0, high = keys_full(bloom);
-    if (bloom_fpr(bloom, high) <= p)
-        return high;
-    for (;;) {
-        double n = low + (high - low) / 2;
-        if (n <= low || n >= high)
-            return low;
-        if (bloom_fpr(bloom, n) <= p)
-            low = n;
-        else
-            high = n;
-    }
-}
-
-/* m = k n / -ln(1 - p^(1/k)) is what k probes need; the best k is one beside log2(1/p). */
-void classic_size(uint64_t n, double p, double *m, unsigned *k)
-{
-    double ln_p = bloom_log(p);
-    *m = 0;
-    *k = 0;
-    for (unsigned i = 1; i <= 64; i++) {
-        double bits = i * (double)n / -bloom_log(1 - exp_negative(ln_p / i));
-        if (*k == 0 || bits < *m) {
-            *m = bits;
-            *k = i;
-        }
-    }
-    *m = ceil(*m);
 }

@@ -1,7 +1,7 @@
 /*
  * How large a page-blocked Bloom filter must be, and what it will answer: the mathematics of
- * bloom.h's layout. Every function gives the same result to the last bit on every machine: exp and
- * log are own series over + - * / and sqrt, and the build forbids fused multiply-add.
+ * bloom.h's layout. Every function gives the same result to the last bit on every machine
+ * (base/exact.h).
  */
 #ifndef KIND_BLOOM_SIZE_H
 #define KIND_BLOOM_SIZE_H
@@ -12,11 +12,12 @@
  * and a compact one 30, and the gap widens. */
 #define BLOOM_MIN_FPR 1e-9
 
+/* Up to so many, the bits of a hash that choose the page and those that choose the line are
+ * different ones (bloom.h). */
+#define BLOOM_MAX_PAGES ((uint64_t)1 << 42)
+
 /* Expected FPR after n distinct keys. */
 double bloom_fpr(const struct bloom *bloom, double n);
-
-/* The natural logarithm of x > 0, to about one unit in the last place. */
-double bloom_log(double x);
 
 /* The smallest filter with FPR at most p after n keys: G = 1 from p = 1e-3 on, G = 2 below; ties
  * go to the smaller k. Needs n >= 1 and BLOOM_MIN_FPR <= p < 1. False when it would need more than
@@ -30,11 +31,5 @@ void bloom_best(uint64_t n, uint64_t pages, struct bloom *out);
 /* The largest n that a filter of at most `pages` pages holds at FPR p, and that filter. 0 when it
  * cannot hold one key. */
 uint64_t bloom_capacity(uint64_t pages, double p, struct bloom *out);
-
-/* The number of keys n at which bloom_fpr(bloom, n) = p. */
-double bloom_n_at(const struct bloom *bloom, double p);
-
-/* Textbook Bloom filter for n keys at p, for comparison: bits m and number of probes k. */
-void classic_size(uint64_t n, double p, double *m, unsigned *k);
 
 #endif

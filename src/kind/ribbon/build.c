@@ -11,7 +11,7 @@
 #include "keys/sort.h"
 #include "kind/ribbon/key.h"
 #include "store/format.h"
-#include "store/write.h"
+#include "store/target.h"
 
 /* Slots of a table for n keys, in thousandths of n. Fewer than keys: some keys are bumped anyway,
  * and full slots cost least. In a last table nearly all should find room. */
@@ -353,7 +353,7 @@ void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const
 
 /* A layer in the making. Blocks are built side by side and put behind one another in order. */
 struct build {
-    const struct build_target *target;
+    const struct target *target;
     struct ribbon ribbon;
     struct ribbon_work **work; /* one a thread */
     pthread_mutex_t lock;      /* of all that follows */
@@ -438,10 +438,9 @@ static bool place_block(struct build *b, uint64_t prefix, const struct part *par
 
 static bool write_block(struct build *b, const struct ribbon_block *block, struct err *err)
 {
-    const struct build_target *t = b->target;
-    uint64_t off = t->header->layers[t->layer].data_off + block->entry.at;
-    return disk_write(t->fd, block->head, block->head_len, off, t->name, err) &&
-           disk_write(t->fd, block->body, block->body_len, off + block->head_len, t->name, err);
+    uint64_t at = block->entry.at;
+    return target_write(b->target, block->head, block->head_len, at, err) &&
+           target_write(b->target, block->body, block->body_len, at + block->head_len, err);
 }
 
 static bool build_part(struct build *b, const struct keyset_range *range, const struct part *part,
@@ -485,20 +484,17 @@ static bool visit_part(void *ctx, const struct keyset_range *range, struct err *
 
 static bool write_directory(struct build *b, struct err *err)
 {
-    const struct build_target *t = b->target;
-    struct layer *layer = &t->header->layers[t->layer];
+    const struct target *t = b->target;
     b->ribbon.entries = b->entries;
-    ribbon_to(&b->ribbon, layer);
-    layer->data_len = b->at + b->entries * RIBBON_ENTRY;
-    format_place(t->header);
-    return disk_write(t->fd, b->directory, b->entries * RIBBON_ENTRY, layer->data_off + b->at,
-                      t->name, err) &&
-           build_sums(t, err);
+    ribbon_to(&b->ribbon, target_layer(t));
+    target_resize(t, b->at + b->entries * RIBBON_ENTRY);
+    return target_write(t, b->directory, b->entries * RIBBON_ENTRY, b->at, err) &&
+           target_sums(t, err);
 }
 
 static bool start(struct build *b, struct err *err)
 {
-    b->ribbon = ribbon_of(&b->target->header->layers[b->target->layer]);
+    b->ribbon = ribbon_of(target_layer(b->target));
     b->ribbon.bits = ribbon_bits(b->target->n);
     b->entries = b->room = (uint64_t)1 << b->ribbon.bits;
     b->directory = calloc((size_t)b->room, RIBBON_ENTRY);
@@ -509,7 +505,7 @@ static bool start(struct build *b, struct err *err)
     return ok || fail(err, "out of memory");
 }
 
-bool ribbon_build(const struct build_target *target, struct keyset *keys, struct census *census,
+bool ribbon_build(const struct target *target, struct keyset *keys, struct census *census,
                   struct err *err)
 {
     struct build b = {.target = target,

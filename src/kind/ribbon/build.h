@@ -8,7 +8,7 @@
 
 /* The build of kind_ribbon: target->header->layers[target->layer] has its columns (ribbon_to), the
  * rest of its geometry follows from the keys. */
-bool ribbon_build(const struct build_target *target, struct keyset *keys, struct census *census,
+bool ribbon_build(const struct target *target, struct keyset *keys, struct census *census,
                   struct err *err);
 
 /* Bytes of memory that a thread takes for it, besides what the keyset takes for parts of
@@ -33,7 +33,7 @@ void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const
 
 /* Makes the target layer, whose geometry has the wanted columns, of one with the same keys and more
  * of them. The layer is placed again, as by `build`. */
-bool ribbon_drop(const struct build_target *target, const struct layer *from, const uint8_t *data,
+bool ribbon_drop(const struct target *target, const struct layer *from, const uint8_t *data,
                  struct err *err);
 
 #endif

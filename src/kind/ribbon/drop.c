@@ -7,10 +7,10 @@
 #include "base/disk.h"
 #include "kind/ribbon/build.h"
 #include "store/format.h"
-#include "store/write.h"
+#include "store/target.h"
 
 struct drop {
-    const struct build_target *target;
+    const struct target *target;
     struct ribbon from, to;
     const uint8_t *data; /* of the old layer */
     uint64_t at;         /* where the next block begins in the new one */
@@ -47,7 +47,6 @@ static void copy_table(const struct drop *d, uint64_t segments, const uint8_t **
 
 static bool copy_block(struct drop *d, const struct ribbon_entry *e, struct err *err)
 {
-    const struct build_target *t = d->target;
     uint64_t head = ribbon_head_len(e), len = ribbon_block_len(&d->to, e);
     if (!make_room(d, len, err))
         return false;
@@ -56,9 +55,9 @@ static bool copy_block(struct drop *d, const struct ribbon_entry *e, struct err 
     memcpy(d->buf, d->data + e->at, (size_t)head);
     for (unsigned table = 0; table < RIBBON_TABLES; table++)
         copy_table(d, e->segments[table], &in, &out);
-    uint64_t off = t->header->layers[t->layer].data_off + d->at;
+    uint64_t at = d->at;
     d->at += len;
-    return disk_write(t->fd, d->buf, len, off, t->name, err);
+    return target_write(d->target, d->buf, len, at, err);
 }
 
 /* A directory may be forged, checksums and all. */
@@ -90,7 +89,6 @@ static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
 
 static bool drop(struct drop *d, const struct layer *from, struct err *err)
 {
-    struct layer *layer = &d->target->header->layers[d->target->layer];
     uint64_t directory_len = d->from.entries * RIBBON_ENTRY;
     d->to.bits = d->from.bits;
     d->to.entries = d->from.entries;
@@ -100,12 +98,10 @@ static bool drop(struct drop *d, const struct layer *from, struct err *err)
     if (!check_directory(from, d->data, from->data_len - directory_len, err) ||
         !copy_blocks(d, from->data_len - directory_len, err))
         return false;
-    ribbon_to(&d->to, layer);
-    layer->data_len = d->at + directory_len;
-    format_place(d->target->header);
-    return disk_write(d->target->fd, d->directory, directory_len, layer->data_off + d->at,
-                      d->target->name, err) &&
-           build_sums(d->target, err);
+    ribbon_to(&d->to, target_layer(d->target));
+    target_resize(d->target, d->at + directory_len);
+    return target_write(d->target, d->directory, directory_len, d->at, err) &&
+           target_sums(d->target, err);
 }
 
 /* Columns that a key has on average, times 2^32. */
@@ -114,12 +110,12 @@ static uint64_t width(const struct ribbon *ribbon)
     return (uint64_t)ribbon->columns << 32 | ribbon->wide;
 }
 
-bool ribbon_drop(const struct build_target *target, const struct layer *from, const uint8_t *data,
+bool ribbon_drop(const struct target *target, const struct layer *from, const uint8_t *data,
                  struct err *err)
 {
     struct drop d = {.target = target,
                      .from = ribbon_of(from),
-                     .to = ribbon_of(&target->header->layers[target->layer]),
+                     .to = ribbon_of(target_layer(target)),
                      .data = data};
     if (width(&d.to) > width(&d.from))
         return fail(err, "cannot write '%s': the filter has fewer columns than its rate takes",

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "base/bytes.h"
-#include "kind/ribbon/build.h"
 #include "kind/ribbon/key.h"
 
 struct ribbon ribbon_of(const struct layer *layer)
@@ -117,7 +116,7 @@ void ribbon_put_entry(const struct ribbon_entry *e, uint8_t *to)
     to[ENTRY_ZERO] = to[ENTRY_ZERO + 1] = 0;
 }
 
-static bool kind_check(const struct layer *layer, struct err *err)
+bool ribbon_check(const struct layer *layer, struct err *err)
 {
     const uint64_t *g = layer->geometry;
     if (g[0] > RIBBON_MAX_BITS)
@@ -152,7 +151,7 @@ static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const 
 }
 
 /* Entries that lie in two pages are checked with the second one. */
-static bool kind_check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
+bool ribbon_check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
                             struct err *err)
 {
     struct ribbon ribbon = ribbon_of(layer);
@@ -258,7 +257,7 @@ static void census_entry(struct ribbon_census *c, uint64_t number, unsigned dept
     census_entry(c, e.at + 1, depth + 1);
 }
 
-static void kind_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+void ribbon_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                         struct census *out)
 {
     const struct ribbon_source s = {
@@ -275,30 +274,17 @@ static void kind_census(const struct layer *layer, const uint8_t *data, unsigned
                            .n_exact = true};
 }
 
-static double kind_fpr_at(const struct layer *layer, double n)
+double ribbon_fpr_at(const struct layer *layer, double n)
 {
     return n > 0 ? ribbon_fpr((unsigned)layer->geometry[2], (uint32_t)layer->geometry[3]) : 0;
 }
 
-static struct shape kind_shape(const struct layer *layer)
+struct shape ribbon_shape(const struct layer *layer)
 {
     struct ribbon ribbon = ribbon_of(layer);
     return (struct shape){.columns = ribbon.columns + ldexp(ribbon.wide, -32),
                           .partitions = (uint64_t)1 << (ribbon.bits & 63)};
 }
-
-const struct kind kind_ribbon = {
-    .id = 2,
-    .name = "ribbon",
-    .check = kind_check,
-    .query = ribbon_query,
-    .pages = ribbon_pages,
-    .check_page = kind_check_page,
-    .build = ribbon_build,
-    .census = kind_census,
-    .shape = kind_shape,
-    .fpr_at = kind_fpr_at,
-};
 
 uint64_t ribbon_expected_len(uint64_t n, double p)
 {

@@ -1,0 +1,234 @@
+/* The page-blocked Bloom filter as a kind of layer. */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "base/parallel.h"
+#include "kind/bloom/build.h"
+#include "kind/bloom/census.h"
+#include "kind/bloom/probe.h"
+#include "kind/bloom/size.h"
+
+static bool check(const struct layer *layer, struct err *err)
+{
+    const uint64_t *g = layer->geometry;
+    if (g[0] == 0 || g[0] != layer->data_len / BLOOM_PAGE || layer->data_len % BLOOM_PAGE != 0)
+        return fail(err, "its page count does not fit its length");
+    if (g[1] < 1 || g[1] > BLOOM_MAX_K)
+        return fail(err, "its number of probes is out of range");
+    if (g[2] < 1 || g[2] > 2 || g[1] % g[2] != 0)
+        return fail(err, "its number of lines is out of range");
+    if (g[3] != 0)
+        return fail(err, "its geometry has an unknown field");
+    return true;
+}
+
+static void query(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
+                       size_t n, uint64_t *present)
+{
+    struct bloom bloom = bloom_of(layer);
+    bloom_query(&bloom, data, 0, hash, n, present);
+}
+
+static void prefetch(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
+                          size_t n)
+{
+    struct bloom bloom = bloom_of(layer);
+    for (size_t i = 0; i < n; i++)
+        bloom_prefetch(&bloom, data, 0, hash[i], bloom.lines);
+}
+
+static void add(const struct layer *layer, uint8_t *data, const uint64_t *hash, size_t n,
+                     uint64_t *present)
+{
+    struct bloom bloom = bloom_of(layer);
+    bloom_test_insert(&bloom, data, 0, hash, n, present);
+}
+
+static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
+{
+    struct bloom x = bloom_of(a), y = bloom_of(b);
+    if (x.k != y.k || x.lines != y.lines)
+        return false;
+    *out = x.pages <= y.pages ? *a : *b;
+    return x.pages % y.pages == 0 || y.pages % x.pages == 0;
+}
+
+static void find_pages(const struct layer *layer, const uint64_t *hash, size_t n, uint64_t *page)
+{
+    struct bloom bloom = bloom_of(layer);
+    for (size_t i = 0; i < n; i++)
+        page[i] = bloom_page(&bloom, hash[i]);
+}
+
+/* Pages in one piece of a census: large enough that handing out pieces costs nothing. */
+enum { CENSUS_PAGES = 256 };
+
+struct census_job {
+    struct bloom bloom;
+    const uint8_t *data;
+    struct bloom_census *of_worker;
+};
+
+static void census_piece(void *ctx, unsigned worker, uint64_t i)
+{
+    struct census_job *job = ctx;
+    uint64_t first = i * CENSUS_PAGES, left = job->bloom.pages - first;
+    bloom_census_add(&job->bloom, job->data + first * BLOOM_PAGE,
+                     left < CENSUS_PAGES ? left : CENSUS_PAGES, &job->of_worker[worker]);
+}
+
+static void take_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+                        struct census *out)
+{
+    struct bloom_census alone = {0};
+    struct census_job job = {bloom_of(layer), data, calloc(threads, sizeof *job.of_worker)};
+    if (job.of_worker == NULL) {
+        threads = 1;
+        job.of_worker = &alone;
+    }
+    parallel_for(threads, (job.bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, &job);
+    for (unsigned w = 1; w < threads; w++)
+        bloom_census_sum(&job.of_worker[0], &job.of_worker[w]);
+    bloom_census_result(&job.bloom, &job.of_worker[0], out);
+    if (job.of_worker != &alone)
+        free(job.of_worker);
+}
+
+static double fpr_at(const struct layer *layer, double n)
+{
+    struct bloom bloom = bloom_of(layer);
+    return bloom_fpr(&bloom, n);
+}
+
+static struct shape shape_of(const struct layer *layer)
+{
+    struct bloom bloom = bloom_of(layer);
+    return (struct shape){.pages = bloom.pages, .lines = bloom.lines, .k = bloom.k};
+}
+
+static bool check_fpr(double p, struct err *err)
+{
+    char asked[NUM_TEXT], least[NUM_TEXT];
+    return p >= BLOOM_MIN_FPR ||
+           fail(err,
+                "an FPR of %s is too small for a Bloom filter, where %s takes 52 bits a key; "
+                "below that only a compact filter makes sense",
+                num_show_fpr(asked, p), num_show_fpr(least, BLOOM_MIN_FPR));
+}
+
+static bool size(uint64_t n, double p, struct layer *out)
+{
+    struct bloom bloom;
+    if (!bloom_size(n, p, &bloom))
+        return false;
+    bloom_to(&bloom, out);
+    return true;
+}
+
+static uint64_t pages_of(uint64_t data_len)
+{
+    uint64_t pages = data_len / BLOOM_PAGE;
+    return pages < BLOOM_MAX_PAGES ? pages : BLOOM_MAX_PAGES;
+}
+
+static double best(uint64_t n, uint64_t data_len, struct layer *out)
+{
+    struct bloom bloom;
+    bloom_best(n, pages_of(data_len), &bloom);
+    bloom_to(&bloom, out);
+    return bloom_fpr(&bloom, (double)n);
+}
+
+static uint64_t capacity(uint64_t data_len, double p, struct layer *out)
+{
+    struct bloom bloom;
+    uint64_t n = bloom_capacity(pages_of(data_len), p, &bloom);
+    if (n > 0)
+        bloom_to(&bloom, out);
+    return n;
+}
+
+/* What create takes besides the filter, for input and for hashes on their way. */
+static const uint64_t BUILD_MEMORY = (uint64_t)64 << 20;
+
+/* As measured on one machine, reading and hashing of short keys included. */
+static const double BUILD_TIME = 20;
+
+static void cost(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out)
+{
+    struct bloom bloom = bloom_of(layer);
+    (void)n;
+    *out = (struct cost){.bits = 8 * layer->data_len,
+                         .k = bloom.k,
+                         .lines = bloom.lines,
+                         .build_memory = file_len + BUILD_MEMORY,
+                         .build_time = BUILD_TIME};
+}
+
+static void fold(const struct layer *layer, double n, double p, uint64_t above, struct layer *out)
+{
+    struct bloom bloom = bloom_of(layer);
+    uint64_t all = bloom.pages;
+    for (bloom.pages = above / BLOOM_PAGE + 1; bloom.pages < all; bloom.pages++)
+        if (all % bloom.pages == 0 && bloom_fpr(&bloom, n) <= p)
+            break;
+    *out = *layer;
+    if (bloom.pages < all)
+        bloom_to(&bloom, out);
+}
+
+static void round_to_fold(struct layer *layer, unsigned parts)
+{
+    struct bloom bloom = bloom_of(layer);
+    uint64_t step = parts;
+    if (parts == 0)
+        /* Halved again and again, 16 to 31 pages are left. */
+        for (step = 1; bloom.pages / step > 31; step *= 2)
+            continue;
+    else if (bloom.pages < 50 * (uint64_t)parts)
+        return;
+    bloom.pages = (bloom.pages + step - 1) / step * step;
+    bloom_to(&bloom, layer);
+}
+
+static void *begin_bits(const struct layer *layer)
+{
+    struct bloom bloom = bloom_of(layer);
+    return bloom_bits_new(&bloom);
+}
+
+static const struct kind_bits bits = {
+    .begin = begin_bits,
+    .put = bloom_bits_drain,
+    .write = bloom_bits_write,
+    .end = bloom_bits_free,
+};
+
+const struct kind kind_bloom = {
+    .id = 1,
+    .name = "bloom",
+    .check = check,
+    .query = query,
+    .prefetch = prefetch,
+    .add = add,
+    .page = find_pages,
+    .census = take_census,
+    .shape = shape_of,
+    .fpr_at = fpr_at,
+    .check_fpr = check_fpr,
+    .hash_share = 0.1,
+    .size = size,
+    .best = best,
+    .fpr_min = BLOOM_MIN_FPR,
+    .fpr_max = 1,
+    .capacity = capacity,
+    .cost = cost,
+    .build = bloom_build,
+    /* One key in 100, at most, finds its bits set by chance and must be looked at. */
+    .presuming_fpr = 0.02,
+    .bits = &bits,
+    .unite = unite,
+    .write_union = bloom_unite,
+    .fold = fold,
+    .round_to_fold = round_to_fold,
+};

@@ -1,0 +1,102 @@
+#include "store/header.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "store/chain.h"
+
+const struct kind *design_kind(const struct design *d)
+{
+    if (d->like != NULL)
+        return d->like->layers[0].kind;
+    return d->kind != NULL ? d->kind : kind_usual();
+}
+
+bool design_is_sized(const struct design *d)
+{
+    if (d->like != NULL || d->empty)
+        return true;
+    /* The first layer of a filter that grows takes all keys that there are. */
+    return !d->grow && (d->n != 0 || (d->size != 0 && d->p != 0));
+}
+
+bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err)
+{
+    *plan = (struct plan){.kind = design_kind(d),
+                          .n = design_is_sized(d) ? d->n : n,
+                          .p = d->p,
+                          .size = d->size};
+    if (d->like != NULL) {
+        const struct layer *like = &d->like->layers[0];
+        plan->n = d->like->n_design;
+        plan->p = d->like->fpr_design;
+        plan->layer = (struct layer){.kind = like->kind, .data_len = like->data_len};
+        memcpy(plan->layer.geometry, like->geometry, sizeof like->geometry);
+        return true;
+    }
+    if (!plan_solve(plan, err))
+        return false;
+    if (d->foldable)
+        plan->kind->round_to_fold(&plan->layer, 0);
+    return true;
+}
+
+static void stamp(struct header *h, bool reproducible)
+{
+    memset(h->id, 0, sizeof h->id);
+    h->created = h->changed = 0;
+    if (reproducible)
+        return;
+    h->created = h->changed = (uint64_t)time(NULL);
+    if (getrandom(h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
+        memcpy(h->id, &h->created, sizeof h->created);
+}
+
+static void begin(struct header *h, uint32_t hash, uint64_t seed, uint32_t prep, bool reproducible)
+{
+    *h = (struct header){
+        .epoch = 1, .state = STATE_CLEAN, .hash = hash, .seed = seed, .prep = prep};
+    stamp(h, reproducible);
+}
+
+void header_begin(struct header *h, const struct key_rule *rule, bool reproducible)
+{
+    begin(h, HASH_XXH3_64, rule->seed, rule->prep, reproducible);
+}
+
+void header_begin_like(struct header *h, const struct header *other, bool reproducible)
+{
+    begin(h, other->hash, other->seed, other->prep, reproducible);
+}
+
+static bool design_chain(struct header *h, const struct design *d, uint64_t n, struct err *err)
+{
+    uint64_t first = d->grow && d->n == 0 ? CHAIN_FIRST : d->n;
+    if (d->grow && n > first)
+        first = n;
+    struct plan whole = {
+        .kind = design_kind(d), .n = first, .p = d->p != 0 ? d->p : PLAN_FPR};
+    return plan_solve(&whole, err) &&
+           (d->grow ? chain_start_growing(h, whole.kind, first, whole.p, err)
+                    : chain_start_ring(h, whole.kind, d->generations, first, whole.p, err));
+}
+
+bool header_design(struct header *h, const struct design *d, uint64_t n, struct err *err)
+{
+    struct plan plan;
+    if (d->grow || d->generations > 0) {
+        if (!design_chain(h, d, n, err))
+            return false;
+    } else {
+        if (!design_plan(d, n, &plan, err))
+            return false;
+        h->n_layers = 1;
+        h->layers[0] = plan.layer;
+        h->layers[0].id = 1;
+        h->n_design = h->layers[0].n_design = plan.n;
+        h->fpr_design = h->layers[0].fpr_design = plan.p;
+    }
+    format_place(h);
+    return true;
+}

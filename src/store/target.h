@@ -1,0 +1,61 @@
+/*
+ * A layer on its way into a new file. Kinds write their layers through this module, and commands
+ * that copy a layer from one file to another do too.
+ *
+ *     struct target t = {.header = &header, .layer = i, .fd = fd, .name = path, .threads = n};
+ *     target_write(&t, data, len, at, &err);       // any part of the data, from any thread
+ *     target_sums(&t, &err);                       // then its checksums
+ *
+ * The layer is header->layers[layer], placed (format_place). `name` names the file in messages.
+ */
+#ifndef STORE_TARGET_H
+#define STORE_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "kind/kind.h"
+
+struct header;
+
+struct target {
+    struct header *header;
+    unsigned layer;
+    int fd;
+    const char *name;
+    unsigned threads;
+    /* For kind->build. */
+    uint64_t n;    /* distinct keys */
+    bool presumed; /* n presumes that no key is repeated; when one is, the build fails */
+};
+
+struct layer *target_layer(const struct target *t);
+
+/* Writes len bytes of the layer's data, from byte `at` of it on. */
+bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,
+                  struct err *err);
+
+/* Hints that these bytes are complete: the sync at the end will have less to wait for. */
+void target_write_back(const struct target *t, uint64_t len, uint64_t at);
+
+/* Gives the layer, which is the last, another length, and places it again. */
+void target_resize(const struct target *t, uint64_t data_len);
+
+/* Writes the checksums of pages [first, first + n) of the layer, whose bytes are at `pages`. */
+bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t first, uint64_t n,
+                      struct err *err);
+
+/* Writes those of a layer that is all zero. */
+bool target_zero_sums(const struct target *t, struct err *err);
+
+/* Writes those of a layer whose data has been written, which it reads back. */
+bool target_sums(const struct target *t, struct err *err);
+
+/* Writes a layer's data, as `data` has it, and its checksums. */
+bool target_copy(const struct target *t, const uint8_t *data, struct err *err);
+
+/* Writes the header, where it belongs in this kind of file, and cuts the file to its length. */
+bool target_header(const struct header *header, int fd, const char *name, struct err *err);
+
+#endif
