@@ -12,7 +12,7 @@
 
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "keys/hash.h"
+#include "keys/xxh3.h"
 #include "keys/split.h"
 #include "kind/bloom/bloom.h"
 #include "kind/ribbon/ribbon.h"
@@ -118,7 +118,7 @@ static void print_version(void)
            "hashing: %s\n",
            SEEN_VERSION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE, zlibVersion(),
            variant_in_use(&bloom_variants)->name, variant_in_use(&ribbon_variants)->name,
-           variant_in_use(&split_variants)->name, variant_in_use(&hash_variants)->name);
+           variant_in_use(&split_variants)->name, variant_in_use(&xxh3_variants)->name);
 }
 
 static void list_commands(void)

@@ -144,6 +144,7 @@ bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *pa
             return fail(err, "'%s' was made without %s, which cannot be added later", path,
                         names[i].option);
     ka->rule.prep = header->prep;
+    ka->rule.hash = header->hash;
     ka->rule.seed = header->seed;
     return true;
 }
@@ -205,7 +206,8 @@ bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)
         b->record[b->n] = at;
         memcpy(at, key, len);
         at[len] = ka->rule.terminator;
-        if (!key_hash(&ka->rule, key, len, &b->hash[b->n], &b->bad_reason)) {
+        uint64_t lane[HASH_LANES] = {0};
+        if (!key_hash(&ka->rule, key, len, lane, &b->bad_reason)) {
             if (!ka->rule.skip_bad) {
                 b->bad_record = b->n == 0;
                 break; /* those before it come first */
@@ -213,6 +215,8 @@ bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)
             bit_set(b->bad, b->n);
             b->n_bad++;
         }
+        b->hash[b->n] = lane[0];
+        b->hash2[b->n] = lane[1];
         at += len + 1;
         b->n++;
     }

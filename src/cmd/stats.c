@@ -188,14 +188,20 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
     uint64_t end = m->keys - at < MEASURE_BLOCK ? m->keys : at + MEASURE_BLOCK;
     (void)worker;
     while (at < end) {
-        uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64];
+        const struct header *h = &m->filter->header;
+        uint64_t hash[LAYER_BATCH], hash2[LAYER_BATCH], present[LAYER_BATCH / 64];
+        uint64_t *const lane[HASH_LANES] = {hash, hash2};
+        uint8_t key[LAYER_BATCH][16];
+        const char *data[LAYER_BATCH];
+        size_t len[LAYER_BATCH];
         size_t n = end - at < LAYER_BATCH ? (size_t)(end - at) : LAYER_BATCH;
         for (size_t i = 0; i < n; i++, at++) {
-            uint8_t key[16];
-            put_le64(key, random_word(m->seed, 2 * at));
-            put_le64(key + 8, random_word(m->seed, 2 * at + 1));
-            hash[i] = hash_key(key, sizeof key, m->filter->header.seed);
+            put_le64(key[i], random_word(m->seed, 2 * at));
+            put_le64(key[i] + 8, random_word(m->seed, 2 * at + 1));
+            data[i] = (const char *)key[i];
+            len[i] = sizeof key[i];
         }
+        h->hash->keys(data, len, n, h->seed, lane);
         if (!filter_query(m->filter, hash, n, present, err))
             return false;
         hits += bits_count(present, n);
@@ -397,7 +403,7 @@ static void report_file(struct report *r, const struct findings *found)
     report_string(r, &field_file, EXACT, found->filter->path);
     report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
     report_string(r, &field_kind, RECORDED, kind_name(h));
-    report_string(r, &field_hash, RECORDED, "xxh3-64");
+    report_string(r, &field_hash, RECORDED, h->hash->name);
     report_string(r, &field_seed, RECORDED, seed);
     report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_KNOWN]);
     report_string(r, &field_state, EXACT, health_name(found->health));

@@ -327,30 +327,35 @@ bool batch_next(struct batch *b)
     if (!b->n_before && !rule->crlf && rule->terminator == '\n')
         look_for_cr(b, terminated);
 
+    uint64_t *const lane[HASH_LANES] = {b->hash, b->hash2};
     if (is_plain(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* a caller may have set some */
         size_t whole = b->n - !terminated;
-        hash_records(b->record, whole, rule->seed, b->hash);
-        if (!terminated)
-            b->hash[whole] = hash_key(b->record[whole], (size_t)(b->end - b->record[whole]),
-                                      rule->seed);
+        key_rule_hash(rule)->records(b->record, whole, rule->seed, lane);
+        if (!terminated) {
+            uint64_t *const last[HASH_LANES] = {b->hash + whole, b->hash2 + whole};
+            size_t len = (size_t)(b->end - b->record[whole]);
+            key_rule_hash(rule)->keys(&b->record[whole], &len, 1, rule->seed, last);
+        }
         return true;
     }
     make_keys(b, terminated);
-    hash_keys(b->key, b->key_len, b->n, rule->seed, b->hash);
+    key_rule_hash(rule)->keys(b->key, b->key_len, b->n, rule->seed, lane);
     return b->n > 0;
 }
 
-bool key_hash(const struct key_rule *rule, const char *key, size_t len, uint64_t *hash,
-              struct err *err)
+bool key_hash(const struct key_rule *rule, const char *key, size_t len,
+              uint64_t lane[HASH_LANES], struct err *err)
 {
     struct slice k = {key, len};
     char *copy = malloc(len + 1);
     if (!copy)
         return fail(err, "no memory for a key of this length");
     enum verdict verdict = prepare(&k, rule->prep, copy);
-    if (verdict == KEY_GOOD)
-        *hash = hash_key(k.data, k.len, rule->seed);
+    if (verdict == KEY_GOOD) {
+        uint64_t *const to[HASH_LANES] = {&lane[0], &lane[1]};
+        key_rule_hash(rule)->keys(&k.data, &k.len, 1, rule->seed, to);
+    }
     free(copy);
     return verdict == KEY_GOOD || say_bad(err, verdict, 0);
 }

@@ -27,8 +27,14 @@ struct key_rule {
     char delimiter;
     uint32_t prep; /* PREP_... of format.h */
     bool skip_bad;
+    const struct hash_fn *hash; /* NULL: the usual one */
     uint64_t seed;
 };
+
+static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)
+{
+    return rule->hash != NULL ? rule->hash : hash_usual();
+}
 
 enum { BATCH_MAX = LAYER_BATCH };
 
@@ -38,7 +44,7 @@ struct batch {
     /* Record i is [record[i], record[i+1]), terminator included, save that the last of a file may
      * have none. Some entries beyond are where next records begin. */
     const char *record[1 + BATCH_MAX + SPLIT_SLACK];
-    uint64_t hash[BATCH_MAX];
+    uint64_t hash[BATCH_MAX], hash2[BATCH_MAX]; /* hash2: of functions with two lanes */
     uint64_t bad[BATCH_MAX / 64]; /* records without a key, with skip_bad: bit i */
     size_t n_bad;                 /* of this batch */
     size_t n_before;              /* records of the chunk in earlier batches */
@@ -71,8 +77,8 @@ bool batch_next(struct batch *b);
 const char *batch_key(const struct batch *b, size_t i, size_t *len);
 
 /* Prepares and hashes one key that is given as such (-k): trim, fold and hex apply, CR and field do
- * not. */
-bool key_hash(const struct key_rule *rule, const char *key, size_t len, uint64_t *hash,
-              struct err *err);
+ * not. lane[l] is set for the lanes that the hash function has. */
+bool key_hash(const struct key_rule *rule, const char *key, size_t len,
+              uint64_t lane[HASH_LANES], struct err *err);
 
 #endif

@@ -1,32 +1,39 @@
 /*
- * Hashing. A key is hashed once, to 64 bits by XXH3 (xxHash 0.8, XXH3_64bits_withSeed), and
- * everything else about it is derived from those 64 bits.
+ * The hash functions that keys are hashed with. A filter names its function in its header, and all
+ * else about a key is derived from what that gives: one or two 64-bit values, its lanes.
+ *
+ *     const struct hash_fn *fn = hash_by_id(id);                   // NULL: unknown
+ *     uint64_t *const lane[HASH_LANES] = {hash, hash2};            // those below fn->lanes are used
+ *     fn->keys(data, len, n, seed, lane);
+ *
+ * To add a function: write its file with one `struct hash_fn`, and name it in the list in hash.c.
  */
 #ifndef KEYS_HASH_H
 #define KEYS_HASH_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/variant.h"
+enum { HASH_LANES = 2 }; /* at most */
 
-enum { HASH_XXH3_64 = 1 }; /* hash ids as stored in a file */
+struct hash_fn {
+    uint32_t id; /* as stored in a file */
+    const char *name;
+    unsigned lanes;
 
-/* The hash of one key. */
-uint64_t hash_key(const void *key, size_t len, uint64_t seed);
+    /* Lane l of key i, data[i] of len[i] bytes, is written to lane[l][i], for i < n. */
+    void (*keys)(const char *const *data, const size_t *len, size_t n, uint64_t seed,
+                 uint64_t *const *lane);
 
-/* out[i] = hash_key(data[i], len[i]), for i < n. Fast for many short keys of mixed lengths. */
-void hash_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed,
-               uint64_t *out);
+    /* The same for n records that lie one behind the other, each with a terminator of one byte,
+     * which is not hashed: key i is [record[i], record[i + 1] - 1). */
+    void (*records)(const char *const *record, size_t n, uint64_t seed, uint64_t *const *lane);
+};
 
-/* The same for n records that lie one behind the other, each with a terminator of one byte, which
- * is not hashed: key i is [record[i], record[i + 1] - 1). */
-void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out);
+/* The function of that id, or NULL. */
+const struct hash_fn *hash_by_id(uint32_t id);
 
-/* XXH3 of any bytes: checksums of headers and pages. */
-uint64_t hash_bytes(const void *data, size_t len, uint64_t seed);
-
-extern struct variants hash_variants;
+/* What filters are made with unless they are to be of another program's layout. */
+const struct hash_fn *hash_usual(void);
 
 #endif

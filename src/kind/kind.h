@@ -153,6 +153,8 @@ struct kind {
     double (*best)(uint64_t n, uint64_t data_len, struct layer *out);
     double fpr_min, fpr_max;
 
+    uint64_t len_max; /* bytes that a layer's data can have */
+
     /* The layer of at most data_len bytes that holds the most keys at FPR p; returns how many, 0 if
      * there is none. NULL: there is no such function, and n must be known. */
     uint64_t (*capacity)(uint64_t data_len, double p, struct layer *out);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "keys/hash.h"
+#include "keys/xxh3.h"
 
 /* 0x89 is neither ASCII nor the beginning of a UTF-8 character; CR LF and ^Z are what a transfer in
  * text mode mangles first. */
@@ -111,7 +111,7 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le32(out + OFF_N_LAYERS, h->n_layers);
     put_le64(out + OFF_EPOCH, h->epoch);
     put_le32(out + OFF_STATE, (uint32_t)h->state);
-    put_le32(out + OFF_HASH, h->hash);
+    put_le32(out + OFF_HASH, h->hash->id);
     put_le64(out + OFF_SEED, h->seed);
     memcpy(out + OFF_ID, h->id, sizeof h->id);
     put_le32(out + OFF_PREP, h->prep);
@@ -130,7 +130,7 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le32(out + OFF_POLICY, (uint32_t)h->policy);
     for (unsigned i = 0; i < h->n_layers; i++)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
-    put_le64(out + len - CHECKSUM_LEN, hash_bytes(out, len - CHECKSUM_LEN, 0));
+    put_le64(out + len - CHECKSUM_LEN, xxh3_bytes(out, len - CHECKSUM_LEN, 0));
     return len;
 }
 
@@ -184,7 +184,7 @@ static bool check_frame(const uint8_t *p, size_t avail, struct err *err)
         return damaged(err, "its header has no valid length");
     if (len > avail)
         return fail(err, "is truncated: it ends within its header");
-    if (hash_bytes(p, len - CHECKSUM_LEN, 0) != get_le64(p + len - CHECKSUM_LEN))
+    if (xxh3_bytes(p, len - CHECKSUM_LEN, 0) != get_le64(p + len - CHECKSUM_LEN))
         return damaged(err, "its header does not match its checksum");
     return true;
 }
@@ -211,10 +211,11 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     if (state > STATE_DIRTY || (format_is_immutable(h) && state != STATE_CLEAN))
         return damaged(err, "its header has no valid state");
     h->state = (enum file_state)state;
-    h->hash = get_le32(p + OFF_HASH);
-    if (h->hash != HASH_XXH3_64)
+    uint32_t hash = get_le32(p + OFF_HASH);
+    h->hash = hash_by_id(hash);
+    if (h->hash == NULL)
         return fail(err, "was written by a newer version of seen (hash function %" PRIu32 ")",
-                    h->hash);
+                    hash);
     h->seed = get_le64(p + OFF_SEED);
     memcpy(h->id, p + OFF_ID, sizeof h->id);
     h->prep = get_le32(p + OFF_PREP);
@@ -443,10 +444,10 @@ uint64_t format_layer_seed(const struct header *h, const struct layer *layer)
     uint8_t name[sizeof h->id + 8];
     memcpy(name, h->id, sizeof h->id);
     put_le64(name + sizeof h->id, layer->id);
-    return hash_bytes(name, sizeof name, 0);
+    return xxh3_bytes(name, sizeof name, 0);
 }
 
 uint32_t format_page_sum(uint64_t layer_seed, uint64_t page, const void *data, size_t len)
 {
-    return (uint32_t)hash_bytes(data, len, layer_seed + page);
+    return (uint32_t)xxh3_bytes(data, len, layer_seed + page);
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "keys/hash.h"
 #include "kind/kind.h"
 
 enum {
@@ -77,7 +78,7 @@ struct header {
     uint64_t epoch;
     enum file_state state;
     uint8_t id[16]; /* random; binds checksums to the file */
-    uint32_t hash;  /* HASH_... */
+    const struct hash_fn *hash;
     uint64_t seed;
     uint32_t prep; /* PREP_... */
     enum policy policy;

@@ -53,7 +53,8 @@ static void stamp(struct header *h, bool reproducible)
         memcpy(h->id, &h->created, sizeof h->created);
 }
 
-static void begin(struct header *h, uint32_t hash, uint64_t seed, uint32_t prep, bool reproducible)
+static void begin(struct header *h, const struct hash_fn *hash, uint64_t seed,
+                  uint32_t prep, bool reproducible)
 {
     *h = (struct header){
         .epoch = 1, .state = STATE_CLEAN, .hash = hash, .seed = seed, .prep = prep};
@@ -62,7 +63,7 @@ static void begin(struct header *h, uint32_t hash, uint64_t seed, uint32_t prep,
 
 void header_begin(struct header *h, const struct key_rule *rule, bool reproducible)
 {
-    begin(h, HASH_XXH3_64, rule->seed, rule->prep, reproducible);
+    begin(h, key_rule_hash(rule), rule->seed, rule->prep, reproducible);
 }
 
 void header_begin_like(struct header *h, const struct header *other, bool reproducible)

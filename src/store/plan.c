@@ -62,11 +62,12 @@ static bool check_fpr(const struct plan *plan, struct err *err)
 /* Sizes the layer for n and p. */
 static bool solve_layer(struct plan *plan, struct err *err)
 {
-    char n[NUM_TEXT], p[NUM_TEXT];
+    char n[NUM_TEXT], p[NUM_TEXT], limit[NUM_TEXT];
     return check_fpr(plan, err) &&
            (plan->kind->size(plan->n, plan->p, &plan->layer) ||
-            fail(err, "%s keys at an FPR of %s need a larger file than there can be",
-                 num_show_count(n, (double)plan->n), num_show_fpr(p, plan->p)));
+            fail(err, "%s keys at an FPR of %s need a file larger than %s",
+                 num_show_count(n, (double)plan->n), num_show_fpr(p, plan->p),
+                 num_show_bytes(limit, plan->kind->len_max)));
 }
 
 /* `fpr` is what the file would have; 0: not known. */

@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/disk.h"
-#include "keys/hash.h"
+#include "keys/xxh3.h"
 #include "store/filter.h"
 #include "store/session.h"
 
@@ -95,7 +95,7 @@ static void open_and_use(int fd)
     struct err err;
     uint64_t hash[LAYER_BATCH];
     for (uint64_t i = 0; i < LAYER_BATCH; i++)
-        hash[i] = hash_key(&i, sizeof i, 0);
+        hash[i] = xxh3_bytes(&i, sizeof i, 0);
     hash[0] = 0;
     hash[1] = UINT64_MAX;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t file_len = get_le64(slots + FILE_LEN);
     if (slot_len < FILE_LEN || slot_len > FORMAT_PAGE || file_len < slot_len || file_len > LARGEST)
         return 0;
-    put_le64(slots + slot_len - 8, hash_bytes(slots, slot_len - 8, 0));
+    put_le64(slots + slot_len - 8, xxh3_bytes(slots, slot_len - 8, 0));
     memcpy(slots + FORMAT_PAGE, slots, FORMAT_PAGE);
     try_file(slots, slot_len < FORMAT_PAGE || file_len < sizeof slots ? slot_len : sizeof slots,
              file_len);

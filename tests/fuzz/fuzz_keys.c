@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "keys/batch.h"
+#include "keys/xxh3.h"
 #include "store/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -119,7 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .delimiter = (char)data[2],
         .seed = data[3],
     };
-    choose_variant(&hash_variants, choose_variant(&split_variants, data[3]));
+    choose_variant(&xxh3_variants, choose_variant(&split_variants, data[3]));
     size_t len = size - 5;
     char *text = malloc(len + !len), *key = malloc(len + 1);
     MUST(text && key);
@@ -138,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             long key_len = reference(&rule, at, n, key);
             bool bad = b->bad[i / 64] >> i % 64 & 1;
             MUST(bad == (key_len < 0));
-            MUST(bad || b->hash[i] == hash_key(key, (size_t)key_len, rule.seed));
+            MUST(bad || b->hash[i] == xxh3_bytes(key, (size_t)key_len, rule.seed));
             MUST(!bad || rule.skip_bad);
             at += n;
         }

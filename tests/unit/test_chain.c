@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "child.h"
-#include "keys/hash.h"
+#include "keys/xxh3.h"
 #include "scratchdir.h"
 #include "store/adder.h"
 #include "store/filter_build.h"
@@ -16,7 +16,7 @@
 
 static uint64_t key(uint64_t i)
 {
-    return hash_key(&i, sizeof i, 0);
+    return xxh3_bytes(&i, sizeof i, 0);
 }
 
 /* Adds keys first, first + 1, ...; returns how many were new, or -1. */

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "check.h"
-#include "keys/hash.h"
+#include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "random.h"
 
@@ -43,7 +43,7 @@ static struct header sample(unsigned n_layers)
 {
     struct header h = {.epoch = 0x0102030405060708,
                        .state = STATE_WRITING,
-                       .hash = HASH_XXH3_64,
+                       .hash = hash_usual(),
                        .seed = 0x1112131415161718,
                        .prep = PREP_TRIM | PREP_HEX,
                        .n_design = 1000,
@@ -65,7 +65,7 @@ static struct header sample(unsigned n_layers)
 /* Makes the checksum right again: what follows is not an accident but somebody's intent. */
 static void seal(uint8_t *slot)
 {
-    put_le64(slot + CHECKSUM, hash_bytes(slot, CHECKSUM, 0));
+    put_le64(slot + CHECKSUM, xxh3_bytes(slot, CHECKSUM, 0));
 }
 
 /* Decodes a sample after `change` (a field's new value of `len` bytes at `off`); NULL if accepted.
@@ -147,7 +147,7 @@ TEST(bytes_are_where_the_manual_says)
     CHECK(get_le64(layer + 16) == 1000 && get_double(layer + 24) == 0.25);
     CHECK(get_le64(layer + 32) == 10 * 4096 && get_le64(layer + 40) == 4 * 4096);
     CHECK(get_le64(layer + 48) == 8 * 4096 && get_le64(layer + 56) == 9 * 4096);
-    CHECK(get_le64(slot + CHECKSUM) == hash_bytes(slot, CHECKSUM, 0));
+    CHECK(get_le64(slot + CHECKSUM) == xxh3_bytes(slot, CHECKSUM, 0));
 }
 
 TEST(every_flipped_bit_is_found)
@@ -368,7 +368,7 @@ TEST(page_sums_know_file_layer_and_page)
     struct header h = sample(2);
     uint64_t seed = format_layer_seed(&h, &h.layers[0]);
     uint32_t sum = format_page_sum(seed, 5, page, sizeof page);
-    CHECK(sum == (uint32_t)hash_bytes(page, sizeof page, seed + 5));
+    CHECK(sum == (uint32_t)xxh3_bytes(page, sizeof page, seed + 5));
     CHECK(sum != format_page_sum(seed, 6, page, sizeof page));
     CHECK(sum != format_page_sum(format_layer_seed(&h, &h.layers[1]), 5, page, sizeof page));
     h.id[0] ^= 1;

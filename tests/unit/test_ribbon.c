@@ -78,7 +78,7 @@ static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double 
     ribbon_columns(p, &ribbon.columns, &ribbon.wide);
     m->header = (struct header){.incompat = INCOMPAT_IMMUTABLE,
                                 .epoch = 1,
-                                .hash = 1,
+                                .hash = hash_usual(),
                                 .fpr_design = p,
                                 .n_layers = 1,
                                 .layers[0] = {.id = 1, .fpr_design = p, .data_len = 32}};

@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "check.h"
 #include "child.h"
-#include "keys/hash.h"
+#include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "random.h"
 #include "scratchdir.h"
@@ -25,7 +25,7 @@ static bool make(const char *path, uint64_t seed)
 {
     static const uint8_t zero[FORMAT_PAGE];
     struct header h = {.epoch = 1,
-                       .hash = HASH_XXH3_64,
+                       .hash = hash_usual(),
                        .seed = seed,
                        .n_design = CAPACITY,
                        .fpr_design = 0.01,
@@ -63,7 +63,7 @@ static bool make(const char *path, uint64_t seed)
 /* Key number i. */
 static uint64_t key(uint64_t i)
 {
-    return hash_key(&i, sizeof i, 0);
+    return xxh3_bytes(&i, sizeof i, 0);
 }
 
 /* Changes bits as a command does, for n (at most LAYER_BATCH) keys from `first` on. */

@@ -221,6 +221,7 @@ const struct kind kind_bloom = {
     .best = best,
     .fpr_min = BLOOM_MIN_FPR,
     .fpr_max = 1,
+    .len_max = BLOOM_MAX_PAGES * BLOOM_PAGE,
     .capacity = capacity,
     .cost = cost,
     .build = bloom_build,

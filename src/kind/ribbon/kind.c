@@ -72,6 +72,7 @@ const struct kind kind_ribbon = {
     .size = size,
     .fpr_min = RIBBON_MIN_FPR,
     .fpr_max = RIBBON_MAX_FPR,
+    .len_max = UINT64_MAX,
     .cost = cost,
     .build = ribbon_build,
     .build_memory = ribbon_build_memory,

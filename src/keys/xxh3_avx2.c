@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keys/hash_variant.h"
+#include "keys/xxh3_variant.h"
 #include "keys/split.h"
 
 #ifdef __clang__
@@ -18,11 +18,11 @@
 #pragma GCC target("avx2")
 #endif
 
-#define HASH_VARIANT   hash_avx2
-#define HASH_NAME      "avx2"
-#define HASH_AVAILABLE cpu_has_avx2
+#define XXH3_VARIANT   xxh3_avx2
+#define XXH3_NAME      "avx2"
+#define XXH3_AVAILABLE cpu_has_avx2
 #define XXH_VECTOR     XXH_AVX2
-#include "keys/hash_body.h"
+#include "keys/xxh3_body.h"
 
 #ifdef __clang__
 #pragma clang attribute pop

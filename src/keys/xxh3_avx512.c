@@ -1,4 +1,4 @@
-/* XXH3 with AVX-512; see hash_avx2.c for why not BMI2. */
+/* XXH3 with AVX-512; see xxh3_avx2.c for why not BMI2. */
 #include "base/cpu.h"
 
 #ifdef CPU_X86
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keys/hash_variant.h"
+#include "keys/xxh3_variant.h"
 #include "keys/split.h"
 
 #ifdef __clang__
@@ -19,11 +19,11 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq")
 #endif
 
-#define HASH_VARIANT   hash_avx512
-#define HASH_NAME      "avx512"
-#define HASH_AVAILABLE cpu_has_avx512
+#define XXH3_VARIANT   xxh3_avx512
+#define XXH3_NAME      "avx512"
+#define XXH3_AVAILABLE cpu_has_avx512
 #define XXH_VECTOR     XXH_AVX512
-#include "keys/hash_body.h"
+#include "keys/xxh3_body.h"
 
 #ifdef __clang__
 #pragma clang attribute pop

@@ -1,16 +1,16 @@
 /*
- * XXH3 for one instruction set: included by hash_*.c, which has told the compiler what it may use
+ * XXH3 for one instruction set: included by xxh3_*.c, which has told the compiler what it may use
  * and defines
  *
- *     HASH_VARIANT    the name of the struct hash_variant that is made here
- *     HASH_NAME, HASH_AVAILABLE    its struct variant
+ *     XXH3_VARIANT    the name of the struct xxh3_variant that is made here
+ *     XXH3_NAME, XXH3_AVAILABLE    its struct variant
  *     XXH_VECTOR      xxhash.h's choice of vectors, where it would not choose so itself
  *
  * XXH3 goes different ways for keys of different lengths. Where lengths are mixed the CPU guesses
  * the way wrong for every other key, which costs more than the hash. So the keys of a group are
  * sorted by the way that they go, which is found without a branch, and hashed way by way.
  */
-#include "keys/hash_variant.h"
+#include "keys/xxh3_variant.h"
 
 #include <limits.h>
 #include <string.h>
@@ -76,11 +76,11 @@ static uint64_t hash_one(const void *data, size_t len, uint64_t seed)
 
 static void find_ways(const size_t *restrict len, char *restrict ways)
 {
-    unsigned char shortened[HASH_GROUP];
-    for (size_t i = 0; i < HASH_GROUP; i++)
+    unsigned char shortened[XXH3_GROUP];
+    for (size_t i = 0; i < XXH3_GROUP; i++)
         shortened[i] = (unsigned char)(len[i] < UCHAR_MAX ? len[i] : UCHAR_MAX);
 #define LONGER(way, shortest, longest) +(shortened[i] > (unsigned char)(longest))
-    for (size_t i = 0; i < HASH_GROUP; i++)
+    for (size_t i = 0; i < XXH3_GROUP; i++)
         ways[i] = (char)(0 WAYS(LONGER));
 }
 
@@ -98,30 +98,30 @@ static void hash_listed(unsigned way, struct keys keys, const char *const *which
 
 static void hash_group(const char *const *data, const size_t *len, uint64_t seed, uint64_t *out)
 {
-    _Alignas(64) char ways[HASH_GROUP];
-    const char *which[HASH_GROUP + SPLIT_SLACK];
+    _Alignas(64) char ways[XXH3_GROUP];
+    const char *which[XXH3_GROUP + SPLIT_SLACK];
     const struct keys keys = {data, len, seed, out};
     find_ways(len, ways);
-    if (memcmp(ways, ways + 1, HASH_GROUP - 1) == 0) {
-        for (size_t i = 0; i < HASH_GROUP; i++)
+    if (memcmp(ways, ways + 1, XXH3_GROUP - 1) == 0) {
+        for (size_t i = 0; i < XXH3_GROUP; i++)
             which[i] = ways + i + 1;
-        hash_listed((unsigned)ways[0], keys, which, ways, HASH_GROUP);
+        hash_listed((unsigned)ways[0], keys, which, ways, XXH3_GROUP);
         return;
     }
     for (unsigned way = 0; way < N_WAYS; way++) {
         size_t scanned;
-        size_t n = split(ways, HASH_GROUP, (char)way, which, HASH_GROUP, &scanned);
+        size_t n = split(ways, XXH3_GROUP, (char)way, which, XXH3_GROUP, &scanned);
         hash_listed(way, keys, which, ways, n);
     }
 }
 
 static void hash_group_of_records(const char *const *record, uint64_t seed, uint64_t *out)
 {
-    size_t len[HASH_GROUP];
-    for (size_t i = 0; i < HASH_GROUP; i++)
+    size_t len[XXH3_GROUP];
+    for (size_t i = 0; i < XXH3_GROUP; i++)
         len[i] = (size_t)(record[i + 1] - record[i]) - 1;
     hash_group(record, len, seed, out);
 }
 
-const struct hash_variant HASH_VARIANT = {{HASH_NAME, HASH_AVAILABLE}, hash_one, hash_group,
+const struct xxh3_variant XXH3_VARIANT = {{XXH3_NAME, XXH3_AVAILABLE}, hash_one, hash_group,
                                           hash_group_of_records};

@@ -4,7 +4,7 @@
 
 #include "base/cpu.h"
 #include "check.h"
-#include "keys/hash.h"
+#include "keys/xxh3.h"
 #include "random.h"
 #include "variants.h"
 
@@ -100,23 +100,23 @@ static const struct {
 
 static const char *in_use(void)
 {
-    return variant_in_use(&hash_variants)->name;
+    return variant_in_use(&xxh3_variants)->name;
 }
 
-TEST_EACH_VARIANT(hashes_are_those_of_the_format, hash_variants)
+TEST_EACH_VARIANT(hashes_are_those_of_the_format, xxh3_variants)
 {
     for EACH (i, by_length) {
-        CHECK(hash_key(pattern, by_length[i].len, 0) == by_length[i].seed_0);
-        CHECK(hash_key(pattern, by_length[i].len, 0x9e3779b97f4a7c15) ==
+        CHECK(xxh3_bytes(pattern, by_length[i].len, 0) == by_length[i].seed_0);
+        CHECK(xxh3_bytes(pattern, by_length[i].len, 0x9e3779b97f4a7c15) ==
               by_length[i].seed_golden);
-        CHECK(hash_bytes(pattern, by_length[i].len, 0) == by_length[i].seed_0);
+        CHECK(xxh3_bytes(pattern, by_length[i].len, 0) == by_length[i].seed_0);
     }
     for EACH (i, by_text)
-        CHECK(hash_key(by_text[i].key, by_text[i].len, 0) == by_text[i].hash);
+        CHECK(xxh3_bytes(by_text[i].key, by_text[i].len, 0) == by_text[i].hash);
 }
 
 /* Each in a block of its own size, so that a sanitizer sees any read behind it. */
-TEST_EACH_VARIANT(every_length_agrees_with_the_library, hash_variants)
+TEST_EACH_VARIANT(every_length_agrees_with_the_library, xxh3_variants)
 {
     for (size_t len = 0; len <= 1100; len++) {
         unsigned char *copy = malloc(len + !len);
@@ -125,7 +125,7 @@ TEST_EACH_VARIANT(every_length_agrees_with_the_library, hash_variants)
         memcpy(copy, pattern, len);
         for EACH (s, seeds) {
             uint64_t want = XXH3_64bits_withSeed(copy, len, seeds[s]);
-            if (hash_key(copy, len, seeds[s]) != want || hash_bytes(copy, len, seeds[s]) != want) {
+            if (xxh3_bytes(copy, len, seeds[s]) != want || xxh3_bytes(copy, len, seeds[s]) != want) {
                 printf("# variant %s, length %zu, seed %zu\n", in_use(), len, s);
                 CHECK(false);
             }
@@ -137,7 +137,7 @@ TEST_EACH_VARIANT(every_length_agrees_with_the_library, hash_variants)
         for EACH (i, page)
             page[i] = (unsigned char)draw();
         uint64_t seed = draw();
-        CHECK(hash_bytes(page, sizeof page, seed) == XXH3_64bits_withSeed(page, sizeof page, seed));
+        CHECK(xxh3_bytes(page, sizeof page, seed) == XXH3_64bits_withSeed(page, sizeof page, seed));
     }
 }
 
@@ -160,7 +160,7 @@ static size_t random_length(unsigned mixture)
     }
 }
 
-TEST_EACH_VARIANT(many_at_once_hash_as_one_at_a_time, hash_variants)
+TEST_EACH_VARIANT(many_at_once_hash_as_one_at_a_time, xxh3_variants)
 {
     const char *data[KEYS + 1], *from = (const char *)pattern;
     size_t len[KEYS];
@@ -175,7 +175,7 @@ TEST_EACH_VARIANT(many_at_once_hash_as_one_at_a_time, hash_variants)
             data[i] = from + draw() % 5000;
         }
         got[n] = 42;
-        hash_keys(data, len, n, seed, got);
+        xxh3_keys(data, len, n, seed, got);
         bool ok = got[n] == 42;
         for (size_t i = 0; i < n; i++)
             ok &= got[i] == XXH3_64bits_withSeed(data[i], len[i], seed);
@@ -188,7 +188,7 @@ TEST_EACH_VARIANT(many_at_once_hash_as_one_at_a_time, hash_variants)
             data[m + 1] = p;
         }
         got[m] = 42;
-        hash_records(data, m, seed, got);
+        xxh3_records(data, m, seed, got);
         ok &= got[m] == 42;
         for (size_t i = 0; i < m; i++)
             ok &= got[i] == XXH3_64bits_withSeed(data[i], len[i], seed);
@@ -205,7 +205,7 @@ TEST(all_that_this_cpu_has_is_listed)
         {"avx2", cpu_has_avx2},
         {"plain", NULL},
     };
-    CHECK_VARIANTS(&hash_variants, expected);
+    CHECK_VARIANTS(&xxh3_variants, expected);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,56 @@
+#include "keys/xxh3.h"
+
+#include "base/cpu.h"
+#include "keys/xxh3_variant.h"
+
+struct variants xxh3_variants = {{
+#ifdef CPU_X86
+    &xxh3_avx512.variant,
+    &xxh3_avx2.variant,
+#endif
+    &xxh3_plain.variant,
+}, NULL};
+
+static const struct xxh3_variant *in_use(void)
+{
+    return (const void *)variant_in_use(&xxh3_variants);
+}
+
+void xxh3_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed, uint64_t *out)
+{
+    const struct xxh3_variant *v = in_use();
+    size_t i = 0;
+    for (; n - i >= XXH3_GROUP; i += XXH3_GROUP)
+        v->group(data + i, len + i, seed, out + i);
+    for (; i < n; i++)
+        out[i] = v->one(data[i], len[i], seed);
+}
+
+void xxh3_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out)
+{
+    const struct xxh3_variant *v = in_use();
+    size_t i = 0;
+    for (; n - i >= XXH3_GROUP; i += XXH3_GROUP)
+        v->group_of_records(record + i, seed, out + i);
+    for (; i < n; i++)
+        out[i] = v->one(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed);
+}
+
+uint64_t xxh3_bytes(const void *data, size_t len, uint64_t seed)
+{
+    return in_use()->one(data, len, seed);
+}
+
+static void hash_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed,
+                      uint64_t *const *lane)
+{
+    xxh3_keys(data, len, n, seed, lane[0]);
+}
+
+static void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *const *lane)
+{
+    xxh3_records(record, n, seed, lane[0]);
+}
+
+const struct hash_fn hash_xxh3_64 = {
+    .id = 1, .name = "xxh3-64", .lanes = 1, .keys = hash_keys, .records = hash_records};
