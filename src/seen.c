@@ -14,8 +14,7 @@
 #include "cmd/cmd.h"
 #include "keys/xxh3.h"
 #include "keys/split.h"
-#include "kind/bloom/bloom.h"
-#include "kind/ribbon/ribbon.h"
+#include "kind/kind.h"
 
 const struct command *const commands[] = {
     &cmd_create, &cmd_add,   &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
@@ -113,12 +112,14 @@ static void print_version(void)
     printf("seen %s\n"
            "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"
            "gzip input: zlib %s\n"
-           "probing filters: %s, compact ones: %s\n"
            "splitting records: %s\n"
            "hashing: %s\n",
            SEEN_VERSION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE, zlibVersion(),
-           variant_in_use(&bloom_variants)->name, variant_in_use(&ribbon_variants)->name,
            variant_in_use(&split_variants)->name, variant_in_use(&xxh3_variants)->name);
+    const struct kind *kind;
+    for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)
+        if (kind->variants != NULL)
+            printf("%s filters: %s\n", kind->name, variant_in_use(kind->variants)->name);
 }
 
 static void list_commands(void)

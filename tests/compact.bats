@@ -132,7 +132,9 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
     quiet seen compact --reproducible --fpr 0.003 -o c.seen a.seen
     cmp b.seen c.seen
     run -0 seen compact --json --force -p 0.1 -o c.seen c.seen
-    [ "$(jq '.bytes' <<<"$output")" = "$(size c.seen)" ]
+    jq -e --argjson size "$(size c.seen)" '.kind == "ribbon" and .bytes == $size and
+        .n_estimate == 250000 and (.fpr_current / 0.1 - 1 | fabs) < 0.02 and
+        .bytes_before > 2 * .bytes' <<<"$output"
     run -0 seen query -c c.seen keys
     [ "$output" = 250000 ]
     run -0 seen verify c.seen

@@ -1,10 +1,10 @@
 /* seen compact: a smaller file for the same keys. */
-#include "base/json.h"
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
+#include "cmd/summary.h"
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -32,7 +32,6 @@ struct compact {
     unsigned threads;
     struct filter in;
     struct header header;
-    struct census census;
 };
 
 static bool parse_option(struct compact *c, struct opt_parser *p, int id)
@@ -127,32 +126,25 @@ static bool write_file(struct compact *c, struct newfile *file, struct err *err)
 {
     fill_header(c);
     /* It will be no longer than the input, and as much is given back as is left over. */
-    if (!newfile_reserve(file, c->in.header.file_len, err) || !drop_columns(c, file->fd, err) ||
-        !target_header(&c->header, file->fd, c->out, err) || !newfile_commit(file, err))
-        return false;
-    filter_census_all(&c->in, c->threads, &c->census);
-    return true;
+    return newfile_reserve(file, c->in.header.file_len, err) && drop_columns(c, file->fd, err) &&
+           target_header(&c->header, file->fd, c->out, err) && newfile_commit(file, err);
 }
 
-static void print_summary(const struct compact *c)
+static bool print_summary(const struct compact *c)
 {
-    say_made(c->out);
     struct json j = {.out = stdout};
-    const struct layer *layer = &c->header.layers[0];
-    json_open(&j, '{');
-    json_key(&j, "file");
-    json_string(&j, c->out);
-    json_key(&j, "kind");
-    json_string(&j, layer->kind->name);
-    json_key(&j, "bytes");
-    json_uint(&j, c->header.file_len);
+    struct filter made;
+    struct census census;
+    struct err err;
+    if (!filter_open(&made, c->out, FILTER_READ, &err))
+        return say_failure(&err);
+    filter_census_all(&made, c->threads, &census);
+    summary_begin(&j, c->out, &made.header, census.fpr, census.n);
+    filter_close(&made);
     json_key(&j, "bytes_before");
     json_uint(&j, c->in.header.file_len);
-    json_key(&j, "fpr_design");
-    json_double(&j, c->p);
-    json_key(&j, "keys");
-    json_double(&j, c->census.n);
-    json_close(&j, '}');
+    summary_end(&j);
+    return true;
 }
 
 static int compact(struct compact *c)
@@ -171,7 +163,7 @@ static int compact(struct compact *c)
     if (!ok)
         say_failure(&err);
     else if (c->json)
-        print_summary(c);
+        ok = print_summary(c);
     filter_close(&c->in);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }

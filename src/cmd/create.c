@@ -8,13 +8,13 @@
 
 #include "base/bits.h"
 #include "base/disk.h"
-#include "base/json.h"
 #include "base/num.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
 #include "cmd/plan.h"
+#include "cmd/summary.h"
 #include "store/chain.h"
 #include "store/filter.h"
 #include "store/filter_build.h"
@@ -385,27 +385,9 @@ static bool keys_fit(const struct create *c)
 
 static void print_summary(const struct create *c)
 {
-    say_made(c->path);
     struct json j = {.out = stdout};
     const struct header *h = &c->build.header;
-    json_open(&j, '{');
-    json_key(&j, "file");
-    json_string(&j, c->path);
-    json_key(&j, "kind");
-    json_string(&j, h->layers[0].kind->name);
-    json_key(&j, "bytes");
-    json_uint(&j, h->file_len);
-    json_key(&j, "bits_per_key");
-    json_double(&j, 8 * (double)h->file_len / (double)h->n_design);
-    json_key(&j, "n_design");
-    if (h->n_design != 0)
-        json_uint(&j, h->n_design);
-    else
-        json_null(&j);
-    json_key(&j, "fpr_design");
-    json_double(&j, h->fpr_design);
-    json_key(&j, "fpr_current");
-    json_double(&j, c->build.census.fpr);
+    summary_begin(&j, c->path, h, c->build.census.fpr, keys_held(c));
     json_key(&j, "records");
     json_uint(&j, c->tally.records);
     json_key(&j, "bad_records");
@@ -415,9 +397,7 @@ static void print_summary(const struct create *c)
         json_null(&j);
     else
         json_uint(&j, h->counters.keys_added);
-    json_key(&j, "n_estimate");
-    json_double(&j, keys_held(c));
-    json_close(&j, '}');
+    summary_end(&j);
 }
 
 static bool read_keys(struct create *c)

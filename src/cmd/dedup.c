@@ -511,8 +511,7 @@ static bool open_in_memory(struct dedup *d)
 {
     struct err err;
     double p = d->path == NULL && d->design.p != 0 ? d->design.p : MEMORY_FPR;
-    return known_open_in_memory(&d->known, &d->ka.rule, d->design.n != 0 ? d->design.n : CHAIN_FIRST, p,
-                                &err) ||
+    return known_open_in_memory(&d->known, &d->ka.rule, d->design.n, p, &err) ||
            say_failure(&err);
 }
 

@@ -51,7 +51,7 @@ struct known {
 
 /* Opens the filter that takes new keys. */
 bool known_open_file(struct known *k, const char *path, struct err *err);
-/* Makes it: it grows, from n keys on, and keeps FPR p. */
+/* Makes it: it grows, from n keys on (0: not told), and keeps FPR p. */
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,
                           struct err *err);
 

@@ -1,12 +1,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
+#include "cmd/summary.h"
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -309,20 +309,9 @@ static void report(const struct merge *m)
                  why_layers(m));
         return;
     }
-    say_made(m->out);
     struct json j = {.out = stdout};
-    json_open(&j, '{');
-    json_key(&j, "file");
-    json_string(&j, m->out);
-    json_key(&j, "bytes");
-    json_uint(&j, m->header.file_len);
-    json_key(&j, "layers");
-    json_uint(&j, m->n_joints);
-    json_key(&j, "fpr_current");
-    json_double(&j, m->fpr);
-    json_key(&j, "n_estimate");
-    json_double(&j, m->n);
-    json_close(&j, '}');
+    summary_begin(&j, m->out, &m->header, m->fpr, m->n);
+    summary_end(&j);
 }
 
 static bool write_file(struct merge *m)

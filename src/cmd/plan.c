@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "kind/classic/size.h"
+#include "kind/others.h"
 
 enum { OPT_JSON = 256 };
 
@@ -61,32 +61,28 @@ static uint64_t bytes_of(double bits)
 
 /* Nanoseconds of CPU time a key, as measured on one machine. Binary fuse, by its authors' code with
  * all keys in memory: 50 at 1e6; 60 to 130 at 1e7, with 16 and 8 bits; 70 to 500 at 5e7. */
-static const double CLASSIC_TIME = 40, FUSE_TIME = 100;
+static const double TEXTBOOK_TIME = 40, FUSE_TIME = 100;
 
-static void classic_row(const struct plan *plan, struct row *row)
+static void textbook_row(const struct plan *plan, struct row *row)
 {
     double m;
     unsigned k;
-    classic_size(plan->n, plan->p, &m, &k);
+    others_bloom(plan->n, plan->p, &m, &k);
     *row = (struct row){"classic",
                         bytes_of(m),
                         {.bits = (uint64_t)m,
                          .k = k,
                          .lines = k,
                          .build_memory = bytes_of(m),
-                         .build_time = CLASSIC_TIME},
+                         .build_time = TEXTBOOK_TIME},
                         true};
 }
 
-/* Binary fuse filters of three segments: T. M. Graf, D. Lemire, "Binary fuse filters: fast and
- * smaller than xor filters", 2022, section 4. Fingerprints are of 8, 16 or 32 bits in every
- * implementation. */
 static void fuse_row(const struct plan *plan, struct row *row)
 {
-    double log2_p = -exact_log(plan->p) / exact_log(2), n = (double)plan->n;
-    unsigned width = log2_p <= 8 ? 8 : log2_p <= 16 ? 16 : 32;
-    double factor = n > 1 ? fmax(1.125, 0.875 + 0.25 * exact_log(1e6) / exact_log(n)) : 2;
-    double slots = ceil(n * factor);
+    double slots;
+    unsigned width;
+    others_fuse(plan->n, plan->p, &slots, &width);
     uint64_t len = bytes_of(slots * width);
     /* To build: of each key its hash, and of each slot what is left to be peeled. */
     *row = (struct row){"fuse",
@@ -94,7 +90,7 @@ static void fuse_row(const struct plan *plan, struct row *row)
                         {.bits = (uint64_t)(slots * width),
                          .k = width,
                          .lines = 3,
-                         .build_memory = len + (uint64_t)(8 * n + 9 * slots),
+                         .build_memory = len + (uint64_t)(8 * (double)plan->n + 9 * slots),
                          .build_time = FUSE_TIME},
                         false};
 }
@@ -108,7 +104,7 @@ static unsigned make_rows(const struct plan *plan, struct row row[ROWS])
     unsigned n = 0;
     for (unsigned i = 0; (kind = kind_number(i)) != NULL && n < ROWS - 2; i++)
         n += own_row(plan, kind, &row[n]);
-    classic_row(plan, &row[n++]);
+    textbook_row(plan, &row[n++]);
     fuse_row(plan, &row[n++]);
     return n;
 }

@@ -76,7 +76,7 @@ static bool folds(const struct shrink *s, unsigned i)
     return s->filter.header.layers[i].kind->fold != NULL;
 }
 
-/* Chooses the smallest layer of more than `above` bytes into which layer i can be folded and, by the
+/* Chooses the smallest layer of more than `above` bytes into which layer i folds and, by the
  * design's formula, may keep its rate. The bits decide; they differ from the formula by some per
  * cent at most. */
 static void choose_fold(struct shrink *s, unsigned i, uint64_t above)

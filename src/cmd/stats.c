@@ -373,14 +373,6 @@ static const char *health_name(enum filter_health health)
     }
 }
 
-static const char *kind_name(const struct header *h)
-{
-    for (unsigned i = 1; i < h->n_layers; i++)
-        if (h->layers[i].kind != h->layers[0].kind)
-            return "mixed";
-    return h->layers[0].kind->name;
-}
-
 /* A figure of which 0 says that it is not known. */
 static void report_known(struct report *r, const struct field *field, enum source source,
                          uint64_t value)
@@ -402,7 +394,7 @@ static void report_file(struct report *r, const struct findings *found)
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
     report_string(r, &field_file, EXACT, found->filter->path);
     report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
-    report_string(r, &field_kind, RECORDED, kind_name(h));
+    report_string(r, &field_kind, RECORDED, format_kind_name(h));
     report_string(r, &field_hash, RECORDED, h->hash->name);
     report_string(r, &field_seed, RECORDED, seed);
     report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_KNOWN]);

@@ -3,7 +3,7 @@
  * else about a key is derived from what that gives: one or two 64-bit values, its lanes.
  *
  *     const struct hash_fn *fn = hash_by_id(id);                   // NULL: unknown
- *     uint64_t *const lane[HASH_LANES] = {hash, hash2};            // those below fn->lanes are used
+ *     uint64_t *const lane[HASH_LANES] = {hash, hash2};    // the first fn->lanes are used
  *     fn->keys(data, len, n, seed, lane);
  *
  * To add a function: write its file with one `struct hash_fn`, and name it in the list in hash.c.

@@ -17,6 +17,7 @@
 #include "base/err.h"
 
 struct kind;
+struct variants;
 struct keyset;
 struct target;
 
@@ -89,6 +90,7 @@ struct kind_bits {
 struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
+    struct variants *variants; /* of its inner loops, for `seen --version`; NULL: none */
 
     /* ---- A layer as it stands. */
 

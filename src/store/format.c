@@ -67,6 +67,14 @@ enum {
     IMMUTABLE_ALIGN = 8, /* of tables and data in immutable files: data may be read as words */
 };
 
+const char *format_kind_name(const struct header *h)
+{
+    for (unsigned i = 1; i < h->n_layers; i++)
+        if (h->layers[i].kind != h->layers[0].kind)
+            return "mixed";
+    return h->layers[0].kind->name;
+}
+
 size_t format_len(const struct header *h)
 {
     return format_is_immutable(h)

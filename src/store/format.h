@@ -118,6 +118,9 @@ static inline bool format_is_immutable(const struct header *h)
     return (h->incompat & INCOMPAT_IMMUTABLE) != 0;
 }
 
+/* The name of the layers' kind; "mixed" if there are several. */
+const char *format_kind_name(const struct header *h);
+
 /* Lays the layers out: sets data_off, sums_off, touched_off of every layer and file_len from
  * data_len; and the file's feature bits, which follow from the kinds. */
 void format_place(struct header *h);

@@ -20,8 +20,7 @@ struct plan {
     uint64_t n;         /* distinct keys */
     double p;           /* design FPR */
     uint64_t size;      /* bytes that the file may take */
-    struct layer layer; /* for n keys at p; data_len of a kind whose length depends on the keys is an
-                           estimate */
+    struct layer layer; /* for n keys at p; data_len may be an estimate (kind->size) */
 };
 
 #define PLAN_FPR 0.001 /* where none is asked for */

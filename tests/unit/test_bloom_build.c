@@ -38,7 +38,8 @@ static bool make(struct made *m, uint64_t n, uint64_t repeated, unsigned threads
                                .scratch_dir = "/tmp"};
     struct keyset *keys = keyset_new(&spec, &m->err);
     CHECK(keys != NULL && put_in(keys, n, repeated, threads, &m->err));
-    m->header = (struct header){.epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
+    m->header = (struct header){
+        .epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
     m->header.layers[0].id = 1;
     bloom_to(&m->bloom, &m->header.layers[0]);
     format_place(&m->header);

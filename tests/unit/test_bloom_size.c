@@ -1,7 +1,7 @@
 #include "check.h"
 #include "base/exact.h"
 #include "kind/bloom/size.h"
-#include "kind/classic/size.h"
+#include "kind/others.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ TEST(bits_per_key_are_as_published)
         CHECK(bloom_size(n, row[i].p, &bloom));
         CHECK(fabs(bits_per_key(&bloom, n) - row[i].bits) < 0.00501);
         CHECK(bloom.k == row[i].k);
-        classic_size(n, row[i].p, &m, &k);
+        others_bloom(n, row[i].p, &m, &k);
         CHECK(fabs(m / (double)n - row[i].classic_bits) < 0.00501);
         CHECK(k == row[i].classic_k);
     }

@@ -266,9 +266,11 @@ TEST(hex_spells_every_byte)
                 snprintf(lower + 2 * i, 3, "%02x", (unsigned char)want[i]);
             }
             uint64_t hash[HASH_LANES] = {0};
-            CHECK(key_hash(&rule, upper, len, hash, &err) && hash[0] == xxh3_bytes(want, len / 2, 0));
+            CHECK(key_hash(&rule, upper, len, hash, &err));
+            CHECK(hash[0] == xxh3_bytes(want, len / 2, 0));
             hash[0] = 0;
-            CHECK(key_hash(&rule, lower, len, hash, &err) && hash[0] == xxh3_bytes(want, len / 2, 0));
+            CHECK(key_hash(&rule, lower, len, hash, &err));
+            CHECK(hash[0] == xxh3_bytes(want, len / 2, 0));
         }
 }
 

@@ -23,7 +23,7 @@ bool bloom_unite(const struct target *target, const struct union_of *parts, stru
 /* For tests: so many pages are made at once, 1024 at most. */
 extern uint64_t bloom_build_region;
 
-/* kind.h's struct kind_bits: a filter's bits in memory, for any number of threads to insert into. */
+/* kind.h's struct kind_bits: bits in memory, for any number of threads to insert into. */
 void *bloom_bits_new(const struct bloom *bloom);
 void bloom_bits_drain(void *bits, unsigned partition, const uint64_t *hash, size_t n);
 bool bloom_bits_write(const struct target *target, const void *bits, struct census *census,

@@ -207,6 +207,7 @@ static const struct kind_bits bits = {
 const struct kind kind_bloom = {
     .id = 1,
     .name = "bloom",
+    .variants = &bloom_variants,
     .check = check,
     .query = query,
     .prefetch = prefetch,

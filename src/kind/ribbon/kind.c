@@ -60,6 +60,7 @@ static void drop(const struct layer *layer, double p, struct layer *out)
 const struct kind kind_ribbon = {
     .id = 2,
     .name = "ribbon",
+    .variants = &ribbon_variants,
     .check = ribbon_check,
     .query = ribbon_query,
     .pages = ribbon_pages,

@@ -1,11 +1,11 @@
-#include "kind/classic/size.h"
+#include "kind/others.h"
 
 #include <math.h>
 
 #include "base/exact.h"
 
 /* m = k n / -ln(1 - p^(1/k)) is what k probes need; the best k is one beside log2(1/p). */
-void classic_size(uint64_t n, double p, double *m, unsigned *k)
+void others_bloom(uint64_t n, double p, double *m, unsigned *k)
 {
     double ln_p = exact_log(p);
     *m = 0;
@@ -18,4 +18,12 @@ void classic_size(uint64_t n, double p, double *m, unsigned *k)
         }
     }
     *m = ceil(*m);
+}
+
+void others_fuse(uint64_t n, double p, double *slots, unsigned *width)
+{
+    double log2_p = -exact_log(p) / exact_log(2), keys = (double)n;
+    double factor = n > 1 ? fmax(1.125, 0.875 + 0.25 * exact_log(1e6) / exact_log(keys)) : 2;
+    *width = log2_p <= 8 ? 8 : log2_p <= 16 ? 16 : 32;
+    *slots = ceil(keys * factor);
 }

@@ -1,0 +1,16 @@
+/* The sizes of filters that seen does not make, for comparison: bare tables, without checksums. */
+#ifndef KIND_OTHERS_H
+#define KIND_OTHERS_H
+
+#include <stdint.h>
+
+/* The textbook's Bloom filter, whose probes may fall on any bit: the bits m and the number of
+ * probes k for n keys at p. */
+void others_bloom(uint64_t n, double p, double *m, unsigned *k);
+
+/* A binary fuse filter of three segments: slots, and bits a slot. (T. M. Graf, D. Lemire, "Binary
+ * fuse filters: fast and smaller than xor filters", 2022, section 4; fingerprints are of 8, 16 or
+ * 32 bits in every implementation.) */
+void others_fuse(uint64_t n, double p, double *slots, unsigned *width);
+
+#endif
