@@ -1,0 +1,219 @@
+#!/usr/bin/env bats
+# System calls that fail while a filter is being written, and the order in which it reaches the disk.
+
+load helpers
+
+# Does strace work here?
+need_strace()
+{
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer does not go with strace'
+    strace -qq -o /dev/null true 2>/dev/null || skip 'strace is not installed, or may not trace'
+}
+
+# calls COMMAND...: its writes to a filter's two headers and its syncs, in order: A, B and S.
+calls()
+{
+    strace -f -qq -o trace -e trace=pwritev,fdatasync "$@"
+    sed -n 's/^[0-9]* *fdatasync(.*/S/p; s/.*pwritev(.*, 0) *= 4096$/A/p
+        s/.*pwritev(.*, 4096) *= 4096$/B/p' trace | tr -d '\n'
+}
+
+# failing CALL WHEN COMMAND...: runs it while that system call fails.
+failing()
+{
+    local call=$1 when=$2
+    shift 2
+    strace -f -qq -o /dev/null -e trace="$call" -e inject="$call:$when" "$@"
+}
+
+# one_line MESSAGE: what the last run said on stderr.
+one_line()
+{
+    # shellcheck disable=SC2154 # set by run
+    [ "$stderr" = "$1" ] || { echo "stderr: $stderr"; return 1; }
+}
+
+# begin FILTER: a writer that stays until `end`.
+begin()
+{
+    mkfifo held
+    seen add "$1" held &
+    writer=$!
+    exec {hold}>held
+    echo first >&"$hold"
+    until_present "$1" first "$writer"
+}
+
+# end: how it ended is in $ended.
+end()
+{
+    ended=0
+    exec {hold}>&-
+    wait "$writer" || ended=$?
+}
+
+@test "each header is on disk before the next, and the data before the mark that it is clean" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    [ "$(calls seen add f.seen -k a)" = SASSBS ]
+    # Without sync, one sync less: not the data's.
+    [ "$(calls seen add --no-sync f.seen -k b)" = SASSB ]
+    [ "$(calls seen add f.seen -k c)" = SASSBS ]
+}
+
+@test "a mark that was not synced is, before the other header is written" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    run failing fdatasync signal=KILL:when=2 seen add f.seen -k a
+    [ "$(state f.seen)" = dirty ]
+    [ "$(calls seen add f.seen -k b)" = SBSS ]
+}
+
+@test "a writer that is not the last syncs its keys before it leaves the session" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    begin f.seen
+    [ "$(calls seen add f.seen -k a)" = S ]
+    [ "$(calls seen add --no-sync f.seen -k b)" = '' ]
+    end
+    [ "$ended" = 0 ]
+    seen verify f.seen
+}
+
+@test "whichever sync fails, the file is not clean unless it is, and can be repaired" {
+    need_strace
+    for ((nth = 1; nth < 20; nth++)); do
+        rm -f g.seen
+        seen create --grow --empty -n 1000 g.seen
+        seen add g.seen <(seq 500)
+        run --separate-stderr failing fdatasync error=EIO:when=$nth seen add g.seen <(seq 501 2500)
+        [ "$status" != 0 ] || break
+        [ "$status" = 2 ]
+        one_line "seen: cannot sync 'g.seen': Input/output error"
+        [ "$(seen query -c g.seen <(seq 500))" = 500 ]
+        case $(state g.seen) in
+            clean) seen verify g.seen ;;
+            dirty) seen verify --repair g.seen ;;
+            *) false ;;
+        esac
+        [ "$(seen query -c g.seen <(seq 500))" = 500 ]
+        seen add g.seen <(seq 501 2500)
+        [ "$(seen query -c g.seen <(seq 2500))" = 2500 ]
+        seen verify g.seen
+    done
+    # Header, mark, the new layer, its two headers, data, mark.
+    echo "nth $nth"; [ "$nth" = 8 ]
+}
+
+@test "after a sync that failed in growth, the same process makes nothing clean" {
+    need_strace
+    seen create --grow --empty -n 1000 g.seen
+    run -2 --separate-stderr failing fdatasync error=EIO:when=3 seen add g.seen <(seq 3000)
+    [ "$(state g.seen)" = dirty ]
+}
+
+@test "after a sync that failed, no other process makes the file clean" {
+    need_strace
+    seen create --grow --empty -n 1000 g.seen
+    begin g.seen
+    run -2 --separate-stderr failing fdatasync error=EIO:when=1 seen add g.seen <(seq 3000)
+    one_line "seen: cannot sync 'g.seen': Input/output error"
+    end
+    [ "$(state g.seen)" = dirty ]
+    seen verify --repair g.seen
+    seen add g.seen <(seq 3000)
+    [ "$(seen query -c g.seen <(seq 3000; echo first))" = 3001 ]
+    seen verify g.seen
+}
+
+@test "while a writer waits for its sync, which fails, no other makes the file clean" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    begin f.seen
+    failing fdatasync error=EIO:when=1:delay_enter=1000000 seen add f.seen -k a 2>said &
+    other=$!
+    until_present f.seen a $other
+    end
+    run -2 wait $other
+    [ "$(state f.seen)" = dirty ]
+}
+
+@test "a sync that fails in dedup, before or after printing, is told once" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    run -2 --separate-stderr failing fdatasync error=EIO:when=3 \
+        seen dedup --sync-every 1 f.seen <(seq 10)
+    one_line "seen: cannot sync 'f.seen': Input/output error"
+    [ "$(state f.seen)" = dirty ]
+}
+
+@test "a rotation whose sync fails is taken up by the next writer" {
+    need_strace
+    for ((nth = 1; nth < 20; nth++)); do
+        rm -f r.seen
+        seen create --generations 2 --empty -n 2000 -p 1e-6 r.seen
+        seen add r.seen <(seq 500)
+        run --separate-stderr failing fdatasync error=EIO:when=$nth seen rotate r.seen
+        [ "$status" != 0 ] || break
+        [ "$status" = 2 ]
+        one_line "seen: cannot sync 'r.seen': Input/output error"
+        seen add r.seen <(seq 501 900)
+        [ "$(seen query -c r.seen <(seq 900))" = 900 ]
+        seen verify r.seen
+    done
+    # Header, two headers, the empty layer, two headers.
+    [ "$nth" = 7 ]
+}
+
+@test "a rotation whose sync fails beside a writer leaves a dirty file" {
+    need_strace
+    seen create --generations 2 --empty -n 2000 -p 1e-6 r.seen
+    begin r.seen
+    run -2 --separate-stderr failing fdatasync error=EIO:when=4 seen rotate r.seen
+    end
+    [ "$(state r.seen)" = dirty ]
+    seen verify --repair r.seen
+    [ "$(seen query -c r.seen -k first)" = 1 ]
+}
+
+@test "a filter that cannot be mapped when it has grown stays as it was" {
+    need_strace
+    for command in add dedup; do
+        rm -f g.seen
+        seen create --grow --empty -n 5000 -p 1e-6 g.seen
+        before=$(size g.seen)
+        run -2 --separate-stderr failing mremap error=ENOMEM seen $command g.seen <(seq 20000)
+        one_line "seen: cannot map 'g.seen': Cannot allocate memory"
+        [ "$(size g.seen)" = "$before" ]
+        seen verify g.seen
+        n=$(seen query -c g.seen <(seq 20000))
+        [ "$n" -gt 4000 ]
+        [ $command = add ] || [ "${#lines[@]}" = "$n" ]
+    done
+    seen add g.seen <(seq 20000)
+    [ "$(seen query -c g.seen <(seq 20000))" = 20000 ]
+}
+
+@test "a filter in memory that cannot be mapped when it has grown ends in a message" {
+    need_strace
+    run -2 --separate-stderr failing mremap error=ENOMEM seen dedup -c <(seq 1200000)
+    [[ $stderr == "seen: cannot map '/proc/self/fd/"*"': Cannot allocate memory" ]]
+}
+
+@test "a full disk, or one that fails, leaves a growing filter as it was" {
+    need_strace
+    for call in ftruncate fallocate; do
+        for error in ENOSPC EIO EFBIG; do
+            rm -f g.seen
+            seen create --grow --empty -n 5000 -p 1e-6 g.seen
+            before=$(size g.seen)
+            run -2 --separate-stderr failing "$call" error=$error:when=1 \
+                seen dedup g.seen <(seq 20000)
+            [ "${#stderr_lines[@]}" = 1 ]
+            [[ $stderr == "seen: cannot "*" 'g.seen': "* ]]
+            [ "$(size g.seen)" = "$before" ]
+            seen verify g.seen
+            [ "$(seen query -c g.seen <(seq 20000))" = "${#lines[@]}" ]
+        done
+    done
+}
