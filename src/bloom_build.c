@@ -29,6 +29,7 @@ struct region {
     bool open;      /* buf[0] holds bits of an earlier range */
     uint64_t suspect[SUSPECTS];
     unsigned n_suspects;
+    uint64_t seen, scans; /* of the range that is being inserted: hashes, and what was done */
     struct bloom_census census;
 } __attribute__((aligned(64)));
 
@@ -183,10 +184,20 @@ static bool is_repeated(const struct region *region, const struct keyset_range *
     return false;
 }
 
+/* The range is scanned for every SUSPECTS suspects. By chance they are at most one hash in 50, the
+ * largest rate of a filter whose keys are presumed to be distinct; when there are twice as many,
+ * chosen hashes crowd in a few lines, or others are repeated: counting tells at less cost. The
+ * first scans are free: while few hashes have been seen, chance has a wide spread. */
+enum { SEEN_PER_SUSPECT = 25, FREE_SCANS = 4 };
+
 /* Are there no suspects, or was it chance? */
 static bool settle_suspects(struct region *region, const struct keyset_range *range)
 {
-    bool ok = region->n_suspects == 0 || !is_repeated(region, range);
+    if (region->n_suspects == 0)
+        return true;
+    region->scans++;
+    bool is_chance = region->scans <= FREE_SCANS + region->seen / (SEEN_PER_SUSPECT * SUSPECTS);
+    bool ok = is_chance && !is_repeated(region, range);
     region->n_suspects = 0;
     return ok;
 }
@@ -197,6 +208,7 @@ static bool insert_batch(struct build *b, struct region *region, const uint64_t 
                          const struct keyset_range *range)
 {
     uint64_t present[LAYER_BATCH / 64] = {0};
+    region->seen += n;
     if (!b->target->presumed) {
         bloom_insert(&b->bloom, region->buf, region->first, hash, n);
         return true;
@@ -229,6 +241,7 @@ static bool insert(struct build *b, struct region *region, uint64_t pages, bool 
 {
     uint64_t chosen[LAYER_BATCH];
     bool distinct = !b->target->presumed || !range->had_repeats;
+    region->seen = region->scans = 0;
     for (size_t p = 0; p < range->n_pieces; p++) {
         const struct keyset_piece *piece = &range->piece[p];
         for (size_t i = 0; i < piece->n && distinct; i += LAYER_BATCH) {

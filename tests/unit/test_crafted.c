@@ -117,20 +117,45 @@ static uint64_t half_repeated(uint64_t i)
     return ((uint64_t)0x77777 << 44) + (i % 2 ? i : 0);
 }
 
-/* In the lower half of the starts of every table that create --compact makes, whichever of both
- * seeds it takes: no table can hold any of them. */
+/* Is it in the lower half of the starts of these tables that create --compact makes, whichever of
+ * its two seeds is taken? Then they bump it, when most are. */
+static bool is_bumped(uint64_t hash, unsigned tables)
+{
+    uint64_t x0 = ribbon_turn(hash, 1), all = 0;
+    for (unsigned seed = 0; seed < 2; seed++)
+        for (unsigned t = 0; t < tables; t++)
+            all |= ribbon_x(x0, t, seed);
+    return all >> 63 == 0;
+}
+
+/* No table can hold any of them. */
 static uint64_t in_no_table(uint64_t i)
 {
     static uint64_t found[MOST], n, tried;
     while (n <= i && i < MOST) {
-        uint64_t h = random_at(tried++) >> 2, x0 = ribbon_turn(h, 1), all = 0;
-        for (unsigned seed = 0; seed < 2; seed++)
-            for (unsigned t = 0; t < RIBBON_TABLES; t++)
-                all |= ribbon_x(x0, t, seed);
-        found[n] = h;
-        n += all >> 63 == 0;
+        found[n] = random_at(tried++) >> 1;
+        n += is_bumped(found[n], RIBBON_TABLES);
     }
     return found[i];
+}
+
+/* All come to the last table, which can hold them. */
+static uint64_t in_the_last_table(uint64_t i)
+{
+    static uint64_t found[MOST], n, tried;
+    while (n <= i && i < MOST) {
+        found[n] = random_at(tried++) >> 1;
+        n += is_bumped(found[n], RIBBON_TABLES - 1);
+    }
+    return found[i];
+}
+
+/* Each table bumps as many as it may, about. */
+static uint64_t many_bumped(uint64_t i)
+{
+    if (i % 16 != 0)
+        return random_at(i) >> 1;
+    return i % 64 ? in_the_last_table(i / 16) : in_no_table(i / 16);
 }
 
 struct crowd {
@@ -158,6 +183,8 @@ static const struct crowd crowds[] = {
     {"zeroes", zeroes},
     {"half repeated", half_repeated},
     {"in no table", in_no_table},
+    {"in the last table", in_the_last_table},
+    {"many bumped", many_bumped},
 };
 
 enum { CROWDS = sizeof crowds / sizeof *crowds };
