@@ -164,19 +164,32 @@ static bool release_pages(struct build *b, struct region *region, uint64_t n, st
     return true;
 }
 
-/* Does a suspect stand in its range twice? Low bits tell most of the other hashes apart. */
+static uint64_t count_hashes(const struct keyset_range *range)
+{
+    uint64_t n = 0;
+    for (size_t p = 0; p < range->n_pieces; p++)
+        n += range->piece[p].n;
+    return n;
+}
+
+/* Does a suspect stand in its range, of n hashes, twice? Low bits tell all but one in 256 of the
+ * other hashes apart; not so chosen ones, of which this is not found out. */
 enum { MARK_BITS = 14 };
 
-static bool is_repeated(const struct region *region, const struct keyset_range *range)
+static bool may_be_repeated(const struct region *region, const struct keyset_range *range,
+                            uint64_t n)
 {
     uint64_t marks[(1 << MARK_BITS) / 64] = {0};
     unsigned times[SUSPECTS] = {0};
+    uint64_t looks = SUSPECTS + n / 32;
     for (unsigned s = 0; s < region->n_suspects; s++)
         bit_set(marks, region->suspect[s] % (1 << MARK_BITS));
     for (const struct keyset_piece *p = range->piece; p < range->piece + range->n_pieces; p++)
         for (size_t i = 0; i < p->n; i++) {
             if (!bit_of(marks, p->hash[i] % (1 << MARK_BITS)))
                 continue;
+            if (looks-- == 0)
+                return true;
             for (unsigned s = 0; s < region->n_suspects; s++)
                 if (region->suspect[s] == p->hash[i] && ++times[s] == 2)
                     return true;
@@ -186,9 +199,10 @@ static bool is_repeated(const struct region *region, const struct keyset_range *
 
 /* The range is scanned for every SUSPECTS suspects. By chance they are at most one hash in 50, the
  * largest rate of a filter whose keys are presumed to be distinct; when there are twice as many,
- * chosen hashes crowd in a few lines, or others are repeated: counting tells at less cost. The
- * first scans are free: while few hashes have been seen, chance has a wide spread. */
-enum { SEEN_PER_SUSPECT = 25, FREE_SCANS = 4 };
+ * chosen hashes crowd in a few lines, or others are repeated: counting tells at less cost. While
+ * few have been seen, chance has a wide spread: so four scans of a usual range, of 2^16 hashes at
+ * most, are free. */
+enum { SEEN_PER_SUSPECT = 25, FREE_SCANS = 4, FREE_WORK = FREE_SCANS << 16 };
 
 /* Are there no suspects, or was it chance? */
 static bool settle_suspects(struct region *region, const struct keyset_range *range)
@@ -196,8 +210,9 @@ static bool settle_suspects(struct region *region, const struct keyset_range *ra
     if (region->n_suspects == 0)
         return true;
     region->scans++;
-    bool is_chance = region->scans <= FREE_SCANS + region->seen / (SEEN_PER_SUSPECT * SUSPECTS);
-    bool ok = is_chance && !is_repeated(region, range);
+    uint64_t n = count_hashes(range), by_chance = region->seen / (SEEN_PER_SUSPECT * SUSPECTS);
+    uint64_t more = region->scans > by_chance ? region->scans - by_chance : 0;
+    bool ok = more <= FREE_SCANS && more * n <= FREE_WORK && !may_be_repeated(region, range, n);
     region->n_suspects = 0;
     return ok;
 }

@@ -398,23 +398,44 @@ static bool visit_range(struct keyset *ks, struct worker *worker, uint64_t first
     return ks->visit(ks->visit_ctx, &range, &worker->err);
 }
 
-static bool visit_gathered(struct gathering *g)
+/* Visits 2^width values from `first` on, among which all that was gathered is, in ranges that have
+ * about RANGE hashes if these are random. */
+static bool visit_in_ranges(struct gathering *g, uint64_t first, unsigned width)
 {
     struct worker *worker = g->worker;
     size_t start[(1 << SORT_RANGE_BITS) + 1] = {0, g->n};
-    unsigned bits = sort_range_bits(g->n, RANGE, g->width), width = g->width - bits;
+    unsigned bits = sort_range_bits(g->n, RANGE, width), left = width - bits;
     const uint64_t *hash = worker->gathered;
     if (bits > 0) {
-        sort_by_range(worker->gathered, g->n, g->width, bits, worker->sorted, start);
+        sort_by_range(worker->gathered, g->n, width, bits, worker->sorted, start);
         hash = worker->sorted;
     }
     for (uint64_t r = 0; r < (uint64_t)1 << bits; r++) {
         struct keyset_piece piece = {hash + start[r], start[r + 1] - start[r]};
-        if (!visit_range(g->ks, worker, g->first + (r << width), width, &piece, 1,
-                         g->had_repeats))
+        if (!visit_range(g->ks, worker, first + (r << left), left, &piece, 1, g->had_repeats))
             return false;
     }
     return true;
+}
+
+/* Halves of which one is empty: chosen hashes may crowd in a small part. */
+static bool visit_crowd(struct gathering *g, uint64_t first, unsigned width, unsigned crowd)
+{
+    if (width == crowd)
+        return visit_in_ranges(g, first, width);
+    uint64_t high = first + ((uint64_t)1 << (width - 1));
+    if (g->worker->gathered[0] < high)
+        return visit_crowd(g, first, width - 1, crowd) &&
+               visit_range(g->ks, g->worker, high, width - 1, NULL, 0, g->had_repeats);
+    return visit_range(g->ks, g->worker, first, width - 1, NULL, 0, g->had_repeats) &&
+           visit_crowd(g, high, width - 1, crowd);
+}
+
+static bool visit_gathered(struct gathering *g)
+{
+    bool is_large = g->n > RANGE;
+    return visit_crowd(g, g->first, g->width,
+                       is_large ? sort_width(g->worker->gathered, g->n, g->width) : g->width);
 }
 
 /* The blocks of a partition that is in memory and fits one range; false if it is not so. */
