@@ -81,6 +81,8 @@ static size_t by_marks(uint64_t *from, size_t n, unsigned width, uint64_t *to)
 size_t distinct(uint64_t *hash, uint64_t *tmp, size_t n, unsigned width)
 {
     size_t start[(1 << SORT_RANGE_BITS) + 1], count = 0;
+    if (n > BUCKET)
+        width = sort_width(hash, n, width);
     unsigned bits = sort_range_bits(n, BUCKET, width);
     sort_by_range(hash, n, width, bits, tmp, start);
     for (size_t r = 0; r < (size_t)1 << bits; r++) {

@@ -61,8 +61,9 @@ static size_t capacity_of(const struct keyset_spec *spec)
     return room > capacity ? room : (size_t)least(capacity, SORT_MOST);
 }
 
-/* In bytes: struct worker, in_order, and the stack while partitions are looked through. */
-enum { WORKER_MEMORY = 384 << 10 };
+/* In bytes: struct worker and the stack while partitions are looked through; in_order. */
+enum { WORKER_MEMORY = 128 << 10, ORDER_MEMORY = 512 << 10 };
+_Static_assert(2 * EXTENT * sizeof(uint64_t) <= ORDER_MEMORY, "in_order");
 
 /* A block, and its place in a list that is up to twice as long as it need be. */
 enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
@@ -77,7 +78,9 @@ static bool takes_huge_pages(const struct keyset_spec *spec)
 static size_t blocks_of(const struct keyset_spec *spec)
 {
     uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
-    uint64_t each = WORKER_MEMORY + (takes_huge_pages(spec) ? HUGE_PAGE : 0);
+    uint64_t each = WORKER_MEMORY;
+    each += spec->drain == NULL ? ORDER_MEMORY : ORDER_MEMORY / 2;
+    each += takes_huge_pages(spec) ? HUGE_PAGE : 0;
     uint64_t others = gathering + each * spec->workers;
     uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
     size_t needed = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
@@ -193,16 +196,27 @@ static bool close_block(struct worker *worker, unsigned partition, struct err *e
     return true;
 }
 
-/* Sorts the hashes in those pieces into worker->in_order by subrange. */
-static void put_in_order(struct worker *worker, const struct iovec *piece, size_t n,
-                         uint32_t begin[SUBRANGES + 1])
+/* Sorts n hashes of a partition in worker->in_order, and notes where each BLOCK begins. */
+static void sort_extent(struct worker *worker, size_t n, struct extent_index *index)
 {
-    uint32_t at[SUBRANGES];
-    memset(begin, 0, (SUBRANGES + 1) * sizeof *begin);
+    sort_hashes(worker->in_order, worker->in_order + EXTENT, n, PARTITION_WIDTH);
+    for (size_t b = 0; b * BLOCK < n; b++)
+        index->first[b] = worker->in_order[b * BLOCK];
+    index->is_sorted = 1;
+}
+
+/* Puts the hashes in those pieces into worker->in_order by subrange. Half of many random ones are
+ * never in one subrange. */
+static void put_in_order(struct worker *worker, const struct iovec *piece, size_t n,
+                         struct extent_index *index)
+{
+    uint32_t at[SUBRANGES], *begin = index->begin, most = 0;
+    memset(index, 0, sizeof *index);
     for (size_t p = 0; p < n; p++)
         for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i++)
             begin[subrange_of(((const uint64_t *)piece[p].iov_base)[i]) + 1]++;
     for (unsigned r = 0; r < SUBRANGES; r++) {
+        most = begin[r + 1] > most ? begin[r + 1] : most;
         at[r] = begin[r];
         begin[r + 1] += begin[r];
     }
@@ -211,6 +225,8 @@ static void put_in_order(struct worker *worker, const struct iovec *piece, size_
             uint64_t h = ((const uint64_t *)piece[p].iov_base)[i];
             worker->in_order[at[subrange_of(h)]++] = h;
         }
+    if (most > begin[SUBRANGES] / 2)
+        sort_extent(worker, begin[SUBRANGES], index);
 }
 
 static uint64_t whole_pages(uint64_t bytes)
@@ -219,66 +235,69 @@ static uint64_t whole_pages(uint64_t bytes)
 }
 
 /* Appends the hashes of some blocks of a share, EXTENT_BLOCKS at most, to the scratch file. */
-static bool spill_blocks(struct worker *worker, struct iovec *piece, size_t n, bool ordered,
-                         struct err *err)
+static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *piece, size_t n,
+                         bool in_extents, struct err *err)
 {
-    uint32_t begin[SUBRANGES + 1];
+    struct extent_index index;
     uint64_t off = worker->scratch_len;
     size_t len = 0;
     for (size_t p = 0; p < n; p++)
         len += piece[p].iov_len;
-    if (ordered) {
-        put_in_order(worker, piece, n, begin);
+    if (in_extents) {
+        put_in_order(worker, piece, n, &index);
+        s->n_sorted += index.is_sorted ? len / sizeof(uint64_t) : 0;
         piece[0] = (struct iovec){worker->in_order, len};
-        piece[1] = (struct iovec){begin, sizeof begin};
+        piece[1] = (struct iovec){&index, sizeof index};
         n = 2;
-        len += sizeof begin;
+        len += sizeof index;
     }
     worker->scratch_len += whole_pages(len);
     return disk_write_pieces(worker->scratch, piece, n, off, "scratch file", err);
 }
 
-/* While partitions are small they are read as a whole, so order would be wasted. */
-static bool order_pays(const struct keyset *ks, const struct worker *worker)
+/* While partitions are small they are read as a whole, so order would be wasted. This one is large
+ * when all are, in each of which are so many in scratch, or when so many come at once. */
+static bool order_pays(const struct keyset *ks, uint64_t in_each, uint64_t n)
 {
-    uint64_t in_each = worker->scratch_len / sizeof(uint64_t) / KEYSET_PARTITIONS;
-    return in_each * ks->spec.workers > ks->capacity / 4;
+    uint64_t most = ks->capacity / 4 / ks->spec.workers;
+    return in_each > most || n > most;
 }
 
-static bool spill_share(struct worker *worker, unsigned partition, bool ordered, struct run *run,
-                        struct err *err)
+static bool spill_share(const struct keyset *ks, struct worker *worker, unsigned partition,
+                        uint64_t in_each, struct run *run, struct err *err)
 {
     struct share *s = &worker->share[partition];
     struct iovec piece[EXTENT_BLOCKS];
     size_t n_open, n = 0;
     uint64_t *open = open_block(worker, partition, &n_open);
-    *run = (struct run){worker->scratch_len, s->n_full * BLOCK + n_open};
+    *run = (struct run){worker->scratch_len, s->n_full * BLOCK + n_open, 0};
+    run->in_extents = order_pays(ks, in_each, run->n);
     s->n_spilled += run->n;
     for (size_t i = 0; i < s->n_full; i++) {
         piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
         if (n == EXTENT_BLOCKS) {
-            if (!spill_blocks(worker, piece, n, ordered, err))
+            if (!spill_blocks(worker, s, piece, n, run->in_extents, err))
                 return false;
             n = 0;
         }
     }
     if (n_open > 0)
         piece[n++] = (struct iovec){open, n_open * sizeof *open};
-    return n == 0 || spill_blocks(worker, piece, n, ordered, err);
+    return n == 0 || spill_blocks(worker, s, piece, n, run->in_extents, err);
 }
 
 static bool spill_arena(const struct keyset *ks, struct worker *worker, struct err *err)
 {
     struct run runs[KEYSET_PARTITIONS];
-    bool ordered = order_pays(ks, worker);
+    uint64_t in_each = worker->scratch_len / sizeof(uint64_t) / KEYSET_PARTITIONS;
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
-        if (!spill_share(worker, p, ordered, &runs[p], err))
+        if (!spill_share(ks, worker, p, in_each, &runs[p], err))
             return false;
     if (!grow((void **)&worker->spills, &worker->room_spills, worker->n_spills,
               sizeof *worker->spills, err) ||
         !disk_write(worker->scratch, runs, sizeof runs, worker->scratch_len, "scratch file", err))
         return false;
-    worker->spills[worker->n_spills++] = (struct spill){worker->scratch_len, ordered};
+    worker->spills[worker->n_spills++] = worker->scratch_len;
     worker->scratch_len += whole_pages(sizeof runs);
     return true;
 }
@@ -317,7 +336,7 @@ static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *er
 static bool open_scratch(const struct keyset *ks, struct worker *worker, struct err *err)
 {
     if (worker->in_order == NULL &&
-        (worker->in_order = malloc(EXTENT * sizeof *worker->in_order)) == NULL)
+        (worker->in_order = malloc(2 * EXTENT * sizeof *worker->in_order)) == NULL)
         return fail(err, "out of memory");
     if (worker->scratch < 0)
         worker->scratch = disk_scratch(ks->spec.scratch_dir, err);

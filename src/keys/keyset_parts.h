@@ -19,9 +19,15 @@ enum { RANGE = 1 << 16, RANGE_BLOCKS = RANGE / BLOCK };
 /* A spill puts all hashes of a worker into its scratch file, partition by partition: those of each
  * in a run, and a table of the runs behind them. While partitions are small, a run is just hashes.
  * Of large ones it is in extents that are in order of the partition's SUBRANGES, so that one of
- * them can be read without the others: EXTENT hashes, fewer only in the last, and where each
- * subrange begins behind them. Runs and extents begin on whole pages of the file: the kernel would
- * have to fill in the rest of others. So memory holds next to nothing of what was spilled. */
+ * them can be read without the others: EXTENT hashes, fewer only in the last, and an index behind
+ * them. An extent whose hashes crowd in one subrange is sorted. Runs and extents begin on whole
+ * pages of the file: the kernel would have to fill in the rest of others. So memory holds next to
+ * nothing of what was spilled.
+ *
+ * Chosen hashes may all be in one partition, and in a small part of it. A partition that does not
+ * fit the buffers is looked through range by range, and would be read as a whole for each of them.
+ * So its hashes in memory are sorted first, in groups that fit the buffers; then no more is read
+ * than a range has. */
 enum {
     PARTITION_WIDTH = 64 - KEYSET_BITS,
     SUB_BITS = 4,
@@ -34,18 +40,22 @@ enum {
 
 struct run {
     uint64_t off, n;
+    uint64_t in_extents; /* 1: it is */
 };
 
-struct spill {
-    uint64_t runs; /* offset of struct run[KEYSET_PARTITIONS] */
-    bool ordered;
+/* Behind the hashes of an extent. */
+struct extent_index {
+    uint32_t begin[SUBRANGES + 1]; /* of each subrange */
+    uint32_t is_sorted;
+    uint64_t first[EXTENT_BLOCKS]; /* if sorted: hash of each BLOCK */
 };
 
 /* One worker's share of one partition, apart from the block being filled. */
 struct share {
     uint64_t **full; /* full blocks */
     size_t n_full, room_full;
-    uint64_t n_spilled; /* hashes */
+    uint64_t n_spilled, n_sorted; /* hashes, and those of them in sorted extents */
+    bool in_sorted_groups;        /* those in memory: keyset_visit.c */
 };
 
 struct worker {
@@ -57,9 +67,9 @@ struct worker {
     size_t arena_blocks, used_blocks, pool_blocks;
     int scratch; /* a file of its own: two that write to one wait for each other */
     uint64_t scratch_len;
-    struct spill *spills;
+    uint64_t *spills; /* of each the offset of its struct run[KEYSET_PARTITIONS] */
     size_t n_spills, room_spills;
-    uint64_t *in_order;          /* EXTENT hashes */
+    uint64_t *in_order;          /* EXTENT hashes, and as many for sorting */
     uint64_t *gathered, *sorted; /* `capacity` hashes each */
     struct keyset_piece *piece;  /* RANGE_BLOCKS, and one a worker */
     struct err err;

@@ -22,6 +22,12 @@ static uint64_t last_of(uint64_t first, unsigned width)
     return width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX;
 }
 
+/* Repeats are removed whenever the buffer is full; if then it is nearly so, it is too small. */
+static bool is_too_many(const struct keyset *ks, uint64_t n)
+{
+    return n > ks->capacity / 4 * 3;
+}
+
 static void remove_repeats(struct gathering *g)
 {
     size_t n = distinct(g->worker->gathered, g->worker->sorted, g->n, g->width);
@@ -37,7 +43,7 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bo
     while (n > 0) {
         if (g->n == g->ks->capacity) {
             remove_repeats(g);
-            if (g->n > g->ks->capacity / 4 * 3)
+            if (is_too_many(g->ks, g->n))
                 return false;
         }
         size_t count = g->ks->capacity - g->n < n ? g->ks->capacity - g->n : n;
@@ -92,30 +98,142 @@ static bool gather_scratch(struct gathering *g, const struct worker *of, uint64_
     return true;
 }
 
-static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
-                          bool *fits)
+/* Part of an extent, or of a sorted group. */
+struct span {
+    uint64_t begin, end;
+};
+
+/* Where an extent of n hashes has those of the range, and at each end perhaps some others. */
+static struct span span_in_extent(const struct gathering *g, const struct extent_index *index,
+                                  uint64_t n)
 {
-    uint32_t begin[SUBRANGES + 1];
     unsigned first, last;
     subranges_in(g, &first, &last);
-    return read_scratch(g->worker, of, begin, sizeof begin, off + n * sizeof(uint64_t)) &&
-           gather_scratch(g, of, off + begin[first] * sizeof(uint64_t),
-                          begin[last + 1] - begin[first], g->width >= SUB_WIDTH, fits);
+    struct span span = {index->begin[first], index->begin[last + 1]};
+    if (!index->is_sorted || g->width >= SUB_WIDTH)
+        return span;
+    uint64_t last_hash = last_of(g->first, g->width), blocks = (n + BLOCK - 1) / BLOCK, b = 0;
+    while (b < blocks && index->first[b] < g->first)
+        b++;
+    span.begin = b > 0 ? (b - 1) * BLOCK : 0;
+    while (b < blocks && index->first[b] <= last_hash)
+        b++;
+    span.end = b * BLOCK < n ? b * BLOCK : n;
+    return span;
 }
 
-static bool gather_run(struct gathering *g, const struct worker *of, const struct spill *spill,
-                       unsigned partition, bool *fits)
+/* Gathers from an extent of n hashes. With `count`, only adds to it how many this may be. */
+static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
+                          uint64_t *count, bool *fits)
+{
+    struct extent_index index;
+    if (!read_scratch(g->worker, of, &index, sizeof index, off + n * sizeof(uint64_t)))
+        return false;
+    struct span span = span_in_extent(g, &index, n);
+    if (count != NULL) {
+        *count += index.is_sorted ? span.end - span.begin : 0;
+        return true;
+    }
+    return gather_scratch(g, of, off + span.begin * sizeof(uint64_t), span.end - span.begin,
+                          g->width >= SUB_WIDTH, fits);
+}
+
+/* As gather_extent. */
+static bool gather_run(struct gathering *g, const struct worker *of, uint64_t runs,
+                       unsigned partition, uint64_t *count, bool *fits)
 {
     struct run run;
-    if (!read_scratch(g->worker, of, &run, sizeof run, spill->runs + partition * sizeof run))
+    if (!read_scratch(g->worker, of, &run, sizeof run, runs + partition * sizeof run))
         return false;
-    if (!spill->ordered)
-        return gather_scratch(g, of, run.off, run.n, g->width >= PARTITION_WIDTH, fits);
+    if (!run.in_extents)
+        return count != NULL ||
+               gather_scratch(g, of, run.off, run.n, g->width >= PARTITION_WIDTH, fits);
     for (; run.n > 0 && *fits; run.off += EXTENT_BYTES) {
         uint64_t n = run.n < EXTENT ? run.n : EXTENT;
-        if (!gather_extent(g, of, run.off, n, fits))
+        if (!gather_extent(g, of, run.off, n, count, fits))
             return false;
         run.n -= n;
+    }
+    return true;
+}
+
+/* Hashes of a share in memory, block by block. */
+struct blocks {
+    uint64_t *const *full;
+    uint64_t *open;
+    size_t n; /* hashes */
+};
+
+static struct blocks blocks_in(const struct worker *of, unsigned partition)
+{
+    const struct share *s = &of->share[partition];
+    struct blocks b = {.full = s->full};
+    size_t n_open;
+    b.open = open_block(of, partition, &n_open);
+    b.n = s->n_full * BLOCK + n_open;
+    return b;
+}
+
+/* The hashes from number i on that lie behind one another, `end` at most. */
+static uint64_t *some_of(const struct blocks *b, size_t i, size_t end, size_t *n)
+{
+    size_t block = i / BLOCK, left = BLOCK - i % BLOCK;
+    *n = end - i < left ? end - i : left;
+    return (block < b->n / BLOCK ? b->full[block] : b->open) + i % BLOCK;
+}
+
+/* Number of the first one in [i, end), which is sorted, that is not below `hash`. */
+static size_t find_hash(const struct blocks *b, size_t i, size_t end, uint64_t hash)
+{
+    while (i < end) {
+        size_t middle = i + (end - i) / 2, n;
+        if (*some_of(b, middle, end, &n) < hash)
+            i = middle + 1;
+        else
+            end = middle;
+    }
+    return i;
+}
+
+/* Hashes in each sorted group. */
+static size_t group_of(const struct keyset *ks)
+{
+    return ks->capacity;
+}
+
+static struct span span_in_group(const struct gathering *g, const struct blocks *b, size_t begin)
+{
+    size_t end = b->n - begin < group_of(g->ks) ? b->n : begin + group_of(g->ks);
+    uint64_t last = last_of(g->first, g->width);
+    size_t from = find_hash(b, begin, end, g->first);
+    return (struct span){from, last < UINT64_MAX ? find_hash(b, from, end, last + 1) : end};
+}
+
+/* Gathers from sorted groups. */
+static bool gather_groups(struct gathering *g, const struct blocks *b)
+{
+    for (size_t begin = 0; begin < b->n; begin += group_of(g->ks)) {
+        struct span span = span_in_group(g, b, begin);
+        size_t n;
+        for (size_t i = (size_t)span.begin; i < span.end; i += n) {
+            const uint64_t *hash = some_of(b, i, (size_t)span.end, &n);
+            if (!gather_piece(g, hash, n, true))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool gather_blocks(struct gathering *g, const struct worker *of, unsigned partition)
+{
+    struct blocks b = blocks_in(of, partition);
+    size_t n;
+    if (of->share[partition].in_sorted_groups)
+        return gather_groups(g, &b);
+    for (size_t i = 0; i < b.n; i += n) {
+        const uint64_t *hash = some_of(&b, i, b.n, &n);
+        if (!gather_piece(g, hash, n, g->width >= PARTITION_WIDTH))
+            return false;
     }
     return true;
 }
@@ -123,19 +241,33 @@ static bool gather_run(struct gathering *g, const struct worker *of, const struc
 /* Gathers a partition's hashes that lie in a range. *fits: there was room for all. */
 static bool gather(struct gathering *g, unsigned partition, bool *fits)
 {
-    bool whole = g->width >= PARTITION_WIDTH;
     *fits = true;
     for (unsigned w = 0; w < g->ks->spec.workers && *fits; w++) {
         const struct worker *of = &g->ks->workers[w];
+        *fits = gather_blocks(g, of, partition);
+        for (size_t i = 0; of->share[partition].n_spilled > 0 && i < of->n_spills && *fits; i++)
+            if (!gather_run(g, of, of->spills[i], partition, NULL, fits))
+                return false;
+    }
+    return true;
+}
+
+/* How many hashes gather() finds where they are sorted, repeats counted: no fewer, nor many more.
+ */
+static bool count_sorted(struct gathering *g, unsigned partition, uint64_t *count)
+{
+    bool fits = true;
+    *count = 0;
+    for (unsigned w = 0; w < g->ks->spec.workers; w++) {
+        const struct worker *of = &g->ks->workers[w];
         const struct share *s = &of->share[partition];
-        size_t n_open;
-        const uint64_t *open = open_block(of, partition, &n_open);
-        for (size_t i = 0; i < s->n_full && *fits; i++)
-            *fits = gather_piece(g, s->full[i], BLOCK, whole);
-        if (*fits && n_open > 0)
-            *fits = gather_piece(g, open, n_open, whole);
-        for (size_t i = 0; s->n_spilled > 0 && i < of->n_spills && *fits; i++)
-            if (!gather_run(g, of, &of->spills[i], partition, fits))
+        struct blocks b = blocks_in(of, partition);
+        for (size_t i = 0; s->in_sorted_groups && i < b.n; i += group_of(g->ks)) {
+            struct span span = span_in_group(g, &b, i);
+            *count += span.end - span.begin;
+        }
+        for (size_t i = 0; s->n_sorted > 0 && i < of->n_spills; i++)
+            if (!gather_run(g, of, of->spills[i], partition, count, &fits))
                 return false;
     }
     return true;
@@ -155,14 +287,19 @@ static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
 }
 
 /* Gathers a partition piece by piece, each as large as fits, and calls `use` on each in ascending
- * order. A range that does not fit is halved. */
+ * order. A range that does not fit is halved; so is one that may not, where its half can be read
+ * without the rest. */
 static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partition,
                        uint64_t first, unsigned width, gathered_fn *use)
 {
     struct gathering g = {ks, worker, first, width, 0, false};
     bool fits = false;
+    uint64_t sorted;
+    if (!count_sorted(&g, partition, &sorted))
+        return false;
     /* More than there is room for are tried only where no less can be read: repeats may be most. */
-    if ((width <= SUB_WIDTH || count_in_scratch(&g, partition) <= ks->capacity) &&
+    if ((width == 0 || sorted <= ks->capacity) &&
+        (width <= SUB_WIDTH || count_in_scratch(&g, partition) <= ks->capacity) &&
         !gather(&g, partition, &fits))
         return false;
     if (fits)
@@ -182,6 +319,45 @@ static bool get_buffers(struct keyset *ks, struct worker *worker)
     return worker->gathered != NULL && worker->sorted != NULL
                ? true
                : fail_errno(&worker->err, "cannot get memory for keys");
+}
+
+static uint64_t count_partition_all(const struct keyset *ks, unsigned partition)
+{
+    uint64_t n = 0;
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        n += ks->workers[w].share[partition].n_spilled + blocks_in(&ks->workers[w], partition).n;
+    return n;
+}
+
+static void sort_group(struct worker *worker, const struct blocks *b, size_t begin, size_t end)
+{
+    size_t n;
+    for (size_t i = begin; i < end; i += n) {
+        const uint64_t *from = some_of(b, i, end, &n);
+        memcpy(worker->gathered + (i - begin), from, n * sizeof *from);
+    }
+    sort_hashes(worker->gathered, worker->sorted, end - begin, PARTITION_WIDTH);
+    for (size_t i = begin; i < end; i += n) {
+        uint64_t *to = some_of(b, i, end, &n);
+        memcpy(to, worker->gathered + (i - begin), n * sizeof *to);
+    }
+}
+
+/* Sorts what a partition has in memory, if it does not fit the buffers. */
+static bool sort_if_crowded(struct keyset *ks, struct worker *worker, unsigned partition)
+{
+    if (count_partition_all(ks, partition) <= ks->capacity)
+        return true;
+    if (!get_buffers(ks, worker))
+        return false;
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
+        struct worker *of = &ks->workers[w];
+        struct blocks b = blocks_in(of, partition);
+        for (size_t i = 0; i < b.n && !of->share[partition].in_sorted_groups; i += group_of(ks))
+            sort_group(worker, &b, i, b.n - i < group_of(ks) ? b.n : i + group_of(ks));
+        of->share[partition].in_sorted_groups = true;
+    }
+    return true;
 }
 
 static bool gather_partition(struct keyset *ks, struct worker *worker, unsigned partition,
@@ -222,23 +398,44 @@ static bool visit_range(struct keyset *ks, struct worker *worker, uint64_t first
     return ks->visit(ks->visit_ctx, &range, &worker->err);
 }
 
-static bool visit_gathered(struct gathering *g)
+/* Visits 2^width values from `first` on, among which all that was gathered is, in ranges that have
+ * about RANGE hashes if these are random. */
+static bool visit_in_ranges(struct gathering *g, uint64_t first, unsigned width)
 {
     struct worker *worker = g->worker;
     size_t start[(1 << SORT_RANGE_BITS) + 1] = {0, g->n};
-    unsigned bits = sort_range_bits(g->n, RANGE, g->width), width = g->width - bits;
+    unsigned bits = sort_range_bits(g->n, RANGE, width), left = width - bits;
     const uint64_t *hash = worker->gathered;
     if (bits > 0) {
-        sort_by_range(worker->gathered, g->n, g->width, bits, worker->sorted, start);
+        sort_by_range(worker->gathered, g->n, width, bits, worker->sorted, start);
         hash = worker->sorted;
     }
     for (uint64_t r = 0; r < (uint64_t)1 << bits; r++) {
         struct keyset_piece piece = {hash + start[r], start[r + 1] - start[r]};
-        if (!visit_range(g->ks, worker, g->first + (r << width), width, &piece, 1,
-                         g->had_repeats))
+        if (!visit_range(g->ks, worker, first + (r << left), left, &piece, 1, g->had_repeats))
             return false;
     }
     return true;
+}
+
+/* Halves of which one is empty: chosen hashes may crowd in a small part. */
+static bool visit_crowd(struct gathering *g, uint64_t first, unsigned width, unsigned crowd)
+{
+    if (width == crowd)
+        return visit_in_ranges(g, first, width);
+    uint64_t high = first + ((uint64_t)1 << (width - 1));
+    if (g->worker->gathered[0] < high)
+        return visit_crowd(g, first, width - 1, crowd) &&
+               visit_range(g->ks, g->worker, high, width - 1, NULL, 0, g->had_repeats);
+    return visit_range(g->ks, g->worker, first, width - 1, NULL, 0, g->had_repeats) &&
+           visit_crowd(g, high, width - 1, crowd);
+}
+
+static bool visit_gathered(struct gathering *g)
+{
+    bool is_large = g->n > RANGE;
+    return visit_crowd(g, g->first, g->width,
+                       is_large ? sort_width(g->worker->gathered, g->n, g->width) : g->width);
 }
 
 /* The blocks of a partition that is in memory and fits one range; false if it is not so. */
@@ -318,11 +515,14 @@ static bool run_pass(struct keyset *ks,
     return pass_result(ks, err);
 }
 
+static bool end_puts(struct keyset *ks, struct err *err)
+{
+    return keyset_close_blocks(ks, err) && run_pass(ks, sort_if_crowded, err);
+}
+
 bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err)
 {
-    if (!keyset_close_blocks(ks, err))
-        return false;
-    if (!run_pass(ks, count_partition, err))
+    if (!end_puts(ks, err) || !run_pass(ks, count_partition, err))
         return false;
     *n_distinct = 0;
     for (unsigned w = 0; w < ks->spec.workers; w++)
@@ -332,7 +532,7 @@ bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err)
 
 bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct err *err)
 {
-    if (!keyset_close_blocks(ks, err))
+    if (!end_puts(ks, err))
         return false;
     ks->visit = visit;
     ks->visit_ctx = ctx;
@@ -359,21 +559,71 @@ static bool visit_part(const struct gathering *g)
                        g->had_repeats || n < g->n);
 }
 
-/* Visits a range that is a whole prefix or a part of one; a part that does not fit is halved. */
-static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width)
+static void partitions_in(const struct gathering *g, unsigned *first, unsigned *last)
+{
+    *first = (unsigned)(g->first >> PARTITION_WIDTH);
+    *last = (unsigned)(last_of(g->first, g->width) >> PARTITION_WIDTH);
+}
+
+/* Is all of a partition where count_sorted() counts? */
+static bool is_sorted(const struct keyset *ks, unsigned partition)
+{
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
+        const struct share *s = &ks->workers[w].share[partition];
+        if (!s->in_sorted_groups || s->n_spilled > s->n_sorted)
+            return false;
+    }
+    return true;
+}
+
+/* No fewer hashes than the range has. */
+static bool count_at_most(struct gathering *g, uint64_t *count)
+{
+    unsigned begin, end;
+    uint64_t sorted;
+    partitions_in(g, &begin, &end);
+    *count = 0;
+    for (unsigned p = begin; p <= end; p++) {
+        if (g->width >= PARTITION_WIDTH || !is_sorted(g->ks, p))
+            *count += count_partition_all(g->ks, p);
+        else if (!count_sorted(g, p, &sorted))
+            return false;
+        else
+            *count += sorted;
+    }
+    return true;
+}
+
+static bool gather_prefix(struct gathering *g, bool *fits)
+{
+    unsigned begin, end;
+    partitions_in(g, &begin, &end);
+    *fits = true;
+    for (unsigned p = begin; p <= end && *fits; p++)
+        if (!gather(g, p, fits))
+            return false;
+    return true;
+}
+
+/* Visits a range that is a whole prefix or a part of one. A part that does not fit is halved; so is
+ * one that is known not to fit, for having `least` distinct hashes or more. */
+static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width,
+                         uint64_t least)
 {
     struct gathering g = {ks, worker, first, width, 0, false};
-    unsigned begin = (unsigned)(first >> PARTITION_WIDTH);
-    unsigned end = (unsigned)(last_of(first, width) >> PARTITION_WIDTH);
-    bool fits = true;
-    for (unsigned p = begin; p <= end && fits; p++)
-        if (!gather(&g, p, &fits))
-            return false;
+    bool fits = false;
+    if ((width == 0 || !is_too_many(ks, least)) && !gather_prefix(&g, &fits))
+        return false;
     if (fits || width == 0)
         return visit_part(&g);
-    uint64_t half = (uint64_t)1 << (width - 1);
-    return visit_prefix(ks, worker, first, width - 1) &&
-           visit_prefix(ks, worker, first + half, width - 1);
+    uint64_t half = (uint64_t)1 << (width - 1), n_low, n_high;
+    struct gathering low = {ks, worker, first, width - 1, 0, false};
+    struct gathering high = {ks, worker, first + half, width - 1, 0, false};
+    if (!count_at_most(&low, &n_low) || !count_at_most(&high, &n_high))
+        return false;
+    least = g.n > least ? g.n : least;
+    return visit_prefix(ks, worker, low.first, width - 1, least > n_high ? least - n_high : 0) &&
+           visit_prefix(ks, worker, high.first, width - 1, least > n_low ? least - n_low : 0);
 }
 
 static void pass_prefix(void *ctx, unsigned w, uint64_t i)
@@ -383,7 +633,7 @@ static void pass_prefix(void *ctx, unsigned w, uint64_t i)
     if (ks->stop)
         return;
     if (get_buffers(ks, worker) &&
-        visit_prefix(ks, worker, i << 1 << (63 - ks->bits), 64 - ks->bits))
+        visit_prefix(ks, worker, i << 1 << (63 - ks->bits), 64 - ks->bits, 0))
         return;
     worker->failed = true;
     if (!atomic_exchange(&ks->stop, true))
@@ -393,7 +643,7 @@ static void pass_prefix(void *ctx, unsigned w, uint64_t i)
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err)
 {
-    if (!keyset_close_blocks(ks, err))
+    if (!end_puts(ks, err))
         return false;
     ks->visit = visit;
     ks->gave_up = gave_up;

@@ -30,6 +30,15 @@ static unsigned bits_for(size_t n, unsigned width)
     return bits < width ? bits : width;
 }
 
+unsigned sort_width(const uint64_t *a, size_t n, unsigned width)
+{
+    uint64_t differ = 0;
+    for (size_t i = 1; i < n; i++)
+        differ |= a[i] ^ a[0];
+    unsigned bits = differ != 0 ? 64 - (unsigned)__builtin_clzll(differ) : 0;
+    return bits < width ? bits : width;
+}
+
 /* Sorts a by its bits below `width`, with tmp; the result goes to tmp if `move` is set. From the
  * top bits down, so that random hashes need two rounds; and no hashes need more than 22, since each
  * takes MIN_BITS bits or more away. */
@@ -61,7 +70,8 @@ static void sort_by(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int mo
     for (size_t b = 0, begin = 0; b <= mask; begin = end[b++]) {
         size_t count = end[b] - begin;
         if (count > FEW) {
-            sort_by(tmp + begin, a + begin, count, shift, !move);
+            unsigned left = count > n / 2 ? sort_width(tmp + begin, count, shift) : shift;
+            sort_by(tmp + begin, a + begin, count, left, !move);
             continue;
         }
         has_small = true;

@@ -11,6 +11,9 @@
  * has room for n too. */
 void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned width);
 
+/* The least such width of a[0..n), which agree in all bits from number `width` on. */
+unsigned sort_width(const uint64_t *a, size_t n, unsigned width);
+
 /* Puts such hashes in the order of the 2^bits ranges of equal width that they fall into, bits being
  * at most SORT_RANGE_BITS and at most `width`: those of range r into out[start[r]..start[r + 1]),
  * in the order that they had. start has 2^bits + 1 elements. */

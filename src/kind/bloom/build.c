@@ -28,6 +28,7 @@ struct region {
     bool open;      /* buf[0] holds bits of an earlier range */
     uint64_t suspect[SUSPECTS];
     unsigned n_suspects;
+    uint64_t seen, scans; /* of the range that is being inserted: hashes, and what was done */
     struct bloom_census census;
 } __attribute__((aligned(64)));
 
@@ -159,19 +160,32 @@ static bool release_pages(struct build *b, struct region *region, uint64_t n, st
     return true;
 }
 
-/* Does a suspect stand in its range twice? Low bits tell most of the other hashes apart. */
+static uint64_t count_hashes(const struct keyset_range *range)
+{
+    uint64_t n = 0;
+    for (size_t p = 0; p < range->n_pieces; p++)
+        n += range->piece[p].n;
+    return n;
+}
+
+/* Does a suspect stand in its range, of n hashes, twice? Low bits tell all but one in 256 of the
+ * other hashes apart; not so chosen ones, of which this is not found out. */
 enum { MARK_BITS = 14 };
 
-static bool is_repeated(const struct region *region, const struct keyset_range *range)
+static bool may_be_repeated(const struct region *region, const struct keyset_range *range,
+                            uint64_t n)
 {
     uint64_t marks[(1 << MARK_BITS) / 64] = {0};
     unsigned times[SUSPECTS] = {0};
+    uint64_t looks = SUSPECTS + n / 32;
     for (unsigned s = 0; s < region->n_suspects; s++)
         bit_set(marks, region->suspect[s] % (1 << MARK_BITS));
     for (const struct keyset_piece *p = range->piece; p < range->piece + range->n_pieces; p++)
         for (size_t i = 0; i < p->n; i++) {
             if (!bit_of(marks, p->hash[i] % (1 << MARK_BITS)))
                 continue;
+            if (looks-- == 0)
+                return true;
             for (unsigned s = 0; s < region->n_suspects; s++)
                 if (region->suspect[s] == p->hash[i] && ++times[s] == 2)
                     return true;
@@ -179,10 +193,22 @@ static bool is_repeated(const struct region *region, const struct keyset_range *
     return false;
 }
 
+/* The range is scanned for every SUSPECTS suspects. By chance they are at most one hash in 50, the
+ * largest rate of a filter whose keys are presumed to be distinct; when there are twice as many,
+ * chosen hashes crowd in a few lines, or others are repeated: counting tells at less cost. While
+ * few have been seen, chance has a wide spread: so four scans of a usual range, of 2^16 hashes at
+ * most, are free. */
+enum { SEEN_PER_SUSPECT = 25, FREE_SCANS = 4, FREE_WORK = FREE_SCANS << 16 };
+
 /* Are there no suspects, or was it chance? */
 static bool settle_suspects(struct region *region, const struct keyset_range *range)
 {
-    bool ok = region->n_suspects == 0 || !is_repeated(region, range);
+    if (region->n_suspects == 0)
+        return true;
+    region->scans++;
+    uint64_t n = count_hashes(range), by_chance = region->seen / (SEEN_PER_SUSPECT * SUSPECTS);
+    uint64_t more = region->scans > by_chance ? region->scans - by_chance : 0;
+    bool ok = more <= FREE_SCANS && more * n <= FREE_WORK && !may_be_repeated(region, range, n);
     region->n_suspects = 0;
     return ok;
 }
@@ -193,6 +219,7 @@ static bool insert_batch(struct build *b, struct region *region, const uint64_t 
                          const struct keyset_range *range)
 {
     uint64_t present[LAYER_BATCH / 64] = {0};
+    region->seen += n;
     if (!b->target->presumed) {
         bloom_insert(&b->bloom, region->buf, region->first, hash, n);
         return true;
@@ -225,6 +252,7 @@ static bool insert(struct build *b, struct region *region, uint64_t pages, bool 
 {
     uint64_t chosen[LAYER_BATCH];
     bool distinct = !b->target->presumed || !range->had_repeats;
+    region->seen = region->scans = 0;
     for (size_t p = 0; p < range->n_pieces; p++) {
         const struct keyset_piece *piece = &range->piece[p];
         for (size_t i = 0; i < piece->n && distinct; i += LAYER_BATCH) {

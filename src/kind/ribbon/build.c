@@ -1,9 +1,9 @@
 #include "kind/ribbon/build.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/bytes.h"
 #include "base/disk.h"
@@ -15,59 +15,61 @@
 
 /* Slots of a table for n keys, in thousandths of n. Fewer than keys: some keys are bumped anyway,
  * and full slots cost least. In a last table nearly all should find room. */
-static const unsigned usual_load[RIBBON_TABLES] = {965, 965, 1100};
+enum { LOAD = 965, LAST_LOAD = 1100 };
+static const unsigned usual_load[RIBBON_TABLES] = {LOAD, LOAD, LAST_LOAD};
 
 /* With few keys the chance of each set counts, so several loads are tried for tables 0 and 1; 0 is
  * no table at all. From FEW keys on that would gain less than a thousandth. */
-enum { FEW = 200000 };
-static const unsigned load_0[] = {965, 900, 930, 950, 980, 1000, 1020, 1050, 1100, 1200, 0};
-static const unsigned load_1[] = {965, 1050, 1200, 0};
+enum { FEW = 200000, MAX_LOAD = 1200 };
+static const unsigned load_0[] = {LOAD, 900, 930, 950, 980, 1000, 1020, 1050, 1100, MAX_LOAD, 0};
+static const unsigned load_1[] = {LOAD, 1050, MAX_LOAD, 0};
 
 enum {
     N_LOAD_0 = sizeof load_0 / sizeof *load_0,
     N_LOAD_1 = sizeof load_1 / sizeof *load_1,
-    MAX_LOAD = 1200, /* of few keys only */
 };
 
-/* Slots for which there is room: of the largest table, a segment for rounding, and as far as rows
- * of the last bucket might reach. */
-enum { ROOM = RIBBON_LARGEST + RIBBON_WIDTH + RIBBON_BUCKET + RIBBON_WIDTH };
+/* A table bumps 6 % of random keys. One that bumps more than a quarter was given chosen keys; it is
+ * left out, and what came to it is listed. So table t gets LARGEST / 4^t keys at most. */
+enum { MOST_BUMPED = 4 };
 
-/* Thresholds of three tables, at most. */
-enum { THRESHOLDS_ROOM = 3 * (ROOM / (4 * RIBBON_BUCKET) + 2) + 8 };
+/* Slots of a table for n keys, one segment at least. */
+#define SLOTS(n, load) (((uint64_t)(n) * (load) / 1000 / RIBBON_WIDTH + 1) * RIBBON_WIDTH)
+
+/* Slots of all tables of a block: of the largest partition, or where loads are tried. */
+#define MOST_SLOTS                                                                                 \
+    (SLOTS(RIBBON_LARGEST, LOAD) + SLOTS(RIBBON_LARGEST / MOST_BUMPED, LOAD) +                     \
+     SLOTS(RIBBON_LARGEST / MOST_BUMPED / MOST_BUMPED, LAST_LOAD))
+_Static_assert(2 * SLOTS(FEW, MAX_LOAD) + SLOTS(FEW, LAST_LOAD) <= MOST_SLOTS,
+               "few keys, all of which come to every table");
+
+/* Room for rows: behind the last table, as far as rows of its last bucket might reach. */
+#define ROWS_ROOM (MOST_SLOTS + RIBBON_BUCKET + RIBBON_WIDTH)
+
+/* Room for keys: derive() reads some more. With few keys, those that are bumped are kept behind
+ * them. */
+#define KEY_ROOM (RIBBON_LARGEST + 7)
+_Static_assert(2 * FEW <= KEY_ROOM, "few keys, and as many behind them");
+
+/* Bytes for thresholds: each table's are whole bytes, and then come zeroes up to a multiple of 8. */
+#define HEAD_ROOM (MOST_SLOTS / (8 * RIBBON_WIDTH) + RIBBON_TABLES + 7)
+
+/* Bytes for segments. */
+#define BODY_ROOM (MOST_SLOTS / RIBBON_WIDTH * sizeof(uint64_t) * RIBBON_MAX_COLUMNS)
 
 struct ribbon_work {
-    struct ribbon_rows rows;
+    struct ribbon_rows rows; /* of all tables, one behind the other */
     uint64_t *x, *bumped, *tmp;
-    uint8_t *body;
-    uint8_t *head;
+    uint8_t *body, *head;
     const struct ribbon_variant *variant;
     struct ribbon_equations equations;
-    size_t body_len, thresholds_len;
-};
-
-enum {
-    KEY_ROOM = (RIBBON_LARGEST + 7) * sizeof(uint64_t), /* derive() reads some more */
-    BODY_ROOM = (ROOM / RIBBON_WIDTH + 3) * 2 * 8 * RIBBON_MAX_COLUMNS,
+    size_t slots, thresholds_len, body_len; /* so far */
 };
 
 uint64_t ribbon_build_memory(void)
 {
-    return (uint64_t)3 * KEY_ROOM + ROOM * (sizeof(uint64_t) + sizeof(uint32_t)) +
-           (ROOM / RIBBON_WIDTH) * 8 * RIBBON_MAX_COLUMNS;
-}
-
-/* Memory that takes up room only where it is used: hardly any set needs all of it. */
-static void *get_memory(size_t len)
-{
-    void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
-static void give_memory(void *p, size_t len)
-{
-    if (p != NULL)
-        munmap(p, len);
+    return 3 * KEY_ROOM * sizeof(uint64_t) + ROWS_ROOM * (sizeof(uint64_t) + sizeof(uint32_t)) +
+           BODY_ROOM;
 }
 
 static uint64_t segments_for(uint64_t n, unsigned load)
@@ -94,18 +96,20 @@ static uint64_t x0_of(uint64_t x, unsigned table, unsigned seed)
     return number == 0 ? x : unmix(x) - number * 0x9e3779b97f4a7c15;
 }
 
+/* Large blocks from calloc() take up memory only where they are used, and sanitizers see their
+ * ends. */
 struct ribbon_work *ribbon_work_new(void)
 {
     struct ribbon_work *w = calloc(1, sizeof *w);
     if (w == NULL)
         return NULL;
-    w->rows.coefficients = get_memory(ROOM * sizeof *w->rows.coefficients);
-    w->rows.bits = get_memory(ROOM * sizeof *w->rows.bits);
-    w->x = get_memory(KEY_ROOM);
-    w->bumped = get_memory(KEY_ROOM);
-    w->tmp = get_memory(KEY_ROOM);
-    w->body = get_memory(BODY_ROOM);
-    w->head = get_memory(THRESHOLDS_ROOM + KEY_ROOM);
+    w->rows.coefficients = calloc(ROWS_ROOM, sizeof *w->rows.coefficients);
+    w->rows.bits = calloc(ROWS_ROOM, sizeof *w->rows.bits);
+    w->x = calloc(KEY_ROOM, sizeof *w->x);
+    w->bumped = calloc(KEY_ROOM, sizeof *w->bumped);
+    w->tmp = calloc(KEY_ROOM, sizeof *w->tmp);
+    w->body = calloc(BODY_ROOM, 1);
+    w->head = calloc(HEAD_ROOM, 1);
     if (w->rows.coefficients && w->rows.bits && w->x && w->bumped && w->tmp && w->body && w->head)
         return w;
     ribbon_work_free(w);
@@ -116,13 +120,13 @@ void ribbon_work_free(struct ribbon_work *w)
 {
     if (w == NULL)
         return;
-    give_memory(w->rows.coefficients, ROOM * sizeof *w->rows.coefficients);
-    give_memory(w->rows.bits, ROOM * sizeof *w->rows.bits);
-    give_memory(w->x, KEY_ROOM);
-    give_memory(w->bumped, KEY_ROOM);
-    give_memory(w->tmp, KEY_ROOM);
-    give_memory(w->body, BODY_ROOM);
-    give_memory(w->head, THRESHOLDS_ROOM + KEY_ROOM);
+    free(w->rows.coefficients);
+    free(w->rows.bits);
+    free(w->x);
+    free(w->bumped);
+    free(w->tmp);
+    free(w->body);
+    free(w->head);
     free(w);
 }
 
@@ -150,84 +154,125 @@ static struct bucket find_bucket(const uint64_t *x, size_t at, size_t n, uint64_
     return b;
 }
 
-static bool add(struct ribbon_work *w, unsigned columns, const uint64_t *x, size_t n,
-                uint64_t segments)
+/* A table in the making. */
+struct table {
+    uint64_t segments;
+    struct ribbon_rows rows;
+    unsigned columns;
+};
+
+static bool add(struct ribbon_work *w, const struct table *t, const uint64_t *x, size_t n)
 {
     if (n > RIBBON_GROUP)
         return false;
-    w->variant->derive(x, n, RIBBON_WIDTH * segments - (RIBBON_WIDTH - 1), &w->equations);
-    return w->variant->add(&w->rows, columns, &w->equations, n);
+    w->variant->derive(x, n, RIBBON_WIDTH * t->segments - (RIBBON_WIDTH - 1), &w->equations);
+    return w->variant->add(&t->rows, t->columns, &w->equations, n);
 }
 
 /* Adds rows for the keys of a bucket: those at the front are the ones to be bumped, so first those
  * at the back, level by level. Returns the threshold, the first level which does not fit. */
-static unsigned add_bucket(struct ribbon_work *w, unsigned columns, const uint64_t *x,
-                           const struct bucket *b, uint64_t segments)
+static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const uint64_t *x,
+                           const struct bucket *b)
 {
     unsigned level = 3;
-    while (level > 0 && add(w, columns, x + b->begin[level - 1],
-                            b->begin[level] - b->begin[level - 1], segments))
+    while (level > 0 &&
+           add(w, t, x + b->begin[level - 1], b->begin[level] - b->begin[level - 1]))
         level--;
     return level;
 }
 
-/* Makes the rows of a table of x[0..n), ascending, and appends its thresholds to the head. Moves
- * the bumped ones to w->bumped, which x may be, and returns their number. */
-static size_t band(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *x, size_t n,
+/* Appends a table to the rows, and its thresholds, all zero, to the head. */
+static struct table begin_table(struct ribbon_work *w, unsigned columns, uint64_t segments)
+{
+    struct table t = {segments,
+                      {w->rows.coefficients + w->slots, w->rows.bits + w->slots},
+                      columns};
+    size_t slots = (size_t)segments * RIBBON_WIDTH, len = (size_t)ribbon_thresholds_len(segments);
+    assert(w->slots + slots <= MOST_SLOTS && w->thresholds_len + len <= HEAD_ROOM);
+    memset(t.rows.coefficients, 0, slots * sizeof *t.rows.coefficients);
+    memset(t.rows.bits, 0, slots * sizeof *t.rows.bits);
+    memset(w->head + w->thresholds_len, 0, len);
+    w->slots += slots;
+    w->thresholds_len += len;
+    return t;
+}
+
+/* Makes the rows and thresholds of a table of x[0..n), ascending. Copies the bumped ones to w->tmp
+ * and returns their number. */
+static size_t band(struct ribbon_work *w, unsigned columns, const uint64_t *x, size_t n,
                    uint64_t segments)
 {
-    unsigned columns = ribbon != NULL ? ribbon->columns + (ribbon->wide != 0) : 0;
     uint8_t *thresholds = w->head + w->thresholds_len;
-    uint64_t slots = segments * RIBBON_WIDTH;
+    struct table t = begin_table(w, columns, segments);
     size_t n_bumped = 0;
     w->variant = ribbon_in_use();
-    w->thresholds_len += ribbon_thresholds_len(segments);
-    memset(thresholds, 0, ribbon_thresholds_len(segments));
-    memset(w->rows.coefficients, 0, slots * sizeof *w->rows.coefficients);
-    memset(w->rows.bits, 0, slots * sizeof *w->rows.bits);
     for (size_t at = 0; at < n;) {
         struct bucket b = find_bucket(x, at, n, segments);
-        unsigned threshold = add_bucket(w, columns, x, &b, segments);
+        unsigned threshold = add_bucket(w, &t, x, &b);
         thresholds[b.number / 4] |= (uint8_t)(threshold << 2 * (b.number % 4));
         size_t count = b.begin[threshold] - b.begin[0];
-        memmove(w->bumped + n_bumped, x + b.begin[0], count * sizeof *x);
+        memcpy(w->tmp + n_bumped, x + b.begin[0], count * sizeof *x);
         n_bumped += count;
         at = b.begin[3];
     }
     return n_bumped;
 }
 
-/* Solves the rows from the last to the first and appends the slots to the body, segment by
- * segment. */
-static void substitute(struct ribbon_work *w, const struct ribbon *ribbon, uint64_t segments)
+/* Solves a table's rows, which are from number `slots` on, from the last to the first, and appends
+ * its segments to the body. */
+static void substitute(struct ribbon_work *w, const struct ribbon *ribbon, size_t slots,
+                       uint64_t segments)
 {
     uint64_t narrow = ribbon_narrow(ribbon, segments), s[RIBBON_MAX_COLUMNS] = {0};
+    size_t len = 8 * (size_t)ribbon_words(ribbon, narrow, segments);
+    assert(w->body_len + len <= BODY_ROOM);
     for (uint64_t segment = segments; segment-- > 0;) {
         unsigned columns = ribbon->columns + (segment >= narrow);
-        w->variant->solve(w->rows.coefficients + segment * RIBBON_WIDTH,
-                          w->rows.bits + segment * RIBBON_WIDTH, columns, s);
+        size_t row = slots + (size_t)segment * RIBBON_WIDTH;
+        w->variant->solve(w->rows.coefficients + row, w->rows.bits + row, columns, s);
         uint8_t *to = w->body + w->body_len + 8 * ribbon_words(ribbon, narrow, segment);
         for (unsigned j = 0; j < columns; j++)
             put_le64(to + 8 * j, s[j]);
     }
-    w->body_len += 8 * ribbon_words(ribbon, narrow, segments);
+    w->body_len += len;
+}
+
+static void substitute_all(struct ribbon_work *w, const struct ribbon *ribbon,
+                           const struct ribbon_entry *entry)
+{
+    size_t slots = 0;
+    w->body_len = 0;
+    for (unsigned t = 0; t < RIBBON_TABLES; t++) {
+        substitute(w, ribbon, slots, entry->segments[t]);
+        slots += (size_t)entry->segments[t] * RIBBON_WIDTH;
+    }
 }
 
 /* How to build a block. */
 struct recipe {
     unsigned load[RIBBON_TABLES];
     uint8_t seed;
+    bool tried; /* the best of several: tables are made whatever they bump */
 };
 
-/* Does table `t` for n keys: of the first their x0, ascending, are in w->x, which it leaves
- * unharmed, of others in w->bumped. There it leaves the x0 of those that it bumped. Without
- * `ribbon` only finds out which ones these are. */
-static size_t do_table(struct ribbon_work *w, const struct ribbon *ribbon,
-                       const struct recipe *recipe, unsigned t, size_t n,
-                       struct ribbon_entry *entry)
+/* Makes w->bumped the x0 of the keys x[0..n) of a table, which it may hold itself. */
+static size_t bump(struct ribbon_work *w, const struct recipe *recipe, unsigned t,
+                   const uint64_t *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        w->bumped[i] = x0_of(x[i], t, recipe->seed);
+    return n;
+}
+
+/* Makes the rows of table `t` for n keys: of the first their x0, ascending, are in w->x, which it
+ * leaves unharmed, of others in w->bumped. There it leaves the x0 of those that it bumped. With 0
+ * columns it only finds out which ones these are. */
+static size_t do_table(struct ribbon_work *w, unsigned columns, const struct recipe *recipe,
+                       unsigned t, size_t n, struct ribbon_entry *entry)
 {
     uint64_t segments = segments_for(n, recipe->load[t]);
     const uint64_t *x0 = t == 0 ? w->x : w->bumped, *x = x0;
+    size_t slots = w->slots, thresholds_len = w->thresholds_len;
     entry->segments[t] = (uint32_t)segments;
     if (segments == 0) {
         memmove(w->bumped, x0, n * sizeof *x0);
@@ -239,27 +284,28 @@ static size_t do_table(struct ribbon_work *w, const struct ribbon *ribbon,
         sort_hashes(w->bumped, w->tmp, n, 64);
         x = w->bumped;
     }
-    size_t n_bumped = band(w, ribbon, x, n, segments);
-    if (ribbon != NULL)
-        substitute(w, ribbon, segments);
-    for (size_t i = 0; i < n_bumped; i++)
-        w->bumped[i] = x0_of(w->bumped[i], t, recipe->seed);
-    return n_bumped;
+    size_t n_bumped = band(w, columns, x, n, segments);
+    if (recipe->tried || n_bumped <= n / MOST_BUMPED)
+        return bump(w, recipe, t, w->tmp, n_bumped);
+    w->slots = slots;
+    w->thresholds_len = thresholds_len;
+    entry->segments[t] = 0;
+    return bump(w, recipe, t, x, n);
 }
 
-static size_t first_table(struct ribbon_work *w, const struct ribbon *ribbon,
-                          const struct recipe *recipe, size_t n, struct ribbon_entry *entry)
+static size_t first_table(struct ribbon_work *w, unsigned columns, const struct recipe *recipe,
+                          size_t n, struct ribbon_entry *entry)
 {
-    w->thresholds_len = w->body_len = 0;
-    return do_table(w, ribbon, recipe, 0, n, entry);
+    w->slots = w->thresholds_len = 0;
+    return do_table(w, columns, recipe, 0, n, entry);
 }
 
-static void later_tables(struct ribbon_work *w, const struct ribbon *ribbon,
-                         const struct recipe *recipe, size_t n, struct ribbon_entry *entry)
+static void later_tables(struct ribbon_work *w, unsigned columns, const struct recipe *recipe,
+                         size_t n, struct ribbon_entry *entry)
 {
     for (unsigned t = 1; t < RIBBON_TABLES; t++) {
         if (entry->segments[t - 1] != 0)
-            n = do_table(w, ribbon, recipe, t, n, entry);
+            n = do_table(w, columns, recipe, t, n, entry);
         else
             entry->segments[t] = 0;
     }
@@ -274,15 +320,16 @@ static uint64_t try_loads(struct ribbon_work *w, const struct ribbon *ribbon, si
     uint64_t best_len = UINT64_MAX, *kept = w->x + n;
     for (size_t a = 0; a < N_LOAD_0; a++) {
         struct ribbon_entry entry = {0};
-        struct recipe r = {{load_0[a], 0, usual_load[2]}, seed};
-        size_t n_bumped = first_table(w, NULL, &r, n, &entry);
-        size_t thresholds_len = w->thresholds_len;
+        struct recipe r = {{load_0[a], 0, LAST_LOAD}, seed, true};
+        size_t n_bumped = first_table(w, 0, &r, n, &entry);
+        size_t thresholds_len = w->thresholds_len, slots = w->slots;
         memcpy(kept, w->bumped, n_bumped * sizeof *kept);
         for (size_t b = 0; b < N_LOAD_1; b++) {
             r.load[1] = load_1[b];
             memcpy(w->bumped, kept, n_bumped * sizeof *kept);
             w->thresholds_len = thresholds_len;
-            later_tables(w, NULL, &r, n_bumped, &entry);
+            w->slots = slots;
+            later_tables(w, 0, &r, n_bumped, &entry);
             uint64_t len = ribbon_block_len(ribbon, &entry);
             if (len < best_len) {
                 best_len = len;
@@ -293,12 +340,15 @@ static uint64_t try_loads(struct ribbon_work *w, const struct ribbon *ribbon, si
     return best_len;
 }
 
-static void build_by(struct ribbon_work *w, const struct ribbon *ribbon, const struct recipe *r,
-                     size_t n, size_t *n_bumped, struct ribbon_entry *entry)
+/* Returns the number of keys that the first table bumped. */
+static size_t build_by(struct ribbon_work *w, const struct ribbon *ribbon, const struct recipe *r,
+                       size_t n, struct ribbon_entry *entry)
 {
-    *n_bumped = first_table(w, ribbon, r, n, entry);
-    later_tables(w, ribbon, r, *n_bumped, entry);
+    unsigned columns = ribbon->columns + (ribbon->wide != 0);
+    size_t n_bumped = first_table(w, columns, r, n, entry);
+    later_tables(w, columns, r, n_bumped, entry);
     entry->seed = r->seed;
+    return n_bumped;
 }
 
 /* Bytes of a block above which few keys are thought to have been chosen so as to make it large. */
@@ -310,45 +360,54 @@ static uint64_t suspicious_len(const struct ribbon *ribbon, size_t n)
 static void build(struct ribbon_work *w, const struct ribbon *ribbon, size_t n, unsigned depth,
                   struct ribbon_entry *entry)
 {
-    struct recipe r = {{usual_load[0], usual_load[1], usual_load[2]}, 0}, other;
-    size_t n_bumped;
+    struct recipe r = {{usual_load[0], usual_load[1], usual_load[2]}, 0, false}, other;
     if (depth == 0 && n < FEW) {
         uint64_t len = try_loads(w, ribbon, n, 0, &r);
         if (len > suspicious_len(ribbon, n) && try_loads(w, ribbon, n, 1, &other) < len)
             r = other;
-        build_by(w, ribbon, &r, n, &n_bumped, entry);
+        build_by(w, ribbon, &r, n, entry);
         return;
     }
-    build_by(w, ribbon, &r, n, &n_bumped, entry);
-    if (n_bumped > n / 10 || entry->listed > n / 1000) {
+    if (build_by(w, ribbon, &r, n, entry) > n / 10 || entry->listed > n / 1000) {
         r.seed = 1;
-        build_by(w, ribbon, &r, n, &n_bumped, entry);
+        build_by(w, ribbon, &r, n, entry);
     }
 }
 
-/* Completes the head: zeroes, and the list of what was left over. */
-static size_t end_head(struct ribbon_work *w, size_t n_listed, unsigned depth)
+/* Completes the head with zeroes. */
+static size_t end_head(struct ribbon_work *w)
 {
-    size_t len = w->thresholds_len;
-    while (len % 8 != 0)
-        w->head[len++] = 0;
-    for (size_t i = 0; i < n_listed; i++)
+    while (w->thresholds_len % 8 != 0)
+        w->head[w->thresholds_len++] = 0;
+    assert(w->thresholds_len <= HEAD_ROOM);
+    return w->thresholds_len;
+}
+
+/* Makes the list of what was left over: in the place of these keys. */
+static const uint8_t *make_list(struct ribbon_work *w, size_t n, unsigned depth)
+{
+    uint8_t *list = (uint8_t *)w->bumped;
+    for (size_t i = 0; i < n; i++)
         w->bumped[i] = ribbon_turn(w->bumped[i], 64 - depth);
-    sort_hashes(w->bumped, w->tmp, n_listed, 64);
-    for (size_t i = 0; i < n_listed; i++, len += 8)
-        put_le64(w->head + len, w->bumped[i]);
-    return len;
+    sort_hashes(w->bumped, w->tmp, n, 64);
+    for (size_t i = 0; i < n; i++)
+        put_le64(list + 8 * i, w->bumped[i]);
+    return list;
 }
 
 void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
                        size_t n, unsigned depth, struct ribbon_block *out)
 {
-    *out = (struct ribbon_block){.entry = {.keys = (uint32_t)n}, .head = w->head, .body = w->body};
+    assert(n <= RIBBON_LARGEST);
+    *out = (struct ribbon_block){.entry = {.keys = (uint32_t)n}};
     for (size_t i = 0; i < n; i++)
         w->x[i] = ribbon_turn(hash[i], depth);
     build(w, ribbon, n, depth, &out->entry);
-    out->head_len = end_head(w, out->entry.listed, depth);
-    out->body_len = w->body_len;
+    out->part[0] = (struct ribbon_bytes){w->head, end_head(w)};
+    out->part[1] = (struct ribbon_bytes){make_list(w, out->entry.listed, depth),
+                                         (size_t)8 * out->entry.listed};
+    substitute_all(w, ribbon, &out->entry);
+    out->part[2] = (struct ribbon_bytes){w->body, w->body_len};
 }
 
 /* A layer in the making. Blocks are built side by side and put behind one another in order. */
@@ -423,13 +482,13 @@ static bool put_entry(struct build *b, const struct part *part, const struct rib
 static bool place_block(struct build *b, uint64_t prefix, const struct part *part,
                         struct ribbon_block *block, struct err *err)
 {
-    double fpr = ribbon_block_fpr(&b->ribbon, &block->entry, block->head, part->depth);
+    double fpr = ribbon_block_fpr(&b->ribbon, &block->entry, block->part[0].at, part->depth);
     pthread_mutex_lock(&b->lock);
     while (b->turn != prefix && !b->gave_up)
         pthread_cond_wait(&b->turned, &b->lock);
     block->entry.at = b->at;
     bool ok = b->gave_up ? fail(err, "given up") : put_entry(b, part, &block->entry, err);
-    b->at += block->head_len + block->body_len;
+    b->at += ribbon_block_len(&b->ribbon, &block->entry);
     b->fpr += fpr;
     b->n += block->entry.keys;
     pthread_mutex_unlock(&b->lock);
@@ -439,8 +498,24 @@ static bool place_block(struct build *b, uint64_t prefix, const struct part *par
 static bool write_block(struct build *b, const struct ribbon_block *block, struct err *err)
 {
     uint64_t at = block->entry.at;
-    return target_write(b->target, block->head, block->head_len, at, err) &&
-           target_write(b->target, block->body, block->body_len, at + block->head_len, err);
+    bool ok = true;
+    for (unsigned i = 0; i < RIBBON_BLOCK_PARTS; at += block->part[i++].len)
+        ok = ok && target_write(b->target, block->part[i].at, block->part[i].len, at, err);
+    return ok;
+}
+
+/* How many of the ascending a[0..n) are below that. */
+static size_t count_below(const uint64_t *a, size_t n, uint64_t limit)
+{
+    size_t low = 0;
+    while (low < n) {
+        size_t middle = low + (n - low) / 2;
+        if (a[middle] < limit)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
 }
 
 static bool build_part(struct build *b, const struct keyset_range *range, const struct part *part,
@@ -450,9 +525,7 @@ static bool build_part(struct build *b, const struct keyset_range *range, const 
         struct part low = *part, high = *part;
         low.depth = high.depth = part->depth + 1;
         high.first += (uint64_t)1 << 63 >> (part->depth & 63);
-        low.n = 0;
-        while (low.n < part->n && part->hash[low.n] < high.first)
-            low.n++;
+        low.n = count_below(part->hash, part->n, high.first);
         high.hash += low.n;
         high.n -= low.n;
         return build_part(b, range, &low, err) && build_part(b, range, &high, err);

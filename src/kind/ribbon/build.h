@@ -21,12 +21,16 @@ struct ribbon_work *ribbon_work_new(void);
 void ribbon_work_free(struct ribbon_work *w);
 
 /* A block for hash[0..n), ascending, distinct, which agree in their top `depth` bits; n is at most
- * RIBBON_LARGEST. entry->at is left 0. The block is head[0..head_len) and body[0..body_len) behind
- * it, valid until the next call. */
+ * RIBBON_LARGEST. entry->at is left 0. The block is its parts, one behind the other, valid until
+ * the next call: thresholds, list, segments. */
+enum { RIBBON_BLOCK_PARTS = 3 };
+struct ribbon_bytes {
+    const uint8_t *at;
+    size_t len;
+};
 struct ribbon_block {
     struct ribbon_entry entry;
-    const uint8_t *head, *body;
-    size_t head_len, body_len;
+    struct ribbon_bytes part[RIBBON_BLOCK_PARTS];
 };
 void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
                        size_t n, unsigned depth, struct ribbon_block *out);
