@@ -34,6 +34,8 @@ static void remove_doomed(void)
  * So another one counts only after so long. */
 enum { PATIENCE_MS = 1000 };
 
+/* Handlers may run in several threads at once, so `first` may be later than `now`. Differences are
+ * signed for that, and right when a short `long` wraps. */
 static bool is_impatient(void)
 {
     static atomic_ulong first; /* when the first one came; 0: none yet */
@@ -41,7 +43,8 @@ static bool is_impatient(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     unsigned long ms = (unsigned long)now.tv_sec * 1000 + (unsigned long)now.tv_nsec / 1000000;
     unsigned long then = 0;
-    return !atomic_compare_exchange_strong(&first, &then, ms | 1) && ms - then >= PATIENCE_MS;
+    ms += ms == 0;
+    return !atomic_compare_exchange_strong(&first, &then, ms) && (long)(ms - then) >= PATIENCE_MS;
 }
 
 static void on_ending(int number)
