@@ -518,11 +518,22 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
     return c.n_damaged;
 }
 
-bool filter_check_sound(const struct filter *f, unsigned threads, struct err *err)
+/* Writers may come and go while a file is read; what did not hold then may hold now. */
+enum { SOUND_TRIES = 5 };
+
+bool filter_check_sound(struct filter *f, unsigned threads, struct err *err)
 {
-    uint64_t unchecked, damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
-    return damaged == 0 || fail(err, "'%s' is damaged in %" PRIu64
-                                     " pages; 'seen verify' names them", f->path, damaged);
+    for (int tries = 0; tries < SOUND_TRIES; tries++) {
+        uint64_t unchecked, damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
+        if (damaged == 0)
+            return true;
+        if (!filter_changed(f))
+            return fail(err, "'%s' is damaged in %" PRIu64 " pages; 'seen verify' names them",
+                        f->path, damaged);
+        if (!filter_reload(f, err))
+            return false;
+    }
+    return fail(err, "'%s' kept changing while it was read", f->path);
 }
 
 static void name_difference(char *list, size_t room, bool differs, const char *name)
