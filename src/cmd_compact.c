@@ -6,6 +6,7 @@
 #include "keyarg.h"
 #include "newfile.h"
 #include "num.h"
+#include "output.h"
 #include "parallel.h"
 #include "ribbon_build.h"
 #include "say.h"
@@ -161,7 +162,8 @@ static void print_summary(const struct compact *c)
 /* IN may be OUT: it is not to be replaced by others meanwhile. */
 static bool make_file(struct compact *c, struct newfile *file, struct err *err)
 {
-    if (!newfile_hold(file, err) || !filter_open(&c->in, c->in_path, FILTER_READ, err))
+    if ((c->json && !output_is_apart(file->old_fd, c->out, err)) || !newfile_hold(file, err) ||
+        !filter_open(&c->in, c->in_path, FILTER_READ, err))
         return false;
     if (!newfile_replaces(file, c->in.fd))
         newfile_let_go(file);

@@ -18,6 +18,7 @@
 #include "keyarg.h"
 #include "newfile.h"
 #include "num.h"
+#include "output.h"
 #include "plan.h"
 #include "progress.h"
 #include "say.h"
@@ -518,6 +519,10 @@ static bool create(struct create *c)
     if ((design_is_sized(&c->design) && !design_header(&c->design, 0, &ignored, &err)) ||
         !newfile_open(&c->file, c->path, c->force, &err))
         return say_failure(&err);
+    if (c->json && !output_is_apart(c->file.old_fd, c->path, &err)) {
+        newfile_close(&c->file);
+        return say_failure(&err);
+    }
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
     newfile_close(&c->file);
     if (!ok || c->dry_run)

@@ -631,6 +631,7 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     if (!keyarg_files(&d->ka, &cmd_dedup, argv + p.first + any, argc - p.first - any))
         return EXIT_ERROR;
     d->tally.ka = &d->ka;
+    d->ka.prints = !d->count;
     int status = check_options(d);
     if (status != 0)
         return status;

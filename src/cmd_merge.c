@@ -9,6 +9,7 @@
 #include "keyarg.h"
 #include "newfile.h"
 #include "num.h"
+#include "output.h"
 #include "parallel.h"
 #include "say.h"
 
@@ -105,7 +106,8 @@ static bool open_inputs(struct merge *m, char **paths)
 {
     struct err err;
     bool replaces = false;
-    if (!newfile_hold(&m->file, &err))
+    if ((m->json && !output_is_apart(m->file.old_fd, m->out, &err)) ||
+        !newfile_hold(&m->file, &err))
         return say_failure(&err);
     for (unsigned i = 0; i < m->n_in; i++) {
         if (!open_input(m, paths[i]))

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "format.h"
+#include "output.h"
 #include "sig.h"
 
 /* Lines that are compared with each other, and each with the one behind it, when the list is
@@ -88,6 +89,10 @@ bool confirm_open(struct confirm *c, const char *path, char terminator, struct e
         close(fd);
         return fail(err, "'%s' is not a regular file", path);
     }
+    if (!output_is_apart(fd, path, err)) {
+        close(fd);
+        return false;
+    }
     if (st.st_size == 0) {
         close(fd);
         return true;
@@ -100,11 +105,14 @@ bool confirm_open(struct confirm *c, const char *path, char terminator, struct e
     c->map = map;
     sig_guard(c->map, c->len, path);
     bool gzip = c->len >= sizeof gzip_magic && memcmp(map, gzip_magic, sizeof gzip_magic) == 0;
-    if (!gzip && seems_sorted(c)) {
+    bool filter = format_is_filter(map, c->len);
+    if (!gzip && !filter && seems_sorted(c)) {
         c->saw_cr = terminator == '\n' && some_end_in_cr(c);
         return true;
     }
     confirm_close(c);
+    if (filter)
+        return fail(err, "'%s' is a seen filter, not a sorted list", path);
     return gzip ? fail(err, "'%s' is gzip data, in which nothing can be searched: inflate it first",
                        path)
                 : fail_unsorted(c, err);

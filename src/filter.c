@@ -15,6 +15,7 @@
 
 #include "bytes.h"
 #include "disk.h"
+#include "output.h"
 #include "parallel.h"
 #include "progress.h"
 #include "session.h"
@@ -109,7 +110,7 @@ static bool open_file(struct filter *f, struct err *err)
         return fail(err, "'%s' is not a regular file", f->path);
     if (st.st_size == 0)
         return fail(err, "'%s' is not a seen filter: it is empty", f->path);
-    return true;
+    return output_spares(f->fd, f->path, err);
 }
 
 static bool map_file(struct filter *f, struct err *err)

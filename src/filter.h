@@ -46,6 +46,7 @@ struct filter {
     _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
 };
 
+/* Refuses a file that standard output or standard error goes to. */
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
 void filter_close(struct filter *f);
 

@@ -133,3 +133,71 @@ quiet_verify() { run -0 --separate-stderr seen verify "$1"; [[ $output == "$1: o
     [ ! -s err ] || { cat err; false; }
     jq -e '.state == "clean" and .n_estimate < 1.5 and .pages_damaged == 0' out
 }
+
+# unharmed FILE COMMAND: the shell command fails because FILE is its output, too, and changes nothing.
+unharmed()
+{
+    local before
+    before=$(digest "$1")
+    run -2 --separate-stderr timeout "$PATIENCE" bash -c "$2"
+    # shellcheck disable=SC2154 # set by run
+    [[ -z $output && $stderr == "seen: '$1' is also standard output" ]] ||
+        { echo "$2: $output$stderr"; return 1; }
+    [ "$(digest "$1")" = "$before" ] || { echo "$2 changed $1"; return 1; }
+}
+
+@test "standard output must not be a file that is in use" {
+    seq 1000 >keys
+    quiet seen create f keys
+    quiet seen create --like f g -k g
+    quiet seen create --compact c keys
+    LC_ALL=C sort keys >list
+    for options in '' -c -q -v --annotate; do
+        unharmed f "seen query $options f keys >>f"
+    done
+    unharmed f 'seen query g --also f keys >>f'
+    unharmed f 'seen dedup f <<<new >>f'
+    unharmed f 'seen dedup --dry-run f <<<new 1<>f'
+    unharmed f 'seen dedup g --also f <<<new >>f'
+    unharmed f 'seen stats f >>f'
+    unharmed f 'seen stats --json f >>f'
+    unharmed f 'seen verify f >>f'
+    unharmed f 'seen add f -k new >>f'
+    unharmed f 'seen create --json --force f keys >>f'
+    unharmed f 'seen merge --json --force -o f g >>f'
+    unharmed g 'seen merge --json -o h f g >>g'
+    unharmed c 'seen compact --json --force -p 0.1 -o c c >>c'
+    unharmed list 'seen query --confirm list f keys >>list'
+    unharmed list 'seen dedup --confirm list f >>list'
+    [ ! -e h ]
+    # By another name.
+    ln f hard
+    ln -s f soft
+    unharmed hard 'seen dedup hard <<<new >>f'
+    unharmed soft 'seen dedup soft <<<new >>f'
+    # Input, where records are printed from it.
+    unharmed keys 'seen query f keys >>keys'
+    unharmed keys 'seen dedup g keys >>keys'
+    run -2 --separate-stderr bash -c 'seen query f <keys >>keys'
+    [ "$stderr" = "seen: '(standard input)' is also standard output" ]
+    [ "$(wc -l <keys)" = 1000 ]
+    seen query -c f keys >>keys
+    [ "$(tail -n 1 keys)" = 1000 ]
+    # Standard error: nothing can be said.
+    before=$(digest f)
+    for command in 'seen dedup f -k new 2>>f' 'seen dedup f -k new >>f 2>&1' 'seen add f nowhere 2>>f'; do
+        run -2 bash -c "$command"
+        [ "$(digest f)" = "$before" ]
+    done
+    # Files that are no files are nobody's.
+    quiet bash -c 'seen add f - </dev/null >/dev/null'
+}
+
+@test "dedup: FILTER is none of the others" {
+    quiet seen create f -k a
+    refuses "seen: 'f' is the filter itself: --also is for others" seen dedup f --also f -k b
+    ln -s f link
+    refuses "seen: 'link' is the filter itself: --also is for others" seen dedup f --also link -k b
+    refuses "seen: 'link' is a seen filter, not a sorted list" seen dedup f --confirm link -k b
+    refuses "seen: 'f' is a seen filter, not a sorted list" seen query f --confirm f -k b
+}
