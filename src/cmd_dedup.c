@@ -594,6 +594,8 @@ static int dedup(struct dedup *d)
     signal(SIGPIPE, SIG_IGN);
     d->options.threads = d->ka.threads;
     if (!known_begin(&d->known, &d->options, &err)) {
+        if (sig_caught())
+            return 128 + sig_caught();
         say_failure(&err);
         return EXIT_ERROR;
     }

@@ -103,7 +103,7 @@ bool confirm_open(struct confirm *c, const char *path, char terminator, struct e
     if (map == MAP_FAILED)
         return fail_errno(err, "cannot map '%s'", path);
     c->map = map;
-    sig_guard(c->map, c->len, path);
+    sig_guard(c->map, c->len, path, -1);
     bool gzip = c->len >= sizeof gzip_magic && memcmp(map, gzip_magic, sizeof gzip_magic) == 0;
     bool filter = format_is_filter(map, c->len);
     if (!gzip && !filter && seems_sorted(c)) {

@@ -125,7 +125,7 @@ static bool map_file(struct filter *f, struct err *err)
     if (map == MAP_FAILED)
         return fail_errno(err, "cannot map '%s'", f->path);
     f->map = map;
-    sig_guard(f->map, f->map_len, f->path);
+    sig_guard(f->map, f->map_len, f->path, f->writable ? f->fd : -1);
     return true;
 }
 

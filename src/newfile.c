@@ -290,11 +290,31 @@ static bool new_temp(struct newfile *nf, struct err *err)
     return true;
 }
 
-/* Locks a file that has a temporary name. False when remove_dead of another process was faster. */
+/* Locks a file that has a temporary name. errno is EWOULDBLOCK if remove_dead of another process was
+ * faster. */
 static bool lock_temp(int fd)
 {
     struct stat st;
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &st) != 0)
+        return false;
+    errno = EWOULDBLOCK;
+    return st.st_nlink > 0;
+}
+
+/* Makes a file of that temporary name. errno is EEXIST or EWOULDBLOCK if another name may do. */
+static bool create_temp(struct newfile *nf)
+{
+    nf->fd = openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (nf->fd < 0)
+        return false;
+    if (lock_temp(nf->fd))
+        return true;
+    int why = errno;
+    unlinkat(nf->dir_fd, nf->temp, 0);
+    close(nf->fd);
+    nf->fd = -1;
+    errno = why;
+    return false;
 }
 
 static bool open_named(struct newfile *nf, struct err *err)
@@ -302,14 +322,10 @@ static bool open_named(struct newfile *nf, struct err *err)
     for (int tries = 0; tries < 100; tries++) {
         if (!new_temp(nf, err))
             return false;
-        nf->fd = openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (nf->fd >= 0 && lock_temp(nf->fd))
+        if (create_temp(nf))
             return true;
-        if (nf->fd < 0 && errno != EEXIST)
+        if (errno != EEXIST && errno != EWOULDBLOCK)
             break;
-        if (nf->fd >= 0)
-            close(nf->fd);
-        nf->fd = -1;
     }
     fail_errno(err, "cannot create '%s'", nf->path);
     forget_temp(nf);

@@ -7,12 +7,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "visible.h"
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -104,7 +107,8 @@ struct guard {
     uintptr_t start;
     unsigned long long len;
     atomic_bool *lost; /* NULL: the message is said */
-    char message[];
+    int fd;            /* of a file that is written to; else -1 */
+    char name[];
 };
 
 static struct guard *_Atomic guards;
@@ -124,17 +128,33 @@ static size_t put_decimal(char *out, unsigned long long n)
     return i;
 }
 
+static size_t put_text(char *out, const char *text)
+{
+    size_t len = strlen(text);
+    memcpy(out, text, len);
+    return len;
+}
+
+/* Why a page of a mapped file is not there. Only a file that is written to can lack space: its holes
+ * are filled when they are. */
+static bool lacks_space(const struct guard *g, unsigned long long offset)
+{
+    struct stat st;
+    struct statfs fs;
+    return g->fd >= 0 && fstat(g->fd, &st) == 0 && offset < (unsigned long long)st.st_size &&
+           fstatfs(g->fd, &fs) == 0 && fs.f_bavail == 0;
+}
+
 static void say_lost(const struct guard *g, unsigned long long offset)
 {
-    char line[PATH_MAX + 128];
-    size_t len = strlen(g->message);
-    if (len > PATH_MAX)
-        len = PATH_MAX;
-    memcpy(line, g->message, len);
+    char line[VISIBLE_ROOM(PATH_MAX) + 128];
+    bool full = lacks_space(g, offset);
+    size_t len = put_text(line, full ? "seen: cannot write '" : "seen: cannot read '");
+    len += put_text(line + len, g->name);
+    len += put_text(line + len, "' at offset ");
     len += put_decimal(line + len, offset);
-    static const char rest[] = ": it was truncated, or the disk failed\n";
-    memcpy(line + len, rest, sizeof rest - 1);
-    len += sizeof rest - 1;
+    len += put_text(line + len, full ? ": No space left on device\n"
+                                     : ": it was truncated, or the disk failed\n");
     if (write(STDERR_FILENO, line, len) < 0)
         return; /* nowhere to say it: the status has to do */
 }
@@ -171,15 +191,6 @@ static void on_bus(int number, siginfo_t *info, void *context)
     signal(number, SIG_DFL);
 }
 
-/* The beginning of the line, up to the offset, with control characters masked. */
-static void prepare(char *out, size_t room, const char *name)
-{
-    snprintf(out, room, "seen: cannot read '%s' at offset ", name);
-    for (char *p = out; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = '?';
-}
-
 static void add_guard(struct guard *g)
 {
     pthread_mutex_lock(&guards_lock);
@@ -194,14 +205,13 @@ static void add_guard(struct guard *g)
     pthread_mutex_unlock(&guards_lock);
 }
 
-void sig_guard(const void *map, unsigned long long len, const char *name)
+void sig_guard(const void *map, unsigned long long len, const char *name, int fd)
 {
-    size_t room = strlen(name) + 64;
-    struct guard *g = malloc(sizeof *g + room);
+    struct guard *g = malloc(sizeof *g + VISIBLE_ROOM(strlen(name)));
     if (g == NULL)
         return; /* only the message is lost */
-    *g = (struct guard){.start = (uintptr_t)map, .len = len};
-    prepare(g->message, room, name);
+    *g = (struct guard){.start = (uintptr_t)map, .len = len, .fd = fd};
+    visible_copy(g->name, name);
     add_guard(g);
 }
 
@@ -210,7 +220,7 @@ bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost)
     struct guard *g = malloc(sizeof *g);
     if (g == NULL)
         return false;
-    *g = (struct guard){.start = (uintptr_t)map, .len = len, .lost = lost};
+    *g = (struct guard){.start = (uintptr_t)map, .len = len, .lost = lost, .fd = -1};
     add_guard(g);
     return true;
 }

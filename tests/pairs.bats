@@ -201,3 +201,26 @@ unharmed()
     refuses "seen: 'link' is a seen filter, not a sorted list" seen dedup f --confirm link -k b
     refuses "seen: 'f' is a seen filter, not a sorted list" seen query f --confirm f -k b
 }
+
+@test "waiting for another writer can be interrupted" {
+    [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer holds signals back from who waits for a lock'
+    quiet seen create --generations 2 -n 1000 f -k old
+    hold_lock f
+    local command signal status
+    for command in 'seen dedup f -k new' 'seen add f -k new' 'seen rotate f'; do
+        for signal in INT TERM; do
+            # shellcheck disable=SC2086 # words
+            env --default-signal=INT,TERM $command >out 2>err 3>&- &
+            until_waiting f $!
+            kill -$signal $!
+            status=0
+            wait $! || status=$?
+            [ $status = $((128 + $(kill -l $signal))) ] || { echo "$command: $status"; false; }
+            [[ ! -s out && ! -s err ]]
+        done
+    done
+    echo >release
+    wait $holder
+    run -1 seen query f -k new
+    quiet_verify f
+}
