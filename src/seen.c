@@ -12,8 +12,8 @@
 
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "keys/xxh3.h"
 #include "keys/split.h"
+#include "keys/xxh3.h"
 #include "kind/kind.h"
 
 const struct command *const commands[] = {

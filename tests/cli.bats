@@ -180,6 +180,24 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     [ "${stderr_lines[0]}" = "seen: unknown option '--a\\nb'" ]
 }
 
+@test "control characters in names are made visible on standard output, too" {
+    name=$'a\e[31m\nb\xc2\x9b\xff\xc3\xa4'
+    shown='a\x1b[31m\nb\xc2\x9b\xffä'
+    quiet seen create "$name" -k key
+    run -0 seen verify "$name"
+    [ "$output" = "$shown: ok" ]
+    run -0 seen stats "$name"
+    [[ ${lines[0]} == "file  "*" $shown "*exact ]]
+    for offset in 4096 4200; do
+        poke "$name" $offset ff
+    done
+    run -0 --separate-stderr seen verify --repair "$name"
+    [ "${lines[0]}" = "$shown: repaired: a damaged copy of the header" ]
+    # Data stays as it is.
+    run -0 seen query --which "$name" -k key
+    [ "$output" = "$name:key" ]
+}
+
 @test "a message is written in one piece" {
     command -v strace >/dev/null || skip 'strace is not installed'
     strace -s 200 -o trace -e trace=write seen frobnicate 2>/dev/null || true

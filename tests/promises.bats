@@ -217,6 +217,23 @@ endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
     [ "$(wc -l <err)" = 1 ]
 }
 
+@test "a hole in a file on a full disk: no space is left" {
+    mkdir disk
+    # A file system of its own, which only this process sees.
+    unshare -rm mount -t tmpfs -o size=1M none disk 2>/dev/null || skip 'no file system to fill'
+    seq 10000 >keys
+    quiet seen create --empty -n 300k f
+    cat >fill <<'END'
+mount -t tmpfs -o size=1M none disk
+cp --sparse=always f disk/f
+cat /dev/zero >disk/zero 2>/dev/null
+seen add disk/f keys
+END
+    run -2 --separate-stderr unshare -rm sh fill
+    # The header is in the file; what it lies beside may be a hole.
+    [[ $stderr == "seen: cannot write 'disk/f' at offset "*": No space left on device" ]]
+}
+
 @test "a list of keys that is cut while it is read: no zeroes are added, the file is clean" {
     seq 5000000 >list
     mkfifo pipe

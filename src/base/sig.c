@@ -7,12 +7,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/visible.h"
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -34,6 +37,8 @@ static void remove_doomed(void)
  * So another one counts only after so long. */
 enum { PATIENCE_MS = 1000 };
 
+/* Handlers may run in several threads at once, so `first` may be later than `now`. Differences are
+ * signed for that, and right when a short `long` wraps. */
 static bool is_impatient(void)
 {
     static atomic_ulong first; /* when the first one came; 0: none yet */
@@ -41,7 +46,8 @@ static bool is_impatient(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     unsigned long ms = (unsigned long)now.tv_sec * 1000 + (unsigned long)now.tv_nsec / 1000000;
     unsigned long then = 0;
-    return !atomic_compare_exchange_strong(&first, &then, ms | 1) && ms - then >= PATIENCE_MS;
+    ms += ms == 0;
+    return !atomic_compare_exchange_strong(&first, &then, ms) && (long)(ms - then) >= PATIENCE_MS;
 }
 
 static void on_ending(int number)
@@ -101,7 +107,8 @@ struct guard {
     uintptr_t start;
     unsigned long long len;
     atomic_bool *lost; /* NULL: the message is said */
-    char message[];
+    int fd;            /* of a file that is written to; else -1 */
+    char name[];
 };
 
 static struct guard *_Atomic guards;
@@ -121,17 +128,33 @@ static size_t put_decimal(char *out, unsigned long long n)
     return i;
 }
 
+static size_t put_text(char *out, const char *text)
+{
+    size_t len = strlen(text);
+    memcpy(out, text, len);
+    return len;
+}
+
+/* Why a page of a mapped file is not there. Only a file that is written to can lack space: its holes
+ * are filled when they are. */
+static bool lacks_space(const struct guard *g, unsigned long long offset)
+{
+    struct stat st;
+    struct statfs fs;
+    return g->fd >= 0 && fstat(g->fd, &st) == 0 && offset < (unsigned long long)st.st_size &&
+           fstatfs(g->fd, &fs) == 0 && fs.f_bavail == 0;
+}
+
 static void say_lost(const struct guard *g, unsigned long long offset)
 {
-    char line[PATH_MAX + 128];
-    size_t len = strlen(g->message);
-    if (len > PATH_MAX)
-        len = PATH_MAX;
-    memcpy(line, g->message, len);
+    char line[VISIBLE_ROOM(PATH_MAX) + 128];
+    bool full = lacks_space(g, offset);
+    size_t len = put_text(line, full ? "seen: cannot write '" : "seen: cannot read '");
+    len += put_text(line + len, g->name);
+    len += put_text(line + len, "' at offset ");
     len += put_decimal(line + len, offset);
-    static const char rest[] = ": it was truncated, or the disk failed\n";
-    memcpy(line + len, rest, sizeof rest - 1);
-    len += sizeof rest - 1;
+    len += put_text(line + len, full ? ": No space left on device\n"
+                                     : ": it was truncated, or the disk failed\n");
     if (write(STDERR_FILENO, line, len) < 0)
         return; /* nowhere to say it: the status has to do */
 }
@@ -168,15 +191,6 @@ static void on_bus(int number, siginfo_t *info, void *context)
     signal(number, SIG_DFL);
 }
 
-/* The beginning of the line, up to the offset, with control characters masked. */
-static void prepare(char *out, size_t room, const char *name)
-{
-    snprintf(out, room, "seen: cannot read '%s' at offset ", name);
-    for (char *p = out; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = '?';
-}
-
 static void add_guard(struct guard *g)
 {
     pthread_mutex_lock(&guards_lock);
@@ -191,14 +205,13 @@ static void add_guard(struct guard *g)
     pthread_mutex_unlock(&guards_lock);
 }
 
-void sig_guard(const void *map, unsigned long long len, const char *name)
+void sig_guard(const void *map, unsigned long long len, const char *name, int fd)
 {
-    size_t room = strlen(name) + 64;
-    struct guard *g = malloc(sizeof *g + room);
+    struct guard *g = malloc(sizeof *g + VISIBLE_ROOM(strlen(name)));
     if (g == NULL)
         return; /* only the message is lost */
-    *g = (struct guard){.start = (uintptr_t)map, .len = len};
-    prepare(g->message, room, name);
+    *g = (struct guard){.start = (uintptr_t)map, .len = len, .fd = fd};
+    visible_copy(g->name, name);
     add_guard(g);
 }
 
@@ -207,7 +220,7 @@ bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost)
     struct guard *g = malloc(sizeof *g);
     if (g == NULL)
         return false;
-    *g = (struct guard){.start = (uintptr_t)map, .len = len, .lost = lost};
+    *g = (struct guard){.start = (uintptr_t)map, .len = len, .lost = lost, .fd = -1};
     add_guard(g);
     return true;
 }

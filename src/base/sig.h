@@ -18,8 +18,9 @@ int sig_caught(void);
 /* What comes of a fault in [map, map + len), a mapped file that shrank or cannot be read (SIGBUS):
  * with sig_guard the process ends with "seen: cannot read 'name' ..." and status 2; with sig_bear
  * *lost is set, and from that page on there are zeroes. Until sig_unguard, which comes before the
- * mapping or `lost` is gone. */
-void sig_guard(const void *map, unsigned long long len, const char *name);
+ * mapping or `lost` is gone. `name` is a path by which the file was opened. fd is that of a file
+ * that is written to, of which the message says if its disk is full; -1 for others. */
+void sig_guard(const void *map, unsigned long long len, const char *name, int fd);
 bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost); /* false: no memory */
 void sig_unguard(const void *map);
 

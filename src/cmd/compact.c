@@ -1,5 +1,6 @@
 /* seen compact: a smaller file for the same keys. */
 #include "base/num.h"
+#include "base/output.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
@@ -54,7 +55,7 @@ static bool parse_option(struct compact *c, struct opt_parser *p, int id)
     return false;
 }
 
-static bool check_input(const struct compact *c, struct err *err)
+static bool check_input(struct compact *c, struct err *err)
 {
     const struct header *h = &c->in.header;
     char had[NUM_TEXT], wanted[NUM_TEXT];
@@ -147,30 +148,38 @@ static bool print_summary(const struct compact *c)
     return true;
 }
 
+/* IN may be OUT: it is not to be replaced by others meanwhile. */
+static bool make_file(struct compact *c, struct newfile *file, struct err *err)
+{
+    if ((c->json && !output_is_apart(file->old_fd, c->out, err)) || !newfile_hold(file, err) ||
+        !filter_open(&c->in, c->in_path, FILTER_READ, err))
+        return false;
+    if (!newfile_replaces(file, c->in.fd))
+        newfile_let_go(file);
+    return check_input(c, err) && write_file(c, file, err);
+}
+
 static int compact(struct compact *c)
 {
     struct newfile file;
     struct err err;
-    if (!filter_open(&c->in, c->in_path, FILTER_READ, &err)) {
-        say_failure(&err);
-        return EXIT_ERROR;
-    }
-    bool ok = check_input(c, &err);
-    if (ok && (ok = newfile_open(&file, c->out, c->force, &err))) {
-        ok = write_file(c, &file, &err);
+    bool ok = newfile_open(&file, c->out, c->force, &err);
+    if (ok) {
+        ok = make_file(c, &file, &err);
         newfile_close(&file);
     }
     if (!ok)
         say_failure(&err);
     else if (c->json)
         ok = print_summary(c);
-    filter_close(&c->in);
+    if (c->in.fd >= 0)
+        filter_close(&c->in);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 
 static int run(int argc, char **argv)
 {
-    struct compact c = {.threads = parallel_cpus()};
+    struct compact c = {.threads = parallel_cpus(), .in = {.fd = -1}};
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_compact, argc, argv);

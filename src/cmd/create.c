@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "base/disk.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
@@ -498,6 +499,10 @@ static bool create(struct create *c)
     if ((design_is_sized(&c->design) && !header_design(&ignored, &c->design, 0, &err)) ||
         !newfile_open(&c->file, c->path, c->force, &err))
         return say_failure(&err);
+    if (c->json && !output_is_apart(c->file.old_fd, c->path, &err)) {
+        newfile_close(&c->file);
+        return say_failure(&err);
+    }
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
     newfile_close(&c->file);
     if (!ok || c->dry_run)

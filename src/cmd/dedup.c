@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "base/output.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
 #include "cmd/known.h"
-#include "cmd/output.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
 #include "store/header.h"
@@ -588,6 +588,8 @@ static int dedup(struct dedup *d)
     signal(SIGPIPE, SIG_IGN);
     d->options.threads = d->ka.threads;
     if (!known_begin(&d->known, &d->options, &err)) {
+        if (sig_caught())
+            return 128 + sig_caught();
         say_failure(&err);
         return EXIT_ERROR;
     }
@@ -625,6 +627,7 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     if (!keyarg_files(&d->ka, &cmd_dedup, argv + p.first + any, argc - p.first - any))
         return EXIT_ERROR;
     d->tally.ka = &d->ka;
+    d->ka.prints = !d->count;
     int status = check_options(d);
     if (status != 0)
         return status;

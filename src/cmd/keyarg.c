@@ -161,7 +161,8 @@ static struct input *open_input(const struct keyarg *ka, const struct stat *filt
                               .n_files = ka->n_files,
                               .terminator = ka->rule.terminator,
                               .gzip = !ka->no_gzip,
-                              .prompt = prompt};
+                              .prompt = prompt,
+                              .prints = ka->prints};
     if (filter != NULL) {
         spec.forbid_dev = filter->st_dev;
         spec.forbid_ino = filter->st_ino;

@@ -33,6 +33,7 @@ struct keyarg {
     char *const *files;
     size_t n_files;
     bool any; /* -k or a key file was given */
+    bool prints; /* records are printed as they come, so no key file may be standard output */
 };
 
 #define KEYARG_DEFAULT {.rule = {.terminator = '\n', .delimiter = '\t'}}

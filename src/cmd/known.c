@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/bits.h"
 #include "store/chain.h"
@@ -33,6 +34,14 @@ bool known_open_file(struct known *k, const char *path, struct err *err)
     return k->sink.open = filter_open(&k->sink.filter, path, FILTER_WRITE, err);
 }
 
+/* Is that the file that takes new keys? */
+static bool is_sink(const struct known *k, const struct filter *f)
+{
+    struct stat sink, other;
+    return k->sink.open && fstat(k->sink.filter.fd, &sink) == 0 && fstat(f->fd, &other) == 0 &&
+           sink.st_dev == other.st_dev && sink.st_ino == other.st_ino;
+}
+
 bool known_also(struct known *k, const char *path, struct err *err)
 {
     struct filter *also = realloc(k->also, (k->n_also + 1) * sizeof *also);
@@ -43,6 +52,8 @@ bool known_also(struct known *k, const char *path, struct err *err)
     if (!filter_open(f, path, FILTER_READ, err))
         return false;
     k->n_also++;
+    if (is_sink(k, f))
+        return fail(err, "'%s' is the filter itself: --also is for others", path);
     const struct filter *first = k->sink.open ? &k->sink.filter : &also[0];
     return filter_same_questions(&first->header, first->path, &f->header, path, err);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/output.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
@@ -83,7 +84,6 @@ static bool parse_option(struct merge *m, struct opt_parser *p, int id)
     return false;
 }
 
-/* Opens an input and reads all of it once: damage must not go from one file into another. */
 static bool open_input(struct merge *m, const char *path)
 {
     struct err err;
@@ -92,13 +92,33 @@ static bool open_input(struct merge *m, const char *path)
         return say_failure(&err);
     m->n_open++;
     keyarg_warn(f);
-    if (!filter_check_sound(f, m->threads, &err))
-        return say_failure(&err);
     if (!filter_same_keys(&m->in[0].header, &f->header, &err)) {
         say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path,
                   err.text);
         return false;
     }
+    return true;
+}
+
+/* Opens the inputs, with writers locked out of OUT if it is one of them; and reads all of each once:
+ * damage must not go from one file into another. */
+static bool open_inputs(struct merge *m, char **paths)
+{
+    struct err err;
+    bool replaces = false;
+    if ((m->json && !output_is_apart(m->file.old_fd, m->out, &err)) ||
+        !newfile_hold(&m->file, &err))
+        return say_failure(&err);
+    for (unsigned i = 0; i < m->n_in; i++) {
+        if (!open_input(m, paths[i]))
+            return false;
+        replaces |= newfile_replaces(&m->file, m->in[i].fd);
+    }
+    if (!replaces)
+        newfile_let_go(&m->file);
+    for (unsigned i = 0; i < m->n_in; i++)
+        if (!filter_check_sound(&m->in[i], m->threads, &err))
+            return say_failure(&err);
     return true;
 }
 
@@ -342,10 +362,7 @@ static int merge(struct merge *m, char **paths)
         say_failure(&err);
         return EXIT_ERROR;
     }
-    bool ok = true;
-    for (unsigned i = 0; ok && i < m->n_in; i++)
-        ok = open_input(m, paths[i]);
-    ok = ok && place_layers(m);
+    bool ok = open_inputs(m, paths) && place_layers(m);
     if (ok) {
         fill_header(m);
         ok = write_file(m);

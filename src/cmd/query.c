@@ -6,11 +6,11 @@
 
 #include "base/bits.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
-#include "cmd/output.h"
 #include "keys/confirm.h"
 #include "store/filter.h"
 
@@ -507,6 +507,7 @@ static int run_query(struct query *q, int argc, char **argv)
     if (!keyarg_files(&q->ka, &cmd_query, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
     q->tally.ka = &q->ka;
+    q->ka.prints = !q->quiet && !q->count;
     int status = start(q, argv[p.first]) ? answer(q) : EXIT_ERROR;
     keyarg_batches_free(&q->ka, q->batch);
     return status;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/num.h"
+#include "base/visible.h"
 
 void report_begin(struct report *r, bool json, FILE *out)
 {
@@ -238,13 +239,6 @@ static const char *text_of(const struct report_row *row)
     return row->string != NULL ? row->string : row->text;
 }
 
-/* A terminal obeys control characters, and file names can have them. */
-static void put_visible(FILE *out, const char *s)
-{
-    for (; *s != '\0'; s++)
-        putc((unsigned char)*s < 0x20 || *s == 0x7f ? '?' : *s, out);
-}
-
 static int column_width(const struct report *r, const char *(*cell)(const struct report_row *))
 {
     enum { WIDEST = 44 }; /* a longer cell, a path perhaps, is left to stick out */
@@ -295,8 +289,7 @@ static void end_text(struct report *r)
         if (label_of(row) == NULL)
             continue;
         fprintf(r->out, "%-*s  ", labels, label_of(row));
-        put_visible(r->out, text_of(row));
-        int pad = values - (int)strlen(text_of(row));
+        int pad = values - (int)visible_print(r->out, text_of(row));
         if (row->source != UNKNOWN)
             fprintf(r->out, "%*s  %s%s", pad > 0 ? pad : 0, "", source_name(row->source),
                     row->interval ? " (95 %)" : "");

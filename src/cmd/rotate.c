@@ -67,6 +67,8 @@ static int run(int argc, char **argv)
         ok = rotate(&f, threads, &emptied, &err);
         filter_close(&f);
     }
+    if (!ok && sig_caught())
+        return 128 + sig_caught();
     if (!ok)
         say_failure(&err);
     else if (verbose)

@@ -1,6 +1,6 @@
 /* seen shrink: folds Bloom layers that were made for more keys than they got. */
 #include <math.h>
-#include <sys/stat.h>
+#include <stdatomic.h>
 
 #include "base/num.h"
 #include "base/parallel.h"
@@ -10,7 +10,6 @@
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
-#include "store/session.h"
 #include "store/target.h"
 
 enum { OPT_FORCE = 400, OPT_REPRODUCIBLE, OPT_VERBOSE };
@@ -189,7 +188,7 @@ static bool fold(struct shrink *s, struct err *err)
 
 static bool check_filter(struct shrink *s, struct err *err)
 {
-    const struct filter *f = &s->filter;
+    struct filter *f = &s->filter;
     bool any = false;
     for (unsigned i = 0; i < f->header.n_layers; i++)
         any |= f->header.layers[i].kind->fold != NULL;
@@ -200,24 +199,33 @@ static bool check_filter(struct shrink *s, struct err *err)
     return filter_check_sound(f, s->threads, err);
 }
 
-/* When FILTER replaces itself no key may be added between the reading of it and the rename. The
- * lock is that of the new file's descriptor of the old one, which keeps it until then. */
-static bool lock_in_place(struct shrink *s, struct err *err)
+/* When FILTER is replaced, no key may be added between the reading of it and the rename. */
+static bool open_both(struct shrink *s, bool in_place, struct err *err)
 {
-    struct stat old, open;
-    if (s->file.old_fd < 0 || !session_lock_fd(s->file.old_fd))
-        return fail_errno(err, "cannot lock '%s'", s->path);
-    if (fstat(s->file.old_fd, &old) != 0 || fstat(s->filter.fd, &open) != 0)
-        return fail_errno(err, "cannot look at '%s'", s->path);
-    if (old.st_dev != open.st_dev || old.st_ino != open.st_ino)
-        return fail(err, "'%s' was replaced meanwhile", s->path);
-    return filter_reload(&s->filter, err);
+    if (!newfile_open(&s->file, s->out, in_place || s->force, err))
+        return false;
+    if (!newfile_hold(&s->file, err) || !filter_open(&s->filter, s->path, FILTER_READ, err))
+        return false;
+    if (!newfile_replaces(&s->file, s->filter.fd)) {
+        if (in_place)
+            return fail(err, "'%s' was replaced meanwhile", s->path);
+        newfile_let_go(&s->file);
+    }
+    keyarg_warn(&s->filter);
+    return true;
+}
+
+/* The counters are those of the bits that were read if the file was clean and no writer has come
+ * since: whoever changes a bit writes a header before. */
+static bool counters_hold(const struct shrink *s)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return s->filter.header.state == STATE_CLEAN && !filter_changed(&s->filter);
 }
 
 static bool write_file(struct shrink *s, struct err *err)
 {
-    bool known = filter_health(&s->filter) == FILTER_CLEAN && !s->header.counters.unknown;
-    if (!known) {
+    if (!counters_hold(s) || s->header.counters.unknown) {
         s->header.counters.unknown = true;
         s->header.counters.n_keys = s->n;
     }
@@ -237,15 +245,10 @@ static bool shrink(struct shrink *s, struct err *err)
     bool in_place = s->out == NULL;
     if (in_place)
         s->out = s->path;
-    if (!filter_open(&s->filter, s->path, FILTER_READ, err))
-        return false;
-    keyarg_warn(&s->filter);
+    bool ok = open_both(s, in_place, err);
     if (s->p == 0)
         s->p = s->filter.header.fpr_design;
-    if (!newfile_open(&s->file, s->out, in_place || s->force, err))
-        return false;
-    bool ok = (!in_place || lock_in_place(s, err)) && check_filter(s, err) && fold(s, err) &&
-              write_file(s, err);
+    ok = ok && check_filter(s, err) && fold(s, err) && write_file(s, err);
     newfile_close(&s->file);
     if (ok && s->verbose)
         report(s);

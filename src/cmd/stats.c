@@ -341,22 +341,53 @@ static bool agree(const struct census *census, const struct header *h)
     return fabs(census->n - counters->n_keys) <= fmax(1, fmax(allowed, 0.005 * counters->n_keys));
 }
 
-static bool find_out(struct stats *s, struct filter *f, struct findings *found)
+/* Reads all pages and bits. */
+static void read_bits(const struct stats *s, struct findings *found)
 {
-    const struct header *h = &f->header;
-    found->filter = f;
+    const struct filter *f = found->filter;
     found->health = filter_health(f);
     progress_begin("checking", false);
     found->damaged = filter_check_pages(f, s->ka.threads, &found->unchecked, NULL, NULL);
     progress_end();
-    for (unsigned i = 0; i < h->n_layers; i++)
+    for (unsigned i = 0; i < f->header.n_layers; i++)
         filter_census(f, i, s->ka.threads, &found->layer[i]);
     found->all = found->layer[0];
-    for (unsigned i = 1; i < h->n_layers; i++)
+    for (unsigned i = 1; i < f->header.n_layers; i++)
         filter_census_add(&found->all, &found->layer[i]);
+}
+
+/* Header and bits are of one moment if no header was written while the bits were read. With writers
+ * that come and go all the time that may never be so; then the file is one that is being written,
+ * whose counters are not known. */
+enum { TRIES = 5 };
+
+static bool read_all(const struct stats *s, struct filter *f, struct findings *found)
+{
+    struct err err;
+    bool stable = false;
+    found->filter = f;
+    for (int tries = 0; !stable && tries < TRIES; tries++) {
+        if (tries > 0 && !filter_reload(f, &err))
+            return say_failure(&err);
+        read_bits(s, found);
+        atomic_thread_fence(memory_order_acquire);
+        stable = !filter_changed(f);
+    }
+    if (!stable)
+        found->health = FILTER_WRITING;
+    if (stable || found->damaged == 0)
+        return true;
+    say_error("'%s' kept changing while it was read", f->path);
+    return false;
+}
+
+static bool find_out(struct stats *s, struct filter *f, struct findings *found)
+{
+    if (!read_all(s, f, found))
+        return false;
     found->counters_known = counters_known(found);
     found->consistent =
-        !found->counters_known || found->all.n_at_least || agree(&found->all, h);
+        !found->counters_known || found->all.n_at_least || agree(&found->all, &f->header);
     return (s->measure == 0 || measure(s, f, &found->random)) &&
            (s->negatives == NULL || ask_negatives(s, f, &found->negatives));
 }

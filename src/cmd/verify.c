@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/say.h"
+#include "base/visible.h"
 #include "cmd/cmd.h"
 #include "store/filter.h"
 #include "store/session.h"
@@ -183,6 +184,12 @@ static const char *plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
+static void print_name(const struct filter *f)
+{
+    visible_print(stdout, f->path);
+    fputs(": ", stdout);
+}
+
 static bool report(const struct filter *f, enum filter_health health, const struct findings *found)
 {
     char more[60] = "";
@@ -198,11 +205,12 @@ static bool report(const struct filter *f, enum filter_health health, const stru
                   f->path, found->unchecked, plural(found->unchecked));
     if (found->n > 0 || health == FILTER_DIRTY)
         return false;
+    print_name(f);
     if (health == FILTER_WRITING)
-        printf("%s: ok, except %" PRIu64 " page%s being written\n", f->path, found->unchecked,
+        printf("ok, except %" PRIu64 " page%s being written\n", found->unchecked,
                plural(found->unchecked));
     else
-        printf("%s: ok\n", f->path);
+        puts("ok");
     return true;
 }
 
@@ -212,13 +220,14 @@ static bool repair_file(struct filter *f, unsigned threads, struct err *err)
     bool dirty = filter_health(f) == FILTER_DIRTY, slot_damaged = f->slot_damaged;
     if (!session_repair(f, threads, &differing, err))
         return false;
+    if (dirty || slot_damaged)
+        print_name(f);
     if (dirty)
-        printf("%s: repaired: %" PRIu64
-               " page%s had changed since the checksums were made; add the "
+        printf("repaired: %" PRIu64 " page%s had changed since the checksums were made; add the "
                "keys of the interrupted run again\n",
-               f->path, differing, plural(differing));
+               differing, plural(differing));
     else if (slot_damaged)
-        printf("%s: repaired: a damaged copy of the header\n", f->path);
+        puts("repaired: a damaged copy of the header");
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/output.h"
 #include "base/sig.h"
 #include "store/format.h"
 
@@ -88,6 +89,10 @@ bool confirm_open(struct confirm *c, const char *path, char terminator, struct e
         close(fd);
         return fail(err, "'%s' is not a regular file", path);
     }
+    if (!output_is_apart(fd, path, err)) {
+        close(fd);
+        return false;
+    }
     if (st.st_size == 0) {
         close(fd);
         return true;
@@ -98,13 +103,16 @@ bool confirm_open(struct confirm *c, const char *path, char terminator, struct e
     if (map == MAP_FAILED)
         return fail_errno(err, "cannot map '%s'", path);
     c->map = map;
-    sig_guard(c->map, c->len, path);
+    sig_guard(c->map, c->len, path, -1);
     bool gzip = c->len >= sizeof gzip_magic && memcmp(map, gzip_magic, sizeof gzip_magic) == 0;
-    if (!gzip && seems_sorted(c)) {
+    bool filter = format_is_filter(map, c->len);
+    if (!gzip && !filter && seems_sorted(c)) {
         c->saw_cr = terminator == '\n' && some_end_in_cr(c);
         return true;
     }
     confirm_close(c);
+    if (filter)
+        return fail(err, "'%s' is a seen filter, not a sorted list", path);
     return gzip ? fail(err, "'%s' is gzip data, in which nothing can be searched: inflate it first",
                        path)
                 : fail_unsorted(c, err);

@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "base/disk.h"
+#include "base/output.h"
 #include "base/sig.h"
 
 #ifndef MADV_POPULATE_READ
@@ -708,6 +709,7 @@ static struct source *source_open(struct input *in, size_t file, struct err *err
     src->file = file;
     struct stat st;
     bool ok = fstat(fd, &st) == 0 ? !reject(in, file, &st, err) : fail_read(in, file, err);
+    ok = ok && (!in->spec.prints || output_is_apart(fd, input_name(in, file), err));
     if (ok && !start_regular(in, src, &st))
         ok = start_stream(in, src, &st, err);
     if (!ok) {

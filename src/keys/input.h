@@ -35,6 +35,7 @@ struct input_spec {
     bool gzip;          /* recognise it */
     bool prompt;        /* deliver what has come as soon as nothing more is ready */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
+    bool prints;        /* refuse the file that standard output goes to */
     dev_t forbid_dev;   /* refuse this file as input: the filter itself; both 0: none */
     ino_t forbid_ino;
 };

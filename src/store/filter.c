@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/disk.h"
+#include "base/output.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/sig.h"
@@ -109,7 +110,7 @@ static bool open_file(struct filter *f, struct err *err)
         return fail(err, "'%s' is not a regular file", f->path);
     if (st.st_size == 0)
         return fail(err, "'%s' is not a seen filter: it is empty", f->path);
-    return true;
+    return output_spares(f->fd, f->path, err);
 }
 
 /* New memory of `len` bytes, or what f->map has, moved there; MAP_FAILED leaves f->map as it is. */
@@ -145,7 +146,7 @@ static bool map_file(struct filter *f, uint64_t len, struct err *err)
         fail_errno(err, "cannot map '%s'", f->path);
     }
     if (f->map != NULL)
-        sig_guard(f->map, f->map_len, f->path);
+        sig_guard(f->map, f->map_len, f->path, f->writable ? f->fd : -1);
     return ok;
 }
 
@@ -568,11 +569,22 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
     return c.n_damaged;
 }
 
-bool filter_check_sound(const struct filter *f, unsigned threads, struct err *err)
+/* Writers may come and go while a file is read; what did not hold then may hold now. */
+enum { SOUND_TRIES = 5 };
+
+bool filter_check_sound(struct filter *f, unsigned threads, struct err *err)
 {
-    uint64_t unchecked, damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
-    return damaged == 0 || fail(err, "'%s' is damaged in %" PRIu64
-                                     " pages; 'seen verify' names them", f->path, damaged);
+    for (int tries = 0; tries < SOUND_TRIES; tries++) {
+        uint64_t unchecked, damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
+        if (damaged == 0)
+            return true;
+        if (!filter_changed(f))
+            return fail(err, "'%s' is damaged in %" PRIu64 " pages; 'seen verify' names them",
+                        f->path, damaged);
+        if (!filter_reload(f, err))
+            return false;
+    }
+    return fail(err, "'%s' kept changing while it was read", f->path);
 }
 
 static void name_difference(char *list, size_t room, bool differs, const char *name)

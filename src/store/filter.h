@@ -46,6 +46,7 @@ struct filter {
     _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
 };
 
+/* Refuses a file that standard output or standard error goes to. */
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
 void filter_close(struct filter *f);
 
@@ -106,8 +107,9 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
                                             uint64_t offset),
                             void *ctx);
 
-/* Fails if a page of the file is damaged: for those who make another file of it. */
-bool filter_check_sound(const struct filter *f, unsigned threads, struct err *err);
+/* Fails if a page of the file is damaged: for those who make another file of it. Reads the header
+ * again if a writer has changed it meanwhile. */
+bool filter_check_sound(struct filter *f, unsigned threads, struct err *err);
 
 /* Fields in which two filters must agree for their keys to mean the same; false names the ones that
  * differ ("hash seed, --hex"). */

@@ -22,8 +22,8 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "keys/keyset.h"
-#include "store/header.h"
 #include "store/format.h"
+#include "store/header.h"
 #include "store/newfile.h"
 
 struct filter_build {

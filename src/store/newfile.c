@@ -162,6 +162,11 @@ static bool take_old(struct newfile *nf, struct err *err)
     return check_old(nf->old_fd, &st, nf->path, err) && inherit(nf->fd, &st, nf->path, err);
 }
 
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 /* Does the name still mean the file that we have open? */
 static bool old_is_current(const struct newfile *nf)
 {
@@ -169,8 +174,7 @@ static bool old_is_current(const struct newfile *nf)
     bool exists = fstatat(nf->dir_fd, base_of(nf->path), &named, AT_SYMLINK_NOFOLLOW) == 0;
     if (nf->old_fd < 0)
         return !exists;
-    return exists && fstat(nf->old_fd, &held) == 0 && held.st_dev == named.st_dev &&
-           held.st_ino == named.st_ino;
+    return exists && fstat(nf->old_fd, &held) == 0 && same_file(&held, &named);
 }
 
 /* Locks writers out of the file to be replaced, if there is one, and makes sure that it is still
@@ -182,9 +186,36 @@ static bool lock_old(struct newfile *nf, struct err *err)
             return fail_errno(err, "cannot lock '%s'", nf->path);
         if (old_is_current(nf))
             return true;
+        if (nf->held)
+            return fail(err, "'%s' was replaced meanwhile", nf->path);
         if (!take_old(nf, err) || !sync_fd(nf->fd, nf->path, err))
             return false;
     }
+}
+
+bool newfile_hold(struct newfile *nf, struct err *err)
+{
+    return !nf->replace || (nf->held = lock_old(nf, err));
+}
+
+bool newfile_replaces(const struct newfile *nf, int fd)
+{
+    struct stat it, old, named;
+    if (!nf->replace || fstat(fd, &it) != 0)
+        return false;
+    /* A file that has come to that name since is not held, and the commit will say so. */
+    return (nf->old_fd >= 0 && fstat(nf->old_fd, &old) == 0 && same_file(&it, &old)) ||
+           (fstatat(nf->dir_fd, base_of(nf->path), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+            same_file(&it, &named));
+}
+
+void newfile_let_go(struct newfile *nf)
+{
+    /* The lock is the descriptor's; the commit opens the file again. */
+    if (nf->old_fd >= 0)
+        close(nf->old_fd);
+    nf->old_fd = -1;
+    nf->held = false;
 }
 
 /* Temporary names. */
@@ -259,11 +290,31 @@ static bool new_temp(struct newfile *nf, struct err *err)
     return true;
 }
 
-/* Locks a file that has a temporary name. False when remove_dead of another process was faster. */
+/* Locks a file that has a temporary name. errno is EWOULDBLOCK if remove_dead of another process was
+ * faster. */
 static bool lock_temp(int fd)
 {
     struct stat st;
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &st) != 0)
+        return false;
+    errno = EWOULDBLOCK;
+    return st.st_nlink > 0;
+}
+
+/* Makes a file of that temporary name. errno is EEXIST or EWOULDBLOCK if another name may do. */
+static bool create_temp(struct newfile *nf)
+{
+    nf->fd = openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (nf->fd < 0)
+        return false;
+    if (lock_temp(nf->fd))
+        return true;
+    int why = errno;
+    unlinkat(nf->dir_fd, nf->temp, 0);
+    close(nf->fd);
+    nf->fd = -1;
+    errno = why;
+    return false;
 }
 
 static bool open_named(struct newfile *nf, struct err *err)
@@ -271,14 +322,10 @@ static bool open_named(struct newfile *nf, struct err *err)
     for (int tries = 0; tries < 100; tries++) {
         if (!new_temp(nf, err))
             return false;
-        nf->fd = openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (nf->fd >= 0 && lock_temp(nf->fd))
+        if (create_temp(nf))
             return true;
-        if (nf->fd < 0 && errno != EEXIST)
+        if (errno != EEXIST && errno != EWOULDBLOCK)
             break;
-        if (nf->fd >= 0)
-            close(nf->fd);
-        nf->fd = -1;
     }
     fail_errno(err, "cannot create '%s'", nf->path);
     forget_temp(nf);

@@ -16,6 +16,13 @@
  * commit. With it, an existing filter file (and nothing else) is replaced: its batch lock is held
  * from before the rename until after (so no writer can add a key to the file that is going), its
  * mode is kept and, where permitted, its owner.
+ *
+ * A command that reads filters to make another may read the one that it replaces. Keys that are
+ * added to that between reading and rename would be lost, so it is locked before it is opened:
+ *
+ *     newfile_open(&nf, out, true, &err) && newfile_hold(&nf, &err)
+ *     ... open the inputs ...
+ *     if (no input is the file that newfile_replaces) newfile_let_go(&nf);
  */
 #ifndef STORE_NEWFILE_H
 #define STORE_NEWFILE_H
@@ -32,10 +39,21 @@ struct newfile {
     int dir_fd;
     int old_fd;    /* the file to be replaced, or -1 */
     bool replace;
+    bool held;     /* old_fd is locked already, and only that file may be replaced */
     bool done;
 };
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err);
+
+/* Locks writers out of the file that is to be replaced, if there is one, from now on. The commit
+ * fails if another file has taken its name by then. */
+bool newfile_hold(struct newfile *nf, struct err *err);
+
+/* Is the file that is open as fd the one that is to be replaced? */
+bool newfile_replaces(const struct newfile *nf, int fd);
+
+/* Undoes newfile_hold: writers are locked out for the commit only. */
+void newfile_let_go(struct newfile *nf);
 
 /* Gives the file `len` bytes of disk space, all zero, and says so in time if there are not as many.
  */

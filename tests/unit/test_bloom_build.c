@@ -8,8 +8,8 @@
 #include "base/bytes.h"
 #include "check.h"
 #include "kind/bloom/build.h"
-#include "store/format.h"
 #include "random.h"
+#include "store/format.h"
 
 struct made {
     struct header header;

@@ -1,5 +1,5 @@
-#include "check.h"
 #include "base/exact.h"
+#include "check.h"
 #include "kind/bloom/size.h"
 #include "kind/others.h"
 

@@ -5,16 +5,16 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "kind/bloom/bloom.h"
-#include "store/target.h"
 #include "check.h"
-#include "store/filter.h"
-#include "store/format.h"
 #include "keys/keyset.h"
-#include "random.h"
+#include "keys/sort.h"
+#include "kind/bloom/bloom.h"
 #include "kind/ribbon/build.h"
 #include "kind/ribbon/key.h"
-#include "keys/sort.h"
+#include "random.h"
+#include "store/filter.h"
+#include "store/format.h"
+#include "store/target.h"
 
 enum { MOST = 1000000 };
 
@@ -227,7 +227,8 @@ static bool put_all(struct keyset *keys, const struct crowd *crowd, uint64_t n, 
 
 static void plan_layer(struct header *h, const struct kind *kind, uint64_t n)
 {
-    *h = (struct header){.epoch = 1, .hash = 1, .fpr_design = 0.01, .n_layers = 1};
+    *h = (struct header){
+        .epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
     h->layers[0].id = 1;
     h->layers[0].fpr_design = 0.01;
     h->layers[0].n_design = n;

@@ -5,12 +5,27 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "check.h"
 #include "scratchdir.h"
 #include "store/session.h"
+
+/* In place of the library's: fails if told to, the first so many times. */
+static int flock_errno, flock_failures;
+
+int flock(int fd, int operation)
+{
+    if (flock_failures > 0) {
+        flock_failures--;
+        errno = flock_errno;
+        return -1;
+    }
+    return (int)syscall(SYS_flock, fd, operation);
+}
 
 static const char magic[] = "\x89seen\r\n\x1a";
 
@@ -270,6 +285,27 @@ static void check_long_name(void)
     CHECK(scratchdir_files() == 1);
 }
 
+static void check_no_locks(void)
+{
+    struct newfile nf;
+    struct err err;
+    flock_errno = ENOLCK;
+    flock_failures = 1000;
+    CHECK(!newfile_open(&nf, "a", false, &err));
+    CHECK_STR(err.text, "cannot create 'a': No locks available");
+    /* One attempt without a name, if that is asked for, and one with a name. */
+    CHECK(flock_failures == 1000 - 1 - !newfile_always_named);
+    CHECK(scratchdir_files() == 0);
+    /* Another process holds it, to remove it. */
+    flock_errno = EWOULDBLOCK;
+    flock_failures = 3;
+    CHECK(newfile_open(&nf, "a", false, &err));
+    CHECK(scratchdir_files() == 1);
+    newfile_close(&nf);
+    CHECK(scratchdir_files() == 0);
+    flock_failures = 0;
+}
+
 static void both_ways(void (*test)(void))
 {
     for (int named = 0; named < 2; named++) {
@@ -323,6 +359,11 @@ TEST(a_signal_leaves_nothing_behind)
 TEST(what_a_killed_process_leaves_is_removed_by_the_next)
 {
     both_ways(check_kill);
+}
+
+TEST(a_temporary_file_that_cannot_be_locked_is_removed)
+{
+    both_ways(check_no_locks);
 }
 
 TEST(names_may_be_as_long_as_names_can_be)
@@ -395,6 +436,7 @@ int main(void)
     RUN(the_old_file_is_locked_through_the_rename);
     RUN(a_signal_leaves_nothing_behind);
     RUN(what_a_killed_process_leaves_is_removed_by_the_next);
+    RUN(a_temporary_file_that_cannot_be_locked_is_removed);
     RUN(names_may_be_as_long_as_names_can_be);
     RUN(space_is_reserved_or_missed_in_time);
     RUN(writes_fail_with_a_name);

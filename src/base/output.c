@@ -1,8 +1,10 @@
-#include "cmd/output.h"
+#include "base/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -126,4 +128,29 @@ bool output_write(struct output *o)
         return false;
     o->len = 0;
     return true;
+}
+
+static bool same_file(int a, int b)
+{
+    struct stat one, other;
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && S_ISREG(one.st_mode) &&
+           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+bool output_is_apart(int fd, const char *name, struct err *err)
+{
+    return fd < 0 || !same_file(fd, STDOUT_FILENO) ||
+           fail(err, "'%s' is also standard output", name);
+}
+
+bool output_spares(int fd, const char *name, struct err *err)
+{
+    if (!same_file(fd, STDERR_FILENO))
+        return output_is_apart(fd, name, err);
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0) {
+        dup2(null, STDERR_FILENO);
+        close(null);
+    }
+    return fail(err, "'%s' is also standard error", name);
 }
