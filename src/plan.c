@@ -91,23 +91,23 @@ static bool check_fpr(const struct plan *plan, struct err *err)
         return fail(err,
                     "an FPR of %s is too small for a Bloom filter, where %s takes 52 bits a key; "
                     "below that only a compact filter makes sense",
-                    p, num_show_fpr(least, BLOOM_MIN_FPR));
+                    p, num_show_least_fpr(least, BLOOM_MIN_FPR));
     if (plan->p < RIBBON_MIN_FPR)
         return fail(err,
                     "an FPR of %s is too small: the smallest that a filter can have is 2^-32, %s",
-                    p, num_show_fpr(least, RIBBON_MIN_FPR));
+                    p, num_show_least_fpr(least, RIBBON_MIN_FPR));
     if (plan->kind == &kind_ribbon && plan->p > RIBBON_MAX_FPR)
         return fail(err,
                     "an FPR of %s is too large for a compact filter: it takes a bit a key, which "
                     "makes %s",
                     p, num_show_fpr(least, RIBBON_MAX_FPR));
     double hash_floor = (double)plan->n * 0x1p-64 / hash_share(plan);
-    if (hash_floor >= 1)
+    if (hash_floor > WORST_FPR)
         return fail(err, "%s keys are more than 64-bit hashes can tell apart",
                     num_show_count(n, (double)plan->n));
     if (plan->p < hash_floor)
         return fail(err, "an FPR of %s is too small for %s keys: 64-bit hashes allow %s or more", p,
-                    num_show_count(n, (double)plan->n), num_show_fpr(least, hash_floor));
+                    num_show_count(n, (double)plan->n), num_show_least_fpr(least, hash_floor));
     return true;
 }
 
@@ -125,7 +125,7 @@ static bool fpr_from_size(struct plan *plan, uint64_t pages, struct err *err)
         if (!bloom_size(plan->n, WORST_FPR, &enough))
             return fail(err, "%s is too small for %s keys", size, n);
         return fail(err, "%s is too small for %s keys: the FPR would be %s; for %s it takes %s",
-                    size, n, p, worst, num_show_bytes(need, file_len_of(&enough)));
+                    size, n, p, worst, num_show_least_bytes(need, file_len_of(&enough)));
     }
     /* Better is not promised: the hash could not keep it. */
     double hash_floor = (double)plan->n * 0x1p-64 / hash_share(plan);
@@ -148,7 +148,11 @@ static bool solve_size(struct plan *plan, struct err *err)
     if (!check_fpr(plan, err))
         return false;
     plan->n = bloom_capacity(pages, plan->p, &plan->bloom);
-    return check_fpr(plan, err);
+    /* More keys than 64-bit hashes keep apart at this rate are not promised. */
+    double most = plan->p * hash_share(plan) * 0x1p64;
+    if ((double)plan->n > most)
+        plan->n = (uint64_t)most;
+    return true;
 }
 
 static bool too_many_wishes(const struct plan *wishes, struct err *err)
@@ -177,11 +181,25 @@ static bool solve_bloom(struct plan *plan, struct err *err)
     return true;
 }
 
-/* The smallest FPR that a compact file of that size has for n keys. The length is an estimate, so a
- * hundredth of it is kept back. */
+/* The length of a compact file is an estimate, so a hundredth of a given size is kept back. */
+static uint64_t kept_back(uint64_t size)
+{
+    return size - size / 100;
+}
+
+/* The smallest size that is accepted for n keys. */
+static uint64_t ribbon_least_size(uint64_t n, double p)
+{
+    uint64_t len = ribbon_file_len(n, p), size = len + len / 99;
+    while (kept_back(size) < len)
+        size++;
+    return size;
+}
+
+/* The smallest FPR that a compact file of that size has for n keys. */
 static bool ribbon_fpr_from_size(struct plan *plan, struct err *err)
 {
-    uint64_t size = plan->size - plan->size / 100;
+    uint64_t size = kept_back(plan->size);
     double low = fmax(RIBBON_MIN_FPR, (double)plan->n * 0x1p-64 / hash_share(plan));
     double high = RIBBON_MAX_FPR;
     if (ribbon_file_len(plan->n, high) > size) {
@@ -189,7 +207,7 @@ static bool ribbon_fpr_from_size(struct plan *plan, struct err *err)
         return fail(err, "%s is too small for %s keys: for an FPR of %s it takes %s",
                     num_show_bytes(have, plan->size), num_show_count(n, (double)plan->n),
                     num_show_fpr(worst, high),
-                    num_show_bytes(need, ribbon_file_len(plan->n, high)));
+                    num_show_least_bytes(need, ribbon_least_size(plan->n, high)));
     }
     while (high / low > 1.0001) {
         double middle = sqrt(low * high);
