@@ -1,5 +1,6 @@
 #include "format.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -135,6 +136,11 @@ size_t format_encode(const struct header *h, uint8_t *out)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
     put_le64(out + len - CHECKSUM_LEN, hash_bytes(out, len - CHECKSUM_LEN, 0));
     return len;
+}
+
+double format_rate(double p)
+{
+    return fmin(fmax(p, DBL_MIN), 1 - DBL_EPSILON);
 }
 
 uint64_t format_epoch(const uint8_t *slot)

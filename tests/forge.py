@@ -1,9 +1,9 @@
 """Filter files as a forger makes them: any field or page is changed, and the checksums are right.
 
-    forge.py FILE [field=VALUE | layer.N.field=VALUE | entry.N.field=VALUE]...
+    forge.py FILE [field=VALUE | layer.N.field=VALUE | entry.N.field=VALUE | page.N.PAGE]...
 
 The offsets are those of seen(5). VALUE is a Python expression; an entry is one of the directory
-of a compact layer 0.
+of a compact layer 0. page.N.PAGE renews the checksum of a page of layer N.
 """
 import struct
 import sys
@@ -93,6 +93,10 @@ def main(path, *changes):
     with open(path, "rb") as f:
         forged = Forged(f.read())
     for change in changes:
+        if change.startswith("page."):
+            _, layer, number = change.split(".")
+            forged.seal_page(int(layer), int(number))
+            continue
         name, value = change.split("=")
         forged.set(name, eval(value))
     with open(path, "wb") as f:
