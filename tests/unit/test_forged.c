@@ -275,7 +275,7 @@ static void try(const struct sound *s, const char *what, unsigned at)
 static void seal_slots(struct sound *s, bool immutable)
 {
     uint32_t len = get_le32(s->data + 12);
-    if (len < 16 || len > FORMAT_PAGE)
+    if (len < 16 || len > FORMAT_PAGE || len > s->len)
         return;
     for (unsigned slot = 0; slot < (immutable ? 1 : 2); slot++) {
         uint8_t *p = s->data + slot * FORMAT_PAGE;
