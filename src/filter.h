@@ -91,7 +91,7 @@ void filter_census_all(const struct filter *f, unsigned threads, struct census *
 /* Makes *a the census of both: layers of one filter. */
 void filter_census_add(struct census *a, const struct census *b);
 
-/* A damaged page and its offset in the file. `why` is a predicate: "does not match its checksum". */
+/* A damaged page, its offset in the file, and a predicate: "does not match its checksum". */
 typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset,
                            const char *why);
 

@@ -23,8 +23,8 @@ enum { THREAD_MEMORY = 1 << 20 };
 enum { DIRECT_LIMIT = 64 << 20 };
 
 /* Addresses that a thread takes beyond its memory, most of which it does not use: room for 4 MiB of
- * the filter; and if it is not the first, a stack, 8 MiB as a rule, and a heap of its own, for which
- * glibc maps 128 MiB (2 MiB on 32-bit machines) to keep the half that is aligned. */
+ * the filter; and if it is not the first, a stack, 8 MiB as a rule, and a heap of its own, for
+ * which glibc maps 128 MiB (2 MiB on 32-bit machines) to keep the half that is aligned. */
 enum {
     FIRST_THREAD = 4 << 20,
     OTHER_THREAD = FIRST_THREAD + ((8 + (sizeof(void *) > 4 ? 128 : 2)) << 20),

@@ -24,7 +24,7 @@ its checksum (and 1 more place)" seen verify c.seen
 
 @test "a layer that is added has an id, a generation and a size that the file can have" {
     seq 5000 >keys
-    seq 5001 30000 >more
+    seq 5001 30000 >later
     seen create --grow -n 1000 whole.seen keys
     newest=$(($(seen stats --json whole.seen | jq '.layers | length') - 1))
     # The id that the next one would have is taken.
@@ -36,12 +36,12 @@ its checksum (and 1 more place)" seen verify c.seen
     # shellcheck disable=SC2086 # several
     forge f.seen $seal
     run -0 seen verify f.seen
-    quiet seen add f.seen more
-    run -0 seen query -c f.seen keys more
+    quiet seen add f.seen later
+    run -0 seen query -c f.seen keys later
     # No generation is left.
     cp whole.seen f.seen
     forge f.seen "layer.$newest.generation=2**63-1"
-    run -2 --separate-stderr seen add f.seen more
+    run -2 --separate-stderr seen add f.seen later
     [ "$stderr" = "seen: 'f.seen' has used up its generations" ]
     run -0 seen query -c f.seen keys
     [ "$output" = 5000 ]
@@ -53,7 +53,7 @@ its checksum (and 1 more place)" seen verify c.seen
     for capacity in 2**63 2**64-1 2**30 0; do
         cp whole.seen f.seen
         forge f.seen "layer.$newest.capacity=$capacity"
-        run seen add f.seen more
+        run seen add f.seen later
         [ "$(size f.seen)" -lt 1000000 ]
         run -0 seen query -c f.seen keys
         [ "$output" = 5000 ]

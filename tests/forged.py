@@ -165,7 +165,8 @@ def try_case(sound, case):
             after = found()
             if before[0] != 2 and (after[0] == 2 or int(after[1]) < int(before[1])):
                 why = "worse than before: %s, then %s" % (before, after)
-        if why is None and os.path.exists("out") and run("query", "out", "-k", "01").returncode == 2:
+        made = why is None and os.path.exists("out")
+        if made and run("query", "out", "-k", "01").returncode == 2:
             why = "unreadable output"
         if why is not None:
             wrong.append("%s %s=%r: seen %s: %s: %s" % (
