@@ -345,8 +345,12 @@ sys.exit(status != 0)' "$@"
         [ "$output" -le $((64 * 1024 + programs)) ]
     done
     head -n 5000000 keys >some
-    run -0 peak seen create --force -n 5000000 -j 16 f < <(cat some)
-    [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
+    for threads in 16 24 32 256; do
+        run -0 peak seen create --force -n 5000000 -j $threads f < <(cat some)
+        [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
+        run -0 peak seen create --force -n 12000000 -j $threads f keys
+        [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
+    done
 }
 
 @test "what was read of a mapped file is given back" {

@@ -96,8 +96,8 @@ below that only a compact filter makes sense" seen create --empty -n 1k -p 5e-10
     refuses "seen: a size of 10240 bytes is too small: the smallest filter takes 24576" \
         seen plan -s 10K
     refuses "seen: 1.00 MiB is too small for 1000000000 keys: the FPR would be 1; for 0.5 it takes \
-172 MiB" seen plan -s 1M -n 1e9
-    refuses "seen: an FPR of 1e-09 is too small for 1000000000000 keys: 64-bit hashes allow 5.42e-07 \
+173 MiB" seen plan -s 1M -n 1e9
+    refuses "seen: an FPR of 1e-09 is too small for 1000000000000 keys: 64-bit hashes allow 5.43e-07 \
 or more" seen plan -n 1e12 -p 1e-9
     refuses "seen: 1e+19 keys are more than 64-bit hashes can tell apart" seen plan -n 1e19
     refuses "seen: 1e+17 keys at an FPR of 0.1 need a file larger than 16.0 PiB" \

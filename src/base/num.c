@@ -135,11 +135,15 @@ bool num_bytes(const char *s, uint64_t *out)
     const char *rest = scan_decimal(s, &d);
     if (rest == NULL)
         return false;
+    bool blank = *rest == ' '; /* as num_show_bytes has it */
+    if (strcmp(rest, " B") == 0)
+        return decimal_uint(&d, 0, out);
+    rest += blank;
     int power = suffix_power(*rest);
     if (power == 0)
-        return *rest == '\0' && decimal_uint(&d, 0, out);
+        return !blank && *rest == '\0' && decimal_uint(&d, 0, out);
     rest++;
-    if ((*rest != '\0' && strcmp(rest, "iB") != 0) || d.exp10 != 0)
+    if (((*rest != '\0' || blank) && strcmp(rest, "iB") != 0) || d.exp10 != 0)
         return false;
 
     /* The whole part by integers; the fraction, of a unit of at most 2^50, fits a double, and what
@@ -220,7 +224,7 @@ static int decimals(double v)
     return v < 9.995 ? 2 : v < 99.95 ? 1 : 0;
 }
 
-char *num_show_bytes(char *buf, uint64_t n)
+static char *show_bytes(char *buf, uint64_t n, bool up)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (n < 1024) {
@@ -231,8 +235,21 @@ char *num_show_bytes(char *buf, uint64_t n)
     size_t unit = 0;
     for (; v >= 1023.5; v /= 1024)
         unit++;
+    double scale = pow(10, decimals(v));
+    if (up)
+        v = ceil(v * scale) / scale;
     snprintf(buf, NUM_TEXT, "%.*f %s", decimals(v), v, units[unit]);
     return buf;
+}
+
+char *num_show_bytes(char *buf, uint64_t n)
+{
+    return show_bytes(buf, n, false);
+}
+
+char *num_show_least_bytes(char *buf, uint64_t n)
+{
+    return show_bytes(buf, n, true);
 }
 
 char *num_show_count(char *buf, double n)
@@ -264,6 +281,15 @@ char *num_show_short(char *buf, double n)
 char *num_show_fpr(char *buf, double p)
 {
     snprintf(buf, NUM_TEXT, "%.3g", p);
+    return buf;
+}
+
+char *num_show_least_fpr(char *buf, double p)
+{
+    num_show_fpr(buf, p);
+    double half = pow(10, floor(log10(p)) - 2) / 2;
+    if (strtod(buf, NULL) < p)
+        num_show_fpr(buf, p + half);
     return buf;
 }
 

@@ -252,7 +252,7 @@ static int check_options(const struct create *c)
     if (c->memory < least) {
         char text[NUM_TEXT];
         return opt_misuse(&cmd_create, "--memory must be at least %s",
-                          num_show_bytes(text, least));
+                          num_show_least_bytes(text, least));
     }
     return 0;
 }

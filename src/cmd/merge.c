@@ -241,7 +241,7 @@ static void fill_header(struct merge *m)
         h->n_design += h->layers[i].n_design;
         absent *= 1 - h->layers[i].fpr_design;
     }
-    h->fpr_design = m->n_joints == 1 ? h->layers[0].fpr_design : 1 - absent;
+    h->fpr_design = m->n_joints == 1 ? h->layers[0].fpr_design : format_rate(1 - absent);
     format_place(h);
 }
 

@@ -67,7 +67,7 @@ static bool parse_option(struct shrink *s, struct opt_parser *p, int id)
 static double share(const struct shrink *s, unsigned i)
 {
     const struct header *h = &s->filter.header;
-    return h->layers[i].fpr_design * s->p / h->fpr_design;
+    return format_rate(h->layers[i].fpr_design * s->p / h->fpr_design);
 }
 
 static bool folds(const struct shrink *s, unsigned i)

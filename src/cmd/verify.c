@@ -45,9 +45,9 @@ __attribute__((format(printf, 3, 4))) static void note(struct findings *found, u
     va_end(ap);
 }
 
-static void note_page(void *ctx, unsigned layer, uint64_t page, uint64_t offset)
+static void note_page(void *ctx, unsigned layer, uint64_t page, uint64_t offset, const char *why)
 {
-    note(ctx, offset, "page %" PRIu64 " of layer %u does not match its checksum", page, layer);
+    note(ctx, offset, "page %" PRIu64 " of layer %u %s", page, layer, why);
 }
 
 static void check_zero(const struct filter *f, uint64_t from, uint64_t to, const char *what,

@@ -33,8 +33,10 @@ enum {
      * after so long; and so it is with input_stop. */
     STOP_POLL_MS = 100,
     /* Regular files of some size are mapped, which spares a copy: a fifth to three fifths of the
-     * cost of reading, by how the page cache holds them. For less, system calls cost as much. */
-    MAPPED_CHUNK = 1 << 20,
+     * cost of reading, by how the page cache holds them. For less, system calls cost as much. Two
+     * chunks a thread, one in work and one that waits, make 1 MiB (THREAD_MEMORY, filter_build.c);
+     * chunks twice as large are no faster. */
+    MAPPED_CHUNK = 512 << 10,
     /* Linux maps so much around a page that is asked for, if it is in memory. To ask for the first
      * page of each piece takes two thirds of the time of asking for all of them. */
     FAULT_AROUND = 64 << 10,

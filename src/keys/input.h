@@ -9,7 +9,7 @@
  * chunk_len, whether it is read from a file, a pipe or out of gzip (not so with `prompt`). A record
  * longer than that makes its chunk as long as it must be, and the next ones empty or left out.
  * Regular files are read by all threads at once, up to the chunk in which the file ended when it
- * was opened (large ones are mapped, and L is 1 MiB then unless chunk_len is given);
+ * was opened (large ones are mapped, and L is 512 KiB then unless chunk_len is given);
  * streams by one thread at a time.
  *
  * A signal (sig.h) is taken for the end of the input, also in the middle of a wait for more of it;

@@ -74,17 +74,17 @@ static bool takes_huge_pages(const struct keyset_spec *spec)
     return spec->memory / spec->workers >= 8 * HUGE_PAGE;
 }
 
-/* No more than there are addresses for: each worker maps the pool. */
+/* No more than there are addresses for. */
 static size_t blocks_of(const struct keyset_spec *spec)
 {
     uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
-    uint64_t each = WORKER_MEMORY;
-    each += spec->drain == NULL ? ORDER_MEMORY : ORDER_MEMORY / 2;
-    each += takes_huge_pages(spec) ? HUGE_PAGE : 0;
+    uint64_t each = WORKER_MEMORY + (spec->drain == NULL ? ORDER_MEMORY : ORDER_MEMORY / 2);
     uint64_t others = gathering + each * spec->workers;
+    if (takes_huge_pages(spec))
+        others += HUGE_PAGE; /* of which the last may be used in part */
     uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
     size_t needed = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
-    blocks = least(blocks, SIZE_MAX / 4 / BLOCK_BYTES / spec->workers);
+    blocks = least(blocks, SIZE_MAX / 4 / BLOCK_BYTES);
     return blocks > needed ? (size_t)blocks : needed;
 }
 
@@ -104,7 +104,7 @@ static size_t pool_blocks_of(const struct keyset_spec *spec)
 /* Addresses for whole huge pages: those the kernel puts where a huge page begins. */
 static size_t arena_blocks_of(const struct keyset_spec *spec)
 {
-    size_t blocks = own_blocks_of(spec) + pool_blocks_of(spec), unit = HUGE_PAGE / BLOCK_BYTES;
+    size_t blocks = blocks_of(spec), unit = HUGE_PAGE / BLOCK_BYTES;
     return takes_huge_pages(spec) ? (blocks + unit - 1) / unit * unit : blocks;
 }
 
@@ -116,6 +116,26 @@ uint64_t keyset_min_memory(unsigned workers)
 uint64_t keyset_fits(const struct keyset_spec *spec)
 {
     return (uint64_t)pool_blocks_of(spec) * BLOCK;
+}
+
+static bool get_blocks(struct keyset *ks)
+{
+    const struct keyset_spec *spec = &ks->spec;
+    size_t own_blocks = own_blocks_of(spec);
+    ks->blocks = blocks_of(spec);
+    ks->arena_blocks = arena_blocks_of(spec);
+    ks->arena = keyset_map(ks->arena_blocks * BLOCK_BYTES, takes_huge_pages(spec));
+    if (ks->arena == NULL)
+        return false;
+    for (unsigned w = 0; w < spec->workers; w++) {
+        struct worker *worker = &ks->workers[w];
+        worker->own = ks->arena + w * own_blocks * BLOCK;
+        worker->own_left = own_blocks;
+        worker->piece = malloc((RANGE_BLOCKS + spec->workers) * sizeof *worker->piece);
+        if (worker->piece == NULL)
+            return false;
+    }
+    return true;
 }
 
 struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
@@ -131,22 +151,14 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
     ks->spec = *spec;
     ks->capacity = capacity_of(spec);
-    ks->own_blocks = own_blocks_of(spec);
     ks->pool_left = pool_blocks_of(spec);
     for (unsigned w = 0; w < spec->workers; w++)
         ks->workers[w].scratch = -1;
-    for (unsigned w = 0; w < spec->workers; w++) {
-        struct worker *worker = &ks->workers[w];
-        worker->arena_blocks = arena_blocks_of(spec);
-        worker->arena = keyset_map(worker->arena_blocks * BLOCK_BYTES, takes_huge_pages(spec));
-        worker->piece = malloc((RANGE_BLOCKS + spec->workers) * sizeof *worker->piece);
-        if (worker->arena == NULL || worker->piece == NULL) {
-            fail_errno(err, "cannot get memory for keys");
-            keyset_free(ks);
-            return NULL;
-        }
-    }
-    return ks;
+    if (get_blocks(ks))
+        return ks;
+    fail_errno(err, "cannot get memory for keys");
+    keyset_free(ks);
+    return NULL;
 }
 
 void keyset_free(struct keyset *ks)
@@ -158,7 +170,6 @@ void keyset_free(struct keyset *ks)
         for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
             free(worker->share[p].full);
         free(worker->spills);
-        unmap(worker->arena, worker->arena_blocks * BLOCK_BYTES);
         unmap(worker->gathered, ks->capacity * sizeof(uint64_t));
         unmap(worker->sorted, ks->capacity * sizeof(uint64_t));
         free(worker->in_order);
@@ -166,6 +177,7 @@ void keyset_free(struct keyset *ks)
         if (worker->scratch >= 0)
             close(worker->scratch);
     }
+    unmap(ks->arena, ks->arena_blocks * BLOCK_BYTES);
     free(ks->workers);
     free(ks);
 }
@@ -315,7 +327,13 @@ static void drain_arena(const struct keyset *ks, const struct worker *worker)
     }
 }
 
-/* Makes a worker's arena empty again. */
+static void spare_block(struct worker *worker, uint64_t *block)
+{
+    *(uint64_t **)(void *)block = worker->spare;
+    worker->spare = block;
+}
+
+/* Makes all blocks that a worker has taken empty again. */
 static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *err)
 {
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
@@ -326,7 +344,13 @@ static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *er
     else if (!spill_arena(ks, worker, err))
         return false;
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
-        worker->share[p].n_full = 0;
+        struct share *s = &worker->share[p];
+        size_t n_open;
+        uint64_t *open = open_block(worker, p, &n_open);
+        if (open != NULL)
+            spare_block(worker, open);
+        while (s->n_full > 0)
+            spare_block(worker, s->full[--s->n_full]);
         worker->next[p] = NULL;
     }
     worker->used_blocks = 0;
@@ -362,15 +386,30 @@ static bool make_room(struct keyset *ks, struct worker *worker, struct err *err)
            empty_arena(ks, worker, err);
 }
 
-static bool take_from_pool(struct keyset *ks, struct worker *worker)
+static uint64_t *take_from_pool(struct keyset *ks)
 {
     size_t left = ks->pool_left;
     while (left > 0)
-        if (atomic_compare_exchange_weak(&ks->pool_left, &left, left - 1)) {
-            worker->pool_blocks++;
-            return true;
-        }
-    return false;
+        if (atomic_compare_exchange_weak(&ks->pool_left, &left, left - 1))
+            return ks->arena + (ks->blocks - left) * BLOCK;
+    return NULL;
+}
+
+/* An empty block, or NULL. */
+static uint64_t *take_block(struct keyset *ks, struct worker *worker)
+{
+    uint64_t *block = worker->spare;
+    if (block != NULL) {
+        worker->spare = *(uint64_t **)(void *)block;
+    } else if (worker->own_left > 0) {
+        block = worker->own;
+        worker->own += BLOCK;
+        worker->own_left--;
+    } else {
+        block = take_from_pool(ks);
+    }
+    worker->used_blocks += block != NULL;
+    return block;
 }
 
 /* Gives a partition an empty block. */
@@ -379,10 +418,13 @@ static bool next_block(struct keyset *ks, struct worker *worker, unsigned partit
 {
     if (!close_block(worker, partition, err))
         return false;
-    if (worker->used_blocks >= ks->own_blocks + worker->pool_blocks &&
-        !take_from_pool(ks, worker) && !make_room(ks, worker, err))
-        return false;
-    worker->next[partition] = worker->arena + worker->used_blocks++ * BLOCK;
+    uint64_t *block = take_block(ks, worker);
+    if (block == NULL) {
+        if (!make_room(ks, worker, err))
+            return false;
+        block = take_block(ks, worker);
+    }
+    worker->next[partition] = block;
     return true;
 }
 

@@ -63,8 +63,10 @@ struct worker {
      * beginning of one exactly when there is no block with room: at its end, or NULL. */
     uint64_t *next[KEYSET_PARTITIONS];
     struct share share[KEYSET_PARTITIONS];
-    uint64_t *arena; /* blocks are cut from it one after another */
-    size_t arena_blocks, used_blocks, pool_blocks;
+    uint64_t *own;   /* blocks that only this worker may take, one after another */
+    size_t own_left; /* how many of them it has not taken yet */
+    uint64_t *spare; /* blocks that were emptied: each begins with the address of the next */
+    size_t used_blocks;
     int scratch; /* a file of its own: two that write to one wait for each other */
     uint64_t scratch_len;
     uint64_t *spills; /* of each the offset of its struct run[KEYSET_PARTITIONS] */
@@ -81,8 +83,9 @@ struct keyset {
     struct keyset_spec spec;
     struct worker *workers;
     size_t capacity; /* of gathered and sorted */
-    size_t own_blocks;
-    _Atomic size_t pool_left;
+    uint64_t *arena; /* all blocks: own ones of each worker, then those of the pool */
+    size_t arena_blocks, blocks; /* whole huge pages of them; those that are used */
+    _Atomic size_t pool_left; /* the last so many blocks; each belongs to whoever takes it first */
     atomic_bool stop;
     keyset_visitor *visit;
     void (*gave_up)(void *ctx);

@@ -134,6 +134,38 @@ static struct header close_newest(const struct session *s, unsigned threads)
     return h;
 }
 
+static bool has_id(const struct header *h, uint64_t id)
+{
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].id == id)
+            return true;
+    return false;
+}
+
+/* An id that no layer has: the one behind the newest layer's, as a rule. */
+static uint64_t unused_id(const struct header *h)
+{
+    uint64_t id = h->layers[chain_newest(h)].id + 1;
+    while (has_id(h, id))
+        id++;
+    return id;
+}
+
+/* Only forgery leads here, as with epochs (filter.c). */
+static bool has_generation(const struct session *s, const struct header *h, struct err *err)
+{
+    return h->layers[chain_newest(h)].generation < INT64_MAX ||
+           fail(err, "'%s' has used up its generations", s->filter->path);
+}
+
+/* The keys that a layer is for. A header may say more than its bits can hold, but then its word
+ * would decide how long the file becomes. */
+static uint64_t capacity_of(const struct layer *l)
+{
+    double most = 1.01 * layer_n_at(l, l->fpr_design); /* honest layers stay below this */
+    return (double)l->n_design <= most ? l->n_design : (uint64_t)most;
+}
+
 /* Puts an empty layer behind the file's end, of which h tells, on disk. Gives the room back if
  * that, or the memory for it, cannot be had. */
 static bool append_layer(struct session *s, struct header *h, struct err *err)
@@ -156,9 +188,11 @@ static bool grow(struct session *s, struct header h, uint64_t n_next, struct err
     unsigned next = h.n_layers;
     if (next == FORMAT_MAX_LAYERS)
         return fail(err, "'%s' is full: it has %u layers, as many as there can be", f->path, next);
-    if (n_next < GROWTH * last->n_design)
-        n_next = GROWTH * last->n_design;
-    if (!make_layer(&h.layers[next], last->kind, last->id + 1, n_next, BUDGET * rate_left(&h), true,
+    if (!has_generation(s, &h, err))
+        return false;
+    if (n_next < GROWTH * capacity_of(last))
+        n_next = GROWTH * capacity_of(last);
+    if (!make_layer(&h.layers[next], last->kind, unused_id(&h), n_next, BUDGET * rate_left(&h), true,
                     &why))
         return fail(err, "'%s' is full: %s", f->path, why.text);
     h.layers[next].generation = last->generation + 1;
@@ -198,6 +232,8 @@ bool chain_finish(struct session *s, struct err *err)
         layer++;
     if (layer == h.n_layers)
         return true;
+    if (!has_generation(s, &h, err))
+        return false;
     zero_layer(f, &h.layers[layer]);
     if (!write_zero_sums(f, &h, layer, err) || !session_sync(s, err))
         return false;
@@ -216,6 +252,8 @@ bool chain_finish(struct session *s, struct err *err)
 static bool rotate(struct session *s, struct header h, struct err *err)
 {
     struct layer *oldest = &h.layers[oldest_layer(&h)];
+    if (!has_generation(s, &h, err))
+        return false;
     oldest->is_void = true;
     s->counters.n_keys = fmax(0, s->counters.n_keys - oldest->n_closed);
     if (!session_change(s, &h, err)) {

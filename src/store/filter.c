@@ -252,15 +252,23 @@ static bool still_clean(const struct filter *f)
            now.epoch == f->header.epoch;
 }
 
-/* Does a page that is as it was written say what can be? */
-static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
+static const char WRONG_SUM[] = "does not match its checksum";
+
+/* Validates the contents of a page whose checksum matches. The error is a predicate of the page. */
+static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, struct err *why)
 {
     const struct layer *l = &f->header.layers[layer];
-    struct err why;
+    struct err what;
     return l->kind->check_page == NULL ||
-           l->kind->check_page(l, f->map + l->data_off, page, &why) ||
-           fail(err, "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64 "): %s",
-                f->path, page, layer, l->data_off + page * LAYER_PAGE, why.text);
+           l->kind->check_page(l, f->map + l->data_off, page, &what) ||
+           fail(why, "matches its checksum, but %s", what.text);
+}
+
+static bool damaged_page(const struct filter *f, unsigned layer, uint64_t page, const char *why,
+                         struct err *err)
+{
+    return fail(err, "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64 ") %s",
+                f->path, page, layer, f->header.layers[layer].data_off + page * LAYER_PAGE, why);
 }
 
 static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
@@ -282,8 +290,9 @@ bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct 
 
     bool holds = page_holds(f, layer, page);
     if (holds || (f->writable && is_touched(f, layer, page))) {
-        if (holds && !page_is_sane(f, layer, page, err))
-            return false;
+        struct err why;
+        if (holds && !page_is_sane(f, layer, page, &why))
+            return damaged_page(f, layer, page, why.text, err);
         uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
         /* Two threads may have checked the same page; it counts once. */
         if (!(before & bit))
@@ -295,10 +304,7 @@ bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct 
         atomic_store_explicit(&f->verifying, false, memory_order_relaxed);
         return true;
     }
-    return fail(err,
-                "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64
-                ") does not match its checksum",
-                f->path, page, layer, f->header.layers[layer].data_off + page * LAYER_PAGE);
+    return damaged_page(f, layer, page, WRONG_SUM, err);
 }
 
 /* A page that a kind needs, unless it has been verified already. */
@@ -500,7 +506,7 @@ struct check {
     const struct filter *f;
     enum filter_health health;
     unsigned layer;
-    void (*damaged)(void *ctx, unsigned layer, uint64_t page, uint64_t offset);
+    filter_damage *damaged;
     void *ctx;
     uint64_t bytes; /* in all layers */
     pthread_mutex_t lock; /* of the call and of the counts */
@@ -509,18 +515,19 @@ struct check {
 
 enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
 
-static enum page_state check_page(const struct check *c, uint64_t page)
+/* With the reason if the page is damaged. */
+static enum page_state check_page(const struct check *c, uint64_t page, struct err *why)
 {
     /* A session may begin and end beside us, so a page that differs and is not marked is looked at
      * once more: if it was renewed meanwhile it holds now, or is marked again. */
     for (int tries = 0; tries < 2; tries++) {
-        struct err ignored;
         if (page_holds(c->f, c->layer, page))
-            return page_is_sane(c->f, c->layer, page, &ignored) ? PAGE_HOLDS : PAGE_DAMAGED;
+            return page_is_sane(c->f, c->layer, page, why) ? PAGE_HOLDS : PAGE_DAMAGED;
         /* After a crash of the machine the marks may be older than the data. */
         if (c->health == FILTER_DIRTY || is_touched(c->f, c->layer, page))
             return PAGE_UNCHECKED;
     }
+    fail(why, WRONG_SUM);
     return PAGE_DAMAGED;
 }
 
@@ -532,14 +539,15 @@ static void check_block(void *ctx, unsigned worker, uint64_t block)
     uint64_t n = left < CHECK_BLOCK ? left : CHECK_BLOCK;
     (void)worker;
     for (uint64_t page = first; page < first + n; page++) {
-        enum page_state state = check_page(c, page);
+        struct err why;
+        enum page_state state = check_page(c, page, &why);
         if (state == PAGE_HOLDS)
             continue;
         pthread_mutex_lock(&c->lock);
         c->n_unchecked += state == PAGE_UNCHECKED;
         c->n_damaged += state == PAGE_DAMAGED;
         if (state == PAGE_DAMAGED && c->damaged != NULL)
-            c->damaged(c->ctx, c->layer, page, l->data_off + page * LAYER_PAGE);
+            c->damaged(c->ctx, c->layer, page, l->data_off + page * LAYER_PAGE, why.text);
         pthread_mutex_unlock(&c->lock);
     }
     uint64_t end = (first + n) * LAYER_PAGE;
@@ -550,9 +558,7 @@ static void check_block(void *ctx, unsigned worker, uint64_t block)
 }
 
 uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
-                            void (*damaged)(void *ctx, unsigned layer, uint64_t page,
-                                            uint64_t offset),
-                            void *ctx)
+                            filter_damage *damaged, void *ctx)
 {
     struct check c = {.f = f, .health = filter_health(f), .damaged = damaged, .ctx = ctx};
     pthread_mutex_init(&c.lock, NULL);

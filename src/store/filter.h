@@ -97,15 +97,17 @@ void filter_census_all(const struct filter *f, unsigned threads, struct census *
 /* Makes *a the census of both: layers of one filter. */
 void filter_census_add(struct census *a, const struct census *b);
 
-/* Checks every page of every layer against its checksum. Calls `damaged`, unless NULL, for each
- * that does not hold, with its offset in the file: one call at a time, in any order. In a file that
+/* A damaged page, its offset in the file, and a predicate: "does not match its checksum". */
+typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset,
+                           const char *why);
+
+/* Checks every page of every layer: its checksum, and if that holds its contents. Calls `damaged`,
+ * unless NULL, for each that is damaged: one call at a time, in any order. In a file that
  * is being written, pages touched since cannot be checked, and in a dirty one those that differ
  * cannot be told from damaged ones; they are counted in *unchecked. Returns the number of damaged
  * pages. Progress is told, if the caller has begun any (progress.h). */
 uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
-                            void (*damaged)(void *ctx, unsigned layer, uint64_t page,
-                                            uint64_t offset),
-                            void *ctx);
+                            filter_damage *damaged, void *ctx);
 
 /* Fails if a page of the file is damaged: for those who make another file of it. Reads the header
  * again if a writer has changed it meanwhile. */

@@ -1,5 +1,7 @@
 #include "store/filter_build.h"
 
+#include <stdint.h>
+#include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -12,9 +14,19 @@
 enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
 
 /* What a thread takes at most, beside what it takes for keys: two chunks of input and a batch; or,
- * when the input is gone, the part of the filter that it is making. With the filter itself and
- * DIRECT_MEMORY, for as many threads as that lets, this makes the filter plus 64 MiB. */
+ * when the input is gone, the part of the filter that it is making. */
 enum { THREAD_MEMORY = 1 << 20 };
+
+/* With a given size: what all threads take, DIRECT_MEMORY included, beside the filter. */
+enum { DIRECT_LIMIT = 64 << 20 };
+
+/* Addresses that a thread takes beyond its memory, most of which it does not use: room for 4 MiB of
+ * the filter; and if it is not the first, a stack, 8 MiB as a rule, and a heap of its own, for
+ * which glibc maps 128 MiB (2 MiB on 32-bit machines) to keep the half that is aligned. */
+enum {
+    FIRST_THREAD = 4 << 20,
+    OTHER_THREAD = FIRST_THREAD + ((8 + (sizeof(void *) > 4 ? 128 : 2)) << 20),
+};
 
 /* What a thread takes to build a layer, besides the keyset. */
 static uint64_t build_memory(const struct kind *kind)
@@ -45,14 +57,21 @@ static const struct layer *newest(const struct filter_build *b)
     return &b->header.layers[chain_newest(&b->header)];
 }
 
-/* Bits in memory pay only while they leave room for everything else. */
-static bool bits_fit_memory(uint64_t len)
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* More of the machine's memory would leave too little for everything else. 0: it is not known. */
+static uint64_t half_of_memory(void)
 {
     struct sysinfo info;
-    if (sysinfo(&info) != 0)
-        return false;
-    uint64_t memory = (uint64_t)info.totalram * info.mem_unit;
-    return len < memory / 2;
+    return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2 : 0;
+}
+
+static bool bits_fit_memory(uint64_t len)
+{
+    return len < half_of_memory();
 }
 
 /* Has hashes drained into bits, where that is possible and pays. */
@@ -94,25 +113,63 @@ static bool give_memory(const struct filter_build *b, unsigned threads, struct k
     spec->workers = threads;
     if (b->bits != NULL) {
         spec->memory = DIRECT_MEMORY;
-        return others + DIRECT_MEMORY <= b->memory && keyset_fits(spec) >= DIRECT_KEYS;
+        return others + DIRECT_MEMORY <= smaller(b->memory, DIRECT_LIMIT) &&
+               keyset_fits(spec) >= DIRECT_KEYS;
     }
     spec->memory = b->memory > others ? b->memory - others : 0;
     return spec->memory >= least;
 }
 
-static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+static bool has_addresses(uint64_t bytes)
 {
+    if (bytes > SIZE_MAX)
+        return false;
+    void *p = mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                   0);
+    return p != MAP_FAILED && munmap(p, (size_t)bytes) == 0;
+}
+
+static uint64_t other_threads(const struct filter_build *b)
+{
+    return (uint64_t)(b->threads - 1) * OTHER_THREAD;
+}
+
+static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+{
+    if (design_kind(b->design)->build_part > 0)
+        share_memory(b, spec);
     while (!give_memory(b, b->threads, spec) && b->threads > 1)
         b->threads--;
+    uint64_t memory = b->bits != NULL ? DIRECT_LIMIT : b->memory;
+    if (!has_addresses(memory + FIRST_THREAD + other_threads(b)))
+        return fail(err, "cannot get memory for keys: there are no addresses left");
     b->keys = keyset_new(spec, err);
     return b->keys != NULL;
+}
+
+/* The memory and the number of threads are upper bounds: what the machine does not have, or lets
+ * no process have, is done without. */
+static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+{
+    uint64_t smallest = filter_build_min_memory(b->design);
+    while (!try_keyset(b, spec, err)) {
+        bool less = b->bits == NULL && b->memory / 2 >= smallest;
+        if (b->threads > 1 && (!less || other_threads(b) >= b->memory))
+            b->threads /= 2;
+        else if (less)
+            b->memory /= 2;
+        else
+            return false;
+    }
+    return true;
 }
 
 bool filter_build_begin(struct filter_build *b, struct err *err)
 {
     struct keyset_spec spec = {.scratch_dir = b->scratch_dir};
-    if (design_kind(b->design)->build_part > 0)
-        share_memory(b, &spec);
+    uint64_t most = half_of_memory(), smallest = filter_build_min_memory(b->design);
+    if (most != 0)
+        b->memory = smaller(b->memory, most > smallest ? most : smallest);
     if (!drain_to_bits(b, &spec, err))
         return false;
     if (get_keyset(b, &spec, err))

@@ -1,5 +1,6 @@
 #include "store/format.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -140,6 +141,11 @@ size_t format_encode(const struct header *h, uint8_t *out)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
     put_le64(out + len - CHECKSUM_LEN, xxh3_bytes(out, len - CHECKSUM_LEN, 0));
     return len;
+}
+
+double format_rate(double p)
+{
+    return fmin(fmax(p, DBL_MIN), 1 - DBL_EPSILON);
 }
 
 uint64_t format_epoch(const uint8_t *slot)

@@ -105,6 +105,10 @@ size_t format_encode(const struct header *h, uint8_t *out);
  * says. */
 bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err *err);
 
+/* The rate p, or the one next to it that a header can have: more than 0, less than 1. For what is
+ * computed from other files' headers, which may say anything. */
+double format_rate(double p);
+
 /* The epoch that a header slot has, valid or not. */
 uint64_t format_epoch(const uint8_t *slot);
 

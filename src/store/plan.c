@@ -52,11 +52,11 @@ static bool check_fpr(const struct plan *plan, struct err *err)
     if (!plan->kind->check_fpr(plan->p, err))
         return false;
     num_show_count(n, (double)plan->n);
-    if (hash_floor(plan) >= 1)
+    if (hash_floor(plan) > WORST_FPR)
         return fail(err, "%s keys are more than 64-bit hashes can tell apart", n);
     return plan->p >= hash_floor(plan) ||
            fail(err, "an FPR of %s is too small for %s keys: 64-bit hashes allow %s or more", p, n,
-                num_show_fpr(least, hash_floor(plan)));
+                num_show_least_fpr(least, hash_floor(plan)));
 }
 
 /* Sizes the layer for n and p. */
@@ -70,6 +70,21 @@ static bool solve_layer(struct plan *plan, struct err *err)
                  num_show_bytes(limit, plan->kind->len_max)));
 }
 
+/* Lengths that depend on the keys are estimates, so a hundredth of a given size is kept back. */
+static uint64_t kept_back(const struct kind *kind, uint64_t size)
+{
+    return kind->best == NULL ? size - size / 100 : size;
+}
+
+/* The smallest size that is accepted for a file of that length. */
+static uint64_t least_size(const struct kind *kind, uint64_t len)
+{
+    uint64_t size = kind->best == NULL ? len + len / 99 : len;
+    while (kept_back(kind, size) < len)
+        size++;
+    return size;
+}
+
 /* `fpr` is what the file would have; 0: not known. */
 static bool too_small(const struct plan *plan, double fpr, struct err *err)
 {
@@ -79,7 +94,7 @@ static bool too_small(const struct plan *plan, double fpr, struct err *err)
     num_show_bytes(size, plan->size);
     if (!plan->kind->size(plan->n, WORST_FPR, &enough))
         return fail(err, "%s is too small for %s keys", size, n);
-    num_show_bytes(need, file_len_of(&enough));
+    num_show_least_bytes(need, least_size(plan->kind, file_len_of(&enough)));
     num_show_fpr(worst, WORST_FPR);
     if (fpr > 0)
         return fail(err, "%s is too small for %s keys: the FPR would be %s; for %s it takes %s",
@@ -110,8 +125,7 @@ static bool solve_fpr(struct plan *plan, uint64_t data_len, struct err *err)
     /* Better is not promised: the hash could not keep it. */
     double least = fmax(plan->kind->fpr_min, hash_floor(plan));
     if (plan->kind->best == NULL) {
-        /* Lengths are estimates, so a hundredth is kept back. */
-        plan->p = search_fpr(plan, plan->size - plan->size / 100, least);
+        plan->p = search_fpr(plan, kept_back(plan->kind, plan->size), least);
         return plan->p < 1 ? solve_layer(plan, err) : too_small(plan, 0, err);
     }
     double fpr = plan->kind->best(plan->n, data_len, &plan->layer);
@@ -126,7 +140,11 @@ static bool solve_n(struct plan *plan, uint64_t data_len, struct err *err)
     if (!check_fpr(plan, err))
         return false;
     plan->n = plan->kind->capacity(data_len, plan->p, &plan->layer);
-    return check_fpr(plan, err);
+    /* More keys than 64-bit hashes keep apart at this rate are not promised. */
+    double most = plan->p * plan->kind->hash_share * 0x1p64;
+    if ((double)plan->n > most)
+        plan->n = (uint64_t)most;
+    return true;
 }
 
 static bool solve_size(struct plan *plan, struct err *err)

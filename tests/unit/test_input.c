@@ -397,11 +397,11 @@ TEST(one_record_may_be_longer_than_many_chunks)
     free(gz.data);
 }
 
-/* Large files are mapped, in pieces of 1 MiB; with a terminator at every place around a piece's
+/* Large files are mapped, in pieces of 512 KiB; with a terminator at every place around a piece's
  * end, a file's end there too, records that reach far beyond it, and a start within a page. */
 TEST(large_files_give_the_same_chunks)
 {
-    enum { PIECE = 1 << 20 };
+    enum { PIECE = 512 << 10 };
     for (unsigned round = 0; round < 14; round++) {
         size_t len = 2 * PIECE - 2 + (round < 5 ? round : draw() % PIECE);
         struct text t = random_records(len, '\n');
@@ -639,7 +639,7 @@ TEST(progress_ends_at_the_total)
  * the next ones. What is gone reads as zeroes, and is told once. */
 static void cut_in_use(size_t lost)
 {
-    enum { PIECE = 1 << 20 };
+    enum { PIECE = 512 << 10 };
     struct text t = random_records(3 * PIECE + 100, '\n');
     const char *file = file_of("x", t);
     struct input_spec spec = {.files = (char *const[]){(char *)(uintptr_t)file}, .n_files = 1,

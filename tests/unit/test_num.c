@@ -208,6 +208,27 @@ TEST(bytes_shown)
     CHECK_STR(num_show_bytes(b, UINT64_MAX), "16.0 EiB");
 }
 
+TEST(least_bytes_and_rates_shown)
+{
+    char b[NUM_TEXT];
+    uint64_t n, back;
+    CHECK_STR(num_show_least_bytes(b, 999), "999 B");
+    CHECK_STR(num_show_least_bytes(b, 1024), "1.00 KiB");
+    CHECK_STR(num_show_least_bytes(b, 1025), "1.01 KiB");
+    CHECK_STR(num_show_least_bytes(b, 44354816), "42.4 MiB");
+    CHECK_STR(num_show_least_fpr(b, 0.01), "0.01");
+    CHECK_STR(num_show_least_fpr(b, 5.42101e-7), "5.43e-07");
+    CHECK_STR(num_show_least_fpr(b, 0.99901), "1");
+    /* What is shown is no less, and is read back. */
+    for (n = 1; n < (uint64_t)1 << 54; n += 1 + n / 97)
+        CHECK(num_bytes(num_show_least_bytes(b, n), &back) && back >= n &&
+              (double)(back - n) <= 0.01 * (double)n);
+    for (double p = 1e-12; p < 0.99; p *= 1.0137)
+        CHECK(strtod(num_show_least_fpr(b, p), NULL) >= p && strtod(b, NULL) < p * 1.011);
+    CHECK(num_bytes("12 B", &n) && n == 12);
+    CHECK(!num_bytes("12 K", &n) && !num_bytes("12 ", &n) && !num_bytes("12  KiB", &n));
+}
+
 TEST(counts_shown)
 {
     char b[NUM_TEXT];
@@ -252,6 +273,7 @@ int main(void)
     RUN(ratios);
     RUN(integers);
     RUN(bytes_shown);
+    RUN(least_bytes_and_rates_shown);
     RUN(counts_shown);
     RUN(probabilities_and_times_shown);
     return check_done();

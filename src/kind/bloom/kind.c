@@ -113,7 +113,7 @@ static bool check_fpr(double p, struct err *err)
            fail(err,
                 "an FPR of %s is too small for a Bloom filter, where %s takes 52 bits a key; "
                 "below that only a compact filter makes sense",
-                num_show_fpr(asked, p), num_show_fpr(least, BLOOM_MIN_FPR));
+                num_show_fpr(asked, p), num_show_least_fpr(least, BLOOM_MIN_FPR));
 }
 
 static bool size(uint64_t n, double p, struct layer *out)

@@ -1,0 +1,107 @@
+"""Filter files as a forger makes them: any field or page is changed, and the checksums are right.
+
+    forge.py FILE [field=VALUE | layer.N.field=VALUE | entry.N.field=VALUE | page.N.PAGE]...
+
+The offsets are those of seen(5). VALUE is a Python expression; an entry is one of the directory
+of a compact layer 0. page.N.PAGE renews the checksum of a page of layer N.
+"""
+import struct
+import sys
+
+from reader import PAGE, u32, u64, xxh3
+
+HEADER = {
+    "version": (8, "I"), "length": (12, "I"), "compat": (16, "I"), "ro_compat": (20, "I"),
+    "incompat": (24, "I"), "n_layers": (28, "I"), "epoch": (32, "Q"), "state": (40, "I"),
+    "hash": (44, "I"), "seed": (48, "Q"), "id": (56, "Q"), "preparation": (72, "I"),
+    "flags": (76, "I"), "capacity": (80, "Q"), "fpr": (88, "d"), "file_length": (96, "Q"),
+    "made": (104, "Q"), "changed": (112, "Q"), "records": (120, "Q"), "added": (128, "Q"),
+    "keys": (136, "d"), "dropped": (144, "d"), "policy": (152, "I"), "zeroes": (156, "I"),
+}
+LAYER = {
+    "kind": (0, "I"), "flags": (4, "I"), "id": (8, "Q"), "capacity": (16, "Q"), "fpr": (24, "d"),
+    "data": (32, "Q"), "length": (40, "Q"), "sums": (48, "Q"), "touched": (56, "Q"),
+    "geometry0": (64, "Q"), "geometry1": (72, "Q"), "geometry2": (80, "Q"), "geometry3": (88, "Q"),
+    "generation": (96, "Q"), "since": (104, "Q"), "closed_keys": (112, "d"),
+    "closed_fpr": (120, "d"),
+}
+ENTRY = {
+    "offset": (0, "Q"), "segments0": (8, "I"), "segments1": (12, "I"), "segments2": (16, "I"),
+    "listed": (20, "I"), "keys": (24, "I"), "seed": (28, "B"), "split": (29, "B"),
+    "zeroes": (30, "H"),
+}
+
+
+class Forged:
+    def __init__(self, data):
+        self.data = bytearray(data)
+        self.immutable = bool(u32(data, 24) & 1)
+        self.slots = [0] if self.immutable else [0, PAGE]
+        self.slot_length = u32(data, 12)
+
+    def header(self, offset, form):
+        return struct.unpack_from("<" + form, self.data, offset)[0]
+
+    def layer(self, number, field):
+        offset, form = LAYER[field]
+        return self.header(256 + 128 * number + offset, form)
+
+    def set_header(self, offset, form, value):
+        """Sets a field in all slots, which keep their epochs, and seals them."""
+        for slot in self.slots:
+            struct.pack_into("<" + form, self.data, slot + offset, value)
+        self.seal_slots()
+
+    def seal_slots(self):
+        end = self.slot_length - 8
+        for slot in self.slots:
+            struct.pack_into("<Q", self.data, slot + end,
+                             xxh3(bytes(self.data[slot:slot + end]), 0))
+
+    def entry_at(self, number):
+        return (self.layer(0, "data") + self.layer(0, "length") -
+                32 * self.layer(0, "geometry1") + 32 * number)
+
+    def set_entry(self, number, offset, form, value):
+        """Sets a field of an entry of a compact layer 0, and renews the checksum of its page."""
+        at = self.entry_at(number) + offset
+        struct.pack_into("<" + form, self.data, at, value)
+        self.seal_page(0, (at - self.layer(0, "data")) // PAGE)
+
+    def seal_page(self, layer, number):
+        first = self.layer(layer, "data")
+        at, end = first + number * PAGE, first + self.layer(layer, "length")
+        base = xxh3(bytes(self.data[56:72]) + struct.pack("<Q", self.layer(layer, "id")), 0)
+        total = xxh3(bytes(self.data[at:min(at + PAGE, end)]), base + number & (1 << 64) - 1)
+        struct.pack_into("<I", self.data, self.layer(layer, "sums") + 4 * number,
+                         total & (1 << 32) - 1)
+
+    def set(self, name, value):
+        part, *rest = name.split(".")
+        if part == "layer":
+            offset, form = LAYER[rest[1]]
+            self.set_header(256 + 128 * int(rest[0]) + offset, form, value)
+        elif part == "entry":
+            offset, form = ENTRY[rest[1]]
+            self.set_entry(int(rest[0]), offset, form, value)
+        else:
+            offset, form = HEADER[part]
+            self.set_header(offset, form, value)
+
+
+def main(path, *changes):
+    with open(path, "rb") as f:
+        forged = Forged(f.read())
+    for change in changes:
+        if change.startswith("page."):
+            _, layer, number = change.split(".")
+            forged.seal_page(int(layer), int(number))
+            continue
+        name, value = change.split("=")
+        forged.set(name, eval(value))
+    with open(path, "wb") as f:
+        f.write(forged.data)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

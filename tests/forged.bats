@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# Files that someone forged: any field or page has any value, and the checksums are right.
+
+# `run` sets stderr.
+# shellcheck disable=SC2154
+load helpers
+
+forge() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/forge.py" "$@"; }
+
+@test "a page whose contents are not valid is told from one that does not match its checksum" {
+    seq 20000 | seen create --compact c.seen
+    page=$((($(seen stats --json c.seen | jq '.layers[0].bytes') - 1) / 4096))
+    forge c.seen entry.0.segments0=65537
+    wanted="matches its checksum, but entry 0 of its directory is not valid"
+    run -2 --separate-stderr seen verify c.seen
+    [[ $stderr == "seen: 'c.seen' is damaged at offset "*": page $page of layer 0 $wanted" ]]
+    run -2 --separate-stderr seen query c.seen -k 1
+    [[ $stderr == "seen: 'c.seen' is damaged: page $page of layer 0 (offset "*") $wanted" ]]
+    # Behind the header, 392 bytes, which ends with its checksum, and 4096 bytes of data.
+    poke c.seen $((392 + 4096)) a5
+    refuses "seen: 'c.seen' is damaged at offset $((392 + 4096)): page 1 of layer 0 does not match \
+its checksum (and 1 more place)" seen verify c.seen
+}
+
+@test "a layer that is added has an id, a generation and a size that the file can have" {
+    seq 5000 >keys
+    seq 5001 30000 >later
+    seen create --grow -n 1000 whole.seen keys
+    newest=$(($(seen stats --json whole.seen | jq '.layers | length') - 1))
+    # The id that the next one would have is taken.
+    cp whole.seen f.seen
+    forge f.seen layer.0.id="$((newest + 2))"
+    for page in $(seq 0 $(($(seen stats --json whole.seen | jq .layers[0].bytes) / 4096 - 1))); do
+        seal="$seal page.0.$page"
+    done
+    # shellcheck disable=SC2086 # several
+    forge f.seen $seal
+    run -0 seen verify f.seen
+    quiet seen add f.seen later
+    run -0 seen query -c f.seen keys later
+    # No generation is left.
+    cp whole.seen f.seen
+    forge f.seen "layer.$newest.generation=2**63-1"
+    run -2 --separate-stderr seen add f.seen later
+    [ "$stderr" = "seen: 'f.seen' has used up its generations" ]
+    run -0 seen query -c f.seen keys
+    [ "$output" = 5000 ]
+    seen create --generations 3 -n 1000 --empty ring.seen
+    forge ring.seen layer.3.generation=2**63-1
+    refuses "seen: 'ring.seen' has used up its generations" seen rotate ring.seen
+    seen query -c ring.seen keys || [ "$?" = 1 ]
+    # What the header says of a layer does not decide how long the file becomes.
+    for capacity in 2**63 2**64-1 2**30 0; do
+        cp whole.seen f.seen
+        forge f.seen "layer.$newest.capacity=$capacity"
+        run seen add f.seen later
+        [ "$(size f.seen)" -lt 1000000 ]
+        run -0 seen query -c f.seen keys
+        [ "$output" = 5000 ]
+    done
+}
+
+@test "what is made of filters with absurd rates can be read" {
+    seq 100 | seen create --compact whole.seen
+    for rate in 5e-324 1e-300 1-2**-53; do
+        cp whole.seen f.seen
+        forge f.seen "layer.0.fpr=$rate"
+        seen merge --force -o g.seen f.seen f.seen
+        seen query -q g.seen -k 7
+        seen create --force --foldable --empty -n 100000 f.seen
+        forge f.seen "layer.0.fpr=$rate" "fpr=0.5"
+        seen shrink --force -o g.seen f.seen && seen stats --json g.seen >/dev/null
+    done
+}
+
+@test "headers and directories at their extremes, with every command" {
+    mkdir work
+    cd work
+    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/forged.py" "${FORGED:-60}" "${SEED:-1}"
+}
