@@ -439,9 +439,8 @@ static bool open_filter(struct query *q, const char *path)
 static bool open_list(struct query *q)
 {
     struct err err;
-    if (!confirm_open(&q->confirm, q->confirm_path, q->ka.rule.terminator, &err))
+    if (!confirm_open(&q->confirm, q->confirm_path, &q->ka.rule, &err))
         return say_failure(&err);
-    q->confirm.crlf = q->ka.rule.crlf;
     keyarg_hint_crlf(&q->ka, q->confirm.saw_cr, q->confirm_path);
     return true;
 }

@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "disk.h"
+#include "mapped.h"
 #include "sig.h"
 
 #ifndef MADV_POPULATE_READ
@@ -51,11 +52,9 @@ enum end {
 /* A regular file, mapped as a whole; unmapped when nobody uses it: neither its source nor a chunk
  * whose records lie in it. */
 struct mapping {
-    char *data;
-    size_t len;
-    int fd;
+    struct mapped file;
     _Atomic unsigned users;
-    atomic_bool lost, told; /* it shrank, or could not be read; and that has been said */
+    atomic_bool told; /* that it shrank, or could not be read */
     char name[];
 };
 
@@ -156,9 +155,7 @@ static void mapping_leave(struct mapping *m)
 {
     if (m == NULL || --m->users > 0)
         return;
-    sig_unguard(m->data);
-    munmap(m->data, m->len);
-    close(m->fd);
+    mapped_close(&m->file);
     free(m);
 }
 
@@ -171,7 +168,8 @@ static void let_go(struct chunk *chunk)
         return;
     size_t begin = chunk->used_from / LARGEST_FOLIO * LARGEST_FOLIO;
     size_t end = (chunk->used_to + FAULT_AROUND - 1) / FAULT_AROUND * FAULT_AROUND;
-    madvise(m->data + begin, (end < m->len ? end : m->len) - begin, MADV_DONTNEED);
+    size_t len = m->file.len;
+    madvise(m->file.data + begin, (end < len ? end : len) - begin, MADV_DONTNEED);
     mapping_leave(m);
     chunk->mapping = NULL;
 }
@@ -279,49 +277,32 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
 static struct mapping *map_file(const struct input *in, const struct source *src)
 {
     const char *name = input_name(in, src->file);
-    if ((uint64_t)src->size > SIZE_MAX)
-        return NULL;
     size_t name_size = strlen(name) + 1;
     struct mapping *m = calloc(1, sizeof *m + name_size);
-    if (m == NULL)
+    if (m == NULL || !mapped_open(&m->file, src->fd, (uint64_t)src->size)) {
+        free(m);
         return NULL;
+    }
     memcpy(m->name, name, name_size);
     m->users = 1;
-    m->len = (size_t)src->size;
-    m->fd = dup(src->fd);
-    m->data = mmap(NULL, m->len, PROT_READ, MAP_SHARED, src->fd, 0);
-    if (m->fd >= 0 && m->data != MAP_FAILED && sig_bear(m->data, m->len, &m->lost))
-        return m;
-    if (m->data != MAP_FAILED)
-        munmap(m->data, m->len);
-    if (m->fd >= 0)
-        close(m->fd);
-    free(m);
-    return NULL;
+    return m;
 }
 
 /* Brings bytes [from, to) into memory, or most of them. False: they cannot be had. */
 static bool populate(const struct mapping *m, size_t from, size_t to)
 {
     for (size_t at = from / FAULT_AROUND * FAULT_AROUND; at < to; at += FAULT_AROUND)
-        if (madvise(m->data + at, 1, MADV_POPULATE_READ) != 0)
+        if (madvise(m->file.data + at, 1, MADV_POPULATE_READ) != 0)
             return false;
     return true;
-}
-
-/* In the page with the end of a file that shrank there are zeroes, and no fault. */
-static bool is_whole(struct mapping *m, size_t len)
-{
-    struct stat st;
-    return !m->lost && fstat(m->fd, &st) == 0 && st.st_size >= (off_t)len;
 }
 
 enum input_got input_settle(const struct chunk *chunk, struct err *err)
 {
     struct mapping *m = chunk->mapping;
-    if (m == NULL || is_whole(m, chunk->used_to))
+    if (m == NULL || mapped_whole(&m->file, chunk->used_to))
         return INPUT_CHUNK_READ;
-    m->lost = true;
+    m->file.lost = true;
     if (atomic_exchange(&m->told, true))
         return INPUT_END;
     fail(err, "cannot read '%s': it became shorter, or the disk failed", m->name);
@@ -333,12 +314,14 @@ static bool map_chunk(struct input *in, struct source *src, uint64_t i, struct c
                       off_t *read_to)
 {
     struct mapping *m = src->mapping;
+    const struct mapped *file = &m->file;
     size_t from = (size_t)src->start + (size_t)i * src->range, before = i > 0;
-    size_t next = m->len - from < src->range ? m->len : from + src->range;
-    if (m->lost || !populate(m, from - before, next))
+    size_t next = file->len - from < src->range ? file->len : from + src->range;
+    if (file->lost || !populate(m, from - before, next))
         return false;
 
-    const char *p = m->data + from, *last = m->data + next - 1, *end = m->data + m->len;
+    const char *p = file->data + from, *last = file->data + next - 1;
+    const char *end = file->data + file->len;
     const char *begin = p, *stop = p;
     if (before) {
         const char *t = memchr(p - 1, in->spec.terminator, (size_t)(last - p) + 1);
@@ -353,7 +336,7 @@ static bool map_chunk(struct input *in, struct source *src, uint64_t i, struct c
     chunk->mapping = m;
     m->users++;
     chunk->used_from = from - before;
-    chunk->used_to = begin ? (size_t)(stop - m->data) : next;
+    chunk->used_to = begin ? (size_t)(stop - file->data) : next;
     *read_to = (off_t)chunk->used_to;
     count_done(in, next - from);
     return true;

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bits.h"
 #include "filter.h"
 #include "parallel.h"
 #include "progress.h"
@@ -113,6 +112,27 @@ bool keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
     }
 }
 
+/* Makes records of the keys. */
+static bool make_given(struct keyarg *ka)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < ka->n_keys; i++)
+        bytes += strlen(ka->keys[i]) + 1;
+    char *at = ka->given = malloc(bytes);
+    ka->record = calloc(ka->n_keys + 1, sizeof *ka->record);
+    if (at == NULL || ka->record == NULL) {
+        say_error("out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < ka->n_keys; i++) {
+        ka->record[i] = at;
+        at = stpcpy(at, ka->keys[i]);
+        *at++ = ka->rule.terminator;
+    }
+    ka->record[ka->n_keys] = at;
+    return ka->rule.given = true;
+}
+
 bool keyarg_files(struct keyarg *ka, const struct command *command, char **files, int n)
 {
     ka->files = files;
@@ -124,12 +144,14 @@ bool keyarg_files(struct keyarg *ka, const struct command *command, char **files
         opt_misuse(command, "keys are given with --key and in '%s': only one of both", files[0]);
         return false;
     }
-    return true;
+    return ka->n_keys == 0 || make_given(ka);
 }
 
 void keyarg_free(struct keyarg *ka)
 {
     free(ka->keys);
+    free(ka->given);
+    free(ka->record);
 }
 
 bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *path,
@@ -184,40 +206,12 @@ bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, 
 
 bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)
 {
-    size_t first = *next, bytes = 0;
-    b->n = 0;
-    b->n_bad = 0;
-    memset(b->bad, 0, sizeof b->bad);
-    for (size_t i = first; i < ka->n_keys && i - first < BATCH_MAX; i++)
-        bytes += strlen(ka->keys[i]) + 1;
-    if (bytes == 0)
-        return false;
-    char *at = realloc(b->scratch, bytes);
-    if (at == NULL) {
-        b->bad_record = true;
-        return fail(&b->bad_reason, "out of memory");
-    }
-    b->scratch = at;
-    b->scratch_len = bytes;
-    for (; *next < ka->n_keys && b->n < BATCH_MAX; ++*next) {
-        const char *key = ka->keys[*next];
-        size_t len = strlen(key);
-        b->record[b->n] = at;
-        memcpy(at, key, len);
-        at[len] = ka->rule.terminator;
-        if (!key_hash(&ka->rule, key, len, &b->hash[b->n], &b->bad_reason)) {
-            if (!ka->rule.skip_bad) {
-                b->bad_record = b->n == 0;
-                break; /* those before it come first */
-            }
-            bit_set(b->bad, b->n);
-            b->n_bad++;
-        }
-        at += len + 1;
-        b->n++;
-    }
-    b->record[b->n] = at;
-    return !b->bad_record;
+    if (b->bad_record)
+        return false; /* those before it came first */
+    size_t left = ka->n_keys - *next;
+    bool any = batch_take(b, ka->record + *next, left < BATCH_MAX ? left : BATCH_MAX);
+    *next += b->n;
+    return any;
 }
 
 bool keyarg_batch_end(const struct keyarg *ka, size_t next, const struct batch *b)
