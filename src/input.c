@@ -32,9 +32,10 @@ enum {
     /* A signal may be taken by another thread than the one that waits for input, which then sees it
      * after so long; and so it is with input_stop. */
     STOP_POLL_MS = 100,
-    /* Regular files of some size are mapped, which spares a copy: a fifth to three fifths of the
-     * cost of reading, by how the page cache holds them. For less, system calls cost as much. */
-    MAPPED_CHUNK = 1 << 20,
+    /* Regular files of this size and more are taken in chunks of it, and mapped, which spares a
+     * copy: a fifth to three fifths of the cost of reading, by how the page cache holds them. For
+     * less, system calls cost as much. */
+    LARGE_CHUNK = 1 << 20,
     /* Linux maps so much around a page that is asked for, if it is in memory. To ask for the first
      * page of each piece takes two thirds of the time of asking for all of them. */
     FAULT_AROUND = 64 << 10,
@@ -69,6 +70,7 @@ struct source {
     /* Regular files. */
     off_t start; /* chunk 0 begins here */
     off_t size;  /* when it was opened */
+    struct timespec changed; /* last, as of then */
     size_t range; /* bytes in which the records of a chunk begin */
     struct mapping *mapping; /* NULL: it is read */
     uint64_t n_chunks, next_chunk;
@@ -92,7 +94,7 @@ struct source {
 
 struct input {
     struct input_spec spec;
-    bool may_map; /* regular files, if they are large enough */
+    bool large_chunks; /* of regular files that are large enough */
     pthread_mutex_t lock; /* for all below but done and stopped */
     struct source *source;
     size_t next_file;
@@ -125,6 +127,11 @@ static bool fail_memory(const struct input *in, size_t file, struct err *err)
 static bool fail_read(const struct input *in, size_t file, struct err *err)
 {
     return fail_errno(err, "cannot read '%s'", input_name(in, file));
+}
+
+static bool fail_cut(const struct input *in, size_t file, struct err *err)
+{
+    return fail(err, "cannot read '%s': it became shorter", input_name(in, file));
 }
 
 static void count_done(struct input *in, size_t n)
@@ -218,6 +225,16 @@ static void set_data(struct chunk *chunk, size_t begin, size_t end)
     chunk->len = end - begin;
 }
 
+/* Has the file been cut, if it ends here? Files in /sys are shorter than they say. */
+static bool is_cut(const struct source *src, off_t end)
+{
+    struct stat st;
+    const struct timespec *then = &src->changed, *now = &st.st_ctim;
+    return end < src->size &&
+           (fstat(src->fd, &st) != 0 || st.st_size != src->size || now->tv_sec != then->tv_sec ||
+            now->tv_nsec != then->tv_nsec);
+}
+
 /* Reads chunk i. Whether a record begins at the first byte of the chunk's range is told by the byte
  * before it; its last record ends with the first terminator from the last byte of the range on. */
 static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct chunk *chunk,
@@ -233,8 +250,8 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
     size_t want = before + range + OVERLAP, got;
     if (!disk_read(src->fd, chunk->buffer + base, want, (uint64_t)at, &got))
         return fail_read(in, src->file, err);
-    if (got < want && at + (off_t)got < src->size)
-        return fail(err, "cannot read '%s': it became shorter", input_name(in, src->file));
+    if (got < want && is_cut(src, at + (off_t)got))
+        return fail_cut(in, src->file, err);
     size_t end = base + got;
     bool at_eof = got < want;
     if (end > LEAD)
@@ -271,6 +288,8 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
             return fail_read(in, src->file, err);
         end += got;
         at_eof = got < want;
+        if (at_eof && is_cut(src, at + (off_t)(end - base)))
+            return fail_cut(in, src->file, err);
     }
 }
 
@@ -393,13 +412,16 @@ static bool like_gzip(const unsigned char *p, size_t n)
            (n < 4 || (p[3] & 0xe0) == 0);
 }
 
+/* Is that enough to be taken for gzip? At the end of a file the magic number is. */
+enum { GZIP_MAGIC = 3 };
+
 /* Reads on until there are the four bytes that tell, or fewer that tell already. */
 static bool begins_gzip(struct input *in, struct source *src, bool wait)
 {
     z_stream *z = &src->z;
     while (z->avail_in < 4 && like_gzip(z->next_in, z->avail_in))
         if (!read_raw(in, src, wait))
-            return false;
+            return src->raw_end == END_REACHED && z->avail_in >= GZIP_MAGIC;
     return like_gzip(z->next_in, z->avail_in);
 }
 
@@ -601,8 +623,8 @@ static bool starts_like_gzip(int fd, off_t start)
 {
     unsigned char magic[4];
     size_t got;
-    return disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) && got == sizeof magic &&
-           like_gzip(magic, sizeof magic);
+    return disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) && got >= GZIP_MAGIC &&
+           like_gzip(magic, got);
 }
 
 /* Not for files without a size, as in /proc: only reading tells how long they are. */
@@ -618,9 +640,12 @@ static bool start_regular(struct input *in, struct source *src, const struct sta
     src->regular = true;
     src->start = src->read_to = start;
     src->size = st->st_size;
-    if (len >= MAPPED_CHUNK && in->may_map)
+    src->changed = st->st_ctim;
+    bool large = len >= LARGE_CHUNK && in->large_chunks;
+    if (large && !in->spec.keep)
         src->mapping = map_file(in, src);
-    src->range = src->mapping != NULL ? MAPPED_CHUNK : in->spec.chunk_len;
+    large = large && (in->spec.keep || src->mapping != NULL);
+    src->range = large ? LARGE_CHUNK : in->spec.chunk_len;
     src->n_chunks = len / src->range + (len % src->range != 0);
     return true;
 }
@@ -839,7 +864,7 @@ struct input *input_open(const struct input_spec *spec, struct err *err)
         return NULL;
     }
     in->spec = *spec;
-    in->may_map = !in->spec.chunk_len;
+    in->large_chunks = !in->spec.chunk_len;
     if (!in->spec.chunk_len)
         in->spec.chunk_len = INPUT_CHUNK;
     in->total = total_len(spec);

@@ -171,7 +171,7 @@ bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *pa
 }
 
 static struct input *open_input(const struct keyarg *ka, const struct stat *filter, bool prompt,
-                                struct err *err)
+                                bool keep, struct err *err)
 {
     bool from_stdin = ka->n_files == 0;
     for (size_t i = 0; i < ka->n_files; i++)
@@ -182,7 +182,8 @@ static struct input *open_input(const struct keyarg *ka, const struct stat *filt
                               .n_files = ka->n_files,
                               .terminator = ka->rule.terminator,
                               .gzip = !ka->no_gzip,
-                              .prompt = prompt};
+                              .prompt = prompt,
+                              .keep = keep};
     if (filter != NULL) {
         spec.forbid_dev = filter->st_dev;
         spec.forbid_ino = filter->st_ino;
@@ -193,7 +194,7 @@ static struct input *open_input(const struct keyarg *ka, const struct stat *filt
 bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, bool prompt)
 {
     struct err err;
-    struct input *input = open_input(t->ka, filter, prompt, &err);
+    struct input *input = open_input(t->ka, filter, prompt, pump->finish != NULL, &err);
     if (input == NULL)
         return say_failure(&err);
     t->input = input;
