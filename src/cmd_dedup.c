@@ -553,7 +553,7 @@ static void report(const struct dedup *d)
 {
     const struct adder *a = &d->known.sink.adder;
     char run[NUM_TEXT], all[NUM_TEXT];
-    unsigned long long records = d->tally.records - d->tally.bad, n_new = a->n_new;
+    unsigned long long records = d->tally.records - d->tally.bad, n_new = known_n_new(&d->known);
     snprintf(run, sizeof run, "%.3g", known_lost(&d->known, d->ka.threads));
     snprintf(all, sizeof all, "%.3g", a->session.counters.dropped);
     if (d->known.in_memory || a->session.counters.unknown)

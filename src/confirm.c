@@ -8,8 +8,8 @@
 #include "format.h"
 
 /* Lines that are compared with each other, and each with the one behind it, when the list is
- * opened. */
-enum { TRIALS = 1000 };
+ * opened: at most so many, but all of a short list, whose lines are rarely more. */
+enum { TRIALS = 1000, SHORT_LIST = 16 * TRIALS };
 
 /* The line that holds byte `at`: its beginning, and its length without the terminator. */
 static const char *line_at(const struct confirm *c, size_t at, size_t *len)
@@ -51,29 +51,35 @@ static bool fail_unsorted(const struct confirm *c, struct err *err)
  * would never be found. */
 static bool is_key(const struct confirm *c, const char *line, size_t len, struct err *err)
 {
-    len -= c->crlf && len > 0 && line[len - 1] == '\r';
-    const char *why = key_unprepared(c->prep, line, len);
-    return why == NULL ||
+    bool cr = c->crlf && len > 0 && line[len - 1] == '\r';
+    const char *why = key_unprepared(c->prep, line, len - cr);
+    return why == NULL || (cr && key_unprepared(c->prep, line, len) == NULL) ||
            fail(err, "a line of '%s' %s: keys are listed as the filter prepares them", c->path, why);
 }
 
-/* Looks at some lines all over the list. */
+/* Looks at the line that holds byte `at`; one before it holds byte `before`. */
+static bool try_line(const struct confirm *c, size_t before, size_t at, struct err *err)
+{
+    size_t len;
+    const char *line = line_at(c, at, &len);
+    return ((in_order(c, before, at) && is_sorted_at(c, at)) || fail_unsorted(c, err)) &&
+           is_key(c, line, len, err);
+}
+
+/* Looks at lines all over the list, the first and the last among them. */
 static bool try_lines(const struct confirm *c, struct err *err)
 {
-    size_t before = 0, tried = 0; /* where the line before is; behind the one that was tried last */
-    for (size_t i = 0; i <= TRIALS; i++) {
-        size_t at = (size_t)((double)(c->list.len - 1) * (double)i / TRIALS), len;
-        if (at < tried)
-            continue;
-        const char *line = line_at(c, at, &len);
-        if (!in_order(c, before, at) || !is_sorted_at(c, at))
-            return fail_unsorted(c, err);
-        if (!is_key(c, line, len, err))
+    size_t size = c->list.len, step = size <= SHORT_LIST ? 1 : size / TRIALS;
+    size_t before = 0;
+    for (size_t at = 0; at < size;) {
+        size_t len;
+        size_t line = (size_t)(line_at(c, at, &len) - c->list.data);
+        if (!try_line(c, before, at, err))
             return false;
         before = at;
-        tried = (size_t)(line - c->list.data) + len + 1;
+        at = line + len + 1 > at + step ? line + len + 1 : at + step;
     }
-    return true;
+    return try_line(c, before, size - 1, err);
 }
 
 /* As key.c does with records. */

@@ -109,8 +109,12 @@ static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *c
     }
     if (adder_add(&k->run.adder, keys->hash, before, n, &done, err) != ADDER_OK)
         return false;
-    for (size_t w = 0; w < (n + 63) / 64; w++)
+    for (size_t w = 0; w < (n + 63) / 64; w++) {
+        uint64_t asked = n - w * 64 < 64 ? ((uint64_t)1 << n % 64) - 1 : ~UINT64_C(0);
+        uint64_t denied = keys->known[w] & ~before[w];
+        k->n_denied += (unsigned)__builtin_popcountll(denied & asked);
         keys->known[w] &= before[w];
+    }
     return confirm_sound(&k->list, err);
 }
 
@@ -144,6 +148,11 @@ enum adder_result known_add(struct known *k, struct adder_keys *keys, const char
         return result;
     *err = why;
     return ADDER_FAILED;
+}
+
+uint64_t known_n_new(const struct known *k)
+{
+    return k->sink.adder.n_new + k->n_denied;
 }
 
 double known_lost(const struct known *k, unsigned threads)

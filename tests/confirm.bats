@@ -96,6 +96,11 @@ listed()
     printf '%s\r\n' 00 01 >list
     refused 'is not hexadecimal'
     run -0 seen query -c --crlf --confirm list f.seen -k 00
+    # A key may end in a CR that --crlf has left there, and then in a blank before it.
+    printf '0 \r\r\n' >in
+    printf '0 \r\n' >list
+    quiet seen create --force --trim --crlf f.seen in
+    run -0 seen query -c --crlf --confirm list f.seen in
 }
 
 @test "a list that is cut while it is in use ends it all with a message, and the filter is clean" {

@@ -122,7 +122,8 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     { links 20001 60000; links 40000 70000; } >in
     # Without the list many are lost.
     [ "$(seen dedup --dry-run -c f.seen in)" -lt 35000 ]
-    seen dedup --confirm known f.seen in >got
+    run -0 --separate-stderr bash -c 'seen dedup --verbose --confirm known f.seen in >got'
+    [[ $stderr == *"seen: 70001 records, 40000 new; new ones probably taken for known: 0, and "* ]]
     links 30001 70000 | cmp - got
     seen create --force -n 30000 -p 0.3 f.seen known
     seen dedup --dry-run --confirm known f.seen in | cmp got -
