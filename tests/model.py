@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/model.py [SEED [CASES]]: random records and options, against a model of what is documented.
+"""tests/model.py [SEED [CASES]], in an empty directory: random records and options, against a model of what is documented.
 
 Each case makes a filter, asks and changes it by create, add, query and dedup, and compares output
 and exit status with what a set in Python gives. Keys are few and of a small alphabet, in which all
@@ -184,7 +184,7 @@ class Case:
         keys = {key for _, _, _, key in used if key is not None}
         args = ["-n", "20000" if self.p == "1e-9" else "100", "-p", self.p] + self.rule.prep()
         if how == "add":
-            self.run(["create", "--empty", "-f1"] + args + [name])
+            self.same(self.run(["create", "--empty"] + args + [name])[0], 0, "status of create")
             status, _, _ = self.run(["add", "--no-sync"] + self.common() + [name] + source.args, source.stdin)
             self.same(status, 2 if bad else 0, "status of add")
             return keys
@@ -192,7 +192,7 @@ class Case:
                                 source.stdin)
         self.same(status, 2 if bad or not keys else 0, "status of create")
         if status != 0:
-            self.run(["create", "--empty"] + args + [name])
+            self.same(self.run(["create", "--empty"] + args + [name])[0], 0, "status of create")
             return set()
         return keys
 
@@ -321,6 +321,8 @@ def main():
     cases = int(sys.argv[2]) if len(sys.argv) > 2 else 100
     for i in range(seed, seed + cases):
         case = Case(random.Random(i))
+        if os.listdir("."):
+            sys.exit("tests/model.py: run it in an empty directory")
         try:
             case.play()
         except AssertionError as e:
