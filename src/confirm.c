@@ -54,7 +54,8 @@ static bool is_key(const struct confirm *c, const char *line, size_t len, struct
     bool cr = c->crlf && len > 0 && line[len - 1] == '\r';
     const char *why = key_unprepared(c->prep, line, len - cr);
     return why == NULL || (cr && key_unprepared(c->prep, line, len) == NULL) ||
-           fail(err, "a line of '%s' %s: keys are listed as the filter prepares them", c->path, why);
+           fail(err, "a line of '%s' %s: keys are listed as the filter prepares them", c->path,
+                why);
 }
 
 /* Looks at the line that holds byte `at`; one before it holds byte `before`. */

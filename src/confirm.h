@@ -31,8 +31,8 @@ bool confirm_open(struct confirm *c, const char *path, const struct key_rule *ru
 void confirm_close(struct confirm *c);
 
 /* Is the key of record i of the batch, which is not a bad one, in the list? Keys are looked for as
- * they are prepared; those that are spelled in hexadecimal, as digits, in either case. Any number of threads may ask at
- * once. */
+ * they are prepared; those that are spelled in hexadecimal, as digits, in either case. Any number of
+ * threads may ask at once. */
 bool confirm_has(struct confirm *c, const struct batch *b, size_t i);
 
 /* False, and says so in *err, if the list has become shorter or a search so far has found it not to

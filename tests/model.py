@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tests/model.py [SEED [CASES]], in an empty directory: random records and options, against a model of what is documented.
+"""tests/model.py [SEED [CASES]], in an empty directory: random records and options, against a model
+of what is documented.
 
 Each case makes a filter, asks and changes it by create, add, query and dedup, and compares output
 and exit status with what a set in Python gives. Keys are few and of a small alphabet, in which all
@@ -185,7 +186,8 @@ class Case:
         args = ["-n", "20000" if self.p == "1e-9" else "100", "-p", self.p] + self.rule.prep()
         if how == "add":
             self.same(self.run(["create", "--empty"] + args + [name])[0], 0, "status of create")
-            status, _, _ = self.run(["add", "--no-sync"] + self.common() + [name] + source.args, source.stdin)
+            status, _, _ = self.run(["add", "--no-sync"] + self.common() + [name] + source.args,
+                                    source.stdin)
             self.same(status, 2 if bad else 0, "status of add")
             return keys
         status, _, _ = self.run(["create"] + args + self.common() + [name] + source.args,
@@ -271,8 +273,8 @@ class Case:
         if self.listed:
             known &= self.list_of(one | other)
             args += ["--confirm", "list"]
-        status, out, err = self.run(["dedup", "--no-sync"] + self.common() + args + ["f.seen"] + source.args,
-                                    source.stdin)
+        status, out, err = self.run(["dedup", "--no-sync"] + self.common() + args + ["f.seen"] +
+                                    source.args, source.stdin)
         used, bad = source.usable(rule)
         want, new, n = [], set(), 0
         for _, _, record, key in used:
