@@ -122,7 +122,8 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     { links 20001 60000; links 40000 70000; } >in
     # Without the list many are lost.
     [ "$(seen dedup --dry-run -c f.seen in)" -lt 35000 ]
-    seen dedup --confirm known f.seen in >got
+    run -0 --separate-stderr bash -c 'seen dedup --verbose --confirm known f.seen in >got'
+    [[ $stderr == *"seen: 70001 records, 40000 new; new ones probably taken for known: 0, and "* ]]
     links 30001 70000 | cmp - got
     seen create --force -n 30000 -p 0.3 f.seen known
     seen dedup --dry-run --confirm known f.seen in | cmp got -
@@ -370,4 +371,32 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     run -0 seen dedup -i --create --also folded.seen --confirm sorted f.seen in
     [ "$output" = "$(seq 6 10)" ]
     seen verify f.seen
+}
+
+@test "records with newlines in them are counted right when they are not printed" {
+    quiet seen create --empty -n 1000 -p 1e-9 f.seen
+    keys=()
+    for i in $(seq 50); do
+        keys+=(-k "$(printf '\n\n%s' "$i")")
+    done
+    run -2 --separate-stderr bash -c 'seen dedup f.seen "$@" >/dev/full' - "${keys[@]}"
+    [ "${stderr_lines[1]}" = "seen: 50 records added to 'f.seen' were not printed" ]
+    # A part of them fits into a pipe that nobody reads on.
+    quiet seen create --force --empty -n 1000 -p 1e-9 f.seen
+    keys=()
+    long=$(head -c 20000 /dev/zero | tr '\0' '\n'; echo x)
+    for i in $(seq 10); do
+        keys+=(-k "$long$i")
+    done
+    mkfifo pipe
+    seen dedup f.seen "${keys[@]}" >pipe 2>said &
+    pid=$!
+    exec 7<pipe
+    read -r -n 1 _ <&7
+    exec 7<&-
+    status=0
+    wait $pid || status=$?
+    [ $status = 141 ]
+    [[ $(cat said) =~ ^"seen: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
+    [ "${BASH_REMATCH[1]}" -ge 5 ] && [ "${BASH_REMATCH[1]}" -le 10 ]
 }

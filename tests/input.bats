@@ -301,6 +301,34 @@ takes()
     refused ''
 }
 
+@test "the three bytes that gzip begins with are truncated gzip data" {
+    printf '\037\213\010' >bad
+    refuses "seen: 'bad' is truncated gzip data" seen create f bad
+    refuses "seen: '(standard input)' is truncated gzip data" seen create f <bad
+    refuses "seen: '(standard input)' is truncated gzip data" seen create f < <(cat bad)
+    [ ! -e f ]
+    takes --no-gzip bad $'\037\213\010'
+    printf '\037\213' >like
+    takes '' like $'\037\213'
+}
+
+@test "a file that is shorter than it says, as in /sys, is read to its end" {
+    for file in /sys/class/net/lo/mtu /sys/kernel/mm/transparent_hugepage/enabled; do
+        [ -r $file ] && [ "$(size $file)" -gt "$(wc -c < <(cat $file))" ] && break
+        file=
+    done
+    [ -n "$file" ] || skip 'there is no such file here'
+    cat $file >contents
+    for threads in 1 3; do
+        rm -f f g
+        quiet seen create -j $threads f $file
+        seen query -j $threads f contents | cmp contents -
+        seen query -j $threads f $file | cmp contents -
+        seen query -j $threads f <$file | cmp contents -
+        seen dedup -j $threads --create g contents $file | cmp contents -
+    done
+}
+
 @test "with --no-gzip, and for what only begins like gzip, bytes are bytes" {
     printf '\037\213\010\340 no gzip: a reserved flag\nb\n' >like
     takes '' like $'\037\213\010\340 no gzip: a reserved flag' b

@@ -265,6 +265,40 @@ END
     done
 }
 
+@test "dedup prints what it added, whatever becomes of a large file of keys meanwhile" {
+    seq 1000000 >list
+    mkfifo pipe
+    # To nothing, within a page, and replaced by what is as long.
+    for change in 'truncate -s 0' 'truncate -s 1000001' 'cp other'; do
+        tr 0-9 a-j <list >other
+        cp list cut
+        quiet seen create --force --empty -n 2M -p 1e-9 f
+        seen dedup f cut >pipe 2>err &
+        pid=$!
+        exec 7<pipe
+        # It has been added, and most of it is still to be printed.
+        IFS= read -r first <&7
+        until_present f 100000 $pid
+        $change cut
+        { echo "$first"; cat <&7; } >got
+        exec 7<&-
+        status=0
+        wait $pid || status=$?
+        seen verify f
+        n=$(wc -l <got)
+        [ "$n" -gt 100000 ]
+        [ "$n" = "$(seen stats --json f | jq .keys_added)" ]
+        [ "$(seen query -c f got)" = "$n" ]
+        [ "$(tr -d '\0' <got | digest /dev/stdin)" = "$(digest got)" ]
+        if [ "$change" = 'cp other' ]; then
+            continue # lines of both, at any exit status
+        fi
+        [ $status = 2 ]
+        [[ $(cat err) == "seen: cannot read 'cut': it became shorter" ]]
+        head -n "$n" list | cmp - got
+    done
+}
+
 @test "readers do not wait for writers, writers do for each other" {
     [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer holds signals back from who waits for a lock'
     quiet seen create -n 1000 f -k a

@@ -179,6 +179,19 @@ like_grep()
     [ "$output" = 100001:a ]
 }
 
+@test "a label belongs to a record, also to one with a newline in it" {
+    keys=(-k $'a\nb' -k x -k c -k $'\n' -k '')
+    quiet seen create -p 1e-9 f -k $'a\nb' -k c -k $'\n' -k ''
+    run -0 seen query -n f "${keys[@]}"
+    [ "$output" = $'1:a\nb\n3:c\n4:\n\n5:' ]
+    run -0 seen query -n --annotate f "${keys[@]}"
+    [ "$output" = $'1:+\ta\nb\n2:-\tx\n3:+\tc\n4:+\t\n\n5:+\t' ]
+    run -0 seen query --which f "${keys[@]}"
+    [ "$output" = $'f:a\nb\nf:c\nf:\n\nf:' ]
+    seen query -n f <(printf 'c\nx\nc') | cmp - <(printf '1:c\n3:c\n')
+    seen query -n --annotate f <(printf 'c\nx') | cmp - <(printf '1:+\tc\n2:-\tx\n')
+}
+
 @test "--annotate prints every record with its sign" {
     printf 'a\nx\n\nlast' >keys
     quiet seen create f -k a -k last

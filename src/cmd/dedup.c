@@ -326,38 +326,30 @@ static size_t next_record(const uint64_t *selected, size_t n, size_t at, bool pr
     return at < n ? at : n;
 }
 
-/* Writes n records; adds to *whole how many are whole in the bytes that were written. */
-static bool write_bytes(struct dedup *d, const char *data, size_t len, size_t n, size_t *whole)
+/* Writes bytes and adds to *written how many were. */
+static bool write_bytes(struct dedup *d, const char *data, size_t len, size_t *written)
 {
-    size_t written;
-    if (output_write_bytes(data, len, &written)) {
-        *whole += n;
-        return true;
-    }
-    const char *end = data + written;
-    while ((data = memchr(data, d->ka.rule.terminator, (size_t)(end - data))) != NULL) {
-        data++;
-        ++*whole;
-    }
-    d->reader_gone = errno == EPIPE;
-    if (!d->reader_gone)
+    size_t n;
+    bool ok = output_write_bytes(data, len, &n);
+    *written += n;
+    d->reader_gone = !ok && errno == EPIPE;
+    if (!ok && !d->reader_gone)
         d->failed = true;
-    return false;
+    return ok;
 }
 
-static bool write_runs(struct dedup *d, const struct result *r, size_t n, size_t *whole)
+static bool write_runs(struct dedup *d, const struct result *r, size_t n, size_t *written)
 {
     size_t to, from = next_record(r->selected, n, 0, true);
     for (; from < n; from = next_record(r->selected, n, to, true)) {
         to = next_record(r->selected, n, from, false);
-        size_t len = (size_t)(r->start[to] - r->start[from]);
-        if (!write_bytes(d, r->start[from], len, to - from, whole))
+        if (!write_bytes(d, r->start[from], (size_t)(r->start[to] - r->start[from]), written))
             return false;
     }
     return true;
 }
 
-static bool write_copies(struct dedup *d, struct result *r, size_t n, size_t count, size_t *whole)
+static bool write_copies(struct dedup *d, struct result *r, size_t n, size_t *written)
 {
     bool ok = true;
     r->out.len = 0;
@@ -365,10 +357,24 @@ static bool write_copies(struct dedup *d, struct result *r, size_t n, size_t cou
         ok = output_select(&r->out, r->start + i, n - i < BATCH_MAX ? n - i : BATCH_MAX,
                            r->selected + i / 64, r->limit);
     if (ok && output_terminate(&r->out, d->ka.rule.terminator))
-        return write_bytes(d, r->out.data, r->out.len, count, whole);
+        return write_bytes(d, r->out.data, r->out.len, written);
     say_error("out of memory");
     d->failed = true;
     return false;
+}
+
+/* How many of the selected records are not whole in the bytes that were written. */
+static size_t count_cut(const struct result *r, size_t n, size_t count, size_t written)
+{
+    for (size_t i = next_record(r->selected, n, 0, true); i < n;
+         i = next_record(r->selected, n, i + 1, true)) {
+        size_t len = (size_t)(r->start[i + 1] - r->start[i]);
+        if (len > written)
+            break;
+        written -= len;
+        count--;
+    }
+    return count;
 }
 
 /* So many pieces of a chunk are written from where they stand: a call for each takes less time than
@@ -377,13 +383,13 @@ enum { FEW_RUNS = 16 };
 
 static void write_records(struct dedup *d, struct result *r, size_t n, size_t count)
 {
-    size_t whole = 0;
+    size_t written = 0;
     bool terminated = r->start[n][-1] == d->ka.rule.terminator;
-    if (terminated && count_runs(r->selected, n) <= FEW_RUNS ? write_runs(d, r, n, &whole)
-                                                            : write_copies(d, r, n, count, &whole))
+    if (terminated && count_runs(r->selected, n) <= FEW_RUNS ? write_runs(d, r, n, &written)
+                                                            : write_copies(d, r, n, &written))
         return;
     d->closed = true;
-    d->n_unprinted += count - whole;
+    d->n_unprinted += count_cut(r, n, count, written);
 }
 
 static bool print_result(struct dedup *d, struct result *r)
@@ -541,7 +547,7 @@ static void report(const struct dedup *d)
 {
     const struct adder *a = &d->known.sink.adder;
     char run[NUM_TEXT], all[NUM_TEXT];
-    unsigned long long records = d->tally.records - d->tally.bad, n_new = a->n_new;
+    unsigned long long records = d->tally.records - d->tally.bad, n_new = known_n_new(&d->known);
     snprintf(run, sizeof run, "%.3g", known_lost(&d->known, d->ka.threads));
     snprintf(all, sizeof all, "%.3g", a->session.counters.dropped);
     if (d->known.in_memory || a->session.counters.unknown)

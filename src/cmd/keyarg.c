@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/bits.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/say.h"
@@ -113,6 +112,27 @@ bool keyarg_take(struct keyarg *ka, struct opt_parser *p, int id)
     }
 }
 
+/* Makes records of the keys. */
+static bool make_given(struct keyarg *ka)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < ka->n_keys; i++)
+        bytes += strlen(ka->keys[i]) + 1;
+    char *at = ka->given = malloc(bytes);
+    ka->record = calloc(ka->n_keys + 1, sizeof *ka->record);
+    if (at == NULL || ka->record == NULL) {
+        say_error("out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < ka->n_keys; i++) {
+        ka->record[i] = at;
+        at = stpcpy(at, ka->keys[i]);
+        *at++ = ka->rule.terminator;
+    }
+    ka->record[ka->n_keys] = at;
+    return ka->rule.given = true;
+}
+
 bool keyarg_files(struct keyarg *ka, const struct command *command, char **files, int n)
 {
     ka->files = files;
@@ -124,12 +144,14 @@ bool keyarg_files(struct keyarg *ka, const struct command *command, char **files
         opt_misuse(command, "keys are given with --key and in '%s': only one of both", files[0]);
         return false;
     }
-    return true;
+    return ka->n_keys == 0 || make_given(ka);
 }
 
 void keyarg_free(struct keyarg *ka)
 {
     free(ka->keys);
+    free(ka->given);
+    free(ka->record);
 }
 
 bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *path,
@@ -150,7 +172,7 @@ bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *pa
 }
 
 static struct input *open_input(const struct keyarg *ka, const struct stat *filter, bool prompt,
-                                struct err *err)
+                                bool keep, struct err *err)
 {
     bool from_stdin = ka->n_files == 0;
     for (size_t i = 0; i < ka->n_files; i++)
@@ -162,7 +184,8 @@ static struct input *open_input(const struct keyarg *ka, const struct stat *filt
                               .terminator = ka->rule.terminator,
                               .gzip = !ka->no_gzip,
                               .prompt = prompt,
-                              .prints = ka->prints};
+                              .prints = ka->prints,
+                              .keep = keep};
     if (filter != NULL) {
         spec.forbid_dev = filter->st_dev;
         spec.forbid_ino = filter->st_ino;
@@ -173,7 +196,7 @@ static struct input *open_input(const struct keyarg *ka, const struct stat *filt
 bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, bool prompt)
 {
     struct err err;
-    struct input *input = open_input(t->ka, filter, prompt, &err);
+    struct input *input = open_input(t->ka, filter, prompt, pump->finish != NULL, &err);
     if (input == NULL)
         return say_failure(&err);
     t->input = input;
@@ -186,43 +209,12 @@ bool keyarg_pump(struct pump *pump, struct tally *t, const struct stat *filter, 
 
 bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b)
 {
-    size_t first = *next, bytes = 0;
-    b->n = 0;
-    b->n_bad = 0;
-    memset(b->bad, 0, sizeof b->bad);
-    for (size_t i = first; i < ka->n_keys && i - first < BATCH_MAX; i++)
-        bytes += strlen(ka->keys[i]) + 1;
-    if (bytes == 0)
-        return false;
-    char *at = realloc(b->scratch, bytes);
-    if (at == NULL) {
-        b->bad_record = true;
-        return fail(&b->bad_reason, "out of memory");
-    }
-    b->scratch = at;
-    b->scratch_len = bytes;
-    for (; *next < ka->n_keys && b->n < BATCH_MAX; ++*next) {
-        const char *key = ka->keys[*next];
-        size_t len = strlen(key);
-        b->record[b->n] = at;
-        memcpy(at, key, len);
-        at[len] = ka->rule.terminator;
-        uint64_t lane[HASH_LANES] = {0};
-        if (!key_hash(&ka->rule, key, len, lane, &b->bad_reason)) {
-            if (!ka->rule.skip_bad) {
-                b->bad_record = b->n == 0;
-                break; /* those before it come first */
-            }
-            bit_set(b->bad, b->n);
-            b->n_bad++;
-        }
-        b->hash[b->n] = lane[0];
-        b->hash2[b->n] = lane[1];
-        at += len + 1;
-        b->n++;
-    }
-    b->record[b->n] = at;
-    return !b->bad_record;
+    if (b->bad_record)
+        return false; /* those before it came first */
+    size_t left = ka->n_keys - *next;
+    bool any = batch_take(b, ka->record + *next, left < BATCH_MAX ? left : BATCH_MAX);
+    *next += b->n;
+    return any;
 }
 
 bool keyarg_batch_end(const struct keyarg *ka, size_t next, const struct batch *b)

@@ -30,6 +30,8 @@ struct keyarg {
     bool no_gzip, progress;
     const char **keys; /* -k, in order */
     size_t n_keys, room_keys;
+    char *given;         /* the same as records ... */
+    const char **record; /* ... where they begin, and the last one ends */
     char *const *files;
     size_t n_files;
     bool any; /* -k or a key file was given */
@@ -53,8 +55,8 @@ void keyarg_free(struct keyarg *ka);
 bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *path,
                   struct err *err);
 
-/* Puts the next keys given with -k into a batch, as records with a terminator each. *next counts
- * those done and starts at 0. False when none is left, or with b->bad_record set. */
+/* Puts the next keys given with -k into a new batch, as records with a terminator each. *next
+ * counts those done and starts at 0. False when none is left, or with b->bad_record set. */
 bool keyarg_batch(const struct keyarg *ka, size_t *next, struct batch *b);
 
 /* Call it when that is done. Says so, and returns false, if it stopped at a key that is none. */

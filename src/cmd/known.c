@@ -63,8 +63,7 @@ bool known_confirm(struct known *k, const char *path, const struct key_rule *rul
     k->single = batch_new(rule);
     if (k->single == NULL)
         return fail(err, "out of memory");
-    k->has_list = confirm_open(&k->list, path, rule->terminator, err);
-    k->list.crlf = rule->crlf;
+    k->has_list = confirm_open(&k->list, path, rule, err);
     /* What is in memory is of this run, so it is known. */
     return k->has_list &&
            (k->in_memory || open_in_memory(&k->run, rule, CHAIN_FIRST, RUN_FPR, err));
@@ -96,10 +95,13 @@ bool known_ask(struct known *k, struct batch *b, struct err *err)
     return !k->has_list || confirm_sound(&k->list, err);
 }
 
-static bool is_listed(struct known *k, const char *record, const char *end)
+/* Is the key of a record in the list? The record has one, so only memory can be lacking. */
+static bool ask_list(struct known *k, const char *const *record, bool *listed, struct err *err)
 {
-    batch_start(k->single, record, (size_t)(end - record));
-    return !batch_next(k->single) || confirm_has(&k->list, k->single, 0);
+    if (!batch_take(k->single, record, 1))
+        return fail(err, "%s", k->single->bad_reason.text);
+    *listed = confirm_has(&k->list, k->single, 0);
+    return true;
 }
 
 /* Makes new again those of n keys that the filter has reported present, but that are not in the
@@ -109,13 +111,23 @@ static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *c
 {
     size_t done;
     uint64_t *before = k->before;
-    for (size_t i = 0; i < n; i++)
-        if (bit_of(keys->known, i) && !bit_of(before, i) && is_listed(k, record[i], record[i + 1]))
+    for (size_t i = 0; i < n; i++) {
+        bool listed = false;
+        if (!bit_of(keys->known, i) || bit_of(before, i))
+            continue;
+        if (!ask_list(k, record + i, &listed, err))
+            return false;
+        if (listed)
             bit_set(before, i);
+    }
     if (adder_add(&k->run.adder, keys->hash, before, n, &done, err) != ADDER_OK)
         return false;
-    for (size_t w = 0; w < (n + 63) / 64; w++)
+    for (size_t w = 0; w < (n + 63) / 64; w++) {
+        uint64_t asked = n - w * 64 < 64 ? ((uint64_t)1 << n % 64) - 1 : ~UINT64_C(0);
+        uint64_t denied = keys->known[w] & ~before[w];
+        k->n_denied += (unsigned)__builtin_popcountll(denied & asked);
         keys->known[w] &= before[w];
+    }
     return confirm_sound(&k->list, err);
 }
 
@@ -149,6 +161,11 @@ enum adder_result known_add(struct known *k, struct adder_keys *keys, const char
         return result;
     *err = why;
     return ADDER_FAILED;
+}
+
+uint64_t known_n_new(const struct known *k)
+{
+    return k->sink.adder.n_new + k->n_denied;
 }
 
 double known_lost(const struct known *k, unsigned threads)

@@ -45,6 +45,7 @@ struct known {
     bool has_list;
     struct sink run;      /* with a list, beside a file: the keys that were new in this run */
     struct batch *single; /* for one record */
+    uint64_t n_denied;    /* keys that FILTER reported present, wrongly by the list */
     uint64_t *before;     /* keys->known before known_add */
     size_t before_room;
 };
@@ -71,6 +72,9 @@ bool known_ask(struct known *k, struct batch *b, struct err *err);
  * those of the new ones. Key i comes from the record [record[i], record[i + 1]). */
 enum adder_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
                             size_t *done, struct err *err);
+
+/* How many keys have been new. */
+uint64_t known_n_new(const struct known *k);
 
 /* How many new keys were probably taken for known so far: by the filter that takes keys, as it has
  * counted them, and by those that are only read, by their FPR now: of N keys new to all, N * fpr.

@@ -72,6 +72,7 @@ struct result {
     struct output out; /* selected records, ready to be written */
     struct label {
         uint64_t number;  /* from the chunk's beginning */
+        size_t len;       /* of the record in out */
         const char *name; /* of the filter that has it */
     } *labels; /* with --number or --which: of the records in out */
     size_t n_labels, room;
@@ -126,6 +127,9 @@ struct answers {
     uint16_t holder[BATCH_MAX]; /* with --which: the filter that has it, its place in q->filter */
 };
 
+/* Bytes before a record with --annotate. */
+enum { MARK = 2 };
+
 static bool note_labels(const struct query *q, const struct batch *b, const struct answers *a,
                         struct result *r)
 {
@@ -142,7 +146,9 @@ static bool note_labels(const struct query *q, const struct batch *b, const stru
             r->room = room;
         }
         r->labels[r->n_labels++] = (struct label){
-            r->tally.records + i, q->which ? q->path[a->holder[i]] : NULL};
+            .number = r->tally.records + i,
+            .len = (q->annotate ? MARK : 0) + (size_t)(b->record[i + 1] - b->record[i]),
+            .name = q->which ? q->path[a->holder[i]] : NULL};
     }
     return true;
 }
@@ -151,7 +157,7 @@ static bool annotate(const struct batch *b, const struct answers *a, struct resu
 {
     for (size_t i = 0; i < b->n; i++)
         if (bit_of(a->good, i) &&
-            (!output_bytes(&r->out, bit_of(a->present, i) ? "+\t" : "-\t", 2) ||
+            (!output_bytes(&r->out, bit_of(a->present, i) ? "+\t" : "-\t", MARK) ||
              !output_bytes(&r->out, b->record[i], (size_t)(b->record[i + 1] - b->record[i]))))
             return false;
     return true;
@@ -281,26 +287,31 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
         r->failed = !fail(&r->err, "out of memory");
 }
 
+/* Adds what is printed before a record. */
+static bool put_label(const struct query *q, struct output *out, const struct label *label,
+                      uint64_t before)
+{
+    char text[NUM_TEXT];
+    unsigned long long number = before + label->number + 1;
+    int len = q->number ? snprintf(text, sizeof text, "%llu:", number) : 0;
+    return (!q->which || (output_bytes(out, label->name, strlen(label->name)) &&
+                          output_bytes(out, ":", 1))) &&
+           output_bytes(out, text, (size_t)len);
+}
+
 /* The records of r->out again, each behind its label. `before` records came before the chunk. */
 static bool label_records(const struct query *q, struct output *labelled, const struct result *r,
                           uint64_t before)
 {
-    const char *at = r->out.data;
-    char terminator = q->ka.rule.terminator;
-    for (size_t i = 0; i < r->n_labels; i++) {
-        char text[NUM_TEXT];
-        const struct label *label = &r->labels[i];
-        unsigned long long number = before + label->number + 1;
-        int len = q->number ? snprintf(text, sizeof text, "%llu:", number) : 0;
-        const char *end = memchr(at, terminator, (size_t)(r->out.data + r->out.len - at));
-        if (end == NULL) /* there was no memory for it, which take_result says */
-            return true;
-        if ((q->which && (!output_bytes(labelled, label->name, strlen(label->name)) ||
-                          !output_bytes(labelled, ":", 1))) ||
-            !output_bytes(labelled, text, (size_t)len) ||
-            !output_bytes(labelled, at, (size_t)(end + 1 - at)))
+    const char *at = r->out.data, *end = r->out.data + r->out.len;
+    for (size_t i = 0; i < r->n_labels && at < end; i++) {
+        size_t len = r->labels[i].len;
+        bool last = i + 1 == r->n_labels; /* a terminator may have been added */
+        if (last || len > (size_t)(end - at)) /* there was no memory, which take_result says */
+            len = (size_t)(end - at);
+        if (!put_label(q, labelled, &r->labels[i], before) || !output_bytes(labelled, at, len))
             return false;
-        at = end + 1;
+        at += len;
     }
     return true;
 }
@@ -439,9 +450,8 @@ static bool open_filter(struct query *q, const char *path)
 static bool open_list(struct query *q)
 {
     struct err err;
-    if (!confirm_open(&q->confirm, q->confirm_path, q->ka.rule.terminator, &err))
+    if (!confirm_open(&q->confirm, q->confirm_path, &q->ka.rule, &err))
         return say_failure(&err);
-    q->confirm.crlf = q->ka.rule.crlf;
     keyarg_hint_crlf(&q->ka, q->confirm.saw_cr, q->confirm_path);
     return true;
 }

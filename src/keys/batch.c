@@ -259,7 +259,22 @@ static void stop_before(struct batch *b, size_t i)
     b->n = i;
 }
 
-static void make_keys(struct batch *b, bool terminated)
+/* Cuts the key out of record [record, end) and prepares it; `to` has room for a copy. */
+static enum verdict make_key(const struct key_rule *rule, const char *record, const char *end,
+                             char *to, struct slice *key)
+{
+    bool whole = end > record && end[-1] == rule->terminator;
+    *key = (struct slice){record, (size_t)(end - record) - whole};
+    if (rule->given)
+        return prepare(key, rule->prep, to);
+    if (rule->crlf && whole && ends_in_cr(*key))
+        key->len--;
+    if (rule->field && !take_field(key, rule->field, rule->delimiter))
+        return KEY_NO_FIELD;
+    return prepare(key, rule->prep, to);
+}
+
+static void make_keys(struct batch *b)
 {
     const struct key_rule *rule = b->rule;
     bool copies = rule->prep & (PREP_FOLD | PREP_HEX);
@@ -271,13 +286,8 @@ static void make_keys(struct batch *b, bool terminated)
     memset(b->bad, 0, sizeof b->bad);
     char *to = b->scratch;
     for (size_t i = 0; i < b->n; i++) {
-        bool whole = terminated || i + 1 < b->n;
-        struct slice key = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - whole};
-        if (rule->crlf && whole && ends_in_cr(key))
-            key.len--;
-        enum verdict verdict = KEY_NO_FIELD;
-        if (!rule->field || take_field(&key, rule->field, rule->delimiter))
-            verdict = prepare(&key, rule->prep, to);
+        struct slice key;
+        enum verdict verdict = make_key(rule, b->record[i], b->record[i + 1], to, &key);
         if (verdict != KEY_GOOD) {
             if (!rule->skip_bad) {
                 say_bad(&b->bad_reason, verdict, rule->field);
@@ -298,7 +308,7 @@ static void make_keys(struct batch *b, bool terminated)
 /* Is the key all of the record? */
 static bool is_plain(const struct key_rule *rule)
 {
-    return !rule->field && !rule->prep && !rule->crlf;
+    return !rule->prep && (rule->given || (!rule->field && !rule->crlf));
 }
 
 const char *batch_key(const struct batch *b, size_t i, size_t *len)
@@ -310,6 +320,28 @@ const char *batch_key(const struct batch *b, size_t i, size_t *len)
     *len = (size_t)(b->record[i + 1] - b->record[i]);
     *len -= *len > 0 && b->record[i + 1][-1] == b->rule->terminator;
     return b->record[i];
+}
+
+/* Prepares and hashes the records of the batch. */
+static bool hash_batch(struct batch *b, bool terminated)
+{
+    const struct key_rule *rule = b->rule;
+    const struct hash_fn *fn = key_rule_hash(rule);
+    uint64_t *const lane[HASH_LANES] = {b->hash, b->hash2};
+    if (is_plain(rule)) {
+        memset(b->bad, 0, sizeof b->bad); /* a caller may have set some */
+        size_t whole = b->n - !terminated;
+        fn->records(b->record, whole, rule->seed, lane);
+        if (!terminated) {
+            uint64_t *const last[HASH_LANES] = {b->hash + whole, b->hash2 + whole};
+            size_t len = (size_t)(b->record[b->n] - b->record[whole]);
+            fn->keys(&b->record[whole], &len, 1, rule->seed, last);
+        }
+        return true;
+    }
+    make_keys(b);
+    fn->keys(b->key, b->key_len, b->n, rule->seed, lane);
+    return b->n > 0;
 }
 
 bool batch_next(struct batch *b)
@@ -326,36 +358,40 @@ bool batch_next(struct batch *b)
         return false;
     if (!b->n_before && !rule->crlf && rule->terminator == '\n')
         look_for_cr(b, terminated);
-
-    uint64_t *const lane[HASH_LANES] = {b->hash, b->hash2};
-    if (is_plain(rule)) {
-        memset(b->bad, 0, sizeof b->bad); /* a caller may have set some */
-        size_t whole = b->n - !terminated;
-        key_rule_hash(rule)->records(b->record, whole, rule->seed, lane);
-        if (!terminated) {
-            uint64_t *const last[HASH_LANES] = {b->hash + whole, b->hash2 + whole};
-            size_t len = (size_t)(b->end - b->record[whole]);
-            key_rule_hash(rule)->keys(&b->record[whole], &len, 1, rule->seed, last);
-        }
-        return true;
-    }
-    make_keys(b, terminated);
-    key_rule_hash(rule)->keys(b->key, b->key_len, b->n, rule->seed, lane);
-    return b->n > 0;
+    return hash_batch(b, terminated);
 }
 
-bool key_hash(const struct key_rule *rule, const char *key, size_t len,
-              uint64_t lane[HASH_LANES], struct err *err)
+bool batch_take(struct batch *b, const char *const *record, size_t n)
 {
-    struct slice k = {key, len};
-    char *copy = malloc(len + 1);
-    if (!copy)
-        return fail(err, "no memory for a key of this length");
-    enum verdict verdict = prepare(&k, rule->prep, copy);
-    if (verdict == KEY_GOOD) {
-        uint64_t *const to[HASH_LANES] = {&lane[0], &lane[1]};
-        key_rule_hash(rule)->keys(&k.data, &k.len, 1, rule->seed, to);
+    b->n = n;
+    b->n_bad = 0;
+    b->bad_record = false;
+    if (n == 0)
+        return false;
+    memcpy(b->record, record, (n + 1) * sizeof *record);
+    return hash_batch(b, record[n] > record[n - 1] && record[n][-1] == b->rule->terminator);
+}
+
+static const char *unprepared_digits(const char *text, size_t len)
+{
+    bool upper = false, lower = false;
+    for (size_t i = 0; i < len; i++) {
+        if (hex_value(text[i]) >= 16)
+            return "is not hexadecimal";
+        upper |= text[i] >= 'A' && text[i] <= 'F';
+        lower |= text[i] >= 'a';
     }
-    free(copy);
-    return verdict == KEY_GOOD || say_bad(err, verdict, 0);
+    return len % 2 ? "is not hexadecimal" : upper && lower ? "mixes upper and lower case" : NULL;
+}
+
+const char *key_unprepared(uint32_t prep, const char *text, size_t len)
+{
+    if ((prep & PREP_TRIM) && len > 0 && (is_blank(text[0]) || is_blank(text[len - 1])))
+        return "has blanks around it";
+    if (prep & PREP_HEX)
+        return unprepared_digits(text, len);
+    for (size_t i = 0; (prep & PREP_FOLD) && i < len; i++)
+        if (fold1(text[i]) != text[i])
+            return "has capital letters";
+    return NULL;
 }

@@ -28,6 +28,7 @@ struct key_rule {
     uint32_t prep; /* PREP_... of format.h */
     bool skip_bad;
     const struct hash_fn *hash; /* NULL: the usual one */
+    bool given; /* a record is a key (-k) and a terminator: CR and field do not apply */
     uint64_t seed;
 };
 
@@ -73,12 +74,16 @@ void batch_start(struct batch *b, const char *data, size_t len);
 /* The next batch of records, prepared and hashed; false at the end of the chunk or a bad record. */
 bool batch_next(struct batch *b);
 
+/* Makes a batch of n records that are cut already, at most BATCH_MAX: record i is [record[i],
+ * record[i + 1]), and all but the last have their terminator. False when no record has been taken:
+ * n is 0, or b->bad_record is set. */
+bool batch_take(struct batch *b, const char *const *record, size_t n);
+
 /* The key of record i of the batch, prepared. Not for bad records. */
 const char *batch_key(const struct batch *b, size_t i, size_t *len);
 
-/* Prepares and hashes one key that is given as such (-k): trim, fold and hex apply, CR and field do
- * not. lane[l] is set for the lanes that the hash function has. */
-bool key_hash(const struct key_rule *rule, const char *key, size_t len,
-              uint64_t lane[HASH_LANES], struct err *err);
+/* Why this text cannot be a prepared key, or one that is spelled in hexadecimal digits of one case:
+ * "has capital letters". NULL: it can. */
+const char *key_unprepared(uint32_t prep, const char *text, size_t len);
 
 #endif

@@ -2,25 +2,23 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/output.h"
-#include "base/sig.h"
 #include "store/format.h"
 
 /* Lines that are compared with each other, and each with the one behind it, when the list is
- * opened. */
-enum { TRIALS = 1000 };
+ * opened: at most so many, but all of a short list, whose lines are rarely more. */
+enum { TRIALS = 1000, SHORT_LIST = 16 * TRIALS };
 
 /* The line that holds byte `at`: its beginning, and its length without the terminator. */
 static const char *line_at(const struct confirm *c, size_t at, size_t *len)
 {
-    const char *p = at == 0 ? NULL : memrchr(c->map, c->terminator, at);
-    const char *start = p == NULL ? c->map : p + 1;
-    const char *end = memchr(start, c->terminator, (size_t)(c->map + c->len - start));
-    *len = (size_t)((end == NULL ? c->map + c->len : end) - start);
+    const char *p = at == 0 ? NULL : memrchr(c->list.data, c->terminator, at);
+    const char *start = p == NULL ? c->list.data : p + 1;
+    const char *end = memchr(start, c->terminator, (size_t)(c->list.data + c->list.len - start));
+    *len = (size_t)((end == NULL ? c->list.data + c->list.len : end) - start);
     return start;
 }
 
@@ -41,20 +39,8 @@ static bool is_sorted_at(const struct confirm *c, size_t at)
 {
     size_t len;
     const char *line = line_at(c, at, &len);
-    size_t next = (size_t)(line - c->map) + len + 1;
-    return next >= c->len || in_order(c, at, next);
-}
-
-static bool seems_sorted(const struct confirm *c)
-{
-    size_t before = 0;
-    for (size_t i = 0; i <= TRIALS; i++) {
-        size_t at = (size_t)((double)(c->len - 1) * (double)i / TRIALS);
-        if (!in_order(c, before, at) || !is_sorted_at(c, at))
-            return false;
-        before = at;
-    }
-    return true;
+    size_t next = (size_t)(line - c->list.data) + len + 1;
+    return next >= c->list.len || in_order(c, at, next);
 }
 
 static bool fail_unsorted(const struct confirm *c, struct err *err)
@@ -62,11 +48,47 @@ static bool fail_unsorted(const struct confirm *c, struct err *err)
     return fail(err, "'%s' is not sorted as LC_ALL=C sort does it", c->path);
 }
 
+/* Can the line be a key of the filter? If not, other lines that should be keys are none either, and
+ * would never be found. */
+static bool is_key(const struct confirm *c, const char *line, size_t len, struct err *err)
+{
+    bool cr = c->crlf && len > 0 && line[len - 1] == '\r';
+    const char *why = key_unprepared(c->prep, line, len - cr);
+    return why == NULL || (cr && key_unprepared(c->prep, line, len) == NULL) ||
+           fail(err, "a line of '%s' %s: keys are listed as the filter prepares them", c->path,
+                why);
+}
+
+/* Looks at the line that holds byte `at`; one before it holds byte `before`. */
+static bool try_line(const struct confirm *c, size_t before, size_t at, struct err *err)
+{
+    size_t len;
+    const char *line = line_at(c, at, &len);
+    return ((in_order(c, before, at) && is_sorted_at(c, at)) || fail_unsorted(c, err)) &&
+           is_key(c, line, len, err);
+}
+
+/* Looks at lines all over the list, the first and the last among them. */
+static bool try_lines(const struct confirm *c, struct err *err)
+{
+    size_t size = c->list.len, step = size <= SHORT_LIST ? 1 : size / TRIALS;
+    size_t before = 0;
+    for (size_t at = 0; at < size;) {
+        size_t len;
+        size_t line = (size_t)(line_at(c, at, &len) - c->list.data);
+        if (!try_line(c, before, at, err))
+            return false;
+        before = at;
+        at = line + len + 1 > at + step ? line + len + 1 : at + step;
+    }
+    return try_line(c, before, size - 1, err);
+}
+
 /* As key.c does with records. */
 static bool some_end_in_cr(const struct confirm *c)
 {
     size_t at = 0;
-    for (int i = 0; i < 8 && at < c->len; i++) {
+    for (int i = 0; i < 8 && at < c->list.len; i++) {
         size_t len;
         const char *line = line_at(c, at, &len);
         if (len > 0 && line[len - 1] == '\r')
@@ -78,10 +100,12 @@ static bool some_end_in_cr(const struct confirm *c)
 
 static const unsigned char gzip_magic[] = {0x1f, 0x8b, 8};
 
-bool confirm_open(struct confirm *c, const char *path, char terminator, struct err *err)
+bool confirm_open(struct confirm *c, const char *path, const struct key_rule *rule,
+                  struct err *err)
 {
     struct stat st;
-    *c = (struct confirm){.path = path, .terminator = terminator};
+    *c = (struct confirm){
+        .path = path, .terminator = rule->terminator, .crlf = rule->crlf, .prep = rule->prep};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return fail_errno(err, "cannot open '%s'", path);
@@ -89,63 +113,76 @@ bool confirm_open(struct confirm *c, const char *path, char terminator, struct e
         close(fd);
         return fail(err, "'%s' is not a regular file", path);
     }
-    if (!output_is_apart(fd, path, err)) {
-        close(fd);
-        return false;
-    }
-    if (st.st_size == 0) {
-        close(fd);
-        return true;
-    }
-    c->len = (size_t)st.st_size;
-    void *map = mmap(NULL, c->len, PROT_READ, MAP_SHARED, fd, 0);
+    bool ok = output_is_apart(fd, path, err);
+    if (ok && st.st_size > 0)
+        ok = mapped_open(&c->list, fd, (uint64_t)st.st_size) ||
+             fail_errno(err, "cannot map '%s'", path);
     close(fd);
-    if (map == MAP_FAILED)
-        return fail_errno(err, "cannot map '%s'", path);
-    c->map = map;
-    sig_guard(c->map, c->len, path, -1);
-    bool gzip = c->len >= sizeof gzip_magic && memcmp(map, gzip_magic, sizeof gzip_magic) == 0;
-    bool filter = format_is_filter(map, c->len);
-    if (!gzip && !filter && seems_sorted(c)) {
-        c->saw_cr = terminator == '\n' && some_end_in_cr(c);
+    if (!ok || st.st_size == 0)
+        return ok;
+    const struct mapped *list = &c->list;
+    if (list->len >= sizeof gzip_magic && memcmp(list->data, gzip_magic, sizeof gzip_magic) == 0)
+        fail(err, "'%s' is gzip data, in which nothing can be searched: inflate it first", path);
+    else if (format_is_filter((const uint8_t *)list->data, list->len))
+        fail(err, "'%s' is a seen filter, not a sorted list", path);
+    else if (try_lines(c, err)) {
+        c->saw_cr = c->terminator == '\n' && some_end_in_cr(c);
         return true;
     }
     confirm_close(c);
-    if (filter)
-        return fail(err, "'%s' is a seen filter, not a sorted list", path);
-    return gzip ? fail(err, "'%s' is gzip data, in which nothing can be searched: inflate it first",
-                       path)
-                : fail_unsorted(c, err);
+    return false;
 }
 
 void confirm_close(struct confirm *c)
 {
-    if (c->map == NULL)
-        return;
-    sig_unguard(c->map);
-    munmap(c->map, c->len);
-    c->map = NULL;
+    mapped_close(&c->list);
 }
 
-/* Where a key belongs compared with a line; with_cr: the key and a CR. */
-static int compare_key(const char *key, size_t len, bool with_cr, const char *line, size_t line_len)
+/* A key as it may stand in the list. */
+struct spelling {
+    const char *key;
+    size_t len;
+    const char *digits; /* it is spelled in these; NULL: it stands as it is */
+    bool with_cr;       /* and there is a CR behind it */
+};
+
+/* The first n bytes that are spelled, compared with as many of a line. */
+static int compare_spelled(const struct spelling *s, const char *line, size_t n)
 {
-    if (!with_cr || line_len <= len || memcmp(key, line, len) != 0)
-        return compare(key, len, line, line_len);
-    return compare("\r", 1, line + len, line_len - len);
+    if (s->digits == NULL)
+        return memcmp(s->key, line, n);
+    for (size_t i = 0; i < n; i++) {
+        unsigned byte = (unsigned char)s->key[i / 2];
+        int order = s->digits[i % 2 ? byte & 15 : byte >> 4] - (int)(unsigned char)line[i];
+        if (order != 0)
+            return order;
+    }
+    return 0;
+}
+
+/* Where a key belongs compared with a line. */
+static int compare_key(const struct spelling *s, const char *line, size_t line_len)
+{
+    size_t len = s->digits != NULL ? 2 * s->len : s->len;
+    int order = compare_spelled(s, line, len < line_len ? len : line_len);
+    if (order != 0)
+        return order;
+    if (len < line_len)
+        return s->with_cr ? compare("\r", 1, line + len, line_len - len) : -1;
+    return len > line_len || s->with_cr;
 }
 
 /* Bytes [low, high) of the list always begin and end where lines do. The line before them is less
  * than the key, and the one behind them greater. A line between them that is less than the key must
  * not be less than the former, one that is greater must not be greater than the latter. */
-static bool search(struct confirm *c, const char *key, size_t len, bool with_cr)
+static bool search(struct confirm *c, const struct spelling *s)
 {
-    size_t low = 0, high = c->len, low_len = 0, high_len = 0;
+    size_t low = 0, high = c->list.len, low_len = 0, high_len = 0;
     const char *low_line = NULL, *high_line = NULL;
     while (low < high) {
         size_t line_len;
         const char *line = line_at(c, low + (high - low) / 2, &line_len);
-        int order = compare_key(key, len, with_cr, line, line_len);
+        int order = compare_key(s, line, line_len);
         if (order == 0)
             return true;
         bool sorted;
@@ -153,12 +190,12 @@ static bool search(struct confirm *c, const char *key, size_t len, bool with_cr)
             sorted = high_line == NULL || compare(line, line_len, high_line, high_len) <= 0;
             high_line = line;
             high_len = line_len;
-            high = (size_t)(line - c->map);
+            high = (size_t)(line - c->list.data);
         } else {
             sorted = low_line == NULL || compare(low_line, low_len, line, line_len) <= 0;
             low_line = line;
             low_len = line_len;
-            low = (size_t)(line - c->map) + line_len + 1;
+            low = (size_t)(line - c->list.data) + line_len + 1;
         }
         if (!sorted) {
             c->unsorted = true;
@@ -168,37 +205,31 @@ static bool search(struct confirm *c, const char *key, size_t len, bool with_cr)
     return false;
 }
 
-static bool is_listed(struct confirm *c, const char *key, size_t len)
+static bool is_listed(struct confirm *c, struct spelling *s)
 {
-    return search(c, key, len, false) || (c->crlf && c->saw_cr && search(c, key, len, true));
-}
-
-/* Longer keys than this, in hexadecimal, are not looked for in pieces. */
-enum { LONGEST_HEX = 4096 };
-
-static bool is_listed_hex(struct confirm *c, const char *key, size_t len, const char *digits)
-{
-    char text[2 * LONGEST_HEX];
-    if (len > LONGEST_HEX)
+    s->with_cr = false;
+    if (search(c, s))
         return true;
-    for (size_t i = 0; i < len; i++) {
-        text[2 * i] = digits[(unsigned char)key[i] >> 4];
-        text[2 * i + 1] = digits[(unsigned char)key[i] & 15];
-    }
-    return is_listed(c, text, 2 * len);
+    s->with_cr = true;
+    return c->crlf && search(c, s);
 }
 
 bool confirm_has(struct confirm *c, const struct batch *b, size_t i)
 {
-    size_t len;
-    const char *key = batch_key(b, i, &len);
-    if (b->rule->prep & PREP_HEX)
-        return is_listed_hex(c, key, len, "0123456789ABCDEF") ||
-               is_listed_hex(c, key, len, "0123456789abcdef");
-    return is_listed(c, key, len);
+    struct spelling s = {0};
+    s.key = batch_key(b, i, &s.len);
+    if (!(c->prep & PREP_HEX))
+        return is_listed(c, &s);
+    s.digits = "0123456789ABCDEF";
+    if (is_listed(c, &s))
+        return true;
+    s.digits = "0123456789abcdef";
+    return is_listed(c, &s);
 }
 
 bool confirm_sound(const struct confirm *c, struct err *err)
 {
+    if (c->list.data != NULL && !mapped_whole(&c->list, c->list.len))
+        return fail(err, "cannot read '%s': it became shorter, or the disk failed", c->path);
     return !c->unsorted || fail_unsorted(c, err);
 }

@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "base/disk.h"
+#include "base/mapped.h"
 #include "base/output.h"
 #include "base/sig.h"
 
@@ -32,11 +33,11 @@ enum {
     /* A signal may be taken by another thread than the one that waits for input, which then sees it
      * after so long; and so it is with input_stop. */
     STOP_POLL_MS = 100,
-    /* Regular files of some size are mapped, which spares a copy: a fifth to three fifths of the
-     * cost of reading, by how the page cache holds them. For less, system calls cost as much. Two
-     * chunks a thread, one in work and one that waits, make 1 MiB (THREAD_MEMORY, filter_build.c);
-     * chunks twice as large are no faster. */
-    MAPPED_CHUNK = 512 << 10,
+    /* Regular files of this size and more are taken in chunks of it, and mapped, which spares a
+     * copy: a fifth to three fifths of the cost of reading, by how the page cache holds them. For
+     * less, system calls cost as much. Two chunks a thread, one in work and one that waits, make
+     * 1 MiB (THREAD_MEMORY, filter_build.c); chunks twice as large are no faster. */
+    LARGE_CHUNK = 512 << 10,
     /* Linux maps so much around a page that is asked for, if it is in memory. To ask for the first
      * page of each piece takes two thirds of the time of asking for all of them. */
     FAULT_AROUND = 64 << 10,
@@ -54,11 +55,9 @@ enum end {
 /* A regular file, mapped as a whole; unmapped when nobody uses it: neither its source nor a chunk
  * whose records lie in it. */
 struct mapping {
-    char *data;
-    size_t len;
-    int fd;
+    struct mapped file;
     _Atomic unsigned users;
-    atomic_bool lost, told; /* it shrank, or could not be read; and that has been said */
+    atomic_bool told; /* that it shrank, or could not be read */
     char name[];
 };
 
@@ -73,6 +72,7 @@ struct source {
     /* Regular files. */
     off_t start; /* chunk 0 begins here */
     off_t size;  /* when it was opened */
+    struct timespec changed; /* last, as of then */
     size_t range; /* bytes in which the records of a chunk begin */
     struct mapping *mapping; /* NULL: it is read */
     uint64_t n_chunks, next_chunk;
@@ -96,7 +96,7 @@ struct source {
 
 struct input {
     struct input_spec spec;
-    bool may_map; /* regular files, if they are large enough */
+    bool large_chunks; /* of regular files that are large enough */
     pthread_mutex_t lock; /* for all below but done and stopped */
     struct source *source;
     size_t next_file;
@@ -131,6 +131,11 @@ static bool fail_read(const struct input *in, size_t file, struct err *err)
     return fail_errno(err, "cannot read '%s'", input_name(in, file));
 }
 
+static bool fail_cut(const struct input *in, size_t file, struct err *err)
+{
+    return fail(err, "cannot read '%s': it became shorter", input_name(in, file));
+}
+
 static void count_done(struct input *in, size_t n)
 {
     atomic_fetch_add_explicit(&in->done, n, memory_order_relaxed);
@@ -159,9 +164,7 @@ static void mapping_leave(struct mapping *m)
 {
     if (m == NULL || --m->users > 0)
         return;
-    sig_unguard(m->data);
-    munmap(m->data, m->len);
-    close(m->fd);
+    mapped_close(&m->file);
     free(m);
 }
 
@@ -174,7 +177,8 @@ static void let_go(struct chunk *chunk)
         return;
     size_t begin = chunk->used_from / LARGEST_FOLIO * LARGEST_FOLIO;
     size_t end = (chunk->used_to + FAULT_AROUND - 1) / FAULT_AROUND * FAULT_AROUND;
-    madvise(m->data + begin, (end < m->len ? end : m->len) - begin, MADV_DONTNEED);
+    size_t len = m->file.len;
+    madvise(m->file.data + begin, (end < len ? end : len) - begin, MADV_DONTNEED);
     mapping_leave(m);
     chunk->mapping = NULL;
 }
@@ -223,6 +227,16 @@ static void set_data(struct chunk *chunk, size_t begin, size_t end)
     chunk->len = end - begin;
 }
 
+/* Has the file been cut, if it ends here? Files in /sys are shorter than they say. */
+static bool is_cut(const struct source *src, off_t end)
+{
+    struct stat st;
+    const struct timespec *then = &src->changed, *now = &st.st_ctim;
+    return end < src->size &&
+           (fstat(src->fd, &st) != 0 || st.st_size != src->size || now->tv_sec != then->tv_sec ||
+            now->tv_nsec != then->tv_nsec);
+}
+
 /* Reads chunk i. Whether a record begins at the first byte of the chunk's range is told by the byte
  * before it; its last record ends with the first terminator from the last byte of the range on. */
 static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct chunk *chunk,
@@ -238,8 +252,8 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
     size_t want = before + range + OVERLAP, got;
     if (!disk_read(src->fd, chunk->buffer + base, want, (uint64_t)at, &got))
         return fail_read(in, src->file, err);
-    if (got < want && at + (off_t)got < src->size)
-        return fail(err, "cannot read '%s': it became shorter", input_name(in, src->file));
+    if (got < want && is_cut(src, at + (off_t)got))
+        return fail_cut(in, src->file, err);
     size_t end = base + got;
     bool at_eof = got < want;
     if (end > LEAD)
@@ -276,55 +290,40 @@ static bool read_chunk(struct input *in, struct source *src, uint64_t i, struct 
             return fail_read(in, src->file, err);
         end += got;
         at_eof = got < want;
+        if (at_eof && is_cut(src, at + (off_t)(end - base)))
+            return fail_cut(in, src->file, err);
     }
 }
 
 static struct mapping *map_file(const struct input *in, const struct source *src)
 {
     const char *name = input_name(in, src->file);
-    if ((uint64_t)src->size > SIZE_MAX)
-        return NULL;
     size_t name_size = strlen(name) + 1;
     struct mapping *m = calloc(1, sizeof *m + name_size);
-    if (m == NULL)
+    if (m == NULL || !mapped_open(&m->file, src->fd, (uint64_t)src->size)) {
+        free(m);
         return NULL;
+    }
     memcpy(m->name, name, name_size);
     m->users = 1;
-    m->len = (size_t)src->size;
-    m->fd = dup(src->fd);
-    m->data = mmap(NULL, m->len, PROT_READ, MAP_SHARED, src->fd, 0);
-    if (m->fd >= 0 && m->data != MAP_FAILED && sig_bear(m->data, m->len, &m->lost))
-        return m;
-    if (m->data != MAP_FAILED)
-        munmap(m->data, m->len);
-    if (m->fd >= 0)
-        close(m->fd);
-    free(m);
-    return NULL;
+    return m;
 }
 
 /* Brings bytes [from, to) into memory, or most of them. False: they cannot be had. */
 static bool populate(const struct mapping *m, size_t from, size_t to)
 {
     for (size_t at = from / FAULT_AROUND * FAULT_AROUND; at < to; at += FAULT_AROUND)
-        if (madvise(m->data + at, 1, MADV_POPULATE_READ) != 0)
+        if (madvise(m->file.data + at, 1, MADV_POPULATE_READ) != 0)
             return false;
     return true;
-}
-
-/* In the page with the end of a file that shrank there are zeroes, and no fault. */
-static bool is_whole(struct mapping *m, size_t len)
-{
-    struct stat st;
-    return !m->lost && fstat(m->fd, &st) == 0 && st.st_size >= (off_t)len;
 }
 
 enum input_got input_settle(const struct chunk *chunk, struct err *err)
 {
     struct mapping *m = chunk->mapping;
-    if (m == NULL || is_whole(m, chunk->used_to))
+    if (m == NULL || mapped_whole(&m->file, chunk->used_to))
         return INPUT_CHUNK_READ;
-    m->lost = true;
+    m->file.lost = true;
     if (atomic_exchange(&m->told, true))
         return INPUT_END;
     fail(err, "cannot read '%s': it became shorter, or the disk failed", m->name);
@@ -336,12 +335,14 @@ static bool map_chunk(struct input *in, struct source *src, uint64_t i, struct c
                       off_t *read_to)
 {
     struct mapping *m = src->mapping;
+    const struct mapped *file = &m->file;
     size_t from = (size_t)src->start + (size_t)i * src->range, before = i > 0;
-    size_t next = m->len - from < src->range ? m->len : from + src->range;
-    if (m->lost || !populate(m, from - before, next))
+    size_t next = file->len - from < src->range ? file->len : from + src->range;
+    if (file->lost || !populate(m, from - before, next))
         return false;
 
-    const char *p = m->data + from, *last = m->data + next - 1, *end = m->data + m->len;
+    const char *p = file->data + from, *last = file->data + next - 1;
+    const char *end = file->data + file->len;
     const char *begin = p, *stop = p;
     if (before) {
         const char *t = memchr(p - 1, in->spec.terminator, (size_t)(last - p) + 1);
@@ -356,7 +357,7 @@ static bool map_chunk(struct input *in, struct source *src, uint64_t i, struct c
     chunk->mapping = m;
     m->users++;
     chunk->used_from = from - before;
-    chunk->used_to = begin ? (size_t)(stop - m->data) : next;
+    chunk->used_to = begin ? (size_t)(stop - file->data) : next;
     *read_to = (off_t)chunk->used_to;
     count_done(in, next - from);
     return true;
@@ -413,13 +414,16 @@ static bool like_gzip(const unsigned char *p, size_t n)
            (n < 4 || (p[3] & 0xe0) == 0);
 }
 
+/* Is that enough to be taken for gzip? At the end of a file the magic number is. */
+enum { GZIP_MAGIC = 3 };
+
 /* Reads on until there are the four bytes that tell, or fewer that tell already. */
 static bool begins_gzip(struct input *in, struct source *src, bool wait)
 {
     z_stream *z = &src->z;
     while (z->avail_in < 4 && like_gzip(z->next_in, z->avail_in))
         if (!read_raw(in, src, wait))
-            return false;
+            return src->raw_end == END_REACHED && z->avail_in >= GZIP_MAGIC;
     return like_gzip(z->next_in, z->avail_in);
 }
 
@@ -621,8 +625,8 @@ static bool starts_like_gzip(int fd, off_t start)
 {
     unsigned char magic[4];
     size_t got;
-    return disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) && got == sizeof magic &&
-           like_gzip(magic, sizeof magic);
+    return disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) && got >= GZIP_MAGIC &&
+           like_gzip(magic, got);
 }
 
 /* Not for files without a size, as in /proc: only reading tells how long they are. */
@@ -638,9 +642,12 @@ static bool start_regular(struct input *in, struct source *src, const struct sta
     src->regular = true;
     src->start = src->read_to = start;
     src->size = st->st_size;
-    if (len >= MAPPED_CHUNK && in->may_map)
+    src->changed = st->st_ctim;
+    bool large = len >= LARGE_CHUNK && in->large_chunks;
+    if (large && !in->spec.keep)
         src->mapping = map_file(in, src);
-    src->range = src->mapping != NULL ? MAPPED_CHUNK : in->spec.chunk_len;
+    large = large && (in->spec.keep || src->mapping != NULL);
+    src->range = large ? LARGE_CHUNK : in->spec.chunk_len;
     src->n_chunks = len / src->range + (len % src->range != 0);
     return true;
 }
@@ -860,7 +867,7 @@ struct input *input_open(const struct input_spec *spec, struct err *err)
         return NULL;
     }
     in->spec = *spec;
-    in->may_map = !in->spec.chunk_len;
+    in->large_chunks = !in->spec.chunk_len;
     if (!in->spec.chunk_len)
         in->spec.chunk_len = INPUT_CHUNK;
     in->total = total_len(spec);

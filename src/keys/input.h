@@ -9,8 +9,8 @@
  * chunk_len, whether it is read from a file, a pipe or out of gzip (not so with `prompt`). A record
  * longer than that makes its chunk as long as it must be, and the next ones empty or left out.
  * Regular files are read by all threads at once, up to the chunk in which the file ended when it
- * was opened (large ones are mapped, and L is 512 KiB then unless chunk_len is given);
- * streams by one thread at a time.
+ * was opened (large ones in chunks of 512 KiB unless chunk_len is given, and mapped unless `keep` is
+ * set); streams by one thread at a time.
  *
  * A signal (sig.h) is taken for the end of the input, also in the middle of a wait for more of it;
  * a record of which only a part has come is then left out.
@@ -34,6 +34,7 @@ struct input_spec {
     char terminator;    /* '\n' or 0 */
     bool gzip;          /* recognise it */
     bool prompt;        /* deliver what has come as soon as nothing more is ready */
+    bool keep;          /* records are used after input_settle, too: nothing is mapped */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
     bool prints;        /* refuse the file that standard output goes to */
     dev_t forbid_dev;   /* refuse this file as input: the filter itself; both 0: none */

@@ -35,7 +35,8 @@ struct pump {
 
     /* For what takes long after a commit and need not hold up the next: at most one chunk is behind
      * the commit that is going on. Called for every chunk that was committed, the one that stopped
-     * it included. False stops. NULL: nothing to do. */
+     * it included. It may use the records of the chunk if the input keeps them. False stops. NULL:
+     * nothing to do. */
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
 };
 

@@ -234,11 +234,23 @@ TEST(cr_is_noticed_once_it_may_matter)
     }
 }
 
+/* Makes the one record of a batch, which has room for it. Its key's hash in *hash. */
+static bool take_given(struct batch *b, const char *key, size_t len, uint64_t *hash)
+{
+    char record[200];
+    memcpy(record, key, len);
+    record[len] = b->rule->terminator;
+    bool ok = batch_take(b, (const char *const[]){record, record + len + 1}, 1);
+    CHECK(ok == (b->n == 1) && ok == !b->bad_record);
+    *hash = ok ? b->hash[0] : 0;
+    return ok;
+}
+
 /* Every byte at every place of keys of many lengths. */
 TEST(fold_changes_letters_and_nothing_else)
 {
-    struct key_rule rule = {.prep = PREP_FOLD};
-    struct err err;
+    struct key_rule rule = {.prep = PREP_FOLD, .given = true};
+    struct batch *b = batch_new(&rule);
     for (size_t len = 0; len < 70; len++)
         for (unsigned c = 0; c < 256; c++) {
             char key[70], want[70];
@@ -248,15 +260,16 @@ TEST(fold_changes_letters_and_nothing_else)
                 if (key[i] >= 'A' && key[i] <= 'Z')
                     want[i] = (char)(key[i] - 'A' + 'a');
             }
-            uint64_t hash[HASH_LANES] = {0};
-            CHECK(key_hash(&rule, key, len, hash, &err) && hash[0] == xxh3_bytes(want, len, 0));
+            uint64_t hash = 0;
+            CHECK(take_given(b, key, len, &hash) && hash == xxh3_bytes(want, len, 0));
         }
+    batch_free(b);
 }
 
 TEST(hex_spells_every_byte)
 {
-    struct key_rule rule = {.prep = PREP_HEX};
-    struct err err;
+    struct key_rule rule = {.prep = PREP_HEX, .given = true};
+    struct batch *b = batch_new(&rule);
     for (size_t len = 0; len < 80; len += 2)
         for (unsigned c = 0; c < 256; c++) {
             char upper[84], lower[84], want[40];
@@ -265,19 +278,18 @@ TEST(hex_spells_every_byte)
                 snprintf(upper + 2 * i, 3, "%02X", (unsigned char)want[i]);
                 snprintf(lower + 2 * i, 3, "%02x", (unsigned char)want[i]);
             }
-            uint64_t hash[HASH_LANES] = {0};
-            CHECK(key_hash(&rule, upper, len, hash, &err));
-            CHECK(hash[0] == xxh3_bytes(want, len / 2, 0));
-            hash[0] = 0;
-            CHECK(key_hash(&rule, lower, len, hash, &err));
-            CHECK(hash[0] == xxh3_bytes(want, len / 2, 0));
+            uint64_t hash = 0;
+            CHECK(take_given(b, upper, len, &hash) && hash == xxh3_bytes(want, len / 2, 0));
+            hash = 0;
+            CHECK(take_given(b, lower, len, &hash) && hash == xxh3_bytes(want, len / 2, 0));
         }
+    batch_free(b);
 }
 
 TEST(hex_takes_nothing_but_digits)
 {
-    struct key_rule rule = {.prep = PREP_HEX};
-    struct err err;
+    struct key_rule rule = {.prep = PREP_HEX, .given = true};
+    struct batch *b = batch_new(&rule);
     for (size_t len = 2; len < 70; len += len < 40 ? 2 : 14)
         for (size_t at = 0; at < len; at++)
             for (unsigned c = 0; c < 256; c++) {
@@ -286,17 +298,25 @@ TEST(hex_takes_nothing_but_digits)
                 key[at] = (char)c;
                 bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
                              (c >= 'A' && c <= 'F');
-                uint64_t hash[HASH_LANES];
-                CHECK(key_hash(&rule, key, len, hash, &err) == digit);
+                uint64_t hash;
+                CHECK(take_given(b, key, len, &hash) == digit);
             }
     for (size_t len = 1; len < 70; len += 2) {
         char key[70];
         uint64_t hash[HASH_LANES];
         memset(key, '7', sizeof key);
-        err.text[0] = 0;
-        CHECK(!key_hash(&rule, key, len, hash, &err));
-        CHECK_STR(err.text, "not hexadecimal");
+        b->bad_reason.text[0] = 0;
+        CHECK(!take_given(b, key, len, &hash));
+        CHECK_STR(b->bad_reason.text, "not hexadecimal");
     }
+    batch_free(b);
+}
+
+static bool key_is(const struct batch *b, size_t i, const char *want, size_t want_len)
+{
+    size_t len;
+    const char *key = batch_key(b, i, &len);
+    return len == want_len && memcmp(key, want, len) == 0;
 }
 
 TEST(a_key_given_as_such_is_prepared_but_not_cut)
@@ -306,13 +326,67 @@ TEST(a_key_given_as_such_is_prepared_but_not_cut)
                             .field = 2,
                             .delimiter = ',',
                             .prep = PREP_TRIM | PREP_FOLD,
+                            .given = true,
                             .seed = 5};
-    struct err err;
-    uint64_t hash[HASH_LANES] = {0};
-    CHECK(key_hash(&rule, TEXT(" A,b\r\n "), hash, &err));
-    CHECK(hash[0] == xxh3_bytes(TEXT("a,b\r\n"), 5));
+    struct batch *b = batch_new(&rule);
+    uint64_t hash;
+    CHECK(take_given(b, TEXT(" A,b\r\n "), &hash));
+    CHECK(hash == xxh3_bytes(TEXT("a,b\r\n"), 5));
     rule.prep = 0;
-    CHECK(key_hash(&rule, "", 0, hash, &err) && hash[0] == xxh3_bytes("", 0, 5));
+    CHECK(take_given(b, "", 0, &hash) && hash == xxh3_bytes("", 0, 5));
+    batch_free(b);
+}
+
+/* As records of a file or as given: what batch_key has is what is hashed. */
+TEST(a_batch_of_records_that_are_cut_already)
+{
+    static const char text[] = "1,\tA\r\n2,bb\n\n3,c\r";
+    const char *record[] = {text, text + 6, text + 11, text + 12, text + sizeof text - 1};
+    struct key_rule rule = {.terminator = '\n', .seed = 7};
+    struct batch *b = batch_new(&rule);
+    CHECK(batch_take(b, record, 4) && b->n == 4);
+    CHECK(key_is(b, 0, TEXT("1,\tA\r")) && key_is(b, 1, TEXT("2,bb")) && key_is(b, 2, "", 0));
+    CHECK(key_is(b, 3, TEXT("3,c\r"))); /* it has no terminator */
+    for (unsigned how = 0; how < 8; how++) {
+        rule = (struct key_rule){.terminator = '\n', .delimiter = ',', .seed = 7, .skip_bad = true};
+        rule.crlf = how & 1;
+        rule.field = how & 2;
+        rule.prep = how & 4 ? PREP_TRIM | PREP_FOLD : 0;
+        CHECK(batch_take(b, record, 4) && b->n == 4 && b->n_bad == (how & 2 ? 1 : 0));
+        for (size_t i = 0; i < 4; i++) {
+            if (b->bad[0] >> i & 1)
+                continue;
+            size_t len;
+            const char *key = batch_key(b, i, &len);
+            CHECK(b->hash[i] == xxh3_bytes(key, len, 7));
+        }
+        bool cr = !rule.crlf;
+        CHECK(rule.field || rule.prep || key_is(b, 0, "1,\tA\r", 4U + cr));
+        CHECK(!rule.field || !rule.prep || key_is(b, 0, "a\r", 1U + cr));
+        CHECK(!rule.field || key_is(b, 3, TEXT("c\r")));
+    }
+    rule.field = 2;
+    rule.skip_bad = false;
+    CHECK(batch_take(b, record, 4) && b->n == 2 && b->bad_record);
+    CHECK_STR(b->bad_reason.text, "has no field 2");
+    CHECK(!batch_take(b, record + 2, 2) && b->bad_record);
+    CHECK(!batch_take(b, record, 0) && !b->bad_record);
+    batch_free(b);
+}
+
+TEST(what_cannot_be_a_prepared_key)
+{
+    CHECK(key_unprepared(0, TEXT(" A\t")) == NULL);
+    CHECK(key_unprepared(PREP_TRIM, TEXT("A b")) == NULL && key_unprepared(PREP_TRIM, "", 0) == NULL);
+    CHECK_STR(key_unprepared(PREP_TRIM, TEXT(" a")), "has blanks around it");
+    CHECK_STR(key_unprepared(PREP_TRIM, TEXT("a\t")), "has blanks around it");
+    CHECK(key_unprepared(PREP_FOLD, TEXT("a@[`{\xc4")) == NULL);
+    CHECK_STR(key_unprepared(PREP_FOLD, TEXT("aZ")), "has capital letters");
+    CHECK(key_unprepared(PREP_HEX | PREP_FOLD, TEXT("00AF")) == NULL);
+    CHECK(key_unprepared(PREP_HEX, TEXT("00af")) == NULL && key_unprepared(PREP_HEX, "", 0) == NULL);
+    CHECK_STR(key_unprepared(PREP_HEX, TEXT("0aF0")), "mixes upper and lower case");
+    CHECK_STR(key_unprepared(PREP_HEX, TEXT("012")), "is not hexadecimal");
+    CHECK_STR(key_unprepared(PREP_HEX, TEXT("0g")), "is not hexadecimal");
 }
 
 TEST(a_record_may_be_very_long)
@@ -345,6 +419,8 @@ int main(void)
     RUN(hex_spells_every_byte);
     RUN(hex_takes_nothing_but_digits);
     RUN(a_key_given_as_such_is_prepared_but_not_cut);
+    RUN(a_batch_of_records_that_are_cut_already);
+    RUN(what_cannot_be_a_prepared_key);
     RUN(a_record_may_be_very_long);
     return check_done();
 }
