@@ -7,7 +7,7 @@
 #include "format.h"
 #include "json.h"
 #include "num.h"
-#include "ribbon.h"
+#include "ribbon_build.h"
 
 /* Half of all absent keys: with more than that a filter that was given n and a size has no use. */
 static const double WORST_FPR = 0.5;
@@ -32,8 +32,8 @@ static uint64_t file_len_of(const struct bloom *bloom)
 
 static void ribbon_header(uint64_t n, double p, struct header *header)
 {
-    struct ribbon ribbon = {.bits = ribbon_bits(n), .entries = (uint64_t)1 << ribbon_bits(n)};
-    ribbon_columns(p, &ribbon.columns, &ribbon.wide);
+    struct ribbon ribbon;
+    ribbon_design(n, p, &ribbon);
     header->incompat |= INCOMPAT_IMMUTABLE;
     ribbon_to(&ribbon, &header->layers[0]);
     header->layers[0].data_len = ribbon_expected_len(n, p);
@@ -44,6 +44,8 @@ static uint64_t ribbon_file_len(uint64_t n, double p)
 {
     struct header header = {.n_layers = 1};
     ribbon_header(n, p, &header);
+    header.layers[0].data_len = ribbon_trial_len(n, p);
+    format_place(&header);
     return header.file_len;
 }
 
@@ -267,7 +269,7 @@ static bool ribbon_row(const struct plan *plan, struct row *row)
     if (plan->p > RIBBON_MAX_FPR || plan->p < 100 * (double)plan->n * 0x1p-64)
         return false;
     row->kind = "ribbon";
-    row->bits = 8 * ribbon_expected_len(plan->n, plan->p);
+    row->bits = 8 * ribbon_trial_len(plan->n, plan->p);
     row->file_len = ribbon_file_len(plan->n, plan->p);
     ribbon_columns(plan->p, &row->k, &wide);
     row->k += wide > 0;

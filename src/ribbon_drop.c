@@ -88,6 +88,23 @@ static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
     return true;
 }
 
+/* Columns that a key has on average, times 2^32. */
+static uint64_t width(const struct ribbon *ribbon)
+{
+    return (uint64_t)ribbon->columns << 32 | ribbon->wide;
+}
+
+struct dropped {
+    const struct layer *from;
+    const uint8_t *data;
+};
+
+static double fpr_of_dropped(void *ctx, const struct ribbon *ribbon)
+{
+    const struct dropped *d = ctx;
+    return ribbon_layer_fpr(ribbon, d->from, d->data);
+}
+
 static bool drop(struct drop *d, const struct layer *from, struct err *err)
 {
     struct layer *layer = &d->target->header->layers[d->target->layer];
@@ -97,8 +114,13 @@ static bool drop(struct drop *d, const struct layer *from, struct err *err)
     d->directory = malloc((size_t)directory_len);
     if (d->directory == NULL)
         return fail(err, "out of memory");
-    if (!check_directory(from, d->data, from->data_len - directory_len, err) ||
-        !copy_blocks(d, from->data_len - directory_len, err))
+    if (!check_directory(from, d->data, from->data_len - directory_len, err))
+        return false;
+    struct dropped dropped = {from, d->data};
+    ribbon_keep_rate(&d->to, layer->fpr_design, fpr_of_dropped, &dropped);
+    if (width(&d->to) > width(&d->from))
+        d->to = d->from;
+    if (!copy_blocks(d, from->data_len - directory_len, err))
         return false;
     ribbon_to(&d->to, layer);
     layer->data_len = d->at + directory_len;
@@ -106,12 +128,6 @@ static bool drop(struct drop *d, const struct layer *from, struct err *err)
     return disk_write(d->target->fd, d->directory, directory_len, layer->data_off + d->at,
                       d->target->name, err) &&
            build_sums(d->target, err);
-}
-
-/* Columns that a key has on average, times 2^32. */
-static uint64_t width(const struct ribbon *ribbon)
-{
-    return (uint64_t)ribbon->columns << 32 | ribbon->wide;
 }
 
 bool ribbon_drop(const struct build_target *target, const struct layer *from, const uint8_t *data,
