@@ -215,3 +215,19 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
         reader verify f.seen
     done
 }
+
+@test "keys whose hashes are chosen are held by every kind" {
+    local crowd jobs file
+    for crowd in partition page run clusters; do
+        python3 "$SOURCE/tests/crafted.py" "$crowd" 30000 >keys
+        for jobs in 1 2; do
+            quiet seen create --force -j "$jobs" --hex a.seen keys
+            quiet seen create --force --compact -j "$jobs" --hex b.seen keys
+            for file in a.seen b.seen; do
+                [ "$(seen query -c "$file" keys)" = 30000 ]
+                seen verify "$file"
+                [ "$(seen stats --json "$file" | jq .keys_added)" = 30000 ]
+            done
+        done
+    done
+}

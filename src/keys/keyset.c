@@ -10,15 +10,24 @@
 #include "keys/keyset_parts.h"
 #include "keys/sort.h"
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20, GUARD = 64 << 10 /* whole pages on every machine */ };
+
+/* Behind each mapping is a page that must not be touched: what is written too far, which sanitizers
+ * do not see here, ends the program. */
+static size_t guard_at(size_t bytes)
+{
+    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
 
 /* With huge pages all is a tenth faster, where the kernel gives them; but then memory is taken up
  * to the end of one. None reaches beyond what is mapped. */
 void *keyset_map(size_t bytes, bool huge)
 {
-    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, guard_at(bytes) + GUARD, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
+    mprotect(p + guard_at(bytes), GUARD, PROT_NONE);
     size_t before = -(uintptr_t)p % HUGE_PAGE;
     if (huge && bytes >= before + HUGE_PAGE)
         madvise(p + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
@@ -28,7 +37,7 @@ void *keyset_map(size_t bytes, bool huge)
 static void unmap(void *p, size_t bytes)
 {
     if (p != NULL)
-        munmap(p, bytes);
+        munmap(p, guard_at(bytes) + GUARD);
 }
 
 /* A part that has no room after repeats were removed has more distinct hashes than three quarters

@@ -303,7 +303,7 @@ TEST(hex_takes_nothing_but_digits)
             }
     for (size_t len = 1; len < 70; len += 2) {
         char key[70];
-        uint64_t hash[HASH_LANES];
+        uint64_t hash;
         memset(key, '7', sizeof key);
         b->bad_reason.text[0] = 0;
         CHECK(!take_given(b, key, len, &hash));

@@ -74,8 +74,8 @@ static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double 
         ok = keyset_put(keys, (unsigned)(i / 256 % threads), some, count, &err);
     }
     ok = ok && keyset_finish(keys, &distinct, &err);
-    struct ribbon ribbon = {.entries = 1};
-    ribbon_columns(p, &ribbon.columns, &ribbon.wide);
+    struct ribbon ribbon;
+    ribbon_design(n, p, &ribbon);
     m->header = (struct header){.incompat = INCOMPAT_IMMUTABLE,
                                 .epoch = 1,
                                 .hash = hash_usual(),
@@ -231,8 +231,8 @@ static void check_filter(uint64_t (*hash)(uint64_t), uint64_t n, double p)
     struct census census;
     filter_census_all(&f, 1, &census);
     CHECK(census.n == m.census.n && census.fpr == m.census.fpr);
-    /* What keys add to the list comes on top, and which starts are bumped is chance. */
-    CHECK(n == 0 ? census.fpr == 0 : census.fpr <= p * 1.02 + 1e-12);
+    /* What keys add to the list comes on top. */
+    CHECK(n == 0 ? census.fpr == 0 : census.fpr <= p * (1 + 1e-9) + 1e-12);
     check_answers(&f, hash, n < 5000 ? n : 5000);
     check_answers(&f, absent_hash, 5000);
     filter_close(&f);
@@ -366,6 +366,40 @@ TEST(bits_a_key)
     }
 }
 
+/* Which starts are bumped is chance: with some of these keys the columns that the rate takes are
+ * not enough. One in ten files is like that; of 85 none with one seed in 8,000. */
+TEST(no_rate_is_passed)
+{
+    static const double rates[] = {0.3, 0.01, 0.0027, 0.0048, 1e-6};
+    unsigned more = 0;
+    for (uint64_t n = 2500; n <= 650000; n += n < 20000 ? 1234 : 205000)
+        for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+            struct made m;
+            struct ribbon design;
+            if (!make(&m, random_at, n, rates[i], 1, MEMORY))
+                return;
+            CHECK(m.census.fpr <= rates[i]);
+            ribbon_design(n, rates[i], &design);
+            more += m.header.layers[0].geometry[3] != design.wide;
+            close(m.fd);
+        }
+    CHECK(more > 0);
+}
+
+/* Chance makes a table one segment longer or shorter: 80 bytes. */
+TEST(lengths_of_few_keys)
+{
+    for (uint64_t n = 1; n <= 4000; n += 1 + n / 2) {
+        struct made m;
+        if (!make(&m, random_at, n, 0.001, 1, MEMORY))
+            return;
+        double expected = (double)ribbon_trial_len(n, 0.001);
+        double len = (double)m.header.layers[0].data_len;
+        CHECK(fabs(expected - len) <= 0.015 * len + 80);
+        close(m.fd);
+    }
+}
+
 TEST(columns_can_be_dropped)
 {
     struct made a, b;
@@ -443,6 +477,8 @@ int main(int argc, char **argv)
     RUN(measured_rates);
     RUN(same_bytes_for_threads_memory_and_instructions);
     RUN(bits_a_key);
+    RUN(no_rate_is_passed);
+    RUN(lengths_of_few_keys);
     RUN(columns_can_be_dropped);
     RUN(forged_directories);
     return check_done();

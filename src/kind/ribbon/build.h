@@ -7,7 +7,8 @@
 #include "kind/ribbon/ribbon.h"
 
 /* The build of kind_ribbon: target->header->layers[target->layer] has its columns (ribbon_to), the
- * rest of its geometry follows from the keys. */
+ * rest of its geometry follows from the keys; so do more columns, where these bump so many that the
+ * layer's fpr_design would be passed. */
 bool ribbon_build(const struct target *target, struct keyset *keys, struct census *census,
                   struct err *err);
 
@@ -34,6 +35,14 @@ struct ribbon_block {
 };
 void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
                        size_t n, unsigned depth, struct ribbon_block *out);
+
+/* The same for all keys of a layer. Gives the ribbon more columns if the FPR would pass p else. */
+void ribbon_work_only_block(struct ribbon_work *w, struct ribbon *ribbon, double p,
+                            const uint64_t *hash, size_t n, struct ribbon_block *out);
+
+/* Bytes of data for n keys at p: those of random keys that are put into a block, where these are
+ * few and each counts, else ribbon_expected_len(). */
+uint64_t ribbon_trial_len(uint64_t n, double p);
 
 /* Makes the target layer, whose geometry has the wanted columns, of one with the same keys and more
  * of them. The layer is placed again, as by `build`. */

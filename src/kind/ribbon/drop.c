@@ -87,6 +87,23 @@ static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
     return true;
 }
 
+/* Columns that a key has on average, times 2^32. */
+static uint64_t width(const struct ribbon *ribbon)
+{
+    return (uint64_t)ribbon->columns << 32 | ribbon->wide;
+}
+
+struct dropped {
+    const struct layer *from;
+    const uint8_t *data;
+};
+
+static double fpr_of_dropped(void *ctx, const struct ribbon *ribbon)
+{
+    const struct dropped *d = ctx;
+    return ribbon_layer_fpr(ribbon, d->from, d->data);
+}
+
 static bool drop(struct drop *d, const struct layer *from, struct err *err)
 {
     uint64_t directory_len = d->from.entries * RIBBON_ENTRY;
@@ -95,19 +112,18 @@ static bool drop(struct drop *d, const struct layer *from, struct err *err)
     d->directory = malloc((size_t)directory_len);
     if (d->directory == NULL)
         return fail(err, "out of memory");
-    if (!check_directory(from, d->data, from->data_len - directory_len, err) ||
-        !copy_blocks(d, from->data_len - directory_len, err))
+    if (!check_directory(from, d->data, from->data_len - directory_len, err))
+        return false;
+    struct dropped dropped = {from, d->data};
+    ribbon_keep_rate(&d->to, target_layer(d->target)->fpr_design, fpr_of_dropped, &dropped);
+    if (width(&d->to) > width(&d->from))
+        d->to = d->from;
+    if (!copy_blocks(d, from->data_len - directory_len, err))
         return false;
     ribbon_to(&d->to, target_layer(d->target));
     target_resize(d->target, d->at + directory_len);
     return target_write(d->target, d->directory, directory_len, d->at, err) &&
            target_sums(d->target, err);
-}
-
-/* Columns that a key has on average, times 2^32. */
-static uint64_t width(const struct ribbon *ribbon)
-{
-    return (uint64_t)ribbon->columns << 32 | ribbon->wide;
 }
 
 bool ribbon_drop(const struct target *target, const struct layer *from, const uint8_t *data,

@@ -20,10 +20,10 @@ static bool check_fpr(double p, struct err *err)
 
 static bool size(uint64_t n, double p, struct layer *out)
 {
-    struct ribbon ribbon = {.bits = ribbon_bits(n), .entries = (uint64_t)1 << ribbon_bits(n)};
-    ribbon_columns(p, &ribbon.columns, &ribbon.wide);
+    struct ribbon ribbon;
+    ribbon_design(n, p, &ribbon);
     ribbon_to(&ribbon, out);
-    out->data_len = ribbon_expected_len(n, p);
+    out->data_len = ribbon_trial_len(n, p);
     return true;
 }
 

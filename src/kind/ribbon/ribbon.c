@@ -48,6 +48,49 @@ unsigned ribbon_bits(uint64_t n)
     return bits;
 }
 
+/* The part of the FPR by which it passes p has a standard deviation of 0.27 / sqrt(n): measured with
+ * 600,000 and 1,500,000 keys at three rates. Five of them are kept back. */
+static const double RATE_SPREAD = 5 * 0.27;
+
+void ribbon_design(uint64_t n, double p, struct ribbon *ribbon)
+{
+    ribbon->bits = ribbon_bits(n);
+    ribbon->entries = (uint64_t)1 << ribbon->bits;
+    ribbon_columns(p, &ribbon->columns, &ribbon->wide);
+    if (ribbon->bits == 0 || ribbon->wide == 0)
+        return;
+    double less = p * (1 - RATE_SPREAD / sqrt((double)n));
+    unsigned columns;
+    ribbon_columns(fmax(less, ldexp(1, -(int)ribbon->columns - 1)), &columns, &ribbon->wide);
+    ribbon->columns = columns;
+}
+
+/* All of it wide, that is one column more, if wide is 2^32. */
+static struct ribbon with_wide(const struct ribbon *ribbon, uint64_t wide)
+{
+    struct ribbon r = *ribbon;
+    r.columns += (unsigned)(wide >> 32);
+    r.wide = (uint32_t)wide;
+    return r;
+}
+
+void ribbon_keep_rate(struct ribbon *ribbon, double p,
+                      double (*fpr)(void *ctx, const struct ribbon *ribbon), void *ctx)
+{
+    uint64_t low = ribbon->wide, high = (uint64_t)1 << 32;
+    if (low == 0 || fpr(ctx, ribbon) <= p)
+        return;
+    while (high - low > 1) {
+        uint64_t middle = (low + high) / 2;
+        struct ribbon r = with_wide(ribbon, middle);
+        if (fpr(ctx, &r) <= p)
+            high = middle;
+        else
+            low = middle;
+    }
+    *ribbon = with_wide(ribbon, high);
+}
+
 uint64_t ribbon_narrow(const struct ribbon *ribbon, uint64_t segments)
 {
     if (segments == 0 || ribbon->wide == 0)
@@ -257,16 +300,31 @@ static void census_entry(struct ribbon_census *c, uint64_t number, unsigned dept
     census_entry(c, e.at + 1, depth + 1);
 }
 
+static struct ribbon_census census_of(const struct ribbon_source *s)
+{
+    struct ribbon_census c = {.source = s};
+    uint64_t prefixes = (uint64_t)1 << (s->ribbon.bits & 63);
+    for (uint64_t i = 0; i < prefixes; i++)
+        census_entry(&c, i, s->ribbon.bits);
+    return c;
+}
+
+double ribbon_layer_fpr(const struct ribbon *columns, const struct layer *layer,
+                        const uint8_t *data)
+{
+    struct ribbon_source s = {.ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
+    s.ribbon.columns = columns->columns;
+    s.ribbon.wide = columns->wide;
+    return census_of(&s).fpr;
+}
+
 void ribbon_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                         struct census *out)
 {
     const struct ribbon_source s = {
         .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
-    struct ribbon_census c = {.source = &s};
+    struct ribbon_census c = census_of(&s);
     (void)threads;
-    uint64_t prefixes = (uint64_t)1 << (s.ribbon.bits & 63);
-    for (uint64_t i = 0; i < prefixes; i++)
-        census_entry(&c, i, s.ribbon.bits);
     *out = (struct census){.fpr = fmin(c.fpr, 1),
                            .n = c.n,
                            .n_low = c.n,
@@ -288,10 +346,9 @@ struct shape ribbon_shape(const struct layer *layer)
 
 uint64_t ribbon_expected_len(uint64_t n, double p)
 {
-    unsigned columns;
-    uint32_t wide;
-    ribbon_columns(p, &columns, &wide);
-    double bits = columns + ldexp(wide, -32), partitions = ldexp(1, (int)ribbon_bits(n));
+    struct ribbon ribbon;
+    ribbon_design(n, p, &ribbon);
+    double bits = ribbon.columns + ldexp(ribbon.wide, -32), partitions = (double)ribbon.entries;
     double slots = (double)n * 1.0012 + 96 * partitions;
     return (uint64_t)(slots * (bits + 2.0 / RIBBON_BUCKET) / 8 + partitions * (RIBBON_ENTRY + 8));
 }

@@ -95,6 +95,19 @@ double ribbon_fpr(unsigned columns, uint32_t wide);
 /* The number of prefix bits for n keys. */
 unsigned ribbon_bits(uint64_t n);
 
+/* Bits and columns for n keys at p, one entry for each prefix. With several partitions somewhat
+ * more is wide than p takes, since keys that are bumped may be more in wide segments. */
+void ribbon_design(uint64_t n, double p, struct ribbon *ribbon);
+
+/* Makes more wide, if needed, until fpr(ctx, ribbon), which has only to do with columns, is at most
+ * p. */
+void ribbon_keep_rate(struct ribbon *ribbon, double p,
+                      double (*fpr)(void *ctx, const struct ribbon *ribbon), void *ctx);
+
+/* The FPR of a layer if its tables had these columns. */
+double ribbon_layer_fpr(const struct ribbon *columns, const struct layer *layer,
+                        const uint8_t *data);
+
 /* Bytes of data that n keys need at p, about: within a fiftieth, or 128 bytes. */
 uint64_t ribbon_expected_len(uint64_t n, double p);
 
