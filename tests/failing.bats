@@ -74,6 +74,11 @@ end()
     seen create --empty -n 1000 f.seen
     begin f.seen
     [ "$(calls seen add f.seen -k a)" = S ]
+    # It gives up the session byte, at 2^62 + 1, only then: else the sync could fail behind a mark
+    # that the file is clean.
+    strace -f -qq -o trace -e trace=fcntl,fdatasync seen add f.seen -k c
+    awk '/fdatasync/ { synced = 1 } /F_UNLCK.*l_start=4611686018427387905/ { exit !synced }' trace
+    grep -q 'F_OFD_SETLK.*F_UNLCK.*l_start=4611686018427387905' trace
     [ "$(calls seen add --no-sync f.seen -k b)" = '' ]
     end
     [ "$ended" = 0 ]
@@ -102,7 +107,7 @@ end()
         seen verify g.seen
     done
     # Header, mark, the new layer, its two headers, data, mark.
-    echo "nth $nth"; [ "$nth" = 8 ]
+    [ "$nth" = 8 ]
 }
 
 @test "after a sync that failed in growth, the same process makes nothing clean" {
@@ -124,18 +129,6 @@ end()
     seen add g.seen <(seq 3000)
     [ "$(seen query -c g.seen <(seq 3000; echo first))" = 3001 ]
     seen verify g.seen
-}
-
-@test "while a writer waits for its sync, which fails, no other makes the file clean" {
-    need_strace
-    seen create --empty -n 1000 f.seen
-    begin f.seen
-    failing fdatasync error=EIO:when=1:delay_enter=1000000 seen add f.seen -k a 2>said &
-    other=$!
-    until_present f.seen a $other
-    end
-    run -2 wait $other
-    [ "$(state f.seen)" = dirty ]
 }
 
 @test "a sync that fails in dedup, before or after printing, is told once" {
@@ -196,7 +189,8 @@ end()
 
 @test "a filter in memory that cannot be mapped when it has grown ends in a message" {
     need_strace
-    run -2 --separate-stderr failing mremap error=ENOMEM seen dedup -c <(seq 1200000)
+    dedup() { seq 1200000 | failing mremap error=ENOMEM seen dedup >/dev/null; }
+    run -2 --separate-stderr dedup
     [[ $stderr == "seen: cannot map '/proc/self/fd/"*"': Cannot allocate memory" ]]
 }
 
@@ -209,8 +203,7 @@ end()
             before=$(size g.seen)
             run -2 --separate-stderr failing "$call" error=$error:when=1 \
                 seen dedup g.seen <(seq 20000)
-            [ "${#stderr_lines[@]}" = 1 ]
-            [[ $stderr == "seen: cannot "*" 'g.seen': "* ]]
+            [[ $stderr == "seen: cannot "*" 'g.seen': "* && $stderr != *$'\n'* ]]
             [ "$(size g.seen)" = "$before" ]
             seen verify g.seen
             [ "$(seen query -c g.seen <(seq 20000))" = "${#lines[@]}" ]

@@ -18,7 +18,7 @@ static const struct opt add_opts[] = {
      "rotate a filter with generations whenever its newest one is full",
      false, 0},
     {OPT_NO_SYNC, "no-sync", NULL,
-     "do not wait for the disk: faster, but keys may be lost if the machine stops",
+     "wait for the disk only where it must: faster, but keys may be lost if the machine stops",
      false, 0},
     {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were new", false, 0},
     {0},

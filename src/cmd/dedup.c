@@ -69,7 +69,8 @@ static const struct opt filter_opts[] = {
     {OPT_SYNC_EVERY, "sync-every", "N",
      "sync before printing whenever N keys were added since the last time", false, 0},
     {OPT_NO_SYNC, "no-sync", NULL,
-     "do not wait for the disk: faster, but keys may be lost if the machine stops", false, 0},
+     "wait for the disk only where it must: faster, but keys may be lost if the machine stops",
+     false, 0},
     {0},
 };
 

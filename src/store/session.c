@@ -12,8 +12,9 @@
  *
  * After a sync that failed, the kernel takes the pages for written although they are not. It tells
  * this once to each descriptor that was open, and a later sync succeeds without writing them. So
- * the process remembers the failure (s->broken) and makes the file dirty, and whatever has to be on
- * disk without doubt is changed once more (write_again), so that the kernel writes it.
+ * the process remembers the failure (s->broken) and notes it in the session page, so that nobody
+ * makes the file clean; and whatever has to be on disk without doubt is changed once more
+ * (write_again), so that the kernel writes it.
  */
 #include "store/session.h"
 
@@ -48,7 +49,8 @@ enum {
     PAGE_KEYS_ADDED = 24,
     PAGE_N_KEYS = 32,
     PAGE_DROPPED = 40,
-    PAGE_USED = 48,
+    PAGE_SYNC_FAILED = 48, /* somebody's sync has failed in this session */
+    PAGE_USED = 52,
 };
 
 /* Locks. */
@@ -109,6 +111,23 @@ bool session_lock_fd(int fd)
 
 /* Header and session page. */
 
+static uint8_t *session_page(const struct filter *f)
+{
+    return f->map + FORMAT_SESSION;
+}
+
+static bool page_in_use(const struct filter *f)
+{
+    static const uint8_t zero[PAGE_USED];
+    return memcmp(session_page(f), zero, sizeof zero) != 0;
+}
+
+/* Is there doubt whether what looks written is on disk? */
+static bool is_doubtful(const struct filter *f)
+{
+    return f->header.state == STATE_DIRTY || session_page(f)[PAGE_SYNC_FAILED] != 0;
+}
+
 static uint64_t slot_of(uint64_t epoch)
 {
     return epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
@@ -128,6 +147,8 @@ static bool sync_file(struct session *s, struct err *err)
     if (disk_sync(s->filter->fd, s->filter->path, err))
         return true;
     s->broken = true;
+    if (page_in_use(s->filter))
+        session_page(s->filter)[PAGE_SYNC_FAILED] = 1;
     return false;
 }
 
@@ -188,17 +209,6 @@ bool session_change(struct session *s, const struct header *h, struct err *err)
     return publish(s, next, true, err) && publish(s, next, true, err);
 }
 
-static uint8_t *session_page(const struct filter *f)
-{
-    return f->map + FORMAT_SESSION;
-}
-
-static bool page_in_use(const struct filter *f)
-{
-    static const uint8_t zero[PAGE_USED];
-    return memcmp(session_page(f), zero, sizeof zero) != 0;
-}
-
 /* Keeps the compiler from moving changes of the page over this point. What a process has written
  * when it is killed is always a beginning of what it was to write. */
 static void page_barrier(void)
@@ -239,6 +249,7 @@ static void start_page(const struct filter *f, const struct counters *c)
 {
     store_counters(f, c);
     put_le64(session_page(f) + PAGE_EPOCH, f->header.epoch);
+    put_le32(session_page(f) + PAGE_SYNC_FAILED, 0);
     mark_in_batch(f, false);
 }
 
@@ -349,17 +360,6 @@ static bool make_clean(struct session *s, bool sync, struct err *err)
     return sync_header(s, err) && publish(s, next, sync, err);
 }
 
-/* After a sync that failed, under the batch lock: nobody may make this file clean. If this fails
- * too, the mark WRITING stays, and there is no more to be done. */
-static void make_dirty(struct session *s)
-{
-    struct err ignored;
-    if (!filter_reload(s->filter, &ignored) || s->filter->header.state != STATE_WRITING)
-        return;
-    s->filter->header.counters.unknown = true;
-    publish_state(s, STATE_DIRTY, &ignored);
-}
-
 static bool lock_batch(struct session *s, struct err *err)
 {
     if (!lock_wait(s->filter->fd, F_WRLCK, BATCH_BYTE, false))
@@ -375,7 +375,8 @@ static void unlock(struct session *s)
 }
 
 /* Is it for us to make the file clean? If so, the session byte is ours alone. A dirty file stays
- * so: some of its checksums may be those of damage. */
+ * so: some of its checksums may be those of damage. So does one whose sync has failed: it keeps the
+ * mark of a session that nobody is in. */
 static bool is_last(struct session *s, bool *last, struct err *err)
 {
     struct filter *f = s->filter;
@@ -383,7 +384,7 @@ static bool is_last(struct session *s, bool *last, struct err *err)
     if (!filter_reload(f, err))
         return false;
     load_counters(f, &s->counters);
-    return f->header.state != STATE_WRITING || try_alone(f, last, err);
+    return f->header.state != STATE_WRITING || is_doubtful(f) || try_alone(f, last, err);
 }
 
 /* Gives others the file while the disk is waited for. Until that is over we hold the session byte:
@@ -415,8 +416,6 @@ static bool leave(struct session *s, bool sync, struct err *err)
         ok = sync_aside(s, err) && is_last(s, &last, err);
     if (ok && last)
         ok = make_clean(s, sync, err);
-    if (s->broken && s->locked)
-        make_dirty(s);
     lock_try(s->filter->fd, F_UNLCK, SESSION_BYTE);
     s->entered = false;
     unlock(s);
@@ -517,8 +516,6 @@ bool session_hold(struct session *s, struct filter *f, struct err *err)
 
 void session_release(struct session *s)
 {
-    if (s->broken)
-        make_dirty(s);
     if (page_in_use(s->filter))
         session_unlock(s);
     else
@@ -562,7 +559,7 @@ void session_rely(const struct session *s, unsigned layer, const uint64_t *hash,
     const struct layer *l = &f->header.layers[layer];
     uint64_t page[LAYER_BATCH];
     /* Layers of a kind that takes no keys were on disk before they had a name. */
-    if (f->header.state != STATE_DIRTY || l->kind->page == NULL)
+    if (!is_doubtful(f) || l->kind->page == NULL)
         return;
     l->kind->page(l, hash, n, page);
     for (size_t i = 0; i < n; i++)

@@ -33,10 +33,10 @@
  * - A header is written to one slot only when the header in the other slot is on disk. A process
  *   that has not synced it itself syncs it first: its writer may have been killed before it could.
  * - After a sync that failed, nobody knows which pages are on disk, and later syncs succeed (the
- *   kernel reports the error once). The process remembers it, acknowledges nothing more, and marks
- *   the file dirty, so that nobody else makes it clean. A repair writes every page again. Until
- *   then, a key that is found in a dirty file is only acknowledged after its page was written again
- *   (session_rely).
+ *   kernel reports the error once). The process remembers it, acknowledges nothing more, and notes
+ *   it in the session page, so that nobody else makes the file clean; this needs no disk. A repair
+ *   writes every page again. Until then, a key that is found there is only acknowledged after its
+ *   page was written again (session_rely).
  */
 #ifndef STORE_SESSION_H
 #define STORE_SESSION_H
@@ -76,8 +76,8 @@ bool session_touch(struct session *s, unsigned layer, const uint64_t *hash, size
                    struct err *err);
 
 /* For keys that are acknowledged without being added, because a layer has them: those whose bit is
- * set in `present`. In a dirty file, makes the next sync write their pages, which the kernel may
- * take for written although they are not. Call it under the lock. */
+ * set in `present`. In a dirty file, or after a sync that failed, makes the next sync write their
+ * pages, which the kernel may take for written although they are not. Call it under the lock. */
 void session_rely(const struct session *s, unsigned layer, const uint64_t *hash, size_t n,
                   const uint64_t *present);
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -392,6 +393,63 @@ TEST(growth_that_is_cut_off_leaves_the_file_as_it_was)
     scratchdir_clear();
 }
 
+/* Leaves no address space beyond what is in use, or all that there was. */
+static void allow_memory(bool allowed)
+{
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    limit.rlim_cur = allowed ? limit.rlim_max : 1;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+/* The mapping is larger than what malloc gives from memory that it has. */
+TEST(what_cannot_be_mapped_is_as_it_was)
+{
+    enum { N = 10000 };
+    const struct adder_options options = {.threads = 1};
+    struct filter reader, writer;
+    struct adder a;
+    struct err err;
+    static uint64_t hash[N], known[N / 64 + 1];
+    uint64_t present;
+    size_t done;
+    for (unsigned i = 0; i < N; i++)
+        hash[i] = key(i);
+    CHECK(make_growing("g.seen", 1e-3) && add("g.seen", 0, 1000, false) > 990);
+    MUST(filter_open(&reader, "g.seen", FILTER_READ, &err));
+    MUST(filter_open(&writer, "g.seen", FILTER_WRITE, &err));
+    MUST(adder_begin(&a, &writer, &options, &err));
+
+    /* It cannot grow: what went in before is there, and the file is in order. */
+    allow_memory(false);
+    CHECK(adder_add(&a, hash, known, N, &done, &err) == ADDER_FAILED);
+    CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
+    MUST(adder_end(&a, true, &err));
+    adder_conclude(&a, true);
+    allow_memory(true);
+    CHECK(done > 1000 && done < N && count("g.seen", 0, (unsigned)done) == (int)done);
+    CHECK(is_sound("g.seen"));
+
+    /* Another makes it grow, and neither reader nor writer can follow. */
+    MUST(adder_begin(&a, &writer, &options, &err));
+    CHECK(add("g.seen", 0, N, false) > 0);
+    allow_memory(false);
+    CHECK(!filter_refresh(&reader, &err));
+    CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
+    MUST(filter_query(&reader, hash, 1, &present, &err));
+    CHECK(present == 1 && reader.header.n_layers == 1);
+    CHECK(adder_add(&a, hash, known, N, &done, &err) == ADDER_FAILED && done == 0);
+    CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
+    allow_memory(true);
+    MUST(filter_refresh(&reader, &err));
+    CHECK(reader.header.n_layers > 1);
+    MUST(adder_end(&a, true, &err));
+    filter_close(&reader);
+    filter_close(&writer);
+    CHECK(is_sound("g.seen") && count("g.seen", 0, N) == N);
+    scratchdir_clear();
+}
+
 int main(void)
 {
     if (!scratchdir_enter())
@@ -407,6 +465,10 @@ int main(void)
     RUN(a_filter_that_knows_what_is_to_come_grows_once);
     RUN(what_is_known_beforehand_is_left_out);
     RUN(growth_that_is_cut_off_leaves_the_file_as_it_was);
+    if (getenv("SANITIZER") != NULL)
+        SKIP(what_cannot_be_mapped_is_as_it_was, "a sanitizer needs address space itself");
+    else
+        RUN(what_cannot_be_mapped_is_as_it_was);
     scratchdir_leave();
     return check_done();
 }
