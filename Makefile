@@ -33,6 +33,7 @@ UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
 BATS  := $(wildcard tests/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
+POWER := tests/power/replay.py tests/power/model.py
 
 .PHONY: all help deps deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
         check-compilers emulated soak bench profile plot install uninstall clean tests FORCE
@@ -72,6 +73,12 @@ $(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(BUILD)/libseen.a
 	$(Q)$(CC) $(ALL_CFLAGS) -DCORPUS='"$(CURDIR)/tests/fuzz/corpus/$*"' $(LDFLAGS) -o $@ \
 	    $< tests/fuzz/replay.c $(BUILD)/libseen.a $(LIBS)
 
+# Preloaded, and so not under a sanitizer, which wants to come first.
+$(BUILD)/power/record.so: tests/power/record.c $(BUILD)/flags
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $< -ldl
+
 # A change of compiler or flags rebuilds everything: objects of two kinds are never linked together.
 $(BUILD)/flags: FORCE
 	$(Q)mkdir -p $(@D)
@@ -95,12 +102,12 @@ demo:
 
 # ---- tests: all print TAP; tests/run runs them side by side and sums up
 
-tests: $(BUILD)/seen $(UNIT) $(REPLAY)
+tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(BUILD)/power/record.so)
 
-## check: build and run all tests: unit, command line, replay of the fuzzers' corpora
+## check: build and run all tests: unit, command line, fuzzers' corpora, power cuts in short
 check:
 	+$(Q)$(PARALLEL) tests
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY))
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY) $(POWER))
 
 ## unit: only the unit tests
 unit:
