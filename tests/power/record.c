@@ -7,6 +7,8 @@
  * The program changes its files through shared mappings too, which no call tells of. So at each
  * call that is interposed, all pages of the open files that have changed since the last one are
  * appended to the log. Between two syncs the log then has the versions of each page, in order.
+ * Mappings are kept read-only, and a page is made writable when a write to it faults: that tells
+ * which pages were written, even if with what they had contained, for a sync writes those too.
  *
  * RECORD_KILL=N kills the program before its Nth interposed call; RECORD_FAIL=N makes its Nth sync
  * of a file fail.
@@ -16,7 +18,7 @@
  *     'N' ino            a file was made, or comes into view
  *     'Z' ino size       the file's size has changed
  *     'P' ino page       a page has changed; the payload is what it contains now
- *     'W' ino page       a page was written by a call, changed or not
+ *     'W' ino page       a page was written, changed or not
  *     'F' ino ok         the file was synced (0: that failed)
  *     'D' ok             the directory was synced
  *     'L'                the directory's names have changed; the payload: "INO NAME\n"...
@@ -42,7 +44,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, MAX_FD = 256, MAX_FILES = 64, MAX_LEN = 1 << 22 };
+enum { PAGE = 4096, MAX_FD = 256, MAX_FILES = 64, MAX_LEN = 1 << 22, MAX_MAPS = 16 };
 
 struct head {
     uint64_t type, ino, arg, len;
@@ -54,10 +56,19 @@ struct file {
     uint8_t *data;
 };
 
+/* A writable mapping of a file. */
+struct map {
+    uint8_t *at;
+    size_t len;
+    uint64_t ino;
+    volatile sig_atomic_t written[MAX_LEN / PAGE];
+};
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct file files[MAX_FILES];
 static size_t n_files;
 static struct file *open_file[MAX_FD];
+static struct map maps[MAX_MAPS];
 static char dir[PATH_MAX], listing[1 << 16];
 static int log_fd = -1;
 static uint64_t n_calls, n_syncs, kill_at, fail_at;
@@ -91,6 +102,32 @@ static void lock_log(short type)
             abort();
 }
 
+/* A write to a page that was not written since the last call. */
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    for (struct map *m = maps; m < maps + MAX_MAPS; m++) {
+        uintptr_t off = (uintptr_t)info->si_addr - (uintptr_t)m->at;
+        if (m->at != NULL && (uintptr_t)info->si_addr >= (uintptr_t)m->at && off < m->len) {
+            m->written[off / PAGE] = 1;
+            mprotect(m->at + off / PAGE * PAGE, PAGE, PROT_READ | PROT_WRITE);
+            return;
+        }
+    }
+    signal(sig, SIG_DFL);
+}
+
+static void note_written(void)
+{
+    for (struct map *m = maps; m < maps + MAX_MAPS; m++)
+        for (size_t page = 0; m->at != NULL && page < (m->len + PAGE - 1) / PAGE; page++)
+            if (m->written[page]) {
+                m->written[page] = 0;
+                mprotect(m->at + page * PAGE, PAGE, PROT_READ);
+                put('W', m->ino, page, NULL, 0);
+            }
+}
+
 __attribute__((constructor)) static void start(void)
 {
     const char *log = getenv("RECORD_LOG"), *where = getenv("RECORD_DIR");
@@ -105,7 +142,8 @@ __attribute__((constructor)) static void start(void)
     int fd = NEXT(open, "open64")(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     log_fd = NEXT(fcntl, "fcntl64")(fd, F_DUPFD_CLOEXEC, MAX_FD);
     close(fd);
-    if (log_fd < 0)
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    if (log_fd < 0 || sigaction(SIGSEGV, &action, NULL) != 0)
         abort();
 }
 
@@ -148,6 +186,7 @@ static void note_names(void)
 
 static void note_all(void)
 {
+    note_written();
     for (int fd = 0; fd < MAX_FD; fd++)
         if (open_file[fd] != NULL)
             note_file(fd, open_file[fd]);
@@ -384,9 +423,33 @@ int fcntl(int fd, int cmd, ...)
     return NEXT(fcntl, "fcntl64")(fd, cmd, arg);
 }
 
+void *mmap(void *hint, size_t len, int prot, int flags, int fd, off_t off)
+{
+    bool ours = log_fd >= 0 && fd >= 0 && fd < MAX_FD && open_file[fd] != NULL;
+    if (!ours || (flags & MAP_SHARED) == 0 || (prot & PROT_WRITE) == 0)
+        return NEXT(mmap, "mmap64")(hint, len, prot, flags, fd, off);
+    enter("mmap");
+    struct map *m = maps;
+    while (m < maps + MAX_MAPS && m->at != NULL)
+        m++;
+    if (m == maps + MAX_MAPS || len > MAX_LEN || off != 0)
+        abort();
+    void *at = NEXT(mmap, "mmap64")(hint, len, PROT_READ, flags, fd, off);
+    if (at != MAP_FAILED) {
+        m->len = len;
+        m->ino = open_file[fd]->ino;
+        m->at = at;
+    }
+    leave();
+    return at;
+}
+
 int munmap(void *at, size_t len)
 {
     enter("munmap");
+    for (struct map *m = maps; m < maps + MAX_MAPS; m++)
+        if (m->at == at)
+            m->at = NULL;
     leave();
     return NEXT(munmap, "munmap")(at, len);
 }
