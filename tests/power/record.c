@@ -444,6 +444,22 @@ void *mmap(void *hint, size_t len, int prot, int flags, int fd, off_t off)
     return at;
 }
 
+/* By now the whole mapping is read-only, and so of one piece, which the kernel asks for. */
+void *mremap(void *at, size_t len, size_t new_len, int flags, ...)
+{
+    enter("mremap");
+    void *now = NEXT(mremap, "mremap")(at, len, new_len, flags);
+    for (struct map *m = maps; m < maps + MAX_MAPS; m++)
+        if (m->at == at && now != MAP_FAILED) {
+            if (new_len > MAX_LEN)
+                abort();
+            m->len = new_len;
+            m->at = now;
+        }
+    leave();
+    return now;
+}
+
 int munmap(void *at, size_t len)
 {
     enter("munmap");

@@ -593,6 +593,15 @@ def failed_growth(run, n):
     run.add(keys("new", 300))
 
 
+def failed_again(run, n):
+    """a sync fails while the filter grows, and the same keys are added again"""
+    growing(run)
+    run.add(keys("again", 300), fail=n, status=(0, 2))
+    run.add(keys("again", 300))
+    run.seen("verify", "--repair", F)
+    run.add(keys("again", 300))
+
+
 def failed_rotation(run, n):
     """a sync fails in a rotation, and add follows"""
     ringed(run)
@@ -618,7 +627,7 @@ SCENARIOS = {
 NUMBERED = {
     "killed": (killed, 20), "two-writers": (two_writers, 20), "killed-growth": (killed_growth, 40),
     "killed-rotation": (killed_rotation, 24), "failed-sync": (failed_sync, 6),
-    "failed-growth": (failed_growth, 10), "failed-rotation": (failed_rotation, 8),
+    "failed-growth": (failed_growth, 10), "failed-again": (failed_again, 10), "failed-rotation": (failed_rotation, 8),
     "failed-repair": (failed_repair, 6),
 }
 for title, (what, last) in NUMBERED.items():
