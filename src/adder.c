@@ -246,6 +246,7 @@ static bool ask_others(const struct adder *a, const struct group *g, uint64_t *p
         if (!filter_verify(f, i, g->hash, g->n, err))
             return false;
         layer->kind->query(layer, f->map + layer->data_off, g->hash, g->n, present);
+        session_rely(&a->session, i, g->hash, g->n, present);
     }
     return true;
 }
@@ -305,6 +306,7 @@ static bool ask_settled(const struct adder *a, uint64_t hash, bool *settled, str
         if (!filter_verify(f, i, &hash, 1, err))
             return false;
         layer->kind->query(layer, f->map + layer->data_off, &hash, 1, &present);
+        session_rely(&a->session, i, &hash, 1, &present);
     }
     *settled = present & 1;
     return true;

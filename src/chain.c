@@ -10,7 +10,6 @@
 #include "bloom.h"
 #include "bloom_size.h"
 #include "build.h"
-#include "disk.h"
 #include "num.h"
 
 /* Each layer gets this part of the FPR that is left, and this multiple of the last layer's
@@ -138,10 +137,23 @@ static struct header close_newest(const struct session *s, unsigned threads)
     return h;
 }
 
+/* Puts an empty layer behind the file's end, of which h tells, on disk. Gives the room back if
+ * that, or the memory for it, cannot be had. */
+static bool append_layer(struct session *s, struct header *h, struct err *err)
+{
+    struct filter *f = s->filter;
+    if (lengthen(f, h->file_len, err) && write_zero_sums(f, h, h->n_layers - 1, err) &&
+        session_sync(s, err) && filter_prepare(f, h, err))
+        return true;
+    int ignored = ftruncate(f->fd, (off_t)f->header.file_len);
+    (void)ignored;
+    return false;
+}
+
 /* h is the file's header with the newest layer closed. */
 static bool grow(struct session *s, struct header h, uint64_t n_next, struct err *err)
 {
-    struct filter *f = s->filter;
+    const struct filter *f = s->filter;
     struct err why;
     const struct layer *last = &h.layers[chain_newest(&h)];
     unsigned next = h.n_layers;
@@ -155,8 +167,7 @@ static bool grow(struct session *s, struct header h, uint64_t n_next, struct err
     h.layers[next].since = now();
     h.n_layers++;
     format_place_last(&h);
-    return lengthen(f, h.file_len, err) && write_zero_sums(f, &h, next, err) &&
-           disk_sync(f->fd, f->path, err) && session_change(s, &h, err);
+    return append_layer(s, &h, err) && session_change(s, &h, err);
 }
 
 static unsigned oldest_layer(const struct header *h)
@@ -190,7 +201,7 @@ bool chain_finish(struct session *s, struct err *err)
     if (layer == h.n_layers)
         return true;
     zero_layer(f, &h.layers[layer]);
-    if (!write_zero_sums(f, &h, layer, err) || !disk_sync(f->fd, f->path, err))
+    if (!write_zero_sums(f, &h, layer, err) || !session_sync(s, err))
         return false;
     step_done(2);
     struct layer *l = &h.layers[layer];
@@ -209,8 +220,10 @@ static bool rotate(struct session *s, struct header h, struct err *err)
     struct layer *oldest = &h.layers[oldest_layer(&h)];
     oldest->is_void = true;
     s->counters.n_keys = fmax(0, s->counters.n_keys - oldest->n_closed);
-    if (!session_change(s, &h, err))
+    if (!session_change(s, &h, err)) {
+        s->counters.unknown = true; /* the layer may be void or not */
         return false;
+    }
     step_done(1);
     return chain_finish(s, err);
 }

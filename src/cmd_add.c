@@ -179,7 +179,7 @@ static int add(struct add *a)
         add_given_keys(a);
     else
         add_input(a);
-    if (!adder_end(&a->adder, !a->no_sync, &err))
+    if (!adder_end(&a->adder, !a->no_sync, &err) && !a->failed)
         a->failed = !say_failure(&err);
     tally_report(&a->tally);
     adder_conclude(&a->adder, false);

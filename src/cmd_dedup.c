@@ -601,7 +601,7 @@ static int dedup(struct dedup *d)
         dedup_given_keys(d);
     else
         dedup_input(d);
-    if (!known_end(&d->known, !d->no_sync, &err))
+    if (!known_end(&d->known, !d->no_sync, &err) && !d->failed)
         d->failed = !say_failure(&err);
     return conclude(d);
 }

@@ -66,13 +66,13 @@ static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err
 }
 
 /* The length is looked at after the header was read: a file may grow in between. */
-static bool check_size(struct filter *f, struct err *err)
+static bool check_size(const struct filter *f, const struct header *h, struct err *err)
 {
     struct stat st;
     if (fstat(f->fd, &st) != 0)
         return fail_errno(err, "cannot look at '%s'", f->path);
-    uint64_t size = (uint64_t)st.st_size, expected = f->header.file_len;
-    if (size == expected || (size > expected && f->header.policy == POLICY_GROW))
+    uint64_t size = (uint64_t)st.st_size, expected = h->file_len;
+    if (size == expected || (size > expected && h->policy == POLICY_GROW))
         return true;
     return fail(err, "'%s' is %s: %" PRIu64 " bytes, its header says %" PRIu64, f->path,
                 size < expected ? "truncated" : "damaged", size, expected);
@@ -112,32 +112,56 @@ static bool open_file(struct filter *f, struct err *err)
     return true;
 }
 
-static bool map_file(struct filter *f, struct err *err)
+/* New memory of `len` bytes, or what f->map has, moved there; MAP_FAILED leaves f->map as it is. */
+static void *map_or_move(const struct filter *f, size_t len)
 {
-    f->map_len = f->header.file_len;
-    if (f->map_len > SIZE_MAX) {
-        errno = EFBIG;
-        return fail_errno(err, "cannot map '%s'", f->path);
+    int access = f->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+#ifdef MREMAP_MAYMOVE
+    /* Needs address space for the difference only. */
+    if (f->map != NULL)
+        return mremap(f->map, (size_t)f->map_len, len, MREMAP_MAYMOVE);
+#endif
+    void *map = mmap(NULL, len, access, MAP_SHARED, f->fd, 0);
+    if (map != MAP_FAILED && f->map != NULL)
+        munmap(f->map, (size_t)f->map_len);
+    return map;
+}
+
+/* Maps the first `len` bytes of the file, instead of what was mapped before. If that fails, what
+ * was mapped before still is. */
+static bool map_file(struct filter *f, uint64_t len, struct err *err)
+{
+    void *map = MAP_FAILED;
+    if (f->map != NULL)
+        sig_unguard(f->map);
+    errno = EFBIG;
+    if (len <= SIZE_MAX)
+        map = map_or_move(f, (size_t)len);
+    bool ok = map != MAP_FAILED;
+    if (ok) {
+        f->map = map;
+        f->map_len = len;
+    } else {
+        fail_errno(err, "cannot map '%s'", f->path);
     }
-    void *map = mmap(NULL, (size_t)f->map_len, f->writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                     MAP_SHARED, f->fd, 0);
-    if (map == MAP_FAILED)
-        return fail_errno(err, "cannot map '%s'", f->path);
-    f->map = map;
-    sig_guard(f->map, f->map_len, f->path);
-    return true;
+    if (f->map != NULL)
+        sig_guard(f->map, f->map_len, f->path);
+    return ok;
+}
+
+/* Are the pages of a file with this header to be checked? A reader does not know which pages a
+ * writer has touched when; a writer does. */
+static bool can_verify(const struct filter *f, const struct header *h)
+{
+    return h->state == STATE_CLEAN || (f->writable && h->state != STATE_DIRTY);
 }
 
 /* Memory for one bit a page, in layers that have none yet; zero pages until they are needed, so
  * this costs nothing in advance. */
-static bool begin_verifying(struct filter *f, struct err *err)
+static bool prepare_verifying(struct filter *f, const struct header *h, struct err *err)
 {
-    /* A reader does not know which pages a writer has touched when; a writer does. */
-    f->verifying = false;
-    if (f->header.state != STATE_CLEAN && (!f->writable || f->header.state == STATE_DIRTY))
-        return true;
-    for (unsigned i = 0; i < f->header.n_layers; i++) {
-        uint64_t pages = layer_pages(&f->header.layers[i]);
+    for (unsigned i = 0; i < h->n_layers && can_verify(f, h); i++) {
+        uint64_t pages = layer_pages(&h->layers[i]);
         if (f->verified[i] != NULL)
             continue;
         f->verified[i] = calloc((size_t)(pages / 64 + 1), sizeof *f->verified[i]);
@@ -145,8 +169,13 @@ static bool begin_verifying(struct filter *f, struct err *err)
             return fail_errno(err, "cannot open '%s'", f->path);
         f->unverified[i] = pages;
     }
-    f->verifying = true;
     return true;
+}
+
+bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
+{
+    return (h->file_len == f->map_len || map_file(f, h->file_len, err)) &&
+           prepare_verifying(f, h, err);
 }
 
 static bool open_all(struct filter *f, struct err *err)
@@ -156,8 +185,11 @@ static bool open_all(struct filter *f, struct err *err)
         return false;
     if (!read_header(f->fd, &f->header, &f->slot_damaged, &why))
         return fail(err, "'%s' %s", f->path, why.text);
-    return check_size(f, err) && (!f->writable || check_writable(f, err)) && map_file(f, err) &&
-           begin_verifying(f, err);
+    if (!check_size(f, &f->header, err) || (f->writable && !check_writable(f, err)) ||
+        !filter_prepare(f, &f->header, err))
+        return false;
+    f->verifying = can_verify(f, &f->header);
+    return true;
 }
 
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err)
@@ -372,6 +404,22 @@ bool filter_changed(const struct filter *f)
            format_epoch(f->map + FORMAT_SLOT_B) > f->header.epoch;
 }
 
+/* Does the file still have the layers that it had, where they were? Their sizes are those of the
+ * memory in which it is noted what was verified. */
+static bool is_continued(const struct header *before, const struct header *now)
+{
+    if (memcmp(before->id, now->id, sizeof now->id) != 0 || now->n_layers < before->n_layers)
+        return false;
+    for (unsigned i = 0; i < before->n_layers; i++) {
+        const struct layer *a = &before->layers[i], *b = &now->layers[i];
+        if (a->kind != b->kind || a->data_off != b->data_off || a->data_len != b->data_len ||
+            a->sums_off != b->sums_off || a->touched_off != b->touched_off ||
+            memcmp(a->geometry, b->geometry, sizeof a->geometry) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool filter_reload(struct filter *f, struct err *err)
 {
     struct header now;
@@ -379,19 +427,21 @@ bool filter_reload(struct filter *f, struct err *err)
     bool slot_damaged = false;
     if (!read_header(f->fd, &now, &slot_damaged, &why))
         return fail(err, "'%s' %s", f->path, why.text);
-    uint64_t before = f->map_len;
+    if (!is_continued(&f->header, &now))
+        return fail(err, "'%s' was overwritten while it was in use", f->path);
+    bool has_grown = now.file_len != f->header.file_len;
+    if (has_grown && !check_size(f, &now, err))
+        return false;
+    if (!filter_prepare(f, &now, err))
+        return false;
     f->header = now;
     f->slot_damaged = slot_damaged;
-    if (now.file_len != before) {
-        /* What was allocated for lazy checking is for the old layers. */
+    /* A reader goes on as it began, but what it knows of pages is of the old layers. */
+    if (f->writable)
+        f->verifying = can_verify(f, &now);
+    else if (has_grown)
         f->verifying = false;
-        if (!check_size(f, err))
-            return false;
-        unmap_file(f);
-        if (!map_file(f, err))
-            return false;
-    }
-    return !f->writable || begin_verifying(f, err);
+    return true;
 }
 
 bool filter_refresh(struct filter *f, struct err *err)

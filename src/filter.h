@@ -36,7 +36,7 @@ struct filter {
     const char *path; /* as given; must outlive the filter */
     int fd;
     bool writable;
-    uint8_t *map; /* all of the file as its header has it, shared */
+    uint8_t *map; /* all of the file as its header has it, or more, shared; NULL: not open */
     uint64_t map_len;
     struct header header;
     bool slot_damaged; /* one of two header slots does not hold */
@@ -75,8 +75,13 @@ enum filter_health filter_health(const struct filter *f);
 bool filter_changed(const struct filter *f);
 
 /* Reads the header again (another process may have written it): the valid slot with the higher
- * epoch; and maps the file anew if it has grown. Not beside queries of the same struct filter. */
+ * epoch; and maps the file anew if it has grown. If it fails, the filter can be used as before:
+ * header and mapping are the old ones. Not beside queries of the same struct filter. */
 bool filter_reload(struct filter *f, struct err *err);
+
+/* Gets the memory that the file takes with the header `h`, which it is about to have: the mapping
+ * and what is needed to verify pages. If it fails, the filter can be used as before. */
+bool filter_prepare(struct filter *f, const struct header *h, struct err *err);
 
 /* The same, if the header was written since it was read. */
 bool filter_refresh(struct filter *f, struct err *err);

@@ -5,9 +5,15 @@
  * other. Whoever wants the session byte for itself only ever tries, it never waits.
  *
  * The header is changed by publish() alone, one slot at a time. On disk the order is: the mark
- * WRITING before the first changed bit; data, checksums and emptied tables before the mark CLEAN.
- * What changes in between (counters, touched bitmap) is in the mapping only, shared by all
- * processes: it survives their deaths, and that of the machine makes it void.
+ * WRITING before the first changed bit; data, checksums and emptied tables before the mark CLEAN;
+ * a header before the next one is written to the other slot. What changes in between (counters,
+ * touched bitmap) is in the mapping only, shared by all processes: it survives their deaths, and
+ * that of the machine makes it void.
+ *
+ * After a sync that failed, the kernel takes the pages for written although they are not. It tells
+ * this once to each descriptor that was open, and a later sync succeeds without writing them. So
+ * the process remembers the failure (s->broken) and makes the file dirty, and whatever has to be on
+ * disk without doubt is changed once more (write_again), so that the kernel writes it.
  */
 #include "session.h"
 
@@ -20,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bits.h"
 #include "bytes.h"
 #include "disk.h"
 #include "parallel.h"
@@ -68,10 +75,28 @@ static bool lock_try(int fd, short type, off_t byte)
     return lock_call(fd, F_OFD_SETLK, type, byte, &l) == 0;
 }
 
-bool session_alive(int fd)
+/* Takes the session byte for itself, if nobody else holds it: *alone. */
+static bool try_alone(const struct filter *f, bool *alone, struct err *err)
+{
+    *alone = lock_try(f->fd, F_WRLCK, SESSION_BYTE);
+    return *alone || errno == EAGAIN || errno == EACCES ||
+           fail_errno(err, "cannot lock '%s'", f->path);
+}
+
+/* Does anybody else hold the session byte? */
+static bool see_others(int fd, bool *others)
 {
     struct flock l;
-    return lock_call(fd, F_OFD_GETLK, F_WRLCK, SESSION_BYTE, &l) == 0 && l.l_type != F_UNLCK;
+    if (lock_call(fd, F_OFD_GETLK, F_WRLCK, SESSION_BYTE, &l) != 0)
+        return false;
+    *others = l.l_type != F_UNLCK;
+    return true;
+}
+
+bool session_alive(int fd)
+{
+    bool others;
+    return see_others(fd, &others) && others;
 }
 
 bool session_lock_fd(int fd)
@@ -84,31 +109,83 @@ bool session_lock_fd(int fd)
 
 /* Header and session page. */
 
-/* Writes the header as it is in memory, with that state, as the next epoch. */
-static bool publish(struct filter *f, enum file_state state, bool sync, struct err *err)
+static uint64_t slot_of(uint64_t epoch)
+{
+    return epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
+}
+
+/* Changes a byte in the mapping to what it is, so that the kernel writes its page. Atomic, because
+ * other processes may change bits beside it; a compiler must not leave it out. */
+static void write_again(uint8_t *at)
+{
+    uint8_t now = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(at, &now, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+static bool sync_file(struct session *s, struct err *err)
+{
+    if (disk_sync(s->filter->fd, s->filter->path, err))
+        return true;
+    s->broken = true;
+    return false;
+}
+
+/* Syncs all there is, the header as it was read included, of which nobody may know whether it is on
+ * disk: whoever wrote it may have been killed before the sync. It is put into the slot of its epoch
+ * if it was found in the other one only. */
+static bool sync_header(struct session *s, struct err *err)
+{
+    const struct filter *f = s->filter;
+    struct header in_slot;
+    struct err ignored;
+    uint64_t epoch = f->header.epoch;
+    uint8_t *slot = f->map + slot_of(epoch), *other = f->map + slot_of(epoch + 1);
+    if (!format_decode(slot, FORMAT_PAGE, &in_slot, &ignored) || in_slot.epoch != epoch)
+        memcpy(slot, other, FORMAT_PAGE);
+    write_again(slot);
+    if (!sync_file(s, err))
+        return false;
+    s->epoch_on_disk = epoch;
+    return true;
+}
+
+/* Writes `next` as the header of the next epoch. The header that the file has is on disk by then: a
+ * power cut may tear the slot that is being written. */
+static bool publish(struct session *s, struct header next, bool sync, struct err *err)
 {
     uint8_t slot[FORMAT_MAX_HEADER];
-    f->header.state = state;
-    f->header.epoch++;
-    f->header.changed = (uint64_t)time(NULL);
-    size_t len = format_encode(&f->header, slot);
-    uint64_t off = f->header.epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
-    return disk_write(f->fd, slot, len, off, f->path, err) &&
-           (!sync || disk_sync(f->fd, f->path, err));
+    struct filter *f = s->filter;
+    if (s->epoch_on_disk != f->header.epoch && !sync_header(s, err))
+        return false;
+    next.epoch = f->header.epoch + 1;
+    next.changed = (uint64_t)time(NULL);
+    size_t len = format_encode(&next, slot);
+    if (!disk_write(f->fd, slot, len, slot_of(next.epoch), f->path, err))
+        return false;
+    f->header = next;
+    if (!sync)
+        return true;
+    if (!sync_file(s, err))
+        return false;
+    s->epoch_on_disk = next.epoch;
+    return true;
+}
+
+static bool publish_state(struct session *s, enum file_state state, struct err *err)
+{
+    struct header next = s->filter->header;
+    next.state = state;
+    return publish(s, next, true, err);
 }
 
 bool session_change(struct session *s, const struct header *h, struct err *err)
 {
-    struct filter *f = s->filter;
-    struct header now = *h;
-    now.epoch = f->header.epoch;
-    now.state = f->header.state;
-    now.counters = now.state == STATE_CLEAN ? s->counters : f->header.counters;
-    f->header = now;
-    for (int slot = 0; slot < 2; slot++)
-        if (!publish(f, now.state, true, err))
-            return false;
-    return f->map_len == now.file_len || filter_reload(f, err);
+    const struct filter *f = s->filter;
+    struct header next = *h;
+    next.state = f->header.state;
+    next.counters = next.state == STATE_CLEAN ? s->counters : f->header.counters;
+    return publish(s, next, true, err) && publish(s, next, true, err);
 }
 
 static uint8_t *session_page(const struct filter *f)
@@ -173,7 +250,7 @@ static bool restart_dirty(struct session *s, struct err *err)
     f->verifying = false;
     f->header.counters.unknown = true;
     s->counters = f->header.counters;
-    if (f->header.state != STATE_DIRTY && !publish(f, STATE_DIRTY, true, err))
+    if (f->header.state != STATE_DIRTY && !publish_state(s, STATE_DIRTY, err))
         return false;
     start_page(f, &s->counters);
     return true;
@@ -183,15 +260,15 @@ static bool restart_dirty(struct session *s, struct err *err)
 static bool enter(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
-    bool others = session_alive(f->fd);
+    bool others;
     /* Held before the mark is set and until it is gone: filter_health counts on that. */
-    if (!lock_try(f->fd, F_RDLCK, SESSION_BYTE))
+    if (!see_others(f->fd, &others) || !lock_try(f->fd, F_RDLCK, SESSION_BYTE))
         return fail_errno(err, "cannot lock '%s'", f->path);
     if (!filter_reload(f, err))
         return false;
     if (f->header.state == STATE_CLEAN && !page_in_use(f)) {
         s->counters = f->header.counters;
-        if (!publish(f, STATE_WRITING, true, err))
+        if (!publish_state(s, STATE_WRITING, err))
             return false;
         start_page(f, &s->counters);
     } else if (!others || f->header.state == STATE_CLEAN) {
@@ -254,20 +331,41 @@ static void renew_touched(const struct filter *f, unsigned layer)
             touched[i] = 0;
 }
 
+/* The data is synced even if the mark is not: a file that is clean on disk must be so. */
 static bool make_clean(struct session *s, bool sync, struct err *err)
 {
     struct filter *f = s->filter;
-    bool was_known = !f->header.counters.unknown;
+    struct header next = f->header;
     for (unsigned i = 0; i < f->header.n_layers; i++)
         renew_touched(f, i);
-    f->header.counters = s->counters;
-    if (was_known && s->counters.unknown) {
+    next.state = STATE_CLEAN;
+    next.counters = s->counters;
+    if (!f->header.counters.unknown && s->counters.unknown) {
         struct census census;
         filter_census_all(f, parallel_cpus(), &census);
-        f->header.counters.n_keys = census.n;
+        next.counters.n_keys = census.n;
     }
     memset(session_page(f), 0, PAGE_USED);
-    return (!sync || disk_sync(f->fd, f->path, err)) && publish(f, STATE_CLEAN, sync, err);
+    return sync_header(s, err) && publish(s, next, sync, err);
+}
+
+/* After a sync that failed, under the batch lock: nobody may make this file clean. If this fails
+ * too, the mark WRITING stays, and there is no more to be done. */
+static void make_dirty(struct session *s)
+{
+    struct err ignored;
+    if (!filter_reload(s->filter, &ignored) || s->filter->header.state != STATE_WRITING)
+        return;
+    s->filter->header.counters.unknown = true;
+    publish_state(s, STATE_DIRTY, &ignored);
+}
+
+static bool lock_batch(struct session *s, struct err *err)
+{
+    if (!lock_wait(s->filter->fd, F_WRLCK, BATCH_BYTE, false))
+        return fail_errno(err, "cannot lock '%s'", s->filter->path);
+    s->locked = true;
+    return true;
 }
 
 static void unlock(struct session *s)
@@ -276,24 +374,52 @@ static void unlock(struct session *s)
     s->locked = false;
 }
 
+/* Is it for us to make the file clean? If so, the session byte is ours alone. A dirty file stays
+ * so: some of its checksums may be those of damage. */
+static bool is_last(struct session *s, bool *last, struct err *err)
+{
+    struct filter *f = s->filter;
+    *last = false;
+    if (!filter_reload(f, err))
+        return false;
+    load_counters(f, &s->counters);
+    return f->header.state != STATE_WRITING || try_alone(f, last, err);
+}
+
+/* Gives others the file while the disk is waited for. Until that is over we hold the session byte:
+ * a file must not be made clean of which a sync has failed. */
+static bool sync_aside(struct session *s, struct err *err)
+{
+    struct err why;
+    lock_try(s->filter->fd, F_RDLCK, SESSION_BYTE);
+    unlock(s);
+    bool synced = session_sync(s, err);
+    if (lock_batch(s, &why))
+        return synced;
+    if (synced)
+        *err = why;
+    return false;
+}
+
+/* More data than this, in pages, is synced before the lock is taken in which the rest is, so that
+ * nobody waits long: 4 MiB. */
+enum { SYNC_ASIDE = 1024 };
+
 /* Under the batch lock, which it gives up. */
 static bool leave(struct session *s, bool sync, struct err *err)
 {
-    struct filter *f = s->filter;
-    bool cleaned = false, ok = filter_reload(f, err);
-    if (ok) {
-        load_counters(f, &s->counters);
-        /* A dirty file stays so: some of its checksums may be those of damage. */
-        cleaned = f->header.state == STATE_WRITING && lock_try(f->fd, F_WRLCK, SESSION_BYTE);
-    }
-    if (cleaned)
+    bool last = false;
+    bool ok = !s->broken ? is_last(s, &last, err)
+                         : fail(err, "'%s' could not be synced", s->filter->path);
+    if (ok && (last ? s->n_touched > SYNC_ASIDE : sync))
+        ok = sync_aside(s, err) && is_last(s, &last, err);
+    if (ok && last)
         ok = make_clean(s, sync, err);
-    lock_try(f->fd, F_UNLCK, SESSION_BYTE);
+    if (s->broken && s->locked)
+        make_dirty(s);
+    lock_try(s->filter->fd, F_UNLCK, SESSION_BYTE);
     s->entered = false;
     unlock(s);
-    /* Those who stay need not wait for our data to reach the disk. */
-    if (ok && sync && !cleaned)
-        ok = disk_sync(f->fd, f->path, err);
     return ok;
 }
 
@@ -314,7 +440,7 @@ static bool move_on(struct session *s, struct err *err)
         leave(s, true, &what);
     filter_close(s->filter);
     *s->filter = now;
-    s->replaced = true;
+    *s = (struct session){.filter = s->filter, .replaced = true};
     return true;
 }
 
@@ -391,6 +517,8 @@ bool session_hold(struct session *s, struct filter *f, struct err *err)
 
 void session_release(struct session *s)
 {
+    if (s->broken)
+        make_dirty(s);
     if (page_in_use(s->filter))
         session_unlock(s);
     else
@@ -427,6 +555,21 @@ bool session_touch(struct session *s, unsigned layer, const uint64_t *hash, size
     return ok;
 }
 
+void session_rely(const struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+                  const uint64_t *present)
+{
+    const struct filter *f = s->filter;
+    const struct layer *l = &f->header.layers[layer];
+    uint64_t page[LAYER_BATCH];
+    /* Layers of a kind that takes no keys were on disk before they had a name. */
+    if (f->header.state != STATE_DIRTY || l->kind->page == NULL)
+        return;
+    l->kind->page(l, hash, n, page);
+    for (size_t i = 0; i < n; i++)
+        if (bit_of(present, i))
+            write_again(f->map + l->data_off + page[i] * LAYER_PAGE);
+}
+
 void session_unlock(struct session *s)
 {
     store_counters(s->filter, &s->counters);
@@ -436,36 +579,19 @@ void session_unlock(struct session *s)
 
 bool session_sync(struct session *s, struct err *err)
 {
-    if (!disk_sync(s->filter->fd, s->filter->path, err))
-        s->broken = true;
-    return !s->broken;
+    if (s->broken)
+        return fail(err, "'%s' could not be synced", s->filter->path);
+    return sync_file(s, err);
 }
-
-/* Data of that many pages is flushed before the lock is taken in which the rest is, so that nobody
- * waits long: 4 MiB. */
-enum { FLUSH_FIRST = 1024 };
 
 bool session_end(struct session *s, bool sync, struct err *err)
 {
-    struct filter *f = s->filter;
     /* A batch that was not completed leaves its mark, which makes the counters unknown. */
     if (s->locked)
         unlock(s);
     if (!s->entered)
         return true;
-    if (s->broken)
-        fail(err, "'%s' could not be synced", f->path);
-    else if (sync && s->n_touched > FLUSH_FIRST)
-        session_sync(s, err);
-    /* What may not have reached the disk stays marked as it is. */
-    if (s->broken) {
-        s->entered = false;
-        return give_up(s);
-    }
-    if (!lock_wait(f->fd, F_WRLCK, BATCH_BYTE, false))
-        return fail_errno(err, "cannot lock '%s'", f->path);
-    s->locked = true;
-    return leave(s, sync, err);
+    return lock_batch(s, err) && leave(s, sync, err);
 }
 
 /* Repair. */
@@ -481,14 +607,19 @@ struct renewal {
 static void renew_block(void *ctx, unsigned worker, uint64_t block)
 {
     struct renewal *r = ctx;
-    uint64_t pages = layer_pages(&r->f->header.layers[r->layer]);
+    const struct layer *l = &r->f->header.layers[r->layer];
+    uint64_t pages = layer_pages(l);
     uint64_t end = (block + 1) * RENEW_BLOCK, differing = 0;
     (void)worker;
-    for (uint64_t page = block * RENEW_BLOCK; page < pages && page < end; page++)
+    for (uint64_t page = block * RENEW_BLOCK; page < pages && page < end; page++) {
         differing += renew_sum(r->f, r->layer, page);
+        write_again(r->f->map + l->data_off + page * LAYER_PAGE);
+        write_again(r->f->map + l->sums_off + page * FORMAT_SUM);
+    }
     atomic_fetch_add(&r->differing, differing);
 }
 
+/* All pages are written again: nobody knows which of them are on disk as they are in memory. */
 static uint64_t renew_all(const struct filter *f, unsigned threads)
 {
     struct renewal r = {.f = f};
@@ -504,8 +635,9 @@ static uint64_t renew_all(const struct filter *f, unsigned threads)
 }
 
 /* With all others locked out. */
-static bool repair(struct filter *f, unsigned threads, uint64_t *differing, struct err *err)
+static bool repair(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
 {
+    struct filter *f = s->filter;
     if (!filter_reload(f, err))
         return false;
     if (f->header.state == STATE_CLEAN && !page_in_use(f)) {
@@ -521,29 +653,29 @@ static bool repair(struct filter *f, unsigned threads, uint64_t *differing, stru
         struct census census;
         *differing = renew_all(f, threads);
         filter_census_all(f, threads, &census);
+        if (!sync_header(s, err))
+            return false;
         f->header.counters.unknown = true;
         f->header.counters.n_keys = census.n;
-        if (!disk_sync(f->fd, f->path, err))
-            return false;
     }
     f->slot_damaged = false;
     bool ok = true;
     for (int slot = 0; slot < 2; slot++) /* two epochs: both slots */
-        ok = ok && publish(f, STATE_CLEAN, true, err);
+        ok = ok && publish_state(s, STATE_CLEAN, err);
     return ok;
 }
 
 bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, struct err *err)
 {
-    bool ok;
+    struct session s = {.filter = f};
+    bool alone = false;
     *differing = 0;
     f->verifying = false;
     if (!lock_wait(f->fd, F_WRLCK, BATCH_BYTE, true))
         return fail_errno(err, "cannot lock '%s'", f->path);
-    if (lock_try(f->fd, F_WRLCK, SESSION_BYTE))
-        ok = repair(f, threads, differing, err);
-    else
-        ok = fail(err, "'%s' is being written by another process", f->path);
+    bool ok = try_alone(f, &alone, err) &&
+              (alone || fail(err, "'%s' is being written by another process", f->path)) &&
+              repair(&s, threads, differing, err);
     lock_try(f->fd, F_UNLCK, SESSION_BYTE);
     lock_try(f->fd, F_UNLCK, BATCH_BYTE);
     return ok;

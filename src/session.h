@@ -20,6 +20,23 @@
  *
  * Bits only ever go from 0 to 1, so whatever part of an interrupted batch reached the disk, every
  * key that was acknowledged before is still there.
+ *
+ * A power cut may keep any of the pages that were written since the last sync and lose the others,
+ * in any order; a page that was being written may be torn. Therefore:
+ *
+ * - A file that is marked clean on disk has all its data and checksums on disk. Otherwise readers
+ *   would refuse pages that do not match, and with them keys that were synced before, and a repair
+ *   could not tell them from damage. So the last writer out syncs the data before it writes the
+ *   mark CLEAN, even without sync: what is saved then is the sync of the mark itself, and all
+ *   syncs of a writer that is not the last. If power is cut, the file is dirty, not damaged.
+ * - The mark WRITING, and every change of layers, is on disk before bits are changed.
+ * - A header is written to one slot only when the header in the other slot is on disk. A process
+ *   that has not synced it itself syncs it first: its writer may have been killed before it could.
+ * - After a sync that failed, nobody knows which pages are on disk, and later syncs succeed (the
+ *   kernel reports the error once). The process remembers it, acknowledges nothing more, and marks
+ *   the file dirty, so that nobody else makes it clean. A repair writes every page again. Until
+ *   then, a key that is found in a dirty file is only acknowledged after its page was written again
+ *   (session_rely).
  */
 #ifndef SESSION_H
 #define SESSION_H
@@ -39,6 +56,7 @@ struct session {
     /* The rest is private to session.c. */
     bool entered;               /* the session byte is ours, the file is marked */
     bool broken;                /* a sync has failed: the kernel tells that only once */
+    uint64_t epoch_on_disk;     /* of the last header that this process has synced; 0: none */
     _Atomic uint64_t n_touched; /* pages that this process was the first to touch */
 };
 
@@ -57,12 +75,18 @@ bool session_lock(struct session *s, struct err *err);
 bool session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n,
                    struct err *err);
 
+/* For keys that are acknowledged without being added, because a layer has them: those whose bit is
+ * set in `present`. In a dirty file, makes the next sync write their pages, which the kernel may
+ * take for written although they are not. Call it under the lock. */
+void session_rely(const struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+                  const uint64_t *present);
+
 /* Stores s->counters, as the caller has changed them, and lets the next writer in. */
 void session_unlock(struct session *s);
 
 /* Makes `h` the file's header, under the lock: in both slots, synced, in two epochs; its state and
  * counters are those that the session has. Everything that it speaks of is to be in the file by
- * then. */
+ * then, and the filter prepared for it (filter_prepare). */
 bool session_change(struct session *s, const struct header *h, struct err *err);
 
 /* Holds the batch lock without becoming a writer: for a change of layers alone. What session_lock
@@ -70,12 +94,12 @@ bool session_change(struct session *s, const struct header *h, struct err *err);
 bool session_hold(struct session *s, struct filter *f, struct err *err);
 void session_release(struct session *s);
 
-/* Syncs this writer's keys to disk, without leaving. */
+/* Syncs this writer's keys to disk, without leaving. Once that has failed, it always fails. */
 bool session_sync(struct session *s, struct err *err);
 
 /* Leaves; the last one out makes the file clean. `sync` false trades durability for speed: after a
- * crash of the machine, not of the process, the file may then be found damaged. The session is over
- * even if this fails. */
+ * crash of the machine, not of the process, keys of this session may be lost and the file may be
+ * dirty. The session is over even if this fails. */
 bool session_end(struct session *s, bool sync, struct err *err);
 
 /* For `verify --repair`: with every writer locked out, renews all checksums and both header slots,
