@@ -107,7 +107,7 @@ tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(BUILD)/power/record.
 ## check: build and run all tests: unit, command line, fuzzers' corpora, power cuts in short
 check:
 	+$(Q)$(PARALLEL) tests
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY) $(POWER))
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER)))
 
 ## unit: only the unit tests
 unit:
@@ -174,9 +174,11 @@ emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
-## soak: kills by the hundred, delays, growth to 10^8 keys: what takes longer than a test may
+## soak: kills by the hundred, power cuts, growth to 10^8 keys: what takes longer than a test may
 soak:
-	+$(Q)$(PARALLEL) all
+	+$(Q)$(PARALLEL) all $(BUILD)/power/record.so
+	$(Q)tests/power/model.py --long
+	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
 	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_RUNS runs, BENCH_JOBS names)
