@@ -27,9 +27,8 @@ The file is of one page of data. Its parts are those that the program writes one
     touched  the bit of the page in the bitmap
 
 The processes are generators that yield operations. No value is kept from one operation to the next
-but in their variables (see Model.run). The names of steps are those that can be left
-out. MODEL_STATES=500000 limits the states that are visited for a set
-of processes.
+but in their variables (see Model.run). The names of steps are those that can be left out.
+MODEL_STATES=500000 limits the states that are visited for a set of processes: the first so many.
 """
 
 import collections
@@ -582,7 +581,8 @@ def main():
     sets = {**SETS, **LONG} if len(sys.argv) > 1 else SETS
     for name, (processes, more) in sets.items():
         n, trace = Model(processes, **more).visit()
-        show_test(trace is None, "%s: %d states" % (name, n), trace or ())
+        first = "the first " if n >= LIMIT else ""
+        show_test(trace is None, "%s: %s%d states" % (name, first, n), trace or ())
     for step in list(STEPS):
         trace = trace_without(step)
         name = "without '%s' it fails" % step

@@ -14,7 +14,7 @@ moment since, whatever the others are, and a page may be torn between sectors. O
     without a repair, keys can be added.
 
     POWER_SEED=1        of what is chosen at random
-    POWER_IMAGES=8      disks that are tried for a numbered scenario, at most (0: all); four times
+    POWER_IMAGES=5      disks that are tried for a numbered scenario, at most (0: all); four times
                         as many for the others
     POWER_RANDOM=20     random ones made at each point of interest
     POWER_KEEP=DIR      keep the disks that fail there
@@ -37,7 +37,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 SEEN = os.environ.get("SEEN", os.path.join(SOURCE, "build", "seen"))
 RECORD = os.environ.get("RECORD", os.path.join(os.path.dirname(SEEN), "power", "record.so"))
 SEED = int(os.environ.get("POWER_SEED", "1"))
-IMAGES = int(os.environ.get("POWER_IMAGES", "8"))
+IMAGES = int(os.environ.get("POWER_IMAGES", "5"))
 RANDOM = int(os.environ.get("POWER_RANDOM", "20"))
 KEEP = os.environ.get("POWER_KEEP")
 PAGE, SECTOR = 4096, 512
