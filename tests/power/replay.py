@@ -14,7 +14,7 @@ moment since, whatever the others are, and a page may be torn between sectors. O
     without a repair, keys can be added.
 
     POWER_SEED=1        of what is chosen at random
-    POWER_IMAGES=5      disks that are tried for a numbered scenario, at most (0: all); four times
+    POWER_IMAGES=6      disks that are tried for a numbered scenario, at most (0: all); four times
                         as many for the others
     POWER_RANDOM=20     random ones made at each point of interest
     POWER_KEEP=DIR      keep the disks that fail there
@@ -37,7 +37,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 SEEN = os.environ.get("SEEN", os.path.join(SOURCE, "build", "seen"))
 RECORD = os.environ.get("RECORD", os.path.join(os.path.dirname(SEEN), "power", "record.so"))
 SEED = int(os.environ.get("POWER_SEED", "1"))
-IMAGES = int(os.environ.get("POWER_IMAGES", "5"))
+IMAGES = int(os.environ.get("POWER_IMAGES", "6"))
 RANDOM = int(os.environ.get("POWER_RANDOM", "20"))
 KEEP = os.environ.get("POWER_KEEP")
 PAGE, SECTOR = 4096, 512
@@ -143,7 +143,7 @@ class Disk:
         return {n: contents[f] for n, f in sorted(names.items()) if f is not None}
 
     def images(self, chance):
-        """Yields disks, and whether they are corners: all old, all new, every page torn."""
+        """Yields disks, and whether every page is torn in them."""
         def torn(versions, pick):
             return b"".join(pick(versions)[at:at + SECTOR] for at in range(0, PAGE, SECTOR))
 
@@ -152,8 +152,8 @@ class Disk:
         units = self.units()
         old = {(f, u): 0 for f, u, _ in units}
         new = {(f, u): n - 1 for f, u, n in units}
-        yield self.image(old), True
-        yield self.image(new), True
+        yield self.image(old), False
+        yield self.image(new), False
         if not units:
             return
         half = PAGE // 2
@@ -184,8 +184,8 @@ def disks(log, chance):
     disk, need, printed, where = Disk(), None, False, "at the start"
     for kind, ino, arg, data in records(log):
         if kind in "FDM" and need is not None:
-            for image, corner in disk.images(chance):
-                yield image, need, where, corner
+            for image, is_torn in disk.images(chance):
+                yield image, need, where, is_torn
         if kind == "N":
             disk.files[ino] = File()
         elif kind in "ZPW":
@@ -214,8 +214,8 @@ def disks(log, chance):
             new = {(f, u): n - 1 for f, u, n in disk.units()}
             yield disk.image(new), need, where, False
             where = "%s, before call %d (%s)" % (where.split(",")[0], arg, data.decode())
-    for image, corner in disk.images(chance):
-        yield image, need, where, corner
+    for image, is_torn in disk.images(chance):
+        yield image, need, where, is_torn
 
 
 # ---- A recorded run
@@ -660,15 +660,15 @@ class Sample:
 
 
 def chosen(log, room, chance):
-    """The disks to be tried: each once, and no more than `room`, half of them corners."""
+    """The disks to be tried: each once, and no more than `room`, half of them torn."""
     known = set()
-    corners, others = (Sample((room + 1) // 2, chance) for _ in range(2))
-    for image, need, where, corner in disks(log, chance):
+    torn, others = (Sample((room + 1) // 2, chance) for _ in range(2))
+    for image, need, where, is_torn in disks(log, chance):
         key = identity(image, need)
         if key not in known:
             known.add(key)
-            (corners if corner else others).put((image, need, where))
-    return corners.kept + others.kept, corners.n + others.n
+            (torn if is_torn else others).put((image, need, where))
+    return torn.kept + others.kept, torn.n + others.n
 
 
 def attempt(job):
