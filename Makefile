@@ -34,6 +34,7 @@ UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
 BATS  := $(wildcard tests/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
+POWER := tests/power/replay.py tests/power/model.py
 
 .PHONY: all help deps deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
         check-compilers emulated soak bench profile plot install uninstall clean tests FORCE
@@ -75,6 +76,12 @@ $(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(BUILD)/libseen.a
 	$(Q)$(CC) $(ALL_CFLAGS) -DCORPUS='"$(CURDIR)/tests/fuzz/corpus/$*"' $(LDFLAGS) -o $@ \
 	    $< tests/fuzz/replay.c $(BUILD)/libseen.a $(LIBS)
 
+# Preloaded, and so not under a sanitizer, which wants to come first.
+$(BUILD)/power/record.so: tests/power/record.c $(BUILD)/flags
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $< -ldl
+
 # A change of compiler or flags rebuilds everything: objects of two kinds are never linked together.
 $(BUILD)/flags: FORCE
 	$(Q)mkdir -p $(@D)
@@ -98,12 +105,12 @@ demo:
 
 # ---- tests: all print TAP; tests/run runs them side by side and sums up
 
-tests: $(BUILD)/seen $(UNIT) $(REPLAY)
+tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(BUILD)/power/record.so)
 
-## check: build and run all tests: unit, command line, replay of the fuzzers' corpora
+## check: build and run all tests: unit, command line, fuzzers' corpora, power cuts in short
 check:
 	+$(Q)$(PARALLEL) tests
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY))
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER)))
 
 ## unit: only the unit tests
 unit:
@@ -170,9 +177,11 @@ emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
-## soak: kills by the hundred, delays, growth to 10^8 keys: what takes longer than a test may
+## soak: kills by the hundred, power cuts, growth to 10^8 keys: what takes longer than a test may
 soak:
-	+$(Q)$(PARALLEL) all
+	+$(Q)$(PARALLEL) all $(BUILD)/power/record.so
+	$(Q)tests/power/model.py --long
+	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
 	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_RUNS runs, BENCH_JOBS names)
