@@ -1,0 +1,4 @@
+"""x"""
+NAME="chaos"
+def attack(t,o):
+    pass

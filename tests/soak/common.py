@@ -1,0 +1,94 @@
+"""What all attacks share: the program, a directory, options, and TAP."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SEEN = os.environ.get("SEEN") or os.path.abspath(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/seen"))
+
+# Seconds, for what would hang for ever else: far more than anything takes.
+PATIENCE = 300
+
+
+class Options:
+    """seed: of all that is random, but not of the instants at which signals arrive.
+    short: the fixed slice that runs with the tests. seconds, cases: how much of each attack, None for
+    what the attack does by itself. jobs: cases at once. keys: that the growing filter ends with."""
+
+    def __init__(self, seed=20260404, short=False, seconds=None, cases=None, jobs=1, keys=10 ** 8):
+        self.seed, self.short, self.seconds, self.cases = seed, short, seconds, cases
+        self.jobs, self.keys = jobs, keys
+
+
+class Tap:
+    """Prints results. An attack calls result() at least once."""
+
+    def __init__(self):
+        self.count = self.failed = 0
+
+    @staticmethod
+    def say(text):
+        for line in text.split("\n"):
+            print("# " + line, flush=True)
+
+    def result(self, ok, name):
+        self.count += 1
+        self.failed += not ok
+        print("%s %d - %s" % ("ok" if ok else "not ok", self.count, name), flush=True)
+
+    def skip(self, name, why):
+        self.count += 1
+        print("ok %d - %s # skip %s" % (self.count, name, why), flush=True)
+
+    def plan(self):
+        print("1..%d" % self.count, flush=True)
+
+
+def seen(*args, check=True, **more):
+    """Runs the program; it must succeed unless `check` is false."""
+    return subprocess.run([SEEN, *args], check=check, timeout=PATIENCE, **more)
+
+
+class Scratch:
+    """A directory for one attack. In memory if there is room: what is attacked is the program, not
+    the disk, and a sync in memory takes no time."""
+
+    def __init__(self):
+        base = None
+        shm = "/dev/shm"
+        if os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > 2 << 30:
+            base = shm
+        self.path = tempfile.mkdtemp(prefix="seen-soak.", dir=base)
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def whole_lines(name):
+    """A kill may cut the last record off in the middle: that one was not printed."""
+    try:
+        with open(name, encoding="ascii") as f:
+            text = f.read()
+    except FileNotFoundError:
+        return []
+    return text[:text.rfind("\n") + 1].splitlines(keepends=True)
+
+
+def write_lines(path, lines):
+    with open(path, "w", encoding="ascii") as f:
+        f.writelines(line + "\n" for line in lines)
+
+
+def six_sigma(mean):
+    """What a count with this mean exceeds once in a thousand million times."""
+    return mean + 6 * mean ** 0.5 + 1
+
+
+def fatal(text):
+    sys.exit("soak: " + text)

@@ -1,0 +1,4 @@
+"""x"""
+NAME="growth"
+def attack(t,o):
+    pass

@@ -1,0 +1,4 @@
+"""x"""
+NAME="workers"
+def attack(t,o):
+    pass
