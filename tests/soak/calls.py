@@ -19,6 +19,7 @@ injections into one run are joined by "+".
 import collections
 import concurrent.futures
 import filecmp
+import fnmatch
 import os
 import random
 import re
@@ -28,7 +29,7 @@ import subprocess
 import time
 import zlib
 
-from commands import COMMANDS, KEY_SETS, Maker, make_keys
+from commands import COMMANDS, Maker, Writer, make_keys
 from common import PATIENCE, SEEN, Scratch, fatal, seen, whole_lines
 
 NAME = "calls"
@@ -243,7 +244,10 @@ def _loader_calls(place):
 def _count(place, command, loader):
     """What there is to attack: a list of (call, number)."""
     directory = place.fresh(command, "count." + command.name)
+    writer = Writer(directory, place.keys) if command.beside else None
     outcome = place.run(command, directory, command.args, True, place.unnamed_off(command)[0])
+    if writer:
+        writer.end()
     if outcome.status != 0:
         fatal("%s fails unattacked: %s" % (command.name, outcome.stderr))
     remove_case(directory)
@@ -378,7 +382,10 @@ class Judge:
     def end(self, outcome):
         """How it ended, and what it said."""
         status, stderr = outcome.status, outcome.stderr
-        lines = [line for line in stderr.splitlines() if not line.endswith("were not printed")]
+        lines = stderr.splitlines()
+        # Of what failed: not what dedup says of records that it could not print.
+        causes = [line for line in lines if not line.startswith("seen: warning: ")
+                  and not line.endswith("were not printed")]
         if status is None:
             self.blame("did not end in %d s" % PATIENCE)
         elif status == -signal.SIGKILL and "KILL" in self.whats:
@@ -392,8 +399,8 @@ class Judge:
             silenced = any(re.search(r" write\(2,", line) for line in outcome.injected())
             if not self.errors:
                 self.blame("failed, and no call had failed")
-            elif len(lines) != 1 and not silenced:
-                self.blame("%d lines on stderr" % len(lines))
+            elif not 1 <= len(causes) <= len(self.case.injections) and not silenced:
+                self.blame("%d lines on stderr say why" % len(causes))
         if any(not line.startswith("seen: ") for line in lines):
             self.blame("stderr has a line that is not of the usual form")
 
@@ -436,6 +443,32 @@ class Judge:
         if ended_well and verified.returncode != 0 and self.command.name != "add-dirty":
             self.blame("the file is not clean: " + verified.stderr.strip())
 
+    def beside(self, writer, status):
+        """The other writer ended well, its keys are in the file, and where it was the last one it left
+        that in order, whatever was done to us."""
+        ended, said = writer.end()
+        if ended != 0:
+            self.blame("the other writer exits %d: %s" % (ended, said.strip()))
+        for name in ("c", "d") if self.command.joins else ("d",):
+            path = os.path.join(self.place.keys, name)
+            if self.seen("query", "-vc", "f.seen", path).stdout != "0\n":
+                self.blame("keys of the other writer are missing")
+        if not self.errors and self.seen("verify", "f.seen").returncode != 0:
+            self.blame("the other writer, which was the last, left the file as it was")
+
+    def replaced_beside(self, status):
+        """What was replaced was being written, so the old file is not as it was before."""
+        if status == 0 or os.path.exists(self.path):
+            done = self.seen("verify", self.command.target)
+            if done.returncode != 0:
+                self.blame("the file under the name: " + done.stderr.strip())
+        joined = self.command.after + (("c",) if self.command.joins else ())
+        if status == 0 and not self.has(joined):
+            self.blame("it exited 0, and keys are missing")
+        if status != 0 and os.path.exists(self.old) and not (
+                self.has(self.command.before) or self.has(joined)):
+            self.blame("acknowledged keys are missing")
+
     def usable(self, status):
         """More keys can be added, and the file can be repaired, in either order."""
         if not os.path.exists(self.path):
@@ -476,14 +509,20 @@ def run_case(place, case, directory):
     """Returns the outcome, and what is wrong with it."""
     command = case.command
     judge = Judge(place, case, directory)
+    writer = Writer(directory, place.keys) if command.beside else None
     outcome = place.run(command, directory, command.args, True, _injection_args(place, case))
     first = whole_lines(directory + ".out")
     status = outcome.status
     judge.end(outcome)
     cannot_remove = any(i.call.startswith("unlink") for i in case.injections)
     judge.leftovers(allowed=status == -signal.SIGKILL or cannot_remove)
-    judge.inputs()
-    if command.replaces:
+    if writer:
+        judge.beside(writer, status)
+    else:
+        judge.inputs()
+    if writer and command.replaces:
+        judge.replaced_beside(status)
+    elif command.replaces:
         judge.replaced(status)
     else:
         judge.changed(status)
@@ -507,7 +546,7 @@ def _plan(place, options, chance):
     loader = _loader_calls(place)
     strata, cases = [], []
     for command in COMMANDS:
-        if command.slow and options.short:
+        if command.slow and options.short or not fnmatch.fnmatch(command.name, options.only):
             continue
         points = _thin(_count(place, command, loader), chance)
         strata += _strata(command, points)

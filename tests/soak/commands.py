@@ -6,10 +6,9 @@ once; a target holds the sets `before`, and must hold `before` and `after` once 
 
 import os
 import shutil
-import signal
 import subprocess
 
-from common import SEEN, fatal, seen, write_lines
+from common import PATIENCE, SEEN, fatal, seen, write_lines
 
 # Files of keys, with a key a line. Those of `mapped` are so long that the file is mapped, those of
 # `scratch` so many that 4 MiB do not hold their hashes, those of `spread` touch more than the 1024
@@ -18,6 +17,7 @@ KEY_SETS = {
     "a": ("a%d", 300),
     "b": ("b%d", 300),
     "c": ("c%d", 300),
+    "d": ("d%d", 300),
     "more": ("more%d", 50),
     "mapped": ("m%07d", 150000),
     "scratch": ("s%d", 600000),
@@ -38,16 +38,56 @@ class Command:
     the new one, and was never changed in place. again: arguments with which it can be repeated after
     it was cut off. named: as where the file system has no O_TMPFILE. prints: the key set whose lines
     it prints, each once. input: the key set on its standard input, a pipe. takes_keys: its target can
-    be added to. quits: how it ends on SIGTERM, as a batch (143) or at once. slow: seconds a case."""
+    be added to. batches: on SIGTERM it finishes its batch and exits 143. beside: another process adds keys to
+    f.seen meanwhile, `c` before it begins and `d` when it has ended; joins: those `c` are to be in the
+    target too. slow: seconds a case."""
 
     def __init__(self, name, args, prepare=None, target="f.seen", before=(), after=(), replaces=True,
                  again=None, named=False, prints=None, input=None, takes_keys=True, batches=False,
-                 slow=False):
+                 beside=False, joins=True, slow=False):
         self.name, self.args, self.prepare, self.target = name, args, prepare, target
         self.before, self.after, self.replaces = before, after, replaces
         self.again = again or args
         self.named, self.prints, self.input = named, prints, input
         self.takes_keys, self.batches, self.slow = takes_keys, batches, slow
+        self.beside, self.joins = beside, joins
+
+
+class Writer:
+    """Another process that adds keys to f.seen, and is at it until it is told to end."""
+
+    def __init__(self, directory, keys):
+        self.directory, self.keys = directory, keys
+        self.process = subprocess.Popen([SEEN, "add", "f.seen"], cwd=directory, stdin=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.give("c")
+        self.await_key("c")
+
+    def give(self, key_set):
+        with open(os.path.join(self.keys, key_set), "rb") as f:
+            shutil.copyfileobj(f, self.process.stdin)
+        self.process.stdin.flush()
+
+    def await_key(self, key_set):
+        """Until the last key of the set is there."""
+        form, count = KEY_SETS[key_set]
+        while seen("query", "-q", "f.seen", "-k", form % (count - 1), check=False, cwd=self.directory,
+                   stderr=subprocess.DEVNULL).returncode != 0:
+            if self.process.poll() is not None:
+                fatal("a writer ended: %s" % self.process.stderr.read())
+
+    def end(self):
+        """Adds the last keys. Returns its status, and what it said."""
+        try:
+            self.give("d")
+        except BrokenPipeError:
+            pass  # the status tells why
+        _, said = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, said.decode()
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
 
 
 class Maker:
@@ -62,19 +102,9 @@ class Maker:
     def resolve(self, arg):
         return os.path.join(self.keys, arg[1:]) if arg.startswith("@") else arg
 
-    def dirty(self, name, key_set):
-        """Adds keys, and dies before it can leave the file in order."""
-        path = os.path.join(self.directory, name)
-        with subprocess.Popen([SEEN, "add", name], cwd=self.directory, stdin=subprocess.PIPE) as add:
-            with open(self.resolve("@" + key_set), "rb") as f:
-                shutil.copyfileobj(f, add.stdin)
-            add.stdin.flush()
-            last = KEY_SETS[key_set][0] % (KEY_SETS[key_set][1] - 1)
-            while seen("query", "-q", path, "-k", last, check=False,
-                       stderr=subprocess.DEVNULL).returncode != 0:
-                if add.poll() is not None:
-                    fatal("cannot make a dirty file")
-            add.send_signal(signal.SIGKILL)
+    def dirty(self):
+        """Adds the keys `c` to f.seen, and dies before it can leave the file in order."""
+        Writer(self.directory, self.keys).kill()
 
 
 def fixed(m):
@@ -128,7 +158,7 @@ def compact_and_other(m):
 
 def dirty(m):
     fixed(m)
-    m.dirty("f.seen", "b")
+    m.dirty()
 
 
 def linked(m):
@@ -191,7 +221,7 @@ COMMANDS = [
             after=("b", "c"), replaces=False, batches=True),
     Command("add-ring", ["add", "-j1", "f.seen", "@more"], prepare=ring, before=("b", "c"),
             after=("more",), replaces=False, batches=True),
-    Command("add-dirty", ["add", "-j1", "f.seen", "@c"], prepare=dirty, before=("a",), after=("c",),
+    Command("add-dirty", ["add", "-j1", "f.seen", "@b"], prepare=dirty, before=("a",), after=("b",),
             replaces=False, batches=True),
     Command("dedup", ["dedup", "-j1", "f.seen", "@a", "@b"], prepare=fixed, before=("a",),
             after=("b",), replaces=False, prints="b", batches=True),
@@ -228,6 +258,23 @@ COMMANDS = [
     Command("compact-over", ["compact", "--force", "-p", "0.01", "-o", "o.seen", "f.seen"],
             prepare=compact_and_other, target="o.seen", before=("b",), after=("a",),
             takes_keys=False, named=True),
-    Command("repair", ["verify", "--repair", "f.seen"], prepare=dirty, before=("a", "b"),
+    Command("repair", ["verify", "--repair", "f.seen"], prepare=dirty, before=("a", "c"),
             replaces=False),
+    Command("add-beside", ["add", "-j1", "f.seen", "@b"], prepare=fixed, before=("a",), after=("b",),
+            replaces=False, batches=True, beside=True),
+    Command("add-growing-beside", ["add", "-j1", "f.seen", "@b"], prepare=growing, before=("a",),
+            after=("b",), replaces=False, batches=True, beside=True),
+    Command("dedup-beside", ["dedup", "-j1", "f.seen", "@b"], prepare=fixed, before=("a",),
+            after=("b",), replaces=False, prints="b", batches=True, beside=True),
+    Command("rotate-beside", ["rotate", "f.seen"], prepare=ring, before=("b", "c"), replaces=False,
+            beside=True),
+    Command("replace-beside", ["create", "-j1", "--force", "-n", "5000", "f.seen", "@b"],
+            prepare=fixed, before=("a",), after=("b",), beside=True, joins=False),
+    Command("merge-into-input-beside", ["merge", "--force", "-o", "f.seen", "f.seen", "g.seen"],
+            prepare=two, before=("a",), after=("a", "b"), beside=True),
+    Command("shrink-beside", ["shrink", "f.seen"], prepare=roomy, before=("a",), after=("a",),
+            beside=True),
+    Command("shrink-other-beside", ["shrink", "-o", "o.seen", "f.seen"], prepare=roomy,
+            target="o.seen", after=("a",), beside=True,
+            again=["shrink", "--force", "-o", "o.seen", "f.seen"]),
 ]

@@ -16,11 +16,13 @@ PATIENCE = 300
 class Options:
     """seed: of all that is random, but not of the instants at which signals arrive.
     short: the fixed slice that runs with the tests. seconds, cases: how much of each attack, None for
-    what the attack does by itself. jobs: cases at once. keys: that the growing filter ends with."""
+    what the attack does by itself. jobs: cases at once. only: a pattern of commands (calls).
+    keys: that the growing filter ends with (growth)."""
 
-    def __init__(self, seed=20260404, short=False, seconds=None, cases=None, jobs=1, keys=10 ** 8):
-        self.seed, self.short, self.seconds, self.cases = seed, short, seconds, cases
-        self.jobs, self.keys = jobs, keys
+    def __init__(self, given):
+        self.seed, self.short, self.seconds, self.cases = (given.seed, given.short, given.seconds,
+                                                           given.cases)
+        self.jobs, self.only, self.keys = given.jobs, given.only, int(given.keys)
 
 
 class Tap:
