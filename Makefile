@@ -167,10 +167,10 @@ emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
-## soak: kills by the hundred, delays, growth to 10^8 keys: what takes longer than a test may
+## soak: attacks that last longer than a test may; SOAK='--seed 3 --seconds 600 calls', SOAK=--help
 soak:
 	+$(Q)$(PARALLEL) all
-	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak
+	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak/soak $(SOAK)
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_RUNS runs, BENCH_JOBS names)
 bench:

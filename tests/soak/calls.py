@@ -34,14 +34,14 @@ from common import PATIENCE, SEEN, Scratch, fatal, seen, whole_lines
 
 NAME = "calls"
 
-# The errors that each call may give. Others than these and those of NEVER_FAIL are killed at only.
+# The errors that each call may give. At others the program is killed or told to end, no more.
 _IO = ["EIO", "ENOSPC"]
 _LOOK = ["EIO", "EACCES", "ENOMEM"]
 ERRORS = {
     "access": ["EACCES"],
     "clone": ["EAGAIN", "ENOMEM"],
     "clone3": ["EAGAIN", "ENOMEM"],
-    "close": ["EIO", "EINTR"],
+    "close": ["EIO"],
     "dup": ["EMFILE"],
     "fadvise64": ["EINVAL"],
     "fallocate": ["ENOSPC", "EIO", "EINTR", "EOPNOTSUPP"],
@@ -49,11 +49,10 @@ ERRORS = {
     "fchown": ["EPERM", "EIO"],
     "fcntl": ["ENOLCK", "EINTR", "EAGAIN"],
     "fdatasync": ["EIO", "ENOSPC", "EINTR"],
-    "flock": ["ENOLCK", "EINTR", "EAGAIN"],
+    "flock": ["ENOLCK", "EAGAIN"],
     "fstatfs": ["EIO", "ENOSYS"],
     "fsync": ["EIO", "ENOSPC", "EINTR"],
-    "ftruncate": ["EIO", "ENOSPC", "EINTR"],
-    "futex": ["EAGAIN", "EINTR"],
+    "ftruncate": ["EIO", "ENOSPC"],
     "getdents64": ["EIO", "ENOMEM"],
     "getrandom": ["EAGAIN", "EINTR", "ENOSYS"],
     "linkat": ["EIO", "ENOSPC", "EACCES", "EXDEV"],
@@ -65,9 +64,9 @@ ERRORS = {
     "msync": ["EIO"],
     "munmap": ["ENOMEM"],
     "newfstatat": _LOOK,
-    "openat": ["EMFILE", "EACCES", "ENOMEM", "ENOSPC", "EINTR"],
+    "openat": ["EMFILE", "EACCES", "ENOMEM", "ENOSPC"],
     "poll": ["EINTR", "ENOMEM"],
-    "pread64": ["EIO", "EINTR"],
+    "pread64": ["EIO"],
     "pwrite64": _IO + ["EINTR"],
     "pwritev": _IO + ["EINTR"],
     "read": ["EIO", "EINTR", "EAGAIN"],
@@ -86,8 +85,11 @@ ERRORS = {
     # In the kernel's own way to fail: it returns what is not the wanted address.
     "brk": ["ENOMEM"],
 }
+# Interrupted, which only a signal does that is handled, these are made again. Other calls on regular
+# files are not interrupted.
+MADE_AGAIN = re.compile(r" (fdatasync|fsync|pwritev|pwrite64|read|fallocate)\(|F_OFD_SETLKW")
 # These are the program's memory and threads: a sanitizer's runtime cannot do without them.
-MEMORY = {"brk", "clone", "clone3", "futex", "madvise", "mmap", "mprotect", "mremap", "munmap",
+MEMORY = {"brk", "clone", "clone3", "madvise", "mmap", "mprotect", "mremap", "munmap",
           "sched_getaffinity"}
 # No point to stop at: they change nothing that others can see, and the next call is near.
 PASSED_OVER = {"execve", "exit", "rseq", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
@@ -399,6 +401,8 @@ class Judge:
             silenced = any(re.search(r" write\(2,", line) for line in outcome.injected())
             if not self.errors:
                 self.blame("failed, and no call had failed")
+            elif self.whats == {"EINTR"} and MADE_AGAIN.search("".join(outcome.injected())):
+                self.blame("a call that was interrupted was not made again")
             elif not 1 <= len(causes) <= len(self.case.injections) and not silenced:
                 self.blame("%d lines on stderr say why" % len(causes))
         if any(not line.startswith("seen: ") for line in lines):

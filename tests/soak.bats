@@ -1,0 +1,24 @@
+#!/usr/bin/env bats
+# A fixed slice of `make soak`: signals and errors at system calls, and writers on a file that is replaced.
+
+load helpers
+
+soak()
+{
+    echo "seen from $SEEN"
+    python3 "$SOURCE/tests/soak/soak" --short --jobs 2 "$@"
+}
+
+@test "a signal or an error at a system call loses nothing, and leaves nothing behind" {
+    command -v strace >/dev/null || skip 'strace is not installed'
+    [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer does not run under strace'
+    strace -o /dev/null true || skip 'strace may not trace here'
+    local cases=300
+    # To start a process under a sanitizer takes several times as long as a case without it.
+    [ -z "${SANITIZER-}" ] || cases=60
+    soak --cases $cases calls
+}
+
+@test "eight writers on a file that is replaced under them lose nothing" {
+    soak chaos
+}
