@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# A fixed slice of `make soak`: signals and errors at system calls, and writers on a file that is replaced.
+# A fixed slice of `make soak`: signals and errors at system calls, commands beside each other, and
+# writers on a file that is replaced.
 
 load helpers
 
@@ -9,14 +10,24 @@ soak()
     python3 "$SOURCE/tests/soak/soak" --short --jobs 2 "$@"
 }
 
-@test "a signal or an error at a system call loses nothing, and leaves nothing behind" {
+needs_strace()
+{
     command -v strace >/dev/null || skip 'strace is not installed'
     [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer does not run under strace'
     strace -o /dev/null true || skip 'strace may not trace here'
+}
+
+@test "a signal or an error at a system call loses nothing, and leaves nothing behind" {
+    needs_strace
     local cases=300
     # To start a process under a sanitizer takes several times as long as a case without it.
     [ -z "${SANITIZER-}" ] || cases=60
     soak --cases $cases calls
+}
+
+@test "a command that is stopped at a system call, and another one meanwhile, lose nothing" {
+    needs_strace
+    soak --cases 100 pairs
 }
 
 @test "eight writers on a file that is replaced under them lose nothing" {

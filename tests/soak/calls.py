@@ -17,7 +17,6 @@ injections into one run are joined by "+".
 """
 
 import collections
-import concurrent.futures
 import filecmp
 import fnmatch
 import os
@@ -26,13 +25,13 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import zlib
 
 from commands import COMMANDS, Maker, Writer, make_keys
-from common import PATIENCE, SEEN, Scratch, fatal, seen, whole_lines
+from common import PATIENCE, SEEN, Scratch, fatal, in_parallel, seen, whole_lines
 
 NAME = "calls"
+TITLE = "a signal or an error at system calls of writing commands"
 
 # The errors that each call may give. At others the program is killed or told to end, no more.
 _IO = ["EIO", "ENOSPC"]
@@ -385,9 +384,10 @@ class Judge:
         """How it ended, and what it said."""
         status, stderr = outcome.status, outcome.stderr
         lines = stderr.splitlines()
-        # Of what failed: not what dedup says of records that it could not print.
+        # Of what failed; not what dedup says of records that it could not print, or merge of its OUT.
         causes = [line for line in lines if not line.startswith("seen: warning: ")
-                  and not line.endswith("were not printed")]
+                  and not line.endswith("were not printed")
+                  and "current false-positive rate" not in line]
         if status is None:
             self.blame("did not end in %d s" % PATIENCE)
         elif status == -signal.SIGKILL and "KILL" in self.whats:
@@ -576,39 +576,29 @@ def _report(tap, case, outcome, wrong):
 def attack(tap, options):
     why = usable()
     if why:
-        tap.skip("a signal or an error at each system call", why)
+        tap.skip(TITLE, why)
         return
     chance = random.Random(options.seed)
     with Scratch() as path:
         place = Place(path, slow=not options.short)
         cases = _plan(place, options, chance)
-        end = time.monotonic() + options.seconds if options.seconds else None
-        failed = []
-        ran = injected = 0
+        ran = hit = failed = 0
 
-        def one(numbered):
-            if end and time.monotonic() > end:
-                return None
-            number, case = numbered
+        def one(number, case):
             directory = place.fresh(case.command, "case.%d" % number)
             outcome, wrong = run_case(place, case, directory)
             remove_case(directory)
             return case, outcome, wrong
 
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for done in pool.map(one, enumerate(cases)):
-                if done is None:
-                    continue
-                case, outcome, wrong = done
-                ran += 1
-                injected += outcome.hit()
-                if wrong:
-                    failed.append(case)
-                    _report(tap, case, outcome, wrong)
+        for case, outcome, wrong in in_parallel(cases, options, one):
+            ran += 1
+            hit += outcome.hit()
+            failed += bool(wrong)
+            if wrong:
+                _report(tap, case, outcome, wrong)
         tap.say("%d of %d cases, %d of them hit a call; repeat one with --repeat CASE"
-                % (ran, len(cases), injected))
-        tap.result(not failed, "%d kills, ends and failures at system calls of %d commands"
-                   % (ran, len({c.command.name for c in cases})))
+                % (ran, len(cases), hit))
+        tap.result(not failed, TITLE)
 
 
 def repeat(tap, options, text):

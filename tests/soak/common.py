@@ -1,10 +1,12 @@
 """What all attacks share: the program, a directory, options, and TAP."""
 
+import concurrent.futures
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 SEEN = os.environ.get("SEEN") or os.path.abspath(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/seen"))
@@ -70,6 +72,18 @@ class Scratch:
 
     def __exit__(self, *_):
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def in_parallel(cases, options, run):
+    """Calls run(number, case) for each case, as many at once as options.jobs says, until the seconds are
+    over. Yields what it returns, in order."""
+    end = time.monotonic() + options.seconds if options.seconds else None
+
+    def one(numbered):
+        return None if end and time.monotonic() > end else run(*numbered)
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        yield from (done for done in pool.map(one, enumerate(cases)) if done is not None)
 
 
 def whole_lines(name):

@@ -9,7 +9,6 @@ A case is KIND:FIRST:SECOND:CALL:N, as in growing:add:shrink:fdatasync:1.
 """
 
 import collections
-import concurrent.futures
 import os
 import random
 import re
@@ -20,7 +19,7 @@ import time
 
 from calls import usable
 from commands import Maker, make_keys
-from common import PATIENCE, SEEN, Scratch, fatal, seen, whole_lines
+from common import PATIENCE, SEEN, Scratch, fatal, in_parallel, seen, whole_lines
 
 NAME = "pairs"
 
@@ -173,6 +172,7 @@ def _run(place, case, directory):
 def _judge(place, case, directory, ends):
     wrong, keys = [], ["a"]
     both = {case.first, case.second}
+    anew = bool(both & {"anew", "anew-ring"})
 
     def has(name, *key_sets):
         done = seen("query", "-vc", name, *(os.path.join(place.keys, k) for k in key_sets), check=False,
@@ -181,12 +181,12 @@ def _judge(place, case, directory, ends):
 
     for name, status, said in ends:
         act = ACTS[name]
-        refused = status == 2 and any(reason in said for reason in act.refused)
+        refused = (status == 2 and any(reason in said for reason in act.refused) or
+                   status == 1 and name == "query" and anew)
         if "damaged" in said or (status != 0 and not refused):
             wrong.append("%s exits %s: %s" % (name, status, said.strip()))
         if act.keys and status == 0:
             keys.append(act.keys)
-    anew = bool(both & {"anew", "anew-ring"})
     if anew:
         keys = ["d"]
     if not has("f.seen", *keys):
@@ -246,29 +246,22 @@ def attack(tap, options):
     with Scratch() as path:
         place = Place(path)
         cases = _cases(place, options, chance)
-        end = time.monotonic() + options.seconds if options.seconds else None
         ran = stopped = failed = 0
 
-        def one(numbered):
-            number, case = numbered
-            if end and time.monotonic() > end:
-                return None
+        def one(number, case):
             directory = os.path.join(path, "case.%d" % number)
             shutil.copytree(place.template(case.kind), directory)
             was_stopped, wrong = _run(place, case, directory)
             shutil.rmtree(directory)
+            os.unlink(directory + ".trace")
             return case, was_stopped, wrong
 
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for done in pool.map(one, enumerate(cases)):
-                if done is None:
-                    continue
-                case, was_stopped, wrong = done
-                ran += 1
-                stopped += was_stopped
-                failed += bool(wrong)
-                if wrong:
-                    tap.say("%s: %s" % (case_name(case), "; ".join(wrong)))
+        for case, was_stopped, wrong in in_parallel(cases, options, one):
+            ran += 1
+            stopped += was_stopped
+            failed += bool(wrong)
+            if wrong:
+                tap.say("%s: %s" % (case_name(case), "; ".join(wrong)))
         tap.say("%d of %d cases, %d of them stopped; repeat one with --repeat CASE"
                 % (ran, len(cases), stopped))
         tap.result(not failed, title)
