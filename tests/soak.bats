@@ -10,6 +10,9 @@ soak()
     python3 "$SOURCE/tests/soak/soak" --short --jobs 2 "$@"
 }
 
+# slice N: so many cases, or fewer under a sanitizer, where to start a process takes longer than a case.
+slice() { [ -z "${SANITIZER-}" ] && echo "$1" || echo $(($1 / 5)); }
+
 needs_strace()
 {
     command -v strace >/dev/null || skip 'strace is not installed'
@@ -19,15 +22,12 @@ needs_strace()
 
 @test "a signal or an error at a system call loses nothing, and leaves nothing behind" {
     needs_strace
-    local cases=300
-    # To start a process under a sanitizer takes several times as long as a case without it.
-    [ -z "${SANITIZER-}" ] || cases=60
-    soak --cases $cases calls
+    soak --cases "$(slice 300)" calls
 }
 
 @test "a command that is stopped at a system call, and another one meanwhile, lose nothing" {
     needs_strace
-    soak --cases 100 pairs
+    soak --cases "$(slice 100)" pairs
 }
 
 @test "eight writers on a file that is replaced under them lose nothing" {

@@ -19,7 +19,7 @@ import time
 
 from calls import usable
 from commands import Maker, make_keys
-from common import PATIENCE, SEEN, Scratch, fatal, in_parallel, seen, whole_lines
+from common import PATIENCE, SEEN, TRACED, Scratch, fatal, in_parallel, seen, whole_lines
 
 NAME = "pairs"
 
@@ -102,7 +102,8 @@ class Place:
         shutil.copytree(self.template(kind), directory)
         trace = directory + ".trace"
         done = subprocess.run(["strace", "-qq", "-o", trace, *self.argv(act)], cwd=directory,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
+                              env=TRACED)
         if done.returncode != 0:
             fatal("%s fails alone: %s" % (act, done.stderr))
         with open(trace, encoding="utf-8", errors="replace") as f:
@@ -122,7 +123,7 @@ class Place:
 def _start(argv, directory, name):
     with open(os.path.join(directory, name), "wb") as out:
         return subprocess.Popen(argv, cwd=directory, stdin=subprocess.DEVNULL, stdout=out,
-                                stderr=subprocess.PIPE, text=True, start_new_session=True)
+                                stderr=subprocess.PIPE, text=True, env=TRACED, start_new_session=True)
 
 
 def _until_stopped(process, trace):
