@@ -177,12 +177,13 @@ emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
-## soak: kills by the hundred, power cuts, growth to 10^8 keys: what takes longer than a test may
+## soak: attacks that last longer than a test may; SOAK='--seed 3 --seconds 600 calls', SOAK=--help
 soak:
 	+$(Q)$(PARALLEL) all $(BUILD)/power/record.so
+	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak/soak $(SOAK)
 	$(Q)tests/power/model.py --long
 	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
-	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak
+	$(Q)SEEN=$(abspath $(BUILD))/seen FORGED=0 bats tests/forged.bats
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_RUNS runs, BENCH_JOBS names)
 bench:

@@ -1,0 +1,35 @@
+#!/usr/bin/env bats
+# A fixed slice of `make soak`: signals and errors at system calls, commands beside each other, and
+# writers on a file that is replaced.
+
+load helpers
+
+soak()
+{
+    echo "seen from $SEEN"
+    python3 "$SOURCE/tests/soak/soak" --short --jobs 2 "$@"
+}
+
+# slice N: so many cases, or fewer under a sanitizer, where to start a process takes longer than a case.
+slice() { [ -z "${SANITIZER-}" ] && echo "$1" || echo $(($1 / 5)); }
+
+needs_strace()
+{
+    command -v strace >/dev/null || skip 'strace is not installed'
+    [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer does not run under strace'
+    strace -o /dev/null true || skip 'strace may not trace here'
+}
+
+@test "a signal or an error at a system call loses nothing, and leaves nothing behind" {
+    needs_strace
+    soak --cases "$(slice 300)" calls
+}
+
+@test "a command that is stopped at a system call, and another one meanwhile, lose nothing" {
+    needs_strace
+    soak --cases "$(slice 100)" pairs
+}
+
+@test "eight writers on a file that is replaced under them lose nothing" {
+    soak chaos
+}
