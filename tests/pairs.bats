@@ -53,6 +53,21 @@ go_on()
 
 can_stop() { strace -qq -o /dev/null true 2>/dev/null || skip 'strace cannot be used here'; }
 
+# quiet_verify FILE: it is clean, and nothing is said but that.
+# shellcheck disable=SC2154 # set by run
+quiet_verify() { run -0 --separate-stderr seen verify "$1"; [[ $output == "$1: ok" && -z $stderr ]]; }
+
+# unharmed FILE COMMAND: the shell command fails because FILE is its output, too, and changes nothing.
+unharmed()
+{
+    local before
+    before=$(digest "$1")
+    run -2 --separate-stderr timeout "$PATIENCE" bash -c "$2"
+    [[ -z $output && $stderr == "seen: '$1' is also standard output" ]] ||
+        { echo "$2: $output$stderr"; return 1; }
+    [ "$(digest "$1")" = "$before" ] || { echo "$2 changed $1"; return 1; }
+}
+
 @test "a file is not read for a command that replaces it while somebody adds to it" {
     seq 1000 >old
     quiet seen create -n 1M --foldable f old
@@ -69,7 +84,7 @@ can_stop() { strace -qq -o /dev/null true 2>/dev/null || skip 'strace cannot be 
         [[ $command != *hard* ]] || { ln -f f hard; file=hard; }
         hold_lock $file
         # shellcheck disable=SC2086 # words
-        seen $command 2>err &
+        seen $command 2>err 3>&- &
         victim=$!
         until_waiting $file $victim
         # It waits before it reads: nothing is in the new file, which has no name yet.
@@ -111,8 +126,6 @@ can_stop() { strace -qq -o /dev/null true 2>/dev/null || skip 'strace cannot be 
     seen stats --json calm | jq -e '.keys_added >= 100 and .consistent'
 }
 
-quiet_verify() { run -0 --separate-stderr seen verify "$1"; [[ $output == "$1: ok" && -z $stderr ]]; }
-
 @test "stats: counters and bits are of one moment" {
     can_stop
     seq 1000 >keys
@@ -132,18 +145,6 @@ quiet_verify() { run -0 --separate-stderr seen verify "$1"; [[ $output == "$1: o
     go_on
     [ ! -s err ] || { cat err; false; }
     jq -e '.state == "clean" and .n_estimate < 1.5 and .pages_damaged == 0' out
-}
-
-# unharmed FILE COMMAND: the shell command fails because FILE is its output, too, and changes nothing.
-unharmed()
-{
-    local before
-    before=$(digest "$1")
-    run -2 --separate-stderr timeout "$PATIENCE" bash -c "$2"
-    # shellcheck disable=SC2154 # set by run
-    [[ -z $output && $stderr == "seen: '$1' is also standard output" ]] ||
-        { echo "$2: $output$stderr"; return 1; }
-    [ "$(digest "$1")" = "$before" ] || { echo "$2 changed $1"; return 1; }
 }
 
 @test "standard output must not be a file that is in use" {
@@ -181,6 +182,7 @@ unharmed()
     run -2 --separate-stderr bash -c 'seen query f <keys >>keys'
     [ "$stderr" = "seen: '(standard input)' is also standard output" ]
     [ "$(wc -l <keys)" = 1000 ]
+    # shellcheck disable=SC2094 # that is what is tested
     seen query -c f keys >>keys
     [ "$(tail -n 1 keys)" = 1000 ]
     # Standard error: nothing can be said.
@@ -223,4 +225,13 @@ unharmed()
     wait $holder
     run -1 seen query f -k new
     quiet_verify f
+}
+
+# In a shell of its own: bats traces every step.
+@test "each pair of commands at once on one file" {
+    bash "$SOURCE/tests/pairs.bash" pairs
+}
+
+@test "each command beside a rotation, and beside growth" {
+    bash "$SOURCE/tests/pairs.bash" changes
 }

@@ -185,7 +185,7 @@ END
 @test "control characters in names do not reach the terminal" {
     seq 10 | quiet seen create $'a\e[31m.seen'
     run -0 --separate-stderr seen stats $'a\e[31m.seen'
-    [[ ${lines[0]} == 'file '*'a?[31m.seen'* ]]
+    [[ ${lines[0]} == 'file '*'a\x1b[31m.seen'* ]]
 }
 
 @test "wrong use" {

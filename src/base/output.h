@@ -33,8 +33,8 @@ void output_free(struct output *o);
  * unless the reader went away, which is no news: then errno is EPIPE. */
 bool output_write_bytes(const char *data, size_t len, size_t *written);
 
-/* Fails if standard output goes into the regular file that is open as fd (-1: none): what is printed
- * would change what is read. */
+/* Fails if standard output goes into the regular file that is open as fd (-1: none): what is
+ * printed would change what is read. */
 bool output_is_apart(int fd, const char *name, struct err *err);
 
 /* The same for a file that a message would damage, too. If standard error goes there nothing more

@@ -135,8 +135,8 @@ static size_t put_text(char *out, const char *text)
     return len;
 }
 
-/* Why a page of a mapped file is not there. Only a file that is written to can lack space: its holes
- * are filled when they are. */
+/* Is a page of a mapped file missing for want of space? Only a file that is written to can lack it:
+ * holes are filled when they are written to. */
 static bool lacks_space(const struct guard *g, unsigned long long offset)
 {
     struct stat st;

@@ -100,8 +100,8 @@ static bool open_input(struct merge *m, const char *path)
     return true;
 }
 
-/* Opens the inputs, with writers locked out of OUT if it is one of them; and reads all of each once:
- * damage must not go from one file into another. */
+/* Opens the inputs, with writers locked out of OUT if it is one of them, and reads all of each
+ * once: damage must not go from one file into another. */
 static bool open_inputs(struct merge *m, char **paths)
 {
     struct err err;

@@ -290,8 +290,8 @@ static bool new_temp(struct newfile *nf, struct err *err)
     return true;
 }
 
-/* Locks a file that has a temporary name. errno is EWOULDBLOCK if remove_dead of another process was
- * faster. */
+/* Locks a file that has a temporary name. errno is EWOULDBLOCK if remove_dead of another process
+ * was faster. */
 static bool lock_temp(int fd)
 {
     struct stat st;
