@@ -5,8 +5,6 @@
 # shellcheck disable=SC2154
 load helpers
 
-forge() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/forge.py" "$@"; }
-
 @test "a page whose contents are not valid is told from one that does not match its checksum" {
     seq 20000 | seen create --compact c.seen
     page=$((($(seen stats --json c.seen | jq '.layers[0].bytes') - 1) / 4096))

@@ -75,22 +75,34 @@ PYTHON
     PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
 import re, sys
 sys.path.insert(0, sys.argv[1] + "/tests")
-from reader import xxh3
+from reader import murmur3_lanes, xxh3
 text = open(sys.argv[1] + "/man/seen.5").read()
-rows = re.search(r"vectors: XXH3\n.*\n((?:.*\n)+?)\.EE", text).group(1).splitlines()
-for row in rows:
-    what, length, plain, seeded = re.fullmatch(r"(.*?) +(\d+)  (\w{16})  (\w{16})", row).groups()
-    if what == "(none)":
-        key = b""
-    elif what[0] == '"':
-        key = what[1:-1].encode()
-    else:
-        first, last = (what.split(" to ") * 2)[0], what.split(" to ")[-1]
-        key = bytes(range(int(first, 16), int(last, 16) + 1))
-    assert len(key) == int(length), row
-    assert xxh3(key, 0) == int(plain, 16), row
-    assert xxh3(key, 0x123456789abcdef0) == int(seeded, 16), row
-assert len(rows) >= 14
+
+def vectors(of):
+    rows = re.search(r"vectors: %s\n.*\n((?:.*\n)+?)\.EE" % of, text).group(1).splitlines()
+    for row in rows:
+        what, length, *hashes = re.fullmatch(r"(.*?) +(\d+)  (\w{16})  (\w{16})", row).groups()
+        if what == "(none)":
+            key = b""
+        elif what[0] == '"':
+            key = what[1:-1].encode()
+        else:
+            first, last = (what.split(" to ") * 2)[0], what.split(" to ")[-1]
+            key = bytes(range(int(first, 16), int(last, 16) + 1))
+        assert len(key) == int(length), row
+        yield key, tuple(int(h, 16) for h in hashes)
+
+seed = 0x123456789abcdef0
+of_xxh3 = list(vectors("XXH3"))
+assert len(of_xxh3) >= 14
+for key, hashes in of_xxh3:
+    assert hashes == (xxh3(key, 0), xxh3(key, seed)), key
+plain, seeded = list(vectors("MurmurHash3, seed 0")), list(vectors("MurmurHash3, seed %#x" % seed))
+assert len(plain) >= 8 and len(seeded) >= 2
+for key, lanes in plain:
+    assert lanes == murmur3_lanes(key, 0), key
+for key, lanes in seeded:
+    assert lanes == murmur3_lanes(key, seed), key
 PYTHON
 }
 

@@ -70,6 +70,9 @@ data()
 # reader verify|query FILE: what the reader that was written from seen(5) alone says.
 reader() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" "$@"; }
 
+# forge FILE FIELD=VALUE...: changes a filter, and makes its checksums right.
+forge() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/forge.py" "$@"; }
+
 # await PROCESS COMMAND...: until the command succeeds; fails if the process ends before.
 await()
 {

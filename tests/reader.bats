@@ -201,3 +201,29 @@ PYTHON
     head -c 20000 f.seen >g.seen
     run -2 reader verify g.seen
 }
+
+@test "the header says which hash function a filter has, and every command follows it" {
+    keys_of_all_lengths >keys
+    awk 'NR % 2' keys >half
+    seen create --empty -n 2000 f.seen
+    forge f.seen hash=2 seed=0x123456789abcdef0
+    seen add f.seen half
+    agree f.seen keys
+    seen query -v f.seen half | { ! grep -q .; }
+    seen verify f.seen
+    [ "$(seen stats f.seen --json | jq -r .hash)" = murmur3-128 ]
+    seen stats f.seen --measure 100000 --json | jq -e '.measured_keys == 100000 and .fpr_measured < 0.01'
+    seen dedup f.seen keys >new
+    awk 'NR % 2 == 0' keys | diff - new
+    seen query -v f.seen keys | { ! grep -q .; }
+    # Other filters of that function: made at once, united, and together with one that has none.
+    seen create --like f.seen g.seen half
+    agree g.seen keys
+    seen merge -o both.seen f.seen g.seen
+    { cat keys && seq 1000; } >asked
+    agree both.seen asked
+    seen create --like f.seen --empty h.seen
+    forge h.seen hash=1
+    run -2 --separate-stderr seen merge -o both.seen f.seen h.seen --force
+    [[ $stderr == *"hash function"* ]]
+}

@@ -151,6 +151,45 @@ def xxh3(b, seed):
     return xxh3_long(b, seed)
 
 
+# ---- MurmurHash3 x64 128
+
+def murmur3_lanes(b, seed):
+    """Both halves of the hash, as little-endian numbers."""
+    c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
+
+    def first(x):
+        return rotl(x * c1 & M64, 31) * c2 & M64
+
+    def second(x):
+        return rotl(x * c2 & M64, 33) * c1 & M64
+
+    def last(x):
+        x = (x ^ x >> 33) * 0xFF51AFD7ED558CCD & M64
+        x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53 & M64
+        return x ^ x >> 33
+
+    h1 = h2 = seed
+    whole = len(b) // 16 * 16
+    for at in range(0, whole, 16):
+        h1 = ((rotl(h1 ^ first(u64(b, at)), 27) + h2) * 5 + 0x52DCE729) & M64
+        h2 = ((rotl(h2 ^ second(u64(b, at + 8)), 31) + h1) * 5 + 0x38495AB5) & M64
+    rest = b[whole:].ljust(16, b"\0")
+    h1 ^= first(u64(rest, 0)) ^ len(b)
+    h2 ^= second(u64(rest, 8)) ^ len(b)
+    h1 = h1 + h2 & M64
+    h2 = h1 + h2 & M64
+    h1, h2 = last(h1), last(h2)
+    h1 = h1 + h2 & M64
+    return h1, h1 + h2 & M64
+
+
+def murmur3(b, seed):
+    return murmur3_lanes(b, seed)[0]
+
+
+HASHES = {1: xxh3, 2: murmur3}
+
+
 # ---- the file
 
 MAGIC = bytes.fromhex("89 73 65 65 6e 0d 0a 1a")
@@ -337,9 +376,10 @@ class Header:
         self.immutable = bool(self.incompat & IMMUTABLE)
         require(length == (256 + 128 * n_layers + 8 if self.immutable else PAGE),
                 "length of the header wrong")
-        self.epoch, self.state, hash_function = u64(b, 32), u32(b, 40), u32(b, 44)
+        self.epoch, self.state, function = u64(b, 32), u32(b, 40), u32(b, 44)
         require(1 <= self.epoch < 1 << 63 and self.state <= 2, "epoch or state out of range")
-        require(hash_function == 1, "hash function unknown")
+        require(function in HASHES, "hash function unknown")
+        self.hash = HASHES[function]
         self.seed, self.id, self.preparation = u64(b, 48), b[56:72], u32(b, 72)
         require(self.preparation <= TRIM | FOLD | HEX, "key preparation unknown")
         require(u32(b, 76) <= 1, "counter flags unknown")
@@ -433,7 +473,7 @@ class Filter:
         return key
 
     def __contains__(self, key):
-        h = xxh3(self.prepare(key), self.header.seed)
+        h = self.header.hash(self.prepare(key), self.header.seed)
         return any(layer.kind.has(h, self.reader(layer))
                    for layer in self.header.layers if not layer.void)
 

@@ -1,8 +1,9 @@
 #include "keys/hash.h"
 
+#include "keys/murmur3.h"
 #include "keys/xxh3.h"
 
-static const struct hash_fn *const functions[] = {&hash_xxh3_64};
+static const struct hash_fn *const functions[] = {&hash_xxh3_64, &hash_murmur3_128};
 
 const struct hash_fn *hash_by_id(uint32_t id)
 {

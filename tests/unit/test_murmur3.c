@@ -1,0 +1,93 @@
+/* MurmurHash3 is part of the file format, and of other programs' formats: it may never change. */
+#include "check.h"
+#include "keys/hash.h"
+
+enum { LONGEST = 40 };
+
+/* Hashes with seed 0 of the first `len` bytes of 11, 48, 85, ... (i * 37 + 11 mod 256), as Guava's
+ * murmur3_128 computes them. */
+static const struct {
+    size_t len;
+    uint64_t lane[HASH_LANES];
+} vectors[] = {
+    {0, {0x0000000000000000, 0x0000000000000000}},
+    {1, {0x932fc7cce617f1e7, 0x7a434b816c4508dc}},
+    {7, {0x8340cc686662983b, 0xa08f38dfaa7ff6f9}},
+    {8, {0xf0b144007f89ced7, 0xd02221832d7af9a1}},
+    {9, {0xdbb3088eaec8a0b1, 0xcbde24182efe09a9}},
+    {15, {0x2906f047b67f83ff, 0x49ca338fe7701fac}},
+    {16, {0xda9c66580c5ef0fb, 0x885aae87bb6c5ff7}},
+    {17, {0x78b8ee9a775e07d1, 0xe36790301698fce0}},
+    {24, {0x8372e2feeb61eb1c, 0xe8f405aaf3f01b03}},
+    {31, {0xb1ca061ed4c5532f, 0xcb6926489e7b3763}},
+    {32, {0xaf7374eb8efe799b, 0x3a5200924dcdd6ff}},
+    {33, {0x08b88a88c3099ba9, 0x15c06fbdb5df8af9}},
+    {40, {0xbf77aa22e65e7cfc, 0x15f2951b4c05748b}},
+};
+
+enum { VECTORS = sizeof vectors / sizeof *vectors };
+
+static const struct hash_fn *murmur3(void)
+{
+    return hash_by_id(2);
+}
+
+/* All keys, one behind the other, each with a terminator. */
+struct records {
+    char data[VECTORS * (LONGEST + 1)];
+    const char *begin[VECTORS + 1];
+    size_t len[VECTORS];
+};
+
+static void make_records(struct records *r)
+{
+    char *at = r->data;
+    for (size_t v = 0; v < VECTORS; v++) {
+        r->begin[v] = at;
+        r->len[v] = vectors[v].len;
+        for (size_t i = 0; i < vectors[v].len; i++)
+            *at++ = (char)(i * 37 + 11);
+        *at++ = '\n';
+    }
+    r->begin[VECTORS] = at;
+}
+
+TEST(it_has_an_id_and_two_lanes)
+{
+    CHECK(murmur3() != NULL && murmur3()->lanes == 2);
+    CHECK_STR(murmur3()->name, "murmur3-128");
+    CHECK(hash_by_id(3) == NULL);
+}
+
+TEST(keys_hash_as_elsewhere)
+{
+    struct records r;
+    uint64_t first[VECTORS], second[VECTORS];
+    uint64_t *const lane[HASH_LANES] = {first, second};
+    make_records(&r);
+    murmur3()->keys(r.begin, r.len, VECTORS, 0, lane);
+    for (size_t v = 0; v < VECTORS; v++)
+        CHECK(first[v] == vectors[v].lane[0] && second[v] == vectors[v].lane[1]);
+}
+
+TEST(records_hash_as_keys)
+{
+    struct records r;
+    uint64_t of_keys[HASH_LANES][VECTORS], of_records[HASH_LANES][VECTORS];
+    uint64_t *const keys[HASH_LANES] = {of_keys[0], of_keys[1]};
+    uint64_t *const records[HASH_LANES] = {of_records[0], of_records[1]};
+    const uint64_t seed = 0x123456789abcdef0;
+    make_records(&r);
+    murmur3()->keys(r.begin, r.len, VECTORS, seed, keys);
+    murmur3()->records(r.begin, VECTORS, seed, records);
+    CHECK(memcmp(of_keys, of_records, sizeof of_keys) == 0);
+    CHECK(of_keys[0][0] != vectors[0].lane[0]);
+}
+
+int main(void)
+{
+    RUN(it_has_an_id_and_two_lanes);
+    RUN(keys_hash_as_elsewhere);
+    RUN(records_hash_as_keys);
+    return check_done();
+}
