@@ -19,7 +19,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/sig.h"
-#include "store/session.h"
+#include "store/lock.h"
 
 /* Chooses between two slots. A slot that is whole counts even if we must refuse it: the other one
  * may describe a file that is no more. */
@@ -392,7 +392,7 @@ enum filter_health filter_health(const struct filter *f)
         bool slot_damaged;
         if (before.state == STATE_CLEAN)
             return FILTER_CLEAN;
-        if (session_alive(f->fd))
+        if (lock_alive(f->fd))
             return FILTER_WRITING;
         /* Writers hold their lock from before they mark the file until after they have made it
          * clean. So if the mark is the same after we saw no lock, its writer is dead. */

@@ -18,7 +18,7 @@
 #include "base/disk.h"
 #include "base/sig.h"
 #include "store/format.h"
-#include "store/session.h"
+#include "store/lock.h"
 
 bool newfile_always_named;
 
@@ -182,7 +182,7 @@ static bool old_is_current(const struct newfile *nf)
 static bool lock_old(struct newfile *nf, struct err *err)
 {
     for (;;) {
-        if (nf->old_fd >= 0 && !session_lock_fd(nf->old_fd))
+        if (nf->old_fd >= 0 && !lock_batch(nf->old_fd))
             return fail_errno(err, "cannot lock '%s'", nf->path);
         if (old_is_current(nf))
             return true;

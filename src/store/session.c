@@ -1,6 +1,6 @@
 /*
- * Two bytes stand for locks: SESSION_BYTE is held shared by every writer for as long as it is one,
- * BATCH_BYTE by the one that is changing the file, header and session page included. Joining and
+ * Two bytes stand for locks: LOCK_SESSION is held shared by every writer for as long as it is one,
+ * LOCK_BATCH by the one that is changing the file, header and session page included. Joining and
  * leaving happen under the batch lock, so two last writers cannot each leave the cleaning to the
  * other. Whoever wants the session byte for itself only ever tries, it never waits.
  *
@@ -32,12 +32,7 @@
 #include "base/disk.h"
 #include "base/parallel.h"
 #include "base/sig.h"
-
-/* Far beyond any file's end, yet an off_t with room behind it: 2^62, or 2^30 where off_t is small.
- */
-#define LOCKS        ((off_t)1 << (sizeof(off_t) * 8 - 2))
-#define BATCH_BYTE   LOCKS
-#define SESSION_BYTE (LOCKS + 1)
+#include "store/lock.h"
 
 /* Offsets in the session page, which is zero in a clean file and means something only to live
  * writers. */
@@ -53,60 +48,12 @@ enum {
     PAGE_USED = 52,
 };
 
-/* Locks. */
-
-static int lock_call(int fd, int cmd, short type, off_t byte, struct flock *l)
-{
-    *l = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(fd, cmd, l);
-}
-
-/* Waits; a caught signal ends the wait only if `give_up`. */
-static bool lock_wait(int fd, short type, off_t byte, bool give_up)
-{
-    struct flock l;
-    while (lock_call(fd, F_OFD_SETLKW, type, byte, &l) != 0)
-        if (errno != EINTR || (give_up && sig_caught()))
-            return false;
-    return true;
-}
-
-static bool lock_try(int fd, short type, off_t byte)
-{
-    struct flock l;
-    return lock_call(fd, F_OFD_SETLK, type, byte, &l) == 0;
-}
-
 /* Takes the session byte for itself, if nobody else holds it: *alone. */
 static bool try_alone(const struct filter *f, bool *alone, struct err *err)
 {
-    *alone = lock_try(f->fd, F_WRLCK, SESSION_BYTE);
+    *alone = lock_try(f->fd, F_WRLCK, LOCK_SESSION);
     return *alone || errno == EAGAIN || errno == EACCES ||
            fail_errno(err, "cannot lock '%s'", f->path);
-}
-
-/* Does anybody else hold the session byte? */
-static bool see_others(int fd, bool *others)
-{
-    struct flock l;
-    if (lock_call(fd, F_OFD_GETLK, F_WRLCK, SESSION_BYTE, &l) != 0)
-        return false;
-    *others = l.l_type != F_UNLCK;
-    return true;
-}
-
-bool session_alive(int fd)
-{
-    bool others;
-    return see_others(fd, &others) && others;
-}
-
-bool session_lock_fd(int fd)
-{
-    if (lock_wait(fd, F_WRLCK, BATCH_BYTE, true))
-        return true;
-    /* Open for reading only: a shared lock keeps writers out as well. */
-    return errno == EBADF && lock_wait(fd, F_RDLCK, BATCH_BYTE, true);
 }
 
 /* Header and session page. */
@@ -273,7 +220,7 @@ static bool enter(struct session *s, struct err *err)
     struct filter *f = s->filter;
     bool others;
     /* Held before the mark is set and until it is gone: filter_health counts on that. */
-    if (!see_others(f->fd, &others) || !lock_try(f->fd, F_RDLCK, SESSION_BYTE))
+    if (!lock_others(f->fd, &others) || !lock_try(f->fd, F_RDLCK, LOCK_SESSION))
         return fail_errno(err, "cannot lock '%s'", f->path);
     if (!filter_reload(f, err))
         return false;
@@ -360,9 +307,9 @@ static bool make_clean(struct session *s, bool sync, struct err *err)
     return sync_header(s, err) && publish(s, next, sync, err);
 }
 
-static bool lock_batch(struct session *s, struct err *err)
+static bool relock(struct session *s, struct err *err)
 {
-    if (!lock_wait(s->filter->fd, F_WRLCK, BATCH_BYTE, false))
+    if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_BATCH, false))
         return fail_errno(err, "cannot lock '%s'", s->filter->path);
     s->locked = true;
     return true;
@@ -370,7 +317,7 @@ static bool lock_batch(struct session *s, struct err *err)
 
 static void unlock(struct session *s)
 {
-    lock_try(s->filter->fd, F_UNLCK, BATCH_BYTE);
+    lock_try(s->filter->fd, F_UNLCK, LOCK_BATCH);
     s->locked = false;
 }
 
@@ -392,10 +339,10 @@ static bool is_last(struct session *s, bool *last, struct err *err)
 static bool sync_aside(struct session *s, struct err *err)
 {
     struct err why;
-    lock_try(s->filter->fd, F_RDLCK, SESSION_BYTE);
+    lock_try(s->filter->fd, F_RDLCK, LOCK_SESSION);
     unlock(s);
     bool synced = session_sync(s, err);
-    if (lock_batch(s, &why))
+    if (relock(s, &why))
         return synced;
     if (synced)
         *err = why;
@@ -416,7 +363,7 @@ static bool leave(struct session *s, bool sync, struct err *err)
         ok = sync_aside(s, err) && is_last(s, &last, err);
     if (ok && last)
         ok = make_clean(s, sync, err);
-    lock_try(s->filter->fd, F_UNLCK, SESSION_BYTE);
+    lock_try(s->filter->fd, F_UNLCK, LOCK_SESSION);
     s->entered = false;
     unlock(s);
     return ok;
@@ -447,7 +394,7 @@ static bool lock_current(struct session *s, struct err *err)
 {
     for (;;) {
         bool current = false;
-        if (!lock_wait(s->filter->fd, F_WRLCK, BATCH_BYTE, true))
+        if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_BATCH, true))
             return sig_caught() ? fail(err, "interrupted while waiting for '%s'", s->filter->path)
                                 : fail_errno(err, "cannot lock '%s'", s->filter->path);
         s->locked = true;
@@ -464,7 +411,7 @@ static bool lock_current(struct session *s, struct err *err)
 static bool give_up(struct session *s)
 {
     if (!s->entered)
-        lock_try(s->filter->fd, F_UNLCK, SESSION_BYTE);
+        lock_try(s->filter->fd, F_UNLCK, LOCK_SESSION);
     if (s->locked)
         unlock(s);
     return false;
@@ -588,7 +535,7 @@ bool session_end(struct session *s, bool sync, struct err *err)
         unlock(s);
     if (!s->entered)
         return true;
-    return lock_batch(s, err) && leave(s, sync, err);
+    return relock(s, err) && leave(s, sync, err);
 }
 
 /* Repair. */
@@ -668,12 +615,12 @@ bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, str
     bool alone = false;
     *differing = 0;
     f->verifying = false;
-    if (!lock_wait(f->fd, F_WRLCK, BATCH_BYTE, true))
+    if (!lock_wait(f->fd, F_WRLCK, LOCK_BATCH, true))
         return fail_errno(err, "cannot lock '%s'", f->path);
     bool ok = try_alone(f, &alone, err) &&
               (alone || fail(err, "'%s' is being written by another process", f->path)) &&
               repair(&s, threads, differing, err);
-    lock_try(f->fd, F_UNLCK, SESSION_BYTE);
-    lock_try(f->fd, F_UNLCK, BATCH_BYTE);
+    lock_try(f->fd, F_UNLCK, LOCK_SESSION);
+    lock_try(f->fd, F_UNLCK, LOCK_BATCH);
     return ok;
 }

@@ -9,12 +9,10 @@
  *         session_unlock(&s);
  *     if (!session_end(&s, sync, &err)) ...                // now the keys are on disk
  *
- * Locks are open-file-description locks on two bytes far beyond any file's end; they vanish with
- * the process. Each writer holds the session byte shared for its life and the batch byte
- * exclusively for a batch. The first writer marks the file as being written, on disk, before it
- * changes a bit. The last one out, which is the one that can have the session byte for itself,
- * renews the checksums of all pages touched by anybody, stores the counters and marks the file
- * clean. A writer that is killed leaves the file marked; while others are at work that is mended by
+ * Each writer holds the session byte (lock.h) shared for its life and the batch byte exclusively for
+ * a batch. The first writer marks the file as being written, on disk, before it changes a bit. The
+ * last one out, which is the one that can have the session byte for itself, renews the checksums of
+ * all pages touched by anybody, stores the counters and marks the file clean. A writer that is killed leaves the file marked; while others are at work that is mended by
  * the last of them, and if there was no other, session_begin marks the file dirty, which only a
  * repair undoes.
  *
@@ -107,11 +105,5 @@ bool session_end(struct session *s, bool sync, struct err *err);
  * matched. In a file that is clean only a damaged header slot is renewed; a page that differs there
  * is damage, and a failure. */
 bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, struct err *err);
-
-/* Is any process in a session with this file? Needs no write permission. */
-bool session_alive(int fd);
-
-/* Locks the batch byte of an open file: for a process that is about to rename over it. */
-bool session_lock_fd(int fd);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "check.h"
 #include "scratchdir.h"
-#include "store/session.h"
+#include "store/lock.h"
 
 /* In place of the library's: fails if told to, the first so many times. */
 static int flock_errno, flock_failures;
@@ -193,7 +193,7 @@ static void check_lock(void)
     put_file("a", magic, 0600);
     CHECK(stat("a", &before) == 0 && pipe(ready) == 0);
     int fd = open("a", O_RDWR);
-    CHECK(session_lock_fd(fd));
+    CHECK(lock_batch(fd));
     pid_t child = fork();
     if (child == 0) {
         struct newfile nf;

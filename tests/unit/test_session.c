@@ -16,6 +16,7 @@
 #include "kind/bloom/bloom.h"
 #include "random.h"
 #include "scratchdir.h"
+#include "store/lock.h"
 #include "store/newfile.h"
 
 enum { PAGES = 8, CAPACITY = 10000 };
@@ -696,7 +697,7 @@ TEST(a_file_open_for_reading_can_be_locked_against_writers)
     CHECK(in_child(lock_is_taken, NULL) == 0);
     for (size_t i = 0; i < 2; i++) {
         int fd = open("f", flags[i]);
-        CHECK(session_lock_fd(fd));
+        CHECK(lock_batch(fd));
         CHECK(in_child(lock_is_taken, NULL) == 1);
         close(fd);
         CHECK(in_child(lock_is_taken, NULL) == 0);
