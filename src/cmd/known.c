@@ -85,7 +85,7 @@ bool known_ask(struct known *k, struct batch *b, struct err *err)
 {
     for (size_t f = 0; f < k->n_also; f++) {
         uint64_t present[BATCH_MAX / 64];
-        if (!filter_query(&k->also[f], b->hash, b->n, present, err))
+        if (!filter_query(&k->also[f], batch_hashes(b), b->n, present, err))
             return false;
         for (size_t i = 0; i < b->n; i++)
             if (bit_of(present, i) && !bit_of(b->bad, i) &&

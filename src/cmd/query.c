@@ -188,13 +188,13 @@ static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
 /* Marks the good keys that are in any filter. */
 static bool ask(struct query *q, const struct batch *b, struct answers *a, struct err *err)
 {
-    if (!filter_query(&q->filter[0], b->hash, b->n, a->present, err))
+    if (!filter_query(&q->filter[0], batch_hashes(b), b->n, a->present, err))
         return false;
     if (q->which)
         memset(a->holder, 0, sizeof a->holder);
     for (size_t f = 1; f < q->n_open; f++) {
         uint64_t also[BATCH_MAX / 64];
-        if (!filter_query(&q->filter[f], b->hash, b->n, also, err))
+        if (!filter_query(&q->filter[f], batch_hashes(b), b->n, also, err))
             return false;
         for (size_t i = 0; q->which && i < b->n; i++)
             if (bit_of(also, i) && !bit_of(a->present, i))

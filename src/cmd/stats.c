@@ -202,7 +202,7 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
             len[i] = sizeof key[i];
         }
         h->hash->keys(data, len, n, h->seed, lane);
-        if (!filter_query(m->filter, hash, n, present, err))
+        if (!filter_query(m->filter, (struct hashes){{hash, hash2}}, n, present, err))
             return false;
         hits += bits_count(present, n);
     }
@@ -250,7 +250,7 @@ static void ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, voi
     batch_start(b, chunk->data, chunk->len);
     while (batch_next(b)) {
         uint64_t present[BATCH_MAX / 64];
-        if (!filter_query(neg->filter, b->hash, b->n, present, &result->err)) {
+        if (!filter_query(neg->filter, batch_hashes(b), b->n, present, &result->err)) {
             result->failed = true;
             return;
         }

@@ -74,6 +74,12 @@ void batch_start(struct batch *b, const char *data, size_t len);
 /* The next batch of records, prepared and hashed; false at the end of the chunk or a bad record. */
 bool batch_next(struct batch *b);
 
+/* Its hashed keys. */
+static inline struct hashes batch_hashes(const struct batch *b)
+{
+    return (struct hashes){{b->hash, b->hash2}};
+}
+
 /* Makes a batch of n records that are cut already, at most BATCH_MAX: record i is [record[i],
  * record[i + 1]), and all but the last have their terminator. False when no record has been taken:
  * n is 0, or b->bad_record is set. */

@@ -30,6 +30,24 @@ struct hash_fn {
     void (*records)(const char *const *record, size_t n, uint64_t seed, uint64_t *const *lane);
 };
 
+/* A batch of hashed keys: lane l of key i is lane[l][i]. Lanes that the function has not got are not
+ * there. */
+struct hashes {
+    const uint64_t *lane[HASH_LANES];
+};
+
+/* Those of a function with one lane. */
+static inline struct hashes hashes_of(const uint64_t *hash)
+{
+    return (struct hashes){{hash, NULL}};
+}
+
+/* The batch without its first i keys. */
+static inline struct hashes hashes_from(struct hashes h, size_t i)
+{
+    return (struct hashes){{h.lane[0] + i, h.lane[1] != NULL ? h.lane[1] + i : NULL}};
+}
+
 /* The function of that id, or NULL. */
 const struct hash_fn *hash_by_id(uint32_t id);
 

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "keys/hash.h"
 
 struct kind;
 struct variants;
@@ -98,29 +99,29 @@ struct kind {
      * functions below. */
     bool (*check)(const struct layer *layer, struct err *err);
 
-    /* Sets bit i of `present` (64 to a word, low bit first) when hash[i] is in the layer; clears
+    /* Sets bit i of `present` (64 to a word, low bit first) when key i is in the layer; clears
      * none. n is at most LAYER_BATCH. */
-    void (*query)(const struct layer *layer, const uint8_t *data, const uint64_t *hash, size_t n,
+    void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present);
 
     /* Brings what query or add will look at into the cache. NULL: not worth it. */
-    void (*prefetch)(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
+    void (*prefetch)(const struct layer *layer, const uint8_t *data, struct hashes keys,
                      size_t n);
 
-    /* Inserts hash[0..n) in order, and sets bit i of `present` when hash[i] was reported present
+    /* Inserts n keys in order, and sets bit i of `present` when key i was reported present
      * before it came. n is at most LAYER_BATCH. Changes are monotone: bits go from 0 to 1 only,
      * which is what a session relies on (store/session.h). A kind that has to clear bits gives no
      * such function; its filters are written anew. NULL: no keys can be added in place. */
-    void (*add)(const struct layer *layer, uint8_t *data, const uint64_t *hash, size_t n,
+    void (*add)(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                 uint64_t *present);
 
-    /* page[i] is the page of the data that decides about hash[i], i < n. A kind with `add` has it.
+    /* page[i] is the one page of the data that decides about key i, i < n, and that `add` changes.
      * NULL: there are several for each, and `pages` names them. */
-    void (*page)(const struct layer *layer, const uint64_t *hash, size_t n, uint64_t *page);
+    void (*page)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 
-    /* Calls need(ctx, page) for every page that decides about this hash, before it reads from it;
-     * stops and returns false when that does. */
-    bool (*pages)(const struct layer *layer, const uint8_t *data, uint64_t hash,
+    /* Calls need(ctx, page) for every page that decides about the first key, before it reads from
+     * it; stops and returns false when that does. NULL: there is `page`. */
+    bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
     /* Validates the contents of a page whose checksum matches. NULL: any contents are valid.
@@ -228,6 +229,23 @@ double layer_n_at(const struct layer *layer, double fpr);
 static inline bool layer_takes_keys(const struct layer *layer)
 {
     return layer->kind->add != NULL;
+}
+
+/* Calls need(ctx, page) for every page that decides about n keys; stops and returns false when that
+ * does. `need` is inlined where it can be: this runs for every key. n is at most LAYER_BATCH. */
+static inline __attribute__((always_inline)) bool
+layer_each_page(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
+                bool (*need)(void *ctx, uint64_t page), void *ctx)
+{
+    uint64_t page[LAYER_BATCH];
+    if (layer->kind->page != NULL)
+        layer->kind->page(layer, keys, n, page);
+    for (size_t i = 0; i < n; i++)
+        if (layer->kind->page != NULL
+                ? !need(ctx, page[i])
+                : !layer->kind->pages(layer, data, hashes_from(keys, i), need, ctx))
+            return false;
+    return true;
 }
 
 static inline uint64_t layer_pages(const struct layer *layer)

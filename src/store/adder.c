@@ -243,10 +243,10 @@ static bool ask_others(const struct adder *a, const struct group *g, uint64_t *p
         const struct layer *layer = &f->header.layers[i];
         if (i == a->layer || layer->is_void)
             continue;
-        if (!filter_verify(f, i, g->hash, g->n, err))
+        if (!filter_verify(f, i, hashes_of(g->hash), g->n, err))
             return false;
-        layer->kind->query(layer, f->map + layer->data_off, g->hash, g->n, present);
-        session_rely(&a->session, i, g->hash, g->n, present);
+        layer->kind->query(layer, f->map + layer->data_off, hashes_of(g->hash), g->n, present);
+        session_rely(&a->session, i, hashes_of(g->hash), g->n, present);
     }
     return true;
 }
@@ -256,9 +256,9 @@ static bool insert(struct adder *a, const struct group *g, uint64_t *present, st
 {
     if (g->n == 0)
         return true;
-    if (!session_touch(&a->session, a->layer, g->hash, g->n, err))
+    if (!session_touch(&a->session, a->layer, hashes_of(g->hash), g->n, err))
         return false;
-    target(a)->kind->add(target(a), target_data(a), g->hash, g->n, present);
+    target(a)->kind->add(target(a), target_data(a), hashes_of(g->hash), g->n, present);
     return true;
 }
 
@@ -303,10 +303,10 @@ static bool ask_settled(const struct adder *a, uint64_t hash, bool *settled, str
         const struct layer *layer = &f->header.layers[i];
         if (layer->is_void || (ring && i != a->layer))
             continue;
-        if (!filter_verify(f, i, &hash, 1, err))
+        if (!filter_verify(f, i, hashes_of(&hash), 1, err))
             return false;
-        layer->kind->query(layer, f->map + layer->data_off, &hash, 1, &present);
-        session_rely(&a->session, i, &hash, 1, &present);
+        layer->kind->query(layer, f->map + layer->data_off, hashes_of(&hash), 1, &present);
+        session_rely(&a->session, i, hashes_of(&hash), 1, &present);
     }
     *settled = present & 1;
     return true;

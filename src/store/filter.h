@@ -3,7 +3,7 @@
  *
  *     struct filter f;
  *     if (!filter_open(&f, path, FILTER_READ, &err)) ...
- *     filter_query(&f, hash, n, present);
+ *     filter_query(&f, keys, n, present, &err);
  *     filter_close(&f);
  *
  * Opening reads the header and nothing else. Pages are checked against their checksums when a query
@@ -50,16 +50,16 @@ struct filter {
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
 void filter_close(struct filter *f);
 
-/* Sets bit i of present when hash[i] is in any layer, after clearing bits 0..n-1. n is at most
+/* Sets bit i of present when key i is in any layer, after clearing bits 0..n-1. n is at most
  * LAYER_BATCH. Any number of threads may ask at once. Fails when a page is damaged. */
-bool filter_query(struct filter *f, const uint64_t *hash, size_t n, uint64_t *present,
+bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *present,
                   struct err *err);
 
-/* Checks the pages of a layer that decide about these hashes, each once while the file is open,
+/* Checks the pages of a layer that decide about these keys, each once while the file is open,
  * against their checksums: for those who go to the layer itself, before they do. A writer calls it
  * under its lock; pages that the session has touched, and those of a dirty file, have no checksums
  * and pass. n is at most LAYER_BATCH. Any number of threads may ask at once. */
-bool filter_verify(struct filter *f, unsigned layer, const uint64_t *hash, size_t n,
+bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n,
                    struct err *err);
 
 /* The same for one page. */

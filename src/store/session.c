@@ -469,49 +469,64 @@ void session_release(struct session *s)
         unlock(s);
 }
 
-/* Marks a page, and counts it in *first if it was not marked before: then it has to hold. */
-static bool touch(struct session *s, unsigned layer, uint64_t page, uint64_t *first,
-                  struct err *err)
+/* Pages of a layer that are to be touched; `first` counts those that nobody had touched before. */
+struct touch {
+    struct session *s;
+    unsigned layer;
+    uint8_t *touched;
+    uint64_t first;
+    struct err *err;
+};
+
+/* Such a page has to hold its checksum. */
+static bool touch_first(struct touch *t, uint64_t page)
 {
     uint8_t bit = (uint8_t)(1u << page % 8);
-    uint8_t *byte = s->filter->map + s->filter->header.layers[layer].touched_off + page / 8;
-    if (!filter_verify_page(s->filter, layer, page, err))
+    if (!filter_verify_page(t->s->filter, t->layer, page, t->err))
         return false;
-    *first += !(__atomic_fetch_or(byte, bit, __ATOMIC_RELAXED) & bit);
+    t->first += !(__atomic_fetch_or(t->touched + page / 8, bit, __ATOMIC_RELAXED) & bit);
     return true;
 }
 
-bool session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+static bool touch(void *ctx, uint64_t page)
+{
+    struct touch *t = ctx;
+    return (__atomic_load_n(t->touched + page / 8, __ATOMIC_RELAXED) >> page % 8 & 1) ||
+           touch_first(t, page);
+}
+
+bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n,
                    struct err *err)
 {
     const struct layer *l = &s->filter->header.layers[layer];
-    const uint8_t *touched = s->filter->map + l->touched_off;
-    uint64_t first = 0, page[LAYER_BATCH];
-    bool ok = true;
-    l->kind->page(l, hash, n, page);
-    for (size_t i = 0; ok && i < n; i++)
-        if (!(__atomic_load_n(touched + page[i] / 8, __ATOMIC_RELAXED) >> page[i] % 8 & 1))
-            ok = touch(s, layer, page[i], &first, err);
-    if (first > 0)
-        atomic_fetch_add_explicit(&s->n_touched, first, memory_order_relaxed);
+    uint8_t *map = s->filter->map;
+    struct touch t = {.s = s, .layer = layer, .touched = map + l->touched_off, .err = err};
+    bool ok = layer_each_page(l, map + l->data_off, keys, n, touch, &t);
+    if (t.first > 0)
+        atomic_fetch_add_explicit(&s->n_touched, t.first, memory_order_relaxed);
     /* Whoever sees a changed bit is to see the mark (filter.c: is_touched). */
     atomic_thread_fence(memory_order_release);
     return ok;
 }
 
-void session_rely(const struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+static bool write_page_again(void *ctx, uint64_t page)
+{
+    write_again((uint8_t *)ctx + page * LAYER_PAGE);
+    return true;
+}
+
+void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,
                   const uint64_t *present)
 {
     const struct filter *f = s->filter;
     const struct layer *l = &f->header.layers[layer];
-    uint64_t page[LAYER_BATCH];
+    uint8_t *data = f->map + l->data_off;
     /* Layers of a kind that takes no keys were on disk before they had a name. */
-    if (!is_doubtful(f) || l->kind->page == NULL)
+    if (!is_doubtful(f) || !layer_takes_keys(l))
         return;
-    l->kind->page(l, hash, n, page);
     for (size_t i = 0; i < n; i++)
         if (bit_of(present, i))
-            write_again(f->map + l->data_off + page[i] * LAYER_PAGE);
+            layer_each_page(l, data, hashes_from(keys, i), 1, write_page_again, data);
 }
 
 void session_unlock(struct session *s)

@@ -9,12 +9,12 @@
  *         session_unlock(&s);
  *     if (!session_end(&s, sync, &err)) ...                // now the keys are on disk
  *
- * Each writer holds the session byte (lock.h) shared for its life and the batch byte exclusively for
- * a batch. The first writer marks the file as being written, on disk, before it changes a bit. The
- * last one out, which is the one that can have the session byte for itself, renews the checksums of
- * all pages touched by anybody, stores the counters and marks the file clean. A writer that is killed leaves the file marked; while others are at work that is mended by
- * the last of them, and if there was no other, session_begin marks the file dirty, which only a
- * repair undoes.
+ * Each writer holds the session byte (lock.h) shared for its life and the batch byte exclusively
+ * for a batch. The first writer marks the file as being written, on disk, before it changes a bit.
+ * The last one out, which is the one that can have the session byte for itself, renews the
+ * checksums of all pages touched by anybody, stores the counters and marks the file clean. A writer
+ * that is killed leaves the file marked; while others are at work that is mended by the last of
+ * them, and if there was no other, session_begin marks the file dirty, which only a repair undoes.
  *
  * Bits only ever go from 0 to 1, so whatever part of an interrupted batch reached the disk, every
  * key that was acknowledged before is still there.
@@ -66,17 +66,17 @@ bool session_begin(struct session *s, struct filter *f, struct err *err);
  * and s->replaced is set (once). */
 bool session_lock(struct session *s, struct err *err);
 
-/* Marks the pages of these hashes, at most LAYER_BATCH, in a layer as touched; fails when one that
+/* Marks the pages of these keys, at most LAYER_BATCH, in a layer as touched; fails when one that
  * nobody in the session has touched yet does not hold its checksum (filter_verify), which would be
  * renewed over the damage. Call it under the lock, before the bits are changed, and then change
  * none if it fails; several threads of the process may call it at once. */
-bool session_touch(struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n,
                    struct err *err);
 
 /* For keys that are acknowledged without being added, because a layer has them: those whose bit is
  * set in `present`. In a dirty file, or after a sync that failed, makes the next sync write their
  * pages, which the kernel may take for written although they are not. Call it under the lock. */
-void session_rely(const struct session *s, unsigned layer, const uint64_t *hash, size_t n,
+void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,
                   const uint64_t *present);
 
 /* Stores s->counters, as the caller has changed them, and lets the next writer in. */

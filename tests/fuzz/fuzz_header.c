@@ -46,16 +46,17 @@ static void ask(struct filter *f, const uint64_t *hash, size_t n)
     struct err err;
     uint64_t present[LAYER_BATCH / 64], page[LAYER_BATCH], unchecked;
     struct census census;
-    if (!filter_query(f, hash, n, present, &err))
+    if (!filter_query(f, hashes_of(hash), n, present, &err))
         must(strstr(err.text, "is damaged: page ") != NULL, err.text);
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         const struct layer *l = &f->header.layers[i];
-        l->kind->query(l, f->map + l->data_off, hash, n, present);
+        l->kind->query(l, f->map + l->data_off, hashes_of(hash), n, present);
         if (l->kind->page != NULL)
-            l->kind->page(l, hash, n, page);
+            l->kind->page(l, hashes_of(hash), n, page);
         for (size_t j = 0; j < n; j++)
             if (l->kind->page == NULL)
-                l->kind->pages(l, f->map + l->data_off, hash[j], inside, &f->header.layers[i]);
+                l->kind->pages(l, f->map + l->data_off, hashes_of(&hash[j]), inside,
+                               &f->header.layers[i]);
             else
                 must(page[j] < layer_pages(l), "a key is outside of its layer");
     }
@@ -74,15 +75,15 @@ static void change(struct filter *f, const uint64_t *hash, size_t n)
     if (l->kind->add == NULL)
         return;
     must(session_begin(&s, f, &err) && session_lock(&s, &err), err.text);
-    bool sound = session_touch(&s, 0, hash, n, &err);
+    bool sound = session_touch(&s, 0, hashes_of(hash), n, &err);
     if (sound)
-        l->kind->add(l, f->map + l->data_off, hash, n, present);
+        l->kind->add(l, f->map + l->data_off, hashes_of(hash), n, present);
     session_unlock(&s);
     must(session_end(&s, true, &err), err.text);
     if (!sound)
         return;
     memset(present, 0, sizeof present);
-    l->kind->query(l, f->map + l->data_off, hash, n, present);
+    l->kind->query(l, f->map + l->data_off, hashes_of(hash), n, present);
     for (size_t i = 0; i < n; i++)
         must(present[i / 64] >> i % 64 & 1, "a key that was added is absent");
     session_repair(f, 1, &differing, &err);

@@ -683,7 +683,7 @@ TEST(the_deciding_page_is_the_one_of_the_definition)
     hash[n++] = UINT64_MAX;
     for (size_t p = 0; p < sizeof pages / sizeof *pages; p++) {
         struct layer layer = layer_of(pages[p], 6, 1);
-        kind_bloom.page(&layer, hash, n, page);
+        kind_bloom.page(&layer, hashes_of(hash), n, page);
         for (unsigned i = 0; i < n; i++)
             CHECK((i == 0 || page[i] >= page[i - 1]) && page[i] == ref_page(hash[i], pages[p]));
         CHECK(page[0] == 0 && page[n - 1] == pages[p] - 1);

@@ -55,7 +55,7 @@ static int count(const char *path, uint64_t first, unsigned n)
         return -1;
     for (unsigned i = 0; i < n && found >= 0; i++) {
         uint64_t hash = key(first + i), present;
-        found = did(filter_query(&f, &hash, 1, &present, &err), err.text)
+        found = did(filter_query(&f, hashes_of(&hash), 1, &present, &err), err.text)
                     ? found + (int)(present & 1)
                     : -1;
     }
@@ -436,7 +436,7 @@ TEST(what_cannot_be_mapped_is_as_it_was)
     allow_memory(false);
     CHECK(!filter_refresh(&reader, &err));
     CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
-    MUST(filter_query(&reader, hash, 1, &present, &err));
+    MUST(filter_query(&reader, hashes_of(hash), 1, &present, &err));
     CHECK(present == 1 && reader.header.n_layers == 1);
     CHECK(adder_add(&a, hash, known, N, &done, &err) == ADDER_FAILED && done == 0);
     CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");

@@ -298,7 +298,7 @@ static uint64_t count_absent(struct filter *f, const struct crowd *crowd, uint64
         struct err err;
         for (size_t j = 0; j < count; j++)
             some[j] = crowd->hash(i + j);
-        MUST(filter_query(f, some, count, present, &err));
+        MUST(filter_query(f, hashes_of(some), count, present, &err));
         for (size_t j = 0; j < count; j++)
             absent += !bit_of(present, j);
     }

@@ -160,17 +160,17 @@ static int ask(struct filter *f)
     int found = 0;
     uint64_t present[QUERIES / 64], page[LAYER_BATCH], unchecked;
     for (unsigned i = 0; i < QUERIES; i += LAYER_BATCH)
-        if (!filter_query(f, queries + i, LAYER_BATCH, present + i / 64, &err))
+        if (!filter_query(f, hashes_of(queries + i), LAYER_BATCH, present + i / 64, &err))
             return -1;
     for (unsigned i = 0; i < QUERIES / 64; i++)
         found += __builtin_popcountll(present[i]);
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         const struct layer *l = &f->header.layers[i];
         if (l->kind->page != NULL)
-            l->kind->page(l, queries, LAYER_BATCH, page);
+            l->kind->page(l, hashes_of(queries), LAYER_BATCH, page);
         for (size_t j = 0; j < LAYER_BATCH; j++)
             if (l->kind->page == NULL)
-                l->kind->pages(l, f->map + l->data_off, queries[j], inside,
+                l->kind->pages(l, f->map + l->data_off, hashes_of(&queries[j]), inside,
                                &f->header.layers[i]);
             else
                 CHECK(page[j] < layer_pages(l));
@@ -223,7 +223,7 @@ static void change(const char *path, const char *what)
         rings = f.header.policy == POLICY_RING;
         if (add(&f, KEYS, 600, false, &err) == ADDER_OK) {
             uint64_t hash = hash_of(KEYS + 599), present;
-            CHECK(filter_query(&f, &hash, 1, &present, &err) && (present & 1));
+            CHECK(filter_query(&f, hashes_of(&hash), 1, &present, &err) && (present & 1));
         }
     }
     filter_close(&f);

@@ -184,7 +184,7 @@ static uint64_t count_present(struct filter *f, uint64_t (*hash)(uint64_t), uint
         struct err err;
         for (size_t j = 0; j < k; j++)
             some[j] = hash(i + j);
-        if (!filter_query(f, some, k, present, &err)) {
+        if (!filter_query(f, hashes_of(some), k, present, &err)) {
             printf("# %s\n", err.text);
             return 0;
         }
@@ -207,7 +207,7 @@ static void check_answers(struct filter *f, uint64_t (*hash)(uint64_t), uint64_t
             uint64_t present[LAYER_BATCH / 64] = {0};
             if (!variant_use(&ribbon_variants, (*v)->name))
                 continue;
-            kind_ribbon.query(l, data, some, LAYER_BATCH, present);
+            kind_ribbon.query(l, data, hashes_of(some), LAYER_BATCH, present);
             for (size_t j = 0; j < LAYER_BATCH; j++)
                 differ += (present[j / 64] >> j % 64 & 1) != ref_query(l, data, some[j]);
         }
@@ -453,9 +453,9 @@ TEST(forged_directories)
         uint64_t some[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
         for (size_t j = 0; j < LAYER_BATCH; j++) {
             some[j] = random_at(j);
-            kind_ribbon.pages(&l, data, some[j], count_page, &l);
+            kind_ribbon.pages(&l, data, hashes_of(&some[j]), count_page, &l);
         }
-        kind_ribbon.query(&l, data, some, LAYER_BATCH, present);
+        kind_ribbon.query(&l, data, hashes_of(some), LAYER_BATCH, present);
         struct census census;
         struct err err;
         kind_ribbon.census(&l, data, 1, &census);

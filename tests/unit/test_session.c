@@ -75,8 +75,8 @@ static void put(struct session *s, uint64_t first, size_t n)
     const struct layer *l = &s->filter->header.layers[0];
     for (size_t i = 0; i < n; i++)
         hash[i] = key(first + i);
-    MUST(session_touch(s, 0, hash, n, &err));
-    l->kind->add(l, s->filter->map + l->data_off, hash, n, present);
+    MUST(session_touch(s, 0, hashes_of(hash), n, &err));
+    l->kind->add(l, s->filter->map + l->data_off, hashes_of(hash), n, present);
     s->counters.records += n;
     s->counters.keys_added += n;
     s->counters.n_keys += (double)n;
@@ -113,7 +113,7 @@ static int count(const char *path, uint64_t first, unsigned n)
         return -1;
     for (unsigned i = 0; i < n && found >= 0; i++) {
         uint64_t hash = key(first + i), present;
-        if (!did(filter_query(&f, &hash, 1, &present, &err), err.text))
+        if (!did(filter_query(&f, hashes_of(&hash), 1, &present, &err), err.text))
             found = -1;
         else
             found += (int)present;
@@ -557,7 +557,7 @@ TEST(keys_that_are_found_in_a_dirty_file_are_written_again)
         MUST(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err));
         MUST(session_lock(&s, &err) && session_sync(&s, &err));
         long long before = bytes_written();
-        session_rely(&s, 0, hash, N, present);
+        session_rely(&s, 0, hashes_of(hash), N, present);
         CHECK(bytes_written() - before == (dirty ? PAGES * FORMAT_PAGE : 0));
         session_unlock(&s);
         MUST(session_end(&s, true, &err));
@@ -599,7 +599,7 @@ TEST(a_file_that_is_overwritten_in_place_is_not_believed)
     close(to);
     CHECK(!filter_reload(&f, &err));
     CHECK_STR(err.text, "'f' was overwritten while it was in use");
-    CHECK(filter_query(&f, &hash, 1, &present, &err) || err.text[0] != '\0');
+    CHECK(filter_query(&f, hashes_of(&hash), 1, &present, &err) || err.text[0] != '\0');
     filter_close(&f);
 }
 
@@ -644,9 +644,9 @@ TEST(a_reader_finds_damage_in_what_it_needs)
              (long long)data + 3 * FORMAT_PAGE);
     for (unsigned i = 0; i < 100; i++) {
         uint64_t hash = key(i), present = 0, page;
-        f.header.layers[0].kind->page(&f.header.layers[0], &hash, 1, &page);
+        f.header.layers[0].kind->page(&f.header.layers[0], hashes_of(&hash), 1, &page);
         bool on_page = page == 3;
-        bool ok = filter_query(&f, &hash, 1, &present, &err);
+        bool ok = filter_query(&f, hashes_of(&hash), 1, &present, &err);
         CHECK(ok != on_page);
         if (ok)
             CHECK(present == 1);
@@ -667,7 +667,7 @@ TEST(a_reader_is_not_misled_by_a_writer)
         MUST(add_all("f", 100 * i, 100, &err));
         for (unsigned j = 0; j < 100 * (i + 1); j++) {
             uint64_t hash = key(j), present;
-            MUST(filter_query(&reader, &hash, 1, &present, &err));
+            MUST(filter_query(&reader, hashes_of(&hash), 1, &present, &err));
             CHECK(present == 1);
         }
     }
@@ -675,7 +675,7 @@ TEST(a_reader_is_not_misled_by_a_writer)
     uint64_t hash[100], present[2];
     for (unsigned i = 0; i < 100; i++)
         hash[i] = key(i);
-    MUST(filter_query(&late, hash, 100, present, &err));
+    MUST(filter_query(&late, hashes_of(hash), 100, present, &err));
     CHECK(present[0] == UINT64_MAX && present[1] == ((uint64_t)1 << 36) - 1);
     filter_close(&reader);
     filter_close(&late);

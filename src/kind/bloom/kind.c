@@ -22,26 +22,25 @@ static bool check(const struct layer *layer, struct err *err)
     return true;
 }
 
-static void query(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
-                       size_t n, uint64_t *present)
+static void query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
+                  uint64_t *present)
 {
     struct bloom bloom = bloom_of(layer);
-    bloom_query(&bloom, data, 0, hash, n, present);
+    bloom_query(&bloom, data, 0, keys.lane[0], n, present);
 }
 
-static void prefetch(const struct layer *layer, const uint8_t *data, const uint64_t *hash,
-                          size_t n)
+static void prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
 {
     struct bloom bloom = bloom_of(layer);
     for (size_t i = 0; i < n; i++)
-        bloom_prefetch(&bloom, data, 0, hash[i], bloom.lines);
+        bloom_prefetch(&bloom, data, 0, keys.lane[0][i], bloom.lines);
 }
 
-static void add(const struct layer *layer, uint8_t *data, const uint64_t *hash, size_t n,
-                     uint64_t *present)
+static void add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
+                uint64_t *present)
 {
     struct bloom bloom = bloom_of(layer);
-    bloom_test_insert(&bloom, data, 0, hash, n, present);
+    bloom_test_insert(&bloom, data, 0, keys.lane[0], n, present);
 }
 
 static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
@@ -53,11 +52,11 @@ static bool unite(const struct layer *a, const struct layer *b, struct layer *ou
     return x.pages % y.pages == 0 || y.pages % x.pages == 0;
 }
 
-static void find_pages(const struct layer *layer, const uint64_t *hash, size_t n, uint64_t *page)
+static void find_pages(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page)
 {
     struct bloom bloom = bloom_of(layer);
     for (size_t i = 0; i < n; i++)
-        page[i] = bloom_page(&bloom, hash[i]);
+        page[i] = bloom_page(&bloom, keys.lane[0][i]);
 }
 
 /* Pages in one piece of a census: large enough that handing out pieces costs nothing. */

@@ -215,9 +215,9 @@ void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsi
 const struct ribbon_variant *ribbon_in_use(void);
 
 /* As struct kind has them. */
-void ribbon_query(const struct layer *layer, const uint8_t *data, const uint64_t *hash, size_t n,
+void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present);
-bool ribbon_pages(const struct layer *layer, const uint8_t *data, uint64_t hash,
+bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
 #endif

@@ -228,16 +228,17 @@ static void end_group(const struct ribbon_source *s, const struct group *g, size
     }
 }
 
-void ribbon_query(const struct layer *layer, const uint8_t *data, const uint64_t *hash, size_t n,
+void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present)
 {
+    const uint64_t *hash = keys.lane[0];
     const struct ribbon_source s = {
         .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
     struct group group[2], *now = &group[0], *next = &group[1];
     struct late late = {.n = 0};
     begin_group(&s, hash, n, now);
-    for (unsigned keys = now->known; keys != 0; keys &= keys - 1)
-        ribbon_prefetch(data, &now->probes, (unsigned)__builtin_ctz(keys));
+    for (unsigned known = now->known; known != 0; known &= known - 1)
+        ribbon_prefetch(data, &now->probes, (unsigned)__builtin_ctz(known));
     for (size_t at = 0; at < n; at += RIBBON_PROBES) {
         size_t end = n - at < RIBBON_PROBES ? n : at + RIBBON_PROBES;
         begin_group(&s, hash + end, n - end, next);
@@ -249,10 +250,10 @@ void ribbon_query(const struct layer *layer, const uint8_t *data, const uint64_t
     answer_late(data, &late, present);
 }
 
-bool ribbon_pages(const struct layer *layer, const uint8_t *data, uint64_t hash,
+bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
                   bool (*need)(void *ctx, uint64_t page), void *ctx)
 {
     const struct ribbon_source s = {ribbon_of(layer), data, layer->data_len, need, ctx};
     struct ribbon_probes probes;
-    return find(&s, hash, &probes, 0) != RIBBON_STOPPED;
+    return find(&s, key.lane[0][0], &probes, 0) != RIBBON_STOPPED;
 }
