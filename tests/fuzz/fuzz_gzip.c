@@ -52,7 +52,7 @@ static struct text reference(const uint8_t *p, size_t len)
 {
     struct text out = {0};
     append(&out, "", 0);
-    if (len < 4 || p[0] != 0x1f || p[1] != 0x8b || p[2] != 8 || (p[3] & 0xe0)) {
+    if (len < 3 || p[0] != 0x1f || p[1] != 0x8b || p[2] != 8 || (len > 3 && (p[3] & 0xe0))) {
         append(&out, p, len);
         return out;
     }
