@@ -48,12 +48,15 @@ struct layer {
     double fpr_closed;    /* and its FPR then, from the bits; 0: not known */
 };
 
+/* So many deviations to both sides hold 95 % of a normal law. */
+#define CENSUS_Z95 1.959964
+
 /* What can be told from a layer's bits as they are now. */
 struct census {
     double fpr;              /* the probability that an absent key is reported present */
     double n, n_low, n_high; /* estimated distinct keys, 95 % interval; equal when exact */
     bool n_exact;
-    bool n_at_least;       /* too full for an estimate: n is a lower bound */
+    bool n_at_least; /* too full for an estimate: n is n_low, and there is no upper end */
     uint64_t lines;        /* 512-bit lines; 0 where the kind has none */
     unsigned line_min, line_max; /* bits set in the emptiest and the fullest line */
     uint64_t lines_full;
