@@ -1,6 +1,7 @@
 #include "bloom.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "bloom_build.h"
 #include "bloom_census.h"
@@ -210,35 +211,92 @@ static void kind_page(const struct layer *layer, const uint64_t *hash, size_t n,
 /* Pages in one piece of a census: large enough that handing out pieces costs nothing. */
 enum { CENSUS_PAGES = 256 };
 
+/* Pages that are united at once, on the stack. */
+enum { UNION_PAGES = 16 };
+
+/* A census of one layer, or of the union of several. */
 struct census_job {
     struct bloom bloom;
-    const uint8_t *data;
+    const struct layer *const *layer;
+    const uint8_t *const *data;
+    unsigned n;
     struct bloom_census *of_worker;
 };
+
+static void census_of_union(const struct census_job *job, uint64_t first, uint64_t end,
+                            struct bloom_census *c)
+{
+    uint8_t pages[UNION_PAGES * BLOOM_PAGE];
+    for (uint64_t n; first < end; first += n) {
+        n = end - first < UNION_PAGES ? end - first : UNION_PAGES;
+        memset(pages, 0, n * BLOOM_PAGE);
+        for (unsigned i = 0; i < job->n; i++) {
+            struct bloom from = bloom_of(job->layer[i]);
+            bloom_fold(&from, job->data[i], &job->bloom, first, n, pages);
+        }
+        bloom_census_add(&job->bloom, pages, n, c);
+    }
+}
 
 static void census_piece(void *ctx, unsigned worker, uint64_t i)
 {
     struct census_job *job = ctx;
     uint64_t first = i * CENSUS_PAGES, left = job->bloom.pages - first;
-    bloom_census_add(&job->bloom, job->data + first * BLOOM_PAGE,
-                     left < CENSUS_PAGES ? left : CENSUS_PAGES, &job->of_worker[worker]);
+    uint64_t n = left < CENSUS_PAGES ? left : CENSUS_PAGES;
+    if (job->n == 1)
+        bloom_census_add(&job->bloom, job->data[0] + first * BLOOM_PAGE, n,
+                         &job->of_worker[worker]);
+    else
+        census_of_union(job, first, first + n, &job->of_worker[worker]);
+}
+
+static void take_census(struct census_job *job, unsigned threads, struct census *out)
+{
+    struct bloom_census alone = {0};
+    job->of_worker = calloc(threads, sizeof *job->of_worker);
+    if (job->of_worker == NULL) {
+        threads = 1;
+        job->of_worker = &alone;
+    }
+    parallel_for(threads, (job->bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, job);
+    for (unsigned w = 1; w < threads; w++)
+        bloom_census_sum(&job->of_worker[0], &job->of_worker[w]);
+    bloom_census_result(&job->bloom, &job->of_worker[0], out);
+    if (job->of_worker != &alone)
+        free(job->of_worker);
 }
 
 static void kind_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                         struct census *out)
 {
-    struct bloom_census alone = {0};
-    struct census_job job = {bloom_of(layer), data, calloc(threads, sizeof *job.of_worker)};
-    if (job.of_worker == NULL) {
-        threads = 1;
-        job.of_worker = &alone;
+    struct census_job job = {.bloom = bloom_of(layer), .layer = &layer, .data = &data, .n = 1};
+    take_census(&job, threads, out);
+}
+
+static bool kind_alike(const struct layer *a, const struct layer *b)
+{
+    struct bloom x = bloom_of(a), y = bloom_of(b);
+    return x.k == y.k && x.lines == y.lines;
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
     }
-    parallel_for(threads, (job.bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, &job);
-    for (unsigned w = 1; w < threads; w++)
-        bloom_census_sum(&job.of_worker[0], &job.of_worker[w]);
-    bloom_census_result(&job.bloom, &job.of_worker[0], out);
-    if (job.of_worker != &alone)
-        free(job.of_worker);
+    return a;
+}
+
+/* Of the largest size that all of them fold to. */
+static void kind_census_union(const struct layer *const *layer, const uint8_t *const *data,
+                              unsigned n, unsigned threads, struct census *out)
+{
+    struct census_job job = {.bloom = bloom_of(layer[0]), .layer = layer, .data = data, .n = n};
+    for (unsigned i = 1; i < n; i++)
+        job.bloom.pages = common_divisor(job.bloom.pages, bloom_of(layer[i]).pages);
+    take_census(&job, threads, out);
 }
 
 static double kind_fpr_at(const struct layer *layer, double n)
@@ -264,6 +322,8 @@ const struct kind kind_bloom = {
     .unite_pages = kind_unite_pages,
     .page = kind_page,
     .census = kind_census,
+    .alike = kind_alike,
+    .census_union = kind_census_union,
     .shape = kind_shape,
     .fpr_at = kind_fpr_at,
     .build = bloom_build,

@@ -122,6 +122,12 @@ struct kind {
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
 
+    /* Do the bits of two layers of this kind fit together, folded perhaps? Then census_union takes
+     * a census of their union, or that of more of them. NULL: they never do. */
+    bool (*alike)(const struct layer *a, const struct layer *b);
+    void (*census_union)(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
+                         unsigned threads, struct census *out);
+
     struct shape (*shape)(const struct layer *layer);
 
     /* The FPR that the design predicts once n distinct keys are in. */

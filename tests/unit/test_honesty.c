@@ -1,0 +1,277 @@
+/*
+ * The numbers that stats prints, against the truth, at loads from a twentieth of the capacity to
+ * twelve times it: intervals of the number of keys, keys dropped, the FPR, and the comparison of
+ * counters and bits. Filters are in memory, and keys are hashes.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adder.h"
+#include "bloom_size.h"
+#include "chain.h"
+#include "check.h"
+#include "empty.h"
+#include "random.h"
+
+enum { RUNS = 300, LOADS = 5, RATES = 4 };
+
+static const double loads[LOADS] = {0.05, 0.5, 1, 3, 12};
+static const double rates[RATES] = {0.1, 0.01, 1e-3, 1e-4};
+
+/* What was found at one load of filters of one design. */
+struct tally {
+    unsigned covered, bounded, alarms;
+    double dropped, lost, squares; /* keys; and the sum of squares of lost - dropped */
+    double expected, hits;         /* of absent keys */
+};
+
+/* A filter in memory, and the hashes that were given to it. */
+struct subject {
+    struct filter filter;
+    char path[EMPTY_PATH];
+    struct adder adder;
+    double lost; /* distinct keys that were taken for present when they came */
+};
+
+static uint64_t capacity; /* of a filter, or a layer, of one page */
+
+static bool open_subject(struct subject *s, struct header *h)
+{
+    struct err err;
+    s->lost = 0;
+    return did(empty_open_in_memory(&s->filter, s->path, h, &err), err.text);
+}
+
+/* Gives it keys [from, to) of the series, of which those from `fresh` on are new to it. */
+static void give(struct subject *s, uint64_t series, uint64_t from, uint64_t to, uint64_t fresh)
+{
+    enum { MOST = 1 << 12 };
+    const struct adder_options options = {.threads = 1};
+    struct err err;
+    MUST(adder_begin(&s->adder, &s->filter, &options, &err));
+    while (from < to) {
+        uint64_t hash[MOST], known[MOST / 64] = {0};
+        size_t done, n = to - from < MOST ? (size_t)(to - from) : MOST;
+        for (size_t i = 0; i < n; i++)
+            hash[i] = random_at((series << 32) + from + i);
+        MUST(adder_add(&s->adder, hash, known, n, &done, &err) == ADDER_OK);
+        for (size_t i = 0; i < n; i++)
+            s->lost += from + i >= fresh && (known[i / 64] >> i % 64 & 1);
+        from += n;
+    }
+    MUST(adder_end(&s->adder, false, &err));
+}
+
+static void rotate(struct subject *s)
+{
+    struct session session;
+    struct err err;
+    MUST(session_hold(&session, &s->filter, &err) && chain_finish(&session, &err) &&
+         chain_advance(&session, 1, 0, &err));
+    session_release(&session);
+}
+
+/* Absent keys, of another series. */
+static double ask(struct subject *s, unsigned n)
+{
+    static uint64_t next = (uint64_t)1 << 63;
+    double hits = 0;
+    for (unsigned at = 0; at < n; at += LAYER_BATCH) {
+        uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64];
+        struct err err;
+        for (unsigned i = 0; i < LAYER_BATCH; i++)
+            hash[i] = random_at(next++);
+        MUST(filter_query(&s->filter, hash, LAYER_BATCH, present, &err));
+        for (unsigned w = 0; w < LAYER_BATCH / 64; w++)
+            hits += __builtin_popcountll(present[w]);
+    }
+    return hits;
+}
+
+enum { ASKED = 4 * LAYER_BATCH };
+
+static void look(struct subject *s, double n, struct tally *t)
+{
+    struct census layer[FORMAT_MAX_LAYERS], all;
+    double n_bits;
+    filter_census_layers(&s->filter, 1, layer);
+    filter_census_whole(&s->filter, 1, layer, &all);
+    t->covered += all.n_low <= n && n <= all.n_high;
+    t->bounded += all.n_at_least;
+    t->alarms += !filter_counters_agree(&s->filter.header, layer, &n_bits);
+    double dropped = s->filter.header.counters.dropped;
+    t->dropped += dropped;
+    t->lost += s->lost;
+    t->squares += (s->lost - dropped) * (s->lost - dropped);
+    t->expected += ASKED * all.fpr;
+    t->hits += ask(s, ASKED);
+}
+
+static void show(const char *what, double p, double load, const struct tally *t)
+{
+    printf("# %-9s p %-6g load %-5g: %u of %u hold n (%u have no upper end), dropped %.0f of %.0f, "
+           "%.0f absent keys present of %.0f, %u alarms\n", what, p, load, t->covered, RUNS,
+           t->bounded, t->dropped, t->lost, t->hits, t->expected, t->alarms);
+}
+
+/* Intervals that are two-sided hold n in 95 % of the runs: fewer than 95 % less 4 deviations of a
+ * binomial number come once in 30000 tallies. */
+static bool covers(const struct tally *t)
+{
+    return t->covered >= 0.95 * RUNS - 4 * sqrt(0.95 * 0.05 * RUNS);
+}
+
+/* The sum of what was lost is within 5 deviations, as the runs themselves spread, of the sum of
+ * what stats says, and the formula's half percent; and so are the absent keys present, in a number
+ * that is binomial. A few more where there are next to none. */
+static bool is_honest(const struct tally *t)
+{
+    double slack = 5 + 5 * sqrt(t->squares) + 0.005 * t->dropped;
+    return fabs(t->lost - t->dropped) <= slack && t->alarms == 0 &&
+           fabs(t->hits - t->expected) <= 5 + 5 * sqrt(t->expected);
+}
+
+static void judge(const char *what, struct tally tally[RATES][LOADS], unsigned *covered,
+                  unsigned *of)
+{
+    for (unsigned r = 0; r < RATES; r++)
+        for (unsigned l = 0; l < LOADS; l++) {
+            const struct tally *t = &tally[r][l];
+            bool ok = covers(t) && is_honest(t);
+            CHECK(ok);
+            if (!ok || getenv("SHOW") != NULL)
+                show(what, rates[r], loads[l], t);
+            if (t->bounded == 0) {
+                *covered += t->covered;
+                *of += RUNS;
+            }
+        }
+}
+
+static void start(struct header *h, struct bloom *bloom, double p)
+{
+    const struct key_rule rule = {0};
+    capacity = bloom_capacity(1, p, bloom);
+    empty_header(h, &rule);
+}
+
+static uint64_t keys_at(unsigned load)
+{
+    return (uint64_t)(loads[load] * (double)capacity);
+}
+
+static struct tally tally[RATES][LOADS];
+static unsigned all_covered, all_of;
+static uint64_t series;
+
+static void judge_all(const char *what)
+{
+    unsigned covered = 0, of = 0;
+    judge(what, tally, &covered, &of);
+    printf("# %s: %.2f %% of %u intervals hold n\n", what, 100.0 * covered / (of > 0 ? of : 1), of);
+    all_covered += covered;
+    all_of += of;
+    memset(tally, 0, sizeof tally);
+}
+
+TEST(fixed)
+{
+    for (unsigned r = 0; r < RATES; r++)
+        for (unsigned run = 0; run < RUNS; run++, series++) {
+            struct subject s;
+            struct header h;
+            struct bloom bloom;
+            start(&h, &bloom, rates[r]);
+            empty_fixed(&h, &bloom, capacity, rates[r]);
+            CHECK(open_subject(&s, &h));
+            for (unsigned l = 0; l < LOADS; l++) {
+                give(&s, series, l == 0 ? 0 : keys_at(l - 1), keys_at(l), 0);
+                look(&s, (double)keys_at(l), &tally[r][l]);
+            }
+            filter_close(&s.filter);
+        }
+    judge_all("fixed");
+}
+
+TEST(growing)
+{
+    for (unsigned r = 0; r < RATES; r++)
+        for (unsigned run = 0; run < RUNS; run++, series++) {
+            struct subject s;
+            struct header h;
+            struct bloom bloom;
+            struct err err;
+            start(&h, &bloom, rates[r]);
+            MUST(chain_start_growing(&h, capacity, rates[r], &err));
+            CHECK(open_subject(&s, &h));
+            for (unsigned l = 0; l < LOADS; l++) {
+                give(&s, series, l == 0 ? 0 : keys_at(l - 1), keys_at(l), 0);
+                look(&s, (double)keys_at(l), &tally[r][l]);
+            }
+            filter_close(&s.filter);
+        }
+    judge_all("growing");
+}
+
+/* Each generation gets as many keys, of which half were in the one before. */
+static void fill_ring(struct subject *s, unsigned generations, unsigned load)
+{
+    uint64_t each = keys_at(load), begin = 0, seen = 0;
+    for (unsigned i = 0; i <= generations; i++, begin += each - each / 2) {
+        if (i > 0)
+            rotate(s);
+        give(s, series, begin, begin + each, seen);
+        seen = begin + each;
+    }
+}
+
+static void try_ring(const char *name, unsigned generations, unsigned n_loads)
+{
+    for (unsigned r = 0; r < RATES; r++)
+        for (unsigned l = 0; l < n_loads; l++)
+            for (unsigned run = 0; run < RUNS; run++, series++) {
+                struct subject s;
+                struct header h;
+                struct bloom bloom;
+                struct err err;
+                start(&h, &bloom, rates[r] / (generations + 1));
+                MUST(chain_start_ring(&h, generations, capacity * generations, rates[r], &err));
+                CHECK(open_subject(&s, &h));
+                fill_ring(&s, generations, l);
+                uint64_t each = keys_at(l);
+                look(&s, (double)(each + generations * (each - each / 2)), &tally[r][l]);
+                filter_close(&s.filter);
+            }
+    for (unsigned r = 0; r < RATES; r++)
+        for (unsigned l = n_loads; l < LOADS; l++)
+            tally[r][l] = (struct tally){.covered = RUNS, .bounded = RUNS};
+    judge_all(name);
+}
+
+TEST(ring)
+{
+    try_ring("ring", 2, 5);
+}
+
+TEST(week)
+{
+    try_ring("week", 7, 3);
+}
+
+TEST(all_together)
+{
+    printf("# %.2f %% of %u\n", 100.0 * all_covered / all_of, all_of);
+    CHECK(all_covered >= 0.94 * all_of && all_covered <= 0.97 * all_of);
+}
+
+int main(int argc, char **argv)
+{
+    random_begin(argc, argv);
+    RUN(fixed);
+    RUN(growing);
+    RUN(ring);
+    RUN(week);
+    RUN(all_together);
+    return check_done();
+}
