@@ -60,6 +60,7 @@ struct adder {
     double counted_n;   /* ... when counters.n_keys was this */
     double fpr, layer_fpr; /* for the counters: FPR of all and of the layer, in the step ... */
     double step_start, step_end; /* ... that goes from so many keys in the layer to so many */
+    double correction, correct_until; /* of 1 - FPR, by the bits, until so many keys are in */
     double max_n, warn_n; /* distinct keys in the layer at which max_fpr is reached, and that
                              of which is warned */
 };

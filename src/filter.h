@@ -98,7 +98,7 @@ void filter_census_whole(const struct filter *f, unsigned threads, const struct 
 void filter_census_all(const struct filter *f, unsigned threads, struct census *out);
 
 /* Do the counters agree with the bits, of which `layer` is the census? At any load a false alarm
- * comes once in a million sound files at most; there is none where bits or counters tell nothing,
+ * comes once in a million sound files at most; there is none where bits or counters tell too little,
  * and then *n_bits is NAN. Else it is about what counters.n_keys should be. */
 bool filter_counters_agree(const struct header *h, const struct census *layer, double *n_bits);
 

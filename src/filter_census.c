@@ -149,6 +149,10 @@ static const double ALARM_SD = 5.03, ALARM_LOG = 15.2;
 /* bloom_fpr may differ from the true expectation by so much of itself. */
 static const double FORMULA_ERROR = 0.005;
 
+/* Of layers that report more absent keys than this, the counters tell too little: an error of theirs
+ * may have doubled. */
+static const double MOST_FPR = 0.5;
+
 /*
  * The counters' n is the number of keys that set a bit, each taken for 1 / (1 - F) keys, where F is
  * the FPR that the formula gives at the n of that moment. The bits' n does not depend on that. They
@@ -175,7 +179,7 @@ bool filter_counters_agree(const struct header *h, const struct census *layer, d
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct census *c = &layer[i];
         double negative = passed * (1 - c->fpr), given = c->n / passed;
-        if (c->n_at_least || negative <= 0)
+        if (c->n_at_least || negative < 1 - MOST_FPR)
             return true;
         double sd = fmax(c->n_high - c->n, c->n - c->n_low) / CENSUS_Z95 / negative;
         n += given;
