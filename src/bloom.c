@@ -299,6 +299,12 @@ static void kind_census_union(const struct layer *const *layer, const uint8_t *c
     take_census(&job, threads, out);
 }
 
+static double kind_union_part(const struct layer *layer, const uint8_t *const *data, unsigned n)
+{
+    struct bloom bloom = bloom_of(layer);
+    return bloom_union_part(&bloom, data, n);
+}
+
 static double kind_fpr_at(const struct layer *layer, double n)
 {
     struct bloom bloom = bloom_of(layer);
@@ -324,6 +330,7 @@ const struct kind kind_bloom = {
     .census = kind_census,
     .alike = kind_alike,
     .census_union = kind_census_union,
+    .union_part = kind_union_part,
     .shape = kind_shape,
     .fpr_at = kind_fpr_at,
     .build = bloom_build,

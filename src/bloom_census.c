@@ -300,3 +300,59 @@ void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8
     *n = throws / bloom->k;
     *sd = variance > 0 ? sqrt(variance) / bloom->k : 0;
 }
+
+/* SplitMix64: the same numbers in every run. */
+static uint64_t draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+/* Draws probes from the set bits of a line of layer `from`, until no other layer is left in
+ * `present`, a bit a layer, that has all of them set in its line. Returns what is left. */
+static uint32_t draw_probes(const uint8_t *const *data, uint64_t line, unsigned from,
+                            unsigned probes, unsigned n, uint32_t present, uint64_t *state)
+{
+    while (probes > 0 && (present & (present - 1)) != 0) {
+        uint64_t place = line * B + draw(state) % B;
+        if (!(data[from][place / 8] >> place % 8 & 1))
+            continue;
+        for (unsigned i = 0; i < n; i++)
+            present &= ~((uint32_t)!(data[i][place / 8] >> place % 8 & 1) << i);
+        probes--;
+    }
+    return present;
+}
+
+/* So many absent keys are drawn from each layer. Each stands for 1 to 1 / n, of deviation 1/2 at
+ * most and mostly far less, so the result is off by a fifth to two fifths of a percent at most. */
+unsigned bloom_union_samples = 1 << 14;
+
+/* By drawing absent keys that a layer reports, and counting how many layers do (Karp and Luby): a
+ * key that c of them report stands for 1 / c in the sum. Lines are taken at even distances. */
+double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, unsigned n)
+{
+    uint64_t lines = bloom->pages * PAGE_LINES, state = 0;
+    uint64_t step = lines / bloom_union_samples + 1, rounds = bloom_union_samples / lines + 1;
+    unsigned probes = bloom->k / bloom->lines;
+    uint32_t all_layers = (uint32_t)(((uint64_t)1 << n) - 1);
+    double sum = 0, all = 0;
+    for (uint64_t at = 0; at < rounds * lines; at += step) {
+        uint64_t line = at % lines, other = line ^ (1 + mul_high(draw(&state), PAGE_LINES - 1));
+        for (unsigned i = 0; i < n; i++) {
+            double weight = fill_power(line_bits(data[i] + line * BLOOM_LINE), probes);
+            if (bloom->lines == 2)
+                weight *= fill_power(line_bits(data[i] + other * BLOOM_LINE), probes);
+            if (weight == 0)
+                continue;
+            uint32_t present = draw_probes(data, line, i, probes, n, all_layers, &state);
+            if (bloom->lines == 2)
+                present = draw_probes(data, other, i, probes, n, present, &state);
+            sum += weight / __builtin_popcount(present);
+            all += weight;
+        }
+    }
+    return all > 0 ? sum / all : 1;
+}

@@ -449,7 +449,9 @@ static void report_fpr(struct report *r, const struct findings *found)
     const struct header *h = &found->filter->header;
     const struct layer *layer = &h->layers[0];
     report_number(r, &field_fpr_design, RECORDED, h->fpr_design);
-    report_number(r, &field_fpr_now, EXACT, found->all.fpr);
+    /* What generations report that share keys is found out by a sample. */
+    report_number(r, &field_fpr_now, h->policy == POLICY_RING ? ESTIMATED : EXACT,
+                  found->all.fpr);
     if (h->n_layers == 1 && layer->n_design != 0)
         report_number(r, &field_fpr_full, EXACT,
                       layer->kind->fpr_at(layer, (double)layer->n_design));

@@ -85,7 +85,7 @@ bool filter_refresh(struct filter *f, struct err *err);
 const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);
 
 /* Census of one layer; of each; of the whole, from those of the layers. The FPR of the whole is
- * 1 - prod(1 - fpr_i). Its n is the number of distinct keys that were given to it, whatever layers
+ * 1 - prod(1 - fpr_i), in a ring that of generations that share keys (bloom_union_part). Its n is the number of distinct keys that were given to it, whatever layers
  * they are in, or none because they had been taken for present: estimated from the union of the
  * bits where layers can share keys, and bounded by the layers' numbers where their bits do not fit
  * together. */

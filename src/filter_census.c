@@ -118,6 +118,28 @@ static void unite(const struct filter *f, unsigned threads, const struct census 
         set_n(all, all->n, all->n_low, all->n_high / (1 - all->fpr));
 }
 
+/* Generations that share keys report the same absent keys. Leaves the FPR of independent layers
+ * where the generations are not of one size, which is legal but not made. */
+static void correct_ring_fpr(const struct filter *f, const struct census *layer,
+                             struct census *all)
+{
+    const struct header *h = &f->header;
+    const struct layer *first = &h->layers[0];
+    const uint8_t *data[FORMAT_MAX_LAYERS];
+    unsigned n = 0;
+    double sum = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct layer *l = &h->layers[i];
+        if (l->kind != first->kind || memcmp(l->geometry, first->geometry, sizeof l->geometry) != 0)
+            return;
+        if (layer[i].fpr > 0)
+            data[n++] = f->map + l->data_off;
+        sum += layer[i].fpr;
+    }
+    if (n > 1 && first->kind->union_part != NULL)
+        all->fpr = fmin(1, sum * first->kind->union_part(first, data, n));
+}
+
 void filter_census_whole(const struct filter *f, unsigned threads, const struct census *layer,
                          struct census *all)
 {
@@ -133,6 +155,8 @@ void filter_census_whole(const struct filter *f, unsigned threads, const struct 
         sum_grown(h, layer, all);
     else
         unite(f, threads, layer, all);
+    if (h->policy == POLICY_RING)
+        correct_ring_fpr(f, layer, all);
 }
 
 void filter_census_all(const struct filter *f, unsigned threads, struct census *out)

@@ -128,6 +128,10 @@ struct kind {
     void (*census_union)(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                          unsigned threads, struct census *out);
 
+    /* The chance that any of n layers that are alike and of equal size reports an absent key, as a
+     * part of the sum of their chances. */
+    double (*union_part)(const struct layer *layer, const uint8_t *const *data, unsigned n);
+
     struct shape (*shape)(const struct layer *layer);
 
     /* The FPR that the design predicts once n distinct keys are in. */

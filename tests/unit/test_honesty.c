@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "adder.h"
+#include "bloom_census.h"
 #include "bloom_size.h"
 #include "chain.h"
 #include "check.h"
@@ -22,6 +23,7 @@ static const double rates[RATES] = {0.1, 0.01, 1e-3, 1e-4};
 /* What was found at one load of filters of one design. */
 struct tally {
     unsigned covered, alarms;
+    bool shared; /* layers share keys, so fewer are lost than are taken to be */
     double dropped, lost, squares; /* keys; and the sum of squares of lost - dropped */
     double expected, hits;         /* of absent keys */
 };
@@ -36,11 +38,12 @@ struct subject {
 
 static uint64_t capacity; /* of a filter, or a layer, of one page */
 
-static bool open_subject(struct subject *s, struct header *h)
+static bool open_subject(struct subject *s, const struct header *like)
 {
+    struct header h = *like;
     struct err err;
     s->lost = 0;
-    return did(empty_open_in_memory(&s->filter, s->path, h, &err), err.text);
+    return did(empty_open_in_memory(&s->filter, s->path, &h, &err), err.text);
 }
 
 /* Gives it keys [from, to) of the series, of which those from `fresh` on are new to it. */
@@ -123,12 +126,14 @@ static bool covers(const struct tally *t)
 
 /* The sum of what was lost is within 5 deviations, as the runs themselves spread, of the sum of
  * what stats says, and the formula's half percent; and so are the absent keys present, in a number
- * that is binomial. A few more where there are next to none. */
+ * that is binomial. A few more where there are next to none. The sample of lines that a ring's FPR is made
+ * from adds 1 %. */
 static bool is_honest(const struct tally *t)
 {
     double slack = 5 + 5 * sqrt(t->squares) + 0.005 * t->dropped;
-    return fabs(t->lost - t->dropped) <= slack && t->alarms == 0 &&
-           fabs(t->hits - t->expected) <= 5 + 5 * sqrt(t->expected);
+    double excess = t->dropped - t->lost;
+    return excess >= -slack && (excess <= slack || t->shared) && t->alarms == 0 &&
+           fabs(t->hits - t->expected) <= 5 + 5 * sqrt(t->expected) + 0.01 * t->expected;
 }
 
 static void start(struct header *h, struct bloom *bloom, double p)
@@ -168,13 +173,13 @@ static void judge_all(const char *what, unsigned n_loads)
 
 TEST(fixed)
 {
-    for (unsigned r = 0; r < RATES; r++)
+    for (unsigned r = 0; r < RATES; r++) {
+        struct header h;
+        struct bloom bloom;
+        start(&h, &bloom, rates[r]);
+        empty_fixed(&h, &bloom, capacity, rates[r]);
         for (unsigned run = 0; run < RUNS; run++, series++) {
             struct subject s;
-            struct header h;
-            struct bloom bloom;
-            start(&h, &bloom, rates[r]);
-            empty_fixed(&h, &bloom, capacity, rates[r]);
             CHECK(open_subject(&s, &h));
             for (unsigned l = 0; l < LOADS; l++) {
                 give(&s, series, l == 0 ? 0 : keys_at(l - 1), keys_at(l), 0);
@@ -182,19 +187,20 @@ TEST(fixed)
             }
             filter_close(&s.filter);
         }
+    }
     judge_all("fixed", LOADS);
 }
 
 TEST(growing)
 {
-    for (unsigned r = 0; r < RATES; r++)
+    for (unsigned r = 0; r < RATES; r++) {
+        struct header h;
+        struct bloom bloom;
+        struct err err;
+        start(&h, &bloom, rates[r]);
+        MUST(chain_start_growing(&h, capacity, rates[r], &err));
         for (unsigned run = 0; run < RUNS; run++, series++) {
             struct subject s;
-            struct header h;
-            struct bloom bloom;
-            struct err err;
-            start(&h, &bloom, rates[r]);
-            MUST(chain_start_growing(&h, capacity, rates[r], &err));
             CHECK(open_subject(&s, &h));
             for (unsigned l = 0; l < LOADS; l++) {
                 give(&s, series, l == 0 ? 0 : keys_at(l - 1), keys_at(l), 0);
@@ -202,6 +208,7 @@ TEST(growing)
             }
             filter_close(&s.filter);
         }
+    }
     judge_all("growing", LOADS);
 }
 
@@ -217,35 +224,140 @@ static void fill_ring(struct subject *s, unsigned generations, uint64_t each, ui
     }
 }
 
-/* Up to so many of the loads. Half of the keys of a generation come again in the next one. */
-static void try_ring(const char *name, unsigned generations, unsigned n_loads)
+/* A ring at one load. One half of the keys of a generation come again in the next one, or none. */
+static void try_ring(const struct header *h, unsigned generations, unsigned load, bool shared,
+                     struct tally *t)
 {
-    for (unsigned r = 0; r < RATES; r++)
+    uint64_t each = keys_at(load), step = shared ? each - each / 2 : each;
+    t->shared = shared;
+    for (unsigned run = 0; run < RUNS; run++, series++) {
+        struct subject s;
+        CHECK(open_subject(&s, h));
+        fill_ring(&s, generations, each, step);
+        look(&s, (double)(each + generations * step), t);
+        filter_close(&s.filter);
+    }
+}
+
+/* Up to so many of the loads. */
+static void try_rings(const char *name, unsigned generations, unsigned n_loads, bool shared)
+{
+    for (unsigned r = 0; r < RATES; r++) {
+        struct header h;
+        struct bloom bloom;
+        struct err err;
+        start(&h, &bloom, rates[r] / (generations + 1));
+        MUST(chain_start_ring(&h, generations, capacity * generations, rates[r], &err));
         for (unsigned l = 0; l < n_loads; l++)
-            for (unsigned run = 0; run < RUNS; run++, series++) {
-                struct subject s;
-                struct header h;
-                struct bloom bloom;
-                struct err err;
-                start(&h, &bloom, rates[r] / (generations + 1));
-                MUST(chain_start_ring(&h, generations, capacity * generations, rates[r], &err));
-                CHECK(open_subject(&s, &h));
-                uint64_t each = keys_at(l), step = each - each / 2;
-                fill_ring(&s, generations, each, step);
-                look(&s, (double)(each + generations * step), &tally[r][l]);
-                filter_close(&s.filter);
-            }
+            try_ring(&h, generations, l, shared, &tally[r][l]);
+    }
     judge_all(name, n_loads);
 }
 
-TEST(ring)
+TEST(ring_with_shared_keys)
 {
-    try_ring("ring", 2, 4);
+    try_rings("ring", 2, 4, true);
 }
 
-TEST(week)
+/* With all eight layers full the union of their bits has two clear bits in a line. */
+TEST(ring_of_a_week)
 {
-    try_ring("week", 7, 3);
+    try_rings("week", 7, 3, false);
+}
+
+/* The same 1000 keys in four generations. */
+TEST(the_same_keys_in_every_generation)
+{
+    struct header h;
+    struct bloom bloom;
+    struct err err;
+    struct subject s;
+    struct census all, layer;
+    start(&h, &bloom, 0.01);
+    MUST(chain_start_ring(&h, 3, 3000, 0.1, &err));
+    CHECK(open_subject(&s, &h));
+    fill_ring(&s, 3, 1000, 0);
+    filter_census_all(&s.filter, 1, &all);
+    filter_census(&s.filter, 0, 1, &layer);
+    /* Six deviations; and the layers are the same, bit for bit. */
+    CHECK(fabs(all.n - 1000) <= 3 * (all.n_high - all.n) && all.n_high < 1030);
+    CHECK(fabs(all.fpr / layer.fpr - 1) < 1e-9);
+    filter_close(&s.filter);
+}
+
+/* Two layers that share half of their keys, as a merge leaves them: n pages and m. */
+static void try_pair(uint64_t n, uint64_t m, unsigned k, unsigned *covered, double *widest)
+{
+    enum { KEYS = 3000 };
+    struct bloom bloom[2] = {{n, 6, 1}, {m, k, 1}};
+    struct header h;
+    struct subject s;
+    struct census all;
+    const struct key_rule rule = {0};
+    empty_header(&h, &rule);
+    empty_fixed(&h, &bloom[1], KEYS, 0.1);
+    h.layers[1] = h.layers[0];
+    h.layers[1].id = 2;
+    empty_fixed(&h, &bloom[0], KEYS, 0.1);
+    h.n_layers = 2;
+    h.n_design = 2 * KEYS;
+    CHECK(open_subject(&s, &h));
+    for (unsigned i = 0; i < 2 * KEYS; i++) {
+        uint64_t hash = random_at((series << 32) + i / 2 + i % 2 * (KEYS / 2)), present = 0;
+        const struct layer *l = &s.filter.header.layers[i % 2];
+        l->kind->add(l, s.filter.map + l->data_off, &hash, 1, &present);
+    }
+    filter_census_all(&s.filter, 1, &all);
+    *covered += all.n_low <= KEYS * 3 / 2 && KEYS * 3 / 2 <= all.n_high;
+    *widest = fmax(*widest, all.n_high - all.n_low);
+    filter_close(&s.filter);
+    series++;
+}
+
+/* Not fewer than 95 % less 4 deviations, and more where the layers' numbers are all that is known,
+ * or where keys may have been left out. */
+TEST(layers_side_by_side)
+{
+    unsigned same = 0, folded = 0, apart = 0, least = RUNS * 95 / 100 - 15;
+    double same_width = 0, folded_width = 0, apart_width = 0;
+    for (unsigned run = 0; run < RUNS; run++) {
+        try_pair(4, 4, 6, &same, &same_width);
+        try_pair(4, 6, 6, &folded, &folded_width);
+        try_pair(4, 4, 5, &apart, &apart_width);
+    }
+    printf("# same size %u, folded %u, apart %u of %u\n", same, folded, apart, RUNS);
+    CHECK(same >= least && folded >= least && apart >= least);
+    CHECK(same_width < 300 && folded_width < 300 && apart_width > 2500);
+}
+
+/* A page of bits that are lost, in one of ten pages, and one in which all are set, both with the
+ * checksums that they should have: the counters tell. The chance that they do not is nil. */
+TEST(lost_bits_are_noticed)
+{
+    enum { PAGES = 10 };
+    struct bloom bloom = {PAGES, 9, 1};
+    struct header h;
+    struct subject s;
+    struct census layer;
+    const struct key_rule rule = {0};
+    double n_bits;
+    uint64_t n = (uint64_t)bloom_n_at(&bloom, 1e-3);
+    empty_header(&h, &rule);
+    empty_fixed(&h, &bloom, n, 1e-3);
+    CHECK(open_subject(&s, &h));
+    give(&s, series++, 0, n, 0);
+    const struct header *now = &s.filter.header;
+    filter_census(&s.filter, 0, 1, &layer);
+    CHECK(filter_counters_agree(now, &layer, &n_bits) && fabs(n_bits - (double)n) < 0.01 * (double)n);
+    for (int byte = 0; byte < 256; byte += 255) {
+        uint8_t *page = s.filter.map + now->layers[0].data_off + BLOOM_PAGE, before[BLOOM_PAGE];
+        memcpy(before, page, BLOOM_PAGE);
+        memset(page, byte, BLOOM_PAGE);
+        filter_census(&s.filter, 0, 1, &layer);
+        CHECK(!filter_counters_agree(now, &layer, &n_bits));
+        memcpy(page, before, BLOOM_PAGE);
+    }
+    filter_close(&s.filter);
 }
 
 TEST(all_together)
@@ -257,10 +369,14 @@ TEST(all_together)
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
+    bloom_union_samples = 1 << 6;
     RUN(fixed);
     RUN(growing);
-    RUN(ring);
-    RUN(week);
+    RUN(ring_with_shared_keys);
+    RUN(ring_of_a_week);
     RUN(all_together);
+    RUN(the_same_keys_in_every_generation);
+    RUN(layers_side_by_side);
+    RUN(lost_bits_are_noticed);
     return check_done();
 }
