@@ -15,8 +15,8 @@ static const double WARN_FACTOR = 1.01;
 /* The FPR that goes into the counters is worked out for steps of so many keys, as a part of the
  * capacity. The steps begin at multiples of their length, whoever adds the keys in however many
  * runs, and the FPR in the middle of a step counts for all of it. Where the FPR rises with the m-th
- * power of n, that is off by m^2 step^2 / 24: at capacity 0.2 % for p = 0.001, where m is 6, and 1 %
- * for m = 15, the most there is, where hardly a key is lost. */
+ * power of n, that is off by m^2 step^2 / 24: at capacity 0.2 % for p = 0.001, where m is 6, and
+ * 1 % for m = 15, the most there is, where hardly a key is lost. */
 static const double FPR_STEP = 1.0 / 32;
 
 static bool reserve(struct adder_keys *keys, size_t more)

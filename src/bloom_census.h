@@ -24,8 +24,8 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
                          struct census *out);
 
 /* The chance that an absent key is reported by any of n layers of one geometry, at most 32, as a
- * part of the sum of their chances: estimated to two fifths of a percent from a sample of lines. It is
- * less than independent layers would have when they share keys. */
+ * part of the sum of their chances: estimated to two fifths of a percent from a sample of lines. It
+ * is less than independent layers would have when they share keys. */
 double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, unsigned n);
 
 /* For tests: with fewer samples it takes less time, and the error is larger. */

@@ -173,8 +173,8 @@ static const double ALARM_SD = 5.03, ALARM_LOG = 15.2;
 /* bloom_fpr may differ from the true expectation by so much of itself. */
 static const double FORMULA_ERROR = 0.005;
 
-/* Of layers that report more absent keys than this, the counters tell too little: an error of theirs
- * may have doubled. */
+/* Of layers that report more absent keys than this, the counters tell too little: an error of
+ * theirs may have doubled. */
 static const double MOST_FPR = 0.5;
 
 /*
