@@ -144,9 +144,6 @@ static const struct field field_layer_generation = {"generation", "generation", 
 static const struct field field_layer_age = {"age, s", "age_seconds", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_fpr = {"FPR", "fpr_current", FORM_FPR, NULL, NULL};
 
-/* 1.96 sigma hold 95 % of a normal law. */
-static const double Z95 = 1.959964;
-
 /* What a filter answered about keys that are not in it. */
 struct trial {
     uint64_t keys, hits;
@@ -156,9 +153,9 @@ struct trial {
  * rates near 0, and for no hits at all. */
 static void wilson(const struct trial *trial, double *low, double *high)
 {
-    double n = (double)trial->keys, hits = (double)trial->hits, z2 = Z95 * Z95;
+    double n = (double)trial->keys, hits = (double)trial->hits, z2 = CENSUS_Z95 * CENSUS_Z95;
     double center = (hits + z2 / 2) / (n + z2);
-    double half = Z95 / (n + z2) * sqrt(hits * (n - hits) / n + z2 / 4);
+    double half = CENSUS_Z95 / (n + z2) * sqrt(hits * (n - hits) / n + z2 / 4);
     *low = trial->hits == 0 ? 0 : center - half;
     *high = trial->hits == trial->keys ? 1 : center + half;
 }
@@ -319,26 +316,13 @@ struct findings {
     struct trial random, negatives;
     bool counters_known;
     bool consistent; /* counters and bits; true if counters are unknown */
+    double n_bits;   /* keys that the counters should have counted */
 };
 
 /* Counters stand for what was added in sessions that ended well. */
 static bool counters_known(const struct findings *found)
 {
     return found->health == FILTER_CLEAN && !found->filter->header.counters.unknown;
-}
-
-/* The number of keys from the bits against that from the counters, which do not depend on each
- * other. Of the keys counted the dropped ones are estimated too, with about their own number as
- * variance. A key more or less is nothing: the error bars of a handful of keys are not normal. */
-static bool agree(const struct census *census, const struct header *h)
-{
-    const struct counters *counters = &h->counters;
-    double sd = (census->n_high - census->n) / Z95;
-    double allowed = 5 * sqrt(sd * sd + counters->dropped);
-    /* What one layer has by mistake is counted, and no other layer's bits show it. */
-    if (h->n_layers > 1)
-        allowed += counters->dropped;
-    return fabs(census->n - counters->n_keys) <= fmax(1, fmax(allowed, 0.005 * counters->n_keys));
 }
 
 /* Reads all pages and bits. */
@@ -349,11 +333,8 @@ static void read_bits(const struct stats *s, struct findings *found)
     progress_begin("checking", false);
     found->damaged = filter_check_pages(f, s->ka.threads, &found->unchecked, NULL, NULL);
     progress_end();
-    for (unsigned i = 0; i < f->header.n_layers; i++)
-        filter_census(f, i, s->ka.threads, &found->layer[i]);
-    found->all = found->layer[0];
-    for (unsigned i = 1; i < f->header.n_layers; i++)
-        filter_census_add(&found->all, &found->layer[i]);
+    filter_census_layers(f, s->ka.threads, found->layer);
+    filter_census_whole(f, s->ka.threads, found->layer, &found->all);
 }
 
 /* Header and bits are of one moment if no header was written while the bits were read. With writers
@@ -386,8 +367,8 @@ static bool find_out(struct stats *s, struct filter *f, struct findings *found)
     if (!read_all(s, f, found))
         return false;
     found->counters_known = counters_known(found);
-    found->consistent =
-        !found->counters_known || found->all.n_at_least || agree(&found->all, &f->header);
+    found->consistent = !found->counters_known ||
+                        filter_counters_agree(&f->header, found->layer, &found->n_bits);
     return (s->measure == 0 || measure(s, f, &found->random)) &&
            (s->negatives == NULL || ask_negatives(s, f, &found->negatives));
 }
@@ -452,6 +433,12 @@ static double room(const struct header *h)
     return n;
 }
 
+/* Keys that a layer takes until its FPR is `limit`, which is now `fpr`. */
+static double keys_until(const struct layer *layer, double limit, double fpr)
+{
+    return fpr < limit ? layer_n_at(layer, limit) - layer_n_at(layer, fpr) : 0;
+}
+
 static void report_keys(struct report *r, const struct findings *found)
 {
     const struct header *h = &found->filter->header;
@@ -468,21 +455,20 @@ static void report_keys(struct report *r, const struct findings *found)
     if (h->policy == POLICY_RING)
         report_number(r, &field_left, ESTIMATED,
                       fmax(0, (double)newest->n_design - found->layer[at].n));
-    else if (!immutable && h->n_layers == 1)
-        report_number(r, &field_left, ESTIMATED,
-                      fmax(0, layer_n_at(newest, h->fpr_design) - all->n));
+    else if (h->policy == POLICY_FIXED && !immutable && h->n_layers == 1)
+        report_number(r, &field_left, ESTIMATED, keys_until(newest, h->fpr_design, all->fpr));
     else
         report_unknown(r, &field_left);
     if (found->counters_known) {
         report_uint(r, &field_records, RECORDED, h->counters.records);
         report_uint(r, &field_added, RECORDED, h->counters.keys_added);
-        report_number(r, &field_dropped, RECORDED, h->counters.dropped);
+        report_number(r, &field_dropped, ESTIMATED, h->counters.dropped);
     } else {
         report_unknown(r, &field_records);
         report_unknown(r, &field_added);
         report_unknown(r, &field_dropped);
     }
-    if (found->counters_known && !all->n_at_least)
+    if (found->counters_known && isfinite(found->n_bits))
         report_flag(r, &field_agree, EXACT, found->consistent);
     else
         report_unknown(r, &field_agree);
@@ -493,7 +479,9 @@ static void report_fpr(struct report *r, const struct findings *found)
     const struct header *h = &found->filter->header;
     const struct layer *layer = &h->layers[0];
     report_number(r, &field_fpr_design, RECORDED, h->fpr_design);
-    report_number(r, &field_fpr_now, EXACT, found->all.fpr);
+    /* What generations report that share keys is found out by a sample. */
+    report_number(r, &field_fpr_now, h->policy == POLICY_RING ? ESTIMATED : EXACT,
+                  found->all.fpr);
     if (h->n_layers == 1 && layer->n_design != 0)
         report_number(r, &field_fpr_full, EXACT,
                       layer->kind->fpr_at(layer, (double)layer->n_design));
@@ -631,7 +619,7 @@ static void warn(const struct findings *found)
         say_warning(
             "'%s': its bits hold %s keys, but %s were counted: bits are damaged, or keys were "
             "hashed in another way",
-            f->path, num_show_count(bits, found->all.n),
+            f->path, num_show_count(bits, found->n_bits),
             num_show_count(counted, f->header.counters.n_keys));
 }
 

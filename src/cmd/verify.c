@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,9 +116,7 @@ static void check_tables(const struct filter *f, enum filter_health health, stru
     }
 }
 
-/* Do the counters agree with each other, and with the bits? Only damaged bits or a broken hash make
- * them differ by five standard deviations, or half a percent, which the estimate may be off by. The
- * estimate is no good once lines are full. */
+/* Do the counters agree with each other, and with the bits? */
 static void check_counters(const struct filter *f, unsigned threads, struct findings *found)
 {
     const struct counters *c = &f->header.counters;
@@ -133,18 +130,11 @@ static void check_counters(const struct filter *f, unsigned threads, struct find
         note(found, offset, "the counters in the header contradict each other");
         return;
     }
-    struct census census;
-    filter_census_all(f, threads, &census);
-    if (census.n_at_least || census.lines_full > 0)
-        return;
-    double sd = (census.n_high - census.n_low) / (2 * 1.96);
-    /* A few keys more: the interval of next to no keys is next to nothing. */
-    double slack = fmax(5 * sd, 0.005 * c->n_keys) + 4;
-    /* What one layer has by mistake is counted, and no other layer's bits show it. */
-    if (f->header.n_layers > 1)
-        slack += c->dropped;
-    if (fabs(census.n - c->n_keys) > slack)
-        note(found, offset, "the header counts %.0f keys, the bits hold %.0f", c->n_keys, census.n);
+    struct census layer[FORMAT_MAX_LAYERS];
+    double n_bits;
+    filter_census_layers(f, threads, layer);
+    if (!filter_counters_agree(&f->header, layer, &n_bits))
+        note(found, offset, "the header counts %.0f keys, the bits hold %.0f", c->n_keys, n_bits);
 }
 
 static enum filter_health check_all(const struct filter *f, unsigned threads,

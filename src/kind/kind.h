@@ -41,12 +41,15 @@ struct layer {
     double fpr_closed;    /* and its FPR then, from the bits; 0: not known */
 };
 
+/* So many deviations to both sides hold 95 % of a normal law. */
+#define CENSUS_Z95 1.959964
+
 /* What can be told from a layer's bits as they are now. */
 struct census {
     double fpr;              /* the probability that an absent key is reported present */
     double n, n_low, n_high; /* estimated distinct keys, 95 % interval; equal when exact */
     bool n_exact;
-    bool n_at_least;       /* too full for an estimate: n is a lower bound */
+    bool n_at_least; /* too full for an estimate: n is n_low, and there is no upper end */
     uint64_t lines;        /* 512-bit lines; 0 where the kind has none */
     unsigned line_min, line_max; /* bits set in the emptiest and the fullest line */
     uint64_t lines_full;
@@ -132,6 +135,16 @@ struct kind {
     /* Reads all of the data, with `threads` threads. The result does not depend on their number. */
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
+
+    /* Do the bits of two layers of this kind fit together, folded perhaps? Then census_union takes
+     * a census of their union, or that of more of them. NULL: they never do. */
+    bool (*alike)(const struct layer *a, const struct layer *b);
+    void (*census_union)(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
+                         unsigned threads, struct census *out);
+
+    /* The chance that any of n layers that are alike and of equal size reports an absent key, as a
+     * part of the sum of their chances. */
+    double (*union_part)(const struct layer *layer, const uint8_t *const *data, unsigned n);
 
     struct shape (*shape)(const struct layer *layer);
 

@@ -58,8 +58,9 @@ struct adder {
     double warned_fpr;  /* of the warning that was given; 0: none yet */
     double layer_n;     /* distinct keys in `layer` as its bits had it at the last look ... */
     double counted_n;   /* ... when counters.n_keys was this */
-    double fpr, layer_fpr, fpr_n; /* FPR for the counters, of all and of the layer, and the keys in
-                                     the layer when they were worked out */
+    double fpr, layer_fpr; /* for the counters: FPR of all and of the layer, in the step ... */
+    double step_start, step_end; /* ... that goes from so many keys in the layer to so many */
+    double correction, correct_until; /* of 1 - FPR, by the bits, until so many keys are in */
     double max_n, warn_n; /* distinct keys in the layer at which max_fpr is reached, and that
                              of which is warned */
 };

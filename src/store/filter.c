@@ -438,49 +438,6 @@ bool filter_refresh(struct filter *f, struct err *err)
     return !filter_changed(f) || filter_reload(f, err);
 }
 
-void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out)
-{
-    const struct layer *l = &f->header.layers[layer];
-    memset(out, 0, sizeof *out);
-    if (l->is_void)
-        return;
-    l->kind->census(l, f->map + l->data_off, threads, out);
-}
-
-/* Deviations add as those of independent estimates do. */
-void filter_census_add(struct census *a, const struct census *b)
-{
-    double below = hypot(a->n - a->n_low, b->n - b->n_low);
-    double above = hypot(a->n_high - a->n, b->n_high - b->n);
-    uint64_t lines = a->lines + b->lines;
-    if (lines > 0)
-        a->bits_set =
-            (a->bits_set * (double)a->lines + b->bits_set * (double)b->lines) / (double)lines;
-    if (a->lines == 0 || (b->lines != 0 && b->line_min < a->line_min))
-        a->line_min = b->line_min;
-    if (b->line_max > a->line_max)
-        a->line_max = b->line_max;
-    a->lines = lines;
-    a->lines_full += b->lines_full;
-    /* 1 - (1 - a)(1 - b) without losing the digits of small rates. */
-    a->fpr += b->fpr * (1 - a->fpr);
-    a->n += b->n;
-    a->n_low = a->n - below;
-    a->n_high = a->n + above;
-    a->n_exact = a->n_exact && b->n_exact;
-    a->n_at_least = a->n_at_least || b->n_at_least;
-}
-
-void filter_census_all(const struct filter *f, unsigned threads, struct census *out)
-{
-    filter_census(f, 0, threads, out);
-    for (unsigned i = 1; i < f->header.n_layers; i++) {
-        struct census one;
-        filter_census(f, i, threads, &one);
-        filter_census_add(out, &one);
-    }
-}
-
 /* Pages are checked in blocks: enough work for a thread to be worth fetching. */
 enum { CHECK_BLOCK = 256 };
 

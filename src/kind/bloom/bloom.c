@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "kind/bloom/probe.h"
+#include <string.h>
 
 #define ONE_BIT(i)    [i] = {[(i) / 64] = UINT64_C(1) << (i) % 64}
 #define ONE_BIT_8(i)                                                                               \

@@ -17,12 +17,15 @@ enum {
     HIT_BITS = 36,
 };
 
-/* 1.96 sigma hold 95 % of a normal law. */
-static const double Z95 = 1.959964;
+/* Up to so many clear bits a line on average, the estimate is made from all lines together: with
+ * fewer, some lines are full. With 16, a line is full with a chance of e^-16, or e^-8 if it has
+ * half as many clear bits as the average. */
+enum { CLEAR_BITS = 16 };
 
-/* Beyond this share of full lines, of which one cannot tell how many keys they hold, the estimate
- * is too low. */
-static const double FULL_SHARE = 0.01;
+/* With fewer clear bits than this in the whole filter, their number no longer bounds the number of
+ * keys from above: its law is too far from a normal one. Below 5, the interval's upper end would
+ * fail to hold up to 9 % of the time. */
+enum { FEWEST_CLEAR = 5 };
 
 /* (x / B)^n */
 static double fill_power(unsigned x, unsigned n)
@@ -130,59 +133,150 @@ static double fpr_of(const struct bloom *bloom, const struct bloom_census *c, do
     return sum / lines;
 }
 
-/* What a line's x set bits say of the number of bits thrown into it: an estimate, unbiased to
- * second order, and its variance. With t = -ln(1 - x/B), the load in throws a bit:
- *
- *     throws = B (1 - 1/2B) t - phi(t) / 2,     variance = B phi(t),     phi(t) = e^t - 1 - t
+/* What a line's x set bits say of the number of bits thrown into it. A throw meets one of c clear
+ * bits with chance c / B, so B / c throws are expected from x = B - c set bits to x + 1, with the
+ * variance B / c (B / c - 1). The sums of both from the empty line up to x are unbiased estimates
+ * of the number of throws, and of that estimate's variance, as long as the line does not fill up.
  */
 struct throws {
-    double load; /* t */
-    double phi;
-    double n;
+    double n, variance;
+    double left; /* (c + 1) / (B + 1): its inverse estimates e^(throws / B) */
 };
 
-static struct throws throws_of(unsigned x)
+static void throws_table(struct throws of[B + 1])
 {
-    double clear = x < B ? B - (double)x : 0.5; /* a full line, as if half a bit were left */
-    struct throws throws;
-    throws.load = -exact_log(clear / B);
-    throws.phi = B / clear - 1 - throws.load;
-    throws.n = (B - 0.5) * throws.load - throws.phi / 2;
-    return throws;
+    of[0] = (struct throws){0, 0, 1};
+    for (unsigned x = 1; x <= B; x++) {
+        double wait = B / (B - x + 1.0);
+        of[x].n = of[x - 1].n + wait;
+        of[x].variance = of[x - 1].variance + wait * (wait - 1);
+        of[x].left = (B - x + 1) / (B + 1.0);
+    }
+}
+
+/* An estimate from the sum over all lines. */
+static void count_by_lines(const struct bloom *bloom, const struct bloom_census *c,
+                           struct census *out)
+{
+    struct throws of[B + 1];
+    double n = 0, variance = 0;
+    throws_table(of);
+    for (unsigned x = 0; x <= B; x++) {
+        n += (double)c->lines_with[x] * of[x].n;
+        variance += (double)c->lines_with[x] * of[x].variance;
+    }
+    double margin = CENSUS_Z95 * sqrt(variance) / bloom->k;
+    out->n = n / bloom->k;
+    out->n_low = fmax(0, out->n - margin);
+    out->n_high = out->n + margin;
+}
+
+/* ln(1 - x) for 0 <= x < 1/16: eight terms leave 2^-36 of the first one. */
+static double log_without(double x)
+{
+    double sum = 0;
+    for (int i = 8; i >= 1; i--)
+        sum = (sum + 1.0 / i) * x;
+    return -sum;
+}
+
+/* e^x - 1 for -1 <= x <= 2: twenty terms leave less than 2^-40. */
+static double exp_less_1(double x)
+{
+    double sum = 1;
+    for (int i = 20; i >= 2; i--)
+        sum = 1 + sum * x / i;
+    return x * sum;
+}
+
+/* What the bits that are clear in the whole filter say of the number of keys n. A key sets a given
+ * bit with chance `one`, and at least one of two given bits with a chance that depends on whether
+ * they are in the same line or page. So the number of clear bits has the mean
+ *
+ *     E = m (1 - one)^n
+ *
+ * for m bits in all, and from the sum over all pairs of bits its variance is about E + spread E^2,
+ * where
+ *
+ *     spread = -1/m + (sum over the m - 1 other bits of (1 - pair)^n / (1 - one)^2n - 1) / m
+ */
+struct clear_law {
+    double log_bits;               /* ln m */
+    double decay;                  /* ln(1 - one) */
+    double line, page, elsewhere;  /* ln(1 - pair) - 2 ln(1 - one), for each kind of pair */
+    double m;
+};
+
+static struct clear_law clear_law_of(const struct bloom *bloom)
+{
+    double lines = PAGE_LINES * (double)bloom->pages, hit = bloom->lines / lines;
+    double miss = fill_power(B - 1, bloom->k / bloom->lines);
+    double miss_two = fill_power(B - 2, bloom->k / bloom->lines);
+    double one = hit * (1 - miss), both = 0;
+    /* In both lines of a key, of a page's ORDERED_PAIRS. */
+    if (bloom->lines == 2)
+        both = 2 * PAGE_LINES / lines / ORDERED_PAIRS * (1 - miss) * (1 - miss);
+    struct clear_law law = {.m = B * lines};
+    law.log_bits = exact_log(law.m);
+    law.decay = log_without(one);
+    law.line = log_without(hit * (1 - miss_two)) - 2 * law.decay;
+    law.page = log_without(2 * one - both) - 2 * law.decay;
+    law.elsewhere = log_without(2 * one) - 2 * law.decay;
+    return law;
+}
+
+static double spread_at(const struct clear_law *law, double n)
+{
+    double same_line = B - 1, same_page = (PAGE_LINES - 1) * (double)B;
+    double other_pages = law->m - PAGE_LINES * (double)B;
+    return (same_line * exp_less_1(n * law->line) + same_page * exp_less_1(n * law->page) +
+            other_pages * exp_less_1(n * law->elsewhere) - 1) / law->m;
+}
+
+/* An estimate from the number of clear bits. The ends of its interval are the numbers of keys for
+ * which that number is CENSUS_Z95 deviations from its mean; if few are clear there is no upper end.
+ */
+static void count_by_clear_bits(const struct bloom *bloom, double clear, struct census *out)
+{
+    struct clear_law law = clear_law_of(bloom);
+    double z2 = CENSUS_Z95 * CENSUS_Z95;
+    /* ln(c + 1/2) has the mean ln E, to second order. */
+    out->n = fmax(0, (exact_log(clear + 0.5) - law.log_bits) / law.decay);
+    /* (clear - E)^2 = z2 (E + spread E^2) */
+    double a = 1 - z2 * spread_at(&law, out->n), b = clear + z2 / 2;
+    double root = sqrt(fmax(0, b * b - a * clear * clear));
+    out->n_low = fmax(0, (exact_log((b + root) / a) - law.log_bits) / law.decay);
+    out->n_high = clear < FEWEST_CLEAR
+                      ? HUGE_VAL
+                      : (exact_log(clear * clear / (b + root)) - law.log_bits) / law.decay;
 }
 
 void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,
                          struct census *out)
 {
-    double throws = 0, variance = 0, bits = 0;
+    uint64_t clear = 0;
     memset(out, 0, sizeof *out);
     out->line_min = B;
     for (unsigned x = 0; x <= B; x++) {
-        uint64_t lines = c->lines_with[x];
-        if (lines == 0)
+        if (c->lines_with[x] == 0)
             continue;
-        struct throws line = throws_of(x);
-        throws += (double)lines * line.n;
-        variance += (double)lines * B * line.phi;
-        bits += (double)lines * x;
-        out->lines += lines;
+        clear += c->lines_with[x] * (B - x);
+        out->lines += c->lines_with[x];
         out->line_max = x;
         if (x < out->line_min)
             out->line_min = x;
     }
-    double lines = (double)out->lines, k = bloom->k;
-    double margin = Z95 * sqrt(variance) / k;
+    double lines = (double)out->lines;
     out->lines_full = c->lines_with[B];
-    out->bits_set = bits / (lines * B);
+    out->bits_set = 1 - (double)clear / (lines * B);
     out->fpr = fpr_of(bloom, c, lines);
-    out->n = throws / k;
-    out->n_low = out->n > margin ? out->n - margin : 0;
-    out->n_high = out->n + margin;
-    out->n_at_least = (double)out->lines_full > FULL_SHARE * lines;
-    if (out->n_at_least) {
+    if ((double)clear > CLEAR_BITS * lines)
+        count_by_lines(bloom, c, out);
+    else
+        count_by_clear_bits(bloom, (double)clear, out);
+    out->n_at_least = isinf(out->n_high);
+    if (out->n_at_least)
         out->n = out->n_low;
-        out->n_high = HUGE_VAL;
-    }
 }
 
 /* |A and B| = |A| + |B| - |A or B|, the last from the union of the bits. The variance is by the
@@ -191,8 +285,7 @@ void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8
                         double *sd)
 {
     struct throws of[B + 1];
-    for (unsigned x = 0; x <= B; x++)
-        of[x] = throws_of(x);
+    throws_table(of);
     double throws = 0, variance = 0;
     for (uint64_t at = 0; at < bloom->pages * BLOOM_PAGE; at += BLOOM_LINE) {
         uint8_t both[BLOOM_LINE];
@@ -201,13 +294,66 @@ void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8
         const struct throws *ta = &of[line_bits(a + at)], *tb = &of[line_bits(b + at)],
                             *tu = &of[line_bits(both)];
         throws += ta->n + tb->n - tu->n;
-        double shared = ta->load + tb->load - tu->load;
-        /* e^shared, from the e^load = phi + 1 + load of each */
-        double growth =
-            (ta->phi + 1 + ta->load) * (tb->phi + 1 + tb->load) / (tu->phi + 1 + tu->load);
-        double phi = shared > 0 ? growth - 1 - shared : 0;
-        variance += B * (tu->phi - ta->phi - tb->phi + 2 * phi);
+        double shared = (ta->n + tb->n - tu->n) / B;
+        double phi = shared > 0 ? tu->left / (ta->left * tb->left) - 1 - shared : 0;
+        variance += tu->variance - ta->variance - tb->variance + 2 * B * phi;
     }
     *n = throws / bloom->k;
     *sd = variance > 0 ? sqrt(variance) / bloom->k : 0;
+}
+
+/* SplitMix64: the same numbers in every run. */
+static uint64_t draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+/* Draws probes from the set bits of a line of layer `from`, until no other layer is left in
+ * `present`, a bit a layer, that has all of them set in its line. Returns what is left. */
+static uint32_t draw_probes(const uint8_t *const *data, uint64_t line, unsigned from,
+                            unsigned probes, unsigned n, uint32_t present, uint64_t *state)
+{
+    while (probes > 0 && (present & (present - 1)) != 0) {
+        uint64_t place = line * B + draw(state) % B;
+        if (!(data[from][place / 8] >> place % 8 & 1))
+            continue;
+        for (unsigned i = 0; i < n; i++)
+            present &= ~((uint32_t)!(data[i][place / 8] >> place % 8 & 1) << i);
+        probes--;
+    }
+    return present;
+}
+
+/* So many absent keys are drawn from each layer. Each stands for 1 to 1 / n, of deviation 1/2 at
+ * most and mostly far less, so the result is off by a fifth to two fifths of a percent at most. */
+unsigned bloom_union_samples = 1 << 14;
+
+/* By drawing absent keys that a layer reports, and counting how many layers do (Karp and Luby): a
+ * key that c of them report stands for 1 / c in the sum. Lines are taken at even distances. */
+double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, unsigned n)
+{
+    uint64_t lines = bloom->pages * PAGE_LINES, state = 0;
+    uint64_t step = lines / bloom_union_samples + 1, rounds = bloom_union_samples / lines + 1;
+    unsigned probes = bloom->k / bloom->lines;
+    uint32_t all_layers = (uint32_t)(((uint64_t)1 << n) - 1);
+    double sum = 0, all = 0;
+    for (uint64_t at = 0; at < rounds * lines; at += step) {
+        uint64_t line = at % lines, other = line ^ (1 + mul_high(draw(&state), PAGE_LINES - 1));
+        for (unsigned i = 0; i < n; i++) {
+            double weight = fill_power(line_bits(data[i] + line * BLOOM_LINE), probes);
+            if (bloom->lines == 2)
+                weight *= fill_power(line_bits(data[i] + other * BLOOM_LINE), probes);
+            if (weight == 0)
+                continue;
+            uint32_t present = draw_probes(data, line, i, probes, n, all_layers, &state);
+            if (bloom->lines == 2)
+                present = draw_probes(data, other, i, probes, n, present, &state);
+            sum += weight / __builtin_popcount(present);
+            all += weight;
+        }
+    }
+    return all > 0 ? sum / all : 1;
 }

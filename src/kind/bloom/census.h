@@ -23,6 +23,14 @@ void bloom_census_sum(struct bloom_census *to, const struct bloom_census *from);
 void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,
                          struct census *out);
 
+/* The chance that an absent key is reported by any of n layers of one geometry, at most 32, as a
+ * part of the sum of their chances: estimated to two fifths of a percent from a sample of lines. It
+ * is less than independent layers would have when they share keys. */
+double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, unsigned n);
+
+/* For tests: with fewer samples it takes less time, and the error is larger. */
+extern unsigned bloom_union_samples;
+
 /* Estimated |A and B| and its standard deviation from two filters of one geometry, page by page
  * the same. Needs a second pass over both. */
 void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8_t *b, double *n,

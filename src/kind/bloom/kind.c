@@ -1,5 +1,6 @@
 /* The page-blocked Bloom filter as a kind of layer. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "base/parallel.h"
@@ -43,10 +44,16 @@ static void add(const struct layer *layer, uint8_t *data, struct hashes keys, si
     bloom_test_insert(&bloom, data, 0, keys.lane[0], n, present);
 }
 
+static bool alike(const struct layer *a, const struct layer *b)
+{
+    struct bloom x = bloom_of(a), y = bloom_of(b);
+    return x.k == y.k && x.lines == y.lines;
+}
+
 static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
 {
     struct bloom x = bloom_of(a), y = bloom_of(b);
-    if (x.k != y.k || x.lines != y.lines)
+    if (!alike(a, b))
         return false;
     *out = x.pages <= y.pages ? *a : *b;
     return x.pages % y.pages == 0 || y.pages % x.pages == 0;
@@ -62,35 +69,92 @@ static void find_pages(const struct layer *layer, struct hashes keys, size_t n, 
 /* Pages in one piece of a census: large enough that handing out pieces costs nothing. */
 enum { CENSUS_PAGES = 256 };
 
+/* Pages that are united at once, on the stack. */
+enum { UNION_PAGES = 16 };
+
+/* A census of one layer, or of the union of several. */
 struct census_job {
     struct bloom bloom;
-    const uint8_t *data;
+    const struct layer *const *layer;
+    const uint8_t *const *data;
+    unsigned n;
     struct bloom_census *of_worker;
 };
+
+static void census_of_union(const struct census_job *job, uint64_t first, uint64_t end,
+                            struct bloom_census *c)
+{
+    uint8_t pages[UNION_PAGES * BLOOM_PAGE];
+    for (uint64_t n; first < end; first += n) {
+        n = end - first < UNION_PAGES ? end - first : UNION_PAGES;
+        memset(pages, 0, n * BLOOM_PAGE);
+        for (unsigned i = 0; i < job->n; i++) {
+            struct bloom from = bloom_of(job->layer[i]);
+            bloom_fold(&from, job->data[i], &job->bloom, first, n, pages);
+        }
+        bloom_census_add(&job->bloom, pages, n, c);
+    }
+}
 
 static void census_piece(void *ctx, unsigned worker, uint64_t i)
 {
     struct census_job *job = ctx;
     uint64_t first = i * CENSUS_PAGES, left = job->bloom.pages - first;
-    bloom_census_add(&job->bloom, job->data + first * BLOOM_PAGE,
-                     left < CENSUS_PAGES ? left : CENSUS_PAGES, &job->of_worker[worker]);
+    uint64_t n = left < CENSUS_PAGES ? left : CENSUS_PAGES;
+    if (job->n == 1)
+        bloom_census_add(&job->bloom, job->data[0] + first * BLOOM_PAGE, n,
+                         &job->of_worker[worker]);
+    else
+        census_of_union(job, first, first + n, &job->of_worker[worker]);
+}
+
+static void run_census(struct census_job *job, unsigned threads, struct census *out)
+{
+    struct bloom_census alone = {0};
+    job->of_worker = calloc(threads, sizeof *job->of_worker);
+    if (job->of_worker == NULL) {
+        threads = 1;
+        job->of_worker = &alone;
+    }
+    parallel_for(threads, (job->bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, job);
+    for (unsigned w = 1; w < threads; w++)
+        bloom_census_sum(&job->of_worker[0], &job->of_worker[w]);
+    bloom_census_result(&job->bloom, &job->of_worker[0], out);
+    if (job->of_worker != &alone)
+        free(job->of_worker);
 }
 
 static void take_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                         struct census *out)
 {
-    struct bloom_census alone = {0};
-    struct census_job job = {bloom_of(layer), data, calloc(threads, sizeof *job.of_worker)};
-    if (job.of_worker == NULL) {
-        threads = 1;
-        job.of_worker = &alone;
+    struct census_job job = {.bloom = bloom_of(layer), .layer = &layer, .data = &data, .n = 1};
+    run_census(&job, threads, out);
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
     }
-    parallel_for(threads, (job.bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, &job);
-    for (unsigned w = 1; w < threads; w++)
-        bloom_census_sum(&job.of_worker[0], &job.of_worker[w]);
-    bloom_census_result(&job.bloom, &job.of_worker[0], out);
-    if (job.of_worker != &alone)
-        free(job.of_worker);
+    return a;
+}
+
+/* Of the largest size that all of them fold to. */
+static void census_union(const struct layer *const *layer, const uint8_t *const *data,
+                              unsigned n, unsigned threads, struct census *out)
+{
+    struct census_job job = {.bloom = bloom_of(layer[0]), .layer = layer, .data = data, .n = n};
+    for (unsigned i = 1; i < n; i++)
+        job.bloom.pages = common_divisor(job.bloom.pages, bloom_of(layer[i]).pages);
+    run_census(&job, threads, out);
+}
+
+static double union_part(const struct layer *layer, const uint8_t *const *data, unsigned n)
+{
+    struct bloom bloom = bloom_of(layer);
+    return bloom_union_part(&bloom, data, n);
 }
 
 static double fpr_at(const struct layer *layer, double n)
@@ -213,6 +277,9 @@ const struct kind kind_bloom = {
     .add = add,
     .page = find_pages,
     .census = take_census,
+    .alike = alike,
+    .census_union = census_union,
+    .union_part = union_part,
     .shape = shape_of,
     .fpr_at = fpr_at,
     .check_fpr = check_fpr,

@@ -1,6 +1,7 @@
 #include "kind/bloom/size.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/exact.h"
 
@@ -23,7 +24,7 @@ static const double NEGLIGIBLE = 0x1p-57;
  * into it: E[(X/B)^k] over the number X of bits set by t = jk throws, whose mean and variance are
  * known exactly, by three-point Gauss-Hermite quadrature. Within 0.01 % of the exact occupancy law
  * for the loads that sizing meets. */
-static double line_fpr(double j, unsigned k)
+static double line_fpr_of(double j, unsigned k)
 {
     double t = j * k;
     double q1 = exact_power(1 - 1.0 / B, t), q2 = exact_power(1 - 2.0 / B, t);
@@ -33,6 +34,30 @@ static double line_fpr(double j, unsigned k)
     double low = mean - s > 0 ? mean - s : 0;
     double high = mean + s < 1 ? mean + s : 1;
     return 2.0 / 3 * exact_power(mean, k) + 1.0 / 6 * (exact_power(low, k) + exact_power(high, k));
+}
+
+/* The same for a whole number j. What was worked out is kept, for one k: sums over j ask for the
+ * same ones again and again. */
+static double line_fpr(double j, unsigned k)
+{
+    enum { KEPT = 512 };
+    static _Thread_local struct {
+        unsigned k;
+        bool known[KEPT];
+        double fpr[KEPT];
+    } kept;
+    if (j >= KEPT)
+        return line_fpr_of(j, k);
+    size_t i = (size_t)j;
+    if (kept.k != k) {
+        memset(kept.known, 0, sizeof kept.known);
+        kept.k = k;
+    }
+    if (!kept.known[i]) {
+        kept.fpr[i] = line_fpr_of(j, k);
+        kept.known[i] = true;
+    }
+    return kept.fpr[i];
 }
 
 /* A law of a number of keys: Poisson, or binomial of (not necessarily integer) trials. */
