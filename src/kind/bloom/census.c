@@ -11,17 +11,17 @@ enum {
     B = 8 * BLOOM_LINE,                   /* bits of a line */
     PAGE_LINES = BLOOM_PAGE / BLOOM_LINE, /* lines of a page */
     ORDERED_PAIRS = PAGE_LINES * (PAGE_LINES - 1),
-    /* Fraction bits of the chance that k/2 probes hit. With 36 the sum over pages, at most
-     * 2^42 * 64 * 63 * 2^72, stays below 2^126; what is rounded off is lost against n / 2^64, the
-     * part of the FPR that comes from equal hashes. */
+    /* Fraction bits of the probability that k/2 probes hit. With 36, the sum over pages, at most
+     * 2^42 * 64 * 63 * 2^72, stays below 2^126. The rounding error is negligible beside n / 2^64,
+     * the part of the FPR that comes from equal hashes. */
     HIT_BITS = 36,
 };
 
-/* 1.96 sigma hold 95 % of a normal law. */
+/* 95 % of a normal distribution lie within 1.96 sigma. */
 static const double Z95 = 1.959964;
 
-/* Beyond this share of full lines, of which one cannot tell how many keys they hold, the estimate
- * is too low. */
+/* A full line does not tell how many keys it holds. Above this share of full lines the estimate is
+ * too low. */
 static const double FULL_SHARE = 0.01;
 
 /* (x / B)^n */
@@ -50,8 +50,8 @@ static inline unsigned line_bits(const uint8_t *line)
     return bits;
 }
 
-/* The probability that an absent key of a page hits in both of its lines is the mean of f_a f_b
- * over the ordered pairs a != b, with f = (x / B)^(k/2). Sums it as the sum of f_a (all - f_a). */
+/* The probability that an absent key of a page hits both of its lines is the mean of f_a f_b over
+ * the ordered pairs a != b, with f = (x / B)^(k/2). Computed as the sum of f_a (all - f_a). */
 static void add_pairs(const uint64_t *hit, const uint16_t *bits, struct bloom_census *c)
 {
     uint64_t all = 0;
@@ -85,7 +85,7 @@ static void count_portable(const struct bloom *bloom, const uint8_t *data, uint6
 }
 
 #ifdef __x86_64__
-/* The baseline x86-64 has no instruction for it. */
+/* Baseline x86-64 has no popcnt instruction. */
 __attribute__((target("popcnt"))) static void count_popcnt(const struct bloom *bloom,
                                                            const uint8_t *data, uint64_t pages,
                                                            const uint64_t *hit,
@@ -130,11 +130,11 @@ static double fpr_of(const struct bloom *bloom, const struct bloom_census *c, do
     return sum / lines;
 }
 
-/* What a line's x set bits say of the number of bits thrown into it: an estimate, unbiased to
- * second order, and its variance. With t = -ln(1 - x/B), the load in throws a bit:
+/* What x set bits of a line say about the number of throws (bits set by keys, repeats included): an
+ * estimate, unbiased to second order, and its variance. With the load t = -ln(1 - x/B), in throws a
+ * bit:
  *
- *     throws = B (1 - 1/2B) t - phi(t) / 2,     variance = B phi(t),     phi(t) = e^t - 1 - t
- */
+ *     throws = B (1 - 1/2B) t - phi(t) / 2,     variance = B phi(t),     phi(t) = e^t - 1 - t */
 struct throws {
     double load; /* t */
     double phi;
@@ -143,7 +143,7 @@ struct throws {
 
 static struct throws throws_of(unsigned x)
 {
-    double clear = x < B ? B - (double)x : 0.5; /* a full line, as if half a bit were left */
+    double clear = x < B ? B - (double)x : 0.5; /* a full line counts as if half a bit were clear */
     struct throws throws;
     throws.load = -exact_log(clear / B);
     throws.phi = B / clear - 1 - throws.load;
@@ -185,8 +185,9 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
     }
 }
 
-/* |A and B| = |A| + |B| - |A or B|, the last from the union of the bits. The variance is by the
- * delta method from the covariances of the three occupancies; with A = B it becomes that of |A|. */
+/* |A and B| = |A| + |B| - |A or B|; the last comes from the union of the bits. The variance follows
+ * by the delta method from the covariances of the three occupancies; with A = B it becomes that of
+ * |A|. */
 void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8_t *b, double *n,
                         double *sd)
 {
@@ -202,7 +203,7 @@ void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8
                             *tu = &of[line_bits(both)];
         throws += ta->n + tb->n - tu->n;
         double shared = ta->load + tb->load - tu->load;
-        /* e^shared, from the e^load = phi + 1 + load of each */
+        /* e^shared, from e^load = phi + 1 + load of each */
         double growth =
             (ta->phi + 1 + ta->load) * (tb->phi + 1 + tb->load) / (tu->phi + 1 + tu->load);
         double phi = shared > 0 ? growth - 1 - shared : 0;
