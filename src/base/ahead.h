@@ -1,4 +1,4 @@
-/* Addresses to prefetch from, which may lie outside any object: C has no pointers to there. */
+/* Addresses for prefetching. They may lie outside any object, where C has no valid pointers. */
 #ifndef BASE_AHEAD_H
 #define BASE_AHEAD_H
 

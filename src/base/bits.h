@@ -1,4 +1,4 @@
-/* Bit sets as this program has them everywhere: 64 bits to a word, the low one first. */
+/* Bit sets: 64 bits to a word, low bit first. */
 #ifndef BASE_BITS_H
 #define BASE_BITS_H
 
@@ -16,7 +16,7 @@ static inline void bit_set(uint64_t *bits, size_t i)
     bits[i / 64] |= (uint64_t)1 << i % 64;
 }
 
-/* How many are set in the words of bits [0, n). */
+/* The number of set bits among bits [0, n). */
 static inline unsigned bits_count(const uint64_t *bits, size_t n)
 {
     unsigned count = 0;

@@ -1,5 +1,5 @@
-/* What this CPU can run, as far as code here cares: found out at run time, and only true when the
- * operating system saves the registers too. All false where the build is for another machine. */
+/* CPU features, detected at run time. True only if the operating system also saves the registers;
+ * false in builds for other machines. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 

@@ -12,7 +12,7 @@ bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char 
                 struct err *err)
 {
     struct iovec all = {.iov_len = (size_t)len};
-    memcpy(&all.iov_base, &buf, sizeof buf); /* writing takes nothing's const away */
+    memcpy(&all.iov_base, &buf, sizeof buf); /* writing does not modify buf */
     return len == 0 || disk_write_pieces(fd, &all, 1, off, name, err);
 }
 

@@ -1,6 +1,6 @@
 /*
- * What every module that writes files needs: reads and writes that are complete or have failed,
- * scratch files, and the space that is left. `name` is the file's in messages.
+ * Disk helpers: complete reads and writes, scratch files, free space. `name` names the file in
+ * messages.
  */
 #ifndef BASE_DISK_H
 #define BASE_DISK_H
@@ -16,29 +16,29 @@
 bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
                 struct err *err);
 
-/* The same for n pieces, IOV_MAX at most, that come one behind the other; piece[] is used up. */
+/* The same for n adjacent pieces, at most IOV_MAX. Modifies piece[]. */
 bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
                        struct err *err);
 
-/* Waits until the file's data is on disk; on Linux, what was written through mappings too. */
+/* Waits until the file's data is on disk; on Linux, including writes through mappings. */
 bool disk_sync(int fd, const char *name, struct err *err);
 
-/* Has the kernel begin to write a finished part of a file to disk, where it can be told so: the
- * sync at the end then has less to wait for. len is more than 0. */
+/* Starts writing a finished part of a file to disk, where the system supports it, so that the final
+ * sync waits less. len is more than 0. */
 void disk_write_back(int fd, uint64_t len, uint64_t off);
 
-/* An unnamed file in `dir` for scratch, gone when it is closed, whatever ends the process. -1 on
+/* An unnamed scratch file in `dir`. It is gone when closed, however the process ends. -1 on
  * failure. */
 int disk_scratch(const char *dir, struct err *err);
 
-/* Bytes free for this user in the file system that holds dir. */
+/* Free bytes for this user in the file system of dir. */
 bool disk_space(const char *dir, uint64_t *bytes, struct err *err);
 
-/* The directory part of path, allocated ("." for none); NULL without memory. */
+/* The directory part of path, allocated ("." for none). NULL: out of memory. */
 char *disk_dir_of(const char *path);
 
-/* Reads len bytes at that offset, fewer only at the end of the file: *got. On an error it returns
- * false, with errno set and *got bytes read. */
+/* Reads len bytes at that offset into buf. *got is less only at the end of the file. On an error
+ * returns false, with errno set and *got bytes read. */
 bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Reasons for failure. Modules below the commands never print: a function that can fail takes a
- * `struct err *`, returns false and leaves there one sentence without a full stop, fit to stand
- * after "seen: ". The caller prints it (say.h), adds to it, or drops it.
+ * Reasons for failure. Modules below the commands never print. A function that can fail takes a
+ * `struct err *`. On failure it returns false and stores one sentence without a full stop, fit to
+ * follow "seen: ". The caller prints it (say.h), extends it, or drops it.
  *
  *     if (fd < 0)
  *         return fail_errno(err, "cannot open '%s'", path);

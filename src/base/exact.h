@@ -1,6 +1,6 @@
 /*
- * Functions whose results are the same to the last bit on every machine: sizes of filters follow
- * from them. They use + - * / and sqrt only; the build forbids fused multiply-add.
+ * Functions with the same result to the last bit on every machine; sizes of filters depend on them.
+ * They use + - * / and sqrt only; the build forbids fused multiply-add.
  */
 #ifndef BASE_EXACT_H
 #define BASE_EXACT_H

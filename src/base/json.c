@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-/* A comma, unless the value is the first of its object or array or follows its key. */
+/* Writes a comma, unless the value is the first of its object or array or follows its key. */
 static void begin_value(struct json *j)
 {
     if (j->depth > 0 && !j->first && !j->keyed)
@@ -16,7 +16,7 @@ static void begin_value(struct json *j)
     j->keyed = false;
 }
 
-/* At the top, each value is a line. */
+/* Ends the line after an outermost value. */
 static void end_value(struct json *j)
 {
     if (j->depth == 0)

@@ -35,7 +35,7 @@ bool mapped_open(struct mapped *m, int fd, uint64_t len)
 
 bool mapped_whole(const struct mapped *m, size_t len)
 {
-    /* In the page with the end of a file that shrank there are zeroes, and no fault. */
+    /* The page with the end of a truncated file reads as zeroes past the end, without a fault. */
     struct stat st;
     return !m->lost && fstat(m->fd, &st) == 0 && (uint64_t)st.st_size >= len;
 }

@@ -1,10 +1,10 @@
 /*
- * A file that is mapped to be read and may lose its end while it is in use: another process
- * truncates it, or the disk fails. What is lost reads as zeroes, and mapped_whole tells.
+ * A file mapped for reading. It may lose its end while in use: another process truncates it, or the
+ * disk fails. Lost bytes read as zeroes, and mapped_whole reports the loss.
  *
  *     if (!mapped_open(&m, fd, len)) ...       // errno says why
  *     ... m.data[0..m.len) ...
- *     if (!mapped_whole(&m, end)) ...          // what was read up to there may have been zeroes
+ *     if (!mapped_whole(&m, end)) ...          // some bytes read before `end` may have been zeroes
  *     mapped_close(&m);
  */
 #ifndef BASE_MAPPED_H
@@ -15,19 +15,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Must not be moved while it is open. */
+/* Must not be moved while open. */
 struct mapped {
-    char *data; /* NULL when it is not open */
+    char *data; /* NULL: not open */
     size_t len;
     int fd;
-    atomic_bool lost; /* some of it has been found missing; a user may set it */
+    atomic_bool lost; /* part of it was found missing; users may set it too */
 };
 
-/* Maps the first `len` bytes of a file, at least one; `fd` may be closed afterwards. False, with
- * errno set, if they cannot be mapped: EFBIG if they do not fit into the address space. */
+/* Maps the first `len` bytes of a file, at least one; `fd` may be closed afterwards. On failure
+ * returns false and sets errno: EFBIG if they do not fit into the address space. */
 bool mapped_open(struct mapped *m, int fd, uint64_t len);
 
-/* Are the first `len` bytes in the file, and so were they when they were read? */
+/* Are the first `len` bytes in the file, now and when they were read? */
 bool mapped_whole(const struct mapped *m, size_t len);
 
 void mapped_close(struct mapped *m);

@@ -1,4 +1,4 @@
-/* The two halves of a 64 x 64 -> 128 bit product, with and without compiler support. */
+/* Both halves of a 64 x 64 -> 128 bit product, with and without compiler support. */
 #ifndef BASE_MUL_H
 #define BASE_MUL_H
 
@@ -20,7 +20,7 @@ static inline uint64_t mul_wide(uint64_t a, uint64_t b, uint64_t *low)
 #endif
 }
 
-/* floor(a * b / 2^64): with a a uniform 64-bit hash, a uniform integer below b. */
+/* floor(a * b / 2^64). If a is a uniform 64-bit hash, the result is a uniform integer below b. */
 static inline uint64_t mul_high(uint64_t a, uint64_t b)
 {
     uint64_t low;

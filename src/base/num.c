@@ -11,17 +11,18 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* An unsigned decimal number at the start of a string, cut into its parts but not yet converted. */
+/* An unsigned decimal number at the start of a string, split into its parts but not yet converted.
+ */
 struct decimal {
-    const char *begin, *point, *end; /* begin: whole digits; end: behind the mantissa's last */
+    const char *begin, *point, *end; /* begin: whole digits; end: after the mantissa's last */
     int exp10;
 };
 
-/* Exponents beyond this are no number that anybody means, and far outside of a double's range. */
+/* Larger exponents are typing errors, and far outside the range of a double. */
 enum { MAX_EXPONENT = 999 };
 
-/* Reads DIGITS[.DIGITS][e[+-]DIGITS], at least one digit in the mantissa; returns what follows, or
- * NULL. An `e` without digits behind it is left to the caller, as a suffix. */
+/* Reads DIGITS[.DIGITS][e[+-]DIGITS], at least one digit in the mantissa. Returns the rest of the
+ * string, or NULL. An `e` without digits is left to the caller, as a suffix. */
 static const char *scan_decimal(const char *s, struct decimal *d)
 {
     *d = (struct decimal){.begin = s};
@@ -66,7 +67,7 @@ static bool times_ten_plus(uint64_t *v, unsigned digit)
 /* The decimal times 10^shift, if that is a whole number below 2^64. Exact: no floating point. */
 static bool decimal_uint(const struct decimal *d, int shift, uint64_t *out)
 {
-    const char *last = d->end; /* zeros at the end of a fraction say nothing */
+    const char *last = d->end; /* zeros at the end of a fraction do not count */
     while (last > d->point && (last[-1] == '0' || last[-1] == '.'))
         last--;
     uint64_t v = 0;
@@ -90,7 +91,7 @@ static bool decimal_uint(const struct decimal *d, int shift, uint64_t *out)
     return true;
 }
 
-/* The double next to the decimal times 10^shift. */
+/* The double nearest to the decimal times 10^shift. */
 static bool decimal_double(const struct decimal *d, int shift, double *out)
 {
     char text[128];
@@ -103,8 +104,8 @@ static bool decimal_double(const struct decimal *d, int shift, double *out)
     return isfinite(*out);
 }
 
-/* 1 for k, 2 for M, ...; 0 for anything else. Both cases: milli- means nothing here. There is no
- * E: it begins an exponent. */
+/* 1 for k, 2 for M, and so on; 0 for anything else. Either case: milli- makes no sense here. E is
+ * missing because it begins an exponent. */
 static int suffix_power(char c)
 {
     static const char upper[] = "KMGTP", lower[] = "kmgtp";
@@ -135,7 +136,7 @@ bool num_bytes(const char *s, uint64_t *out)
     const char *rest = scan_decimal(s, &d);
     if (rest == NULL)
         return false;
-    bool blank = *rest == ' '; /* as num_show_bytes has it */
+    bool blank = *rest == ' '; /* num_show_bytes writes a blank */
     if (strcmp(rest, " B") == 0)
         return decimal_uint(&d, 0, out);
     rest += blank;
@@ -146,8 +147,8 @@ bool num_bytes(const char *s, uint64_t *out)
     if (((*rest != '\0' || blank) && strcmp(rest, "iB") != 0) || d.exp10 != 0)
         return false;
 
-    /* The whole part by integers; the fraction, of a unit of at most 2^50, fits a double, and what
-     * is left of a byte is dropped. */
+    /* Integers for the whole part. The fraction is of a unit of at most 2^50, which a double holds;
+     * what is left of a byte is dropped. */
     uint64_t unit = (uint64_t)1 << (10 * power), whole = 0;
     double fraction = 0;
     struct decimal part = {d.begin, d.point, d.point, 0};
@@ -217,8 +218,8 @@ bool num_int(const char *s, long min, long max, long *out)
     return true;
 }
 
-/* Digits behind the point that make three significant ones of v in [0, 1000); the bounds are where
- * rounding gives a number one digit longer. */
+/* The number of decimals that give v in [0, 1000) three significant digits. The bounds are the
+ * values that rounding makes one digit longer. */
 static int decimals(double v)
 {
     return v < 9.995 ? 2 : v < 99.95 ? 1 : 0;

@@ -1,5 +1,6 @@
 /*
- * Numbers as people write and read them. Parsing is strict: all of the string, in range, C locale.
+ * Numbers as people read and write them. Parsing is strict: the whole string, in range, in the C
+ * locale.
  */
 #ifndef BASE_NUM_H
 #define BASE_NUM_H
@@ -14,12 +15,12 @@ bool num_fpr(const char *s, double *out);      /* 0.001, 1e-6, 1/1000, 0.1%; 0 <
 bool num_ratio(const char *s, double *out);    /* 0.9, 90%, 9/10; >= 0 */
 bool num_int(const char *s, long min, long max, long *out);
 
-/* Room for any of these, NUL included. */
+/* Buffer size for any of these, NUL included. */
 enum { NUM_TEXT = 40 };
 
 /* Each formats into buf (NUM_TEXT bytes) and returns it. */
 char *num_show_bytes(char *buf, uint64_t n);   /* "999 B", "17.9 MiB": 3 digits */
-char *num_show_least_bytes(char *buf, uint64_t n); /* the same rounded up: no less than n */
+char *num_show_least_bytes(char *buf, uint64_t n); /* the same rounded up: at least n */
 char *num_show_count(char *buf, double n);     /* "9999000" exactly below 1e15, else "1.23e+18" */
 char *num_show_short(char *buf, double n);     /* "1.2M", "350k", "12": for progress and plan */
 char *num_show_fpr(char *buf, double p);       /* "0.000998", "9.98e-07", "0": 3 digits */

@@ -77,8 +77,8 @@ bool parallel_try(unsigned threads, uint64_t n,
     return !a.failed;
 }
 
-/* CPUs in the process's affinity mask; 0 when it cannot be had. The mask must be as large as the
- * kernel's own, whose size is not told, so larger ones are tried. */
+/* CPUs in the process's affinity mask; 0 if unknown. The mask must be as large as the kernel's,
+ * whose size is not known, so larger ones are tried. */
 static int affinity_cpus(void)
 {
     int found = 0;

@@ -7,18 +7,18 @@
 
 #include "base/err.h"
 
-/* Calls body(ctx, worker, i) once for each i in [0, n) from `threads` threads, each taking the next
- * i that is left. body may not fail; threads that cannot be started leave more to the others. */
+/* Calls body(ctx, worker, i) once for each i in [0, n), from `threads` threads; each takes the next
+ * i that is left. body cannot fail. If a thread cannot be started, the others do its work. */
 void parallel_for(unsigned threads, uint64_t n,
                   void (*body)(void *ctx, unsigned worker, uint64_t i), void *ctx);
 
-/* The same with a body that may fail: from then on no other begins. False, with the reason of the
- * first that failed, if one did. */
+/* The same with a body that may fail. After a failure, no further call begins. False, with the
+ * reason of the first failure, if one failed. */
 bool parallel_try(unsigned threads, uint64_t n,
                   bool (*body)(void *ctx, unsigned worker, uint64_t i, struct err *err), void *ctx,
                   struct err *err);
 
-/* The CPUs that this process may use. */
+/* The number of CPUs that this process may use. */
 unsigned parallel_cpus(void);
 
 #endif

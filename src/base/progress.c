@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 
-/* Seconds. A terminal is redrawn in place; into a log goes a line every so often. */
+/* Seconds. On a terminal the line is redrawn in place; a log gets a line at longer intervals. */
 static const double first_after = 1, redraw_after = 0.25, log_after = 5;
 
 static struct {
@@ -16,8 +16,8 @@ static struct {
     char what[64];
     double began, next; /* seconds by the monotonic clock */
     uint64_t done, total, keys;
-    bool fresh;       /* numbers that no log line has told yet */
-    size_t on_screen; /* length of the line that is shown now */
+    bool fresh;       /* some numbers are not in the log yet */
+    size_t on_screen; /* length of the line now shown */
 } progress;
 
 static double now(void)
@@ -62,15 +62,15 @@ static size_t compose(char *line, size_t size, double elapsed)
     return n;
 }
 
-/* A shell that has put this process into the background has its own things on the screen. A
- * terminal that does not control us (tcgetpgrp fails) has no such shell. */
+/* A shell that put this process into the background uses the screen for other things. On a terminal
+ * that does not control us (tcgetpgrp fails) there is no such shell. */
 static bool in_background(void)
 {
     pid_t group = tcgetpgrp(STDERR_FILENO);
     return group >= 0 && group != getpgrp();
 }
 
-/* The terminal's width, less one: a full line would wrap. */
+/* The terminal's width minus one: a full line would wrap. */
 static size_t line_limit(void)
 {
     struct winsize size;
@@ -88,7 +88,7 @@ static void redraw(const char *line, size_t len)
     size_t limit = line_limit();
     if (len > limit)
         len = limit;
-    /* \r, the line, and blanks over what is left of the one before. */
+    /* \r, the line, and blanks over the rest of the previous one. */
     char out[1024];
     size_t n = 0, blank_to = progress.on_screen < limit ? progress.on_screen : limit;
     out[n++] = '\r';
@@ -122,7 +122,7 @@ void progress_begin(const char *what, bool force)
     progress_stage(what);
 }
 
-/* A log gets the last numbers of a stage; a terminal is left as it was. */
+/* A log gets the last numbers of a stage; the terminal line is erased. */
 static void finish_stage(void)
 {
     if (progress.terminal)

@@ -1,6 +1,6 @@
 /*
- * A progress line on stderr for work that takes longer than a second: only on a terminal, or when
- * asked for. Redrawn at most four times a second; erased at the end.
+ * A progress line on stderr for work that takes longer than a second. Shown only on a terminal or
+ * on request; redrawn at most four times a second; erased at the end.
  */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
@@ -8,17 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* `force` is --progress. Not for use by several progress lines at once. */
+/* `force` is --progress. Only one progress line at a time. */
 void progress_begin(const char *what, bool force);
 
-/* Cheap when it is not yet time. total 0: unknown. Call it from one thread at a time. */
+/* Cheap to call often. total 0: unknown. Only one thread at a time. */
 void progress_update(uint64_t done_bytes, uint64_t total_bytes, uint64_t keys);
 
-/* Changes the word in front and forgets the numbers: the next stage. */
+/* Begins the next stage: a new word in front, numbers reset. */
 void progress_stage(const char *what);
 void progress_end(void);
 
-/* Takes the line off the screen until the next redraw, to make room for a message (say.c does). */
+/* Erases the line until the next redraw, to make room for a message (say.c calls it). */
 void progress_hide(void);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "base/visible.h"
 
-/* Room for a message: a struct err and some words around it. */
+/* Capacity for a message: a struct err and some words around it. */
 enum { RAW = sizeof(struct err) + 2048 };
 
 static void say(const char *prefix, const char *fmt, va_list ap)
@@ -25,8 +25,8 @@ static void say(const char *prefix, const char *fmt, va_list ap)
     n += visible_copy(line + n, raw);
     line[n++] = '\n';
     progress_hide();
-    /* One write, so that lines of parallel processes stay whole; nobody is left to tell of an
-     * error. */
+    /* One write, so that lines of parallel processes stay whole. A failure cannot be reported
+     * anywhere. */
     ssize_t ignored = write(STDERR_FILENO, line, n);
     (void)ignored;
 }
@@ -55,7 +55,7 @@ void say_note(const char *fmt, ...)
     va_end(ap);
 }
 
-static int flush_errno; /* of the first flush that failed */
+static int flush_errno; /* of the first failed flush */
 
 bool say_failure(const struct err *err)
 {
@@ -69,7 +69,7 @@ void say_flush(void)
         flush_errno = errno;
 }
 
-static const char *made; /* by a command that then printed something */
+static const char *made; /* a file made by a command that then prints */
 
 void say_made(const char *path)
 {

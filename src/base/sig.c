@@ -22,7 +22,7 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 /* Set in a handler, read by all threads. */
 static atomic_int catching, caught;
 
-/* The file to remove; read in handlers, so `doomed_set` is off while the others change. */
+/* The file to remove. Handlers read it, so `doomed_set` is false while the others change. */
 static _Atomic bool doomed_set;
 static int doomed_dir;
 static char doomed_name[NAME_MAX + 1];
@@ -33,15 +33,15 @@ static void remove_doomed(void)
         unlinkat(doomed_dir, doomed_name, 0);
 }
 
-/* Who ends a job may send more than one: timeout(1) sends one to the process and one to its group.
- * So another one counts only after so long. */
+/* A signal may arrive twice: timeout(1) sends one to the process and one to its group. A second
+ * signal counts only after this time. */
 enum { PATIENCE_MS = 1000 };
 
-/* Handlers may run in several threads at once, so `first` may be later than `now`. Differences are
- * signed for that, and right when a short `long` wraps. */
+/* Handlers may run in several threads at once, so `first` may be later than `now`. Signed
+ * differences handle that, and are right when a short `long` wraps. */
 static bool is_impatient(void)
 {
-    static atomic_ulong first; /* when the first one came; 0: none yet */
+    static atomic_ulong first; /* time of the first signal; 0: none yet */
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     unsigned long ms = (unsigned long)now.tv_sec * 1000 + (unsigned long)now.tv_nsec / 1000000;
@@ -58,7 +58,7 @@ static void on_ending(int number)
         return;
     }
     remove_doomed();
-    /* The signal is blocked in its own handler: this one comes when the handler returns. */
+    /* The signal is blocked in its own handler; this one arrives when the handler returns. */
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -100,14 +100,14 @@ void sig_remove(int dir_fd, const char *name)
     atomic_store(&doomed_set, true);
 }
 
-/* Guarded mappings. The handler walks the list without the lock: entries are complete before they
- * are linked in, and freed when no handler is at it. */
+/* Guarded mappings. The handler walks the list without the lock. Entries are complete before they
+ * are linked, and freed only when no handler is running. */
 struct guard {
     struct guard *_Atomic next;
     uintptr_t start;
     unsigned long long len;
-    atomic_bool *lost; /* NULL: the message is said */
-    int fd;            /* of a file that is written to; else -1 */
+    atomic_bool *lost; /* NULL: print a message and exit */
+    int fd;            /* a file being written; else -1 */
     char name[];
 };
 
@@ -135,8 +135,8 @@ static size_t put_text(char *out, const char *text)
     return len;
 }
 
-/* Is a page of a mapped file missing for want of space? Only a file that is written to can lack it:
- * holes are filled when they are written to. */
+/* Why a page of a mapped file is missing. Only a file being written can lack space: writing fills
+ * its holes. */
 static bool lacks_space(const struct guard *g, unsigned long long offset)
 {
     struct stat st;
@@ -156,10 +156,10 @@ static void say_lost(const struct guard *g, unsigned long long offset)
     len += put_text(line + len, full ? ": No space left on device\n"
                                      : ": it was truncated, or the disk failed\n");
     if (write(STDERR_FILENO, line, len) < 0)
-        return; /* nowhere to say it: the status has to do */
+        return; /* nowhere to print; the exit status must do */
 }
 
-/* Puts zeroes where the rest of a mapping was. */
+/* Maps zeroes over the rest of a mapping. */
 static bool bear(const struct guard *g, char *at)
 {
     char *page = at - (uintptr_t)at % page_size;
@@ -186,7 +186,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
     handlers--;
     if (borne)
         return;
-    /* The fault comes again on return, and then ends the process. */
+    /* On return the fault occurs again and ends the process. */
     remove_doomed();
     signal(number, SIG_DFL);
 }

@@ -1,8 +1,8 @@
 /*
- * Signals that end the program in an orderly way. After sig_catch(), SIGINT and SIGTERM (and
- * SIGHUP) only set a flag, which long work looks at between steps; another one of them, a second or
- * more later, ends the process. A system call that blocks in the thread that takes the signal fails
- * with EINTR. A signal that was ignored when the program started stays so.
+ * Orderly shutdown on signals. After sig_catch(), SIGINT, SIGTERM and SIGHUP only set a flag; long
+ * work checks it between steps. Another signal, a second or more later, ends the process. A system
+ * call that blocks in the thread that gets the signal fails with EINTR. A signal that was ignored
+ * at program start stays ignored.
  */
 #ifndef BASE_SIG_H
 #define BASE_SIG_H
@@ -12,14 +12,14 @@
 
 void sig_catch(void);
 
-/* 0, or the number of the signal that came. */
+/* The number of the signal received, or 0. */
 int sig_caught(void);
 
-/* What comes of a fault in [map, map + len), a mapped file that shrank or cannot be read (SIGBUS):
- * with sig_guard the process ends with "seen: cannot read 'name' ..." and status 2; with sig_bear
- * *lost is set, and from that page on there are zeroes. Until sig_unguard, which comes before the
- * mapping or `lost` is gone. `name` is a path by which the file was opened. fd is that of a file
- * that is written to, of which the message says if its disk is full; -1 for others. */
+/* Handles SIGBUS in [map, map + len), a mapped file that was truncated or cannot be read. With
+ * sig_guard, the process prints "seen: cannot read 'name' ..." and exits with status 2. With
+ * sig_bear, *lost is set, and from that page on the mapping reads as zeroes. Call sig_unguard
+ * before unmapping or before `lost` goes away. `name` is a path by which the file was opened. fd is
+ * a file being written, so that the message can say that its disk is full; -1 for others. */
 void sig_guard(const void *map, unsigned long long len, const char *name, int fd);
 bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost); /* false: no memory */
 void sig_unguard(const void *map);

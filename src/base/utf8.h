@@ -1,11 +1,11 @@
-/* Telling text from other bytes. */
+/* Recognizing UTF-8. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
 #include <stddef.h>
 
-/* Bytes (1 to 4) of the character that s[0..len) begins with. 0 when it begins with none: a stray
- * byte, one that is cut short, an overlong form, a surrogate, or above U+10FFFF (RFC 3629, 4). */
+/* The length (1 to 4) of the character at the start of s[0..len). 0 if there is none: a stray byte,
+ * a truncated character, an overlong form, a surrogate, or above U+10FFFF (RFC 3629, 4). */
 static inline size_t utf8_len(const char *s, size_t len)
 {
     const unsigned char *b = (const unsigned char *)s;

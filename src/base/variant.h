@@ -1,7 +1,7 @@
 /*
- * Inner loops in variants: one for each instruction set that pays, of which the best that this CPU
- * can run is taken. A module keeps the functions of a variant in a struct that begins with a struct
- * variant, and has a table of them:
+ * Variants of inner loops: one for each instruction set that pays off. The best variant that this
+ * CPU can run is used. A module keeps a variant's functions in a struct that begins with a struct
+ * variant, and lists the variants in a table:
  *
  *     static const struct split_variant plain = {{"plain", NULL}, split_plain};
  *     struct variants split_variants = {{&avx2.variant, &plain.variant}, NULL};
@@ -9,7 +9,7 @@
  *     const struct split_variant *v = (const void *)variant_in_use(&split_variants);
  *     v->split(...);
  *
- * A table is global, so that `seen --version` can name what is in use, and tests can go through it.
+ * The table is global, so that `seen --version` can name the variant in use and tests can try all.
  */
 #ifndef BASE_VARIANT_H
 #define BASE_VARIANT_H
@@ -24,13 +24,14 @@ struct variant {
 };
 
 struct variants {
-    const struct variant *all[8]; /* best first; the last runs everywhere; NULL behind it */
-    _Atomic(const struct variant *) chosen; /* NULL until first asked for */
+    const struct variant *all[8]; /* best first; the last runs everywhere; NULL after it */
+    _Atomic(const struct variant *) chosen; /* NULL until first used */
 };
 
 bool variant_runs_here(const struct variant *variant);
 
-/* The best one that runs here: what is in use from now on. Threads that meet find the same. */
+/* Chooses the best variant that runs here; it is in use from now on. Concurrent threads choose the
+ * same. */
 const struct variant *variant_choose(struct variants *variants);
 
 static inline const struct variant *variant_in_use(struct variants *variants)
@@ -39,7 +40,7 @@ static inline const struct variant *variant_in_use(struct variants *variants)
     return v != NULL ? v : variant_choose(variants);
 }
 
-/* For tests: use that one from now on. False when this CPU or build lacks it. */
+/* For tests: uses that variant from now on. False if this CPU or build lacks it. */
 bool variant_use(struct variants *variants, const char *name);
 
 #endif

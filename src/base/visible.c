@@ -25,7 +25,7 @@ static size_t show_byte(char *out, unsigned char c)
     return (size_t)snprintf(out, 5, "\\x%02x", c);
 }
 
-/* Copies the character that s begins with, of *len bytes. */
+/* Copies the character of *len bytes at the start of s. */
 static size_t show_character(char *out, const char *s, size_t *len)
 {
     size_t n = 0;

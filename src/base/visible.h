@@ -1,6 +1,6 @@
 /*
- * Text that comes from others, such as file names, made fit for a terminal, which obeys control
- * characters: those, and bytes that are not UTF-8, become escapes such as \n and \x1b.
+ * Makes untrusted text, such as file names, safe for a terminal, which obeys control characters.
+ * Control characters and bytes that are not UTF-8 become escapes such as \n and \x1b.
  */
 #ifndef BASE_VISIBLE_H
 #define BASE_VISIBLE_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Room for a text of that length, and the NUL behind it. */
+/* Buffer size for a text of that length, including the NUL. */
 #define VISIBLE_ROOM(len) (4 * (size_t)(len) + 1)
 
 /* Copies s; returns the length of the copy. */

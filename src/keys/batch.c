@@ -12,7 +12,7 @@ struct slice {
 
 enum verdict { KEY_GOOD, KEY_NO_FIELD, KEY_NOT_HEX };
 
-/* Narrows *key to field `field` of it. */
+/* Narrows *key to its field number `field`. */
 static bool take_field(struct slice *key, int field, char delimiter)
 {
     const char *p = key->data, *end = p + key->len;
@@ -55,7 +55,7 @@ static void trim(struct slice *key)
         key->len--;
 }
 
-/* Vectors in the compiler's own terms: SSE2 and NEON have all that is done with them here. */
+/* The compiler's generic vectors: SSE2 and NEON have all operations used here. */
 typedef uint8_t vec8 __attribute__((vector_size(8)));
 typedef uint8_t vec16 __attribute__((vector_size(16)));
 typedef uint16_t pairs8 __attribute__((vector_size(16)));
@@ -81,7 +81,7 @@ static void fold16(const char *from, char *to)
     memcpy(to, &c, sizeof c);
 }
 
-/* Folds step by step; the last step is a whole one too, and does some bytes a second time. */
+/* Folds in whole steps; the last step overlaps the previous one. */
 static void fold(struct slice *key, char *to)
 {
     const char *from = key->data;
@@ -108,15 +108,15 @@ static unsigned hex_value(char c)
     return digit < 10 ? digit : letter < 6 ? letter + 10 : 16;
 }
 
-/* Sixteen digits to eight bytes. The result is not zero where there is no digit. */
+/* Converts sixteen digits to eight bytes. The result is not zero if one is not a digit. */
 static vec16 unhex16(const char *from, char *to)
 {
     vec16 c;
     memcpy(&c, from, sizeof c);
     vec16 digit = (vec16)(c - '0' < 10), letter = (vec16)((c | 0x20) - 'a' < 6);
-    vec16 value = (c & 0x0f) + (letter & 9); /* 'a' ends in 1 */
+    vec16 value = (c & 0x0f) + (letter & 9); /* 'a' & 15 is 1 */
     pairs8 pair = (pairs8)value;
-    /* The first digit is the high half of the byte to be. */
+    /* The first digit is the high half of the byte. */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     vec8 byte = __builtin_convertvector(pair >> 4 | pair, vec8);
 #else
@@ -156,12 +156,12 @@ static bool unhex(struct slice *key, char *to)
     return all < 16;
 }
 
-/* What the file asks for; `to` has room for key->len bytes. */
+/* Prepares a key as the filter requires; `to` has capacity for key->len bytes. */
 static enum verdict prepare(struct slice *key, uint32_t prep, char *to)
 {
     if (prep & PREP_TRIM)
         trim(key);
-    /* Folding first would not change what digits spell. */
+    /* Case does not matter to digits, so no folding first. */
     if (prep & PREP_HEX)
         return unhex(key, to) ? KEY_GOOD : KEY_NOT_HEX;
     if (prep & PREP_FOLD)
@@ -203,7 +203,7 @@ void batch_start(struct batch *b, const char *data, size_t len)
     b->n_found = 0;
 }
 
-/* Cuts records until there are BATCH_MAX of them or no more. Returns whether the last of the batch
+/* Splits records until there are BATCH_MAX or no more. Returns whether the last record of the batch
  * has its terminator. */
 static bool cut(struct batch *b)
 {
@@ -227,8 +227,8 @@ static bool ends_in_cr(struct slice key)
     return key.len && key.data[key.len - 1] == '\r';
 }
 
-/* Does a CR end the key, not just the record? Records of a file tend to be all alike, so the first
- * few tell. */
+/* Does a CR end the key, not just the record? Records of a file tend to be alike, so only the first
+ * few are checked. */
 static void look_for_cr(struct batch *b, bool terminated)
 {
     const struct key_rule *rule = b->rule;
@@ -240,7 +240,7 @@ static void look_for_cr(struct batch *b, bool terminated)
     }
 }
 
-/* Room for copies of all keys of this batch. */
+/* Reserves capacity for copies of all keys of this batch. */
 static bool reserve_scratch(struct batch *b)
 {
     size_t need = (size_t)(b->record[b->n] - b->record[0]);
@@ -252,14 +252,14 @@ static bool reserve_scratch(struct batch *b)
     return b->scratch != NULL;
 }
 
-/* Ends the batch before record i, which has no key: it is reported once the others are out. */
+/* Ends the batch before record i, which has no key. The record is reported after the others. */
 static void stop_before(struct batch *b, size_t i)
 {
     b->bad_record = true;
     b->n = i;
 }
 
-/* Cuts the key out of record [record, end) and prepares it; `to` has room for a copy. */
+/* Extracts the key of record [record, end) and prepares it; `to` has capacity for a copy. */
 static enum verdict make_key(const struct key_rule *rule, const char *record, const char *end,
                              char *to, struct slice *key)
 {
@@ -305,7 +305,7 @@ static void make_keys(struct batch *b)
     }
 }
 
-/* Is the key all of the record? */
+/* Is the whole record the key, unchanged? */
 static bool is_plain(const struct key_rule *rule)
 {
     return !rule->prep && (rule->given || (!rule->field && !rule->crlf));
@@ -329,7 +329,7 @@ static bool hash_batch(struct batch *b, bool terminated)
     const struct hash_fn *fn = key_rule_hash(rule);
     uint64_t *const lane[HASH_LANES] = {b->hash, b->hash2};
     if (is_plain(rule)) {
-        memset(b->bad, 0, sizeof b->bad); /* a caller may have set some */
+        memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
         size_t whole = b->n - !terminated;
         fn->records(b->record, whole, rule->seed, lane);
         if (!terminated) {

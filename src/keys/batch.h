@@ -1,8 +1,8 @@
 /*
- * From records to hashed keys. A chunk's records are cut, prepared (CR, field, trim, fold, hex; in
- * that order) and hashed a batch at a time.
+ * From records to hashed keys, a batch at a time. The records of a chunk are split, prepared (CR,
+ * field, trim, fold, hex; in that order) and hashed.
  *
- *     struct batch *b = batch_new(&rule);              // one a thread, reused
+ *     struct batch *b = batch_new(&rule);              // one for each thread, reused
  *     batch_start(b, chunk.data, chunk.len);
  *     while (batch_next(b))
  *         ... b->n records with b->hash ...
@@ -28,7 +28,7 @@ struct key_rule {
     uint32_t prep; /* PREP_... of format.h */
     bool skip_bad;
     const struct hash_fn *hash; /* NULL: the usual one */
-    bool given; /* a record is a key (-k) and a terminator: CR and field do not apply */
+    bool given; /* a record is a prepared key (-k) and a terminator; CR and field do not apply */
     uint64_t seed;
 };
 
@@ -42,36 +42,37 @@ enum { BATCH_MAX = LAYER_BATCH };
 struct batch {
     const struct key_rule *rule;
     size_t n;              /* records in this batch, at most BATCH_MAX */
-    /* Record i is [record[i], record[i+1]), terminator included, save that the last of a file may
-     * have none. Some entries beyond are where next records begin. */
+    /* Record i is [record[i], record[i+1]), including its terminator; only the last record of a
+     * file may lack one. Some further entries hold the beginnings of later records. */
     const char *record[1 + BATCH_MAX + SPLIT_SLACK];
-    uint64_t hash[BATCH_MAX], hash2[BATCH_MAX]; /* hash2: of functions with two lanes */
-    uint64_t bad[BATCH_MAX / 64]; /* records without a key, with skip_bad: bit i */
+    uint64_t hash[BATCH_MAX], hash2[BATCH_MAX]; /* hash2: if the function has two lanes */
+    uint64_t bad[BATCH_MAX / 64]; /* with skip_bad, bit i: record i has no key */
     size_t n_bad;                 /* of this batch */
     size_t n_before;              /* records of the chunk in earlier batches */
-    /* Set, and batch_next returns false, at a record without a key when skip_bad is off; those
-     * before it have come in batches, n_before counts them, and bad_reason says what is wrong:
-     * "has no field 3", "not hexadecimal". */
+    /* A record without a key, with skip_bad off. Then batch_next returns false. The records before
+     * it were returned in batches; n_before counts them. bad_reason is the reason: "has no field
+     * 3", "not hexadecimal". */
     bool bad_record;
     struct err bad_reason;
-    bool saw_cr; /* the key of some first record of the chunk ends in CR and crlf is off */
-    /* The rest is private to key.c. */
-    const char *at, *end; /* bytes that nothing has looked at yet */
-    size_t n_found;       /* records known to begin behind record[0] */
+    bool saw_cr; /* crlf is off, and one of the first keys of the chunk ends in CR */
+    /* Private to batch.c. */
+    const char *at, *end; /* bytes not split yet */
+    size_t n_found;       /* records found after record[0] */
     const char *key[BATCH_MAX];
     size_t key_len[BATCH_MAX];
     char *scratch; /* prepared copies of keys */
     size_t scratch_len;
 };
 
-/* NULL when there is no memory. The rule must outlive the batch. */
+/* NULL: out of memory. The rule must outlive the batch. */
 struct batch *batch_new(const struct key_rule *rule);
 void batch_free(struct batch *b);
 
-/* Begins with a chunk's bytes, which must stay until the last batch_next. */
+/* Begins a chunk; its bytes must stay valid until the last batch_next. */
 void batch_start(struct batch *b, const char *data, size_t len);
 
-/* The next batch of records, prepared and hashed; false at the end of the chunk or a bad record. */
+/* Prepares and hashes the next batch of records. False at the end of the chunk or at a bad record.
+ */
 bool batch_next(struct batch *b);
 
 /* Its hashed keys. */
@@ -80,16 +81,16 @@ static inline struct hashes batch_hashes(const struct batch *b)
     return (struct hashes){{b->hash, b->hash2}};
 }
 
-/* Makes a batch of n records that are cut already, at most BATCH_MAX: record i is [record[i],
- * record[i + 1]), and all but the last have their terminator. False when no record has been taken:
- * n is 0, or b->bad_record is set. */
+/* Makes a batch of n records that are already split, at most BATCH_MAX. Record i is [record[i],
+ * record[i + 1]); all but the last have their terminator. False if no record was taken: n is 0, or
+ * b->bad_record is set. */
 bool batch_take(struct batch *b, const char *const *record, size_t n);
 
-/* The key of record i of the batch, prepared. Not for bad records. */
+/* The prepared key of record i of the batch. Not for bad records. */
 const char *batch_key(const struct batch *b, size_t i, size_t *len);
 
-/* Why this text cannot be a prepared key, or one that is spelled in hexadecimal digits of one case:
- * "has capital letters". NULL: it can. */
+/* Why this text cannot be a prepared key, or its spelling in hexadecimal digits of one case: "has
+ * capital letters". NULL: it can be one. */
 const char *key_unprepared(uint32_t prep, const char *text, size_t len);
 
 #endif

@@ -8,11 +8,11 @@
 #include "base/output.h"
 #include "store/format.h"
 
-/* Lines that are compared with each other, and each with the one behind it, when the list is
- * opened: at most so many, but all of a short list, whose lines are rarely more. */
+/* When the list is opened, up to TRIALS lines are compared with each other, and each with the next
+ * one. A short list, which rarely has more lines, is checked as a whole. */
 enum { TRIALS = 1000, SHORT_LIST = 16 * TRIALS };
 
-/* The line that holds byte `at`: its beginning, and its length without the terminator. */
+/* The line that holds byte `at`: returns its beginning and its length without the terminator. */
 static const char *line_at(const struct confirm *c, size_t at, size_t *len)
 {
     const char *p = at == 0 ? NULL : memrchr(c->list.data, c->terminator, at);
@@ -48,8 +48,8 @@ static bool fail_unsorted(const struct confirm *c, struct err *err)
     return fail(err, "'%s' is not sorted as LC_ALL=C sort does it", c->path);
 }
 
-/* Can the line be a key of the filter? If not, other lines that should be keys are none either, and
- * would never be found. */
+/* Can the line be a key of the filter? If not, the lines are not prepared as keys, and some would
+ * never be found. */
 static bool is_key(const struct confirm *c, const char *line, size_t len, struct err *err)
 {
     bool cr = c->crlf && len > 0 && line[len - 1] == '\r';
@@ -59,7 +59,7 @@ static bool is_key(const struct confirm *c, const char *line, size_t len, struct
                 why);
 }
 
-/* Looks at the line that holds byte `at`; one before it holds byte `before`. */
+/* Checks the line that holds byte `at`; `before` is a byte of an earlier line. */
 static bool try_line(const struct confirm *c, size_t before, size_t at, struct err *err)
 {
     size_t len;
@@ -68,7 +68,7 @@ static bool try_line(const struct confirm *c, size_t before, size_t at, struct e
            is_key(c, line, len, err);
 }
 
-/* Looks at lines all over the list, the first and the last among them. */
+/* Checks lines spread over the whole list, including the first and the last. */
 static bool try_lines(const struct confirm *c, struct err *err)
 {
     size_t size = c->list.len, step = size <= SHORT_LIST ? 1 : size / TRIALS;
@@ -84,7 +84,7 @@ static bool try_lines(const struct confirm *c, struct err *err)
     return try_line(c, before, size - 1, err);
 }
 
-/* As key.c does with records. */
+/* The same test as batch.c's for records. */
 static bool some_end_in_cr(const struct confirm *c)
 {
     size_t at = 0;
@@ -138,15 +138,15 @@ void confirm_close(struct confirm *c)
     mapped_close(&c->list);
 }
 
-/* A key as it may stand in the list. */
+/* A key in the form in which it is in the list. */
 struct spelling {
     const char *key;
     size_t len;
-    const char *digits; /* it is spelled in these; NULL: it stands as it is */
-    bool with_cr;       /* and there is a CR behind it */
+    const char *digits; /* its hexadecimal digits; NULL: the bytes themselves */
+    bool with_cr;       /* followed by a CR */
 };
 
-/* The first n bytes that are spelled, compared with as many of a line. */
+/* Compares the first n bytes of the spelling with as many of a line. */
 static int compare_spelled(const struct spelling *s, const char *line, size_t n)
 {
     if (s->digits == NULL)
@@ -160,7 +160,7 @@ static int compare_spelled(const struct spelling *s, const char *line, size_t n)
     return 0;
 }
 
-/* Where a key belongs compared with a line. */
+/* Compares a key with a line, in the order of the list. */
 static int compare_key(const struct spelling *s, const char *line, size_t line_len)
 {
     size_t len = s->digits != NULL ? 2 * s->len : s->len;
@@ -172,9 +172,10 @@ static int compare_key(const struct spelling *s, const char *line, size_t line_l
     return len > line_len || s->with_cr;
 }
 
-/* Bytes [low, high) of the list always begin and end where lines do. The line before them is less
- * than the key, and the one behind them greater. A line between them that is less than the key must
- * not be less than the former, one that is greater must not be greater than the latter. */
+/* Bytes [low, high) of the list always begin and end at line boundaries. The line before them is
+ * less than the key, and the line after them is greater. A line between them that is less than the
+ * key must not be less than the line before; one that is greater must not be greater than the line
+ * after. Otherwise the list is not sorted. */
 static bool search(struct confirm *c, const struct spelling *s)
 {
     size_t low = 0, high = c->list.len, low_len = 0, high_len = 0;

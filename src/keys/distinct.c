@@ -5,8 +5,8 @@
 
 #include "keys/sort.h"
 
-/* Hashes are looked at in buckets of about so many: bucket, marks and table stay in the first-level
- * cache. */
+/* Hashes are processed in buckets of about this size: bucket, marks and table fit in the
+ * first-level cache. */
 enum { BUCKET = 1 << 10, SLOTS = 4 * BUCKET };
 
 static size_t by_sorting(uint64_t *from, size_t n, unsigned width, uint64_t *to)
@@ -19,12 +19,12 @@ static size_t by_sorting(uint64_t *from, size_t n, unsigned width, uint64_t *to)
     return count;
 }
 
-/* By a hash table, which suits many repeats of a few. When they are not few, or collide more often
- * than chance has it, they are sorted. */
+/* Uses a hash table, which is fast if a few hashes repeat often. If many are distinct, or they
+ * collide more often than by chance, they are sorted instead. */
 static size_t by_table(uint64_t *from, size_t n, unsigned width, uint64_t *to)
 {
     uint64_t table[SLOTS] = {0};
-    bool zero = false; /* the hash 0, which marks an empty slot in the table */
+    bool zero = false; /* the hash 0 is present; in the table, 0 marks an empty slot */
     size_t count = 0, steps = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t h = from[i];
@@ -50,10 +50,9 @@ static bool contains(const uint64_t *a, size_t n, uint64_t h)
     return found;
 }
 
-/* The same for a bucket that is mostly distinct: its low 16 bits are marked in a bitmap, and only a
- * hash whose mark was there already is looked for among the others. With 1024 hashes that is one in
- * 128 for distinct ones. Three times as fast as the table; which is the way out when there are
- * more. */
+/* The same for a bucket that is mostly distinct. Marks the low 16 bits of each hash in a bitmap.
+ * Only a hash whose mark is already set is searched for among the others: one in 128 of 1024
+ * distinct hashes. Three times as fast as the table, which takes over if there are more. */
 enum { MARK_BITS = 16, SUSPECTS = 64 };
 
 static size_t by_marks(uint64_t *from, size_t n, unsigned width, uint64_t *to)

@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Leaves the distinct ones of hash[0..n), n at most SORT_MOST (sort.h), which agree in all bits
- * from number `width` (0 to 64) on, at the beginning of `hash`, in no order, and returns how many
- * there are. tmp has room for n too. Takes 3 to 4 ns a hash, chosen ones and crowds of them up to
- * ten times as long. */
+/* Removes repeats from hash[0..n), n at most SORT_MOST (sort.h). The hashes agree in all bits from
+ * number `width` (0 to 64) on. Leaves the distinct ones at the beginning of `hash`, in no order,
+ * and returns their number. tmp has capacity for n too. Takes 3 to 4 ns a hash; chosen hashes and
+ * clusters up to ten times as long. */
 size_t distinct(uint64_t *hash, uint64_t *tmp, size_t n, unsigned width);
 
 #endif

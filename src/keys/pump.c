@@ -5,13 +5,13 @@
 
 #include "base/sig.h"
 
-/* A chunk on its way from input to commit. */
+/* A chunk between input and commit. */
 struct slot {
     struct chunk chunk;
     enum input_got got;
     struct err err;
     void *data;
-    bool committed; /* and to be finished */
+    bool committed; /* committed, to be finished */
     struct slot *next_free;
 };
 
@@ -23,16 +23,16 @@ struct run {
     size_t n_slots;
     struct slot *free;
     struct slot *
-        *done; /* finished and waiting for its turns: the one of sequence s at s mod n_slots */
+        *done; /* worked on, waiting for commit: sequence s is at s mod n_slots */
     uint64_t next_commit,
-        next_finish; /* committed and not finished: those in between, in `done` too */
+        next_finish; /* from here to next_commit: committed, not finished; in `done` too */
     unsigned workers;
     bool committing, finishing, stop, ended;
     struct err *err;
-    bool failed; /* for that reason: set by a commit */
+    bool failed; /* a commit failed, for that reason */
 };
 
-/* Chunks that may be committed, or about to be, and not finished. */
+/* Chunks that are committed, or being committed, and not finished. */
 enum { UNFINISHED = 2 };
 
 static bool commit_slot(struct run *run, struct slot *slot)
@@ -61,8 +61,8 @@ static void release(struct run *run, struct slot *slot)
     pthread_cond_signal(&run->slot_freed);
 }
 
-/* The steps below run without the lock while they call out; each is done by one thread at a time.
- * False: there is nothing to do now. */
+/* The steps below call out without holding the lock. One thread at a time does each. False: there
+ * is nothing to do now. */
 
 static bool commit_next(struct run *run)
 {
@@ -102,7 +102,7 @@ static bool finish_next(struct run *run)
     return true;
 }
 
-/* Takes what has been worked on as far as it gets. */
+/* Commits and finishes as many chunks as possible. */
 static void advance(struct run *run)
 {
     while (finish_next(run) || commit_next(run))
@@ -155,7 +155,7 @@ static void *worker_main(void *arg)
 static bool make_slots(struct run *run)
 {
     const struct pump *pump = run->pump;
-    /* One in work for each thread, and as many again that wait for an earlier one. */
+    /* One in work for each thread, and as many again waiting for an earlier one. */
     run->n_slots = 2 * (size_t)pump->threads;
     run->slots = calloc(run->n_slots, sizeof *run->slots);
     run->done = calloc(run->n_slots, sizeof *run->done);

@@ -1,10 +1,10 @@
 /*
- * The engine: chunks of an input go through `work` on all threads at once, and their results
- * through `commit` one at a time in input order; and then, if there is such a thing, through
- * `finish`, one at a time in input order too, while the next one is being committed.
+ * The engine. Chunks of an input go through `work` on all threads at once. Their results go through
+ * `commit` one at a time, in input order. Then they go through `finish`, if set, also one at a time
+ * in input order, while the next chunk is committed.
  *
- * A result slot belongs to one chunk from work to commit; slots are reused, so what a command hangs
- * on one (buffers) lives as long as the run.
+ * A result slot belongs to one chunk from work to commit. Slots are reused: buffers that a command
+ * attaches to a slot live as long as the run.
  */
 #ifndef KEYS_PUMP_H
 #define KEYS_PUMP_H
@@ -27,22 +27,21 @@ struct pump {
     /* In input order. False stops: no further chunk is committed. */
     bool (*commit)(void *ctx, const struct chunk *chunk, void *slot);
 
-    /* In input order too: this file could not be read, or not to its end. False stops. NULL: that
+    /* In input order: this file could not be read, or not to its end. False stops. NULL: a failure
      * stops, and pump_run fails for that reason. */
     bool (*failed)(void *ctx, const struct chunk *chunk, const struct err *err);
 
     void (*slot_free)(void *ctx, void *slot);
 
-    /* For what takes long after a commit and need not hold up the next: at most one chunk is behind
-     * the commit that is going on. Called for every chunk that was committed, the one that stopped
-     * it included. It may use the records of the chunk if the input keeps them. False stops. NULL:
-     * nothing to do. */
+    /* Work that takes long after a commit and need not delay the next: at most one chunk is
+     * unfinished behind the current commit. Called for every committed chunk, including one whose
+     * commit stopped the run. May use the chunk's records if the input keeps them. False stops.
+     * NULL: nothing to do. */
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
 };
 
-/* Runs to the end of the input or until a callback says stop, or until sig_caught() (sig.h): then
- * chunks already begun are still committed. False if memory cannot be had, or as said at `failed`.
- */
+/* Runs to the end of the input, until a callback stops it, or until sig_caught() (sig.h). Chunks
+ * already begun are still committed. False if out of memory, or as said at `failed`. */
 bool pump_run(const struct pump *p, struct err *err);
 
 #endif

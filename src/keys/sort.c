@@ -3,10 +3,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Up to so many insertion is fastest. */
+/* Up to this size, insertion sort is fastest. */
 enum { FEW = 24 };
 
-/* Buckets that are filled at once: their ends stay in the first-level cache. */
+/* Bits of a pass. The ends of 2^MAX_BITS buckets fit in the first-level cache. */
 enum { MAX_BITS = 11, MIN_BITS = 3 };
 
 static void insertion(uint64_t *a, size_t n)
@@ -20,8 +20,8 @@ static void insertion(uint64_t *a, size_t n)
     }
 }
 
-/* More buckets than hashes, so that a bucket has one if they are spread well, and hardly ever a
- * branch is mispredicted when those of neighbouring buckets are sorted by insertion. */
+/* More buckets than hashes. Well spread hashes then have a bucket each, and insertion sort of
+ * neighbouring buckets is rarely mispredicted. */
 static unsigned bits_for(size_t n, unsigned width)
 {
     unsigned bits = MIN_BITS;
@@ -39,9 +39,9 @@ unsigned sort_width(const uint64_t *a, size_t n, unsigned width)
     return bits < width ? bits : width;
 }
 
-/* Sorts a by its bits below `width`, with tmp; the result goes to tmp if `move` is set. From the
- * top bits down, so that random hashes need two rounds; and no hashes need more than 22, since each
- * takes MIN_BITS bits or more away. */
+/* Sorts a by its bits below `width`, using tmp; the result goes to tmp if `move` is set. Goes from
+ * the top bits down: random hashes need two rounds, and none more than 22, since each round handles
+ * at least MIN_BITS bits. */
 static void sort_by(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move)
 {
     if (n <= FEW || width == 0) {

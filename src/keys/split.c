@@ -16,13 +16,13 @@
 
 #define INLINE static inline __attribute__((always_inline, unused)) /* on some machines */
 
-/* Takes the next bit without asking whether there is one: no branch follows the data bit by bit,
- * where it would be mispredicted. What is written for bits that are not there is overwritten by the
- * next block's, or means nothing. How many there are is asked behind four and then behind each
- * eight: lines of 16 bytes and more rarely get to the second question. */
+/* Takes the next bit without testing whether there is one: a branch for each bit would follow the
+ * data and be mispredicted. Entries stored for missing bits are overwritten by the next block's, or
+ * are not counted. The number of bits is tested after four and then after each eight; with lines of
+ * 16 bytes or more, the second test is rare. */
 INLINE size_t store_bits(const char **next, uint64_t bits, const char *p)
 {
-    const uint64_t top = UINT64_C(1) << 63; /* there is no number of a bit that is set in zero */
+    const uint64_t top = UINT64_C(1) << 63; /* zero has no set bit to find */
     size_t n = (size_t)__builtin_popcountll(bits);
     for (size_t i = 0; i < 4; i++, bits &= bits - 1)
         next[i] = p + 1 + __builtin_ctzll(bits | top);
@@ -32,17 +32,18 @@ INLINE size_t store_bits(const char **next, uint64_t bits, const char *p)
     return n;
 }
 
-/* --- Any machine: eight bytes at a time --- */
+/* --- Any CPU: eight bytes at a time --- */
 
-/* A bit for each of eight bytes that equals the repeated one: bit i for byte i. */
+/* Bit i is set if byte i of the eight equals the repeated one. */
 INLINE uint64_t matches8(const char *p, uint64_t repeated)
 {
     const uint64_t low7 = UINT64_C(0x7f7f7f7f7f7f7f7f);
     uint64_t x = get_le64(p) ^ repeated;
-    /* Top bit of each byte: the byte is not zero. The sum of seven bits and 0x7f stays in it. */
+    /* The top bit of each byte: the byte is not zero. The sum of seven bits and 0x7f does not
+     * carry. */
     uint64_t other = ((x & low7) + low7) | x;
-    /* The product brings the top bits of bytes 0 to 7 together in the top byte: byte i has its
-     * neighbours' bits beside its own, and no two of the sums meet. */
+    /* The product gathers the top bits of bytes 0 to 7 in the top byte: byte i has its neighbours'
+     * bits beside its own, and no two sums collide. */
     return ((~other >> 7 & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080)) >> 56;
 }
 
@@ -54,7 +55,7 @@ INLINE uint64_t matches_plain(const char *p, char c)
     return bits;
 }
 
-/* Without an instruction that counts bits it is better to look for the last one. */
+/* Without a popcount instruction, finding the last bit is faster. */
 INLINE size_t store_each(const char **next, uint64_t bits, const char *p)
 {
     size_t n = 0;
@@ -71,7 +72,7 @@ INLINE size_t store_each(const char **next, uint64_t bits, const char *p)
 
 #ifdef CPU_X86
 
-/* --- SSE2, which every such CPU has --- */
+/* --- SSE2, part of every such CPU --- */
 
 INLINE uint64_t matches_sse2(const char *p, char c)
 {
@@ -125,12 +126,12 @@ TARGET_AVX512 INLINE uint64_t matches_avx512(const char *p, char c)
 #define STORE   store_bits
 #include "keys/split_body.h"
 
-/* --- AVX-512 with VBMI2, which packs the numbers of the bits in one step --- */
+/* --- AVX-512 with VBMI2, which packs the bit numbers in one step --- */
 
 #define TARGET_VBMI2                                                                               \
     __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,bmi,bmi2,popcnt")))
 
-/* Stores p + 1 + each of the eight bytes. */
+/* Stores p + 1 + x for each of the eight bytes x. */
 TARGET_VBMI2 INLINE void store8(const char **next, __m128i bytes, __m512i behind)
 {
     _mm512_storeu_si512(next, _mm512_add_epi64(behind, _mm512_cvtepu8_epi64(bytes)));
@@ -168,8 +169,8 @@ TARGET_VBMI2 INLINE size_t store_packed(const char **next, uint64_t bits, const 
 
 /* --- NEON --- */
 
-/* Keeps one bit of each byte that matches, another for each of eight neighbours, and adds
- * neighbours up until there is one byte for eight. */
+/* Keeps one bit of each byte that matches, a different one in each of eight neighbours; then adds
+ * neighbours until eight bytes have become one. */
 INLINE uint64_t matches_neon(const char *p, char c)
 {
     static const uint8_t weights[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};

@@ -1,15 +1,15 @@
 /*
- * split() for one instruction set. split.c includes this once a variant, with
+ * split() for one instruction set. split.c includes this once for each variant, with these macros:
  *
  *     SPLIT           the function's name
- *     TARGET          its attributes: what it may run on
+ *     TARGET          its attributes: the instructions it may use
  *     MATCHES(p, c)   64 bits: which of p[0..64) equal c
- *     STORE(next, bits, p)    stores p + 1 + i for each bit i that is set, ascending, and returns
- *                             how many; may write up to SPLIT_SLACK entries
+ *     STORE(next, bits, p)    stores p + 1 + i for each set bit i, ascending, and returns
+ *                             their number; may write up to SPLIT_SLACK entries
  *
  * Whole blocks are read at multiples of 64, where a load touches one cache line. The bytes before
- * and behind them are read as blocks too, which overlap and stay inside the buffer; a buffer
- * shorter than a block is copied.
+ * and after them are read as blocks too, which overlap and stay inside the buffer. A buffer shorter
+ * than a block is copied first.
  */
 
 TARGET static size_t SPLIT(const char *p, size_t len, char terminator, const char **next,
@@ -26,8 +26,8 @@ TARGET static size_t SPLIT(const char *p, size_t len, char terminator, const cha
     if (at)
         n = STORE(next, MATCHES(p, terminator) & ((UINT64_C(1) << at) - 1), p);
     for (; n < max && len - at >= 64; at += 64) {
-        /* In a mapped file nobody has touched the bytes before, and the CPU's own prefetching ends
-         * with each page: this makes a query of URLs a seventh faster. */
+        /* In a mapped file these bytes are not in the cache yet, and the CPU's own prefetching
+         * stops at the end of each page. This makes a query of URLs a seventh faster. */
         __builtin_prefetch(ahead_of(p, at + 2048));
         n += STORE(next + n, MATCHES(p + at, terminator), p + at);
     }

@@ -1,6 +1,6 @@
 /*
- * XXH3 (xxHash 0.8, XXH3_64bits_withSeed), compiled for several instruction sets: the usual hash
- * function of keys, and that of the checksums of headers and pages.
+ * XXH3 (xxHash 0.8, XXH3_64bits_withSeed), compiled for several instruction sets. It is the usual
+ * hash function of keys, and the checksum of headers and pages.
  */
 #ifndef KEYS_XXH3_H
 #define KEYS_XXH3_H
@@ -18,8 +18,8 @@ uint64_t xxh3_bytes(const void *data, size_t len, uint64_t seed);
 /* out[i] = xxh3_bytes(data[i], len[i]), for i < n. Fast for many short keys of mixed lengths. */
 void xxh3_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed, uint64_t *out);
 
-/* The same for n records that lie one behind the other, each with a terminator of one byte, which
- * is not hashed: key i is [record[i], record[i + 1] - 1). */
+/* The same for n adjacent records. Each ends with a terminator of one byte, which is not hashed:
+ * key i is [record[i], record[i + 1] - 1). */
 void xxh3_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out);
 
 extern struct variants xxh3_variants;

@@ -1,4 +1,4 @@
-/* XXH3 with AVX2. Not with BMI2: its multiplication, which gcc then takes, costs a twentieth. */
+/* XXH3 with AVX2. Without BMI2: gcc would use its multiplication, which costs a twentieth. */
 #include "base/cpu.h"
 
 #ifdef CPU_X86

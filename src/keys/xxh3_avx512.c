@@ -1,4 +1,4 @@
-/* XXH3 with AVX-512; see xxh3_avx2.c for why not BMI2. */
+/* XXH3 with AVX-512; without BMI2 for the reason given in xxh3_avx2.c. */
 #include "base/cpu.h"
 
 #ifdef CPU_X86

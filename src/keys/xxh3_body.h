@@ -1,14 +1,13 @@
 /*
- * XXH3 for one instruction set: included by xxh3_*.c, which has told the compiler what it may use
- * and defines
+ * XXH3 for one instruction set. Included by xxh3_*.c, which select the instruction set and define
  *
  *     XXH3_VARIANT    the name of the struct xxh3_variant that is made here
  *     XXH3_NAME, XXH3_AVAILABLE    its struct variant
- *     XXH_VECTOR      xxhash.h's choice of vectors, where it would not choose so itself
+ *     XXH_VECTOR      xxhash.h's choice of vectors, where its default would differ
  *
- * XXH3 goes different ways for keys of different lengths. Where lengths are mixed the CPU guesses
- * the way wrong for every other key, which costs more than the hash. So the keys of a group are
- * sorted by the way that they go, which is found without a branch, and hashed way by way.
+ * XXH3 has a separate path for each range of key lengths. With mixed lengths, the CPU mispredicts
+ * the path of every other key, which costs more than the hash. So the keys of a group are sorted by
+ * path, without a branch, and hashed path by path.
  */
 #include "keys/xxh3_variant.h"
 
@@ -22,7 +21,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* X(way, shortest, longest key that goes it). */
+/* X(path, shortest key, longest key). */
 #define WAYS(X)                                                                                    \
     X(0, 0, 0)                                                                                     \
     X(1, 1, 3)                                                                                     \
@@ -38,11 +37,11 @@
 #define PLUS_ONE(way, shortest, longest) +1
 enum { N_WAYS = 0 WAYS(PLUS_ONE) };
 
-/* Keys mostly lie in a long row. What comes so far behind one, in a batch that is yet to be cut, is
- * fetched while the hash keeps the CPU busy: a twentieth of the time of a query. */
+/* Keys are mostly adjacent in memory. The bytes this far ahead, in a batch that is not split yet,
+ * are prefetched while the CPU computes the hash: this saves a twentieth of the time of a query. */
 enum { AHEAD = 16 << 10 };
 
-/* The keys of a group, and where their hashes go. */
+/* The keys of a group, and the destination of their hashes. */
 struct keys {
     const char *const *data;
     const size_t *len;
@@ -50,15 +49,15 @@ struct keys {
     uint64_t *out;
 };
 
-/* which[j] = ways + 1 + i has key i hashed, as split() finds it. The compiler is told what lengths
- * there are, so it leaves out the other ways. */
+/* which[j] = ways + 1 + i selects key i, in the form of split()'s output. The compiler knows the
+ * range of lengths, so it drops the other paths. */
 #define HASH_WAY(way, shortest, longest)                                                           \
     __attribute__((flatten)) static void hash_way_##way(                                           \
         struct keys keys, const char *const *which, const char *ways, size_t n)                    \
     {                                                                                              \
         for (size_t j = 0; j < n; j++) {                                                           \
             size_t i = (size_t)(which[j] - ways) - 1, len = keys.len[i];                           \
-            if (len - (shortest) > (longest) - (shortest)) /* neither below nor above */           \
+            if (len - (shortest) > (longest) - (shortest)) /* outside the range */               \
                 __builtin_unreachable();                                                           \
             __builtin_prefetch(ahead_of(keys.data[i], AHEAD), 0, 2);                               \
             keys.out[i] = XXH3_64bits_withSeed(keys.data[i], len, keys.seed);                      \
@@ -72,7 +71,8 @@ static uint64_t hash_one(const void *data, size_t len, uint64_t seed)
     return XXH3_64bits_withSeed(data, len, seed);
 }
 
-/* The loops over a group have a constant number of turns, and no branch, to be vectorized. */
+/* The loops over a group have a constant number of turns and no branch, so that they are
+ * vectorized. */
 
 static void find_ways(const size_t *restrict len, char *restrict ways)
 {

@@ -1,4 +1,4 @@
-/* XXH3 for any CPU that the program is compiled for. */
+/* XXH3 for the CPU that the program is compiled for. */
 #define XXH3_VARIANT   xxh3_plain
 #define XXH3_NAME      "plain"
 #define XXH3_AVAILABLE NULL

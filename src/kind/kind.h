@@ -22,57 +22,57 @@ struct variants;
 struct keyset;
 struct target;
 
-/* What the header's directory says of a layer. Offsets and lengths are in bytes from the start of
- * the file; the layer's data is `data_len` bytes at `data_off`. */
+/* A layer's entry in the header's directory. Offsets and lengths are in bytes from the start of the
+ * file; the layer's data is `data_len` bytes at `data_off`. */
 struct layer {
     const struct kind *kind;
-    uint64_t id; /* unique in the file; binds checksums to the layer */
+    uint64_t id; /* unique in the file; part of every page's checksum */
     uint64_t n_design;
     double fpr_design;
     uint64_t data_off, data_len;
     uint64_t sums_off;    /* a checksum of 4 bytes for each 4 KiB page of data */
-    uint64_t touched_off; /* a bit for each page: changed since the checksums were made; 0: none */
+    uint64_t touched_off; /* a bit for each page: changed since its checksum was made; 0: none */
     uint64_t geometry[4]; /* as the kind defines them */
     /* In filters that grow or forget (chain.h); else zero. */
-    bool is_void;         /* holds nothing that counts: about to be emptied */
-    uint64_t generation;  /* the layer with the highest takes new keys; of equals, the last */
-    uint64_t since;       /* when it began to, in seconds since 1970; 0: not told */
-    double n_closed;      /* distinct keys in it when it ceased to */
-    double fpr_closed;    /* and its FPR then, from the bits; 0: not known */
+    bool is_void;         /* its keys do not count: about to be emptied */
+    uint64_t generation;  /* the highest takes new keys; of equals, the last */
+    uint64_t since;       /* when it began to take keys, seconds since 1970; 0: unknown */
+    double n_closed;      /* distinct keys when it stopped taking keys */
+    double fpr_closed;    /* FPR at that time, from the bits; 0: unknown */
 };
 
-/* So many deviations to both sides hold 95 % of a normal law. */
+/* A normal distribution has 95 % of its mass within this many deviations of the mean. */
 #define CENSUS_Z95 1.959964
 
-/* What can be told from a layer's bits as they are now. */
+/* What a layer's current bits say. */
 struct census {
     double fpr;              /* the probability that an absent key is reported present */
     double n, n_low, n_high; /* estimated distinct keys, 95 % interval; equal when exact */
     bool n_exact;
-    bool n_at_least; /* too full for an estimate: n is n_low, and there is no upper end */
-    uint64_t lines;        /* 512-bit lines; 0 where the kind has none */
+    bool n_at_least;       /* too full for an estimate: n is n_low, there is no upper end */
+    uint64_t lines;        /* 512-bit lines; 0: the kind has none */
     unsigned line_min, line_max; /* bits set in the emptiest and the fullest line */
     uint64_t lines_full;
     double bits_set; /* fraction of bits that are set */
 };
 
-/* What a layer's geometry is made of, for people; zero: the kind has no such thing. */
+/* A layer's geometry for display. Zero: the kind has no such number. */
 struct shape {
     uint64_t pages, lines, partitions;
     unsigned k;
     double columns;
 };
 
-/* What a filter of one layer costs to build and to ask, for 'seen plan'. */
+/* The cost of building and querying a filter of one layer, for 'seen plan'. */
 struct cost {
-    uint64_t bits;         /* of the table, without what surrounds it */
+    uint64_t bits;         /* size of the table alone */
     unsigned k;            /* bits that a query compares */
     double lines;          /* cache lines that a query touches, at most */
     uint64_t build_memory; /* bytes, the filter included */
-    double build_time;     /* nanoseconds of CPU time a key, about */
+    double build_time;     /* approximate CPU nanoseconds a key */
 };
 
-/* Layers that are united (or intersected) into one. */
+/* Layers to be united (or intersected) into one. */
 struct union_of {
     unsigned n;
     const struct layer *const *layer;
@@ -80,50 +80,50 @@ struct union_of {
     bool intersect;
 };
 
-/* A layer of known size that is filled in memory while keys come. */
+/* A layer of known size, filled in memory while keys arrive. */
 struct kind_bits {
-    /* NULL when there is no memory for it. */
+    /* NULL: out of memory. */
     void *(*begin)(const struct layer *layer);
     /* A keyset_drain (keys/keyset.h). */
     void (*put)(void *bits, unsigned partition, const uint64_t *hash, size_t n);
     bool (*write)(const struct target *target, const void *bits, struct census *census,
                   struct err *err);
-    void (*end)(void *bits); /* or of NULL */
+    void (*end)(void *bits); /* bits may be NULL */
 };
 
 struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
-    struct variants *variants; /* of its inner loops, for `seen --version`; NULL: none */
+    struct variants *variants; /* variants of its inner loops, for `seen --version`; NULL: none */
 
-    /* ---- A layer as it stands. */
+    /* ---- An existing layer. */
 
-    /* Do geometry and data_len fit each other? The only check between a stranger's header and the
-     * functions below. */
+    /* Checks geometry and data_len against each other. Nothing else stands between an untrusted
+     * header and the functions below. */
     bool (*check)(const struct layer *layer, struct err *err);
 
-    /* Sets bit i of `present` (64 to a word, low bit first) when key i is in the layer; clears
-     * none. n is at most LAYER_BATCH. */
+    /* Sets bit i of `present` (64 to a word, low bit first) if key i is in the layer. Clears no
+     * bits. n is at most LAYER_BATCH. */
     void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present);
 
-    /* Brings what query or add will look at into the cache. NULL: not worth it. */
+    /* Prefetches what query or add will read. NULL: not worth it. */
     void (*prefetch)(const struct layer *layer, const uint8_t *data, struct hashes keys,
                      size_t n);
 
-    /* Inserts n keys in order, and sets bit i of `present` when key i was reported present
-     * before it came. n is at most LAYER_BATCH. Changes are monotone: bits go from 0 to 1 only,
-     * which is what a session relies on (store/session.h). A kind that has to clear bits gives no
-     * such function; its filters are written anew. NULL: no keys can be added in place. */
+    /* Inserts n keys in order. Sets bit i of `present` if key i was already reported present at its
+     * turn. n is at most LAYER_BATCH. Changes must be monotone: bits only go from 0 to 1, and
+     * sessions rely on it (store/session.h). A kind that has to clear bits leaves this NULL; its
+     * filters are rewritten as a whole. NULL: no keys can be added in place. */
     void (*add)(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                 uint64_t *present);
 
-    /* page[i] is the one page of the data that decides about key i, i < n, and that `add` changes.
-     * NULL: there are several for each, and `pages` names them. */
+    /* Sets page[i] to the one data page that decides about key i, i < n, and that `add` changes.
+     * NULL: several pages decide about a key; `pages` names them. */
     void (*page)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 
-    /* Calls need(ctx, page) for every page that decides about the first key, before it reads from
-     * it; stops and returns false when that does. NULL: there is `page`. */
+    /* Calls need(ctx, page) for every page that decides about the first key, before reading from it.
+     * Stops and returns false if need does. NULL: `page` is set. */
     bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
@@ -132,7 +132,7 @@ struct kind {
     bool (*check_page)(const struct layer *layer, const uint8_t *data, uint64_t page,
                        struct err *err);
 
-    /* Reads all of the data, with `threads` threads. The result does not depend on their number. */
+    /* Reads all data, with `threads` threads. The result does not depend on their number. */
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
 
@@ -148,95 +148,97 @@ struct kind {
 
     struct shape (*shape)(const struct layer *layer);
 
-    /* The FPR that the design predicts once n distinct keys are in. */
+    /* The FPR that the design predicts for n distinct keys. */
     double (*fpr_at)(const struct layer *layer, double n);
 
     /* ---- Sizing. These set kind, geometry and data_len of *out. */
 
-    /* Can the kind have an FPR of p, 0 < p < 1? The error says what it can have. */
+    /* Can the kind have an FPR of p, 0 < p < 1? If not, the error states the range. */
     bool (*check_fpr)(double p, struct err *err);
 
-    /* Keys of equal hash cannot be told apart, which gives n keys an FPR of n / 2^64. It may be no
-     * more than this part of the FPR that is promised. */
+    /* Keys with equal hashes cannot be told apart: n keys have an FPR of at least n / 2^64. This is
+     * the largest part of the promised FPR that it may take. */
     double hash_share;
 
-    /* The smallest layer for n distinct keys at FPR p, which check_fpr allows. Of a kind whose
-     * length depends on the keys, data_len is an estimate. False: it would be too large. */
+    /* The smallest layer for n distinct keys at FPR p; p has passed check_fpr. If the length
+     * depends on the keys, data_len is an estimate. False: it would be too large. */
     bool (*size)(uint64_t n, double p, struct layer *out);
 
-    /* The layer of at most data_len bytes with the smallest FPR for n keys, which is returned.
-     * NULL: to be found by trying rates in `size`, from fpr_min to fpr_max. */
+    /* The layer of at most data_len bytes with the smallest FPR for n keys; returns that FPR. NULL:
+     * callers search by calling `size` with rates from fpr_min to fpr_max. */
     double (*best)(uint64_t n, uint64_t data_len, struct layer *out);
     double fpr_min, fpr_max;
 
-    uint64_t len_max; /* bytes that a layer's data can have */
+    uint64_t len_max; /* the largest data_len of a layer */
 
-    /* The layer of at most data_len bytes that holds the most keys at FPR p; returns how many, 0 if
-     * there is none. NULL: there is no such function, and n must be known. */
+    /* The layer of at most data_len bytes that holds the most keys at FPR p. Returns the number of
+     * keys, 0 if there is no such layer. NULL: n must be given. */
     uint64_t (*capacity)(uint64_t data_len, double p, struct layer *out);
 
-    /* For n keys, in a file of that length. */
+    /* For n keys in a file of file_len bytes. */
     void (*cost)(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out);
 
     /* ---- Building. */
 
-    /* Makes the target layer from all keys of a keyset and writes its data and checksums. A kind
-     * whose length depends on the keys changes data_len (target_resize); the layer must then be the
-     * last. */
+    /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
+     * length depends on the keys changes data_len (target_resize); the layer must then be the last.
+     */
     bool (*build)(const struct target *target, struct keyset *keys, struct census *census,
                   struct err *err);
 
-    /* Bytes of memory that `build` takes for a thread, besides the keyset; and the largest part
-     * that it asks of keyset_visit_sorted, 0 if it does not call that. NULL: next to none. */
+    /* Bytes of memory that `build` takes a thread, besides the keyset; and the largest part that it
+     * requests from keyset_visit_sorted, 0 if it does not call that. NULL: next to none. */
     uint64_t (*build_memory)(void);
     size_t build_part;
 
-    /* Up to this FPR it pays to presume that the keys are distinct (target->presumed). */
+    /* Up to this FPR, presuming that the keys are distinct pays off (target->presumed). */
     double presuming_fpr;
 
-    /* NULL: it cannot be filled so. */
+    /* NULL: the kind cannot be filled in memory. */
     const struct kind_bits *bits;
 
-    /* ---- Making one layer of another, without the keys. */
+    /* ---- Making a layer from others, without the keys. */
 
-    /* The layer that is the union (or intersection) of two of this kind, bit by bit; false if there
-     * is none. NULL: there never is. */
+    /* The layer that is the bitwise union (or intersection) of two layers of this kind. False if
+     * they do not fit. NULL: they never fit. */
     bool (*unite)(const struct layer *a, const struct layer *b, struct layer *out);
 
-    /* Writes the target layer: what `unite` made of all parts' layers, or `fold` of one part. */
+    /* Writes the target layer: the union of all parts, as `unite` made it, or one part folded. */
     bool (*write_union)(const struct target *target, const struct union_of *parts,
                         struct census *census, struct err *err);
 
-    /* The smallest layer of more than `above` bytes into which this one folds and which, by its
-     * formula, has FPR p at most with n keys; the layer itself if there is no smaller one. NULL:
-     * layers of the kind do not fold. */
+    /* The smallest layer of more than `above` bytes to which this one folds and whose predicted FPR
+     * with n keys is at most p. The layer itself if none is smaller. NULL: layers of this kind do
+     * not fold. */
     void (*fold)(const struct layer *layer, double n, double p, uint64_t above, struct layer *out);
 
-    /* Rounds a layer up to a size that folds well: to a half, a third, and so on to 1/parts; with
-     * parts = 0, to halves of halves. Not by more than a fiftieth, unless parts is 0. */
+    /* Rounds a layer up to a size that folds to a half, a third, and so on to 1/parts; with parts =
+     * 0, to halves of halves. Adds at most 2 %, unless parts is 0. */
     void (*round_to_fold)(struct layer *layer, unsigned parts);
 
-    /* The layer of at most this one's size that has an FPR of p, which is no smaller than its own.
-     * NULL: its FPR cannot be raised. Then write_dropped makes it, and may change its length. */
+    /* A layer no larger than this one with an FPR of p, where p is at least the current FPR.
+     * NULL: the FPR cannot be raised. write_dropped then makes the layer and may change its length.
+     */
     void (*drop)(const struct layer *layer, double p, struct layer *out);
     bool (*write_dropped)(const struct target *target, const struct layer *from,
                           const uint8_t *data, struct err *err);
 };
 
-/* Keys in one call of query or insert: enough for prefetches to hide memory behind, few enough to
+/* Keys in one call of query or add. Enough for prefetching to hide memory latency, few enough to
  * stay in the first-level cache. 256 beat 32 and 64 by a tenth on filters larger than the cache. */
 enum { LAYER_BATCH = 256, LAYER_PAGE = 4096 };
 
-/* The kind of that id, or NULL; and all kinds, number 0 first, NULL behind the last. */
+/* The kind with that id, or NULL. Kind number i, from 0; NULL after the last. */
 const struct kind *kind_by_id(uint32_t id);
 const struct kind *kind_number(unsigned i);
 
-/* What `seen create` makes: a kind that takes keys at any time, or with --compact the smallest. */
+/* The kinds that `seen create` makes: one that takes keys at any time, and the smallest for
+ * --compact. */
 const struct kind *kind_usual(void);
 const struct kind *kind_compact(void);
 
-/* The largest number of keys, to 1e-7 of it or 0.01, for which fpr_at gives at most that FPR; about
- * 1e18 if any does. */
+/* The largest number of keys (within 1e-7 of it, or 0.01) for which fpr_at is at most fpr; about
+ * 1e18 if there is no limit. */
 double layer_n_at(const struct layer *layer, double fpr);
 
 static inline bool layer_takes_keys(const struct layer *layer)

@@ -4,7 +4,7 @@
 
 #include "base/exact.h"
 
-/* m = k n / -ln(1 - p^(1/k)) is what k probes need; the best k is one beside log2(1/p). */
+/* k probes need m = k n / -ln(1 - p^(1/k)) bits; the best k is next to log2(1/p). */
 void others_bloom(uint64_t n, double p, double *m, unsigned *k)
 {
     double ln_p = exact_log(p);

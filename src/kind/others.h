@@ -1,4 +1,4 @@
-/* The sizes of filters that seen does not make, for comparison: bare tables, without checksums. */
+/* Sizes of filter types that seen does not make, for comparison: bare tables, without checksums. */
 #ifndef KIND_OTHERS_H
 #define KIND_OTHERS_H
 

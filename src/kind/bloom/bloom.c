@@ -21,7 +21,7 @@ static inline unsigned test_bit(const uint8_t *line, uint64_t probe)
     return (unsigned)(get_le64(line + (probe >> 6 & 7) * 8) >> (probe & 63)) & 1;
 }
 
-/* Sets the bit; returns what it was. */
+/* Sets the bit; returns its old value. */
 static inline unsigned set_bit(uint8_t *line, uint64_t probe)
 {
     uint8_t *at = line + (probe >> 6 & 7) * 8;
@@ -39,8 +39,8 @@ INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
         word[t] = t * PROBES_IN_WORD < k ? bloom_word(hash, t) : 0;
 }
 
-/* The probes of all words take turns: then two that hit the same 64 bits of a line, where the
- * second must wait for the first one's store, are less often neighbours. */
+/* Interleaves the probes of all words. Two probes that hit the same 64 bits of a line, where the
+ * second waits for the first one's store, are then less often neighbours. */
 #define FOR_EACH_PROBE(i, k)                                                                       \
     _Pragma("GCC unroll 7") for (unsigned j = 0; j < PROBES_IN_WORD; j++)                          \
         _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS; t++)                            \
@@ -56,7 +56,7 @@ INLINE bool test_all(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned
     return all;
 }
 
-/* Returns whether all bits were set before. */
+/* Returns whether all bits were already set. */
 INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
 {
     uint64_t word[WORDS];

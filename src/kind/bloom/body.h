@@ -1,13 +1,15 @@
 /*
- * Queries and insertions for one instruction set: included once a variant, with
+ * Queries and insertions for one instruction set. Included once for each variant, with these
+ * macros:
  *
- *     QUERY, INSERT, TEST_INSERT    the functions' names
- *     TARGET    their attributes: what they may run on
- *     TEST(a, b, hash, k, lines)    whether all k probes of a hash are set in its lines, at a and b
+ *     QUERY, INSERT, TEST_INSERT    names of the functions
+ *     TARGET    their attributes: the instructions they may use
+ *     TEST(a, b, hash, k, lines)    are all k probes of a hash set in its lines at a and b?
  *     SET(a, b, hash, k, lines)     the same, and sets them
  */
 
-/* Calls ASK for every key, with its lines, fetched in time; bit i of present is set for a yes. */
+/* Applies ASK to every key's lines, prefetched in time; sets bit i of present if the result is
+ * true. */
 #define FOR_EACH_KEY(ASK, k, lines)                                                                \
     bloom_prefetch_first(bloom, data, first_page, hash, n, lines);                                 \
     for (size_t i = 0; i < n;) {                                                                   \

@@ -12,31 +12,31 @@
 #include "kind/bloom/probe.h"
 #include "store/target.h"
 
-/* Pages that are written at once: 4 MiB. */
+/* Pages written at a time: 4 MiB. */
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
 
-/* A range of keys as a keyset gives it needs fewer, unless the filter is made for many more keys
- * than there are: then each worker has no more than 1 MiB in the making. */
+/* Pages made at a time. A keyset's range needs fewer, unless the filter is made for many more keys
+ * than there are; then each worker builds no more than 1 MiB at a time. */
 uint64_t bloom_build_region = REGION / 4;
 
-/* Keys of a range that found all their bits set, for being repeated or by chance. */
+/* Keys of a range whose bits were all set already, because of a repeat or by chance. */
 enum { SUSPECTS = 64 };
 
 struct region {
-    uint8_t *buf;   /* REGION pages, all zero where nothing was inserted yet */
+    uint8_t *buf;   /* REGION pages; zero where nothing was inserted yet */
     uint64_t first; /* the page at buf[0] */
     bool open;      /* buf[0] holds bits of an earlier range */
     uint64_t suspect[SUSPECTS];
     unsigned n_suspects;
-    uint64_t seen, scans; /* of the range that is being inserted: hashes, and what was done */
+    uint64_t seen, scans; /* in the current range: hashes inserted, scans made */
     struct bloom_census census;
 } __attribute__((aligned(64)));
 
-/* A page where one partition ends and another begins: both put keys there. */
+/* A page in which one partition ends and another begins: both insert there. */
 struct shared_page {
     uint64_t page;
-    unsigned users; /* partitions that have not let go of it */
-    uint8_t *bits;  /* of those that have; NULL without */
+    unsigned users; /* partitions that have not released it */
+    uint8_t *bits;  /* bits of those that have; NULL: none */
 };
 
 struct bloom_bits {
@@ -49,17 +49,17 @@ struct build {
     const struct target *target;
     struct bloom bloom;
     uint64_t region_pages;
-    struct region *regions; /* one a worker */
+    struct region *regions; /* one for each worker */
     struct shared_page shared[KEYSET_PARTITIONS + 1];
     unsigned n_shared;
     pthread_mutex_t shared_lock;
-    /* Where finished pages come from, without a keyset: pages [first, first + n), n <= REGION. */
+    /* Source of finished pages [first, first + n), n <= REGION, if not a keyset. */
     const uint8_t *(*pages)(struct build *b, struct region *region, uint64_t first, uint64_t n);
     const struct bloom_bits *bits;
     const struct union_of *parts;
 };
 
-/* Zero, and taking up memory only as far as it is used. */
+/* Zeroed; uses memory only where touched. */
 static uint8_t *map_zeroes(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -67,7 +67,7 @@ static uint8_t *map_zeroes(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Finished pages: counted, checksummed, written. */
+/* Counts, checksums and writes finished pages. */
 static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
                          struct bloom_census *census, struct err *err)
 {
@@ -76,7 +76,7 @@ static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, 
            target_write(b->target, pages, n * BLOOM_PAGE, first * BLOOM_PAGE, err);
 }
 
-/* The sync at the end will have less to wait for. */
+/* Starts writing to disk early, so that the final sync waits less. */
 static void flush_pages(const struct build *b, uint64_t first, uint64_t n)
 {
     if (n > 0)
@@ -96,7 +96,8 @@ static struct shared_page *shared_page(struct build *b, uint64_t page)
     return low < b->n_shared && b->shared[low].page == page ? &b->shared[low] : NULL;
 }
 
-/* Every page in which a partition's range of hashes begins. The one before may end there. */
+/* Finds every page in which a partition's range of hashes begins; the previous one may end there.
+ */
 static void find_shared_pages(struct build *b)
 {
     for (uint64_t p = 0; p < KEYSET_PARTITIONS; p++) {
@@ -121,7 +122,7 @@ static bool put_aside(struct shared_page *shared, const uint8_t *bits)
     return true;
 }
 
-/* Lets go of a shared page; the last partition to do so finishes it. */
+/* Releases a shared page; the last partition to do so finishes it. */
 static bool release_shared_page(struct build *b, struct region *region, struct shared_page *shared,
                                 const uint8_t *bits, struct err *err)
 {
@@ -138,7 +139,7 @@ static bool release_shared_page(struct build *b, struct region *region, struct s
     return ok;
 }
 
-/* Lets go of the first n pages of a region; all are finished but shared ones that others use. */
+/* Releases the first n pages of a region: finishes all but shared pages that others still use. */
 static bool release_pages(struct build *b, struct region *region, uint64_t n, struct err *err)
 {
     uint64_t from = 0;
@@ -168,8 +169,9 @@ static uint64_t count_hashes(const struct keyset_range *range)
     return n;
 }
 
-/* Does a suspect stand in its range, of n hashes, twice? Low bits tell all but one in 256 of the
- * other hashes apart; not so chosen ones, of which this is not found out. */
+/* Does a suspect occur twice in its range of n hashes? Low bits rule out all but one in 256 of the
+ * other hashes. Chosen hashes can defeat this; then the answer is yes after a limited number of
+ * looks. */
 enum { MARK_BITS = 14 };
 
 static bool may_be_repeated(const struct region *region, const struct keyset_range *range,
@@ -193,14 +195,13 @@ static bool may_be_repeated(const struct region *region, const struct keyset_ran
     return false;
 }
 
-/* The range is scanned for every SUSPECTS suspects. By chance they are at most one hash in 50, the
- * largest rate of a filter whose keys are presumed to be distinct; when there are twice as many,
- * chosen hashes crowd in a few lines, or others are repeated: counting tells at less cost. While
- * few have been seen, chance has a wide spread: so four scans of a usual range, of 2^16 hashes at
- * most, are free. */
+/* One scan of the range settles SUSPECTS suspects. By chance, at most one hash in 50 is a suspect:
+ * the largest FPR of a filter whose keys are presumed distinct. With twice as many, chosen hashes
+ * crowd in a few lines, or others are repeated, and counting is cheaper. Early on, chance varies
+ * widely; so four scans of a usual range, of at most 2^16 hashes, are free. */
 enum { SEEN_PER_SUSPECT = 25, FREE_SCANS = 4, FREE_WORK = FREE_SCANS << 16 };
 
-/* Are there no suspects, or was it chance? */
+/* Were all suspects, if any, set by chance? */
 static bool settle_suspects(struct region *region, const struct keyset_range *range)
 {
     if (region->n_suspects == 0)
@@ -213,8 +214,8 @@ static bool settle_suspects(struct region *region, const struct keyset_range *ra
     return ok;
 }
 
-/* Inserts some of a range's hashes, LAYER_BATCH at most. False when they are presumed to be
- * distinct and are not. */
+/* Inserts some of a range's hashes, at most LAYER_BATCH. False if they are presumed distinct and
+ * are not. */
 static bool insert_batch(struct build *b, struct region *region, const uint64_t *hash, size_t n,
                          const struct keyset_range *range)
 {
@@ -234,7 +235,7 @@ static bool insert_batch(struct build *b, struct region *region, const uint64_t 
     return true;
 }
 
-/* Those of n hashes that fall into the first `pages` pages of the region. */
+/* Selects the hashes that fall into the first `pages` pages of the region. */
 static size_t choose(const struct build *b, const struct region *region, uint64_t pages,
                      const uint64_t *hash, size_t n, uint64_t *chosen)
 {
@@ -246,7 +247,8 @@ static size_t choose(const struct build *b, const struct region *region, uint64_
     return count;
 }
 
-/* Inserts the hashes of a range, or those that fall into the first `pages` pages of the region. */
+/* Inserts all hashes of a range, or only those that fall into the first `pages` pages of the
+ * region. */
 static bool insert(struct build *b, struct region *region, uint64_t pages, bool all,
                    const struct keyset_range *range, struct err *err)
 {
@@ -268,8 +270,8 @@ static bool insert(struct build *b, struct region *region, uint64_t pages, bool 
     return (distinct && settle_suspects(region, range)) || fail(err, "some keys are repeated");
 }
 
-/* Lets go of n pages of the region, which then begins behind them; with `keep`, of all but the
- * last, which goes on to take keys. */
+/* Releases n pages; the region then begins after them. With `keep`, the last page is not released
+ * and takes more keys. */
 static bool advance(struct build *b, struct region *region, uint64_t n, bool keep, struct err *err)
 {
     if (!release_pages(b, region, n - keep, err))
@@ -460,8 +462,8 @@ void bloom_bits_free(void *p)
     free(bits);
 }
 
-/* A partition may share its last page with the next one, so it takes that one's lock too; if there
- * are more partitions than pages, they all share one. */
+/* A partition may share its last page with the next one, so this takes the next one's lock too.
+ * With few pages, all partitions share one lock. */
 void bloom_bits_drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n)
 {
     struct bloom_bits *bits = ctx;

@@ -11,9 +11,9 @@ enum {
     B = 8 * BLOOM_LINE,                   /* bits of a line */
     PAGE_LINES = BLOOM_PAGE / BLOOM_LINE, /* lines of a page */
     ORDERED_PAIRS = PAGE_LINES * (PAGE_LINES - 1),
-    /* Fraction bits of the chance that k/2 probes hit. With 36 the sum over pages, at most
-     * 2^42 * 64 * 63 * 2^72, stays below 2^126; what is rounded off is lost against n / 2^64, the
-     * part of the FPR that comes from equal hashes. */
+    /* Fraction bits of the probability that k/2 probes hit. With 36, the sum over pages, at most
+     * 2^42 * 64 * 63 * 2^72, stays below 2^126. The rounding error is negligible beside n / 2^64,
+     * the part of the FPR that comes from equal hashes. */
     HIT_BITS = 36,
 };
 
@@ -53,8 +53,8 @@ static inline unsigned line_bits(const uint8_t *line)
     return bits;
 }
 
-/* The probability that an absent key of a page hits in both of its lines is the mean of f_a f_b
- * over the ordered pairs a != b, with f = (x / B)^(k/2). Sums it as the sum of f_a (all - f_a). */
+/* The probability that an absent key of a page hits both of its lines is the mean of f_a f_b over
+ * the ordered pairs a != b, with f = (x / B)^(k/2). Computed as the sum of f_a (all - f_a). */
 static void add_pairs(const uint64_t *hit, const uint16_t *bits, struct bloom_census *c)
 {
     uint64_t all = 0;
@@ -88,7 +88,7 @@ static void count_portable(const struct bloom *bloom, const uint8_t *data, uint6
 }
 
 #ifdef __x86_64__
-/* The baseline x86-64 has no instruction for it. */
+/* Baseline x86-64 has no popcnt instruction. */
 __attribute__((target("popcnt"))) static void count_popcnt(const struct bloom *bloom,
                                                            const uint8_t *data, uint64_t pages,
                                                            const uint64_t *hit,
@@ -279,8 +279,9 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
         out->n = out->n_low;
 }
 
-/* |A and B| = |A| + |B| - |A or B|, the last from the union of the bits. The variance is by the
- * delta method from the covariances of the three occupancies; with A = B it becomes that of |A|. */
+/* |A and B| = |A| + |B| - |A or B|; the last comes from the union of the bits. The variance follows
+ * by the delta method from the covariances of the three occupancies; with A = B it becomes that of
+ * |A|. */
 void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8_t *b, double *n,
                         double *sd)
 {

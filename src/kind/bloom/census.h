@@ -1,7 +1,7 @@
 /*
- * What the bits of a page-blocked Bloom filter tell: the current FPR, exactly, and the number of
- * distinct keys, with its error. A census is taken page by page, in any order and by any number of
- * threads, into integers; so the result never depends on who counted what.
+ * What the bits of a page-blocked Bloom filter say: the exact current FPR, and an estimate of the
+ * number of distinct keys with its error. A census counts pages in any order, on any number of
+ * threads. It sums integers, so the result does not depend on the order.
  *
  *     struct bloom_census c = {0};
  *     bloom_census_add(&bloom, data, pages, &c);      // as often as needed; merge with _sum
@@ -13,7 +13,7 @@
 #include "kind/bloom/bloom.h"
 
 struct bloom_census {
-    uint64_t lines_with[513];               /* lines by the number of their bits that are set */
+    uint64_t lines_with[513];               /* lines by their number of set bits */
     uint64_t pair_hits_high, pair_hits_low; /* G = 2: sum over pages, 128-bit fixed point */
 };
 

@@ -66,7 +66,7 @@ static void find_pages(const struct layer *layer, struct hashes keys, size_t n, 
         page[i] = bloom_page(&bloom, keys.lane[0][i]);
 }
 
-/* Pages in one piece of a census: large enough that handing out pieces costs nothing. */
+/* Pages in one piece of a census. Large, so that distributing pieces costs nothing. */
 enum { CENSUS_PAGES = 256 };
 
 /* Pages that are united at once, on the stack. */
@@ -211,10 +211,10 @@ static uint64_t capacity(uint64_t data_len, double p, struct layer *out)
     return n;
 }
 
-/* What create takes besides the filter, for input and for hashes on their way. */
+/* Memory of create besides the filter, for input and for hashes in transit. */
 static const uint64_t BUILD_MEMORY = (uint64_t)64 << 20;
 
-/* As measured on one machine, reading and hashing of short keys included. */
+/* Measured on one machine; includes reading and hashing of short keys. */
 static const double BUILD_TIME = 20;
 
 static void cost(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out)
@@ -245,7 +245,7 @@ static void round_to_fold(struct layer *layer, unsigned parts)
     struct bloom bloom = bloom_of(layer);
     uint64_t step = parts;
     if (parts == 0)
-        /* Halved again and again, 16 to 31 pages are left. */
+        /* Repeated halving leaves 16 to 31 pages. */
         for (step = 1; bloom.pages / step > 31; step *= 2)
             continue;
     else if (bloom.pages < 50 * (uint64_t)parts)
@@ -292,7 +292,7 @@ const struct kind kind_bloom = {
     .capacity = capacity,
     .cost = cost,
     .build = bloom_build,
-    /* One key in 100, at most, finds its bits set by chance and must be looked at. */
+    /* At most one key in 100 finds its bits set by chance and must be checked. */
     .presuming_fpr = 0.02,
     .bits = &bits,
     .unite = unite,

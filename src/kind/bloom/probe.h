@@ -1,6 +1,6 @@
 /*
- * From a hash to page, lines and probes (bloom.h has the formulas), and the instruction-set
- * variants of the query. For bloom*.c only.
+ * From a hash to page, lines and probes (formulas in bloom.h), and the instruction-set variants of
+ * the query. Private to src/kind/bloom.
  */
 #ifndef KIND_BLOOM_PROBE_H
 #define KIND_BLOOM_PROBE_H
@@ -9,7 +9,7 @@
 #include "base/mul.h"
 #include "kind/bloom/bloom.h"
 
-/* gcc leaves out calls of a function that does nothing but prefetch, unless it must inline it. */
+/* gcc drops calls of a function that only prefetches, unless it is forced inline. */
 #define BLOOM_INLINE static inline __attribute__((always_inline))
 
 /* C_t: the first 64 bits of the fractional parts of the square roots of 2, 3, 5 and 7, made odd. */
@@ -18,7 +18,7 @@ static const uint64_t bloom_factor[4] = {0x6a09e667f3bcc909, 0xbb67ae8584caa73b,
 
 enum {
     PROBE_BITS = 9,     /* 2^9 bits in a line */
-    PROBES_IN_WORD = 7, /* of 9 bits each in 64 */
+    PROBES_IN_WORD = 7, /* 9 bits each, in 64 */
     BLOOM_PROBE = (1 << PROBE_BITS) - 1,
     WORDS = (BLOOM_MAX_K + PROBES_IN_WORD - 1) / PROBES_IN_WORD,
 };
@@ -52,10 +52,10 @@ BLOOM_INLINE struct bloom_place bloom_place(const struct bloom *bloom, uint64_t 
     return (struct bloom_place){a, lines == 2 ? page + bloom_line_b(hash) * BLOOM_LINE : a};
 }
 
-/* A key's lines are prefetched while the keys so far before it are looked at: fetching and probing
- * go on at the same time. In a filter of 20 MB, queries take 13 ns a key with 32 or 64, 16 ns with
- * 16, and 20 to 26 ns when a batch's lines are all fetched first. Into the second-level cache only:
- * the first is full of keys, and a query of URLs takes an eighth less time. */
+/* Lines are prefetched BLOOM_AHEAD keys ahead, so fetching and probing overlap. In a filter of 20
+ * MB, queries take 13 ns a key with 32 or 64, 16 ns with 16, and 20 to 26 ns when a batch's lines
+ * are all fetched first. Fetches go into the second-level cache only: the first is full of keys,
+ * and a query of URLs takes an eighth less time. */
 enum { BLOOM_AHEAD = 32 };
 
 BLOOM_INLINE void bloom_prefetch(const struct bloom *bloom, const uint8_t *data,
@@ -75,7 +75,7 @@ BLOOM_INLINE void bloom_prefetch_first(const struct bloom *bloom, const uint8_t 
         bloom_prefetch(bloom, data, first_page, hash[i], lines);
 }
 
-/* Before key i is looked at. */
+/* Call before processing key i. */
 BLOOM_INLINE void bloom_prefetch_ahead(const struct bloom *bloom, const uint8_t *data,
                                        uint64_t first_page, const uint64_t *hash, size_t i,
                                        size_t n, unsigned lines)
@@ -89,16 +89,16 @@ static inline uint64_t bloom_word(uint64_t hash, unsigned t)
     return mul_fold(hash, bloom_factor[t]);
 }
 
-/* How many of the first k probes come from word t. The first k / lines of all probes go to the
- * first line. */
+/* How many of the first k probes come from word t. The first line gets the first k / lines probes.
+ */
 BLOOM_INLINE unsigned bloom_probes(unsigned t, unsigned k)
 {
     unsigned before = t * PROBES_IN_WORD;
     return k <= before ? 0 : k - before < PROBES_IN_WORD ? k - before : PROBES_IN_WORD;
 }
 
-/* Calls body(k, lines) with constants for what sizing chooses, with variables for the rest. Probing
- * is half as fast without. */
+/* Calls body(k, lines) with constants for the values that sizing chooses, with variables for
+ * others. Without constants, probing is half as fast. */
 #define BLOOM_WITH_CONSTANTS(body, k, lines)                                                       \
     switch ((k) * 2 + (lines) - 1) {                                                               \
     case 2 * 3: body(3, 1); break;                                                                 \
@@ -118,7 +118,7 @@ BLOOM_INLINE unsigned bloom_probes(unsigned t, unsigned k)
     default: body(k, lines); break;                                                                \
     }
 
-/* The loops over keys with one set of instructions; as bloom.h has them. insert answers nothing. */
+/* The loops over keys of one instruction set, as in bloom.h. insert ignores present. */
 typedef void bloom_query_fn(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
                             const uint64_t *hash, size_t n, uint64_t *present);
 typedef void bloom_insert_fn(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
@@ -130,8 +130,8 @@ struct bloom_variant {
     bloom_insert_fn *insert, *test_insert;
 };
 
-/* The 512 lines in which one bit is set, in order. A key's bits are put together from them, so that
- * its line is read and written once. */
+/* The 512 lines with one set bit, in order. A key's bits are combined from them, so its line is
+ * read and written once. */
 extern const uint64_t bloom_one_bit[1 << PROBE_BITS][BLOOM_LINE / sizeof(uint64_t)];
 
 extern const struct bloom_variant bloom_avx512, bloom_avx2, bloom_neon;

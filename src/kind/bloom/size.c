@@ -8,22 +8,21 @@
 enum {
     B = 8 * BLOOM_LINE,                   /* bits of a line */
     PAGE_LINES = BLOOM_PAGE / BLOOM_LINE, /* lines of a page */
-    PAGE_PAIR_ODDS = PAGE_LINES / 2,      /* a key with two lines takes a given one in 1 of 32 */
+    PAGE_PAIR_ODDS = PAGE_LINES / 2,      /* a key with two lines uses a given one: 1 in 32 */
     PAGE_BITS = 8 * BLOOM_PAGE,
 };
 
-/* From this p on a key has one line; below, a second one saves more than it costs (blocking to one
- * line takes 8 % more bits than a classic filter at 1e-3 and 35 % at 1e-6, two lines 2 % and 8 %).
- */
+/* From this p on a key has one line. Below, a second line saves more than it costs. (One line takes
+ * 8 % more bits than a classic filter at 1e-3 and 35 % at 1e-6; two lines 2 % and 8 %.) */
 static const double ONE_LINE_FPR = 1e-3;
 
-/* What is left out of a sum may be this small a part of it; 9 sigma of a normal law. */
+/* Part of a sum that may be left out: 9 sigma of a normal distribution. */
 static const double NEGLIGIBLE = 0x1p-57;
 
-/* The probability that k probes of a line meet only set bits once j keys have thrown k bits each
- * into it: E[(X/B)^k] over the number X of bits set by t = jk throws, whose mean and variance are
- * known exactly, by three-point Gauss-Hermite quadrature. Within 0.01 % of the exact occupancy law
- * for the loads that sizing meets. */
+/* The probability that k probes of a line hit only set bits after j keys have thrown k bits each
+ * into it: E[(X/B)^k]. X is the number of bits set by t = jk throws; its mean and variance are
+ * known exactly. Computed by three-point Gauss-Hermite quadrature, within 0.01 % of the exact
+ * occupancy distribution for the loads that sizing meets. */
 static double line_fpr_of(double j, unsigned k)
 {
     double t = j * k;
@@ -75,8 +74,9 @@ static double law_step(const struct law *law, double i)
     return left > 0 ? left / (i + 1) * (law->mean / (law->trials - law->mean)) : 0;
 }
 
-/* E[f(i)] for i of that law, f rising from f(0) >= 0 to at most 1. The weights come by their ratios
- * from the mode outwards, and are divided by their sum at the end: no exponential, no gamma. */
+/* E[f(i)] for i of that distribution; f rises from f(0) >= 0 to at most 1. Weights are computed by
+ * their ratios from the mode outwards and divided by their sum at the end: no exponential, no
+ * gamma. */
 static double law_expect(const struct law *law, double (*f)(double i, unsigned k), unsigned k)
 {
     double mode = floor(law->mean);
@@ -99,8 +99,8 @@ static double law_expect(const struct law *law, double (*f)(double i, unsigned k
     return sum / weights;
 }
 
-/* G = 2: the FPR in a page of j keys. Of the probes, k/2 go to each of two lines, whose loads are
- * nearly independent given j. */
+/* G = 2: the FPR in a page of j keys. Each of the two lines gets k/2 probes; their loads are nearly
+ * independent given j. */
 static double page_fpr(double j, unsigned k)
 {
     if (j <= 0)
@@ -110,8 +110,8 @@ static double page_fpr(double j, unsigned k)
     return one * one;
 }
 
-/* The FPR over pages whose number of keys is Poisson. Above 100 keys the square of a line's FPR is
- * so smooth in them that three points do. */
+/* The FPR over pages whose number of keys is Poisson. Above 100 keys, the square of a line's FPR is
+ * so smooth that three points suffice. */
 static double pages_fpr(double mean, unsigned k)
 {
     if (mean < 100) {
@@ -127,7 +127,8 @@ double bloom_fpr(const struct bloom *bloom, double n)
     if (!(n > 0))
         return 0;
     double page_keys = n / (double)bloom->pages;
-    /* More than 60 throws a bit leave e^-60 of the bits clear: nothing, to a double. */
+    /* More than 60 throws a bit leave a fraction e^-60 of the bits clear, which a double cannot
+     * show. */
     if (page_keys * bloom->k > 60.0 * PAGE_BITS)
         return 1;
     if (bloom->lines == 2)
@@ -136,7 +137,7 @@ double bloom_fpr(const struct bloom *bloom, double n)
     return law_expect(&line, line_fpr, bloom->k);
 }
 
-/* No filter of any design takes fewer bits a key than log2(1/p); this is that, rounded down. */
+/* log2(1/p) rounded down: the least bits a key of any filter design. */
 static double floor_bits(double p)
 {
     int e;
@@ -149,7 +150,7 @@ static unsigned lines_for(double p)
     return p >= ONE_LINE_FPR ? 1 : 2;
 }
 
-/* The smallest number of pages in [low, high] with FPR at most p, given that `high` has it. */
+/* The smallest number of pages in [low, high] with FPR at most p; `high` has it. */
 static uint64_t fewest_pages(struct bloom bloom, uint64_t n, double p, uint64_t low, uint64_t high)
 {
     while (low < high) {
@@ -171,7 +172,7 @@ bool bloom_size(uint64_t n, double p, struct bloom *out)
 
     struct bloom best = {0, 0, lines_for(p)};
     for (unsigned k = best.lines; k <= BLOOM_MAX_K; k += best.lines) {
-        /* Is this k better than those before? */
+        /* Is this k better than the previous ones? */
         struct bloom bloom = {best.pages ? best.pages - 1 : BLOOM_MAX_PAGES, k, best.lines};
         if (bloom.pages < low || bloom_fpr(&bloom, (double)n) > p)
             continue;
@@ -205,7 +206,7 @@ void bloom_best(uint64_t n, uint64_t pages, struct bloom *out)
         *out = best_k(n, pages, 1, &fpr);
 }
 
-/* The largest n in [low, high] with FPR at most p, given that `low` has it. */
+/* The largest n in [low, high] with FPR at most p; `low` has it. */
 static uint64_t most_keys(const struct bloom *bloom, double p, uint64_t low, uint64_t high)
 {
     while (low < high) {
@@ -218,7 +219,7 @@ static uint64_t most_keys(const struct bloom *bloom, double p, uint64_t low, uin
     return low;
 }
 
-/* A number of keys at which every bit is set, as far as a double can tell. */
+/* A number of keys that sets every bit, within the precision of a double. */
 static double keys_full(const struct bloom *bloom)
 {
     return 60.0 * PAGE_BITS * (double)bloom->pages / bloom->k;

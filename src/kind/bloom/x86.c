@@ -9,8 +9,8 @@
 
 /*
  * AVX2: seven probes at a time, those of one word, each in 32 bits. Probe i begins at bit i of byte
- * i of the word, so a shuffle brings it two bytes and a shift puts it at the bottom. It selects one
- * of the line's 16 words of 32 bits, eight of which are in one register, eight in another.
+ * i of the word. A shuffle fetches its two bytes and a shift moves it to the bottom. The probe
+ * selects one of the line's 16 words of 32 bits, which fill two registers.
  */
 #define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
 
@@ -18,7 +18,7 @@ TARGET_AVX2 INLINE __m256i look_up(const uint8_t *line, __m256i probe)
 {
     __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)line);
     __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(line + 32));
-    __m256i index = _mm256_srli_epi32(probe, 5); /* the permutation looks at three bits of it */
+    __m256i index = _mm256_srli_epi32(probe, 5); /* the permutation uses the low three bits */
     low = _mm256_permutevar8x32_epi32(low, index);
     high = _mm256_permutevar8x32_epi32(high, index);
     __m256i top = _mm256_slli_epi32(probe, 31 - 8);
@@ -57,7 +57,7 @@ TARGET_AVX2 INLINE bool test_avx2(const uint8_t *a, const uint8_t *b, uint64_t h
     return _mm256_testz_si256(missing, missing);
 }
 
-/* A line, or what shall be set in one. */
+/* A line, or bits to be set in one. */
 struct bits_avx2 {
     __m256i low, high;
 };
@@ -73,7 +73,7 @@ TARGET_AVX2 INLINE struct bits_avx2 or_avx2(struct bits_avx2 x, struct bits_avx2
     return (struct bits_avx2){_mm256_or_si256(x.low, y.low), _mm256_or_si256(x.high, y.high)};
 }
 
-/* Returns whether all of them were set before. */
+/* Returns whether all bits were already set. */
 TARGET_AVX2 INLINE bool set_line_avx2(uint8_t *line, struct bits_avx2 bits)
 {
     struct bits_avx2 before = load_avx2(line), after = or_avx2(before, bits);
@@ -100,15 +100,15 @@ const struct bloom_variant bloom_avx2 = {
     {"avx2", cpu_has_avx2}, query_avx2, insert_avx2, test_insert_avx2};
 
 /*
- * AVX-512 with VBMI: all probes at a time, each in a byte. The line is one register of 64 bytes, in
- * which they are looked up with one permutation. Unaligned bytes of the words are taken out with
- * one instruction: those that begin with a probe's upper six bits, its byte in the line, and those
+ * AVX-512 with VBMI: all probes at a time, each in a byte. The line is one register of 64 bytes;
+ * one permutation looks up the probes' bytes. One instruction extracts unaligned bytes of the
+ * words: once those that begin with a probe's upper six bits, its byte in the line, and once those
  * that begin with its lower three, its bit there.
  */
 #define TARGET_AVX512                                                                              \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi,bmi2")))
 
-/* Where in its word the probe of each byte begins; the eighth is not looked at. */
+/* Where each byte's probe begins in its word; the eighth is unused. */
 #define BEGINS 0, 9, 18, 27, 36, 45, 54, 63
 #define POWERS 1, 2, 4, 8, 16, 32, 64, -128
 
@@ -140,7 +140,7 @@ TARGET_AVX512 INLINE bool test_avx512(const uint8_t *a, const uint8_t *b, uint64
     return (missing & in_use) == 0;
 }
 
-/* Returns whether all bits were set before. */
+/* Returns whether all bits were already set. */
 TARGET_AVX512 INLINE bool set_line_avx512(uint8_t *line, __m512i bits)
 {
     __m512i before = _mm512_load_si512(line), missing = _mm512_andnot_si512(before, bits);

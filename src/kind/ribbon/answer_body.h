@@ -1,11 +1,11 @@
 /*
- * The answer function of a ribbon variant: included once a variant, with
+ * The answer function of a ribbon variant. Included once for each variant, with these macros:
  *
  *     ANSWER    its name
- *     TARGET    its attributes: what it may run on
- *     AGREES(a, b, low, high, fingerprint, columns)    whether in each column the bits of the word
- *               at a that `low` selects and those of the word at b that `high` does are odd in
- *               number where the fingerprint has a bit
+ *     TARGET    its attributes: the instructions it may use
+ *     AGREES(a, b, low, high, fingerprint, columns)    do all columns match the fingerprint? A
+ *               column is the parity of the bits that `low` selects from the word at a and
+ *               `high` from the word at b
  */
 
 TARGET static unsigned ANSWER(const uint8_t *data, const struct ribbon_probes *p, unsigned which,

@@ -8,8 +8,7 @@
 #define AVX2 __attribute__((target("avx2,bmi,bmi2")))
 #define AVX2_INLINE static inline __attribute__((always_inline, target("avx2,bmi,bmi2")))
 
-/* Bytes whose sum is as odd as the number of bits that are set: the parity of each nibble is looked
- * up. */
+/* Bytes whose sum has the parity of x: looks up the parity of each nibble. */
 AVX2_INLINE __m256i parities(__m256i x)
 {
     const __m256i low = _mm256_set1_epi8(15);
@@ -19,7 +18,7 @@ AVX2_INLINE __m256i parities(__m256i x)
     return _mm256_shuffle_epi8(odd, _mm256_and_si256(folded, low));
 }
 
-/* A bit for each of four columns: whether the selected bits at a and b are odd in number. */
+/* One bit for each of four columns: the parity of the selected bits at a and b. */
 AVX2_INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, __m256i low, __m256i high,
                                  __m256i mask)
 {

@@ -1,5 +1,5 @@
-/* Ribbon kernels with wide vectors. For queries and solving a register of 512 bits takes 8 columns
- * at once, and the parity of each is the low bit of its population count. */
+/* Ribbon kernels with AVX-512. For queries and solving, a register of 512 bits holds 8 columns; the
+ * parity of each is the low bit of its population count. */
 #include "kind/ribbon/key.h"
 
 #ifdef CPU_X86
@@ -21,8 +21,7 @@ AVX512_INLINE __m512i mix(__m512i x)
     return _mm512_xor_epi64(x, _mm512_srli_epi64(x, 32));
 }
 
-/* floor(x * by / 2^64), by < 2^32: the product of the lower halves only matters by what it
- * carries. */
+/* floor(x * by / 2^64), by < 2^32. The product of the lower halves matters only by its carry. */
 AVX512_INLINE __m512i mul_high_by(__m512i x, __m512i by)
 {
     __m512i carry = _mm512_srli_epi64(_mm512_mul_epu32(x, by), 32);
@@ -70,9 +69,8 @@ AVX512_INLINE bool agrees_avx512(const uint8_t *a, const uint8_t *b, uint64_t lo
 #define AGREES agrees_avx512
 #include "kind/ribbon/answer_body.h"
 
-/* With the number of registers known to the compiler, the columns stay in them. Nothing on the way
- * from one slot to the next goes through a mask register, which would take as long as all the
- * rest. */
+/* With a constant number of registers, the columns stay in registers. No step from one slot to the
+ * next uses a mask register; that would take as long as all other work. */
 AVX512_INLINE void solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                          uint64_t *s, unsigned registers)
 {
@@ -158,14 +156,14 @@ AVX512_INLINE struct entries load_entries(const struct ribbon_source *s, const u
                              _mm512_permutex2var_epi64(ab13, odd, cd13)}};
 }
 
-/* Bytes of thresholds for so many segments. */
+/* Bytes of thresholds for this many segments. */
 AVX512_INLINE __m512i thresholds_len(__m512i segments)
 {
     return _mm512_srli_epi64(_mm512_add_epi64(segments, _mm512_set1_epi64(7)), 3);
 }
 
-/* Step by step what ribbon_aim_plain does. A valid file has few enough segments that what is
- * multiplied fits 32 bits; of others nothing is told. */
+/* Does the steps of ribbon_aim_plain. In a valid file, segments are few enough that factors fit 32
+ * bits. For other files, no answer is given. */
 AVX512 static unsigned aim_avx512(const struct ribbon_source *s, const uint64_t *hash,
                                   struct ribbon_probes *p)
 {
@@ -216,7 +214,7 @@ AVX512 static unsigned aim_avx512(const struct ribbon_source *s, const uint64_t 
     __mmask8 in_two = _mm512_test_epi64_mask(start, _mm512_set1_epi64(RIBBON_WIDTH - 1));
     __m512i high = _mm512_mask_add_epi64(low, in_two, low, len);
     __m512i threshold = _mm512_add_epi64(at, _mm512_srli_epi64(start, 9));
-    /* Thresholds come before all of them. */
+    /* Thresholds come before the segments. */
     known &= _mm512_cmple_epu64_mask(_mm512_add_epi64(high, len), end);
 
     _mm512_storeu_si512(p->low, low);
@@ -229,14 +227,14 @@ AVX512 static unsigned aim_avx512(const struct ribbon_source *s, const uint64_t 
     return known;
 }
 
-/* Elimination slot by slot. Equations that are no row yet are lanes in words of 32 bits, a word for
- * each slot: bit i of it is the coefficient of equation i at this slot. The words of BLOCK slots
- * are a register, WINDOW registers reach as far as coefficients of equations that start in the
- * first; `right` are the words of the right side's bits. At each slot the row, and if there is
- * none, the lowest of the equations that have a coefficient there, which becomes the row, is added
- * to all equations that have one. So a step takes the same time for one equation as for 32, and
- * none of its branches depends on chance but whether there is a row, which is so for long runs of
- * slots. */
+/* Elimination slot by slot. Equations that are not yet a row are lanes in words of 32 bits, one
+ * word for each slot: bit i is the coefficient of equation i at this slot. A register holds the
+ * words of BLOCK slots. WINDOW registers reach as far as the coefficients of equations that start
+ * in the first register. `right` holds the words of the right side's bits. At each slot, the row is
+ * added to all equations with a coefficient there. If the slot has no row, the lowest of these
+ * equations becomes the row. So a step takes the same time for one equation as for 32. The only
+ * branch that depends on the data asks whether there is a row, and the answer stays the same for
+ * long runs of slots. */
 enum { BLOCK = 16, WINDOW = RIBBON_WIDTH / BLOCK + 1, RIGHT = RIBBON_MAX_COLUMNS / BLOCK };
 
 struct lanes {
@@ -244,7 +242,7 @@ struct lanes {
     uint32_t unused; /* lanes */
 };
 
-/* Coefficients from slot `offset` of the first register on, as masks of each. */
+/* Coefficients from slot `offset` of the first register on, as a mask for each register. */
 struct masks {
     __mmask16 word[WINDOW], right[RIGHT];
 };
@@ -272,7 +270,7 @@ AVX512_INLINE void add_row(struct lanes *l, unsigned rights, __m512i mask, uint6
         l->right[v] = _mm512_mask_xor_epi32(l->right[v], m.right[v], l->right[v], mask);
 }
 
-/* Puts an equation into an unused lane, which is zero. */
+/* Puts an equation into an unused lane, which is all zero. */
 AVX512_INLINE void take_lane(struct lanes *l, unsigned rights, uint64_t c, uint32_t bits,
                              unsigned offset)
 {
@@ -281,8 +279,8 @@ AVX512_INLINE void take_lane(struct lanes *l, unsigned rights, uint64_t c, uint3
     add_row(l, rights, lane, c, bits, offset);
 }
 
-/* Makes the lowest lane in `mask`, if there is one, a row and adds it to the others in it: and to
- * itself, so that the lane is zero then. Returns the lane. */
+/* Makes the lowest lane in `mask`, if there is one, a row and adds it to all lanes in the mask.
+ * That includes the lane itself, which becomes zero. Returns the lane. */
 AVX512_INLINE __m512i make_row(struct lanes *l, unsigned rights, __m512i mask, uint64_t *c,
                                uint32_t *bits, unsigned offset)
 {
@@ -307,14 +305,14 @@ AVX512_INLINE __m512i make_row(struct lanes *l, unsigned rights, __m512i mask, u
     return lane;
 }
 
-/* The slots of a block that have a row. */
+/* The slots of a block that have a row, as bits. */
 AVX512_INLINE unsigned rows_of(const uint64_t *c)
 {
     __m512i a = _mm512_loadu_si512(c), b = _mm512_loadu_si512(c + 8);
     return _mm512_test_epi64_mask(a, a) | (unsigned)_mm512_test_epi64_mask(b, b) << 8;
 }
 
-/* One block. Returns the lanes that became rows. */
+/* Processes one block. Returns the lanes that became rows. */
 AVX512_INLINE uint32_t do_block(struct lanes *l, unsigned rights, uint64_t *c, uint32_t *bits)
 {
     unsigned rows = rows_of(c);
@@ -330,8 +328,8 @@ AVX512_INLINE uint32_t do_block(struct lanes *l, unsigned rights, uint64_t *c, u
     return (uint32_t)_mm512_cvtsi512_si32(ended);
 }
 
-/* Takes equations from e[i] on as long as there are lanes, and works until all of these have become
- * rows, or zero. Returns the number of the first that was not taken, or 0 if one became zero. */
+/* Takes equations from e[i] on while lanes are free, and works until each of them is a row or zero.
+ * Returns the number of the first equation not taken, or 0 if one became zero. */
 AVX512_INLINE size_t run_lanes(const struct ribbon_rows *to, unsigned rights,
                                const struct ribbon_equations *e, size_t i, size_t n)
 {
@@ -356,7 +354,7 @@ AVX512_INLINE size_t run_lanes(const struct ribbon_rows *to, unsigned rights,
     return l.unused == UINT32_MAX ? i : 0;
 }
 
-/* Blocks from the first of a bucket on that its equations reach. */
+/* Blocks that the equations of a bucket reach, from its first one on. */
 enum { BLOCKS = (RIBBON_BUCKET + RIBBON_WIDTH) / BLOCK };
 
 AVX512_INLINE bool add(const struct ribbon_rows *to, unsigned rights,

@@ -13,13 +13,13 @@
 #include "store/format.h"
 #include "store/target.h"
 
-/* Slots of a table for n keys, in thousandths of n. Fewer than keys: some keys are bumped anyway,
- * and full slots cost least. In a last table nearly all should find room. */
+/* Slots of a table for n keys, in thousandths of n. Less than 1000: some keys are bumped anyway,
+ * and full slots cost least. The last table should hold nearly all its keys. */
 enum { LOAD = 965, LAST_LOAD = 1100 };
 static const unsigned usual_load[RIBBON_TABLES] = {LOAD, LOAD, LAST_LOAD};
 
-/* With few keys the chance of each set counts, so several loads are tried for tables 0 and 1; 0 is
- * no table at all. From FEW keys on that would gain less than a thousandth. */
+/* With few keys, results vary from set to set, so several loads are tried for tables 0 and 1; load
+ * 0 means no table. From FEW keys on, this would gain less than a thousandth. */
 enum { FEW = 200000, MAX_LOAD = 1200 };
 static const unsigned load_0[] = {LOAD, 900, 930, 950, 980, 1000, 1020, 1050, 1100, MAX_LOAD, 0};
 static const unsigned load_1[] = {LOAD, 1050, MAX_LOAD, 0};
@@ -29,42 +29,44 @@ enum {
     N_LOAD_1 = sizeof load_1 / sizeof *load_1,
 };
 
-/* A table bumps 6 % of random keys; the second, of 12,000 or more, with a standard deviation of 1 %.
- * One that bumps more than an eighth was given chosen keys; it is left out, and what came to it is
- * listed. So table t gets LARGEST / 8^t keys at most. The last one is made whatever it bumps. */
+/* A table bumps 6 % of random keys; a second table of 12,000 keys or more does so with a standard
+ * deviation of 1 %. A table that bumps more than an eighth was given chosen keys. It is left out,
+ * and all its keys go to the list. So table t gets at most LARGEST / 8^t keys. The last table is
+ * always kept. */
 enum { MOST_BUMPED = 8 };
 
-/* Slots of a table for n keys, one segment at least. */
+/* Slots of a table for n keys; at least one segment. */
 #define SLOTS(n, load) (((uint64_t)(n) * (load) / 1000 / RIBBON_WIDTH + 1) * RIBBON_WIDTH)
 
-/* Slots of all tables of a block: of the largest partition, or where loads are tried. */
+/* Slots of all tables of a block, for the largest partition or where loads are tried. */
 #define MOST_SLOTS                                                                                 \
     (SLOTS(RIBBON_LARGEST, LOAD) + SLOTS(RIBBON_LARGEST / MOST_BUMPED, LOAD) +                     \
      SLOTS(RIBBON_LARGEST / MOST_BUMPED / MOST_BUMPED, LAST_LOAD))
 _Static_assert(2 * SLOTS(FEW, MAX_LOAD) + SLOTS(FEW, LAST_LOAD) <= MOST_SLOTS,
                "few keys, all of which come to every table");
 
-/* Room for rows: behind the last table, as far as rows of its last bucket might reach. */
+/* Capacity for rows. The last bucket's rows may reach past the last table. */
 #define ROWS_ROOM (MOST_SLOTS + RIBBON_BUCKET + RIBBON_WIDTH)
 
-/* Room for keys: derive() reads some more. With few keys, those that are bumped are kept behind
+/* Capacity for keys. derive() reads up to 7 more. With few keys, the bumped keys are kept after
  * them. */
 #define KEY_ROOM (RIBBON_LARGEST + 7)
 _Static_assert(2 * FEW <= KEY_ROOM, "few keys, and as many behind them");
 
-/* Bytes for thresholds: each table's are whole bytes, and then come zeroes up to a multiple of 8. */
+/* Capacity for thresholds, in bytes: whole bytes for each table, then zeroes up to a multiple of 8.
+ */
 #define HEAD_ROOM (MOST_SLOTS / (8 * RIBBON_WIDTH) + RIBBON_TABLES + 7)
 
-/* Bytes for segments. */
+/* Capacity for segments, in bytes. */
 #define BODY_ROOM (MOST_SLOTS / RIBBON_WIDTH * sizeof(uint64_t) * RIBBON_MAX_COLUMNS)
 
 struct ribbon_work {
-    struct ribbon_rows rows; /* of all tables, one behind the other */
+    struct ribbon_rows rows; /* of all tables in sequence */
     uint64_t *x, *bumped, *tmp;
     uint8_t *body, *head;
     const struct ribbon_variant *variant;
     struct ribbon_equations equations;
-    size_t slots, thresholds_len, body_len; /* so far */
+    size_t slots, thresholds_len, body_len; /* used so far */
 };
 
 uint64_t ribbon_build_memory(void)
@@ -97,8 +99,8 @@ static uint64_t x0_of(uint64_t x, unsigned table, unsigned seed)
     return number == 0 ? x : unmix(x) - number * 0x9e3779b97f4a7c15;
 }
 
-/* Large blocks from calloc() take up memory only where they are used, and sanitizers see their
- * ends. */
+/* calloc() of a large block uses memory only where it is touched, and sanitizers detect accesses
+ * beyond it. */
 struct ribbon_work *ribbon_work_new(void)
 {
     struct ribbon_work *w = calloc(1, sizeof *w);
@@ -131,14 +133,14 @@ void ribbon_work_free(struct ribbon_work *w)
     free(w);
 }
 
-/* The keys of a bucket, by the level of threshold that bumps them: those from begin[l - 1] to
- * begin[l] start below limit l. */
+/* The keys of a bucket, by the threshold level that bumps them: keys begin[l - 1] to begin[l] start
+ * below limit l. */
 struct bucket {
     uint64_t number;
     size_t begin[4];
 };
 
-/* The bucket of x[at] and of those behind it. */
+/* The bucket of x[at] and the following keys. */
 static struct bucket find_bucket(const uint64_t *x, size_t at, size_t n, uint64_t segments)
 {
     struct bucket b = {.begin = {at, at, at, at}};
@@ -155,7 +157,7 @@ static struct bucket find_bucket(const uint64_t *x, size_t at, size_t n, uint64_
     return b;
 }
 
-/* A table in the making. */
+/* A table under construction. */
 struct table {
     uint64_t segments;
     struct ribbon_rows rows;
@@ -170,8 +172,8 @@ static bool add(struct ribbon_work *w, const struct table *t, const uint64_t *x,
     return w->variant->add(&t->rows, t->columns, &w->equations, n);
 }
 
-/* Adds rows for the keys of a bucket: those at the front are the ones to be bumped, so first those
- * at the back, level by level. Returns the threshold, the first level which does not fit. */
+/* Adds rows for the keys of a bucket. The keys at the front are bumped first, so this begins with
+ * those at the back, level by level. Returns the threshold: the first level that does not fit. */
 static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const uint64_t *x,
                            const struct bucket *b)
 {
@@ -182,7 +184,7 @@ static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const u
     return level;
 }
 
-/* Appends a table to the rows, and its thresholds, all zero, to the head. */
+/* Appends a table to the rows, and its thresholds (all zero) to the head. */
 static struct table begin_table(struct ribbon_work *w, unsigned columns, uint64_t segments)
 {
     struct table t = {segments,
@@ -198,7 +200,7 @@ static struct table begin_table(struct ribbon_work *w, unsigned columns, uint64_
     return t;
 }
 
-/* Makes the rows and thresholds of a table of x[0..n), ascending. Copies the bumped ones to w->tmp
+/* Makes the rows and thresholds of a table for x[0..n), ascending. Copies the bumped keys to w->tmp
  * and returns their number. */
 static size_t band(struct ribbon_work *w, unsigned columns, const uint64_t *x, size_t n,
                    uint64_t segments)
@@ -219,8 +221,8 @@ static size_t band(struct ribbon_work *w, unsigned columns, const uint64_t *x, s
     return n_bumped;
 }
 
-/* Solves a table's rows, which are from number `slots` on, from the last to the first, and appends
- * its segments to the body. */
+/* Solves a table's rows, which begin at number `slots`, from the last to the first. Appends its
+ * segments to the body. */
 static void substitute(struct ribbon_work *w, const struct ribbon *ribbon, size_t slots,
                        uint64_t segments)
 {
@@ -253,10 +255,10 @@ static void substitute_all(struct ribbon_work *w, const struct ribbon *ribbon,
 struct recipe {
     unsigned load[RIBBON_TABLES];
     uint8_t seed;
-    bool tried; /* the best of several: tables are made whatever they bump */
+    bool tried; /* the best of several: no table is left out */
 };
 
-/* Makes w->bumped the x0 of the keys x[0..n) of a table, which it may hold itself. */
+/* Sets w->bumped to the x0 of the table's keys x[0..n). x may be w->bumped itself. */
 static size_t bump(struct ribbon_work *w, const struct recipe *recipe, unsigned t,
                    const uint64_t *x, size_t n)
 {
@@ -265,9 +267,9 @@ static size_t bump(struct ribbon_work *w, const struct recipe *recipe, unsigned 
     return n;
 }
 
-/* Makes the rows of table `t` for n keys: of the first their x0, ascending, are in w->x, which it
- * leaves unharmed, of others in w->bumped. There it leaves the x0 of those that it bumped. With 0
- * columns it only finds out which ones these are. */
+/* Makes the rows of table `t` for n keys. Table 0 reads their x0, ascending, from w->x and leaves
+ * it unchanged; other tables read w->bumped. The x0 of bumped keys end up in w->bumped. With 0
+ * columns, only finds out which keys are bumped. */
 static size_t do_table(struct ribbon_work *w, unsigned columns, const struct recipe *recipe,
                        unsigned t, size_t n, struct ribbon_entry *entry)
 {
@@ -313,8 +315,8 @@ static void later_tables(struct ribbon_work *w, unsigned columns, const struct r
     entry->listed = (uint32_t)n;
 }
 
-/* The best recipe for few keys with this seed: bytes of the block. Bumped keys are tried several
- * ways, so they are kept behind those in w->x. */
+/* Finds the best recipe for few keys with this seed; returns the bytes of the block. Bumped keys
+ * are tried in several ways, so they are kept after the keys in w->x. */
 static uint64_t try_loads(struct ribbon_work *w, const struct ribbon *ribbon, size_t n,
                           uint8_t seed, struct recipe *best)
 {
@@ -352,7 +354,7 @@ static size_t build_by(struct ribbon_work *w, const struct ribbon *ribbon, const
     return n_bumped;
 }
 
-/* Bytes of a block above which few keys are thought to have been chosen so as to make it large. */
+/* Above this many bytes, a block of few keys was probably made large by chosen keys. */
 static uint64_t suspicious_len(const struct ribbon *ribbon, size_t n)
 {
     return (uint64_t)n * (ribbon->columns + 1) / 8 * 5 / 4 + 1024;
@@ -375,7 +377,7 @@ static void build(struct ribbon_work *w, const struct ribbon *ribbon, size_t n, 
     }
 }
 
-/* Completes the head with zeroes. */
+/* Pads the head with zeroes. */
 static size_t end_head(struct ribbon_work *w)
 {
     while (w->thresholds_len % 8 != 0)
@@ -384,7 +386,7 @@ static size_t end_head(struct ribbon_work *w)
     return w->thresholds_len;
 }
 
-/* Makes the list of what was left over: in the place of these keys. */
+/* Makes the list of leftover keys, in place. */
 static const uint8_t *make_list(struct ribbon_work *w, size_t n, unsigned depth)
 {
     uint8_t *list = (uint8_t *)w->bumped;
@@ -396,7 +398,7 @@ static const uint8_t *make_list(struct ribbon_work *w, size_t n, unsigned depth)
     return list;
 }
 
-/* Makes rows and head. */
+/* Makes the rows and the head. */
 static void begin_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
                         size_t n, unsigned depth, struct ribbon_block *out)
 {
@@ -433,12 +435,13 @@ void ribbon_work_only_block(struct ribbon_work *w, struct ribbon *ribbon, double
                             const uint64_t *hash, size_t n, struct ribbon_block *out)
 {
     begin_block(w, ribbon, hash, n, 0, out);
-    /* Which keys are bumped does not depend on columns. */
+    /* Columns do not affect which keys are bumped. */
     ribbon_keep_rate(ribbon, p, fpr_of_block, out);
     end_block(w, ribbon, out);
 }
 
-/* Each of few keys counts: up to so many, random keys are tried, several sets of them. */
+/* With few keys, each affects the length. Up to TRIAL_KEYS, the length is measured with TRIALS sets
+ * of random keys. */
 enum { TRIAL_KEYS = 4000, TRIALS = 5 };
 
 static uint64_t trial(struct ribbon_work *w, double p, uint64_t *hash, uint64_t n, uint64_t number)
@@ -465,19 +468,19 @@ uint64_t ribbon_trial_len(uint64_t n, double p)
     return sum / TRIALS;
 }
 
-/* A layer in the making. Blocks are built side by side and put behind one another in order. */
+/* A layer under construction. Blocks are built in parallel and stored in order. */
 struct build {
     const struct target *target;
     struct ribbon ribbon;
-    struct ribbon_work **work; /* one a thread */
-    pthread_mutex_t lock;      /* of all that follows */
+    struct ribbon_work **work; /* one for each thread */
+    pthread_mutex_t lock;      /* protects all that follows */
     pthread_cond_t turned;
     uint64_t turn; /* the prefix whose blocks come next */
     bool gave_up;
-    uint64_t at; /* where the next block begins in the data */
+    uint64_t at; /* offset of the next block in the data */
     uint8_t *directory;
     uint64_t entries, room;
-    double p, fpr; /* the FPR at most, and what it comes to */
+    double p, fpr; /* the largest FPR allowed, and the FPR so far */
     uint64_t n;
 };
 
@@ -490,7 +493,7 @@ static void give_up(void *ctx)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Makes room for two more entries. */
+/* Adds capacity for two more entries. */
 static bool grow_directory(struct build *b, struct err *err)
 {
     if (b->entries + 2 <= b->room)
@@ -505,7 +508,7 @@ static bool grow_directory(struct build *b, struct err *err)
     return true;
 }
 
-/* The hashes that begin with the top `depth` bits of `first`. */
+/* The hashes that share the top `depth` bits of `first`. */
 struct part {
     uint64_t first;
     unsigned depth;
@@ -533,7 +536,7 @@ static bool put_entry(struct build *b, const struct part *part, const struct rib
     return true;
 }
 
-/* Gives a block its place, when it is its turn. */
+/* Places a block in the data when its turn comes. */
 static bool place_block(struct build *b, uint64_t prefix, const struct part *part,
                         struct ribbon_block *block, struct err *err)
 {
@@ -559,7 +562,7 @@ static bool write_block(struct build *b, const struct ribbon_block *block, struc
     return ok;
 }
 
-/* How many of the ascending a[0..n) are below that. */
+/* Counts the elements of the ascending a[0..n) below limit. */
 static size_t count_below(const uint64_t *a, size_t n, uint64_t limit)
 {
     size_t low = 0;
@@ -623,7 +626,7 @@ static bool write_directory(struct build *b, struct err *err)
            target_sums(t, err);
 }
 
-/* Begins a layer of such columns. */
+/* Begins a layer with these columns. */
 static bool start(struct build *b, const struct target *target, const struct ribbon *ribbon,
                   struct err *err)
 {
@@ -660,7 +663,7 @@ static bool build_blocks(struct build *b, const struct target *target, struct ke
     return ok;
 }
 
-/* Rates are sums of many rounded terms. */
+/* Tolerance: rates are sums of many rounded terms. */
 static const double ROUNDING = 1e-9;
 
 bool ribbon_build(const struct target *target, struct keyset *keys, struct census *census,
@@ -669,7 +672,7 @@ bool ribbon_build(const struct target *target, struct keyset *keys, struct censu
     struct ribbon ribbon = ribbon_of(target_layer(target));
     struct build b;
     bool ok = build_blocks(&b, target, keys, &ribbon, err);
-    /* Chosen keys can be bumped from wide segments alone. All segments are wide then. */
+    /* Chosen keys may be bumped from wide segments only. Then make all segments wide. */
     if (ok && b.fpr > b.p * (1 + ROUNDING) && b.ribbon.wide != 0) {
         ribbon.columns++;
         ribbon.wide = 0;

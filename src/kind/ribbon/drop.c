@@ -1,4 +1,4 @@
-/* Fewer columns for the same keys. Each column solves equations of its own, so any can be left
+/* Fewer columns for the same keys. Each column solves its own equations, so any column can be left
  * out. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ struct drop {
     const struct target *target;
     struct ribbon from, to;
     const uint8_t *data; /* of the old layer */
-    uint64_t at;         /* where the next block begins in the new one */
+    uint64_t at;         /* offset of the next block in the new layer */
     uint8_t *directory;  /* the new one */
     uint8_t *buf;
     size_t room;
@@ -60,7 +60,7 @@ static bool copy_block(struct drop *d, const struct ribbon_entry *e, struct err 
     return target_write(d->target, d->buf, len, at, err);
 }
 
-/* A directory may be forged, checksums and all. */
+/* A directory may be forged and still have correct checksums. */
 static bool check_directory(const struct layer *from, const uint8_t *data, uint64_t directory,
                             struct err *err)
 {
@@ -70,7 +70,7 @@ static bool check_directory(const struct layer *from, const uint8_t *data, uint6
     return true;
 }
 
-/* Blocks may lie in another order than before. */
+/* Blocks may be in another order than before. */
 static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
 {
     for (uint64_t i = 0; i < d->from.entries; i++) {
@@ -87,7 +87,7 @@ static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
     return true;
 }
 
-/* Columns that a key has on average, times 2^32. */
+/* Average columns of a key, times 2^32. */
 static uint64_t width(const struct ribbon *ribbon)
 {
     return (uint64_t)ribbon->columns << 32 | ribbon->wide;

@@ -1,5 +1,5 @@
-/* From a hash to its equation (ribbon.h has the formulas), and the table of instruction-set
- * variants. For ribbon*.c only. */
+/* From a hash to its equation (formulas in ribbon.h), and the table of instruction-set variants.
+ * Private to src/kind/ribbon. */
 #ifndef KIND_RIBBON_KEY_H
 #define KIND_RIBBON_KEY_H
 
@@ -16,7 +16,7 @@ static inline uint64_t ribbon_mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* x0: the bits that did not lead to the partition come first. */
+/* x0: the hash rotated, so that the bits below the partition's prefix come first. */
 static inline uint64_t ribbon_turn(uint64_t hash, unsigned depth)
 {
     return hash << (depth & 63) | hash >> (-depth & 63);
@@ -28,8 +28,7 @@ static inline uint64_t ribbon_x(uint64_t x0, unsigned table, unsigned seed)
     return number == 0 ? x0 : ribbon_mix(x0 + number * 0x9e3779b97f4a7c15);
 }
 
-/* The slot at which a key starts in a table of that many segments, of which there is one at
- * least. */
+/* The slot at which a key starts in a table of `segments` segments, at least one. */
 static inline uint64_t ribbon_start(uint64_t x, uint64_t segments)
 {
     return mul_high(x, RIBBON_WIDTH * segments - (RIBBON_WIDTH - 1));
@@ -40,8 +39,8 @@ static inline uint64_t ribbon_coefficients(uint64_t x)
     return ribbon_mix(x ^ 0x5bd1e9955bd1e995) | 1;
 }
 
-/* The part of an equation's coefficients that lies in the segment in which it starts, at `offset`,
- * and the part in the next. */
+/* The part of an equation's coefficients in the segment where it starts, at `offset`, and the part
+ * in the next segment. */
 static inline uint64_t ribbon_in_first(uint64_t coefficients, unsigned offset)
 {
     return coefficients << offset;
@@ -60,7 +59,8 @@ static inline uint32_t ribbon_fingerprint(uint64_t x)
 
 static const uint8_t ribbon_limit[4] = {0, 15, 34, RIBBON_BUCKET};
 
-/* A byte holds the thresholds of four buckets. This is the number of that with the start's. */
+/* The number of the byte with this start's threshold. A byte holds the thresholds of four buckets.
+ */
 static inline uint64_t ribbon_threshold_byte(uint64_t start)
 {
     return start / RIBBON_BUCKET / 4;
@@ -76,14 +76,14 @@ static inline bool ribbon_is_bumped(uint8_t thresholds, uint64_t start)
     return start % RIBBON_BUCKET < ribbon_limit[ribbon_threshold(thresholds, start)];
 }
 
-/* Four buckets are eight segments. */
+/* Four buckets have eight segments. */
 static inline uint64_t ribbon_thresholds_len(uint64_t segments)
 {
     return (segments + 7) / 8;
 }
 
-/* The data of a layer; `need`, unless NULL, is told of each page before it is read. Every offset in
- * it comes from the file, so none is followed before it is known to be inside. */
+/* The data of a layer. `need`, unless NULL, is called for each page before it is read. All offsets
+ * come from the file, so each is checked before use. */
 struct ribbon_source {
     struct ribbon ribbon;
     const uint8_t *data;
@@ -130,12 +130,12 @@ RIBBON_INLINE bool ribbon_is_sane(const struct ribbon_source *s, const struct ri
                                   2 * RIBBON_MAX_SEGMENTS;
 }
 
-/* Keys that are looked for at once. */
+/* Keys looked up at a time. */
 enum { RIBBON_PROBES = 8 };
 
-/* What decides about some keys, [i] about key i: the columns of its start's segment and of the next
- * one, `columns` words at `low` and as many at `high`; if the threshold of its bucket, in the byte
- * at `threshold`, does not say that it is bumped. All three are offsets in the data. */
+/* What decides about key i. Its columns are `columns` words at `low`, of the segment where it
+ * starts, and as many at `high`, of the next one. They count only if the key is not bumped; the
+ * byte at `threshold` holds its bucket's threshold. All three are offsets in the data. */
 struct ribbon_probes {
     uint64_t low[RIBBON_PROBES], high[RIBBON_PROBES], threshold[RIBBON_PROBES];
     uint64_t coefficients[RIBBON_PROBES];
@@ -150,59 +150,59 @@ RIBBON_INLINE void ribbon_prefetch(const uint8_t *data, const struct ribbon_prob
     __builtin_prefetch(end);
 }
 
-/* Most equations that are added at once: no bucket has more than RIBBON_BUCKET starts, which reach
- * RIBBON_WIDTH - 1 slots behind it, so among more there is always a contradiction. */
+/* The most equations added at a time. A bucket has at most RIBBON_BUCKET starts, whose equations
+ * reach RIBBON_WIDTH - 1 slots past it; more equations always contain a contradiction. */
 enum { RIBBON_GROUP = RIBBON_BUCKET + RIBBON_WIDTH - 1 };
 
-/* Equations, one in [i] of each array; behind the last one is room for seven more. */
+/* Equation i is element [i] of each array. Each array has seven spare elements. */
 struct ribbon_equations {
     uint64_t coefficients[RIBBON_GROUP + 7];
     uint32_t start[RIBBON_GROUP + 7];
     uint32_t fingerprint[RIBBON_GROUP + 7];
 };
 
-/* Rows of a table in the making, one a slot. */
+/* Rows of a table under construction, one for each slot. */
 struct ribbon_rows {
-    uint64_t *coefficients; /* its own slot's is bit 0; 0: no row */
-    uint32_t *bits;         /* the right side, of which the lowest `columns` bits count */
+    uint64_t *coefficients; /* bit 0 is the row's own slot; 0: no row */
+    uint32_t *bits;         /* the right side; the lowest `columns` bits count */
 };
 
-/* What there is for each set of instructions. */
+/* The functions of an instruction set. */
 struct ribbon_variant {
     struct variant variant;
 
-    /* Works out the probes of eight keys in the first tables of their partitions, and says of which
-     * it could: bit i of key i. It cannot if the partition is split, has no such table, or is not
-     * valid. s->need is not asked. */
+    /* Computes the probes of eight keys in the first tables of their partitions. Sets bit i of the
+     * result if key i has one. It has none if its partition is split, has no such table, or is not
+     * valid. Does not call s->need. */
     unsigned (*aim)(const struct ribbon_source *s, const uint64_t *hash, struct ribbon_probes *p);
 
-    /* In which of the probes in `which` all columns agree: bit i for probe i. Meanwhile fetches
-     * what those in `coming` of the next eight will read. */
+    /* Sets bit i of the result if all columns of probe i agree, for the probes in `which`.
+     * Meanwhile prefetches what the probes in `coming` of the next eight keys will read. */
     unsigned (*answer)(const uint8_t *data, const struct ribbon_probes *p, unsigned which,
                        const struct ribbon_probes *next, unsigned coming);
 
-    /* Works out the equations of keys x[0..n), n at most RIBBON_GROUP, in a table of that many
+    /* Computes the equations of keys x[0..n), n at most RIBBON_GROUP, in a table with `starts`
      * starts, fewer than 2^32. May read x[n..n + 7). */
     void (*derive)(const uint64_t *x, size_t n, uint64_t starts, struct ribbon_equations *e);
 
-    /* Adds n equations, whose starts ascend and lie in one bucket, to the rows: an equation from
-     * which rows are subtracted until it begins where there is none becomes the row there. If one
-     * of them follows from all others or contradicts them, leaves the rows as they were and
-     * returns false. Which slots have rows afterwards does not depend on the way it is done, and
-     * nor does the solution that has 0 where there is no row. Behind the table is room for the
-     * rows of a bucket and a segment, which may be read and written but mean nothing. */
+    /* Adds n equations, whose starts ascend and lie in one bucket, to the rows. Rows are subtracted
+     * from an equation until it begins at a slot without a row; there it becomes the row. If an
+     * equation depends on the others or contradicts them, restores the rows and returns false.
+     * Every variant gives rows at the same slots and the same solution, in which slots without a
+     * row are 0. Rows of a bucket and a segment past the table may be read and written, but mean
+     * nothing. */
     bool (*add)(const struct ribbon_rows *rows, unsigned columns, const struct ribbon_equations *e,
                 size_t n);
 
-    /* Solves the rows of a segment, RIBBON_WIDTH of them, from the last to the first. s[j] are the
-     * bits of column j in the 64 slots behind the segment, and then those in it. */
+    /* Solves the rows of a segment, RIBBON_WIDTH of them, from the last to the first. On entry s[j]
+     * has the bits of column j in the 64 slots after the segment; on return, those in it. */
     void (*solve)(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                   uint64_t *s);
 };
 
 extern const struct ribbon_variant ribbon_plain, ribbon_avx512, ribbon_avx2, ribbon_neon;
 
-/* Of the plain variant, for those that have no better. */
+/* The plain variant's functions, for variants without their own. */
 unsigned ribbon_aim_plain(const struct ribbon_source *s, const uint64_t *hash,
                           struct ribbon_probes *p);
 void ribbon_derive_plain(const uint64_t *x, size_t n, uint64_t starts, struct ribbon_equations *e);
@@ -211,7 +211,7 @@ bool ribbon_add_plain(const struct ribbon_rows *rows, unsigned columns,
 void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                         uint64_t *s);
 
-/* The one in use. */
+/* The variant in use. */
 const struct ribbon_variant *ribbon_in_use(void);
 
 /* As struct kind has them. */

@@ -7,7 +7,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* How many bits are set in each byte of what is selected at a and b, of one column or two. */
+/* The number of selected bits in each byte at a and b, of one column or two. */
 INLINE uint8x16_t count_two(const uint8_t *a, const uint8_t *b, unsigned columns, uint8x16_t low,
                             uint8x16_t high)
 {
@@ -19,7 +19,7 @@ INLINE uint8x16_t count_two(const uint8_t *a, const uint8_t *b, unsigned columns
     return vcntq_u8(veorq_u8(vandq_u8(x, low), vandq_u8(y, high)));
 }
 
-/* A bit for each of eight columns or fewer: whether the selected bits are odd in number. */
+/* One bit for each of up to eight columns: the parity of the selected bits. */
 INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, unsigned columns, uint8x16_t low,
                             uint8x16_t high)
 {

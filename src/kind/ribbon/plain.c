@@ -1,4 +1,4 @@
-/* Ribbon kernels in plain C: what the others must equal bit for bit. */
+/* Ribbon kernels in plain C. The other variants must give the same bits. */
 #include "base/bytes.h"
 #include "kind/ribbon/key.h"
 
@@ -9,7 +9,7 @@ RIBBON_INLINE unsigned differs(const uint8_t *a, const uint8_t *b, uint64_t low,
     return ((unsigned)__builtin_parityll(both) ^ fingerprint >> column) & 1;
 }
 
-/* Four columns without a branch, which rules out 15 of 16 absent keys; then four more. */
+/* Tests four columns without a branch, which rules out 15 of 16 absent keys; then four more. */
 RIBBON_INLINE bool agrees_plain(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
                                 uint32_t fingerprint, unsigned columns)
 {
@@ -27,7 +27,7 @@ RIBBON_INLINE bool agrees_plain(const uint8_t *a, const uint8_t *b, uint64_t low
 #define AGREES agrees_plain
 #include "kind/ribbon/answer_body.h"
 
-/* Without a row (no coefficients, bits 0) the slot is 0. */
+/* A slot without a row (no coefficients, bits 0) gets 0. */
 void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                         uint64_t *s)
 {
@@ -48,7 +48,7 @@ void ribbon_derive_plain(const uint64_t *x, size_t n, uint64_t starts, struct ri
     }
 }
 
-/* An equation on its way to a row. */
+/* An equation that is not yet a row. */
 struct moving {
     uint64_t slot, c;
     uint32_t bits;
@@ -73,7 +73,7 @@ static inline bool next_equation(struct adding *a, struct moving *m)
 
 enum step { GOES_ON, ENDED, CONTRADICTED };
 
-/* One step of elimination, or the next equation. */
+/* Does one elimination step, or takes the next equation. */
 static inline __attribute__((always_inline)) enum step step(struct adding *a, struct moving *m)
 {
     uint64_t row = a->rows->coefficients[m->slot];
@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) enum step step(struct adding *a, st
     return GOES_ON;
 }
 
-/* Each step must wait for the one before, so two equations move at a time. */
+/* Each step depends on the previous one, so two equations are processed in turns. */
 bool ribbon_add_plain(const struct ribbon_rows *rows, unsigned columns,
                       const struct ribbon_equations *e, size_t n)
 {

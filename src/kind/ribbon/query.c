@@ -1,4 +1,4 @@
-/* Asking a ribbon filter. */
+/* Queries of a ribbon filter. */
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "kind/ribbon/key.h"
@@ -34,7 +34,7 @@ static bool is_listed(const uint8_t *list, uint64_t n, uint64_t hash)
     return get_le64(list + 8 * low) == hash;
 }
 
-/* The last resort. `list` is the offset of the list. */
+/* Searches the list, at offset `list`, for a key that no table holds. */
 static enum ribbon_verdict look_up(const struct ribbon_source *s, const struct ribbon_entry *e,
                                    uint64_t list, uint64_t hash)
 {
@@ -54,7 +54,7 @@ RIBBON_INLINE uint64_t prefix_of(const struct ribbon_source *s, uint64_t hash)
     return hash >> 1 >> (63 - s->ribbon.bits);
 }
 
-/* Follows the directory to the entry of a hash; *depth: by how many of its bits. */
+/* Follows the directory to the entry of a hash. *depth: the number of bits used. */
 RIBBON_INLINE bool find_entry(const struct ribbon_source *s, uint64_t hash,
                               struct ribbon_entry *e, unsigned *depth, enum ribbon_verdict *v)
 {
@@ -72,15 +72,15 @@ RIBBON_INLINE bool find_entry(const struct ribbon_source *s, uint64_t hash,
     return true;
 }
 
-/* A key's way through the tables of its partition. */
+/* A key's path through the tables of its partition. */
 struct way {
     struct ribbon_entry e;
     uint64_t x0;
-    uint64_t thresholds, table; /* offsets, of those of table t */
+    uint64_t thresholds, table; /* offsets of the thresholds and of table t */
     unsigned t;
 };
 
-/* way->e, `depth` bits down the directory, is the hash's. */
+/* Begins at way->e, the entry of the hash, `depth` bits down the directory. */
 RIBBON_INLINE bool begin_way(const struct ribbon_source *s, uint64_t hash, unsigned depth,
                              struct way *way)
 {
@@ -91,7 +91,7 @@ RIBBON_INLINE bool begin_way(const struct ribbon_source *s, uint64_t hash, unsig
     return ribbon_is_sane(s, &way->e);
 }
 
-/* The probe in table t. */
+/* Computes the probe in table t. */
 RIBBON_INLINE bool aim(const struct ribbon_source *s, const struct way *way,
                        struct ribbon_probes *p, unsigned i, enum ribbon_verdict *v)
 {
@@ -103,7 +103,7 @@ RIBBON_INLINE bool aim(const struct ribbon_source *s, const struct way *way,
     p->columns[i] = (uint32_t)columns;
     p->threshold[i] = way->thresholds + ribbon_threshold_byte(start);
     p->low[i] = way->table + 8 * ribbon_words(&s->ribbon, narrow, segment);
-    /* With offset 0 all coefficients lie in one segment, perhaps the last. */
+    /* With offset 0, all coefficients are in one segment, perhaps the last. */
     p->high[i] = p->low[i] + (start % RIBBON_WIDTH ? 8 * columns : 0);
     p->coefficients[i] = ribbon_coefficients(x);
     p->fingerprint[i] = ribbon_fingerprint(x);
@@ -132,7 +132,7 @@ unsigned ribbon_aim_plain(const struct ribbon_source *s, const uint64_t *hash,
     return known;
 }
 
-/* Finds what decides about a key, wherever that is; if a probe, probe i is it. */
+/* Finds what decides about a key. If that is a probe, stores it as probe i. */
 static enum ribbon_verdict find(const struct ribbon_source *s, uint64_t hash,
                                 struct ribbon_probes *p, unsigned i)
 {
@@ -156,14 +156,14 @@ static enum ribbon_verdict find(const struct ribbon_source *s, uint64_t hash,
     return look_up(s, &way.e, list, hash);
 }
 
-/* Keys that are looked for at once. */
+/* Keys looked up at a time. */
 struct group {
     uint64_t hash[RIBBON_PROBES];
     struct ribbon_probes probes;
-    unsigned all, known; /* keys; those whose probe is known */
+    unsigned all, known; /* all keys; keys whose probe is known */
 };
 
-/* Takes the first keys of n. */
+/* Takes up to RIBBON_PROBES keys. */
 static void begin_group(const struct ribbon_source *s, const uint64_t *hash, size_t n,
                         struct group *g)
 {
@@ -178,10 +178,11 @@ static void begin_group(const struct ribbon_source *s, const uint64_t *hash, siz
         __builtin_prefetch(s->data + g->probes.threshold[__builtin_ctz(keys)]);
 }
 
-/* Probes that were not foreseen; they are answered when there are eight of them, or no more. */
+/* Probes in later tables or split partitions. They are answered eight at a time; the rest at the
+ * end. */
 struct late {
     struct ribbon_probes probes;
-    size_t key[RIBBON_PROBES]; /* in the batch */
+    size_t key[RIBBON_PROBES]; /* its number in the batch */
     unsigned n;
 };
 
@@ -193,7 +194,7 @@ static void answer_late(const uint8_t *data, struct late *late, uint64_t *presen
     late->n = 0;
 }
 
-/* A key that was bumped, or in a partition that was split. */
+/* Looks up a key that was bumped, or whose partition was split. */
 static void look_further(const struct ribbon_source *s, uint64_t hash, size_t key,
                          struct late *late, uint64_t *present)
 {
@@ -208,9 +209,9 @@ static void look_further(const struct ribbon_source *s, uint64_t hash, size_t ke
         answer_late(s->data, late, present);
 }
 
-/* `first` is the number of the group's first key in the batch. What the next group reads, which may
- * be in far memory, is asked for key by key between the answers: a CPU has some twenty lines of
- * memory under way at a time, and a key needs three to five. */
+/* `first` is the number of the group's first key in the batch. Prefetches for the next group are
+ * spread between the answers, key by key: a CPU has some twenty cache lines in flight at a time,
+ * and a key needs three to five. */
 static void end_group(const struct ribbon_source *s, const struct group *g, size_t first,
                       const struct group *next, struct late *late, uint64_t *present)
 {

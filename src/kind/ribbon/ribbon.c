@@ -22,9 +22,9 @@ void ribbon_to(const struct ribbon *ribbon, struct layer *layer)
     layer->geometry[3] = ribbon->wide;
 }
 
-/* The first r with 2^-r >= p; then a part w of the starts at r + 1 such that
- * (1 - w) 2^-r + w 2^-(r+1) = p. All of it is exact in binary floating point but the last rounding,
- * which is up. */
+/* The first r with 2^-r >= p. Then the part w of the starts that have r + 1 columns, such that (1 -
+ * w) 2^-r + w 2^-(r+1) = p. All steps are exact in binary floating point except the last, which
+ * rounds up. */
 void ribbon_columns(double p, unsigned *columns, uint32_t *wide)
 {
     unsigned r = 1;
@@ -48,8 +48,8 @@ unsigned ribbon_bits(uint64_t n)
     return bits;
 }
 
-/* The part of the FPR by which it passes p has a standard deviation of 0.27 / sqrt(n): measured with
- * 600,000 and 1,500,000 keys at three rates. Five of them are kept back. */
+/* Margin for the random excess of the FPR over p. Its standard deviation, as part of p, is 0.27 /
+ * sqrt(n), measured with 600,000 and 1,500,000 keys at three rates. The margin is five of these. */
 static const double RATE_SPREAD = 5 * 0.27;
 
 void ribbon_design(uint64_t n, double p, struct ribbon *ribbon)
@@ -65,7 +65,7 @@ void ribbon_design(uint64_t n, double p, struct ribbon *ribbon)
     ribbon->columns = columns;
 }
 
-/* All of it wide, that is one column more, if wide is 2^32. */
+/* If wide is 2^32, all segments are wide: one more column. */
 static struct ribbon with_wide(const struct ribbon *ribbon, uint64_t wide)
 {
     struct ribbon r = *ribbon;
@@ -180,7 +180,7 @@ static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const 
     ribbon_get_entry(from, &e);
     if (from[ENTRY_SPLIT] > 1 || from[ENTRY_ZERO] != 0 || from[ENTRY_ZERO + 1] != 0)
         return false;
-    /* The two entries lie behind all prefixes and behind this one, so there are no circles. */
+    /* The two entries come after all prefixes and after this entry, so there are no cycles. */
     if (e.split)
         return e.at >= (uint64_t)1 << ribbon->bits && e.at > number && e.at < ribbon->entries - 1;
     bool ended = false;
@@ -193,7 +193,7 @@ static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const 
            ribbon_block_len(ribbon, &e) <= blocks_len - e.at;
 }
 
-/* Entries that lie in two pages are checked with the second one. */
+/* An entry that crosses a page boundary is checked with the second page. */
 bool ribbon_check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
                             struct err *err)
 {
@@ -217,10 +217,10 @@ bool ribbon_check_page(const struct layer *layer, const uint8_t *data, uint64_t 
 struct ribbon_census {
     const struct ribbon_source *source;
     double fpr, n;
-    uint64_t visited; /* entries: in a forged file one could lead to another time and again */
+    uint64_t visited; /* entries; limited, since those of a forged file may form a cycle */
 };
 
-/* Starts in a table that are not bumped, in narrow and wide segments. */
+/* Starts in a table that are not bumped, in narrow and in wide segments. */
 struct starts {
     uint64_t all, narrow, wide;
 };
@@ -252,7 +252,7 @@ static bool count_starts(const struct ribbon_source *s, uint64_t thresholds, uin
     return true;
 }
 
-/* The FPR of those absent keys that come to this entry. */
+/* The FPR for absent keys that reach this entry. */
 static double entry_fpr(const struct ribbon_source *s, const struct ribbon_entry *e, unsigned depth)
 {
     double fpr = 0, reach = 1;

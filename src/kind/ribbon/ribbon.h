@@ -1,21 +1,20 @@
 /*
- * The bumped ribbon filter: the immutable layer kind, within a few thousandths of the least space
- * possible. (P. Dillinger, L. Huebschle-Schneider, P. Sanders, S. Walzer, "Fast succinct retrieval
- * and approximate membership using ribbon", 2022.)
+ * The bumped ribbon filter: the immutable layer kind. Its size is within a few thousandths of the
+ * theoretical minimum. (P. Dillinger, L. Huebschle-Schneider, P. Sanders, S. Walzer, "Fast succinct
+ * retrieval and approximate membership using ribbon", 2022.)
  *
- * A filter stores a table of m slots with some bits each, such that for every key in the set the
- * xor of those slots that the key's 64 coefficient bits select, from its start slot on, is the
- * key's fingerprint. A key not in the set meets its fingerprint by chance only. Which bits make
- * that true is a system of linear equations over GF(2). It is solved with more keys than slots:
- * where it cannot be, the keys that start low in a bucket of 128 slots are bumped to the next, much
- * smaller table; of these there are three, and behind the last one a list of the hashes themselves.
- * So every set can be stored.
+ * A filter stores a table of m slots with a few bits each. A key has a start slot, 64 coefficient
+ * bits and a fingerprint. The coefficients select some of the 64 slots from the start on; for every
+ * key in the set, the xor of these slots is the key's fingerprint. An absent key matches its
+ * fingerprint only by chance. The slots are the solution of a system of linear equations over
+ * GF(2), with more keys than slots. Where it has no solution, the keys that start low in a bucket
+ * of 128 slots are bumped to the next, much smaller table. There are three tables, then a list of
+ * the remaining hashes. So every set can be stored.
  *
- * Hashes are first divided by their top s bits into partitions of some 2^19, built one by one; a
- * partition that chosen keys overfill is split by the next bit. The directory has an entry of 32
- * bytes for each, first one for each of the 2^s prefixes, then those of split partitions, in pairs.
- * Layout of the data: a block for each partition, one behind the other, and the directory at the
- * end.
+ * The top s bits of the hashes divide them into partitions of about 2^19 hashes, built one by one.
+ * A partition that chosen keys overfill is split by the next bit. The directory has an entry of 32
+ * bytes for each partition: first the 2^s prefixes, then pairs of entries for split partitions. The
+ * data consists of a block for each partition, in sequence, and then the directory.
  *
  *     entry   u64 offset of its block in the data, or, if split, number of the first of two entries
  *             u32 segments of 64 slots in tables 0, 1 and 2
@@ -36,14 +35,14 @@
  *     fingerprint    y = x_t * 0xc28f82822b650bed mod 2^64, (y / 2^32 xor y / 2^7) mod 2^32
  *     M(x)   x ^= x / 2^32; x *= 0xd6e8feb86659fd93; twice; x ^= x / 2^32
  *
- * The key is bumped to the next table if start mod 128 < limit[threshold of bucket start / 128],
- * with limit = 0, 15, 34, 128; and if it comes to a table without segments, to the list. Segments
- * have `columns` columns, those from number `narrow` on one more, where
+ * A key is bumped to the next table if start mod 128 < limit[threshold of bucket start / 128], with
+ * limit = 0, 15, 34, 128. If that table has no segments, the key goes to the list. Segments have
+ * `columns` columns; those from number `narrow` on (wide segments) have one more, where
  *
  *     narrow = floor((2^32 - wide) * (m - 63) / 2^38)
  *
- * so that the part `wide` / 2^32 or more of all starts have the smaller false-positive rate; with
- * `wide` 0 all segments are narrow.
+ * So at least `wide` / 2^32 of all starts have the smaller false-positive rate. With `wide` 0, all
+ * segments are narrow.
  */
 #ifndef KIND_RIBBON_RIBBON_H
 #define KIND_RIBBON_RIBBON_H
@@ -58,20 +57,20 @@ enum {
     RIBBON_BUCKET = 128,    /* slots that share a threshold */
     RIBBON_MAX_COLUMNS = 32, /* bits in a fingerprint */
     RIBBON_MAX_BITS = 40,   /* of prefix */
-    RIBBON_PARTITION = 1 << 19,    /* keys, about, and at most so many: */
-    RIBBON_LARGEST = 5 << 17,      /* a hundred standard deviations above that */
-    RIBBON_MAX_SEGMENTS = 1 << 16, /* of a table: 6 times what that many keys need */
+    RIBBON_PARTITION = 1 << 19,    /* approximate keys; at most: */
+    RIBBON_LARGEST = 5 << 17,      /* a hundred standard deviations more */
+    RIBBON_MAX_SEGMENTS = 1 << 16, /* of a table: 6 times the need of RIBBON_LARGEST keys */
 };
 
-/* The smallest and largest FPR that can be had. */
+/* The range of FPRs. */
 #define RIBBON_MIN_FPR 0x1p-32
 #define RIBBON_MAX_FPR 0.5
 
 struct ribbon {
-    unsigned bits;    /* s: of the prefix */
+    unsigned bits;    /* s: the length of the prefix */
     uint64_t entries; /* in the directory */
     unsigned columns; /* of narrow segments */
-    uint32_t wide;    /* how much is wide, in 2^-32 */
+    uint32_t wide;    /* the part that is wide, in 2^-32 */
 };
 
 struct ribbon_entry {
@@ -86,47 +85,47 @@ extern const struct kind kind_ribbon;
 struct ribbon ribbon_of(const struct layer *layer);
 void ribbon_to(const struct ribbon *ribbon, struct layer *layer);
 
-/* Columns for an FPR of at most p, which is in range. */
+/* Columns for an FPR of at most p, which must be in range. */
 void ribbon_columns(double p, unsigned *columns, uint32_t *wide);
 
-/* The FPR of so many columns: what p comes to. */
+/* The FPR of that many columns. */
 double ribbon_fpr(unsigned columns, uint32_t wide);
 
 /* The number of prefix bits for n keys. */
 unsigned ribbon_bits(uint64_t n);
 
-/* Bits and columns for n keys at p, one entry for each prefix. With several partitions somewhat
- * more is wide than p takes, since keys that are bumped may be more in wide segments. */
+/* Bits and columns for n keys at p, with one entry for each prefix. With several partitions, makes
+ * somewhat more wide than p needs, since wide segments may have more bumped keys. */
 void ribbon_design(uint64_t n, double p, struct ribbon *ribbon);
 
-/* Makes more wide, if needed, until fpr(ctx, ribbon), which has only to do with columns, is at most
- * p. */
+/* Makes more wide, if needed, until fpr(ctx, ribbon) is at most p. fpr must depend on the columns
+ * only. */
 void ribbon_keep_rate(struct ribbon *ribbon, double p,
                       double (*fpr)(void *ctx, const struct ribbon *ribbon), void *ctx);
 
-/* The FPR of a layer if its tables had these columns. */
+/* The FPR that a layer would have with these columns. */
 double ribbon_layer_fpr(const struct ribbon *columns, const struct layer *layer,
                         const uint8_t *data);
 
-/* Bytes of data that n keys need at p, about: within a fiftieth, or 128 bytes. */
+/* Approximate bytes of data for n keys at p: within 2 %, or 128 bytes. */
 uint64_t ribbon_expected_len(uint64_t n, double p);
 
 void ribbon_get_entry(const uint8_t *from, struct ribbon_entry *entry);
 void ribbon_put_entry(const struct ribbon_entry *entry, uint8_t *to);
 
-/* Segments of a table that are narrow, and words of its first `segments` segments. */
+/* The number of narrow segments of a table, and the words of its first `segments` segments. */
 uint64_t ribbon_narrow(const struct ribbon *ribbon, uint64_t segments);
 uint64_t ribbon_words(const struct ribbon *ribbon, uint64_t narrow, uint64_t segments);
 
-/* Bytes of a block before its segments, and in all. */
+/* Bytes of a block: before its segments, and in total. */
 uint64_t ribbon_head_len(const struct ribbon_entry *entry);
 uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry *entry);
 
-/* What a block, `depth` bits down the directory, adds to the FPR of the filter. */
+/* The part of the filter's FPR that comes from a block, `depth` bits down the directory. */
 double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
                         const uint8_t *block, unsigned depth);
 
-/* kind.h's functions of these names. */
+/* These implement kind.h's functions of the same names. */
 bool ribbon_check(const struct layer *layer, struct err *err);
 bool ribbon_check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
                        struct err *err);
