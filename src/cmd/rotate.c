@@ -7,7 +7,7 @@
 #include "base/sig.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
-#include "store/chain.h"
+#include "store/advance.h"
 #include "store/filter.h"
 #include "store/session.h"
 
@@ -32,7 +32,7 @@ static bool rotate(struct filter *f, unsigned threads, double *emptied, struct e
         return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
     }
     double before = s.counters.n_keys;
-    bool ok = chain_finish(&s, err) && chain_advance(&s, threads, 0, err);
+    bool ok = advance_finish(&s, err) && advance(&s, threads, 0, err);
     *emptied = before - s.counters.n_keys;
     session_release(&s);
     return ok;

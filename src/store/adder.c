@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/num.h"
+#include "store/advance.h"
 #include "store/chain.h"
 
 /* A warning is due at this multiple of the design FPR: less is the random spread of bits. */
@@ -452,7 +453,7 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
     double n_design = (double)target(a)->n_design, left = n_design - keys_now(a);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
-        if (!chain_advance(&a->session, a->options.threads, a->to_come, err))
+        if (!advance(&a->session, a->options.threads, a->to_come, err))
             return false;
         settle(a);
         return make_room(a, room, err);
@@ -504,7 +505,7 @@ static bool catch_up(struct adder *a, struct err *err)
     if (a->session.replaced)
         snprintf(a->warning, sizeof a->warning,
                  "'%.300s' was replaced; going on with the new file", a->session.filter->path);
-    if (!chain_finish(&a->session, err))
+    if (!advance_finish(&a->session, err))
         return false;
     unsigned newest = chain_newest(h);
     if (a->session.replaced || newest != a->layer || h->layers[newest].generation != a->generation)

@@ -1,14 +1,8 @@
 #include "store/chain.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <math.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/num.h"
-#include "store/target.h"
 
 /* Each layer gets this part of the FPR that is left, and this multiple of the last layer's
  * capacity. Over final sizes from 3e6 to 3e9 keys, 0.15 (the rest shrinks by 0.85) and 2 took the
@@ -23,14 +17,6 @@ static const double LEAST_FPR = 1e-12;
 /* The layers of a filter that grows can be folded (seen shrink) to a half, a third, a quarter, a
  * sixth and a twelfth: the last is seldom full. */
 enum { FOLDS = 12 };
-
-void (*chain_step)(int step);
-
-static void step_done(int step)
-{
-    if (chain_step != NULL)
-        chain_step(step);
-}
 
 unsigned chain_newest(const struct header *h)
 {
@@ -88,27 +74,6 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
     return true;
 }
 
-static bool write_zero_sums(const struct filter *f, struct header *h, unsigned layer,
-                            struct err *err)
-{
-    struct target target = {.header = h, .layer = layer, .fd = f->fd, .name = f->path};
-    return target_zero_sums(&target, err);
-}
-
-/* Makes the file as long as the header says, with zeroes on disk behind what there was. What an
- * earlier attempt may have left there goes first. */
-static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
-{
-    int r;
-    if (ftruncate(f->fd, (off_t)f->header.file_len) != 0)
-        return fail_errno(err, "cannot change the length of '%s'", f->path);
-    do
-        r = posix_fallocate(f->fd, (off_t)f->header.file_len, (off_t)(len - f->header.file_len));
-    while (r == EINTR);
-    errno = r;
-    return r == 0 || fail_errno(err, "cannot make room in '%s'", f->path);
-}
-
 /* What the closed layers have left of the FPR that was promised. */
 static double rate_left(const struct header *h)
 {
@@ -116,22 +81,6 @@ static double rate_left(const struct header *h)
     for (unsigned i = 0; i < h->n_layers; i++)
         left -= h->layers[i].fpr_closed;
     return left;
-}
-
-/* The header of a file like this whose newest layer is closed. What is in it is told by its bits if
- * it was not counted. */
-static struct header close_newest(const struct session *s, unsigned threads)
-{
-    struct header h = s->filter->header;
-    struct census census;
-    unsigned newest = chain_newest(&h);
-    double n = s->counters.n_keys;
-    for (unsigned i = 0; i < h.n_layers; i++)
-        n -= i == newest ? 0 : h.layers[i].n_closed;
-    filter_census(s->filter, newest, threads, &census);
-    h.layers[newest].n_closed = s->counters.unknown || n < 0 ? census.n : n;
-    h.layers[newest].fpr_closed = census.fpr;
-    return h;
 }
 
 static bool has_id(const struct header *h, uint64_t id)
@@ -152,10 +101,10 @@ static uint64_t unused_id(const struct header *h)
 }
 
 /* Only forgery leads here, as with epochs (filter.c). */
-static bool has_generation(const struct session *s, const struct header *h, struct err *err)
+static bool has_generation(const struct header *h, const char *name, struct err *err)
 {
     return h->layers[chain_newest(h)].generation < INT64_MAX ||
-           fail(err, "'%s' has used up its generations", s->filter->path);
+           fail(err, "'%s' has used up its generations", name);
 }
 
 /* The keys that a layer is for. A header may say more than its bits can hold, but then its word
@@ -164,42 +113,6 @@ static uint64_t capacity_of(const struct layer *l)
 {
     double most = 1.01 * layer_n_at(l, l->fpr_design); /* honest layers stay below this */
     return (double)l->n_design <= most ? l->n_design : (uint64_t)most;
-}
-
-/* Puts an empty layer behind the file's end, of which h tells, on disk. Gives the room back if
- * that, or the memory for it, cannot be had. */
-static bool append_layer(struct session *s, struct header *h, struct err *err)
-{
-    struct filter *f = s->filter;
-    if (lengthen(f, h->file_len, err) && write_zero_sums(f, h, h->n_layers - 1, err) &&
-        session_sync(s, err) && filter_prepare(f, h, err))
-        return true;
-    int ignored = ftruncate(f->fd, (off_t)f->header.file_len);
-    (void)ignored;
-    return false;
-}
-
-/* h is the file's header with the newest layer closed. */
-static bool grow(struct session *s, struct header h, uint64_t n_next, struct err *err)
-{
-    const struct filter *f = s->filter;
-    struct err why;
-    const struct layer *last = &h.layers[chain_newest(&h)];
-    unsigned next = h.n_layers;
-    if (next == FORMAT_MAX_LAYERS)
-        return fail(err, "'%s' is full: it has %u layers, as many as there can be", f->path, next);
-    if (!has_generation(s, &h, err))
-        return false;
-    if (n_next < GROWTH * capacity_of(last))
-        n_next = GROWTH * capacity_of(last);
-    if (!make_layer(&h.layers[next], last->kind, unused_id(&h), n_next, BUDGET * rate_left(&h), true,
-                    &why))
-        return fail(err, "'%s' is full: %s", f->path, why.text);
-    h.layers[next].generation = last->generation + 1;
-    h.layers[next].since = now();
-    h.n_layers++;
-    format_place_last(&h);
-    return append_layer(s, &h, err) && session_change(s, &h, err);
 }
 
 static unsigned oldest_layer(const struct header *h)
@@ -211,61 +124,69 @@ static unsigned oldest_layer(const struct header *h)
     return oldest;
 }
 
-/* Keeps the file's blocks where the file system can do that. */
-static void zero_layer(const struct filter *f, const struct layer *l)
+struct header chain_close(const struct layers *layers, const struct counters *counters,
+                          unsigned threads)
 {
-    uint8_t *data = f->map + l->data_off;
-    memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));
-#ifdef FALLOC_FL_ZERO_RANGE
-    if (fallocate(f->fd, FALLOC_FL_ZERO_RANGE, (off_t)l->data_off, (off_t)l->data_len) == 0)
-        return;
-#endif
-    memset(data, 0, (size_t)l->data_len);
+    struct header h = *layers->header;
+    struct census census;
+    unsigned newest = chain_newest(&h);
+    double n = counters->n_keys;
+    for (unsigned i = 0; i < h.n_layers; i++)
+        n -= i == newest ? 0 : h.layers[i].n_closed;
+    layers_census(layers, newest, threads, &census);
+    /* What is in it is told by its bits if it was not counted. */
+    h.layers[newest].n_closed = counters->unknown || n < 0 ? census.n : n;
+    h.layers[newest].fpr_closed = census.fpr;
+    return h;
 }
 
-bool chain_finish(struct session *s, struct err *err)
+bool chain_grow(struct header *h, uint64_t n_next, const char *name, struct err *err)
 {
-    struct filter *f = s->filter;
-    struct header h = f->header;
-    unsigned layer = 0;
-    while (layer < h.n_layers && !h.layers[layer].is_void)
-        layer++;
-    if (layer == h.n_layers)
-        return true;
-    if (!has_generation(s, &h, err))
+    struct err why;
+    const struct layer *last = &h->layers[chain_newest(h)];
+    unsigned next = h->n_layers;
+    if (next == FORMAT_MAX_LAYERS)
+        return fail(err, "'%s' is full: it has %u layers, as many as there can be", name, next);
+    if (!has_generation(h, name, err))
         return false;
-    zero_layer(f, &h.layers[layer]);
-    if (!write_zero_sums(f, &h, layer, err) || !session_sync(s, err))
-        return false;
-    step_done(2);
-    struct layer *l = &h.layers[layer];
-    l->generation = h.layers[chain_newest(&h)].generation + 1;
-    l->is_void = false;
-    l->since = now();
-    l->n_closed = l->fpr_closed = 0;
-    if (!session_change(s, &h, err))
-        return false;
-    step_done(3);
+    if (n_next < GROWTH * capacity_of(last))
+        n_next = GROWTH * capacity_of(last);
+    if (!make_layer(&h->layers[next], last->kind, unused_id(h), n_next, BUDGET * rate_left(h), true,
+                    &why))
+        return fail(err, "'%s' is full: %s", name, why.text);
+    h->layers[next].generation = last->generation + 1;
+    h->layers[next].since = now();
+    h->n_layers++;
+    format_place_last(h);
     return true;
 }
 
-static bool rotate(struct session *s, struct header h, struct err *err)
+bool chain_void(struct header *h, double *n_lost, const char *name, struct err *err)
 {
-    struct layer *oldest = &h.layers[oldest_layer(&h)];
-    if (!has_generation(s, &h, err))
+    struct layer *oldest = &h->layers[oldest_layer(h)];
+    if (!has_generation(h, name, err))
         return false;
     oldest->is_void = true;
-    s->counters.n_keys = fmax(0, s->counters.n_keys - oldest->n_closed);
-    if (!session_change(s, &h, err)) {
-        s->counters.unknown = true; /* the layer may be void or not */
-        return false;
-    }
-    step_done(1);
-    return chain_finish(s, err);
+    *n_lost = oldest->n_closed;
+    return true;
 }
 
-bool chain_advance(struct session *s, unsigned threads, uint64_t n_next, struct err *err)
+int chain_find_void(const struct header *h)
 {
-    struct header h = close_newest(s, threads);
-    return h.policy == POLICY_RING ? rotate(s, h, err) : grow(s, h, n_next, err);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].is_void)
+            return (int)i;
+    return -1;
+}
+
+bool chain_renew(struct header *h, unsigned layer, const char *name, struct err *err)
+{
+    struct layer *l = &h->layers[layer];
+    if (!has_generation(h, name, err))
+        return false;
+    l->generation = h->layers[chain_newest(h)].generation + 1;
+    l->is_void = false;
+    l->since = now();
+    l->n_closed = l->fpr_closed = 0;
+    return true;
 }

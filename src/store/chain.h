@@ -10,6 +10,8 @@
  * that what comes again stays fresh. Emptying takes three steps, each on disk before the next
  * begins: the layer is marked void, it is zeroed, it is marked as the newest. A rotation that was
  * cut off between two of them is taken up by the next writer.
+ *
+ * This module works on headers alone: which layer comes next. advance.h makes it so in a file.
  */
 #ifndef STORE_CHAIN_H
 #define STORE_CHAIN_H
@@ -18,7 +20,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "store/session.h"
+#include "store/layers.h"
 
 enum {
     CHAIN_FIRST = 1 << 20,  /* keys of a growing filter's first layer, unless told otherwise */
@@ -37,15 +39,19 @@ bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, 
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
                       double p, struct err *err);
 
-/* Closes the newest layer and begins another, under the session's lock: a filter that grows gets
- * one more, for n_next keys at least; a ring, in which no rotation is cut off, empties its oldest.
- * Reads all bits of the newest, with so many threads. */
-bool chain_advance(struct session *s, unsigned threads, uint64_t n_next, struct err *err);
+/* A header like that of these layers, with the newest closed: its keys by the counters, its FPR by
+ * its bits, all of which are read. The first step of every change of layers. */
+struct header chain_close(const struct layers *layers, const struct counters *counters,
+                          unsigned threads);
 
-/* Ends a rotation that was cut off. Nothing to do where there is none. */
-bool chain_finish(struct session *s, struct err *err);
+/* Gives a header whose newest layer is closed one more, placed, for n_next keys at least. In
+ * messages the filter is `name`, here and below. */
+bool chain_grow(struct header *h, uint64_t n_next, const char *name, struct err *err);
 
-/* For tests: called after each step of a rotation, 1 to 3. */
-extern void (*chain_step)(int step);
+/* The three steps of a rotation, whose second, emptying it, is the caller's: makes the oldest layer
+ * void, which takes n_lost keys; finds the void layer, or -1; makes it, emptied, the newest. */
+bool chain_void(struct header *h, double *n_lost, const char *name, struct err *err);
+int chain_find_void(const struct header *h);
+bool chain_renew(struct header *h, unsigned layer, const char *name, struct err *err);
 
 #endif

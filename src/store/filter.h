@@ -20,6 +20,7 @@
 
 #include "base/err.h"
 #include "store/format.h"
+#include "store/layers.h"
 
 enum filter_mode {
     FILTER_READ,
@@ -39,6 +40,7 @@ struct filter {
     uint8_t *map; /* all of the file as its header has it, or more, shared; NULL: not open */
     uint64_t map_len;
     struct header header;
+    uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping */
     bool slot_damaged; /* one of two header slots does not hold */
     /* Checking of pages on first touch: a bit for each page that held, and how many are left. */
     _Atomic bool verifying;
@@ -49,6 +51,12 @@ struct filter {
 /* Refuses a file that standard output or standard error goes to. */
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
 void filter_close(struct filter *f);
+
+/* What there is to ask and to read, wherever the file is mapped. */
+static inline struct layers filter_layers(const struct filter *f)
+{
+    return (struct layers){&f->header, f->data};
+}
 
 /* Sets bit i of present when key i is in any layer, after clearing bits 0..n-1. n is at most
  * LAYER_BATCH. Any number of threads may ask at once. Fails when a page is damaged. */

@@ -11,11 +11,8 @@ void filter_census_layers(const struct filter *f, unsigned threads, struct censu
 
 void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out)
 {
-    const struct layer *l = &f->header.layers[layer];
-    memset(out, 0, sizeof *out);
-    if (l->is_void)
-        return;
-    l->kind->census(l, f->map + l->data_off, threads, out);
+    const struct layers layers = filter_layers(f);
+    layers_census(&layers, layer, threads, out);
 }
 
 /* All but the number of keys. */

@@ -499,9 +499,9 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
                    struct err *err)
 {
     const struct layer *l = &s->filter->header.layers[layer];
-    uint8_t *map = s->filter->map;
-    struct touch t = {.s = s, .layer = layer, .touched = map + l->touched_off, .err = err};
-    bool ok = layer_each_page(l, map + l->data_off, keys, n, touch, &t);
+    struct touch t = {
+        .s = s, .layer = layer, .touched = s->filter->map + l->touched_off, .err = err};
+    bool ok = layer_each_page(l, s->filter->data[layer], keys, n, touch, &t);
     if (t.first > 0)
         atomic_fetch_add_explicit(&s->n_touched, t.first, memory_order_relaxed);
     /* Whoever sees a changed bit is to see the mark (filter.c: is_touched). */
@@ -520,7 +520,7 @@ void session_rely(const struct session *s, unsigned layer, struct hashes keys, s
 {
     const struct filter *f = s->filter;
     const struct layer *l = &f->header.layers[layer];
-    uint8_t *data = f->map + l->data_off;
+    uint8_t *data = f->data[layer];
     /* Layers of a kind that takes no keys were on disk before they had a name. */
     if (!is_doubtful(f) || !layer_takes_keys(l))
         return;
@@ -572,7 +572,7 @@ static void renew_block(void *ctx, unsigned worker, uint64_t block)
     (void)worker;
     for (uint64_t page = block * RENEW_BLOCK; page < pages && page < end; page++) {
         differing += renew_sum(r->f, r->layer, page);
-        write_again(r->f->map + l->data_off + page * LAYER_PAGE);
+        write_again(r->f->data[r->layer] + page * LAYER_PAGE);
         write_again(r->f->map + l->sums_off + page * FORMAT_SUM);
     }
     atomic_fetch_add(&r->differing, differing);

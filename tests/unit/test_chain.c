@@ -12,6 +12,7 @@
 #include "keys/xxh3.h"
 #include "scratchdir.h"
 #include "store/adder.h"
+#include "store/advance.h"
 #include "store/filter_build.h"
 #include "store/header.h"
 
@@ -69,7 +70,7 @@ static bool rotate(const char *path, struct err *err)
     struct session s;
     if (!filter_open(&f, path, FILTER_WRITE, err) || !session_hold(&s, &f, err))
         return false;
-    bool ok = chain_finish(&s, err) && chain_advance(&s, 1, 0, err);
+    bool ok = advance_finish(&s, err) && advance(&s, 1, 0, err);
     session_release(&s);
     filter_close(&f);
     return ok;
@@ -139,7 +140,7 @@ static int rotate_and_die_there(void *ctx)
     const struct rotation *rotation = ctx;
     struct err err;
     last_step = rotation->last_step;
-    chain_step = die_after;
+    advance_step = die_after;
     rotate(rotation->path, &err);
     return 1;
 }
@@ -298,7 +299,7 @@ TEST(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted)
     MUST(session_lock(&s, &err));
     s.counters.unknown = true;
     s.counters.n_keys = 7;
-    MUST(chain_advance(&s, 1, 0, &err));
+    MUST(advance(&s, 1, 0, &err));
     session_unlock(&s);
     CHECK(f.header.n_layers == 2);
     CHECK(f.header.layers[0].n_closed > 1400 && f.header.layers[0].n_closed < 1600);

@@ -16,6 +16,7 @@
 #include "keys/xxh3.h"
 #include "scratchdir.h"
 #include "store/adder.h"
+#include "store/advance.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
 
@@ -234,7 +235,7 @@ static void change(const char *path, const char *what)
     no_worse(path, before, what, err.text);
     if (filter_open(&f, path, FILTER_WRITE, &err) && f.header.policy != POLICY_FIXED &&
         session_hold(&session, &f, &err)) {
-        if (!chain_finish(&session, &err) || !chain_advance(&session, 1, 0, &err))
+        if (!advance_finish(&session, &err) || !advance(&session, 1, 0, &err))
             rings = false;
         session_release(&session);
     }

@@ -1,0 +1,108 @@
+#include "store/advance.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/chain.h"
+#include "store/target.h"
+
+void (*advance_step)(int step);
+
+static void step_done(int step)
+{
+    if (advance_step != NULL)
+        advance_step(step);
+}
+
+static bool write_zero_sums(const struct filter *f, const struct header *h, unsigned layer,
+                            struct err *err)
+{
+    struct header copy = *h;
+    struct target target = {.header = &copy, .layer = layer, .fd = f->fd, .name = f->path};
+    return target_zero_sums(&target, err);
+}
+
+/* Makes the file as long as the header says, with zeroes on disk behind what there was. What an
+ * earlier attempt may have left there goes first. */
+static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
+{
+    int r;
+    if (ftruncate(f->fd, (off_t)f->header.file_len) != 0)
+        return fail_errno(err, "cannot change the length of '%s'", f->path);
+    do
+        r = posix_fallocate(f->fd, (off_t)f->header.file_len, (off_t)(len - f->header.file_len));
+    while (r == EINTR);
+    errno = r;
+    return r == 0 || fail_errno(err, "cannot make room in '%s'", f->path);
+}
+
+/* Puts an empty layer behind the file's end, of which h tells, on disk. Gives the room back if
+ * that, or the memory for it, cannot be had. */
+static bool append_layer(struct session *s, const struct header *h, struct err *err)
+{
+    struct filter *f = s->filter;
+    if (lengthen(f, h->file_len, err) && write_zero_sums(f, h, h->n_layers - 1, err) &&
+        session_sync(s, err) && filter_prepare(f, h, err))
+        return true;
+    int ignored = ftruncate(f->fd, (off_t)f->header.file_len);
+    (void)ignored;
+    return false;
+}
+
+/* Keeps the file's blocks where the file system can do that. */
+static void zero_layer(const struct filter *f, const struct layer *l)
+{
+    memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));
+#ifdef FALLOC_FL_ZERO_RANGE
+    if (fallocate(f->fd, FALLOC_FL_ZERO_RANGE, (off_t)l->data_off, (off_t)l->data_len) == 0)
+        return;
+#endif
+    memset(f->map + l->data_off, 0, (size_t)l->data_len);
+}
+
+bool advance_finish(struct session *s, struct err *err)
+{
+    struct filter *f = s->filter;
+    struct header h = f->header;
+    int at = chain_find_void(&h);
+    if (at < 0)
+        return true;
+    unsigned layer = (unsigned)at;
+    if (!chain_renew(&h, layer, f->path, err))
+        return false;
+    zero_layer(f, &h.layers[layer]);
+    if (!write_zero_sums(f, &h, layer, err) || !session_sync(s, err))
+        return false;
+    step_done(2);
+    if (!session_change(s, &h, err))
+        return false;
+    step_done(3);
+    return true;
+}
+
+static bool rotate(struct session *s, struct header *h, struct err *err)
+{
+    double n_lost;
+    if (!chain_void(h, &n_lost, s->filter->path, err))
+        return false;
+    s->counters.n_keys = fmax(0, s->counters.n_keys - n_lost);
+    if (!session_change(s, h, err)) {
+        s->counters.unknown = true; /* the layer may be void or not */
+        return false;
+    }
+    step_done(1);
+    return advance_finish(s, err);
+}
+
+bool advance(struct session *s, unsigned threads, uint64_t n_next, struct err *err)
+{
+    const struct layers layers = filter_layers(s->filter);
+    struct header h = chain_close(&layers, &s->counters, threads);
+    if (h.policy == POLICY_RING)
+        return rotate(s, &h, err);
+    return chain_grow(&h, n_next, s->filter->path, err) && append_layer(s, &h, err) &&
+           session_change(s, &h, err);
+}

@@ -1,0 +1,28 @@
+/*
+ * The next layer of a filter file, under the session's lock (chain.h says which comes next).
+ *
+ *     if (!session_hold(&s, &filter, &err)) ...            // or session_lock
+ *     advance_finish(&s, &err) && advance(&s, threads, 0, &err);
+ *     session_release(&s);
+ */
+#ifndef STORE_ADVANCE_H
+#define STORE_ADVANCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "store/session.h"
+
+/* Closes the newest layer and begins another: a filter that grows gets one more, for n_next keys at
+ * least; a ring, in which no rotation is cut off, empties its oldest. Reads all bits of the newest,
+ * with so many threads. */
+bool advance(struct session *s, unsigned threads, uint64_t n_next, struct err *err);
+
+/* Ends a rotation that was cut off. Nothing to do where there is none. */
+bool advance_finish(struct session *s, struct err *err);
+
+/* For tests: called after each step of a rotation, 1 to 3. */
+extern void (*advance_step)(int step);
+
+#endif
