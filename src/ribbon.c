@@ -49,8 +49,8 @@ unsigned ribbon_bits(uint64_t n)
     return bits;
 }
 
-/* The part of the FPR by which it passes p has a standard deviation of 0.27 / sqrt(n): measured with
- * 600,000 and 1,500,000 keys at three rates. Five of them are kept back. */
+/* The FPR differs from p by a part whose standard deviation is 0.27 / sqrt(n), as measured with
+ * 600,000 and 1,500,000 keys at three rates. Five of these are kept back. */
 static const double RATE_SPREAD = 5 * 0.27;
 
 void ribbon_design(uint64_t n, double p, struct ribbon *ribbon)

@@ -29,8 +29,8 @@ enum {
     N_LOAD_1 = sizeof load_1 / sizeof *load_1,
 };
 
-/* A table bumps 6 % of random keys; the second, of 12,000 or more, with a standard deviation of 1 %.
- * One that bumps more than an eighth was given chosen keys; it is left out, and what came to it is
+/* A table bumps 6 % of random keys; the second, of 12,000 or more, with a deviation of 1 %. One
+ * that bumps more than an eighth was given chosen keys; it is left out, and what came to it is
  * listed. So table t gets LARGEST / 8^t keys at most. The last one is made whatever it bumps. */
 enum { MOST_BUMPED = 8 };
 
@@ -52,7 +52,7 @@ _Static_assert(2 * SLOTS(FEW, MAX_LOAD) + SLOTS(FEW, LAST_LOAD) <= MOST_SLOTS,
 #define KEY_ROOM (RIBBON_LARGEST + 7)
 _Static_assert(2 * FEW <= KEY_ROOM, "few keys, and as many behind them");
 
-/* Bytes for thresholds: each table's are whole bytes, and then come zeroes up to a multiple of 8. */
+/* Bytes for thresholds: each table's are whole bytes; then come zeroes up to a multiple of 8. */
 #define HEAD_ROOM (MOST_SLOTS / (8 * RIBBON_WIDTH) + RIBBON_TABLES + 7)
 
 /* Bytes for segments. */
@@ -253,7 +253,7 @@ static void substitute_all(struct ribbon_work *w, const struct ribbon *ribbon,
 struct recipe {
     unsigned load[RIBBON_TABLES];
     uint8_t seed;
-    bool tried; /* the best of several: tables are made whatever they bump */
+    bool tried; /* one of several: tables are made whatever they bump */
 };
 
 /* Makes w->bumped the x0 of the keys x[0..n) of a table, which it may hold itself. */
