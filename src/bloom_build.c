@@ -26,9 +26,9 @@ enum { SUSPECTS = 64 };
 struct region {
     uint8_t *buf;   /* REGION pages, all zero where nothing was inserted yet */
     uint64_t first; /* the page at buf[0] */
-    bool open;      /* buf[0] holds bits of an earlier range */
     uint64_t suspect[SUSPECTS];
     unsigned n_suspects;
+    bool open;            /* buf[0] holds bits of an earlier range */
     uint64_t seen, scans; /* of the range that is being inserted: hashes, and what was done */
     struct bloom_census census;
 } __attribute__((aligned(64)));
