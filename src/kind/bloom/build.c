@@ -25,9 +25,9 @@ enum { SUSPECTS = 64 };
 struct region {
     uint8_t *buf;   /* REGION pages; zero where nothing was inserted yet */
     uint64_t first; /* the page at buf[0] */
-    bool open;      /* buf[0] holds bits of an earlier range */
     uint64_t suspect[SUSPECTS];
     unsigned n_suspects;
+    bool open;            /* buf[0] holds bits of an earlier range */
     uint64_t seen, scans; /* in the current range: hashes inserted, scans made */
     struct bloom_census census;
 } __attribute__((aligned(64)));

@@ -58,7 +58,7 @@ _Static_assert(2 * FEW <= KEY_ROOM, "few keys, and as many behind them");
 #define HEAD_ROOM (MOST_SLOTS / (8 * RIBBON_WIDTH) + RIBBON_TABLES + 7)
 
 /* Capacity for segments, in bytes. */
-#define BODY_ROOM (MOST_SLOTS / RIBBON_WIDTH * sizeof(uint64_t) * RIBBON_MAX_COLUMNS)
+#define BODY_ROOM (MOST_SLOTS / RIBBON_WIDTH * 8 * RIBBON_MAX_COLUMNS)
 
 struct ribbon_work {
     struct ribbon_rows rows; /* of all tables in sequence */
