@@ -278,7 +278,7 @@ END
         exec 7<pipe
         # It has been added, and most of it is still to be printed.
         IFS= read -r first <&7
-        until_present f 100000 $pid
+        until_present f 50000 $pid
         $change cut
         { echo "$first"; cat <&7; } >got
         exec 7<&-
@@ -286,7 +286,7 @@ END
         wait $pid || status=$?
         seen verify f
         n=$(wc -l <got)
-        [ "$n" -gt 100000 ]
+        [ "$n" -gt 50000 ]
         [ "$n" = "$(seen stats --json f | jq .keys_added)" ]
         [ "$(seen query -c f got)" = "$n" ]
         [ "$(tr -d '\0' <got | digest /dev/stdin)" = "$(digest got)" ]
