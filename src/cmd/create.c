@@ -10,9 +10,9 @@
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/output.h"
-#include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "cmd/feed.h"
 #include "cmd/keyarg.h"
 #include "cmd/plan.h"
 #include "cmd/summary.h"
@@ -114,9 +114,7 @@ struct create {
     bool compact, force, dry_run, json, reproducible;
     struct newfile file;
     struct filter_build build;
-    struct batch **batch; /* one a worker */
-    struct tally tally;
-    bool failed; /* and said why */
+    struct feed feed;
 };
 
 static bool parse_option(struct create *c, struct opt_parser *p, int id)
@@ -257,77 +255,29 @@ static int check_options(const struct create *c)
     return 0;
 }
 
-struct result {
-    struct chunk_tally tally;
-    bool no_room;
-    struct err err;
-};
-
-static void put_batch(struct create *c, unsigned worker, struct batch *b, struct result *r)
-{
-    size_t n = b->n;
-    if (b->n_bad > 0) {
-        n = 0;
-        for (size_t i = 0; i < b->n; i++)
-            if (!bit_of(b->bad, i))
-                b->hash[n++] = b->hash[i];
-    }
-    r->no_room = !filter_build_put(&c->build, worker, b->hash, n, &r->err);
-}
-
-static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+static bool put(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
 {
     struct create *c = ctx;
-    struct result *r = slot;
-    struct batch *b = c->batch[worker];
-    *r = (struct result){0};
-    batch_start(b, chunk->data, chunk->len);
-    while (!r->no_room && batch_next(b)) {
-        tally_batch(&r->tally, b);
-        put_batch(c, worker, b, r);
+    struct feed_part *part = slot;
+    struct batch *b;
+    (void)chunk;
+    while ((b = feed_next(part)) != NULL) {
+        size_t n = b->n;
+        if (b->n_bad > 0) {
+            n = 0;
+            for (size_t i = 0; i < b->n; i++)
+                if (!bit_of(b->bad, i))
+                    b->hash[n++] = b->hash[i];
+        }
+        if (!filter_build_put(&c->build, worker, b->hash, n, err))
+            return false;
     }
-    tally_batches_end(&r->tally, b);
-}
-
-static bool commit(void *ctx, const struct chunk *chunk, void *slot)
-{
-    struct create *c = ctx;
-    struct result *r = slot;
-    tally_begin(&c->tally, chunk);
-    if (r->no_room)
-        say_failure(&r->err);
-    c->failed = r->no_room || !tally_end(&c->tally, chunk, &r->tally);
-    return !c->failed;
-}
-
-/* Keys given with -k. */
-static bool put_given_keys(struct create *c)
-{
-    struct batch *b = c->batch[0];
-    struct result r = {0};
-    size_t next = 0;
-    while (keyarg_batch(&c->ka, &next, b)) {
-        c->tally.records += b->n;
-        c->tally.bad += b->n_bad;
-        put_batch(c, 0, b, &r);
-        if (r.no_room)
-            return say_failure(&r.err);
-    }
-    return keyarg_batch_end(&c->ka, next, b);
-}
-
-static bool put_input(struct create *c)
-{
-    struct stat old;
-    bool exists = stat(c->path, &old) == 0;
-    struct pump pump = {
-        .ctx = c, .slot_size = sizeof(struct result), .work = work, .commit = commit};
-    return keyarg_pump(&pump, &c->tally, exists ? &old : NULL, false) && !c->failed;
+    return true;
 }
 
 static uint64_t keys_given(const struct create *c)
 {
-    return c->tally.records - c->tally.bad;
+    return tally_keys(&c->feed.tally);
 }
 
 static double keys_held(const struct create *c)
@@ -390,9 +340,9 @@ static void print_summary(const struct create *c)
     const struct header *h = &c->build.header;
     summary_begin(&j, c->path, h, c->build.census.fpr, keys_held(c));
     json_key(&j, "records");
-    json_uint(&j, c->tally.records);
+    json_uint(&j, c->feed.tally.records);
     json_key(&j, "bad_records");
-    json_uint(&j, c->tally.bad);
+    json_uint(&j, c->feed.tally.bad);
     json_key(&j, "keys_added");
     if (h->counters.unknown)
         json_null(&j);
@@ -403,15 +353,21 @@ static void print_summary(const struct create *c)
 
 static bool read_keys(struct create *c)
 {
-    progress_begin("reading keys", c->ka.progress);
-    bool ok = c->ka.n_keys > 0 ? put_given_keys(c) : put_input(c);
-    progress_end();
-    if (ok && keys_given(c) == 0) {
-        say_error("no keys%s, so '%s' is not made (--empty makes an empty filter)",
-                  c->tally.bad ? " in any record" : "", c->path);
-        ok = false;
-    }
-    return ok;
+    struct stat old;
+    bool exists = stat(c->path, &old) == 0;
+    c->feed = (struct feed){.ka = &c->ka,
+                            .title = "reading keys",
+                            .refuse = exists ? &old : NULL,
+                            .ctx = c,
+                            .slot_size = sizeof(struct feed_part),
+                            .work = put};
+    if (!feed_run(&c->feed))
+        return false;
+    if (keys_given(c) > 0)
+        return true;
+    say_error("no keys%s, so '%s' is not made (--empty makes an empty filter)",
+              c->feed.tally.bad > 0 ? " in any record" : "", c->path);
+    return false;
 }
 
 static bool collect(struct create *c, const char *scratch_dir)
@@ -428,8 +384,7 @@ static bool collect(struct create *c, const char *scratch_dir)
     if (!filter_build_begin(&c->build, &err))
         return say_failure(&err);
     c->ka.threads = c->build.threads;
-    c->batch = keyarg_batches(&c->ka);
-    return c->batch != NULL && (c->design.empty || read_keys(c));
+    return c->design.empty || read_keys(c);
 }
 
 /* Makes the filter, or forecasts what it would be. */
@@ -507,7 +462,7 @@ static bool create(struct create *c)
     newfile_close(&c->file);
     if (!ok || c->dry_run)
         return ok && print_plan(c);
-    tally_report(&c->tally);
+    tally_report(&c->feed.tally);
     if (c->json)
         print_summary(c);
     return true;
@@ -528,7 +483,6 @@ static int run_create(struct create *c, int argc, char **argv)
     c->path = argv[p.first];
     if (!keyarg_files(&c->ka, &cmd_create, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    c->tally.ka = &c->ka;
     int status = check_options(c);
     if (status != 0)
         return status;
@@ -541,7 +495,6 @@ static int run(int argc, char **argv)
 {
     struct create c = {.ka = KEYARG_DEFAULT, .memory = DEFAULT_MEMORY};
     int status = run_create(&c, argc, argv);
-    keyarg_batches_free(&c.ka, c.batch);
     filter_build_free(&c.build);
     keyarg_free(&c.ka);
     return status;
