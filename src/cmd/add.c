@@ -7,13 +7,13 @@ enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE };
 
 static const struct opt add_opts[] = {
     {OPT_MAX_FPR, "max-fpr", "P",
-     "add no key that would take the current false-positive rate above P",
+     "stop before the current false-positive rate exceeds P",
      false, 0},
     {OPT_ROTATE, "rotate-at-capacity", NULL,
-     "rotate a filter with generations whenever its newest one is full",
+     "rotate a filter with generations whenever the newest generation is full",
      false, 0},
     {OPT_NO_SYNC, "no-sync", NULL,
-     "wait for the disk only where it must: faster, but keys may be lost if the machine stops",
+     "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      false, 0},
     {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were new", false, 0},
     {0},

@@ -41,32 +41,32 @@ enum {
 
 static const struct opt size_opts[] = {
     {'n', "capacity", "N",
-     "size it for N distinct keys: 1000, 250k, 1M, 1e9 (default: as many as "
-     "are found)",
+     "design for N distinct keys: 1000, 250k, 1M, 1e9 (default: the number "
+     "found)",
      false, 0},
     {'p', "fpr", "P", "false-positive rate at capacity: 0.001 (default), 1e-6, 1/1000, 0.1%", false,
      0},
     {'s', "size", "BYTES",
-     "file size, 512K, 64M, 2G (powers of 1024): solves for the capacity or "
-     "the rate that is not given",
+     "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
+     "the rate, whichever is not given",
      false, 0},
     {OPT_COMPACT, "compact", NULL,
-     "immutable, and as small as is known to be possible; sized for "
-     "exactly the keys that are found",
+     "make an immutable filter, close to the smallest possible size, for exactly "
+     "the keys that are found",
      false, 0},
     {OPT_LIKE, "like", "FILTER",
-     "same size, rate and key preparation as FILTER, so that the two can "
-     "be merged exactly",
+     "copy capacity, rate and key preparation from FILTER, so that the two "
+     "can be merged without loss",
      false, 0},
     {OPT_GROW, "grow", NULL,
-     "no fixed capacity: layers are added as keys come; --capacity sizes the first", false, 0},
+     "no fixed capacity: layers are added as needed; --capacity sizes the first", false, 0},
     {OPT_GENERATIONS, "generations", "G",
-     "a filter that forgets: the capacity is spread over G generations "
-     "and 'seen rotate' drops what is older",
+     "make a filter that forgets: the capacity is divided among G generations, "
+     "and 'seen rotate' empties the oldest",
      false, 0},
     {OPT_FOLDABLE, "foldable", NULL,
-     "a size, up to 6.3 % larger, that 'seen shrink' can halve again and "
-     "again",
+     "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
+     "repeatedly",
      false, 0},
     {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like, "
                                 "--grow or --compact", false, 0},
@@ -79,12 +79,13 @@ static const struct opt file_opts[] = {
      false, 0},
     {OPT_MIN_RATIO, "min-ratio", "R", "fail, and replace nothing, with fewer distinct keys than R "
                                       "times those in the old FILTER", false, 0},
-    {OPT_MEMORY, "memory", "BYTES", "working memory beyond the filter itself (default: 256M); the "
-                                    "rest goes to scratch on disk", false, 0},
-    {OPT_TMPDIR, "tmpdir", "DIR", "where scratch goes (default: beside FILTER)", false, 0},
+    {OPT_MEMORY, "memory", "BYTES", "limit of memory besides the filter itself (default: 256M); the "
+                                    "rest goes to scratch files on disk", false, 0},
+    {OPT_TMPDIR, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)", false,
+     0},
     {OPT_DRY_RUN, "dry-run", NULL, "print what would be made, as plan does; write nothing", false,
      0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id: the same "
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id: the same "
                                              "records and options give the same bytes", false, 0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
     {0},

@@ -30,7 +30,7 @@ enum {
 static const struct opt output_opts[] = {
     {'v', "invert-match", NULL, "print the records that are not new", false, 0},
     {'c', "count", NULL, "print only how many records would be printed", false, 0},
-    {OPT_DRY_RUN, "dry-run", NULL, "print what is new, and add nothing to FILTER", false, 0},
+    {OPT_DRY_RUN, "dry-run", NULL, "print new records, and add nothing to FILTER", false, 0},
     {OPT_VERBOSE, "verbose", NULL,
      "say on stderr how many keys were new, and how many new ones were probably taken for known",
      false, 0},
@@ -39,28 +39,27 @@ static const struct opt output_opts[] = {
 
 static const struct opt known_opts[] = {
     {OPT_ALSO, "also", "OTHER",
-     "take what is in this filter for known too (repeatable); it is only read", true, 0},
+     "take the keys in this filter for known too (repeatable); it is only read", true, 0},
     {OPT_CONFIRM, "confirm", "SORTED",
-     "believe that a key is known only if it stands in this list, sorted by LC_ALL=C sort, or was "
-     "new earlier in this run", false, 0},
+     "take a key for known only if it is in this list, sorted by LC_ALL=C sort, or was new earlier "
+     "in this run", false, 0},
     {0},
 };
 
 static const struct opt filter_opts[] = {
     {OPT_CREATE, "create", NULL,
      "make FILTER if there is none; it grows, unless --capacity is given", false, 0},
-    {'n', "capacity", "N", "size a FILTER that is made for N distinct keys", false, 0},
+    {'n', "capacity", "N", "make FILTER for N distinct keys", false, 0},
     {'p', "fpr", "P",
-     "false-positive rate of a FILTER that is made (default: 0.001; without FILTER, 1e-9)", false,
-     0},
+     "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)", false, 0},
     {OPT_MAX_FPR, "max-fpr", "P",
-     "add no key that would take the current false-positive rate above P", false, 0},
+     "stop before the current false-positive rate exceeds P", false, 0},
     {OPT_ROTATE, "rotate-at-capacity", NULL,
-     "rotate a filter with generations whenever its newest one is full", false, 0},
+     "rotate a filter with generations whenever the newest generation is full", false, 0},
     {OPT_SYNC_EVERY, "sync-every", "N",
-     "sync before printing whenever N keys were added since the last time", false, 0},
+     "sync before printing whenever N keys were added since the last sync", false, 0},
     {OPT_NO_SYNC, "no-sync", NULL,
-     "wait for the disk only where it must: faster, but keys may be lost if the machine stops",
+     "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      false, 0},
     {0},
 };

@@ -12,7 +12,7 @@ enum { OPT_SKIP_BAD = 300, OPT_CRLF, OPT_NO_GZIP, OPT_TRIM, OPT_PROGRESS };
 const struct opt keyarg_opts[] = {
     {'k', "key", "KEY",
      "take this key instead of reading key files (repeatable); other users can "
-     "see command lines, so secrets belong on standard input",
+     "see command lines, so give secret keys on standard input",
      true, 0},
     {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", false,
      0},
@@ -22,9 +22,8 @@ const struct opt keyarg_opts[] = {
      0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
     {OPT_SKIP_BAD, "skip-bad", NULL,
-     "count records that lack the field or are not hexadecimal, instead of failing", false, 0},
-    {OPT_NO_GZIP, "no-gzip", NULL, "do not recognise gzip; the input is keys as it stands", false,
-     0},
+     "skip and count records that lack the field or are not hexadecimal", false, 0},
+    {OPT_NO_GZIP, "no-gzip", NULL, "do not decompress gzip input; read it as keys", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
     {0},
@@ -33,7 +32,7 @@ const struct opt keyarg_opts[] = {
 const struct opt keyarg_prep_opts[] = {
     {OPT_TRIM, "trim", NULL, "drop blanks and tabs around the key", false, 0},
     {'i', "ignore-case", NULL, "fold ASCII letters to lower case", false, 0},
-    {'x', "hex", NULL, "the key is the bytes that its hexadecimal digits spell", false, 0},
+    {'x', "hex", NULL, "decode the key from hexadecimal digits", false, 0},
     {0},
 };
 

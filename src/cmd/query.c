@@ -25,18 +25,18 @@ static const struct opt output_opts[] = {
     {OPT_ANNOTATE, "annotate", NULL, "print every record, after + or - and a TAB", false, 0},
     {OPT_VERBOSE, "verbose", NULL,
      "say on stderr how many keys were present, and how many of these "
-     "are expected to be false",
+     "are probably false positives",
      false, 0},
     {0},
 };
 
 static const struct opt present_opts[] = {
-    {OPT_ALSO, "also", "OTHER", "present is also what is in this filter (repeatable)", true, 0},
+    {OPT_ALSO, "also", "OTHER", "take keys in this filter for present too (repeatable)", true, 0},
     {OPT_WHICH, "which", NULL,
      "print the name of the filter that has the key and a colon before the record", false, 0},
     {OPT_CONFIRM, "confirm", "SORTED",
-     "present is only what stands in this list too, sorted by LC_ALL=C "
-     "sort",
+     "take a key for present only if it is also in this list, sorted by "
+     "LC_ALL=C sort",
      false, 0},
     {0},
 };

@@ -1,4 +1,4 @@
-/* seen stats: what is in a filter, how full it is, and how honest. */
+/* seen stats: what is in a filter, how full it is, and its false-positive rate. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -27,14 +27,14 @@
 enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
 
 static const struct opt own_opts[] = {
-    {OPT_JSON, "json", NULL, "print one JSON object a filter, each on a line", false, 0},
+    {OPT_JSON, "json", NULL, "print one JSON object for each filter, each on a line", false, 0},
     {OPT_MEASURE, "measure", "N",
-     "ask N random keys, and set the measured false-positive rate beside "
+     "query N random keys, and report the measured false-positive rate beside "
      "the computed one",
      false, 0},
     {OPT_NEGATIVES, "negatives", "FILE",
-     "the same with keys from FILE (- is standard input), which "
-     "you know were never added",
+     "the same with keys from FILE (- is standard input) that were "
+     "never added",
      false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
@@ -47,7 +47,7 @@ static const struct opt negatives_opts[] = {
     {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
      0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
-    {OPT_SKIP_BAD, "skip-bad", NULL, "leave out records that lack the field or are not hexadecimal",
+    {OPT_SKIP_BAD, "skip-bad", NULL, "skip records that lack the field or are not hexadecimal",
      false, 0},
     {0},
 };
@@ -677,7 +677,7 @@ static int run(int argc, char **argv)
 const struct command cmd_stats = {
     .name = "stats",
     .synopsis = "[OPTION]... FILTER...",
-    .summary = "what is in it, how full, how honest",
+    .summary = "report the contents and false-positive rate of a filter",
     .details =
         "Prints what a filter is, the number of distinct keys in it as told by its bits, and its "
         "false-positive rate: the design FPR was promised at design capacity, the current FPR "
