@@ -1,24 +1,19 @@
-#include <sys/stat.h>
-
-#include "base/progress.h"
 #include "base/say.h"
-#include "base/sig.h"
+#include "cmd/adding.h"
 #include "cmd/cmd.h"
 #include "cmd/keyarg.h"
-#include "store/adder.h"
-#include "store/filter.h"
 
 enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE };
 
 static const struct opt add_opts[] = {
     {OPT_MAX_FPR, "max-fpr", "P",
-     "add no key that would take the current false-positive rate above P",
+     "stop before the current false-positive rate exceeds P",
      false, 0},
     {OPT_ROTATE, "rotate-at-capacity", NULL,
-     "rotate a filter with generations whenever its newest one is full",
+     "rotate a filter with generations whenever the newest generation is full",
      false, 0},
     {OPT_NO_SYNC, "no-sync", NULL,
-     "wait for the disk only where it must: faster, but keys may be lost if the machine stops",
+     "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      false, 0},
     {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were new", false, 0},
     {0},
@@ -33,31 +28,19 @@ static const struct opt_group groups[] = {
 
 struct add {
     struct keyarg ka;
-    bool no_sync, verbose;
-    struct adder_options options;
-    struct filter filter;
-    struct adder adder;
-    struct batch **batch; /* one a worker */
-    struct tally tally;
-    bool failed; /* and said why */
-};
-
-/* The keys of one chunk. */
-struct result {
-    struct chunk_tally tally;
-    struct adder_keys keys;
-    bool no_memory;
+    bool verbose;
+    struct adding adding;
 };
 
 static bool parse_option(struct add *a, struct opt_parser *p, int id)
 {
     switch (id) {
     case OPT_MAX_FPR:
-        return opt_fpr(p, &a->options.max_fpr);
+        return opt_fpr(p, &a->adding.options.max_fpr);
     case OPT_ROTATE:
-        return a->options.rotate = true;
+        return a->adding.options.rotate = true;
     case OPT_NO_SYNC:
-        return a->no_sync = true;
+        return a->adding.no_sync = true;
     case OPT_VERBOSE:
         return a->verbose = true;
     default:
@@ -65,134 +48,24 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
     }
 }
 
-static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+static void report(const struct add *a)
 {
-    struct add *a = ctx;
-    struct result *r = slot;
-    struct batch *b = a->batch[worker];
-    r->tally = (struct chunk_tally){0};
-    r->keys.n = 0;
-    r->no_memory = false;
-    batch_start(b, chunk->data, chunk->len);
-    while (!r->no_memory && batch_next(b)) {
-        r->no_memory = !adder_keys_take(&r->keys, b);
-        tally_batch(&r->tally, b);
-    }
-    tally_batches_end(&r->tally, b);
-}
-
-/* Adds the keys; false when it stopped before the last, and said why. `where` names the input and
- * `before` is the number of records in it before these. */
-static bool add_keys(struct add *a, struct adder_keys *keys, const char *where, uint64_t before)
-{
-    struct err err;
-    size_t done;
-    enum adder_result result = adder_add(&a->adder, keys->hash, keys->known, keys->n,
-                                         &done, &err);
-    if (a->adder.warning[0] != '\0')
-        say_warning("%s", a->adder.warning);
-    if (result == ADDER_OK)
-        return true;
-    unsigned long long record = before + done + 1;
-    if (result == ADDER_FULL)
-        say_error("%s:%llu: %s", where, record, err.text);
-    else if (sig_caught())
-        return false;
-    else
-        say_failure(&err);
-    a->failed = true;
-    return false;
-}
-
-static bool commit(void *ctx, const struct chunk *chunk, void *slot)
-{
-    struct add *a = ctx;
-    struct result *r = slot;
-    tally_begin(&a->tally, chunk);
-    if (r->no_memory) {
-        say_error("out of memory");
-        a->failed = true;
-    }
-    if (a->failed || !add_keys(a, &r->keys, input_name(a->tally.input, chunk->file),
-                               a->tally.in_file))
-        return false;
-    a->failed = !tally_end(&a->tally, chunk, &r->tally);
-    return !a->failed;
-}
-
-static void free_result(void *ctx, void *slot)
-{
-    struct result *r = slot;
-    (void)ctx;
-    adder_keys_free(&r->keys);
-}
-
-static void add_given_keys(struct add *a)
-{
-    struct batch *b = a->batch[0];
-    struct adder_keys keys = {0};
-    size_t next = 0;
-    while (!a->failed && keyarg_batch(&a->ka, &next, b)) {
-        keys.n = 0;
-        if (!adder_keys_take(&keys, b)) {
-            say_error("out of memory");
-            a->failed = true;
-            break;
-        }
-        if (!add_keys(a, &keys, "--key", a->tally.records))
-            break;
-        a->tally.records += b->n;
-        a->tally.bad += b->n_bad;
-    }
-    if (!a->failed)
-        a->failed = !keyarg_batch_end(&a->ka, next, b);
-    adder_keys_free(&keys);
-}
-
-static void add_input(struct add *a)
-{
-    struct stat st;
-    bool is_known = fstat(a->filter.fd, &st) == 0;
-    struct pump pump = {.ctx = a,
-                        .slot_size = sizeof(struct result),
-                        .work = work,
-                        .commit = commit,
-                        .slot_free = free_result};
-    progress_begin("adding", a->ka.progress);
-    if (!keyarg_pump(&pump, &a->tally, is_known ? &st : NULL, true))
-        a->failed = true;
-    progress_end();
+    unsigned long long records = tally_keys(&a->adding.feed.tally);
+    unsigned long long n_new = known_n_new(&a->adding.known);
+    say_note("%llu record%s, %llu new key%s", records, records == 1 ? "" : "s", n_new,
+             n_new == 1 ? "" : "s");
 }
 
 static int add(struct add *a)
 {
-    struct err err;
-    sig_catch();
-    a->options.threads = a->ka.threads;
-    if (!adder_begin(&a->adder, &a->filter, &a->options, &err)) {
-        if (sig_caught())
-            return 128 + sig_caught();
-        say_failure(&err);
-        return EXIT_ERROR;
+    if (adding_run(&a->adding)) {
+        const char *warning = known_conclude(&a->adding.known, false);
+        if (warning != NULL)
+            say_warning("%s", warning);
+        if (a->verbose)
+            report(a);
     }
-    if (a->ka.n_keys > 0)
-        add_given_keys(a);
-    else
-        add_input(a);
-    if (!adder_end(&a->adder, !a->no_sync, &err) && !a->failed)
-        a->failed = !say_failure(&err);
-    tally_report(&a->tally);
-    adder_conclude(&a->adder, false);
-    if (a->adder.warning[0] != '\0')
-        say_warning("%s", a->adder.warning);
-    if (a->verbose) {
-        unsigned long long records = a->tally.records - a->tally.bad, n_new = a->adder.n_new;
-        say_note("%llu record%s, %llu new key%s", records, records == 1 ? "" : "s", n_new,
-                 n_new == 1 ? "" : "s");
-    }
-    if (a->failed)
-        return EXIT_ERROR;
-    return sig_caught() ? 128 + sig_caught() : EXIT_SELECTED;
+    return adding_status(&a->adding);
 }
 
 static int run_add(struct add *a, int argc, char **argv)
@@ -210,25 +83,23 @@ static int run_add(struct add *a, int argc, char **argv)
         return opt_misuse(&cmd_add, "no FILTER given");
     if (!keyarg_files(&a->ka, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    a->tally.ka = &a->ka;
-    if (!filter_open(&a->filter, argv[p.first], FILTER_WRITE, &err) ||
-        !keyarg_adopt(&a->ka, &a->filter.header, argv[p.first], &err)) {
+    const struct filter *f = &a->adding.known.sink.filter;
+    if (!known_open_file(&a->adding.known, argv[p.first], &err) ||
+        !keyarg_adopt(&a->ka, &f->header, argv[p.first], &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
-    keyarg_warn(&a->filter);
-    a->batch = keyarg_batches(&a->ka);
-    int status = a->batch != NULL ? add(a) : EXIT_ERROR;
-    keyarg_batches_free(&a->ka, a->batch);
-    return status;
+    keyarg_warn(f);
+    a->adding.feed.ka = &a->ka;
+    return add(a);
 }
 
 static int run(int argc, char **argv)
 {
-    struct add a = {.ka = KEYARG_DEFAULT, .filter = {.fd = -1}};
+    struct add a = {.ka = KEYARG_DEFAULT,
+                    .adding.feed = {.title = "adding", .prompt = true}};
     int status = run_add(&a, argc, argv);
-    if (a.filter.fd >= 0)
-        filter_close(&a.filter);
+    known_close(&a.adding.known);
     keyarg_free(&a.ka);
     return status;
 }

@@ -15,10 +15,10 @@ enum { OPT_FORCE = 400, OPT_JSON, OPT_REPRODUCIBLE };
 
 static const struct opt compact_opts[] = {
     {'o', "output", "OUT", "the file to make", false, 0},
-    {'p', "fpr", "P", "the false-positive rate that OUT shall have: 0.001, 1e-6, 1/1000, 0.1%",
+    {'p', "fpr", "P", "the false-positive rate of OUT: 0.001, 1e-6, 1/1000, 0.1%",
      false, 0},
     {OPT_FORCE, "force", NULL, "replace an existing OUT, atomically", false, 0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id", false, 0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},

@@ -10,9 +10,9 @@
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/output.h"
-#include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "cmd/feed.h"
 #include "cmd/keyarg.h"
 #include "cmd/plan.h"
 #include "cmd/summary.h"
@@ -41,32 +41,32 @@ enum {
 
 static const struct opt size_opts[] = {
     {'n', "capacity", "N",
-     "size it for N distinct keys: 1000, 250k, 1M, 1e9 (default: as many as "
-     "are found)",
+     "design for N distinct keys: 1000, 250k, 1M, 1e9 (default: the number "
+     "found)",
      false, 0},
     {'p', "fpr", "P", "false-positive rate at capacity: 0.001 (default), 1e-6, 1/1000, 0.1%", false,
      0},
     {'s', "size", "BYTES",
-     "file size, 512K, 64M, 2G (powers of 1024): solves for the capacity or "
-     "the rate that is not given",
+     "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
+     "the rate, whichever is not given",
      false, 0},
     {OPT_COMPACT, "compact", NULL,
-     "immutable, and as small as is known to be possible; sized for "
-     "exactly the keys that are found",
+     "make an immutable filter, close to the smallest possible size, for exactly "
+     "the keys that are found",
      false, 0},
     {OPT_LIKE, "like", "FILTER",
-     "same size, rate and key preparation as FILTER, so that the two can "
-     "be merged exactly",
+     "copy capacity, rate and key preparation from FILTER, so that the two "
+     "can be merged without loss",
      false, 0},
     {OPT_GROW, "grow", NULL,
-     "no fixed capacity: layers are added as keys come; --capacity sizes the first", false, 0},
+     "no fixed capacity: layers are added as needed; --capacity sizes the first", false, 0},
     {OPT_GENERATIONS, "generations", "G",
-     "a filter that forgets: the capacity is spread over G generations "
-     "and 'seen rotate' drops what is older",
+     "make a filter that forgets: the capacity is divided among G generations, "
+     "and 'seen rotate' empties the oldest",
      false, 0},
     {OPT_FOLDABLE, "foldable", NULL,
-     "a size, up to 6.3 % larger, that 'seen shrink' can halve again and "
-     "again",
+     "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
+     "repeatedly",
      false, 0},
     {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like, "
                                 "--grow or --compact", false, 0},
@@ -79,12 +79,13 @@ static const struct opt file_opts[] = {
      false, 0},
     {OPT_MIN_RATIO, "min-ratio", "R", "fail, and replace nothing, with fewer distinct keys than R "
                                       "times those in the old FILTER", false, 0},
-    {OPT_MEMORY, "memory", "BYTES", "working memory beyond the filter itself (default: 256M); the "
-                                    "rest goes to scratch on disk", false, 0},
-    {OPT_TMPDIR, "tmpdir", "DIR", "where scratch goes (default: beside FILTER)", false, 0},
+    {OPT_MEMORY, "memory", "BYTES", "limit of memory besides the filter itself (default: 256M); the "
+                                    "rest goes to scratch files on disk", false, 0},
+    {OPT_TMPDIR, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)", false,
+     0},
     {OPT_DRY_RUN, "dry-run", NULL, "print what would be made, as plan does; write nothing", false,
      0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id: the same "
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id: the same "
                                              "records and options give the same bytes", false, 0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
     {0},
@@ -114,9 +115,7 @@ struct create {
     bool compact, force, dry_run, json, reproducible;
     struct newfile file;
     struct filter_build build;
-    struct batch **batch; /* one a worker */
-    struct tally tally;
-    bool failed; /* and said why */
+    struct feed feed;
 };
 
 static bool parse_option(struct create *c, struct opt_parser *p, int id)
@@ -257,77 +256,29 @@ static int check_options(const struct create *c)
     return 0;
 }
 
-struct result {
-    struct chunk_tally tally;
-    bool no_room;
-    struct err err;
-};
-
-static void put_batch(struct create *c, unsigned worker, struct batch *b, struct result *r)
-{
-    size_t n = b->n;
-    if (b->n_bad > 0) {
-        n = 0;
-        for (size_t i = 0; i < b->n; i++)
-            if (!bit_of(b->bad, i))
-                b->hash[n++] = b->hash[i];
-    }
-    r->no_room = !filter_build_put(&c->build, worker, b->hash, n, &r->err);
-}
-
-static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+static bool put(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
 {
     struct create *c = ctx;
-    struct result *r = slot;
-    struct batch *b = c->batch[worker];
-    *r = (struct result){0};
-    batch_start(b, chunk->data, chunk->len);
-    while (!r->no_room && batch_next(b)) {
-        tally_batch(&r->tally, b);
-        put_batch(c, worker, b, r);
+    struct feed_part *part = slot;
+    struct batch *b;
+    (void)chunk;
+    while ((b = feed_next(part)) != NULL) {
+        size_t n = b->n;
+        if (b->n_bad > 0) {
+            n = 0;
+            for (size_t i = 0; i < b->n; i++)
+                if (!bit_of(b->bad, i))
+                    b->hash[n++] = b->hash[i];
+        }
+        if (!filter_build_put(&c->build, worker, b->hash, n, err))
+            return false;
     }
-    tally_batches_end(&r->tally, b);
-}
-
-static bool commit(void *ctx, const struct chunk *chunk, void *slot)
-{
-    struct create *c = ctx;
-    struct result *r = slot;
-    tally_begin(&c->tally, chunk);
-    if (r->no_room)
-        say_failure(&r->err);
-    c->failed = r->no_room || !tally_end(&c->tally, chunk, &r->tally);
-    return !c->failed;
-}
-
-/* Keys given with -k. */
-static bool put_given_keys(struct create *c)
-{
-    struct batch *b = c->batch[0];
-    struct result r = {0};
-    size_t next = 0;
-    while (keyarg_batch(&c->ka, &next, b)) {
-        c->tally.records += b->n;
-        c->tally.bad += b->n_bad;
-        put_batch(c, 0, b, &r);
-        if (r.no_room)
-            return say_failure(&r.err);
-    }
-    return keyarg_batch_end(&c->ka, next, b);
-}
-
-static bool put_input(struct create *c)
-{
-    struct stat old;
-    bool exists = stat(c->path, &old) == 0;
-    struct pump pump = {
-        .ctx = c, .slot_size = sizeof(struct result), .work = work, .commit = commit};
-    return keyarg_pump(&pump, &c->tally, exists ? &old : NULL, false) && !c->failed;
+    return true;
 }
 
 static uint64_t keys_given(const struct create *c)
 {
-    return c->tally.records - c->tally.bad;
+    return tally_keys(&c->feed.tally);
 }
 
 static double keys_held(const struct create *c)
@@ -390,9 +341,9 @@ static void print_summary(const struct create *c)
     const struct header *h = &c->build.header;
     summary_begin(&j, c->path, h, c->build.census.fpr, keys_held(c));
     json_key(&j, "records");
-    json_uint(&j, c->tally.records);
+    json_uint(&j, c->feed.tally.records);
     json_key(&j, "bad_records");
-    json_uint(&j, c->tally.bad);
+    json_uint(&j, c->feed.tally.bad);
     json_key(&j, "keys_added");
     if (h->counters.unknown)
         json_null(&j);
@@ -403,15 +354,21 @@ static void print_summary(const struct create *c)
 
 static bool read_keys(struct create *c)
 {
-    progress_begin("reading keys", c->ka.progress);
-    bool ok = c->ka.n_keys > 0 ? put_given_keys(c) : put_input(c);
-    progress_end();
-    if (ok && keys_given(c) == 0) {
-        say_error("no keys%s, so '%s' is not made (--empty makes an empty filter)",
-                  c->tally.bad ? " in any record" : "", c->path);
-        ok = false;
-    }
-    return ok;
+    struct stat old;
+    bool exists = stat(c->path, &old) == 0;
+    c->feed = (struct feed){.ka = &c->ka,
+                            .title = "reading keys",
+                            .refuse = exists ? &old : NULL,
+                            .ctx = c,
+                            .slot_size = sizeof(struct feed_part),
+                            .work = put};
+    if (!feed_run(&c->feed))
+        return false;
+    if (keys_given(c) > 0)
+        return true;
+    say_error("no keys%s, so '%s' is not made (--empty makes an empty filter)",
+              c->feed.tally.bad > 0 ? " in any record" : "", c->path);
+    return false;
 }
 
 static bool collect(struct create *c, const char *scratch_dir)
@@ -428,8 +385,7 @@ static bool collect(struct create *c, const char *scratch_dir)
     if (!filter_build_begin(&c->build, &err))
         return say_failure(&err);
     c->ka.threads = c->build.threads;
-    c->batch = keyarg_batches(&c->ka);
-    return c->batch != NULL && (c->design.empty || read_keys(c));
+    return c->design.empty || read_keys(c);
 }
 
 /* Makes the filter, or forecasts what it would be. */
@@ -507,7 +463,7 @@ static bool create(struct create *c)
     newfile_close(&c->file);
     if (!ok || c->dry_run)
         return ok && print_plan(c);
-    tally_report(&c->tally);
+    tally_report(&c->feed.tally);
     if (c->json)
         print_summary(c);
     return true;
@@ -528,7 +484,6 @@ static int run_create(struct create *c, int argc, char **argv)
     c->path = argv[p.first];
     if (!keyarg_files(&c->ka, &cmd_create, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    c->tally.ka = &c->ka;
     int status = check_options(c);
     if (status != 0)
         return status;
@@ -541,7 +496,6 @@ static int run(int argc, char **argv)
 {
     struct create c = {.ka = KEYARG_DEFAULT, .memory = DEFAULT_MEMORY};
     int status = run_create(&c, argc, argv);
-    keyarg_batches_free(&c.ka, c.batch);
     filter_build_free(&c.build);
     keyarg_free(&c.ka);
     return status;

@@ -186,6 +186,13 @@ double known_lost(const struct known *k, unsigned threads)
     return a->dropped + passed * (1 - absent) / absent;
 }
 
+const char *known_conclude(struct known *k, bool again)
+{
+    struct adder *a = &k->sink.adder;
+    adder_conclude(a, again);
+    return a->warning[0] != '\0' ? a->warning : NULL;
+}
+
 bool known_end(struct known *k, bool sync, struct err *err)
 {
     return adder_end(&k->sink.adder, sync, err);

@@ -81,6 +81,9 @@ uint64_t known_n_new(const struct known *k);
  * With a list none was. Reads all bits of the latter. */
 double known_lost(const struct known *k, unsigned threads);
 
+/* What is to be said when all has been added (adder_conclude); NULL: nothing. */
+const char *known_conclude(struct known *k, bool again);
+
 /* Ends what known_begin began; `sync` as for session_end. */
 bool known_end(struct known *k, bool sync, struct err *err);
 void known_close(struct known *k);

@@ -17,14 +17,14 @@ enum { OPT_INTERSECT = 400, OPT_FORCE, OPT_MAX_FPR, OPT_JSON, OPT_REPRODUCIBLE }
 
 static const struct opt merge_opts[] = {
     {'o', "output", "OUT", "the file to make", false, 0},
-    {OPT_INTERSECT, "intersect", NULL, "keep what is in every FILTER, instead of in any", false, 0},
+    {OPT_INTERSECT, "intersect", NULL, "keep keys that are in every FILTER, instead of in any", false, 0},
     {OPT_MAX_FPR, "max-fpr", "P",
      "accept a current false-positive rate of up to P (default: the sum "
      "of the inputs' design rates)",
      false, 0},
     {OPT_FORCE, "force", NULL, "replace an existing OUT, and accept any false-positive rate", false,
      0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id", false, 0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},

@@ -13,14 +13,14 @@
 enum { OPT_JSON = 256 };
 
 static const struct opt plan_opts[] = {
-    {'n', "capacity", "N", "distinct keys to make room for: 1000, 250k, 1e9", false, 0},
+    {'n', "capacity", "N", "distinct keys to design for: 1000, 250k, 1e9", false, 0},
     {'p', "fpr", "P",
      "probability that an absent key is taken for present: 0.001 (default), 1e-6, "
      "1/1000, 0.1%",
      false, 0},
     {'s', "size", "BYTES",
-     "bytes that the file may take: 512K, 64M, 2G (powers of 1024); gives "
-     "whichever of -n and -p is missing",
+     "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
+     "the rate, whichever is not given",
      false, 0},
     {OPT_JSON, "json", NULL, "print one JSON object instead of a table", false, 0},
     {0},
@@ -255,7 +255,7 @@ static int run(int argc, char **argv)
 const struct command cmd_plan = {
     .name = "plan",
     .synopsis = "[OPTION]...",
-    .summary = "sizes and costs, before anything is written",
+    .summary = "show sizes and costs without writing anything",
     .details =
         "Prints what a filter for N distinct keys at false positive rate P takes: the size of "
         "its file, bits per key, the number of probes k, the cache lines that a query touches "

@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/bits.h"
 #include "base/num.h"
 #include "base/output.h"
-#include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "cmd/feed.h"
 #include "cmd/keyarg.h"
 #include "keys/confirm.h"
 #include "store/filter.h"
@@ -24,18 +25,18 @@ static const struct opt output_opts[] = {
     {OPT_ANNOTATE, "annotate", NULL, "print every record, after + or - and a TAB", false, 0},
     {OPT_VERBOSE, "verbose", NULL,
      "say on stderr how many keys were present, and how many of these "
-     "are expected to be false",
+     "are probably false positives",
      false, 0},
     {0},
 };
 
 static const struct opt present_opts[] = {
-    {OPT_ALSO, "also", "OTHER", "present is also what is in this filter (repeatable)", true, 0},
+    {OPT_ALSO, "also", "OTHER", "take keys in this filter for present too (repeatable)", true, 0},
     {OPT_WHICH, "which", NULL,
      "print the name of the filter that has the key and a colon before the record", false, 0},
     {OPT_CONFIRM, "confirm", "SORTED",
-     "present is only what stands in this list too, sorted by LC_ALL=C "
-     "sort",
+     "take a key for present only if it is also in this list, sorted by "
+     "LC_ALL=C sort",
      false, 0},
     {0},
 };
@@ -58,16 +59,13 @@ struct query {
     pthread_rwlock_t lock; /* held while filters are asked; to change their mappings, alone */
     const char *confirm_path; /* NULL: none */
     struct confirm confirm;
-    struct batch **batch; /* one a worker */
-    struct tally tally;
+    struct feed feed;
     uint64_t selected, present;
-    bool failed; /* some input could not be read; and said so */
-    bool broken; /* no answer can be given; and said why */
 };
 
 /* What came of one chunk. */
 struct result {
-    struct chunk_tally tally;
+    struct feed_part part;
     uint64_t selected, present;
     struct output out; /* selected records, ready to be written */
     struct label {
@@ -75,9 +73,7 @@ struct result {
         size_t len;       /* of the record in out */
         const char *name; /* of the filter that has it */
     } *labels; /* with --number or --which: of the records in out */
-    size_t n_labels, room;
-    bool failed;
-    struct err err;
+    size_t n_labels, labels_capacity;
 };
 
 static bool take_filter(struct query *q, const char *path)
@@ -137,16 +133,16 @@ static bool note_labels(const struct query *q, const struct batch *b, const stru
     for (size_t i = 0; i < b->n; i++) {
         if (!bit_of(printed, i))
             continue;
-        if (r->n_labels == r->room) {
-            size_t room = r->room ? 2 * r->room : 1024;
-            struct label *labels = realloc(r->labels, room * sizeof *labels);
+        if (r->n_labels == r->labels_capacity) {
+            size_t capacity = r->labels_capacity > 0 ? 2 * r->labels_capacity : 1024;
+            struct label *labels = realloc(r->labels, capacity * sizeof *labels);
             if (labels == NULL)
                 return false;
             r->labels = labels;
-            r->room = room;
+            r->labels_capacity = capacity;
         }
         r->labels[r->n_labels++] = (struct label){
-            .number = r->tally.records + i,
+            .number = b->n_before + i,
             .len = (q->annotate ? MARK : 0) + (size_t)(b->record[i + 1] - b->record[i]),
             .name = q->which ? q->path[a->holder[i]] : NULL};
     }
@@ -210,31 +206,18 @@ static bool ask(struct query *q, const struct batch *b, struct answers *a, struc
     return q->confirm_path == NULL || confirm_sound(&q->confirm, err);
 }
 
-static void answer_batch(struct query *q, const struct batch *b, const char *limit,
-                         struct result *r)
+static bool answer_batch(struct query *q, const struct batch *b, const char *limit,
+                         struct result *r, struct err *err)
 {
     struct answers a;
     good_records(b, a.good);
-    if (!ask(q, b, &a, &r->err)) {
-        r->failed = true;
-        return;
-    }
+    if (!ask(q, b, &a, err))
+        return false;
     for (size_t w = 0; w < BATCH_MAX / 64; w++)
         a.selected[w] = q->invert ? a.good[w] & ~a.present[w] : a.present[w];
     r->present += bits_count(a.present, BATCH_MAX);
     r->selected += bits_count(a.selected, BATCH_MAX);
-    if (!print_batch(q, b, &a, limit, r))
-        r->failed = !fail(&r->err, "out of memory");
-    tally_batch(&r->tally, b);
-}
-
-static void forget(struct result *r)
-{
-    r->tally = (struct chunk_tally){0};
-    r->selected = r->present = 0;
-    r->n_labels = 0;
-    r->out.len = 0;
-    r->failed = false;
+    return print_batch(q, b, &a, limit, r) || fail(err, "out of memory");
 }
 
 /* Takes notice of layers that came or went since. */
@@ -267,24 +250,24 @@ static void expect_many(struct query *q)
         filter_expect(&q->filter[f], true);
 }
 
-static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
+                 struct err *err)
 {
     struct query *q = ctx;
     struct result *r = slot;
-    struct batch *b = q->batch[worker];
-    forget(r);
-    if (!follow(q, &r->err))
-        r->failed = true;
+    struct batch *b;
+    (void)worker;
+    r->selected = r->present = 0;
+    r->n_labels = 0;
+    r->out.len = 0;
+    bool ok = follow(q, err);
     pthread_rwlock_rdlock(&q->lock);
     if (chunk->len >= MUCH)
         expect_many(q);
-    batch_start(b, chunk->data, chunk->len);
-    while (!r->failed && batch_next(b))
-        answer_batch(q, b, chunk->data + chunk->len, r);
+    while (ok && (b = feed_next(&r->part)) != NULL)
+        ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
     pthread_rwlock_unlock(&q->lock);
-    tally_batches_end(&r->tally, b);
-    if (!r->failed && !output_terminate(&r->out, q->ka.rule.terminator))
-        r->failed = !fail(&r->err, "out of memory");
+    return ok && (output_terminate(&r->out, q->ka.rule.terminator) || fail(err, "out of memory"));
 }
 
 /* Adds what is printed before a record. */
@@ -307,7 +290,7 @@ static bool label_records(const struct query *q, struct output *labelled, const 
     for (size_t i = 0; i < r->n_labels && at < end; i++) {
         size_t len = r->labels[i].len;
         bool last = i + 1 == r->n_labels; /* a terminator may have been added */
-        if (last || len > (size_t)(end - at)) /* there was no memory, which take_result says */
+        if (last || len > (size_t)(end - at)) /* there was no memory, which feed.h says */
             len = (size_t)(end - at);
         if (!put_label(q, labelled, &r->labels[i], before) || !output_bytes(labelled, at, len))
             return false;
@@ -329,43 +312,19 @@ static bool write_records(struct query *q, struct result *r, uint64_t before)
     return ok;
 }
 
-/* False: go no further. */
-static bool take_result(struct query *q, struct result *r, uint64_t before)
-{
-    q->selected += r->selected;
-    q->present += r->present;
-    if (q->quiet && q->selected > 0)
-        return false;
-    if (!write_records(q, r, before)) {
-        q->broken = true;
-        return false;
-    }
-    if (r->failed) {
-        say_failure(&r->err);
-        q->broken = true;
-    }
-    return !r->failed;
-}
-
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct query *q = ctx;
     struct result *r = slot;
-    tally_begin(&q->tally, chunk);
-    if (!take_result(q, r, q->tally.in_file))
-        return false;
-    q->broken = !tally_end(&q->tally, chunk, &r->tally);
-    return !q->broken;
-}
-
-/* As grep does: say so and go on with the next file. */
-static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
-{
-    struct query *q = ctx;
     (void)chunk;
-    say_failure(err);
-    q->failed = true;
-    return true;
+    q->selected += r->selected;
+    q->present += r->present;
+    if (q->quiet && q->selected > 0)
+        return false;
+    if (write_records(q, r, q->feed.tally.in_file))
+        return true;
+    q->feed.failed = true;
+    return false;
 }
 
 static void free_result(void *ctx, void *slot)
@@ -376,38 +335,22 @@ static void free_result(void *ctx, void *slot)
     free(r->labels);
 }
 
-static void query_given_keys(struct query *q)
-{
-    struct batch *b = q->batch[0];
-    struct result r = {0};
-    size_t next = 0;
-    while (keyarg_batch(&q->ka, &next, b)) {
-        forget(&r);
-        answer_batch(q, b, b->record[b->n], &r);
-        if (!take_result(q, &r, q->tally.records))
-            break;
-        q->tally.records += b->n;
-        q->tally.bad += b->n_bad;
-    }
-    if (!(q->quiet && q->selected > 0) && !keyarg_batch_end(&q->ka, next, b))
-        q->broken = true;
-    free_result(q, &r);
-}
-
-static bool query_input(struct query *q)
+static void feed(struct query *q)
 {
     struct stat st;
     bool is_known = fstat(q->filter[0].fd, &st) == 0;
-    struct pump pump = {.ctx = q,
-                        .slot_size = sizeof(struct result),
-                        .work = work,
-                        .commit = commit,
-                        .failed = input_failed,
-                        .slot_free = free_result};
-    progress_begin("querying", q->ka.progress);
-    bool ok = keyarg_pump(&pump, &q->tally, is_known ? &st : NULL, true);
-    progress_end();
-    return ok;
+    q->feed = (struct feed){.ka = &q->ka,
+                            .title = "querying",
+                            .refuse = is_known ? &st : NULL,
+                            .prompt = true,
+                            .keep_going = true,
+                            .ctx = q,
+                            .slot_size = sizeof(struct result),
+                            .work = work,
+                            .commit = commit,
+                            .slot_free = free_result};
+    feed_run(&q->feed);
+    q->feed.refuse = NULL;
 }
 
 /* Of a absent keys a * fpr are reported present, so the absent ones that were reported as such are
@@ -424,7 +367,7 @@ static void report_hits(const struct query *q)
     /* One filter's rate keeps all of its digits. */
     if (q->n_open > 1)
         census.fpr = 1 - absent_everywhere;
-    uint64_t asked = q->tally.records - q->tally.bad;
+    uint64_t asked = tally_keys(&q->feed.tally);
     double absent = (double)(asked - q->present) / (1 - census.fpr);
     /* What is confirmed is sure. */
     snprintf(expected, sizeof expected, "%.3g", q->confirm_path != NULL ? 0 : absent * census.fpr);
@@ -471,28 +414,22 @@ static bool start(struct query *q, const char *path)
     for (size_t f = 0; f < q->n_filters; f++)
         if (!open_filter(q, q->path[f]))
             return false;
-    if (q->confirm_path != NULL && !open_list(q))
-        return false;
-    q->batch = keyarg_batches(&q->ka);
-    return q->batch != NULL;
+    return q->confirm_path == NULL || open_list(q);
 }
 
 static int answer(struct query *q)
 {
-    if (q->ka.n_keys > 0)
-        query_given_keys(q);
-    else if (!query_input(q))
-        return EXIT_ERROR;
-    tally_report(&q->tally);
+    feed(q);
+    tally_report(&q->feed.tally);
     if (q->quiet && q->selected > 0)
         return EXIT_SELECTED;
-    if (q->broken)
+    if (q->feed.failed)
         return EXIT_ERROR;
     if (q->verbose)
         report_hits(q);
     if (q->count && !q->quiet)
         printf("%llu\n", (unsigned long long)q->selected);
-    if (q->failed)
+    if (q->feed.unreadable)
         return EXIT_ERROR;
     return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;
 }
@@ -516,11 +453,8 @@ static int run_query(struct query *q, int argc, char **argv)
         return opt_misuse(&cmd_query, "too many filters");
     if (!keyarg_files(&q->ka, &cmd_query, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    q->tally.ka = &q->ka;
     q->ka.prints = !q->quiet && !q->count;
-    int status = start(q, argv[p.first]) ? answer(q) : EXIT_ERROR;
-    keyarg_batches_free(&q->ka, q->batch);
-    return status;
+    return start(q, argv[p.first]) ? answer(q) : EXIT_ERROR;
 }
 
 static int run(int argc, char **argv)

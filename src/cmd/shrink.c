@@ -17,10 +17,11 @@ enum { OPT_FORCE = 400, OPT_REPRODUCIBLE, OPT_VERBOSE };
 static const struct opt shrink_opts[] = {
     {'o', "output", "OUT", "the file to make (default: FILTER itself is replaced)", false, 0},
     {'p', "fpr", "P",
-     "false-positive rate that the keys in it may have (default: FILTER's design rate)", false, 0},
+     "largest false-positive rate with the present keys (default: FILTER's design rate)", false,
+     0},
     {OPT_FORCE, "force", NULL, "replace an existing OUT", false, 0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "leave out times and the random file id", false, 0},
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr what came of it", false, 0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
+    {OPT_VERBOSE, "verbose", NULL, "say on stderr the sizes and the new false-positive rate", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
 };
@@ -283,7 +284,7 @@ static int run(int argc, char **argv)
 const struct command cmd_shrink = {
     .name = "shrink",
     .synopsis = "[OPTION]... FILTER",
-    .summary = "fold a filter that has more room than it needs",
+    .summary = "fold a filter that is larger than its keys need",
     .details =
         "Folds a Bloom FILTER, or each Bloom layer of one that grew or was merged, into the "
         "fewest pages with which its keys keep the false-positive rate, without the keys: the "

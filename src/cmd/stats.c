@@ -1,4 +1,4 @@
-/* seen stats: what is in a filter, how full it is, and how honest. */
+/* seen stats: what is in a filter, how full it is, and its false-positive rate. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -16,6 +16,7 @@
 #include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "cmd/feed.h"
 #include "cmd/keyarg.h"
 #include "cmd/report.h"
 #include "keys/hash.h"
@@ -26,14 +27,14 @@
 enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
 
 static const struct opt own_opts[] = {
-    {OPT_JSON, "json", NULL, "print one JSON object a filter, each on a line", false, 0},
+    {OPT_JSON, "json", NULL, "print one JSON object for each filter, each on a line", false, 0},
     {OPT_MEASURE, "measure", "N",
-     "ask N random keys, and set the measured false-positive rate beside "
+     "query N random keys, and report the measured false-positive rate beside "
      "the computed one",
      false, 0},
     {OPT_NEGATIVES, "negatives", "FILE",
-     "the same with keys from FILE (- is standard input), which "
-     "you know were never added",
+     "the same with keys from FILE (- is standard input) that were "
+     "never added",
      false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
@@ -46,7 +47,7 @@ static const struct opt negatives_opts[] = {
     {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
      0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
-    {OPT_SKIP_BAD, "skip-bad", NULL, "leave out records that lack the field or are not hexadecimal",
+    {OPT_SKIP_BAD, "skip-bad", NULL, "skip records that lack the field or are not hexadecimal",
      false, 0},
     {0},
 };
@@ -225,86 +226,55 @@ static bool measure(const struct stats *s, struct filter *f, struct trial *trial
 /* The keys of --negatives, through the filter. */
 struct negatives {
     struct filter *filter;
-    struct batch **batch; /* one a worker */
-    struct tally tally;
-    uint64_t hits;
-    bool failed; /* and said why */
+    _Atomic uint64_t hits;
 };
 
-struct negatives_slot {
-    struct chunk_tally tally;
-    uint64_t hits;
-    bool failed;
-    struct err err;
-};
-
-static void ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+static bool ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
+                      struct err *err)
 {
     struct negatives *neg = ctx;
-    struct negatives_slot *result = slot;
-    struct batch *b = neg->batch[worker];
-    memset(result, 0, sizeof *result);
-    batch_start(b, chunk->data, chunk->len);
-    while (batch_next(b)) {
+    struct feed_part *part = slot;
+    struct batch *b;
+    uint64_t hits = 0;
+    (void)worker;
+    (void)chunk;
+    while ((b = feed_next(part)) != NULL) {
         uint64_t present[BATCH_MAX / 64];
-        if (!filter_query(neg->filter, batch_hashes(b), b->n, present, &result->err)) {
-            result->failed = true;
-            return;
-        }
+        if (!filter_query(neg->filter, batch_hashes(b), b->n, present, err))
+            return false;
         for (size_t w = 0; w < (b->n + 63) / 64; w++)
             present[w] &= ~b->bad[w];
-        result->hits += bits_count(present, b->n);
-        tally_batch(&result->tally, b);
+        hits += bits_count(present, b->n);
     }
-    tally_batches_end(&result->tally, b);
-}
-
-static bool take_chunk(void *ctx, const struct chunk *chunk, void *slot)
-{
-    struct negatives *neg = ctx;
-    const struct negatives_slot *result = slot;
-    tally_begin(&neg->tally, chunk);
-    neg->hits += result->hits;
-    if (result->failed)
-        say_failure(&result->err);
-    neg->failed = result->failed || !tally_end(&neg->tally, chunk, &result->tally);
-    return !neg->failed;
-}
-
-static bool pump_negatives(const struct stats *s, struct negatives *neg)
-{
-    struct err err;
-    struct stat filter;
-    struct pump pump = {.ctx = neg,
-                        .slot_size = sizeof(struct negatives_slot),
-                        .work = ask_chunk,
-                        .commit = take_chunk};
-    if (fstat(neg->filter->fd, &filter) != 0) {
-        fail_errno(&err, "cannot look at '%s'", neg->filter->path);
-        return say_failure(&err);
-    }
-    neg->tally.ka = &s->ka;
-    progress_begin("asking", false);
-    bool ok = keyarg_pump(&pump, &neg->tally, &filter, false) && !neg->failed;
-    progress_end();
-    if (ok)
-        tally_report(&neg->tally);
-    return ok;
+    neg->hits += hits;
+    return true;
 }
 
 static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial)
 {
-    s->ka.rule.prep = f->header.prep;
-    s->ka.rule.seed = f->header.seed;
-    struct negatives neg = {.filter = f, .batch = keyarg_batches(&s->ka)};
-    bool ok = neg.batch != NULL && pump_negatives(s, &neg);
-    keyarg_batches_free(&s->ka, neg.batch);
-    *trial = (struct trial){neg.tally.records - neg.tally.bad, neg.hits};
-    if (ok && trial->keys == 0) {
-        say_error("no keys in '%s'", s->negatives);
-        return false;
+    struct err err;
+    struct stat st;
+    struct negatives neg = {.filter = f};
+    struct feed feed = {.ka = &s->ka,
+                        .title = "asking",
+                        .refuse = &st,
+                        .ctx = &neg,
+                        .slot_size = sizeof(struct feed_part),
+                        .work = ask_chunk};
+    if (fstat(f->fd, &st) != 0) {
+        fail_errno(&err, "cannot look at '%s'", f->path);
+        return say_failure(&err);
     }
-    return ok;
+    s->ka.rule.prep = f->header.prep;
+    s->ka.rule.hash = f->header.hash;
+    s->ka.rule.seed = f->header.seed;
+    if (!feed_run(&feed))
+        return false;
+    tally_report(&feed.tally);
+    *trial = (struct trial){tally_keys(&feed.tally), neg.hits};
+    if (trial->keys == 0)
+        say_error("no keys in '%s'", s->negatives);
+    return trial->keys > 0;
 }
 
 /* What was found out about one filter. */
@@ -695,7 +665,7 @@ static int run(int argc, char **argv)
 const struct command cmd_stats = {
     .name = "stats",
     .synopsis = "[OPTION]... FILTER...",
-    .summary = "what is in it, how full, how honest",
+    .summary = "report the contents and false-positive rate of a filter",
     .details =
         "Prints what a filter is, the number of distinct keys in it as told by its bits, and its "
         "false-positive rate: the design FPR was promised at design capacity, the current FPR "

@@ -15,8 +15,8 @@ enum { OPT_REPAIR = 400, OPT_PROGRESS };
 
 static const struct opt verify_opts[] = {
     {OPT_REPAIR, "repair", NULL,
-     "put a file in order that a process left behind when it died adding "
-     "keys: renew its checksums and mark it clean",
+     "repair a file after a crash while keys were added: recompute its "
+     "checksums and mark it clean",
      false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
@@ -300,7 +300,7 @@ static int run(int argc, char **argv)
 const struct command cmd_verify = {
     .name = "verify",
     .synopsis = "[OPTION]... FILTER...",
-    .summary = "check every byte that can be checked",
+    .summary = "check a filter file for damage, or repair it",
     .details = "Checks headers, lengths, checksums and counters of each FILTER, and says \"ok\" or "
                "names the first damage by its offset in the file and its meaning.",
     .groups = groups,

@@ -122,8 +122,8 @@ struct kind {
      * NULL: several pages decide about a key; `pages` names them. */
     void (*page)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 
-    /* Calls need(ctx, page) for every page that decides about the first key, before reading from it.
-     * Stops and returns false if need does. NULL: `page` is set. */
+    /* Calls need(ctx, page) for every page that decides about the first key, before reading from
+     * it. Stops and returns false if need does. NULL: `page` is set. */
     bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 

@@ -1,0 +1,182 @@
+#include "cmd/adding.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/say.h"
+#include "base/sig.h"
+
+/* Workers. */
+
+static bool make_room(struct added *r, size_t n)
+{
+    if (r->capacity >= n)
+        return true;
+    size_t capacity = 2 * n + BATCH_MAX, words = capacity / 64;
+    const char **start = realloc(r->start, (capacity + 1) * sizeof *start);
+    if (start != NULL)
+        r->start = start;
+    uint64_t *bad = realloc(r->bad, words * sizeof *bad);
+    if (bad != NULL)
+        r->bad = bad;
+    uint64_t *selected = realloc(r->selected, words * sizeof *selected);
+    if (selected != NULL)
+        r->selected = selected;
+    if (start == NULL || bad == NULL || selected == NULL)
+        return false;
+    r->capacity = capacity;
+    return true;
+}
+
+/* Notes where the records of a batch lie. A batch of fewer than BATCH_MAX is the last. */
+static bool note_records(struct added *r, const struct batch *b)
+{
+    size_t n = r->keys.n;
+    if (!make_room(r, n + BATCH_MAX))
+        return false;
+    memcpy(r->start + n, b->record, (b->n + 1) * sizeof *b->record);
+    memcpy(r->bad + n / 64, b->bad, sizeof b->bad);
+    return true;
+}
+
+static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
+                 struct err *err)
+{
+    struct adding *a = ctx;
+    struct added *r = slot;
+    struct batch *b;
+    (void)worker;
+    (void)chunk;
+    r->keys.n = r->done = 0;
+    while ((b = feed_next(&r->part)) != NULL) {
+        if (a->print != NULL && !note_records(r, b))
+            return fail(err, "out of memory");
+        if (!known_ask(&a->known, b, err))
+            return false;
+        if (!adder_keys_take(&r->keys, b))
+            return fail(err, "out of memory");
+    }
+    return true;
+}
+
+/* Commits: one chunk at a time. */
+
+static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
+{
+    a->since_sync += n_new;
+    if (a->sync_every == 0 || a->since_sync < a->sync_every)
+        return true;
+    a->since_sync = 0;
+    return adder_sync(&a->known.sink.adder, err);
+}
+
+/* A filter in memory that must grow does so once, to the size that the whole input will need if it
+ * goes on as it began: each layer more is one more to ask for every key. A tenth is to spare. What
+ * is in a file must not depend on whether the keys came from a file or a pipe. */
+static void expect(struct adding *a)
+{
+    struct adder *adder = &a->known.sink.adder;
+    uint64_t done, total;
+    if (!a->known.in_memory || a->feed.tally.input == NULL)
+        return;
+    input_progress(a->feed.tally.input, &done, &total);
+    if (done > 0 && done < total)
+        adder->to_come =
+            (uint64_t)(1.1 * (double)adder->n_new * (double)(total - done) / (double)done);
+}
+
+/* Adds the keys of a chunk; false when it stopped before the last, and said why. */
+static bool add_keys(struct adding *a, struct added *r)
+{
+    struct err err;
+    const struct adder *adder = &a->known.sink.adder;
+    const struct tally *t = &a->feed.tally;
+    uint64_t n_new = adder->n_new;
+    enum adder_result result = known_add(&a->known, &r->keys, r->start, &r->done, &err);
+    if (adder->warning[0] != '\0')
+        say_warning("%s", adder->warning);
+    if (result != ADDER_FAILED && !sync_if_due(a, adder->n_new - n_new, &err))
+        result = ADDER_FAILED;
+    if (result == ADDER_OK)
+        return true;
+    if (result == ADDER_FULL)
+        say_error("%s:%llu: %s", tally_where(t), (unsigned long long)(t->in_file + r->done + 1),
+                  err.text);
+    else if (sig_caught())
+        return false;
+    else
+        say_failure(&err);
+    a->feed.failed = true;
+    return false;
+}
+
+/* Of a chunk that could not be asked for to its end nothing is added. */
+static bool commit(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct adding *a = ctx;
+    struct added *r = slot;
+    (void)chunk;
+    if (r->part.failed || a->feed.failed) /* printing may fail meanwhile */
+        return !a->feed.failed;
+    expect(a);
+    return add_keys(a, r);
+}
+
+static bool finish(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct adding *a = ctx;
+    return a->print(a->ctx, chunk, slot);
+}
+
+static void slot_free(void *ctx, void *slot)
+{
+    struct adding *a = ctx;
+    struct added *r = slot;
+    if (a->slot_free != NULL)
+        a->slot_free(a->ctx, slot);
+    free(r->start);
+    free(r->bad);
+    free(r->selected);
+    adder_keys_free(&r->keys);
+}
+
+static void feed(struct adding *a)
+{
+    struct stat st;
+    struct feed *f = &a->feed;
+    if (!a->known.in_memory && fstat(a->known.sink.filter.fd, &st) == 0)
+        f->refuse = &st;
+    f->ctx = a;
+    f->slot_size = a->slot_size != 0 ? a->slot_size : sizeof(struct added);
+    f->work = work;
+    f->commit = commit;
+    f->finish = a->print != NULL ? finish : NULL;
+    f->slot_free = slot_free;
+    feed_run(f);
+    f->refuse = NULL;
+}
+
+bool adding_run(struct adding *a)
+{
+    struct err err;
+    sig_catch();
+    a->options.threads = a->feed.ka->threads;
+    if (!known_begin(&a->known, &a->options, &err)) {
+        if (!sig_caught())
+            a->feed.failed = !say_failure(&err);
+        return false;
+    }
+    feed(a);
+    if (!known_end(&a->known, !a->no_sync, &err) && !a->feed.failed)
+        a->feed.failed = !say_failure(&err);
+    tally_report(&a->feed.tally);
+    return true;
+}
+
+int adding_status(const struct adding *a)
+{
+    if (a->feed.failed)
+        return EXIT_ERROR;
+    return sig_caught() ? 128 + sig_caught() : EXIT_SELECTED;
+}

@@ -1,0 +1,62 @@
+/*
+ * Reads keys and adds them to what is known: what add and dedup have in common. add is the case that
+ * prints nothing.
+ *
+ *     struct adding a = {.feed = {.ka = &ka, .title = "adding", .prompt = true}, ...};
+ *     known_open_file(&a.known, path, &err)        // and so on: known.h
+ *     if (adding_run(&a))
+ *         ...                                      // what is to be said at the end
+ *     status = adding_status(&a);
+ *     known_close(&a.known);                       // in any case
+ *
+ * Workers cut and hash, and ask the filters that are only read. Commits, one after another, add a
+ * chunk's keys under the filter's lock and so learn which are new; what is new is printed behind
+ * that, while the next chunk is being added.
+ */
+#ifndef CMD_ADDING_H
+#define CMD_ADDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmd/feed.h"
+#include "cmd/known.h"
+#include "store/adder.h"
+
+/* What came of one chunk. */
+struct added {
+    struct feed_part part;
+    struct adder_keys keys; /* of the records */
+    size_t done;            /* keys that were added or found */
+    /* With `print` only: a place for each record. */
+    const char **start; /* where it begins, and where the last one ends */
+    uint64_t *bad;      /* a bit: it has no key */
+    uint64_t *selected; /* a bit: for `print` to use */
+    size_t capacity;    /* records */
+};
+
+struct adding {
+    struct feed feed; /* ka, title and prompt are the caller's; the rest is set here */
+    struct known known;
+    struct adder_options options;
+    bool no_sync;
+    uint64_t sync_every; /* sync before more is printed, after so many new keys; 0: never */
+    /* Prints what is to be printed of the first r->done records of a chunk. False stops, and sets
+     * feed.failed if that is a failure. NULL: nothing is printed. */
+    bool (*print)(void *ctx, const struct chunk *chunk, struct added *r);
+    size_t slot_size; /* of what begins with a struct added; 0: of that alone */
+    void *ctx;
+    void (*slot_free)(void *ctx, void *slot); /* what is behind struct added; NULL: nothing */
+    /* The rest is private. */
+    uint64_t since_sync;
+};
+
+/* Adds all keys, under signals caught, and reports records without a key. False: nothing was begun;
+ * why has been said, if it was no signal. */
+bool adding_run(struct adding *a);
+
+/* The exit status by what failed, which has been said, and by signals. */
+int adding_status(const struct adding *a);
+
+#endif

@@ -1,0 +1,200 @@
+#include "cmd/feed.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/progress.h"
+#include "base/say.h"
+#include "keys/pump.h"
+
+static bool fail_memory(void)
+{
+    say_error("out of memory");
+    return false;
+}
+
+static bool fail_run(struct feed *f)
+{
+    f->failed = true;
+    return false;
+}
+
+struct batch *feed_next(struct feed_part *part)
+{
+    struct batch *b = part->batch;
+    bool any = part->is_given ? !part->is_taken : batch_next(b);
+    part->is_taken = true;
+    if (!any) {
+        tally_batches_end(&part->tally, b);
+        return NULL;
+    }
+    tally_batch(&part->tally, b);
+    return b;
+}
+
+static void begin_part(struct feed_part *part, struct batch *b, bool is_given)
+{
+    part->tally = (struct chunk_tally){0};
+    part->batch = b;
+    part->is_given = is_given;
+    part->is_taken = false;
+}
+
+static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
+{
+    struct feed *f = ctx;
+    struct feed_part *part = slot;
+    begin_part(part, f->batch[worker], false);
+    batch_start(part->batch, chunk->data, chunk->len);
+    part->failed = !f->work(f->ctx, worker, chunk, slot, &part->err);
+}
+
+static bool commit_part(struct feed *f, const struct chunk *chunk, struct feed_part *part)
+{
+    if (f->commit != NULL && !f->commit(f->ctx, chunk, part))
+        return false;
+    return !part->failed || say_failure(&part->err) || fail_run(f);
+}
+
+static bool commit(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct feed *f = ctx;
+    struct feed_part *part = slot;
+    tally_begin(&f->tally, chunk);
+    return commit_part(f, chunk, part) &&
+           (tally_end(&f->tally, chunk, &part->tally) || fail_run(f));
+}
+
+static bool finish(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct feed *f = ctx;
+    return f->finish(f->ctx, chunk, slot);
+}
+
+/* As grep does: say so and go on with the next file. */
+static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
+{
+    struct feed *f = ctx;
+    (void)chunk;
+    say_failure(err);
+    return f->unreadable = true;
+}
+
+static void slot_free(void *ctx, void *slot)
+{
+    struct feed *f = ctx;
+    if (f->slot_free != NULL)
+        f->slot_free(f->ctx, slot);
+}
+
+static struct input *open_input(const struct feed *f, struct err *err)
+{
+    const struct keyarg *ka = f->ka;
+    bool from_stdin = ka->n_files == 0;
+    for (size_t i = 0; i < ka->n_files; i++)
+        from_stdin |= strcmp(ka->files[i], "-") == 0;
+    if (from_stdin && isatty(STDIN_FILENO))
+        say_note("reading keys from the terminal, one a line; Ctrl-D ends them");
+    struct input_spec spec = {.files = ka->files,
+                              .n_files = ka->n_files,
+                              .terminator = ka->rule.terminator,
+                              .gzip = !ka->no_gzip,
+                              .prompt = f->prompt,
+                              .prints = ka->prints,
+                              .keep = f->finish != NULL};
+    if (f->refuse != NULL) {
+        spec.forbid_dev = f->refuse->st_dev;
+        spec.forbid_ino = f->refuse->st_ino;
+    }
+    return input_open(&spec, err);
+}
+
+static bool feed_input(struct feed *f)
+{
+    struct err err;
+    struct input *input = open_input(f, &err);
+    if (input == NULL)
+        return say_failure(&err);
+    f->tally.input = input;
+    struct pump pump = {.input = input,
+                        .threads = f->ka->threads,
+                        .ctx = f,
+                        .slot_size = f->slot_size,
+                        .work = work,
+                        .commit = commit,
+                        .failed = f->keep_going ? input_failed : NULL,
+                        .finish = f->finish != NULL ? finish : NULL,
+                        .slot_free = slot_free};
+    progress_begin(f->title, f->ka->progress);
+    bool ok = pump_run(&pump, &err) || say_failure(&err);
+    progress_end();
+    f->tally.input = NULL;
+    input_close(input);
+    return ok;
+}
+
+/* Puts keys given with -k through, as a chunk of one batch. False: stop. */
+static bool feed_batch(struct feed *f, struct batch *b, struct feed_part *part)
+{
+    const struct chunk chunk = {.data = b->record[0],
+                                .len = (size_t)(b->record[b->n] - b->record[0])};
+    begin_part(part, b, true);
+    part->failed = !f->work(f->ctx, 0, &chunk, part, &part->err);
+    bool go_on = commit_part(f, &chunk, part);
+    if (f->finish != NULL && !f->finish(f->ctx, &chunk, part))
+        go_on = false;
+    if (go_on)
+        tally_add(&f->tally, &part->tally);
+    return go_on;
+}
+
+/* Those before a key that is none come first. */
+static bool feed_given(struct feed *f)
+{
+    const struct keyarg *ka = f->ka;
+    struct batch *b = f->batch[0];
+    struct feed_part *part = calloc(1, f->slot_size);
+    if (part == NULL)
+        return fail_memory();
+    bool go_on = true;
+    for (size_t next = 0; go_on && next < ka->n_keys; next += b->n) {
+        size_t left = ka->n_keys - next;
+        if (batch_take(b, ka->record + next, left < BATCH_MAX ? left : BATCH_MAX))
+            go_on = feed_batch(f, b, part);
+        if (go_on && b->bad_record) {
+            say_error("--key '%s': %s", ka->keys[next + b->n], b->bad_reason.text);
+            go_on = fail_run(f);
+        }
+    }
+    slot_free(f, part);
+    free(part);
+    return true;
+}
+
+static bool make_batches(struct feed *f)
+{
+    f->batch = calloc(f->ka->threads, sizeof *f->batch);
+    for (unsigned i = 0; f->batch != NULL && i < f->ka->threads; i++)
+        if ((f->batch[i] = batch_new(&f->ka->rule)) == NULL)
+            return false;
+    return f->batch != NULL;
+}
+
+static void free_batches(struct feed *f)
+{
+    for (unsigned i = 0; f->batch != NULL && i < f->ka->threads; i++)
+        batch_free(f->batch[i]);
+    free(f->batch);
+    f->batch = NULL;
+}
+
+bool feed_run(struct feed *f)
+{
+    f->tally.ka = f->ka;
+    bool ok = make_batches(f) ? f->ka->n_keys > 0 ? feed_given(f) : feed_input(f) : fail_memory();
+    free_batches(f);
+    if (!ok)
+        f->failed = true;
+    return !f->failed;
+}

@@ -1,0 +1,89 @@
+/*
+ * Feeds a command with keys: reads the records of the key files, of standard input or of -k, cuts
+ * and hashes them on all threads, and hands them on in batches.
+ *
+ *     struct result {
+ *         struct feed_part part;                 // first; the rest is the command's
+ *         ...
+ *     };
+ *
+ *     static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
+ *                      struct err *err)
+ *     {
+ *         struct result *r = slot;
+ *         struct batch *b;
+ *         while ((b = feed_next(&r->part)) != NULL)
+ *             ... b->n records with b->hash ...
+ *         return true;
+ *     }
+ *
+ *     struct feed feed = {.ka = &ka, .title = "adding", .ctx = c, .work = work,
+ *                         .slot_size = sizeof(struct result)};
+ *     if (!feed_run(&feed)) return EXIT_ERROR;   // and has said why
+ *
+ * A slot belongs to one chunk of the input from work to finish. Slots are reused, so that buffers
+ * live as long as the run. Keys given with -k come as chunks of one batch each.
+ */
+#ifndef CMD_FEED_H
+#define CMD_FEED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "cmd/keyarg.h"
+#include "cmd/tally.h"
+#include "keys/batch.h"
+#include "keys/input.h"
+
+/* What feed.c keeps of a chunk. */
+struct feed_part {
+    struct chunk_tally tally;
+    bool failed; /* work said so; err says why */
+    struct err err;
+    /* The rest is private. */
+    struct batch *batch;
+    bool is_given, is_taken; /* of -k; the batch is cut and was handed on */
+};
+
+struct feed {
+    const struct keyarg *ka;
+    const char *title;         /* of the progress line: "adding" */
+    const struct stat *refuse; /* a file that must not be read: the filter itself; NULL: none */
+    bool prompt;               /* as in input.h */
+    bool keep_going;           /* a file that cannot be read is reported, and the next one read */
+
+    void *ctx;
+    size_t slot_size; /* bytes of a slot; zeroed before first use */
+
+    /* Takes the batches of a chunk. On any thread, in any order; `worker` is below ka->threads.
+     * False fails the run, *err says why. */
+    bool (*work)(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
+                 struct err *err);
+    /* In input order, one at a time. Called for a part that failed, too, in which all that came
+     * before the failure is good. False stops the run; if it is to fail, the callback says why and
+     * sets `failed`. NULL: nothing to do. */
+    bool (*commit)(void *ctx, const struct chunk *chunk, void *slot);
+    /* For what takes long after a commit, such as printing (finish in pump.h). False stops. NULL:
+     * nothing to do. */
+    bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
+    /* Frees what the command hung on a slot. NULL: nothing. */
+    void (*slot_free)(void *ctx, void *slot);
+
+    struct tally tally; /* of the chunks committed so far */
+    atomic_bool failed; /* and said why */
+    bool unreadable;    /* with keep_going: a file could not be read, and that was said */
+    /* The rest is private. */
+    struct batch **batch; /* one a thread */
+};
+
+/* Reads everything. Says on stderr that keys are awaited if they come from a terminal. Returns
+ * !failed; also true when a signal or a callback stopped it. */
+bool feed_run(struct feed *f);
+
+/* The next batch of the chunk that a slot stands for; NULL at its end. */
+struct batch *feed_next(struct feed_part *part);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Counts the records of the input, for messages and summaries, and says what is wrong with them.
+ * feed.h keeps the tally of a run; commands read it.
+ *
+ *     struct chunk_tally of_chunk = {0};              // any thread
+ *     while (batch_next(b))
+ *         tally_batch(&of_chunk, b);
+ *     tally_batches_end(&of_chunk, b);
+ *
+ *     tally_begin(&tally, &chunk);                    // one chunk at a time, in input order
+ *     tally_end(&tally, &chunk, &of_chunk);
+ */
+#ifndef CMD_TALLY_H
+#define CMD_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cmd/keyarg.h"
+#include "keys/batch.h"
+#include "keys/input.h"
+
+/* The records of one chunk. */
+struct chunk_tally {
+    uint64_t records, bad;
+    bool saw_cr;
+    bool bad_record; /* stopped before record `records` of the chunk: it has no key */
+    struct err reason;
+};
+
+/* Call the first for each batch, the second after the last. */
+void tally_batch(struct chunk_tally *of_chunk, const struct batch *b);
+void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b);
+
+/* The records of all chunks committed so far. */
+struct tally {
+    const struct input *input; /* NULL: keys given with -k */
+    const struct keyarg *ka;
+    size_t file;
+    uint64_t in_file; /* records before the next one in that file, or in the keys given */
+    uint64_t records, bad;
+    bool hinted, warned; /* of CRs, of compressed data */
+};
+
+/* What messages call the place that the records come from: a file's name, or "--key". */
+const char *tally_where(const struct tally *t);
+
+/* Call it first of all in commit: brings in_file up to the beginning of this chunk. */
+void tally_begin(struct tally *t, const struct chunk *chunk);
+
+/* Call it last: adds the chunk, gives the hint about CRs, warns of compressed data and shows
+ * progress. False, and said why, if there is a record without a key. */
+bool tally_end(struct tally *t, const struct chunk *chunk, const struct chunk_tally *of_chunk);
+
+/* Adds records to the counts, and does nothing else: for keys given with -k. */
+void tally_add(struct tally *t, const struct chunk_tally *of_chunk);
+
+/* Records that have a key. */
+uint64_t tally_keys(const struct tally *t);
+
+/* Says at the end how many records were left out for want of a key. */
+void tally_report(const struct tally *t);
+
+#endif
