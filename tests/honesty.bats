@@ -134,3 +134,39 @@ counts()
     [ -z "$output" ]
     run -0 seen verify f
 }
+
+@test "sound filters are sound at twelve times their capacity, and damage is damage" {
+    for i in $(seq 10); do
+        quiet seen create --empty -n 1000 -p 1e-2 --force f
+        seq -f "$i.%.0f" 45000 | seen add f 2>/dev/null
+        run -0 seen verify f
+        run -0 --separate-stderr seen stats --json f
+        [ -z "$stderr" ]
+        jq -e '.n_low < 45000 and .consistent != false' <<<"$output"
+    done
+}
+
+@test "a key in several generations is one key, and its false positives are those of one" {
+    seen create --generations 3 -n 3000 -p 0.1 --empty r
+    for _ in 1 2 3 4; do
+        seq -f "key %.0f" 1000 | seen add r
+        seen rotate r
+    done
+    seq -f "key %.0f" 1000 | seen add r
+    counted=0 within=0
+    counts r 1000
+    seen stats --json r | jq -e '.n_high < 1030 and .sources.fpr_current == "estimated" and
+        (.fpr_current / .layers[0].fpr_current - 1 | fabs) < 0.001'
+    run -0 seen verify r
+}
+
+@test "a filter that grows counts the keys that were lost, and has no keys left to tell" {
+    seen create --grow -n 2000 -p 0.1 --empty g
+    seq -f "key %.0f" 30000 | seen add g
+    seen stats --json g | jq -e '(.layers | length) == 5 and .keys_left == null and
+        (.n_estimate - 30000 | fabs) <= 2.6 * (.n_high - .n_estimate) and
+        .dropped_estimate > 600 and .sources.dropped_estimate == "estimated"'
+    # The layers have only what went into them.
+    seen stats --json g | jq -e '([.layers[].n_estimate] | add) < .n_estimate - 500'
+    run -0 seen verify g
+}

@@ -1,0 +1,411 @@
+/*
+ * The numbers that stats prints, against the truth, at loads from a twentieth of the capacity to
+ * twelve times it: intervals of the number of keys, keys dropped, the FPR, and the comparison of
+ * counters and bits. Filters are in memory, and keys are hashes.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "kind/bloom/census.h"
+#include "kind/bloom/size.h"
+#include "random.h"
+#include "store/adder.h"
+#include "store/advance.h"
+#include "store/chain.h"
+#include "store/header.h"
+#include "store/memory.h"
+
+enum { RUNS = 300, LOADS = 5, RATES = 4 };
+
+static const double loads[LOADS] = {0.05, 0.5, 1, 3, 12};
+static const double rates[RATES] = {0.1, 0.01, 1e-3, 1e-4};
+
+/* What was found at one load of filters of one design. */
+struct tally {
+    unsigned covered, alarms;
+    bool shared; /* layers share keys, so fewer are lost than are taken to be */
+    double dropped, lost, squares; /* keys; and the sum of squares of lost - dropped */
+    double expected, hits;         /* of absent keys */
+};
+
+/* A filter in memory, and the hashes that were given to it. */
+struct subject {
+    struct filter filter;
+    char path[MEMORY_PATH];
+    struct adder adder;
+    double lost; /* distinct keys that were taken for present when they came */
+};
+
+static uint64_t capacity; /* of a filter, or a layer, of one page */
+
+static bool open_subject(struct subject *s, const struct header *like)
+{
+    const struct adder_options options = {.threads = 1};
+    struct header h = *like;
+    struct err err;
+    format_place(&h);
+    s->lost = 0;
+    return did(memory_open(&s->filter, s->path, &h, &err) &&
+                   adder_begin(&s->adder, &s->filter, &options, &err),
+               err.text);
+}
+
+static void close_subject(struct subject *s)
+{
+    struct err err;
+    MUST(adder_end(&s->adder, false, &err));
+    filter_close(&s->filter);
+}
+
+/* Gives it keys [from, to) of the series, of which those from `fresh` on are new to it. */
+static void give(struct subject *s, uint64_t series, uint64_t from, uint64_t to, uint64_t fresh)
+{
+    enum { MOST = 1 << 12 };
+    struct err err;
+    while (from < to) {
+        uint64_t hash[MOST], known[MOST / 64] = {0};
+        size_t done, n = to - from < MOST ? (size_t)(to - from) : MOST;
+        for (size_t i = 0; i < n; i++)
+            hash[i] = random_at((series << 32) + from + i);
+        MUST(adder_add(&s->adder, hash, known, n, &done, &err) == ADDER_OK);
+        for (size_t i = 0; i < n; i++)
+            s->lost += from + i >= fresh && (known[i / 64] >> i % 64 & 1);
+        from += n;
+    }
+}
+
+static void rotate(struct subject *s)
+{
+    struct session *session = &s->adder.session;
+    struct err err;
+    MUST(session_lock(session, &err) && advance(session, 1, 0, &err));
+    session_unlock(session);
+}
+
+/* Absent keys, of another series. */
+static double ask(struct subject *s, unsigned n)
+{
+    static uint64_t next = (uint64_t)1 << 63;
+    double hits = 0;
+    for (unsigned at = 0; at < n; at += LAYER_BATCH) {
+        uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64];
+        struct err err;
+        for (unsigned i = 0; i < LAYER_BATCH; i++)
+            hash[i] = random_at(next++);
+        MUST(filter_query(&s->filter, hashes_of(hash), LAYER_BATCH, present, &err));
+        for (unsigned w = 0; w < LAYER_BATCH / 64; w++)
+            hits += __builtin_popcountll(present[w]);
+    }
+    return hits;
+}
+
+enum { ASKED = 4 * LAYER_BATCH };
+
+/* The header with the counters of now. */
+static struct header header_of(const struct subject *s)
+{
+    struct header h = s->filter.header;
+    h.counters = s->adder.session.counters;
+    return h;
+}
+
+static void look(struct subject *s, double n, struct tally *t)
+{
+    struct census layer[FORMAT_MAX_LAYERS], all;
+    struct header h = header_of(s);
+    double n_bits;
+    filter_census_layers(&s->filter, 1, layer);
+    filter_census_whole(&s->filter, 1, layer, &all);
+    t->covered += all.n_low <= n && n <= all.n_high;
+    t->alarms += !filter_counters_agree(&h, layer, &n_bits);
+    double dropped = h.counters.dropped;
+    t->dropped += dropped;
+    t->lost += s->lost;
+    t->squares += (s->lost - dropped) * (s->lost - dropped);
+    t->expected += ASKED * all.fpr;
+    t->hits += ask(s, ASKED);
+}
+
+static void show(const char *what, double p, double load, const struct tally *t)
+{
+    printf("# %-9s p %-6g load %-5g: %u of %u hold n, dropped %.0f, lost %.0f, "
+           "%.0f absent keys present, %.0f expected, %u alarms\n", what, p, load, t->covered, RUNS,
+           t->dropped, t->lost, t->hits, t->expected, t->alarms);
+}
+
+/* Intervals that are two-sided hold n in 95 % of the runs: fewer than 95 % less 4 deviations of a
+ * binomial number come once in 30000 tallies. */
+static bool covers(const struct tally *t)
+{
+    return t->covered >= 0.95 * RUNS - 4 * sqrt(0.95 * 0.05 * RUNS);
+}
+
+/* The sum of what was lost is within 5 deviations, as the runs themselves spread, of the sum of
+ * what stats says, and the formula's half percent; and so are the absent keys present, in a number
+ * that is binomial. A few more where there are next to none. The sample of lines that a ring's FPR
+ * is made from adds 1 %. */
+static bool is_honest(const struct tally *t)
+{
+    double slack = 5 + 5 * sqrt(t->squares) + 0.005 * t->dropped;
+    double excess = t->dropped - t->lost;
+    return excess >= -slack && (excess <= slack || t->shared) && t->alarms == 0 &&
+           fabs(t->hits - t->expected) <= 5 + 5 * sqrt(t->expected) + 0.01 * t->expected;
+}
+
+static void start(struct header *h, struct bloom *bloom, double p)
+{
+    const struct key_rule rule = {0};
+    capacity = bloom_capacity(1, p, bloom);
+    header_begin(h, &rule, false);
+}
+
+static void one_layer(struct header *h, const struct bloom *bloom, uint64_t n, double p)
+{
+    h->n_design = n;
+    h->fpr_design = p;
+    h->n_layers = 1;
+    h->layers[0] = (struct layer){.id = 1, .n_design = n, .fpr_design = p};
+    bloom_to(bloom, &h->layers[0]);
+}
+
+static uint64_t keys_at(unsigned load)
+{
+    return (uint64_t)(loads[load] * (double)capacity);
+}
+
+static struct tally tally[RATES][LOADS];
+static unsigned all_covered, all_of;
+static uint64_t series;
+
+/* What was found at the first n_loads loads; then forgets it. */
+static void judge_all(const char *what, unsigned n_loads)
+{
+    unsigned covered = 0, of = RATES * n_loads * RUNS;
+    for (unsigned r = 0; r < RATES; r++)
+        for (unsigned l = 0; l < n_loads; l++) {
+            const struct tally *t = &tally[r][l];
+            bool ok = covers(t) && is_honest(t);
+            CHECK(ok);
+            if (!ok)
+                show(what, rates[r], loads[l], t);
+            covered += t->covered;
+        }
+    printf("# %s: %.2f %% of %u intervals hold n\n", what, 100.0 * covered / of, of);
+    all_covered += covered;
+    all_of += of;
+    memset(tally, 0, sizeof tally);
+}
+
+TEST(fixed)
+{
+    for (unsigned r = 0; r < RATES; r++) {
+        struct header h;
+        struct bloom bloom;
+        start(&h, &bloom, rates[r]);
+        one_layer(&h, &bloom, capacity, rates[r]);
+        for (unsigned run = 0; run < RUNS; run++, series++) {
+            struct subject s;
+            CHECK(open_subject(&s, &h));
+            for (unsigned l = 0; l < LOADS; l++) {
+                give(&s, series, l == 0 ? 0 : keys_at(l - 1), keys_at(l), 0);
+                look(&s, (double)keys_at(l), &tally[r][l]);
+            }
+            close_subject(&s);
+        }
+    }
+    judge_all("fixed", LOADS);
+}
+
+TEST(growing)
+{
+    for (unsigned r = 0; r < RATES; r++) {
+        struct header h;
+        struct bloom bloom;
+        struct err err;
+        start(&h, &bloom, rates[r]);
+        MUST(chain_start_growing(&h, kind_usual(), capacity, rates[r], &err));
+        for (unsigned run = 0; run < RUNS; run++, series++) {
+            struct subject s;
+            CHECK(open_subject(&s, &h));
+            for (unsigned l = 0; l < LOADS; l++) {
+                give(&s, series, l == 0 ? 0 : keys_at(l - 1), keys_at(l), 0);
+                look(&s, (double)keys_at(l), &tally[r][l]);
+            }
+            close_subject(&s);
+        }
+    }
+    judge_all("growing", LOADS);
+}
+
+/* Each generation gets as many keys, and each begins `step` keys behind the one before. */
+static void fill_ring(struct subject *s, unsigned generations, uint64_t each, uint64_t step)
+{
+    uint64_t begin = 0, seen = 0;
+    for (unsigned i = 0; i <= generations; i++, begin += step) {
+        if (i > 0)
+            rotate(s);
+        give(s, series, begin, begin + each, seen);
+        seen = begin + each;
+    }
+}
+
+/* A ring at one load. One half of the keys of a generation come again in the next one, or none. */
+static void try_ring(const struct header *h, unsigned generations, unsigned load, bool shared,
+                     struct tally *t)
+{
+    uint64_t each = keys_at(load), step = shared ? each - each / 2 : each;
+    t->shared = shared;
+    for (unsigned run = 0; run < RUNS; run++, series++) {
+        struct subject s;
+        CHECK(open_subject(&s, h));
+        fill_ring(&s, generations, each, step);
+        look(&s, (double)(each + generations * step), t);
+        close_subject(&s);
+    }
+}
+
+/* Up to so many of the loads. */
+static void try_rings(const char *name, unsigned generations, unsigned n_loads, bool shared)
+{
+    for (unsigned r = 0; r < RATES; r++) {
+        struct header h;
+        struct bloom bloom;
+        struct err err;
+        start(&h, &bloom, rates[r] / (generations + 1));
+        MUST(chain_start_ring(&h, kind_usual(), generations, capacity * generations, rates[r], &err));
+        for (unsigned l = 0; l < n_loads; l++)
+            try_ring(&h, generations, l, shared, &tally[r][l]);
+    }
+    judge_all(name, n_loads);
+}
+
+TEST(ring_with_shared_keys)
+{
+    try_rings("ring", 2, 4, true);
+}
+
+/* With all eight layers full the union of their bits has two clear bits in a line. */
+TEST(ring_of_a_week)
+{
+    try_rings("week", 7, 3, false);
+}
+
+/* The same 1000 keys in four generations. */
+TEST(the_same_keys_in_every_generation)
+{
+    struct header h;
+    struct bloom bloom;
+    struct err err;
+    struct subject s;
+    struct census all, layer;
+    start(&h, &bloom, 0.01);
+    MUST(chain_start_ring(&h, kind_usual(), 3, 3000, 0.1, &err));
+    CHECK(open_subject(&s, &h));
+    fill_ring(&s, 3, 1000, 0);
+    filter_census_all(&s.filter, 1, &all);
+    filter_census(&s.filter, 0, 1, &layer);
+    /* Six deviations; and the layers are the same, bit for bit. */
+    CHECK(fabs(all.n - 1000) <= 3 * (all.n_high - all.n) && all.n_high < 1030);
+    CHECK(fabs(all.fpr / layer.fpr - 1) < 1e-9);
+    close_subject(&s);
+}
+
+/* Two layers that share half of their keys, as a merge leaves them: n pages and m. */
+static void try_pair(uint64_t n, uint64_t m, unsigned k, unsigned *covered, double *widest)
+{
+    enum { KEYS = 3000 };
+    struct bloom bloom[2] = {{n, 6, 1}, {m, k, 1}};
+    struct header h;
+    struct subject s;
+    struct census all;
+    const struct key_rule rule = {0};
+    header_begin(&h, &rule, false);
+    one_layer(&h, &bloom[1], KEYS, 0.1);
+    h.layers[1] = h.layers[0];
+    h.layers[1].id = 2;
+    one_layer(&h, &bloom[0], KEYS, 0.1);
+    h.n_layers = 2;
+    h.n_design = 2 * KEYS;
+    CHECK(open_subject(&s, &h));
+    for (unsigned i = 0; i < 2 * KEYS; i++) {
+        uint64_t hash = random_at((series << 32) + i / 2 + i % 2 * (KEYS / 2)), present = 0;
+        const struct layer *l = &s.filter.header.layers[i % 2];
+        l->kind->add(l, s.filter.map + l->data_off, hashes_of(&hash), 1, &present);
+    }
+    filter_census_all(&s.filter, 1, &all);
+    *covered += all.n_low <= KEYS * 3 / 2 && KEYS * 3 / 2 <= all.n_high;
+    *widest = fmax(*widest, all.n_high - all.n_low);
+    close_subject(&s);
+    series++;
+}
+
+/* Not fewer than 95 % less 4 deviations, and more where the layers' numbers are all that is known,
+ * or where keys may have been left out. */
+TEST(layers_side_by_side)
+{
+    unsigned same = 0, folded = 0, apart = 0, least = RUNS * 95 / 100 - 15;
+    double same_width = 0, folded_width = 0, apart_width = 0;
+    for (unsigned run = 0; run < RUNS; run++) {
+        try_pair(4, 4, 6, &same, &same_width);
+        try_pair(4, 6, 6, &folded, &folded_width);
+        try_pair(4, 4, 5, &apart, &apart_width);
+    }
+    printf("# same size %u, folded %u, apart %u of %u\n", same, folded, apart, RUNS);
+    CHECK(same >= least && folded >= least && apart >= least);
+    CHECK(same_width < 300 && folded_width < 300 && apart_width > 2500);
+}
+
+/* A page of bits that are lost, in one of ten pages, and one in which all are set, both with the
+ * checksums that they should have: the counters tell. The chance that they do not is nil. */
+TEST(lost_bits_are_noticed)
+{
+    enum { PAGES = 10 };
+    struct bloom bloom = {PAGES, 9, 1};
+    struct header h;
+    struct subject s;
+    struct census layer;
+    const struct key_rule rule = {0};
+    double n_bits;
+    struct layer layer_of_all;
+    bloom_to(&bloom, &layer_of_all);
+    uint64_t n = (uint64_t)layer_n_at(&layer_of_all, 1e-3);
+    header_begin(&h, &rule, false);
+    one_layer(&h, &bloom, n, 1e-3);
+    CHECK(open_subject(&s, &h));
+    give(&s, series++, 0, n, 0);
+    const struct header now = header_of(&s);
+    filter_census(&s.filter, 0, 1, &layer);
+    CHECK(filter_counters_agree(&now, &layer, &n_bits) && n_bits > 0);
+    for (int byte = 0; byte < 256; byte += 255) {
+        uint8_t *page = s.filter.map + now.layers[0].data_off + BLOOM_PAGE, before[BLOOM_PAGE];
+        memcpy(before, page, BLOOM_PAGE);
+        memset(page, byte, BLOOM_PAGE);
+        filter_census(&s.filter, 0, 1, &layer);
+        CHECK(!filter_counters_agree(&now, &layer, &n_bits));
+        memcpy(page, before, BLOOM_PAGE);
+    }
+    close_subject(&s);
+}
+
+TEST(all_together)
+{
+    printf("# %.2f %% of %u\n", 100.0 * all_covered / all_of, all_of);
+    CHECK(all_covered >= 0.94 * all_of && all_covered <= 0.97 * all_of);
+}
+
+int main(int argc, char **argv)
+{
+    random_begin(argc, argv);
+    bloom_union_samples = 1 << 6;
+    RUN(fixed);
+    RUN(growing);
+    RUN(ring_with_shared_keys);
+    RUN(ring_of_a_week);
+    RUN(all_together);
+    RUN(the_same_keys_in_every_generation);
+    RUN(layers_side_by_side);
+    RUN(lost_bits_are_noticed);
+    return check_done();
+}
