@@ -99,8 +99,8 @@ static void print_help(FILE *out)
     for (const struct command *const *c = commands; *c != NULL; c++)
         fprintf(out, "  %-8s  %s\n", (*c)->name, (*c)->summary);
     fputs("\n"
-          "  seen help COMMAND  tells more about one, as does seen COMMAND --help\n"
-          "  seen --version     tells version and features\n"
+          "  seen help COMMAND  lists the options of a command, as does seen COMMAND --help\n"
+          "  seen --version     prints version and features\n"
           "\n"
           "Exit status: 0 success (query: some record was selected), 1 query selected none,\n"
           "2 error.\n",

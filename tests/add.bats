@@ -297,7 +297,7 @@ full()
         exec 7>&-
         [ $status = 2 ]
         if [ "$replace" = rm ]; then
-            [ "$(cat err)" = "seen: cannot go on with 'f': No such file or directory" ]
+            [ "$(cat err)" = "seen: cannot continue with 'f': No such file or directory" ]
         else
             [ "$(cat err)" = "seen: 'f' was replaced by a filter that differs in --hex" ]
             clean f

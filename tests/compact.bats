@@ -138,11 +138,11 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
     run -0 seen query -c c.seen keys
     [ "$output" = 250000 ]
     run -0 seen verify c.seen
-    refuses "seen: 'a.seen' was made for an FPR of 1e-06, which only its keys could lower to 1e-07" \
+    refuses "seen: 'a.seen' was made for an FPR of 1e-06; lowering it to 1e-07 needs the keys" \
         seen compact -p 1e-7 -o d.seen a.seen
     seen create -k a bloom.seen
-    refuses "seen: 'bloom.seen' is not a compact filter, and only its keys could make one of it: \
-'seen create --compact' does that" seen compact -p 0.1 -o d.seen bloom.seen
+    refuses "seen: 'bloom.seen' is not a compact filter; \
+'seen create --compact' makes one from the keys" seen compact -p 0.1 -o d.seen bloom.seen
     refuses "seen: 'c.seen' exists (--force replaces it)" seen compact -p 0.1 -o c.seen a.seen
     [ ! -e d.seen ]
 }
@@ -173,12 +173,12 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
         reader query c.seen <asked | cmp - ours
         reader verify c.seen
     done
-    refuses "seen: 'ab.seen' was made for an FPR of 0.0041, which only its keys could lower to 0.004" \
+    refuses "seen: 'ab.seen' was made for an FPR of 0.0041; lowering it to 0.004 needs the keys" \
         seen compact -p 0.004 -o d.seen ab.seen
     seen create -k a bloom.seen
     run -0 seen merge -o mixed.seen a.seen bloom.seen
-    refuses "seen: 'mixed.seen' is not a compact filter, and only its keys could make one of it: \
-'seen create --compact' does that" seen compact -p 0.1 -o d.seen mixed.seen
+    refuses "seen: 'mixed.seen' is not a compact filter; \
+'seen create --compact' makes one from the keys" seen compact -p 0.1 -o d.seen mixed.seen
 }
 
 @test "damage is told, wherever it is" {

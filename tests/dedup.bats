@@ -361,7 +361,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     seq 10 >in
     refuses "seen: cannot open 'none': No such file or directory" \
         seen dedup --create --also none f.seen in
-    refuses "seen: 'f.seen' and 'folded.seen' cannot be asked for the same keys: they differ in --ignore-case" \
+    refuses "seen: 'f.seen' and 'folded.seen' cannot be queried together: they differ in --ignore-case" \
         seen dedup --create --also folded.seen f.seen in
     refuses "seen: 'unsorted' is not sorted as LC_ALL=C sort does it" \
         seen dedup --create --confirm unsorted f.seen in

@@ -34,7 +34,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     seen add g.seen <(seq 30000)
     [ "$(layers g.seen)" = 3 ]
     [ "$(seen query -c g.seen <(seq 30000))" = 30000 ]
-    refuses "seen: 'g.seen' is not one Bloom filter, so nothing can be made like it" \
+    refuses "seen: 'g.seen' is not a single Bloom filter, so --like cannot copy it" \
         seen create --like g.seen h.seen --empty
 }
 
@@ -166,7 +166,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     awk -v p="$(number fpr_current smaller.seen)" 'BEGIN { exit !(p > 0.01 && p <= 0.1) }'
     refuses "seen: 'c.seen' is not a Bloom filter, so it cannot be folded" seen shrink c.seen
     seen create --generations 2 -n 1k --empty r.seen
-    refuses "seen: 'r.seen' has generations, which stay as large as they are" seen shrink r.seen
+    refuses "seen: 'r.seen' has generations, which cannot be folded" seen shrink r.seen
 }
 
 @test "shrink in place beside a writer loses no key" {
@@ -255,7 +255,7 @@ layers() { seen stats "$1" | grep -c '^layer '; }
             seen query -c --confirm moved g.seen -k "$key"
     done
     gzip <list >list.gz
-    refuses "seen: 'list.gz' is gzip data, in which nothing can be searched: inflate it first" \
+    refuses "seen: 'list.gz' is gzip data, which cannot be searched: decompress it first" \
         seen query --confirm list.gz f.seen list
 }
 

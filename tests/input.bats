@@ -93,7 +93,7 @@ takes()
     [ "$output" = 1 ]
     run -0 --separate-stderr seen create -d , -f 2 --skip-bad h one two
     [ -z "$output" ]
-    [ "$stderr" = 'seen: 3 of 6 records had no key and were left out' ]
+    [ "$stderr" = 'seen: 3 of 6 records had no key and were skipped' ]
     run -0 --separate-stderr seen query -d , -f 2 --skip-bad h one two
     [ "$output" = $'a,1\nc,3\nx,9' ]
     # They are neither present nor absent, but they have numbers.
@@ -104,7 +104,7 @@ takes()
     run -0 --separate-stderr seen query --annotate -d , -f 2 --skip-bad h one two
     [ "$output" = $'+\ta,1\n+\tc,3\n+\tx,9' ]
     run -0 --separate-stderr seen add -d , -f 2 --skip-bad --verbose g one two
-    [ "${stderr_lines[0]}" = 'seen: 3 of 6 records had no key and were left out' ]
+    [ "${stderr_lines[0]}" = 'seen: 3 of 6 records had no key and were skipped' ]
     [ "${stderr_lines[1]}" = 'seen: 3 records, 3 new keys' ]
 }
 
@@ -164,7 +164,7 @@ takes()
         run -2 --separate-stderr seen create --hex f -k "$bad"
         [ "$stderr" = "seen: --key '$bad': not hexadecimal" ]
         run -0 --separate-stderr seen create --hex --skip-bad --json f input
-        [ "$stderr" = 'seen: 1 of 2 records had no key and were left out' ]
+        [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
         jq -e '.records == 2 and .bad_records == 1 and .keys_added == 1' <<<"$output"
         rm f
     done
@@ -230,7 +230,7 @@ takes()
     for name in xz zstd bzip2; do
         run -0 --separate-stderr seen create --force f none $name $name
         [ -z "$output" ]
-        [ "$stderr" = "seen: warning: '$name' looks like $name data, which is taken for keys as it stands: only gzip is inflated" ]
+        [ "$stderr" = "seen: warning: '$name' looks like $name data, but is read as keys: only gzip is decompressed" ]
         run -0 seen query -q f -k 2
         quiet seen create --force --no-gzip f $name
     done

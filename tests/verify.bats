@@ -187,7 +187,7 @@ END
     [ "$output" = $'f.seen: repaired: a damaged copy of the header\nf.seen: ok' ]
     poke f.seen $((DATA + 1)) ff
     before=$(digest f.seen)
-    refuses "seen: 'f.seen' is damaged in 1 of its pages, and nothing tells what was there: make it anew" \
+    refuses "seen: 'f.seen' is damaged in 1 of its pages, which cannot be restored: make it again" \
         seen verify --repair f.seen
     [ "$(digest f.seen)" = "$before" ]
 }

@@ -61,10 +61,10 @@ static bool check_input(struct compact *c, struct err *err)
     char had[NUM_TEXT], wanted[NUM_TEXT];
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].kind->drop == NULL)
-            return fail(err, "'%s' is not a compact filter, and only its keys could make one of "
-                             "it: 'seen create --compact' does that", c->in_path);
+            return fail(err, "'%s' is not a compact filter; 'seen create --compact' makes one "
+                             "from the keys", c->in_path);
     if (c->p < h->fpr_design)
-        return fail(err, "'%s' was made for an FPR of %s, which only its keys could lower to %s",
+        return fail(err, "'%s' was made for an FPR of %s; lowering it to %s needs the keys",
                     c->in_path, num_show_fpr(had, h->fpr_design), num_show_fpr(wanted, c->p));
     if (!h->layers[0].kind->check_fpr(c->p, err))
         return false;

@@ -79,7 +79,7 @@ static const struct opt file_opts[] = {
      false, 0},
     {OPT_MIN_RATIO, "min-ratio", "R", "fail, and replace nothing, with fewer distinct keys than R "
                                       "times those in the old FILTER", false, 0},
-    {OPT_MEMORY, "memory", "BYTES", "limit of memory besides the filter itself (default: 256M); the "
+    {OPT_MEMORY, "memory", "BYTES", "memory limit besides the filter itself (default: 256M); the "
                                     "rest goes to scratch files on disk", false, 0},
     {OPT_TMPDIR, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)", false,
      0},
@@ -179,7 +179,7 @@ static bool read_like(struct create *c)
     const struct header *like_header = &c->like_header;
     if (like_header->policy != POLICY_FIXED || like_header->n_layers != 1 ||
         !layer_takes_keys(&like_header->layers[0])) {
-        say_error("'%s' is not one Bloom filter, so nothing can be made like it", c->like);
+        say_error("'%s' is not a single Bloom filter, so --like cannot copy it", c->like);
         return false;
     }
     if (!keyarg_adopt(&c->ka, like_header, c->like, &err))

@@ -17,7 +17,7 @@ enum { OPT_INTERSECT = 400, OPT_FORCE, OPT_MAX_FPR, OPT_JSON, OPT_REPRODUCIBLE }
 
 static const struct opt merge_opts[] = {
     {'o', "output", "OUT", "the file to make", false, 0},
-    {OPT_INTERSECT, "intersect", NULL, "keep keys that are in every FILTER, instead of in any", false, 0},
+    {OPT_INTERSECT, "intersect", NULL, "keep only keys that are in every FILTER", false, 0},
     {OPT_MAX_FPR, "max-fpr", "P",
      "accept a current false-positive rate of up to P (default: the sum "
      "of the inputs' design rates)",

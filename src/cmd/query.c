@@ -371,7 +371,7 @@ static void report_hits(const struct query *q)
     double absent = (double)(asked - q->present) / (1 - census.fpr);
     /* What is confirmed is sure. */
     snprintf(expected, sizeof expected, "%.3g", q->confirm_path != NULL ? 0 : absent * census.fpr);
-    say_note("%llu of %llu keys present; expected to be false: about %s (current FPR %s)",
+    say_note("%llu of %llu keys present; probable false positives: about %s (current FPR %s)",
              (unsigned long long)q->present, (unsigned long long)asked, expected,
              num_show_fpr(fpr, census.fpr));
 }

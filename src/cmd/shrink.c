@@ -21,7 +21,8 @@ static const struct opt shrink_opts[] = {
      0},
     {OPT_FORCE, "force", NULL, "replace an existing OUT", false, 0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr the sizes and the new false-positive rate", false, 0},
+    {OPT_VERBOSE, "verbose", NULL, "say on stderr the sizes and the new false-positive rate", false,
+     0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
 };
@@ -196,7 +197,7 @@ static bool check_filter(struct shrink *s, struct err *err)
     if (!any)
         return fail(err, "'%s' is not a Bloom filter, so it cannot be folded", s->path);
     if (f->header.policy == POLICY_RING)
-        return fail(err, "'%s' has generations, which stay as large as they are", s->path);
+        return fail(err, "'%s' has generations, which cannot be folded", s->path);
     return filter_check_sound(f, s->threads, err);
 }
 

@@ -213,7 +213,7 @@ static bool measure(const struct stats *s, struct filter *f, struct trial *trial
     struct measurement m = {.filter = f, .keys = s->measure};
     struct err err;
     if (getrandom(&m.seed, sizeof m.seed, 0) != (ssize_t)sizeof m.seed) {
-        say_error("no random numbers to be had from the system");
+        say_error("cannot get random numbers from the system");
         return false;
     }
     if (!parallel_try(s->ka.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
@@ -583,7 +583,7 @@ static void warn(const struct findings *found)
     if (found->damaged != 0)
         say_error("'%s' is damaged: %" PRIu64
                   " page%s not match the checksum, so figures from its bits "
-                  "are not to be trusted; 'seen verify' says where",
+                  "are unreliable; 'seen verify' names the pages",
                   f->path, found->damaged, found->damaged == 1 ? " does" : "s do");
     else if (!found->consistent)
         say_warning(

@@ -56,8 +56,8 @@ static void warn_of_compressed(struct tally *t, const struct chunk *chunk)
     if (name == NULL || t->warned || t->ka->no_gzip)
         return;
     t->warned = true;
-    say_warning("'%s' looks like %s data, which is taken for keys as it stands: only gzip is "
-                "inflated", tally_where(t), name);
+    say_warning("'%s' looks like %s data, but is read as keys: only gzip is decompressed",
+                tally_where(t), name);
 }
 
 void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
@@ -96,6 +96,6 @@ uint64_t tally_keys(const struct tally *t)
 void tally_report(const struct tally *t)
 {
     if (t->bad > 0)
-        say_note("%llu of %llu records had no key and were left out", (unsigned long long)t->bad,
+        say_note("%llu of %llu records had no key and were skipped", (unsigned long long)t->bad,
                  (unsigned long long)t->records);
 }

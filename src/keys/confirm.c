@@ -122,7 +122,7 @@ bool confirm_open(struct confirm *c, const char *path, const struct key_rule *ru
         return ok;
     const struct mapped *list = &c->list;
     if (list->len >= sizeof gzip_magic && memcmp(list->data, gzip_magic, sizeof gzip_magic) == 0)
-        fail(err, "'%s' is gzip data, in which nothing can be searched: inflate it first", path);
+        fail(err, "'%s' is gzip data, which cannot be searched: decompress it first", path);
     else if (format_is_filter((const uint8_t *)list->data, list->len))
         fail(err, "'%s' is a seen filter, not a sorted list", path);
     else if (try_lines(c, err)) {

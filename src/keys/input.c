@@ -123,7 +123,7 @@ const char *input_name(const struct input *in, size_t file)
 
 static bool fail_memory(const struct input *in, size_t file, struct err *err)
 {
-    return fail(err, "no memory for so long a record in '%s'", input_name(in, file));
+    return fail(err, "out of memory for a long record in '%s'", input_name(in, file));
 }
 
 static bool fail_read(const struct input *in, size_t file, struct err *err)

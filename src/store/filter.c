@@ -543,6 +543,6 @@ bool filter_same_questions(const struct header *a, const char *a_path, const str
 {
     struct err what;
     return filter_same_keys(a, b, &what) ||
-           fail(err, "'%s' and '%s' cannot be asked for the same keys: they differ in %s", a_path,
+           fail(err, "'%s' and '%s' cannot be queried together: they differ in %s", a_path,
                 b_path, what.text);
 }

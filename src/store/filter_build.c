@@ -142,7 +142,7 @@ static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
         b->threads--;
     uint64_t memory = b->bits != NULL ? DIRECT_LIMIT : b->memory;
     if (!has_addresses(memory + FIRST_THREAD + other_threads(b)))
-        return fail(err, "cannot get memory for keys: there are no addresses left");
+        return fail(err, "cannot get memory for keys: the address space is full");
     b->keys = keyset_new(spec, err);
     return b->keys != NULL;
 }

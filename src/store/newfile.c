@@ -30,7 +30,7 @@ enum { TEMP_RANDOM = 6, TEMP_NAME = NAME_MAX - 1 - 1 - TEMP_RANDOM - (int)sizeof
 static bool no_memory(struct err *err)
 {
     errno = ENOMEM;
-    return fail_errno(err, "cannot go on");
+    return fail_errno(err, "cannot continue");
 }
 
 static const char *base_of(const char *path)

@@ -179,7 +179,7 @@ bool plan_solve(struct plan *plan, struct err *err)
     if (plan->size != 0)
         return solve_size(plan, err);
     if (plan->n == 0 && plan->kind->add != NULL)
-        return fail(err, "a filter must have room for at least one key");
+        return fail(err, "a filter must have capacity for at least one key");
     if (plan->p == 0)
         plan->p = PLAN_FPR;
     return solve_layer(plan, err);

@@ -246,7 +246,7 @@ static bool is_current(const struct filter *f, bool *current, struct err *err)
     if (fstat(f->fd, &held) != 0)
         return fail_errno(err, "cannot look at '%s'", f->path);
     if (stat(f->path, &named) != 0)
-        return fail_errno(err, "cannot go on with '%s'", f->path);
+        return fail_errno(err, "cannot continue with '%s'", f->path);
     *current = held.st_dev == named.st_dev && held.st_ino == named.st_ino;
     return true;
 }
@@ -603,8 +603,8 @@ static bool repair(struct session *s, unsigned threads, uint64_t *differing, str
         uint64_t unchecked, bad = filter_check_pages(f, threads, &unchecked, NULL, NULL);
         if (bad > 0)
             return fail(err,
-                        "'%s' is damaged in %" PRIu64 " of its pages, and nothing tells what "
-                        "was there: make it anew",
+                        "'%s' is damaged in %" PRIu64 " of its pages, which cannot be "
+                        "restored: make it again",
                         f->path, bad);
         if (!f->slot_damaged)
             return true;

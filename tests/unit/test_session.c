@@ -443,7 +443,7 @@ TEST(a_file_replaced_by_another_kind_ends_the_session)
     MUST(session_begin(&s, &f, &err));
     CHECK(unlink("old") == 0);
     CHECK(!session_lock(&s, &err));
-    CHECK_STR(err.text, "cannot go on with 'old': No such file or directory");
+    CHECK_STR(err.text, "cannot continue with 'old': No such file or directory");
     MUST(session_end(&s, true, &err));
     filter_close(&f);
 }
@@ -622,8 +622,8 @@ TEST(repair_blesses_no_damage)
     filter_close(&f);
     poke("f", (off_t)g.header.layers[0].data_off + 5000);
     CHECK(!session_repair(&g, 1, &differing, &err));
-    CHECK_STR(err.text, "'f' is damaged in 1 of its pages, and nothing tells what was there: make "
-                        "it anew");
+    CHECK_STR(err.text, "'f' is damaged in 1 of its pages, which cannot be restored: make it "
+                        "again");
     filter_close(&g);
     CHECK(header_of("f").state == STATE_CLEAN && !sound("f"));
 }
