@@ -284,7 +284,7 @@ like_grep()
     seq 1 200000 >input
     run -0 --separate-stderr seen query --verbose -c f input
     hits=$output
-    [[ $stderr =~ ^seen:\ $hits\ of\ 200000\ keys\ present\;\ expected\ to\ be\ false:\ about\ ([0-9.e+]+)\ \(current\ FPR\ (0\.0[0-9]+)\)$ ]]
+    [[ $stderr =~ ^seen:\ $hits\ of\ 200000\ keys\ present\;\ probable\ false\ positives:\ about\ ([0-9.e+]+)\ \(current\ FPR\ (0\.0[0-9]+)\)$ ]]
     # True hits are 100000. The error of the count of false ones is its root: 5 times that.
     awk -v false=$((hits - 100000)) -v expected="${BASH_REMATCH[1]}" \
         'BEGIN { d = false - expected; exit !(d * d < 25 * false) }'
