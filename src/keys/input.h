@@ -1,5 +1,6 @@
 /*
- * Input: key files and streams, in chunks of whole records.
+ * Input: key files and streams, in chunks of whole records. This module keeps the list of files,
+ * opens them and hands out chunks; regular.h, mapped_input.h, stream.h and gzip.h read them.
  *
  *     struct input *in = input_open(&spec, &err);
  *     while ((got = input_next(in, &chunk, &err)) != INPUT_END) ...    // from any thread
@@ -27,6 +28,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "keys/chunk.h"
 
 struct input_spec {
     char *const *files; /* "-" is standard input; must outlive the input */
@@ -50,20 +52,6 @@ enum input_got {
     INPUT_END,
 };
 
-struct chunk {
-    uint64_t
-        seq; /* 0, 1, 2, ... in input order, failures counted: every call but the last has one */
-    size_t file;  /* index of its file */
-    const char *data;
-    size_t len;        /* whole records; the last one of a file may lack its terminator */
-    bool more_ready;   /* not known to be the last bytes that are ready */
-    /* Owned; zero-initialise the struct, free with chunk_free. */
-    char *buffer;
-    size_t buffer_len;
-    struct mapping *mapping; /* or its records lie in a mapped file, in bytes */
-    size_t used_from, used_to;
-};
-
 struct input *input_open(const struct input_spec *spec, struct err *err);
 enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err);
 void input_close(struct input *in);
@@ -75,8 +63,6 @@ enum input_got input_settle(const struct chunk *chunk, struct err *err);
 
 /* From any thread: the input ends here, also for those who wait in input_next. */
 void input_stop(struct input *in);
-
-void chunk_free(struct chunk *chunk);
 
 /* Printable name of file i: its path, or "(standard input)" as grep has it. */
 const char *input_name(const struct input *in, size_t file);

@@ -1,0 +1,55 @@
+#include "keys/chunk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "keys/mapped_input.h"
+
+enum { ALIGN = 4096 };
+
+static void free_buffer(struct chunk *chunk)
+{
+    free(chunk->buffer);
+    chunk->buffer = NULL;
+    chunk->buffer_len = 0;
+}
+
+void chunk_free(struct chunk *chunk)
+{
+    free_buffer(chunk);
+    mapped_input_let_go(chunk);
+}
+
+/* Gives the chunk a buffer of `len` bytes, which begins with the first `keep` of the old one. */
+static bool resize(struct chunk *chunk, size_t len, size_t keep)
+{
+    void *buffer;
+    if (posix_memalign(&buffer, ALIGN, len) != 0)
+        return false;
+    if (keep)
+        memcpy(buffer, chunk->buffer, keep);
+    free(chunk->buffer);
+    chunk->buffer = buffer;
+    chunk->buffer_len = len;
+    return true;
+}
+
+bool chunk_fit(struct chunk *chunk, size_t len)
+{
+    if (chunk->buffer_len >= len && chunk->buffer_len / 8 <= len)
+        return true;
+    free_buffer(chunk);
+    return resize(chunk, len, 0);
+}
+
+bool chunk_grow(struct chunk *chunk)
+{
+    size_t len = chunk->buffer_len;
+    return len <= SIZE_MAX / 2 && resize(chunk, 2 * len, len);
+}
+
+void chunk_set(struct chunk *chunk, size_t begin, size_t end)
+{
+    chunk->data = chunk->buffer + begin;
+    chunk->len = end - begin;
+}

@@ -1,0 +1,135 @@
+#include "keys/regular.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/disk.h"
+#include "keys/gzip.h"
+
+enum {
+    /* Bytes left free in front of the data, so that a byte at offset x of the chunk's range lies at
+     * an address equal to x modulo 64: the kernel copies faster between like alignments. */
+    LEAD = 64,
+    /* Regular files of this size and more are taken in chunks of it, and mapped, which spares a
+     * copy: a fifth to three fifths of the cost of reading, by how the page cache holds them. For
+     * less, system calls cost as much. Two chunks a thread, one in work and one that waits, make
+     * 1 MiB (THREAD_MEMORY, filter_build.c); chunks twice as large are no faster. */
+    LARGE_CHUNK = 512 << 10,
+};
+
+static bool starts_like_gzip(int fd, off_t start)
+{
+    unsigned char magic[4];
+    size_t got;
+    return disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) && got >= GZIP_MAGIC &&
+           gzip_like(magic, got);
+}
+
+bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
+                   const struct regular_how *how)
+{
+    off_t start = S_ISREG(st->st_mode) ? lseek(src->fd, 0, SEEK_CUR) : -1;
+    if (start < 0 || start >= st->st_size)
+        return false;
+    posix_fadvise(src->fd, start, 0, POSIX_FADV_SEQUENTIAL);
+    if (how->gzip && starts_like_gzip(src->fd, start))
+        return false;
+    uint64_t len = (uint64_t)(st->st_size - start);
+    *r = (struct regular){.start = start, .size = st->st_size, .changed = st->st_ctim};
+    bool large = len >= LARGE_CHUNK && how->large_chunks;
+    if (large && !how->keep)
+        r->mapped = mapped_input_open(src, (uint64_t)st->st_size);
+    large = large && (how->keep || r->mapped != NULL);
+    r->range = large ? LARGE_CHUNK : src->chunk_len;
+    r->n_chunks = len / r->range + (len % r->range != 0);
+    return true;
+}
+
+void regular_end(struct regular *r)
+{
+    mapped_input_leave(r->mapped);
+}
+
+/* Has the file been cut, if it ends here? Files in /sys are shorter than they say. */
+static bool is_cut(const struct regular *r, int fd, off_t end)
+{
+    struct stat st;
+    const struct timespec *then = &r->changed, *now = &st.st_ctim;
+    return end < r->size &&
+           (fstat(fd, &st) != 0 || st.st_size != r->size || now->tv_sec != then->tv_sec ||
+            now->tv_nsec != then->tv_nsec);
+}
+
+static bool fail_cut(const struct source *src, struct err *err)
+{
+    return fail(err, "cannot read '%s': it became shorter", src->name);
+}
+
+/* Whether a record begins at the first byte of the chunk's range is told by the byte before it; its
+ * last record ends with the first terminator from the last byte of the range on. */
+static bool read_chunk(const struct regular *r, const struct source *src, uint64_t i,
+                       struct chunk *chunk, off_t *read_to, struct err *err)
+{
+    size_t range = r->range;
+    size_t before = i > 0;
+    size_t base = LEAD - before, last = LEAD + range - 1; /* first and last byte, in the buffer */
+    off_t at = r->start + (off_t)(i * range) - (off_t)before;
+    if (!chunk_fit(chunk, LEAD + range + CHUNK_OVERLAP))
+        return source_fail_memory(src, err);
+
+    size_t want = before + range + CHUNK_OVERLAP, got;
+    if (!disk_read(src->fd, chunk->buffer + base, want, (uint64_t)at, &got))
+        return source_fail_read(src, err);
+    if (got < want && is_cut(r, src->fd, at + (off_t)got))
+        return fail_cut(src, err);
+    size_t end = base + got;
+    bool at_eof = got < want;
+    if (end > LEAD)
+        source_count(src, end - LEAD < range ? end - LEAD : range);
+
+    size_t begin = base;
+    if (before) {
+        size_t stop = last < end ? last : end;
+        const char *t = memchr(chunk->buffer + base, src->terminator, stop - base);
+        begin = t ? (size_t)(t - chunk->buffer) + 1 : end;
+        if (!t)
+            at_eof = true; /* as far as this chunk goes: no record begins in it */
+    }
+    if (begin >= end) {
+        chunk_set(chunk, base, base);
+        *read_to = at + (off_t)got;
+        return true;
+    }
+
+    for (size_t from = last;;) {
+        const char *t = NULL;
+        if (from < end)
+            t = memchr(chunk->buffer + from, src->terminator, end - from);
+        if (t || at_eof) {
+            chunk_set(chunk, begin, t ? (size_t)(t - chunk->buffer) + 1 : end);
+            *read_to = at + (off_t)(end - base);
+            return true;
+        }
+        from = end;
+        want = end - base;
+        if (chunk->buffer_len - end < want && !chunk_grow(chunk))
+            return source_fail_memory(src, err);
+        if (!disk_read(src->fd, chunk->buffer + end, want, (uint64_t)at + (end - base), &got))
+            return source_fail_read(src, err);
+        end += got;
+        at_eof = got < want;
+        if (at_eof && is_cut(r, src->fd, at + (off_t)(end - base)))
+            return fail_cut(src, err);
+    }
+}
+
+bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,
+                   struct chunk *chunk, off_t *read_to, struct err *err)
+{
+    size_t from = (size_t)r->start + (size_t)i * r->range;
+    if (r->mapped == NULL || !mapped_input_chunk(r->mapped, src, from, r->range, i == 0, chunk))
+        return read_chunk(r, src, i, chunk, read_to, err);
+    *read_to = (off_t)chunk->used_to;
+    return true;
+}

@@ -1,0 +1,51 @@
+/*
+ * A regular file, read by all threads at once: chunk i holds the records that begin in its range.
+ * Large files are mapped where that is possible, else they are read.
+ *
+ *     struct regular r;
+ *     regular_begin(&r, &src, &st, &how)
+ *     for (uint64_t i = 0; i < r.n_chunks; i++)                  // any thread, any order
+ *         regular_chunk(&r, &src, i, &chunk, &read_to, &err)
+ *     regular_end(&r);
+ */
+#ifndef KEYS_REGULAR_H
+#define KEYS_REGULAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "keys/chunk.h"
+#include "keys/mapped_input.h"
+#include "keys/source.h"
+
+struct regular {
+    off_t start;             /* chunk 0 begins here */
+    off_t size;              /* when it was opened */
+    struct timespec changed; /* last, as of then */
+    size_t range;            /* bytes in which the records of a chunk begin */
+    uint64_t n_chunks;
+    struct mapped_input *mapped; /* NULL: it is read */
+};
+
+struct regular_how {
+    bool gzip;         /* leave a file that looks like gzip to stream.h */
+    bool large_chunks; /* of files that are large enough */
+    bool keep;         /* records are used after a chunk is settled, too: map nothing */
+};
+
+/* False: not a file for this module. That holds for files without a size too, as in /proc: only
+ * reading tells how long they are. */
+bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
+                   const struct regular_how *how);
+
+/* Reads chunk i, up to byte *read_to of the file. */
+bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,
+                   struct chunk *chunk, off_t *read_to, struct err *err);
+
+void regular_end(struct regular *r);
+
+#endif

@@ -1,0 +1,155 @@
+#include "keys/stream.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIPE_LEN = 1 << 20 }; /* the most that Linux grants everybody unless told otherwise */
+
+static size_t read_more(struct stream *s, const struct source *src, char *to, size_t capacity,
+                        bool wait)
+{
+    if (s->gzip.found)
+        return gzip_read(&s->gzip, src, to, capacity, wait, &s->end, &s->why);
+    return source_read(src, to, capacity, wait, &s->end, &s->why);
+}
+
+/* The stream's next bytes, as many as there are. 0: s->end tells; or, without `wait`, nothing is
+ * there yet. */
+static size_t take(struct stream *s, const struct source *src, char *to, size_t capacity,
+                   bool wait)
+{
+    size_t n = s->ahead_len - s->ahead_at;
+    if (!n)
+        return read_more(s, src, to, capacity, wait);
+    n = n < capacity ? n : capacity;
+    memcpy(to, s->ahead + s->ahead_at, n);
+    s->ahead_at += n;
+    return n;
+}
+
+/* Makes space for `len` bytes in ahead, beyond those that are there. */
+static bool fit_ahead(struct stream *s, size_t len)
+{
+    size_t have = s->ahead_len - s->ahead_at;
+    if (s->ahead_at)
+        memmove(s->ahead, s->ahead + s->ahead_at, have);
+    s->ahead_at = 0;
+    s->ahead_len = have;
+    if (s->ahead_capacity - have >= len)
+        return true;
+    char *p = len <= SIZE_MAX / 2 - have ? realloc(s->ahead, 2 * (have + len)) : NULL;
+    if (!p)
+        return false;
+    s->ahead = p;
+    s->ahead_capacity = 2 * (have + len);
+    return true;
+}
+
+/* Puts back the last n bytes that were taken. */
+static bool put_back(struct stream *s, const char *p, size_t n)
+{
+    if (s->ahead_at < s->ahead_len) { /* they came from there */
+        s->ahead_at -= n;
+        return true;
+    }
+    s->ahead_at = s->ahead_len = 0;
+    if (!fit_ahead(s, n))
+        return false;
+    if (n)
+        memcpy(s->ahead, p, n);
+    s->ahead_len = n;
+    return true;
+}
+
+/* Is a whole record there without waiting? */
+static bool record_ready(struct stream *s, const struct source *src)
+{
+    size_t looked = 0;
+    for (;;) {
+        size_t n = s->ahead_len - s->ahead_at;
+        if (n > looked) {
+            const char *p = s->ahead + s->ahead_at + looked;
+            if (memchr(p, src->terminator, n - looked))
+                return true;
+        }
+        looked = n;
+        if (s->end != SOURCE_GOES_ON || !fit_ahead(s, CHUNK_OVERLAP))
+            return false;
+        size_t got = read_more(s, src, s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len,
+                               false);
+        if (!got)
+            return false;
+        s->ahead_len += got;
+    }
+}
+
+bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk,
+                  struct err *err)
+{
+    char terminator = src->terminator;
+    size_t range = src->chunk_len;
+    size_t limit = range - (size_t)(s->pos % range); /* up to the end of the range */
+    if (!chunk_fit(chunk, range + CHUNK_OVERLAP))
+        return source_fail_memory(src, err);
+
+    size_t len = 0, whole = 0, end = 0; /* whole: bytes up to the last terminator */
+    bool more = true;
+    while (!end) {
+        if (len == chunk->buffer_len && !chunk_grow(chunk))
+            return source_fail_memory(src, err);
+        size_t most = len < limit + CHUNK_OVERLAP ? limit + CHUNK_OVERLAP : chunk->buffer_len;
+        bool wait = !src->prompt || !whole;
+        size_t n = take(s, src, chunk->buffer + len, most - len, wait);
+        if (!n) {
+            more = false;
+            end = s->end == SOURCE_ENDED ? len : whole;
+            break;
+        }
+        size_t from = len < limit ? limit - 1 : len;
+        len += n;
+        const char *t = memrchr(chunk->buffer + len - n, terminator, n);
+        if (t)
+            whole = (size_t)(t - chunk->buffer) + 1;
+        if (t && whole >= limit) {
+            t = memchr(chunk->buffer + from, terminator, len - from);
+            end = (size_t)(t - chunk->buffer) + 1;
+        }
+    }
+    if (s->end == SOURCE_GOES_ON || more) {
+        if (!put_back(s, chunk->buffer + end, len - end))
+            return source_fail_memory(src, err);
+    }
+    s->pos += end;
+    chunk->more_ready = more && (!src->prompt || record_ready(s, src));
+    chunk_set(chunk, 0, end);
+    return true;
+}
+
+bool stream_begin(struct stream *s, const struct source *src, const struct stat *st, bool gzip,
+                  struct err *err)
+{
+    *s = (struct stream){0};
+#ifdef F_SETPIPE_SZ
+    if (S_ISFIFO(st->st_mode)) /* pipes of 64 KiB cost four times more */
+        (void)fcntl(src->fd, F_SETPIPE_SZ, (int)PIPE_LEN);
+#else
+    (void)st;
+#endif
+    if (!gzip)
+        return true;
+    if (!gzip_begin(&s->gzip, src, &s->why))
+        return source_fail_memory(src, err);
+    if (s->gzip.found)
+        return true;
+    s->end = s->gzip.raw_end;
+    bool ok = put_back(s, (const char *)s->gzip.z.next_in, s->gzip.z.avail_in);
+    gzip_end(&s->gzip);
+    return ok || source_fail_memory(src, err);
+}
+
+void stream_end(struct stream *s)
+{
+    gzip_end(&s->gzip);
+    free(s->ahead);
+}
