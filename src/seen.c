@@ -1,6 +1,6 @@
 /*
- * The program: finds the command and runs it, answers for help and version, and sees to it that
- * standard output was really written.
+ * The program: finds the command and runs it, handles help and version, and makes sure that
+ * standard output was written.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -21,8 +21,8 @@ const struct command *const commands[] = {
     &cmd_shrink, &cmd_merge, &cmd_verify, &cmd_plan,  &cmd_compact, NULL,
 };
 
-/* A descriptor from 0 to 2 that is closed would be given to the next file opened, and messages or
- * output would go into a filter. It is opened the wrong way round, so that using it still fails. */
+/* If a descriptor from 0 to 2 is closed, the next file opened would get its number, and messages or
+ * output would go into a filter. Opens it in the wrong direction, so that using it still fails. */
 static bool occupy_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -42,7 +42,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* Typing errors between a and b: letters that are missing, wrong, too many, or swapped with their
+/* Typing errors between a and b: letters that are missing, wrong, extra, or swapped with their
  * neighbour. (Optimal string alignment, three rows of its table at a time.) */
 static unsigned typing_errors(const char *a, const char *b)
 {
@@ -74,7 +74,7 @@ static unsigned typing_errors(const char *a, const char *b)
 static int unknown_command(const char *name)
 {
     const struct command *nearest = NULL;
-    size_t fewest = 3; /* with more errors than two, or in half the letters, it is another word */
+    size_t fewest = 3; /* more than two errors, or in half the letters: another word */
     for (const struct command *const *c = commands; *c != NULL; c++) {
         size_t errors = typing_errors(name, (*c)->name);
         if (errors < fewest && 2 * errors < strlen(name)) {
@@ -133,7 +133,7 @@ static bool is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* seen help [COMMAND]; and, for completion scripts, seen help --commands and --options COMMAND. */
+/* seen help [COMMAND]; for completion scripts, seen help --commands and --options COMMAND. */
 static int run_help(int argc, char **argv)
 {
     bool options = argc > 1 && strcmp(argv[1], "--options") == 0;
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 {
     if (!occupy_standard_fds())
         return EXIT_ERROR;
-    signal(SIGXFSZ, SIG_IGN); /* a limit on file size is an error from the call that hits it */
+    signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is an error from the system call */
     int status = run(argc, argv);
     return say_finish() ? status : EXIT_ERROR;
 }

@@ -1,5 +1,5 @@
 /*
- * The commands. Each lives in cmd_NAME.c and is one `struct command`, listed in seen.c.
+ * The commands. Each is a file src/cmd/NAME.c with one `struct command`, listed in seen.c.
  */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
@@ -8,7 +8,7 @@
 
 struct command {
     const char *name;
-    const char *synopsis; /* behind "seen NAME ": "[OPTION]... FILTER [KEYFILE]..." */
+    const char *synopsis; /* after "seen NAME ": "[OPTION]... FILTER [KEYFILE]..." */
     const char *summary;  /* a line for the list in `seen --help` */
     const char *details;  /* paragraphs between usage and options in --help; may be NULL */
     const struct opt_group *groups; /* ends with title NULL */

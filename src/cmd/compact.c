@@ -71,8 +71,8 @@ static bool check_input(struct compact *c, struct err *err)
     return filter_check_sound(&c->in, c->threads, err);
 }
 
-/* The rate of each layer, which add up to the one wanted at most: equal parts of it, but layers
- * made for more than their part keep what they have, and leave less to the others. */
+/* Divides the rate p among the layers: equal parts, but a layer made for a higher rate keeps it and
+ * leaves less to the others. */
 static void share_rate(const struct header *from, double p, double *share)
 {
     unsigned n = from->n_layers;
@@ -111,7 +111,7 @@ static void fill_header(struct compact *c)
     format_place(h);
 }
 
-/* In order: where a layer begins depends on how long those before it have become. */
+/* In order: a layer's offset depends on the lengths of those before it. */
 static bool drop_columns(struct compact *c, int fd, struct err *err)
 {
     struct target t = {.header = &c->header, .fd = fd, .name = c->out, .threads = c->threads};
@@ -126,7 +126,7 @@ static bool drop_columns(struct compact *c, int fd, struct err *err)
 static bool write_file(struct compact *c, struct newfile *file, struct err *err)
 {
     fill_header(c);
-    /* It will be no longer than the input, and as much is given back as is left over. */
+    /* The output is no longer than the input; the rest is freed at the end. */
     return newfile_reserve(file, c->in.header.file_len, err) && drop_columns(c, file->fd, err) &&
            target_header(&c->header, file->fd, c->out, err) && newfile_commit(file, err);
 }
@@ -148,7 +148,7 @@ static bool print_summary(const struct compact *c)
     return true;
 }
 
-/* IN may be OUT: it is not to be replaced by others meanwhile. */
+/* IN may be OUT, so it must not be replaced by others meanwhile. */
 static bool make_file(struct compact *c, struct newfile *file, struct err *err)
 {
     if ((c->json && !output_is_apart(file->old_fd, c->out, err)) || !newfile_hold(file, err) ||

@@ -72,7 +72,7 @@ static bool finish(void *ctx, const struct chunk *chunk, void *slot)
     return f->finish(f->ctx, chunk, slot);
 }
 
-/* As grep does: say so and go on with the next file. */
+/* Reports the file and continues with the next, as grep does. */
 static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
 {
     struct feed *f = ctx;
@@ -134,7 +134,7 @@ static bool feed_input(struct feed *f)
     return ok;
 }
 
-/* Puts keys given with -k through, as a chunk of one batch. False: stop. */
+/* Passes keys given with -k on, as a chunk of one batch. False: stop. */
 static bool feed_batch(struct feed *f, struct batch *b, struct feed_part *part)
 {
     const struct chunk chunk = {.data = b->record[0],
@@ -149,7 +149,7 @@ static bool feed_batch(struct feed *f, struct batch *b, struct feed_part *part)
     return go_on;
 }
 
-/* Those before a key that is none come first. */
+/* Keys before an invalid one are passed on first. */
 static bool feed_given(struct feed *f)
 {
     const struct keyarg *ka = f->ka;

@@ -1,6 +1,6 @@
 /*
- * Feeds a command with keys: reads the records of the key files, of standard input or of -k, cuts
- * and hashes them on all threads, and hands them on in batches.
+ * Feeds keys to a command: reads records from key files, standard input or -k, splits and hashes
+ * them on all threads, and delivers them in batches.
  *
  *     struct result {
  *         struct feed_part part;                 // first; the rest is the command's
@@ -38,14 +38,14 @@
 #include "keys/batch.h"
 #include "keys/input.h"
 
-/* What feed.c keeps of a chunk. */
+/* What feed.c keeps for a chunk. */
 struct feed_part {
     struct chunk_tally tally;
-    bool failed; /* work said so; err says why */
+    bool failed; /* work failed; err says why */
     struct err err;
     /* The rest is private. */
     struct batch *batch;
-    bool is_given, is_taken; /* of -k; the batch is cut and was handed on */
+    bool is_given, is_taken; /* of -k; the batch is split and was delivered */
 };
 
 struct feed {
@@ -59,31 +59,31 @@ struct feed {
     size_t slot_size; /* bytes of a slot; zeroed before first use */
 
     /* Takes the batches of a chunk. On any thread, in any order; `worker` is below ka->threads.
-     * False fails the run, *err says why. */
+     * False fails the run; *err says why. */
     bool (*work)(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
                  struct err *err);
-    /* In input order, one at a time. Called for a part that failed, too, in which all that came
-     * before the failure is good. False stops the run; if it is to fail, the callback says why and
-     * sets `failed`. NULL: nothing to do. */
+    /* In input order, one at a time. Also called for a part that failed; its results before the
+     * failure are valid. False stops the run; to fail the run, the callback prints why and sets
+     * `failed`. NULL: nothing to do. */
     bool (*commit)(void *ctx, const struct chunk *chunk, void *slot);
-    /* For what takes long after a commit, such as printing (finish in pump.h). False stops. NULL:
-     * nothing to do. */
+    /* For work that takes long after a commit, such as printing (finish in pump.h). False stops.
+     * NULL: nothing to do. */
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
-    /* Frees what the command hung on a slot. NULL: nothing. */
+    /* Frees what the command attached to a slot. NULL: nothing to free. */
     void (*slot_free)(void *ctx, void *slot);
 
     struct tally tally; /* of the chunks committed so far */
-    atomic_bool failed; /* and said why */
-    bool unreadable;    /* with keep_going: a file could not be read, and that was said */
+    atomic_bool failed; /* a message was printed */
+    bool unreadable;    /* with keep_going: a file could not be read, and a message was printed */
     /* The rest is private. */
     struct batch **batch; /* one a thread */
 };
 
-/* Reads everything. Says on stderr that keys are awaited if they come from a terminal. Returns
- * !failed; also true when a signal or a callback stopped it. */
+/* Reads all input. If keys come from a terminal, prints a note first. Returns !failed; also true if
+ * a signal or a callback stopped it. */
 bool feed_run(struct feed *f);
 
-/* The next batch of the chunk that a slot stands for; NULL at its end. */
+/* The next batch of the slot's chunk; NULL at its end. */
 struct batch *feed_next(struct feed_part *part);
 
 #endif

@@ -16,12 +16,13 @@ enum {
     MAX_OPTIONS = 64, /* of a command: a bit each in opt_parser.given */
     OPT_HELP = 'h',
     HELP_WIDTH = 80,
-    HELP_COLUMN = 28, /* at most so far right do the explanations begin */
+    HELP_COLUMN = 28, /* explanations begin at this column at most */
 };
 
 static const struct opt help_option = {OPT_HELP, "help", NULL, "show this help", false, 0};
 
-/* The running command's options in one row, and the same for getopt, whose state is global too. */
+/* The running command's options in one array, and the same for getopt, whose state is global too.
+ */
 static struct {
     const struct opt *opts[MAX_OPTIONS];
     int n;
@@ -68,8 +69,8 @@ void opt_begin(struct opt_parser *p, const struct command *command, int argc, ch
     *p = (struct opt_parser){.command = command, .argc = argc, .argv = argv, .status = EXIT_ERROR};
     table_of(command);
 
-    /* "-": operands are handed over as they come, whatever POSIXLY_CORRECT says. ":": an argument
-     * that is missing is told apart from an unknown option. */
+    /* "-": operands are returned in order, whatever POSIXLY_CORRECT says. ":": a missing argument
+     * is distinguished from an unknown option. */
     char *letter = table.shorts;
     *letter++ = '-';
     *letter++ = ':';
@@ -88,7 +89,7 @@ void opt_begin(struct opt_parser *p, const struct command *command, int argc, ch
     *letter = '\0';
     table.longs[n_long] = (struct option){0};
     opterr = 0;
-    optind = 0; /* start anew: glibc also forgets where in a cluster it was */
+    optind = 0; /* restart: also resets glibc's position inside a cluster */
 }
 
 /* The name of an option in messages. One buffer: a message names one option. */
@@ -102,8 +103,8 @@ static const char *name_of(const struct opt *opt)
     return name;
 }
 
-/* getopt could make nothing of the word `given`, which begins with "--": none of our options begins
- * so, or several do. */
+/* For a word `given` with "--" that getopt does not know: either none of our options begins so, or
+ * several do. */
 static int unknown_long(const struct command *command, const char *given)
 {
     size_t len = strcspn(given, "=");
@@ -137,8 +138,8 @@ static int report(const struct opt_parser *p, int got)
     return unknown_long(p->command, p->argv[optind - 1]);
 }
 
-/* Moves the operands, those found so far (gathered at the front) and those that are left, to the
- * end of argv. */
+/* Moves the operands, those already found (gathered at the front) and the rest, to the end of argv.
+ */
 static void gather_operands(struct opt_parser *p)
 {
     while (optind < p->argc)
@@ -147,7 +148,7 @@ static void gather_operands(struct opt_parser *p)
     memmove(p->argv + p->first, p->argv + 1, (size_t)p->n_operands * sizeof *p->argv);
 }
 
-/* Notes that the option is there; false when it was there before and may not be. */
+/* Notes the option. False if it was given before and is not repeatable. */
 static bool first_time(struct opt_parser *p, const struct opt *opt)
 {
     for (int i = 0; i < table.n; i++) {
@@ -244,8 +245,8 @@ bool opt_threads(struct opt_parser *p, unsigned *out)
     return true;
 }
 
-/* Prints text from column `at` on, words filled into lines of HELP_WIDTH, further lines indented to
- * `column`. A '\n' in the text begins a new line; blanks after one are kept. */
+/* Prints text from column `at` on, filled into lines of HELP_WIDTH; further lines are indented to
+ * `column`. A '\n' in the text begins a new line; blanks after it are kept. */
 static void put_filled(const char *text, size_t column, size_t at)
 {
     while (*text != '\0') {

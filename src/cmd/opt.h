@@ -1,6 +1,6 @@
 /*
- * Options. Each command has one table, from which parsing (getopt_long), --help and the list that
- * completions read are all made.
+ * Options. Each command has one table; parsing (getopt_long), --help and the list for completions
+ * are all made from it.
  *
  *     static const struct opt_group groups[] = {{"Keys", key_opts}, {"Output", own_opts}, {0}};
  *     struct opt_parser p;
@@ -21,8 +21,8 @@ struct opt {
     const char *name; /* long name */
     const char *arg;  /* NULL: takes none; else its name in help: "FILE", "N", ... */
     const char *help; /* filled to 80 columns; '\n' begins a new line */
-    bool repeatable;  /* else giving one with an argument twice is an error */
-    int alias;        /* this is another short letter of the option with that id; 0: not */
+    bool repeatable;  /* otherwise giving it twice, with an argument, is an error */
+    int alias;        /* another short letter of the option with that id; 0: none */
 };
 
 struct opt_group {
@@ -37,20 +37,22 @@ struct opt_parser {
     int argc;
     char **argv;
     char *value;       /* argument of the option just returned */
-    const char *name;  /* its name as it should stand in a message: "--capacity" */
+    const char *name;  /* its name for messages: "--capacity" */
     int first;         /* first operand, once opt_next has returned 0 */
     int status;        /* exit status when opt_next has returned -1 */
     int n_operands;    /* private: found so far */
     uint64_t given;    /* private: options found so far, a bit each */
 };
 
-/* One parser at a time. The option -h, --help is added and answered here. */
+/* One parser at a time. Adds and handles the option -h, --help. */
 void opt_begin(struct opt_parser *p, const struct command *command, int argc, char **argv);
 
-/* The next option's id; 0 when only operands are left (argv is then permuted); -1 to leave. */
+/* The next option's id. 0: only operands are left (argv is then permuted). -1: exit with p->status.
+ */
 int opt_next(struct opt_parser *p);
 
-/* The current option's value, strictly parsed (num.h); on a mistake says so and returns false. */
+/* The current option's value, strictly parsed (num.h). On an error prints a message and returns
+ * false. */
 bool opt_count(struct opt_parser *p, uint64_t *out);
 bool opt_positive(const struct opt_parser *p, uint64_t value); /* is it more than 0? */
 bool opt_bytes(struct opt_parser *p, uint64_t *out);
@@ -62,13 +64,14 @@ bool opt_threads(struct opt_parser *p, unsigned *out);
 /* Prints the command's help to stdout. */
 void opt_help(const struct command *command);
 
-/* Reports a mistake in how the command was called, and where its help is, on stderr. Without a
- * command (NULL) it is the program that was. Returns 2. */
+/* Reports a usage error on stderr, and where to find help. Returns 2. command NULL: the error is in
+ * the call of the program itself. */
 int opt_misuse(const struct command *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* One letter or option a line for completion scripts, with tabs between letter, name, argument, "*"
- * if repeatable, and the first line of its help: "-k<TAB>--key<TAB>KEY<TAB>*<TAB>this key ...". */
+/* Prints each option, or letter, on a line for completion scripts. Tabs separate letter, name,
+ * argument, "*" if repeatable, and the first line of its help: "-k<TAB>--key<TAB>KEY<TAB>*<TAB>this
+ * key ...". */
 void opt_list(const struct command *command);
 
 #endif

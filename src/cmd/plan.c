@@ -36,7 +36,7 @@ struct row {
     bool is_mutable;
 };
 
-/* False: there is no such filter of that kind. */
+/* False: the kind has no such filter. */
 static bool own_row(const struct plan *plan, const struct kind *kind, struct row *row)
 {
     struct err err;
@@ -52,14 +52,14 @@ static bool own_row(const struct plan *plan, const struct kind *kind, struct row
     return true;
 }
 
-/* Others, for comparison: bare bits, no header, no checksums. */
+/* Other filter types, for comparison: bare bits, no header, no checksums. */
 
 static uint64_t bytes_of(double bits)
 {
     return (uint64_t)ceil(bits / 8);
 }
 
-/* Nanoseconds of CPU time a key, as measured on one machine. Binary fuse, by its authors' code with
+/* Nanoseconds of CPU time a key, measured on one machine. Binary fuse, by its authors' code with
  * all keys in memory: 50 at 1e6; 60 to 130 at 1e7, with 16 and 8 bits; 70 to 500 at 5e7. */
 static const double TEXTBOOK_TIME = 40, FUSE_TIME = 100;
 
@@ -84,7 +84,7 @@ static void fuse_row(const struct plan *plan, struct row *row)
     unsigned width;
     others_fuse(plan->n, plan->p, &slots, &width);
     uint64_t len = bytes_of(slots * width);
-    /* To build: of each key its hash, and of each slot what is left to be peeled. */
+    /* Memory to build: each key's hash, and the state of peeling for each slot. */
     *row = (struct row){"fuse",
                         len,
                         {.bits = (uint64_t)(slots * width),
@@ -97,7 +97,7 @@ static void fuse_row(const struct plan *plan, struct row *row)
 
 enum { ROWS = 16 };
 
-/* The rows of a table, ours first; returns how many. */
+/* Makes the rows of a table, our own kinds first; returns their number. */
 static unsigned make_rows(const struct plan *plan, struct row row[ROWS])
 {
     const struct kind *kind;
@@ -241,7 +241,7 @@ static int run(int argc, char **argv)
         return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
     if (has_size && plan.size == 0)
         return opt_misuse(&cmd_plan, "a size of 0 bytes makes no filter");
-    /* Rates that only the compact kind can have are planned too. */
+    /* Rates that only the compact kind supports are planned too. */
     if (plan.p > 0 && plan.size == 0 && !kind_usual()->check_fpr(plan.p, &err))
         plan.kind = kind_compact();
     if (!plan_solve(&plan, &err)) {

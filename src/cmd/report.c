@@ -27,7 +27,7 @@ static struct report_row *new_row(struct report *r, const struct field *field, e
     return row;
 }
 
-/* The column of the list for that field, which gets one when it is first known. */
+/* The list's column for that field; a new one when the field is first known. */
 static unsigned column_of(struct report *r, const struct field *field)
 {
     unsigned i = 0;
@@ -59,7 +59,7 @@ static void show_time(char *buf, double seconds)
         snprintf(buf, NUM_TEXT, "%.0f s after 1970", seconds);
 }
 
-/* A ratio as a percentage with three significant digits, but whole numbers whole. */
+/* A ratio as a percentage with three significant digits; whole numbers without decimals. */
 static void show_percent(char *buf, double ratio)
 {
     double v = 100 * ratio, size = fabs(v);
@@ -241,7 +241,7 @@ static const char *text_of(const struct report_row *row)
 
 static int column_width(const struct report *r, const char *(*cell)(const struct report_row *))
 {
-    enum { WIDEST = 44 }; /* a longer cell, a path perhaps, is left to stick out */
+    enum { WIDEST = 44 }; /* a longer cell, such as a path, sticks out */
     int width = 0;
     for (unsigned i = 0; i < r->n_rows; i++) {
         const struct report_row *row = &r->rows[i];
@@ -252,7 +252,7 @@ static int column_width(const struct report *r, const char *(*cell)(const struct
     return width;
 }
 
-/* Row number `row` of the list, from the item before the first on: that is the heading. */
+/* A cell of row `row` of the list; the row before the first item is the heading. */
 static const char *cell_of(const struct report *r, unsigned row, unsigned column)
 {
     if (row == 0)

@@ -1,15 +1,15 @@
 /*
- * A list of named figures about something, printed as aligned text or as one JSON object. A figure
- * has one declaration, which holds its label in text and its key in JSON, and one place where its
- * value is given; so the two forms cannot disagree. With each value goes where it comes from.
+ * A list of named values, printed as aligned text or as one JSON object. Each value has one
+ * declaration, with its label in text and its key in JSON, and is set in one place; so the two
+ * forms cannot disagree. Each value has a source.
  *
  *     static const struct field fpr_now = {"current FPR", "fpr_current", FORM_FPR};
  *     report_begin(&r, json, stdout);
  *     report_number(&r, &fpr_now, EXACT, 0.000998);
  *     report_end(&r);
  *
- * In JSON an unknown value is null, and a last member "sources" says for each key of the object
- * where its value comes from.
+ * In JSON an unknown value is null, and the last member "sources" gives the source of each key's
+ * value.
  */
 #ifndef CMD_REPORT_H
 #define CMD_REPORT_H
@@ -23,9 +23,9 @@
 
 enum source {
     UNKNOWN,
-    EXACT,     /* read or computed from what is there now */
+    EXACT,     /* read, or computed from the present file */
     ESTIMATED, /* with a 95 % interval, where one is given */
-    RECORDED,  /* as the file says: noted when it happened */
+    RECORDED,  /* stored in the file earlier */
 };
 
 enum form {
@@ -43,7 +43,7 @@ struct field {
     const char *label; /* NULL: not in text */
     const char *key;
     enum form form;
-    const char *low_key, *high_key; /* JSON keys of the ends of its interval, or NULL */
+    const char *low_key, *high_key; /* JSON keys of its interval's bounds, or NULL */
 };
 
 enum { REPORT_ROWS = 64, REPORT_ITEMS = 32, REPORT_COLUMNS = 16 };
@@ -54,7 +54,7 @@ struct report {
     struct json json;
     struct report_row {
         const struct field *field;
-        const char *string; /* the value; NULL: it is in text */
+        const char *string; /* the value; NULL: use text */
         enum source source;
         bool interval;
         char text[200];
@@ -71,8 +71,8 @@ struct report {
 void report_begin(struct report *r, bool json, FILE *out);
 void report_end(struct report *r);
 
-/* Each gives one figure. A number that is not finite is unknown. Strings must live until
- * report_end; NULL is unknown. */
+/* Each adds one value. A number that is not finite is unknown; so is a NULL string. Strings must
+ * stay valid until report_end. */
 void report_number(struct report *r, const struct field *field, enum source source, double value);
 void report_range(struct report *r, const struct field *field, enum source source, double value,
                   double low, double high);
@@ -82,9 +82,9 @@ void report_string(struct report *r, const struct field *field, enum source sour
 void report_flag(struct report *r, const struct field *field, enum source source, bool value);
 void report_unknown(struct report *r, const struct field *field);
 
-/* A list of objects, of which a report has one at most. In text it is a table below all else, each
- * item a line that begins with "label number", with a column for each field that is known of any.
- * Figures in an item have no interval and no source of their own. */
+/* A list of objects; a report has at most one. In text it is a table at the end. Each item is a
+ * line that begins with "label number", and each field that any item has is a column. Values in
+ * items have no interval and no source. */
 void report_list(struct report *r, const char *key);
 void report_item(struct report *r, const char *label, unsigned number);
 void report_item_end(struct report *r);

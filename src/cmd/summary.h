@@ -1,5 +1,5 @@
 /*
- * What --json prints of a filter that a command has made: one JSON object.
+ * The JSON object that --json prints about a new filter.
  *
  *     struct json j = {.out = stdout};
  *     summary_begin(&j, path, &header, fpr, n);
@@ -12,8 +12,9 @@
 #include "base/json.h"
 #include "store/format.h"
 
-/* Begins it with what all summaries have. fpr is the filter's current FPR, n the distinct keys in
- * it. From here on a failure to write standard output says that `path` was made. */
+/* Begins the object with the members that all summaries have. fpr is the filter's current FPR, n
+ * its number of distinct keys. From here on, a message about failed standard output also says that
+ * `path` was made. */
 void summary_begin(struct json *j, const char *path, const struct header *h, double fpr, double n);
 void summary_end(struct json *j);
 

@@ -37,10 +37,10 @@ static bool begins(const char *data, size_t len, const char *magic, size_t magic
     return len >= magic_len && memcmp(data, magic, magic_len) == 0;
 }
 
-/* The compressor that made data which begins like this; NULL: none that is known. */
+/* The compressor whose data begins like this; NULL: none known. */
 static const char *compressor(const char *data, size_t len)
 {
-    if (begins(data, len, "\xfd\x37\x7a\x58\x5a", 6)) /* and a NUL */
+    if (begins(data, len, "\xfd\x37\x7a\x58\x5a", 6)) /* followed by a NUL */
         return "xz";
     if (begins(data, len, "\x28\xb5\x2f\xfd", 4))
         return "zstd";

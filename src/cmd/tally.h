@@ -1,5 +1,5 @@
 /*
- * Counts the records of the input, for messages and summaries, and says what is wrong with them.
+ * Counts the records of the input, for messages and summaries, and reports problems with them.
  * feed.h keeps the tally of a run; commands read it.
  *
  *     struct chunk_tally of_chunk = {0};              // any thread
@@ -26,7 +26,7 @@
 struct chunk_tally {
     uint64_t records, bad;
     bool saw_cr;
-    bool bad_record; /* stopped before record `records` of the chunk: it has no key */
+    bool bad_record; /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
 };
 
@@ -41,26 +41,26 @@ struct tally {
     size_t file;
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;
-    bool hinted, warned; /* of CRs, of compressed data */
+    bool hinted, warned; /* about CRs, about compressed data */
 };
 
-/* What messages call the place that the records come from: a file's name, or "--key". */
+/* The source of the records in messages: a file's name, or "--key". */
 const char *tally_where(const struct tally *t);
 
-/* Call it first of all in commit: brings in_file up to the beginning of this chunk. */
+/* Call first in commit: advances in_file to the beginning of this chunk. */
 void tally_begin(struct tally *t, const struct chunk *chunk);
 
-/* Call it last: adds the chunk, gives the hint about CRs, warns of compressed data and shows
- * progress. False, and said why, if there is a record without a key. */
+/* Call last: adds the chunk, prints notes about CRs and compressed data, and shows progress. If
+ * there is a record without a key, prints an error and returns false. */
 bool tally_end(struct tally *t, const struct chunk *chunk, const struct chunk_tally *of_chunk);
 
-/* Adds records to the counts, and does nothing else: for keys given with -k. */
+/* Only adds records to the counts: for keys given with -k. */
 void tally_add(struct tally *t, const struct chunk_tally *of_chunk);
 
 /* Records that have a key. */
 uint64_t tally_keys(const struct tally *t);
 
-/* Says at the end how many records were left out for want of a key. */
+/* Reports at the end how many records were skipped because they had no key. */
 void tally_report(const struct tally *t);
 
 #endif

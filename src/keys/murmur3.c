@@ -41,7 +41,7 @@ static void xxh3_bytes(const char *data, size_t len, uint64_t seed, uint64_t *la
         b ^= mix_second(get_le64(data + 8));
         b = (rotate(b, 31) + a) * 5 + 0x38495ab5;
     }
-    /* Zeroes behind the last bytes change nothing. */
+    /* Zero padding after the last bytes changes nothing. */
     char rest[BLOCK] = {0};
     if (left > 0)
         memcpy(rest, data, left);

@@ -25,8 +25,8 @@ static bool write_zero_sums(const struct filter *f, const struct header *h, unsi
     return target_zero_sums(&target, err);
 }
 
-/* Makes the file as long as the header says, with zeroes on disk behind what there was. What an
- * earlier attempt may have left there goes first. */
+/* Extends the file to the header's length, with zeroes on disk. First removes what an earlier
+ * attempt may have left there. */
 static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
 {
     int r;
@@ -39,8 +39,8 @@ static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
     return r == 0 || fail_errno(err, "cannot make room in '%s'", f->path);
 }
 
-/* Puts an empty layer behind the file's end, of which h tells, on disk. Gives the room back if
- * that, or the memory for it, cannot be had. */
+/* Appends an empty layer, described by h, on disk. Truncates the file again if disk space or memory
+ * is lacking. */
 static bool append_layer(struct session *s, const struct header *h, struct err *err)
 {
     struct filter *f = s->filter;
@@ -52,7 +52,7 @@ static bool append_layer(struct session *s, const struct header *h, struct err *
     return false;
 }
 
-/* Keeps the file's blocks where the file system can do that. */
+/* Keeps the file's blocks allocated where the file system can. */
 static void zero_layer(const struct filter *f, const struct layer *l)
 {
     memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));

@@ -14,12 +14,12 @@
 #include "base/err.h"
 #include "store/session.h"
 
-/* Closes the newest layer and begins another: a filter that grows gets one more, for n_next keys at
- * least; a ring, in which no rotation is cut off, empties its oldest. Reads all bits of the newest,
- * with so many threads. */
+/* Closes the newest layer and begins another. A growing filter gets a new layer for at least n_next
+ * keys. A ring, which must have no unfinished rotation, empties its oldest layer. Reads all bits of
+ * the newest layer with `threads` threads. */
 bool advance(struct session *s, unsigned threads, uint64_t n_next, struct err *err);
 
-/* Ends a rotation that was cut off. Nothing to do where there is none. */
+/* Finishes an interrupted rotation, if there is one. */
 bool advance_finish(struct session *s, struct err *err);
 
 /* For tests: called after each step of a rotation, 1 to 3. */

@@ -4,18 +4,18 @@
 
 #include "base/num.h"
 
-/* Each layer gets this part of the FPR that is left, and this multiple of the last layer's
- * capacity. Over final sizes from 3e6 to 3e9 keys, 0.15 (the rest shrinks by 0.85) and 2 took the
- * fewest bits, 2.1 to 2.4 times those of a filter that was sized right; half and 2 took 3.2 to 3.9
- * times. */
+/* Each layer gets this part of the remaining FPR, and this multiple of the last layer's capacity.
+ * Over final sizes from 3e6 to 3e9 keys, 0.15 (the rest shrinks by 0.85) and 2 took the fewest
+ * bits, 2.1 to 2.4 times those of a filter of the right size; half and 2 took 3.2 to 3.9 times. */
 static const double BUDGET = 0.15;
 enum { GROWTH = 2 };
 
-/* Below this a layer would take more than 70 bits a key, and 64-bit hashes come into it. */
+/* Below this, a layer would take more than 70 bits a key, and collisions of 64-bit hashes matter.
+ */
 static const double LEAST_FPR = 1e-12;
 
-/* The layers of a filter that grows can be folded (seen shrink) to a half, a third, a quarter, a
- * sixth and a twelfth: the last is seldom full. */
+/* The layers of a growing filter can be folded (seen shrink) to a half, a third, a quarter, a sixth
+ * and a twelfth: the last is seldom full. */
 enum { FOLDS = 12 };
 
 unsigned chain_newest(const struct header *h)
@@ -74,7 +74,7 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
     return true;
 }
 
-/* What the closed layers have left of the FPR that was promised. */
+/* The part of the promised FPR that the closed layers have left. */
 static double rate_left(const struct header *h)
 {
     double left = h->fpr_design;
@@ -91,7 +91,7 @@ static bool has_id(const struct header *h, uint64_t id)
     return false;
 }
 
-/* An id that no layer has: the one behind the newest layer's, as a rule. */
+/* An id that no layer has, usually the newest layer's plus one. */
 static uint64_t unused_id(const struct header *h)
 {
     uint64_t id = h->layers[chain_newest(h)].id + 1;
@@ -100,18 +100,18 @@ static uint64_t unused_id(const struct header *h)
     return id;
 }
 
-/* Only forgery leads here, as with epochs (filter.c). */
+/* Only forged headers fail here, as with epochs (filter.c). */
 static bool has_generation(const struct header *h, const char *name, struct err *err)
 {
     return h->layers[chain_newest(h)].generation < INT64_MAX ||
            fail(err, "'%s' has used up its generations", name);
 }
 
-/* The keys that a layer is for. A header may say more than its bits can hold, but then its word
- * would decide how long the file becomes. */
+/* The capacity of a layer. A forged header may claim more than its bits can hold, which would make
+ * the file too long. */
 static uint64_t capacity_of(const struct layer *l)
 {
-    double most = 1.01 * layer_n_at(l, l->fpr_design); /* honest layers stay below this */
+    double most = 1.01 * layer_n_at(l, l->fpr_design); /* valid layers stay below this */
     return (double)l->n_design <= most ? l->n_design : (uint64_t)most;
 }
 
@@ -134,7 +134,7 @@ struct header chain_close(const struct layers *layers, const struct counters *co
     for (unsigned i = 0; i < h.n_layers; i++)
         n -= i == newest ? 0 : h.layers[i].n_closed;
     layers_census(layers, newest, threads, &census);
-    /* What is in it is told by its bits if it was not counted. */
+    /* If its keys were not counted, the number is estimated from its bits. */
     h.layers[newest].n_closed = counters->unknown || n < 0 ? census.n : n;
     h.layers[newest].fpr_closed = census.fpr;
     return h;

@@ -8,8 +8,8 @@
 #include "base/bytes.h"
 #include "keys/xxh3.h"
 
-/* 0x89 is neither ASCII nor the beginning of a UTF-8 character; CR LF and ^Z are what a transfer in
- * text mode mangles first. */
+/* 0x89 is neither ASCII nor the first byte of a UTF-8 character; CR LF and ^Z are damaged first by
+ * transfers in text mode. */
 static const uint8_t magic[8] = {0x89, 's', 'e', 'e', 'n', '\r', '\n', 0x1a};
 
 /* Offsets in a header slot. */
@@ -124,7 +124,7 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le64(out + OFF_SEED, h->seed);
     memcpy(out + OFF_ID, h->id, sizeof h->id);
     put_le32(out + OFF_PREP, h->prep);
-    /* Numbers that no reader takes must not make a file unreadable. */
+    /* Values that no reader accepts must not make the file unreadable. */
     bool sane = is_counter(h->counters.n_keys) && is_counter(h->counters.dropped);
     put_le32(out + OFF_COUNTERS_FLAGS, h->counters.unknown || !sane ? COUNTERS_UNKNOWN : 0);
     put_le64(out + OFF_N_DESIGN, h->n_design);
@@ -158,7 +158,7 @@ bool format_is_filter(const uint8_t *p, size_t avail)
     return avail >= sizeof magic && memcmp(p, magic, sizeof magic) == 0;
 }
 
-/* The reasons below stand after the file's name. */
+/* The reasons below follow the file's name. */
 
 static bool damaged(struct err *err, const char *what)
 {
@@ -181,7 +181,7 @@ static unsigned lowest_bit(uint32_t word)
     return i;
 }
 
-/* Is this a header of our version, whole and as it was written? */
+/* Is this a complete header of our version with a matching checksum? */
 static bool check_frame(const uint8_t *p, size_t avail, struct err *err)
 {
     if (!format_is_filter(p, avail))
@@ -203,7 +203,7 @@ static bool check_frame(const uint8_t *p, size_t avail, struct err *err)
     return true;
 }
 
-/* From here on the bytes are as somebody meant them, who need not be a friend. */
+/* The checksum holds; the fields are still untrusted. */
 static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
 {
     h->epoch = get_le64(p + OFF_EPOCH);
@@ -307,7 +307,7 @@ static uint64_t touched_len(const struct layer *layer)
     return pages / 8 + (pages % 8 != 0);
 }
 
-/* Steps *at over the part of the file [off, off + len), which must not begin before *at. */
+/* Advances *at past the part [off, off + len) of the file, which must not begin before *at. */
 static bool step_over(uint64_t *at, uint64_t off, uint64_t len, uint64_t align, uint64_t file_len)
 {
     if (off < *at || off % align != 0 || off > file_len || len > file_len - off)
@@ -330,7 +330,7 @@ static bool step_over_mutable(uint64_t *at, const struct layer *l, uint64_t file
            step_over(at, l->data_off, l->data_len, FORMAT_PAGE, file_len);
 }
 
-/* Do layers lie one behind the other, each with its tables, and end where the file ends? */
+/* Are the layers in sequence, each with its tables, ending at the end of the file? */
 static bool check_places(const struct header *h, struct err *err)
 {
     /* Offsets are used as off_t too. */
@@ -345,7 +345,7 @@ static bool check_places(const struct header *h, struct err *err)
         if (!(fixed ? step_over_fixed(&at, layer, h->file_len)
                     : step_over_mutable(&at, layer, h->file_len)))
             return fail(err, "is damaged: layer %u is not where it should be", i);
-        /* Kinds that can be changed count on the alignment of a file that can be. */
+        /* Kinds that change in place rely on the alignment of mutable files. */
         if (fixed && layer->kind->add != NULL)
             return fail(err, "is damaged: layer %u is of a kind that cannot be in this file", i);
     }
@@ -360,7 +360,7 @@ static bool has_history(const struct layer *l)
            l->fpr_closed != 0;
 }
 
-/* One layer takes keys, and only that of a ring that is being rotated is void. */
+/* One layer takes keys. Only a ring may have a void layer, during a rotation. */
 static bool check_policy(const struct header *h, struct err *err)
 {
     unsigned n_void = 0;
@@ -412,7 +412,7 @@ static uint64_t align_up(uint64_t n, uint64_t align)
     return (n + align - 1) / align * align;
 }
 
-/* Lays out layers from number `first` on, from offset `at` on. */
+/* Places layers from number `first` on, from offset `at` on. */
 static void place_from(struct header *h, unsigned first, uint64_t at)
 {
     bool fixed = format_is_immutable(h);
@@ -433,7 +433,7 @@ static void place_from(struct header *h, unsigned first, uint64_t at)
     h->file_len = at;
 }
 
-/* A file of layers to which no keys can be added is never changed in place. */
+/* A file is immutable if no keys can be added to any of its layers. */
 static void set_features(struct header *h)
 {
     h->incompat |= INCOMPAT_IMMUTABLE;

@@ -1,12 +1,12 @@
 /*
- * The header of a filter file, between bytes and struct. man/seen.5 describes it to the byte; this
- * module is that page in C. Decoding is a pure function over a buffer and trusts nothing.
+ * The header of a filter file, in bytes and as a struct. man/seen.5 describes every byte; this
+ * module implements that page. Decoding is a pure function of a buffer and trusts nothing.
  *
- * A file that changes in place (mutable) begins with two header slots of one page each, then a
- * session page, then for each layer its checksum table, touched bitmap and data, all page-aligned.
+ * A file that changes in place (mutable) begins with two header slots of one page each and a
+ * session page. Then each layer has its checksum table, touched bitmap and data, all page-aligned.
  * The valid slot with the higher epoch counts; epoch e is written to slot e mod 2. An immutable
- * file has one header, just as long as it must be, and for each layer its data and then its
- * checksum table (the length of the data need not be known when it is written), padded to 8 bytes.
+ * file has one header of minimal length. Then each layer has its data and its checksum table,
+ * padded to 8 bytes; so the length of the data need not be known when it is written.
  */
 #ifndef STORE_FORMAT_H
 #define STORE_FORMAT_H
@@ -31,8 +31,8 @@ enum {
     FORMAT_MAX_HEADER = FORMAT_PAGE,
 };
 
-/* Feature words: a bit unknown in `compat` is ignored, in `ro_compat` forbids writing, in
- * `incompat` forbids reading. */
+/* Feature words: an unknown bit in `compat` is ignored, in `ro_compat` it forbids writing, in
+ * `incompat` it forbids reading. */
 enum {
     COMPAT_KNOWN = 0,
     RO_COMPAT_KNOWN = 0,
@@ -41,19 +41,19 @@ enum {
 };
 
 enum file_state {
-    STATE_CLEAN = 0,   /* checksums and counters hold */
-    STATE_WRITING = 1, /* a writing session is on, or died */
-    STATE_DIRTY = 2,   /* a session is known to have died; only a repair makes it clean */
+    STATE_CLEAN = 0,   /* checksums and counters are valid */
+    STATE_WRITING = 1, /* a writing session is active, or has crashed */
+    STATE_DIRTY = 2,   /* a session has crashed; only a repair makes the file clean */
 };
 
-/* What becomes of a filter that is full (chain.h). */
+/* What happens when a filter is full (chain.h). */
 enum policy {
     POLICY_FIXED = 0, /* it takes more keys, and its FPR rises */
     POLICY_GROW = 1,  /* a layer is added */
-    POLICY_RING = 2,  /* when told to, its oldest layer is emptied and takes the new keys */
+    POLICY_RING = 2,  /* on request, the oldest layer is emptied and takes the new keys */
 };
 
-/* How a key is made from a record, as far as the file decides it; applied in this order. */
+/* Key preparation that the file prescribes, applied in this order. */
 enum {
     PREP_TRIM = 1 << 0,
     PREP_FOLD = 1 << 1,
@@ -61,12 +61,12 @@ enum {
     PREP_KNOWN = PREP_TRIM | PREP_FOLD | PREP_HEX,
 };
 
-/* What was put in. `unknown` is set once a crash or a merge of overlapping filters has made the
- * other numbers meaningless, except n_keys, which is then an estimate from the bits. */
+/* What was added. After a crash or a merge of overlapping filters `unknown` is set; the other
+ * numbers are then meaningless, except n_keys, which is an estimate from the bits. */
 struct counters {
     bool unknown;
-    uint64_t records;    /* records given, repeats and all */
-    uint64_t keys_added; /* keys that were not reported present when they came */
+    uint64_t records;    /* records given, including repeats */
+    uint64_t keys_added; /* keys not reported present when given */
     double n_keys;       /* distinct keys, false positives allowed for: the sum of 1 / (1 - fpr)
                             over the keys added, each at the fpr of its moment */
     double dropped;      /* expected number of distinct keys taken for present when they came: the
@@ -77,46 +77,45 @@ struct header {
     uint32_t compat, ro_compat, incompat;
     uint64_t epoch;
     enum file_state state;
-    uint8_t id[16]; /* random; binds checksums to the file */
+    uint8_t id[16]; /* random; part of every page's checksum */
     const struct hash_fn *hash;
     uint64_t seed;
     uint32_t prep; /* PREP_... */
     enum policy policy;
     uint64_t n_design; /* 0: grows */
     double fpr_design;
-    uint64_t file_len; /* a file that grows may be longer: its next layer is in the making */
+    uint64_t file_len; /* a growing file may be longer: its next layer is unfinished */
     uint64_t created, changed; /* seconds since 1970 */
     struct counters counters;
     unsigned n_layers;
     struct layer layers[FORMAT_MAX_LAYERS];
 };
 
-/* Bytes that this header takes: FORMAT_PAGE for mutable files. */
+/* The length of this header: FORMAT_PAGE for mutable files. */
 size_t format_len(const struct header *h);
 
 /* Encodes into `out` (FORMAT_MAX_HEADER bytes); returns format_len(h). */
 size_t format_encode(const struct header *h, uint8_t *out);
 
-/* Decodes one header slot. `avail` bytes may be read at p. Everything is checked that can be
- * checked without reading data: magic, version, feature words, checksum, every field's range,
- * zeroes where zeroes must be, and that layers lie inside file_len, in order, without overlapping.
- * The error is a predicate, fit to stand behind the file's name: "is damaged: ...". After a failure
- * h->epoch is 0 if the slot is damaged, and the slot's epoch if it is whole but refused for what it
- * says. */
+/* Decodes one header slot; `avail` bytes at p may be read. Checks everything that can be checked
+ * without reading data: magic, version, feature words, checksum, the range of every field, zeroes
+ * where required, and that layers lie inside file_len, in order, without overlapping. The error is
+ * a predicate to follow the file's name: "is damaged: ...". After a failure, h->epoch is 0 if the
+ * slot is damaged; it is the slot's epoch if the slot is intact but refused for its contents. */
 bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err *err);
 
-/* The rate p, or the one next to it that a header can have: more than 0, less than 1. For what is
- * computed from other files' headers, which may say anything. */
+/* The rate p, or the nearest one that a header can have: more than 0, less than 1. For rates
+ * computed from untrusted headers. */
 double format_rate(double p);
 
-/* The epoch that a header slot has, valid or not. */
+/* The epoch in a header slot, whether or not the slot is valid. */
 uint64_t format_epoch(const uint8_t *slot);
 
-/* Does this begin as a filter file does? For messages and for --force, which replaces nothing
- * else. */
+/* Does this begin like a filter file? For messages, and for --force, which replaces only filters.
+ */
 bool format_is_filter(const uint8_t *p, size_t avail);
 
-/* Is it a file that is never changed in place? */
+/* Is the file never changed in place? */
 static inline bool format_is_immutable(const struct header *h)
 {
     return (h->incompat & INCOMPAT_IMMUTABLE) != 0;
@@ -125,11 +124,11 @@ static inline bool format_is_immutable(const struct header *h)
 /* The name of the layers' kind; "mixed" if there are several. */
 const char *format_kind_name(const struct header *h);
 
-/* Lays the layers out: sets data_off, sums_off, touched_off of every layer and file_len from
- * data_len; and the file's feature bits, which follow from the kinds. */
+/* Places the layers: sets data_off, sums_off and touched_off of every layer, and file_len, from
+ * data_len. Also sets the file's feature bits, which follow from the kinds. */
 void format_place(struct header *h);
 
-/* The same for the last layer alone, which is new: behind what the file has. */
+/* Places only the last layer, which is new, after the file's end. */
 void format_place_last(struct header *h);
 
 /* The checksum of page `page` of a layer: XXH3-64 of its bytes, low 32 bits, seeded with

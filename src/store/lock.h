@@ -13,14 +13,14 @@
 #define LOCK_BATCH   ((off_t)1 << (sizeof(off_t) * 8 - 2)) /* held by the writer of a batch */
 #define LOCK_SESSION (LOCK_BATCH + 1) /* held shared by every writer, for its life */
 
-/* Takes a lock (F_RDLCK: shared, F_WRLCK: exclusive) or gives it back (F_UNLCK). Waits; a caught
+/* Takes a lock (F_RDLCK: shared, F_WRLCK: exclusive) or releases it (F_UNLCK). Waits; a caught
  * signal ends the wait only if `give_up`. False: see errno. */
 bool lock_wait(int fd, short type, off_t byte, bool give_up);
 
-/* The same without waiting: EAGAIN or EACCES if another process is in the way. */
+/* The same without waiting: EAGAIN or EACCES if another process holds it. */
 bool lock_try(int fd, short type, off_t byte);
 
-/* Does anybody else hold the session byte? False: that cannot be found out. */
+/* Does another process hold the session byte? False: this cannot be determined. */
 bool lock_others(int fd, bool *others);
 
 /* Is any process in a session with this file? Needs no write permission. */

@@ -79,7 +79,7 @@ static bool sync_fd(int fd, const char *name, struct err *err)
 
 /* The file to be replaced. */
 
-/* Opens what is there now: for writing if possible, since only that gives the full lock. */
+/* Opens the current file: for writing if possible, since only that permits the full lock. */
 static int open_old(const struct newfile *nf)
 {
     int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
@@ -99,7 +99,7 @@ static bool not_regular(const char *path, struct err *err)
     return fail(err, "'%s' exists and is not a regular file", path);
 }
 
-/* Is this a file that may go? */
+/* May this file be replaced? */
 static bool check_old(int fd, const struct stat *st, const char *path, struct err *err)
 {
     uint8_t start[8];
@@ -114,7 +114,7 @@ static bool check_old(int fd, const struct stat *st, const char *path, struct er
            fail(err, "'%s' exists and is not a seen filter: not replaced", path);
 }
 
-/* Nothing may be where the new file goes. Else says whether it could be replaced. */
+/* Fails if a file already has the name; the error says whether it could be replaced. */
 static bool check_free(const struct newfile *nf, const char *path, struct err *err)
 {
     struct stat st;
@@ -167,7 +167,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Does the name still mean the file that we have open? */
+/* Does the name still refer to the file that we have open? */
 static bool old_is_current(const struct newfile *nf)
 {
     struct stat held, named;
@@ -332,7 +332,7 @@ static bool open_named(struct newfile *nf, struct err *err)
     return false;
 }
 
-/* The name under which linkat finds an open file that has none. */
+/* The name by which linkat finds an open unnamed file. */
 static void proc_name(int fd, char *out, size_t room)
 {
     snprintf(out, room, "/proc/self/fd/%d", fd);
@@ -429,7 +429,7 @@ bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
     }
     if (ftruncate(nf->fd, 0) != 0)
         return fail_errno(err, "cannot write '%s'", nf->path);
-    /* Asked first, because allocation fills the disk before it finds that it is full. */
+    /* Checked first: allocation fills the disk before it finds out that it is full. */
     if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
         len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
         return too_little_space(nf, len, err);
@@ -437,7 +437,7 @@ bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
     do
         r = posix_fallocate(nf->fd, 0, (off_t)len);
     while (r == EINTR && !sig_caught());
-    /* Where blocks cannot be reserved, the check above has to do. */
+    /* Where blocks cannot be reserved, the check above must do. */
     if (r == EOPNOTSUPP || r == EINVAL || r == ENOSYS)
         r = ftruncate(nf->fd, (off_t)len) == 0 ? 0 : errno;
     if (r == 0)
@@ -464,8 +464,8 @@ static bool rename_new(const struct newfile *nf)
     return true;
 }
 
-/* Gives the file its name. errno is EEXIST when there is a file under that name that is not old_fd;
- * err is set on other failures. */
+/* Gives the file its name. errno is EEXIST if a file other than old_fd has the name; err is set on
+ * other failures. */
 static bool give_name(struct newfile *nf, struct err *err)
 {
     const char *base = base_of(nf->path);

@@ -45,24 +45,23 @@ struct newfile {
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err);
 
-/* Locks writers out of the file that is to be replaced, if there is one, from now on. The commit
- * fails if another file has taken its name by then. */
+/* From now on, locks writers out of the file to be replaced, if there is one. The commit fails if
+ * another file has taken its name by then. */
 bool newfile_hold(struct newfile *nf, struct err *err);
 
-/* Is the file that is open as fd the one that is to be replaced? */
+/* Is the file open as fd the one to be replaced? */
 bool newfile_replaces(const struct newfile *nf, int fd);
 
 /* Undoes newfile_hold: writers are locked out for the commit only. */
 void newfile_let_go(struct newfile *nf);
 
-/* Gives the file `len` bytes of disk space, all zero, and says so in time if there are not as many.
- */
+/* Allocates `len` bytes of disk space, all zero. Fails early if the disk has less. */
 bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err);
 
 bool newfile_commit(struct newfile *nf, struct err *err);
 void newfile_close(struct newfile *nf);
 
-/* For tests: do as where the file system has no O_TMPFILE. */
+/* For tests: behaves as on a file system without O_TMPFILE. */
 extern bool newfile_always_named;
 
 #endif

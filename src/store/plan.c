@@ -5,11 +5,11 @@
 #include "base/num.h"
 #include "store/format.h"
 
-/* Half of all absent keys: with more than that a filter that was given n and a size has no use. */
+/* Half of all absent keys. A filter with a given n and size would be useless above that. */
 static const double WORST_FPR = 0.5;
 
-/* n keys have an FPR of n / 2^64 by equal hashes alone: the least p of which that is the share that
- * the kind allows. */
+/* The least p for n keys: equal hashes alone give an FPR of n / 2^64, which may be no more than the
+ * kind's share of p. */
 static double hash_floor(const struct plan *plan)
 {
     return (double)plan->n * 0x1p-64 / plan->kind->hash_share;
@@ -27,8 +27,8 @@ uint64_t plan_file_len(const struct plan *plan)
     return file_len_of(&plan->layer);
 }
 
-/* The most bytes of data, whole pages, with which a file has at most `size` bytes; 0 if one page is
- * too many. */
+/* The most bytes of data, in whole pages, that a file of at most `size` bytes can hold; 0 if not
+ * even one page fits. */
 static uint64_t data_within(const struct kind *kind, uint64_t size)
 {
     uint64_t low = 0, high = size / LAYER_PAGE;
@@ -70,13 +70,13 @@ static bool solve_layer(struct plan *plan, struct err *err)
                  num_show_bytes(limit, plan->kind->len_max)));
 }
 
-/* Lengths that depend on the keys are estimates, so a hundredth of a given size is kept back. */
+/* Lengths that depend on the keys are estimates, so 1 % of a given size is reserved. */
 static uint64_t kept_back(const struct kind *kind, uint64_t size)
 {
     return kind->best == NULL ? size - size / 100 : size;
 }
 
-/* The smallest size that is accepted for a file of that length. */
+/* The smallest size that is accepted for a file of this length. */
 static uint64_t least_size(const struct kind *kind, uint64_t len)
 {
     uint64_t size = kind->best == NULL ? len + len / 99 : len;
@@ -85,7 +85,7 @@ static uint64_t least_size(const struct kind *kind, uint64_t len)
     return size;
 }
 
-/* `fpr` is what the file would have; 0: not known. */
+/* `fpr` is what the file would have; 0: unknown. */
 static bool too_small(const struct plan *plan, double fpr, struct err *err)
 {
     char n[NUM_TEXT], size[NUM_TEXT], p[NUM_TEXT], need[NUM_TEXT], worst[NUM_TEXT];
@@ -103,7 +103,8 @@ static bool too_small(const struct plan *plan, double fpr, struct err *err)
                 need);
 }
 
-/* The smallest FPR from `least` on of a file of that size, found by trying; 1 if there is none. */
+/* The smallest FPR, at least `least`, of a file of that size, found by search; 1 if there is none.
+ */
 static double search_fpr(const struct plan *plan, uint64_t size, double least)
 {
     double low = least, high = plan->kind->fpr_max;
@@ -122,7 +123,7 @@ static double search_fpr(const struct plan *plan, uint64_t size, double least)
 
 static bool solve_fpr(struct plan *plan, uint64_t data_len, struct err *err)
 {
-    /* Better is not promised: the hash could not keep it. */
+    /* A smaller FPR is not promised: the hash could not keep it. */
     double least = fmax(plan->kind->fpr_min, hash_floor(plan));
     if (plan->kind->best == NULL) {
         plan->p = search_fpr(plan, kept_back(plan->kind, plan->size), least);
@@ -140,7 +141,7 @@ static bool solve_n(struct plan *plan, uint64_t data_len, struct err *err)
     if (!check_fpr(plan, err))
         return false;
     plan->n = plan->kind->capacity(data_len, plan->p, &plan->layer);
-    /* More keys than 64-bit hashes keep apart at this rate are not promised. */
+    /* More keys are not promised than 64-bit hashes can tell apart at this rate. */
     double most = plan->p * plan->kind->hash_share * 0x1p64;
     if ((double)plan->n > most)
         plan->n = (uint64_t)most;

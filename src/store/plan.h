@@ -1,6 +1,6 @@
 /*
- * The size of a filter of one layer, before anything is written: solves wishes about capacity, rate
- * and size for what is missing.
+ * The size of a filter of one layer, before anything is written: computes whichever of capacity,
+ * rate and size is missing.
  *
  *     struct plan plan = {.kind = kind_usual(), .n = n, .p = p, .size = size};    // 0: not given
  *     if (!plan_solve(&plan, &err)) ...
@@ -19,18 +19,18 @@ struct plan {
     const struct kind *kind;
     uint64_t n;         /* distinct keys */
     double p;           /* design FPR */
-    uint64_t size;      /* bytes that the file may take */
+    uint64_t size;      /* limit for the file, in bytes */
     struct layer layer; /* for n keys at p; data_len may be an estimate (kind->size) */
 };
 
-#define PLAN_FPR 0.001 /* where none is asked for */
+#define PLAN_FPR 0.001 /* the default */
 
-/* Solves for n or p, whichever is 0, from the other and size; with n alone or size alone, p is
- * PLAN_FPR. Fails on wishes that contradict each other or that nothing can fulfil, and says what
+/* Computes n or p, whichever is 0, from the other one and size. With n alone or size alone, p is
+ * PLAN_FPR. Fails if the values contradict each other or cannot be achieved; the error says what
  * would be needed. */
 bool plan_solve(struct plan *plan, struct err *err);
 
-/* Bytes of the file: header, checksums and all. */
+/* Bytes of the whole file, including header and checksums. */
 uint64_t plan_file_len(const struct plan *plan);
 
 #endif

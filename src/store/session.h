@@ -30,11 +30,11 @@
  * - The mark WRITING, and every change of layers, is on disk before bits are changed.
  * - A header is written to one slot only when the header in the other slot is on disk. A process
  *   that has not synced it itself syncs it first: its writer may have been killed before it could.
- * - After a sync that failed, nobody knows which pages are on disk, and later syncs succeed (the
- *   kernel reports the error once). The process remembers it, acknowledges nothing more, and notes
- *   it in the session page, so that nobody else makes the file clean; this needs no disk. A repair
- *   writes every page again. Until then, a key that is found there is only acknowledged after its
- *   page was written again (session_rely).
+ * - After a failed sync it is unknown which pages are on disk, and later syncs succeed (the kernel
+ *   reports the error once). The process remembers the failure, acknowledges no more keys, and
+ *   marks the session page, so that no other writer makes the file clean; this needs no disk. A
+ *   repair writes every page again. Until then, a key that is found in the file is acknowledged
+ *   only after its page was written again (session_rely).
  */
 #ifndef STORE_SESSION_H
 #define STORE_SESSION_H
@@ -60,39 +60,38 @@ struct session {
 
 bool session_begin(struct session *s, struct filter *f, struct err *err);
 
-/* Waits for the batch lock, or until a signal is caught (sig.h), which is a failure. Afterwards
- * header, layers and counters are those of now. If the path has
- * come to name another file, that file is opened in place of this one, the session goes on there,
- * and s->replaced is set (once). */
+/* Waits for the batch lock; fails if a signal is caught (sig.h). Afterwards header, layers and
+ * counters are up to date. If the path now names another file, opens that file instead, continues
+ * the session there, and sets s->replaced (once). */
 bool session_lock(struct session *s, struct err *err);
 
-/* Marks the pages of these keys, at most LAYER_BATCH, in a layer as touched; fails when one that
- * nobody in the session has touched yet does not hold its checksum (filter_verify), which would be
- * renewed over the damage. Call it under the lock, before the bits are changed, and then change
- * none if it fails; several threads of the process may call it at once. */
+/* Marks the pages of these keys, at most LAYER_BATCH, as touched in a layer. Verifies the checksums
+ * of pages that the session has not touched yet (filter_verify), because a new checksum would hide
+ * damage; fails if one does not match. Call it under the lock before changing bits, and change none
+ * if it fails. Several threads of the process may call it at once. */
 bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n,
                    struct err *err);
 
-/* For keys that are acknowledged without being added, because a layer has them: those whose bit is
- * set in `present`. In a dirty file, or after a sync that failed, makes the next sync write their
- * pages, which the kernel may take for written although they are not. Call it under the lock. */
+/* For keys that are acknowledged without being added because a layer has them: those whose bit is
+ * set in `present`. In a dirty file, or after a failed sync, makes the next sync write their pages:
+ * the kernel may regard these as written although they are not. Call it under the lock. */
 void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,
                   const uint64_t *present);
 
-/* Stores s->counters, as the caller has changed them, and lets the next writer in. */
+/* Stores s->counters, as changed by the caller, and releases the lock. */
 void session_unlock(struct session *s);
 
-/* Makes `h` the file's header, under the lock: in both slots, synced, in two epochs; its state and
- * counters are those that the session has. Everything that it speaks of is to be in the file by
- * then, and the filter prepared for it (filter_prepare). */
+/* Writes `h` as the file's header, under the lock: to both slots, synced, in two epochs. State and
+ * counters are the session's. The layers must already be in the file, and the filter prepared
+ * (filter_prepare). */
 bool session_change(struct session *s, const struct header *h, struct err *err);
 
-/* Holds the batch lock without becoming a writer: for a change of layers alone. What session_lock
- * says of the header, counters and a replaced file holds here too. */
+/* Takes the batch lock without becoming a writer, to change layers only. Header, counters and a
+ * replaced file are handled as by session_lock. */
 bool session_hold(struct session *s, struct filter *f, struct err *err);
 void session_release(struct session *s);
 
-/* Syncs this writer's keys to disk, without leaving. Once that has failed, it always fails. */
+/* Syncs this writer's keys to disk; the session continues. After one failure it always fails. */
 bool session_sync(struct session *s, struct err *err);
 
 /* Leaves; the last one out makes the file clean. `sync` false trades durability for speed: after a

@@ -1,6 +1,6 @@
 /*
- * A layer on its way into a new file. Kinds write their layers through this module, and commands
- * that copy a layer from one file to another do too.
+ * Writes a layer into a new file. Kinds write their layers through this module; so do commands that
+ * copy a layer from one file to another.
  *
  *     struct target t = {.header = &header, .layer = i, .fd = fd, .name = path, .threads = n};
  *     target_write(&t, data, len, at, &err);       // any part of the data, from any thread
@@ -27,7 +27,7 @@ struct target {
     unsigned threads;
     /* For kind->build. */
     uint64_t n;    /* distinct keys */
-    bool presumed; /* n presumes that no key is repeated; when one is, the build fails */
+    bool presumed; /* n presumes that no key is repeated; if one is, the build fails */
 };
 
 struct layer *target_layer(const struct target *t);
@@ -36,26 +36,26 @@ struct layer *target_layer(const struct target *t);
 bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,
                   struct err *err);
 
-/* Hints that these bytes are complete: the sync at the end will have less to wait for. */
+/* Hints that these bytes are final, so that writing can begin and the final sync waits less. */
 void target_write_back(const struct target *t, uint64_t len, uint64_t at);
 
-/* Gives the layer, which is the last, another length, and places it again. */
+/* Changes the length of the last layer and places it again. */
 void target_resize(const struct target *t, uint64_t data_len);
 
 /* Writes the checksums of pages [first, first + n) of the layer, whose bytes are at `pages`. */
 bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t first, uint64_t n,
                       struct err *err);
 
-/* Writes those of a layer that is all zero. */
+/* Writes the checksums of a layer that is all zero. */
 bool target_zero_sums(const struct target *t, struct err *err);
 
-/* Writes those of a layer whose data has been written, which it reads back. */
+/* Writes the checksums of a layer whose data is written, by reading it back. */
 bool target_sums(const struct target *t, struct err *err);
 
-/* Writes a layer's data, as `data` has it, and its checksums. */
+/* Writes a layer's data, copied from `data`, and its checksums. */
 bool target_copy(const struct target *t, const uint8_t *data, struct err *err);
 
-/* Writes the header, where it belongs in this kind of file, and cuts the file to its length. */
+/* Writes the header and truncates the file to its length. */
 bool target_header(const struct header *header, int fd, const char *name, struct err *err);
 
 #endif
