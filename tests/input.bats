@@ -314,18 +314,18 @@ takes()
 
 @test "a file that is shorter than it says, as in /sys, is read to its end" {
     for file in /sys/class/net/lo/mtu /sys/kernel/mm/transparent_hugepage/enabled; do
-        [ -r $file ] && [ "$(size $file)" -gt "$(wc -c < <(cat $file))" ] && break
+        [ -r "$file" ] && [ "$(size $file)" -gt "$(wc -c < <(cat "$file"))" ] && break
         file=
     done
     [ -n "$file" ] || skip 'there is no such file here'
-    cat $file >contents
+    cat "$file" >contents
     for threads in 1 3; do
         rm -f f g
-        quiet seen create -j $threads f $file
-        seen query -j $threads f contents | cmp contents -
-        seen query -j $threads f $file | cmp contents -
-        seen query -j $threads f <$file | cmp contents -
-        seen dedup -j $threads --create g contents $file | cmp contents -
+        quiet seen create -j "$threads" f "$file"
+        seen query -j "$threads" f contents | cmp contents -
+        seen query -j "$threads" f "$file" | cmp contents -
+        seen query -j "$threads" f <"$file" | cmp contents -
+        seen dedup -j "$threads" --create g contents "$file" | cmp contents -
     done
 }
 

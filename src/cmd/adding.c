@@ -1,5 +1,6 @@
 #include "cmd/adding.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,8 +102,7 @@ static bool add_keys(struct adding *a, struct added *r)
     if (result == ADDER_OK)
         return true;
     if (result == ADDER_FULL)
-        say_error("%s:%llu: %s", tally_where(t), (unsigned long long)(t->in_file + r->done + 1),
-                  err.text);
+        say_error("%s:%" PRIu64 ": %s", tally_where(t), t->in_file + r->done + 1, err.text);
     else if (sig_caught())
         return false;
     else

@@ -1,5 +1,5 @@
 /*
- * Reads keys and adds them to what is known: what add and dedup have in common. add is the case that
+ * Reads keys and adds them to what is known, for add and dedup. add is the case that
  * prints nothing.
  *
  *     struct adding a = {.feed = {.ka = &ka, .title = "adding", .prompt = true}, ...};

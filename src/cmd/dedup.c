@@ -301,7 +301,8 @@ static bool is_to_be_made(const struct dedup *d)
 static bool open_file(struct dedup *d)
 {
     struct err err;
-    return (known_open_file(&d->adding.known, d->path, &err) && adopt(d, &d->adding.known.sink.filter, &err)) ||
+    struct known *known = &d->adding.known;
+    return (known_open_file(known, d->path, &err) && adopt(d, &known->sink.filter, &err)) ||
            say_failure(&err);
 }
 

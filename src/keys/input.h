@@ -10,8 +10,8 @@
  * chunk_len, whether it is read from a file, a pipe or out of gzip (not so with `prompt`). A record
  * longer than that makes its chunk as long as it must be, and the next ones empty or left out.
  * Regular files are read by all threads at once, up to the chunk in which the file ended when it
- * was opened (large ones in chunks of 512 KiB unless chunk_len is given, and mapped unless `keep` is
- * set); streams by one thread at a time.
+ * was opened; streams by one thread at a time. Large files come in chunks of 512 KiB unless
+ * chunk_len is given, and are mapped unless `keep` is set.
  *
  * A signal (sig.h) is taken for the end of the input, also in the middle of a wait for more of it;
  * a record of which only a part has come is then left out.

@@ -66,8 +66,8 @@ bool mapped_input_sound(const struct chunk *chunk)
     return false;
 }
 
-/* The memory of the chunk's part, and what was mapped with the byte before it. Others who use a page
- * of it find it again. */
+/* Gives back the memory of the chunk's part, and what was mapped with the byte before it. A page
+ * that is still in use elsewhere is read again. */
 void mapped_input_let_go(struct chunk *chunk)
 {
     struct mapped_input *m = chunk->mapped;

@@ -31,7 +31,7 @@ static uint64_t avalanche(uint64_t x)
     return x ^ x >> 33;
 }
 
-static void xxh3_bytes(const char *data, size_t len, uint64_t seed, uint64_t *lane0, uint64_t *lane1)
+static void murmur3(const char *data, size_t len, uint64_t seed, uint64_t *lane0, uint64_t *lane1)
 {
     uint64_t a = seed, b = seed;
     size_t left = len;
@@ -59,13 +59,13 @@ static void hash_keys(const char *const *data, const size_t *len, size_t n, uint
                       uint64_t *const *lane)
 {
     for (size_t i = 0; i < n; i++)
-        xxh3_bytes(data[i], len[i], seed, &lane[0][i], &lane[1][i]);
+        murmur3(data[i], len[i], seed, &lane[0][i], &lane[1][i]);
 }
 
 static void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *const *lane)
 {
     for (size_t i = 0; i < n; i++)
-        xxh3_bytes(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed, &lane[0][i],
+        murmur3(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed, &lane[0][i],
                  &lane[1][i]);
 }
 

@@ -31,8 +31,8 @@ enum source_end {
     SOURCE_BROKEN,  /* an error says how */
 };
 
-/* Reads what is there, at most `capacity` bytes; with `wait`, waits until there is something. 0 with
- * *end as it was: nothing is there yet. *why is set with SOURCE_BROKEN. */
+/* Reads what is there, at most `capacity` bytes; with `wait`, waits until there is something. 0
+ * with *end as it was: nothing is there yet. *why is set with SOURCE_BROKEN. */
 size_t source_read(const struct source *src, void *to, size_t capacity, bool wait,
                    enum source_end *end, struct err *why);
 

@@ -252,13 +252,16 @@ static inline __attribute__((always_inline)) bool
 layer_each_page(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                 bool (*need)(void *ctx, uint64_t page), void *ctx)
 {
+    if (layer->kind->page == NULL) {
+        for (size_t i = 0; i < n; i++)
+            if (!layer->kind->pages(layer, data, hashes_from(keys, i), need, ctx))
+                return false;
+        return true;
+    }
     uint64_t page[LAYER_BATCH];
-    if (layer->kind->page != NULL)
-        layer->kind->page(layer, keys, n, page);
+    layer->kind->page(layer, keys, n, page);
     for (size_t i = 0; i < n; i++)
-        if (layer->kind->page != NULL
-                ? !need(ctx, page[i])
-                : !layer->kind->pages(layer, data, hashes_from(keys, i), need, ctx))
+        if (!need(ctx, page[i]))
             return false;
     return true;
 }

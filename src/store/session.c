@@ -153,7 +153,8 @@ bool session_change(struct session *s, const struct header *h, struct err *err)
     struct header next = *h;
     next.state = f->header.state;
     next.counters = next.state == STATE_CLEAN ? s->counters : f->header.counters;
-    return publish(s, next, true, err) && publish(s, next, true, err);
+    bool in_one_slot = publish(s, next, true, err);
+    return in_one_slot && publish(s, next, true, err);
 }
 
 /* Keeps the compiler from moving changes of the page over this point. What a process has written

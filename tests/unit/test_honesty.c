@@ -274,7 +274,8 @@ static void try_rings(const char *name, unsigned generations, unsigned n_loads, 
         struct bloom bloom;
         struct err err;
         start(&h, &bloom, rates[r] / (generations + 1));
-        MUST(chain_start_ring(&h, kind_usual(), generations, capacity * generations, rates[r], &err));
+        MUST(chain_start_ring(&h, kind_usual(), generations, capacity * generations, rates[r],
+                              &err));
         for (unsigned l = 0; l < n_loads; l++)
             try_ring(&h, generations, l, shared, &tally[r][l]);
     }
