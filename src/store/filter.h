@@ -73,7 +73,7 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
 /* The same for one page. */
 bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
-/* Hints the access pattern: sequential (the default) for many keys, or random. With random access,
+/* Hints the access pattern: many keys, with read-ahead (the default), or random access, for which
  * only the pages that the keys need are read from disk. */
 void filter_expect(const struct filter *f, bool many);
 
