@@ -72,9 +72,9 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     return adder_sync(&a->known.sink.adder, err);
 }
 
-/* A filter in memory that must grow does so once, to the size that the whole input will need if it
- * goes on as it began: each layer more is one more to ask for every key. A tenth is to spare. What
- * is in a file must not depend on whether the keys came from a file or a pipe. */
+/* A filter in memory grows at most once, to the size that the whole input needs if it continues as
+ * it began. Every extra layer slows each lookup; reserve 10 % more. Only in memory: the bytes of a
+ * file must not depend on whether the keys came from a file or a pipe. */
 static void expect(struct adding *a)
 {
     struct adder *adder = &a->known.sink.adder;

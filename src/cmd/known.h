@@ -1,7 +1,6 @@
 /*
- * What is known: a filter that takes what is new, a file or one in memory; filters that are only
- * asked; and, for those who want to be sure, a list in which a key must stand that a filter reports
- * present.
+ * The known keys: a filter that takes new keys, in a file or in memory; filters that are only read;
+ * and, with --confirm, a sorted list, which must hold every key that a filter reports present.
  *
  *     struct known k = {0};
  *     known_open_file(&k, path, &err)                       // or known_open_in_memory

@@ -238,8 +238,7 @@ static bool follow(struct query *q, struct err *err)
     return ok;
 }
 
-/* With a chunk as long as this, filters are read ahead: keys will touch many pages, and it is not
- * somebody who asks for a few. */
+/* From this chunk length on, filters are read ahead: the keys will touch many pages. */
 enum { MUCH = 64 << 10 };
 
 static void expect_many(struct query *q)

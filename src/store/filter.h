@@ -73,8 +73,8 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
 /* The same for one page. */
 bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
-/* Will many keys be asked for? With few, no more is read from disk than these need; at first many
- * are expected. */
+/* Hints the access pattern: many keys, with read-ahead (the default), or random access, for which
+ * only the pages that the keys need are read from disk. */
 void filter_expect(const struct filter *f, bool many);
 
 /* The file's state, told from its header and from who holds its locks. */

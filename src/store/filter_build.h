@@ -1,5 +1,5 @@
 /*
- * A new filter file from keys of which nobody knows beforehand how many there are.
+ * Builds a new filter file from an unknown number of keys.
  *
  *     struct filter_build b = {.design = &design, .rule = &rule, .memory = memory, ...};
  *     if (!filter_build_begin(&b, &err)) ...
@@ -7,10 +7,10 @@
  *     if (!filter_build_write(&b, n_put, &file, name, &err)) ...
  *     filter_build_free(&b);                                    // in any case
  *
- * Hashes are collected (keyset.h), or go into bits in memory at once if the design is sized and
- * memory allows it. Then they are counted, the filter is sized for them if its design leaves that
- * open, and written. Where so many keys came for a filter of a size that was given that they are
- * not worth keeping, the bits tell how many there are.
+ * Hashes are collected (keyset.h). If the design has a fixed size and memory allows it, they go
+ * directly into bits in memory. Then the distinct keys are counted, the filter is sized for them
+ * unless its size is fixed, and written. With a fixed size and many keys, the count is estimated
+ * from the bits.
  */
 #ifndef STORE_FILTER_BUILD_H
 #define STORE_FILTER_BUILD_H
@@ -35,7 +35,7 @@ struct filter_build {
     bool reproducible;           /* no time and no random id in the file */
     bool progress;               /* shown while keys are counted */
     bool forecast;               /* filter_build_forecast is called, and not filter_build_write */
-    /* What came of it. Counters are unknown if the bits tell how many keys there are. */
+    /* Results. Counters are unknown if the count was estimated from the bits. */
     struct header header;
     struct census census;
     /* The rest is private. */
