@@ -83,13 +83,13 @@ static int run_add(struct add *a, int argc, char **argv)
         return opt_misuse(&cmd_add, "no FILTER given");
     if (!keyarg_files(&a->ka, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    const struct filter *f = &a->adding.known.sink.filter;
-    if (!known_open_file(&a->adding.known, argv[p.first], &err) ||
-        !keyarg_adopt(&a->ka, &f->header, argv[p.first], &err)) {
+    struct known *k = &a->adding.known;
+    if (!known_open(k, argv[p.first], &err) ||
+        !keyarg_adopt(&a->ka, store_header(k->sink), argv[p.first], &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
-    keyarg_warn(f);
+    keyarg_warn(k->sink);
     a->adding.feed.ka = &a->ka;
     return add(a);
 }

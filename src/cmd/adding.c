@@ -69,7 +69,7 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     if (a->sync_every == 0 || a->since_sync < a->sync_every)
         return true;
     a->since_sync = 0;
-    return adder_sync(&a->known.sink.adder, err);
+    return store_sync(a->known.sink, err);
 }
 
 /* A filter in memory grows at most once, to the size that the whole input needs if it continues as
@@ -77,31 +77,31 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
  * file must not depend on whether the keys came from a file or a pipe. */
 static void expect(struct adding *a)
 {
-    struct adder *adder = &a->known.sink.adder;
+    struct add_state *state = &a->known.sink->state;
     uint64_t done, total;
     if (!a->known.in_memory || a->feed.tally.input == NULL)
         return;
     input_progress(a->feed.tally.input, &done, &total);
     if (done > 0 && done < total)
-        adder->to_come =
-            (uint64_t)(1.1 * (double)adder->n_new * (double)(total - done) / (double)done);
+        state->to_come =
+            (uint64_t)(1.1 * (double)state->n_new * (double)(total - done) / (double)done);
 }
 
 /* Adds the keys of a chunk; false when it stopped before the last, and said why. */
 static bool add_keys(struct adding *a, struct added *r)
 {
     struct err err;
-    const struct adder *adder = &a->known.sink.adder;
+    const struct add_state *state = &a->known.sink->state;
     const struct tally *t = &a->feed.tally;
-    uint64_t n_new = adder->n_new;
-    enum adder_result result = known_add(&a->known, &r->keys, r->start, &r->done, &err);
-    if (adder->warning[0] != '\0')
-        say_warning("%s", adder->warning);
-    if (result != ADDER_FAILED && !sync_if_due(a, adder->n_new - n_new, &err))
-        result = ADDER_FAILED;
-    if (result == ADDER_OK)
+    uint64_t n_new = state->n_new;
+    enum add_result result = known_add(&a->known, &r->keys, r->start, &r->done, &err);
+    if (state->warning[0] != '\0')
+        say_warning("%s", state->warning);
+    if (result != ADD_FAILED && !sync_if_due(a, state->n_new - n_new, &err))
+        result = ADD_FAILED;
+    if (result == ADD_OK)
         return true;
-    if (result == ADDER_FULL)
+    if (result == ADD_FULL)
         say_error("%s:%" PRIu64 ": %s", tally_where(t), t->in_file + r->done + 1, err.text);
     else if (sig_caught())
         return false;
@@ -145,7 +145,7 @@ static void feed(struct adding *a)
 {
     struct stat st;
     struct feed *f = &a->feed;
-    if (!a->known.in_memory && fstat(a->known.sink.filter.fd, &st) == 0)
+    if (store_stat(a->known.sink, &st))
         f->refuse = &st;
     f->ctx = a;
     f->slot_size = a->slot_size != 0 ? a->slot_size : sizeof(struct added);

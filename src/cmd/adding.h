@@ -3,7 +3,7 @@
  * prints nothing.
  *
  *     struct adding a = {.feed = {.ka = &ka, .title = "adding", .prompt = true}, ...};
- *     known_open_file(&a.known, path, &err)        // and so on: known.h
+ *     known_open(&a.known, name, &err)             // and so on: known.h
  *     if (adding_run(&a))
  *         ...                                      // what is to be said at the end
  *     status = adding_status(&a);
@@ -39,7 +39,7 @@ struct added {
 struct adding {
     struct feed feed; /* ka, title and prompt are the caller's; the rest is set here */
     struct known known;
-    struct adder_options options;
+    struct add_options options;
     bool no_sync;
     uint64_t sync_every; /* sync before more is printed, after so many new keys; 0: never */
     /* Prints what is to be printed of the first r->done records of a chunk. False stops, and sets

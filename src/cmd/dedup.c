@@ -286,10 +286,10 @@ static bool plan_filter(struct dedup *d, struct header *h)
 }
 
 /* Takes over how keys are prepared for a filter that was opened. */
-static bool adopt(struct dedup *d, const struct filter *f, struct err *err)
+static bool adopt(struct dedup *d, const struct store *s, struct err *err)
 {
-    keyarg_warn(f);
-    return keyarg_adopt(&d->ka, &f->header, f->path, err);
+    keyarg_warn(s);
+    return keyarg_adopt(&d->ka, store_header(s), s->name, err);
 }
 
 /* Is FILTER one that --create makes? */
@@ -301,17 +301,16 @@ static bool is_to_be_made(const struct dedup *d)
 static bool open_file(struct dedup *d)
 {
     struct err err;
-    struct known *known = &d->adding.known;
-    return (known_open_file(known, d->path, &err) && adopt(d, &known->sink.filter, &err)) ||
-           say_failure(&err);
+    struct known *k = &d->adding.known;
+    return (known_open(k, d->path, &err) && adopt(d, k->sink, &err)) || say_failure(&err);
 }
 
 /* Are keys of FILTER, which has or is to have that header, those of the other filters? */
 static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
 {
-    const struct filter *also = d->adding.known.also;
-    return d->adding.known.n_also == 0 ||
-           filter_same_questions(h, d->path, &also->header, also->path, err);
+    const struct known *k = &d->adding.known;
+    return k->n_also == 0 ||
+           header_same_questions(h, d->path, store_header(k->also[0]), k->also[0]->name, err);
 }
 
 /* Makes FILTER and opens it, when all else that is needed is there: key preparation is fixed by
@@ -327,7 +326,7 @@ static bool create_and_open(struct dedup *d, struct header *h)
     if (!suits_others(d, h, &err) || !filter_build_empty_file(d->path, h, &err))
         return say_failure(&err);
     return open_file(d) &&
-           (suits_others(d, &d->adding.known.sink.filter.header, &err) || say_failure(&err));
+           (suits_others(d, store_header(d->adding.known.sink), &err) || say_failure(&err));
 }
 
 static bool open_in_memory(struct dedup *d)
@@ -349,7 +348,7 @@ static bool open_filters(struct dedup *d)
         return false;
     for (size_t i = 0; i < d->n_also; i++)
         if (!known_also(&d->adding.known, d->also_path[i], &err) ||
-            !adopt(d, &d->adding.known.also[d->adding.known.n_also - 1], &err))
+            !adopt(d, d->adding.known.also[d->adding.known.n_also - 1], &err))
             return say_failure(&err);
     if (in_memory && !open_in_memory(d))
         return false;
@@ -363,12 +362,13 @@ static bool open_filters(struct dedup *d)
 static void report(const struct dedup *d)
 {
     const struct known *k = &d->adding.known;
-    const struct counters *counters = &k->sink.adder.session.counters;
+    struct facts facts;
     char run[NUM_TEXT], all[NUM_TEXT];
     unsigned long long records = tally_keys(&d->adding.feed.tally), n_new = known_n_new(k);
+    store_describe(k->sink, &facts);
     snprintf(run, sizeof run, "%.3g", known_lost(k, d->ka.threads));
-    snprintf(all, sizeof all, "%.3g", counters->dropped);
-    if (k->in_memory || counters->unknown)
+    snprintf(all, sizeof all, "%.3g", facts.counters.dropped);
+    if (k->in_memory || facts.counters.unknown)
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
                  run);
     else

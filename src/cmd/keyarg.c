@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "store/filter.h"
+#include "store/store.h"
 
 enum { OPT_SKIP_BAD = 300, OPT_CRLF, OPT_NO_GZIP, OPT_TRIM, OPT_PROGRESS };
 
@@ -168,13 +169,25 @@ bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *pa
     return true;
 }
 
-void keyarg_warn(const struct filter *f)
+static void warn(const char *name, bool slot_damaged, bool is_dirty)
 {
-    if (f->slot_damaged)
-        say_warning("'%s': one of its two headers is damaged; 'seen verify' says more", f->path);
-    if (filter_health(f) == FILTER_DIRTY)
+    if (slot_damaged)
+        say_warning("'%s': one of its two headers is damaged; 'seen verify' says more", name);
+    if (is_dirty)
         say_warning("'%s': a process died while it added keys; the last of them may be missing, "
-                    "and 'seen verify --repair' makes the file clean", f->path);
+                    "and 'seen verify --repair' makes the file clean", name);
+}
+
+void keyarg_warn(const struct store *s)
+{
+    struct facts facts;
+    store_describe(s, &facts);
+    warn(s->name, facts.slot_damaged, facts.is_dirty);
+}
+
+void keyarg_warn_file(const struct filter *f)
+{
+    warn(f->path, f->slot_damaged, filter_health(f) == FILTER_DIRTY);
 }
 
 void keyarg_hint_crlf(const struct keyarg *ka, bool saw_cr, const char *path)

@@ -51,9 +51,11 @@ void keyarg_free(struct keyarg *ka);
 bool keyarg_adopt(struct keyarg *ka, const struct header *header, const char *path,
                   struct err *err);
 
-/* Warns of a file that was not left clean. */
+/* Warns of a filter that was not left clean. */
+struct store;
 struct filter;
-void keyarg_warn(const struct filter *f);
+void keyarg_warn(const struct store *s);
+void keyarg_warn_file(const struct filter *f);
 
 /* Hints at --crlf when lines of a list that is read beside the records end in CR. */
 void keyarg_hint_crlf(const struct keyarg *ka, bool saw_cr, const char *path);

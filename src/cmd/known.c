@@ -3,59 +3,52 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/bits.h"
 #include "store/chain.h"
 #include "store/header.h"
+#include "store/memory.h"
 
 /* Of what a run keeps for itself, nothing at all is to be lost to false positives. */
 static const double RUN_FPR = 1e-9;
 
-static bool open_in_memory(struct sink *sink, const struct key_rule *rule, uint64_t n, double p,
-                           struct err *err)
+static struct store *open_in_memory(const struct key_rule *rule, uint64_t n, double p,
+                                    struct err *err)
 {
     struct header h;
     const struct design design = {.n = n, .p = p, .grow = true};
     header_begin(&h, rule, false);
-    return sink->open = header_design(&h, &design, 0, err) &&
-                        memory_open(&sink->filter, sink->path, &h, err);
+    return header_design(&h, &design, 0, err) ? memory_open(&h, err) : NULL;
 }
 
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,
                           struct err *err)
 {
     k->in_memory = true;
-    return open_in_memory(&k->sink, rule, n, p, err);
+    k->sink = open_in_memory(rule, n, p, err);
+    return k->sink != NULL;
 }
 
-bool known_open_file(struct known *k, const char *path, struct err *err)
+bool known_open(struct known *k, const char *name, struct err *err)
 {
-    return k->sink.open = filter_open(&k->sink.filter, path, FILTER_WRITE, err);
+    k->sink = store_open(name, STORE_WRITE, err);
+    return k->sink != NULL;
 }
 
-/* Is that the file that takes new keys? */
-static bool is_sink(const struct known *k, const struct filter *f)
+bool known_also(struct known *k, const char *name, struct err *err)
 {
-    struct stat sink, other;
-    return k->sink.open && fstat(k->sink.filter.fd, &sink) == 0 && fstat(f->fd, &other) == 0 &&
-           sink.st_dev == other.st_dev && sink.st_ino == other.st_ino;
-}
-
-bool known_also(struct known *k, const char *path, struct err *err)
-{
-    struct filter *also = realloc(k->also, (k->n_also + 1) * sizeof *also);
+    struct store **also = realloc(k->also, (k->n_also + 1) * sizeof *also);
     if (also == NULL)
         return fail(err, "out of memory");
     k->also = also;
-    struct filter *f = &also[k->n_also];
-    if (!filter_open(f, path, FILTER_READ, err))
+    struct store *s = store_open(name, STORE_READ, err);
+    if (s == NULL)
         return false;
-    k->n_also++;
-    if (is_sink(k, f))
-        return fail(err, "'%s' is the filter itself: --also is for others", path);
-    const struct filter *first = k->sink.open ? &k->sink.filter : &also[0];
-    return filter_same_questions(&first->header, first->path, &f->header, path, err);
+    also[k->n_also++] = s;
+    if (k->sink != NULL && store_same(k->sink, s))
+        return fail(err, "'%s' is the filter itself: --also is for others", name);
+    const struct store *first = k->sink != NULL ? k->sink : also[0];
+    return header_same_questions(store_header(first), first->name, store_header(s), name, err);
 }
 
 bool known_confirm(struct known *k, const char *path, const struct key_rule *rule, struct err *err)
@@ -65,19 +58,21 @@ bool known_confirm(struct known *k, const char *path, const struct key_rule *rul
         return fail(err, "out of memory");
     k->has_list = confirm_open(&k->list, path, rule, err);
     /* What is in memory is of this run, so it is known. */
-    return k->has_list &&
-           (k->in_memory || open_in_memory(&k->run, rule, CHAIN_FIRST, RUN_FPR, err));
+    if (!k->has_list || k->in_memory)
+        return k->has_list;
+    k->run = open_in_memory(rule, CHAIN_FIRST, RUN_FPR, err);
+    return k->run != NULL;
 }
 
-bool known_begin(struct known *k, const struct adder_options *options, struct err *err)
+bool known_begin(struct known *k, const struct add_options *options, struct err *err)
 {
-    const struct adder_options plain = {.threads = options->threads};
+    const struct add_options plain = {.threads = options->threads};
     struct err ignored;
-    if (!adder_begin(&k->sink.adder, &k->sink.filter, k->in_memory ? &plain : options, err))
+    if (!store_add_begin(k->sink, k->in_memory ? &plain : options, err))
         return false;
-    if (!k->run.open || adder_begin(&k->run.adder, &k->run.filter, &plain, err))
+    if (k->run == NULL || store_add_begin(k->run, &plain, err))
         return true;
-    adder_end(&k->sink.adder, false, &ignored);
+    store_add_end(k->sink, false, &ignored);
     return false;
 }
 
@@ -85,7 +80,7 @@ bool known_ask(struct known *k, struct batch *b, struct err *err)
 {
     for (size_t f = 0; f < k->n_also; f++) {
         uint64_t present[BATCH_MAX / 64];
-        if (!filter_query(&k->also[f], batch_hashes(b), b->n, present, err))
+        if (!store_query(k->also[f], batch_hashes(b), b->n, present, err))
             return false;
         for (size_t i = 0; i < b->n; i++)
             if (bit_of(present, i) && !bit_of(b->bad, i) &&
@@ -120,7 +115,7 @@ static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *c
         if (listed)
             bit_set(before, i);
     }
-    if (adder_add(&k->run.adder, keys->hash, before, n, &done, err) != ADDER_OK)
+    if (store_add(k->run, adder_keys_hashes(keys), before, n, &done, err) != ADD_OK)
         return false;
     for (size_t w = 0; w < (n + 63) / 64; w++) {
         uint64_t asked = n - w * 64 < 64 ? ((uint64_t)1 << n % 64) - 1 : ~UINT64_C(0);
@@ -146,37 +141,37 @@ static bool keep(struct known *k, const struct adder_keys *keys)
     return true;
 }
 
-enum adder_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
+enum add_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
                             size_t *done, struct err *err)
 {
     struct err why;
     *done = 0;
-    if (k->run.open && !keep(k, keys)) {
+    if (k->run != NULL && !keep(k, keys)) {
         fail(err, "out of memory");
-        return ADDER_FAILED;
+        return ADD_FAILED;
     }
-    enum adder_result result =
-        adder_add(&k->sink.adder, keys->hash, keys->known, keys->n, done, err);
-    if (!k->run.open || confirm_hits(k, keys, record, *done, &why))
+    enum add_result result =
+        store_add(k->sink, adder_keys_hashes(keys), keys->known, keys->n, done, err);
+    if (k->run == NULL || confirm_hits(k, keys, record, *done, &why))
         return result;
     *err = why;
-    return ADDER_FAILED;
+    return ADD_FAILED;
 }
 
 uint64_t known_n_new(const struct known *k)
 {
-    return k->sink.adder.n_new + k->n_denied;
+    return k->sink->state.n_new + k->n_denied;
 }
 
 double known_lost(const struct known *k, unsigned threads)
 {
-    const struct adder *a = &k->sink.adder;
+    const struct add_state *a = &k->sink->state;
     double absent = 1;
     if (k->has_list)
         return 0;
     for (size_t f = 0; f < k->n_also; f++) {
         struct census census;
-        filter_census_all(&k->also[f], threads, &census);
+        store_census(k->also[f], threads, &census);
         absent *= 1 - census.fpr;
     }
     if (absent <= 0)
@@ -188,27 +183,24 @@ double known_lost(const struct known *k, unsigned threads)
 
 const char *known_conclude(struct known *k, bool again)
 {
-    struct adder *a = &k->sink.adder;
-    adder_conclude(a, again);
-    return a->warning[0] != '\0' ? a->warning : NULL;
+    store_conclude(k->sink, again);
+    return k->sink->state.warning[0] != '\0' ? k->sink->state.warning : NULL;
 }
 
 bool known_end(struct known *k, bool sync, struct err *err)
 {
-    return adder_end(&k->sink.adder, sync, err);
+    return store_add_end(k->sink, sync, err);
 }
 
 void known_close(struct known *k)
 {
     for (size_t i = 0; i < k->n_also; i++)
-        filter_close(&k->also[i]);
+        store_close(k->also[i]);
     free(k->also);
     if (k->has_list)
         confirm_close(&k->list);
-    if (k->sink.open)
-        filter_close(&k->sink.filter);
-    if (k->run.open)
-        filter_close(&k->run.filter);
+    store_close(k->sink);
+    store_close(k->run);
     batch_free(k->single);
     free(k->before);
 }

@@ -1,10 +1,10 @@
 /*
- * The known keys: a filter that takes new keys, in a file or in memory; filters that are only read;
+ * The known keys: a filter that takes new keys, in a store or in memory; filters that are only read;
  * and, with --confirm, a sorted list, which must hold every key that a filter reports present.
  *
  *     struct known k = {0};
- *     known_open_file(&k, path, &err)                       // or known_open_in_memory
- *     known_also(&k, path, &err), known_confirm(&k, ...)    // if asked for
+ *     known_open(&k, name, &err)                            // or known_open_in_memory
+ *     known_also(&k, name, &err), known_confirm(&k, ...)    // if asked for
  *     known_begin(&k, &options, &err)
  *     while (...) {
  *         known_ask(&k, batch, &err);                       // any thread, any order
@@ -24,25 +24,16 @@
 #include "keys/batch.h"
 #include "keys/confirm.h"
 #include "store/adder.h"
-#include "store/filter.h"
-#include "store/memory.h"
-
-/* A filter that keys are added to. */
-struct sink {
-    struct filter filter;
-    struct adder adder;
-    bool open;
-    char path[MEMORY_PATH]; /* of one in memory */
-};
+#include "store/store.h"
 
 struct known {
-    struct sink sink;
+    struct store *sink; /* that keys are added to */
     bool in_memory;
-    struct filter *also;
+    struct store **also;
     size_t n_also;
     struct confirm list;
     bool has_list;
-    struct sink run;      /* with a list, beside a file: the keys that were new in this run */
+    struct store *run;    /* with a list, beside a file: the keys that were new in this run */
     struct batch *single; /* for one record */
     uint64_t n_denied;    /* keys that FILTER reported present, wrongly by the list */
     uint64_t *before;     /* keys->known before known_add */
@@ -50,26 +41,26 @@ struct known {
 };
 
 /* Opens the filter that takes new keys. */
-bool known_open_file(struct known *k, const char *path, struct err *err);
+bool known_open(struct known *k, const char *name, struct err *err);
 /* Makes it: it grows, from n keys on (0: not told), and keeps FPR p. */
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,
                           struct err *err);
 
 /* Opens a filter that is only read. It must be one for the same keys as those before it; who opens
- * the one that takes keys behind these compares it (filter_same_keys). */
-bool known_also(struct known *k, const char *path, struct err *err);
+ * the one that takes keys behind these compares it (header_same_keys). */
+bool known_also(struct known *k, const char *name, struct err *err);
 
 /* Opens the list; after the filters. The rule must outlive `k`. */
 bool known_confirm(struct known *k, const char *path, const struct key_rule *rule, struct err *err);
 
-bool known_begin(struct known *k, const struct adder_options *options, struct err *err);
+bool known_begin(struct known *k, const struct add_options *options, struct err *err);
 
 /* Marks in b->bad the keys of a batch that the filters which are only read have. */
 bool known_ask(struct known *k, struct batch *b, struct err *err);
 
-/* Adds keys (adder_add); afterwards the bits of keys->known that are not set, up to *done, are
+/* Adds keys (store_add); afterwards the bits of keys->known that are not set, up to *done, are
  * those of the new ones. Key i comes from the record [record[i], record[i + 1]). */
-enum adder_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
+enum add_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
                             size_t *done, struct err *err);
 
 /* How many keys have been new. */
@@ -80,10 +71,10 @@ uint64_t known_n_new(const struct known *k);
  * With a list none was. Reads all bits of the latter. */
 double known_lost(const struct known *k, unsigned threads);
 
-/* What is to be said when all has been added (adder_conclude); NULL: nothing. */
+/* What is to be said when all has been added (store_conclude); NULL: nothing. */
 const char *known_conclude(struct known *k, bool again);
 
-/* Ends what known_begin began; `sync` as for session_end. */
+/* Ends what known_begin began; `sync` as for store_add_end. */
 bool known_end(struct known *k, bool sync, struct err *err);
 void known_close(struct known *k);
 

@@ -91,8 +91,8 @@ static bool open_input(struct merge *m, const char *path)
     if (!filter_open(f, path, FILTER_READ, &err))
         return say_failure(&err);
     m->n_open++;
-    keyarg_warn(f);
-    if (!filter_same_keys(&m->in[0].header, &f->header, &err)) {
+    keyarg_warn_file(f);
+    if (!header_same_keys(&m->in[0].header, &f->header, &err)) {
         say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path,
                   err.text);
         return false;

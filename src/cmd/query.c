@@ -13,7 +13,8 @@
 #include "cmd/feed.h"
 #include "cmd/keyarg.h"
 #include "keys/confirm.h"
-#include "store/filter.h"
+#include "store/header.h"
+#include "store/store.h"
 
 enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM };
 
@@ -53,7 +54,7 @@ struct query {
     struct keyarg ka;
     bool invert, count, quiet, number, annotate, verbose, which;
     const char **path; /* FILTER and those of --also, in this order */
-    struct filter *filter;
+    struct store **store;
     size_t n_filters, n_open;
     atomic_bool many; /* keys are expected */
     pthread_rwlock_t lock; /* held while filters are asked; to change their mappings, alone */
@@ -120,7 +121,7 @@ struct answers {
     uint64_t good[BATCH_MAX / 64];
     uint64_t present[BATCH_MAX / 64];
     uint64_t selected[BATCH_MAX / 64];
-    uint16_t holder[BATCH_MAX]; /* with --which: the filter that has it, its place in q->filter */
+    uint16_t holder[BATCH_MAX]; /* with --which: the filter that has it, its place in q->store */
 };
 
 /* Bytes before a record with --annotate. */
@@ -184,13 +185,13 @@ static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
 /* Marks the good keys that are in any filter. */
 static bool ask(struct query *q, const struct batch *b, struct answers *a, struct err *err)
 {
-    if (!filter_query(&q->filter[0], batch_hashes(b), b->n, a->present, err))
+    if (!store_query(q->store[0], batch_hashes(b), b->n, a->present, err))
         return false;
     if (q->which)
         memset(a->holder, 0, sizeof a->holder);
     for (size_t f = 1; f < q->n_open; f++) {
         uint64_t also[BATCH_MAX / 64];
-        if (!filter_query(&q->filter[f], batch_hashes(b), b->n, also, err))
+        if (!store_query(q->store[f], batch_hashes(b), b->n, also, err))
             return false;
         for (size_t i = 0; q->which && i < b->n; i++)
             if (bit_of(also, i) && !bit_of(a->present, i))
@@ -225,14 +226,13 @@ static bool follow(struct query *q, struct err *err)
 {
     bool ok = true;
     for (size_t f = 0; ok && f < q->n_open; f++) {
-        struct filter *filter = &q->filter[f];
         pthread_rwlock_rdlock(&q->lock);
-        bool changed = filter->header.policy != POLICY_FIXED && filter_changed(filter);
+        bool changed = store_changed(q->store[f]);
         pthread_rwlock_unlock(&q->lock);
         if (!changed)
             continue;
         pthread_rwlock_wrlock(&q->lock);
-        ok = filter_refresh(filter, err);
+        ok = store_refresh(q->store[f], err);
         pthread_rwlock_unlock(&q->lock);
     }
     return ok;
@@ -246,7 +246,7 @@ static void expect_many(struct query *q)
     if (atomic_exchange(&q->many, true))
         return;
     for (size_t f = 0; f < q->n_open; f++)
-        filter_expect(&q->filter[f], true);
+        store_expect(q->store[f], true);
 }
 
 static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
@@ -337,10 +337,10 @@ static void free_result(void *ctx, void *slot)
 static void feed(struct query *q)
 {
     struct stat st;
-    bool is_known = fstat(q->filter[0].fd, &st) == 0;
+    bool is_file = store_stat(q->store[0], &st);
     q->feed = (struct feed){.ka = &q->ka,
                             .title = "querying",
-                            .refuse = is_known ? &st : NULL,
+                            .refuse = is_file ? &st : NULL,
                             .prompt = true,
                             .keep_going = true,
                             .ctx = q,
@@ -360,7 +360,7 @@ static void report_hits(const struct query *q)
     char expected[NUM_TEXT], fpr[NUM_TEXT];
     double absent_everywhere = 1;
     for (size_t f = 0; f < q->n_open; f++) {
-        filter_census_all(&q->filter[f], q->ka.threads, &census);
+        store_census(q->store[f], q->ka.threads, &census);
         absent_everywhere *= 1 - census.fpr;
     }
     /* One filter's rate keeps all of its digits. */
@@ -378,14 +378,15 @@ static void report_hits(const struct query *q)
 static bool open_filter(struct query *q, const char *path)
 {
     struct err err;
-    struct filter *f = &q->filter[q->n_open];
-    if (!filter_open(f, path, FILTER_READ, &err))
+    struct store *s = store_open(path, STORE_READ, &err);
+    if (s == NULL)
         return say_failure(&err);
-    q->n_open++;
-    filter_expect(f, false);
-    keyarg_warn(f);
-    return (keyarg_adopt(&q->ka, &f->header, path, &err) &&
-            filter_same_questions(&q->filter[0].header, q->path[0], &f->header, path, &err)) ||
+    q->store[q->n_open++] = s;
+    store_expect(s, false);
+    keyarg_warn(s);
+    const struct header *first = store_header(q->store[0]), *h = store_header(s);
+    return (keyarg_adopt(&q->ka, h, path, &err) &&
+            header_same_questions(first, q->path[0], h, path, &err)) ||
            say_failure(&err);
 }
 
@@ -405,8 +406,8 @@ static bool start(struct query *q, const char *path)
         return false;
     memmove(q->path + 1, q->path, (q->n_filters - 1) * sizeof *q->path);
     q->path[0] = path;
-    q->filter = calloc(q->n_filters, sizeof *q->filter);
-    if (q->filter == NULL) {
+    q->store = calloc(q->n_filters, sizeof(struct store *));
+    if (q->store == NULL) {
         say_error("out of memory");
         return false;
     }
@@ -462,8 +463,8 @@ static int run(int argc, char **argv)
     pthread_rwlock_init(&q.lock, NULL);
     int status = run_query(&q, argc, argv);
     for (size_t f = 0; f < q.n_open; f++)
-        filter_close(&q.filter[f]);
-    free(q.filter);
+        store_close(q.store[f]);
+    free(q.store);
     free(q.path);
     confirm_close(&q.confirm);
     pthread_rwlock_destroy(&q.lock);

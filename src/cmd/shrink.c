@@ -213,7 +213,7 @@ static bool open_both(struct shrink *s, bool in_place, struct err *err)
             return fail(err, "'%s' was replaced meanwhile", s->path);
         newfile_let_go(&s->file);
     }
-    keyarg_warn(&s->filter);
+    keyarg_warn_file(&s->filter);
     return true;
 }
 

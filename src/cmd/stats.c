@@ -303,8 +303,9 @@ static void read_bits(const struct stats *s, struct findings *found)
     progress_begin("checking", false);
     found->damaged = filter_check_pages(f, s->ka.threads, &found->unchecked, NULL, NULL);
     progress_end();
-    filter_census_layers(f, s->ka.threads, found->layer);
-    filter_census_whole(f, s->ka.threads, found->layer, &found->all);
+    const struct layers layers = filter_layers(f);
+    layers_census_each(&layers, s->ka.threads, found->layer);
+    layers_census_whole(&layers, s->ka.threads, found->layer, &found->all);
 }
 
 /* Header and bits are of one moment if no header was written while the bits were read. With writers
@@ -338,7 +339,7 @@ static bool find_out(struct stats *s, struct filter *f, struct findings *found)
         return false;
     found->counters_known = counters_known(found);
     found->consistent = !found->counters_known ||
-                        filter_counters_agree(&f->header, found->layer, &found->n_bits);
+                        layers_counters_agree(&f->header, found->layer, &found->n_bits);
     return (s->measure == 0 || measure(s, f, &found->random)) &&
            (s->negatives == NULL || ask_negatives(s, f, &found->negatives));
 }
@@ -579,7 +580,7 @@ static void warn(const struct findings *found)
 {
     const struct filter *f = found->filter;
     char bits[NUM_TEXT], counted[NUM_TEXT];
-    keyarg_warn(f);
+    keyarg_warn_file(f);
     if (found->damaged != 0)
         say_error("'%s' is damaged: %" PRIu64
                   " page%s not match the checksum, so figures from its bits "

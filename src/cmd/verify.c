@@ -132,8 +132,9 @@ static void check_counters(const struct filter *f, unsigned threads, struct find
     }
     struct census layer[FORMAT_MAX_LAYERS];
     double n_bits;
-    filter_census_layers(f, threads, layer);
-    if (!filter_counters_agree(&f->header, layer, &n_bits))
+    const struct layers layers = filter_layers(f);
+    layers_census_each(&layers, threads, layer);
+    if (!layers_counters_agree(&f->header, layer, &n_bits))
         note(found, offset, "the header counts %.0f keys, the bits hold %.0f", c->n_keys, n_bits);
 }
 

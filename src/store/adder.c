@@ -7,7 +7,6 @@
 
 #include "base/bits.h"
 #include "base/num.h"
-#include "store/advance.h"
 #include "store/chain.h"
 
 /* A warning is due at this multiple of the design FPR: less is the random spread of bits. */
@@ -20,28 +19,33 @@ static const double WARN_FACTOR = 1.01;
  * 1 % for m = 15, the most there is, where hardly a key is lost. */
 static const double FPR_STEP = 1.0 / 32;
 
-static bool reserve(struct adder_keys *keys, size_t more)
+static bool reserve(struct adder_keys *keys, unsigned lanes, size_t more)
 {
     if (keys->room - keys->n >= more)
         return true;
     size_t room = 2 * keys->room + BATCH_MAX;
-    uint64_t *hash = realloc(keys->hash, room * sizeof *hash);
-    if (hash != NULL)
-        keys->hash = hash;
     uint64_t *known = realloc(keys->known, room / 64 * sizeof *known);
-    if (known != NULL)
-        keys->known = known;
-    if (hash == NULL || known == NULL)
+    if (known == NULL)
         return false;
+    keys->known = known;
+    for (unsigned l = 0; l < lanes; l++) {
+        uint64_t *lane = realloc(keys->lane[l], room * sizeof *lane);
+        if (lane == NULL)
+            return false;
+        keys->lane[l] = lane;
+    }
     keys->room = room;
     return true;
 }
 
 bool adder_keys_take(struct adder_keys *keys, const struct batch *b)
 {
-    if (!reserve(keys, BATCH_MAX))
+    const struct hashes from = batch_hashes(b);
+    unsigned lanes = key_rule_hash(b->rule)->lanes;
+    if (!reserve(keys, lanes, BATCH_MAX))
         return false;
-    memcpy(keys->hash + keys->n, b->hash, b->n * sizeof *b->hash);
+    for (unsigned l = 0; l < lanes; l++)
+        memcpy(keys->lane[l] + keys->n, from.lane[l], b->n * sizeof *from.lane[l]);
     memcpy(keys->known + keys->n / 64, b->bad, sizeof b->bad);
     keys->n += b->n;
     return true;
@@ -49,18 +53,24 @@ bool adder_keys_take(struct adder_keys *keys, const struct batch *b)
 
 void adder_keys_free(struct adder_keys *keys)
 {
-    free(keys->hash);
+    for (unsigned l = 0; l < HASH_LANES; l++)
+        free(keys->lane[l]);
     free(keys->known);
+}
+
+static const struct header *header_of(const struct adder *a)
+{
+    return a->backing->layers.header;
+}
+
+static struct counters *counters_of(const struct adder *a)
+{
+    return a->backing->counters;
 }
 
 static const struct layer *target(const struct adder *a)
 {
-    return &a->session.filter->header.layers[a->layer];
-}
-
-static uint8_t *target_data(const struct adder *a)
-{
-    return a->session.filter->map + target(a)->data_off;
+    return &header_of(a)->layers[a->layer];
 }
 
 /* The layer's share of an FPR of the whole filter. */
@@ -82,14 +92,14 @@ static void find_limits(struct adder *a)
 {
     if (a->options.max_fpr > 0)
         a->max_n = layer_n_at(target(a), layer_fpr(a, a->options.max_fpr));
-    double warn_fpr = WARN_FACTOR * a->session.filter->header.fpr_design;
+    double warn_fpr = WARN_FACTOR * header_of(a)->fpr_design;
     a->warn_n = layer_n_at(target(a), layer_fpr(a, warn_fpr));
 }
 
 /* Distinct keys in the layer that takes new ones. */
 static double keys_now(const struct adder *a)
 {
-    return a->layer_n + (a->session.counters.n_keys - a->counted_n);
+    return a->layer_n + (counters_of(a)->n_keys - a->counted_n);
 }
 
 /* Reads all bits of the layer. Keys are counted so that the formula gives the FPR that the bits
@@ -97,9 +107,9 @@ static double keys_now(const struct adder *a)
 static void look(struct adder *a)
 {
     struct census census;
-    filter_census(a->session.filter, a->layer, a->options.threads, &census);
+    layers_census(&a->backing->layers, a->layer, a->options.threads, &census);
     a->layer_n = layer_n_at(target(a), census.fpr);
-    a->counted_n = a->session.counters.n_keys;
+    a->counted_n = counters_of(a)->n_keys;
     a->correct_until = 0;
     a->step_end = 0;
 }
@@ -107,18 +117,18 @@ static void look(struct adder *a)
 /* The FPR of a layer that takes no keys: as noted when it was closed, else by its bits. */
 static double closed_fpr(const struct adder *a, unsigned layer)
 {
-    const struct header *h = &a->session.filter->header;
+    const struct header *h = header_of(a);
     struct census census;
     if (h->policy != POLICY_FIXED)
         return h->layers[layer].fpr_closed;
-    filter_census(a->session.filter, layer, a->options.threads, &census);
+    layers_census(&a->backing->layers, layer, a->options.threads, &census);
     return census.fpr;
 }
 
 /* Finds out where keys go and how full that is. */
 static void settle(struct adder *a)
 {
-    const struct header *h = &a->session.filter->header;
+    const struct header *h = header_of(a);
     double absent = 1;
     a->layer = chain_newest(h);
     a->generation = target(a)->generation;
@@ -129,11 +139,11 @@ static void settle(struct adder *a)
             a->others_n += h->layers[i].n_closed;
         }
     a->others_fpr = 1 - absent;
-    a->counted_n = a->session.counters.n_keys;
+    a->counted_n = counters_of(a)->n_keys;
     a->layer_n = a->counted_n - a->others_n;
     /* Counters that a crash has made unknown are too low; those of a merge are from the bits. */
     bool too_low =
-        a->session.counters.unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
+        counters_of(a)->unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
     if (too_low || (h->policy == POLICY_FIXED && h->n_layers > 1))
         look(a);
     a->warned_fpr = 0;
@@ -145,18 +155,21 @@ static void settle(struct adder *a)
     a->correct_until = 0;
 }
 
-bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *options,
+bool adder_check(struct layers layers, const char *name, const struct add_options *options,
                  struct err *err)
 {
-    *a = (struct adder){.options = *options};
-    if (f->header.layers[chain_newest(&f->header)].kind->add == NULL)
-        return fail(err, "'%s' is immutable: no keys can be added to it", f->path);
-    if (options->rotate && f->header.policy != POLICY_RING)
-        return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
-    if (!session_begin(&a->session, f, err))
-        return false;
+    const struct header *h = layers.header;
+    if (!layer_takes_keys(&h->layers[chain_newest(h)]))
+        return fail(err, "'%s' is immutable: no keys can be added to it", name);
+    return !options->rotate || h->policy == POLICY_RING ||
+           fail(err, "'%s' has no generations, so it cannot be rotated", name);
+}
+
+void adder_begin(struct adder *a, const struct backing *backing, const struct add_options *options,
+                 struct add_state *out)
+{
+    *a = (struct adder){.backing = backing, .options = *options, .out = out};
     settle(a);
-    return true;
 }
 
 /* A filter in which nearly all bits are set still takes keys. What they add to the counters is
@@ -184,7 +197,7 @@ static void correct_fpr(struct adder *a)
     if (n <= (double)target(a)->n_design || n < a->correct_until)
         return;
     struct census census;
-    filter_census(a->session.filter, a->layer, a->options.threads, &census);
+    layers_census(&a->backing->layers, a->layer, a->options.threads, &census);
     double absent = 1 - target(a)->kind->fpr_at(target(a), n);
     a->correction = (1 - census.fpr) / fmax(LEAST_NEGATIVE, absent);
     a->correct_until = n + step_at(a, n);
@@ -211,11 +224,11 @@ static void update_fpr(struct adder *a)
 /* Counts keys that were inserted, of which n_new were not reported by any layer, step by step. */
 static void count_keys(struct adder *a, size_t n_inserted, size_t n_new)
 {
-    struct counters *c = &a->session.counters;
-    bool ring = a->session.filter->header.policy == POLICY_RING;
+    struct counters *c = counters_of(a);
+    bool ring = header_of(a)->policy == POLICY_RING;
     double new_part = n_inserted > 0 ? (double)n_new / (double)n_inserted : 0;
     c->keys_added += n_new;
-    a->n_new += n_new;
+    a->out->n_new += n_new;
     while (n_inserted > 0) {
         update_fpr(a);
         /* A ring counts the keys of each generation: those of others are no loss to this one. */
@@ -223,7 +236,7 @@ static void count_keys(struct adder *a, size_t n_inserted, size_t n_new)
         double in_step = ceil((a->step_end - keys_now(a)) * absent);
         size_t n = in_step < (double)n_inserted ? (size_t)fmax(1, in_step) : n_inserted;
         double lost = new_part * (double)n * a->fpr / (1 - a->fpr);
-        a->dropped += lost;
+        a->out->dropped += lost;
         c->dropped += lost;
         c->n_keys += (double)n / absent;
         n_inserted -= n;
@@ -235,29 +248,38 @@ enum { GROUP_WORDS = LAYER_BATCH / 64 };
 /* Keys that go in together: those of some records that are not known. Key i is that of record
  * first + place[i]. */
 struct group {
-    uint64_t hash[LAYER_BATCH];
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    unsigned n_lanes;
     uint16_t place[LAYER_BATCH];
     size_t n, first;
 };
 
+static struct hashes hashes_in(const struct group *g)
+{
+    return (struct hashes){{g->lane[0], g->lane[1]}};
+}
+
 /* Takes those of records [from, to), which are LAYER_BATCH at most; mostly, all of them. */
-static void gather(struct group *g, const uint64_t *hash, const uint64_t *known, size_t from,
-                   size_t to)
+static void gather(struct group *g, const struct adder *a, struct hashes keys,
+                   const uint64_t *known, size_t from, size_t to)
 {
     uint64_t any_known = 0;
     for (size_t w = from / 64; w * 64 < to; w++)
         any_known |= known[w];
     g->n = 0;
     g->first = from;
+    g->n_lanes = header_of(a)->hash->lanes;
     if (any_known == 0) {
         g->n = to - from;
-        memcpy(g->hash, hash + from, g->n * sizeof *hash);
+        for (unsigned l = 0; l < g->n_lanes; l++)
+            memcpy(g->lane[l], keys.lane[l] + from, g->n * sizeof *g->lane[l]);
         for (unsigned i = 0; i < LAYER_BATCH; i++)
             g->place[i] = (uint16_t)i;
         return;
     }
     for (size_t i = from; i < to; i++) {
-        g->hash[g->n] = hash[i];
+        for (unsigned l = 0; l < g->n_lanes; l++)
+            g->lane[l][g->n] = keys.lane[l][i];
         g->place[g->n] = (uint16_t)(i - from);
         g->n += !bit_of(known, i);
     }
@@ -287,7 +309,8 @@ static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
         return;
     mark_known(g, present, known);
     for (size_t i = 0; i < g->n; i++) {
-        g->hash[n] = g->hash[i];
+        for (unsigned l = 0; l < g->n_lanes; l++)
+            g->lane[l][n] = g->lane[l][i];
         g->place[n] = g->place[i];
         n += !bit_of(present, i);
     }
@@ -295,31 +318,41 @@ static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
     memset(present, 0, LAYER_BATCH / 8);
 }
 
+/* Sets the bits of those keys that a layer has, which are then relied on. */
+static bool ask(const struct adder *a, unsigned i, struct hashes keys, size_t n, uint64_t *present,
+                struct err *err)
+{
+    const struct backing *b = a->backing;
+    const struct layer *layer = &header_of(a)->layers[i];
+    if (b->ops->verify != NULL && !b->ops->verify(b->place, i, keys, n, err))
+        return false;
+    layer->kind->query(layer, b->layers.data[i], keys, n, present);
+    if (b->ops->rely != NULL)
+        b->ops->rely(b->place, i, keys, n, present);
+    return true;
+}
+
 /* Sets the bits of those keys of a group that another layer has. */
 static bool ask_others(const struct adder *a, const struct group *g, uint64_t *present,
                        struct err *err)
 {
-    struct filter *f = a->session.filter;
-    for (unsigned i = f->header.n_layers; i-- > 0;) {
-        const struct layer *layer = &f->header.layers[i];
-        if (i == a->layer || layer->is_void)
-            continue;
-        if (!filter_verify(f, i, hashes_of(g->hash), g->n, err))
+    const struct header *h = header_of(a);
+    for (unsigned i = h->n_layers; i-- > 0;)
+        if (i != a->layer && !h->layers[i].is_void &&
+            !ask(a, i, hashes_in(g), g->n, present, err))
             return false;
-        layer->kind->query(layer, f->map + layer->data_off, hashes_of(g->hash), g->n, present);
-        session_rely(&a->session, i, hashes_of(g->hash), g->n, present);
-    }
     return true;
 }
 
 /* Sets the bits of those keys of a group that the layer had. */
 static bool insert(struct adder *a, const struct group *g, uint64_t *present, struct err *err)
 {
+    const struct backing *b = a->backing;
     if (g->n == 0)
         return true;
-    if (!session_touch(&a->session, a->layer, hashes_of(g->hash), g->n, err))
+    if (b->ops->touch != NULL && !b->ops->touch(b->place, a->layer, hashes_in(g), g->n, err))
         return false;
-    target(a)->kind->add(target(a), target_data(a), hashes_of(g->hash), g->n, present);
+    target(a)->kind->add(target(a), b->layers.data[a->layer], hashes_in(g), g->n, present);
     return true;
 }
 
@@ -327,7 +360,7 @@ static bool insert(struct adder *a, const struct group *g, uint64_t *present, st
 static bool add_group(struct adder *a, struct group *g, uint64_t *known, struct err *err)
 {
     uint64_t elsewhere[GROUP_WORDS] = {0}, present[GROUP_WORDS] = {0};
-    const struct header *h = &a->session.filter->header;
+    const struct header *h = header_of(a);
     size_t n_given = g->n;
     if (h->n_layers > 1 && !ask_others(a, g, elsewhere, err))
         return false;
@@ -341,26 +374,22 @@ static bool add_group(struct adder *a, struct group *g, uint64_t *known, struct 
     for (size_t w = 0; w < GROUP_WORDS; w++)
         present[w] |= elsewhere[w];
     mark_known(g, present, known);
-    a->session.counters.records += n_given;
+    counters_of(a)->records += n_given;
     count_keys(a, n_inserted, g->n - bits_count(present, LAYER_BATCH));
     return true;
 }
 
-/* Would adding this key change nothing? */
-static bool ask_settled(const struct adder *a, uint64_t hash, bool *settled, struct err *err)
+/* Would adding this one key change nothing? */
+static bool ask_settled(const struct adder *a, const struct group *one, bool *settled,
+                        struct err *err)
 {
+    const struct header *h = header_of(a);
     uint64_t present = 0;
-    struct filter *f = a->session.filter;
-    bool ring = f->header.policy == POLICY_RING;
-    for (unsigned i = 0; i < f->header.n_layers; i++) {
-        const struct layer *layer = &f->header.layers[i];
-        if (layer->is_void || (ring && i != a->layer))
-            continue;
-        if (!filter_verify(f, i, hashes_of(&hash), 1, err))
+    bool ring = h->policy == POLICY_RING;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (!h->layers[i].is_void && (!ring || i == a->layer) &&
+            !ask(a, i, hashes_in(one), 1, &present, err))
             return false;
-        layer->kind->query(layer, f->map + layer->data_off, hashes_of(&hash), 1, &present);
-        session_rely(&a->session, i, hashes_of(&hash), 1, &present);
-    }
     *settled = present & 1;
     return true;
 }
@@ -369,7 +398,7 @@ static bool ask_settled(const struct adder *a, uint64_t hash, bool *settled, str
  * look there was room for; so there are few looks, and the last ones are at every key. */
 static void look_if_stale(struct adder *a)
 {
-    double since = a->session.counters.n_keys - a->counted_n;
+    double since = counters_of(a)->n_keys - a->counted_n;
     if (since > 0 && since >= (a->max_n - a->layer_n) / 2)
         look(a);
 }
@@ -378,38 +407,38 @@ static void look_if_stale(struct adder *a)
  * it comes into a line that is nearly full. */
 static const double SPARE = 3;
 
-static enum adder_result refuse(const struct adder *a, struct err *err)
+static enum add_result refuse(const struct adder *a, struct err *err)
 {
     char limit[NUM_TEXT];
-    fail(err, "not added: the false-positive rate of '%s' would pass %s", a->session.filter->path,
+    fail(err, "not added: the false-positive rate of '%s' would pass %s", a->backing->name,
          num_show_fpr(limit, a->options.max_fpr));
-    return ADDER_FULL;
+    return ADD_FULL;
 }
 
 /* Adds the keys of records [*done, end) one by one, as long as max_fpr allows. */
-static enum adder_result add_carefully(struct adder *a, const uint64_t *hash, uint64_t *known,
+static enum add_result add_carefully(struct adder *a, struct hashes keys, uint64_t *known,
                                        size_t end, size_t *done, struct err *err)
 {
     for (; *done < end; ++*done) {
         struct group one;
         bool settled;
-        gather(&one, hash, known, *done, *done + 1);
+        gather(&one, a, keys, known, *done, *done + 1);
         if (one.n == 0)
             continue;
-        if (!ask_settled(a, one.hash[0], &settled, err))
-            return ADDER_FAILED;
+        if (!ask_settled(a, &one, &settled, err))
+            return ADD_FAILED;
         if (settled) {
             bit_set(known, *done);
-            a->session.counters.records++;
+            counters_of(a)->records++;
             continue;
         }
         look_if_stale(a);
         if (keys_now(a) + SPARE > a->max_n)
             return refuse(a, err);
         if (!add_group(a, &one, known, err))
-            return ADDER_FAILED;
+            return ADD_FAILED;
     }
-    return ADDER_OK;
+    return ADD_OK;
 }
 
 static void warn(struct adder *a, const char *when)
@@ -420,22 +449,22 @@ static void warn(struct adder *a, const char *when)
         return;
     double in_layer = target(a)->kind->fpr_at(target(a), a->layer_n);
     a->warned_fpr = whole_fpr(a, in_layer);
-    snprintf(a->warning, sizeof a->warning,
+    snprintf(a->out->warning, sizeof a->out->warning,
              "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
-             "design rate %s", a->session.filter->path, when, num_show_fpr(now, a->warned_fpr),
-             num_show_fpr(design, a->session.filter->header.fpr_design));
+             "design rate %s", a->backing->name, when, num_show_fpr(now, a->warned_fpr),
+             num_show_fpr(design, header_of(a)->fpr_design));
 }
 
 void adder_conclude(struct adder *a, bool again)
 {
     char before[NUM_TEXT], now[NUM_TEXT];
-    a->warning[0] = '\0';
+    a->out->warning[0] = '\0';
     if (a->warned_fpr == 0)
         return;
     num_show_fpr(before, a->warned_fpr);
     warn(a, "final");
     if (!again && strcmp(before, num_show_fpr(now, a->warned_fpr)) == 0)
-        a->warning[0] = '\0';
+        a->out->warning[0] = '\0';
 }
 
 /* A layer is full when fewer than this part of its keys find room: not so few that the last of them
@@ -446,14 +475,15 @@ static const double FULL = 1.0 / 64;
  * keys, at least 1, that may go in before this is asked again. */
 static bool make_room(struct adder *a, size_t *room, struct err *err)
 {
-    enum policy policy = a->session.filter->header.policy;
+    enum policy policy = header_of(a)->policy;
     *room = LAYER_BATCH;
     if (policy == POLICY_FIXED || (policy == POLICY_RING && !a->options.rotate))
         return true;
     double n_design = (double)target(a)->n_design, left = n_design - keys_now(a);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
-        if (!advance(&a->session, a->options.threads, a->to_come, err))
+        const struct backing *b = a->backing;
+        if (!b->ops->advance(b->place, a->options.threads, a->out->to_come, err))
             return false;
         settle(a);
         return make_room(a, room, err);
@@ -464,7 +494,7 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
 }
 
 /* Adds the keys of records [*done, end), LAYER_BATCH at most. */
-static enum adder_result add_some(struct adder *a, const uint64_t *hash, uint64_t *known,
+static enum add_result add_some(struct adder *a, struct hashes keys, uint64_t *known,
                                   size_t end, size_t *done, struct err *err)
 {
     struct group g;
@@ -472,66 +502,55 @@ static enum adder_result add_some(struct adder *a, const uint64_t *hash, uint64_
     if (a->options.max_fpr > 0 && keys_now(a) + n > NEAR * a->max_n) {
         look_if_stale(a);
         if (keys_now(a) + 2 * n > a->max_n)
-            return add_carefully(a, hash, known, end, done, err);
+            return add_carefully(a, keys, known, end, done, err);
     }
-    gather(&g, hash, known, *done, end);
+    gather(&g, a, keys, known, *done, end);
     if (!add_group(a, &g, known, err))
-        return ADDER_FAILED;
+        return ADD_FAILED;
     *done = end;
-    return ADDER_OK;
+    return ADD_OK;
 }
 
-static enum adder_result add_all(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
+static enum add_result add_all(struct adder *a, struct hashes keys, uint64_t *known, size_t n,
                                  size_t *done, struct err *err)
 {
     while (*done < n) {
         size_t room;
         if (!make_room(a, &room, err))
-            return ADDER_FAILED;
+            return ADD_FAILED;
         size_t end = room < n - *done ? *done + room : n;
-        enum adder_result result = add_some(a, hash, known, end, done, err);
-        if (result != ADDER_OK)
+        enum add_result result = add_some(a, keys, known, end, done, err);
+        if (result != ADD_OK)
             return result;
         if (a->warned_fpr == 0 && keys_now(a) > a->warn_n)
             warn(a, "current");
     }
-    return ADDER_OK;
+    return ADD_OK;
 }
 
 /* After the lock was taken: has anything happened to the layers? */
-static bool catch_up(struct adder *a, struct err *err)
+static void catch_up(struct adder *a, bool replaced)
 {
-    const struct header *h = &a->session.filter->header;
-    if (a->session.replaced)
-        snprintf(a->warning, sizeof a->warning,
-                 "'%.300s' was replaced; going on with the new file", a->session.filter->path);
-    if (!advance_finish(&a->session, err))
-        return false;
+    const struct header *h = header_of(a);
     unsigned newest = chain_newest(h);
-    if (a->session.replaced || newest != a->layer || h->layers[newest].generation != a->generation)
+    if (replaced)
+        snprintf(a->out->warning, sizeof a->out->warning,
+                 "'%.300s' was replaced; going on with the new file", a->backing->name);
+    if (replaced || newest != a->layer || h->layers[newest].generation != a->generation)
         settle(a);
-    return true;
 }
 
-enum adder_result adder_add(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
-                            size_t *done, struct err *err)
+enum add_result adder_add(struct adder *a, struct hashes keys, uint64_t *known, size_t n,
+                          size_t *done, struct err *err)
 {
+    const struct backing *b = a->backing;
+    bool replaced = false;
     *done = 0;
-    a->warning[0] = '\0';
-    if (!session_lock(&a->session, err))
-        return ADDER_FAILED;
-    enum adder_result result =
-        catch_up(a, err) ? add_all(a, hash, known, n, done, err) : ADDER_FAILED;
-    session_unlock(&a->session);
+    a->out->warning[0] = '\0';
+    if (!b->ops->lock(b->place, &replaced, err))
+        return ADD_FAILED;
+    catch_up(a, replaced);
+    enum add_result result = add_all(a, keys, known, n, done, err);
+    b->ops->unlock(b->place);
     return result;
-}
-
-bool adder_sync(struct adder *a, struct err *err)
-{
-    return session_sync(&a->session, err);
-}
-
-bool adder_end(struct adder *a, bool sync, struct err *err)
-{
-    return session_end(&a->session, sync, err);
 }

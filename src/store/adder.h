@@ -1,13 +1,13 @@
 /*
- * Adding keys to a filter that others may be adding to: batches under the session's lock, an eye on
- * the false-positive rate, the counters, and what is to be done when a layer is full (chain.h). It
- * tells which of the keys were new.
+ * Adding keys to the layers of a filter, wherever they are (backing.h): batches under a lock, the
+ * limits of the false-positive rate, the counters, and what is to be done when a layer is full
+ * (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
  *
- *     struct adder a;
- *     adder_begin(&a, &filter, &options, &err);             // filter opened with FILTER_WRITE
+ *     if (!adder_check(layers, name, &options, &err)) ...
+ *     adder_begin(&a, &backing, &options, &state);
  *     while (...)
- *         adder_add(&a, hash, known, n, &done, &err);
- *     adder_end(&a, sync, &err);                            // in any case
+ *         adder_add(&a, keys, known, n, &done, &err);
+ *     adder_conclude(&a, false);
  *
  * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the
  * keys added, scaled to agree with the last look; where a limit is near, the bits decide.
@@ -21,12 +21,12 @@
 
 #include "base/err.h"
 #include "keys/batch.h"
-#include "store/filter.h"
-#include "store/session.h"
+#include "store/backing.h"
+#include "store/store.h"
 
 /* The keys of the first n records of a chunk, those of `known` excepted. */
 struct adder_keys {
-    uint64_t *hash;
+    uint64_t *lane[HASH_LANES]; /* of their hashes */
     uint64_t *known; /* bit i: record i has no key that may be new */
     size_t n, room;
 };
@@ -36,21 +36,16 @@ struct adder_keys {
 bool adder_keys_take(struct adder_keys *keys, const struct batch *b);
 void adder_keys_free(struct adder_keys *keys);
 
-struct adder_options {
-    unsigned threads;
-    double max_fpr; /* refuse to pass it; 0: no limit */
-    bool rotate;    /* rotate a ring whose newest generation is full */
-};
+static inline struct hashes adder_keys_hashes(const struct adder_keys *keys)
+{
+    return (struct hashes){{keys->lane[0], keys->lane[1]}};
+}
 
+/* Private. */
 struct adder {
-    struct session session;
-    struct adder_options options;
-    uint64_t n_new;     /* keys added that were not reported present */
-    double dropped;     /* keys probably taken for present that were not: sum of fpr / (1 - fpr) */
-    char warning[512];  /* what the last adder_add found worth saying; empty: nothing */
-    uint64_t to_come;   /* set by the caller: when a filter has to grow, about so many new keys are
-                           still to come; 0: nobody knows */
-    /* The rest is private. */
+    const struct backing *backing;
+    struct add_options options;
+    struct add_state *out;
     unsigned layer;     /* the one that takes new keys ... */
     uint64_t generation; /* ... which is this */
     double others_n;    /* keys in other layers when they were closed */
@@ -65,28 +60,17 @@ struct adder {
                              of which is warned */
 };
 
-enum adder_result {
-    ADDER_OK,
-    ADDER_FULL, /* hash[*done] and those behind it were not added, for the reason in *err */
-    ADDER_FAILED,
-};
-
-bool adder_begin(struct adder *a, struct filter *f, const struct adder_options *options,
+/* Can keys be added there, with these options? */
+bool adder_check(struct layers layers, const char *name, const struct add_options *options,
                  struct err *err);
 
-/* Adds hash[0..n) in order, but not those whose bit is set in `known`; sets the bits of those that
- * had been reported present before they came. The first *done have been dealt with: all n if it
- * returns ADDER_OK. */
-enum adder_result adder_add(struct adder *a, const uint64_t *hash, uint64_t *known, size_t n,
-                            size_t *done, struct err *err);
+/* The others must outlive `a`; *out begins as zero. */
+void adder_begin(struct adder *a, const struct backing *backing, const struct add_options *options,
+                 struct add_state *out);
 
-/* When all has been added: sets a->warning to what is to be said of the final FPR if the filter is
- * fuller than it was made for; else, and unless `again` if an earlier warning told of that very
- * rate, empties it. */
+/* As store_add and store_conclude (store.h). */
+enum add_result adder_add(struct adder *a, struct hashes keys, uint64_t *known, size_t n,
+                          size_t *done, struct err *err);
 void adder_conclude(struct adder *a, bool again);
-
-/* Syncs what was added so far. */
-bool adder_sync(struct adder *a, struct err *err);
-bool adder_end(struct adder *a, bool sync, struct err *err);
 
 #endif

@@ -425,6 +425,18 @@ bool filter_refresh(struct filter *f, struct err *err)
     return !filter_changed(f) || filter_reload(f, err);
 }
 
+void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out)
+{
+    const struct layers layers = filter_layers(f);
+    layers_census(&layers, layer, threads, out);
+}
+
+void filter_census_all(const struct filter *f, unsigned threads, struct census *out)
+{
+    const struct layers layers = filter_layers(f);
+    layers_census_all(&layers, threads, out);
+}
+
 /* Pages are checked in blocks: enough work for a thread to be worth fetching. */
 enum { CHECK_BLOCK = 256 };
 
@@ -517,32 +529,4 @@ bool filter_check_sound(struct filter *f, unsigned threads, struct err *err)
             return false;
     }
     return fail(err, "'%s' kept changing while it was read", f->path);
-}
-
-static void name_difference(char *list, size_t room, bool differs, const char *name)
-{
-    size_t len = strlen(list);
-    if (differs)
-        snprintf(list + len, room - len, "%s%s", len > 0 ? ", " : "", name);
-}
-
-bool filter_same_keys(const struct header *a, const struct header *b, struct err *err)
-{
-    char list[200] = "";
-    uint32_t prep = a->prep ^ b->prep;
-    name_difference(list, sizeof list, a->hash != b->hash, "hash function");
-    name_difference(list, sizeof list, a->seed != b->seed, "hash seed");
-    name_difference(list, sizeof list, (prep & PREP_TRIM) != 0, "--trim");
-    name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
-    name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
-    return list[0] == '\0' || fail(err, "%s", list);
-}
-
-bool filter_same_questions(const struct header *a, const char *a_path, const struct header *b,
-                           const char *b_path, struct err *err)
-{
-    struct err what;
-    return filter_same_keys(a, b, &what) ||
-           fail(err, "'%s' and '%s' cannot be queried together: they differ in %s", a_path,
-                b_path, what.text);
 }

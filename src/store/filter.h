@@ -98,23 +98,9 @@ bool filter_refresh(struct filter *f, struct err *err);
 /* The bytes of a page of a layer, and how many they are. */
 const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);
 
-/* Census of one layer; of each; of the whole, from those of the layers. The FPR of the whole is
- * 1 - prod(1 - fpr_i), in a ring that of generations that share keys (bloom_union_part). Its n is
- * the number of distinct keys that were given to it, whatever layers they are in, or none because
- * they had been taken for present: estimated from the union of the bits where layers can share
- * keys, and bounded by the layers' numbers where their bits do not fit together. */
+/* Census of one layer, and of the whole (layers.h). */
 void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out);
-void filter_census_layers(const struct filter *f, unsigned threads, struct census *layer);
-void filter_census_whole(const struct filter *f, unsigned threads, const struct census *layer,
-                         struct census *all);
-
-/* The whole at once. */
 void filter_census_all(const struct filter *f, unsigned threads, struct census *out);
-
-/* Do the counters agree with the bits, of which `layer` is the census? At any load a false alarm
- * comes once in a million sound files at most. There is none where bits or counters tell too
- * little; then *n_bits is NAN. Else it is about what counters.n_keys should be. */
-bool filter_counters_agree(const struct header *h, const struct census *layer, double *n_bits);
 
 /* A damaged page, its offset in the file, and a predicate: "does not match its checksum". */
 typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset,
@@ -131,13 +117,5 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
 /* Fails if a page of the file is damaged: for those who make another file of it. Reads the header
  * again if a writer has changed it meanwhile. */
 bool filter_check_sound(struct filter *f, unsigned threads, struct err *err);
-
-/* Fields in which two filters must agree for their keys to mean the same; false names the ones that
- * differ ("hash seed, --hex"). */
-bool filter_same_keys(const struct header *a, const struct header *b, struct err *err);
-
-/* The same of filters that are asked together; the reason is a sentence that names both. */
-bool filter_same_questions(const struct header *a, const char *a_path, const struct header *b,
-                           const char *b_path, struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
 #include "store/header.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -100,4 +101,32 @@ bool header_design(struct header *h, const struct design *d, uint64_t n, struct 
     }
     format_place(h);
     return true;
+}
+
+static void name_difference(char *list, size_t room, bool differs, const char *name)
+{
+    size_t len = strlen(list);
+    if (differs)
+        snprintf(list + len, room - len, "%s%s", len > 0 ? ", " : "", name);
+}
+
+bool header_same_keys(const struct header *a, const struct header *b, struct err *err)
+{
+    char list[200] = "";
+    uint32_t prep = a->prep ^ b->prep;
+    name_difference(list, sizeof list, a->hash != b->hash, "hash function");
+    name_difference(list, sizeof list, a->seed != b->seed, "hash seed");
+    name_difference(list, sizeof list, (prep & PREP_TRIM) != 0, "--trim");
+    name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
+    name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
+    return list[0] == '\0' || fail(err, "%s", list);
+}
+
+bool header_same_questions(const struct header *a, const char *a_path, const struct header *b,
+                           const char *b_path, struct err *err)
+{
+    struct err what;
+    return header_same_keys(a, b, &what) ||
+           fail(err, "'%s' and '%s' cannot be queried together: they differ in %s", a_path,
+                b_path, what.text);
 }

@@ -51,4 +51,12 @@ void header_begin_like(struct header *h, const struct header *other, bool reprod
  * that takes keys is chain_newest(h). n and failures as with design_plan. */
 bool header_design(struct header *h, const struct design *d, uint64_t n, struct err *err);
 
+/* Fields in which two filters must agree for their keys to mean the same; false names the ones that
+ * differ ("hash seed, --hex"). */
+bool header_same_keys(const struct header *a, const struct header *b, struct err *err);
+
+/* The same of filters that are asked together; the reason is a sentence that names both. */
+bool header_same_questions(const struct header *a, const char *a_path, const struct header *b,
+                           const char *b_path, struct err *err);
+
 #endif

@@ -1,5 +1,6 @@
 #include "store/layers.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Fetches what all layers will be asked for into the cache. With five layers, 78 MB in all, that
@@ -36,4 +37,213 @@ void layers_census(const struct layers *l, unsigned layer, unsigned threads, str
     memset(out, 0, sizeof *out);
     if (!which->is_void)
         which->kind->census(which, l->data[layer], threads, out);
+}
+
+void layers_census_each(const struct layers *l, unsigned threads, struct census *layer)
+{
+    for (unsigned i = 0; i < l->header->n_layers; i++)
+        layers_census(l, i, threads, &layer[i]);
+}
+
+/* All but the number of keys. */
+static void add_bits(struct census *all, const struct census *layer)
+{
+    uint64_t lines = all->lines + layer->lines;
+    if (lines > 0)
+        all->bits_set = (all->bits_set * (double)all->lines +
+                         layer->bits_set * (double)layer->lines) / (double)lines;
+    if (all->lines == 0 || (layer->lines != 0 && layer->line_min < all->line_min))
+        all->line_min = layer->line_min;
+    if (layer->line_max > all->line_max)
+        all->line_max = layer->line_max;
+    all->lines = lines;
+    all->lines_full += layer->lines_full;
+    /* 1 - (1 - a)(1 - b) without losing the digits of small rates. */
+    all->fpr += layer->fpr * (1 - all->fpr);
+}
+
+static void set_n(struct census *all, double n, double low, double high)
+{
+    all->n_at_least = isinf(high);
+    all->n = all->n_at_least ? low : n;
+    all->n_low = low;
+    all->n_high = high;
+}
+
+/* In a filter that grows a key is in one layer, unless an older one reported it before it was in
+ * any: then it is in none. So of g keys given while a layer took keys, n came to it, a binomial
+ * number with the chance `passed` that the older layers do not report a key: g = n / passed, with
+ * the variance g (1 - passed) / passed besides that of n. */
+static void sum_grown(const struct header *h, const struct census *layer, struct census *all)
+{
+    double n = 0, below = 0, above = 0, passed = 1;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct census *c = &layer[i];
+        double given = c->n / passed;
+        double chance = CENSUS_Z95 * sqrt(given * (1 - passed) / passed);
+        n += given;
+        below = hypot(below, hypot((c->n - c->n_low) / passed, chance));
+        above = hypot(above, hypot((c->n_high - c->n) / passed, chance));
+        passed *= 1 - c->fpr;
+    }
+    set_n(all, n, fmax(0, n - below), n + above);
+}
+
+/* Layers of which nobody knows what keys they share: at least as many as one of them has, at most
+ * as many as there are in all if they share none. */
+static void bound(const struct census *layer, const bool *counts, unsigned n_layers,
+                  struct census *all)
+{
+    double n = 0, low = 0, above = 0;
+    for (unsigned i = 0; i < n_layers; i++)
+        if (counts[i]) {
+            n += layer[i].n;
+            low = fmax(low, layer[i].n_low);
+            above = hypot(above, layer[i].n_high - layer[i].n);
+        }
+    set_n(all, n, low, n + above);
+}
+
+/* Layers that may share keys. Where the bits of all of them fit together, they are those of a
+ * filter with the keys of any, and tell how many these are, unless too many are set. */
+static void unite(const struct layers *layers, unsigned threads, const struct census *layer,
+                  struct census *all)
+{
+    const struct header *h = layers->header;
+    const struct layer *in[FORMAT_MAX_LAYERS];
+    const uint8_t *data[FORMAT_MAX_LAYERS];
+    struct census group[FORMAT_MAX_LAYERS];
+    bool counts[FORMAT_MAX_LAYERS], first[FORMAT_MAX_LAYERS] = {0};
+    bool done[FORMAT_MAX_LAYERS] = {0};
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        unsigned n = 0;
+        if (done[i] || h->layers[i].is_void)
+            continue;
+        for (unsigned j = 0; j < h->n_layers; j++) {
+            const struct layer *l = &h->layers[j];
+            counts[j] = j == i || (j > i && !done[j] && !l->is_void && l->kind->alike != NULL &&
+                                   l->kind == h->layers[i].kind &&
+                                   l->kind->alike(&h->layers[i], l));
+            if (!counts[j])
+                continue;
+            done[j] = true;
+            in[n] = l;
+            data[n++] = layers->data[j];
+        }
+        first[i] = true;
+        bound(layer, counts, h->n_layers, &group[i]);
+        if (n == 1)
+            continue;
+        struct census united;
+        h->layers[i].kind->census_union(in, data, n, threads, &united);
+        if (united.n_high - united.n_low < group[i].n_high - group[i].n_low)
+            group[i] = united;
+    }
+    bound(group, first, h->n_layers, all);
+    /* What one layer reported when it was added went into no other. In a ring it did. */
+    if (h->policy == POLICY_FIXED)
+        set_n(all, all->n, all->n_low, all->n_high / (1 - all->fpr));
+}
+
+/* Generations that share keys report the same absent keys. Leaves the FPR of independent layers
+ * where the generations are not of one size, which is legal but not made. */
+static void correct_ring_fpr(const struct layers *layers, const struct census *layer,
+                             struct census *all)
+{
+    const struct header *h = layers->header;
+    const struct layer *first = &h->layers[0];
+    const uint8_t *data[FORMAT_MAX_LAYERS];
+    unsigned n = 0;
+    double sum = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct layer *l = &h->layers[i];
+        if (l->kind != first->kind || memcmp(l->geometry, first->geometry, sizeof l->geometry) != 0)
+            return;
+        if (layer[i].fpr > 0)
+            data[n++] = layers->data[i];
+        sum += layer[i].fpr;
+    }
+    if (n > 1 && first->kind->union_part != NULL)
+        all->fpr = fmin(1, sum * first->kind->union_part(first, data, n));
+}
+
+void layers_census_whole(const struct layers *layers, unsigned threads, const struct census *layer,
+                         struct census *all)
+{
+    const struct header *h = layers->header;
+    *all = layer[0];
+    if (h->n_layers == 1)
+        return;
+    for (unsigned i = 1; i < h->n_layers; i++) {
+        add_bits(all, &layer[i]);
+        all->n_exact = false;
+    }
+    if (h->policy == POLICY_GROW)
+        sum_grown(h, layer, all);
+    else
+        unite(layers, threads, layer, all);
+    if (h->policy == POLICY_RING)
+        correct_ring_fpr(layers, layer, all);
+}
+
+void layers_census_all(const struct layers *layers, unsigned threads, struct census *out)
+{
+    struct census layer[FORMAT_MAX_LAYERS];
+    layers_census_each(layers, threads, layer);
+    layers_census_whole(layers, threads, layer, out);
+}
+
+/* How unlikely an alarm is to be false: one in a million, half of it for each of the two parts
+ * below. So many deviations of a normal law, and ln(2 / chance). */
+static const double ALARM_SD = 5.03, ALARM_LOG = 15.2;
+
+/* bloom_fpr may differ from the true expectation by so much of itself. */
+static const double FORMULA_ERROR = 0.005;
+
+/* Of layers that report more absent keys than this, the counters tell too little: an error of
+ * theirs may have doubled. */
+static const double MOST_FPR = 0.5;
+
+/*
+ * The counters' n is the number of keys that set a bit, each taken for 1 / (1 - F) keys, where F is
+ * the FPR that the formula gives at the n of that moment. The bits' n does not depend on that. They
+ * differ by three things:
+ *
+ * - The bits' own error, of deviation sd. It works twice: where chance has set more bits than n
+ *   keys do on average, more keys are taken for present. From that, A, the number of keys that set
+ *   a bit, is off by the integral of F' sd, which is at most F sd since sd only grows.
+ * - The number of keys taken for present is the sum of independent chances, with a mean and a
+ *   variance of at most `dropped`, so by Bernstein's inequality it differs from the mean by more
+ *   than l/3 + sqrt(l^2/9 + 2 l dropped) with a chance of at most 2 e^-l.
+ * - The formula's error.
+ *
+ * An error e of A is one of e / (1 - F) of the counters' n, because from A keys n follows by
+ * dn/dA = 1 / (1 - F(n)). And sd + F sd / (1 - F) is sd / (1 - F).
+ */
+bool layers_counters_agree(const struct header *h, const struct census *layer, double *n_bits)
+{
+    double n = 0, variance = 0, dropped = 0, passed = 1, factor = 1;
+    *n_bits = NAN;
+    /* Nobody counts the keys of layers side by side. */
+    if (h->counters.unknown || (h->policy == POLICY_FIXED && h->n_layers > 1))
+        return true;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct census *c = &layer[i];
+        double negative = passed * (1 - c->fpr), given = c->n / passed;
+        if (c->n_at_least || negative < 1 - MOST_FPR)
+            return true;
+        double sd = fmax(c->n_high - c->n, c->n - c->n_low) / CENSUS_Z95 / negative;
+        n += given;
+        variance += sd * sd;
+        dropped += given * (1 - negative);
+        factor = fmax(factor, 1 / negative);
+        /* A ring counts each generation for itself. */
+        if (h->policy == POLICY_GROW)
+            passed = negative;
+    }
+    *n_bits = n;
+    dropped = fmin(dropped, h->counters.dropped);
+    double chance = ALARM_LOG / 3 + sqrt(ALARM_LOG * (ALARM_LOG / 9 + 2 * dropped));
+    chance += FORMULA_ERROR * dropped;
+    return fabs(n - h->counters.n_keys) <= ALARM_SD * sqrt(variance) + factor * chance;
 }

@@ -1,29 +1,198 @@
 #include "store/memory.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 #include "base/num.h"
-#include "store/filter_build.h"
+#include "store/adder.h"
+#include "store/chain.h"
 
-bool memory_open(struct filter *f, char path[MEMORY_PATH], struct header *h, struct err *err)
+static const char NAME[] = "a filter in memory";
+
+struct memory {
+    struct store store;
+    struct header header;
+    uint8_t *data[FORMAT_MAX_LAYERS]; /* NULL: none yet */
+    struct backing backing;
+    struct adder adder;
+};
+
+static struct memory *memory_of(struct store *s)
 {
-    static const char name[] = "a filter in memory";
+    return (struct memory *)(void *)s;
+}
+
+static const struct memory *const_memory_of(const struct store *s)
+{
+    return (const struct memory *)(const void *)s;
+}
+
+static struct layers layers_of(const struct memory *m)
+{
+    return (struct layers){&m->header, m->data};
+}
+
+/* Gets memory, all zero, for those layers of the header that have none. */
+static bool get_layers(struct memory *m, const struct header *h, struct err *err)
+{
     struct sysinfo info;
     if (sysinfo(&info) == 0 && h->file_len / info.mem_unit > info.totalram) {
         char need[NUM_TEXT];
-        return fail(err, "cannot make %s: %s are needed", name,
-                    num_show_bytes(need, h->file_len));
+        return fail(err, "cannot make %s: %s are needed", NAME, num_show_bytes(need, h->file_len));
     }
-    int fd = memfd_create("seen", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)h->file_len) != 0) {
-        if (fd >= 0)
-            close(fd);
-        return fail_errno(err, "cannot make %s", name);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        if (m->data[i] != NULL)
+            continue;
+        void *data = mmap(NULL, (size_t)h->layers[i].data_len, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (data == MAP_FAILED)
+            return fail_errno(err, "cannot make %s", NAME);
+        m->data[i] = data;
     }
-    /* The descriptor stays open while the process lives, or the path would mean nothing. */
-    snprintf(path, MEMORY_PATH, "/proc/self/fd/%d", fd);
-    return filter_build_empty(fd, h, name, err) && filter_open(f, path, FILTER_WRITE, err);
+    return true;
+}
+
+static bool lock(void *place, bool *replaced, struct err *err)
+{
+    (void)place, (void)err;
+    *replaced = false;
+    return true;
+}
+
+static void unlock(void *place)
+{
+    (void)place;
+}
+
+static bool grow(struct memory *m, struct header *h, uint64_t n_next, struct err *err)
+{
+    if (!chain_grow(h, n_next, NAME, err) || !get_layers(m, h, err))
+        return false;
+    m->header = *h;
+    return true;
+}
+
+static bool rotate(struct memory *m, struct header *h, struct err *err)
+{
+    double n_lost;
+    if (!chain_void(h, &n_lost, NAME, err))
+        return false;
+    unsigned layer = (unsigned)chain_find_void(h);
+    if (!chain_renew(h, layer, NAME, err))
+        return false;
+    memset(m->data[layer], 0, (size_t)h->layers[layer].data_len);
+    h->counters.n_keys = fmax(0, h->counters.n_keys - n_lost);
+    m->header = *h;
+    return true;
+}
+
+static bool advance(void *place, unsigned threads, uint64_t n_next, struct err *err)
+{
+    struct memory *m = place;
+    const struct layers layers = layers_of(m);
+    struct header h = chain_close(&layers, &m->header.counters, threads);
+    return h.policy == POLICY_RING ? rotate(m, &h, err) : grow(m, &h, n_next, err);
+}
+
+bool memory_advance(struct store *s, struct err *err)
+{
+    return advance(s, 1, 0, err);
+}
+
+static const struct backing_ops backing_ops = {.lock = lock, .unlock = unlock, .advance = advance};
+
+static void describe(const struct store *s, struct facts *facts)
+{
+    const struct memory *m = const_memory_of(s);
+    *facts = (struct facts){.layers = layers_of(m), .counters = m->header.counters};
+}
+
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
+                  struct err *err)
+{
+    const struct layers layers = layers_of(memory_of(s));
+    return layers_query(&layers, keys, n, present, NULL, NULL, err);
+}
+
+static void take_census(const struct store *s, unsigned threads, struct census *out)
+{
+    const struct layers layers = layers_of(const_memory_of(s));
+    layers_census_all(&layers, threads, out);
+}
+
+static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
+{
+    struct memory *m = memory_of(s);
+    if (!adder_check(layers_of(m), NAME, options, err))
+        return false;
+    m->backing = (struct backing){.ops = &backing_ops,
+                                  .place = m,
+                                  .name = NAME,
+                                  .layers = layers_of(m),
+                                  .counters = &m->header.counters};
+    adder_begin(&m->adder, &m->backing, options, &s->state);
+    return true;
+}
+
+static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
+{
+    return adder_add(&memory_of(s)->adder, keys, known, n, done, err);
+}
+
+static void conclude(struct store *s, bool again)
+{
+    adder_conclude(&memory_of(s)->adder, again);
+}
+
+static bool sync_keys(struct store *s, struct err *err)
+{
+    (void)s, (void)err;
+    return true;
+}
+
+static bool add_end(struct store *s, bool sync, struct err *err)
+{
+    (void)s, (void)sync, (void)err;
+    return true;
+}
+
+static void close_memory(struct store *s)
+{
+    struct memory *m = memory_of(s);
+    for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++)
+        if (m->data[i] != NULL)
+            munmap(m->data[i], (size_t)m->header.layers[i].data_len);
+    free(m);
+}
+
+static const struct store_ops ops = {
+    .describe = describe,
+    .query = query,
+    .census = take_census,
+    .add_begin = add_begin,
+    .add = add,
+    .conclude = conclude,
+    .sync = sync_keys,
+    .add_end = add_end,
+    .close = close_memory,
+};
+
+struct store *memory_open(const struct header *h, struct err *err)
+{
+    struct memory *m = calloc(1, sizeof *m);
+    if (m == NULL) {
+        fail(err, "out of memory");
+        return NULL;
+    }
+    m->store = (struct store){.ops = &ops, .name = NAME};
+    m->header = *h;
+    if (get_layers(m, h, err))
+        return &m->store;
+    close_memory(&m->store);
+    return NULL;
 }

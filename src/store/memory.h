@@ -1,18 +1,16 @@
 /*
- * A filter in memory, for one run of one process.
+ * A filter in memory, for one run of one process, as a store.
  */
 #ifndef STORE_MEMORY_H
 #define STORE_MEMORY_H
 
-#include <stdbool.h>
+#include "store/format.h"
+#include "store/store.h"
 
-#include "base/err.h"
-#include "store/filter.h"
+/* Makes the filter of that header, with no keys in it; NULL: see err. */
+struct store *memory_open(const struct header *h, struct err *err);
 
-enum { MEMORY_PATH = 40 };
-
-/* Makes the filter of that header, with no keys in it, and opens it for writing. `path` becomes its
- * path, by which only this process can open it. It is gone when the process ends. */
-bool memory_open(struct filter *f, char path[MEMORY_PATH], struct header *h, struct err *err);
+/* For tests: closes the newest layer and begins another, as a writer does when that is full. */
+bool memory_advance(struct store *s, struct err *err);
 
 #endif

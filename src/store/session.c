@@ -32,6 +32,7 @@
 #include "base/disk.h"
 #include "base/parallel.h"
 #include "base/sig.h"
+#include "store/header.h"
 #include "store/lock.h"
 
 /* Offsets in the session page, which is zero in a clean file and means something only to live
@@ -378,7 +379,7 @@ static bool move_on(struct session *s, struct err *err)
     struct err what;
     if (!filter_open(&now, s->filter->path, FILTER_WRITE, err))
         return false;
-    if (!filter_same_keys(&s->filter->header, &now.header, &what)) {
+    if (!header_same_keys(&s->filter->header, &now.header, &what)) {
         filter_close(&now);
         return fail(err, "'%s' was replaced by a filter that differs in %s", s->filter->path,
                     what.text);

@@ -11,10 +11,10 @@
 #include "child.h"
 #include "keys/xxh3.h"
 #include "scratchdir.h"
-#include "store/adder.h"
 #include "store/advance.h"
 #include "store/filter_build.h"
 #include "store/header.h"
+#include "store/store.h"
 
 static uint64_t key(uint64_t i)
 {
@@ -24,26 +24,26 @@ static uint64_t key(uint64_t i)
 /* Adds keys first, first + 1, ...; returns how many were new, or -1. */
 static int add(const char *path, uint64_t first, unsigned n, bool rotate)
 {
-    struct filter f;
-    struct adder a;
+    struct store *s;
     struct err err;
     uint64_t *hash = malloc(n * sizeof *hash), *known = calloc(n / 64 + 1, sizeof *known);
-    struct adder_options options = {.threads = 1, .rotate = rotate};
+    struct add_options options = {.threads = 1, .rotate = rotate};
     size_t done;
     for (unsigned i = 0; i < n; i++)
         hash[i] = key(first + i);
-    if (!did(filter_open(&f, path, FILTER_WRITE, &err) && adder_begin(&a, &f, &options, &err) &&
-                 adder_add(&a, hash, known, n, &done, &err) == ADDER_OK &&
-                 adder_end(&a, true, &err),
+    if (!did((s = store_open(path, STORE_WRITE, &err)) != NULL &&
+                 store_add_begin(s, &options, &err) &&
+                 store_add(s, hashes_of(hash), known, n, &done, &err) == ADD_OK &&
+                 store_add_end(s, true, &err),
              err.text))
         return -1;
     int n_new = 0;
     for (unsigned i = 0; i < n; i++)
         n_new += !(known[i / 64] >> i % 64 & 1);
-    CHECK((uint64_t)n_new == a.n_new);
+    CHECK((uint64_t)n_new == s->state.n_new);
     free(hash);
     free(known);
-    filter_close(&f);
+    store_close(s);
     return n_new;
 }
 
@@ -196,15 +196,14 @@ TEST(another_rotation_takes_up_one_that_was_cut_off)
 TEST(a_writer_ends_in_order_after_another_made_the_file_grow)
 {
     enum { N = 10000 };
-    const struct adder_options options = {.threads = 1};
-    struct filter f;
-    struct adder a;
+    const struct add_options options = {.threads = 1};
     struct err err;
     CHECK(make_growing("g.seen", 1e-3));
-    MUST(filter_open(&f, "g.seen", FILTER_WRITE, &err) && adder_begin(&a, &f, &options, &err));
+    struct store *s = store_open("g.seen", STORE_WRITE, &err);
+    MUST(s != NULL && store_add_begin(s, &options, &err));
     CHECK(add("g.seen", 0, N, false) > 0);
-    MUST(adder_end(&a, true, &err));
-    filter_close(&f);
+    MUST(store_add_end(s, true, &err));
+    store_close(s);
     CHECK(is_sound("g.seen") && count("g.seen", 0, N) == N);
     scratchdir_clear();
 }
@@ -313,24 +312,24 @@ TEST(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted)
 static unsigned grow(uint64_t n, uint64_t to_come, uint64_t *known, struct counters *counters)
 {
     struct err err;
-    struct filter f;
-    struct adder a;
-    const struct adder_options options = {.threads = 1};
+    struct store *s = NULL;
+    const struct add_options options = {.threads = 1};
     uint64_t *hash = malloc(n * sizeof *hash);
     size_t done;
     for (uint64_t i = 0; i < n; i++)
         hash[i] = key(i);
     if (!make_growing("g.seen", 1e-6) ||
-        !did(filter_open(&f, "g.seen", FILTER_WRITE, &err) && adder_begin(&a, &f, &options, &err),
+        !did((s = store_open("g.seen", STORE_WRITE, &err)) != NULL &&
+                 store_add_begin(s, &options, &err),
              err.text))
         return 0;
-    a.to_come = to_come;
-    CHECK(adder_add(&a, hash, known, n, &done, &err) == ADDER_OK && done == n);
-    MUST(adder_end(&a, true, &err));
+    s->state.to_come = to_come;
+    CHECK(store_add(s, hashes_of(hash), known, n, &done, &err) == ADD_OK && done == n);
+    MUST(store_add_end(s, true, &err));
     free(hash);
-    *counters = f.header.counters;
-    unsigned layers = f.header.n_layers;
-    filter_close(&f);
+    *counters = store_header(s)->counters;
+    unsigned layers = store_header(s)->n_layers;
+    store_close(s);
     return layers;
 }
 
@@ -407,9 +406,8 @@ static void allow_memory(bool allowed)
 TEST(what_cannot_be_mapped_is_as_it_was)
 {
     enum { N = 10000 };
-    const struct adder_options options = {.threads = 1};
-    struct filter reader, writer;
-    struct adder a;
+    const struct add_options options = {.threads = 1};
+    struct filter reader;
     struct err err;
     static uint64_t hash[N], known[N / 64 + 1];
     uint64_t present;
@@ -418,35 +416,35 @@ TEST(what_cannot_be_mapped_is_as_it_was)
         hash[i] = key(i);
     CHECK(make_growing("g.seen", 1e-3) && add("g.seen", 0, 1000, false) > 990);
     MUST(filter_open(&reader, "g.seen", FILTER_READ, &err));
-    MUST(filter_open(&writer, "g.seen", FILTER_WRITE, &err));
-    MUST(adder_begin(&a, &writer, &options, &err));
+    struct store *writer = store_open("g.seen", STORE_WRITE, &err);
+    MUST(writer != NULL && store_add_begin(writer, &options, &err));
 
     /* It cannot grow: what went in before is there, and the file is in order. */
     allow_memory(false);
-    CHECK(adder_add(&a, hash, known, N, &done, &err) == ADDER_FAILED);
+    CHECK(store_add(writer, hashes_of(hash), known, N, &done, &err) == ADD_FAILED);
     CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
-    MUST(adder_end(&a, true, &err));
-    adder_conclude(&a, true);
+    MUST(store_add_end(writer, true, &err));
+    store_conclude(writer, true);
     allow_memory(true);
     CHECK(done > 1000 && done < N && count("g.seen", 0, (unsigned)done) == (int)done);
     CHECK(is_sound("g.seen"));
 
     /* Another makes it grow, and neither reader nor writer can follow. */
-    MUST(adder_begin(&a, &writer, &options, &err));
+    MUST(writer != NULL && store_add_begin(writer, &options, &err));
     CHECK(add("g.seen", 0, N, false) > 0);
     allow_memory(false);
     CHECK(!filter_refresh(&reader, &err));
     CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
     MUST(filter_query(&reader, hashes_of(hash), 1, &present, &err));
     CHECK(present == 1 && reader.header.n_layers == 1);
-    CHECK(adder_add(&a, hash, known, N, &done, &err) == ADDER_FAILED && done == 0);
+    CHECK(store_add(writer, hashes_of(hash), known, N, &done, &err) == ADD_FAILED && done == 0);
     CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
     allow_memory(true);
     MUST(filter_refresh(&reader, &err));
     CHECK(reader.header.n_layers > 1);
-    MUST(adder_end(&a, true, &err));
+    MUST(store_add_end(writer, true, &err));
     filter_close(&reader);
-    filter_close(&writer);
+    store_close(writer);
     CHECK(is_sound("g.seen") && count("g.seen", 0, N) == N);
     scratchdir_clear();
 }

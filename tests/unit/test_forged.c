@@ -15,10 +15,11 @@
 #include "check.h"
 #include "keys/xxh3.h"
 #include "scratchdir.h"
-#include "store/adder.h"
 #include "store/advance.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
+#include "store/session.h"
+#include "store/store.h"
 
 /* Fields: offset, and bytes; 9: a double. */
 enum { REAL = 9, LAYERS = 256, LAYER_LEN = 128, ENTRY_LEN = 32, LARGEST = 16 << 20 };
@@ -105,21 +106,19 @@ static bool fill(struct filter_build *b, struct newfile *file, unsigned n, struc
 }
 
 /* Adds hashes `first` and following, and says how that ended. */
-static enum adder_result add(struct filter *f, uint64_t first, size_t n, bool rotate,
-                             struct err *err)
+static enum add_result add(struct store *s, uint64_t first, size_t n, bool rotate, struct err *err)
 {
-    struct adder a;
-    struct adder_options options = {.threads = 1, .rotate = rotate};
+    struct add_options options = {.threads = 1, .rotate = rotate};
     uint64_t *hash = malloc(n * sizeof *hash), *known = calloc(n / 64 + 1, sizeof *known);
     size_t done = 0;
     for (size_t i = 0; i < n; i++)
         hash[i] = hash_of(first + i);
-    enum adder_result result = ADDER_FAILED;
-    if (adder_begin(&a, f, &options, err)) {
+    enum add_result result = ADD_FAILED;
+    if (store_add_begin(s, &options, err)) {
         struct err ignored;
-        result = adder_add(&a, hash, known, n, &done, err);
-        if (!adder_end(&a, true, result == ADDER_OK ? err : &ignored))
-            result = ADDER_FAILED;
+        result = store_add(s, hashes_of(hash), known, n, &done, err);
+        if (!store_add_end(s, true, result == ADD_OK ? err : &ignored))
+            result = ADD_FAILED;
     }
     free(hash);
     free(known);
@@ -130,7 +129,6 @@ static struct sound make(const struct design *design, unsigned n, unsigned n_lat
 {
     const struct key_rule rule = {0};
     struct newfile file;
-    struct filter f;
     struct err err;
     struct filter_build b = {.design = design, .rule = &rule, .memory = 64 << 20,
                              .scratch_dir = ".", .threads = 1};
@@ -139,10 +137,10 @@ static struct sound make(const struct design *design, unsigned n, unsigned n_lat
     filter_build_free(&b);
     newfile_close(&file);
     if (n_later > 0) {
-        MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+        struct store *s = store_open("f", STORE_WRITE, &err);
         bool rotates = design->generations > 0;
-        CHECK(did(add(&f, n, n_later, rotates, &err) == ADDER_OK, err.text));
-        filter_close(&f);
+        CHECK(did(s != NULL && add(s, n, n_later, rotates, &err) == ADD_OK, err.text));
+        store_close(s);
     }
     return read_whole("f");
 }
@@ -220,14 +218,15 @@ static void change(const char *path, const char *what)
     int before = ask_file(path);
     bool rings = false;
     uint64_t differing;
-    if (filter_open(&f, path, FILTER_WRITE, &err)) {
-        rings = f.header.policy == POLICY_RING;
-        if (add(&f, KEYS, 600, false, &err) == ADDER_OK) {
+    struct store *s = store_open(path, STORE_WRITE, &err);
+    if (s != NULL) {
+        rings = store_header(s)->policy == POLICY_RING;
+        if (add(s, KEYS, 600, false, &err) == ADD_OK) {
             uint64_t hash = hash_of(KEYS + 599), present;
-            CHECK(filter_query(&f, hashes_of(&hash), 1, &present, &err) && (present & 1));
+            CHECK(store_query(s, hashes_of(&hash), 1, &present, &err) && (present & 1));
         }
     }
-    filter_close(&f);
+    store_close(s);
     no_worse(path, before, what, err.text);
     if (filter_open(&f, path, FILTER_WRITE, &err))
         session_repair(&f, 1, &differing, &err);

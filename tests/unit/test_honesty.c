@@ -11,8 +11,6 @@
 #include "kind/bloom/census.h"
 #include "kind/bloom/size.h"
 #include "random.h"
-#include "store/adder.h"
-#include "store/advance.h"
 #include "store/chain.h"
 #include "store/header.h"
 #include "store/memory.h"
@@ -32,9 +30,8 @@ struct tally {
 
 /* A filter in memory, and the hashes that were given to it. */
 struct subject {
-    struct filter filter;
-    char path[MEMORY_PATH];
-    struct adder adder;
+    struct store *store;
+    struct facts facts;
     double lost; /* distinct keys that were taken for present when they came */
 };
 
@@ -42,21 +39,23 @@ static uint64_t capacity; /* of a filter, or a layer, of one page */
 
 static bool open_subject(struct subject *s, const struct header *like)
 {
-    const struct adder_options options = {.threads = 1};
+    const struct add_options options = {.threads = 1};
     struct header h = *like;
     struct err err;
     format_place(&h);
     s->lost = 0;
-    return did(memory_open(&s->filter, s->path, &h, &err) &&
-                   adder_begin(&s->adder, &s->filter, &options, &err),
-               err.text);
+    s->store = memory_open(&h, &err);
+    if (!did(s->store != NULL && store_add_begin(s->store, &options, &err), err.text))
+        return false;
+    store_describe(s->store, &s->facts);
+    return true;
 }
 
 static void close_subject(struct subject *s)
 {
     struct err err;
-    MUST(adder_end(&s->adder, false, &err));
-    filter_close(&s->filter);
+    MUST(store_add_end(s->store, false, &err));
+    store_close(s->store);
 }
 
 /* Gives it keys [from, to) of the series, of which those from `fresh` on are new to it. */
@@ -69,7 +68,7 @@ static void give(struct subject *s, uint64_t series, uint64_t from, uint64_t to,
         size_t done, n = to - from < MOST ? (size_t)(to - from) : MOST;
         for (size_t i = 0; i < n; i++)
             hash[i] = random_at((series << 32) + from + i);
-        MUST(adder_add(&s->adder, hash, known, n, &done, &err) == ADDER_OK);
+        MUST(store_add(s->store, hashes_of(hash), known, n, &done, &err) == ADD_OK);
         for (size_t i = 0; i < n; i++)
             s->lost += from + i >= fresh && (known[i / 64] >> i % 64 & 1);
         from += n;
@@ -78,10 +77,8 @@ static void give(struct subject *s, uint64_t series, uint64_t from, uint64_t to,
 
 static void rotate(struct subject *s)
 {
-    struct session *session = &s->adder.session;
     struct err err;
-    MUST(session_lock(session, &err) && advance(session, 1, 0, &err));
-    session_unlock(session);
+    MUST(memory_advance(s->store, &err));
 }
 
 /* Absent keys, of another series. */
@@ -94,7 +91,7 @@ static double ask(struct subject *s, unsigned n)
         struct err err;
         for (unsigned i = 0; i < LAYER_BATCH; i++)
             hash[i] = random_at(next++);
-        MUST(filter_query(&s->filter, hashes_of(hash), LAYER_BATCH, present, &err));
+        MUST(store_query(s->store, hashes_of(hash), LAYER_BATCH, present, &err));
         for (unsigned w = 0; w < LAYER_BATCH / 64; w++)
             hits += __builtin_popcountll(present[w]);
     }
@@ -106,9 +103,7 @@ enum { ASKED = 4 * LAYER_BATCH };
 /* The header with the counters of now. */
 static struct header header_of(const struct subject *s)
 {
-    struct header h = s->filter.header;
-    h.counters = s->adder.session.counters;
-    return h;
+    return *store_header(s->store);
 }
 
 static void look(struct subject *s, double n, struct tally *t)
@@ -116,10 +111,10 @@ static void look(struct subject *s, double n, struct tally *t)
     struct census layer[FORMAT_MAX_LAYERS], all;
     struct header h = header_of(s);
     double n_bits;
-    filter_census_layers(&s->filter, 1, layer);
-    filter_census_whole(&s->filter, 1, layer, &all);
+    layers_census_each(&s->facts.layers, 1, layer);
+    layers_census_whole(&s->facts.layers, 1, layer, &all);
     t->covered += all.n_low <= n && n <= all.n_high;
-    t->alarms += !filter_counters_agree(&h, layer, &n_bits);
+    t->alarms += !layers_counters_agree(&h, layer, &n_bits);
     double dropped = h.counters.dropped;
     t->dropped += dropped;
     t->lost += s->lost;
@@ -305,8 +300,8 @@ TEST(the_same_keys_in_every_generation)
     MUST(chain_start_ring(&h, kind_usual(), 3, 3000, 0.1, &err));
     CHECK(open_subject(&s, &h));
     fill_ring(&s, 3, 1000, 0);
-    filter_census_all(&s.filter, 1, &all);
-    filter_census(&s.filter, 0, 1, &layer);
+    store_census(s.store, 1, &all);
+    layers_census(&s.facts.layers, 0, 1, &layer);
     /* Six deviations; and the layers are the same, bit for bit. */
     CHECK(fabs(all.n - 1000) <= 3 * (all.n_high - all.n) && all.n_high < 1030);
     CHECK(fabs(all.fpr / layer.fpr - 1) < 1e-9);
@@ -332,10 +327,10 @@ static void try_pair(uint64_t n, uint64_t m, unsigned k, unsigned *covered, doub
     CHECK(open_subject(&s, &h));
     for (unsigned i = 0; i < 2 * KEYS; i++) {
         uint64_t hash = random_at((series << 32) + i / 2 + i % 2 * (KEYS / 2)), present = 0;
-        const struct layer *l = &s.filter.header.layers[i % 2];
-        l->kind->add(l, s.filter.map + l->data_off, hashes_of(&hash), 1, &present);
+        const struct layer *l = &s.facts.layers.header->layers[i % 2];
+        l->kind->add(l, s.facts.layers.data[i % 2], hashes_of(&hash), 1, &present);
     }
-    filter_census_all(&s.filter, 1, &all);
+    store_census(s.store, 1, &all);
     *covered += all.n_low <= KEYS * 3 / 2 && KEYS * 3 / 2 <= all.n_high;
     *widest = fmax(*widest, all.n_high - all.n_low);
     close_subject(&s);
@@ -377,14 +372,14 @@ TEST(lost_bits_are_noticed)
     CHECK(open_subject(&s, &h));
     give(&s, series++, 0, n, 0);
     const struct header now = header_of(&s);
-    filter_census(&s.filter, 0, 1, &layer);
-    CHECK(filter_counters_agree(&now, &layer, &n_bits) && n_bits > 0);
+    layers_census(&s.facts.layers, 0, 1, &layer);
+    CHECK(layers_counters_agree(&now, &layer, &n_bits) && n_bits > 0);
     for (int byte = 0; byte < 256; byte += 255) {
-        uint8_t *page = s.filter.map + now.layers[0].data_off + BLOOM_PAGE, before[BLOOM_PAGE];
+        uint8_t *page = s.facts.layers.data[0] + BLOOM_PAGE, before[BLOOM_PAGE];
         memcpy(before, page, BLOOM_PAGE);
         memset(page, byte, BLOOM_PAGE);
-        filter_census(&s.filter, 0, 1, &layer);
-        CHECK(!filter_counters_agree(&now, &layer, &n_bits));
+        layers_census(&s.facts.layers, 0, 1, &layer);
+        CHECK(!layers_counters_agree(&now, &layer, &n_bits));
         memcpy(page, before, BLOOM_PAGE);
     }
     close_subject(&s);

@@ -1,0 +1,195 @@
+#include "store/file.h"
+
+#include <stdlib.h>
+
+#include "store/adder.h"
+#include "store/advance.h"
+#include "store/session.h"
+
+struct file {
+    struct store store;
+    struct filter filter;
+    struct session session;
+    struct backing backing;
+    struct adder adder;
+};
+
+static struct file *file_of(struct store *s)
+{
+    return (struct file *)(void *)s;
+}
+
+static const struct file *const_file_of(const struct store *s)
+{
+    return (const struct file *)(const void *)s;
+}
+
+static bool lock(void *place, bool *replaced, struct err *err)
+{
+    struct file *file = place;
+    if (!session_lock(&file->session, err))
+        return false;
+    *replaced = file->session.replaced;
+    if (advance_finish(&file->session, err))
+        return true;
+    session_unlock(&file->session);
+    return false;
+}
+
+static void unlock(void *place)
+{
+    struct file *file = place;
+    session_unlock(&file->session);
+}
+
+static bool verify(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err)
+{
+    struct file *file = place;
+    return filter_verify(&file->filter, layer, keys, n, err);
+}
+
+static bool touch(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err)
+{
+    struct file *file = place;
+    return session_touch(&file->session, layer, keys, n, err);
+}
+
+static void rely(void *place, unsigned layer, struct hashes keys, size_t n,
+                 const uint64_t *present)
+{
+    const struct file *file = place;
+    session_rely(&file->session, layer, keys, n, present);
+}
+
+static bool next_layer(void *place, unsigned threads, uint64_t n_next, struct err *err)
+{
+    struct file *file = place;
+    return advance(&file->session, threads, n_next, err);
+}
+
+static const struct backing_ops backing_ops = {
+    .lock = lock,
+    .unlock = unlock,
+    .verify = verify,
+    .touch = touch,
+    .rely = rely,
+    .advance = next_layer,
+};
+
+static void describe(const struct store *s, struct facts *facts)
+{
+    const struct file *file = const_file_of(s);
+    const struct filter *f = &file->filter;
+    bool has_session = file->session.filter != NULL;
+    enum filter_health health = filter_health(f);
+    *facts = (struct facts){.layers = filter_layers(f),
+                            .counters = has_session ? file->session.counters : f->header.counters,
+                            .is_writing = health == FILTER_WRITING,
+                            .is_dirty = health == FILTER_DIRTY,
+                            .slot_damaged = f->slot_damaged};
+}
+
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
+                  struct err *err)
+{
+    return filter_query(&file_of(s)->filter, keys, n, present, err);
+}
+
+static void take_census(const struct store *s, unsigned threads, struct census *out)
+{
+    filter_census_all(&const_file_of(s)->filter, threads, out);
+}
+
+/* The layers of a fixed filter stay, and bits are seen as they are set. */
+static bool changed(const struct store *s)
+{
+    const struct filter *f = &const_file_of(s)->filter;
+    return f->header.policy != POLICY_FIXED && filter_changed(f);
+}
+
+static bool refresh(struct store *s, struct err *err)
+{
+    return filter_refresh(&file_of(s)->filter, err);
+}
+
+static void expect(const struct store *s, bool many)
+{
+    filter_expect(&const_file_of(s)->filter, many);
+}
+
+static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
+{
+    struct file *file = file_of(s);
+    if (!adder_check(filter_layers(&file->filter), s->name, options, err) ||
+        !session_begin(&file->session, &file->filter, err))
+        return false;
+    file->backing = (struct backing){.ops = &backing_ops,
+                                     .place = file,
+                                     .name = s->name,
+                                     .layers = filter_layers(&file->filter),
+                                     .counters = &file->session.counters};
+    adder_begin(&file->adder, &file->backing, options, &s->state);
+    return true;
+}
+
+static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
+{
+    return adder_add(&file_of(s)->adder, keys, known, n, done, err);
+}
+
+static void conclude(struct store *s, bool again)
+{
+    adder_conclude(&file_of(s)->adder, again);
+}
+
+static bool sync_keys(struct store *s, struct err *err)
+{
+    return session_sync(&file_of(s)->session, err);
+}
+
+static bool add_end(struct store *s, bool sync, struct err *err)
+{
+    return session_end(&file_of(s)->session, sync, err);
+}
+
+static struct filter *filter_of(struct store *s)
+{
+    return &file_of(s)->filter;
+}
+
+static void close_file(struct store *s)
+{
+    filter_close(&file_of(s)->filter);
+    free(s);
+}
+
+static const struct store_ops ops = {
+    .describe = describe,
+    .query = query,
+    .census = take_census,
+    .changed = changed,
+    .refresh = refresh,
+    .expect = expect,
+    .add_begin = add_begin,
+    .add = add,
+    .conclude = conclude,
+    .sync = sync_keys,
+    .add_end = add_end,
+    .file = filter_of,
+    .close = close_file,
+};
+
+struct store *file_open(const char *path, enum store_mode mode, struct err *err)
+{
+    struct file *file = calloc(1, sizeof *file);
+    if (file == NULL) {
+        fail(err, "out of memory");
+        return NULL;
+    }
+    file->store = (struct store){.ops = &ops, .name = path};
+    if (filter_open(&file->filter, path, mode == STORE_WRITE ? FILTER_WRITE : FILTER_READ, err))
+        return &file->store;
+    free(file);
+    return NULL;
+}

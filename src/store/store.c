@@ -1,0 +1,47 @@
+#include "store/store.h"
+
+#include <string.h>
+
+#include "store/file.h"
+
+/* Where a name says that a store lives, by its beginning. Every other name is a file's. */
+static const struct {
+    const char *prefix;
+    struct store *(*open)(const char *name, enum store_mode mode, struct err *err);
+} places[] = {{"", file_open}};
+
+struct store *store_open(const char *name, enum store_mode mode, struct err *err)
+{
+    size_t i = 0;
+    while (strncmp(name, places[i].prefix, strlen(places[i].prefix)) != 0)
+        i++;
+    return places[i].open(name, mode, err);
+}
+
+void store_close(struct store *s)
+{
+    if (s != NULL)
+        s->ops->close(s);
+}
+
+struct filter *store_file(struct store *s, struct err *err)
+{
+    if (s->ops->file != NULL)
+        return s->ops->file(s);
+    fail(err, "'%s' is not a file", s->name);
+    return NULL;
+}
+
+bool store_stat(struct store *s, struct stat *st)
+{
+    struct err ignored;
+    const struct filter *f = store_file(s, &ignored);
+    return f != NULL && fstat(f->fd, st) == 0;
+}
+
+bool store_same(struct store *a, struct store *b)
+{
+    struct stat x, y;
+    return a == b || (store_stat(a, &x) && store_stat(b, &y) && x.st_dev == y.st_dev &&
+                      x.st_ino == y.st_ino);
+}

@@ -1,0 +1,192 @@
+/*
+ * A filter, wherever it lives: in a file (file.h) or in memory (memory.h). Above this there is no
+ * file, mapping or page. The unit of every call is a batch of keys.
+ *
+ *     struct store *s = store_open(name, STORE_READ, &err);          // NULL: see err
+ *     store_query(s, keys, n, present, &err);                        // any thread
+ *     store_close(s);
+ *
+ *     store_add_begin(s, &options, &err);                            // opened with STORE_WRITE
+ *     store_add(s, keys, known, n, &done, &err);                     // one thread at a time
+ *     store_conclude(s, false);
+ *     store_add_end(s, sync, &err);
+ *
+ * To add a place where filters live: write its file with one `struct store_ops`, and name the
+ * prefix of its names in the list in store.c.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "keys/hash.h"
+#include "store/layers.h"
+
+struct filter;
+
+enum store_mode {
+    STORE_READ,
+    STORE_WRITE, /* refuses what no keys can be added to */
+};
+
+enum add_result {
+    ADD_OK,
+    ADD_FULL, /* key *done and those behind it were not added, for the reason in *err */
+    ADD_FAILED,
+};
+
+struct add_options {
+    unsigned threads;
+    double max_fpr; /* refuse to pass it; 0: no limit */
+    bool rotate;    /* rotate a ring whose newest generation is full */
+};
+
+/* What adding has come to since store_add_begin. */
+struct add_state {
+    uint64_t n_new;    /* keys added that were not reported present */
+    double dropped;    /* keys probably taken for present that were not: sum of fpr / (1 - fpr) */
+    char warning[512]; /* what the last call found worth saying; empty: nothing */
+    uint64_t to_come;  /* set by the caller: when a filter has to grow, about so many new keys are
+                          still to come; 0: nobody knows */
+};
+
+/* What is known of a store without reading its bits. */
+struct facts {
+    struct layers layers;     /* until the store is refreshed or closed */
+    struct counters counters; /* as they are now, if keys are being added */
+    bool is_writing;          /* a live process is adding keys */
+    bool is_dirty;            /* a process died while adding keys, and nobody has repaired it */
+    bool slot_damaged;        /* one of two copies of the header */
+};
+
+struct store {
+    const struct store_ops *ops;
+    const char *name; /* in messages */
+    struct add_state state;
+};
+
+struct store_ops {
+    void (*describe)(const struct store *s, struct facts *facts);
+    bool (*query)(struct store *s, struct hashes keys, size_t n, uint64_t *present,
+                  struct err *err);
+    void (*census)(const struct store *s, unsigned threads, struct census *out);
+
+    /* NULL: no other process changes it. */
+    bool (*changed)(const struct store *s);
+    bool (*refresh)(struct store *s, struct err *err);
+    void (*expect)(const struct store *s, bool many); /* NULL: no matter */
+
+    bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
+    enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err);
+    void (*conclude)(struct store *s, bool again);
+    bool (*sync)(struct store *s, struct err *err);
+    bool (*add_end)(struct store *s, bool sync, struct err *err);
+
+    /* NULL: it is none. */
+    struct filter *(*file)(struct store *s);
+
+    void (*close)(struct store *s);
+};
+
+/* The store of that name, or NULL. The name must outlive it. */
+struct store *store_open(const char *name, enum store_mode mode, struct err *err);
+void store_close(struct store *s); /* or NULL */
+
+/* The file that it is, for what only files can do: their layers, pages and sessions. Another store
+ * is refused: NULL. */
+struct filter *store_file(struct store *s, struct err *err);
+
+/* The file that it is in, which must not be read as keys. False: in none. */
+bool store_stat(struct store *s, struct stat *st);
+
+/* Are these one and the same? */
+bool store_same(struct store *a, struct store *b);
+
+static inline void store_describe(const struct store *s, struct facts *facts)
+{
+    s->ops->describe(s, facts);
+}
+
+static inline const struct header *store_header(const struct store *s)
+{
+    struct facts facts;
+    s->ops->describe(s, &facts);
+    return facts.layers.header;
+}
+
+/* Sets bit i of present when key i is in, after clearing bits 0..n-1. n is at most LAYER_BATCH. Any
+ * number of threads may ask at once. Fails when what it would answer from is damaged. */
+static inline bool store_query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
+                               struct err *err)
+{
+    return s->ops->query(s, keys, n, present, err);
+}
+
+/* Reads all bits. */
+static inline void store_census(const struct store *s, unsigned threads, struct census *out)
+{
+    s->ops->census(s, threads, out);
+}
+
+/* Has another process changed more than bits? Costs next to nothing. */
+static inline bool store_changed(const struct store *s)
+{
+    return s->ops->changed != NULL && s->ops->changed(s);
+}
+
+/* Takes notice of that. If it fails, the store can be used as before. Not beside queries. */
+static inline bool store_refresh(struct store *s, struct err *err)
+{
+    return s->ops->refresh == NULL || s->ops->refresh(s, err);
+}
+
+/* Will many keys be asked for? At first many are expected. */
+static inline void store_expect(const struct store *s, bool many)
+{
+    if (s->ops->expect != NULL)
+        s->ops->expect(s, many);
+}
+
+/* Begins to add; afterwards comes store_add_end, in any case. */
+static inline bool store_add_begin(struct store *s, const struct add_options *options,
+                                   struct err *err)
+{
+    s->state = (struct add_state){0};
+    return s->ops->add_begin(s, options, err);
+}
+
+/* Adds n keys in order, but not those whose bit is set in `known`; sets the bits of those that had
+ * been reported present before they came. Each key is added as a whole or not at all. The first
+ * *done have been dealt with: all n if it returns ADD_OK. */
+static inline enum add_result store_add(struct store *s, struct hashes keys, uint64_t *known,
+                                        size_t n, size_t *done, struct err *err)
+{
+    return s->ops->add(s, keys, known, n, done, err);
+}
+
+/* When all has been added: sets the warning to what is to be said of the final FPR if the filter is
+ * fuller than it was made for; else, and unless `again` if an earlier warning told of that very
+ * rate, empties it. */
+static inline void store_conclude(struct store *s, bool again)
+{
+    s->ops->conclude(s, again);
+}
+
+/* Syncs what was added so far. */
+static inline bool store_sync(struct store *s, struct err *err)
+{
+    return s->ops->sync(s, err);
+}
+
+/* Ends adding. `sync` false trades durability for speed (session.h). */
+static inline bool store_add_end(struct store *s, bool sync, struct err *err)
+{
+    return s->ops->add_end(s, sync, err);
+}
+
+#endif
