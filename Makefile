@@ -59,9 +59,9 @@ $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# Made with q, not r: files of two folders may have one name.
 $(BUILD)/libseen.a: $(LIB)
 	$(call say,AR,$@)
-	# q, not r: files of two folders may have one name.
 	$(Q)rm -f $@ && $(AR) qcs $@ $(LIB)
 
 $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(BUILD)/libseen.a
