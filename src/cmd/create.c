@@ -267,10 +267,12 @@ static bool put(void *ctx, unsigned worker, const struct chunk *chunk, void *slo
         if (b->n_bad > 0) {
             n = 0;
             for (size_t i = 0; i < b->n; i++)
-                if (!bit_of(b->bad, i))
-                    b->hash[n++] = b->hash[i];
+                if (!bit_of(b->bad, i)) {
+                    b->hash[n] = b->hash[i];
+                    b->hash2[n++] = b->hash2[i];
+                }
         }
-        if (!filter_build_put(&c->build, worker, b->hash, n, err))
+        if (!filter_build_put(&c->build, worker, batch_hashes(b), n, err))
             return false;
     }
     return true;

@@ -8,6 +8,7 @@
 
 #include "base/disk.h"
 #include "keys/keyset_parts.h"
+#include "keys/lanes.h"
 #include "keys/sort.h"
 
 enum { HUGE_PAGE = 2 << 20, GUARD = 64 << 10 /* whole pages on every machine */ };
@@ -47,9 +48,9 @@ static size_t room_for(size_t part)
     return part / 3 * 4 + 4;
 }
 
-uint64_t keyset_part_memory(size_t part)
+uint64_t keyset_part_memory(size_t part, unsigned lanes)
 {
-    return (uint64_t)2 * room_for(part) * sizeof(uint64_t);
+    return (uint64_t)2 * room_for(part) * lanes * sizeof(uint64_t);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -66,8 +67,8 @@ static size_t capacity_of(const struct keyset_spec *spec)
 {
     uint64_t memory = least(spec->memory, SIZE_MAX / 2) / (spec->drain != NULL ? 8 : 4);
     uint64_t capacity = memory / visitors_of(spec) / (2 * sizeof(uint64_t));
-    size_t room = spec->part != 0 ? room_for(spec->part) : 0;
-    return room > capacity ? room : (size_t)least(capacity, SORT_MOST);
+    size_t lanes = lanes_of(spec), room = spec->part != 0 ? room_for(spec->part) * lanes : 0;
+    return room > capacity ? room : (size_t)least(capacity, SORT_MOST) / lanes * lanes;
 }
 
 /* In bytes: struct worker and the stack while partitions are looked through; in_order. */
@@ -124,7 +125,7 @@ uint64_t keyset_min_memory(unsigned workers)
 
 uint64_t keyset_fits(const struct keyset_spec *spec)
 {
-    return (uint64_t)pool_blocks_of(spec) * BLOCK;
+    return (uint64_t)pool_blocks_of(spec) * BLOCK / lanes_of(spec);
 }
 
 static bool get_blocks(struct keyset *ks)
@@ -159,6 +160,7 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     }
     memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
     ks->spec = *spec;
+    ks->spec.lanes = lanes_of(spec);
     ks->capacity = capacity_of(spec);
     ks->pool_left = pool_blocks_of(spec);
     for (unsigned w = 0; w < spec->workers; w++)
@@ -217,37 +219,49 @@ static bool close_block(struct worker *worker, unsigned partition, struct err *e
     return true;
 }
 
-/* Sorts n hashes of a partition in worker->in_order, and notes where each BLOCK begins. */
-static void sort_extent(struct worker *worker, size_t n, struct extent_index *index)
+/* Sorts the hashes of a partition in worker->in_order, and notes where each BLOCK begins. */
+static void sort_extent(struct worker *worker, size_t n, unsigned lanes,
+                        struct extent_index *index)
 {
-    sort_hashes(worker->in_order, worker->in_order + EXTENT, n, PARTITION_WIDTH);
+    sort_hashes(worker->in_order, worker->in_order + EXTENT, n / lanes, lanes, PARTITION_WIDTH);
     for (size_t b = 0; b * BLOCK < n; b++)
-        index->first[b] = worker->in_order[b * BLOCK];
+        lanes_copy(index->first[b], worker->in_order + b * BLOCK, lanes);
     index->is_sorted = 1;
 }
 
 /* Puts the hashes in those pieces into worker->in_order by subrange. Half of many random ones are
  * never in one subrange. */
-static void put_in_order(struct worker *worker, const struct iovec *piece, size_t n,
-                         struct extent_index *index)
+LANES_INLINE void put_in_order_body(struct worker *worker, const struct iovec *piece, size_t n,
+                                    struct extent_index *index, unsigned lanes)
 {
     uint32_t at[SUBRANGES], *begin = index->begin, most = 0;
     memset(index, 0, sizeof *index);
     for (size_t p = 0; p < n; p++)
-        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i++)
-            begin[subrange_of(((const uint64_t *)piece[p].iov_base)[i]) + 1]++;
+        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i += lanes)
+            begin[subrange_of(((const uint64_t *)piece[p].iov_base)[i]) + 1] += lanes;
     for (unsigned r = 0; r < SUBRANGES; r++) {
         most = begin[r + 1] > most ? begin[r + 1] : most;
         at[r] = begin[r];
         begin[r + 1] += begin[r];
     }
     for (size_t p = 0; p < n; p++)
-        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i++) {
-            uint64_t h = ((const uint64_t *)piece[p].iov_base)[i];
-            worker->in_order[at[subrange_of(h)]++] = h;
+        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i += lanes) {
+            const uint64_t *h = (const uint64_t *)piece[p].iov_base + i;
+            uint32_t *to = &at[subrange_of(h[0])];
+            lanes_copy(worker->in_order + *to, h, lanes);
+            *to += lanes;
         }
     if (most > begin[SUBRANGES] / 2)
-        sort_extent(worker, begin[SUBRANGES], index);
+        sort_extent(worker, begin[SUBRANGES], lanes, index);
+}
+
+static void put_in_order(struct worker *worker, const struct iovec *piece, size_t n,
+                         unsigned lanes, struct extent_index *index)
+{
+    if (lanes == 1)
+        put_in_order_body(worker, piece, n, index, 1);
+    else
+        put_in_order_body(worker, piece, n, index, 2);
 }
 
 static uint64_t whole_pages(uint64_t bytes)
@@ -257,7 +271,7 @@ static uint64_t whole_pages(uint64_t bytes)
 
 /* Appends the hashes of some blocks of a share, EXTENT_BLOCKS at most, to the scratch file. */
 static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *piece, size_t n,
-                         bool in_extents, struct err *err)
+                         unsigned lanes, bool in_extents, struct err *err)
 {
     struct extent_index index;
     uint64_t off = worker->scratch_len;
@@ -265,7 +279,7 @@ static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *p
     for (size_t p = 0; p < n; p++)
         len += piece[p].iov_len;
     if (in_extents) {
-        put_in_order(worker, piece, n, &index);
+        put_in_order(worker, piece, n, lanes, &index);
         s->n_sorted += index.is_sorted ? len / sizeof(uint64_t) : 0;
         piece[0] = (struct iovec){worker->in_order, len};
         piece[1] = (struct iovec){&index, sizeof index};
@@ -297,14 +311,14 @@ static bool spill_share(const struct keyset *ks, struct worker *worker, unsigned
     for (size_t i = 0; i < s->n_full; i++) {
         piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
         if (n == EXTENT_BLOCKS) {
-            if (!spill_blocks(worker, s, piece, n, run->in_extents, err))
+            if (!spill_blocks(worker, s, piece, n, ks->spec.lanes, run->in_extents, err))
                 return false;
             n = 0;
         }
     }
     if (n_open > 0)
         piece[n++] = (struct iovec){open, n_open * sizeof *open};
-    return n == 0 || spill_blocks(worker, s, piece, n, run->in_extents, err);
+    return n == 0 || spill_blocks(worker, s, piece, n, ks->spec.lanes, run->in_extents, err);
 }
 
 static bool spill_arena(const struct keyset *ks, struct worker *worker, struct err *err)
@@ -323,6 +337,20 @@ static bool spill_arena(const struct keyset *ks, struct worker *worker, struct e
     return true;
 }
 
+/* Drains some lanes of a block. */
+static void drain_block(const struct keyset *ks, unsigned partition, const uint64_t *block,
+                        size_t n)
+{
+    uint64_t lane[HASH_LANES][BLOCK / HASH_LANES];
+    struct hashes hashes = {{block}};
+    if (ks->spec.lanes > 1) {
+        for (size_t i = 0; i < n; i++)
+            lane[i % HASH_LANES][i / HASH_LANES] = block[i];
+        hashes = (struct hashes){{lane[0], lane[1]}};
+    }
+    ks->spec.drain(ks->spec.ctx, partition, hashes, n / ks->spec.lanes);
+}
+
 static void drain_arena(const struct keyset *ks, const struct worker *worker)
 {
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
@@ -330,9 +358,9 @@ static void drain_arena(const struct keyset *ks, const struct worker *worker)
         size_t n_open;
         const uint64_t *open = open_block(worker, p, &n_open);
         for (size_t i = 0; i < s->n_full; i++)
-            ks->spec.drain(ks->spec.ctx, p, s->full[i], BLOCK);
+            drain_block(ks, p, s->full[i], BLOCK);
         if (n_open > 0)
-            ks->spec.drain(ks->spec.ctx, p, open, n_open);
+            drain_block(ks, p, open, n_open);
     }
 }
 
@@ -437,22 +465,33 @@ static bool next_block(struct keyset *ks, struct worker *worker, unsigned partit
     return true;
 }
 
-bool keyset_put(struct keyset *ks, unsigned w, const uint64_t *hash, size_t n, struct err *err)
+LANES_INLINE bool put_body(struct keyset *ks, struct worker *worker, struct hashes hashes,
+                           size_t n, struct err *err, unsigned lanes)
 {
-    struct worker *worker = &ks->workers[w];
+    const uint64_t *first = hashes.lane[0], *second = hashes.lane[1];
     for (size_t i = 0; i < n; i++) {
-        unsigned partition = (unsigned)(hash[i] >> (64 - KEYSET_BITS));
+        unsigned partition = (unsigned)(first[i] >> (64 - KEYSET_BITS));
         uint64_t *next = worker->next[partition];
         if (in_open_block(next) == 0) {
             if (!next_block(ks, worker, partition, err))
                 return false;
             next = worker->next[partition];
         }
-        *next = hash[i];
+        next[0] = first[i];
+        if (lanes > 1)
+            next[1] = second[i];
         __builtin_prefetch(next + 8, 1); /* the next cache line of the block */
-        worker->next[partition] = next + 1;
+        worker->next[partition] = next + lanes;
     }
     return true;
+}
+
+bool keyset_put(struct keyset *ks, unsigned w, struct hashes hashes, size_t n,
+                struct err *err)
+{
+    struct worker *worker = &ks->workers[w];
+    return ks->spec.lanes == 1 ? put_body(ks, worker, hashes, n, err, 1)
+                               : put_body(ks, worker, hashes, n, err, 2);
 }
 
 bool keyset_close_blocks(struct keyset *ks, struct err *err)

@@ -4,12 +4,14 @@
  * end counted, without repeats, and handed back range by range in ascending order.
  *
  *     struct keyset *ks = keyset_new(&spec, &err);
- *     keyset_put(ks, worker, hash, n, &err);          // from each worker's thread
+ *     keyset_put(ks, worker, hashes, n, &err);       // from each worker's thread
  *     keyset_finish(ks, &n_distinct, &err);           // no more puts; to know how many there are
  *     keyset_visit(ks, visit, ctx, &err);             // any number of times, also after a failure
  *     keyset_free(ks);
  *
- * A partition is the hashes with one value of the top KEYSET_BITS bits.
+ * A hash has one lane or two (hash.h). Hashes are equal if all lanes are; ranges, their order and
+ * partitions are those of the first lane. A partition is the hashes with one value of its top
+ * KEYSET_BITS bits.
  */
 #ifndef KEYS_KEYSET_H
 #define KEYS_KEYSET_H
@@ -19,15 +21,17 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "keys/hash.h"
 
 enum { KEYSET_BITS = 8, KEYSET_PARTITIONS = 1 << KEYSET_BITS };
 
 /* Takes hashes of one partition, in no order, repeats among them. Called from workers' threads, for
  * one partition perhaps from several at once. */
-typedef void keyset_drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n);
+typedef void keyset_drain(void *ctx, unsigned partition, struct hashes hashes, size_t n);
 
 struct keyset_spec {
     unsigned workers;        /* threads that put and visit */
+    unsigned lanes;          /* of a hash, 1 or 2; 0: 1 */
     uint64_t memory;         /* bytes for everything; keyset_min_memory(workers) at least */
     const char *scratch_dir; /* where scratch goes if memory does not suffice */
     keyset_drain *drain;     /* or NULL. Given: full memory is drained, nothing goes to scratch, and
@@ -45,7 +49,7 @@ uint64_t keyset_min_memory(unsigned workers);
 uint64_t keyset_fits(const struct keyset_spec *spec);
 
 struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err);
-bool keyset_put(struct keyset *ks, unsigned worker, const uint64_t *hash, size_t n,
+bool keyset_put(struct keyset *ks, unsigned worker, struct hashes hashes, size_t n,
                 struct err *err);
 
 /* Drains what is left. */
@@ -54,15 +58,17 @@ bool keyset_drain_all(struct keyset *ks, struct err *err);
 /* Counts the distinct hashes, exactly. */
 bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err);
 
+/* With two lanes, those of a hash lie side by side: lane l of hash i is hash[2 * i + l]. */
 struct keyset_piece {
     const uint64_t *hash;
     size_t n;
 };
 
-/* A range of the hash space with all the hashes in it. */
+/* A range of the hash space with all the hashes in it. With two lanes, a range of one value may be
+ * followed by more of the same value, where its hashes are too many for one. */
 struct keyset_range {
     unsigned worker;
-    uint64_t first, last;             /* first <= h <= last */
+    uint64_t first, last;             /* first <= first lane <= last */
     const struct keyset_piece *piece; /* in no order, with repeats perhaps; valid in the visit */
     size_t n_pieces;                  /* 0 too */
     uint64_t partition;               /* number of the partition, or of the prefix */
@@ -76,7 +82,7 @@ typedef bool keyset_visitor(void *ctx, const struct keyset_range *range, struct 
 bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct err *err);
 
 /* The memory that one visitor takes for parts of that many hashes. */
-uint64_t keyset_part_memory(size_t part);
+uint64_t keyset_part_memory(size_t part, unsigned lanes);
 
 /* Visits the hash space in parts: one for each value of the top `bits` bits; but one with more than
  * spec.part distinct hashes may come in smaller parts, each half of a half and so on, in ascending

@@ -1,6 +1,9 @@
 /*
  * What a keyset is made of. keyset.c collects hashes in memory and puts what there is no room for
  * into scratch files, keyset_visit.c reads them back, range by range. For these two only.
+ *
+ * All hashes are in arrays as lanes.h has them, in memory and in scratch. Numbers of hashes, and
+ * places in these arrays, are counted in lanes: with two, all of them are even.
  */
 #ifndef KEYS_KEYSET_PARTS_H
 #define KEYS_KEYSET_PARTS_H
@@ -13,7 +16,7 @@
  * (1 MiB in all), large enough that closing one costs nothing. */
 enum { BLOCK = 512, BLOCK_BYTES = BLOCK * sizeof(uint64_t) };
 
-/* Hashes in one visited range, about: their part of a filter stays in the second-level cache. */
+/* Lanes in one visited range, about: their part of a filter stays in the second-level cache. */
 enum { RANGE = 1 << 16, RANGE_BLOCKS = RANGE / BLOCK };
 
 /* A spill puts all hashes of a worker into its scratch file, partition by partition: those of each
@@ -47,7 +50,7 @@ struct run {
 struct extent_index {
     uint32_t begin[SUBRANGES + 1]; /* of each subrange */
     uint32_t is_sorted;
-    uint64_t first[EXTENT_BLOCKS]; /* if sorted: hash of each BLOCK */
+    uint64_t first[EXTENT_BLOCKS][HASH_LANES]; /* if sorted: hash of each BLOCK */
 };
 
 /* One worker's share of one partition, apart from the block being filled. */
@@ -92,6 +95,11 @@ struct keyset {
     void *visit_ctx;
     unsigned bits; /* of the prefixes that are visited */
 };
+
+static inline unsigned lanes_of(const struct keyset_spec *spec)
+{
+    return spec->lanes > 1 ? spec->lanes : 1;
+}
 
 /* Zero memory, NULL if there is none; `huge`: in huge pages, where the kernel gives them. */
 void *keyset_map(size_t bytes, bool huge);

@@ -5,22 +5,56 @@
 #include "base/parallel.h"
 #include "keys/distinct.h"
 #include "keys/keyset_parts.h"
+#include "keys/lanes.h"
 #include "keys/sort.h"
 
-/* Hashes being gathered from a partition, those in one range only. */
-struct gathering {
-    struct keyset *ks;
-    struct worker *worker;
-    uint64_t first;
-    unsigned width; /* the range has 2^width values */
-    size_t n;
-    bool had_repeats;
+/* Some hashes: lane l has 2^width[l] values from first[l] on. The second lane has all of them,
+ * unless the first has only one. It does not count where hashes have one lane. */
+struct interval {
+    uint64_t first[HASH_LANES];
+    unsigned width[HASH_LANES];
 };
+
+/* All with those 2^width values of the first lane. */
+static struct interval interval_of(uint64_t first, unsigned width)
+{
+    return (struct interval){{first, 0}, {width, 64}};
+}
 
 static uint64_t last_of(uint64_t first, unsigned width)
 {
     return width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX;
 }
+
+static void last_in(const struct interval *in, uint64_t *last)
+{
+    for (unsigned l = 0; l < HASH_LANES; l++)
+        last[l] = last_of(in->first[l], in->width[l]);
+}
+
+/* Is it one hash, which cannot be halved? */
+static bool is_one(const struct keyset *ks, const struct interval *in)
+{
+    return in->width[0] == 0 && (ks->spec.lanes == 1 || in->width[1] == 0);
+}
+
+static void halve(const struct interval *in, struct interval *low, struct interval *high)
+{
+    unsigned lane = in->width[0] == 0;
+    *low = *in;
+    low->width[lane]--;
+    *high = *low;
+    high->first[lane] += (uint64_t)1 << low->width[lane];
+}
+
+/* Hashes being gathered from a partition, those in one interval only. */
+struct gathering {
+    struct keyset *ks;
+    struct worker *worker;
+    struct interval in;
+    size_t n;
+    bool had_repeats;
+};
 
 /* Repeats are removed whenever the buffer is full; if then it is nearly so, it is too small. */
 static bool is_too_many(const struct keyset *ks, uint64_t n)
@@ -30,16 +64,39 @@ static bool is_too_many(const struct keyset *ks, uint64_t n)
 
 static void remove_repeats(struct gathering *g)
 {
-    size_t n = distinct(g->worker->gathered, g->worker->sorted, g->n, g->width);
+    unsigned lanes = g->ks->spec.lanes;
+    size_t n = distinct(g->worker->gathered, g->worker->sorted, g->n / lanes, lanes,
+                        g->in.width[0]) * lanes;
     g->had_repeats |= n < g->n;
     g->n = n;
 }
 
-/* Takes those in the range, all of them if `whole`. False when they do not fit. */
+/* Copies those hashes that lie in the interval; returns how many lanes. */
+LANES_INLINE size_t choose_body(const struct interval *in, const uint64_t *hash, size_t n,
+                                uint64_t *to, unsigned lanes)
+{
+    uint64_t last[HASH_LANES];
+    size_t count = 0;
+    last_in(in, last);
+    for (size_t i = 0; i < n; i += lanes) {
+        bool is_in = hash[i] >= in->first[0] && hash[i] <= last[0];
+        if (lanes > 1)
+            is_in = is_in && hash[i + 1] >= in->first[1] && hash[i + 1] <= last[1];
+        lanes_copy(to + count, hash + i, lanes);
+        count += is_in ? lanes : 0;
+    }
+    return count;
+}
+
+static size_t choose(const struct gathering *g, const uint64_t *hash, size_t n, uint64_t *to)
+{
+    return g->ks->spec.lanes == 1 ? choose_body(&g->in, hash, n, to, 1)
+                                  : choose_body(&g->in, hash, n, to, 2);
+}
+
+/* Takes those in the interval, all of them if `whole`. False when they do not fit. */
 static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bool whole)
 {
-    uint64_t last = last_of(g->first, g->width);
-    uint64_t *to = g->worker->gathered;
     while (n > 0) {
         if (g->n == g->ks->capacity) {
             remove_repeats(g);
@@ -47,15 +104,10 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bo
                 return false;
         }
         size_t count = g->ks->capacity - g->n < n ? g->ks->capacity - g->n : n;
-        if (whole) {
-            memcpy(to + g->n, hash, count * sizeof *hash);
-            g->n += count;
-        } else {
-            for (size_t i = 0; i < count; i++) {
-                to[g->n] = hash[i];
-                g->n += hash[i] >= g->first && hash[i] <= last;
-            }
-        }
+        uint64_t *to = g->worker->gathered + g->n;
+        if (whole)
+            memcpy(to, hash, count * sizeof *hash);
+        g->n += whole ? count : choose(g, hash, count, to);
         hash += count;
         n -= count;
     }
@@ -71,15 +123,15 @@ static bool read_scratch(struct worker *reader, const struct worker *of, void *t
     return got == len || fail(&reader->err, "cannot read scratch file: it ends early");
 }
 
-/* Those subranges of a partition that the range has a part in. */
+/* Those subranges of a partition that the interval has a part in. */
 static void subranges_in(const struct gathering *g, unsigned *first, unsigned *last)
 {
-    bool all = g->width >= PARTITION_WIDTH;
-    *first = all ? 0 : subrange_of(g->first);
-    *last = all ? SUBRANGES - 1 : subrange_of(last_of(g->first, g->width));
+    bool all = g->in.width[0] >= PARTITION_WIDTH;
+    *first = all ? 0 : subrange_of(g->in.first[0]);
+    *last = all ? SUBRANGES - 1 : subrange_of(last_of(g->in.first[0], g->in.width[0]));
 }
 
-/* Gathers from n hashes in scratch; `whole`: the range has them all. */
+/* Gathers from n lanes in scratch; `whole`: the interval has all of them. */
 static bool gather_scratch(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
                            bool whole, bool *fits)
 {
@@ -103,26 +155,33 @@ struct span {
     uint64_t begin, end;
 };
 
-/* Where an extent of n hashes has those of the range, and at each end perhaps some others. */
+/* Is a <= b? */
+static bool is_ordered(const struct keyset *ks, const uint64_t *a, const uint64_t *b)
+{
+    return !lanes_below(b, a, ks->spec.lanes);
+}
+
+/* Where an extent of n lanes has those of the interval, and at each end perhaps some others. */
 static struct span span_in_extent(const struct gathering *g, const struct extent_index *index,
                                   uint64_t n)
 {
     unsigned first, last;
     subranges_in(g, &first, &last);
     struct span span = {index->begin[first], index->begin[last + 1]};
-    if (!index->is_sorted || g->width >= SUB_WIDTH)
+    if (!index->is_sorted || g->in.width[0] >= SUB_WIDTH)
         return span;
-    uint64_t last_hash = last_of(g->first, g->width), blocks = (n + BLOCK - 1) / BLOCK, b = 0;
-    while (b < blocks && index->first[b] < g->first)
+    uint64_t last_hash[HASH_LANES], blocks = (n + BLOCK - 1) / BLOCK, b = 0;
+    last_in(&g->in, last_hash);
+    while (b < blocks && !is_ordered(g->ks, g->in.first, index->first[b]))
         b++;
     span.begin = b > 0 ? (b - 1) * BLOCK : 0;
-    while (b < blocks && index->first[b] <= last_hash)
+    while (b < blocks && is_ordered(g->ks, index->first[b], last_hash))
         b++;
     span.end = b * BLOCK < n ? b * BLOCK : n;
     return span;
 }
 
-/* Gathers from an extent of n hashes. With `count`, only adds to it how many this may be. */
+/* Gathers from an extent of n lanes. With `count`, only adds to it how many this may be. */
 static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
                           uint64_t *count, bool *fits)
 {
@@ -135,7 +194,7 @@ static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t
         return true;
     }
     return gather_scratch(g, of, off + span.begin * sizeof(uint64_t), span.end - span.begin,
-                          g->width >= SUB_WIDTH, fits);
+                          g->in.width[0] >= SUB_WIDTH, fits);
 }
 
 /* As gather_extent. */
@@ -147,7 +206,7 @@ static bool gather_run(struct gathering *g, const struct worker *of, uint64_t ru
         return false;
     if (!run.in_extents)
         return count != NULL ||
-               gather_scratch(g, of, run.off, run.n, g->width >= PARTITION_WIDTH, fits);
+               gather_scratch(g, of, run.off, run.n, g->in.width[0] >= PARTITION_WIDTH, fits);
     for (; run.n > 0 && *fits; run.off += EXTENT_BYTES) {
         uint64_t n = run.n < EXTENT ? run.n : EXTENT;
         if (!gather_extent(g, of, run.off, n, count, fits))
@@ -161,7 +220,7 @@ static bool gather_run(struct gathering *g, const struct worker *of, uint64_t ru
 struct blocks {
     uint64_t *const *full;
     uint64_t *open;
-    size_t n; /* hashes */
+    size_t n; /* lanes */
 };
 
 static struct blocks blocks_in(const struct worker *of, unsigned partition)
@@ -174,7 +233,7 @@ static struct blocks blocks_in(const struct worker *of, unsigned partition)
     return b;
 }
 
-/* The hashes from number i on that lie behind one another, `end` at most. */
+/* The lanes from number i on that lie behind one another, `end` at most. */
 static uint64_t *some_of(const struct blocks *b, size_t i, size_t end, size_t *n)
 {
     size_t block = i / BLOCK, left = BLOCK - i % BLOCK;
@@ -182,20 +241,24 @@ static uint64_t *some_of(const struct blocks *b, size_t i, size_t end, size_t *n
     return (block < b->n / BLOCK ? b->full[block] : b->open) + i % BLOCK;
 }
 
-/* Number of the first one in [i, end), which is sorted, that is not below `hash`. */
-static size_t find_hash(const struct blocks *b, size_t i, size_t end, uint64_t hash)
+/* Where in [i, end), which is sorted, the first hash begins that is not below `hash`, or, if
+ * `behind`, that is above it. */
+static size_t find_hash(const struct keyset *ks, const struct blocks *b, size_t i, size_t end,
+                        const uint64_t *hash, bool behind)
 {
+    const unsigned lanes = ks->spec.lanes;
     while (i < end) {
-        size_t middle = i + (end - i) / 2, n;
-        if (*some_of(b, middle, end, &n) < hash)
-            i = middle + 1;
+        size_t middle = i + (end - i) / lanes / 2 * lanes, n;
+        const uint64_t *h = some_of(b, middle, end, &n);
+        if (behind ? is_ordered(ks, h, hash) : lanes_below(h, hash, lanes))
+            i = middle + lanes;
         else
             end = middle;
     }
     return i;
 }
 
-/* Hashes in each sorted group. */
+/* Lanes in each sorted group. */
 static size_t group_of(const struct keyset *ks)
 {
     return ks->capacity;
@@ -204,9 +267,10 @@ static size_t group_of(const struct keyset *ks)
 static struct span span_in_group(const struct gathering *g, const struct blocks *b, size_t begin)
 {
     size_t end = b->n - begin < group_of(g->ks) ? b->n : begin + group_of(g->ks);
-    uint64_t last = last_of(g->first, g->width);
-    size_t from = find_hash(b, begin, end, g->first);
-    return (struct span){from, last < UINT64_MAX ? find_hash(b, from, end, last + 1) : end};
+    uint64_t last[HASH_LANES];
+    last_in(&g->in, last);
+    size_t from = find_hash(g->ks, b, begin, end, g->in.first, false);
+    return (struct span){from, find_hash(g->ks, b, from, end, last, true)};
 }
 
 /* Gathers from sorted groups. */
@@ -232,13 +296,13 @@ static bool gather_blocks(struct gathering *g, const struct worker *of, unsigned
         return gather_groups(g, &b);
     for (size_t i = 0; i < b.n; i += n) {
         const uint64_t *hash = some_of(&b, i, b.n, &n);
-        if (!gather_piece(g, hash, n, g->width >= PARTITION_WIDTH))
+        if (!gather_piece(g, hash, n, g->in.width[0] >= PARTITION_WIDTH))
             return false;
     }
     return true;
 }
 
-/* Gathers a partition's hashes that lie in a range. *fits: there was room for all. */
+/* Gathers a partition's hashes that lie in the interval. *fits: there was room for all. */
 static bool gather(struct gathering *g, unsigned partition, bool *fits)
 {
     *fits = true;
@@ -287,26 +351,27 @@ static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
 }
 
 /* Gathers a partition piece by piece, each as large as fits, and calls `use` on each in ascending
- * order. A range that does not fit is halved; so is one that may not, where its half can be read
- * without the rest. */
+ * order. An interval that does not fit is halved; so is one that may not, where its half can be
+ * read without the rest. */
 static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partition,
-                       uint64_t first, unsigned width, gathered_fn *use)
+                       struct interval in, gathered_fn *use)
 {
-    struct gathering g = {ks, worker, first, width, 0, false};
+    struct gathering g = {ks, worker, in, 0, false};
     bool fits = false;
     uint64_t sorted;
     if (!count_sorted(&g, partition, &sorted))
         return false;
     /* More than there is room for are tried only where no less can be read: repeats may be most. */
-    if ((width == 0 || sorted <= ks->capacity) &&
-        (width <= SUB_WIDTH || count_in_scratch(&g, partition) <= ks->capacity) &&
+    if ((is_one(ks, &in) || sorted <= ks->capacity) &&
+        (in.width[0] <= SUB_WIDTH || count_in_scratch(&g, partition) <= ks->capacity) &&
         !gather(&g, partition, &fits))
         return false;
     if (fits)
         return use(&g);
-    uint64_t half = (uint64_t)1 << (width - 1);
-    return gather_all(ks, worker, partition, first, width - 1, use) &&
-           gather_all(ks, worker, partition, first + half, width - 1, use);
+    struct interval low, high;
+    halve(&in, &low, &high);
+    return gather_all(ks, worker, partition, low, use) &&
+           gather_all(ks, worker, partition, high, use);
 }
 
 static bool get_buffers(struct keyset *ks, struct worker *worker)
@@ -329,14 +394,15 @@ static uint64_t count_partition_all(const struct keyset *ks, unsigned partition)
     return n;
 }
 
-static void sort_group(struct worker *worker, const struct blocks *b, size_t begin, size_t end)
+static void sort_group(struct worker *worker, const struct blocks *b, size_t begin, size_t end,
+                       unsigned lanes)
 {
     size_t n;
     for (size_t i = begin; i < end; i += n) {
         const uint64_t *from = some_of(b, i, end, &n);
         memcpy(worker->gathered + (i - begin), from, n * sizeof *from);
     }
-    sort_hashes(worker->gathered, worker->sorted, end - begin, PARTITION_WIDTH);
+    sort_hashes(worker->gathered, worker->sorted, (end - begin) / lanes, lanes, PARTITION_WIDTH);
     for (size_t i = begin; i < end; i += n) {
         uint64_t *to = some_of(b, i, end, &n);
         memcpy(to, worker->gathered + (i - begin), n * sizeof *to);
@@ -354,7 +420,8 @@ static bool sort_if_crowded(struct keyset *ks, struct worker *worker, unsigned p
         struct worker *of = &ks->workers[w];
         struct blocks b = blocks_in(of, partition);
         for (size_t i = 0; i < b.n && !of->share[partition].in_sorted_groups; i += group_of(ks))
-            sort_group(worker, &b, i, b.n - i < group_of(ks) ? b.n : i + group_of(ks));
+            sort_group(worker, &b, i, b.n - i < group_of(ks) ? b.n : i + group_of(ks),
+                       ks->spec.lanes);
         of->share[partition].in_sorted_groups = true;
     }
     return true;
@@ -364,14 +431,14 @@ static bool gather_partition(struct keyset *ks, struct worker *worker, unsigned 
                              gathered_fn *use)
 {
     return get_buffers(ks, worker) &&
-           gather_all(ks, worker, partition, (uint64_t)partition << PARTITION_WIDTH,
-                      PARTITION_WIDTH, use);
+           gather_all(ks, worker, partition,
+                      interval_of((uint64_t)partition << PARTITION_WIDTH, PARTITION_WIDTH), use);
 }
 
 static bool count_gathered(struct gathering *g)
 {
     remove_repeats(g);
-    g->worker->n_distinct += g->n;
+    g->worker->n_distinct += g->n / g->ks->spec.lanes;
     return true;
 }
 
@@ -380,62 +447,69 @@ static bool count_partition(struct keyset *ks, struct worker *worker, unsigned p
     return gather_partition(ks, worker, partition, count_gathered);
 }
 
-/* The range is 2^width values from `first` on. */
-static bool visit_range(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width,
+static bool visit_range(struct keyset *ks, struct worker *worker, struct interval in,
                         const struct keyset_piece *piece, size_t n_pieces, bool had_repeats)
 {
-    uint64_t last = last_of(first, width);
+    uint64_t last[HASH_LANES];
+    last_in(&in, last);
     struct keyset_range range = {
         .worker = (unsigned)(worker - ks->workers),
-        .first = first,
-        .last = last,
+        .first = in.first[0],
+        .last = last[0],
         .piece = piece,
         .n_pieces = n_pieces,
-        .partition = first >> 1 >> (63 - ks->bits),
-        .ends_partition = (last + 1) << ks->bits == 0,
+        .partition = in.first[0] >> 1 >> (63 - ks->bits),
+        .ends_partition = (last[0] + 1) << ks->bits == 0 && last[1] == UINT64_MAX,
         .had_repeats = had_repeats,
     };
     return ks->visit(ks->visit_ctx, &range, &worker->err);
 }
 
-/* Visits 2^width values from `first` on, among which all that was gathered is, in ranges that have
- * about RANGE hashes if these are random. */
-static bool visit_in_ranges(struct gathering *g, uint64_t first, unsigned width)
+/* Visits an interval, in which all lies that was gathered, in ranges that have about RANGE lanes if
+ * the hashes are random. */
+static bool visit_in_ranges(struct gathering *g, struct interval in)
 {
     struct worker *worker = g->worker;
-    size_t start[(1 << SORT_RANGE_BITS) + 1] = {0, g->n};
-    unsigned bits = sort_range_bits(g->n, RANGE, width), left = width - bits;
+    const unsigned lanes = g->ks->spec.lanes;
+    size_t n = g->n / lanes, start[(1 << SORT_RANGE_BITS) + 1] = {0, n};
+    unsigned bits = sort_range_bits(n, RANGE / lanes, in.width[0]);
     const uint64_t *hash = worker->gathered;
     if (bits > 0) {
-        sort_by_range(worker->gathered, g->n, width, bits, worker->sorted, start);
+        sort_by_range(worker->gathered, n, lanes, in.width[0], bits, worker->sorted, start);
         hash = worker->sorted;
     }
+    in.width[0] -= bits;
     for (uint64_t r = 0; r < (uint64_t)1 << bits; r++) {
-        struct keyset_piece piece = {hash + start[r], start[r + 1] - start[r]};
-        if (!visit_range(g->ks, worker, first + (r << left), left, &piece, 1, g->had_repeats))
+        struct keyset_piece piece = {hash + start[r] * lanes, start[r + 1] - start[r]};
+        if (!visit_range(g->ks, worker, in, &piece, 1, g->had_repeats))
             return false;
+        in.first[0] += (uint64_t)1 << in.width[0];
     }
     return true;
 }
 
-/* Halves of which one is empty: chosen hashes may crowd in a small part. */
-static bool visit_crowd(struct gathering *g, uint64_t first, unsigned width, unsigned crowd)
+/* Halves the first lane, while its width is above `crowd`. Of the halves one is empty: chosen
+ * hashes may crowd in a small part. */
+static bool visit_crowd(struct gathering *g, struct interval in, unsigned crowd)
 {
-    if (width == crowd)
-        return visit_in_ranges(g, first, width);
-    uint64_t high = first + ((uint64_t)1 << (width - 1));
-    if (g->worker->gathered[0] < high)
-        return visit_crowd(g, first, width - 1, crowd) &&
-               visit_range(g->ks, g->worker, high, width - 1, NULL, 0, g->had_repeats);
-    return visit_range(g->ks, g->worker, first, width - 1, NULL, 0, g->had_repeats) &&
-           visit_crowd(g, high, width - 1, crowd);
+    if (in.width[0] == crowd)
+        return visit_in_ranges(g, in);
+    struct interval low, high;
+    halve(&in, &low, &high);
+    if (g->worker->gathered[0] < high.first[0])
+        return visit_crowd(g, low, crowd) &&
+               visit_range(g->ks, g->worker, high, NULL, 0, g->had_repeats);
+    return visit_range(g->ks, g->worker, low, NULL, 0, g->had_repeats) &&
+           visit_crowd(g, high, crowd);
 }
 
 static bool visit_gathered(struct gathering *g)
 {
+    const unsigned lanes = g->ks->spec.lanes, width = g->in.width[0];
     bool is_large = g->n > RANGE;
-    return visit_crowd(g, g->first, g->width,
-                       is_large ? sort_width(g->worker->gathered, g->n, g->width) : g->width);
+    return visit_crowd(g, g->in,
+                       is_large ? sort_width(g->worker->gathered, g->n / lanes, lanes, width)
+                                : width);
 }
 
 /* The blocks of a partition that is in memory and fits one range; false if it is not so. */
@@ -453,9 +527,9 @@ static bool list_blocks(const struct keyset *ks, unsigned partition, struct keys
         if (s->n_spilled > 0 || n_full > RANGE_BLOCKS)
             return false;
         for (size_t i = 0; i < s->n_full; i++)
-            piece[(*n_pieces)++] = (struct keyset_piece){s->full[i], BLOCK};
+            piece[(*n_pieces)++] = (struct keyset_piece){s->full[i], BLOCK / ks->spec.lanes};
         if (n_open > 0)
-            piece[(*n_pieces)++] = (struct keyset_piece){open, n_open};
+            piece[(*n_pieces)++] = (struct keyset_piece){open, n_open / ks->spec.lanes};
     }
     return true;
 }
@@ -464,7 +538,8 @@ static bool visit_partition(struct keyset *ks, struct worker *worker, unsigned p
 {
     size_t n_pieces;
     if (list_blocks(ks, partition, worker->piece, &n_pieces))
-        return visit_range(ks, worker, (uint64_t)partition << PARTITION_WIDTH, PARTITION_WIDTH,
+        return visit_range(ks, worker,
+                           interval_of((uint64_t)partition << PARTITION_WIDTH, PARTITION_WIDTH),
                            worker->piece, n_pieces, false);
     return gather_partition(ks, worker, partition, visit_gathered);
 }
@@ -540,29 +615,36 @@ bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct er
     return run_pass(ks, visit_partition, err);
 }
 
-static size_t remove_equal_neighbours(uint64_t *a, size_t n)
+LANES_INLINE size_t equal_neighbours_body(uint64_t *a, size_t n, unsigned lanes)
 {
-    size_t count = n > 0;
-    for (size_t i = 1; i < n; i++)
-        if (a[i] != a[count - 1])
-            a[count++] = a[i];
+    size_t count = n > 0 ? lanes : 0;
+    for (size_t i = lanes; i < n; i += lanes)
+        if (!lanes_equal(a + i, a + count - lanes, lanes)) {
+            lanes_copy(a + count, a + i, lanes);
+            count += lanes;
+        }
     return count;
+}
+
+static size_t remove_equal_neighbours(uint64_t *a, size_t n, unsigned lanes)
+{
+    return lanes == 1 ? equal_neighbours_body(a, n, 1) : equal_neighbours_body(a, n, 2);
 }
 
 static bool visit_part(const struct gathering *g)
 {
     struct worker *worker = g->worker;
-    sort_hashes(worker->gathered, worker->sorted, g->n, g->width);
-    size_t n = remove_equal_neighbours(worker->gathered, g->n);
-    struct keyset_piece piece = {worker->gathered, n};
-    return visit_range(g->ks, worker, g->first, g->width, &piece, 1,
-                       g->had_repeats || n < g->n);
+    const unsigned lanes = g->ks->spec.lanes;
+    sort_hashes(worker->gathered, worker->sorted, g->n / lanes, lanes, g->in.width[0]);
+    size_t n = remove_equal_neighbours(worker->gathered, g->n, lanes);
+    struct keyset_piece piece = {worker->gathered, n / lanes};
+    return visit_range(g->ks, worker, g->in, &piece, 1, g->had_repeats || n < g->n);
 }
 
 static void partitions_in(const struct gathering *g, unsigned *first, unsigned *last)
 {
-    *first = (unsigned)(g->first >> PARTITION_WIDTH);
-    *last = (unsigned)(last_of(g->first, g->width) >> PARTITION_WIDTH);
+    *first = (unsigned)(g->in.first[0] >> PARTITION_WIDTH);
+    *last = (unsigned)(last_of(g->in.first[0], g->in.width[0]) >> PARTITION_WIDTH);
 }
 
 /* Is all of a partition where count_sorted() counts? */
@@ -576,7 +658,7 @@ static bool is_sorted(const struct keyset *ks, unsigned partition)
     return true;
 }
 
-/* No fewer hashes than the range has. */
+/* No fewer lanes than the interval has. */
 static bool count_at_most(struct gathering *g, uint64_t *count)
 {
     unsigned begin, end;
@@ -584,7 +666,7 @@ static bool count_at_most(struct gathering *g, uint64_t *count)
     partitions_in(g, &begin, &end);
     *count = 0;
     for (unsigned p = begin; p <= end; p++) {
-        if (g->width >= PARTITION_WIDTH || !is_sorted(g->ks, p))
+        if (g->in.width[0] >= PARTITION_WIDTH || !is_sorted(g->ks, p))
             *count += count_partition_all(g->ks, p);
         else if (!count_sorted(g, p, &sorted))
             return false;
@@ -605,25 +687,25 @@ static bool gather_prefix(struct gathering *g, bool *fits)
     return true;
 }
 
-/* Visits a range that is a whole prefix or a part of one. A part that does not fit is halved; so is
- * one that is known not to fit, for having `least` distinct hashes or more. */
-static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t first, unsigned width,
+/* Visits an interval that is a whole prefix or a part of one. A part that does not fit is halved;
+ * so is one that is known not to fit, for having `least` lanes of distinct hashes or more. */
+static bool visit_prefix(struct keyset *ks, struct worker *worker, struct interval in,
                          uint64_t least)
 {
-    struct gathering g = {ks, worker, first, width, 0, false};
+    struct gathering g = {ks, worker, in, 0, false};
     bool fits = false;
-    if ((width == 0 || !is_too_many(ks, least)) && !gather_prefix(&g, &fits))
+    if ((is_one(ks, &in) || !is_too_many(ks, least)) && !gather_prefix(&g, &fits))
         return false;
-    if (fits || width == 0)
+    if (fits || is_one(ks, &in))
         return visit_part(&g);
-    uint64_t half = (uint64_t)1 << (width - 1), n_low, n_high;
-    struct gathering low = {ks, worker, first, width - 1, 0, false};
-    struct gathering high = {ks, worker, first + half, width - 1, 0, false};
+    uint64_t n_low, n_high;
+    struct gathering low = {ks, worker, in, 0, false}, high = low;
+    halve(&in, &low.in, &high.in);
     if (!count_at_most(&low, &n_low) || !count_at_most(&high, &n_high))
         return false;
     least = g.n > least ? g.n : least;
-    return visit_prefix(ks, worker, low.first, width - 1, least > n_high ? least - n_high : 0) &&
-           visit_prefix(ks, worker, high.first, width - 1, least > n_low ? least - n_low : 0);
+    return visit_prefix(ks, worker, low.in, least > n_high ? least - n_high : 0) &&
+           visit_prefix(ks, worker, high.in, least > n_low ? least - n_low : 0);
 }
 
 static void pass_prefix(void *ctx, unsigned w, uint64_t i)
@@ -633,7 +715,7 @@ static void pass_prefix(void *ctx, unsigned w, uint64_t i)
     if (ks->stop)
         return;
     if (get_buffers(ks, worker) &&
-        visit_prefix(ks, worker, i << 1 << (63 - ks->bits), 64 - ks->bits, 0))
+        visit_prefix(ks, worker, interval_of(i << 1 << (63 - ks->bits), 64 - ks->bits), 0))
         return;
     worker->failed = true;
     if (!atomic_exchange(&ks->stop, true))

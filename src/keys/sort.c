@@ -3,20 +3,23 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "keys/lanes.h"
+
 /* Up to this size, insertion sort is fastest. */
 enum { FEW = 24 };
 
 /* Bits of a pass. The ends of 2^MAX_BITS buckets fit in the first-level cache. */
 enum { MAX_BITS = 11, MIN_BITS = 3 };
 
-static void insertion(uint64_t *a, size_t n)
+LANES_INLINE void insertion(uint64_t *a, size_t n, unsigned lanes)
 {
     for (size_t i = 1; i < n; i++) {
-        uint64_t h = a[i];
+        uint64_t h[HASH_LANES];
+        lanes_copy(h, a + i * lanes, lanes);
         size_t j = i;
-        for (; j > 0 && a[j - 1] > h; j--)
-            a[j] = a[j - 1];
-        a[j] = h;
+        for (; j > 0 && lanes_below(h, a + (j - 1) * lanes, lanes); j--)
+            lanes_copy(a + j * lanes, a + (j - 1) * lanes, lanes);
+        lanes_copy(a + j * lanes, h, lanes);
     }
 }
 
@@ -30,72 +33,115 @@ static unsigned bits_for(size_t n, unsigned width)
     return bits < width ? bits : width;
 }
 
-unsigned sort_width(const uint64_t *a, size_t n, unsigned width)
+/* The smallest width of one lane; a[0] is that of the first hash. */
+LANES_INLINE unsigned width_of_lane(const uint64_t *a, size_t n, unsigned lanes)
 {
     uint64_t differ = 0;
     for (size_t i = 1; i < n; i++)
-        differ |= a[i] ^ a[0];
-    unsigned bits = differ != 0 ? 64 - (unsigned)__builtin_clzll(differ) : 0;
-    return bits < width ? bits : width;
+        differ |= a[i * lanes] ^ a[0];
+    return differ != 0 ? 64 - (unsigned)__builtin_clzll(differ) : 0;
 }
 
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+unsigned sort_width(const uint64_t *a, size_t n, unsigned lanes, unsigned width)
+{
+    return least(lanes == 1 ? width_of_lane(a, n, 1) : width_of_lane(a, n, 2), width);
+}
+
+/* From here on a width is that of both lanes together: 64 more than that of the first, or, where
+ * this is zero, that of the second. */
+
+LANES_INLINE unsigned width_of_all(const uint64_t *a, size_t n, unsigned lanes)
+{
+    unsigned first = width_of_lane(a, n, lanes);
+    if (lanes == 1)
+        return first;
+    return first > 0 ? 64 + first : width_of_lane(a + 1, n, lanes);
+}
+
+typedef void sort_fn(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move);
+
 /* Sorts a by its bits below `width`, using tmp; the result goes to tmp if `move` is set. Goes from
- * the top bits down: random hashes need two rounds, and none more than 22, since each round handles
- * at least MIN_BITS bits. */
-static void sort_by(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move)
+ * the top bits down: random hashes need two rounds, and none more than 22 a lane, since each round
+ * handles at least MIN_BITS bits. `again` is the same function. */
+LANES_INLINE void sort_body(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move,
+                            unsigned lanes, sort_fn *again)
 {
     if (n <= FEW || width == 0) {
         if (width > 0)
-            insertion(a, n);
+            insertion(a, n, lanes);
         if (move && n > 0)
-            memcpy(tmp, a, n * sizeof *a);
+            memcpy(tmp, a, n * lanes * sizeof *a);
         return;
     }
     uint32_t end[1 << MAX_BITS];
-    unsigned bits = bits_for(n, width), shift = width - bits;
-    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    const unsigned second = lanes > 1 && width <= 64, below = lanes > 1 && !second ? 64 : 0;
+    const unsigned bits = bits_for(n, width - below), shift = width - below - bits;
+    const uint64_t mask = ((uint64_t)1 << bits) - 1;
     memset(end, 0, (size_t)(mask + 1) * sizeof *end);
     for (size_t i = 0; i < n; i++)
-        end[a[i] >> shift & mask]++;
+        end[a[i * lanes + second] >> shift & mask]++;
     uint32_t sum = 0;
     for (size_t b = 0; b <= mask; b++) {
         uint32_t count = end[b];
         end[b] = sum;
         sum += count;
     }
-    for (size_t i = 0; i < n; i++)
-        tmp[end[a[i] >> shift & mask]++] = a[i];
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *from = a + i * lanes;
+        lanes_copy(tmp + (size_t)end[from[second] >> shift & mask]++ * lanes, from, lanes);
+    }
     uint64_t *to = move ? tmp : a;
     bool has_small = false;
     for (size_t b = 0, begin = 0; b <= mask; begin = end[b++]) {
         size_t count = end[b] - begin;
+        uint64_t *bucket = tmp + begin * lanes;
         if (count > FEW) {
-            unsigned left = count > n / 2 ? sort_width(tmp + begin, count, shift) : shift;
-            sort_by(tmp + begin, a + begin, count, left, !move);
+            unsigned left = width - bits;
+            if (count > n / 2)
+                left = least(width_of_all(bucket, count, lanes), left);
+            again(bucket, a + begin * lanes, count, left, !move);
             continue;
         }
         has_small = true;
         for (size_t i = begin; !move && i < end[b]; i++)
-            a[i] = tmp[i];
+            lanes_copy(a + i * lanes, tmp + i * lanes, lanes);
     }
     if (has_small)
-        insertion(to, n);
+        insertion(to, n, lanes);
 }
 
-void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned width)
+static void sort_one(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move)
 {
-    sort_by(a, tmp, n, width, 0);
+    sort_body(a, tmp, n, width, move, 1, sort_one);
 }
 
-void sort_by_range(const uint64_t *a, size_t n, unsigned width, unsigned bits, uint64_t *out,
-                   size_t *start)
+static void sort_two(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move)
+{
+    sort_body(a, tmp, n, width, move, 2, sort_two);
+}
+
+void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned lanes, unsigned width)
+{
+    if (lanes == 1)
+        sort_one(a, tmp, n, width, 0);
+    else
+        sort_two(a, tmp, n, 64 + width, 0);
+}
+
+LANES_INLINE void by_range_body(const uint64_t *a, size_t n, unsigned width, unsigned bits,
+                                uint64_t *out, size_t *start, unsigned lanes)
 {
     size_t ranges = (size_t)1 << bits, at[1 << SORT_RANGE_BITS];
     unsigned shift = bits > 0 ? width - bits : 0;
     uint64_t mask = ranges - 1;
     memset(at, 0, ranges * sizeof *at);
     for (size_t i = 0; i < n; i++)
-        at[a[i] >> shift & mask]++;
+        at[a[i * lanes] >> shift & mask]++;
     size_t sum = 0;
     for (size_t r = 0; r < ranges; r++) {
         start[r] = sum;
@@ -103,8 +149,19 @@ void sort_by_range(const uint64_t *a, size_t n, unsigned width, unsigned bits, u
         at[r] = start[r];
     }
     start[ranges] = sum;
-    for (size_t i = 0; i < n; i++)
-        out[at[a[i] >> shift & mask]++] = a[i];
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *from = a + i * lanes;
+        lanes_copy(out + at[from[0] >> shift & mask]++ * lanes, from, lanes);
+    }
+}
+
+void sort_by_range(const uint64_t *a, size_t n, unsigned lanes, unsigned width, unsigned bits,
+                   uint64_t *out, size_t *start)
+{
+    if (lanes == 1)
+        by_range_body(a, n, width, bits, out, start, 1);
+    else
+        by_range_body(a, n, width, bits, out, start, 2);
 }
 
 unsigned sort_range_bits(size_t n, size_t target, unsigned width)

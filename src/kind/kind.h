@@ -85,7 +85,7 @@ struct kind_bits {
     /* NULL: out of memory. */
     void *(*begin)(const struct layer *layer);
     /* A keyset_drain (keys/keyset.h). */
-    void (*put)(void *bits, unsigned partition, const uint64_t *hash, size_t n);
+    void (*put)(void *bits, unsigned partition, struct hashes hashes, size_t n);
     bool (*write)(const struct target *target, const void *bits, struct census *census,
                   struct err *err);
     void (*end)(void *bits); /* bits may be NULL */
@@ -179,6 +179,10 @@ struct kind {
     void (*cost)(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out);
 
     /* ---- Building. */
+
+    /* Lanes of a hash that decide about a key. `build` gets a keyset with that many. Hash functions
+     * that have more will do. */
+    unsigned lanes;
 
     /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
      * length depends on the keys changes data_len (target_resize); the layer must then be the last.

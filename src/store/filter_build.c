@@ -10,15 +10,15 @@
 #include "store/target.h"
 
 /* For a filter of given size so many hashes are kept in memory before they go into its bits, and no
- * more than these are counted; what 16 threads have room for. */
+ * more than these are counted; what 16 threads have room for in so much memory for each lane. */
 enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
 
 /* What a thread takes at most, beside what it takes for keys: two chunks of input and a batch; or,
  * when the input is gone, the part of the filter that it is making. */
 enum { THREAD_MEMORY = 1 << 20 };
 
-/* With a given size: what all threads take, DIRECT_MEMORY included, beside the filter. */
-enum { DIRECT_LIMIT = 64 << 20 };
+/* With a given size: what all threads take, beside the filter and these hashes. */
+enum { DIRECT_OTHERS = 16 << 20 };
 
 /* Addresses that a thread takes beyond its memory, most of which it does not use: room for 4 MiB of
  * the filter; and if it is not the first, a stack, 8 MiB as a rule, and a heap of its own, for
@@ -37,12 +37,17 @@ static uint64_t build_memory(const struct kind *kind)
 /* The same with the parts that it asks the keyset for. */
 static uint64_t thread_memory(const struct kind *kind)
 {
-    return build_memory(kind) + (kind->build_part > 0 ? keyset_part_memory(kind->build_part) : 0);
+    return build_memory(kind) + (kind->build_part > 0 ? keyset_part_memory(kind->build_part, kind->lanes) : 0);
 }
 
 uint64_t filter_build_min_memory(const struct design *design)
 {
     return THREAD_MEMORY + keyset_min_memory(1) + thread_memory(design_kind(design));
+}
+
+static uint64_t direct_memory(const struct filter_build *b)
+{
+    return (uint64_t)DIRECT_MEMORY * design_kind(b->design)->lanes;
 }
 
 /* Makes the header for n distinct keys, if the design leaves the size open. */
@@ -79,7 +84,7 @@ static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, stru
 {
     const struct kind_bits *bits = design_kind(b->design)->bits;
     if (bits == NULL || !design_is_sized(b->design) || b->forecast ||
-        b->memory < DIRECT_MEMORY + THREAD_MEMORY)
+        b->memory < direct_memory(b) + THREAD_MEMORY)
         return true;
     if (!make_header(b, 0, err))
         return false;
@@ -109,11 +114,11 @@ static bool give_memory(const struct filter_build *b, unsigned threads, struct k
 {
     uint64_t others = (uint64_t)THREAD_MEMORY * threads +
                       spec->visitors * build_memory(design_kind(b->design));
-    uint64_t least = spec->visitors * keyset_part_memory(spec->part) + keyset_min_memory(threads);
+    uint64_t least = spec->visitors * keyset_part_memory(spec->part, spec->lanes) + keyset_min_memory(threads);
     spec->workers = threads;
     if (b->bits != NULL) {
-        spec->memory = DIRECT_MEMORY;
-        return others + DIRECT_MEMORY <= smaller(b->memory, DIRECT_LIMIT) &&
+        spec->memory = direct_memory(b);
+        return others <= DIRECT_OTHERS && others + spec->memory <= b->memory &&
                keyset_fits(spec) >= DIRECT_KEYS;
     }
     spec->memory = b->memory > others ? b->memory - others : 0;
@@ -140,7 +145,7 @@ static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
         share_memory(b, spec);
     while (!give_memory(b, b->threads, spec) && b->threads > 1)
         b->threads--;
-    uint64_t memory = b->bits != NULL ? DIRECT_LIMIT : b->memory;
+    uint64_t memory = b->bits != NULL ? direct_memory(b) + DIRECT_OTHERS : b->memory;
     if (!has_addresses(memory + FIRST_THREAD + other_threads(b)))
         return fail(err, "cannot get memory for keys: the address space is full");
     b->keys = keyset_new(spec, err);
@@ -166,7 +171,8 @@ static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
 
 bool filter_build_begin(struct filter_build *b, struct err *err)
 {
-    struct keyset_spec spec = {.scratch_dir = b->scratch_dir};
+    struct keyset_spec spec = {.lanes = design_kind(b->design)->lanes,
+                               .scratch_dir = b->scratch_dir};
     uint64_t most = half_of_memory(), smallest = filter_build_min_memory(b->design);
     if (most != 0)
         b->memory = smaller(b->memory, most > smallest ? most : smallest);
@@ -182,10 +188,10 @@ bool filter_build_begin(struct filter_build *b, struct err *err)
     return get_keyset(b, &spec, err);
 }
 
-bool filter_build_put(struct filter_build *b, unsigned worker, const uint64_t *hash, size_t n,
-                      struct err *err)
+bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes,
+                      size_t n, struct err *err)
 {
-    return keyset_put(b->keys, worker, hash, n, err);
+    return keyset_put(b->keys, worker, hashes, n, err);
 }
 
 /* Counts the keys, unless a size was given and so many came that they are not worth keeping. What

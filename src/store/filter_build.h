@@ -3,7 +3,7 @@
  *
  *     struct filter_build b = {.design = &design, .rule = &rule, .memory = memory, ...};
  *     if (!filter_build_begin(&b, &err)) ...
- *     ... filter_build_put(&b, worker, hash, n, &err) ...       // from each worker's thread
+ *     ... filter_build_put(&b, worker, hashes, n, &err) ...    // from each worker's thread
  *     if (!filter_build_write(&b, n_put, &file, name, &err)) ...
  *     filter_build_free(&b);                                    // in any case
  *
@@ -50,8 +50,8 @@ uint64_t filter_build_min_memory(const struct design *design);
 
 bool filter_build_begin(struct filter_build *b, struct err *err);
 
-bool filter_build_put(struct filter_build *b, unsigned worker, const uint64_t *hash, size_t n,
-                      struct err *err);
+bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes,
+                      size_t n, struct err *err);
 
 /* Writes the file, which is `name` in messages, but does not commit it. n_put hashes were put. */
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,

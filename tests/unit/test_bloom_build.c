@@ -25,7 +25,7 @@ static bool put_in(struct keyset *keys, uint64_t n, uint64_t repeated, unsigned 
     bool ok = true;
     for (uint64_t i = 0; ok && i < n; i++) {
         uint64_t hash = random_at(i == n - 1 && repeated < n ? repeated : i);
-        ok = keyset_put(keys, (unsigned)(i % threads), &hash, 1, err);
+        ok = keyset_put(keys, (unsigned)(i % threads), hashes_of(&hash), 1, err);
     }
     return ok;
 }

@@ -208,7 +208,7 @@ static uint64_t memory_for(const struct way *way)
 {
     uint64_t least = keyset_min_memory(way->threads);
     if (way->kind == &kind_ribbon)
-        least += way->threads * keyset_part_memory(RIBBON_LARGEST);
+        least += way->threads * keyset_part_memory(RIBBON_LARGEST, 1);
     return way->ample ? least + (256 << 20) : least;
 }
 
@@ -221,7 +221,7 @@ static bool put_all(struct keyset *keys, const struct crowd *crowd, uint64_t n, 
         size_t count = n - i < 256 ? (size_t)(n - i) : 256;
         for (size_t j = 0; j < count; j++)
             some[j] = crowd->hash(i + j);
-        ok = keyset_put(keys, (unsigned)(i / 256 % threads), some, count, err);
+        ok = keyset_put(keys, (unsigned)(i / 256 % threads), hashes_of(some), count, err);
     }
     return ok;
 }
@@ -313,7 +313,7 @@ static uint64_t distinct_of(const struct crowd *crowd, uint64_t n)
         exit(1);
     for (uint64_t i = 0; i < n; i++)
         a[i] = crowd->hash(i);
-    sort_hashes(a, tmp, (size_t)n, 64);
+    sort_hashes(a, tmp, (size_t)n, 1, 64);
     for (uint64_t i = 0; i < n; i++)
         count += i == 0 || a[i] != a[i - 1];
     free(a);

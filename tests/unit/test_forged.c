@@ -99,7 +99,7 @@ static bool fill(struct filter_build *b, struct newfile *file, unsigned n, struc
         return false;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t h = hash_of(i);
-        if (!filter_build_put(b, 0, &h, 1, err))
+        if (!filter_build_put(b, 0, hashes_of(&h), 1, err))
             return false;
     }
     return filter_build_write(b, n, file, "f", err) && newfile_commit(file, err);

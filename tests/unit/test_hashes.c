@@ -89,7 +89,7 @@ static void done_with(struct arrays *a)
 
 static void check_sorting(struct arrays *a)
 {
-    sort_hashes(a->hash, a->tmp, a->n, a->width);
+    sort_hashes(a->hash, a->tmp, a->n, 1, a->width);
     CHECK(memcmp(a->sorted, a->hash, a->n * sizeof *a->hash) == 0);
 }
 
@@ -99,7 +99,7 @@ static void check_ranges(struct arrays *a)
     unsigned bits = sort_range_bits(a->n, 50, a->width), shift = a->width - bits;
     uint64_t mask = ((uint64_t)1 << bits) - 1;
     CHECK(bits == a->width || bits == SORT_RANGE_BITS || a->n >> bits <= 50);
-    sort_by_range(a->hash, a->n, a->width, bits, a->tmp, start);
+    sort_by_range(a->hash, a->n, 1, a->width, bits, a->tmp, start);
     CHECK(start[0] == 0 && start[mask + 1] == a->n);
     size_t wrong = 0;
     for (size_t r = 0; bits > 0 && r <= mask; r++)
@@ -112,7 +112,7 @@ static void check_ranges(struct arrays *a)
 
 static void check_distinct(struct arrays *a)
 {
-    size_t n = distinct(a->hash, a->tmp, a->n, a->width);
+    size_t n = distinct(a->hash, a->tmp, a->n, 1, a->width);
     CHECK(n == a->n_distinct);
     qsort(a->hash, n, sizeof *a->hash, by_value);
     CHECK(n != a->n_distinct || memcmp(a->distinct, a->hash, n * sizeof *a->hash) == 0);

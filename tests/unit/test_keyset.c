@@ -1,6 +1,6 @@
 /*
- * Key sets against sorting: whatever the hashes, the memory and the number of threads, the same
- * distinct ones come back, each in its place.
+ * Key sets against sorting: whatever the hashes, their lanes, the memory and the number of threads,
+ * the same distinct ones come back, each in its place.
  *
  * Nothing here depends on chance.
  */
@@ -14,61 +14,88 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct hashes {
+/* Lane l of hash i is hash[i * lanes + l]. */
+struct list {
     uint64_t *hash;
     size_t n;
+    unsigned lanes;
 };
 
-static struct hashes hashes_new(size_t n)
+static size_t bytes_of(const struct list *list, size_t n)
 {
-    struct hashes h = {malloc((n + 1) * sizeof *h.hash), n};
-    if (h.hash == NULL)
-        exit(1);
-    return h;
+    return n * list->lanes * sizeof *list->hash;
 }
 
-/* By digits of 16 bits, the lowest first. */
-static void sort(struct hashes *h)
+static struct list list_new(size_t n, unsigned lanes)
+{
+    struct list list = {NULL, n, lanes};
+    list.hash = malloc(bytes_of(&list, n + 1));
+    if (list.hash == NULL)
+        exit(1);
+    return list;
+}
+
+static uint64_t *hash_at(const struct list *list, size_t i)
+{
+    return list->hash + i * list->lanes;
+}
+
+/* By digits of 16 bits of one lane, the lowest first. */
+static void sort_by_lane(struct list *list, unsigned lane)
 {
     enum { DIGITS = 1 << 16 };
-    struct hashes other = hashes_new(h->n);
+    struct list other = list_new(list->n, list->lanes);
     size_t *at = malloc(DIGITS * sizeof *at);
     if (at == NULL)
         exit(1);
     for (unsigned shift = 0; shift < 64; shift += 16) {
         size_t sum = 0;
         memset(at, 0, DIGITS * sizeof *at);
-        for (size_t i = 0; i < h->n; i++)
-            at[h->hash[i] >> shift & 0xffff]++;
+        for (size_t i = 0; i < list->n; i++)
+            at[hash_at(list, i)[lane] >> shift & 0xffff]++;
         for (size_t d = 0; d < DIGITS; d++) {
             size_t count = at[d];
             at[d] = sum;
             sum += count;
         }
-        for (size_t i = 0; i < h->n; i++)
-            other.hash[at[h->hash[i] >> shift & 0xffff]++] = h->hash[i];
+        for (size_t i = 0; i < list->n; i++)
+            memcpy(hash_at(&other, at[hash_at(list, i)[lane] >> shift & 0xffff]++),
+                   hash_at(list, i), bytes_of(list, 1));
         uint64_t *sorted = other.hash;
-        other.hash = h->hash;
-        h->hash = sorted;
+        other.hash = list->hash;
+        list->hash = sorted;
     }
     free(other.hash);
     free(at);
 }
 
-/* sort -u */
-static void sort_unique(struct hashes *h)
+static void sort(struct list *list)
 {
-    size_t n = 0;
-    sort(h);
-    for (size_t i = 0; i < h->n; i++)
-        if (n == 0 || h->hash[n - 1] != h->hash[i])
-            h->hash[n++] = h->hash[i];
-    h->n = n;
+    for (unsigned lane = list->lanes; lane-- > 0;)
+        sort_by_lane(list, lane);
 }
 
-static bool equal(const struct hashes *a, const struct hashes *b)
+/* sort -u */
+static void sort_unique(struct list *list)
 {
-    return a->n == b->n && memcmp(a->hash, b->hash, a->n * sizeof *a->hash) == 0;
+    size_t n = 0, one = bytes_of(list, 1);
+    sort(list);
+    for (size_t i = 0; i < list->n; i++)
+        if (n == 0 || memcmp(hash_at(list, n - 1), hash_at(list, i), one) != 0)
+            memmove(hash_at(list, n++), hash_at(list, i), one);
+    list->n = n;
+}
+
+static struct list copy_of(const struct list *list)
+{
+    struct list copy = list_new(list->n, list->lanes);
+    memcpy(copy.hash, list->hash, bytes_of(list, list->n));
+    return copy;
+}
+
+static bool equal(const struct list *a, const struct list *b)
+{
+    return a->n == b->n && memcmp(a->hash, b->hash, bytes_of(a, a->n)) == 0;
 }
 
 /* Patterns of hashes. */
@@ -160,18 +187,38 @@ static const struct pattern {
 
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
 
-static struct hashes make(const struct pattern *pattern, size_t n)
+/* What the lanes of a hash are. */
+enum shape {
+    ONE,           /* one lane, by the pattern */
+    SECOND_SAME,   /* the second follows from the first: no two differ in the second alone */
+    SECOND_VARIES, /* the second is one of a few */
+    FIRST_EQUAL,   /* the second is by the pattern, the first always the same */
+    N_SHAPES
+};
+
+static void shape_hash(enum shape shape, uint64_t hash, size_t i, uint64_t *to)
 {
-    struct hashes h = hashes_new(n);
+    to[0] = shape == FIRST_EQUAL ? 0x8877665544332211 : hash;
+    if (shape == SECOND_SAME)
+        to[1] = random_at(hash);
+    else if (shape == SECOND_VARIES)
+        to[1] = i % 3 << 62;
+    else if (shape == FIRST_EQUAL)
+        to[1] = hash;
+}
+
+static struct list make(const struct pattern *pattern, enum shape shape, size_t n)
+{
+    struct list list = list_new(n, shape == ONE ? 1 : 2);
     random_restart(0);
     for (size_t i = 0; i < n; i++)
-        h.hash[i] = pattern->make(i, n);
+        shape_hash(shape, pattern->make(i, n), i, hash_at(&list, i));
     if (pattern->make == make_random && n >= 4) {
-        h.hash[n / 2] = 0;
-        h.hash[n / 3] = UINT64_MAX;
-        h.hash[n - 1] = 0;
+        memset(hash_at(&list, n / 2), 0, bytes_of(&list, 1));
+        memset(hash_at(&list, n / 3), 0xff, bytes_of(&list, 1));
+        memset(hash_at(&list, n - 1), 0, bytes_of(&list, 1));
     }
-    return h;
+    return list;
 }
 
 /* Every so many of them are tried: fewer where a sanitizer makes it slow. */
@@ -184,24 +231,39 @@ static size_t every(size_t step)
 
 struct putting {
     struct keyset *ks;
-    const struct hashes *h;
+    const struct list *h;
     atomic_bool failed;
 };
 
 enum { PIECE = 777 };
+
+static bool put_some(struct keyset *ks, unsigned worker, const struct list *h, size_t first,
+                     size_t n, struct err *err)
+{
+    uint64_t lane[HASH_LANES][PIECE];
+    for (size_t done = 0, some; done < n; done += some) {
+        some = n - done < PIECE ? n - done : PIECE;
+        for (size_t i = 0; i < some; i++)
+            for (unsigned l = 0; l < h->lanes; l++)
+                lane[l][i] = hash_at(h, first + done + i)[l];
+        if (!keyset_put(ks, worker, (struct hashes){{lane[0], lane[1]}}, some, err))
+            return false;
+    }
+    return true;
+}
 
 static void put_piece(void *ctx, unsigned worker, uint64_t i)
 {
     struct putting *p = ctx;
     struct err err;
     size_t first = (size_t)i * PIECE, left = p->h->n - first;
-    if (!keyset_put(p->ks, worker, p->h->hash + first, left < PIECE ? left : PIECE, &err)) {
+    if (!put_some(p->ks, worker, p->h, first, left < PIECE ? left : PIECE, &err)) {
         if (!atomic_exchange(&p->failed, true))
             printf("# %s\n", err.text);
     }
 }
 
-static bool put_all(struct keyset *ks, unsigned workers, const struct hashes *h)
+static bool put_all(struct keyset *ks, unsigned workers, const struct list *h)
 {
     struct putting p = {.ks = ks, .h = h};
     parallel_for(workers, (h->n + PIECE - 1) / PIECE, put_piece, &p);
@@ -211,11 +273,11 @@ static bool put_all(struct keyset *ks, unsigned workers, const struct hashes *h)
 /* Visits. */
 
 struct visited {
-    struct hashes got[KEYSET_PARTITIONS];
+    struct list got[KEYSET_PARTITIONS];
     size_t room[KEYSET_PARTITIONS];
     uint64_t next[KEYSET_PARTITIONS]; /* first hash that has not been covered */
     bool begun[KEYSET_PARTITIONS], ended[KEYSET_PARTITIONS];
-    unsigned worker[KEYSET_PARTITIONS], workers;
+    unsigned worker[KEYSET_PARTITIONS], workers, lanes;
     size_t n;
     atomic_int wrong;
     atomic_bool lacks; /* repeats were left out */
@@ -224,17 +286,29 @@ struct visited {
 static void take_piece(struct visited *v, unsigned p, const struct keyset_range *r,
                        const struct keyset_piece *piece)
 {
-    struct hashes *got = &v->got[p];
+    struct list *got = &v->got[p], given = {NULL, piece->n, v->lanes};
+    got->lanes = v->lanes;
     if (v->room[p] - got->n < piece->n) {
         v->room[p] = 2 * got->n + piece->n;
-        got->hash = realloc(got->hash, v->room[p] * sizeof *got->hash);
+        got->hash = realloc(got->hash, bytes_of(got, v->room[p]));
         if (got->hash == NULL)
             exit(1);
     }
     for (size_t i = 0; i < piece->n; i++) {
-        v->wrong += piece->hash[i] < r->first || piece->hash[i] > r->last;
-        got->hash[got->n++] = piece->hash[i];
+        uint64_t first = piece->hash[i * v->lanes];
+        v->wrong += first < r->first || first > r->last;
     }
+    if (piece->n > 0)
+        memcpy(hash_at(got, got->n), piece->hash, bytes_of(&given, piece->n));
+    got->n += piece->n;
+}
+
+/* With two lanes, one value may take several ranges. */
+static bool follows(const struct visited *v, unsigned p, const struct keyset_range *r)
+{
+    return !v->ended[p] && r->worker == v->worker[p] &&
+           (r->first == v->next[p] ||
+            (v->lanes > 1 && r->first == r->last && r->last + 1 == v->next[p]));
 }
 
 static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
@@ -248,9 +322,9 @@ static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
         v->wrong++;
         return false;
     }
-    v->wrong += v->begun[p] ? v->ended[p] || r->first != v->next[p] || r->worker != v->worker[p]
-                            : r->first != begin;
-    v->wrong += r->last < r->first || r->last > end || r->ends_partition != (r->last == end);
+    v->wrong += v->begun[p] ? !follows(v, p, r) : r->first != begin;
+    v->wrong += r->last < r->first || r->last > end || (r->ends_partition && r->last != end);
+    v->wrong += v->lanes == 1 && r->last == end && !r->ends_partition;
     v->begun[p] = true;
     v->ended[p] = r->ends_partition;
     v->next[p] = r->last + 1;
@@ -264,27 +338,26 @@ static bool visit(void *ctx, const struct keyset_range *r, struct err *err)
 
 /* What visits give must be `want`, in all and everywhere, and of the n hashes that were put none
  * may be left out unsaid. */
-static bool visit_gives(struct keyset *ks, unsigned workers, const struct hashes *want, size_t n)
+static bool visit_gives(struct keyset *ks, unsigned workers, const struct list *want, size_t n)
 {
     struct visited *v = calloc(1, sizeof *v);
     struct err err;
     if (v == NULL)
         exit(1);
     v->workers = workers;
+    v->lanes = want->lanes;
     bool ok = keyset_visit(ks, visit, v, &err);
-    struct hashes all = {NULL, 0};
+    size_t n_all = 0;
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
         v->wrong += !v->ended[p];
-        all.n += v->got[p].n;
+        n_all += v->got[p].n;
     }
-    v->wrong += v->lacks != (all.n < n);
-    all.hash = malloc((all.n + 1) * sizeof *all.hash);
-    if (all.hash == NULL)
-        exit(1);
+    v->wrong += v->lacks != (n_all < n);
+    struct list all = list_new(n_all, want->lanes);
     all.n = 0;
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
         if (v->got[p].n > 0)
-            memcpy(all.hash + all.n, v->got[p].hash, v->got[p].n * sizeof *all.hash);
+            memcpy(hash_at(&all, all.n), v->got[p].hash, bytes_of(&all, v->got[p].n));
         all.n += v->got[p].n;
         free(v->got[p].hash);
     }
@@ -297,16 +370,16 @@ static bool visit_gives(struct keyset *ks, unsigned workers, const struct hashes
     return ok;
 }
 
-static bool set_holds(const struct hashes *h, unsigned workers, uint64_t memory, bool to_scratch)
+static bool set_holds(const struct list *h, unsigned workers, uint64_t memory, bool to_scratch)
 {
     struct err err;
-    struct keyset_spec spec = {.workers = workers, .memory = memory, .scratch_dir = "/tmp"};
+    struct keyset_spec spec = {
+        .workers = workers, .lanes = h->lanes, .memory = memory, .scratch_dir = "/tmp"};
     struct keyset *ks = keyset_new(&spec, &err);
     if (ks == NULL)
         return false;
     uint64_t n_distinct = 0;
-    struct hashes want = hashes_new(h->n);
-    memcpy(want.hash, h->hash, h->n * sizeof *h->hash);
+    struct list want = copy_of(h);
     sort_unique(&want);
     bool ok = put_all(ks, workers, h) && keyset_finish(ks, &n_distinct, &err);
     if (!ok || n_distinct != want.n)
@@ -322,15 +395,22 @@ static bool set_holds(const struct hashes *h, unsigned workers, uint64_t memory,
     return ok;
 }
 
-static void check_set(size_t pattern, size_t n, unsigned workers, uint64_t memory, bool to_scratch)
+static void check_shape(size_t pattern, enum shape shape, size_t n, unsigned workers,
+                        uint64_t memory, bool to_scratch)
 {
-    struct hashes h = make(&patterns[pattern], n);
+    struct list h = make(&patterns[pattern], shape, n);
     bool holds = set_holds(&h, workers, memory, to_scratch);
     CHECK(holds);
     if (!holds)
-        printf("# %s, n %zu, workers %u, memory %llu\n", patterns[pattern].name, n, workers,
-               (unsigned long long)memory);
+        printf("# %s, shape %d, n %zu, workers %u, memory %llu\n", patterns[pattern].name,
+               (int)shape, n, workers, (unsigned long long)memory);
     free(h.hash);
+}
+
+static void check_set(size_t pattern, size_t n, unsigned workers, uint64_t memory, bool to_scratch)
+{
+    for (enum shape shape = 0; shape < N_SHAPES; shape++)
+        check_shape(pattern, shape, n, workers, memory, to_scratch);
 }
 
 static const unsigned some_workers[] = {1, 2, 3, 8};
@@ -370,12 +450,15 @@ enum { LARGE = 6000000 };
 TEST(large_partitions)
 {
     size_t n = LARGE / every(1);
-    check_set(0, n, 1, keyset_min_memory(1), true);
-    check_set(0, n, 2, keyset_min_memory(2), true);
+    for (unsigned workers = 1; workers <= 2; workers++) {
+        check_shape(0, ONE, n, workers, keyset_min_memory(workers), true);
+        check_shape(0, SECOND_SAME, n / 4, workers, keyset_min_memory(workers), true);
+        check_shape(0, FIRST_EQUAL, n / 4, workers, keyset_min_memory(workers), true);
+    }
 }
 
 struct sorted {
-    const struct hashes *want;
+    const struct list *want;
     size_t n;
     uint64_t partition;
     bool wrong, lacks;
@@ -388,7 +471,7 @@ static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err
     const struct keyset_piece *part = range->piece;
     s->wrong |= range->n_pieces != 1 || part->n > s->want->n - s->n ||
                 range->partition != s->partition ||
-                memcmp(part->hash, s->want->hash + s->n, part->n * sizeof *part->hash) != 0;
+                memcmp(part->hash, hash_at(s->want, s->n), bytes_of(s->want, part->n)) != 0;
     s->n += part->n;
     s->lacks |= range->had_repeats;
     s->partition += range->ends_partition;
@@ -402,16 +485,17 @@ static void never_gives_up(void *ctx)
 }
 
 /* By fewer bits and by more than the set's own partitions have. */
-TEST(sorted_parts_of_large_partitions)
+static void check_sorted_parts(enum shape shape, size_t n)
 {
     enum { PART = 50000 };
-    struct hashes h = make(&patterns[0], LARGE / every(1)), want = hashes_new(h.n);
-    memcpy(want.hash, h.hash, h.n * sizeof *h.hash);
+    struct list h = make(&patterns[0], shape, n), want = copy_of(&h);
     sort_unique(&want);
     for (unsigned bits = 7; bits <= 13; bits += 3) {
         struct err err;
         struct keyset_spec spec = {.workers = 1,
-                                   .memory = keyset_min_memory(1) + keyset_part_memory(PART),
+                                   .lanes = h.lanes,
+                                   .memory = keyset_min_memory(1) +
+                                             keyset_part_memory(PART, h.lanes),
                                    .scratch_dir = "/tmp",
                                    .part = PART};
         struct keyset *ks = keyset_new(&spec, &err);
@@ -427,6 +511,13 @@ TEST(sorted_parts_of_large_partitions)
     free(want.hash);
 }
 
+TEST(sorted_parts_of_large_partitions)
+{
+    check_sorted_parts(ONE, LARGE / every(1));
+    for (enum shape shape = SECOND_SAME; shape < N_SHAPES; shape++)
+        check_sorted_parts(shape, LARGE / 4 / every(1));
+}
+
 static bool stop_visit(void *ctx, const struct keyset_range *range, struct err *err)
 {
     atomic_int *left = ctx;
@@ -436,7 +527,7 @@ static bool stop_visit(void *ctx, const struct keyset_range *range, struct err *
 
 TEST(a_visit_ends_with_the_first_false)
 {
-    struct hashes h = make(&patterns[0], 10000);
+    struct list h = make(&patterns[0], ONE, 10000);
     for (unsigned workers = 1; workers <= 4; workers += 3) {
         struct err err = {{0}};
         struct keyset_spec spec = {.workers = workers,
@@ -457,13 +548,13 @@ TEST(a_visit_ends_with_the_first_false)
 
 TEST(scratch_that_cannot_be_had_is_an_error)
 {
-    struct hashes h = make(&patterns[0], 700000);
+    struct list h = make(&patterns[0], ONE, 700000);
     struct err err = {{0}};
     struct keyset_spec spec = {
         .workers = 1, .memory = keyset_min_memory(1), .scratch_dir = "/nonexistent/dir"};
     struct keyset *ks = keyset_new(&spec, &err);
     CHECK(ks != NULL);
-    CHECK(!keyset_put(ks, 0, h.hash, h.n, &err));
+    CHECK(!keyset_put(ks, 0, hashes_of(h.hash), h.n, &err));
     CHECK(strstr(err.text, "/nonexistent/dir") != NULL);
     CHECK(strstr(err.text, "No such file or directory") != NULL);
     keyset_free(ks);
@@ -474,79 +565,98 @@ TEST(scratch_that_cannot_be_had_is_an_error)
 
 struct drained {
     pthread_mutex_t lock;
-    struct hashes got;
+    struct list got;
     size_t room, calls, wrong;
 };
 
-static void drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n)
+static void drain(void *ctx, unsigned partition, struct hashes hashes, size_t n)
 {
     struct drained *d = ctx;
     pthread_mutex_lock(&d->lock);
     d->calls++;
     for (size_t i = 0; i < n; i++) {
-        d->wrong += hash[i] >> (64 - KEYSET_BITS) != partition || d->got.n == d->room;
-        if (d->got.n < d->room)
-            d->got.hash[d->got.n++] = hash[i];
+        d->wrong += hashes.lane[0][i] >> (64 - KEYSET_BITS) != partition || d->got.n == d->room;
+        if (d->got.n == d->room)
+            break;
+        for (unsigned l = 0; l < d->got.lanes; l++)
+            hash_at(&d->got, d->got.n)[l] = hashes.lane[l][i];
+        d->got.n++;
     }
     pthread_mutex_unlock(&d->lock);
+}
+
+static void check_drained(size_t pattern, enum shape shape, unsigned workers)
+{
+    struct list h = make(&patterns[pattern], shape, (size_t)450000 * workers);
+    struct drained d = {PTHREAD_MUTEX_INITIALIZER, list_new(h.n, h.lanes), h.n, 0, 0};
+    struct err err;
+    struct keyset_spec spec = {.workers = workers,
+                               .lanes = h.lanes,
+                               .memory = keyset_min_memory(workers),
+                               .scratch_dir = "/nonexistent",
+                               .drain = drain,
+                               .ctx = &d};
+    d.got.n = 0;
+    struct keyset *ks = keyset_new(&spec, &err);
+    CHECK(ks != NULL && put_all(ks, workers, &h));
+    CHECK(keyset_drain_all(ks, &err));
+    CHECK(d.calls > 0 && d.wrong == 0);
+    CHECK(keyset_scratch(ks) == 0);
+    sort(&h);
+    sort(&d.got);
+    CHECK(equal(&d.got, &h));
+    size_t before = d.calls;
+    CHECK(keyset_drain_all(ks, &err));
+    CHECK(d.calls == before);
+    keyset_free(ks);
+    free(h.hash);
+    free(d.got.hash);
 }
 
 TEST(what_is_drained_is_what_was_put)
 {
     for (size_t p = 0; p < N_PATTERNS; p += every(2))
-        for (size_t w = 0; w < N_WORKERS - 1; w++) {
-            struct hashes h = make(&patterns[p], 450000 * (w + 1));
-            struct drained d = {PTHREAD_MUTEX_INITIALIZER, hashes_new(h.n), h.n, 0, 0};
-            struct err err;
-            unsigned workers = some_workers[w];
-            struct keyset_spec spec = {.workers = workers,
-                                       .memory = keyset_min_memory(workers),
-                                       .scratch_dir = "/nonexistent",
-                                       .drain = drain,
-                                       .ctx = &d};
-            d.got.n = 0;
-            struct keyset *ks = keyset_new(&spec, &err);
-            CHECK(ks != NULL && put_all(ks, workers, &h));
-            CHECK(keyset_drain_all(ks, &err));
-            CHECK(d.calls > 0 && d.wrong == 0);
-            CHECK(keyset_scratch(ks) == 0);
-            sort(&h);
-            sort(&d.got);
-            CHECK(equal(&d.got, &h));
-            size_t before = d.calls;
-            CHECK(keyset_drain_all(ks, &err));
-            CHECK(d.calls == before);
-            keyset_free(ks);
-            free(h.hash);
-            free(d.got.hash);
-        }
+        for (unsigned workers = 1; workers <= 3; workers++)
+            check_drained(p, ONE, workers);
+    for (enum shape shape = SECOND_SAME; shape < N_SHAPES; shape++)
+        check_drained(0, shape, 2);
 }
 
 /* However the workers share them. */
+static void check_fits(size_t pattern, enum shape shape, unsigned workers, bool alone)
+{
+    struct drained d = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct err err;
+    unsigned lanes = shape == ONE ? 1 : 2;
+    struct keyset_spec spec = {.workers = workers,
+                               .lanes = lanes,
+                               .memory = keyset_min_memory(workers),
+                               .scratch_dir = "/nonexistent",
+                               .drain = drain,
+                               .ctx = &d};
+    struct list h = make(&patterns[pattern], shape, keyset_fits(&spec));
+    CHECK(h.n >= 100000 / lanes);
+    struct keyset *ks = keyset_new(&spec, &err);
+    CHECK(ks != NULL && (alone ? put_some(ks, workers - 1, &h, 0, h.n, &err)
+                               : put_all(ks, workers, &h)));
+    CHECK(d.calls == 0);
+    uint64_t n = 0;
+    CHECK(keyset_finish(ks, &n, &err));
+    struct list want = copy_of(&h);
+    sort_unique(&want);
+    CHECK(n == want.n && visit_gives(ks, workers, &want, h.n));
+    keyset_free(ks);
+    free(h.hash);
+    free(want.hash);
+}
+
 TEST(as_many_as_fit_are_not_drained)
 {
     for (size_t p = 0; p < N_PATTERNS; p += every(3))
-        for (unsigned workers = 1; workers <= 3; workers += 2)
-            for (int alone = 0; alone <= 1; alone++) {
-                struct drained d = {.lock = PTHREAD_MUTEX_INITIALIZER};
-                struct err err;
-                struct keyset_spec spec = {.workers = workers,
-                                           .memory = keyset_min_memory(workers),
-                                           .scratch_dir = "/nonexistent",
-                                           .drain = drain,
-                                           .ctx = &d};
-                struct hashes h = make(&patterns[p], keyset_fits(&spec));
-                CHECK(h.n >= 100000);
-                struct keyset *ks = keyset_new(&spec, &err);
-                CHECK(ks != NULL && (alone ? keyset_put(ks, workers - 1, h.hash, h.n, &err)
-                                           : put_all(ks, workers, &h)));
-                CHECK(d.calls == 0);
-                uint64_t n = 0;
-                CHECK(keyset_finish(ks, &n, &err));
-                sort_unique(&h);
-                CHECK(n == h.n && visit_gives(ks, workers, &h, h.n));
-                keyset_free(ks);
-                free(h.hash);
+        for (enum shape shape = 0; shape < N_SHAPES; shape++)
+            for (unsigned workers = 1; workers <= 3; workers += 2) {
+                check_fits(p, shape, workers, false);
+                check_fits(p, shape, workers, true);
             }
 }
 
@@ -562,18 +672,20 @@ static uint64_t anonymous_memory(void)
 }
 
 /* Nothing is given back before the end, so what is taken then is the most. */
-static uint64_t memory_for(uint64_t n, unsigned workers, uint64_t memory)
+static uint64_t memory_for(uint64_t n, unsigned lanes, unsigned workers, uint64_t memory)
 {
     enum { AT_ONCE = 1000 };
     uint64_t before = anonymous_memory(), n_distinct, hash[AT_ONCE];
     struct err err;
-    struct keyset_spec spec = {.workers = workers, .memory = memory, .scratch_dir = "/tmp"};
+    struct keyset_spec spec = {
+        .workers = workers, .lanes = lanes, .memory = memory, .scratch_dir = "/tmp"};
     struct keyset *ks = keyset_new(&spec, &err);
     bool ok = ks != NULL;
     for (uint64_t i = 0; ok && i < n; i += AT_ONCE) {
         for (unsigned j = 0; j < AT_ONCE; j++)
             hash[j] = random_at(i + j);
-        ok = keyset_put(ks, (unsigned)(i / AT_ONCE) % workers, hash, AT_ONCE, &err);
+        ok = keyset_put(ks, (unsigned)(i / AT_ONCE) % workers, (struct hashes){{hash, hash}},
+                        AT_ONCE, &err);
     }
     CHECK(ok && keyset_finish(ks, &n_distinct, &err) && n_distinct == n);
     CHECK(keyset_scratch(ks) > 0);
@@ -587,21 +699,25 @@ TEST(no_more_memory_is_taken_than_is_given)
 {
     static const struct {
         uint64_t n;
-        unsigned workers;
+        unsigned lanes, workers;
         uint64_t memory;
     } cases[] = {
-        {30000000, 1, 4 << 20},
-        {16000000, 16, 64 << 20},
-        {16000000, 2, 64 << 20},
+        {30000000, 1, 1, 4 << 20},
+        {16000000, 1, 16, 64 << 20},
+        {16000000, 1, 2, 64 << 20},
+        {8000000, 2, 1, 4 << 20},
+        {8000000, 2, 16, 64 << 20},
     };
     if (getenv("SANITIZER") != NULL)
         return; /* it takes memory itself */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint64_t taken = memory_for(cases[i].n, cases[i].workers, cases[i].memory);
+        uint64_t taken =
+            memory_for(cases[i].n, cases[i].lanes, cases[i].workers, cases[i].memory);
         CHECK(taken <= cases[i].memory);
         if (taken > cases[i].memory)
-            printf("# %u workers, memory %llu, taken %llu\n", cases[i].workers,
-                   (unsigned long long)cases[i].memory, (unsigned long long)taken);
+            printf("# %u lanes, %u workers, memory %llu, taken %llu\n", cases[i].lanes,
+                   cases[i].workers, (unsigned long long)cases[i].memory,
+                   (unsigned long long)taken);
     }
 }
 

@@ -464,14 +464,14 @@ void bloom_bits_free(void *p)
 
 /* A partition may share its last page with the next one, so this takes the next one's lock too.
  * With few pages, all partitions share one lock. */
-void bloom_bits_drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n)
+void bloom_bits_drain(void *ctx, unsigned partition, struct hashes hashes, size_t n)
 {
     struct bloom_bits *bits = ctx;
     if (bits->bloom.pages < 2 * KEYSET_PARTITIONS)
         partition = 0;
     pthread_mutex_lock(&bits->lock[partition]);
     pthread_mutex_lock(&bits->lock[partition + 1]);
-    bloom_insert(&bits->bloom, bits->data, 0, hash, n);
+    bloom_insert(&bits->bloom, bits->data, 0, hashes.lane[0], n);
     pthread_mutex_unlock(&bits->lock[partition + 1]);
     pthread_mutex_unlock(&bits->lock[partition]);
 }

@@ -26,7 +26,7 @@ extern uint64_t bloom_build_region;
 
 /* struct kind_bits of kind.h: bits in memory; any number of threads may insert. */
 void *bloom_bits_new(const struct bloom *bloom);
-void bloom_bits_drain(void *ctx, unsigned partition, const uint64_t *hash, size_t n);
+void bloom_bits_drain(void *ctx, unsigned partition, struct hashes hashes, size_t n);
 bool bloom_bits_write(const struct target *target, const void *bits, struct census *census,
                       struct err *err);
 void bloom_bits_free(void *p);

@@ -291,6 +291,7 @@ const struct kind kind_bloom = {
     .len_max = BLOOM_MAX_PAGES * BLOOM_PAGE,
     .capacity = capacity,
     .cost = cost,
+    .lanes = 1,
     .build = bloom_build,
     /* At most one key in 100 finds its bits set by chance and must be checked. */
     .presuming_fpr = 0.02,

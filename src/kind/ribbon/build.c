@@ -284,7 +284,7 @@ static size_t do_table(struct ribbon_work *w, unsigned columns, const struct rec
     if (t + recipe->seed > 0) {
         for (size_t i = 0; i < n; i++)
             w->bumped[i] = ribbon_x(x0[i], t, recipe->seed);
-        sort_hashes(w->bumped, w->tmp, n, 64);
+        sort_hashes(w->bumped, w->tmp, n, 1, 64);
         x = w->bumped;
     }
     size_t n_bumped = band(w, columns, x, n, segments);
@@ -392,7 +392,7 @@ static const uint8_t *make_list(struct ribbon_work *w, size_t n, unsigned depth)
     uint8_t *list = (uint8_t *)w->bumped;
     for (size_t i = 0; i < n; i++)
         w->bumped[i] = ribbon_turn(w->bumped[i], 64 - depth);
-    sort_hashes(w->bumped, w->tmp, n, 64);
+    sort_hashes(w->bumped, w->tmp, n, 1, 64);
     for (size_t i = 0; i < n; i++)
         put_le64(list + 8 * i, w->bumped[i]);
     return list;
@@ -451,7 +451,7 @@ static uint64_t trial(struct ribbon_work *w, double p, uint64_t *hash, uint64_t 
     ribbon_design(n, p, &ribbon);
     for (uint64_t i = 0; i < n; i++)
         hash[i] = ribbon_mix(number * TRIAL_KEYS + i + 1);
-    sort_hashes(hash, w->tmp, (size_t)n, 64);
+    sort_hashes(hash, w->tmp, (size_t)n, 1, 64);
     ribbon_work_only_block(w, &ribbon, p, hash, (size_t)n, &block);
     return ribbon_block_len(&ribbon, &block.entry) + RIBBON_ENTRY;
 }

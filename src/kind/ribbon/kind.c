@@ -75,6 +75,7 @@ const struct kind kind_ribbon = {
     .fpr_max = RIBBON_MAX_FPR,
     .len_max = UINT64_MAX,
     .cost = cost,
+    .lanes = 1,
     .build = ribbon_build,
     .build_memory = ribbon_build_memory,
     .build_part = RIBBON_LARGEST,
