@@ -181,16 +181,24 @@ static struct span span_in_extent(const struct gathering *g, const struct extent
     return span;
 }
 
-/* Gathers from an extent of n lanes. With `count`, only adds to it how many this may be. */
+/* Lanes that are sorted, in an interval. Of an extent it is not known how many of its first and
+ * last block there are. */
+struct count {
+    uint64_t least, most;
+};
+
+/* Gathers from an extent of n lanes. With `count`, only adds to it what gathering would find. */
 static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
-                          uint64_t *count, bool *fits)
+                          struct count *count, bool *fits)
 {
     struct extent_index index;
     if (!read_scratch(g->worker, of, &index, sizeof index, off + n * sizeof(uint64_t)))
         return false;
     struct span span = span_in_extent(g, &index, n);
     if (count != NULL) {
-        *count += index.is_sorted ? span.end - span.begin : 0;
+        uint64_t most = index.is_sorted ? span.end - span.begin : 0;
+        count->most += most;
+        count->least += most > 2 * BLOCK ? most - 2 * BLOCK : 0;
         return true;
     }
     return gather_scratch(g, of, off + span.begin * sizeof(uint64_t), span.end - span.begin,
@@ -199,7 +207,7 @@ static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t
 
 /* As gather_extent. */
 static bool gather_run(struct gathering *g, const struct worker *of, uint64_t runs,
-                       unsigned partition, uint64_t *count, bool *fits)
+                       unsigned partition, struct count *count, bool *fits)
 {
     struct run run;
     if (!read_scratch(g->worker, of, &run, sizeof run, runs + partition * sizeof run))
@@ -316,19 +324,19 @@ static bool gather(struct gathering *g, unsigned partition, bool *fits)
     return true;
 }
 
-/* How many hashes gather() finds where they are sorted, repeats counted: no fewer, nor many more.
- */
-static bool count_sorted(struct gathering *g, unsigned partition, uint64_t *count)
+/* How many lanes gather() finds where they are sorted, repeats counted. */
+static bool count_sorted(struct gathering *g, unsigned partition, struct count *count)
 {
     bool fits = true;
-    *count = 0;
+    *count = (struct count){0, 0};
     for (unsigned w = 0; w < g->ks->spec.workers; w++) {
         const struct worker *of = &g->ks->workers[w];
         const struct share *s = &of->share[partition];
         struct blocks b = blocks_in(of, partition);
         for (size_t i = 0; s->in_sorted_groups && i < b.n; i += group_of(g->ks)) {
             struct span span = span_in_group(g, &b, i);
-            *count += span.end - span.begin;
+            count->least += span.end - span.begin;
+            count->most += span.end - span.begin;
         }
         for (size_t i = 0; s->n_sorted > 0 && i < of->n_spills; i++)
             if (!gather_run(g, of, of->spills[i], partition, count, &fits))
@@ -358,11 +366,11 @@ static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partit
 {
     struct gathering g = {ks, worker, in, 0, false};
     bool fits = false;
-    uint64_t sorted;
+    struct count sorted;
     if (!count_sorted(&g, partition, &sorted))
         return false;
     /* More than there is room for are tried only where no less can be read: repeats may be most. */
-    if ((is_one(ks, &in) || sorted <= ks->capacity) &&
+    if ((is_one(ks, &in) || sorted.least <= ks->capacity) &&
         (in.width[0] <= SUB_WIDTH || count_in_scratch(&g, partition) <= ks->capacity) &&
         !gather(&g, partition, &fits))
         return false;
@@ -662,7 +670,7 @@ static bool is_sorted(const struct keyset *ks, unsigned partition)
 static bool count_at_most(struct gathering *g, uint64_t *count)
 {
     unsigned begin, end;
-    uint64_t sorted;
+    struct count sorted;
     partitions_in(g, &begin, &end);
     *count = 0;
     for (unsigned p = begin; p <= end; p++) {
@@ -671,7 +679,7 @@ static bool count_at_most(struct gathering *g, uint64_t *count)
         else if (!count_sorted(g, p, &sorted))
             return false;
         else
-            *count += sorted;
+            *count += sorted.most;
     }
     return true;
 }

@@ -140,6 +140,14 @@ static uint64_t make_one_partition(size_t i, size_t n)
     return (uint64_t)0x5a << (64 - KEYSET_BITS) | draw() >> KEYSET_BITS;
 }
 
+/* So close together that scratch files have them sorted. */
+static uint64_t make_crowd(size_t i, size_t n)
+{
+    (void)i;
+    (void)n;
+    return (uint64_t)0x12345 << 44 | draw() >> 20;
+}
+
 /* Evenly spread over the whole space, both ends included, each twice. */
 static uint64_t make_even(size_t i, size_t n)
 {
@@ -180,12 +188,13 @@ static const struct pattern {
     {"at the end of the space", make_last},
     {"one partition", make_one_partition},
     {"even", make_even},
+    {"a crowd", make_crowd},
     {"a thousand, repeated", make_repeats},
     {"half of them one", make_favourite},
     {"at the seams", make_seams},
 };
 
-enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
+enum { N_PATTERNS = sizeof patterns / sizeof *patterns, CROWD = 7 };
 
 /* What the lanes of a hash are. */
 enum shape {
@@ -454,6 +463,7 @@ TEST(large_partitions)
         check_shape(0, ONE, n, workers, keyset_min_memory(workers), true);
         check_shape(0, SECOND_SAME, n / 4, workers, keyset_min_memory(workers), true);
         check_shape(0, FIRST_EQUAL, n / 4, workers, keyset_min_memory(workers), true);
+        check_shape(CROWD, ONE, n / 2, workers, keyset_min_memory(workers), true);
     }
 }
 
