@@ -1,7 +1,8 @@
 #include "base/say.h"
 #include "cmd/adding.h"
 #include "cmd/cmd.h"
-#include "cmd/keyarg.h"
+#include "cmd/keyopt.h"
+#include "cmd/warn.h"
 
 enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE };
 
@@ -21,13 +22,13 @@ static const struct opt add_opts[] = {
 
 static const struct opt_group groups[] = {
     {"Adding", add_opts},
-    {"Keys", keyarg_opts},
-    {"Key preparation, checked against what is stored in the filter", keyarg_prep_opts},
+    {"Keys", keyopt_opts},
+    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
     {0},
 };
 
 struct add {
-    struct keyarg ka;
+    struct keyopt keyopt;
     bool verbose;
     struct adding adding;
 };
@@ -44,7 +45,7 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
     case OPT_VERBOSE:
         return a->verbose = true;
     default:
-        return keyarg_take(&a->ka, p, id);
+        return keyopt_take(&a->keyopt, p, id);
     }
 }
 
@@ -81,26 +82,26 @@ static int run_add(struct add *a, int argc, char **argv)
         return p.status;
     if (p.first == argc)
         return opt_misuse(&cmd_add, "no FILTER given");
-    if (!keyarg_files(&a->ka, &cmd_add, argv + p.first + 1, argc - p.first - 1))
+    if (!keyopt_files(&a->keyopt, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
     struct known *k = &a->adding.known;
     if (!known_open(k, argv[p.first], &err) ||
-        !keyarg_adopt(&a->ka, store_header(k->sink), argv[p.first], &err)) {
+        !keyopt_adopt(&a->keyopt, store_header(k->sink), argv[p.first], &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
-    keyarg_warn(k->sink);
-    a->adding.feed.ka = &a->ka;
+    warn_unclean(k->sink);
+    a->adding.feed.keyopt = &a->keyopt;
     return add(a);
 }
 
 static int run(int argc, char **argv)
 {
-    struct add a = {.ka = KEYARG_DEFAULT,
+    struct add a = {.keyopt = KEYOPT_DEFAULT,
                     .adding.feed = {.title = "adding", .prompt = true}};
     int status = run_add(&a, argc, argv);
     known_close(&a.adding.known);
-    keyarg_free(&a.ka);
+    keyopt_free(&a.keyopt);
     return status;
 }
 

@@ -2,7 +2,7 @@
  * Reads keys and adds them to what is known, for add and dedup. add is the case that
  * prints nothing.
  *
- *     struct adding a = {.feed = {.ka = &ka, .title = "adding", .prompt = true}, ...};
+ *     struct adding a = {.feed = {.keyopt = &keyopt, .title = "adding", .prompt = true}, ...};
  *     known_open(&a.known, name, &err)             // and so on: known.h
  *     if (adding_run(&a))
  *         ...                                      // what is to be said at the end
@@ -37,7 +37,7 @@ struct added {
 };
 
 struct adding {
-    struct feed feed; /* ka, title and prompt are the caller's; the rest is set here */
+    struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */
     struct known known;
     struct add_options options;
     bool no_sync;

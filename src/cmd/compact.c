@@ -4,7 +4,6 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "cmd/keyarg.h"
 #include "cmd/summary.h"
 #include "store/filter.h"
 #include "store/header.h"

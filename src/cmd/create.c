@@ -13,7 +13,7 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
-#include "cmd/keyarg.h"
+#include "cmd/keyopt.h"
 #include "cmd/plan.h"
 #include "cmd/summary.h"
 #include "store/chain.h"
@@ -93,8 +93,8 @@ static const struct opt file_opts[] = {
 
 static const struct opt_group groups[] = {
     {"Size", size_opts},
-    {"Keys", keyarg_opts},
-    {"Key preparation, stored in the filter and applied by every later command", keyarg_prep_opts},
+    {"Keys", keyopt_opts},
+    {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts},
     {"File", file_opts},
     {0},
 };
@@ -106,7 +106,7 @@ enum { DEFAULT_MEMORY = 256 << 20 };
 static const double FPR_SLACK = 1.01;
 
 struct create {
-    struct keyarg ka;
+    struct keyopt keyopt;
     const char *path, *like, *tmpdir;
     struct design design;
     struct header like_header;
@@ -164,7 +164,7 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
     case OPT_JSON:
         return c->json = true;
     default:
-        return keyarg_take(&c->ka, p, id);
+        return keyopt_take(&c->keyopt, p, id);
     }
 }
 
@@ -182,7 +182,7 @@ static bool read_like(struct create *c)
         say_error("'%s' is not a single Bloom filter, so --like cannot copy it", c->like);
         return false;
     }
-    if (!keyarg_adopt(&c->ka, like_header, c->like, &err))
+    if (!keyopt_adopt(&c->keyopt, like_header, c->like, &err))
         return say_failure(&err);
     c->design.like = like_header;
     return true;
@@ -236,7 +236,7 @@ static int check_options(const struct create *c)
         return opt_misuse(&cmd_create,
                           "--like takes capacity, rate and size from '%s': give none of them",
                           c->like);
-    if (d->empty && c->ka.any)
+    if (d->empty && c->keyopt.any)
         return opt_misuse(&cmd_create, "--empty reads no keys, but some are given");
     if (d->empty && (c->min_keys != 0 || c->min_ratio != 0))
         return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
@@ -358,7 +358,7 @@ static bool read_keys(struct create *c)
 {
     struct stat old;
     bool exists = stat(c->path, &old) == 0;
-    c->feed = (struct feed){.ka = &c->ka,
+    c->feed = (struct feed){.keyopt = &c->keyopt,
                             .title = "reading keys",
                             .refuse = exists ? &old : NULL,
                             .ctx = c,
@@ -377,16 +377,16 @@ static bool collect(struct create *c, const char *scratch_dir)
 {
     struct err err;
     c->build = (struct filter_build){.design = &c->design,
-                                     .rule = &c->ka.rule,
+                                     .rule = &c->keyopt.rule,
                                      .memory = c->memory,
                                      .scratch_dir = scratch_dir,
-                                     .threads = c->ka.threads,
+                                     .threads = c->keyopt.threads,
                                      .reproducible = c->reproducible,
-                                     .progress = c->ka.progress,
+                                     .progress = c->keyopt.progress,
                                      .forecast = c->dry_run};
     if (!filter_build_begin(&c->build, &err))
         return say_failure(&err);
-    c->ka.threads = c->build.threads;
+    c->keyopt.threads = c->build.threads;
     return c->design.empty || read_keys(c);
 }
 
@@ -437,7 +437,7 @@ static bool make_filter(struct create *c)
 /* Where the size is decided, standard input is left alone unless something depends on it. */
 static bool needs_keys(const struct create *c)
 {
-    return !design_is_sized(&c->design) || c->ka.any || c->min_keys != 0 || c->min_ratio > 0;
+    return !design_is_sized(&c->design) || c->keyopt.any || c->min_keys != 0 || c->min_ratio > 0;
 }
 
 static bool print_plan(const struct create *c)
@@ -484,7 +484,7 @@ static int run_create(struct create *c, int argc, char **argv)
     if (p.first == argc)
         return opt_misuse(&cmd_create, "no FILTER given");
     c->path = argv[p.first];
-    if (!keyarg_files(&c->ka, &cmd_create, argv + p.first + 1, argc - p.first - 1))
+    if (!keyopt_files(&c->keyopt, &cmd_create, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
     int status = check_options(c);
     if (status != 0)
@@ -496,10 +496,10 @@ static int run_create(struct create *c, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct create c = {.ka = KEYARG_DEFAULT, .memory = DEFAULT_MEMORY};
+    struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = DEFAULT_MEMORY};
     int status = run_create(&c, argc, argv);
     filter_build_free(&c.build);
-    keyarg_free(&c.ka);
+    keyopt_free(&c.keyopt);
     return status;
 }
 

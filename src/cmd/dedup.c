@@ -11,7 +11,8 @@
 #include "base/say.h"
 #include "cmd/adding.h"
 #include "cmd/cmd.h"
-#include "cmd/keyarg.h"
+#include "cmd/keyopt.h"
+#include "cmd/warn.h"
 #include "store/filter_build.h"
 #include "store/header.h"
 
@@ -68,8 +69,8 @@ static const struct opt_group groups[] = {
     {"Output", output_opts},
     {"What is known", known_opts},
     {"Filter", filter_opts},
-    {"Keys", keyarg_opts},
-    {"Key preparation, checked against what is stored in the filter", keyarg_prep_opts},
+    {"Keys", keyopt_opts},
+    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
     {0},
 };
 
@@ -77,7 +78,7 @@ static const struct opt_group groups[] = {
 static const double MEMORY_FPR = 1e-9;
 
 struct dedup {
-    struct keyarg ka;
+    struct keyopt keyopt;
     bool invert, count, dry_run, create, verbose;
     struct design design;     /* of a filter to be made */
     const char *path;         /* NULL: none */
@@ -140,7 +141,7 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
     case OPT_VERBOSE:
         return d->verbose = true;
     default:
-        return keyarg_take(&d->ka, p, id);
+        return keyopt_take(&d->keyopt, p, id);
     }
 }
 
@@ -219,7 +220,7 @@ static bool write_copies(struct dedup *d, struct result *r, const char *limit, s
     for (size_t i = 0; ok && i < n; i += BATCH_MAX)
         ok = output_select(&r->out, added->start + i, n - i < BATCH_MAX ? n - i : BATCH_MAX,
                            added->selected + i / 64, limit);
-    if (ok && output_terminate(&r->out, d->ka.rule.terminator))
+    if (ok && output_terminate(&r->out, d->keyopt.rule.terminator))
         return write_bytes(d, r->out.data, r->out.len, written);
     say_error("out of memory");
     d->adding.feed.failed = true;
@@ -248,7 +249,7 @@ static void write_records(struct dedup *d, struct result *r, const char *limit, 
 {
     size_t written = 0;
     const struct added *added = &r->added;
-    bool terminated = added->start[added->done][-1] == d->ka.rule.terminator;
+    bool terminated = added->start[added->done][-1] == d->keyopt.rule.terminator;
     bool few = terminated && count_runs(added->selected, added->done) <= FEW_RUNS;
     if (few ? write_runs(d, added, &written) : write_copies(d, r, limit, &written))
         return;
@@ -280,7 +281,7 @@ static void free_output(void *ctx, void *slot)
 static bool plan_filter(struct dedup *d, struct header *h)
 {
     struct err err;
-    header_begin(h, &d->ka.rule, false);
+    header_begin(h, &d->keyopt.rule, false);
     d->design.grow = d->design.n == 0;
     return header_design(h, &d->design, 0, &err) || say_failure(&err);
 }
@@ -288,8 +289,8 @@ static bool plan_filter(struct dedup *d, struct header *h)
 /* Takes over how keys are prepared for a filter that was opened. */
 static bool adopt(struct dedup *d, const struct store *s, struct err *err)
 {
-    keyarg_warn(s);
-    return keyarg_adopt(&d->ka, store_header(s), s->name, err);
+    warn_unclean(s);
+    return keyopt_adopt(&d->keyopt, store_header(s), s->name, err);
 }
 
 /* Is FILTER one that --create makes? */
@@ -309,8 +310,9 @@ static bool open_file(struct dedup *d)
 static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
 {
     const struct known *k = &d->adding.known;
-    return k->n_also == 0 ||
-           header_same_questions(h, d->path, store_header(k->also[0]), k->also[0]->name, err);
+    return k->n_references == 0 ||
+           header_same_questions(h, d->path, store_header(k->reference[0]), k->reference[0]->name,
+                                 err);
 }
 
 /* Makes FILTER and opens it, when all else that is needed is there: key preparation is fixed by
@@ -318,7 +320,7 @@ static bool suits_others(const struct dedup *d, const struct header *h, struct e
 static bool create_and_open(struct dedup *d, struct header *h)
 {
     struct err err;
-    const char *first = d->ka.n_files > 0 ? d->ka.files[0] : "-";
+    const char *first = d->keyopt.n_files > 0 ? d->keyopt.files[0] : "-";
     if (strcmp(first, "-") != 0 && access(first, R_OK) != 0) {
         fail_errno(&err, "cannot open '%s'", first);
         return say_failure(&err);
@@ -333,7 +335,7 @@ static bool open_in_memory(struct dedup *d)
 {
     struct err err;
     double p = d->path == NULL && d->design.p != 0 ? d->design.p : MEMORY_FPR;
-    return known_open_in_memory(&d->adding.known, &d->ka.rule, d->design.n, p, &err) ||
+    return known_open_in_memory(&d->adding.known, &d->keyopt.rule, d->design.n, p, &err) ||
            say_failure(&err);
 }
 
@@ -347,15 +349,15 @@ static bool open_filters(struct dedup *d)
     if (d->path != NULL && d->dry_run && !to_be_made && !take_also(d, d->path))
         return false;
     for (size_t i = 0; i < d->n_also; i++)
-        if (!known_also(&d->adding.known, d->also_path[i], &err) ||
-            !adopt(d, d->adding.known.also[d->adding.known.n_also - 1], &err))
+        if (!known_add_reference(&d->adding.known, d->also_path[i], &err) ||
+            !adopt(d, d->adding.known.reference[d->adding.known.n_references - 1], &err))
             return say_failure(&err);
     if (in_memory && !open_in_memory(d))
         return false;
     if (d->confirm_path != NULL &&
-        !known_confirm(&d->adding.known, d->confirm_path, &d->ka.rule, &err))
+        !known_confirm(&d->adding.known, d->confirm_path, &d->keyopt.rule, &err))
         return say_failure(&err);
-    keyarg_hint_crlf(&d->ka, d->adding.known.list.saw_cr, d->confirm_path);
+    keyopt_hint_crlf(&d->keyopt, d->adding.known.list.saw_cr, d->confirm_path);
     return in_memory || !to_be_made || create_and_open(d, &h);
 }
 
@@ -366,7 +368,7 @@ static void report(const struct dedup *d)
     char run[NUM_TEXT], all[NUM_TEXT];
     unsigned long long records = tally_keys(&d->adding.feed.tally), n_new = known_n_new(k);
     store_describe(k->sink, &facts);
-    snprintf(run, sizeof run, "%.3g", known_lost(k, d->ka.threads));
+    snprintf(run, sizeof run, "%.3g", known_lost(k, d->keyopt.threads));
     snprintf(all, sizeof all, "%.3g", facts.counters.dropped);
     if (k->in_memory || facts.counters.unknown)
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
@@ -387,7 +389,7 @@ static void conclude(struct dedup *d)
     const char *warning = known_conclude(k, true);
     if (warning != NULL)
         say_warning("%s; new ones probably taken for known: %.3g", warning,
-                    known_lost(k, d->ka.threads));
+                    known_lost(k, d->keyopt.threads));
     if (d->count)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)
@@ -426,9 +428,9 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
         return p.status;
     bool any = p.first < argc;
     d->path = any ? argv[p.first] : NULL;
-    if (!keyarg_files(&d->ka, &cmd_dedup, argv + p.first + any, argc - p.first - any))
+    if (!keyopt_files(&d->keyopt, &cmd_dedup, argv + p.first + any, argc - p.first - any))
         return EXIT_ERROR;
-    d->ka.prints = !d->count;
+    d->keyopt.prints = !d->count;
     int status = check_options(d);
     if (status != 0)
         return status;
@@ -437,17 +439,17 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct dedup d = {.ka = KEYARG_DEFAULT,
+    struct dedup d = {.keyopt = KEYOPT_DEFAULT,
                       .adding = {.feed = {.title = "reading", .prompt = true},
                                  .print = print,
                                  .slot_size = sizeof(struct result),
                                  .slot_free = free_output}};
     d.adding.ctx = &d;
-    d.adding.feed.ka = &d.ka;
+    d.adding.feed.keyopt = &d.keyopt;
     int status = run_dedup(&d, argc, argv);
     known_close(&d.adding.known);
     free(d.also_path);
-    keyarg_free(&d.ka);
+    keyopt_free(&d.keyopt);
     return status;
 }
 

@@ -90,18 +90,18 @@ static void slot_free(void *ctx, void *slot)
 
 static struct input *open_input(const struct feed *f, struct err *err)
 {
-    const struct keyarg *ka = f->ka;
-    bool from_stdin = ka->n_files == 0;
-    for (size_t i = 0; i < ka->n_files; i++)
-        from_stdin |= strcmp(ka->files[i], "-") == 0;
+    const struct keyopt *keyopt = f->keyopt;
+    bool from_stdin = keyopt->n_files == 0;
+    for (size_t i = 0; i < keyopt->n_files; i++)
+        from_stdin |= strcmp(keyopt->files[i], "-") == 0;
     if (from_stdin && isatty(STDIN_FILENO))
         say_note("reading keys from the terminal, one a line; Ctrl-D ends them");
-    struct input_spec spec = {.files = ka->files,
-                              .n_files = ka->n_files,
-                              .terminator = ka->rule.terminator,
-                              .gzip = !ka->no_gzip,
+    struct input_spec spec = {.files = keyopt->files,
+                              .n_files = keyopt->n_files,
+                              .terminator = keyopt->rule.terminator,
+                              .gzip = !keyopt->no_gzip,
                               .prompt = f->prompt,
-                              .prints = ka->prints,
+                              .prints = keyopt->prints,
                               .keep = f->finish != NULL};
     if (f->refuse != NULL) {
         spec.forbid_dev = f->refuse->st_dev;
@@ -118,7 +118,7 @@ static bool feed_input(struct feed *f)
         return say_failure(&err);
     f->tally.input = input;
     struct pump pump = {.input = input,
-                        .threads = f->ka->threads,
+                        .threads = f->keyopt->threads,
                         .ctx = f,
                         .slot_size = f->slot_size,
                         .work = work,
@@ -126,7 +126,7 @@ static bool feed_input(struct feed *f)
                         .failed = f->keep_going ? input_failed : NULL,
                         .finish = f->finish != NULL ? finish : NULL,
                         .slot_free = slot_free};
-    progress_begin(f->title, f->ka->progress);
+    progress_begin(f->title, f->keyopt->progress);
     bool ok = pump_run(&pump, &err) || say_failure(&err);
     progress_end();
     f->tally.input = NULL;
@@ -152,18 +152,18 @@ static bool feed_batch(struct feed *f, struct batch *b, struct feed_part *part)
 /* Keys before an invalid one are passed on first. */
 static bool feed_given(struct feed *f)
 {
-    const struct keyarg *ka = f->ka;
+    const struct keyopt *keyopt = f->keyopt;
     struct batch *b = f->batch[0];
     struct feed_part *part = calloc(1, f->slot_size);
     if (part == NULL)
         return fail_memory();
     bool go_on = true;
-    for (size_t next = 0; go_on && next < ka->n_keys; next += b->n) {
-        size_t left = ka->n_keys - next;
-        if (batch_take(b, ka->record + next, left < BATCH_MAX ? left : BATCH_MAX))
+    for (size_t next = 0; go_on && next < keyopt->n_keys; next += b->n) {
+        size_t left = keyopt->n_keys - next;
+        if (batch_take(b, keyopt->record + next, left < BATCH_MAX ? left : BATCH_MAX))
             go_on = feed_batch(f, b, part);
         if (go_on && b->bad_record) {
-            say_error("--key '%s': %s", ka->keys[next + b->n], b->bad_reason.text);
+            say_error("--key '%s': %s", keyopt->keys[next + b->n], b->bad_reason.text);
             go_on = fail_run(f);
         }
     }
@@ -174,16 +174,16 @@ static bool feed_given(struct feed *f)
 
 static bool make_batches(struct feed *f)
 {
-    f->batch = calloc(f->ka->threads, sizeof *f->batch);
-    for (unsigned i = 0; f->batch != NULL && i < f->ka->threads; i++)
-        if ((f->batch[i] = batch_new(&f->ka->rule)) == NULL)
+    f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
+    for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)
+        if ((f->batch[i] = batch_new(&f->keyopt->rule)) == NULL)
             return false;
     return f->batch != NULL;
 }
 
 static void free_batches(struct feed *f)
 {
-    for (unsigned i = 0; f->batch != NULL && i < f->ka->threads; i++)
+    for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)
         batch_free(f->batch[i]);
     free(f->batch);
     f->batch = NULL;
@@ -191,8 +191,10 @@ static void free_batches(struct feed *f)
 
 bool feed_run(struct feed *f)
 {
-    f->tally.ka = f->ka;
-    bool ok = make_batches(f) ? f->ka->n_keys > 0 ? feed_given(f) : feed_input(f) : fail_memory();
+    f->tally.keyopt = f->keyopt;
+    bool ok = make_batches(f) || fail_memory();
+    if (ok)
+        ok = f->keyopt->n_keys > 0 ? feed_given(f) : feed_input(f);
     free_batches(f);
     if (!ok)
         f->failed = true;

@@ -17,7 +17,7 @@
  *         return true;
  *     }
  *
- *     struct feed feed = {.ka = &ka, .title = "adding", .ctx = c, .work = work,
+ *     struct feed feed = {.keyopt = &keyopt, .title = "adding", .ctx = c, .work = work,
  *                         .slot_size = sizeof(struct result)};
  *     if (!feed_run(&feed)) return EXIT_ERROR;   // and has said why
  *
@@ -33,7 +33,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "cmd/keyarg.h"
+#include "cmd/keyopt.h"
 #include "cmd/tally.h"
 #include "keys/batch.h"
 #include "keys/input.h"
@@ -49,7 +49,7 @@ struct feed_part {
 };
 
 struct feed {
-    const struct keyarg *ka;
+    const struct keyopt *keyopt;
     const char *title;         /* of the progress line: "adding" */
     const struct stat *refuse; /* a file that must not be read: the filter itself; NULL: none */
     bool prompt;               /* as in input.h */
@@ -58,7 +58,7 @@ struct feed {
     void *ctx;
     size_t slot_size; /* bytes of a slot; zeroed before first use */
 
-    /* Takes the batches of a chunk. On any thread, in any order; `worker` is below ka->threads.
+    /* Takes the batches of a chunk. On any thread, in any order; `worker` is below keyopt->threads.
      * False fails the run; *err says why. */
     bool (*work)(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
                  struct err *err);

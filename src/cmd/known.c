@@ -35,19 +35,19 @@ bool known_open(struct known *k, const char *name, struct err *err)
     return k->sink != NULL;
 }
 
-bool known_also(struct known *k, const char *name, struct err *err)
+bool known_add_reference(struct known *k, const char *name, struct err *err)
 {
-    struct store **also = realloc(k->also, (k->n_also + 1) * sizeof *also);
-    if (also == NULL)
+    struct store **reference = realloc(k->reference, (k->n_references + 1) * sizeof *reference);
+    if (reference == NULL)
         return fail(err, "out of memory");
-    k->also = also;
+    k->reference = reference;
     struct store *s = store_open(name, STORE_READ, err);
     if (s == NULL)
         return false;
-    also[k->n_also++] = s;
+    reference[k->n_references++] = s;
     if (k->sink != NULL && store_same(k->sink, s))
         return fail(err, "'%s' is the filter itself: --also is for others", name);
-    const struct store *first = k->sink != NULL ? k->sink : also[0];
+    const struct store *first = k->sink != NULL ? k->sink : reference[0];
     return header_same_questions(store_header(first), first->name, store_header(s), name, err);
 }
 
@@ -78,9 +78,9 @@ bool known_begin(struct known *k, const struct add_options *options, struct err 
 
 bool known_ask(struct known *k, struct batch *b, struct err *err)
 {
-    for (size_t f = 0; f < k->n_also; f++) {
+    for (size_t f = 0; f < k->n_references; f++) {
         uint64_t present[BATCH_MAX / 64];
-        if (!store_query(k->also[f], batch_hashes(b), b->n, present, err))
+        if (!store_query(k->reference[f], batch_hashes(b), b->n, present, err))
             return false;
         for (size_t i = 0; i < b->n; i++)
             if (bit_of(present, i) && !bit_of(b->bad, i) &&
@@ -129,12 +129,12 @@ static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *c
 /* A copy of what is known of the keys so far. */
 static bool keep(struct known *k, const struct adder_keys *keys)
 {
-    if (k->before_room < keys->room) {
+    if (k->before_capacity < keys->room) {
         uint64_t *before = realloc(k->before, keys->room / 64 * sizeof *before);
         if (before == NULL)
             return false;
         k->before = before;
-        k->before_room = keys->room;
+        k->before_capacity = keys->room;
     }
     if (keys->n > 0)
         memcpy(k->before, keys->known, (keys->n + 63) / 64 * sizeof *k->before);
@@ -169,14 +169,14 @@ double known_lost(const struct known *k, unsigned threads)
     double absent = 1;
     if (k->has_list)
         return 0;
-    for (size_t f = 0; f < k->n_also; f++) {
+    for (size_t f = 0; f < k->n_references; f++) {
         struct census census;
-        store_census(k->also[f], threads, &census);
+        store_census(k->reference[f], threads, &census);
         absent *= 1 - census.fpr;
     }
     if (absent <= 0)
         return INFINITY;
-    /* New and not taken for known in a filter that is only read: N * absent. */
+    /* New and not taken for known in a reference: N * absent. */
     double passed = (double)a->n_new + a->dropped;
     return a->dropped + passed * (1 - absent) / absent;
 }
@@ -194,9 +194,9 @@ bool known_end(struct known *k, bool sync, struct err *err)
 
 void known_close(struct known *k)
 {
-    for (size_t i = 0; i < k->n_also; i++)
-        store_close(k->also[i]);
-    free(k->also);
+    for (size_t i = 0; i < k->n_references; i++)
+        store_close(k->reference[i]);
+    free(k->reference);
     if (k->has_list)
         confirm_close(&k->list);
     store_close(k->sink);

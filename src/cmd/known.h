@@ -1,10 +1,12 @@
 /*
- * The known keys: a filter that takes new keys, in a store or in memory; filters that are only read;
- * and, with --confirm, a sorted list, which must hold every key that a filter reports present.
+ * The known keys: a filter that takes new keys, in a store or in memory; references, which are
+ * filters that are only asked; and, with --confirm, a sorted list, which must hold every key that a
+ * filter reports present.
  *
  *     struct known k = {0};
- *     known_open(&k, name, &err)                            // or known_open_in_memory
- *     known_also(&k, name, &err), known_confirm(&k, ...)    // if asked for
+ *     known_open(&k, name, &err)                        // or known_open_in_memory
+ *     known_add_reference(&k, name, &err)               // if asked for
+ *     known_confirm(&k, list, &rule, &err)
  *     known_begin(&k, &options, &err)
  *     while (...) {
  *         known_ask(&k, batch, &err);                       // any thread, any order
@@ -29,15 +31,15 @@
 struct known {
     struct store *sink; /* that keys are added to */
     bool in_memory;
-    struct store **also;
-    size_t n_also;
+    struct store **reference; /* other filters, which are only asked */
+    size_t n_references;
     struct confirm list;
     bool has_list;
     struct store *run;    /* with a list, beside a file: the keys that were new in this run */
     struct batch *single; /* for one record */
     uint64_t n_denied;    /* keys that FILTER reported present, wrongly by the list */
     uint64_t *before;     /* keys->known before known_add */
-    size_t before_room;
+    size_t before_capacity;
 };
 
 /* Opens the filter that takes new keys. */
@@ -46,16 +48,16 @@ bool known_open(struct known *k, const char *name, struct err *err);
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,
                           struct err *err);
 
-/* Opens a filter that is only read. It must be one for the same keys as those before it; who opens
- * the one that takes keys behind these compares it (header_same_keys). */
-bool known_also(struct known *k, const char *name, struct err *err);
+/* Opens a reference: a filter that is only asked. It must be one for the same keys as those before
+ * it; who opens the one that takes keys behind these compares it (header_same_questions). */
+bool known_add_reference(struct known *k, const char *name, struct err *err);
 
 /* Opens the list; after the filters. The rule must outlive `k`. */
 bool known_confirm(struct known *k, const char *path, const struct key_rule *rule, struct err *err);
 
 bool known_begin(struct known *k, const struct add_options *options, struct err *err);
 
-/* Marks in b->bad the keys of a batch that the filters which are only read have. */
+/* Marks in b->bad the keys of a batch that are in a reference. */
 bool known_ask(struct known *k, struct batch *b, struct err *err);
 
 /* Adds keys (store_add); afterwards the bits of keys->known that are not set, up to *done, are
@@ -67,8 +69,8 @@ enum add_result known_add(struct known *k, struct adder_keys *keys, const char *
 uint64_t known_n_new(const struct known *k);
 
 /* How many new keys were probably taken for known so far: by the filter that takes keys, as it has
- * counted them, and by those that are only read, by their FPR now: of N keys new to all, N * fpr.
- * With a list none was. Reads all bits of the latter. */
+ * counted them, and by the references, by their FPR now: of N keys new to all, N * fpr. With a list
+ * none was. Reads all bits of the latter. */
 double known_lost(const struct known *k, unsigned threads);
 
 /* What is to be said when all has been added (store_conclude); NULL: nothing. */

@@ -6,8 +6,8 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "cmd/keyarg.h"
 #include "cmd/summary.h"
+#include "cmd/warn.h"
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -91,7 +91,7 @@ static bool open_input(struct merge *m, const char *path)
     if (!filter_open(f, path, FILTER_READ, &err))
         return say_failure(&err);
     m->n_open++;
-    keyarg_warn_file(f);
+    warn_unclean_file(f);
     if (!header_same_keys(&m->in[0].header, &f->header, &err)) {
         say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path,
                   err.text);

@@ -11,7 +11,8 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
-#include "cmd/keyarg.h"
+#include "cmd/keyopt.h"
+#include "cmd/warn.h"
 #include "keys/confirm.h"
 #include "store/header.h"
 #include "store/store.h"
@@ -45,13 +46,13 @@ static const struct opt present_opts[] = {
 static const struct opt_group groups[] = {
     {"Selection and output", output_opts},
     {"What is present", present_opts},
-    {"Keys", keyarg_opts},
-    {"Key preparation, checked against what is stored in the filter", keyarg_prep_opts},
+    {"Keys", keyopt_opts},
+    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
     {0},
 };
 
 struct query {
-    struct keyarg ka;
+    struct keyopt keyopt;
     bool invert, count, quiet, number, annotate, verbose, which;
     const char **path; /* FILTER and those of --also, in this order */
     struct store **store;
@@ -112,7 +113,7 @@ static bool parse_option(struct query *q, struct opt_parser *p, int id)
         q->confirm_path = p->value;
         return true;
     default:
-        return keyarg_take(&q->ka, p, id);
+        return keyopt_take(&q->keyopt, p, id);
     }
 }
 
@@ -266,7 +267,8 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
     pthread_rwlock_unlock(&q->lock);
-    return ok && (output_terminate(&r->out, q->ka.rule.terminator) || fail(err, "out of memory"));
+    return ok &&
+           (output_terminate(&r->out, q->keyopt.rule.terminator) || fail(err, "out of memory"));
 }
 
 /* Adds what is printed before a record. */
@@ -338,7 +340,7 @@ static void feed(struct query *q)
 {
     struct stat st;
     bool is_file = store_stat(q->store[0], &st);
-    q->feed = (struct feed){.ka = &q->ka,
+    q->feed = (struct feed){.keyopt = &q->keyopt,
                             .title = "querying",
                             .refuse = is_file ? &st : NULL,
                             .prompt = true,
@@ -360,7 +362,7 @@ static void report_hits(const struct query *q)
     char expected[NUM_TEXT], fpr[NUM_TEXT];
     double absent_everywhere = 1;
     for (size_t f = 0; f < q->n_open; f++) {
-        store_census(q->store[f], q->ka.threads, &census);
+        store_census(q->store[f], q->keyopt.threads, &census);
         absent_everywhere *= 1 - census.fpr;
     }
     /* One filter's rate keeps all of its digits. */
@@ -383,9 +385,9 @@ static bool open_filter(struct query *q, const char *path)
         return say_failure(&err);
     q->store[q->n_open++] = s;
     store_expect(s, false);
-    keyarg_warn(s);
+    warn_unclean(s);
     const struct header *first = store_header(q->store[0]), *h = store_header(s);
-    return (keyarg_adopt(&q->ka, h, path, &err) &&
+    return (keyopt_adopt(&q->keyopt, h, path, &err) &&
             header_same_questions(first, q->path[0], h, path, &err)) ||
            say_failure(&err);
 }
@@ -393,9 +395,9 @@ static bool open_filter(struct query *q, const char *path)
 static bool open_list(struct query *q)
 {
     struct err err;
-    if (!confirm_open(&q->confirm, q->confirm_path, &q->ka.rule, &err))
+    if (!confirm_open(&q->confirm, q->confirm_path, &q->keyopt.rule, &err))
         return say_failure(&err);
-    keyarg_hint_crlf(&q->ka, q->confirm.saw_cr, q->confirm_path);
+    keyopt_hint_crlf(&q->keyopt, q->confirm.saw_cr, q->confirm_path);
     return true;
 }
 
@@ -451,15 +453,15 @@ static int run_query(struct query *q, int argc, char **argv)
                           q->invert ? "--invert-match" : "--annotate");
     if (q->n_filters >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
-    if (!keyarg_files(&q->ka, &cmd_query, argv + p.first + 1, argc - p.first - 1))
+    if (!keyopt_files(&q->keyopt, &cmd_query, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    q->ka.prints = !q->quiet && !q->count;
+    q->keyopt.prints = !q->quiet && !q->count;
     return start(q, argv[p.first]) ? answer(q) : EXIT_ERROR;
 }
 
 static int run(int argc, char **argv)
 {
-    struct query q = {.ka = KEYARG_DEFAULT};
+    struct query q = {.keyopt = KEYOPT_DEFAULT};
     pthread_rwlock_init(&q.lock, NULL);
     int status = run_query(&q, argc, argv);
     for (size_t f = 0; f < q.n_open; f++)
@@ -468,7 +470,7 @@ static int run(int argc, char **argv)
     free(q.path);
     confirm_close(&q.confirm);
     pthread_rwlock_destroy(&q.lock);
-    keyarg_free(&q.ka);
+    keyopt_free(&q.keyopt);
     return status;
 }
 

@@ -6,7 +6,6 @@
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
-#include "cmd/keyarg.h"
 #include "store/advance.h"
 #include "store/filter.h"
 #include "store/session.h"

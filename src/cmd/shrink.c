@@ -6,7 +6,7 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "cmd/keyarg.h"
+#include "cmd/warn.h"
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -213,7 +213,7 @@ static bool open_both(struct shrink *s, bool in_place, struct err *err)
             return fail(err, "'%s' was replaced meanwhile", s->path);
         newfile_let_go(&s->file);
     }
-    keyarg_warn_file(&s->filter);
+    warn_unclean_file(&s->filter);
     return true;
 }
 

@@ -17,8 +17,9 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
-#include "cmd/keyarg.h"
+#include "cmd/keyopt.h"
 #include "cmd/report.h"
+#include "cmd/warn.h"
 #include "keys/hash.h"
 #include "keys/pump.h"
 #include "store/chain.h"
@@ -59,7 +60,7 @@ static const struct opt_group groups[] = {
 };
 
 struct stats {
-    struct keyarg ka;
+    struct keyopt keyopt;
     uint64_t measure;      /* random keys to ask; 0: none */
     char *negatives; /* or NULL */
     bool json;
@@ -216,7 +217,7 @@ static bool measure(const struct stats *s, struct filter *f, struct trial *trial
         say_error("cannot get random numbers from the system");
         return false;
     }
-    if (!parallel_try(s->ka.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
+    if (!parallel_try(s->keyopt.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
                       measure_block, &m, &err))
         return say_failure(&err);
     *trial = (struct trial){m.keys, m.hits};
@@ -255,7 +256,7 @@ static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial
     struct err err;
     struct stat st;
     struct negatives neg = {.filter = f};
-    struct feed feed = {.ka = &s->ka,
+    struct feed feed = {.keyopt = &s->keyopt,
                         .title = "asking",
                         .refuse = &st,
                         .ctx = &neg,
@@ -265,9 +266,9 @@ static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial
         fail_errno(&err, "cannot look at '%s'", f->path);
         return say_failure(&err);
     }
-    s->ka.rule.prep = f->header.prep;
-    s->ka.rule.hash = f->header.hash;
-    s->ka.rule.seed = f->header.seed;
+    s->keyopt.rule.prep = f->header.prep;
+    s->keyopt.rule.hash = f->header.hash;
+    s->keyopt.rule.seed = f->header.seed;
     if (!feed_run(&feed))
         return false;
     tally_report(&feed.tally);
@@ -301,11 +302,11 @@ static void read_bits(const struct stats *s, struct findings *found)
     const struct filter *f = found->filter;
     found->health = filter_health(f);
     progress_begin("checking", false);
-    found->damaged = filter_check_pages(f, s->ka.threads, &found->unchecked, NULL, NULL);
+    found->damaged = filter_check_pages(f, s->keyopt.threads, &found->unchecked, NULL, NULL);
     progress_end();
     const struct layers layers = filter_layers(f);
-    layers_census_each(&layers, s->ka.threads, found->layer);
-    layers_census_whole(&layers, s->ka.threads, found->layer, &found->all);
+    layers_census_each(&layers, s->keyopt.threads, found->layer);
+    layers_census_whole(&layers, s->keyopt.threads, found->layer, &found->all);
 }
 
 /* Header and bits are of one moment if no header was written while the bits were read. With writers
@@ -580,7 +581,7 @@ static void warn(const struct findings *found)
 {
     const struct filter *f = found->filter;
     char bits[NUM_TEXT], counted[NUM_TEXT];
-    keyarg_warn_file(f);
+    warn_unclean_file(f);
     if (found->damaged != 0)
         say_error("'%s' is damaged: %" PRIu64
                   " page%s not match the checksum, so figures from its bits "
@@ -627,17 +628,17 @@ static bool take_option(struct stats *s, struct opt_parser *p, int id)
         s->negatives = p->value;
         return true;
     case OPT_CRLF:
-        return s->ka.rule.crlf = true;
+        return s->keyopt.rule.crlf = true;
     case OPT_SKIP_BAD:
-        return s->ka.rule.skip_bad = true;
+        return s->keyopt.rule.skip_bad = true;
     default:
-        return keyarg_take(&s->ka, p, id);
+        return keyopt_take(&s->keyopt, p, id);
     }
 }
 
 static int run(int argc, char **argv)
 {
-    struct stats s = {.ka = KEYARG_DEFAULT};
+    struct stats s = {.keyopt = KEYOPT_DEFAULT};
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_stats, argc, argv);
@@ -651,7 +652,7 @@ static int run(int argc, char **argv)
     if (s.negatives != NULL && strcmp(s.negatives, "-") == 0 && argc - p.first > 1)
         return opt_misuse(&cmd_stats, "standard input can be read only once, for one FILTER");
     char *files[] = {s.negatives};
-    if (!keyarg_files(&s.ka, &cmd_stats, files, s.negatives != NULL))
+    if (!keyopt_files(&s.keyopt, &cmd_stats, files, s.negatives != NULL))
         return EXIT_ERROR;
     bool ok = true;
     for (int i = p.first; i < argc; i++) {
@@ -659,7 +660,7 @@ static int run(int argc, char **argv)
             putchar('\n');
         ok = stats_of(&s, argv[i]) && ok;
     }
-    keyarg_free(&s.ka);
+    keyopt_free(&s.keyopt);
     return ok ? 0 : EXIT_ERROR;
 }
 

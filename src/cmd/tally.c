@@ -53,7 +53,7 @@ static const char *compressor(const char *data, size_t len)
 static void warn_of_compressed(struct tally *t, const struct chunk *chunk)
 {
     const char *name = compressor(chunk->data, chunk->len);
-    if (name == NULL || t->warned || t->ka->no_gzip)
+    if (name == NULL || t->warned || t->keyopt->no_gzip)
         return;
     t->warned = true;
     say_warning("'%s' looks like %s data, but is read as keys: only gzip is decompressed",

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "cmd/keyarg.h"
+#include "cmd/keyopt.h"
 #include "keys/batch.h"
 #include "keys/input.h"
 
@@ -37,7 +37,7 @@ void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b);
 /* The records of all chunks committed so far. */
 struct tally {
     const struct input *input; /* NULL: keys given with -k */
-    const struct keyarg *ka;
+    const struct keyopt *keyopt;
     size_t file;
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;

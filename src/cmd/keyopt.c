@@ -1,0 +1,175 @@
+#include "cmd/keyopt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "base/say.h"
+
+enum { OPT_SKIP_BAD = 300, OPT_CRLF, OPT_NO_GZIP, OPT_TRIM, OPT_PROGRESS };
+
+const struct opt keyopt_opts[] = {
+    {'k', "key", "KEY",
+     "take this key instead of reading key files (repeatable); other users can "
+     "see command lines, so give secret keys on standard input",
+     true, 0},
+    {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", false,
+     0},
+    {'z', NULL, NULL, NULL, false, '0'},
+    {'d', "delimiter", "C", "fields end with this one byte (default: TAB)", false, 0},
+    {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
+     0},
+    {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
+    {OPT_SKIP_BAD, "skip-bad", NULL,
+     "skip and count records that lack the field or are not hexadecimal", false, 0},
+    {OPT_NO_GZIP, "no-gzip", NULL, "do not decompress gzip input; read it as keys", false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
+    {0},
+};
+
+const struct opt keyopt_prep_opts[] = {
+    {OPT_TRIM, "trim", NULL, "drop blanks and tabs around the key", false, 0},
+    {'i', "ignore-case", NULL, "fold ASCII letters to lower case", false, 0},
+    {'x', "hex", NULL, "decode the key from hexadecimal digits", false, 0},
+    {0},
+};
+
+static bool take_key(struct keyopt *keyopt, const char *key)
+{
+    if (keyopt->n_keys == keyopt->keys_capacity) {
+        size_t capacity = keyopt->keys_capacity ? 2 * keyopt->keys_capacity : 16;
+        const char **keys = realloc(keyopt->keys, capacity * sizeof *keys);
+        if (keys == NULL) {
+            say_error("out of memory");
+            return false;
+        }
+        keyopt->keys = keys;
+        keyopt->keys_capacity = capacity;
+    }
+    keyopt->keys[keyopt->n_keys++] = key;
+    return true;
+}
+
+static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
+{
+    if (strlen(p->value) != 1) {
+        opt_misuse(p->command, "option '%s': '%s' is not a single byte", p->name, p->value);
+        return false;
+    }
+    keyopt->rule.delimiter = p->value[0];
+    return true;
+}
+
+static bool take_field(struct keyopt *keyopt, struct opt_parser *p)
+{
+    if (!opt_int(p, -1000000, 1000000, &keyopt->rule.field))
+        return false;
+    if (keyopt->rule.field != 0)
+        return true;
+    opt_misuse(p->command, "option '%s': fields are counted from 1, or from -1 backwards",
+               p->name);
+    return false;
+}
+
+bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case 'k':
+        return take_key(keyopt, p->value);
+    case '0':
+        keyopt->rule.terminator = 0;
+        return true;
+    case 'd':
+        return take_delimiter(keyopt, p);
+    case 'f':
+        return take_field(keyopt, p);
+    case OPT_CRLF:
+        return keyopt->rule.crlf = true;
+    case OPT_SKIP_BAD:
+        return keyopt->rule.skip_bad = true;
+    case OPT_NO_GZIP:
+        return keyopt->no_gzip = true;
+    case 'j':
+        return opt_threads(p, &keyopt->threads);
+    case OPT_PROGRESS:
+        return keyopt->progress = true;
+    case OPT_TRIM:
+        keyopt->rule.prep |= PREP_TRIM;
+        return true;
+    case 'i':
+        keyopt->rule.prep |= PREP_FOLD;
+        return true;
+    case 'x':
+        keyopt->rule.prep |= PREP_HEX;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Makes records of the keys. */
+static bool make_given(struct keyopt *keyopt)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < keyopt->n_keys; i++)
+        bytes += strlen(keyopt->keys[i]) + 1;
+    char *at = keyopt->given = malloc(bytes);
+    keyopt->record = calloc(keyopt->n_keys + 1, sizeof *keyopt->record);
+    if (at == NULL || keyopt->record == NULL) {
+        say_error("out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < keyopt->n_keys; i++) {
+        keyopt->record[i] = at;
+        at = stpcpy(at, keyopt->keys[i]);
+        *at++ = keyopt->rule.terminator;
+    }
+    keyopt->record[keyopt->n_keys] = at;
+    return keyopt->rule.given = true;
+}
+
+bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n)
+{
+    keyopt->files = files;
+    keyopt->n_files = (size_t)n;
+    keyopt->any = n > 0 || keyopt->n_keys > 0;
+    if (keyopt->threads == 0)
+        keyopt->threads = parallel_cpus();
+    if (keyopt->n_keys > 0 && n > 0) {
+        opt_misuse(command, "keys are given with --key and in '%s': only one of both", files[0]);
+        return false;
+    }
+    return keyopt->n_keys == 0 || make_given(keyopt);
+}
+
+void keyopt_free(struct keyopt *keyopt)
+{
+    free(keyopt->keys);
+    free(keyopt->given);
+    free(keyopt->record);
+}
+
+bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char *path,
+                  struct err *err)
+{
+    static const struct {
+        uint32_t bit;
+        const char *option;
+    } names[] = {{PREP_TRIM, "--trim"}, {PREP_FOLD, "--ignore-case"}, {PREP_HEX, "--hex"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((keyopt->rule.prep & ~header->prep & names[i].bit) != 0)
+            return fail(err, "'%s' was made without %s, which cannot be added later", path,
+                        names[i].option);
+    keyopt->rule.prep = header->prep;
+    keyopt->rule.hash = header->hash;
+    keyopt->rule.seed = header->seed;
+    return true;
+}
+
+void keyopt_hint_crlf(const struct keyopt *keyopt, bool saw_cr, const char *path)
+{
+    if (saw_cr && !keyopt->rule.crlf)
+        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
+                 path);
+}

@@ -1,0 +1,60 @@
+/*
+ * The options that say where keys come from and how they are cut from records. feed.h reads them.
+ *
+ *     struct keyopt keyopt = KEYOPT_DEFAULT;
+ *     while ((id = opt_next(&p)) > 0)
+ *         switch (id) {
+ *         case OPT_OWN: ...
+ *         default: if (!keyopt_take(&keyopt, &p, id)) return EXIT_ERROR;
+ *         }
+ *     if (!keyopt_files(&keyopt, &command, argv + first, argc - first)) return EXIT_ERROR;
+ *     if (!keyopt_adopt(&keyopt, &header, path, &err)) ...     // preparation as in the filter
+ *     feed.keyopt = &keyopt;
+ */
+#ifndef CMD_KEYOPT_H
+#define CMD_KEYOPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cmd/cmd.h"
+#include "keys/batch.h"
+#include "store/format.h"
+
+struct keyopt {
+    struct key_rule rule;
+    unsigned threads;
+    bool no_gzip, progress;
+    const char **keys; /* -k, in order */
+    size_t n_keys, keys_capacity;
+    char *given;         /* the same as records ... */
+    const char **record; /* ... where they begin, and the last one ends */
+    char *const *files;
+    size_t n_files;
+    bool any; /* -k or a key file was given */
+    bool prints; /* records are printed as they come, so no key file may be standard output */
+};
+
+#define KEYOPT_DEFAULT {.rule = {.terminator = '\n', .delimiter = '\t'}}
+
+extern const struct opt keyopt_opts[];      /* input and cutting */
+extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim */
+
+/* Takes one of these options, which it must be. Reports a mistake itself. */
+bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id);
+
+/* Takes the operands behind FILTER. Reports a mistake itself. */
+bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n);
+void keyopt_free(struct keyopt *keyopt);
+
+/* Takes over a filter's preparation and seed; fails if other preparation was asked for. `path`
+ * names it in the message. */
+bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char *path,
+                  struct err *err);
+
+/* Hints at --crlf when lines of a list that is read beside the records end in CR. */
+void keyopt_hint_crlf(const struct keyopt *keyopt, bool saw_cr, const char *path);
+
+#endif
