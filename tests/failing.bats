@@ -187,11 +187,20 @@ end()
     [ "$(seen query -c g.seen <(seq 20000))" = 20000 ]
 }
 
-@test "a filter in memory that cannot be mapped when it has grown ends in a message" {
-    need_strace
-    dedup() { seq 1200000 | failing mremap error=ENOMEM seen dedup >/dev/null; }
-    run -2 --separate-stderr dedup
-    [[ $stderr == "seen: cannot map '/proc/self/fd/"*"': Cannot allocate memory" ]]
+# Its first layer is full with a million keys. Below some limit there is room for that one alone.
+@test "a filter in memory that cannot grow says so, and what is known by then is printed" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes more addresses than that'
+    cut_short=0
+    for kilobytes in 17000 20000 23000 26000 29000; do
+        status=0
+        (ulimit -v $kilobytes && seq 1200000 | seen dedup -j1 >got 2>err) || status=$?
+        [ $status = 0 ] && continue
+        [ $status = 2 ]
+        [ "$(cat err)" = "seen: cannot make a filter in memory: Cannot allocate memory" ]
+        cut_short=$((cut_short + ($(wc -l <got) > 900000)))
+        seq 1200000 | head -n "$(wc -l <got)" | cmp - got
+    done
+    [ $cut_short -gt 0 ]
 }
 
 @test "a full disk, or one that fails, leaves a growing filter as it was" {
