@@ -76,12 +76,6 @@ static inline bool ribbon_is_bumped(uint8_t thresholds, uint64_t start)
     return start % RIBBON_BUCKET < ribbon_limit[ribbon_threshold(thresholds, start)];
 }
 
-/* Four buckets have eight segments. */
-static inline uint64_t ribbon_thresholds_len(uint64_t segments)
-{
-    return (segments + 7) / 8;
-}
-
 /* The data of a layer. `need`, unless NULL, is called for each page before it is read. All offsets
  * come from the file, so each is checked before use. */
 struct ribbon_source {

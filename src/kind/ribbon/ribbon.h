@@ -118,6 +118,12 @@ uint64_t ribbon_narrow(const struct ribbon *ribbon, uint64_t segments);
 uint64_t ribbon_words(const struct ribbon *ribbon, uint64_t narrow, uint64_t segments);
 
 /* Bytes of a block: before its segments, and in total. */
+/* Four buckets have eight segments. */
+static inline uint64_t ribbon_thresholds_len(uint64_t segments)
+{
+    return (segments + 7) / 8;
+}
+
 uint64_t ribbon_head_len(const struct ribbon_entry *entry);
 uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry *entry);
 
