@@ -44,12 +44,14 @@ LANES_INLINE size_t by_table(uint64_t *from, size_t n, unsigned width, uint64_t 
     for (size_t i = 0; i < n; i++) {
         const uint64_t *h = from + i * lanes;
         size_t slot = both(h, lanes) % slots;
-        for (; !is_zero(table + slot * lanes, lanes) && !lanes_equal(table + slot * lanes, h, lanes);
-             steps++)
+        uint64_t *at = table + slot * lanes;
+        for (; !is_zero(at, lanes) && !lanes_equal(at, h, lanes); steps++) {
             slot = (slot + 1) % slots;
-        bool is_new = is_zero(h, lanes) ? !zero : is_zero(table + slot * lanes, lanes);
+            at = table + slot * lanes;
+        }
+        bool is_new = is_zero(h, lanes) ? !zero : is_zero(at, lanes);
         zero |= is_zero(h, lanes);
-        lanes_copy(table + slot * lanes, h, lanes);
+        lanes_copy(at, h, lanes);
         lanes_copy(to + count * lanes, h, lanes);
         count += is_new;
         if (count > slots / 2 || steps > slots + 2 * n)

@@ -1,10 +1,10 @@
 /*
- * Hashes of one or two lanes in one array: the lanes of a hash lie side by side, so hash i begins
- * at a[i * lanes]. They are in the order of their first lanes, and equal ones in that of the second.
+ * Hashes of one or two lanes in one array. The lanes of a hash lie side by side: hash i begins at
+ * a[i * lanes]. Hashes are ordered by the first lane, then by the second.
  *
- * For sort.c, distinct.c and keyset*.c, which have loops that run for every key. Such a loop is
- * written once, in a function that is LANES_INLINE and has a parameter `lanes`; this is called with
- * a constant 1 or 2, so each case is compiled for itself.
+ * For sort.c, distinct.c and keyset*.c. A loop over all hashes is written once, in a LANES_INLINE
+ * function with a parameter `lanes`. Its callers pass a constant 1 or 2, so that the compiler makes
+ * a separate loop for each.
  */
 #ifndef KEYS_LANES_H
 #define KEYS_LANES_H

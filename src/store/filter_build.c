@@ -37,7 +37,8 @@ static uint64_t build_memory(const struct kind *kind)
 /* The same with the parts that it asks the keyset for. */
 static uint64_t thread_memory(const struct kind *kind)
 {
-    return build_memory(kind) + (kind->build_part > 0 ? keyset_part_memory(kind->build_part, kind->lanes) : 0);
+    uint64_t part = kind->build_part > 0 ? keyset_part_memory(kind->build_part, kind->lanes) : 0;
+    return build_memory(kind) + part;
 }
 
 uint64_t filter_build_min_memory(const struct design *design)
@@ -114,7 +115,8 @@ static bool give_memory(const struct filter_build *b, unsigned threads, struct k
 {
     uint64_t others = (uint64_t)THREAD_MEMORY * threads +
                       spec->visitors * build_memory(design_kind(b->design));
-    uint64_t least = spec->visitors * keyset_part_memory(spec->part, spec->lanes) + keyset_min_memory(threads);
+    uint64_t least = spec->visitors * keyset_part_memory(spec->part, spec->lanes) +
+                     keyset_min_memory(threads);
     spec->workers = threads;
     if (b->bits != NULL) {
         spec->memory = direct_memory(b);

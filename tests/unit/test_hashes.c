@@ -51,31 +51,53 @@ static uint64_t each_twice(uint64_t i)
     return random_at(i / 2);
 }
 
-static int by_value(const void *a, const void *b)
+static int by_first(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
+static int by_both(const void *a, const void *b)
+{
+    int first = by_first(a, b);
+    return first != 0 ? first : by_first((const uint64_t *)a + 1, (const uint64_t *)b + 1);
+}
+
 /* Hashes, the same sorted, and the distinct ones of these. */
 struct arrays {
     uint64_t *hash, *sorted, *distinct, *tmp;
-    size_t n, n_distinct;
-    unsigned width;
+    size_t n, n_distinct, size; /* of a hash, in bytes */
+    unsigned lanes, width;
+    int (*order)(const void *a, const void *b);
 };
 
-static struct arrays make(uint64_t (*hash)(uint64_t), size_t n, unsigned width)
+/* Which lanes have the hashes; a second lane that does not is one of a few. */
+enum which { FIRST_ALONE, FIRST, SECOND, BOTH, N_WHICH };
+
+static void make_one(uint64_t *to, uint64_t (*hash)(uint64_t), size_t i, enum which which,
+                     unsigned width)
 {
-    size_t bytes = (n + 1) * sizeof(uint64_t);
-    struct arrays a = {malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes), n, 0, width};
+    uint64_t first = which != SECOND ? hash(i) : 0x5555;
+    to[0] = width < 64 ? first % ((uint64_t)1 << width) | ((uint64_t)5 << width) : first;
+    if (which != FIRST_ALONE)
+        to[1] = which == FIRST ? i % 3 : hash(i);
+}
+
+static struct arrays make(uint64_t (*hash)(uint64_t), size_t n, enum which which, unsigned width)
+{
+    unsigned lanes = which == FIRST_ALONE ? 1 : 2;
+    size_t bytes = (n + 1) * lanes * sizeof(uint64_t);
+    struct arrays a = {malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes), n, 0,
+                       lanes * sizeof(uint64_t), lanes, width, lanes == 1 ? by_first : by_both};
     for (size_t i = 0; i < n; i++)
-        a.hash[i] = width < 64 ? hash(i) % ((uint64_t)1 << width) | ((uint64_t)5 << width)
-                               : hash(i);
-    memcpy(a.sorted, a.hash, n * sizeof *a.hash);
-    qsort(a.sorted, n, sizeof *a.sorted, by_value);
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || a.sorted[i] != a.sorted[i - 1])
-            a.distinct[a.n_distinct++] = a.sorted[i];
+        make_one(a.hash + i * lanes, hash, i, which, width);
+    memcpy(a.sorted, a.hash, n * a.size);
+    qsort(a.sorted, n, a.size, a.order);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *h = a.sorted + i * lanes;
+        if (i == 0 || memcmp(h, h - lanes, a.size) != 0)
+            memcpy(a.distinct + a.n_distinct++ * lanes, h, a.size);
+    }
     return a;
 }
 
@@ -89,8 +111,8 @@ static void done_with(struct arrays *a)
 
 static void check_sorting(struct arrays *a)
 {
-    sort_hashes(a->hash, a->tmp, a->n, 1, a->width);
-    CHECK(memcmp(a->sorted, a->hash, a->n * sizeof *a->hash) == 0);
+    sort_hashes(a->hash, a->tmp, a->n, a->lanes, a->width);
+    CHECK(memcmp(a->sorted, a->hash, a->n * a->size) == 0);
 }
 
 static void check_ranges(struct arrays *a)
@@ -99,23 +121,23 @@ static void check_ranges(struct arrays *a)
     unsigned bits = sort_range_bits(a->n, 50, a->width), shift = a->width - bits;
     uint64_t mask = ((uint64_t)1 << bits) - 1;
     CHECK(bits == a->width || bits == SORT_RANGE_BITS || a->n >> bits <= 50);
-    sort_by_range(a->hash, a->n, 1, a->width, bits, a->tmp, start);
+    sort_by_range(a->hash, a->n, a->lanes, a->width, bits, a->tmp, start);
     CHECK(start[0] == 0 && start[mask + 1] == a->n);
     size_t wrong = 0;
     for (size_t r = 0; bits > 0 && r <= mask; r++)
         for (size_t i = start[r]; i < start[r + 1]; i++)
-            wrong += (a->tmp[i] >> shift & mask) != r;
+            wrong += (a->tmp[i * a->lanes] >> shift & mask) != r;
     CHECK(wrong == 0);
-    qsort(a->tmp, a->n, sizeof *a->tmp, by_value);
-    CHECK(memcmp(a->sorted, a->tmp, a->n * sizeof *a->tmp) == 0);
+    qsort(a->tmp, a->n, a->size, a->order);
+    CHECK(memcmp(a->sorted, a->tmp, a->n * a->size) == 0);
 }
 
 static void check_distinct(struct arrays *a)
 {
-    size_t n = distinct(a->hash, a->tmp, a->n, 1, a->width);
+    size_t n = distinct(a->hash, a->tmp, a->n, a->lanes, a->width);
     CHECK(n == a->n_distinct);
-    qsort(a->hash, n, sizeof *a->hash, by_value);
-    CHECK(n != a->n_distinct || memcmp(a->distinct, a->hash, n * sizeof *a->hash) == 0);
+    qsort(a->hash, n, a->size, a->order);
+    CHECK(n != a->n_distinct || memcmp(a->distinct, a->hash, n * a->size) == 0);
 }
 
 static void for_all_kinds(void (*check)(struct arrays *a))
@@ -127,11 +149,12 @@ static void for_all_kinds(void (*check)(struct arrays *a))
     static const unsigned widths[] = {0, 1, 11, 13, 40, 61, 64};
     for (size_t h = 0; h < sizeof hashes / sizeof *hashes; h++)
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
-            for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-                struct arrays a = make(hashes[h], numbers[n], widths[w]);
-                check(&a);
-                done_with(&a);
-            }
+            for (enum which which = 0; which < N_WHICH; which++)
+                for (size_t w = 0; w < sizeof widths / sizeof *widths; w += which != 0 ? 3 : 1) {
+                    struct arrays a = make(hashes[h], numbers[n], which, widths[w]);
+                    check(&a);
+                    done_with(&a);
+                }
 }
 
 TEST(hashes_are_sorted)
