@@ -117,13 +117,13 @@ void ribbon_put_entry(const struct ribbon_entry *entry, uint8_t *to);
 uint64_t ribbon_narrow(const struct ribbon *ribbon, uint64_t segments);
 uint64_t ribbon_words(const struct ribbon *ribbon, uint64_t narrow, uint64_t segments);
 
-/* Bytes of a block: before its segments, and in total. */
-/* Four buckets have eight segments. */
+/* Bytes of a table's thresholds: four buckets, of eight segments, take one. */
 static inline uint64_t ribbon_thresholds_len(uint64_t segments)
 {
     return (segments + 7) / 8;
 }
 
+/* Bytes of a block: before its segments, and in total. */
 uint64_t ribbon_head_len(const struct ribbon_entry *entry);
 uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry *entry);
 
