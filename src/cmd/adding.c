@@ -55,7 +55,7 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
             return fail(err, "out of memory");
         if (!known_ask(&a->known, b, err))
             return false;
-        if (!adder_keys_take(&r->keys, b))
+        if (!writer_keys_take(&r->keys, b))
             return fail(err, "out of memory");
     }
     return true;
@@ -138,7 +138,7 @@ static void slot_free(void *ctx, void *slot)
     free(r->start);
     free(r->bad);
     free(r->selected);
-    adder_keys_free(&r->keys);
+    writer_keys_free(&r->keys);
 }
 
 static void feed(struct adding *a)

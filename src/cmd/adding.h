@@ -22,12 +22,12 @@
 
 #include "cmd/feed.h"
 #include "cmd/known.h"
-#include "store/adder.h"
+#include "store/writer.h"
 
 /* What came of one chunk. */
 struct added {
     struct feed_part part;
-    struct adder_keys keys; /* of the records */
+    struct writer_keys keys; /* of the records */
     size_t done;            /* keys that were added or found */
     /* With `print` only: a place for each record. */
     const char **start; /* where it begins, and where the last one ends */

@@ -101,7 +101,7 @@ static bool ask_list(struct known *k, const char *const *record, bool *listed, s
 
 /* Makes new again those of n keys that the filter has reported present, but that are not in the
  * list and were not new earlier in this run. */
-static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *const *record,
+static bool confirm_hits(struct known *k, struct writer_keys *keys, const char *const *record,
                          size_t n, struct err *err)
 {
     size_t done;
@@ -115,7 +115,7 @@ static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *c
         if (listed)
             bit_set(before, i);
     }
-    if (store_add(k->run, adder_keys_hashes(keys), before, n, &done, err) != ADD_OK)
+    if (store_add(k->run, writer_keys_hashes(keys), before, n, &done, err) != ADD_OK)
         return false;
     for (size_t w = 0; w < (n + 63) / 64; w++) {
         uint64_t asked = n - w * 64 < 64 ? ((uint64_t)1 << n % 64) - 1 : ~UINT64_C(0);
@@ -127,7 +127,7 @@ static bool confirm_hits(struct known *k, struct adder_keys *keys, const char *c
 }
 
 /* A copy of what is known of the keys so far. */
-static bool keep(struct known *k, const struct adder_keys *keys)
+static bool keep(struct known *k, const struct writer_keys *keys)
 {
     if (k->before_capacity < keys->room) {
         uint64_t *before = realloc(k->before, keys->room / 64 * sizeof *before);
@@ -141,7 +141,7 @@ static bool keep(struct known *k, const struct adder_keys *keys)
     return true;
 }
 
-enum add_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
+enum add_result known_add(struct known *k, struct writer_keys *keys, const char *const *record,
                             size_t *done, struct err *err)
 {
     struct err why;
@@ -151,7 +151,7 @@ enum add_result known_add(struct known *k, struct adder_keys *keys, const char *
         return ADD_FAILED;
     }
     enum add_result result =
-        store_add(k->sink, adder_keys_hashes(keys), keys->known, keys->n, done, err);
+        store_add(k->sink, writer_keys_hashes(keys), keys->known, keys->n, done, err);
     if (k->run == NULL || confirm_hits(k, keys, record, *done, &why))
         return result;
     *err = why;

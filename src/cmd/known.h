@@ -25,7 +25,7 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "keys/confirm.h"
-#include "store/adder.h"
+#include "store/writer.h"
 #include "store/store.h"
 
 struct known {
@@ -62,7 +62,7 @@ bool known_ask(struct known *k, struct batch *b, struct err *err);
 
 /* Adds keys (store_add); afterwards the bits of keys->known that are not set, up to *done, are
  * those of the new ones. Key i comes from the record [record[i], record[i + 1]). */
-enum add_result known_add(struct known *k, struct adder_keys *keys, const char *const *record,
+enum add_result known_add(struct known *k, struct writer_keys *keys, const char *const *record,
                             size_t *done, struct err *err);
 
 /* How many keys have been new. */

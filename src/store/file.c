@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "store/adder.h"
+#include "store/writer.h"
 #include "store/advance.h"
 #include "store/session.h"
 
@@ -11,7 +11,7 @@ struct file {
     struct filter filter;
     struct session session;
     struct backing backing;
-    struct adder adder;
+    struct writer writer;
 };
 
 static struct file *file_of(struct store *s)
@@ -120,7 +120,7 @@ static void expect(const struct store *s, bool many)
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
 {
     struct file *file = file_of(s);
-    if (!adder_check(filter_layers(&file->filter), s->name, options, err) ||
+    if (!writer_check(filter_layers(&file->filter), s->name, options, err) ||
         !session_begin(&file->session, &file->filter, err))
         return false;
     file->backing = (struct backing){.ops = &backing_ops,
@@ -128,19 +128,19 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
                                      .name = s->name,
                                      .layers = filter_layers(&file->filter),
                                      .counters = &file->session.counters};
-    adder_begin(&file->adder, &file->backing, options, &s->state);
+    writer_begin(&file->writer, &file->backing, options, &s->state);
     return true;
 }
 
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    return adder_add(&file_of(s)->adder, keys, known, n, done, err);
+    return writer_add(&file_of(s)->writer, keys, known, n, done, err);
 }
 
 static void conclude(struct store *s, bool again)
 {
-    adder_conclude(&file_of(s)->adder, again);
+    writer_conclude(&file_of(s)->writer, again);
 }
 
 static bool sync_keys(struct store *s, struct err *err)

@@ -8,7 +8,7 @@
 #include <sys/sysinfo.h>
 
 #include "base/num.h"
-#include "store/adder.h"
+#include "store/writer.h"
 #include "store/chain.h"
 
 static const char NAME[] = "a filter in memory";
@@ -18,7 +18,7 @@ struct memory {
     struct header header;
     uint8_t *data[FORMAT_MAX_LAYERS]; /* NULL: none yet */
     struct backing backing;
-    struct adder adder;
+    struct writer writer;
 };
 
 static struct memory *memory_of(struct store *s)
@@ -127,26 +127,26 @@ static void take_census(const struct store *s, unsigned threads, struct census *
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
 {
     struct memory *m = memory_of(s);
-    if (!adder_check(layers_of(m), NAME, options, err))
+    if (!writer_check(layers_of(m), NAME, options, err))
         return false;
     m->backing = (struct backing){.ops = &backing_ops,
                                   .place = m,
                                   .name = NAME,
                                   .layers = layers_of(m),
                                   .counters = &m->header.counters};
-    adder_begin(&m->adder, &m->backing, options, &s->state);
+    writer_begin(&m->writer, &m->backing, options, &s->state);
     return true;
 }
 
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    return adder_add(&memory_of(s)->adder, keys, known, n, done, err);
+    return writer_add(&memory_of(s)->writer, keys, known, n, done, err);
 }
 
 static void conclude(struct store *s, bool again)
 {
-    adder_conclude(&memory_of(s)->adder, again);
+    writer_conclude(&memory_of(s)->writer, again);
 }
 
 static bool sync_keys(struct store *s, struct err *err)

@@ -3,17 +3,17 @@
  * limits of the false-positive rate, the counters, and what is to be done when a layer is full
  * (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
  *
- *     if (!adder_check(layers, name, &options, &err)) ...
- *     adder_begin(&a, &backing, &options, &state);
+ *     if (!writer_check(layers, name, &options, &err)) ...
+ *     writer_begin(&w, &backing, &options, &state);
  *     while (...)
- *         adder_add(&a, keys, known, n, &done, &err);
- *     adder_conclude(&a, false);
+ *         writer_add(&w, keys, known, n, &done, &err);
+ *     writer_conclude(&w, false);
  *
  * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the
  * keys added, scaled to agree with the last look; where a limit is near, the bits decide.
  */
-#ifndef STORE_ADDER_H
-#define STORE_ADDER_H
+#ifndef STORE_WRITER_H
+#define STORE_WRITER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@
 #include "store/store.h"
 
 /* The keys of the first n records of a chunk, those of `known` excepted. */
-struct adder_keys {
+struct writer_keys {
     uint64_t *lane[HASH_LANES]; /* of their hashes */
     uint64_t *known; /* bit i: record i has no key that may be new */
     size_t n, room;
@@ -33,16 +33,16 @@ struct adder_keys {
 
 /* Appends all records of a batch; those without a key (batch.bad) as known. A batch of fewer than
  * BATCH_MAX is the last. False: out of memory. */
-bool adder_keys_take(struct adder_keys *keys, const struct batch *b);
-void adder_keys_free(struct adder_keys *keys);
+bool writer_keys_take(struct writer_keys *keys, const struct batch *b);
+void writer_keys_free(struct writer_keys *keys);
 
-static inline struct hashes adder_keys_hashes(const struct adder_keys *keys)
+static inline struct hashes writer_keys_hashes(const struct writer_keys *keys)
 {
     return (struct hashes){{keys->lane[0], keys->lane[1]}};
 }
 
 /* Private. */
-struct adder {
+struct writer {
     const struct backing *backing;
     struct add_options options;
     struct add_state *out;
@@ -61,16 +61,16 @@ struct adder {
 };
 
 /* Can keys be added there, with these options? */
-bool adder_check(struct layers layers, const char *name, const struct add_options *options,
+bool writer_check(struct layers layers, const char *name, const struct add_options *options,
                  struct err *err);
 
-/* The others must outlive `a`; *out begins as zero. */
-void adder_begin(struct adder *a, const struct backing *backing, const struct add_options *options,
-                 struct add_state *out);
+/* The others must outlive `w`; *out begins as zero. */
+void writer_begin(struct writer *w, const struct backing *backing,
+                  const struct add_options *options, struct add_state *out);
 
 /* As store_add and store_conclude (store.h). */
-enum add_result adder_add(struct adder *a, struct hashes keys, uint64_t *known, size_t n,
+enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                           size_t *done, struct err *err);
-void adder_conclude(struct adder *a, bool again);
+void writer_conclude(struct writer *w, bool again);
 
 #endif

@@ -1,4 +1,4 @@
-#include "store/adder.h"
+#include "store/writer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const double WARN_FACTOR = 1.01;
  * 1 % for m = 15, the most there is, where hardly a key is lost. */
 static const double FPR_STEP = 1.0 / 32;
 
-static bool reserve(struct adder_keys *keys, unsigned lanes, size_t more)
+static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
 {
     if (keys->room - keys->n >= more)
         return true;
@@ -38,7 +38,7 @@ static bool reserve(struct adder_keys *keys, unsigned lanes, size_t more)
     return true;
 }
 
-bool adder_keys_take(struct adder_keys *keys, const struct batch *b)
+bool writer_keys_take(struct writer_keys *keys, const struct batch *b)
 {
     const struct hashes from = batch_hashes(b);
     unsigned lanes = key_rule_hash(b->rule)->lanes;
@@ -51,111 +51,111 @@ bool adder_keys_take(struct adder_keys *keys, const struct batch *b)
     return true;
 }
 
-void adder_keys_free(struct adder_keys *keys)
+void writer_keys_free(struct writer_keys *keys)
 {
     for (unsigned l = 0; l < HASH_LANES; l++)
         free(keys->lane[l]);
     free(keys->known);
 }
 
-static const struct header *header_of(const struct adder *a)
+static const struct header *header_of(const struct writer *w)
 {
-    return a->backing->layers.header;
+    return w->backing->layers.header;
 }
 
-static struct counters *counters_of(const struct adder *a)
+static struct counters *counters_of(const struct writer *w)
 {
-    return a->backing->counters;
+    return w->backing->counters;
 }
 
-static const struct layer *target(const struct adder *a)
+static const struct layer *target(const struct writer *w)
 {
-    return &header_of(a)->layers[a->layer];
+    return &header_of(w)->layers[w->layer];
 }
 
 /* The layer's share of an FPR of the whole filter. */
-static double layer_fpr(const struct adder *a, double fpr)
+static double layer_fpr(const struct writer *w, double fpr)
 {
-    return 1 - (1 - fpr) / (1 - a->others_fpr);
+    return 1 - (1 - fpr) / (1 - w->others_fpr);
 }
 
-static double whole_fpr(const struct adder *a, double in_layer)
+static double whole_fpr(const struct writer *w, double in_layer)
 {
-    return 1 - (1 - in_layer) * (1 - a->others_fpr);
+    return 1 - (1 - in_layer) * (1 - w->others_fpr);
 }
 
 /* What the bits give may differ from the formula by some per cent in a small filter, so max_fpr is
  * near from nine tenths of its keys on. */
 static const double NEAR = 0.9;
 
-static void find_limits(struct adder *a)
+static void find_limits(struct writer *w)
 {
-    if (a->options.max_fpr > 0)
-        a->max_n = layer_n_at(target(a), layer_fpr(a, a->options.max_fpr));
-    double warn_fpr = WARN_FACTOR * header_of(a)->fpr_design;
-    a->warn_n = layer_n_at(target(a), layer_fpr(a, warn_fpr));
+    if (w->options.max_fpr > 0)
+        w->max_n = layer_n_at(target(w), layer_fpr(w, w->options.max_fpr));
+    double warn_fpr = WARN_FACTOR * header_of(w)->fpr_design;
+    w->warn_n = layer_n_at(target(w), layer_fpr(w, warn_fpr));
 }
 
 /* Distinct keys in the layer that takes new ones. */
-static double keys_now(const struct adder *a)
+static double keys_now(const struct writer *w)
 {
-    return a->layer_n + (counters_of(a)->n_keys - a->counted_n);
+    return w->layer_n + (counters_of(w)->n_keys - w->counted_n);
 }
 
 /* Reads all bits of the layer. Keys are counted so that the formula gives the FPR that the bits
  * give. */
-static void look(struct adder *a)
+static void look(struct writer *w)
 {
     struct census census;
-    layers_census(&a->backing->layers, a->layer, a->options.threads, &census);
-    a->layer_n = layer_n_at(target(a), census.fpr);
-    a->counted_n = counters_of(a)->n_keys;
-    a->correct_until = 0;
-    a->step_end = 0;
+    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
+    w->layer_n = layer_n_at(target(w), census.fpr);
+    w->counted_n = counters_of(w)->n_keys;
+    w->correct_until = 0;
+    w->step_end = 0;
 }
 
 /* The FPR of a layer that takes no keys: as noted when it was closed, else by its bits. */
-static double closed_fpr(const struct adder *a, unsigned layer)
+static double closed_fpr(const struct writer *w, unsigned layer)
 {
-    const struct header *h = header_of(a);
+    const struct header *h = header_of(w);
     struct census census;
     if (h->policy != POLICY_FIXED)
         return h->layers[layer].fpr_closed;
-    layers_census(&a->backing->layers, layer, a->options.threads, &census);
+    layers_census(&w->backing->layers, layer, w->options.threads, &census);
     return census.fpr;
 }
 
 /* Finds out where keys go and how full that is. */
-static void settle(struct adder *a)
+static void settle(struct writer *w)
 {
-    const struct header *h = header_of(a);
+    const struct header *h = header_of(w);
     double absent = 1;
-    a->layer = chain_newest(h);
-    a->generation = target(a)->generation;
-    a->others_n = 0;
+    w->layer = chain_newest(h);
+    w->generation = target(w)->generation;
+    w->others_n = 0;
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (i != a->layer && !h->layers[i].is_void) {
-            absent *= 1 - closed_fpr(a, i);
-            a->others_n += h->layers[i].n_closed;
+        if (i != w->layer && !h->layers[i].is_void) {
+            absent *= 1 - closed_fpr(w, i);
+            w->others_n += h->layers[i].n_closed;
         }
-    a->others_fpr = 1 - absent;
-    a->counted_n = counters_of(a)->n_keys;
-    a->layer_n = a->counted_n - a->others_n;
+    w->others_fpr = 1 - absent;
+    w->counted_n = counters_of(w)->n_keys;
+    w->layer_n = w->counted_n - w->others_n;
     /* Counters that a crash has made unknown are too low; those of a merge are from the bits. */
     bool too_low =
-        counters_of(a)->unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
+        counters_of(w)->unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
     if (too_low || (h->policy == POLICY_FIXED && h->n_layers > 1))
-        look(a);
-    a->warned_fpr = 0;
-    find_limits(a);
-    if (a->options.max_fpr > 0 && keys_now(a) > NEAR * a->max_n)
-        look(a);
-    a->step_end = 0;
-    a->correction = 1;
-    a->correct_until = 0;
+        look(w);
+    w->warned_fpr = 0;
+    find_limits(w);
+    if (w->options.max_fpr > 0 && keys_now(w) > NEAR * w->max_n)
+        look(w);
+    w->step_end = 0;
+    w->correction = 1;
+    w->correct_until = 0;
 }
 
-bool adder_check(struct layers layers, const char *name, const struct add_options *options,
+bool writer_check(struct layers layers, const char *name, const struct add_options *options,
                  struct err *err)
 {
     const struct header *h = layers.header;
@@ -165,11 +165,11 @@ bool adder_check(struct layers layers, const char *name, const struct add_option
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
 }
 
-void adder_begin(struct adder *a, const struct backing *backing, const struct add_options *options,
-                 struct add_state *out)
+void writer_begin(struct writer *w, const struct backing *backing,
+                  const struct add_options *options, struct add_state *out)
 {
-    *a = (struct adder){.backing = backing, .options = *options, .out = out};
-    settle(a);
+    *w = (struct writer){.backing = backing, .options = *options, .out = out};
+    settle(w);
 }
 
 /* A filter in which nearly all bits are set still takes keys. What they add to the counters is
@@ -179,10 +179,10 @@ static const double LEAST_NEGATIVE = 0x1p-30;
 
 /* The length of a step at n keys. Above twice the capacity, where the FPR rises more slowly, steps
  * are doubled whenever n is. */
-static double step_at(const struct adder *a, double n)
+static double step_at(const struct writer *w, double n)
 {
     int doublings;
-    double n_design = fmax(1, (double)target(a)->n_design);
+    double n_design = fmax(1, (double)target(w)->n_design);
     frexp(n / (2 * n_design), &doublings);
     return ldexp(FPR_STEP * n_design, doublings > 0 ? doublings : 0);
 }
@@ -191,52 +191,52 @@ static double step_at(const struct adder *a, double n)
  * report, as a multiple of what the formula says. Many keys are taken for present then, and without
  * this a number of keys that is too large would give too high an FPR, which makes it larger still.
  * A page of bits is read for 50 keys or more. */
-static void correct_fpr(struct adder *a)
+static void correct_fpr(struct writer *w)
 {
-    double n = keys_now(a);
-    if (n <= (double)target(a)->n_design || n < a->correct_until)
+    double n = keys_now(w);
+    if (n <= (double)target(w)->n_design || n < w->correct_until)
         return;
     struct census census;
-    layers_census(&a->backing->layers, a->layer, a->options.threads, &census);
-    double absent = 1 - target(a)->kind->fpr_at(target(a), n);
-    a->correction = (1 - census.fpr) / fmax(LEAST_NEGATIVE, absent);
-    a->correct_until = n + step_at(a, n);
-    a->step_end = 0;
+    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
+    double absent = 1 - target(w)->kind->fpr_at(target(w), n);
+    w->correction = (1 - census.fpr) / fmax(LEAST_NEGATIVE, absent);
+    w->correct_until = n + step_at(w, n);
+    w->step_end = 0;
 }
 
 /* The FPR of the filter about now, for the counters. */
-static void update_fpr(struct adder *a)
+static void update_fpr(struct writer *w)
 {
-    double n = fmax(0, keys_now(a));
-    if (n >= a->step_start && n < a->step_end)
+    double n = fmax(0, keys_now(w));
+    if (n >= w->step_start && n < w->step_end)
         return;
-    double step = step_at(a, n);
-    a->step_start = floor(n / step) * step;
-    a->step_end = a->step_start + step;
+    double step = step_at(w, n);
+    w->step_start = floor(n / step) * step;
+    w->step_end = w->step_start + step;
     /* The first key of a step meets the FPR at its start, the last that of one key less than its
      * end. */
-    double middle = step > 1 ? (a->step_start + a->step_end - 1) / 2 : n;
-    double absent = a->correction * (1 - target(a)->kind->fpr_at(target(a), middle));
-    a->layer_fpr = 1 - fmin(1, fmax(LEAST_NEGATIVE, absent));
-    a->fpr = fmin(whole_fpr(a, a->layer_fpr), 1 - LEAST_NEGATIVE);
+    double middle = step > 1 ? (w->step_start + w->step_end - 1) / 2 : n;
+    double absent = w->correction * (1 - target(w)->kind->fpr_at(target(w), middle));
+    w->layer_fpr = 1 - fmin(1, fmax(LEAST_NEGATIVE, absent));
+    w->fpr = fmin(whole_fpr(w, w->layer_fpr), 1 - LEAST_NEGATIVE);
 }
 
 /* Counts keys that were inserted, of which n_new were not reported by any layer, step by step. */
-static void count_keys(struct adder *a, size_t n_inserted, size_t n_new)
+static void count_keys(struct writer *w, size_t n_inserted, size_t n_new)
 {
-    struct counters *c = counters_of(a);
-    bool ring = header_of(a)->policy == POLICY_RING;
+    struct counters *c = counters_of(w);
+    bool ring = header_of(w)->policy == POLICY_RING;
     double new_part = n_inserted > 0 ? (double)n_new / (double)n_inserted : 0;
     c->keys_added += n_new;
-    a->out->n_new += n_new;
+    w->out->n_new += n_new;
     while (n_inserted > 0) {
-        update_fpr(a);
+        update_fpr(w);
         /* A ring counts the keys of each generation: those of others are no loss to this one. */
-        double absent = 1 - (ring ? a->layer_fpr : a->fpr);
-        double in_step = ceil((a->step_end - keys_now(a)) * absent);
+        double absent = 1 - (ring ? w->layer_fpr : w->fpr);
+        double in_step = ceil((w->step_end - keys_now(w)) * absent);
         size_t n = in_step < (double)n_inserted ? (size_t)fmax(1, in_step) : n_inserted;
-        double lost = new_part * (double)n * a->fpr / (1 - a->fpr);
-        a->out->dropped += lost;
+        double lost = new_part * (double)n * w->fpr / (1 - w->fpr);
+        w->out->dropped += lost;
         c->dropped += lost;
         c->n_keys += (double)n / absent;
         n_inserted -= n;
@@ -260,15 +260,15 @@ static struct hashes hashes_in(const struct group *g)
 }
 
 /* Takes those of records [from, to), which are LAYER_BATCH at most; mostly, all of them. */
-static void gather(struct group *g, const struct adder *a, struct hashes keys,
+static void gather(struct group *g, const struct writer *w, struct hashes keys,
                    const uint64_t *known, size_t from, size_t to)
 {
     uint64_t any_known = 0;
-    for (size_t w = from / 64; w * 64 < to; w++)
-        any_known |= known[w];
+    for (size_t i = from / 64; i * 64 < to; i++)
+        any_known |= known[i];
     g->n = 0;
     g->first = from;
-    g->n_lanes = header_of(a)->hash->lanes;
+    g->n_lanes = header_of(w)->hash->lanes;
     if (any_known == 0) {
         g->n = to - from;
         for (unsigned l = 0; l < g->n_lanes; l++)
@@ -319,11 +319,11 @@ static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
 }
 
 /* Sets the bits of those keys that a layer has, which are then relied on. */
-static bool ask(const struct adder *a, unsigned i, struct hashes keys, size_t n, uint64_t *present,
+static bool ask(const struct writer *w, unsigned i, struct hashes keys, size_t n, uint64_t *present,
                 struct err *err)
 {
-    const struct backing *b = a->backing;
-    const struct layer *layer = &header_of(a)->layers[i];
+    const struct backing *b = w->backing;
+    const struct layer *layer = &header_of(w)->layers[i];
     if (b->ops->verify != NULL && !b->ops->verify(b->place, i, keys, n, err))
         return false;
     layer->kind->query(layer, b->layers.data[i], keys, n, present);
@@ -333,62 +333,62 @@ static bool ask(const struct adder *a, unsigned i, struct hashes keys, size_t n,
 }
 
 /* Sets the bits of those keys of a group that another layer has. */
-static bool ask_others(const struct adder *a, const struct group *g, uint64_t *present,
+static bool ask_others(const struct writer *w, const struct group *g, uint64_t *present,
                        struct err *err)
 {
-    const struct header *h = header_of(a);
+    const struct header *h = header_of(w);
     for (unsigned i = h->n_layers; i-- > 0;)
-        if (i != a->layer && !h->layers[i].is_void &&
-            !ask(a, i, hashes_in(g), g->n, present, err))
+        if (i != w->layer && !h->layers[i].is_void &&
+            !ask(w, i, hashes_in(g), g->n, present, err))
             return false;
     return true;
 }
 
 /* Sets the bits of those keys of a group that the layer had. */
-static bool insert(struct adder *a, const struct group *g, uint64_t *present, struct err *err)
+static bool insert(struct writer *w, const struct group *g, uint64_t *present, struct err *err)
 {
-    const struct backing *b = a->backing;
+    const struct backing *b = w->backing;
     if (g->n == 0)
         return true;
-    if (b->ops->touch != NULL && !b->ops->touch(b->place, a->layer, hashes_in(g), g->n, err))
+    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, hashes_in(g), g->n, err))
         return false;
-    target(a)->kind->add(target(a), b->layers.data[a->layer], hashes_in(g), g->n, present);
+    target(w)->kind->add(target(w), b->layers.data[w->layer], hashes_in(g), g->n, present);
     return true;
 }
 
 /* Adds a group, counts the keys that were new, and makes the others known; none if it fails. */
-static bool add_group(struct adder *a, struct group *g, uint64_t *known, struct err *err)
+static bool add_group(struct writer *w, struct group *g, uint64_t *known, struct err *err)
 {
     uint64_t elsewhere[GROUP_WORDS] = {0}, present[GROUP_WORDS] = {0};
-    const struct header *h = header_of(a);
+    const struct header *h = header_of(w);
     size_t n_given = g->n;
-    if (h->n_layers > 1 && !ask_others(a, g, elsewhere, err))
+    if (h->n_layers > 1 && !ask_others(w, g, elsewhere, err))
         return false;
     /* In a ring what comes again goes in again. */
     if (h->policy != POLICY_RING)
         leave_out(g, elsewhere, known);
-    correct_fpr(a);
-    if (!insert(a, g, present, err))
+    correct_fpr(w);
+    if (!insert(w, g, present, err))
         return false;
     size_t n_inserted = g->n - bits_count(present, LAYER_BATCH);
-    for (size_t w = 0; w < GROUP_WORDS; w++)
-        present[w] |= elsewhere[w];
+    for (size_t i = 0; i < GROUP_WORDS; i++)
+        present[i] |= elsewhere[i];
     mark_known(g, present, known);
-    counters_of(a)->records += n_given;
-    count_keys(a, n_inserted, g->n - bits_count(present, LAYER_BATCH));
+    counters_of(w)->records += n_given;
+    count_keys(w, n_inserted, g->n - bits_count(present, LAYER_BATCH));
     return true;
 }
 
 /* Would adding this one key change nothing? */
-static bool ask_settled(const struct adder *a, const struct group *one, bool *settled,
+static bool ask_settled(const struct writer *w, const struct group *one, bool *settled,
                         struct err *err)
 {
-    const struct header *h = header_of(a);
+    const struct header *h = header_of(w);
     uint64_t present = 0;
     bool ring = h->policy == POLICY_RING;
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (!h->layers[i].is_void && (!ring || i == a->layer) &&
-            !ask(a, i, hashes_in(one), 1, &present, err))
+        if (!h->layers[i].is_void && (!ring || i == w->layer) &&
+            !ask(w, i, hashes_in(one), 1, &present, err))
             return false;
     *settled = present & 1;
     return true;
@@ -396,75 +396,75 @@ static bool ask_settled(const struct adder *a, const struct group *one, bool *se
 
 /* Near max_fpr the bits are looked at again whenever half of the keys have come that by the last
  * look there was room for; so there are few looks, and the last ones are at every key. */
-static void look_if_stale(struct adder *a)
+static void look_if_stale(struct writer *w)
 {
-    double since = counters_of(a)->n_keys - a->counted_n;
-    if (since > 0 && since >= (a->max_n - a->layer_n) / 2)
-        look(a);
+    double since = counters_of(w)->n_keys - w->counted_n;
+    if (since > 0 && since >= (w->max_n - w->layer_n) / 2)
+        look(w);
 }
 
 /* The last key may raise the FPR by some times of what the formula says of a key: it does so when
  * it comes into a line that is nearly full. */
 static const double SPARE = 3;
 
-static enum add_result refuse(const struct adder *a, struct err *err)
+static enum add_result refuse(const struct writer *w, struct err *err)
 {
     char limit[NUM_TEXT];
-    fail(err, "not added: the false-positive rate of '%s' would pass %s", a->backing->name,
-         num_show_fpr(limit, a->options.max_fpr));
+    fail(err, "not added: the false-positive rate of '%s' would pass %s", w->backing->name,
+         num_show_fpr(limit, w->options.max_fpr));
     return ADD_FULL;
 }
 
 /* Adds the keys of records [*done, end) one by one, as long as max_fpr allows. */
-static enum add_result add_carefully(struct adder *a, struct hashes keys, uint64_t *known,
+static enum add_result add_carefully(struct writer *w, struct hashes keys, uint64_t *known,
                                        size_t end, size_t *done, struct err *err)
 {
     for (; *done < end; ++*done) {
         struct group one;
         bool settled;
-        gather(&one, a, keys, known, *done, *done + 1);
+        gather(&one, w, keys, known, *done, *done + 1);
         if (one.n == 0)
             continue;
-        if (!ask_settled(a, &one, &settled, err))
+        if (!ask_settled(w, &one, &settled, err))
             return ADD_FAILED;
         if (settled) {
             bit_set(known, *done);
-            counters_of(a)->records++;
+            counters_of(w)->records++;
             continue;
         }
-        look_if_stale(a);
-        if (keys_now(a) + SPARE > a->max_n)
-            return refuse(a, err);
-        if (!add_group(a, &one, known, err))
+        look_if_stale(w);
+        if (keys_now(w) + SPARE > w->max_n)
+            return refuse(w, err);
+        if (!add_group(w, &one, known, err))
             return ADD_FAILED;
     }
     return ADD_OK;
 }
 
-static void warn(struct adder *a, const char *when)
+static void warn(struct writer *w, const char *when)
 {
     char now[NUM_TEXT], design[NUM_TEXT];
-    look(a);
-    if (keys_now(a) <= a->warn_n)
+    look(w);
+    if (keys_now(w) <= w->warn_n)
         return;
-    double in_layer = target(a)->kind->fpr_at(target(a), a->layer_n);
-    a->warned_fpr = whole_fpr(a, in_layer);
-    snprintf(a->out->warning, sizeof a->out->warning,
+    double in_layer = target(w)->kind->fpr_at(target(w), w->layer_n);
+    w->warned_fpr = whole_fpr(w, in_layer);
+    snprintf(w->out->warning, sizeof w->out->warning,
              "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
-             "design rate %s", a->backing->name, when, num_show_fpr(now, a->warned_fpr),
-             num_show_fpr(design, header_of(a)->fpr_design));
+             "design rate %s", w->backing->name, when, num_show_fpr(now, w->warned_fpr),
+             num_show_fpr(design, header_of(w)->fpr_design));
 }
 
-void adder_conclude(struct adder *a, bool again)
+void writer_conclude(struct writer *w, bool again)
 {
     char before[NUM_TEXT], now[NUM_TEXT];
-    a->out->warning[0] = '\0';
-    if (a->warned_fpr == 0)
+    w->out->warning[0] = '\0';
+    if (w->warned_fpr == 0)
         return;
-    num_show_fpr(before, a->warned_fpr);
-    warn(a, "final");
-    if (!again && strcmp(before, num_show_fpr(now, a->warned_fpr)) == 0)
-        a->out->warning[0] = '\0';
+    num_show_fpr(before, w->warned_fpr);
+    warn(w, "final");
+    if (!again && strcmp(before, num_show_fpr(now, w->warned_fpr)) == 0)
+        w->out->warning[0] = '\0';
 }
 
 /* A layer is full when fewer than this part of its keys find room: not so few that the last of them
@@ -473,20 +473,20 @@ static const double FULL = 1.0 / 64;
 
 /* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of
  * keys, at least 1, that may go in before this is asked again. */
-static bool make_room(struct adder *a, size_t *room, struct err *err)
+static bool make_room(struct writer *w, size_t *room, struct err *err)
 {
-    enum policy policy = header_of(a)->policy;
+    enum policy policy = header_of(w)->policy;
     *room = LAYER_BATCH;
-    if (policy == POLICY_FIXED || (policy == POLICY_RING && !a->options.rotate))
+    if (policy == POLICY_FIXED || (policy == POLICY_RING && !w->options.rotate))
         return true;
-    double n_design = (double)target(a)->n_design, left = n_design - keys_now(a);
+    double n_design = (double)target(w)->n_design, left = n_design - keys_now(w);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
-        const struct backing *b = a->backing;
-        if (!b->ops->advance(b->place, a->options.threads, a->out->to_come, err))
+        const struct backing *b = w->backing;
+        if (!b->ops->advance(b->place, w->options.threads, w->out->to_come, err))
             return false;
-        settle(a);
-        return make_room(a, room, err);
+        settle(w);
+        return make_room(w, room, err);
     }
     if (left < LAYER_BATCH)
         *room = (size_t)left;
@@ -494,63 +494,63 @@ static bool make_room(struct adder *a, size_t *room, struct err *err)
 }
 
 /* Adds the keys of records [*done, end), LAYER_BATCH at most. */
-static enum add_result add_some(struct adder *a, struct hashes keys, uint64_t *known,
+static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *known,
                                   size_t end, size_t *done, struct err *err)
 {
     struct group g;
     double n = (double)(end - *done);
-    if (a->options.max_fpr > 0 && keys_now(a) + n > NEAR * a->max_n) {
-        look_if_stale(a);
-        if (keys_now(a) + 2 * n > a->max_n)
-            return add_carefully(a, keys, known, end, done, err);
+    if (w->options.max_fpr > 0 && keys_now(w) + n > NEAR * w->max_n) {
+        look_if_stale(w);
+        if (keys_now(w) + 2 * n > w->max_n)
+            return add_carefully(w, keys, known, end, done, err);
     }
-    gather(&g, a, keys, known, *done, end);
-    if (!add_group(a, &g, known, err))
+    gather(&g, w, keys, known, *done, end);
+    if (!add_group(w, &g, known, err))
         return ADD_FAILED;
     *done = end;
     return ADD_OK;
 }
 
-static enum add_result add_all(struct adder *a, struct hashes keys, uint64_t *known, size_t n,
+static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                                  size_t *done, struct err *err)
 {
     while (*done < n) {
         size_t room;
-        if (!make_room(a, &room, err))
+        if (!make_room(w, &room, err))
             return ADD_FAILED;
         size_t end = room < n - *done ? *done + room : n;
-        enum add_result result = add_some(a, keys, known, end, done, err);
+        enum add_result result = add_some(w, keys, known, end, done, err);
         if (result != ADD_OK)
             return result;
-        if (a->warned_fpr == 0 && keys_now(a) > a->warn_n)
-            warn(a, "current");
+        if (w->warned_fpr == 0 && keys_now(w) > w->warn_n)
+            warn(w, "current");
     }
     return ADD_OK;
 }
 
 /* After the lock was taken: has anything happened to the layers? */
-static void catch_up(struct adder *a, bool replaced)
+static void catch_up(struct writer *w, bool replaced)
 {
-    const struct header *h = header_of(a);
+    const struct header *h = header_of(w);
     unsigned newest = chain_newest(h);
     if (replaced)
-        snprintf(a->out->warning, sizeof a->out->warning,
-                 "'%.300s' was replaced; going on with the new file", a->backing->name);
-    if (replaced || newest != a->layer || h->layers[newest].generation != a->generation)
-        settle(a);
+        snprintf(w->out->warning, sizeof w->out->warning,
+                 "'%.300s' was replaced; going on with the new file", w->backing->name);
+    if (replaced || newest != w->layer || h->layers[newest].generation != w->generation)
+        settle(w);
 }
 
-enum add_result adder_add(struct adder *a, struct hashes keys, uint64_t *known, size_t n,
+enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                           size_t *done, struct err *err)
 {
-    const struct backing *b = a->backing;
+    const struct backing *b = w->backing;
     bool replaced = false;
     *done = 0;
-    a->out->warning[0] = '\0';
+    w->out->warning[0] = '\0';
     if (!b->ops->lock(b->place, &replaced, err))
         return ADD_FAILED;
-    catch_up(a, replaced);
-    enum add_result result = add_all(a, keys, known, n, done, err);
+    catch_up(w, replaced);
+    enum add_result result = add_all(w, keys, known, n, done, err);
     b->ops->unlock(b->place);
     return result;
 }
