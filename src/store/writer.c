@@ -156,7 +156,7 @@ static void settle(struct writer *w)
 }
 
 bool writer_check(struct layers layers, const char *name, const struct add_options *options,
-                 struct err *err)
+                  struct err *err)
 {
     const struct header *h = layers.header;
     if (!layer_takes_keys(&h->layers[chain_newest(h)]))
@@ -541,7 +541,7 @@ static void catch_up(struct writer *w, bool replaced)
 }
 
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
-                          size_t *done, struct err *err)
+                           size_t *done, struct err *err)
 {
     const struct backing *b = w->backing;
     bool replaced = false;

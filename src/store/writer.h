@@ -62,7 +62,7 @@ struct writer {
 
 /* Can keys be added there, with these options? */
 bool writer_check(struct layers layers, const char *name, const struct add_options *options,
-                 struct err *err);
+                  struct err *err);
 
 /* The others must outlive `w`; *out begins as zero. */
 void writer_begin(struct writer *w, const struct backing *backing,
@@ -70,7 +70,7 @@ void writer_begin(struct writer *w, const struct backing *backing,
 
 /* As store_add and store_conclude (store.h). */
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
-                          size_t *done, struct err *err);
+                           size_t *done, struct err *err);
 void writer_conclude(struct writer *w, bool again);
 
 #endif

@@ -1,0 +1,226 @@
+/* One script of adding and asking, put to every store: all answer alike, count alike, and are full
+ * at the same key. */
+#include "store/store.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "random.h"
+#include "scratchdir.h"
+#include "store/chain.h"
+#include "store/filter_build.h"
+#include "store/header.h"
+#include "store/memory.h"
+
+enum { KEYS = 20000, ASKED = 512 * LAYER_BATCH };
+
+/* What came of the script. */
+struct outcome {
+    enum add_result result;
+    struct err err; /* unless it went well */
+    size_t done;    /* in all */
+    uint64_t known[KEYS / 64], present[ASKED / 64];
+    uint64_t n_new;
+    double dropped;
+    struct counters counters;
+    unsigned n_layers;
+    struct census census;
+};
+
+static uint64_t keys[KEYS]; /* the last third come a second time */
+static uint64_t asked[ASKED]; /* the first of them are keys */
+
+static void make_keys(void)
+{
+    for (unsigned i = 0; i < KEYS; i++)
+        keys[i] = random_at(i < KEYS / 3 * 2 ? i : i - KEYS / 3);
+    for (unsigned i = 0; i < ASKED; i++)
+        asked[i] = random_at(i);
+}
+
+/* Adds all keys in pieces of all sizes. Every seventh is known beforehand. */
+static void add_all(struct store *s, struct outcome *o)
+{
+    for (unsigned i = 0; i < KEYS; i += 7)
+        o->known[i / 64] |= (uint64_t)1 << i % 64;
+    for (size_t n = 64; o->result == ADD_OK && o->done < KEYS; n = n * 2 % 4032) {
+        size_t done, left = KEYS - o->done;
+        o->result = store_add(s, hashes_of(keys + o->done), o->known + o->done / 64,
+                              n < left ? n : left, &done, &o->err);
+        o->done += done;
+    }
+}
+
+static bool ask_all(struct store *s, struct outcome *o, struct err *err)
+{
+    for (unsigned i = 0; i < ASKED; i += LAYER_BATCH)
+        if (!store_query(s, hashes_of(asked + i), LAYER_BATCH, o->present + i / 64, err))
+            return false;
+    return true;
+}
+
+/* The script. Closes the store. */
+static struct outcome *run(struct store *s, const struct add_options *options)
+{
+    struct err err;
+    struct facts facts;
+    struct outcome *o = calloc(1, sizeof *o);
+    CHECK(s != NULL && o != NULL);
+    MUST(store_add_begin(s, options, &err));
+    add_all(s, o);
+    MUST(store_sync(s, &err));
+    MUST(ask_all(s, o, &err));
+    o->n_new = s->state.n_new;
+    o->dropped = s->state.dropped;
+    MUST(store_add_end(s, true, &err));
+    MUST(store_refresh(s, &err));
+    store_describe(s, &facts);
+    CHECK(!facts.is_dirty && !facts.is_writing && !facts.slot_damaged);
+    o->counters = facts.counters;
+    o->n_layers = facts.layers.header->n_layers;
+    store_census(s, 1, &o->census);
+    store_close(s);
+    return o;
+}
+
+static void check_alike(const struct outcome *a, const struct outcome *b)
+{
+    CHECK(a->result == b->result && a->done == b->done);
+    CHECK(memcmp(a->known, b->known, sizeof a->known) == 0);
+    CHECK(memcmp(a->present, b->present, sizeof a->present) == 0);
+    CHECK(a->n_new == b->n_new && a->dropped == b->dropped && a->n_layers == b->n_layers);
+    CHECK(!a->counters.unknown && !b->counters.unknown);
+    CHECK(a->counters.records == b->counters.records);
+    CHECK(a->counters.keys_added == b->counters.keys_added && a->counters.keys_added == a->n_new);
+    CHECK(a->counters.n_keys == b->counters.n_keys && a->counters.dropped == b->counters.dropped);
+    CHECK(a->census.n == b->census.n && a->census.fpr == b->census.fpr);
+}
+
+/* The same header in a file and in memory. */
+static struct outcome *run_both(const struct design *design, const struct add_options *options)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    header_begin(&h, &rule, false);
+    MUST(header_design(&h, design, 0, &err) && filter_build_empty_file("s.seen", &h, &err));
+    struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, &err), options);
+    struct outcome *in_memory = run(memory_open(&h, &err), options);
+    check_alike(in_file, in_memory);
+    scratchdir_clear();
+    free(in_memory);
+    return in_file;
+}
+
+/* All keys that were dealt with are there; of keys that never came, few are. */
+static void check_answers(const struct outcome *o)
+{
+    unsigned missing = 0, false_hits = 0;
+    for (unsigned i = 0; i < ASKED; i++) {
+        bool is_present = o->present[i / 64] >> i % 64 & 1;
+        missing += i < KEYS / 3 * 2 && i % 7 != 0 && !is_present;
+        false_hits += i >= KEYS / 3 * 2 && is_present;
+    }
+    CHECK(missing == 0);
+    /* At an FPR of 1e-3, 118 of the 117 739 absent ones: 5 deviations less than 60 more. */
+    CHECK(false_hits < 180);
+}
+
+static const struct add_options plain = {.threads = 1};
+
+TEST(a_fixed_filter_is_the_same_in_every_store)
+{
+    struct outcome *o = run_both(&(struct design){.n = KEYS, .p = 1e-3}, &plain);
+    CHECK(o->result == ADD_OK && o->done == KEYS && o->n_layers == 1);
+    check_answers(o);
+    free(o);
+}
+
+TEST(a_filter_grows_alike_in_every_store)
+{
+    struct outcome *o = run_both(&(struct design){.n = 2000, .p = 1e-3, .grow = true}, &plain);
+    CHECK(o->result == ADD_OK && o->done == KEYS && o->n_layers == 3);
+    check_answers(o);
+    free(o);
+}
+
+TEST(a_ring_forgets_alike_in_every_store)
+{
+    const struct add_options options = {.threads = 1, .rotate = true};
+    struct outcome *o =
+        run_both(&(struct design){.n = 3000, .p = 1e-3, .generations = 2}, &options);
+    CHECK(o->result == ADD_OK && o->done == KEYS && o->n_layers == 3);
+    /* The first keys are gone. */
+    unsigned there = 0;
+    for (unsigned i = 0; i < 1000; i++)
+        there += o->present[i / 64] >> i % 64 & 1;
+    CHECK(there < 20);
+    free(o);
+}
+
+TEST(a_store_is_full_at_the_same_key)
+{
+    const struct add_options options = {.threads = 1, .max_fpr = 1e-3};
+    struct outcome *o = run_both(&(struct design){.n = 5000, .p = 1e-3}, &options);
+    CHECK(o->result == ADD_FULL && o->done > 5000 && o->done < 7000);
+    CHECK_STR(o->err.text,
+              "not added: the false-positive rate of 's.seen' would pass 0.001");
+    /* No key behind it has come in but by chance. */
+    unsigned behind = 0;
+    for (size_t i = o->done; i < o->done + 1000; i++)
+        behind += o->present[i / 64] >> i % 64 & 1;
+    CHECK(behind < 10 && o->census.fpr <= 1e-3);
+    free(o);
+}
+
+TEST(what_a_store_is_not_it_refuses)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    header_begin(&h, &rule, false);
+    MUST(header_design(&h, &(struct design){.n = 100, .p = 1e-3}, 0, &err));
+    MUST(filter_build_empty_file("s.seen", &h, &err));
+    struct store *memory = memory_open(&h, &err), *file = store_open("s.seen", STORE_WRITE, &err);
+    struct store *again = store_open("s.seen", STORE_READ, &err);
+    CHECK(memory != NULL && file != NULL && again != NULL);
+    CHECK(store_file(file, &err) != NULL && store_file(memory, &err) == NULL);
+    CHECK_STR(err.text, "'a filter in memory' is not a file");
+    CHECK(store_same(file, again) && store_same(memory, memory) && !store_same(file, memory));
+    const struct add_options rotate = {.threads = 1, .rotate = true};
+    CHECK(!store_add_begin(memory, &rotate, &err));
+    CHECK_STR(err.text, "'a filter in memory' has no generations, so it cannot be rotated");
+    store_close(again);
+    store_close(file);
+    store_close(memory);
+    CHECK(store_open("absent.seen", STORE_READ, &err) == NULL);
+    CHECK_STR(err.text, "cannot open 'absent.seen': No such file or directory");
+    scratchdir_clear();
+}
+
+TEST(memory_that_is_not_there_is_refused)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    header_begin(&h, &rule, false);
+    MUST(header_design(&h, &(struct design){.n = (uint64_t)1 << 42, .p = 1e-3}, 0, &err));
+    CHECK(memory_open(&h, &err) == NULL);
+    CHECK(strncmp(err.text, "cannot make a filter in memory: ", 32) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    random_begin(argc, argv);
+    if (!scratchdir_enter())
+        return 1;
+    make_keys();
+    RUN(a_fixed_filter_is_the_same_in_every_store);
+    RUN(a_filter_grows_alike_in_every_store);
+    RUN(a_ring_forgets_alike_in_every_store);
+    RUN(a_store_is_full_at_the_same_key);
+    RUN(what_a_store_is_not_it_refuses);
+    RUN(memory_that_is_not_there_is_refused);
+    scratchdir_leave();
+    return check_done();
+}
