@@ -1,7 +1,7 @@
 /*
  * What a writer (writer.h) needs of the place where a filter's layers are: a file that others may
- * be writing to, or memory of its own. A writer works on layers and counters and calls these functions
- * where the place has something to do.
+ * be writing to, or memory of its own. A writer works on layers and counters, and calls these
+ * functions where the place has something to do.
  */
 #ifndef STORE_BACKING_H
 #define STORE_BACKING_H
