@@ -233,7 +233,7 @@ static struct list make(const struct pattern *pattern, enum shape shape, size_t 
 /* Every so many of them are tried: fewer where a sanitizer makes it slow. */
 static size_t every(size_t step)
 {
-    return getenv("SANITIZER") != NULL ? 2 * step : step;
+    return getenv("SANITIZER") != NULL ? 8 * step : step;
 }
 
 /* Puts from all workers at once, in pieces of odd sizes. */
