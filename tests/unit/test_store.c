@@ -153,7 +153,7 @@ TEST(a_ring_forgets_alike_in_every_store)
     /* The first keys are gone. */
     unsigned there = 0;
     for (unsigned i = 0; i < 1000; i++)
-        there += o->present[i / 64] >> i % 64 & 1;
+        there += (unsigned)(o->present[i / 64] >> i % 64 & 1);
     CHECK(there < 20);
     free(o);
 }
@@ -168,7 +168,7 @@ TEST(a_store_is_full_at_the_same_key)
     /* No key behind it has come in but by chance. */
     unsigned behind = 0;
     for (size_t i = o->done; i < o->done + 1000; i++)
-        behind += o->present[i / 64] >> i % 64 & 1;
+        behind += (unsigned)(o->present[i / 64] >> i % 64 & 1);
     CHECK(behind < 10 && o->census.fpr <= 1e-3);
     free(o);
 }
