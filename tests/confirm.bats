@@ -104,8 +104,10 @@ listed()
 }
 
 @test "a list that is cut while it is in use ends it all with a message, and the filter is clean" {
+    threads=2
+    # ThreadSanitizer takes the zeroes that one thread maps over a lost page for a race.
+    [ "${SANITIZER-}" != thread ] || threads=1
     seq -w 200000 >list
-    : >none
     for command in 'query -c' 'dedup -c' 'dedup -c --also g.seen'; do
         for cut in 1 700000; do
             cp list cut
@@ -113,7 +115,7 @@ listed()
             cp f.seen g.seen
             mkfifo in
             # shellcheck disable=SC2086
-            seen $command --confirm cut f.seen in >out 2>err &
+            seen $command -j $threads --confirm cut f.seen in >out 2>err &
             pid=$!
             exec 7>in
             await $pid grep -q '/cut$' /proc/$pid/maps
