@@ -24,6 +24,7 @@
 #include "keys/pump.h"
 #include "store/chain.h"
 #include "store/filter.h"
+#include "store/store.h"
 
 enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
 
@@ -164,7 +165,7 @@ static void wilson(const struct trial *trial, double *low, double *high)
 
 /* Random keys of 128 bits, a block of them at a time. */
 struct measurement {
-    struct filter *filter;
+    struct store *store;
     uint64_t seed, keys;
     _Atomic uint64_t hits;
 };
@@ -187,7 +188,7 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
     uint64_t end = m->keys - at < MEASURE_BLOCK ? m->keys : at + MEASURE_BLOCK;
     (void)worker;
     while (at < end) {
-        const struct header *h = &m->filter->header;
+        const struct header *h = store_header(m->store);
         uint64_t hash[LAYER_BATCH], hash2[LAYER_BATCH], present[LAYER_BATCH / 64];
         uint64_t *const lane[HASH_LANES] = {hash, hash2};
         uint8_t key[LAYER_BATCH][16];
@@ -201,7 +202,7 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
             len[i] = sizeof key[i];
         }
         h->hash->keys(data, len, n, h->seed, lane);
-        if (!filter_query(m->filter, (struct hashes){{hash, hash2}}, n, present, err))
+        if (!store_query(m->store, (struct hashes){{hash, hash2}}, n, present, err))
             return false;
         hits += bits_count(present, n);
     }
@@ -209,9 +210,9 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
     return true;
 }
 
-static bool measure(const struct stats *s, struct filter *f, struct trial *trial)
+static bool measure(const struct stats *s, struct store *store, struct trial *trial)
 {
-    struct measurement m = {.filter = f, .keys = s->measure};
+    struct measurement m = {.store = store, .keys = s->measure};
     struct err err;
     if (getrandom(&m.seed, sizeof m.seed, 0) != (ssize_t)sizeof m.seed) {
         say_error("cannot get random numbers from the system");
@@ -226,7 +227,7 @@ static bool measure(const struct stats *s, struct filter *f, struct trial *trial
 
 /* The keys of --negatives, through the filter. */
 struct negatives {
-    struct filter *filter;
+    struct store *store;
     _Atomic uint64_t hits;
 };
 
@@ -241,7 +242,7 @@ static bool ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, voi
     (void)chunk;
     while ((b = feed_next(part)) != NULL) {
         uint64_t present[BATCH_MAX / 64];
-        if (!filter_query(neg->filter, batch_hashes(b), b->n, present, err))
+        if (!store_query(neg->store, batch_hashes(b), b->n, present, err))
             return false;
         for (size_t w = 0; w < (b->n + 63) / 64; w++)
             present[w] &= ~b->bad[w];
@@ -251,24 +252,21 @@ static bool ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, voi
     return true;
 }
 
-static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial)
+static bool ask_negatives(struct stats *s, struct store *store, struct trial *trial)
 {
-    struct err err;
     struct stat st;
-    struct negatives neg = {.filter = f};
+    bool is_file = store_stat(store, &st);
+    const struct header *h = store_header(store);
+    struct negatives neg = {.store = store};
     struct feed feed = {.keyopt = &s->keyopt,
                         .title = "asking",
-                        .refuse = &st,
+                        .refuse = is_file ? &st : NULL,
                         .ctx = &neg,
                         .slot_size = sizeof(struct feed_part),
                         .work = ask_chunk};
-    if (fstat(f->fd, &st) != 0) {
-        fail_errno(&err, "cannot look at '%s'", f->path);
-        return say_failure(&err);
-    }
-    s->keyopt.rule.prep = f->header.prep;
-    s->keyopt.rule.hash = f->header.hash;
-    s->keyopt.rule.seed = f->header.seed;
+    s->keyopt.rule.prep = h->prep;
+    s->keyopt.rule.hash = h->hash;
+    s->keyopt.rule.seed = h->seed;
     if (!feed_run(&feed))
         return false;
     tally_report(&feed.tally);
@@ -280,7 +278,9 @@ static bool ask_negatives(struct stats *s, struct filter *f, struct trial *trial
 
 /* What was found out about one filter. */
 struct findings {
-    struct filter *filter;
+    struct store *store;
+    const struct header *header;
+    const struct filter *file; /* NULL: the store is none, and has no pages to be checked */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
     uint64_t damaged, unchecked; /* pages */
@@ -293,20 +293,24 @@ struct findings {
 /* Counters stand for what was added in sessions that ended well. */
 static bool counters_known(const struct findings *found)
 {
-    return found->health == FILTER_CLEAN && !found->filter->header.counters.unknown;
+    return found->health == FILTER_CLEAN && !found->header->counters.unknown;
 }
 
 /* Reads all pages and bits. */
 static void read_bits(const struct stats *s, struct findings *found)
 {
-    const struct filter *f = found->filter;
-    found->health = filter_health(f);
+    struct facts facts;
+    store_describe(found->store, &facts);
+    found->health = facts.is_writing ? FILTER_WRITING
+                    : facts.is_dirty ? FILTER_DIRTY
+                                     : FILTER_CLEAN;
     progress_begin("checking", false);
-    found->damaged = filter_check_pages(f, s->keyopt.threads, &found->unchecked, NULL, NULL);
+    if (found->file != NULL)
+        found->damaged = filter_check_pages(found->file, s->keyopt.threads, &found->unchecked, NULL,
+                                            NULL);
     progress_end();
-    const struct layers layers = filter_layers(f);
-    layers_census_each(&layers, s->keyopt.threads, found->layer);
-    layers_census_whole(&layers, s->keyopt.threads, found->layer, &found->all);
+    layers_census_each(&facts.layers, s->keyopt.threads, found->layer);
+    layers_census_whole(&facts.layers, s->keyopt.threads, found->layer, &found->all);
 }
 
 /* Header and bits are of one moment if no header was written while the bits were read. With writers
@@ -314,35 +318,38 @@ static void read_bits(const struct stats *s, struct findings *found)
  * whose counters are not known. */
 enum { TRIES = 5 };
 
-static bool read_all(const struct stats *s, struct filter *f, struct findings *found)
+static bool read_all(const struct stats *s, struct findings *found)
 {
     struct err err;
     bool stable = false;
-    found->filter = f;
     for (int tries = 0; !stable && tries < TRIES; tries++) {
-        if (tries > 0 && !filter_reload(f, &err))
+        if (tries > 0 && !store_refresh(found->store, &err))
             return say_failure(&err);
         read_bits(s, found);
         atomic_thread_fence(memory_order_acquire);
-        stable = !filter_changed(f);
+        stable = found->file == NULL || !filter_changed(found->file);
     }
     if (!stable)
         found->health = FILTER_WRITING;
     if (stable || found->damaged == 0)
         return true;
-    say_error("'%s' kept changing while it was read", f->path);
+    say_error("'%s' kept changing while it was read", found->store->name);
     return false;
 }
 
-static bool find_out(struct stats *s, struct filter *f, struct findings *found)
+static bool find_out(struct stats *s, struct store *store, struct findings *found)
 {
-    if (!read_all(s, f, found))
+    struct err none;
+    *found = (struct findings){.store = store,
+                               .header = store_header(store),
+                               .file = store_file(store, &none)};
+    if (!read_all(s, found))
         return false;
     found->counters_known = counters_known(found);
     found->consistent = !found->counters_known ||
-                        layers_counters_agree(&f->header, found->layer, &found->n_bits);
-    return (s->measure == 0 || measure(s, f, &found->random)) &&
-           (s->negatives == NULL || ask_negatives(s, f, &found->negatives));
+                        layers_counters_agree(found->header, found->layer, &found->n_bits);
+    return (s->measure == 0 || measure(s, store, &found->random)) &&
+           (s->negatives == NULL || ask_negatives(s, store, &found->negatives));
 }
 
 static const char *health_name(enum filter_health health)
@@ -374,9 +381,9 @@ static void report_file(struct report *r, const struct findings *found)
         "--hex", "--trim --hex", "--ignore-case --hex", "--trim --ignore-case --hex",
     };
     static char seed[NUM_TEXT];
-    const struct header *h = &found->filter->header;
+    const struct header *h = found->header;
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
-    report_string(r, &field_file, EXACT, found->filter->path);
+    report_string(r, &field_file, EXACT, found->store->name);
     report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
     report_string(r, &field_kind, RECORDED, format_kind_name(h));
     report_string(r, &field_hash, RECORDED, h->hash->name);
@@ -413,7 +420,7 @@ static double keys_until(const struct layer *layer, double limit, double fpr)
 
 static void report_keys(struct report *r, const struct findings *found)
 {
-    const struct header *h = &found->filter->header;
+    const struct header *h = found->header;
     const struct census *all = &found->all;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
@@ -448,7 +455,7 @@ static void report_keys(struct report *r, const struct findings *found)
 
 static void report_fpr(struct report *r, const struct findings *found)
 {
-    const struct header *h = &found->filter->header;
+    const struct header *h = found->header;
     const struct layer *layer = &h->layers[0];
     report_number(r, &field_fpr_design, RECORDED, h->fpr_design);
     /* What generations report that share keys is found out by a sample. */
@@ -465,7 +472,7 @@ static void report_fpr(struct report *r, const struct findings *found)
 static void report_space(struct report *r, const struct findings *found)
 {
     const struct census *all = &found->all;
-    double bits = 8 * (double)found->filter->header.file_len;
+    double bits = 8 * (double)found->header->file_len;
     double needed = all->fpr > 0 ? all->n * -exact_log(all->fpr) / exact_log(2) : 0;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     if (all->n > 0)
@@ -554,7 +561,7 @@ static void report_layer(struct report *r, const struct layer *layer, const stru
 
 static void report_layers(struct report *r, const struct findings *found)
 {
-    const struct header *h = &found->filter->header;
+    const struct header *h = found->header;
     report_list(r, "layers");
     for (unsigned i = 0; i < h->n_layers; i++) {
         report_item(r, "layer", i);
@@ -579,36 +586,36 @@ static void report_all(const struct stats *s, const struct findings *found)
 
 static void warn(const struct findings *found)
 {
-    const struct filter *f = found->filter;
+    const char *name = found->store->name;
     char bits[NUM_TEXT], counted[NUM_TEXT];
-    warn_unclean_file(f);
+    warn_unclean(found->store);
     if (found->damaged != 0)
         say_error("'%s' is damaged: %" PRIu64
                   " page%s not match the checksum, so figures from its bits "
                   "are unreliable; 'seen verify' names the pages",
-                  f->path, found->damaged, found->damaged == 1 ? " does" : "s do");
+                  name, found->damaged, found->damaged == 1 ? " does" : "s do");
     else if (!found->consistent)
         say_warning(
             "'%s': its bits hold %s keys, but %s were counted: bits are damaged, or keys were "
             "hashed in another way",
-            f->path, num_show_count(bits, found->n_bits),
-            num_show_count(counted, f->header.counters.n_keys));
+            name, num_show_count(bits, found->n_bits),
+            num_show_count(counted, found->header->counters.n_keys));
 }
 
 static bool stats_of(struct stats *s, const char *path)
 {
-    struct filter f;
-    struct findings found = {0};
+    struct findings found;
     struct err err;
-    if (!filter_open(&f, path, FILTER_READ, &err))
+    struct store *store = store_open(path, STORE_READ, &err);
+    if (store == NULL)
         return say_failure(&err);
-    bool ok = find_out(s, &f, &found);
+    bool ok = find_out(s, store, &found);
     if (ok) {
         report_all(s, &found);
         say_flush();
         warn(&found);
     }
-    filter_close(&f);
+    store_close(store);
     return ok && found.damaged == 0;
 }
 
