@@ -12,11 +12,24 @@
  * one. A short list, which rarely has more lines, is checked as a whole. */
 enum { TRIALS = 1000, SHORT_LIST = 16 * TRIALS };
 
+/* The beginning of the line that holds byte `at`. Searched in growing steps: under a sanitizer,
+ * memrchr looks at all bytes that it is given. */
+static const char *start_of(const struct confirm *c, size_t at)
+{
+    for (size_t step = 256; at > 0; step *= 2) {
+        size_t from = at > step ? at - step : 0;
+        const char *p = memrchr(c->list.data + from, c->terminator, at - from);
+        if (p != NULL)
+            return p + 1;
+        at = from;
+    }
+    return c->list.data;
+}
+
 /* The line that holds byte `at`: returns its beginning and its length without the terminator. */
 static const char *line_at(const struct confirm *c, size_t at, size_t *len)
 {
-    const char *p = at == 0 ? NULL : memrchr(c->list.data, c->terminator, at);
-    const char *start = p == NULL ? c->list.data : p + 1;
+    const char *start = start_of(c, at);
     const char *end = memchr(start, c->terminator, (size_t)(c->list.data + c->list.len - start));
     *len = (size_t)((end == NULL ? c->list.data + c->list.len : end) - start);
     return start;

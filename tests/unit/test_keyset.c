@@ -236,6 +236,11 @@ static size_t every(size_t step)
     return getenv("SANITIZER") != NULL ? 8 * step : step;
 }
 
+static size_t smaller(size_t n)
+{
+    return getenv("SANITIZER") != NULL ? n / 2 : n;
+}
+
 /* Puts from all workers at once, in pieces of odd sizes. */
 
 struct putting {
@@ -458,7 +463,7 @@ enum { LARGE = 6000000 };
 
 TEST(large_partitions)
 {
-    size_t n = LARGE / every(1);
+    size_t n = smaller(LARGE);
     for (unsigned workers = 1; workers <= 2; workers++) {
         check_shape(0, ONE, n, workers, keyset_min_memory(workers), true);
         check_shape(0, SECOND_SAME, n / 4, workers, keyset_min_memory(workers), true);
@@ -523,9 +528,9 @@ static void check_sorted_parts(enum shape shape, size_t n)
 
 TEST(sorted_parts_of_large_partitions)
 {
-    check_sorted_parts(ONE, LARGE / every(1));
+    check_sorted_parts(ONE, smaller(LARGE));
     for (enum shape shape = SECOND_SAME; shape < N_SHAPES; shape++)
-        check_sorted_parts(shape, LARGE / 4 / every(1));
+        check_sorted_parts(shape, smaller(LARGE / 4));
 }
 
 static bool stop_visit(void *ctx, const struct keyset_range *range, struct err *err)

@@ -19,7 +19,7 @@ struct outcome {
     enum add_result result;
     struct err err; /* unless it went well */
     size_t done;    /* in all */
-    uint64_t known[KEYS / 64], present[ASKED / 64];
+    uint64_t known[(KEYS + 63) / 64], present[(ASKED + 63) / 64];
     uint64_t n_new;
     double dropped;
     struct counters counters;
