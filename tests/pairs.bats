@@ -51,7 +51,11 @@ go_on()
     wait $tracer
 }
 
-can_stop() { strace -qq -o /dev/null true 2>/dev/null || skip 'strace cannot be used here'; }
+can_stop()
+{
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer does not go with strace'
+    strace -qq -o /dev/null true 2>/dev/null || skip 'strace cannot be used here'
+}
 
 # quiet_verify FILE: it is clean, and nothing is said but that.
 # shellcheck disable=SC2154 # set by run
