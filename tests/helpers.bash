@@ -90,3 +90,30 @@ has_open() { find "/proc/$1/fd" -lname "$(realpath "$2")" 2>/dev/null | grep -q 
 
 # until_open FILE PROCESS: until that process has it open.
 until_open() { await "$2" has_open "$2" "$1"; }
+
+# hold_lock FILE: a process that holds its batch lock, which is a byte at 2^62 (see session.c), until
+# fifo `release` is written to. Returns when it has it.
+hold_lock()
+{
+    rm -f release locked
+    mkfifo release locked
+    timeout "$PATIENCE" python3 - "$1" 3>&- <<'END' &
+import fcntl, os, struct, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+lock = struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 1 << 62, 1, 0)
+fcntl.fcntl(f, 37, lock)  # F_OFD_SETLK
+open('locked', 'w').close()
+open('release').read()
+END
+    # shellcheck disable=SC2034 # for the caller, which waits for it
+    holder=$!
+    cat locked
+}
+
+# until_waiting FILE PROCESS: until that process waits for a lock on the file.
+until_waiting()
+{
+    local inode
+    inode=$(stat -c %i "$1")
+    await "$2" grep -q -- "-> .*:$inode " /proc/locks
+}

@@ -2,32 +2,6 @@ load helpers
 
 # Two commands at once on one file.
 
-# hold_lock FILE: a process that holds its batch lock, which is a byte at 2^62 (see session.c), until
-# fifo `release` is written to. Returns when it has it.
-hold_lock()
-{
-    rm -f release locked
-    mkfifo release locked
-    timeout "$PATIENCE" python3 - "$1" 3>&- <<'END' &
-import fcntl, os, struct, sys
-f = os.open(sys.argv[1], os.O_RDWR)
-lock = struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 1 << 62, 1, 0)
-fcntl.fcntl(f, 37, lock)  # F_OFD_SETLK
-open('locked', 'w').close()
-open('release').read()
-END
-    holder=$!
-    cat locked
-}
-
-# until_waiting FILE PROCESS: until that process waits for a lock on the file.
-until_waiting()
-{
-    local inode
-    inode=$(stat -c %i "$1")
-    await "$2" grep -q -- "-> .*:$inode " /proc/locks
-}
-
 # start_stopped CALL FILE COMMAND...: starts it, and returns when it has stopped behind its first
 # system call of that name on the file, or on any if FILE is -. go_on lets it go on, and waits for
 # its end.
@@ -96,7 +70,7 @@ unharmed()
         [ "$(stat -L -c %s "$new")" = 0 ] || { echo "$command"; false; }
         echo >release
         wait $victim
-        wait $holder
+        wait "$holder"
         run -0 seen query -c $file old
         [ "$output" = 1000 ]
     done
@@ -226,7 +200,7 @@ unharmed()
         done
     done
     echo >release
-    wait $holder
+    wait "$holder"
     run -1 seen query f -k new
     quiet_verify f
 }

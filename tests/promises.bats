@@ -12,31 +12,6 @@ all_in()
     [ "$missing" = 0 ] || { echo "$missing keys missing in $1"; cat all_in.err; return 1; }
 }
 
-# hold_lock FILE: a process that holds its batch lock, which is a byte at 2^62 (see session.c), until
-# fifo `release` is written to. Returns when it has it.
-hold_lock()
-{
-    mkfifo release locked
-    timeout "$PATIENCE" python3 - "$1" 3>&- <<'END' &
-import fcntl, os, struct, sys
-f = os.open(sys.argv[1], os.O_RDWR)
-lock = struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 1 << 62, 1, 0)
-fcntl.fcntl(f, 37, lock)  # F_OFD_SETLK
-open('locked', 'w').close()
-open('release').read()
-END
-    holder=$!
-    cat locked
-}
-
-# until_waiting FILE PROCESS: until that process waits for a lock on the file.
-until_waiting()
-{
-    local inode
-    inode=$(stat -c %i "$1")
-    await "$2" grep -q -- "-> .*:$inode " /proc/locks
-}
-
 not_clean() { [ "$(state "$1")" != clean ]; }
 
 # endless FILE: the file again and again, until nobody reads it.
@@ -320,7 +295,7 @@ END
     until_waiting f $pid
     echo >release
     wait $pid
-    wait $holder
+    wait "$holder"
     run -0 seen query -c f -k a -k b -k c
     [ "$output" = 2 ]
     run -0 seen verify f
@@ -338,7 +313,7 @@ END
     run -0 seen query f -k old
     echo >release
     wait $pid
-    wait $holder
+    wait "$holder"
     [ "$(stat -c %i f)" != "$was" ]
     run -0 seen query f -k new
 }
@@ -355,7 +330,7 @@ END
     [ "$(stat -L -c %s "$new")" = 0 ]
     echo >release
     wait $pid
-    wait $holder
+    wait "$holder"
     [ "$(size f)" -lt "$was" ]
     all_in f <(seq 1000)
 }
