@@ -37,6 +37,8 @@ static int be_victim(void *ctx)
     /* The other thread may have been given the signal, and not have run yet. */
     for (int i = 0; sig_caught() == 0 && i < 10000; i++)
         poll(NULL, 0, 1);
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
     return sig_caught();
 }
 
