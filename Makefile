@@ -67,7 +67,8 @@ $(BUILD)/libseen.a: $(LIB)
 $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(BUILD)/libseen.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -Itests/unit $(LDFLAGS) -o $@ $< $(BUILD)/libseen.a $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -Itests/unit -DVECTORS='"$(CURDIR)/tests/vectors"' \
+	    $(LDFLAGS) -o $@ $< $(BUILD)/libseen.a $(LIBS)
 
 # A fuzz target with a main() of ours, which feeds it the files of its corpus.
 $(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(BUILD)/libseen.a

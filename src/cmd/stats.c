@@ -388,7 +388,7 @@ static void report_file(struct report *r, const struct findings *found)
     report_string(r, &field_kind, RECORDED, format_kind_name(h));
     report_string(r, &field_hash, RECORDED, h->hash->name);
     report_string(r, &field_seed, RECORDED, seed);
-    report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_KNOWN]);
+    report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_FLAGS]);
     report_string(r, &field_state, EXACT, health_name(found->health));
     report_uint(r, &field_epoch, RECORDED, h->epoch);
     report_known(r, &field_created, RECORDED, h->created);

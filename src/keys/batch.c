@@ -3,14 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/format.h"
-
 struct slice {
     const char *data;
     size_t len;
 };
 
-enum verdict { KEY_GOOD, KEY_NO_FIELD, KEY_NOT_HEX };
+enum verdict { KEY_GOOD, KEY_NO_FIELD, KEY_NOT_HEX, KEY_NOT_ENCODED };
 
 /* Narrows *key to its field number `field`. */
 static bool take_field(struct slice *key, int field, char delimiter)
@@ -156,7 +154,8 @@ static bool unhex(struct slice *key, char *to)
     return all < 16;
 }
 
-/* Prepares a key as the filter requires; `to` has capacity for key->len bytes. */
+/* Prepares a key as the filter requires, all but its encoding; `to` has capacity for key->len
+ * bytes. */
 static enum verdict prepare(struct slice *key, uint32_t prep, char *to)
 {
     if (prep & PREP_TRIM)
@@ -169,10 +168,16 @@ static enum verdict prepare(struct slice *key, uint32_t prep, char *to)
     return KEY_GOOD;
 }
 
-static bool say_bad(struct err *err, enum verdict verdict, int field)
+static bool say_bad(struct err *err, enum verdict verdict, const struct key_rule *rule)
 {
-    return verdict == KEY_NO_FIELD ? fail(err, "has no field %d", field)
-                                   : fail(err, "not hexadecimal");
+    switch (verdict) {
+    case KEY_NO_FIELD:
+        return fail(err, "has no field %d", rule->field);
+    case KEY_NOT_ENCODED:
+        return fail(err, "%s", encoding_by_id(prep_encoding(rule->prep))->bad);
+    default:
+        return fail(err, "not hexadecimal");
+    }
 }
 
 struct batch *batch_new(const struct key_rule *rule)
@@ -240,10 +245,24 @@ static void look_for_cr(struct batch *b, bool terminated)
     }
 }
 
-/* Reserves capacity for copies of all keys of this batch. */
-static bool reserve_scratch(struct batch *b)
+/* Does preparation copy keys? Otherwise they are parts of the records. */
+static bool makes_copies(const struct key_rule *rule)
 {
-    size_t need = (size_t)(b->record[b->n] - b->record[0]);
+    return rule->prep & (PREP_FOLD | PREP_HEX);
+}
+
+/* Reserves capacity for copies of all keys of this batch, and for what they are encoded to. */
+static bool reserve_scratch(struct batch *b, const struct encoding *e)
+{
+    size_t bytes = (size_t)(b->record[b->n] - b->record[0]);
+    size_t fixed = 0, per_byte = makes_copies(b->rule);
+    if (e != NULL) {
+        fixed = b->n * e->fixed; /* n is at most BATCH_MAX */
+        per_byte += e->per_byte;
+    }
+    if (per_byte > 0 && bytes > (SIZE_MAX - fixed) / per_byte)
+        return false;
+    size_t need = fixed + bytes * per_byte;
     if (need <= b->scratch_len)
         return true;
     free(b->scratch);
@@ -274,11 +293,27 @@ static enum verdict make_key(const struct key_rule *rule, const char *record, co
     return prepare(key, rule->prep, to);
 }
 
+/* Encodes the prepared key of record i. Advances *to if it is written there. */
+static enum verdict encode(struct batch *b, size_t i, const struct encoding *e, char **to,
+                           struct slice *key)
+{
+    size_t len;
+    const char *encoded = e->encode(key->data, key->len, *to, &len);
+    if (encoded == NULL)
+        return KEY_NOT_ENCODED;
+    b->text[i] = key->data;
+    b->text_len[i] = key->len;
+    *to += encoded == *to ? len : 0;
+    *key = (struct slice){encoded, len};
+    return KEY_GOOD;
+}
+
 static void make_keys(struct batch *b)
 {
     const struct key_rule *rule = b->rule;
-    bool copies = rule->prep & (PREP_FOLD | PREP_HEX);
-    if (copies && !reserve_scratch(b)) {
+    const struct encoding *e = encoding_by_id(prep_encoding(rule->prep));
+    bool copies = makes_copies(rule);
+    if (!reserve_scratch(b, e)) {
         fail(&b->bad_reason, "no memory for a key of this length");
         stop_before(b, 0);
         return;
@@ -288,9 +323,13 @@ static void make_keys(struct batch *b)
     for (size_t i = 0; i < b->n; i++) {
         struct slice key;
         enum verdict verdict = make_key(rule, b->record[i], b->record[i + 1], to, &key);
+        if (copies && verdict == KEY_GOOD)
+            to += key.len;
+        if (e != NULL && verdict == KEY_GOOD)
+            verdict = encode(b, i, e, &to, &key);
         if (verdict != KEY_GOOD) {
             if (!rule->skip_bad) {
-                say_bad(&b->bad_reason, verdict, rule->field);
+                say_bad(&b->bad_reason, verdict, rule);
                 stop_before(b, i);
                 return;
             }
@@ -298,8 +337,6 @@ static void make_keys(struct batch *b)
             b->n_bad++;
             key.len = 0;
         }
-        if (copies)
-            to += key.len;
         b->key[i] = key.data;
         b->key_len[i] = key.len;
     }
@@ -320,6 +357,13 @@ const char *batch_key(const struct batch *b, size_t i, size_t *len)
     *len = (size_t)(b->record[i + 1] - b->record[i]);
     *len -= *len > 0 && b->record[i + 1][-1] == b->rule->terminator;
     return b->record[i];
+}
+
+const char *batch_text(const struct batch *b, size_t i, char *plain, size_t *len)
+{
+    const struct encoding *e = encoding_by_id(prep_encoding(b->rule->prep));
+    return e == NULL ? batch_key(b, i, len)
+                     : encoding_plain(e, b->text[i], b->text_len[i], plain, len);
 }
 
 /* Prepares and hashes the records of the batch. */
@@ -384,14 +428,38 @@ static const char *unprepared_digits(const char *text, size_t len)
     return len % 2 ? "is not hexadecimal" : upper && lower ? "mixes upper and lower case" : NULL;
 }
 
+static const char *unprepared_plain(const struct encoding *e, const char *text, size_t len)
+{
+    char buffer[ENCODE_PLAIN_MAX];
+    size_t plain_len;
+    const char *plain = encoding_plain(e, text, len, buffer, &plain_len);
+    if (e->integer == 0)
+        return plain == NULL ? "is not UTF-8" : NULL;
+    bool same = plain != NULL && plain_len == len && memcmp(plain, text, len) == 0;
+    return same ? NULL : "is not an integer in plain decimal";
+}
+
+/* The same of an integer whose digits and sign are in hexadecimal. */
+static const char *unprepared_hex_plain(const struct encoding *e, const char *text, size_t len)
+{
+    char plain[ENCODE_PLAIN_MAX];
+    struct slice key = {text, len};
+    bool fits = len <= 2 * sizeof plain && unhex(&key, plain);
+    return unprepared_plain(e, key.data, fits ? key.len : 0);
+}
+
 const char *key_unprepared(uint32_t prep, const char *text, size_t len)
 {
     if ((prep & PREP_TRIM) && len > 0 && (is_blank(text[0]) || is_blank(text[len - 1])))
         return "has blanks around it";
-    if (prep & PREP_HEX)
-        return unprepared_digits(text, len);
+    const struct encoding *e = encoding_by_id(prep_encoding(prep));
+    if (prep & PREP_HEX) {
+        const char *why = unprepared_digits(text, len);
+        bool integer = why == NULL && e != NULL && e->integer != 0;
+        return integer ? unprepared_hex_plain(e, text, len) : why;
+    }
     for (size_t i = 0; (prep & PREP_FOLD) && i < len; i++)
         if (fold1(text[i]) != text[i])
             return "has capital letters";
-    return NULL;
+    return e != NULL ? unprepared_plain(e, text, len) : NULL;
 }

@@ -1,6 +1,6 @@
 /*
  * From records to hashed keys, a batch at a time. The records of a chunk are split, prepared (CR,
- * field, trim, fold, hex; in that order) and hashed.
+ * field, trim, fold, hex, encoding; in that order) and hashed.
  *
  *     struct batch *b = batch_new(&rule);              // one for each thread, reused
  *     batch_start(b, chunk.data, chunk.len);
@@ -16,7 +16,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "keys/encode.h"
 #include "keys/hash.h"
+#include "keys/prep.h"
 #include "keys/split.h"
 #include "kind/kind.h"
 
@@ -25,7 +27,7 @@ struct key_rule {
     bool crlf;
     int field; /* 0: the whole record; 1 first, -1 last */
     char delimiter;
-    uint32_t prep; /* PREP_... of format.h */
+    uint32_t prep; /* prep.h */
     bool skip_bad;
     const struct hash_fn *hash; /* NULL: the usual one */
     bool given; /* a record is a prepared key (-k) and a terminator; CR and field do not apply */
@@ -51,7 +53,7 @@ struct batch {
     size_t n_before;              /* records of the chunk in earlier batches */
     /* A record without a key, with skip_bad off. Then batch_next returns false. The records before
      * it were returned in batches; n_before counts them. bad_reason is the reason: "has no field
-     * 3", "not hexadecimal". */
+     * 3", "not hexadecimal", "not UTF-8". */
     bool bad_record;
     struct err bad_reason;
     bool saw_cr; /* crlf is off, and one of the first keys of the chunk ends in CR */
@@ -60,7 +62,9 @@ struct batch {
     size_t n_found;       /* records found after record[0] */
     const char *key[BATCH_MAX];
     size_t key_len[BATCH_MAX];
-    char *scratch; /* prepared copies of keys */
+    const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before it */
+    size_t text_len[BATCH_MAX];
+    char *scratch; /* prepared copies of keys, and what they are encoded to */
     size_t scratch_len;
 };
 
@@ -86,11 +90,15 @@ static inline struct hashes batch_hashes(const struct batch *b)
  * b->bad_record is set. */
 bool batch_take(struct batch *b, const char *const *record, size_t n);
 
-/* The prepared key of record i of the batch. Not for bad records. */
+/* The prepared key of record i of the batch: what is hashed. Not for bad records. */
 const char *batch_key(const struct batch *b, size_t i, size_t *len);
 
-/* Why this text cannot be a prepared key, or its spelling in hexadecimal digits of one case: "has
- * capital letters". NULL: it can be one. */
+/* Its text in a list of keys, which is the key before it is encoded, and for an integer plain
+ * decimal. The result may lie in plain[ENCODE_PLAIN_MAX]. Not for bad records. */
+const char *batch_text(const struct batch *b, size_t i, char *plain, size_t *len);
+
+/* Why this text cannot be in a list of keys, as batch_text has it or in hexadecimal digits of one
+ * case: "has capital letters". NULL: it can be one. */
 const char *key_unprepared(uint32_t prep, const char *text, size_t len);
 
 #endif

@@ -230,8 +230,9 @@ static bool is_listed(struct confirm *c, struct spelling *s)
 
 bool confirm_has(struct confirm *c, const struct batch *b, size_t i)
 {
+    char plain[ENCODE_PLAIN_MAX];
     struct spelling s = {0};
-    s.key = batch_key(b, i, &s.len);
+    s.key = batch_text(b, i, plain, &s.len);
     if (!(c->prep & PREP_HEX))
         return is_listed(c, &s);
     s.digits = "0123456789ABCDEF";

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "keys/encode.h"
 #include "keys/xxh3.h"
 
 /* 0x89 is neither ASCII nor the first byte of a UTF-8 character; CR LF and ^Z are damaged first by
@@ -233,10 +234,13 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     h->seed = get_le64(p + OFF_SEED);
     memcpy(h->id, p + OFF_ID, sizeof h->id);
     h->prep = get_le32(p + OFF_PREP);
-    unknown = h->prep & ~(uint32_t)PREP_KNOWN;
+    unknown = h->prep & ~(uint32_t)(PREP_FLAGS | PREP_ENCODING);
     if (unknown != 0)
         return fail(err, "was written by a newer version of seen (key preparation %u)",
                     lowest_bit(unknown));
+    unsigned encoding = prep_encoding(h->prep);
+    if (encoding != ENCODE_NONE && encoding_by_id(encoding) == NULL)
+        return fail(err, "was written by a newer version of seen (key encoding %u)", encoding);
     h->n_design = get_le64(p + OFF_N_DESIGN);
     h->fpr_design = get_double(p + OFF_FPR_DESIGN);
     if (!(h->fpr_design > 0 && h->fpr_design < 1))

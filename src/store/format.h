@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "keys/hash.h"
+#include "keys/prep.h"
 #include "kind/kind.h"
 
 enum {
@@ -53,14 +54,6 @@ enum policy {
     POLICY_RING = 2,  /* on request, the oldest layer is emptied and takes the new keys */
 };
 
-/* Key preparation that the file prescribes, applied in this order. */
-enum {
-    PREP_TRIM = 1 << 0,
-    PREP_FOLD = 1 << 1,
-    PREP_HEX = 1 << 2,
-    PREP_KNOWN = PREP_TRIM | PREP_FOLD | PREP_HEX,
-};
-
 /* What was added. After a crash or a merge of overlapping filters `unknown` is set; the other
  * numbers are then meaningless, except n_keys, which is an estimate from the bits. */
 struct counters {
@@ -80,7 +73,7 @@ struct header {
     uint8_t id[16]; /* random; part of every page's checksum */
     const struct hash_fn *hash;
     uint64_t seed;
-    uint32_t prep; /* PREP_... */
+    uint32_t prep; /* how keys are prepared (prep.h) */
     enum policy policy;
     uint64_t n_design; /* 0: grows */
     double fpr_design;

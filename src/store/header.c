@@ -119,6 +119,7 @@ bool header_same_keys(const struct header *a, const struct header *b, struct err
     name_difference(list, sizeof list, (prep & PREP_TRIM) != 0, "--trim");
     name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
     name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
+    name_difference(list, sizeof list, (prep & PREP_ENCODING) != 0, "key encoding");
     return list[0] == '\0' || fail(err, "%s", list);
 }
 

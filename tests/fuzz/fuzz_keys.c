@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .terminator = data[0] & 1 ? '\n' : (char)data[4],
         .crlf = data[0] & 2,
         .skip_bad = data[0] & 4,
-        .prep = (uint32_t)data[0] >> 3 & PREP_KNOWN,
+        .prep = (uint32_t)data[0] >> 3 & PREP_FLAGS,
         .field = (int8_t)data[1] / 16,
         .delimiter = (char)data[2],
         .seed = data[3],

@@ -5,9 +5,9 @@
 #include "check.h"
 #include "keys/batch.h"
 #include "keys/xxh3.h"
-#include "store/format.h"
 
 #define TEXT(s) (s), sizeof(s) - 1
+#define ENCODED(name) (ENCODE_##name << PREP_ENCODING_SHIFT)
 
 /* Keys are separated by '|' in `want`; a '!' stands for a record without a key. */
 struct row {
@@ -81,6 +81,21 @@ static const struct row rows[] = {
     ROW(" \r\n", "|", .terminator = '\n', .crlf = true, .prep = PREP_TRIM),
     ROW("a \n", "|", .terminator = '\n', .field = 2, .delimiter = ' '),
     ROW(" a \n", "a|", .terminator = '\n', .field = 2, .delimiter = ' ', .prep = PREP_TRIM),
+    /* Encodings, which come last. */
+    ROW("ab\n\n\xc3\xa9", "a\0b\0||\xe9\0|", .terminator = '\n', .prep = ENCODED(UTF16)),
+    ROW("a\n\xc3\nb", "a|!|b|", .terminator = '\n', .prep = ENCODED(UTF8), .skip_bad = true),
+    ROW("7\n 7\n-0\n\n99999999999", "\7\0\0\0|!|\0\0\0\0|!|!|", .terminator = '\n',
+        .prep = ENCODED(INT32), .skip_bad = true),
+    ROW(" +07\r\n", "7|", .terminator = '\n', .crlf = true, .prep = PREP_TRIM | ENCODED(DECIMAL)),
+    ROW("1;+2\n3\n4;x\n5;6", "2|!|!|6|", .terminator = '\n', .field = 2, .delimiter = ';',
+        .prep = ENCODED(DECIMAL32), .skip_bad = true),
+    ROW("\1\n\1\2A\n", "\"\\u0001\"|\"\\u0001\\u0002a\"|", .terminator = '\n',
+        .prep = PREP_FOLD | ENCODED(JSON)),
+    ROW("C3A9\nff\nf\n0a41\n", "\xe9\0|!|!|\n\0A\0|", .terminator = '\n',
+        .prep = PREP_HEX | ENCODED(UTF16), .skip_bad = true),
+    ROW("313\n2b37\n2B3\n", "!|\7\0\0\0\0\0\0\0|!|", .terminator = '\n',
+        .prep = PREP_HEX | ENCODED(INT64), .skip_bad = true),
+    ROW("AB\nc", "\3a\xe2|\3\x82" "c|", .terminator = '\n', .prep = PREP_FOLD | ENCODED(KRYO5)),
 };
 
 /* Does the batch yield these keys for input, which is copied to a block of just its size? */
@@ -207,6 +222,91 @@ TEST(a_missing_field_is_named)
     CHECK(!batch_next(b));
     CHECK_STR(b->bad_reason.text, "has no field -3");
     batch_free(b);
+}
+
+TEST(what_cannot_be_encoded_is_named)
+{
+    struct key_rule rule = {.terminator = '\n', .prep = ENCODED(UTF16)};
+    struct batch *b = batch_new(&rule);
+    batch_start(b, TEXT("a\nb\n\x80\nc\n"));
+    CHECK(batch_next(b) && b->n == 2 && b->hash[1] == xxh3_bytes("b\0", 2, 0));
+    CHECK(!batch_next(b) && b->bad_record && b->n_before == 2);
+    CHECK_STR(b->bad_reason.text, "not UTF-8");
+    rule.prep = PREP_TRIM | ENCODED(KRYO5_INT);
+    batch_start(b, TEXT("2147483648\n"));
+    CHECK(!batch_next(b));
+    CHECK_STR(b->bad_reason.text, "not an integer of 32 bits");
+    rule.prep = PREP_HEX | ENCODED(DECIMAL);
+    batch_start(b, TEXT("xx\n"));
+    CHECK(!batch_next(b));
+    CHECK_STR(b->bad_reason.text, "not hexadecimal");
+    batch_free(b);
+}
+
+static bool text_is(const struct batch *b, size_t i, const char *want, size_t want_len)
+{
+    char plain[ENCODE_PLAIN_MAX];
+    size_t len;
+    const char *text = batch_text(b, i, plain, &len);
+    return len == want_len && memcmp(text, want, len) == 0;
+}
+
+/* Two keys as records, with every preparation and encoding: what is hashed and what is listed. */
+TEST(an_encoded_key_keeps_its_text)
+{
+    static const char text[] = " +0A\n-12\n+07";
+    const char *record[] = {text, text + 5, text + 9, text + sizeof text - 1};
+    struct key_rule rule = {.terminator = '\n', .skip_bad = true};
+    struct batch *b = batch_new(&rule);
+    for (uint32_t prep = 0; prep <= (PREP_TRIM | PREP_FOLD); prep++)
+        for (unsigned id = 1; encoding_by_id(id) != NULL; id++) {
+            bool integer = encoding_by_id(id)->integer != 0, fold = prep & PREP_FOLD;
+            rule.prep = prep | id << PREP_ENCODING_SHIFT;
+            CHECK(batch_take(b, record, 3) && b->n_bad == integer);
+            for (size_t i = integer; i < 3; i++) {
+                size_t len;
+                const char *key = batch_key(b, i, &len);
+                CHECK(b->hash[i] == xxh3_bytes(key, len, 0));
+            }
+            CHECK(text_is(b, 1, TEXT("-12")));
+            CHECK(integer ? text_is(b, 2, TEXT("7")) : text_is(b, 2, TEXT("+07")));
+            if (!integer && prep & PREP_TRIM)
+                CHECK(fold ? text_is(b, 0, TEXT("+0a")) : text_is(b, 0, TEXT("+0A")));
+        }
+    rule.prep = PREP_FOLD;
+    CHECK(batch_take(b, record, 3) && text_is(b, 0, TEXT(" +0a")));
+    rule.prep = 0;
+    CHECK(batch_take(b, record, 3) && text_is(b, 0, TEXT(" +0A")));
+    batch_free(b);
+}
+
+/* Each encoding makes of these as many bytes as it ever does. */
+TEST(encoded_keys_have_room)
+{
+    static const struct {
+        uint32_t encoding;
+        char byte;
+        unsigned per_byte;
+    } rows_of[] = {{ENCODED(UTF16), 'a', 2}, {ENCODED(JSON), 1, 6}};
+    for (size_t r = 0; r < 2; r++) {
+        struct key_rule rule = {.terminator = '\n', .prep = PREP_FOLD | rows_of[r].encoding};
+        struct batch *b = batch_new(&rule);
+        static char text[300 * 40];
+        size_t len = 0, n = 0;
+        for (size_t i = 0; i < 300; i++) {
+            memset(text + len, rows_of[r].byte, i % 40);
+            len += i % 40;
+            text[len++] = '\n';
+        }
+        for (batch_start(b, text, len); batch_next(b); n += b->n)
+            for (size_t i = 0; i < b->n; i++) {
+                size_t fixed = encoding_by_id(prep_encoding(rule.prep))->fixed, key_len;
+                batch_key(b, i, &key_len);
+                CHECK(key_len == fixed + rows_of[r].per_byte * ((n + i) % 40));
+            }
+        CHECK(n == 300);
+        batch_free(b);
+    }
 }
 
 TEST(cr_is_noticed_once_it_may_matter)
@@ -389,6 +489,25 @@ TEST(what_cannot_be_a_prepared_key)
     CHECK_STR(key_unprepared(PREP_HEX, TEXT("0aF0")), "mixes upper and lower case");
     CHECK_STR(key_unprepared(PREP_HEX, TEXT("012")), "is not hexadecimal");
     CHECK_STR(key_unprepared(PREP_HEX, TEXT("0g")), "is not hexadecimal");
+    CHECK(key_unprepared(ENCODED(UTF16), TEXT("a \xc3\xa9")) == NULL);
+    CHECK_STR(key_unprepared(ENCODED(UTF16), TEXT("\xa9")), "is not UTF-8");
+    CHECK_STR(key_unprepared(PREP_FOLD | ENCODED(JSON), TEXT("A")), "has capital letters");
+    CHECK(key_unprepared(ENCODED(INT32), TEXT("-12")) == NULL);
+    static const char *const not_plain[] = {"", "+1", "01", "-0", "1 ", "x", "2147483648",
+                                            "-12345678901234567890"};
+    for (size_t i = 0; i < sizeof not_plain / sizeof *not_plain; i++)
+        CHECK_STR(key_unprepared(ENCODED(INT32), not_plain[i], strlen(not_plain[i])),
+                  "is not an integer in plain decimal");
+    CHECK(key_unprepared(PREP_HEX | ENCODED(INT64), TEXT("2d37")) == NULL);
+    CHECK(key_unprepared(PREP_HEX | ENCODED(INT64),
+                         TEXT("2d39323233333732303336383534373735383038")) == NULL);
+    CHECK(key_unprepared(PREP_HEX | ENCODED(UTF8), TEXT("2b37")) == NULL);
+    CHECK_STR(key_unprepared(PREP_HEX | ENCODED(INT64), TEXT("2b37")),
+              "is not an integer in plain decimal");
+    CHECK_STR(key_unprepared(PREP_HEX | ENCODED(INT64),
+                             TEXT("303030303030303030303030303030303030303030")),
+              "is not an integer in plain decimal");
+    CHECK_STR(key_unprepared(PREP_HEX | ENCODED(INT64), TEXT("3g")), "is not hexadecimal");
 }
 
 TEST(a_record_may_be_very_long)
@@ -406,6 +525,9 @@ TEST(a_record_may_be_very_long)
     memcpy(want + len / 2, "|!|", 3);
     rule.skip_bad = true;
     CHECK(yields(&rule, input, len + 3, want, len / 2 + 3));
+    memset(input, '0', len);
+    rule.prep = ENCODED(DECIMAL);
+    CHECK(yields(&rule, input, len + 3, TEXT("0|!|")));
     free(input);
     free(want);
 }
@@ -416,6 +538,9 @@ int main(void)
     RUN(many_records_come_in_batches);
     RUN(a_bad_record_ends_the_batches);
     RUN(a_missing_field_is_named);
+    RUN(what_cannot_be_encoded_is_named);
+    RUN(an_encoded_key_keeps_its_text);
+    RUN(encoded_keys_have_room);
     RUN(cr_is_noticed_once_it_may_matter);
     RUN(fold_changes_letters_and_nothing_else);
     RUN(hex_spells_every_byte);
