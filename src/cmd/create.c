@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/bits.h"
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/output.h"
@@ -263,15 +262,7 @@ static bool put(void *ctx, unsigned worker, const struct chunk *chunk, void *slo
     struct batch *b;
     (void)chunk;
     while ((b = feed_next(part)) != NULL) {
-        size_t n = b->n;
-        if (b->n_bad > 0) {
-            n = 0;
-            for (size_t i = 0; i < b->n; i++)
-                if (!bit_of(b->bad, i)) {
-                    b->hash[n] = b->hash[i];
-                    b->hash2[n++] = b->hash2[i];
-                }
-        }
+        size_t n = batch_keep_good(b);
         if (!filter_build_put(&c->build, worker, batch_hashes(b), n, err))
             return false;
     }

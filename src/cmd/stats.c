@@ -189,8 +189,7 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
     (void)worker;
     while (at < end) {
         const struct header *h = store_header(m->store);
-        uint64_t hash[LAYER_BATCH], hash2[LAYER_BATCH], present[LAYER_BATCH / 64];
-        uint64_t *const lane[HASH_LANES] = {hash, hash2};
+        uint64_t hash[HASH_LANES * LAYER_BATCH], present[LAYER_BATCH / 64];
         uint8_t key[LAYER_BATCH][16];
         const char *data[LAYER_BATCH];
         size_t len[LAYER_BATCH];
@@ -201,8 +200,8 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
             data[i] = (const char *)key[i];
             len[i] = sizeof key[i];
         }
-        h->hash->keys(data, len, n, h->seed, lane);
-        if (!store_query(m->store, (struct hashes){{hash, hash2}}, n, present, err))
+        h->hash->keys(data, len, n, h->seed, hash, LAYER_BATCH);
+        if (!store_query(m->store, (struct hashes){hash, LAYER_BATCH}, n, present, err))
             return false;
         hits += bits_count(present, n);
     }

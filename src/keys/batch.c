@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
+
 struct slice {
     const char *data;
     size_t len;
@@ -371,20 +373,18 @@ static bool hash_batch(struct batch *b, bool terminated)
 {
     const struct key_rule *rule = b->rule;
     const struct hash_fn *fn = key_rule_hash(rule);
-    uint64_t *const lane[HASH_LANES] = {b->hash, b->hash2};
     if (is_plain(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
         size_t whole = b->n - !terminated;
-        fn->records(b->record, whole, rule->seed, lane);
+        fn->records(b->record, whole, rule->seed, b->hash, BATCH_MAX);
         if (!terminated) {
-            uint64_t *const last[HASH_LANES] = {b->hash + whole, b->hash2 + whole};
             size_t len = (size_t)(b->record[b->n] - b->record[whole]);
-            fn->keys(&b->record[whole], &len, 1, rule->seed, last);
+            fn->keys(&b->record[whole], &len, 1, rule->seed, b->hash + whole, BATCH_MAX);
         }
         return true;
     }
     make_keys(b);
-    fn->keys(b->key, b->key_len, b->n, rule->seed, lane);
+    fn->keys(b->key, b->key_len, b->n, rule->seed, b->hash, BATCH_MAX);
     return b->n > 0;
 }
 
@@ -414,6 +414,21 @@ bool batch_take(struct batch *b, const char *const *record, size_t n)
         return false;
     memcpy(b->record, record, (n + 1) * sizeof *record);
     return hash_batch(b, record[n] > record[n - 1] && record[n][-1] == b->rule->terminator);
+}
+
+size_t batch_keep_good(struct batch *b)
+{
+    if (b->n_bad == 0)
+        return b->n;
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        if (bit_of(b->bad, i))
+            continue;
+        for (unsigned l = 0; l < key_rule_hash(b->rule)->lanes; l++)
+            b->hash[l * BATCH_MAX + n] = b->hash[l * BATCH_MAX + i];
+        n++;
+    }
+    return n;
 }
 
 static const char *unprepared_digits(const char *text, size_t len)

@@ -47,7 +47,6 @@ struct batch {
     /* Record i is [record[i], record[i+1]), including its terminator; only the last record of a
      * file may lack one. Some further entries hold the beginnings of later records. */
     const char *record[1 + BATCH_MAX + SPLIT_SLACK];
-    uint64_t hash[BATCH_MAX], hash2[BATCH_MAX]; /* hash2: if the function has two lanes */
     uint64_t bad[BATCH_MAX / 64]; /* with skip_bad, bit i: record i has no key */
     size_t n_bad;                 /* of this batch */
     size_t n_before;              /* records of the chunk in earlier batches */
@@ -66,6 +65,8 @@ struct batch {
     size_t text_len[BATCH_MAX];
     char *scratch; /* prepared copies of keys, and what they are encoded to */
     size_t scratch_len;
+    /* Lane l of record i is hash[l * BATCH_MAX + i]; only those that the function has are set. */
+    uint64_t hash[HASH_LANES * BATCH_MAX];
 };
 
 /* NULL: out of memory. The rule must outlive the batch. */
@@ -82,8 +83,11 @@ bool batch_next(struct batch *b);
 /* Its hashed keys. */
 static inline struct hashes batch_hashes(const struct batch *b)
 {
-    return (struct hashes){{b->hash, b->hash2}};
+    return (struct hashes){b->hash, BATCH_MAX};
 }
+
+/* Moves the hashes of the records that have a key to the front; returns how many there are. */
+size_t batch_keep_good(struct batch *b);
 
 /* Makes a batch of n records that are already split, at most BATCH_MAX. Record i is [record[i],
  * record[i + 1]); all but the last have their terminator. False if no record was taken: n is 0, or

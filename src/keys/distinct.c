@@ -11,14 +11,21 @@
 enum { BUCKET = 1 << 10, SLOTS = 4 * BUCKET };
 
 /* Decides the slot of a hash in the table, and its mark. */
-LANES_INLINE uint64_t both(const uint64_t *h, unsigned lanes)
+LANES_INLINE uint64_t all_of(const uint64_t *h, unsigned lanes)
 {
-    return lanes == 1 ? h[0] : h[0] ^ h[1];
+    uint64_t bits = lanes == 1 ? h[0] : h[0] ^ h[1];
+    /* With many lanes two may be equal: the multiplier is odd, otherwise any. */
+    for (unsigned l = 2; l < lanes; l++)
+        bits = (bits ^ h[l]) * 0x9e3779b97f4a7c15;
+    return lanes > 2 ? bits ^ bits >> 32 : bits;
 }
 
 LANES_INLINE bool is_zero(const uint64_t *h, unsigned lanes)
 {
-    return h[0] == 0 && (lanes == 1 || h[1] == 0);
+    uint64_t bits = h[0];
+    for (unsigned l = 1; l < lanes; l++)
+        bits |= h[l];
+    return bits == 0;
 }
 
 LANES_INLINE size_t by_sorting(uint64_t *from, size_t n, unsigned width, uint64_t *to,
@@ -43,7 +50,7 @@ LANES_INLINE size_t by_table(uint64_t *from, size_t n, unsigned width, uint64_t 
     size_t count = 0, steps = 0;
     for (size_t i = 0; i < n; i++) {
         const uint64_t *h = from + i * lanes;
-        size_t slot = both(h, lanes) % slots;
+        size_t slot = all_of(h, lanes) % slots;
         uint64_t *at = table + slot * lanes;
         for (; !is_zero(at, lanes) && !lanes_equal(at, h, lanes); steps++) {
             slot = (slot + 1) % slots;
@@ -68,19 +75,19 @@ LANES_INLINE bool contains(const uint64_t *a, size_t n, const uint64_t *h, unsig
     return found;
 }
 
-/* The same for a bucket that is mostly distinct. Marks 16 low bits of each hash in a bitmap. Only a
- * hash whose mark is already set is searched for among the others: one in 128 of 1024 distinct
- * hashes. Three times as fast as the table, which takes over if there are more. */
+/* The same for a bucket of hashes of one or two lanes that are mostly distinct. Marks 16 low bits of
+ * each hash in a bitmap. Only a hash whose mark is already set is searched for among the others:
+ * one in 128 of 1024 distinct hashes. Three times as fast as the table, which takes over if there are more. */
 enum { MARK_BITS = 16, SUSPECTS = 64 };
 
 LANES_INLINE size_t by_marks(uint64_t *from, size_t n, unsigned width, uint64_t *to,
                              unsigned lanes)
 {
     uint64_t marks[(1 << MARK_BITS) / 64] = {0};
-    uint64_t suspect[(SUSPECTS + 1) * HASH_LANES] = {0};
+    uint64_t suspect[(SUSPECTS + 1) * 2] = {0};
     size_t n_suspects = 0, count = 0;
     for (size_t i = 0; i < n; i++) {
-        const uint64_t *h = from + i * lanes, bits = both(h, lanes);
+        const uint64_t *h = from + i * lanes, bits = all_of(h, lanes);
         uint64_t *word = &marks[bits >> 6 & ((1 << (MARK_BITS - 6)) - 1)];
         unsigned marked = (unsigned)(*word >> (bits & 63)) & 1;
         *word |= (uint64_t)1 << (bits & 63);
@@ -109,7 +116,7 @@ LANES_INLINE size_t distinct_body(uint64_t *hash, uint64_t *tmp, size_t n, unsig
     for (size_t r = 0; r < (size_t)1 << bits; r++) {
         uint64_t *from = tmp + start[r] * lanes, *to = hash + count * lanes;
         size_t size = start[r + 1] - start[r];
-        count += size <= 2 * bucket ? by_marks(from, size, width - bits, to, lanes)
+        count += size <= 2 * bucket && lanes <= 2 ? by_marks(from, size, width - bits, to, lanes)
                                     : by_table(from, size, width - bits, to, lanes);
     }
     return count;
@@ -117,6 +124,7 @@ LANES_INLINE size_t distinct_body(uint64_t *hash, uint64_t *tmp, size_t n, unsig
 
 size_t distinct(uint64_t *hash, uint64_t *tmp, size_t n, unsigned lanes, unsigned width)
 {
-    return lanes == 1 ? distinct_body(hash, tmp, n, width, 1)
-                      : distinct_body(hash, tmp, n, width, 2);
+    return lanes == 1   ? distinct_body(hash, tmp, n, width, 1)
+           : lanes == 2 ? distinct_body(hash, tmp, n, width, 2)
+                        : distinct_body(hash, tmp, n, width, lanes);
 }

@@ -1,10 +1,11 @@
 /*
  * Hash functions for keys. A filter names its function in its header. The function gives a key one
- * or two 64-bit values, its lanes; everything else is derived from these.
+ * or several 64-bit values, its lanes; everything else is derived from these.
  *
- *     const struct hash_fn *fn = hash_by_id(id);                   // NULL: unknown
- *     uint64_t *const lane[HASH_LANES] = {hash, hash2};    // the first fn->lanes are used
- *     fn->keys(data, len, n, seed, lane);
+ *     const struct hash_fn *fn = hash_by_id(id);    // NULL: unknown
+ *     uint64_t hash[HASH_LANES * N];                // fn->lanes * N of them are used
+ *     fn->keys(data, len, n, seed, hash, N);        // n <= N
+ *     struct hashes h = {hash, N};
  *
  * To add a function, write its file with one `struct hash_fn`, and add it to the list in hash.c.
  */
@@ -14,37 +15,45 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HASH_LANES = 2 }; /* at most */
+enum { HASH_LANES = 14 }; /* at most */
 
 struct hash_fn {
     uint32_t id; /* as stored in a file */
     const char *name;
     unsigned lanes;
 
-    /* Writes lane l of key i, data[i] of len[i] bytes, to lane[l][i], for i < n. */
+    /* Writes lane l of key i, data[i] of len[i] bytes, to out[l * stride + i], for i < n. */
     void (*keys)(const char *const *data, const size_t *len, size_t n, uint64_t seed,
-                 uint64_t *const *lane);
+                 uint64_t *out, size_t stride);
 
     /* The same for n adjacent records. Each ends with a terminator of one byte, which is not
      * hashed: key i is [record[i], record[i + 1] - 1). */
-    void (*records)(const char *const *record, size_t n, uint64_t seed, uint64_t *const *lane);
+    void (*records)(const char *const *record, size_t n, uint64_t seed, uint64_t *out,
+                    size_t stride);
 };
 
-/* A batch of hashed keys: lane l of key i is lane[l][i]. Lanes that the function lacks are NULL. */
+/* A batch of hashed keys: lane l of key i is lane0[l * stride + i]. */
 struct hashes {
-    const uint64_t *lane[HASH_LANES];
+    const uint64_t *lane0;
+    size_t stride;
 };
 
 /* The hashes of a function with one lane. */
 static inline struct hashes hashes_of(const uint64_t *hash)
 {
-    return (struct hashes){{hash, NULL}};
+    return (struct hashes){hash, 0};
+}
+
+/* One lane of all keys; l is less than the function's number of lanes. */
+static inline const uint64_t *hashes_lane(struct hashes h, unsigned l)
+{
+    return h.lane0 + l * h.stride;
 }
 
 /* The batch without its first i keys. */
 static inline struct hashes hashes_from(struct hashes h, size_t i)
 {
-    return (struct hashes){{h.lane[0] + i, h.lane[1] != NULL ? h.lane[1] + i : NULL}};
+    return (struct hashes){h.lane0 + i, h.stride};
 }
 
 /* The function with that id, or NULL. */

@@ -48,9 +48,17 @@ static size_t room_for(size_t part)
     return part / 3 * 4 + 4;
 }
 
+unsigned keyset_lanes(unsigned lanes)
+{
+    unsigned all = 1;
+    while (all < lanes)
+        all *= 2;
+    return all;
+}
+
 uint64_t keyset_part_memory(size_t part, unsigned lanes)
 {
-    return (uint64_t)2 * room_for(part) * lanes * sizeof(uint64_t);
+    return (uint64_t)2 * room_for(part) * keyset_lanes(lanes) * sizeof(uint64_t);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -161,6 +169,7 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
     ks->spec = *spec;
     ks->spec.lanes = lanes_of(spec);
+    ks->lanes = spec->lanes > 1 ? spec->lanes : 1;
     ks->capacity = capacity_of(spec);
     ks->pool_left = pool_blocks_of(spec);
     for (unsigned w = 0; w < spec->workers; w++)
@@ -225,7 +234,7 @@ static void sort_extent(struct worker *worker, size_t n, unsigned lanes,
 {
     sort_hashes(worker->in_order, worker->in_order + EXTENT, n / lanes, lanes, PARTITION_WIDTH);
     for (size_t b = 0; b * BLOCK < n; b++)
-        lanes_copy(index->first[b], worker->in_order + b * BLOCK, lanes);
+        lanes_copy(index->first + b * lanes, worker->in_order + b * BLOCK, lanes);
     index->is_sorted = 1;
 }
 
@@ -260,13 +269,10 @@ static void put_in_order(struct worker *worker, const struct iovec *piece, size_
 {
     if (lanes == 1)
         put_in_order_body(worker, piece, n, index, 1);
-    else
+    else if (lanes == 2)
         put_in_order_body(worker, piece, n, index, 2);
-}
-
-static uint64_t whole_pages(uint64_t bytes)
-{
-    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+    else
+        put_in_order_body(worker, piece, n, index, lanes);
 }
 
 /* Appends the hashes of some blocks of a share, EXTENT_BLOCKS at most, to the scratch file. */
@@ -282,9 +288,9 @@ static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *p
         put_in_order(worker, piece, n, lanes, &index);
         s->n_sorted += index.is_sorted ? len / sizeof(uint64_t) : 0;
         piece[0] = (struct iovec){worker->in_order, len};
-        piece[1] = (struct iovec){&index, sizeof index};
+        piece[1] = (struct iovec){&index, index_bytes(lanes)};
         n = 2;
-        len += sizeof index;
+        len += index_bytes(lanes);
     }
     worker->scratch_len += whole_pages(len);
     return disk_write_pieces(worker->scratch, piece, n, off, "scratch file", err);
@@ -337,18 +343,19 @@ static bool spill_arena(const struct keyset *ks, struct worker *worker, struct e
     return true;
 }
 
-/* Drains some lanes of a block. */
+/* Drains n lanes of a block. */
 static void drain_block(const struct keyset *ks, unsigned partition, const uint64_t *block,
                         size_t n)
 {
-    uint64_t lane[HASH_LANES][BLOCK / HASH_LANES];
-    struct hashes hashes = {{block}};
-    if (ks->spec.lanes > 1) {
+    const unsigned lanes = ks->spec.lanes;
+    uint64_t lane[BLOCK];
+    struct hashes hashes = {block, BLOCK / lanes};
+    if (lanes > 1) {
         for (size_t i = 0; i < n; i++)
-            lane[i % HASH_LANES][i / HASH_LANES] = block[i];
-        hashes = (struct hashes){{lane[0], lane[1]}};
+            lane[i % lanes * hashes.stride + i / lanes] = block[i];
+        hashes.lane0 = lane;
     }
-    ks->spec.drain(ks->spec.ctx, partition, hashes, n / ks->spec.lanes);
+    ks->spec.drain(ks->spec.ctx, partition, hashes, n / lanes);
 }
 
 static void drain_arena(const struct keyset *ks, const struct worker *worker)
@@ -408,7 +415,8 @@ static bool open_scratch(const struct keyset *ks, struct worker *worker, struct 
 static bool scratch_has_room(const struct keyset *ks, const struct worker *worker, struct err *err)
 {
     size_t blocks = worker->used_blocks;
-    uint64_t need = (uint64_t)(blocks + blocks / EXTENT_BLOCKS) * BLOCK_BYTES, left;
+    uint64_t index = whole_pages(index_bytes(ks->spec.lanes)), left;
+    uint64_t need = (uint64_t)blocks * BLOCK_BYTES + blocks / EXTENT_BLOCKS * index;
     struct err ignored;
     if (!disk_space(ks->spec.scratch_dir, &left, &ignored) || left >= need)
         return true;
@@ -468,7 +476,7 @@ static bool next_block(struct keyset *ks, struct worker *worker, unsigned partit
 LANES_INLINE bool put_body(struct keyset *ks, struct worker *worker, struct hashes hashes,
                            size_t n, struct err *err, unsigned lanes)
 {
-    const uint64_t *first = hashes.lane[0], *second = hashes.lane[1];
+    const uint64_t *first = hashes.lane0;
     for (size_t i = 0; i < n; i++) {
         unsigned partition = (unsigned)(first[i] >> (64 - KEYSET_BITS));
         uint64_t *next = worker->next[partition];
@@ -478,8 +486,8 @@ LANES_INLINE bool put_body(struct keyset *ks, struct worker *worker, struct hash
             next = worker->next[partition];
         }
         next[0] = first[i];
-        if (lanes > 1)
-            next[1] = second[i];
+        for (unsigned l = 1; l < lanes; l++)
+            next[l] = l < ks->lanes ? hashes_lane(hashes, l)[i] : 0;
         __builtin_prefetch(next + 8, 1); /* the next cache line of the block */
         worker->next[partition] = next + lanes;
     }
@@ -490,8 +498,10 @@ bool keyset_put(struct keyset *ks, unsigned w, struct hashes hashes, size_t n,
                 struct err *err)
 {
     struct worker *worker = &ks->workers[w];
-    return ks->spec.lanes == 1 ? put_body(ks, worker, hashes, n, err, 1)
-                               : put_body(ks, worker, hashes, n, err, 2);
+    unsigned lanes = ks->spec.lanes;
+    return lanes == 1   ? put_body(ks, worker, hashes, n, err, 1)
+           : lanes == 2 ? put_body(ks, worker, hashes, n, err, 2)
+                        : put_body(ks, worker, hashes, n, err, lanes);
 }
 
 bool keyset_close_blocks(struct keyset *ks, struct err *err)

@@ -9,8 +9,8 @@
  *     keyset_visit(ks, visit, ctx, &err);             // any number of times, also after a failure
  *     keyset_free(ks);
  *
- * A hash has one lane or two (hash.h). Hashes are equal if all lanes are; ranges, their order and
- * partitions are those of the first lane. A partition is the hashes with one value of its top
+ * A hash has one lane or several (hash.h). Hashes are equal if all lanes are; ranges, their order
+ * and partitions are those of the first lane. A partition is the hashes with one value of its top
  * KEYSET_BITS bits.
  */
 #ifndef KEYS_KEYSET_H
@@ -31,7 +31,7 @@ typedef void keyset_drain(void *ctx, unsigned partition, struct hashes hashes, s
 
 struct keyset_spec {
     unsigned workers;        /* threads that put and visit */
-    unsigned lanes;          /* of a hash, 1 or 2; 0: 1 */
+    unsigned lanes;          /* of a hash, at most HASH_LANES; 0: 1 */
     uint64_t memory;         /* bytes for everything; keyset_min_memory(workers) at least */
     const char *scratch_dir; /* where scratch goes if memory does not suffice */
     keyset_drain *drain;     /* or NULL. Given: full memory is drained, nothing goes to scratch, and
@@ -58,13 +58,16 @@ bool keyset_drain_all(struct keyset *ks, struct err *err);
 /* Counts the distinct hashes, exactly. */
 bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err);
 
-/* With two lanes, those of a hash lie side by side: lane l of hash i is hash[2 * i + l]. */
+/* So many lanes a hash takes: the power of two that is not below `lanes`. */
+unsigned keyset_lanes(unsigned lanes);
+
+/* Lane l of hash i is hash[keyset_lanes(lanes) * i + l]; lanes that it does not have are 0. */
 struct keyset_piece {
     const uint64_t *hash;
     size_t n;
 };
 
-/* A range of the hash space with all the hashes in it. With two lanes, a range of one value may be
+/* A range of the hash space with all the hashes in it. With more lanes, one of one value may be
  * followed by more of the same value, where its hashes are too many for one. */
 struct keyset_range {
     unsigned worker;

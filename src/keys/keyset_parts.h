@@ -3,7 +3,8 @@
  * into scratch files, keyset_visit.c reads them back, range by range. For these two only.
  *
  * All hashes are in arrays as lanes.h has them, in memory and in scratch. Numbers of hashes, and
- * places in these arrays, are counted in lanes: with two, all of them are even.
+ * places in these arrays, are counted in lanes: all are multiples of the number of lanes, which is
+ * a power of two, so that no hash is in two blocks.
  */
 #ifndef KEYS_KEYSET_PARTS_H
 #define KEYS_KEYSET_PARTS_H
@@ -11,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "keys/keyset.h"
+#include "keys/lanes.h"
 
 /* Hashes are collected in blocks: small enough that a worker can have one open for each partition
  * (1 MiB in all), large enough that closing one costs nothing. */
@@ -36,9 +38,8 @@ enum {
     SUB_BITS = 4,
     SUBRANGES = 1 << SUB_BITS,
     SUB_WIDTH = PARTITION_WIDTH - SUB_BITS,
-    EXTENT_BLOCKS = 63, /* with the subranges' begins, 64 pages: what is put in order at once */
+    EXTENT_BLOCKS = 63, /* with the index mostly 64 pages: what is put in order at once */
     EXTENT = EXTENT_BLOCKS * BLOCK,
-    EXTENT_BYTES = (EXTENT_BLOCKS + 1) * BLOCK_BYTES, /* in the file, if it is not the last */
 };
 
 struct run {
@@ -50,8 +51,25 @@ struct run {
 struct extent_index {
     uint32_t begin[SUBRANGES + 1]; /* of each subrange */
     uint32_t is_sorted;
-    uint64_t first[EXTENT_BLOCKS][HASH_LANES]; /* if sorted: hash of each BLOCK */
+    uint64_t first[EXTENT_BLOCKS * LANES_MOST]; /* if sorted: hash of each BLOCK */
 };
+
+/* In the file it ends with the hash of the last block. */
+static inline size_t index_bytes(unsigned lanes)
+{
+    return offsetof(struct extent_index, first) + EXTENT_BLOCKS * lanes * sizeof(uint64_t);
+}
+
+static inline uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+/* Of an extent in the file, if it is not the last. */
+static inline uint64_t extent_bytes(unsigned lanes)
+{
+    return EXTENT_BLOCKS * BLOCK_BYTES + whole_pages(index_bytes(lanes));
+}
 
 /* One worker's share of one partition, apart from the block being filled. */
 struct share {
@@ -83,7 +101,8 @@ struct worker {
 } __attribute__((aligned(64)));
 
 struct keyset {
-    struct keyset_spec spec;
+    struct keyset_spec spec; /* with the lanes that a hash takes */
+    unsigned lanes;          /* that a hash has */
     struct worker *workers;
     size_t capacity; /* of gathered and sorted */
     uint64_t *arena; /* all blocks: own ones of each worker, then those of the pool */
@@ -98,7 +117,7 @@ struct keyset {
 
 static inline unsigned lanes_of(const struct keyset_spec *spec)
 {
-    return spec->lanes > 1 ? spec->lanes : 1;
+    return keyset_lanes(spec->lanes);
 }
 
 /* Zero memory, NULL if there is none; `huge`: in huge pages, where the kernel gives them. */

@@ -8,17 +8,19 @@
 #include "keys/lanes.h"
 #include "keys/sort.h"
 
-/* Some hashes: lane l has 2^width[l] values from first[l] on. The second lane has all of them,
- * unless the first has only one. It does not count where hashes have one lane. */
+/* Some hashes: lane l has 2^width[l] values from first[l] on. A lane has all of them, unless those
+ * before it have only one each. Lanes that the hashes do not have do not count. */
 struct interval {
-    uint64_t first[HASH_LANES];
-    unsigned width[HASH_LANES];
+    uint64_t first[LANES_MOST];
+    unsigned char width[LANES_MOST];
 };
 
 /* All with those 2^width values of the first lane. */
 static struct interval interval_of(uint64_t first, unsigned width)
 {
-    return (struct interval){{first, 0}, {width, 64}};
+    struct interval in = {{first}, {(unsigned char)width}};
+    memset(in.width + 1, 64, LANES_MOST - 1);
+    return in;
 }
 
 static uint64_t last_of(uint64_t first, unsigned width)
@@ -26,21 +28,23 @@ static uint64_t last_of(uint64_t first, unsigned width)
     return width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX;
 }
 
-static void last_in(const struct interval *in, uint64_t *last)
+LANES_INLINE void last_in(const struct interval *in, uint64_t *last, unsigned lanes)
 {
-    for (unsigned l = 0; l < HASH_LANES; l++)
+    for (unsigned l = 0; l < lanes; l++)
         last[l] = last_of(in->first[l], in->width[l]);
 }
 
 /* Is it one hash, which cannot be halved? */
 static bool is_one(const struct keyset *ks, const struct interval *in)
 {
-    return in->width[0] == 0 && (ks->spec.lanes == 1 || in->width[1] == 0);
+    return in->width[ks->lanes - 1] == 0;
 }
 
 static void halve(const struct interval *in, struct interval *low, struct interval *high)
 {
-    unsigned lane = in->width[0] == 0;
+    unsigned lane = 0;
+    while (in->width[lane] == 0)
+        lane++;
     *low = *in;
     low->width[lane]--;
     *high = *low;
@@ -75,13 +79,13 @@ static void remove_repeats(struct gathering *g)
 LANES_INLINE size_t choose_body(const struct interval *in, const uint64_t *hash, size_t n,
                                 uint64_t *to, unsigned lanes)
 {
-    uint64_t last[HASH_LANES];
+    uint64_t last[LANES_MOST];
     size_t count = 0;
-    last_in(in, last);
+    last_in(in, last, lanes);
     for (size_t i = 0; i < n; i += lanes) {
         bool is_in = hash[i] >= in->first[0] && hash[i] <= last[0];
-        if (lanes > 1)
-            is_in = is_in && hash[i + 1] >= in->first[1] && hash[i + 1] <= last[1];
+        for (unsigned l = 1; l < lanes; l++)
+            is_in = is_in && hash[i + l] >= in->first[l] && hash[i + l] <= last[l];
         lanes_copy(to + count, hash + i, lanes);
         count += is_in ? lanes : 0;
     }
@@ -90,8 +94,10 @@ LANES_INLINE size_t choose_body(const struct interval *in, const uint64_t *hash,
 
 static size_t choose(const struct gathering *g, const uint64_t *hash, size_t n, uint64_t *to)
 {
-    return g->ks->spec.lanes == 1 ? choose_body(&g->in, hash, n, to, 1)
-                                  : choose_body(&g->in, hash, n, to, 2);
+    unsigned lanes = g->ks->spec.lanes;
+    return lanes == 1   ? choose_body(&g->in, hash, n, to, 1)
+           : lanes == 2 ? choose_body(&g->in, hash, n, to, 2)
+                        : choose_body(&g->in, hash, n, to, lanes);
 }
 
 /* Takes those in the interval, all of them if `whole`. False when they do not fit. */
@@ -170,12 +176,13 @@ static struct span span_in_extent(const struct gathering *g, const struct extent
     struct span span = {index->begin[first], index->begin[last + 1]};
     if (!index->is_sorted || g->in.width[0] >= SUB_WIDTH)
         return span;
-    uint64_t last_hash[HASH_LANES], blocks = (n + BLOCK - 1) / BLOCK, b = 0;
-    last_in(&g->in, last_hash);
-    while (b < blocks && !is_ordered(g->ks, g->in.first, index->first[b]))
+    const unsigned lanes = g->ks->spec.lanes;
+    uint64_t last_hash[LANES_MOST], blocks = (n + BLOCK - 1) / BLOCK, b = 0;
+    last_in(&g->in, last_hash, lanes);
+    while (b < blocks && !is_ordered(g->ks, g->in.first, index->first + b * lanes))
         b++;
     span.begin = b > 0 ? (b - 1) * BLOCK : 0;
-    while (b < blocks && is_ordered(g->ks, index->first[b], last_hash))
+    while (b < blocks && is_ordered(g->ks, index->first + b * lanes, last_hash))
         b++;
     span.end = b * BLOCK < n ? b * BLOCK : n;
     return span;
@@ -192,7 +199,8 @@ static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t
                           struct count *count, bool *fits)
 {
     struct extent_index index;
-    if (!read_scratch(g->worker, of, &index, sizeof index, off + n * sizeof(uint64_t)))
+    if (!read_scratch(g->worker, of, &index, index_bytes(g->ks->spec.lanes),
+                      off + n * sizeof(uint64_t)))
         return false;
     struct span span = span_in_extent(g, &index, n);
     if (count != NULL) {
@@ -215,7 +223,7 @@ static bool gather_run(struct gathering *g, const struct worker *of, uint64_t ru
     if (!run.in_extents)
         return count != NULL ||
                gather_scratch(g, of, run.off, run.n, g->in.width[0] >= PARTITION_WIDTH, fits);
-    for (; run.n > 0 && *fits; run.off += EXTENT_BYTES) {
+    for (; run.n > 0 && *fits; run.off += extent_bytes(g->ks->spec.lanes)) {
         uint64_t n = run.n < EXTENT ? run.n : EXTENT;
         if (!gather_extent(g, of, run.off, n, count, fits))
             return false;
@@ -275,8 +283,8 @@ static size_t group_of(const struct keyset *ks)
 static struct span span_in_group(const struct gathering *g, const struct blocks *b, size_t begin)
 {
     size_t end = b->n - begin < group_of(g->ks) ? b->n : begin + group_of(g->ks);
-    uint64_t last[HASH_LANES];
-    last_in(&g->in, last);
+    uint64_t last[LANES_MOST];
+    last_in(&g->in, last, g->ks->spec.lanes);
     size_t from = find_hash(g->ks, b, begin, end, g->in.first, false);
     return (struct span){from, find_hash(g->ks, b, from, end, last, true)};
 }
@@ -455,19 +463,27 @@ static bool count_partition(struct keyset *ks, struct worker *worker, unsigned p
     return gather_partition(ks, worker, partition, count_gathered);
 }
 
+/* Does the interval have the last values of all lanes but the first? */
+static bool others_end(const struct keyset *ks, const struct interval *in)
+{
+    for (unsigned l = 1; l < ks->lanes; l++)
+        if (last_of(in->first[l], in->width[l]) != UINT64_MAX)
+            return false;
+    return true;
+}
+
 static bool visit_range(struct keyset *ks, struct worker *worker, struct interval in,
                         const struct keyset_piece *piece, size_t n_pieces, bool had_repeats)
 {
-    uint64_t last[HASH_LANES];
-    last_in(&in, last);
+    uint64_t last = last_of(in.first[0], in.width[0]);
     struct keyset_range range = {
         .worker = (unsigned)(worker - ks->workers),
         .first = in.first[0],
-        .last = last[0],
+        .last = last,
         .piece = piece,
         .n_pieces = n_pieces,
         .partition = in.first[0] >> 1 >> (63 - ks->bits),
-        .ends_partition = (last[0] + 1) << ks->bits == 0 && last[1] == UINT64_MAX,
+        .ends_partition = (last + 1) << ks->bits == 0 && others_end(ks, &in),
         .had_repeats = had_repeats,
     };
     return ks->visit(ks->visit_ctx, &range, &worker->err);
@@ -486,7 +502,7 @@ static bool visit_in_ranges(struct gathering *g, struct interval in)
         sort_by_range(worker->gathered, n, lanes, in.width[0], bits, worker->sorted, start);
         hash = worker->sorted;
     }
-    in.width[0] -= bits;
+    in.width[0] = (unsigned char)(in.width[0] - bits);
     for (uint64_t r = 0; r < (uint64_t)1 << bits; r++) {
         struct keyset_piece piece = {hash + start[r] * lanes, start[r + 1] - start[r]};
         if (!visit_range(g->ks, worker, in, &piece, 1, g->had_repeats))
@@ -636,7 +652,9 @@ LANES_INLINE size_t equal_neighbours_body(uint64_t *a, size_t n, unsigned lanes)
 
 static size_t remove_equal_neighbours(uint64_t *a, size_t n, unsigned lanes)
 {
-    return lanes == 1 ? equal_neighbours_body(a, n, 1) : equal_neighbours_body(a, n, 2);
+    return lanes == 1   ? equal_neighbours_body(a, n, 1)
+           : lanes == 2 ? equal_neighbours_body(a, n, 2)
+                        : equal_neighbours_body(a, n, lanes);
 }
 
 static bool visit_part(const struct gathering *g)

@@ -1,10 +1,10 @@
 /*
- * Hashes of one or two lanes in one array. The lanes of a hash lie side by side: hash i begins at
- * a[i * lanes]. Hashes are ordered by the first lane, then by the second.
+ * Hashes of 1 to LANES_MOST lanes in one array. The lanes of a hash lie side by side: hash i begins
+ * at a[i * lanes]. Hashes are ordered by the first lane, then by the second, and so on.
  *
  * For sort.c, distinct.c and keyset*.c. A loop over all hashes is written once, in a LANES_INLINE
  * function with a parameter `lanes`. Its callers pass a constant 1 or 2, so that the compiler makes
- * a separate loop for each.
+ * a separate loop for each, or the number that the hashes have.
  */
 #ifndef KEYS_LANES_H
 #define KEYS_LANES_H
@@ -16,21 +16,31 @@
 
 #define LANES_INLINE static inline __attribute__((always_inline))
 
+/* A keyset makes their number a power of two. */
+enum { LANES_MOST = 16 };
+_Static_assert((int)HASH_LANES <= (int)LANES_MOST, "hash.h");
+
 LANES_INLINE void lanes_copy(uint64_t *to, const uint64_t *from, unsigned lanes)
 {
     to[0] = from[0];
-    if (lanes > 1)
-        to[1] = from[1];
+    for (unsigned l = 1; l < lanes; l++)
+        to[l] = from[l];
 }
 
 LANES_INLINE bool lanes_equal(const uint64_t *a, const uint64_t *b, unsigned lanes)
 {
-    return a[0] == b[0] && (lanes == 1 || a[1] == b[1]);
+    uint64_t differ = a[0] ^ b[0];
+    for (unsigned l = 1; l < lanes; l++)
+        differ |= a[l] ^ b[l];
+    return differ == 0;
 }
 
 LANES_INLINE bool lanes_below(const uint64_t *a, const uint64_t *b, unsigned lanes)
 {
-    return a[0] < b[0] || (lanes > 1 && a[0] == b[0] && a[1] < b[1]);
+    unsigned l = 0;
+    while (l + 1 < lanes && a[l] == b[l])
+        l++;
+    return a[l] < b[l];
 }
 
 #endif

@@ -31,7 +31,8 @@ static uint64_t avalanche(uint64_t x)
     return x ^ x >> 33;
 }
 
-static void murmur3(const char *data, size_t len, uint64_t seed, uint64_t *lane0, uint64_t *lane1)
+static void murmur3(const char *data, size_t len, uint64_t seed, uint64_t *out,
+                    size_t stride)
 {
     uint64_t a = seed, b = seed;
     size_t left = len;
@@ -51,22 +52,22 @@ static void murmur3(const char *data, size_t len, uint64_t seed, uint64_t *lane0
     b += a;
     a = avalanche(a);
     b = avalanche(b);
-    *lane0 = a + b;
-    *lane1 = b + *lane0;
+    out[0] = a + b;
+    out[stride] = b + out[0];
 }
 
 static void hash_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed,
-                      uint64_t *const *lane)
+                      uint64_t *out, size_t stride)
 {
     for (size_t i = 0; i < n; i++)
-        murmur3(data[i], len[i], seed, &lane[0][i], &lane[1][i]);
+        murmur3(data[i], len[i], seed, out + i, stride);
 }
 
-static void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *const *lane)
+static void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out,
+                         size_t stride)
 {
     for (size_t i = 0; i < n; i++)
-        murmur3(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed, &lane[0][i],
-                 &lane[1][i]);
+        murmur3(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed, out + i, stride);
 }
 
 const struct hash_fn hash_murmur3_128 = {

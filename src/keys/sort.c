@@ -14,7 +14,7 @@ enum { MAX_BITS = 11, MIN_BITS = 3 };
 LANES_INLINE void insertion(uint64_t *a, size_t n, unsigned lanes)
 {
     for (size_t i = 1; i < n; i++) {
-        uint64_t h[HASH_LANES];
+        uint64_t h[LANES_MOST];
         lanes_copy(h, a + i * lanes, lanes);
         size_t j = i;
         for (; j > 0 && lanes_below(h, a + (j - 1) * lanes, lanes); j--)
@@ -49,11 +49,11 @@ static unsigned least(unsigned a, unsigned b)
 
 unsigned sort_width(const uint64_t *a, size_t n, unsigned lanes, unsigned width)
 {
-    return least(lanes == 1 ? width_of_lane(a, n, 1) : width_of_lane(a, n, 2), width);
+    return least(lanes == 1 ? width_of_lane(a, n, 1) : width_of_lane(a, n, lanes), width);
 }
 
-/* From here on a width is that of both lanes together: 64 more than that of the first, or, where
- * this is zero, that of the second. */
+/* Up to sort_two() a width is that of both lanes together: 64 more than that of the first, or,
+ * where this is zero, that of the second. */
 
 LANES_INLINE unsigned width_of_all(const uint64_t *a, size_t n, unsigned lanes)
 {
@@ -125,12 +125,51 @@ static void sort_two(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int m
     sort_body(a, tmp, n, width, move, 2, sort_two);
 }
 
+static size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Merges a[0] up to a[middle] with the others, up to a[n]. */
+static void merge(const uint64_t *a, size_t middle, size_t n, uint64_t *to, unsigned lanes)
+{
+    size_t i = 0, j = middle;
+    for (; i < middle && j < n; to += lanes) {
+        bool second = lanes_below(a + j * lanes, a + i * lanes, lanes);
+        lanes_copy(to, a + (second ? j : i) * lanes, lanes);
+        j += second;
+        i += !second;
+    }
+    memcpy(to, a + i * lanes, (middle - i) * lanes * sizeof *a);
+    memcpy(to + (middle - i) * lanes, a + j * lanes, (n - j) * lanes * sizeof *a);
+}
+
+/* Hashes of more lanes. The rounds of sort_body() could be hundreds, one within another. */
+static void sort_many(uint64_t *a, uint64_t *tmp, size_t n, unsigned lanes)
+{
+    uint64_t *from = a, *to = tmp;
+    for (size_t i = 0; i < n; i += FEW)
+        insertion(a + i * lanes, least_of(n - i, FEW), lanes);
+    for (size_t run = FEW; run < n; run *= 2) {
+        for (size_t i = 0; i < n; i += 2 * run)
+            merge(from + i * lanes, least_of(n - i, run), least_of(n - i, 2 * run), to + i * lanes,
+                  lanes);
+        uint64_t *merged = to;
+        to = from;
+        from = merged;
+    }
+    if (from != a)
+        memcpy(a, from, n * lanes * sizeof *a);
+}
+
 void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned lanes, unsigned width)
 {
     if (lanes == 1)
         sort_one(a, tmp, n, width, 0);
-    else
+    else if (lanes == 2)
         sort_two(a, tmp, n, 64 + width, 0);
+    else
+        sort_many(a, tmp, n, lanes);
 }
 
 LANES_INLINE void by_range_body(const uint64_t *a, size_t n, unsigned width, unsigned bits,
@@ -160,8 +199,10 @@ void sort_by_range(const uint64_t *a, size_t n, unsigned lanes, unsigned width, 
 {
     if (lanes == 1)
         by_range_body(a, n, width, bits, out, start, 1);
-    else
+    else if (lanes == 2)
         by_range_body(a, n, width, bits, out, start, 2);
+    else
+        by_range_body(a, n, width, bits, out, start, lanes);
 }
 
 unsigned sort_range_bits(size_t n, size_t target, unsigned width)

@@ -1,4 +1,4 @@
-/* Sorting of hashes of one or two lanes (lanes.h). They have a `width`, 0 to 64: their first lanes
+/* Sorting of hashes (lanes.h). They have a `width`, 0 to 64: their first lanes
  * agree in all bits from that number on. */
 #ifndef KEYS_SORT_H
 #define KEYS_SORT_H

@@ -42,14 +42,17 @@ uint64_t xxh3_bytes(const void *data, size_t len, uint64_t seed)
 }
 
 static void hash_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed,
-                      uint64_t *const *lane)
+                      uint64_t *out, size_t stride)
 {
-    xxh3_keys(data, len, n, seed, lane[0]);
+    (void)stride;
+    xxh3_keys(data, len, n, seed, out);
 }
 
-static void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *const *lane)
+static void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out,
+                         size_t stride)
 {
-    xxh3_records(record, n, seed, lane[0]);
+    (void)stride;
+    xxh3_records(record, n, seed, out);
 }
 
 const struct hash_fn hash_xxh3_64 = {

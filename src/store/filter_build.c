@@ -48,7 +48,7 @@ uint64_t filter_build_min_memory(const struct design *design)
 
 static uint64_t direct_memory(const struct filter_build *b)
 {
-    return (uint64_t)DIRECT_MEMORY * design_kind(b->design)->lanes;
+    return (uint64_t)DIRECT_MEMORY * keyset_lanes(design_kind(b->design)->lanes);
 }
 
 /* Makes the header for n distinct keys, if the design leaves the size open. */

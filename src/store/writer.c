@@ -28,12 +28,12 @@ static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
     if (known == NULL)
         return false;
     keys->known = known;
-    for (unsigned l = 0; l < lanes; l++) {
-        uint64_t *lane = realloc(keys->lane[l], room * sizeof *lane);
-        if (lane == NULL)
-            return false;
-        keys->lane[l] = lane;
-    }
+    uint64_t *hash = realloc(keys->hash, lanes * room * sizeof *hash);
+    if (hash == NULL)
+        return false;
+    keys->hash = hash;
+    for (unsigned l = lanes; l-- > 1;)
+        memmove(hash + l * room, hash + l * keys->room, keys->n * sizeof *hash);
     keys->room = room;
     return true;
 }
@@ -45,7 +45,8 @@ bool writer_keys_take(struct writer_keys *keys, const struct batch *b)
     if (!reserve(keys, lanes, BATCH_MAX))
         return false;
     for (unsigned l = 0; l < lanes; l++)
-        memcpy(keys->lane[l] + keys->n, from.lane[l], b->n * sizeof *from.lane[l]);
+        memcpy(keys->hash + l * keys->room + keys->n, hashes_lane(from, l),
+               b->n * sizeof *keys->hash);
     memcpy(keys->known + keys->n / 64, b->bad, sizeof b->bad);
     keys->n += b->n;
     return true;
@@ -53,8 +54,7 @@ bool writer_keys_take(struct writer_keys *keys, const struct batch *b)
 
 void writer_keys_free(struct writer_keys *keys)
 {
-    for (unsigned l = 0; l < HASH_LANES; l++)
-        free(keys->lane[l]);
+    free(keys->hash);
     free(keys->known);
 }
 
@@ -256,7 +256,7 @@ struct group {
 
 static struct hashes hashes_in(const struct group *g)
 {
-    return (struct hashes){{g->lane[0], g->lane[1]}};
+    return (struct hashes){g->lane[0], LAYER_BATCH};
 }
 
 /* Takes those of records [from, to), which are LAYER_BATCH at most; mostly, all of them. */
@@ -272,14 +272,14 @@ static void gather(struct group *g, const struct writer *w, struct hashes keys,
     if (any_known == 0) {
         g->n = to - from;
         for (unsigned l = 0; l < g->n_lanes; l++)
-            memcpy(g->lane[l], keys.lane[l] + from, g->n * sizeof *g->lane[l]);
+            memcpy(g->lane[l], hashes_lane(keys, l) + from, g->n * sizeof *g->lane[l]);
         for (unsigned i = 0; i < LAYER_BATCH; i++)
             g->place[i] = (uint16_t)i;
         return;
     }
     for (size_t i = from; i < to; i++) {
         for (unsigned l = 0; l < g->n_lanes; l++)
-            g->lane[l][g->n] = keys.lane[l][i];
+            g->lane[l][g->n] = hashes_lane(keys, l)[i];
         g->place[g->n] = (uint16_t)(i - from);
         g->n += !bit_of(known, i);
     }

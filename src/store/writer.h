@@ -26,7 +26,7 @@
 
 /* The keys of the first n records of a chunk, those of `known` excepted. */
 struct writer_keys {
-    uint64_t *lane[HASH_LANES]; /* of their hashes */
+    uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
     uint64_t *known; /* bit i: record i has no key that may be new */
     size_t n, room;
 };
@@ -38,7 +38,7 @@ void writer_keys_free(struct writer_keys *keys);
 
 static inline struct hashes writer_keys_hashes(const struct writer_keys *keys)
 {
-    return (struct hashes){{keys->lane[0], keys->lane[1]}};
+    return (struct hashes){keys->hash, keys->room};
 }
 
 /* Private. */

@@ -63,6 +63,16 @@ static int by_both(const void *a, const void *b)
     return first != 0 ? first : by_first((const uint64_t *)a + 1, (const uint64_t *)b + 1);
 }
 
+enum { MANY_LANES = 16 };
+
+static int by_many(const void *a, const void *b)
+{
+    int order = 0;
+    for (unsigned l = 0; l < MANY_LANES && order == 0; l++)
+        order = by_first((const uint64_t *)a + l, (const uint64_t *)b + l);
+    return order;
+}
+
 /* Hashes, the same sorted, and the distinct ones of these. */
 struct arrays {
     uint64_t *hash, *sorted, *distinct, *tmp;
@@ -71,24 +81,31 @@ struct arrays {
     int (*order)(const void *a, const void *b);
 };
 
-/* Which lanes have the hashes; a second lane that does not is one of a few. */
-enum which { FIRST_ALONE, FIRST, SECOND, BOTH, N_WHICH };
+/* Which lanes have the hashes; a second lane that does not is one of a few. With MANY, the first is
+ * the same for all, and others have hashes: sixteen lanes are compared. */
+enum which { FIRST_ALONE, FIRST, SECOND, BOTH, MANY, N_WHICH };
 
 static void make_one(uint64_t *to, uint64_t (*hash)(uint64_t), size_t i, enum which which,
                      unsigned width)
 {
-    uint64_t first = which != SECOND ? hash(i) : 0x5555;
+    uint64_t first = which != SECOND && which != MANY ? hash(i) : 0x5555;
     to[0] = width < 64 ? first % ((uint64_t)1 << width) | ((uint64_t)5 << width) : first;
-    if (which != FIRST_ALONE)
+    if (which == MANY) {
+        memset(to + 1, 0, (MANY_LANES - 1) * sizeof *to);
+        to[i % 2 ? 3 : MANY_LANES - 1] = hash(i);
+    } else if (which != FIRST_ALONE) {
         to[1] = which == FIRST ? i % 3 : hash(i);
+    }
 }
 
 static struct arrays make(uint64_t (*hash)(uint64_t), size_t n, enum which which, unsigned width)
 {
-    unsigned lanes = which == FIRST_ALONE ? 1 : 2;
+    unsigned lanes = which == FIRST_ALONE ? 1 : which == MANY ? MANY_LANES : 2;
     size_t bytes = (n + 1) * lanes * sizeof(uint64_t);
     struct arrays a = {malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes), n, 0,
-                       lanes * sizeof(uint64_t), lanes, width, lanes == 1 ? by_first : by_both};
+                       lanes * sizeof(uint64_t), lanes, width, by_first};
+    if (lanes > 1)
+        a.order = lanes == 2 ? by_both : by_many;
     for (size_t i = 0; i < n; i++)
         make_one(a.hash + i * lanes, hash, i, which, width);
     memcpy(a.sorted, a.hash, n * a.size);
@@ -151,7 +168,8 @@ static void for_all_kinds(void (*check)(struct arrays *a))
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
             for (enum which which = 0; which < N_WHICH; which++)
                 for (size_t w = 0; w < sizeof widths / sizeof *widths; w += which != 0 ? 3 : 1) {
-                    struct arrays a = make(hashes[h], numbers[n], which, widths[w]);
+                    size_t some = which == MANY && numbers[n] > 10000 ? 10000 : numbers[n];
+                    struct arrays a = make(hashes[h], some, which, widths[w]);
                     check(&a);
                     done_with(&a);
                 }

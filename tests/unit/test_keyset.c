@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Lane l of hash i is hash[i * lanes + l]. */
+/* Lane l of hash i is hash[i * lanes + l], or, of those in a keyset, hash[i * keyset_lanes(lanes) +
+ * l]. */
 struct list {
     uint64_t *hash;
     size_t n;
@@ -202,12 +203,25 @@ enum shape {
     SECOND_SAME,   /* the second follows from the first: no two differ in the second alone */
     SECOND_VARIES, /* the second is one of a few */
     FIRST_EQUAL,   /* the second is by the pattern, the first always the same */
-    N_SHAPES
+    N_SHAPES,
+    /* 14 lanes: the first is by the pattern, others follow from it; or the last is, and others are
+     * the same. */
+    MANY_SAME = N_SHAPES,
+    MANY_EQUAL
 };
+
+static unsigned lanes_of(enum shape shape)
+{
+    return shape == ONE ? 1 : shape < N_SHAPES ? 2 : HASH_LANES;
+}
 
 static void shape_hash(enum shape shape, uint64_t hash, size_t i, uint64_t *to)
 {
-    to[0] = shape == FIRST_EQUAL ? 0x8877665544332211 : hash;
+    if (shape >= N_SHAPES)
+        for (unsigned l = 0; l < HASH_LANES; l++)
+            to[l] = shape == MANY_SAME ? hash ^ l : l + 1 == HASH_LANES ? hash : 0x1122334455667788;
+    else
+        to[0] = shape == FIRST_EQUAL ? 0x8877665544332211 : hash;
     if (shape == SECOND_SAME)
         to[1] = random_at(hash);
     else if (shape == SECOND_VARIES)
@@ -218,7 +232,7 @@ static void shape_hash(enum shape shape, uint64_t hash, size_t i, uint64_t *to)
 
 static struct list make(const struct pattern *pattern, enum shape shape, size_t n)
 {
-    struct list list = list_new(n, shape == ONE ? 1 : 2);
+    struct list list = list_new(n, lanes_of(shape));
     random_restart(0);
     for (size_t i = 0; i < n; i++)
         shape_hash(shape, pattern->make(i, n), i, hash_at(&list, i));
@@ -260,7 +274,7 @@ static bool put_some(struct keyset *ks, unsigned worker, const struct list *h, s
         for (size_t i = 0; i < some; i++)
             for (unsigned l = 0; l < h->lanes; l++)
                 lane[l][i] = hash_at(h, first + done + i)[l];
-        if (!keyset_put(ks, worker, (struct hashes){{lane[0], lane[1]}}, some, err))
+        if (!keyset_put(ks, worker, (struct hashes){lane[0], PIECE}, some, err))
             return false;
     }
     return true;
@@ -300,7 +314,7 @@ struct visited {
 static void take_piece(struct visited *v, unsigned p, const struct keyset_range *r,
                        const struct keyset_piece *piece)
 {
-    struct list *got = &v->got[p], given = {NULL, piece->n, v->lanes};
+    struct list *got = &v->got[p];
     got->lanes = v->lanes;
     if (v->room[p] - got->n < piece->n) {
         v->room[p] = 2 * got->n + piece->n;
@@ -309,15 +323,13 @@ static void take_piece(struct visited *v, unsigned p, const struct keyset_range 
             exit(1);
     }
     for (size_t i = 0; i < piece->n; i++) {
-        uint64_t first = piece->hash[i * v->lanes];
-        v->wrong += first < r->first || first > r->last;
+        const uint64_t *hash = piece->hash + i * keyset_lanes(v->lanes);
+        v->wrong += hash[0] < r->first || hash[0] > r->last;
+        memcpy(hash_at(got, got->n++), hash, bytes_of(got, 1));
     }
-    if (piece->n > 0)
-        memcpy(hash_at(got, got->n), piece->hash, bytes_of(&given, piece->n));
-    got->n += piece->n;
 }
 
-/* With two lanes, one value may take several ranges. */
+/* With more lanes, one value may take several ranges. */
 static bool follows(const struct visited *v, unsigned p, const struct keyset_range *r)
 {
     return !v->ended[p] && r->worker == v->worker[p] &&
@@ -437,6 +449,16 @@ TEST(all_in_memory)
             check_set(p, 30000, some_workers[w], 64 << 20, false);
 }
 
+/* Mostly in scratch. The numbers that all shapes have above would take long. */
+TEST(many_lanes)
+{
+    for (size_t p = 0; p < N_PATTERNS; p += every(1))
+        for (enum shape shape = MANY_SAME; shape <= MANY_EQUAL; shape++) {
+            check_shape(p, shape, 3000, 2, 64 << 20, false);
+            check_shape(p, shape, 60000, 1, keyset_min_memory(1), true);
+        }
+}
+
 TEST(few_hashes)
 {
     static const size_t counts[] = {0, 1, 2, 511, 512, 513};
@@ -485,9 +507,10 @@ static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err
     (void)err;
     const struct keyset_piece *part = range->piece;
     s->wrong |= range->n_pieces != 1 || part->n > s->want->n - s->n ||
-                range->partition != s->partition ||
-                memcmp(part->hash, hash_at(s->want, s->n), bytes_of(s->want, part->n)) != 0;
-    s->n += part->n;
+                range->partition != s->partition;
+    for (size_t i = 0; i < part->n && !s->wrong; i++)
+        s->wrong = memcmp(part->hash + i * keyset_lanes(s->want->lanes), hash_at(s->want, s->n++),
+                          bytes_of(s->want, 1)) != 0;
     s->lacks |= range->had_repeats;
     s->partition += range->ends_partition;
     return !s->wrong;
@@ -531,6 +554,7 @@ TEST(sorted_parts_of_large_partitions)
     check_sorted_parts(ONE, smaller(LARGE));
     for (enum shape shape = SECOND_SAME; shape < N_SHAPES; shape++)
         check_sorted_parts(shape, smaller(LARGE / 4));
+    check_sorted_parts(MANY_SAME, smaller(LARGE / 16));
 }
 
 static bool stop_visit(void *ctx, const struct keyset_range *range, struct err *err)
@@ -590,11 +614,11 @@ static void drain(void *ctx, unsigned partition, struct hashes hashes, size_t n)
     pthread_mutex_lock(&d->lock);
     d->calls++;
     for (size_t i = 0; i < n; i++) {
-        d->wrong += hashes.lane[0][i] >> (64 - KEYSET_BITS) != partition || d->got.n == d->room;
+        d->wrong += hashes.lane0[i] >> (64 - KEYSET_BITS) != partition || d->got.n == d->room;
         if (d->got.n == d->room)
             break;
         for (unsigned l = 0; l < d->got.lanes; l++)
-            hash_at(&d->got, d->got.n)[l] = hashes.lane[l][i];
+            hash_at(&d->got, d->got.n)[l] = hashes_lane(hashes, l)[i];
         d->got.n++;
     }
     pthread_mutex_unlock(&d->lock);
@@ -635,6 +659,7 @@ TEST(what_is_drained_is_what_was_put)
             check_drained(p, ONE, workers);
     for (enum shape shape = SECOND_SAME; shape < N_SHAPES; shape++)
         check_drained(0, shape, 2);
+    check_drained(0, MANY_SAME, 2);
 }
 
 /* However the workers share them. */
@@ -642,7 +667,7 @@ static void check_fits(size_t pattern, enum shape shape, unsigned workers, bool 
 {
     struct drained d = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct err err;
-    unsigned lanes = shape == ONE ? 1 : 2;
+    unsigned lanes = lanes_of(shape);
     struct keyset_spec spec = {.workers = workers,
                                .lanes = lanes,
                                .memory = keyset_min_memory(workers),
@@ -650,7 +675,7 @@ static void check_fits(size_t pattern, enum shape shape, unsigned workers, bool 
                                .drain = drain,
                                .ctx = &d};
     struct list h = make(&patterns[pattern], shape, keyset_fits(&spec));
-    CHECK(h.n >= 100000 / lanes);
+    CHECK(h.n >= 100000 / keyset_lanes(lanes));
     struct keyset *ks = keyset_new(&spec, &err);
     CHECK(ks != NULL && (alone ? put_some(ks, workers - 1, &h, 0, h.n, &err)
                                : put_all(ks, workers, &h)));
@@ -673,6 +698,7 @@ TEST(as_many_as_fit_are_not_drained)
                 check_fits(p, shape, workers, false);
                 check_fits(p, shape, workers, true);
             }
+    check_fits(0, MANY_SAME, 3, false);
 }
 
 /* Bytes of this process's memory that no file backs. */
@@ -699,7 +725,7 @@ static uint64_t memory_for(uint64_t n, unsigned lanes, unsigned workers, uint64_
     for (uint64_t i = 0; ok && i < n; i += AT_ONCE) {
         for (unsigned j = 0; j < AT_ONCE; j++)
             hash[j] = random_at(i + j);
-        ok = keyset_put(ks, (unsigned)(i / AT_ONCE) % workers, (struct hashes){{hash, hash}},
+        ok = keyset_put(ks, (unsigned)(i / AT_ONCE) % workers, (struct hashes){hash, 0},
                         AT_ONCE, &err);
     }
     CHECK(ok && keyset_finish(ks, &n_distinct, &err) && n_distinct == n);
@@ -722,6 +748,7 @@ TEST(no_more_memory_is_taken_than_is_given)
         {16000000, 1, 2, 64 << 20},
         {8000000, 2, 1, 4 << 20},
         {8000000, 2, 16, 64 << 20},
+        {1000000, HASH_LANES, 2, 64 << 20},
     };
     if (getenv("SANITIZER") != NULL)
         return; /* it takes memory itself */
@@ -741,6 +768,7 @@ int main(int argc, char **argv)
     random_begin(argc, argv);
     RUN(no_more_memory_is_taken_than_is_given); /* first: none is left over from others */
     RUN(all_in_memory);
+    RUN(many_lanes);
     RUN(few_hashes);
     RUN(most_in_scratch);
     RUN(large_partitions);

@@ -471,7 +471,7 @@ void bloom_bits_drain(void *ctx, unsigned partition, struct hashes hashes, size_
         partition = 0;
     pthread_mutex_lock(&bits->lock[partition]);
     pthread_mutex_lock(&bits->lock[partition + 1]);
-    bloom_insert(&bits->bloom, bits->data, 0, hashes.lane[0], n);
+    bloom_insert(&bits->bloom, bits->data, 0, hashes.lane0, n);
     pthread_mutex_unlock(&bits->lock[partition + 1]);
     pthread_mutex_unlock(&bits->lock[partition]);
 }

@@ -27,21 +27,21 @@ static void query(const struct layer *layer, const uint8_t *data, struct hashes 
                   uint64_t *present)
 {
     struct bloom bloom = bloom_of(layer);
-    bloom_query(&bloom, data, 0, keys.lane[0], n, present);
+    bloom_query(&bloom, data, 0, keys.lane0, n, present);
 }
 
 static void prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
 {
     struct bloom bloom = bloom_of(layer);
     for (size_t i = 0; i < n; i++)
-        bloom_prefetch(&bloom, data, 0, keys.lane[0][i], bloom.lines);
+        bloom_prefetch(&bloom, data, 0, keys.lane0[i], bloom.lines);
 }
 
 static void add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                 uint64_t *present)
 {
     struct bloom bloom = bloom_of(layer);
-    bloom_test_insert(&bloom, data, 0, keys.lane[0], n, present);
+    bloom_test_insert(&bloom, data, 0, keys.lane0, n, present);
 }
 
 static bool alike(const struct layer *a, const struct layer *b)
@@ -63,7 +63,7 @@ static void find_pages(const struct layer *layer, struct hashes keys, size_t n, 
 {
     struct bloom bloom = bloom_of(layer);
     for (size_t i = 0; i < n; i++)
-        page[i] = bloom_page(&bloom, keys.lane[0][i]);
+        page[i] = bloom_page(&bloom, keys.lane0[i]);
 }
 
 /* Pages in one piece of a census. Large, so that distributing pieces costs nothing. */

@@ -232,7 +232,7 @@ static void end_group(const struct ribbon_source *s, const struct group *g, size
 void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present)
 {
-    const uint64_t *hash = keys.lane[0];
+    const uint64_t *hash = keys.lane0;
     const struct ribbon_source s = {
         .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
     struct group group[2], *now = &group[0], *next = &group[1];
@@ -256,5 +256,5 @@ bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes 
 {
     const struct ribbon_source s = {ribbon_of(layer), data, layer->data_len, need, ctx};
     struct ribbon_probes probes;
-    return find(&s, key.lane[0][0], &probes, 0) != RIBBON_STOPPED;
+    return find(&s, key.lane0[0], &probes, 0) != RIBBON_STOPPED;
 }
