@@ -25,7 +25,7 @@ static const struct {
     {40, {0xbf77aa22e65e7cfc, 0x15f2951b4c05748b}},
 };
 
-enum { VECTORS = sizeof vectors / sizeof *vectors };
+enum { N_VECTORS = sizeof vectors / sizeof *vectors };
 
 static const struct hash_fn *murmur3(void)
 {
@@ -34,22 +34,22 @@ static const struct hash_fn *murmur3(void)
 
 /* All keys, one behind the other, each with a terminator. */
 struct records {
-    char data[VECTORS * (LONGEST + 1)];
-    const char *begin[VECTORS + 1];
-    size_t len[VECTORS];
+    char data[N_VECTORS * (LONGEST + 1)];
+    const char *begin[N_VECTORS + 1];
+    size_t len[N_VECTORS];
 };
 
 static void make_records(struct records *r)
 {
     char *at = r->data;
-    for (size_t v = 0; v < VECTORS; v++) {
+    for (size_t v = 0; v < N_VECTORS; v++) {
         r->begin[v] = at;
         r->len[v] = vectors[v].len;
         for (size_t i = 0; i < vectors[v].len; i++)
             *at++ = (char)(i * 37 + 11);
         *at++ = '\n';
     }
-    r->begin[VECTORS] = at;
+    r->begin[N_VECTORS] = at;
 }
 
 TEST(it_has_an_id_and_two_lanes)
@@ -61,21 +61,21 @@ TEST(it_has_an_id_and_two_lanes)
 TEST(keys_hash_as_elsewhere)
 {
     struct records r;
-    uint64_t hash[2 * VECTORS];
+    uint64_t hash[2 * N_VECTORS];
     make_records(&r);
-    murmur3()->keys(r.begin, r.len, VECTORS, 0, hash, VECTORS);
-    for (size_t v = 0; v < VECTORS; v++)
-        CHECK(hash[v] == vectors[v].lane[0] && hash[VECTORS + v] == vectors[v].lane[1]);
+    murmur3()->keys(r.begin, r.len, N_VECTORS, 0, hash, N_VECTORS);
+    for (size_t v = 0; v < N_VECTORS; v++)
+        CHECK(hash[v] == vectors[v].lane[0] && hash[N_VECTORS + v] == vectors[v].lane[1]);
 }
 
 TEST(records_hash_as_keys)
 {
     struct records r;
-    uint64_t of_keys[2 * VECTORS], of_records[2 * VECTORS];
+    uint64_t of_keys[2 * N_VECTORS], of_records[2 * N_VECTORS];
     const uint64_t seed = 0x123456789abcdef0;
     make_records(&r);
-    murmur3()->keys(r.begin, r.len, VECTORS, seed, of_keys, VECTORS);
-    murmur3()->records(r.begin, VECTORS, seed, of_records, VECTORS);
+    murmur3()->keys(r.begin, r.len, N_VECTORS, seed, of_keys, N_VECTORS);
+    murmur3()->records(r.begin, N_VECTORS, seed, of_records, N_VECTORS);
     CHECK(memcmp(of_keys, of_records, sizeof of_keys) == 0);
     CHECK(of_keys[0] != vectors[0].lane[0]);
 }
