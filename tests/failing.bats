@@ -219,3 +219,11 @@ end()
         done
     done
 }
+
+@test "gzip is decompressed though the first look at the file fails" {
+    need_strace
+    seq 1000 >keys
+    gzip -c keys >keys.gz
+    strace -f -qq -o /dev/null -P keys.gz -e inject=pread64:error=EIO seen create f.seen keys.gz
+    [ "$(seen query -c f.seen keys)" = 1000 ]
+}

@@ -1,4 +1,4 @@
-/* Little-endian loads and stores, whatever the machine's byte order and alignment. */
+/* Little-endian (and a few big-endian) loads and stores, whatever the machine's byte order and alignment. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
@@ -12,6 +12,19 @@
 #define BYTES_LE32(v) __builtin_bswap32(v)
 #define BYTES_LE64(v) __builtin_bswap64(v)
 #endif
+
+static inline uint32_t get_be32(const void *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_bswap32(BYTES_LE32(v));
+}
+
+static inline void put_be32(void *p, uint32_t v)
+{
+    v = __builtin_bswap32(BYTES_LE32(v));
+    memcpy(p, &v, sizeof v);
+}
 
 static inline uint32_t get_le32(const void *p)
 {

@@ -103,7 +103,7 @@ static unsigned make_rows(const struct plan *plan, struct row row[ROWS])
     const struct kind *kind;
     unsigned n = 0;
     for (unsigned i = 0; (kind = kind_number(i)) != NULL && n < ROWS - 2; i++)
-        n += own_row(plan, kind, &row[n]);
+        n += kind->layout == NULL && own_row(plan, kind, &row[n]);
     textbook_row(plan, &row[n++]);
     fuse_row(plan, &row[n++]);
     return n;

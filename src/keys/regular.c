@@ -18,12 +18,13 @@ enum {
     LARGE_CHUNK = 512 << 10,
 };
 
-static bool starts_like_gzip(int fd, off_t start)
+/* True also if that cannot be read: stream.h reads it again, and says why it cannot. */
+static bool may_be_gzip(int fd, off_t start)
 {
     unsigned char magic[4];
     size_t got;
-    return disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) && got >= GZIP_MAGIC &&
-           gzip_like(magic, got);
+    return !disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) ||
+           (got >= GZIP_MAGIC && gzip_like(magic, got));
 }
 
 bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
@@ -33,7 +34,7 @@ bool regular_begin(struct regular *r, const struct source *src, const struct sta
     if (start < 0 || start >= st->st_size)
         return false;
     posix_fadvise(src->fd, start, 0, POSIX_FADV_SEQUENTIAL);
-    if (how->gzip && starts_like_gzip(src->fd, start))
+    if (how->gzip && may_be_gzip(src->fd, start))
         return false;
     uint64_t len = (uint64_t)(st->st_size - start);
     *r = (struct regular){.start = start, .size = st->st_size, .changed = st->st_ctim};

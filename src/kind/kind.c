@@ -1,9 +1,10 @@
 #include "kind/kind.h"
 
 #include "kind/bloom/bloom.h"
+#include "kind/classic/guava.h"
 #include "kind/ribbon/ribbon.h"
 
-static const struct kind *const kinds[] = {&kind_bloom, &kind_ribbon};
+static const struct kind *const kinds[] = {&kind_bloom, &kind_ribbon, &kind_guava};
 
 const struct kind *kind_by_id(uint32_t id)
 {

@@ -18,6 +18,7 @@
 #include "keys/hash.h"
 
 struct kind;
+struct layout;
 struct variants;
 struct keyset;
 struct target;
@@ -94,6 +95,7 @@ struct kind_bits {
 struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
+    const struct layout *layout; /* of another program (layout.h); NULL: one of seen's own */
     struct variants *variants; /* variants of its inner loops, for `seen --version`; NULL: none */
 
     /* ---- An existing layer. */
@@ -184,9 +186,17 @@ struct kind {
      * that have more will do. */
     unsigned lanes;
 
+    /* The layer that follows `last`, a full one, in a filter that grows: sets kind, geometry,
+     * data_len, n_design and fpr_design. NULL: chain.h has the rule. */
+    bool (*next)(const struct layer *last, struct layer *out, struct err *err);
+
+    /* A layer takes exactly n_design keys, counted by those that changed a bit; the filter then
+     * grows, or refuses more. */
+    bool exact_capacity;
+
     /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
      * length depends on the keys changes data_len (target_resize); the layer must then be the last.
-     */
+     * NULL: keys are added one by one, in order (memory.h). */
     bool (*build)(const struct target *target, struct keyset *keys, struct census *census,
                   struct err *err);
 

@@ -35,7 +35,9 @@ enum {
 /* Feature words: an unknown bit in `compat` is ignored, in `ro_compat` it forbids writing, in
  * `incompat` it forbids reading. */
 enum {
-    COMPAT_KNOWN = 0,
+    COMPAT_ASSUMED = 1 << 0, /* capacity and rate are not stated by the filter's origin, but taken
+                                from m and k: half of the bits set */
+    COMPAT_KNOWN = COMPAT_ASSUMED,
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
     INCOMPAT_KNOWN = INCOMPAT_IMMUTABLE,
@@ -54,8 +56,9 @@ enum policy {
     POLICY_RING = 2,  /* on request, the oldest layer is emptied and takes the new keys */
 };
 
-/* What was added. After a crash or a merge of overlapping filters `unknown` is set; the other
- * numbers are then meaningless, except n_keys, which is an estimate from the bits. */
+/* What was added. After a crash, a merge of overlapping filters or an import `unknown` is set; the
+ * other numbers are then meaningless, except n_keys, which is an estimate from the bits, and
+ * keys_added of imported filters, which goes on from what the other program had counted. */
 struct counters {
     bool unknown;
     uint64_t records;    /* records given, including repeats */

@@ -100,7 +100,8 @@ static bool not_regular(const char *path, struct err *err)
 }
 
 /* May this file be replaced? */
-static bool check_old(int fd, const struct stat *st, const char *path, struct err *err)
+static bool check_old(const struct newfile *nf, int fd, const struct stat *st, const char *path,
+                      struct err *err)
 {
     uint8_t start[8];
     if (!S_ISREG(st->st_mode))
@@ -110,8 +111,10 @@ static bool check_old(int fd, const struct stat *st, const char *path, struct er
     ssize_t got = pread(fd, start, sizeof start, 0);
     if (got < 0)
         return fail_errno(err, "cannot read '%s'", path);
-    return format_is_filter(start, (size_t)got) ||
-           fail(err, "'%s' exists and is not a seen filter: not replaced", path);
+    if (format_is_filter(start, (size_t)got) != nf->foreign)
+        return true;
+    return fail(err, "'%s' exists and is %s seen filter: not replaced", path,
+                nf->foreign ? "a" : "not a");
 }
 
 /* Fails if a file already has the name; the error says whether it could be replaced. */
@@ -123,7 +126,7 @@ static bool check_free(const struct newfile *nf, const char *path, struct err *e
     if (!S_ISREG(st.st_mode))
         return not_regular(path, err);
     int fd = open_old(nf);
-    bool may_go = fd < 0 || check_old(fd, &st, path, err);
+    bool may_go = fd < 0 || check_old(nf, fd, &st, path, err);
     if (fd >= 0)
         close(fd);
     return may_go && exists(path, err);
@@ -159,7 +162,7 @@ static bool take_old(struct newfile *nf, struct err *err)
         return errno == ENOENT || fail_errno(err, "cannot open '%s'", nf->path);
     if (fstat(nf->old_fd, &st) != 0)
         return fail_errno(err, "cannot look at '%s'", nf->path);
-    return check_old(nf->old_fd, &st, nf->path, err) && inherit(nf->fd, &st, nf->path, err);
+    return check_old(nf, nf->old_fd, &st, nf->path, err) && inherit(nf->fd, &st, nf->path, err);
 }
 
 static bool same_file(const struct stat *a, const struct stat *b)
@@ -401,13 +404,25 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
     return (open_unnamed(nf) || open_named(nf, err)) && take_old(nf, err);
 }
 
-bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err)
+static bool open_new(struct newfile *nf, const char *path, bool replace, bool foreign,
+                     struct err *err)
 {
-    *nf = (struct newfile){.fd = -1, .dir_fd = -1, .old_fd = -1, .replace = replace};
+    *nf = (struct newfile){
+        .fd = -1, .dir_fd = -1, .old_fd = -1, .replace = replace, .foreign = foreign};
     if (open_all(nf, path, err))
         return true;
     newfile_close(nf);
     return false;
+}
+
+bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err)
+{
+    return open_new(nf, path, replace, false, err);
+}
+
+bool newfile_open_foreign(struct newfile *nf, const char *path, bool replace, struct err *err)
+{
+    return open_new(nf, path, replace, true, err);
 }
 
 static bool too_little_space(const struct newfile *nf, uint64_t len, struct err *err)

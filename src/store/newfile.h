@@ -39,11 +39,16 @@ struct newfile {
     int dir_fd;
     int old_fd;    /* the file to be replaced, or -1 */
     bool replace;
+    bool foreign;  /* not a filter file of ours, and replaces none */
     bool held;     /* old_fd is locked already, and only that file may be replaced */
     bool done;
 };
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err);
+
+/* The same for another program's file. With `replace`, any regular file may be replaced that is not
+ * a filter file. */
+bool newfile_open_foreign(struct newfile *nf, const char *path, bool replace, struct err *err);
 
 /* From now on, locks writers out of the file to be replaced, if there is one. The commit fails if
  * another file has taken its name by then. */

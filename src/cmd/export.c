@@ -1,0 +1,172 @@
+/* seen export: writes a filter as another program does. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/disk.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "cmd/warn.h"
+#include "store/filter.h"
+#include "store/foreign.h"
+
+enum { OPT_FORCE = 400, OPT_PAD };
+
+static const struct opt export_opts[] = {
+    {'o', "output", "FOREIGN", "the file to make; - is standard output", false, 0},
+    {OPT_PAD, "pad", NULL, "write the zero bytes at the end of a bitmap too", false, 0},
+    {OPT_FORCE, "force", NULL, "replace an existing FOREIGN, atomically", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", export_opts}, {0}};
+
+struct export {
+    const char *path, *out;
+    bool force, pad;
+    struct filter filter;
+    unsigned n_files;
+    struct newfile file[LAYOUT_FILES];
+    char *name[LAYOUT_FILES];
+    uint64_t len[LAYOUT_FILES];
+};
+
+static bool parse_option(struct export *e, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case 'o':
+        e->out = p->value;
+        return true;
+    case OPT_PAD:
+        return e->pad = true;
+    case OPT_FORCE:
+        return e->force = true;
+    }
+    return false;
+}
+
+static bool to_file(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    struct export *e = ctx;
+    uint64_t at = e->len[file];
+    e->len[file] += len;
+    return disk_write(e->file[file].fd, data, len, at, e->name[file], err);
+}
+
+static bool to_stdout(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    const char *at = data;
+    (void)ctx, (void)file;
+    while (len > 0) {
+        ssize_t n = write(STDOUT_FILENO, at, len);
+        if (n < 0 && errno != EINTR)
+            return fail_errno(err, "cannot write standard output");
+        at += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool open_file(struct export *e, const char *suffix, struct err *err)
+{
+    unsigned i = e->n_files;
+    e->name[i] = malloc(strlen(e->out) + strlen(suffix) + 1);
+    if (e->name[i] == NULL)
+        return fail(err, "out of memory");
+    strcpy(stpcpy(e->name[i], e->out), suffix);
+    if (!newfile_open_foreign(&e->file[i], e->name[i], e->force, err))
+        return false;
+    e->n_files++;
+    return true;
+}
+
+static bool open_files(struct export *e, const struct layout *layout, struct err *err)
+{
+    if (layout->suffix[0] == NULL)
+        return open_file(e, "", err);
+    for (unsigned i = 0; i < LAYOUT_FILES && layout->suffix[i] != NULL; i++)
+        if (!open_file(e, layout->suffix[i], err))
+            return false;
+    return true;
+}
+
+/* The last file is named first: the first one, which says what the others are, comes last. */
+static bool commit_files(struct export *e, struct err *err)
+{
+    for (unsigned i = e->n_files; i-- > 0;)
+        if (!newfile_commit(&e->file[i], err))
+            return false;
+    return true;
+}
+
+static bool write_foreign(struct export *e, const struct layout_filter *filter, struct err *err)
+{
+    const struct layout *layout = filter->layer[0].kind->layout;
+    const uint8_t *data[LAYOUT_LAYERS];
+    struct err why;
+    bool is_stdout = strcmp(e->out, "-") == 0;
+    struct layout_sink sink = {.write = is_stdout ? to_stdout : to_file, .ctx = e, .pad = e->pad};
+    for (unsigned i = 0; i < filter->n_layers; i++)
+        data[i] = e->filter.data[i];
+    if (is_stdout && layout->suffix[0] != NULL)
+        return fail(err, "layout %s has two files, which cannot go to standard output",
+                    filter->layer[0].kind->name);
+    if (!is_stdout && !open_files(e, layout, err))
+        return false;
+    if (!layout->write(filter, data, &sink, &why))
+        return fail(err, "'%s' cannot be exported: %s", e->path, why.text);
+    return is_stdout || commit_files(e, err);
+}
+
+static bool export(struct export *e, struct err *err)
+{
+    struct layout_filter filter;
+    struct err why;
+    warn_unclean_file(&e->filter);
+    if (!foreign_filter(&e->filter.header, &filter, &why))
+        return fail(err, "'%s' %s, so it cannot be exported", e->path, why.text);
+    return filter_check_sound(&e->filter, 1, err) && write_foreign(e, &filter, err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct export e = {0};
+    struct opt_parser p;
+    struct err err;
+    int id;
+    opt_begin(&p, &cmd_export, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(&e, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (p.first == argc)
+        return opt_misuse(&cmd_export, "no FILTER given");
+    if (p.first + 1 < argc)
+        return opt_misuse(&cmd_export, "more than one FILTER given");
+    if (e.out == NULL)
+        return opt_misuse(&cmd_export, "--output names the file to make: give it");
+    e.path = argv[p.first];
+    bool ok = filter_open(&e.filter, e.path, FILTER_READ, &err);
+    if (ok) {
+        ok = export(&e, &err);
+        filter_close(&e.filter);
+    }
+    for (unsigned i = 0; i < e.n_files; i++)
+        newfile_close(&e.file[i]);
+    for (unsigned i = 0; i < LAYOUT_FILES; i++)
+        free(e.name[i]);
+    return ok || say_failure(&err) ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+const struct command cmd_export = {
+    .name = "export",
+    .synopsis = "[OPTION]... FILTER -o FOREIGN",
+    .summary = "write a filter as another program does",
+    .details =
+        "Writes FILTER, which was made by 'seen import' or 'seen create --layout', as the "
+        "program that its layout is named after writes it.",
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,31 @@
+/*
+ * The files of a filter of another program, whole, in memory.
+ *
+ *     struct foreign_files files;
+ *     if (foreign_open(&files, "name", layout, &err)) ...     // name, or name.header and name.data
+ *     ... files.in ...
+ *     if (!foreign_whole(&files, &err)) ...                   // a file was cut while it was read
+ *     foreign_close(&files);                                  // in any case
+ */
+#ifndef CMD_FOREIGN_FILES_H
+#define CMD_FOREIGN_FILES_H
+
+#include "base/err.h"
+#include "base/mapped.h"
+#include "kind/layout.h"
+
+struct foreign_files {
+    struct layout_foreign in;
+    /* The rest is private. */
+    char *name[LAYOUT_FILES];
+    struct mapped map[LAYOUT_FILES]; /* of a regular file ... */
+    uint8_t *read[LAYOUT_FILES];     /* ... or what came from another */
+};
+
+/* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. */
+bool foreign_open(struct foreign_files *f, const char *name, const struct layout *layout,
+                  struct err *err);
+bool foreign_whole(const struct foreign_files *f, struct err *err);
+void foreign_close(struct foreign_files *f);
+
+#endif

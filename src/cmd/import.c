@@ -1,0 +1,203 @@
+/* seen import: takes over a filter of another program. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/output.h"
+#include "base/parallel.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "cmd/foreign_files.h"
+#include "cmd/keyopt.h"
+#include "cmd/summary.h"
+#include "store/foreign.h"
+
+enum { OPT_LAYOUT = 400, OPT_FORCE, OPT_REPRODUCIBLE, OPT_JSON };
+
+static const struct opt import_opts[] = {
+    {OPT_LAYOUT, "layout", "SPEC",
+     "what FOREIGN is: NAME[:PARAM=VALUE,...], or 'auto' where that can be told by its content; "
+     "seen-layouts(7) has the names",
+     false, 0},
+    {'o', "output", "FILTER", "the filter file to make", false, 0},
+    {'n', "capacity", "N", "the capacity that FOREIGN was made for, if it does not say", false, 0},
+    {'p', "fpr", "P", "the false-positive rate that it was made for, if it does not say", false,
+     0},
+    {OPT_FORCE, "force", NULL, "replace an existing FILTER, atomically", false, 0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
+    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Options", import_opts},
+    {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts},
+    {0},
+};
+
+struct import {
+    const char *layout, *foreign, *out;
+    uint64_t n;
+    double p;
+    bool force, reproducible, json;
+    unsigned threads;
+    struct keyopt keyopt;
+    struct layout_spec spec;
+    struct foreign_files files;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    struct layout_filter filter;
+    struct newfile file;
+    struct header header;
+    struct census census;
+};
+
+static bool parse_option(struct import *im, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case OPT_LAYOUT:
+        im->layout = p->value;
+        return true;
+    case 'o':
+        im->out = p->value;
+        return true;
+    case 'n':
+        return opt_count(p, &im->n) && opt_positive(p, im->n);
+    case 'p':
+        return opt_fpr(p, &im->p);
+    case OPT_FORCE:
+        return im->force = true;
+    case OPT_REPRODUCIBLE:
+        return im->reproducible = true;
+    case OPT_JSON:
+        return im->json = true;
+    case 'j':
+        return opt_threads(p, &im->threads);
+    default:
+        return keyopt_take(&im->keyopt, p, id);
+    }
+}
+
+/* Finds the one layout that the contents of FOREIGN fit, and says which. */
+static bool recognize(struct import *im, struct err *err)
+{
+    const struct kind *kind, *found = NULL;
+    for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++) {
+        struct foreign_files files;
+        struct err ignored;
+        const struct layout *layout = kind->layout;
+        bool fits = layout->recognize != NULL &&
+                    foreign_open(&files, im->foreign, layout, &ignored) &&
+                    layout->recognize(&files.in);
+        if (layout->recognize != NULL)
+            foreign_close(&files);
+        if (fits && found != NULL)
+            return fail(err, "'%s' may be of layout %s or %s: --layout says which", im->foreign,
+                        found->name, kind->name);
+        if (fits)
+            found = kind;
+    }
+    if (found == NULL)
+        return fail(err, "what '%s' is cannot be told by its content: give --layout", im->foreign);
+    return layout_parse(found->name, &im->spec, err);
+}
+
+static bool read_foreign(struct import *im, struct err *err)
+{
+    struct err why;
+    bool is_auto = strcmp(im->layout, "auto") == 0;
+    if (is_auto && strcmp(im->foreign, "-") == 0)
+        return fail(err, "standard input can be read only once: --layout auto needs a file");
+    if (is_auto ? !recognize(im, err) : !layout_parse(im->layout, &im->spec, err))
+        return false;
+    im->spec.n = im->n;
+    im->spec.p = im->p;
+    const struct layout *layout = im->spec.kind->layout;
+    if (!foreign_open(&im->files, im->foreign, layout, err))
+        return false;
+    if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
+        return fail(err, "'%s' is no filter of layout %s: %s", im->foreign, im->spec.kind->name,
+                    why.text);
+    for (unsigned i = 0; i < im->filter.n_layers; i++)
+        if (!im->filter.layer[i].kind->check(&im->filter.layer[i], &why))
+            return fail(err, "'%s' is no filter of layout %s: %s", im->foreign,
+                        im->spec.kind->name, why.text);
+    if (is_auto) {
+        char spec[LAYOUT_TEXT];
+        layout->show(&im->filter, spec, sizeof spec);
+        say_note("'%s' is taken for %s", im->foreign, spec);
+    }
+    return true;
+}
+
+static bool write_filter(struct import *im, struct err *err)
+{
+    foreign_header(&im->filter, &im->keyopt.rule, im->reproducible, &im->header);
+    return foreign_write(&im->header, &im->filter, im->bits, &im->file, im->out, im->threads,
+                         &im->census, err) &&
+           foreign_whole(&im->files, err) && newfile_commit(&im->file, err);
+}
+
+static void print_summary(const struct import *im)
+{
+    struct json j = {.out = stdout};
+    char spec[LAYOUT_TEXT];
+    im->spec.kind->layout->show(&im->filter, spec, sizeof spec);
+    summary_begin(&j, im->out, &im->header, im->census.fpr, im->census.n);
+    json_key(&j, "layout");
+    json_string(&j, spec);
+    summary_end(&j);
+}
+
+static bool import(struct import *im)
+{
+    struct err err;
+    bool ok = newfile_open(&im->file, im->out, im->force, &err);
+    if (!ok)
+        return say_failure(&err);
+    ok = (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
+         read_foreign(im, &err) && write_filter(im, &err);
+    newfile_close(&im->file);
+    foreign_close(&im->files);
+    for (unsigned i = 0; i < LAYOUT_LAYERS; i++)
+        free(im->bits[i].owned);
+    if (!ok)
+        return say_failure(&err);
+    if (im->json)
+        print_summary(im);
+    return true;
+}
+
+static int run(int argc, char **argv)
+{
+    struct import im = {.keyopt = KEYOPT_DEFAULT, .threads = parallel_cpus()};
+    struct opt_parser p;
+    int id;
+    opt_begin(&p, &cmd_import, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(&im, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (p.first == argc)
+        return opt_misuse(&cmd_import, "no FOREIGN file given");
+    if (p.first + 1 < argc)
+        return opt_misuse(&cmd_import, "more than one FOREIGN file given");
+    if (im.layout == NULL)
+        return opt_misuse(&cmd_import, "--layout says what the file is: give it");
+    if (im.out == NULL)
+        return opt_misuse(&cmd_import, "--output names the filter to make: give it");
+    im.foreign = argv[p.first];
+    return import(&im) ? EXIT_SELECTED : EXIT_ERROR;
+}
+
+const struct command cmd_import = {
+    .name = "import",
+    .synopsis = "[OPTION]... --layout SPEC FOREIGN -o FILTER",
+    .summary = "take over a filter of another program",
+    .details =
+        "Reads FOREIGN, a Bloom filter as another program writes it, and makes FILTER, in which "
+        "every command works: query and add give the answers of the other program, and 'seen "
+        "export' gives back its bytes.",
+    .groups = groups,
+    .run = run,
+};

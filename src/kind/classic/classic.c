@@ -1,0 +1,184 @@
+/* Classic Bloom filters: checks, queries, insertion. */
+#include "kind/classic/classic.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+enum {
+    PAGE_BITS = 8 * LAYER_PAGE,
+    /* Positions that are worked out before the first of them is looked at. As many cache lines fit
+     * in the first level of the cache. */
+    POSITIONS = 512,
+    ROOM = (int)CLASSIC_MAX_K > (int)POSITIONS ? (int)CLASSIC_MAX_K : (int)POSITIONS,
+};
+
+struct classic classic_of(const struct layer *layer)
+{
+    const uint64_t *g = layer->geometry;
+    return (struct classic){.m = g[0],
+                            .k = (unsigned)(g[1] & ((1U << CLASSIC_K_BITS) - 1)),
+                            .variant = g[1] >> CLASSIC_K_BITS,
+                            .extra = g[2]};
+}
+
+void classic_to(const struct classic *c, struct layer *layer)
+{
+    layer->geometry[0] = c->m;
+    layer->geometry[1] = c->k | c->variant << CLASSIC_K_BITS;
+    layer->geometry[2] = c->extra;
+    layer->data_len = classic_bytes(c->m) + c->extra;
+}
+
+bool classic_check(const struct layer *layer, struct err *err)
+{
+    struct classic c = classic_of(layer);
+    if (c.m < 1 || c.m > CLASSIC_MAX_M)
+        return fail(err, "its number of bits is out of range");
+    if (c.k < 1 || c.k > CLASSIC_MAX_K)
+        return fail(err, "its number of positions is out of range");
+    uint64_t bytes = classic_bytes(c.m);
+    return (layer->data_len >= bytes && layer->data_len - bytes == c.extra) ||
+           fail(err, "its number of bits does not fit its length");
+}
+
+void classic_design(const struct classic *c, const struct layout_spec *spec,
+                    struct layout_filter *out)
+{
+    double half = (double)c->m * M_LN2 / c->k;
+    out->assumed = spec->n == 0 || spec->p <= 0;
+    out->n_design = spec->n != 0 ? spec->n : half >= 1 ? (uint64_t)half : 1;
+    out->fpr_design = spec->p > 0 ? spec->p : fmax(ldexp(1, -(int)c->k), DBL_MIN);
+    out->layer[0].n_design = out->n_design;
+    out->layer[0].fpr_design = out->fpr_design;
+}
+
+bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err)
+{
+    uint8_t word[8];
+    for (uint64_t at = m / 64 * 8; at < bits->len; at += 8) {
+        layout_take(bits, at, word, sizeof word);
+        uint64_t w = get_le64(word);
+        if (at == m / 64 * 8)
+            w &= ~(uint64_t)0 << m % 64;
+        if (w != 0)
+            return fail(err, "bit %" PRIu64 " is set, but there are %" PRIu64 " bits",
+                        at * 8 + (unsigned)__builtin_ctzll(w), m);
+    }
+    return true;
+}
+
+static bool is_set(const uint8_t *data, uint64_t position)
+{
+    return data[position / 8] >> position % 8 & 1;
+}
+
+/* Keys whose positions are worked out together. */
+struct group {
+    size_t n;
+    uint64_t position[ROOM];
+};
+
+static size_t group_size(unsigned k, size_t left)
+{
+    size_t most = k < POSITIONS ? POSITIONS / k : 1;
+    return left < most ? left : most;
+}
+
+static void locate(const struct layer *layer, struct hashes keys, size_t n, struct group *g)
+{
+    g->n = n;
+    layer->kind->layout->positions(layer, keys, n, g->position);
+}
+
+/* Smaller filters stay in the cache, and prefetching would only cost time. */
+enum { CACHED = 1 << 18 };
+
+static void prefetch_group(const struct group *g, const uint8_t *data, unsigned k, int write)
+{
+    for (size_t i = 0; i < g->n * k; i++)
+        if (write)
+            __builtin_prefetch(data + g->position[i] / 8, 1);
+        else
+            __builtin_prefetch(data + g->position[i] / 8, 0);
+}
+
+void classic_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
+                   uint64_t *present)
+{
+    struct classic c = classic_of(layer);
+    struct group g;
+    for (size_t at = 0; at < n; at += g.n) {
+        locate(layer, hashes_from(keys, at), group_size(c.k, n - at), &g);
+        if (layer->data_len > CACHED)
+            prefetch_group(&g, data, c.k, 0);
+        for (size_t i = 0; i < g.n; i++) {
+            const uint64_t *position = &g.position[i * c.k];
+            unsigned j = 0;
+            while (j < c.k && is_set(data, position[j]))
+                j++;
+            present[(at + i) / 64] |= (uint64_t)(j == c.k) << (at + i) % 64;
+        }
+    }
+}
+
+/* The first position alone: most absent keys need no more than two. */
+void classic_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
+{
+    struct classic c = classic_of(layer);
+    struct group g;
+    for (size_t at = 0; at < n; at += g.n) {
+        locate(layer, hashes_from(keys, at), group_size(c.k, n - at), &g);
+        for (size_t i = 0; i < g.n; i++)
+            __builtin_prefetch(data + g.position[i * c.k] / 8);
+    }
+}
+
+void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
+                 uint64_t *present)
+{
+    struct classic c = classic_of(layer);
+    struct group g;
+    for (size_t at = 0; at < n; at += g.n) {
+        locate(layer, hashes_from(keys, at), group_size(c.k, n - at), &g);
+        if (layer->data_len > CACHED)
+            prefetch_group(&g, data, c.k, 1);
+        for (size_t i = 0; i < g.n; i++) {
+            const uint64_t *position = &g.position[i * c.k];
+            bool had = true;
+            for (unsigned j = 0; j < c.k; j++) {
+                uint8_t *byte = data + position[j] / 8, bit = (uint8_t)(1U << position[j] % 8);
+                had &= (*byte & bit) != 0;
+                *byte |= bit;
+            }
+            present[(at + i) / 64] |= (uint64_t)had << (at + i) % 64;
+        }
+    }
+}
+
+bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
+                   bool (*need)(void *ctx, uint64_t page), void *ctx)
+{
+    struct classic c = classic_of(layer);
+    struct group g;
+    (void)data;
+    locate(layer, key, 1, &g);
+    for (unsigned j = 0; j < c.k; j++)
+        if (!need(ctx, g.position[j] / PAGE_BITS))
+            return false;
+    return true;
+}
+
+struct shape classic_shape(const struct layer *layer)
+{
+    return (struct shape){.pages = layer_pages(layer), .k = classic_of(layer).k};
+}
+
+bool classic_check_fpr(double p, struct err *err)
+{
+    (void)p, (void)err;
+    return true;
+}

@@ -1,0 +1,220 @@
+#include "kind/layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/num.h"
+
+const struct kind *layout_number_of(unsigned i)
+{
+    const struct kind *kind;
+    for (unsigned at = 0; (kind = kind_number(at)) != NULL; at++)
+        if (kind->layout != NULL && i-- == 0)
+            return kind;
+    return NULL;
+}
+
+/* Appends to a list of alternatives: "a, b". */
+static void list(char *out, size_t room, const char *item, size_t len)
+{
+    size_t at = strlen(out);
+    snprintf(out + at, room - at, "%s%.*s", at > 0 ? ", " : "", (int)len, item);
+}
+
+static bool find_kind(const char *name, struct layout_spec *spec, struct err *err)
+{
+    char known[LAYOUT_TEXT] = "";
+    for (unsigned i = 0; (spec->kind = layout_number_of(i)) != NULL; i++) {
+        if (strcmp(spec->kind->name, name) == 0)
+            return true;
+        list(known, sizeof known, spec->kind->name, strlen(spec->kind->name));
+    }
+    return fail(err, "no layout '%s': there are %s", name, known);
+}
+
+/* The number of `value` among "a|b|c", or -1. */
+static int find_choice(const char *choices, const char *value)
+{
+    size_t len = strlen(value);
+    for (int i = 0;; i++) {
+        size_t n = strcspn(choices, "|");
+        if (n == len && memcmp(choices, value, n) == 0)
+            return i;
+        if (choices[n] == '\0')
+            return -1;
+        choices += n + 1;
+    }
+}
+
+static bool check_choice(const struct layout_spec *spec, const struct layout_param *param,
+                         const char *value, struct err *err)
+{
+    char known[LAYOUT_TEXT] = "";
+    if (value[0] == '\0')
+        return fail(err, "layout %s: %s has no value", spec->kind->name, param->name);
+    if (param->choices == NULL || find_choice(param->choices, value) >= 0)
+        return true;
+    for (const char *at = param->choices;; at++) {
+        size_t n = strcspn(at, "|");
+        list(known, sizeof known, at, n);
+        at += n;
+        if (*at == '\0')
+            break;
+    }
+    return fail(err, "layout %s: %s is '%s', but can be %s", spec->kind->name, param->name, value,
+                known);
+}
+
+static bool take_param(struct layout_spec *spec, char *text, struct err *err)
+{
+    char known[LAYOUT_TEXT] = "";
+    char *equals = strchr(text, '=');
+    if (equals != NULL)
+        *equals = '\0';
+    const struct layout_param *params = spec->kind->layout->params;
+    for (unsigned i = 0; params[i].name != NULL; i++) {
+        list(known, sizeof known, params[i].name, strlen(params[i].name));
+        if (strcmp(params[i].name, text) != 0)
+            continue;
+        if (spec->value[i] != NULL)
+            return fail(err, "layout %s: %s is given twice", spec->kind->name, text);
+        spec->value[i] = equals != NULL ? equals + 1 : "";
+        return check_choice(spec, &params[i], spec->value[i], err);
+    }
+    return fail(err, "layout %s has no parameter '%s': there %s", spec->kind->name, text,
+                known[0] == '\0' ? "are none" : known);
+}
+
+bool layout_parse(const char *text, struct layout_spec *spec, struct err *err)
+{
+    *spec = (struct layout_spec){0};
+    if (strlen(text) >= sizeof spec->text)
+        return fail(err, "the layout is longer than %d bytes", LAYOUT_TEXT - 1);
+    strcpy(spec->text, text);
+    char *colon = strchr(spec->text, ':');
+    if (colon != NULL)
+        *colon = '\0';
+    if (!find_kind(spec->text, spec, err))
+        return false;
+    for (char *at = colon != NULL ? colon + 1 : NULL, *next; at != NULL; at = next) {
+        next = strchr(at, ',');
+        if (next != NULL)
+            *next++ = '\0';
+        if (!take_param(spec, at, err))
+            return false;
+    }
+    return true;
+}
+
+unsigned layout_choice(const struct layout_spec *spec, unsigned param)
+{
+    const char *value = spec->value[param];
+    int choice = value != NULL ? find_choice(spec->kind->layout->params[param].choices, value) : 0;
+    return (unsigned)choice;
+}
+
+bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max, uint64_t *out,
+                   struct err *err)
+{
+    const char *value = spec->value[param];
+    *out = 0;
+    return value == NULL || (num_count(value, out) && *out >= 1 && *out <= max) ||
+           fail(err, "layout %s: %s is '%s', but must be a number from 1 to %llu",
+                spec->kind->name, spec->kind->layout->params[param].name, value,
+                (unsigned long long)max);
+}
+
+static void append(char *spec, size_t room, const char *name, const char *value, size_t len)
+{
+    size_t at = strlen(spec);
+    snprintf(spec + at, room - at, "%c%s=%.*s", strchr(spec, ':') == NULL ? ':' : ',', name,
+             (int)len, value);
+}
+
+void layout_show_choice(char *spec, size_t room, const struct layout_param *param, unsigned choice)
+{
+    const char *value = param->choices;
+    for (; choice > 0; choice--)
+        value += strcspn(value, "|") + 1;
+    append(spec, room, param->name, value, strcspn(value, "|"));
+}
+
+void layout_show_number(char *spec, size_t room, const struct layout_param *param, uint64_t n)
+{
+    char text[24];
+    append(spec, room, param->name, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, n));
+}
+
+unsigned layout_index(const uint32_t *table, size_t n, uint32_t value)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (table[i] == value)
+            return i;
+    return 0;
+}
+
+/* Reverses the bits of each byte of a word. */
+static uint64_t reverse_bits(uint64_t w)
+{
+    w = (w >> 4 & 0x0f0f0f0f0f0f0f0f) | (w & 0x0f0f0f0f0f0f0f0f) << 4;
+    w = (w >> 2 & 0x3333333333333333) | (w & 0x3333333333333333) << 2;
+    return (w >> 1 & 0x5555555555555555) | (w & 0x5555555555555555) << 1;
+}
+
+static uint64_t reorder_word(uint64_t w, enum layout_order order)
+{
+    switch (order) {
+    case ORDER_HIGH_FIRST:
+        return reverse_bits(w);
+    case ORDER_BIG_WORDS:
+        return __builtin_bswap64(w);
+    default:
+        return w;
+    }
+}
+
+/* From an order to ours and back: each is its own inverse. What is missing of the last word is
+ * taken for zero, and is not written. */
+static void reorder(uint8_t *out, const uint8_t *in, size_t len, enum layout_order order)
+{
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8)
+        put_le64(out + i, reorder_word(get_le64(in + i), order));
+    if (i < len) {
+        uint8_t last[8] = {0};
+        memcpy(last, in + i, len - i);
+        put_le64(last, reorder_word(get_le64(last), order));
+        memcpy(out + i, last, len - i);
+    }
+}
+
+void layout_take(const struct layout_bits *bits, uint64_t at, uint8_t *out, size_t len)
+{
+    uint64_t there = at < bits->len ? bits->len - at : 0;
+    size_t n = there < len ? (size_t)there : len;
+    if (n > 0)
+        reorder(out, bits->data + at, n, bits->order);
+    memset(out + n, 0, len - n);
+}
+
+bool layout_put(const struct layout_sink *sink, unsigned file, const uint8_t *bits, uint64_t len,
+                enum layout_order order, struct err *err)
+{
+    uint8_t piece[1 << 14];
+    for (uint64_t at = 0; at < len; at += sizeof piece) {
+        size_t n = len - at < sizeof piece ? (size_t)(len - at) : sizeof piece;
+        reorder(piece, bits + at, n, order);
+        if (!sink->write(sink->ctx, file, piece, n, err))
+            return false;
+    }
+    return true;
+}
+
+uint64_t layout_trimmed(const uint8_t *bytes, uint64_t len)
+{
+    while (len > 0 && bytes[len - 1] == 0)
+        len--;
+    return len;
+}

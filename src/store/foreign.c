@@ -1,0 +1,121 @@
+#include "store/foreign.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "keys/prep.h"
+#include "store/chain.h"
+#include "store/header.h"
+#include "store/layers.h"
+#include "store/target.h"
+
+_Static_assert((int)LAYOUT_LAYERS == (int)FORMAT_MAX_LAYERS, "a filter file holds them all");
+
+void foreign_header(const struct layout_filter *filter, const struct key_rule *rule,
+                    bool reproducible, struct header *h)
+{
+    struct key_rule own = *rule;
+    own.hash = filter->hash;
+    own.seed = filter->seed;
+    own.prep = (rule->prep & PREP_FLAGS) | filter->encoding << PREP_ENCODING_SHIFT;
+    header_begin(h, &own, reproducible);
+    h->policy = filter->n_design == 0 ? POLICY_GROW : POLICY_FIXED;
+    h->n_design = filter->n_design;
+    h->fpr_design = filter->fpr_design;
+    if (filter->assumed)
+        h->compat |= COMPAT_ASSUMED;
+    h->n_layers = filter->n_layers;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        h->layers[i] = filter->layer[i];
+        h->layers[i].id = i + 1;
+        if (h->policy == POLICY_GROW)
+            h->layers[i].generation = i + 1;
+    }
+    if (h->policy == POLICY_GROW)
+        h->layers[h->n_layers - 1].since = h->created;
+    format_place(h);
+}
+
+bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err)
+{
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].kind->layout == NULL || h->layers[i].kind != h->layers[0].kind)
+            return fail(err, "is of no other program's layout");
+    if (h->n_layers > 1 && h->policy != POLICY_GROW)
+        return fail(err, "has several layers, which its layout has not");
+    *filter = (struct layout_filter){.hash = h->hash,
+                                     .seed = h->seed,
+                                     .encoding = prep_encoding(h->prep),
+                                     .n_design = h->n_design,
+                                     .fpr_design = h->fpr_design,
+                                     .assumed = (h->compat & COMPAT_ASSUMED) != 0,
+                                     .n_added = h->counters.keys_added,
+                                     .n_layers = h->n_layers};
+    memcpy(filter->layer, h->layers, h->n_layers * sizeof *h->layers);
+    return true;
+}
+
+/* Bytes that are converted and written in one go. */
+enum { PIECE = 1 << 16 };
+
+static bool write_layer(const struct target *t, const struct layout_bits *bits, struct err *err)
+{
+    uint8_t piece[PIECE];
+    uint64_t len = target_layer(t)->data_len - bits->extra_len;
+    /* The file is all zero: what is missing need not be written. */
+    uint64_t there = bits->len < len ? bits->len : len;
+    for (uint64_t at = 0; at < there; at += PIECE) {
+        size_t n = len - at < PIECE ? (size_t)(len - at) : PIECE;
+        layout_take(bits, at, piece, n);
+        if (!target_write(t, piece, n, at, err))
+            return false;
+    }
+    return (bits->extra_len == 0 || target_write(t, bits->extra, bits->extra_len, len, err)) &&
+           target_sums(t, err);
+}
+
+/* Each layer but the newest is closed; what is noted of it then is by its bits. */
+static void count_keys(struct header *h, const struct layout_filter *filter,
+                       uint8_t *const *data, unsigned threads, struct census *census)
+{
+    const struct layers layers = {h, data};
+    struct census layer[FORMAT_MAX_LAYERS];
+    layers_census_each(&layers, threads, layer);
+    layers_census_whole(&layers, threads, layer, census);
+    for (unsigned i = 0; h->policy == POLICY_GROW && i + 1 < h->n_layers; i++) {
+        h->layers[i].n_closed = layer[i].n;
+        h->layers[i].fpr_closed = layer[i].fpr;
+    }
+    h->counters = (struct counters){
+        .unknown = true, .keys_added = filter->n_added, .n_keys = census->n};
+}
+
+static bool read_back(struct header *h, const struct layout_filter *filter, int fd,
+                      const char *name, unsigned threads, struct census *census, struct err *err)
+{
+    uint8_t *data[FORMAT_MAX_LAYERS];
+    if (h->file_len > SIZE_MAX)
+        return fail(err, "cannot map '%s': it does not fit into the address space", name);
+    uint8_t *map = mmap(NULL, (size_t)h->file_len, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return fail_errno(err, "cannot map '%s'", name);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        data[i] = map + h->layers[i].data_off;
+    count_keys(h, filter, data, threads, census);
+    munmap(map, (size_t)h->file_len);
+    return true;
+}
+
+bool foreign_write(struct header *h, const struct layout_filter *filter,
+                   const struct layout_bits *bits, struct newfile *file, const char *name,
+                   unsigned threads, struct census *census, struct err *err)
+{
+    struct target target = {.header = h, .fd = file->fd, .name = name, .threads = threads};
+    if (!newfile_reserve(file, h->file_len, err))
+        return false;
+    for (; target.layer < h->n_layers; target.layer++)
+        if (!write_layer(&target, &bits[target.layer], err))
+            return false;
+    return read_back(h, filter, file->fd, name, threads, census, err) &&
+           target_header(h, file->fd, name, err);
+}
