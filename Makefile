@@ -37,7 +37,7 @@ REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 POWER := tests/power/replay.py tests/power/model.py
 
 .PHONY: all help deps deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers emulated soak bench profile plot install uninstall clean tests FORCE
+        check-compilers emulated interop soak bench profile plot install uninstall clean tests FORCE
 # `make -j deps check` must not build before the compiler is there.
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -97,7 +97,8 @@ deps:
 deps-ci:
 	$(Q)tests/deps git clang clang-tidy libclang-rt-dev valgrind libc6-dbg shellcheck \
 	    gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-aarch64-linux-gnu \
-	    libc6-dev-arm64-cross qemu-user-static
+	    libc6-dev-arm64-cross qemu-user-static openjdk-17-jdk-headless libguava-java \
+	    golang-github-dcso-bloom-cli php-cli redis-server
 
 ## demo: a weak-password filter and a URL filter from data that is on this machine
 demo:
@@ -177,6 +178,12 @@ EMULATED := s390x aarch64
 emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
+
+## interop: filters exchanged with Guava, DCSO's bloom, PHP and Redis (packages: deps-ci)
+INTEROP := guava dcso php redis second
+interop:
+	+$(Q)$(PARALLEL) all
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(INTEROP:%='tests/interop/interop %')
 
 ## soak: attacks that last longer than a test may; SOAK='--seed 3 --seconds 600 calls', SOAK=--help
 soak:
