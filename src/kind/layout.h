@@ -109,7 +109,8 @@ struct layout_bits {
 struct layout_sink {
     bool (*write)(void *ctx, unsigned file, const void *data, size_t len, struct err *err);
     void *ctx;
-    bool pad; /* write trailing zero bytes of a bitmap too */
+    const char *name; /* of the foreign filter, as the user gave it; "-": standard output */
+    bool pad;         /* write trailing zero bytes of a bitmap too */
 };
 
 struct layout {
@@ -135,6 +136,11 @@ struct layout {
 
     /* Writes the spec with which the filter can be imported again. */
     void (*show)(const struct layout_filter *filter, char *out, size_t room);
+
+    /* Calls each(ctx, name, value) for what the other program stores beside the bits, in its own
+     * words, for stats. NULL: nothing. */
+    void (*facts)(const struct layout_filter *filter,
+                  void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 
     /* A sentence on what the numbers of stats assume that is not so; NULL: nothing. */
     const char *caveat;
