@@ -73,6 +73,15 @@ reader() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/reader.py" "$@"; }
 # forge FILE FIELD=VALUE...: changes a filter, and makes its checksums right.
 forge() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/forge.py" "$@"; }
 
+# encoded FILTER NUMBER [OPTION...]: makes a filter whose keys have that encoding (seen(5)).
+encoded()
+{
+    local filter=$1 number=$2
+    shift 2
+    seen create --force --empty -n 1000 -p 1e-6 "$@" "$filter"
+    forge "$filter" "preparation=u32(forged.data, 72) | $number << 8"
+}
+
 # await PROCESS COMMAND...: until the command succeeds; fails if the process ends before.
 await()
 {

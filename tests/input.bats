@@ -170,6 +170,46 @@ takes()
     done
 }
 
+@test "what cannot be encoded is an error with its place" {
+    bad_of() {
+        encoded f "$1"
+        printf '1\n%b\n' "$2" >input
+        run -2 --separate-stderr seen add f input
+        [ "$stderr" = "seen: input:2: $3" ]
+        run -1 --separate-stderr seen query f -k 2
+        run -2 --separate-stderr seen dedup f -k "$(printf %b "$2")"
+        [[ $stderr == *": $3" ]]
+        run -0 --separate-stderr seen add --skip-bad f input
+        [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+        run -0 seen query f -k 1
+    }
+    for number in 1 2 7 8 11; do
+        bad_of $number 'a\xff' 'not UTF-8'
+    done
+    for number in 3 6 10; do
+        bad_of $number 2147483648 'not an integer of 32 bits'
+    done
+    for number in 4 5 9; do
+        bad_of $number 1.5 'not an integer of 64 bits'
+    done
+}
+
+@test "the encoding of keys is shown, and compared" {
+    seen create --empty -n 1000 -p 1e-6 plain
+    [ "$(seen stats --json plain | jq -r '.preparation, .encoding' | tr '\n' ' ')" = 'none none ' ]
+    encoded f 9 --trim
+    [ "$(seen stats --json f | jq -r '.preparation, .encoding' | tr '\n' ' ')" = '--trim kryo5long ' ]
+    [[ $(seen stats f) == *'key encoding'*'kryo5long'* ]]
+    encoded f 9
+    encoded g 4
+    for other in plain g; do
+        refuses "seen: 'f' and '$other' cannot be merged: they differ in key encoding" \
+            seen merge -o out f "$other"
+    done
+    seen create --empty --like f like
+    [ "$(seen stats --json like | jq -r .encoding)" = kryo5long ]
+}
+
 @test "a list of hashes with counts, as password breaches come" {
     printf '%s\n' 5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:9659365 \
         7C4A8D09CA3762AF61E59520943DC26494F8941B:42542807 \

@@ -161,6 +161,37 @@ PYTHON
     [ "$(wc -l <theirs)" = 4 ]
 }
 
+@test "encoded keys" {
+    long=$(printf 'abcdefgh%.0s' {1..8})
+    printf '%s\n' '' a é 😀 ab aé "${long:0:32}" "${long:0:33}" "${long:0:62}" "${long:0:63}" \
+        "${long:0:30}😀é" "$(keys_of_all_lengths | tail -n 1)😀" \
+        $'\b\t\f\r"\\/\x01\x1f\x7f' $'\U10ffff\uffff' >text
+    printf '%s\n' 0 +7 -8 0063 64 -65 8191 8192 2147483647 -2147483648 >int32
+    printf '%s\n' -0 2147483648 -2147483649 9223372036854775807 -9223372036854775808 \
+        4611686018427387904 -36028797018963969 | cat int32 - >int64
+    for number in {1..11}; do
+        case $number in
+            3 | 6 | 10) of=int32 other=$'12\n-1234567' ;;
+            4 | 5 | 9) of=int64 other=$'12\n-1234567' ;;
+            *) of=text other=$'b\nÄ' ;;
+        esac
+        encoded f.seen "$number"
+        seen add f.seen "$of"
+        { cat "$of"; echo "$other"; } >asked
+        agree f.seen asked
+        cmp "$of" ours
+    done
+    # After all other preparation.
+    encoded f.seen 2 --trim -i
+    seen add f.seen -k ' AÉ' -k b
+    printf '%s\n' aÉ "AÉ " aé B >asked
+    agree f.seen asked
+    encoded f.seen 5 --hex
+    seen add f.seen -k 2b30
+    printf '%s\n' 30 2d3030 2B30 31 >asked
+    agree f.seen asked
+}
+
 @test "a file that is not clean is read without its checksums" {
     seq 1 2 1000 | seen create f.seen
     seq 1 1000 >asked

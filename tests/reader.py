@@ -190,6 +190,80 @@ def murmur3(b, seed):
 HASHES = {1: xxh3, 2: murmur3}
 
 
+# ---- encodings of keys
+
+def text(key):
+    try:
+        return key.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Unreadable("a key that is not UTF-8")
+
+
+def integer(bits):
+    def parse(key):
+        digits = key[1:] if key[:1] in (b"+", b"-") else key
+        require(digits and not set(digits) - set(b"0123456789"), "a key that is no integer")
+        n = int(digits) * (-1 if key[:1] == b"-" else 1)
+        require(-1 << bits - 1 <= n < 1 << bits - 1, "a key out of range")
+        return n
+    return parse
+
+
+def units(s):
+    return struct.unpack("<%dH" % (len(s.encode("utf-16-le")) // 2), s.encode("utf-16-le"))
+
+
+def json_string(s):
+    out = ""
+    for c in s:
+        if c in '"\\':
+            out += "\\" + c
+        elif c in "\b\t\n\f\r":
+            out += "\\" + "btnfr"["\b\t\n\f\r".index(c)]
+        elif c < " " or c > "\uffff":
+            out += "".join("\\u%04X" % unit for unit in units(c))
+        else:
+            out += c
+    return b'"' + out.encode() + b'"'
+
+
+def groups(n):
+    return bytes([n]) if n < 128 else bytes([128 | n & 127]) + groups(n >> 7)
+
+
+def kryo_string(s):
+    u = len(units(s))
+    if 2 <= u <= 32 and s.isascii():
+        return s[:-1].encode() + bytes([ord(s[-1]) | 128])
+    v = u + 1
+    length = bytes([128 | v]) if v < 64 else bytes([192 | v % 64]) + groups(v // 64)
+    return length + b"".join(chr(unit).encode("utf-8", "surrogatepass") for unit in units(s))
+
+
+def kryo_integer(n):
+    n = 2 * n if n >= 0 else -2 * n - 1
+    if n < 1 << 63:  # 63 bits are nine groups
+        return groups(n)
+    return bytes(128 | n >> 7 * i & 127 for i in range(8)) + bytes([n >> 56])
+
+
+# What a key is, and how that is encoded.
+ENCODINGS = {
+    0: (bytes, bytes),
+    1: (text, str.encode),
+    2: (text, lambda s: s.encode("utf-16-le")),
+    3: (integer(32), lambda n: struct.pack("<i", n)),
+    4: (integer(64), lambda n: struct.pack("<q", n)),
+    5: (integer(64), lambda n: b"%d" % n),
+    6: (integer(32), lambda n: b"%d" % n),
+    7: (text, json_string),
+    8: (text, lambda s: b"\3" + kryo_string(s)),
+    9: (integer(64), lambda n: b"\11" + kryo_integer(n)),
+    10: (integer(32), lambda n: b"\2" + kryo_integer(n)),
+    11: (text, lambda s: b"\3\1" + kryo_string(s)),
+}
+
+
 # ---- the file
 
 MAGIC = bytes.fromhex("89 73 65 65 6e 0d 0a 1a")
@@ -381,7 +455,10 @@ class Header:
         require(function in HASHES, "hash function unknown")
         self.hash = HASHES[function]
         self.seed, self.id, self.preparation = u64(b, 48), b[56:72], u32(b, 72)
-        require(self.preparation <= TRIM | FOLD | HEX, "key preparation unknown")
+        require(self.preparation >> 16 == 0 and self.preparation & 0xff <= TRIM | FOLD | HEX,
+                "key preparation unknown")
+        require(self.preparation >> 8 in ENCODINGS, "key encoding unknown")
+        self.encoding = ENCODINGS[self.preparation >> 8]
         require(u32(b, 76) <= 1, "counter flags unknown")
         require(0 < struct.unpack_from("<d", b, 88)[0] < 1, "false positive rate out of range")
         self.file_length = u64(b, 96)
@@ -470,7 +547,8 @@ class Filter:
             require(not set(key) - set(b"0123456789abcdefABCDEF") and len(key) % 2 == 0,
                     "a key that is not hexadecimal")
             key = bytes.fromhex(key.decode("ascii"))
-        return key
+        value_of, encode = self.header.encoding
+        return encode(value_of(key))
 
     def __contains__(self, key):
         h = self.header.hash(self.prepare(key), self.header.seed)

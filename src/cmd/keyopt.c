@@ -21,7 +21,9 @@ const struct opt keyopt_opts[] = {
      0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
     {OPT_SKIP_BAD, "skip-bad", NULL,
-     "skip and count records that lack the field or are not hexadecimal", false, 0},
+     "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "
+     "what the filter takes",
+     false, 0},
     {OPT_NO_GZIP, "no-gzip", NULL, "do not decompress gzip input; read it as keys", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},

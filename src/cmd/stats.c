@@ -49,8 +49,7 @@ static const struct opt negatives_opts[] = {
     {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
      0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
-    {OPT_SKIP_BAD, "skip-bad", NULL, "skip records that lack the field or are not hexadecimal",
-     false, 0},
+    {OPT_SKIP_BAD, "skip-bad", NULL, "skip records that have no key", false, 0},
     {0},
 };
 
@@ -74,6 +73,7 @@ static const struct field field_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
 static const struct field field_hash = {"hash", "hash", FORM_TEXT, NULL, NULL};
 static const struct field field_seed = {"hash seed", "seed", FORM_TEXT, NULL, NULL};
 static const struct field field_prep = {"key preparation", "preparation", FORM_TEXT, NULL, NULL};
+static const struct field field_encoding = {"key encoding", "encoding", FORM_TEXT, NULL, NULL};
 static const struct field field_state = {"state", "state", FORM_TEXT, NULL, NULL};
 static const struct field field_epoch = {"epoch", "epoch", FORM_COUNT, NULL, NULL};
 static const struct field field_created = {"created", "created", FORM_TIME, NULL, NULL};
@@ -381,6 +381,7 @@ static void report_file(struct report *r, const struct findings *found)
     };
     static char seed[NUM_TEXT];
     const struct header *h = found->header;
+    const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
     report_string(r, &field_file, EXACT, found->store->name);
     report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
@@ -388,6 +389,7 @@ static void report_file(struct report *r, const struct findings *found)
     report_string(r, &field_hash, RECORDED, h->hash->name);
     report_string(r, &field_seed, RECORDED, seed);
     report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_FLAGS]);
+    report_string(r, &field_encoding, RECORDED, encoding != NULL ? encoding->name : "none");
     report_string(r, &field_state, EXACT, health_name(found->health));
     report_uint(r, &field_epoch, RECORDED, h->epoch);
     report_known(r, &field_created, RECORDED, h->created);

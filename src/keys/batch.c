@@ -305,7 +305,8 @@ static enum verdict encode(struct batch *b, size_t i, const struct encoding *e, 
         return KEY_NOT_ENCODED;
     b->text[i] = key->data;
     b->text_len[i] = key->len;
-    *to += encoded == *to ? len : 0;
+    if (encoded == *to)
+        *to += len;
     *key = (struct slice){encoded, len};
     return KEY_GOOD;
 }

@@ -2,6 +2,7 @@
  * Any bytes cut by any rule: the batches must yield what a loop yields that handles one byte after
  * the other. The first five bytes of the input make the rule, the rest are the records.
  */
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,6 @@
 
 #include "keys/batch.h"
 #include "keys/xxh3.h"
-#include "store/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -51,6 +51,167 @@ static bool find_field(const char *p, size_t len, int field, char delimiter, siz
         *begin = i + 1;
     }
     return true;
+}
+
+/* The characters of s; their number, or -1 if it is not UTF-8. */
+static long characters(const char *s, long n, uint32_t *to)
+{
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    long count = 0;
+    for (long i = 0; i < n;) {
+        unsigned first = (unsigned char)s[i++];
+        int more = first < 0x80 ? 0 : first < 0xc0 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        if (more < 0 || first >= 0xf8 || i + more > n)
+            return -1;
+        uint32_t c = more == 0 ? first : first & (0x3fU >> more);
+        for (int j = 0; j < more; j++, i++) {
+            if (((unsigned char)s[i] & 0xc0) != 0x80)
+                return -1;
+            c = c * 64 + (s[i] & 0x3f);
+        }
+        if (c < least[more] || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
+            return -1;
+        to[count++] = c;
+    }
+    return count;
+}
+
+static char *put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        *to++ = (char)c;
+    } else if (c < 0x800) {
+        *to++ = (char)(0xc0 + c / 64);
+        *to++ = (char)(0x80 + c % 64);
+    } else {
+        *to++ = (char)(0xe0 + c / 4096);
+        *to++ = (char)(0x80 + c / 64 % 64);
+        *to++ = (char)(0x80 + c % 64);
+    }
+    return to;
+}
+
+/* A UTF-16 code unit in the encoding's form. */
+static char *put_unit(unsigned encoding, char *to, uint32_t unit)
+{
+    static const char escaped[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    if (encoding == ENCODE_UTF16) {
+        *to++ = (char)(unit % 256);
+        *to++ = (char)(unit / 256);
+    } else if (encoding != ENCODE_JSON) {
+        return put_utf8(to, unit);
+    } else if (unit != 0 && unit < 128 && strchr(escaped, (int)unit) != NULL) {
+        *to++ = '\\';
+        *to++ = letters[strchr(escaped, (int)unit) - escaped];
+    } else if (unit < 32 || (unit >= 0xd800 && unit < 0xe000)) {
+        to += sprintf(to, "\\u%04X", unit);
+    } else {
+        return put_utf8(to, unit);
+    }
+    return to;
+}
+
+static char *put_kryo_head(char *to, long units)
+{
+    unsigned long v = (unsigned long)units + 1;
+    if (v < 64) {
+        *to++ = (char)(0x80 + v);
+        return to;
+    }
+    *to++ = (char)(0xc0 + v % 64);
+    for (v /= 64; v >= 128; v /= 128)
+        *to++ = (char)(0x80 + v % 128);
+    *to++ = (char)v;
+    return to;
+}
+
+static long encode_text(unsigned encoding, const char *key, long n, char *out)
+{
+    uint32_t *c = malloc(((size_t)n + 1) * sizeof *c);
+    MUST(c);
+    long count = characters(key, n, c), units = count;
+    bool ascii = true;
+    for (long i = 0; i < count; i++) {
+        units += c[i] > 0xffff;
+        ascii &= c[i] < 0x80;
+    }
+    char *to = out;
+    bool kryo = encoding == ENCODE_KRYO5 || encoding == ENCODE_KRYO5_REF;
+    bool is_short = kryo && ascii && units >= 2 && units <= 32;
+    if (encoding == ENCODE_JSON)
+        *to++ = '"';
+    if (kryo)
+        *to++ = 3;
+    if (encoding == ENCODE_KRYO5_REF)
+        *to++ = 1;
+    if (kryo && !is_short)
+        to = put_kryo_head(to, units);
+    for (long i = 0; i < count; i++) {
+        if (c[i] <= 0xffff) {
+            to = put_unit(encoding, to, c[i]);
+        } else {
+            to = put_unit(encoding, to, 0xd800 + (c[i] - 0x10000) / 0x400);
+            to = put_unit(encoding, to, 0xdc00 + c[i] % 0x400);
+        }
+    }
+    if (is_short)
+        to[-1] = (char)(to[-1] + 128);
+    if (encoding == ENCODE_JSON)
+        *to++ = '"';
+    free(c);
+    if (count < 0)
+        return -1;
+    if (encoding == ENCODE_UTF8)
+        memcpy(out, key, (size_t)n);
+    return encoding == ENCODE_UTF8 ? n : to - out;
+}
+
+static long encode_integer(unsigned encoding, const char *key, long n, char *out)
+{
+    bool wide = encoding == ENCODE_INT64 || encoding == ENCODE_DECIMAL ||
+                encoding == ENCODE_KRYO5_LONG;
+    bool kryo = encoding == ENCODE_KRYO5_LONG || encoding == ENCODE_KRYO5_INT;
+    char *text = malloc((size_t)n + 1);
+    MUST(text);
+    memcpy(text, key, (size_t)n);
+    text[n] = 0;
+    long sign = n > 0 && (key[0] == '+' || key[0] == '-'), digits = 0;
+    while (sign + digits < n && key[sign + digits] >= '0' && key[sign + digits] <= '9')
+        digits++;
+    errno = 0;
+    long long value = strtoll(text, NULL, 10);
+    bool good = digits > 0 && sign + digits == n && errno == 0;
+    free(text);
+    if (!good || (!wide && (value < INT32_MIN || value > INT32_MAX)))
+        return -1;
+    if (encoding == ENCODE_DECIMAL || encoding == ENCODE_DECIMAL32)
+        return sprintf(out, "%lld", value);
+    uint64_t bits = (uint64_t)value;
+    int len = wide ? 8 : 4;
+    if (!kryo) {
+        for (int i = 0; i < len; i++)
+            out[i] = (char)(bits >> 8 * i);
+        return len;
+    }
+    bits = value < 0 ? 2 * (0 - bits) - 1 : 2 * bits;
+    out[0] = wide ? 9 : 2;
+    len = 1;
+    while (bits >= 128 && len < 9) {
+        out[len++] = (char)(128 + bits % 128);
+        bits /= 128;
+    }
+    out[len++] = (char)bits;
+    return len;
+}
+
+/* Into `out`, which has room for six bytes for each of the key and 20 more. */
+static long reference_encode(unsigned encoding, const char *key, long n, char *out)
+{
+    if (encoding != ENCODE_NONE && n >= 0)
+        return encoding_by_id(encoding)->integer ? encode_integer(encoding, key, n, out)
+                                                 : encode_text(encoding, key, n, out);
+    memcpy(out, key, n < 0 ? 0 : (size_t)n);
+    return n;
 }
 
 /* The key of one record, into `key`, which has room; its length, or -1 for none. */
@@ -116,14 +277,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .crlf = data[0] & 2,
         .skip_bad = data[0] & 4,
         .prep = (uint32_t)data[0] >> 3 & PREP_FLAGS,
-        .field = (int8_t)data[1] / 16,
+        .field = (int8_t)(data[1] & 0xf0) / 16,
         .delimiter = (char)data[2],
         .seed = data[3],
     };
+    unsigned encoding = encoding_by_id(data[1] & 15) != NULL ? data[1] & 15 : ENCODE_NONE;
+    rule.prep |= encoding << PREP_ENCODING_SHIFT;
     choose_variant(&xxh3_variants, choose_variant(&split_variants, data[3]));
     size_t len = size - 5;
-    char *text = malloc(len + !len), *key = malloc(len + 1);
-    MUST(text && key);
+    char *text = malloc(len + !len), *key = malloc(len + 1), *encoded = malloc(6 * len + 20);
+    MUST(text && key && encoded);
     memcpy(text, data + 5, len);
 
     struct batch *b = batch_new(&rule);
@@ -137,9 +300,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             size_t n = record_len(at, end, rule.terminator);
             MUST(n > 0 && b->record[i] == at && b->record[i + 1] == at + n);
             long key_len = reference(&rule, at, n, key);
+            key_len = reference_encode(encoding, key, key_len, encoded);
             bool bad = b->bad[i / 64] >> i % 64 & 1;
             MUST(bad == (key_len < 0));
-            MUST(bad || b->hash[i] == xxh3_bytes(key, (size_t)key_len, rule.seed));
+            MUST(bad || b->hash[i] == xxh3_bytes(encoded, (size_t)key_len, rule.seed));
             MUST(!bad || rule.skip_bad);
             at += n;
         }
@@ -147,12 +311,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (b->bad_record) {
         size_t n = record_len(at, end, rule.terminator);
-        MUST(!rule.skip_bad && b->n_before == before && reference(&rule, at, n, key) < 0);
+        long key_len = reference(&rule, at, n, key);
+        MUST(!rule.skip_bad && b->n_before == before);
+        MUST(reference_encode(encoding, key, key_len, encoded) < 0);
     } else {
         MUST(at == end);
     }
     batch_free(b);
     free(text);
     free(key);
+    free(encoded);
     return 0;
 }

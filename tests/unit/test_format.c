@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "check.h"
+#include "keys/encode.h"
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "random.h"
@@ -45,7 +46,7 @@ static struct header sample(unsigned n_layers)
                        .state = STATE_WRITING,
                        .hash = hash_usual(),
                        .seed = 0x1112131415161718,
-                       .prep = PREP_TRIM | PREP_HEX,
+                       .prep = PREP_TRIM | PREP_HEX | ENCODE_JSON << PREP_ENCODING_SHIFT,
                        .n_design = 1000,
                        .fpr_design = 0.25,
                        .created = 1700000000,
@@ -134,7 +135,7 @@ TEST(bytes_are_where_the_manual_says)
     CHECK(slot[EPOCH] == 8 && slot[EPOCH + 7] == 1);
     CHECK(get_le32(slot + STATE) == 1 && get_le32(slot + HASH) == 1);
     CHECK(get_le64(slot + SEED) == h.seed && slot[ID] == 0xa0 && slot[ID + 15] == 0xaf);
-    CHECK(get_le32(slot + PREP) == 5 && get_le32(slot + FLAGS) == 1);
+    CHECK(get_le32(slot + PREP) == 0x705 && get_le32(slot + FLAGS) == 1);
     CHECK(get_le64(slot + N_DESIGN) == 1000);
     CHECK(get_le64(slot + FPR_DESIGN) == 0x3fd0000000000000);
     /* 3 pages of header, then for each layer a page of sums, one of touched bits and its data. */
@@ -196,6 +197,10 @@ TEST(newer_files_are_refused_by_name)
             "was written by a newer version of seen (incompatible feature 31)");
     REFUSES(HASH, 4, 99, "was written by a newer version of seen (hash function 99)");
     REFUSES(PREP, 4, 8, "was written by a newer version of seen (key preparation 3)");
+    REFUSES(PREP, 4, 0x10000, "was written by a newer version of seen (key preparation 16)");
+    REFUSES(PREP, 4, 0x200, "(accepted)");
+    REFUSES(PREP, 4, 0xc00, "was written by a newer version of seen (key encoding 12)");
+    REFUSES(PREP, 4, 0xff07, "was written by a newer version of seen (key encoding 255)");
     REFUSES(LAYER, 4, 77, "was written by a newer version of seen (layer kind 77)");
     CHECK(reason(COMPAT, 4, 0xffffffff) == NULL);
     CHECK(reason(RO_COMPAT, 4, 0xffffffff) == NULL);
