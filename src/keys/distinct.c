@@ -75,8 +75,8 @@ LANES_INLINE bool contains(const uint64_t *a, size_t n, const uint64_t *h, unsig
     return found;
 }
 
-/* The same for a bucket of hashes of one or two lanes that are mostly distinct. Marks 16 low bits of
- * each hash in a bitmap. Only a hash whose mark is already set is searched for among the others:
+/* The same for a bucket of hashes of one or two lanes that are mostly distinct. Marks 16 low bits
+ * of each hash in a bitmap. Only a hash whose mark is already set is searched for among the others:
  * one in 128 of 1024 distinct hashes. Three times as fast as the table, which takes over if there
  * are more. */
 enum { MARK_BITS = 16, SUSPECTS = 64 };

@@ -1,9 +1,20 @@
 #include "keys/hash.h"
 
+#include "keys/fnv1.h"
+#include "keys/highway.h"
+#include "keys/murmur2.h"
 #include "keys/murmur3.h"
+#include "keys/murmur3_suffix.h"
+#include "keys/murmur64a.h"
+#include "keys/php.h"
 #include "keys/xxh3.h"
+#include "keys/xxh64.h"
 
-static const struct hash_fn *const functions[] = {&hash_xxh3_64, &hash_murmur3_128};
+static const struct hash_fn *const functions[] = {
+    &hash_xxh3_64,     &hash_murmur3_128,    &hash_murmur3_128_suffix,
+    &hash_highway_128, &hash_murmur64a_pair, &hash_murmur2_pair,
+    &hash_xxh64,       &hash_fnv1_64,        &hash_php_32,
+};
 
 const struct hash_fn *hash_by_id(uint32_t id)
 {
