@@ -334,6 +334,15 @@ static bool step_over_mutable(uint64_t *at, const struct layer *l, uint64_t file
            step_over(at, l->data_off, l->data_len, FORMAT_PAGE, file_len);
 }
 
+static bool check_lanes(const struct header *h, struct err *err)
+{
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].kind->lanes > h->hash->lanes)
+            return fail(err, "is damaged: layer %u is of a kind that its hash function does not fit",
+                        i);
+    return true;
+}
+
 /* Are the layers in sequence, each with its tables, ending at the end of the file? */
 static bool check_places(const struct header *h, struct err *err)
 {
@@ -408,7 +417,8 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!decode_layer(p + OFF_LAYERS + (size_t)i * LAYER_LEN, i, &h->layers[i], err))
             return false;
-    return check_places(h, err) && check_layers(h, err) && check_policy(h, err);
+    return check_lanes(h, err) && check_places(h, err) && check_layers(h, err) &&
+           check_policy(h, err);
 }
 
 static uint64_t align_up(uint64_t n, uint64_t align)

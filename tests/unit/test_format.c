@@ -239,6 +239,9 @@ TEST(fields_out_of_range_are_refused)
     REFUSES(FLAGS, 4, 2, "is damaged: its header has no valid counters");
     REFUSES(N_KEYS, 8, 0xbff0000000000000, "is damaged: its header has no valid counters");
     REFUSES(DROPPED, 8, 0x7ff0000000000000, "is damaged: its header has no valid counters");
+    /* Guava's layers need two lanes, and XXH3 has one. */
+    REFUSES(LAYER + LAYER_LEN, 4, 16,
+            "is damaged: layer 1 is of a kind that its hash function does not fit");
     REFUSES(LAYER + 24, 8, 0, "is damaged: layer 0 has no valid false positive rate");
     REFUSES(LAYER + LAYER_LEN + 8, 8, 7, "is damaged: layers 0 and 1 have the same id");
     REFUSES(INCOMPAT, 4, 1, "is damaged: its header has the wrong length");
