@@ -30,6 +30,7 @@ struct export {
     struct newfile file[LAYOUT_FILES];
     char *name[LAYOUT_FILES];
     uint64_t len[LAYOUT_FILES];
+    bool sparse; /* of a large bitmap that is nearly empty: what is zero becomes holes */
 };
 
 static bool parse_option(struct export *e, struct opt_parser *p, int id)
@@ -46,12 +47,18 @@ static bool parse_option(struct export *e, struct opt_parser *p, int id)
     return false;
 }
 
+static bool is_zero(const uint8_t *data, size_t len)
+{
+    return len > 0 && data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
+}
+
 static bool to_file(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
 {
     struct export *e = ctx;
     uint64_t at = e->len[file];
     e->len[file] += len;
-    return disk_write(e->file[file].fd, data, len, at, e->name[file], err);
+    return (e->sparse && is_zero(data, len)) ||
+           disk_write(e->file[file].fd, data, len, at, e->name[file], err);
 }
 
 static bool to_stdout(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
@@ -91,6 +98,15 @@ static bool open_files(struct export *e, const struct layout *layout, struct err
     return true;
 }
 
+/* What was not written at the end of a file. */
+static bool lengthen_files(const struct export *e, struct err *err)
+{
+    for (unsigned i = 0; e->sparse && i < e->n_files; i++)
+        if (ftruncate(e->file[i].fd, (off_t)e->len[i]) != 0)
+            return fail_errno(err, "cannot set the length of '%s'", e->name[i]);
+    return true;
+}
+
 /* The last file is named first: the first one, which says what the others are, comes last. */
 static bool commit_files(struct export *e, struct err *err)
 {
@@ -112,6 +128,7 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter, 
                                .pad = e->pad};
     for (unsigned i = 0; i < filter->n_layers; i++)
         data[i] = e->filter.data[i];
+    e->sparse = layout->sparse;
     if (is_stdout && layout->suffix[0] != NULL)
         return fail(err, "layout %s has two files, which cannot go to standard output",
                     filter->layer[0].kind->name);
@@ -119,7 +136,7 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter, 
         return false;
     if (!layout->write(filter, data, &sink, &why))
         return fail(err, "'%s' cannot be exported: %s", e->path, why.text);
-    return is_stdout || commit_files(e, err);
+    return is_stdout || (lengthen_files(e, err) && commit_files(e, err));
 }
 
 static bool export(struct export *e, struct err *err)

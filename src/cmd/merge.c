@@ -337,7 +337,7 @@ static void report(const struct merge *m)
 static bool write_file(struct merge *m)
 {
     struct err err;
-    bool ok = newfile_reserve(&m->file, m->header.file_len, &err) && write_layers(m, &err);
+    bool ok = target_reserve(&m->header, &m->file, &err) && write_layers(m, &err);
     if (ok) {
         fill_counters(m);
         if (!rate_is_acceptable(m))

@@ -214,6 +214,8 @@ bool layout_put(const struct layout_sink *sink, unsigned file, const uint8_t *bi
 
 uint64_t layout_trimmed(const uint8_t *bytes, uint64_t len)
 {
+    while (len >= 8 && get_le64(bytes + len - 8) == 0)
+        len -= 8;
     while (len > 0 && bytes[len - 1] == 0)
         len--;
     return len;

@@ -142,6 +142,9 @@ struct layout {
     void (*facts)(const struct layout_filter *filter,
                   void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 
+    /* Most bits stay zero, and m is large: what is zero in a new file are holes (store/target.h). */
+    bool sparse;
+
     /* A sentence on what the numbers of stats assume that is not so; NULL: nothing. */
     const char *caveat;
 

@@ -243,7 +243,7 @@ static bool write_file(struct filter_build *b, bool presumed, struct newfile *fi
                                   .threads = b->threads,
                                   .n = b->n_distinct,
                                   .presumed = presumed};
-    if (!newfile_reserve(file, b->header.file_len, err) || !build_layers(b, &target, err))
+    if (!target_reserve(&b->header, file, err) || !build_layers(b, &target, err))
         return false;
     fill_counters(b);
     return target_header(&b->header, file->fd, name, err);
@@ -300,7 +300,7 @@ bool filter_build_empty_file(const char *path, const struct header *h, struct er
     struct newfile nf;
     bool ok = newfile_open(&nf, path, false, err);
     if (ok) {
-        ok = newfile_reserve(&nf, h->file_len, err) && filter_build_empty(nf.fd, h, path, err) &&
+        ok = target_reserve(h, &nf, err) && filter_build_empty(nf.fd, h, path, err) &&
              newfile_commit(&nf, err);
         newfile_close(&nf);
     }

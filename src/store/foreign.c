@@ -111,7 +111,7 @@ bool foreign_write(struct header *h, const struct layout_filter *filter,
                    unsigned threads, struct census *census, struct err *err)
 {
     struct target target = {.header = h, .fd = file->fd, .name = name, .threads = threads};
-    if (!newfile_reserve(file, h->file_len, err))
+    if (!target_reserve(h, file, err))
         return false;
     for (; target.layer < h->n_layers; target.layer++)
         if (!write_layer(&target, &bits[target.layer], err))

@@ -437,6 +437,11 @@ static bool too_little_space(const struct newfile *nf, uint64_t len, struct err 
 
 bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
 {
+    return newfile_reserve_first(nf, len, len, err);
+}
+
+bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, struct err *err)
+{
     struct statvfs vfs;
     if (len > INT64_MAX || (sizeof(off_t) < 8 && len > INT32_MAX)) {
         errno = EFBIG;
@@ -446,19 +451,20 @@ bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
         return fail_errno(err, "cannot write '%s'", nf->path);
     /* Checked first: allocation fills the disk before it finds out that it is full. */
     if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
-        len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
-        return too_little_space(nf, len, err);
+        first / vfs.f_frsize > (uint64_t)vfs.f_bavail)
+        return too_little_space(nf, first, err);
     int r;
     do
-        r = posix_fallocate(nf->fd, 0, (off_t)len);
+        r = posix_fallocate(nf->fd, 0, (off_t)first);
     while (r == EINTR && !sig_caught());
     /* Where blocks cannot be reserved, the check above must do. */
-    if (r == EOPNOTSUPP || r == EINVAL || r == ENOSYS)
+    bool reserved = r != EOPNOTSUPP && r != EINVAL && r != ENOSYS;
+    if (!reserved || (r == 0 && first < len))
         r = ftruncate(nf->fd, (off_t)len) == 0 ? 0 : errno;
     if (r == 0)
         return true;
     if (r == ENOSPC)
-        return too_little_space(nf, len, err);
+        return too_little_space(nf, first, err);
     errno = r;
     return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
 }

@@ -1,5 +1,6 @@
 #include "store/target.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +8,9 @@
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/parallel.h"
+#include "kind/layout.h"
 #include "store/format.h"
+#include "store/newfile.h"
 
 /* Checksums that are written in one go, and pages that a thread reads back in one go. */
 enum { SUMS_AT_ONCE = 1024, PIECE = 256 };
@@ -22,10 +25,44 @@ struct layer *target_layer(const struct target *t)
     return &t->header->layers[t->layer];
 }
 
+static bool is_sparse(const struct layer *layer)
+{
+    return layer->kind->layout != NULL && layer->kind->layout->sparse;
+}
+
+bool target_reserve(const struct header *header, struct newfile *file, struct err *err)
+{
+    const struct layer *first = &header->layers[0];
+    bool holes = header->n_layers == 1 && is_sparse(first);
+    return newfile_reserve_first(file, holes ? first->data_off : header->file_len,
+                                 header->file_len, err);
+}
+
+static bool is_zero(const uint8_t *data, size_t len)
+{
+    return data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
+}
+
+/* Writes the pages that are not zero. */
+static bool write_sparse(const struct target *t, const uint8_t *data, uint64_t len, uint64_t at,
+                         struct err *err)
+{
+    uint64_t off = target_layer(t)->data_off;
+    for (size_t n; len > 0; data += n, at += n, len -= n) {
+        n = FORMAT_PAGE - (size_t)(at % FORMAT_PAGE);
+        n = n < len ? n : (size_t)len;
+        if (!is_zero(data, n) && !disk_write(t->fd, data, n, off + at, t->name, err))
+            return false;
+    }
+    return true;
+}
+
 bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,
                   struct err *err)
 {
-    return disk_write(t->fd, data, len, target_layer(t)->data_off + at, t->name, err);
+    const struct layer *layer = target_layer(t);
+    return is_sparse(layer) ? write_sparse(t, data, len, at, err)
+                            : disk_write(t->fd, data, len, layer->data_off + at, t->name, err);
 }
 
 void target_write_back(const struct target *t, uint64_t len, uint64_t at)
@@ -74,13 +111,53 @@ static bool read_back(const struct target *t, uint8_t *buf, size_t len, uint64_t
     return got == len || fail(err, "cannot read '%s': it ends early", t->name);
 }
 
+/* Reads the data that begins at or behind `at`, up to the next hole, with zeroes in front of it.
+ * Returns where that ends; 0 if holes are not known here, or reading failed: then *ok is false. */
+static uint64_t read_run(const struct target *t, uint8_t *buf, uint64_t at, uint64_t end, bool *ok,
+                         struct err *err)
+{
+#if defined SEEK_DATA && defined SEEK_HOLE
+    off_t data = lseek(t->fd, (off_t)at, SEEK_DATA);
+    if (data < 0 && errno != ENXIO)
+        return 0;
+    uint64_t first = data < 0 || (uint64_t)data > end ? end : (uint64_t)data;
+    off_t hole = first < end ? lseek(t->fd, (off_t)first, SEEK_HOLE) : (off_t)end;
+    if (hole < 0)
+        return 0;
+    uint64_t last = (uint64_t)hole < end ? (uint64_t)hole : end;
+    memset(buf, 0, (size_t)(first - at));
+    *ok = read_back(t, buf + (first - at), (size_t)(last - first), first, err);
+    return *ok ? last : 0;
+#else
+    (void)t, (void)buf, (void)at, (void)end, (void)ok, (void)err;
+    return 0;
+#endif
+}
+
+/* As read_back, of a layer that may have holes, which are zero and need not be read. */
+static bool read_back_data(const struct target *t, uint8_t *buf, size_t len, uint64_t off,
+                           struct err *err)
+{
+    uint64_t end = off + len, at = off;
+    bool ok = true;
+    while (at < end) {
+        uint64_t next = read_run(t, buf + (at - off), at, end, &ok, err);
+        if (next == 0)
+            return ok && read_back(t, buf + (at - off), (size_t)(end - at), at, err);
+        at = next;
+    }
+    return true;
+}
+
 static bool sum_pages(const struct sums *s, uint8_t *buf, uint64_t first, uint64_t n,
                       struct err *err)
 {
     uint64_t at = first * FORMAT_PAGE, len = s->layer->data_len - at;
     if (len > n * FORMAT_PAGE)
         len = n * FORMAT_PAGE;
-    return read_back(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
+    bool (*read)(const struct target *, uint8_t *, size_t, uint64_t, struct err *) =
+        is_sparse(s->layer) ? read_back_data : read_back;
+    return read(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
            target_page_sums(s->target, buf, first, n, err);
 }
 

@@ -7,6 +7,14 @@
  *     target_sums(&t, &err);                       // then its checksums
  *
  * The layer is header->layers[layer], placed (format_place). `name` names the file in messages.
+ *
+ * Sparse layers. A layout may have a large layer that is nearly empty for long (layout->sparse). The
+ * file of a filter with such a layer alone has holes: disk space is reserved for all but the layer's
+ * data, zero pages are not written, and keys that are added later fill holes. When the disk is full,
+ * a write to a hole fails here with an error as any other. In a mapping it ends the process
+ * (sig_guard) with a message and status 2: the batch was not acknowledged, no bit that was is lost,
+ * and the file is left as by any crash. Checksums and touched bits are allocated, so that repairing
+ * it needs no space.
  */
 #ifndef STORE_TARGET_H
 #define STORE_TARGET_H
@@ -18,6 +26,7 @@
 #include "kind/kind.h"
 
 struct header;
+struct newfile;
 
 struct target {
     struct header *header;
@@ -31,6 +40,9 @@ struct target {
 };
 
 struct layer *target_layer(const struct target *t);
+
+/* Allocates the file of a placed header, all zero; holes for sparse layers. */
+bool target_reserve(const struct header *header, struct newfile *file, struct err *err);
 
 /* Writes len bytes of the layer's data, from byte `at` of it on. */
 bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/exact.h"
+#include "base/num.h"
 
 enum {
     PAGE_BITS = 8 * LAYER_PAGE,
@@ -54,6 +56,58 @@ void classic_design(const struct classic *c, const struct layout_spec *spec,
     out->fpr_design = spec->p > 0 ? spec->p : fmax(ldexp(1, -(int)c->k), DBL_MIN);
     out->layer[0].n_design = out->n_design;
     out->layer[0].fpr_design = out->fpr_design;
+}
+
+/* The rate goes into the file, so it is the same on every machine. */
+static double design_fpr(const struct classic *c, uint64_t n)
+{
+    double clear = exact_exp_negative(-(double)c->k * (double)n / (double)c->m);
+    double fpr = exact_power(1 - clear, c->k);
+    return fmax(DBL_MIN, fmin(fpr, 1 - DBL_EPSILON));
+}
+
+/* Rounding errors of the formula, relative; far below what anyone asks for. */
+static const double SLACK = 1e-6;
+
+bool classic_design_for(const struct classic *c, uint64_t n, double p, struct layout_filter *out,
+                        struct err *err)
+{
+    char real[NUM_TEXT], wanted[NUM_TEXT];
+    double fpr = design_fpr(c, n);
+    if (p > 0 && fpr > p * (1 + SLACK))
+        return fail(err,
+                    "%" PRIu64 " bits with %u positions a key have an FPR of %s for %" PRIu64
+                    " keys, which is more than %s",
+                    c->m, c->k, num_show_least_fpr(real, fpr), n, num_show_fpr(wanted, p));
+    out->n_design = out->layer[0].n_design = n;
+    out->fpr_design = out->layer[0].fpr_design = p > 0 ? p : fpr;
+    return true;
+}
+
+double classic_best_m(double n, double p)
+{
+    return -n * log(p) / (M_LN2 * M_LN2);
+}
+
+double classic_best_k(double m, double n)
+{
+    return m / n * M_LN2;
+}
+
+bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
+                         struct err *err)
+{
+    *bits = (struct layout_bits){
+        .data = in->data[0], .len = in->len[0], .order = ORDER_HIGH_FIRST};
+    return classic_check_bits(bits, m, err);
+}
+
+bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
+                          const struct layout_sink *sink, struct err *err)
+{
+    uint64_t len = (classic_of(layer).m + 7) / 8;
+    return layout_put(sink, 0, data, sink->pad ? len : layout_trimmed(data, len),
+                      ORDER_HIGH_FIRST, err);
 }
 
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err)

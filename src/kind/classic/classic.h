@@ -73,6 +73,24 @@ static inline uint64_t modulo(uint64_t x, struct modulus by)
 void classic_design(const struct classic *c, const struct layout_spec *spec,
                     struct layout_filter *out);
 
+/* Sets the design of a filter of one layer for n keys, which has the size that it is to have: p as its
+ * FPR, or what the formula gives, (1 - e^(-kn/m))^k, where p is 0. Fails if the formula gives more
+ * than p. */
+bool classic_design_for(const struct classic *c, uint64_t n, double p, struct layout_filter *out,
+                        struct err *err);
+
+/* The m and k with the lowest FPR, before they are rounded: -n ln p / (ln 2)^2, and m / n ln 2. In
+ * doubles, from left to right: other programs do the same. */
+double classic_best_m(double n, double p);
+double classic_best_k(double m, double n);
+
+/* Bitmaps as Redis has them (SETBIT): the bits alone, in ORDER_HIGH_FIRST; zero bytes at the end may
+ * be missing. Reading fails if a bit from m on is set. */
+bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
+                         struct err *err);
+bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
+                          const struct layout_sink *sink, struct err *err);
+
 /* Distinct keys of which c of m bits are set: -m/k ln(1 - c/m) (Swamidass and Baldi, 2007). */
 double classic_estimate(uint64_t m, unsigned k, uint64_t set);
 

@@ -119,8 +119,8 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
                    struct err *err)
 {
     double keys = n > 0 ? (double)n : 1;
-    double bits = trunc(-keys * log(p) / (M_LN2 * M_LN2));
-    double k = layout_choice(spec, K_RULE) == 0 ? floor(bits / keys * M_LN2 + 0.5)
+    double bits = trunc(classic_best_m(keys, p));
+    double k = layout_choice(spec, K_RULE) == 0 ? floor(classic_best_k(bits, keys) + 0.5)
                                                 : floor(-log(p) / M_LN2 + 0.5);
     struct classic c = {.k = (unsigned)fmax(1, fmin(k, MAX_K + 1)), .variant = variant_of(spec)};
     char rate[NUM_TEXT];

@@ -1,0 +1,121 @@
+/*
+ * go-zero's Bloom filter (core/bloom of the repository zeromicro/go-zero). It is a bitmap in Redis
+ * and nothing else: the program that uses it knows m, and k is always 14. Position i of a key is
+ * lane i of its hash (keys/murmur3_suffix.h), modulo m.
+ */
+#include "kind/classic/gozero.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/exact.h"
+#include "keys/encode.h"
+#include "keys/murmur3_suffix.h"
+#include "kind/classic/classic.h"
+
+enum { BITS };
+
+static const struct layout_param params[] = {
+    {"bits", NULL, "M", "the number of bits that the program gives to bloom.New"},
+    {0},
+};
+
+enum {
+    K = 14,
+    BITS_PER_KEY = 20, /* what go-zero recommends; about 7e-5 */
+};
+
+/* Redis takes no offset of 2^32 or more. */
+static const uint64_t MAX_M = (uint64_t)1 << 32;
+
+static void positions(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out)
+{
+    const struct modulus by = modulus_of(classic_of(layer).m);
+    for (unsigned j = 0; j < K; j++) {
+        const uint64_t *hash = hashes_lane(keys, j);
+        for (size_t i = 0; i < n; i++)
+            out[i * K + j] = modulo(hash[i], by);
+    }
+}
+
+static bool check(const struct layer *layer, struct err *err)
+{
+    struct classic c = classic_of(layer);
+    if (c.m > MAX_M || c.k != K || c.variant != 0 || c.extra != 0 || layer->geometry[3] != 0)
+        return fail(err, "its geometry is not one of go-zero's");
+    return classic_check(layer, err);
+}
+
+static void describe(const struct classic *c, struct layout_filter *out)
+{
+    *out = (struct layout_filter){
+        .hash = &hash_murmur3_128_suffix, .encoding = ENCODE_NONE, .n_layers = 1};
+    out->layer[0].kind = &kind_gozero;
+    classic_to(c, &out->layer[0]);
+}
+
+/* The smallest m for n keys: (1 - e^(-kn/m))^k = p, solved for m. */
+static double bits_for(double n, double p)
+{
+    return ceil(K * n / -exact_log(1 - exact_exp_negative(exact_log(p) / K)));
+}
+
+static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
+                   struct err *err)
+{
+    struct classic c = {.k = K};
+    n = n > 0 ? n : 1;
+    if (!layout_number(spec, BITS, MAX_M, &c.m, err))
+        return false;
+    if (c.m == 0) {
+        double bits = p > 0 ? bits_for((double)n, p) : BITS_PER_KEY * (double)n;
+        if (bits > (double)MAX_M)
+            return fail(err, "it would need more than 2^32 bits, which Redis cannot hold");
+        c.m = (uint64_t)bits;
+    }
+    describe(&c, out);
+    return classic_design_for(&c, n, p, out, err);
+}
+
+static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
+                      struct layout_filter *out, struct layout_bits *bits, struct err *err)
+{
+    struct classic c = {.k = K};
+    if (!layout_number(spec, BITS, MAX_M, &c.m, err))
+        return false;
+    if (c.m == 0)
+        return fail(err, "the file does not say how many bits there are: give gozero:bits=M");
+    describe(&c, out);
+    classic_design(&c, spec, out);
+    return classic_read_bitmap(in, c.m, &bits[0], err);
+}
+
+static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,
+                       const struct layout_sink *sink, struct err *err)
+{
+    return classic_write_bitmap(&filter->layer[0], data[0], sink, err);
+}
+
+static void show(const struct layout_filter *filter, char *out, size_t room)
+{
+    snprintf(out, room, "gozero");
+    layout_show_number(out, room, &params[BITS], classic_of(&filter->layer[0]).m);
+}
+
+static const struct layout layout = {
+    .summary = "go-zero's Bloom filter (Go), a bitmap in Redis",
+    .params = params,
+    .design = design,
+    .read = read_file,
+    .write = write_file,
+    .show = show,
+    .positions = positions,
+};
+
+const struct kind kind_gozero = {.id = 17,
+                                 .name = "gozero",
+                                 .layout = &layout,
+                                 .lanes = K,
+                                 .check = check,
+                                 CLASSIC_KIND};

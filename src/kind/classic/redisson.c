@@ -1,0 +1,227 @@
+/*
+ * Redisson's RBloomFilter. The bits are a bitmap in Redis; m and k are in a hash beside it, with the
+ * capacity and the FPR from which Redisson computed them. A program that opens the filter gives its
+ * own capacity and FPR, and finds nothing in it unless these give the same m and k.
+ *
+ * Position i is (h mod 2^63) mod m, where h begins as the first half of the key's hash
+ * (keys/highway.h), to which the second half and the first are added in turn.
+ */
+#include "kind/classic/redisson.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "keys/encode.h"
+#include "keys/highway.h"
+#include "kind/classic/classic.h"
+#include "store/plan.h"
+
+enum { CODEC, BITS, HASHES };
+
+static const struct layout_param params[] = {
+    {"codec", "string|long|int|bytes|json|kryo5|kryo5long|kryo5int|kryo5ref", NULL,
+     "the codec, and the type of the objects, that turn keys into bytes"},
+    {"bits", NULL, "M", "'size' of the filter's configuration"},
+    {"k", NULL, "K", "'hashIterations' of the filter's configuration"},
+    {0},
+};
+
+static const uint32_t encodings[] = {ENCODE_UTF8,  ENCODE_DECIMAL, ENCODE_DECIMAL32,
+                                     ENCODE_NONE,  ENCODE_JSON,    ENCODE_KRYO5,
+                                     ENCODE_KRYO5_LONG, ENCODE_KRYO5_INT, ENCODE_KRYO5_REF};
+
+/* Redisson's own limit: 2 * Integer.MAX_VALUE. */
+static const uint64_t MAX_M = 2 * (uint64_t)INT32_MAX;
+
+static void positions(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out)
+{
+    struct classic c = classic_of(layer);
+    const struct modulus by = modulus_of(c.m);
+    const uint64_t *h1 = hashes_lane(keys, 0), *h2 = hashes_lane(keys, 1);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t h = h1[i];
+        for (unsigned j = 0; j < c.k; j++) {
+            *out++ = modulo(h & INT64_MAX, by);
+            h += j % 2 == 0 ? h2[i] : h1[i];
+        }
+    }
+}
+
+static bool check(const struct layer *layer, struct err *err)
+{
+    struct classic c = classic_of(layer);
+    if (c.m > MAX_M || c.variant != 0 || c.extra != 0 || layer->geometry[3] != 0)
+        return fail(err, "its geometry is not one of Redisson's");
+    return classic_check(layer, err);
+}
+
+static void describe(const struct layout_spec *spec, const struct classic *c,
+                     struct layout_filter *out)
+{
+    *out = (struct layout_filter){.hash = &hash_highway_128,
+                                  .encoding = encodings[layout_choice(spec, CODEC)],
+                                  .n_layers = 1};
+    out->layer[0].kind = &kind_redisson;
+    classic_to(c, &out->layer[0]);
+}
+
+/* tryInit: optimalNumOfBits and optimalNumOfHashFunctions. */
+static bool size(uint64_t n, double p, struct classic *c, struct err *err)
+{
+    char rate[NUM_TEXT];
+    double bits = trunc(classic_best_m((double)n, p));
+    if (bits < 1)
+        return fail(err, "Redisson makes no filter for so few keys at an FPR of %s",
+                    num_show_fpr(rate, p));
+    if (bits > (double)MAX_M)
+        return fail(err, "Redisson makes no filter of more than %" PRIu64 " bits", MAX_M);
+    *c = (struct classic){
+        .m = (uint64_t)bits,
+        .k = (unsigned)fmax(1, floor(classic_best_k(bits, (double)n) + 0.5))};
+    return true;
+}
+
+/* m and k as the spec gives them; 0: it does not. */
+static bool given(const struct layout_spec *spec, struct classic *c, struct err *err)
+{
+    uint64_t k;
+    *c = (struct classic){0};
+    if (!layout_number(spec, BITS, MAX_M, &c->m, err) ||
+        !layout_number(spec, HASHES, CLASSIC_MAX_K, &k, err))
+        return false;
+    c->k = (unsigned)k;
+    return true;
+}
+
+/* From -n and -p where both are given, with which bits and k must agree; else from these. */
+static bool settle(const struct layout_spec *spec, struct classic *c, struct err *err)
+{
+    struct classic asked;
+    if (!given(spec, &asked, err))
+        return false;
+    if (spec->n == 0 || spec->p <= 0) {
+        *c = asked;
+        return (c->m != 0 && c->k != 0) ||
+               fail(err, "its size is unknown: give bits=M and k=K, or -n and -p, as in its "
+                         "configuration");
+    }
+    if (!size(spec->n, spec->p, c, err))
+        return false;
+    return ((asked.m == 0 || asked.m == c->m) && (asked.k == 0 || asked.k == c->k)) ||
+           fail(err, "-n and -p give bits=%" PRIu64 " and k=%u, not what the spec says", c->m,
+                c->k);
+}
+
+static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
+                   struct err *err)
+{
+    struct classic c;
+    n = n > 0 ? n : 1;
+    if (spec->value[BITS] != NULL || spec->value[HASHES] != NULL) {
+        if (!settle(spec, &c, err))
+            return false;
+        describe(spec, &c, out);
+        if (spec->n == 0 || spec->p <= 0)
+            return classic_design_for(&c, n, p, out, err);
+    } else {
+        p = p > 0 ? p : PLAN_FPR;
+        if (!size(n, p, &c, err))
+            return false;
+        describe(spec, &c, out);
+    }
+    /* k is rounded, so that the formula may give a little more than p. */
+    out->n_design = out->layer[0].n_design = n;
+    out->fpr_design = out->layer[0].fpr_design = p;
+    return true;
+}
+
+static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
+                      struct layout_filter *out, struct layout_bits *bits, struct err *err)
+{
+    struct classic c;
+    if (!settle(spec, &c, err))
+        return false;
+    describe(spec, &c, out);
+    classic_design(&c, spec, out);
+    return classic_read_bitmap(in, c.m, &bits[0], err);
+}
+
+static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,
+                       const struct layout_sink *sink, struct err *err)
+{
+    return classic_write_bitmap(&filter->layer[0], data[0], sink, err);
+}
+
+static void show(const struct layout_filter *filter, char *out, size_t room)
+{
+    struct classic c = classic_of(&filter->layer[0]);
+    unsigned codec = layout_index(encodings, sizeof encodings / sizeof *encodings,
+                                  filter->encoding);
+    snprintf(out, room, "redisson");
+    layout_show_choice(out, room, &params[CODEC], codec);
+    layout_show_number(out, room, &params[BITS], c.m);
+    layout_show_number(out, room, &params[HASHES], c.k);
+}
+
+/* Java's Double.toString for 0 < p < 1: of the decimals that are read as p, the nearest of the
+ * shortest, with two digits at least. From 0.001 on it has no exponent. */
+static void show_java(char *out, size_t room, double p)
+{
+    char text[32], digits[32];
+    int precision = 1, exponent = 0;
+    do
+        snprintf(text, sizeof text, "%.*e", precision, p);
+    while (strtod(text, NULL) != p && precision++ < 17);
+    exponent = atoi(strchr(text, 'e') + 1);
+    *strchr(text, 'e') = '\0';
+    snprintf(digits, sizeof digits, "%c%s", text[0], text + 2);
+    if (precision == 1 && digits[1] == '0')
+        digits[1] = '\0';
+    if (exponent >= -3)
+        snprintf(out, room, "0.%.*s%s", -exponent - 1, "00", digits);
+    else
+        snprintf(out, room, "%c.%sE%d", digits[0], digits[1] != '\0' ? digits + 1 : "0", exponent);
+}
+
+/* The fields of the configuration. The last two are left out where they are not known: Redisson can
+ * do without. */
+static void facts(const struct layout_filter *filter,
+                  void (*each)(void *ctx, const char *name, const char *value), void *ctx)
+{
+    struct classic c = classic_of(&filter->layer[0]), by_rule;
+    struct err ignored;
+    char text[NUM_TEXT];
+    snprintf(text, sizeof text, "%" PRIu64, c.m);
+    each(ctx, "size", text);
+    snprintf(text, sizeof text, "%u", c.k);
+    each(ctx, "hashIterations", text);
+    if (filter->assumed || !size(filter->n_design, filter->fpr_design, &by_rule, &ignored) ||
+        by_rule.m != c.m || by_rule.k != c.k)
+        return;
+    snprintf(text, sizeof text, "%" PRIu64, filter->n_design);
+    each(ctx, "expectedInsertions", text);
+    show_java(text, sizeof text, filter->fpr_design);
+    each(ctx, "falseProbability", text);
+}
+
+static const struct layout layout = {
+    .summary = "Redisson's RBloomFilter (Java), a bitmap in Redis",
+    .params = params,
+    .design = design,
+    .read = read_file,
+    .write = write_file,
+    .show = show,
+    .facts = facts,
+    .positions = positions,
+};
+
+const struct kind kind_redisson = {.id = 18,
+                                   .name = "redisson",
+                                   .layout = &layout,
+                                   .lanes = 2,
+                                   .check = check,
+                                   CLASSIC_KIND};
