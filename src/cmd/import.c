@@ -115,12 +115,12 @@ static bool read_foreign(struct import *im, struct err *err)
     if (!foreign_open(&im->files, im->foreign, layout, err))
         return false;
     if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
-        return fail(err, "'%s' is no filter of layout %s: %s", im->foreign, im->spec.kind->name,
+        return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
                     why.text);
     for (unsigned i = 0; i < im->filter.n_layers; i++)
         if (!im->filter.layer[i].kind->check(&im->filter.layer[i], &why))
-            return fail(err, "'%s' is no filter of layout %s: %s", im->foreign,
-                        im->spec.kind->name, why.text);
+            return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
+                        why.text);
     if (is_auto) {
         char spec[LAYOUT_TEXT];
         layout->show(&im->filter, spec, sizeof spec);
