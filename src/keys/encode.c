@@ -6,18 +6,37 @@
 #include "base/bytes.h"
 #include "base/utf8.h"
 
+/* Eight bytes c. */
+#define EIGHT(c) (UINT64_C(0x0101010101010101) * (c))
+
 /* The number of ASCII bytes at the start of s. */
 static size_t ascii_len(const char *s, size_t len)
 {
     size_t i = 0;
     for (; len - i >= 8; i += 8) {
-        uint64_t high = get_le64(s + i) & UINT64_C(0x8080808080808080);
+        uint64_t high = get_le64(s + i) & EIGHT(0x80);
         if (high != 0)
             return i + (size_t)__builtin_ctzll(high) / 8;
     }
+    if (len >= 8 && !(get_le64(s + len - 8) & EIGHT(0x80)))
+        return len;
     while (i < len && !(s[i] & 0x80))
         i++;
     return i;
+}
+
+/* utf8_len, in one step for most characters of three bytes. */
+static size_t char_len(const char *s, size_t len)
+{
+    if (len >= 4) {
+        uint32_t c = get_le32(s);
+        /* The low four bits of the first byte, and bit 5 of the second: 0 is an overlong form, d
+         * with bit 5 a surrogate. */
+        uint32_t top = c & 0x200f;
+        if ((c & 0xc0c0f0) == 0x8080e0 && top != 0 && top != 0x200d)
+            return 3;
+    }
+    return utf8_len(s, len);
 }
 
 /* The number of UTF-16 code units of s. SIZE_MAX if it is not UTF-8. */
@@ -29,7 +48,7 @@ static size_t utf16_len(const char *s, size_t len)
         units += ascii;
         i += ascii;
         while (i < len && s[i] & 0x80) {
-            size_t n = utf8_len(s + i, len - i);
+            size_t n = char_len(s + i, len - i);
             if (n == 0)
                 return SIZE_MAX;
             units += n == 4 ? 2 : 1;
@@ -74,19 +93,25 @@ static char *put_unit(char *to, uint32_t unit)
     return to + 2;
 }
 
+/* Spreads four bytes of ASCII to code units. */
+static void put_four_units(char *to, const char *s)
+{
+    uint64_t c = get_le32(s);
+    c = (c | c << 16) & UINT64_C(0x0000ffff0000ffff);
+    put_le64(to, (c | c << 8) & UINT64_C(0x00ff00ff00ff00ff));
+}
+
 static const char *encode_utf16(const char *key, size_t len, char *out, size_t *out_len)
 {
     char *to = out;
     for (size_t i = 0; i < len;) {
-        size_t ascii = ascii_len(key + i, len - i);
-        for (size_t j = 0; j < ascii; j++) {
-            to[2 * j] = key[i + j];
-            to[2 * j + 1] = 0;
-        }
-        to += 2 * ascii;
-        i += ascii;
+        size_t end = i + ascii_len(key + i, len - i);
+        for (; end - i >= 4; i += 4, to += 8)
+            put_four_units(to, key + i);
+        for (; i < end; i++)
+            to = put_unit(to, (unsigned char)key[i]);
         while (i < len && key[i] & 0x80) {
-            size_t n = utf8_len(key + i, len - i);
+            size_t n = char_len(key + i, len - i);
             if (n == 0)
                 return NULL;
             uint32_t c = code_point(key + i, n);
@@ -110,11 +135,12 @@ static bool parse(const char *s, size_t len, unsigned bits, uint64_t *n)
     bool negative = len > 0 && s[0] == '-';
     size_t i = negative || (len > 0 && s[0] == '+');
     uint64_t limit = (UINT64_C(1) << (bits - 1)) - !negative, magnitude = 0;
+    uint64_t tenth = limit / 10;
     if (i == len)
         return false;
     for (; i < len; i++) {
         unsigned digit = (unsigned char)s[i] - (unsigned)'0';
-        if (digit > 9 || magnitude > (limit - digit) / 10)
+        if (digit > 9 || magnitude > tenth || (magnitude == tenth && digit > limit % 10))
             return false;
         magnitude = 10 * magnitude + digit;
     }
@@ -162,23 +188,30 @@ static const char *encode_int64(const char *key, size_t len, char *out, size_t *
     return out;
 }
 
-static const char *plain(const char *key, size_t len, unsigned bits, char *out, size_t *out_len)
+/* Is the text of an integer as print would write it? Not said of 0. */
+static bool is_plain(const char *key)
+{
+    return (key[0] >= '1' && key[0] <= '9') || (key[0] == '-' && key[1] != '0');
+}
+
+static const char *to_plain(const char *key, size_t len, unsigned bits, char *out, size_t *out_len)
 {
     uint64_t n;
     if (!parse(key, len, bits, &n))
         return NULL;
-    *out_len = print(n, out);
-    return out;
+    bool printed = !is_plain(key);
+    *out_len = printed ? print(n, out) : len;
+    return printed ? out : key;
 }
 
 static const char *encode_decimal(const char *key, size_t len, char *out, size_t *out_len)
 {
-    return plain(key, len, 64, out, out_len);
+    return to_plain(key, len, 64, out, out_len);
 }
 
 static const char *encode_decimal32(const char *key, size_t len, char *out, size_t *out_len)
 {
-    return plain(key, len, 32, out, out_len);
+    return to_plain(key, len, 32, out, out_len);
 }
 
 /* \uXXXX */
@@ -214,6 +247,15 @@ static char short_escape(unsigned char c)
     }
 }
 
+/* Are these eight bytes ASCII, above 31, and neither quotes nor backslashes? A byte that is none of
+ * these leaves its high bit. */
+static bool stand_for_themselves(const char *s)
+{
+    uint64_t c = get_le64(s);
+    uint64_t quote = (c ^ EIGHT('"')) - EIGHT(1), backslash = (c ^ EIGHT('\\')) - EIGHT(1);
+    return !((c | (c - EIGHT(' ')) | quote | backslash) & EIGHT(0x80));
+}
+
 static const char *encode_json(const char *key, size_t len, char *out, size_t *out_len)
 {
     char *to = out;
@@ -221,6 +263,8 @@ static const char *encode_json(const char *key, size_t len, char *out, size_t *o
         return NULL;
     *to++ = '"';
     for (size_t i = 0; i < len; i++) {
+        for (; len - i > 8 && stand_for_themselves(key + i); i += 8, to += 8)
+            memcpy(to, key + i, 8);
         unsigned char c = (unsigned char)key[i];
         if (c >= 0xf0) { /* the first of four bytes */
             uint32_t point = code_point(key + i, 4);
@@ -269,24 +313,34 @@ static char *put_surrogate(char *to, uint32_t unit)
     return to + 3;
 }
 
+/* The number of bytes before the first character above U+FFFF, which begins with four bits set. */
+static size_t basic_len(const char *s, size_t len)
+{
+    size_t i = 0;
+    for (; len - i >= 8; i += 8) {
+        uint64_t c = get_le64(s + i);
+        if (c & c << 1 & c << 2 & c << 3 & EIGHT(0x80))
+            break;
+    }
+    while (i < len && (unsigned char)s[i] < 0xf0)
+        i++;
+    return i;
+}
+
 /* Copies UTF-8, with two surrogates for each character above U+FFFF. */
 static char *put_kryo_text(char *to, const char *key, size_t len)
 {
-    for (size_t i = 0; i < len;) {
-        size_t n = ascii_len(key + i, len - i);
-        if (n == 0)
-            n = utf8_len(key + i, len - i);
-        if ((unsigned char)key[i] < 0xf0) {
-            memcpy(to, key + i, n);
-            to += n;
-        } else {
-            uint32_t c = code_point(key + i, n);
-            to = put_surrogate(to, high_surrogate(c));
-            to = put_surrogate(to, low_surrogate(c));
-        }
+    for (size_t i = 0;; i += 4) {
+        size_t n = basic_len(key + i, len - i);
+        memcpy(to, key + i, n);
+        to += n;
         i += n;
+        if (i == len)
+            return to;
+        uint32_t c = code_point(key + i, 4);
+        to = put_surrogate(to, high_surrogate(c));
+        to = put_surrogate(to, low_surrogate(c));
     }
-    return to;
 }
 
 static char *put_kryo_string(char *to, const char *key, size_t len, size_t units)
@@ -355,17 +409,17 @@ static const char not_32[] = "not an integer of 32 bits", not_64[] = "not an int
  * integer of 32 bits has up to 11 characters; in groups of seven bits it has 5, one of 64 bits
  * has 9. */
 static const struct encoding encodings[] = {
-    {ENCODE_UTF8, "utf8", 0, 0, 0, encode_utf8, not_text},
-    {ENCODE_UTF16, "utf16", 0, 2, 0, encode_utf16, not_text},
-    {ENCODE_INT32, "int32", 4, 0, 32, encode_int32, not_32},
-    {ENCODE_INT64, "int64", 8, 0, 64, encode_int64, not_64},
-    {ENCODE_DECIMAL, "decimal", ENCODE_PLAIN_MAX, 0, 64, encode_decimal, not_64},
-    {ENCODE_DECIMAL32, "decimal32", 11, 0, 32, encode_decimal32, not_32},
-    {ENCODE_JSON, "json", 2, 6, 0, encode_json, not_text},
-    {ENCODE_KRYO5, "kryo5", 1 + 10, 2, 0, encode_kryo5, not_text},
-    {ENCODE_KRYO5_LONG, "kryo5long", 1 + 9, 0, 64, encode_kryo5_long, not_64},
-    {ENCODE_KRYO5_INT, "kryo5int", 1 + 5, 0, 32, encode_kryo5_int, not_32},
-    {ENCODE_KRYO5_REF, "kryo5ref", 2 + 10, 2, 0, encode_kryo5_ref, not_text},
+    {ENCODE_UTF8, 0, "utf8", 0, 0, encode_utf8, not_text},
+    {ENCODE_UTF16, 0, "utf16", 0, 2, encode_utf16, not_text},
+    {ENCODE_INT32, 32, "int32", 4, 0, encode_int32, not_32},
+    {ENCODE_INT64, 64, "int64", 8, 0, encode_int64, not_64},
+    {ENCODE_DECIMAL, 64, "decimal", ENCODE_PLAIN_MAX, 0, encode_decimal, not_64},
+    {ENCODE_DECIMAL32, 32, "decimal32", 11, 0, encode_decimal32, not_32},
+    {ENCODE_JSON, 0, "json", 2, 6, encode_json, not_text},
+    {ENCODE_KRYO5, 0, "kryo5", 1 + 10, 2, encode_kryo5, not_text},
+    {ENCODE_KRYO5_LONG, 64, "kryo5long", 1 + 9, 0, encode_kryo5_long, not_64},
+    {ENCODE_KRYO5_INT, 32, "kryo5int", 1 + 5, 0, encode_kryo5_int, not_32},
+    {ENCODE_KRYO5_REF, 0, "kryo5ref", 2 + 10, 2, encode_kryo5_ref, not_text},
 };
 
 const struct encoding *encoding_by_id(unsigned id)
@@ -384,9 +438,9 @@ const struct encoding *encoding_by_name(const char *name)
     return NULL;
 }
 
-const char *encoding_plain(const struct encoding *e, const char *key, size_t len, char *out,
-                           size_t *out_len)
+const char *encoding_plain(const struct encoding *e, const char *key, size_t len, char *plain,
+                           size_t *plain_len)
 {
-    return e->integer != 0 ? plain(key, len, e->integer, out, out_len)
-                           : encode_utf8(key, len, out, out_len);
+    return e->integer != 0 ? to_plain(key, len, e->integer, plain, plain_len)
+                           : encode_utf8(key, len, plain, plain_len);
 }

@@ -32,9 +32,9 @@ enum {
 
 struct encoding {
     unsigned id;
+    unsigned integer; /* bits of the integer that it encodes; 0: it encodes text, which is UTF-8 */
     const char *name;
     size_t fixed, per_byte; /* a key of len bytes becomes at most fixed + per_byte * len */
-    unsigned integer; /* bits of the integer that it encodes; 0: it encodes text, which is UTF-8 */
 
     /* The encoded key: `out`, or the key itself. NULL if it has none. */
     const char *(*encode)(const char *key, size_t len, char *out, size_t *out_len);

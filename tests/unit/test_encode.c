@@ -180,6 +180,8 @@ static const struct row rows[] = {
     ROW(ENCODE_JSON, "", "\"\""),
     ROW(ENCODE_JSON, "\b\t\n\f\r\"\\/\x7f'", "\"\\b\\t\\n\\f\\r\\\"\\\\/\x7f'\""),
     ROW(ENCODE_JSON, "\0\1\x0b\x0e\x1f", "\"\\u0000\\u0001\\u000B\\u000E\\u001F\""),
+    ROW(ENCODE_JSON, "0123456\"89abcdef0123\\56789\x1f",
+        "\"0123456\\\"89abcdef0123\\\\56789\\u001F\""),
     ROW(ENCODE_JSON, "\xf0\x90\x80\x80", "\"\\uD800\\uDC00\""),
     ROW(ENCODE_JSON, "\xef\xbf\xbf\xf4\x8f\xbf\xbf", "\"\xef\xbf\xbf\\uDBFF\\uDFFF\""),
     ROW(ENCODE_KRYO5, "", "\3\x81"),
@@ -255,6 +257,21 @@ TEST(what_is_not_utf8_is_a_bad_key)
     }
 }
 
+/* What may follow the first of three bytes, at the end of a key and before more. */
+TEST(characters_of_three_bytes)
+{
+    for (unsigned first = 0xe0; first < 0xf0; first++)
+        for (unsigned second = 0; second < 256; second++)
+            for (unsigned third = 0x40; third < 256; third += 0x3f) {
+                char key[] = {(char)first, (char)second, (char)third, 'z'};
+                unsigned least = first == 0xe0 ? 0xa0 : 0x80, most = first == 0xed ? 0x9f : 0xbf;
+                bool good = second >= least && second <= most && third >= 0x80 && third < 0xc0;
+                CHECK(is_bad(ENCODE_UTF8, key, 3) == !good);
+                CHECK(is_bad(ENCODE_UTF16, key, 4) == !good);
+                CHECK(is_bad(ENCODE_UTF8, key, 4) == !good);
+            }
+}
+
 TEST(what_is_no_integer_is_a_bad_key)
 {
     static const struct {
@@ -282,7 +299,8 @@ TEST(what_is_no_integer_is_a_bad_key)
     }
 }
 
-/* Every character, behind ASCII of every length up to a step of the search for others. */
+/* Every character, behind ASCII of every length up to a step of the search for others, and last or
+ * not. */
 TEST(every_character_in_utf16)
 {
     const struct encoding *e = encoding_by_id(ENCODE_UTF16);
@@ -307,6 +325,10 @@ TEST(every_character_in_utf16)
         for (size_t i = 0; i < n_units; i++) {
             want[2 * (before + i)] = (char)(units[i] % 256);
             want[2 * (before + i) + 1] = (char)(units[i] / 256);
+        }
+        if (c % 2) {
+            key[len++] = 'z';
+            memcpy(want + 2 * (before + n_units++), "z", 2);
         }
         size_t got_len;
         char out[32];
@@ -357,6 +379,7 @@ int main(void)
     RUN(edges);
     RUN(a_length_in_groups_of_bits);
     RUN(what_is_not_utf8_is_a_bad_key);
+    RUN(characters_of_three_bytes);
     RUN(what_is_no_integer_is_a_bad_key);
     RUN(every_character_in_utf16);
     RUN(encodings_have_names_and_numbers);
