@@ -213,7 +213,7 @@ void report_list_end(struct report *r)
 
 static const char *source_name(enum source source)
 {
-    static const char *const names[] = {"unknown", "exact", "estimated", "recorded"};
+    static const char *const names[] = {"unknown", "exact", "estimated", "recorded", "assumed"};
     return names[source];
 }
 

@@ -26,6 +26,7 @@ enum source {
     EXACT,     /* read, or computed from the present file */
     ESTIMATED, /* with a 95 % interval, where one is given */
     RECORDED,  /* stored in the file earlier */
+    ASSUMED,   /* recorded nowhere; taken from what is */
 };
 
 enum form {

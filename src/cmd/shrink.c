@@ -195,7 +195,8 @@ static bool check_filter(struct shrink *s, struct err *err)
     for (unsigned i = 0; i < f->header.n_layers; i++)
         any |= f->header.layers[i].kind->fold != NULL;
     if (!any)
-        return fail(err, "'%s' is not a Bloom filter, so it cannot be folded", s->path);
+        return fail(err, "'%s' is of kind %s, which cannot be folded", s->path,
+                    format_kind_name(&f->header));
     if (f->header.policy == POLICY_RING)
         return fail(err, "'%s' has generations, which cannot be folded", s->path);
     return filter_check_sound(f, s->threads, err);

@@ -4,26 +4,22 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 
-#include "base/bits.h"
-#include "base/bytes.h"
 #include "base/exact.h"
 #include "base/num.h"
-#include "base/parallel.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "cmd/feed.h"
 #include "cmd/keyopt.h"
 #include "cmd/report.h"
+#include "cmd/trial.h"
 #include "cmd/warn.h"
-#include "keys/hash.h"
-#include "keys/pump.h"
+#include "keys/encode.h"
+#include "keys/prep.h"
 #include "store/chain.h"
 #include "store/filter.h"
+#include "store/foreign.h"
 #include "store/store.h"
 
 enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
@@ -74,6 +70,8 @@ static const struct field field_hash = {"hash", "hash", FORM_TEXT, NULL, NULL};
 static const struct field field_seed = {"hash seed", "seed", FORM_TEXT, NULL, NULL};
 static const struct field field_prep = {"key preparation", "preparation", FORM_TEXT, NULL, NULL};
 static const struct field field_encoding = {"key encoding", "encoding", FORM_TEXT, NULL, NULL};
+static const struct field field_layout = {"layout", "layout", FORM_TEXT, NULL, NULL};
+static const struct field field_caveat = {"note", "caveat", FORM_TEXT, NULL, NULL};
 static const struct field field_state = {"state", "state", FORM_TEXT, NULL, NULL};
 static const struct field field_epoch = {"epoch", "epoch", FORM_COUNT, NULL, NULL};
 static const struct field field_created = {"created", "created", FORM_TIME, NULL, NULL};
@@ -92,6 +90,8 @@ static const struct field field_dropped = {"keys wrongly dropped", "dropped_esti
 static const struct field field_n = {"distinct keys", "n_estimate", FORM_COUNT, "n_low", "n_high"};
 static const struct field field_load = {"load", "load", FORM_PERCENT, NULL, NULL};
 static const struct field field_left = {"keys left", "keys_left", FORM_COUNT, NULL, NULL};
+static const struct field field_half = {"keys until half full", "keys_until_half", FORM_COUNT, NULL,
+                                        NULL};
 static const struct field field_agree = {"counters agree with bits", "consistent", FORM_FLAG, NULL,
                                          NULL};
 
@@ -133,6 +133,7 @@ static const struct field field_negatives_verdict = {"current FPR lies, negative
 static const struct field field_layer_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
 static const struct field field_layer_bytes = {"size", "bytes", FORM_BYTES, NULL, NULL};
 static const struct field field_layer_pages = {NULL, "pages", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_m = {"m", "m", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_k = {"k", "k", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_lines = {"lines", "lines", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_columns = {"columns", "columns", FORM_DECIMAL, NULL, NULL};
@@ -141,139 +142,15 @@ static const struct field field_layer_n_design = {"capacity", "n_design", FORM_C
 static const struct field field_layer_fpr_design = {"design FPR", "fpr_design", FORM_FPR, NULL,
                                                     NULL};
 static const struct field field_layer_n = {"keys", "n_estimate", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_bits = {"bits set", "bits_set", FORM_PERCENT, NULL, NULL};
 static const struct field field_layer_load = {"load", "load", FORM_PERCENT, NULL, NULL};
 static const struct field field_layer_generation = {"generation", "generation", FORM_COUNT, NULL,
                                                     NULL};
 static const struct field field_layer_age = {"age, s", "age_seconds", FORM_COUNT, NULL, NULL};
 static const struct field field_layer_fpr = {"FPR", "fpr_current", FORM_FPR, NULL, NULL};
 
-/* What a filter answered about keys that are not in it. */
-struct trial {
-    uint64_t keys, hits;
-};
-
-/* Wilson's 95 % interval for the rate behind `hits` in `keys`: unlike the usual one it holds for
- * rates near 0, and for no hits at all. */
-static void wilson(const struct trial *trial, double *low, double *high)
-{
-    double n = (double)trial->keys, hits = (double)trial->hits, z2 = CENSUS_Z95 * CENSUS_Z95;
-    double center = (hits + z2 / 2) / (n + z2);
-    double half = CENSUS_Z95 / (n + z2) * sqrt(hits * (n - hits) / n + z2 / 4);
-    *low = trial->hits == 0 ? 0 : center - half;
-    *high = trial->hits == trial->keys ? 1 : center + half;
-}
-
-/* Random keys of 128 bits, a block of them at a time. */
-struct measurement {
-    struct store *store;
-    uint64_t seed, keys;
-    _Atomic uint64_t hits;
-};
-
-enum { MEASURE_BLOCK = 64 * LAYER_BATCH };
-
-/* SplitMix64's step and mix: number i of the sequence that begins at seed. */
-static uint64_t random_word(uint64_t seed, uint64_t i)
-{
-    uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
-static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err *err)
-{
-    struct measurement *m = ctx;
-    uint64_t at = block * MEASURE_BLOCK, hits = 0;
-    uint64_t end = m->keys - at < MEASURE_BLOCK ? m->keys : at + MEASURE_BLOCK;
-    (void)worker;
-    while (at < end) {
-        const struct header *h = store_header(m->store);
-        uint64_t hash[HASH_LANES * LAYER_BATCH], present[LAYER_BATCH / 64];
-        uint8_t key[LAYER_BATCH][16];
-        const char *data[LAYER_BATCH];
-        size_t len[LAYER_BATCH];
-        size_t n = end - at < LAYER_BATCH ? (size_t)(end - at) : LAYER_BATCH;
-        for (size_t i = 0; i < n; i++, at++) {
-            put_le64(key[i], random_word(m->seed, 2 * at));
-            put_le64(key[i] + 8, random_word(m->seed, 2 * at + 1));
-            data[i] = (const char *)key[i];
-            len[i] = sizeof key[i];
-        }
-        h->hash->keys(data, len, n, h->seed, hash, LAYER_BATCH);
-        if (!store_query(m->store, (struct hashes){hash, LAYER_BATCH}, n, present, err))
-            return false;
-        hits += bits_count(present, n);
-    }
-    m->hits += hits;
-    return true;
-}
-
-static bool measure(const struct stats *s, struct store *store, struct trial *trial)
-{
-    struct measurement m = {.store = store, .keys = s->measure};
-    struct err err;
-    if (getrandom(&m.seed, sizeof m.seed, 0) != (ssize_t)sizeof m.seed) {
-        say_error("cannot get random numbers from the system");
-        return false;
-    }
-    if (!parallel_try(s->keyopt.threads, m.keys / MEASURE_BLOCK + (m.keys % MEASURE_BLOCK != 0),
-                      measure_block, &m, &err))
-        return say_failure(&err);
-    *trial = (struct trial){m.keys, m.hits};
-    return true;
-}
-
-/* The keys of --negatives, through the filter. */
-struct negatives {
-    struct store *store;
-    _Atomic uint64_t hits;
-};
-
-static bool ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
-                      struct err *err)
-{
-    struct negatives *neg = ctx;
-    struct feed_part *part = slot;
-    struct batch *b;
-    uint64_t hits = 0;
-    (void)worker;
-    (void)chunk;
-    while ((b = feed_next(part)) != NULL) {
-        uint64_t present[BATCH_MAX / 64];
-        if (!store_query(neg->store, batch_hashes(b), b->n, present, err))
-            return false;
-        for (size_t w = 0; w < (b->n + 63) / 64; w++)
-            present[w] &= ~b->bad[w];
-        hits += bits_count(present, b->n);
-    }
-    neg->hits += hits;
-    return true;
-}
-
-static bool ask_negatives(struct stats *s, struct store *store, struct trial *trial)
-{
-    struct stat st;
-    bool is_file = store_stat(store, &st);
-    const struct header *h = store_header(store);
-    struct negatives neg = {.store = store};
-    struct feed feed = {.keyopt = &s->keyopt,
-                        .title = "asking",
-                        .refuse = is_file ? &st : NULL,
-                        .ctx = &neg,
-                        .slot_size = sizeof(struct feed_part),
-                        .work = ask_chunk};
-    s->keyopt.rule.prep = h->prep;
-    s->keyopt.rule.hash = h->hash;
-    s->keyopt.rule.seed = h->seed;
-    if (!feed_run(&feed))
-        return false;
-    tally_report(&feed.tally);
-    *trial = (struct trial){tally_keys(&feed.tally), neg.hits};
-    if (trial->keys == 0)
-        say_error("no keys in '%s'", s->negatives);
-    return trial->keys > 0;
-}
+/* Facts of a layout, at most. */
+enum { FACTS = 8 };
 
 /* What was found out about one filter. */
 struct findings {
@@ -287,6 +164,14 @@ struct findings {
     bool counters_known;
     bool consistent; /* counters and bits; true if counters are unknown */
     double n_bits;   /* keys that the counters should have counted */
+    /* Of another program's layout. */
+    const struct layout *layout; /* NULL: none */
+    char spec[LAYOUT_TEXT];
+    struct layout_facts {
+        unsigned n;
+        struct field field[FACTS];
+        char name[FACTS][NUM_TEXT], value[FACTS][NUM_TEXT];
+    } facts;
 };
 
 /* Counters stand for what was added in sessions that ended well. */
@@ -336,6 +221,32 @@ static bool read_all(const struct stats *s, struct findings *found)
     return false;
 }
 
+static void note_fact(void *ctx, const char *name, const char *value)
+{
+    struct layout_facts *facts = ctx;
+    unsigned i = facts->n;
+    if (i == FACTS)
+        return;
+    snprintf(facts->name[i], sizeof facts->name[i], "%s", name);
+    snprintf(facts->value[i], sizeof facts->value[i], "%s", value);
+    facts->field[i] =
+        (struct field){facts->name[i], facts->name[i], FORM_TEXT, NULL, NULL};
+    facts->n++;
+}
+
+/* What the filter is for another program. */
+static void find_layout(struct findings *found)
+{
+    struct layout_filter filter;
+    struct err none;
+    if (!foreign_filter(found->header, &filter, &none))
+        return;
+    found->layout = filter.layer[0].kind->layout;
+    found->layout->show(&filter, found->spec, sizeof found->spec);
+    if (found->layout->facts != NULL)
+        found->layout->facts(&filter, note_fact, &found->facts);
+}
+
 static bool find_out(struct stats *s, struct store *store, struct findings *found)
 {
     struct err none;
@@ -344,11 +255,13 @@ static bool find_out(struct stats *s, struct store *store, struct findings *foun
                                .file = store_file(store, &none)};
     if (!read_all(s, found))
         return false;
+    find_layout(found);
     found->counters_known = counters_known(found);
     found->consistent = !found->counters_known ||
                         layers_counters_agree(found->header, found->layer, &found->n_bits);
-    return (s->measure == 0 || measure(s, store, &found->random)) &&
-           (s->negatives == NULL || ask_negatives(s, store, &found->negatives));
+    return (s->measure == 0 ||
+            trial_random(store, s->measure, s->keyopt.threads, &found->random)) &&
+           (s->negatives == NULL || trial_keys(store, &s->keyopt, s->negatives, &found->negatives));
 }
 
 static const char *health_name(enum filter_health health)
@@ -386,6 +299,10 @@ static void report_file(struct report *r, const struct findings *found)
     report_string(r, &field_file, EXACT, found->store->name);
     report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
     report_string(r, &field_kind, RECORDED, format_kind_name(h));
+    if (found->layout != NULL)
+        report_string(r, &field_layout, RECORDED, found->spec);
+    for (unsigned i = 0; i < found->facts.n; i++)
+        report_string(r, &found->facts.field[i], RECORDED, found->facts.value[i]);
     report_string(r, &field_hash, RECORDED, h->hash->name);
     report_string(r, &field_seed, RECORDED, seed);
     report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_FLAGS]);
@@ -419,6 +336,48 @@ static double keys_until(const struct layer *layer, double limit, double fpr)
     return fpr < limit ? layer_n_at(layer, limit) - layer_n_at(layer, fpr) : 0;
 }
 
+/* Is a figure of the design recorded, or taken from m and k? */
+static enum source design_source(const struct header *h)
+{
+    return (h->compat & COMPAT_ASSUMED) != 0 ? ASSUMED : RECORDED;
+}
+
+/* Other programs' filters are commonly rebuilt when half of the bits are set. */
+static void report_half(struct report *r, const struct findings *found)
+{
+    const struct layer *layer = &found->header->layers[0];
+    double k = layer->kind->shape(layer).k;
+    if (found->layout == NULL || found->header->n_layers != 1 || k == 0)
+        return;
+    double half = exp(-M_LN2 * k); /* the FPR at which half of the bits are set: 2^-k */
+    report_number(r, &field_half, ESTIMATED,
+                  fmax(0, layer_n_at(layer, half) - found->all.n));
+}
+
+/* What was counted of the keys. Other programs count those that changed a bit, some of them. */
+static void report_counters(struct report *r, const struct findings *found)
+{
+    const struct counters *c = &found->header->counters;
+    bool counted =
+        found->layout != NULL && found->layout->counts && found->health == FILTER_CLEAN;
+    if (found->counters_known)
+        report_uint(r, &field_records, RECORDED, c->records);
+    else
+        report_unknown(r, &field_records);
+    if (found->counters_known || counted)
+        report_uint(r, &field_added, RECORDED, c->keys_added);
+    else
+        report_unknown(r, &field_added);
+    if (found->counters_known)
+        report_number(r, &field_dropped, ESTIMATED, c->dropped);
+    else
+        report_unknown(r, &field_dropped);
+    if (found->counters_known && isfinite(found->n_bits))
+        report_flag(r, &field_agree, EXACT, found->consistent);
+    else
+        report_unknown(r, &field_agree);
+}
+
 static void report_keys(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;
@@ -430,7 +389,7 @@ static void report_keys(struct report *r, const struct findings *found)
     const struct layer *newest = &h->layers[at];
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
     report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
-    report_known(r, &field_n_design, RECORDED, h->n_design);
+    report_known(r, &field_n_design, design_source(h), h->n_design);
     report_number(r, &field_load, source, h->n_design != 0 ? all->n / room(h) : NAN);
     if (h->policy == POLICY_RING)
         report_number(r, &field_left, ESTIMATED,
@@ -439,26 +398,15 @@ static void report_keys(struct report *r, const struct findings *found)
         report_number(r, &field_left, ESTIMATED, keys_until(newest, h->fpr_design, all->fpr));
     else
         report_unknown(r, &field_left);
-    if (found->counters_known) {
-        report_uint(r, &field_records, RECORDED, h->counters.records);
-        report_uint(r, &field_added, RECORDED, h->counters.keys_added);
-        report_number(r, &field_dropped, ESTIMATED, h->counters.dropped);
-    } else {
-        report_unknown(r, &field_records);
-        report_unknown(r, &field_added);
-        report_unknown(r, &field_dropped);
-    }
-    if (found->counters_known && isfinite(found->n_bits))
-        report_flag(r, &field_agree, EXACT, found->consistent);
-    else
-        report_unknown(r, &field_agree);
+    report_half(r, found);
+    report_counters(r, found);
 }
 
 static void report_fpr(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;
     const struct layer *layer = &h->layers[0];
-    report_number(r, &field_fpr_design, RECORDED, h->fpr_design);
+    report_number(r, &field_fpr_design, design_source(h), h->fpr_design);
     /* What generations report that share keys is found out by a sample. */
     report_number(r, &field_fpr_now, h->policy == POLICY_RING ? ESTIMATED : EXACT,
                   found->all.fpr);
@@ -484,9 +432,10 @@ static void report_space(struct report *r, const struct findings *found)
         report_number(r, &field_overhead, source, bits / needed - 1);
     else
         report_unknown(r, &field_overhead);
+    if (all->bits > 0)
+        report_number(r, &field_bits_set, EXACT, all->bits_set);
     if (all->lines == 0)
         return;
-    report_number(r, &field_bits_set, EXACT, all->bits_set);
     report_uint(r, &field_line_min, EXACT, all->line_min);
     report_uint(r, &field_line_max, EXACT, all->line_max);
     report_uint(r, &field_lines_full, EXACT, all->lines_full);
@@ -500,7 +449,7 @@ static void report_trial(struct report *r, const struct trial_fields *fields,
                          const struct trial *trial, double fpr)
 {
     double low, high;
-    wilson(trial, &low, &high);
+    trial_interval(trial, &low, &high);
     report_range(r, fields->fpr, ESTIMATED, (double)trial->hits / (double)trial->keys, low, high);
     report_uint(r, fields->keys, EXACT, trial->keys);
     report_uint(r, fields->hits, EXACT, trial->hits);
@@ -526,6 +475,8 @@ static void report_shape(struct report *r, const struct shape *shape)
 {
     if (shape->pages != 0)
         report_uint(r, &field_layer_pages, RECORDED, shape->pages);
+    if (shape->m != 0)
+        report_uint(r, &field_layer_m, RECORDED, shape->m);
     if (shape->k != 0)
         report_uint(r, &field_layer_k, RECORDED, shape->k);
     if (shape->lines != 0)
@@ -548,6 +499,8 @@ static void report_layer(struct report *r, const struct layer *layer, const stru
     report_known(r, &field_layer_n_design, RECORDED, layer->n_design);
     report_number(r, &field_layer_fpr_design, RECORDED, layer->fpr_design);
     report_number(r, &field_layer_n, ESTIMATED, census->n);
+    if (layer->kind->layout != NULL)
+        report_number(r, &field_layer_bits, EXACT, census->bits_set);
     report_number(r, &field_layer_load, ESTIMATED, load);
     report_number(r, &field_layer_fpr, EXACT, census->fpr);
     if (policy != POLICY_FIXED)
@@ -581,6 +534,8 @@ static void report_all(const struct stats *s, const struct findings *found)
     report_fpr(&r, found);
     report_space(&r, found);
     report_trials(&r, s, found);
+    if (found->layout != NULL && found->layout->caveat != NULL)
+        report_string(&r, &field_caveat, EXACT, found->layout->caveat);
     report_layers(&r, found);
     report_end(&r);
 }

@@ -54,12 +54,14 @@ struct census {
     uint64_t lines;        /* 512-bit lines; 0: the kind has none */
     unsigned line_min, line_max; /* bits set in the emptiest and the fullest line */
     uint64_t lines_full;
-    double bits_set; /* fraction of bits that are set */
+    uint64_t bits;   /* of the table; 0: the kind has none that are set or clear */
+    double bits_set; /* fraction of them that are set */
 };
 
 /* A layer's geometry for display. Zero: the kind has no such number. */
 struct shape {
     uint64_t pages, lines, partitions;
+    uint64_t m; /* bits, where that is no whole number of pages */
     unsigned k;
     double columns;
 };

@@ -145,6 +145,9 @@ struct layout {
     /* Most bits stay zero, and m is large: what is zero in a new file are holes (store/target.h). */
     bool sparse;
 
+    /* The other program counts keys that change a bit (layout_filter.n_added). */
+    bool counts;
+
     /* A sentence on what the numbers of stats assume that is not so; NULL: nothing. */
     const char *caveat;
 

@@ -70,6 +70,7 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
 void header_begin_like(struct header *h, const struct header *other, bool reproducible)
 {
     begin(h, other->hash, other->seed, other->prep, reproducible);
+    h->compat = other->compat & COMPAT_ASSUMED;
 }
 
 static bool design_chain(struct header *h, const struct design *d, uint64_t n, struct err *err)

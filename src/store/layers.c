@@ -48,10 +48,11 @@ void layers_census_each(const struct layers *l, unsigned threads, struct census 
 /* All but the number of keys. */
 static void add_bits(struct census *all, const struct census *layer)
 {
-    uint64_t lines = all->lines + layer->lines;
-    if (lines > 0)
-        all->bits_set = (all->bits_set * (double)all->lines +
-                         layer->bits_set * (double)layer->lines) / (double)lines;
+    uint64_t lines = all->lines + layer->lines, bits = all->bits + layer->bits;
+    if (bits > 0)
+        all->bits_set = (all->bits_set * (double)all->bits +
+                         layer->bits_set * (double)layer->bits) / (double)bits;
+    all->bits = bits;
     if (all->lines == 0 || (layer->lines != 0 && layer->line_min < all->line_min))
         all->line_min = layer->line_min;
     if (layer->line_max > all->line_max)

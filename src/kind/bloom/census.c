@@ -268,6 +268,7 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
     }
     double lines = (double)out->lines;
     out->lines_full = c->lines_with[B];
+    out->bits = (uint64_t)lines * B;
     out->bits_set = 1 - (double)clear / (lines * B);
     out->fpr = fpr_of(bloom, c, lines);
     if ((double)clear > CLEAR_BITS * lines)

@@ -42,6 +42,7 @@ static void estimate(double m, unsigned k, double set, struct census *out)
 {
     double clear = m - set;
     out->fpr = pow(set / m, k);
+    out->bits = (uint64_t)m;
     out->bits_set = set / m;
     if (clear < FEWEST_CLEAR) {
         out->n_at_least = true;
@@ -49,7 +50,7 @@ static void estimate(double m, unsigned k, double set, struct census *out)
         out->n_high = INFINITY;
         return;
     }
-    double q = clear / m, load = -log(q);
+    double q = clear / m, load = log(m / clear);
     double sd = sqrt(fmax(0, q * (1 - (1 + load) * q) * m)) / (k * q);
     out->n = m / k * load;
     out->n_low = fmax(ceil(set / k), out->n - CENSUS_Z95 * sd);

@@ -228,7 +228,7 @@ bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes
 
 struct shape classic_shape(const struct layer *layer)
 {
-    return (struct shape){.pages = layer_pages(layer), .k = classic_of(layer).k};
+    return (struct shape){.m = classic_of(layer).m, .k = classic_of(layer).k};
 }
 
 bool classic_check_fpr(double p, struct err *err)

@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# Filters of other programs' layouts under the commands that all filters have: stats, merge, verify,
+# add, dedup and the others.
+
+load helpers
+
+vectors=$SOURCE/tests/vectors
+
+# import SPEC FILE FILTER: a golden file.
+import() { seen import --layout "$1" "$vectors/$2" -o "$3"; }
+
+@test "stats prints the numbers that Guava computes" {
+    # Columns: file, funnel, ..., expectedFpp (15), approximateElementCount (16).
+    while IFS=$'\t' read -r file funnel fpp count; do
+        [ -e "$vectors/guava/$file" ] || continue
+        import "guava:funnel=${funnel%le}" "guava/$file" f.seen
+        seen stats --json f.seen | jq -e --arg fpp "$fpp" --arg count "$count" '
+            (.fpr_current - ($fpp | tonumber) | fabs) <= 1e-9 * ($fpp | tonumber) and
+            (.n_estimate | round) == ($count | tonumber)'
+        rm f.seen
+        echo "$file" >>checked
+    done < <(awk -F'\t' 'NR > 1 { print $1 "\t" $2 "\t" $15 "\t" $16 }' "$vectors/guava/manifest.tsv")
+    [ "$(wc -l <checked)" -ge 8 ]
+}
+
+@test "stats says what is recorded and what is assumed" {
+    import guava:funnel=bytes guava/g64_bytes_n1000_p01.guava a.seen
+    seen stats --json a.seen | jq -e '
+        .layout == "guava:funnel=bytes,strategy=64" and .sources.n_design == "assumed" and
+        .n_design == 950 and .fpr_design == 0.0078125 and .sources.fpr_design == "assumed" and
+        .layers[0].m == 9600 and .layers[0].k == 7 and .bits_set == 4987 / 9600 and
+        .keys_until_half == 0 and .keys_added == null'
+    seen import --layout guava:funnel=bytes -n 1000 -p 0.01 \
+        "$vectors/guava/g64_bytes_n1000_p01.guava" -o b.seen
+    seen stats --json b.seen | jq -e '.n_design == 1000 and .fpr_design == 0.01 and
+        .sources.n_design == "recorded" and .sources.fpr_design == "recorded"'
+    # Of a filter of seen's own nothing of this is said.
+    seq 10 | seen create c.seen
+    seen stats --json c.seen | jq -e '(has("layout") or has("keys_until_half")) | not'
+}
+
+@test "keys until half full are just that" {
+    import guava:funnel=utf16 guava/g64_utf16_n1000_p05.guava f.seen
+    left=$(seen stats --json f.seen | jq '.keys_until_half | round')
+    [ "$left" -gt 50 ]
+    seq -f 'another key %.0f' "$left" | seen add f.seen
+    # The number of keys in a filter of 6272 bits has a deviation of 10; six of them are 1 % of the bits.
+    seen stats --json f.seen | jq -e '.bits_set > 0.49 and .bits_set < 0.51'
+}
+
+@test "the measured rate is that of keys as the layout encodes them" {
+    # Half a million keys: five deviations are passed once in two million runs.
+    while read -r spec file; do
+        import "$spec" "$file" f.seen
+        seen stats --json --measure 500k f.seen | jq -e '
+            (.fpr_measured - .fpr_current | fabs) < 5 * (.fpr_current / .measured_keys | sqrt)'
+        rm f.seen
+    done <<'END'
+guava:funnel=bytes guava/g64_bytes_n1000_p01.guava
+guava:funnel=utf8 guava/g64_utf8_n500_p03_over.guava
+guava:funnel=utf16 guava/g64_utf16_n1000_p05.guava
+guava:funnel=long guava/g64_long_n1000_p02.guava
+guava:funnel=bytes guava/g32_bytes_n1000_p01.guava
+END
+}
+
+@test "merge unites filters of equal geometry, and refuses others" {
+    import guava:funnel=bytes guava/g64_bytes_n1000_p01.guava a.seen
+    cp a.seen b.seen
+    seen add a.seen -k one 2>/dev/null # it is fuller than its k is for
+    seen add b.seen -k two 2>/dev/null
+    seen merge --max-fpr 0.5 -o ab.seen a.seen b.seen
+    [ "$(seen query -c ab.seen -k one -k two)" = 2 ]
+    [ "$(seen query -c ab.seen "$vectors/keys/keys.txt")" = 1000 ]
+    seen merge --intersect -o i.seen a.seen b.seen
+    [ "$(seen query -c i.seen "$vectors/keys/keys.txt")" = 1000 ]
+    import guava:funnel=bytes guava/g64_bytes_n1000_p01.guava plain.seen
+    seen export plain.seen -o plain.guava
+    seen export i.seen -o i.guava
+    # What only one of them has is in neither, but for bits that the other had set.
+    [ "$(cmp -l plain.guava i.guava | wc -l)" -le 7 ]
+    import guava:funnel=utf8 guava/g64_bytes_n1000_p01.guava c.seen
+    refuses "seen: 'a.seen' and 'c.seen' cannot be merged: they differ in key encoding" \
+        seen merge -o ac.seen a.seen c.seen
+}
+
+@test "every other command works on an imported filter, or says why not" {
+    import guava:funnel=bytes guava/g64_bytes_n300_k200.guava f.seen
+    [ "$(seen verify f.seen)" = 'f.seen: ok' ]
+    [ "$(printf 'new\nnew\nalso new\n' | seen dedup f.seen)" = $'new\nalso new' ]
+    [ "$(seen verify f.seen)" = 'f.seen: ok' ]
+    [ "$(seen query -c f.seen -k new -k 'also new')" = 2 ]
+    refuses "seen: 'f.seen' is of kind guava, which cannot be folded" seen shrink f.seen
+    refuses "seen: 'f.seen' has no generations, so it cannot be rotated" seen rotate f.seen
+    seq 3 | seen create own.seen
+    run seen query --also own.seen f.seen -k new
+    [ "$status" = 2 ]
+    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be exported" \
+        seen export own.seen -o own.guava
+}
+
+@test "a writer that is killed leaves an imported filter that can be repaired" {
+    gzip -dc "$vectors/guava/g64_bytes_n50000_p0001.guava.gz" >f.guava
+    seen import --layout guava:funnel=bytes f.guava -o f.seen
+    mkfifo held
+    seen add f.seen held &
+    writer=$!
+    exec {hold}>held
+    echo first >&"$hold"
+    until_present f.seen first "$writer"
+    kill -KILL "$writer"
+    exec {hold}>&-
+    wait "$writer" || true
+    seen verify --repair f.seen
+    [ "$(seen verify f.seen)" = 'f.seen: ok' ]
+    [ "$(seen query -c f.seen -k first)" = 1 ]
+    [ "$(seen query -c f.seen "$vectors/keys/keys.txt")" = 1000 ]
+}
