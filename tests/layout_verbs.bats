@@ -61,6 +61,10 @@ guava:funnel=utf8 guava/g64_utf8_n500_p03_over.guava
 guava:funnel=utf16 guava/g64_utf16_n1000_p05.guava
 guava:funnel=long guava/g64_long_n1000_p02.guava
 guava:funnel=bytes guava/g32_bytes_n1000_p01.guava
+gozero:bits=8191 gozero/gz_bits8191_over.bitmap
+redisson:bits=6235,k=4,codec=kryo5 redisson/rs_kryo5_n1000_p05.bitmap
+redisson:bits=7298,k=5,codec=json redisson/rs_json_n1000_p03.bitmap
+redisson:bits=8142,k=6,codec=long redisson/rs_long_n1000_p02.bitmap
 END
 }
 
