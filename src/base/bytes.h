@@ -2,6 +2,8 @@
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -50,6 +52,13 @@ static inline void put_le64(void *p, uint64_t v)
 {
     v = BYTES_LE64(v);
     memcpy(p, &v, sizeof v);
+}
+
+/* Are all of them zero? True of none. */
+static inline bool bytes_zero(const void *p, size_t len)
+{
+    const uint8_t *byte = p;
+    return len == 0 || (byte[0] == 0 && memcmp(byte, byte + 1, len - 1) == 0);
 }
 
 /* IEEE 754 binary64, stored as its 64 bits. */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/disk.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
@@ -47,17 +48,12 @@ static bool parse_option(struct export *e, struct opt_parser *p, int id)
     return false;
 }
 
-static bool is_zero(const uint8_t *data, size_t len)
-{
-    return len > 0 && data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
-}
-
 static bool to_file(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
 {
     struct export *e = ctx;
     uint64_t at = e->len[file];
     e->len[file] += len;
-    return (e->sparse && is_zero(data, len)) ||
+    return (e->sparse && bytes_zero(data, len)) ||
            disk_write(e->file[file].fd, data, len, at, e->name[file], err);
 }
 

@@ -159,6 +159,11 @@ struct layout {
     uint64_t (*reach)(const struct layer *layer);
 };
 
+static inline bool layout_is_sparse(const struct layer *layer)
+{
+    return layer->kind->layout != NULL && layer->kind->layout->sparse;
+}
+
 /* Layout number i, from 0; NULL after the last. */
 const struct kind *layout_number_of(unsigned i);
 

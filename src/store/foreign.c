@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/sig.h"
 #include "keys/prep.h"
 #include "store/chain.h"
 #include "store/header.h"
@@ -101,7 +102,9 @@ static bool read_back(struct header *h, const struct layout_filter *filter, int 
         return fail_errno(err, "cannot map '%s'", name);
     for (unsigned i = 0; i < h->n_layers; i++)
         data[i] = map + h->layers[i].data_off;
+    sig_guard(map, h->file_len, name, fd);
     count_keys(h, filter, data, threads, census);
+    sig_unguard(map);
     munmap(map, (size_t)h->file_len);
     return true;
 }

@@ -451,8 +451,8 @@ bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, str
         return fail_errno(err, "cannot write '%s'", nf->path);
     /* Checked first: allocation fills the disk before it finds out that it is full. */
     if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
-        first / vfs.f_frsize > (uint64_t)vfs.f_bavail)
-        return too_little_space(nf, first, err);
+        len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
+        return too_little_space(nf, len, err);
     int r;
     do
         r = posix_fallocate(nf->fd, 0, (off_t)first);
@@ -464,7 +464,7 @@ bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, str
     if (r == 0)
         return true;
     if (r == ENOSPC)
-        return too_little_space(nf, first, err);
+        return too_little_space(nf, len, err);
     errno = r;
     return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
 }

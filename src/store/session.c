@@ -32,6 +32,7 @@
 #include "base/disk.h"
 #include "base/parallel.h"
 #include "base/sig.h"
+#include "kind/layout.h"
 #include "store/header.h"
 #include "store/lock.h"
 
@@ -573,8 +574,11 @@ static void renew_block(void *ctx, unsigned worker, uint64_t block)
     uint64_t end = (block + 1) * RENEW_BLOCK, differing = 0;
     (void)worker;
     for (uint64_t page = block * RENEW_BLOCK; page < pages && page < end; page++) {
+        uint8_t *data = r->f->data[r->layer] + page * LAYER_PAGE;
         differing += renew_sum(r->f, r->layer, page);
-        write_again(r->f->data[r->layer] + page * LAYER_PAGE);
+        /* What is zero never held a bit, and may be a hole. */
+        if (!layout_is_sparse(l) || !bytes_zero(data, layer_page_len(l, page)))
+            write_again(data);
         write_again(r->f->map + l->sums_off + page * FORMAT_SUM);
     }
     atomic_fetch_add(&r->differing, differing);

@@ -25,22 +25,12 @@ struct layer *target_layer(const struct target *t)
     return &t->header->layers[t->layer];
 }
 
-static bool is_sparse(const struct layer *layer)
-{
-    return layer->kind->layout != NULL && layer->kind->layout->sparse;
-}
-
 bool target_reserve(const struct header *header, struct newfile *file, struct err *err)
 {
     const struct layer *first = &header->layers[0];
-    bool holes = header->n_layers == 1 && is_sparse(first);
+    bool holes = header->n_layers == 1 && layout_is_sparse(first);
     return newfile_reserve_first(file, holes ? first->data_off : header->file_len,
                                  header->file_len, err);
-}
-
-static bool is_zero(const uint8_t *data, size_t len)
-{
-    return data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
 }
 
 /* Writes the pages that are not zero. */
@@ -51,7 +41,7 @@ static bool write_sparse(const struct target *t, const uint8_t *data, uint64_t l
     for (size_t n; len > 0; data += n, at += n, len -= n) {
         n = FORMAT_PAGE - (size_t)(at % FORMAT_PAGE);
         n = n < len ? n : (size_t)len;
-        if (!is_zero(data, n) && !disk_write(t->fd, data, n, off + at, t->name, err))
+        if (!bytes_zero(data, n) && !disk_write(t->fd, data, n, off + at, t->name, err))
             return false;
     }
     return true;
@@ -61,7 +51,7 @@ bool target_write(const struct target *t, const void *data, uint64_t len, uint64
                   struct err *err)
 {
     const struct layer *layer = target_layer(t);
-    return is_sparse(layer) ? write_sparse(t, data, len, at, err)
+    return layout_is_sparse(layer) ? write_sparse(t, data, len, at, err)
                             : disk_write(t->fd, data, len, layer->data_off + at, t->name, err);
 }
 
@@ -156,7 +146,7 @@ static bool sum_pages(const struct sums *s, uint8_t *buf, uint64_t first, uint64
     if (len > n * FORMAT_PAGE)
         len = n * FORMAT_PAGE;
     bool (*read)(const struct target *, uint8_t *, size_t, uint64_t, struct err *) =
-        is_sparse(s->layer) ? read_back_data : read_back;
+        layout_is_sparse(s->layer) ? read_back_data : read_back;
     return read(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
            target_page_sums(s->target, buf, first, n, err);
 }

@@ -55,10 +55,11 @@ static void describe(const struct classic *c, struct layout_filter *out)
     classic_to(c, &out->layer[0]);
 }
 
-/* The smallest m for n keys: (1 - e^(-kn/m))^k = p, solved for m. */
+/* The smallest m for n keys: (1 - e^(-kn/m))^k = p, solved for m. Infinity where p is so small that
+ * 1 - p^(1/k) is 1. */
 static double bits_for(double n, double p)
 {
-    return ceil(K * n / -exact_log(1 - exact_exp_negative(exact_log(p) / K)));
+    return ceil(K * n / fabs(exact_log(1 - exact_exp_negative(exact_log(p) / K))));
 }
 
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
