@@ -91,7 +91,9 @@ uint64_t keyset_part_memory(size_t part, unsigned lanes);
  * spec.part distinct hashes may come in smaller parts, each half of a half and so on, in ascending
  * order by one worker. Each is one piece, in ascending order, without repeats. Parts are begun in
  * ascending order. When a visit fails, or anything else, gave_up is called once, while others
- * may still be in their visits. */
+ * may still be in their visits.
+ *
+ * Meant for one lane or two: with more it is slow where many hashes are equal in most of them. */
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err);
 

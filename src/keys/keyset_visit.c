@@ -51,6 +51,25 @@ static void halve(const struct interval *in, struct interval *low, struct interv
     high->first[lane] += (uint64_t)1 << low->width[lane];
 }
 
+/* Goes on to what follows an interval that came of halving `all`, and halves of it, repeatedly.
+ * False: nothing does. This keeps no track of halves: with many lanes they could be hundreds. */
+static bool go_on(const struct keyset *ks, struct interval *in, const struct interval *all)
+{
+    unsigned lane = ks->lanes - 1;
+    while (lane > 0 || in->width[0] < all->width[0]) {
+        if (in->width[lane] == 64) {
+            lane--;
+            continue;
+        }
+        uint64_t upper = (uint64_t)1 << in->width[lane];
+        in->first[lane] ^= upper;
+        if (in->first[lane] & upper)
+            return true;
+        in->width[lane]++;
+    }
+    return false;
+}
+
 /* Hashes being gathered from a partition, those in one interval only. */
 struct gathering {
     struct keyset *ks;
@@ -366,28 +385,39 @@ static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
     return n / SUBRANGES * (last + 1 - first);
 }
 
-/* Gathers a partition piece by piece, each as large as fits, and calls `use` on each in ascending
- * order. An interval that does not fit is halved; so is one that may not, where its half can be
- * read without the rest. */
-static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partition,
-                       struct interval in, gathered_fn *use)
+/* Gathers a partition's hashes that lie in the interval, unless they are known not to fit, or may
+ * not fit and a half of them can be read without the rest. */
+static bool try_gather(struct gathering *g, unsigned partition, bool *fits)
 {
-    struct gathering g = {ks, worker, in, 0, false};
-    bool fits = false;
     struct count sorted;
-    if (!count_sorted(&g, partition, &sorted))
+    *fits = false;
+    if (!count_sorted(g, partition, &sorted))
         return false;
     /* More than there is room for are tried only where no less can be read: repeats may be most. */
-    if ((is_one(ks, &in) || sorted.least <= ks->capacity) &&
-        (in.width[0] <= SUB_WIDTH || count_in_scratch(&g, partition) <= ks->capacity) &&
-        !gather(&g, partition, &fits))
-        return false;
-    if (fits)
-        return use(&g);
-    struct interval low, high;
-    halve(&in, &low, &high);
-    return gather_all(ks, worker, partition, low, use) &&
-           gather_all(ks, worker, partition, high, use);
+    if (!is_one(g->ks, &g->in) && sorted.least > g->ks->capacity)
+        return true;
+    if (g->in.width[0] > SUB_WIDTH && count_in_scratch(g, partition) > g->ks->capacity)
+        return true;
+    return gather(g, partition, fits);
+}
+
+/* Gathers a partition piece by piece, each as large as fits, and calls `use` on each in ascending
+ * order. An interval that does not fit is halved. */
+static bool gather_all(struct keyset *ks, struct worker *worker, unsigned partition,
+                       const struct interval *all, gathered_fn *use)
+{
+    struct interval in = *all, low, high;
+    bool fits;
+    do {
+        struct gathering g = {ks, worker, in, 0, false};
+        if (!try_gather(&g, partition, &fits) || (fits && !use(&g)))
+            return false;
+        if (!fits) {
+            halve(&in, &low, &high);
+            in = low;
+        }
+    } while (!fits || go_on(ks, &in, all));
+    return true;
 }
 
 static bool get_buffers(struct keyset *ks, struct worker *worker)
@@ -446,9 +476,8 @@ static bool sort_if_crowded(struct keyset *ks, struct worker *worker, unsigned p
 static bool gather_partition(struct keyset *ks, struct worker *worker, unsigned partition,
                              gathered_fn *use)
 {
-    return get_buffers(ks, worker) &&
-           gather_all(ks, worker, partition,
-                      interval_of((uint64_t)partition << PARTITION_WIDTH, PARTITION_WIDTH), use);
+    struct interval all = interval_of((uint64_t)partition << PARTITION_WIDTH, PARTITION_WIDTH);
+    return get_buffers(ks, worker) && gather_all(ks, worker, partition, &all, use);
 }
 
 static bool count_gathered(struct gathering *g)
