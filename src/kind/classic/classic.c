@@ -14,7 +14,7 @@ enum {
     PAGE_BITS = 8 * LAYER_PAGE,
     /* Positions that are worked out before the first of them is looked at. As many cache lines fit
      * in the first level of the cache. */
-    POSITIONS = 512,
+    POSITIONS = 256,
     ROOM = (int)CLASSIC_MAX_K > (int)POSITIONS ? (int)CLASSIC_MAX_K : (int)POSITIONS,
 };
 
@@ -136,28 +136,64 @@ struct group {
     uint64_t position[ROOM];
 };
 
-static size_t group_size(unsigned k, size_t left)
-{
-    size_t most = k < POSITIONS ? POSITIONS / k : 1;
-    return left < most ? left : most;
-}
-
 static void locate(const struct layer *layer, struct hashes keys, size_t n, struct group *g)
 {
     g->n = n;
     layer->kind->layout->positions(layer, keys, n, g->position);
 }
 
+static void locate_next(const struct layer *layer, unsigned k, struct hashes keys, size_t left,
+                        struct group *g)
+{
+    size_t most = k < POSITIONS ? POSITIONS / k : 1;
+    locate(layer, keys, left < most ? left : most, g);
+}
+
 /* Smaller filters stay in the cache, and prefetching would only cost time. */
 enum { CACHED = 1 << 18 };
 
-static void prefetch_group(const struct group *g, const uint8_t *data, unsigned k, int write)
+static void prefetch_read(const uint8_t *data, const uint64_t *position, size_t n)
 {
-    for (size_t i = 0; i < g->n * k; i++)
-        if (write)
-            __builtin_prefetch(data + g->position[i] / 8, 1);
-        else
-            __builtin_prefetch(data + g->position[i] / 8, 0);
+    for (size_t i = 0; i < n; i++)
+        __builtin_prefetch(data + position[i] / 8, 0);
+}
+
+static void prefetch_write(const uint8_t *data, const uint64_t *position, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        __builtin_prefetch(data + position[i] / 8, 1);
+}
+
+static bool all_set(const uint8_t *data, const uint64_t *position, size_t n)
+{
+    size_t i = 0;
+    while (i < n && is_set(data, position[i]))
+        i++;
+    return i == n;
+}
+
+/* Of a key that is absent, one of the first positions is mostly clear: only if these are set are
+ * the others fetched. */
+enum { FIRST = 3 };
+
+static void query_group(const struct group *g, const uint8_t *data, unsigned k, size_t first,
+                        uint64_t *present)
+{
+    uint16_t left[POSITIONS];
+    size_t n_left = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        const uint64_t *position = g->position + i * k;
+        left[n_left] = (uint16_t)i;
+        if (!all_set(data, position, FIRST))
+            continue;
+        prefetch_read(data, position + FIRST, k - FIRST);
+        n_left++;
+    }
+    for (size_t i = 0; i < n_left; i++) {
+        size_t key = first + left[i];
+        if (all_set(data, g->position + left[i] * k + FIRST, k - FIRST))
+            present[key / 64] |= (uint64_t)1 << key % 64;
+    }
 }
 
 void classic_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
@@ -166,16 +202,16 @@ void classic_query(const struct layer *layer, const uint8_t *data, struct hashes
     struct classic c = classic_of(layer);
     struct group g;
     for (size_t at = 0; at < n; at += g.n) {
-        locate(layer, hashes_from(keys, at), group_size(c.k, n - at), &g);
-        if (layer->data_len > CACHED)
-            prefetch_group(&g, data, c.k, 0);
-        for (size_t i = 0; i < g.n; i++) {
-            const uint64_t *position = &g.position[i * c.k];
-            unsigned j = 0;
-            while (j < c.k && is_set(data, position[j]))
-                j++;
-            present[(at + i) / 64] |= (uint64_t)(j == c.k) << (at + i) % 64;
+        locate_next(layer, c.k, hashes_from(keys, at), n - at, &g);
+        if (layer->data_len > CACHED && c.k > FIRST) {
+            for (size_t i = 0; i < g.n; i++)
+                prefetch_read(data, g.position + i * c.k, FIRST);
+            query_group(&g, data, c.k, at, present);
+            continue;
         }
+        for (size_t i = 0; i < g.n; i++)
+            present[(at + i) / 64] |=
+                (uint64_t)all_set(data, g.position + i * c.k, c.k) << (at + i) % 64;
     }
 }
 
@@ -185,29 +221,43 @@ void classic_prefetch(const struct layer *layer, const uint8_t *data, struct has
     struct classic c = classic_of(layer);
     struct group g;
     for (size_t at = 0; at < n; at += g.n) {
-        locate(layer, hashes_from(keys, at), group_size(c.k, n - at), &g);
+        locate_next(layer, c.k, hashes_from(keys, at), n - at, &g);
         for (size_t i = 0; i < g.n; i++)
             __builtin_prefetch(data + g.position[i * c.k] / 8);
     }
 }
 
+/* Sets all bits; had they been set? */
+static bool set_all(uint8_t *data, const uint64_t *position, size_t n)
+{
+    bool had = true;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *byte = data + position[i] / 8, bit = (uint8_t)(1U << position[i] % 8);
+        had &= (*byte & bit) != 0;
+        *byte |= bit;
+    }
+    return had;
+}
+
+/* While the keys of a group are added, the bits of the next one are fetched. */
 void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                  uint64_t *present)
 {
     struct classic c = classic_of(layer);
-    struct group g;
-    for (size_t at = 0; at < n; at += g.n) {
-        locate(layer, hashes_from(keys, at), group_size(c.k, n - at), &g);
-        if (layer->data_len > CACHED)
-            prefetch_group(&g, data, c.k, 1);
-        for (size_t i = 0; i < g.n; i++) {
-            const uint64_t *position = &g.position[i * c.k];
-            bool had = true;
-            for (unsigned j = 0; j < c.k; j++) {
-                uint8_t *byte = data + position[j] / 8, bit = (uint8_t)(1U << position[j] % 8);
-                had &= (*byte & bit) != 0;
-                *byte |= bit;
-            }
+    struct group groups[2], *g = &groups[0], *next = &groups[1];
+    bool fetch = layer->data_len > CACHED;
+    locate_next(layer, c.k, keys, n, g);
+    if (fetch)
+        prefetch_write(data, g->position, g->n * c.k);
+    for (size_t at = 0; at < n; at += g->n, g = next, next = &groups[g == &groups[0]]) {
+        size_t end = at + g->n;
+        next->n = 0;
+        if (end < n)
+            locate_next(layer, c.k, hashes_from(keys, end), n - end, next);
+        for (size_t i = 0; i < g->n; i++) {
+            if (fetch && i < next->n)
+                prefetch_write(data, next->position + i * c.k, c.k);
+            bool had = set_all(data, g->position + i * c.k, c.k);
             present[(at + i) / 64] |= (uint64_t)had << (at + i) % 64;
         }
     }

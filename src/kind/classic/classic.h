@@ -49,21 +49,32 @@ static inline uint64_t classic_bytes(uint64_t m)
     return (m + 63) / 64 * 8;
 }
 
-/* x mod m for many x: one division when it is set up, a multiplication for each x. */
+/* x mod m for many x, m at most CLASSIC_MAX_M: two divisions when it is set up, two multiplications
+ * for each x. */
 struct modulus {
-    uint64_t m, inverse; /* floor((2^64 - 1) / m) */
+    uint64_t m, inverse; /* floor((2^(64 + shift) - 1) / m) */
+    unsigned shift;
 };
 
+enum { MODULUS_SHIFT = 18 }; /* 64 less the bits of CLASSIC_MAX_M, less one */
+
+/* With m inverse + r = 2^64 - 1 the inverse is floor(((2^64 - 1) 2^shift + 2^shift - 1) / m), which
+ * is inverse 2^shift + floor((r 2^shift + 2^shift - 1) / m). It has 64 bits, since 2^shift is at
+ * most m. */
 static inline struct modulus modulus_of(uint64_t m)
 {
-    return (struct modulus){m, UINT64_MAX / m};
+    unsigned log2_m = 63 - (unsigned)__builtin_clzll(m);
+    unsigned shift = log2_m < MODULUS_SHIFT ? log2_m : MODULUS_SHIFT;
+    uint64_t inverse = UINT64_MAX / m, r = UINT64_MAX % m, low = ((uint64_t)1 << shift) - 1;
+    return (struct modulus){m, (inverse << shift) + ((r << shift) + low) / m, shift};
 }
 
-/* The product's high half is at most 2 less than x / m. */
+/* The quotient is right or 1 too small: x / m - x inverse / 2^(64 + shift) is at most x / 2^(64 +
+ * shift). So it is mostly right, and the branch is predicted. */
 static inline uint64_t modulo(uint64_t x, struct modulus by)
 {
-    uint64_t r = x - mul_high(x, by.inverse) * by.m;
-    while (r >= by.m)
+    uint64_t r = x - (mul_high(x, by.inverse) >> by.shift) * by.m;
+    if (__builtin_expect(r >= by.m, 0))
         r -= by.m;
     return r;
 }

@@ -47,6 +47,9 @@ enum {
 
 static const uint64_t MAX_WORDS = INT32_MAX;
 
+/* BloomFilter.create(funnel, n). */
+static const double DEFAULT_FPR = 0.03;
+
 static void mitz_64(const struct classic *c, struct hashes keys, size_t n, uint64_t *out)
 {
     const struct modulus by = modulus_of(c->m);
@@ -119,6 +122,8 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
                    struct err *err)
 {
     double keys = n > 0 ? (double)n : 1;
+    if (p == 0)
+        p = DEFAULT_FPR;
     double bits = trunc(classic_best_m(keys, p));
     double k = layout_choice(spec, K_RULE) == 0 ? floor(classic_best_k(bits, keys) + 0.5)
                                                 : floor(-log(p) / M_LN2 + 0.5);
@@ -133,8 +138,8 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
         return fail(err, "Guava makes no filter with more than %d positions a key", MAX_K);
     c.m = ((uint64_t)bits + 63) / 64 * 64;
     describe(spec, &c, out);
-    out->n_design = n;
-    out->fpr_design = p;
+    out->n_design = out->layer[0].n_design = (uint64_t)keys;
+    out->fpr_design = out->layer[0].fpr_design = p;
     return true;
 }
 
