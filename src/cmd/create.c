@@ -1,6 +1,8 @@
 /* seen create: the options and what is wrong with them, the reading of keys, and what is said of
  * the filter. What becomes of the keys is filter_build.h's. */
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,8 +20,10 @@
 #include "store/chain.h"
 #include "store/filter.h"
 #include "store/filter_build.h"
+#include "store/foreign.h"
 #include "store/header.h"
 #include "store/newfile.h"
+#include "store/writer.h"
 
 enum {
     OPT_EMPTY = 400,
@@ -27,6 +31,7 @@ enum {
     OPT_GENERATIONS,
     OPT_FOLDABLE,
     OPT_COMPACT,
+    OPT_LAYOUT,
     OPT_LIKE,
     OPT_FORCE,
     OPT_MIN_KEYS,
@@ -56,6 +61,10 @@ static const struct opt size_opts[] = {
     {OPT_LIKE, "like", "FILTER",
      "copy capacity, rate and key preparation from FILTER, so that the two "
      "can be merged without loss",
+     false, 0},
+    {OPT_LAYOUT, "layout", "SPEC",
+     "make the filter that another program would: NAME[:PARAM=VALUE,...]; seen-layouts(7) has the "
+     "names",
      false, 0},
     {OPT_GROW, "grow", NULL,
      "no fixed capacity: layers are added as needed; --capacity sizes the first", false, 0},
@@ -109,6 +118,7 @@ struct create {
     const char *path, *like, *tmpdir;
     struct design design;
     struct header like_header;
+    struct layout_spec layout;
     uint64_t min_keys, memory;
     double min_ratio;
     bool compact, force, dry_run, json, reproducible;
@@ -120,6 +130,7 @@ struct create {
 static bool parse_option(struct create *c, struct opt_parser *p, int id)
 {
     struct design *d = &c->design;
+    struct err err;
     int generations;
     switch (id) {
     case 'n':
@@ -131,6 +142,9 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
     case OPT_LIKE:
         c->like = p->value;
         return true;
+    case OPT_LAYOUT:
+        d->layout = &c->layout;
+        return layout_parse(p->value, &c->layout, &err) || say_failure(&err);
     case OPT_COMPACT:
         d->kind = kind_compact();
         return c->compact = true;
@@ -222,9 +236,32 @@ static int check_compact(const struct create *c)
     return 0;
 }
 
+static int check_layout(const struct create *c)
+{
+    const struct design *d = &c->design;
+    const char *other = c->compact           ? "--compact"
+                        : d->size != 0       ? "--size"
+                        : d->grow            ? "--grow"
+                        : d->generations > 0 ? "--generations"
+                        : d->foldable        ? "--foldable"
+                        : c->like != NULL    ? "--like"
+                                             : NULL;
+    if (other == NULL)
+        return 0;
+    return opt_misuse(&cmd_create,
+                      "--layout and %s cannot go together: the other program decides what its "
+                      "filters are like",
+                      other);
+}
+
 static int check_options(const struct create *c)
 {
     const struct design *d = &c->design;
+    if (d->layout != NULL) {
+        int status = check_layout(c);
+        if (status != 0)
+            return status;
+    }
     if (c->compact) {
         int status = check_compact(c);
         if (status != 0)
@@ -240,7 +277,9 @@ static int check_options(const struct create *c)
     if (d->empty && (c->min_keys != 0 || c->min_ratio != 0))
         return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
                           c->min_keys != 0 ? "--min-keys" : "--min-ratio");
-    if (d->empty && !c->compact && d->n == 0 && d->size == 0 && c->like == NULL && !d->grow)
+    bool sized = d->n != 0 || d->size != 0 || c->like != NULL || d->grow ||
+                 (d->layout != NULL && layout_is_sized(d->layout, d->p));
+    if (d->empty && !c->compact && !sized)
         return opt_misuse(&cmd_create,
                           "--empty needs --capacity, --size, --like, --grow or --compact");
     int status = check_chain(c);
@@ -267,6 +306,48 @@ static bool put(void *ctx, unsigned worker, const struct chunk *chunk, void *slo
             return false;
     }
     return true;
+}
+
+/* The keys of a chunk, for a filter that depends on their order. */
+struct in_order {
+    struct feed_part part;
+    struct writer_keys keys;
+};
+
+static bool gather(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
+                   struct err *err)
+{
+    struct in_order *o = slot;
+    struct batch *b;
+    (void)ctx, (void)worker, (void)chunk;
+    o->keys.n = 0;
+    while ((b = feed_next(&o->part)) != NULL)
+        if (!writer_keys_take(&o->keys, b))
+            return fail(err, "out of memory");
+    return true;
+}
+
+static bool add(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct create *c = ctx;
+    struct in_order *o = slot;
+    const struct tally *t = &c->feed.tally;
+    struct err err;
+    size_t done;
+    (void)chunk;
+    if (o->part.failed || filter_build_add(&c->build, writer_keys_hashes(&o->keys), o->keys.known,
+                                           o->keys.n, &done, &err))
+        return true;
+    say_error("%s:%" PRIu64 ": %s", tally_where(t), t->in_file + done + 1, err.text);
+    c->feed.failed = true;
+    return false;
+}
+
+static void free_in_order(void *ctx, void *slot)
+{
+    struct in_order *o = slot;
+    (void)ctx;
+    writer_keys_free(&o->keys);
 }
 
 static uint64_t keys_given(const struct create *c)
@@ -313,19 +394,43 @@ static bool keys_fit(const struct create *c)
     const struct header *h = &c->build.header;
     const struct layer *layer = &h->layers[chain_newest(h)];
     const struct census *census = &c->build.census;
-    double sure = h->counters.unknown ? census->n_low : keys_held(c);
-    if (census->fpr <= FPR_SLACK * layer->fpr_design || sure <= (double)layer->n_design)
+    double promised = layer->fpr_design;
+    if (h->policy == POLICY_GROW)
         return true;
+    /* By another program's rules, a filter for n keys may have a higher FPR than it was asked for.
+     */
+    if (layer->kind->layout != NULL)
+        promised = fmax(promised, layer->kind->fpr_at(layer, (double)layer->n_design));
+    double sure = h->counters.unknown ? census->n_low : keys_held(c);
+    if (census->fpr <= FPR_SLACK * promised || sure <= (double)layer->n_design)
+        return true;
+    if ((h->compat & COMPAT_ASSUMED) != 0) {
+        say_warning("'%s' is fuller than half: its false-positive rate is %.3g", c->path,
+                    census->fpr);
+        return true;
+    }
     unsigned generations = c->design.generations;
     double need = keys_held(c) * (generations > 0 ? generations : 1);
     say_error("%s distinct keys are more than the %llu that %s is for: its false-positive "
               "rate would be %.3g instead of %.3g; %s --capacity %s",
               num_show_count(held, keys_held(c)), (unsigned long long)layer->n_design,
               generations > 0 ? "a generation of the filter" : "the filter", census->fpr,
-              layer->fpr_design,
+              promised,
               c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
               num_show_count(capacity, need));
     return false;
+}
+
+static void print_layout(struct json *j, const struct header *h)
+{
+    struct layout_filter filter;
+    char spec[LAYOUT_TEXT];
+    struct err err;
+    if (!foreign_filter(h, &filter, &err))
+        return;
+    h->layers[0].kind->layout->show(&filter, spec, sizeof spec);
+    json_key(j, "layout");
+    json_string(j, spec);
 }
 
 static void print_summary(const struct create *c)
@@ -342,6 +447,7 @@ static void print_summary(const struct create *c)
         json_null(&j);
     else
         json_uint(&j, h->counters.keys_added);
+    print_layout(&j, h);
     summary_end(&j);
 }
 
@@ -355,6 +461,12 @@ static bool read_keys(struct create *c)
                             .ctx = c,
                             .slot_size = sizeof(struct feed_part),
                             .work = put};
+    if (filter_build_in_order(&c->build)) {
+        c->feed.slot_size = sizeof(struct in_order);
+        c->feed.work = gather;
+        c->feed.commit = add;
+        c->feed.slot_free = free_in_order;
+    }
     if (!feed_run(&c->feed))
         return false;
     if (keys_given(c) > 0)
@@ -480,8 +592,13 @@ static int run_create(struct create *c, int argc, char **argv)
     int status = check_options(c);
     if (status != 0)
         return status;
+    struct err err;
     if (c->like != NULL && !read_like(c))
         return EXIT_ERROR;
+    if (c->design.layout != NULL && !design_rule(&c->design, &c->keyopt.rule, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
     return create(c) ? EXIT_SELECTED : EXIT_ERROR;
 }
 

@@ -59,6 +59,10 @@ unsigned layout_choice(const struct layout_spec *spec, unsigned param);
 bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max, uint64_t *out,
                    struct err *err);
 
+/* Is a new filter at FPR p (0: not given) of the same size whatever its number of keys? Then the spec
+ * alone decides on it. */
+bool layout_is_sized(const struct layout_spec *spec, double p);
+
 /* For layout->show: append a parameter's choice or number to a spec. */
 void layout_show_choice(char *spec, size_t room, const struct layout_param *param,
                         unsigned choice);
@@ -157,6 +161,10 @@ struct layout {
 
     /* How many of the m positions can occur. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);
+
+    /* A filter depends on the order in which keys were added: it grows, or counts those that changed
+     * a bit. If not, a layer is the bitwise union of layers that have some of its keys each. */
+    bool ordered;
 };
 
 static inline bool layout_is_sparse(const struct layer *layer)

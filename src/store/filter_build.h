@@ -11,6 +11,14 @@
  * directly into bits in memory. Then the distinct keys are counted, the filter is sized for them
  * unless its size is fixed, and written. With a fixed size and many keys, the count is estimated
  * from the bits.
+ *
+ * Filters of other programs' layouts are filled in memory. Where one depends on the order of the
+ * keys, they are added in that order if the size is given, and else in that of their hashes:
+ *
+ *     if (filter_build_in_order(&b))
+ *         ... filter_build_add(&b, hashes, known, n, &done, &err) ...
+ *     else
+ *         ... filter_build_put(...) ...
  */
 #ifndef STORE_FILTER_BUILD_H
 #define STORE_FILTER_BUILD_H
@@ -22,9 +30,11 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "keys/keyset.h"
+#include "store/fill.h"
 #include "store/format.h"
 #include "store/header.h"
 #include "store/newfile.h"
+#include "store/store.h"
 
 struct filter_build {
     const struct design *design;
@@ -40,6 +50,8 @@ struct filter_build {
     struct census census;
     /* The rest is private. */
     struct keyset *keys;
+    struct store *store; /* of a layout that has no `build`: where keys go in the end ... */
+    struct fill *fill;   /* ... in any order; NULL: in theirs */
     void *bits; /* where `keys` drains to (kind_bits); NULL: it keeps them all */
     uint64_t n_put, n_distinct;
     bool counted; /* n_distinct is known, or presumed to be */
@@ -49,6 +61,13 @@ struct filter_build {
 uint64_t filter_build_min_memory(const struct design *design);
 
 bool filter_build_begin(struct filter_build *b, struct err *err);
+
+/* Must keys be given in their order? Then it is by filter_build_add, from one thread at a time. */
+bool filter_build_in_order(const struct filter_build *b);
+
+/* As store_add; false if they are not all added. */
+bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
+                      size_t *done, struct err *err);
 
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes,
                       size_t n, struct err *err);

@@ -12,14 +12,15 @@
 
 _Static_assert((int)LAYOUT_LAYERS == (int)FORMAT_MAX_LAYERS, "a filter file holds them all");
 
-void foreign_header(const struct layout_filter *filter, const struct key_rule *rule,
-                    bool reproducible, struct header *h)
+void foreign_rule(const struct layout_filter *filter, struct key_rule *rule)
 {
-    struct key_rule own = *rule;
-    own.hash = filter->hash;
-    own.seed = filter->seed;
-    own.prep = (rule->prep & PREP_FLAGS) | filter->encoding << PREP_ENCODING_SHIFT;
-    header_begin(h, &own, reproducible);
+    rule->hash = filter->hash;
+    rule->seed = filter->seed;
+    rule->prep = (rule->prep & PREP_FLAGS) | filter->encoding << PREP_ENCODING_SHIFT;
+}
+
+void foreign_layers(const struct layout_filter *filter, struct header *h)
+{
     h->policy = filter->n_design == 0 ? POLICY_GROW : POLICY_FIXED;
     h->n_design = filter->n_design;
     h->fpr_design = filter->fpr_design;
@@ -35,6 +36,15 @@ void foreign_header(const struct layout_filter *filter, const struct key_rule *r
     if (h->policy == POLICY_GROW)
         h->layers[h->n_layers - 1].since = h->created;
     format_place(h);
+}
+
+void foreign_header(const struct layout_filter *filter, const struct key_rule *rule,
+                    bool reproducible, struct header *h)
+{
+    struct key_rule own = *rule;
+    foreign_rule(filter, &own);
+    header_begin(h, &own, reproducible);
+    foreign_layers(filter, h);
 }
 
 bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err)

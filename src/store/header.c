@@ -6,11 +6,14 @@
 #include <time.h>
 
 #include "store/chain.h"
+#include "store/foreign.h"
 
 const struct kind *design_kind(const struct design *d)
 {
     if (d->like != NULL)
         return d->like->layers[0].kind;
+    if (d->layout != NULL)
+        return d->layout->kind;
     return d->kind != NULL ? d->kind : kind_usual();
 }
 
@@ -18,8 +21,30 @@ bool design_is_sized(const struct design *d)
 {
     if (d->like != NULL || d->empty)
         return true;
+    if (d->layout != NULL)
+        return d->n != 0 || layout_is_sized(d->layout, d->p);
     /* The first layer of a filter that grows takes all keys that there are. */
     return !d->grow && (d->n != 0 || (d->size != 0 && d->p != 0));
+}
+
+bool design_layout(const struct design *d, uint64_t n, struct layout_filter *filter,
+                   struct err *err)
+{
+    struct layout_spec spec = *d->layout;
+    spec.n = design_is_sized(d) ? d->n : n;
+    spec.p = d->p;
+    return spec.kind->layout->design(&spec, spec.n, spec.p, filter, err);
+}
+
+/* They are the same for any number of keys, but not every number can be designed for. */
+bool design_rule(const struct design *d, struct key_rule *rule, struct err *err)
+{
+    struct layout_filter filter;
+    struct err ignored;
+    if (!design_layout(d, CHAIN_FIRST, &filter, err) && !design_layout(d, 1, &filter, &ignored))
+        return false;
+    foreign_rule(&filter, rule);
+    return true;
 }
 
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err)
@@ -88,6 +113,13 @@ static bool design_chain(struct header *h, const struct design *d, uint64_t n, s
 bool header_design(struct header *h, const struct design *d, uint64_t n, struct err *err)
 {
     struct plan plan;
+    if (d->layout != NULL) {
+        struct layout_filter filter;
+        if (!design_layout(d, n, &filter, err))
+            return false;
+        foreign_layers(&filter, h);
+        return true;
+    }
     if (d->grow || d->generations > 0) {
         if (!design_chain(h, d, n, err))
             return false;
@@ -99,6 +131,8 @@ bool header_design(struct header *h, const struct design *d, uint64_t n, struct 
         h->layers[0].id = 1;
         h->n_design = h->layers[0].n_design = plan.n;
         h->fpr_design = h->layers[0].fpr_design = plan.p;
+        if (d->like != NULL)
+            h->compat |= d->like->compat & COMPAT_ASSUMED;
     }
     format_place(h);
     return true;

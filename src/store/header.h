@@ -15,11 +15,13 @@
 
 #include "base/err.h"
 #include "keys/batch.h"
+#include "kind/layout.h"
 #include "store/format.h"
 #include "store/plan.h"
 
 struct design {
-    const struct kind *kind;   /* NULL: the usual one, or that of `like` */
+    const struct kind *kind;   /* NULL: the usual one, or that of `like` or `layout` */
+    const struct layout_spec *layout; /* as another program would make it; with n, p and empty */
     uint64_t n;                /* distinct keys that it is for */
     double p;                  /* FPR with that many */
     uint64_t size;             /* bytes that the file may take */
@@ -36,7 +38,14 @@ const struct kind *design_kind(const struct design *d);
 /* Do the wishes alone decide on the size? */
 bool design_is_sized(const struct design *d);
 
-/* The plan of a filter that neither grows nor forgets, for n distinct keys if those decide. Fails
+/* What a layout says of a filter for n distinct keys; n as with design_plan. */
+bool design_layout(const struct design *d, uint64_t n, struct layout_filter *filter,
+                   struct err *err);
+
+/* Has keys prepared and hashed as the design's layout does it. */
+bool design_rule(const struct design *d, struct key_rule *rule, struct err *err);
+
+/* The plan of a filter of no layout that neither grows nor forgets, for n distinct keys if those decide. Fails
  * on wishes that nothing can fulfil. */
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err);
 

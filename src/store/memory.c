@@ -51,6 +51,7 @@ static bool get_layers(struct memory *m, const struct header *h, struct err *err
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED)
             return fail_errno(err, "cannot make %s", NAME);
+        madvise(data, (size_t)h->layers[i].data_len, MADV_HUGEPAGE);
         m->data[i] = data;
     }
     return true;

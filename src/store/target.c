@@ -176,6 +176,36 @@ bool target_copy(const struct target *t, const uint8_t *data, struct err *err)
     return target_write(t, data, target_layer(t)->data_len, 0, err) && target_sums(t, err);
 }
 
+struct copy {
+    const struct target *target;
+    const uint8_t *data;
+};
+
+static bool copy_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
+{
+    const struct copy *c = ctx;
+    const struct layer *layer = target_layer(c->target);
+    uint64_t first = i * PIECE, at = first * FORMAT_PAGE, pages = layer_pages(layer) - first;
+    uint64_t len = layer->data_len - at;
+    if (pages > PIECE) {
+        pages = PIECE;
+        len = PIECE * FORMAT_PAGE;
+    }
+    (void)worker;
+    if (!target_page_sums(c->target, c->data + at, first, pages, err) ||
+        !target_write(c->target, c->data + at, len, at, err))
+        return false;
+    target_write_back(c->target, len, at);
+    return true;
+}
+
+bool target_write_all(const struct target *t, const uint8_t *data, struct err *err)
+{
+    struct copy c = {t, data};
+    return parallel_try(t->threads, (layer_pages(target_layer(t)) + PIECE - 1) / PIECE, copy_piece,
+                        &c, err);
+}
+
 bool target_header(const struct header *header, int fd, const char *name, struct err *err)
 {
     uint8_t slot[FORMAT_MAX_HEADER];

@@ -64,7 +64,10 @@ bool target_zero_sums(const struct target *t, struct err *err);
 /* Writes the checksums of a layer whose data is written, by reading it back. */
 bool target_sums(const struct target *t, struct err *err);
 
-/* Writes a layer's data, copied from `data`, and its checksums. */
+/* Writes a layer's data, which nobody else is changing, and its checksums. */
+bool target_write_all(const struct target *t, const uint8_t *data, struct err *err);
+
+/* The same for data that others may be changing. */
 bool target_copy(const struct target *t, const uint8_t *data, struct err *err);
 
 /* Writes the header and truncates the file to its length. */

@@ -47,12 +47,18 @@ bool classic_check(const struct layer *layer, struct err *err)
            fail(err, "its number of bits does not fit its length");
 }
 
+/* The keys with which half of the bits are set. */
+static uint64_t half_full(const struct classic *c)
+{
+    double n = (double)c->m * M_LN2 / c->k;
+    return n >= 1 ? (uint64_t)n : 1;
+}
+
 void classic_design(const struct classic *c, const struct layout_spec *spec,
                     struct layout_filter *out)
 {
-    double half = (double)c->m * M_LN2 / c->k;
     out->assumed = spec->n == 0 || spec->p <= 0;
-    out->n_design = spec->n != 0 ? spec->n : half >= 1 ? (uint64_t)half : 1;
+    out->n_design = spec->n != 0 ? spec->n : half_full(c);
     out->fpr_design = spec->p > 0 ? spec->p : fmax(ldexp(1, -(int)c->k), DBL_MIN);
     out->layer[0].n_design = out->n_design;
     out->layer[0].fpr_design = out->fpr_design;
@@ -73,6 +79,9 @@ bool classic_design_for(const struct classic *c, uint64_t n, double p, struct la
                         struct err *err)
 {
     char real[NUM_TEXT], wanted[NUM_TEXT];
+    out->assumed = n == 0;
+    if (n == 0)
+        n = half_full(c);
     double fpr = design_fpr(c, n);
     if (p > 0 && fpr > p * (1 + SLACK))
         return fail(err,

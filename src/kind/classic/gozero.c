@@ -66,10 +66,10 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
                    struct err *err)
 {
     struct classic c = {.k = K};
-    n = n > 0 ? n : 1;
     if (!layout_number(spec, BITS, MAX_M, &c.m, err))
         return false;
     if (c.m == 0) {
+        n = n > 0 ? n : 1;
         double bits = p > 0 ? bits_for((double)n, p) : BITS_PER_KEY * (double)n;
         if (bits > (double)MAX_M)
             return fail(err, "it would need more than 2^32 bits, which Redis cannot hold");

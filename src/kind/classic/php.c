@@ -103,7 +103,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     if (!describe(spec, &c, out, err))
         return false;
     if (p > 0)
-        return classic_design_for(&c, n > 0 ? n : 1, p, out, err);
+        return classic_design_for(&c, n, p, out, err);
     classic_design(&c, &nothing, out);
     return n <= out->n_design ||
            fail(err, "it holds at most %" PRIu64 " keys: half of its bits are set then",

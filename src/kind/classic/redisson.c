@@ -120,7 +120,6 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
                    struct err *err)
 {
     struct classic c;
-    n = n > 0 ? n : 1;
     if (spec->value[BITS] != NULL || spec->value[HASHES] != NULL) {
         if (!settle(spec, &c, err))
             return false;
@@ -128,6 +127,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
         if (spec->n == 0 || spec->p <= 0)
             return classic_design_for(&c, n, p, out, err);
     } else {
+        n = n > 0 ? n : 1;
         p = p > 0 ? p : PLAN_FPR;
         if (!size(n, p, &c, err))
             return false;
