@@ -44,9 +44,9 @@ static inline void murmur3_take(struct murmur3 *s, uint64_t first, uint64_t seco
     s->b = (murmur3_rotate(s->b, 31) + s->a) * 5 + 0x38495ab5;
 }
 
-/* The last `left` bytes of a key, fewer than a block, which begin at `data`, as two halves of a block
- * with zeros behind them. In a key of a block or more they are the end of the 16 bytes that end with
- * it, which takes less time than a copy of variable length. */
+/* The last `left` bytes of a key, fewer than a block, which begin at `data`, as two halves of a
+ * block with zeros behind them. In a key of a block or more they are the end of the 16 bytes that
+ * end with it, which takes less time than a copy of variable length. */
 static inline void murmur3_rest(const char *data, size_t len, size_t left, uint64_t *rest)
 {
     if (len < MURMUR3_BLOCK) {

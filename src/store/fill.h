@@ -8,9 +8,9 @@
  *     fill_end(f, threads);                       // now `data` has them all
  *     fill_free(f);
  *
- * Threads that add to one array of bits would wait for each other, or have to change each bit with an
- * atomic operation, which takes twice the time of a plain one. So they add to several arrays, each
- * under its own lock, which are united in the end.
+ * Threads that add to one array of bits would wait for each other, or have to change each bit with
+ * an atomic operation, which takes twice the time of a plain one. So they add to several arrays,
+ * each under its own lock, which are united in the end.
  */
 #ifndef STORE_FILL_H
 #define STORE_FILL_H
@@ -25,8 +25,9 @@
 
 struct fill;
 
-/* `data`, all zero at first, is the layer's and one of the arrays; it and the layer must outlive the
- * fill. The others take data_len bytes each; there are fewer if memory is lacking. NULL: see err. */
+/* `data`, all zero at first, is the layer's and one of the arrays; it and the layer must outlive
+ * the fill. The others take data_len bytes each; there are fewer if memory is lacking. NULL: see
+ * err. */
 struct fill *fill_new(const struct layer *layer, uint8_t *data, unsigned copies, struct err *err);
 
 /* A keyset_drain of hashes with all their lanes; `fill` is a struct fill. */

@@ -27,7 +27,7 @@ void foreign_rule(const struct layout_filter *filter, struct key_rule *rule);
 /* Gives a header the layers of such a filter, placed, its policy, capacity and rate. */
 void foreign_layers(const struct layout_filter *filter, struct header *h);
 
-/* The header of such a filter, its layers placed. The rule gives the preparation of keys; hash, seed
+/* The header of such a filter, placed. The rule gives the preparation of keys; hash, seed
  * and encoding are the layout's. Counters are those of an empty filter. */
 void foreign_header(const struct layout_filter *filter, const struct key_rule *rule,
                     bool reproducible, struct header *h);

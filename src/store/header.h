@@ -45,8 +45,8 @@ bool design_layout(const struct design *d, uint64_t n, struct layout_filter *fil
 /* Has keys prepared and hashed as the design's layout does it. */
 bool design_rule(const struct design *d, struct key_rule *rule, struct err *err);
 
-/* The plan of a filter of no layout that neither grows nor forgets, for n distinct keys if those decide. Fails
- * on wishes that nothing can fulfil. */
+/* The plan of a filter of no layout that neither grows nor forgets, for n distinct keys if those
+ * decide. Fails on wishes that nothing can fulfil. */
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err);
 
 /* A clean header, without layers yet, for keys that are prepared and hashed by that rule. The

@@ -8,8 +8,9 @@
 #include <sys/sysinfo.h>
 
 #include "base/num.h"
-#include "store/writer.h"
+#include "kind/layout.h"
 #include "store/chain.h"
+#include "store/writer.h"
 
 static const char NAME[] = "a filter in memory";
 
@@ -36,6 +37,11 @@ static struct layers layers_of(const struct memory *m)
     return (struct layers){&m->header, m->data};
 }
 
+static bool is_sparse(const struct layer *layer)
+{
+    return layer->kind->layout != NULL && layer->kind->layout->sparse;
+}
+
 /* Gets memory, all zero, for those layers of the header that have none. */
 static bool get_layers(struct memory *m, const struct header *h, struct err *err)
 {
@@ -51,7 +57,8 @@ static bool get_layers(struct memory *m, const struct header *h, struct err *err
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED)
             return fail_errno(err, "cannot make %s", NAME);
-        madvise(data, (size_t)h->layers[i].data_len, MADV_HUGEPAGE);
+        if (!is_sparse(&h->layers[i]))
+            madvise(data, (size_t)h->layers[i].data_len, MADV_HUGEPAGE);
         m->data[i] = data;
     }
     return true;

@@ -84,9 +84,9 @@ static inline uint64_t modulo(uint64_t x, struct modulus by)
 void classic_design(const struct classic *c, const struct layout_spec *spec,
                     struct layout_filter *out);
 
-/* Sets the design of a filter of one layer for n keys, which has the size that it is to have (0: for
- * as many as half of its bits are set with, which is then assumed): p as its FPR, or what the formula gives, (1 - e^(-kn/m))^k, where p is 0. Fails if the formula gives more
- * than p. */
+/* Sets the design of a filter of one layer, which has the size that it is to have: for n keys (0:
+ * for as many as half of its bits are set with), p as its FPR, or what the formula gives, (1 -
+ * e^(-kn/m))^k, where p is 0. Fails if the formula gives more than p. */
 bool classic_design_for(const struct classic *c, uint64_t n, double p, struct layout_filter *out,
                         struct err *err);
 
