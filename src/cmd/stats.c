@@ -97,6 +97,8 @@ static const struct field field_agree = {"counters agree with bits", "consistent
 
 static const struct field field_fpr_design = {"design FPR", "fpr_design", FORM_FPR, NULL, NULL};
 static const struct field field_fpr_now = {"current FPR", "fpr_current", FORM_FPR, NULL, NULL};
+static const struct field field_fpr_formula = {"FPR by (c/m)^k", "fpr_formula", FORM_FPR, NULL,
+                                               NULL};
 static const struct field field_fpr_full = {"FPR at design capacity", "fpr_at_capacity", FORM_FPR,
                                             NULL, NULL};
 static const struct field field_hash_floor = {"FPR of equal hashes", "fpr_hash", FORM_FPR, NULL,
@@ -408,8 +410,10 @@ static void report_fpr(struct report *r, const struct findings *found)
     const struct layer *layer = &h->layers[0];
     report_number(r, &field_fpr_design, design_source(h), h->fpr_design);
     /* What generations report that share keys is found out by a sample. */
-    report_number(r, &field_fpr_now, h->policy == POLICY_RING ? ESTIMATED : EXACT,
-                  found->all.fpr);
+    bool sampled = h->policy == POLICY_RING || layer->kind->sampled_fpr != NULL;
+    report_number(r, &field_fpr_now, sampled ? ESTIMATED : EXACT, found->all.fpr);
+    if (layer->kind->sampled_fpr != NULL)
+        report_number(r, &field_fpr_formula, EXACT, found->layer[0].fpr);
     if (h->n_layers == 1 && layer->n_design != 0)
         report_number(r, &field_fpr_full, EXACT,
                       layer->kind->fpr_at(layer, (double)layer->n_design));

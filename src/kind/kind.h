@@ -140,6 +140,12 @@ struct kind {
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
 
+    /* The FPR by a sample of hashes, `bits_set` being the fraction of bits that are set: for kinds
+     * whose formula, which census uses, is off by more than 1 %. The result does not depend on the
+     * number of threads. NULL: the formula is right. */
+    double (*sampled_fpr)(const struct layer *layer, const uint8_t *data, unsigned threads,
+                          double bits_set);
+
     /* Do the bits of two layers of this kind fit together, folded perhaps? Then census_union takes
      * a census of their union, or that of more of them. NULL: they never do. */
     bool (*alike)(const struct layer *a, const struct layer *b);

@@ -174,9 +174,13 @@ void layers_census_whole(const struct layers *layers, unsigned threads, const st
                          struct census *all)
 {
     const struct header *h = layers->header;
+    const struct layer *first = &h->layers[0];
     *all = layer[0];
-    if (h->n_layers == 1)
+    if (h->n_layers == 1) {
+        if (first->kind->sampled_fpr != NULL)
+            all->fpr = first->kind->sampled_fpr(first, layers->data[0], threads, all->bits_set);
         return;
+    }
     for (unsigned i = 1; i < h->n_layers; i++) {
         add_bits(all, &layer[i]);
         all->n_exact = false;
