@@ -9,6 +9,7 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/warn.h"
+#include "store/chain.h"
 #include "store/filter.h"
 #include "store/foreign.h"
 
@@ -135,14 +136,30 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter, 
     return is_stdout || (lengthen_files(e, err) && commit_files(e, err));
 }
 
+/* Some layouts say how many keys the newest layer has. While keys are being added, and after a
+ * crash, the header is behind its bits. */
+static void count_newest(const struct export *e, struct header *h)
+{
+    const struct layers layers = filter_layers(&e->filter);
+    if (filter_health(&e->filter) == FILTER_CLEAN || !chain_is_exact(h))
+        return;
+    chain_recount(&layers, 1, &h->counters);
+    say_warning("'%s': its keys are counted by its bits, so their number is an estimate", e->path);
+}
+
 static bool export(struct export *e, struct err *err)
 {
     struct layout_filter filter;
     struct err why;
+    struct header h = e->filter.header;
     warn_unclean_file(&e->filter);
-    if (!foreign_filter(&e->filter.header, &filter, &why))
+    if (!foreign_filter(&h, &filter, &why))
         return fail(err, "'%s' %s, so it cannot be exported", e->path, why.text);
-    return filter_check_sound(&e->filter, 1, err) && write_foreign(e, &filter, err);
+    if (!filter_check_sound(&e->filter, 1, err))
+        return false;
+    count_newest(e, &h);
+    filter.n_added = h.counters.keys_added;
+    return write_foreign(e, &filter, err);
 }
 
 static int run(int argc, char **argv)

@@ -8,6 +8,7 @@
 #include "cmd/cmd.h"
 #include "cmd/summary.h"
 #include "cmd/warn.h"
+#include "store/chain.h"
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -293,6 +294,8 @@ static void fill_counters(struct merge *m)
     }
     m->fpr = 1 - absent;
     m->header.counters = (struct counters){.unknown = true, .n_keys = m->n};
+    if (chain_is_exact(&m->header))
+        m->header.counters.keys_added = (uint64_t)m->n;
 }
 
 static bool rate_is_acceptable(const struct merge *m)
@@ -316,7 +319,7 @@ static const char *why_layers(const struct merge *m)
     if (m->n_joints == 1)
         return "";
     if (m->joint[0].layer.kind->unite == NULL)
-        return "s, since compact filters are joined as they are";
+        return "s, since layers of their kind are joined as they are";
     return "s, since the filters' sizes do not fit each other (--like makes them fit)";
 }
 

@@ -38,7 +38,8 @@ struct layer {
     bool is_void;         /* its keys do not count: about to be emptied */
     uint64_t generation;  /* the highest takes new keys; of equals, the last */
     uint64_t since;       /* when it began to take keys, seconds since 1970; 0: unknown */
-    double n_closed;      /* distinct keys when it stopped taking keys */
+    double n_closed;      /* distinct keys when it stopped taking keys; of kinds with exact_capacity
+                             the keys that changed a bit */
     double fpr_closed;    /* FPR at that time, from the bits; 0: unknown */
 };
 
@@ -201,6 +202,9 @@ struct kind {
     /* A layer takes exactly n_design keys, counted by those that changed a bit; the filter then
      * grows, or refuses more. */
     bool exact_capacity;
+
+    /* May keys be added to a filter whose newest layer is this? If not, says why. NULL: always. */
+    bool (*check_add)(const struct layer *newest, struct err *err);
 
     /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
      * length depends on the keys changes data_len (target_resize); the layer must then be the last.

@@ -1,5 +1,6 @@
 #include "store/chain.h"
 
+#include <math.h>
 #include <time.h>
 
 #include "base/num.h"
@@ -124,6 +125,43 @@ static unsigned oldest_layer(const struct header *h)
     return oldest;
 }
 
+bool chain_is_exact(const struct header *h)
+{
+    return h->layers[chain_newest(h)].kind->exact_capacity &&
+           (h->policy == POLICY_GROW || h->n_layers == 1);
+}
+
+/* The keys in layers that are closed and exact. A forged header may claim any number. */
+static uint64_t closed_keys(const struct header *h)
+{
+    static const double MOST = 0x1p53;
+    unsigned newest = chain_newest(h);
+    uint64_t n = 0;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (i != newest)
+            n += (uint64_t)fmin(h->layers[i].n_closed, MOST);
+    return n;
+}
+
+uint64_t chain_newest_keys(const struct header *h, const struct counters *counters)
+{
+    uint64_t closed = closed_keys(h);
+    return counters->keys_added > closed ? counters->keys_added - closed : 0;
+}
+
+void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters)
+{
+    const struct header *h = layers->header;
+    struct census census;
+    if (!chain_is_exact(h))
+        return;
+    layers_census(layers, chain_newest(h), threads, &census);
+    uint64_t most = h->layers[chain_newest(h)].n_design;
+    uint64_t n = closed_keys(h) + (census.n < (double)most ? (uint64_t)census.n : most);
+    if (counters->keys_added < n)
+        counters->keys_added = n;
+}
+
 struct header chain_close(const struct layers *layers, const struct counters *counters,
                           unsigned threads)
 {
@@ -135,26 +173,54 @@ struct header chain_close(const struct layers *layers, const struct counters *co
         n -= i == newest ? 0 : h.layers[i].n_closed;
     layers_census(layers, newest, threads, &census);
     /* If its keys were not counted, the number is estimated from its bits. */
-    h.layers[newest].n_closed = counters->unknown || n < 0 ? census.n : n;
+    h.layers[newest].n_closed = chain_is_exact(&h) ? (double)chain_newest_keys(&h, counters)
+                                : counters->unknown || n < 0 ? census.n
+                                                             : n;
     h.layers[newest].fpr_closed = census.fpr;
     return h;
+}
+
+static bool has_place(const struct header *h, struct err *err)
+{
+    return h->n_layers < FORMAT_MAX_LAYERS ||
+           fail(err, "it has %u layers, as many as there can be", h->n_layers);
+}
+
+/* Makes the layer that follows. */
+static bool make_next(const struct header *h, uint64_t n_next, struct layer *out, struct err *err)
+{
+    const struct layer *last = &h->layers[chain_newest(h)];
+    uint64_t id = unused_id(h);
+    if (last->kind->next == NULL) {
+        uint64_t least = GROWTH * capacity_of(last);
+        return make_layer(out, last->kind, id, n_next > least ? n_next : least,
+                          BUDGET * rate_left(h), true, err);
+    }
+    *out = (struct layer){0};
+    if (!last->kind->next(last, out, err))
+        return false;
+    out->id = id;
+    return true;
+}
+
+bool chain_can_grow(const struct header *h, struct err *err)
+{
+    struct layer ignored;
+    return has_place(h, err) && make_next(h, 0, &ignored, err) &&
+           (h->policy == POLICY_GROW || fail(err, "it is not one that grows"));
 }
 
 bool chain_grow(struct header *h, uint64_t n_next, const char *name, struct err *err)
 {
     struct err why;
-    const struct layer *last = &h->layers[chain_newest(h)];
+    struct layer made;
     unsigned next = h->n_layers;
-    if (next == FORMAT_MAX_LAYERS)
-        return fail(err, "'%s' is full: it has %u layers, as many as there can be", name, next);
     if (!has_generation(h, name, err))
         return false;
-    if (n_next < GROWTH * capacity_of(last))
-        n_next = GROWTH * capacity_of(last);
-    if (!make_layer(&h->layers[next], last->kind, unused_id(h), n_next, BUDGET * rate_left(h), true,
-                    &why))
+    if (!has_place(h, &why) || !make_next(h, n_next, &made, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
-    h->layers[next].generation = last->generation + 1;
+    made.generation = h->layers[chain_newest(h)].generation + 1;
+    h->layers[next] = made;
     h->layers[next].since = now();
     h->n_layers++;
     format_place_last(h);

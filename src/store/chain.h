@@ -3,7 +3,8 @@
  *
  * A growing filter (POLICY_GROW) gets another layer of twice the capacity when the newest is full.
  * Each layer gets a part of the promised FPR that the earlier layers have left, measured by their
- * bits. A key is inserted only if no layer has it.
+ * bits. A key is inserted only if no layer has it. Other programs' layouts have their own rules
+ * (kind->next, kind->exact_capacity).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
  * empties the oldest and makes it the newest. A key is inserted unless the newest layer has it, so
@@ -38,6 +39,21 @@ bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, 
                          struct err *err);
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
                       double p, struct err *err);
+
+/* Does the newest layer take exactly n_design keys (kind.h)? In a merge nobody knows how many a
+ * layer has. */
+bool chain_is_exact(const struct header *h);
+
+/* The keys that changed a bit of the newest layer, then. */
+uint64_t chain_newest_keys(const struct header *h, const struct counters *counters);
+
+/* To be called where a crash may have left the counters behind the bits: if the newest layer is
+ * exact, raises keys_added to what its bits say, all of which are read, but not beyond what it
+ * takes. */
+void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters);
+
+/* Can a filter whose newest layer is exact and full grow? If not, the error says why. */
+bool chain_can_grow(const struct header *h, struct err *err);
 
 /* A header for these layers, with the newest closed: its keys from the counters, its FPR from its
  * bits, all of which are read. The first step of every change of layers. */

@@ -52,8 +52,8 @@ bool foreign_filter(const struct header *h, struct layout_filter *filter, struct
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].kind->layout == NULL || h->layers[i].kind != h->layers[0].kind)
             return fail(err, "is of no other program's layout");
-    if (h->n_layers > 1 && h->policy != POLICY_GROW)
-        return fail(err, "has several layers, which its layout has not");
+    if (h->n_layers > 1 && (h->policy != POLICY_GROW || chain_newest(h) != h->n_layers - 1))
+        return fail(err, "has several layers, which are no chain of its layout");
     *filter = (struct layout_filter){.hash = h->hash,
                                      .seed = h->seed,
                                      .encoding = prep_encoding(h->prep),
@@ -94,7 +94,8 @@ static void count_keys(struct header *h, const struct layout_filter *filter,
     layers_census_each(&layers, threads, layer);
     layers_census_whole(&layers, threads, layer, census);
     for (unsigned i = 0; h->policy == POLICY_GROW && i + 1 < h->n_layers; i++) {
-        h->layers[i].n_closed = layer[i].n;
+        if (!h->layers[i].kind->exact_capacity)
+            h->layers[i].n_closed = layer[i].n;
         h->layers[i].fpr_closed = layer[i].fpr;
     }
     h->counters = (struct counters){

@@ -36,7 +36,8 @@ void foreign_header(const struct layout_filter *filter, const struct key_rule *r
  * with a predicate if it is of no layout: "is of no other program's layout". */
 bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err);
 
-/* Writes the file. Sets the counters and what is noted of closed layers, by the bits. */
+/* Writes the file. Sets the counters and what is noted of closed layers, by the bits; the keys of
+ * layers with exact_capacity are the filter's (n_closed). */
 bool foreign_write(struct header *h, const struct layout_filter *filter,
                    const struct layout_bits *bits, struct newfile *file, const char *name,
                    unsigned threads, struct census *census, struct err *err);

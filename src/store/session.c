@@ -33,6 +33,7 @@
 #include "base/parallel.h"
 #include "base/sig.h"
 #include "kind/layout.h"
+#include "store/chain.h"
 #include "store/header.h"
 #include "store/lock.h"
 
@@ -191,8 +192,11 @@ static void load_counters(const struct filter *f, struct counters *c)
     c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
     c->n_keys = get_double(p + PAGE_N_KEYS);
     c->dropped = get_double(p + PAGE_DROPPED);
-    if (session_page(f)[PAGE_IN_BATCH])
+    if (session_page(f)[PAGE_IN_BATCH]) {
+        const struct layers layers = filter_layers(f);
         c->unknown = true;
+        chain_recount(&layers, parallel_cpus(), c);
+    }
 }
 
 static void start_page(const struct filter *f, const struct counters *c)
@@ -209,7 +213,9 @@ static bool restart_dirty(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
     f->verifying = false;
+    const struct layers layers = filter_layers(f);
     f->header.counters.unknown = true;
+    chain_recount(&layers, parallel_cpus(), &f->header.counters);
     s->counters = f->header.counters;
     if (f->header.state != STATE_DIRTY && !publish_state(s, STATE_DIRTY, err))
         return false;
@@ -615,9 +621,11 @@ static bool repair(struct session *s, unsigned threads, uint64_t *differing, str
         if (!f->slot_damaged)
             return true;
     } else {
+        const struct layers layers = filter_layers(f);
         struct census census;
         *differing = renew_all(f, threads);
         filter_census_all(f, threads, &census);
+        chain_recount(&layers, threads, &f->header.counters);
         if (!sync_header(s, err))
             return false;
         f->header.counters.unknown = true;

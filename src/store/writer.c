@@ -19,6 +19,11 @@ static const double WARN_FACTOR = 1.01;
  * 1 % for m = 15, the most there is, where hardly a key is lost. */
 static const double FPR_STEP = 1.0 / 32;
 
+/* A filter in which nearly all bits are set still takes keys. What they add to the counters is
+ * divided by the part of absent keys that it does not report, which is taken for no less than
+ * this. */
+static const double LEAST_NEGATIVE = 0x1p-30;
+
 static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
 {
     if (keys->room - keys->n >= more)
@@ -93,13 +98,40 @@ static void find_limits(struct writer *w)
     if (w->options.max_fpr > 0)
         w->max_n = layer_n_at(target(w), layer_fpr(w, w->options.max_fpr));
     double warn_fpr = WARN_FACTOR * header_of(w)->fpr_design;
-    w->warn_n = layer_n_at(target(w), layer_fpr(w, warn_fpr));
+    /* What takes no more keys than it was made for is never too full. */
+    w->warn_n = w->exact ? INFINITY : layer_n_at(target(w), layer_fpr(w, warn_fpr));
+}
+
+/* The count that the number of keys in the layer follows. An exact layer of another program may
+ * have an FPR at which it matters that n_keys also counts keys that older layers have kept out. */
+static double count_now(const struct writer *w)
+{
+    return w->exact ? (double)counters_of(w)->keys_added : counters_of(w)->n_keys;
 }
 
 /* Distinct keys in the layer that takes new ones. */
 static double keys_now(const struct writer *w)
 {
-    return w->layer_n + (counters_of(w)->n_keys - w->counted_n);
+    return w->layer_n + (count_now(w) - w->counted_n) * w->each;
+}
+
+/* Goes on from a number of keys in the layer, of which the last met this FPR there. */
+static void go_on_from(struct writer *w, double n, double fpr)
+{
+    w->layer_n = n;
+    w->counted_n = count_now(w);
+    w->each = w->exact ? 1 / fmax(LEAST_NEGATIVE, 1 - fpr) : 1;
+}
+
+/* Distinct keys of which `added` changed a bit of a layer: those that came in each of a number of
+ * steps, at the FPR that the formula gives for its middle. */
+static double keys_of_added(const struct layer *layer, double added)
+{
+    enum { STEPS = 32 };
+    double step = added / STEPS, n = 0;
+    for (int i = 0; i < STEPS; i++)
+        n += step / fmax(LEAST_NEGATIVE, 1 - layer->kind->fpr_at(layer, n + step / 2));
+    return n;
 }
 
 /* Reads all bits of the layer. Keys are counted so that the formula gives the FPR that the bits
@@ -108,8 +140,8 @@ static void look(struct writer *w)
 {
     struct census census;
     layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
-    w->layer_n = layer_n_at(target(w), census.fpr);
-    w->counted_n = counters_of(w)->n_keys;
+    go_on_from(w, layer_n_at(target(w), census.fpr), census.fpr);
+    w->looked_n = w->layer_n;
     w->correct_until = 0;
     w->step_end = 0;
 }
@@ -139,11 +171,14 @@ static void settle(struct writer *w)
             w->others_n += h->layers[i].n_closed;
         }
     w->others_fpr = 1 - absent;
-    w->counted_n = counters_of(w)->n_keys;
-    w->layer_n = w->counted_n - w->others_n;
+    w->exact = chain_is_exact(h);
+    double n = w->exact ? keys_of_added(target(w), (double)chain_newest_keys(h, counters_of(w)))
+                        : counters_of(w)->n_keys - w->others_n;
+    go_on_from(w, n, w->exact ? target(w)->kind->fpr_at(target(w), n) : 0);
+    w->looked_n = w->layer_n;
     /* Counters that a crash has made unknown are too low; those of a merge are from the bits. */
-    bool too_low =
-        counters_of(w)->unknown && (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
+    bool too_low = counters_of(w)->unknown && !w->exact &&
+                   (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
     if (too_low || (h->policy == POLICY_FIXED && h->n_layers > 1))
         look(w);
     w->warned_fpr = 0;
@@ -161,6 +196,10 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
     const struct header *h = layers.header;
     if (!layer_takes_keys(&h->layers[chain_newest(h)]))
         return fail(err, "'%s' is immutable: no keys can be added to it", name);
+    const struct layer *newest = &h->layers[chain_newest(h)];
+    struct err why;
+    if (newest->kind->check_add != NULL && !newest->kind->check_add(newest, &why))
+        return fail(err, "no keys can be added to '%s': %s", name, why.text);
     return !options->rotate || h->policy == POLICY_RING ||
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
 }
@@ -171,11 +210,6 @@ void writer_begin(struct writer *w, const struct backing *backing,
     *w = (struct writer){.backing = backing, .options = *options, .out = out};
     settle(w);
 }
-
-/* A filter in which nearly all bits are set still takes keys. What they add to the counters is
- * divided by the part of absent keys that it does not report, which is taken for no less than
- * this. */
-static const double LEAST_NEGATIVE = 0x1p-30;
 
 /* The length of a step at n keys. Above twice the capacity, where the FPR rises more slowly, steps
  * are doubled whenever n is. */
@@ -219,6 +253,8 @@ static void update_fpr(struct writer *w)
     double absent = w->correction * (1 - target(w)->kind->fpr_at(target(w), middle));
     w->layer_fpr = 1 - fmin(1, fmax(LEAST_NEGATIVE, absent));
     w->fpr = fmin(whole_fpr(w, w->layer_fpr), 1 - LEAST_NEGATIVE);
+    if (w->exact)
+        go_on_from(w, n, w->layer_fpr);
 }
 
 /* Counts keys that were inserted, of which n_new were not reported by any layer, step by step. */
@@ -227,18 +263,22 @@ static void count_keys(struct writer *w, size_t n_inserted, size_t n_new)
     struct counters *c = counters_of(w);
     bool ring = header_of(w)->policy == POLICY_RING;
     double new_part = n_inserted > 0 ? (double)n_new / (double)n_inserted : 0;
-    c->keys_added += n_new;
     w->out->n_new += n_new;
+    if (!w->exact)
+        c->keys_added += n_new;
     while (n_inserted > 0) {
         update_fpr(w);
         /* A ring counts the keys of each generation: those of others are no loss to this one. */
         double absent = 1 - (ring ? w->layer_fpr : w->fpr);
-        double in_step = ceil((w->step_end - keys_now(w)) * absent);
+        double room = w->step_end - keys_now(w);
+        double in_step = ceil(w->exact ? room / w->each : room * absent);
         size_t n = in_step < (double)n_inserted ? (size_t)fmax(1, in_step) : n_inserted;
         double lost = new_part * (double)n * w->fpr / (1 - w->fpr);
         w->out->dropped += lost;
         c->dropped += lost;
         c->n_keys += (double)n / absent;
+        if (w->exact)
+            c->keys_added += n;
         n_inserted -= n;
     }
 }
@@ -398,7 +438,7 @@ static bool ask_settled(const struct writer *w, const struct group *one, bool *s
  * look there was room for; so there are few looks, and the last ones are at every key. */
 static void look_if_stale(struct writer *w)
 {
-    double since = counters_of(w)->n_keys - w->counted_n;
+    double since = keys_now(w) - w->looked_n;
     if (since > 0 && since >= (w->max_n - w->layer_n) / 2)
         look(w);
 }
@@ -493,6 +533,54 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     return true;
 }
 
+/* Deals with the records from *done on, LAYER_BATCH at most, up to the first whose key no layer
+ * has. */
+static bool skip_present(struct writer *w, struct hashes keys, uint64_t *known, size_t end,
+                         size_t *done, struct err *err)
+{
+    struct group g;
+    uint64_t present[GROUP_WORDS] = {0};
+    const struct header *h = header_of(w);
+    size_t n = 0;
+    gather(&g, w, keys, known, *done, end);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (!ask(w, i, hashes_in(&g), g.n, present, err))
+            return false;
+    for (; n < g.n && bit_of(present, n); n++)
+        bit_set(known, g.first + g.place[n]);
+    counters_of(w)->records += n;
+    *done = n < g.n ? g.first + g.place[n] : end;
+    return true;
+}
+
+/* Sees to it that an exact layer has room for the next key that no layer has; those before it are
+ * dealt with. Sets *room to a number of records that may go in before this is asked again: 0 if
+ * none of those that were looked at is left. */
+static enum add_result make_exact_room(struct writer *w, struct hashes keys, uint64_t *known,
+                                       size_t n, size_t *done, size_t *room, struct err *err)
+{
+    const struct backing *b = w->backing;
+    struct err why;
+    uint64_t held = chain_newest_keys(header_of(w), counters_of(w));
+    uint64_t left = held < target(w)->n_design ? target(w)->n_design - held : 0;
+    *room = left < LAYER_BATCH ? (size_t)left : LAYER_BATCH;
+    if (left >= LAYER_BATCH)
+        return ADD_OK;
+    size_t end = n - *done < LAYER_BATCH ? n : *done + LAYER_BATCH;
+    if (!skip_present(w, keys, known, end, done, err))
+        return ADD_FAILED;
+    if (left > 0 || *done == end)
+        return ADD_OK;
+    if (!chain_can_grow(header_of(w), &why)) {
+        fail(err, "not added: '%s' is full: %s", b->name, why.text);
+        return ADD_FULL;
+    }
+    if (!b->ops->advance(b->place, w->options.threads, 0, err))
+        return ADD_FAILED;
+    settle(w);
+    return make_exact_room(w, keys, known, n, done, room, err);
+}
+
 /* Adds the keys of records [*done, end), LAYER_BATCH at most. */
 static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *known,
                                   size_t end, size_t *done, struct err *err)
@@ -516,10 +604,15 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
 {
     while (*done < n) {
         size_t room;
-        if (!make_room(w, &room, err))
-            return ADD_FAILED;
+        enum add_result result = w->exact
+                                     ? make_exact_room(w, keys, known, n, done, &room, err)
+                                     : make_room(w, &room, err) ? ADD_OK : ADD_FAILED;
+        if (result != ADD_OK)
+            return result;
         size_t end = room < n - *done ? *done + room : n;
-        enum add_result result = add_some(w, keys, known, end, done, err);
+        if (end == *done)
+            continue;
+        result = add_some(w, keys, known, end, done, err);
         if (result != ADD_OK)
             return result;
         if (w->warned_fpr == 0 && keys_now(w) > w->warn_n)

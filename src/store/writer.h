@@ -51,8 +51,11 @@ struct writer {
     double others_n;    /* keys in other layers when they were closed */
     double others_fpr;  /* of the other layers together */
     double warned_fpr;  /* of the warning that was given; 0: none yet */
-    double layer_n;     /* distinct keys in `layer` as its bits had it at the last look ... */
-    double counted_n;   /* ... when counters.n_keys was this */
+    bool exact;         /* `layer` takes exactly n_design keys (chain_is_exact) */
+    double layer_n;     /* distinct keys in `layer` ... */
+    double counted_n;   /* ... when the count of keys was this, ... */
+    double each;        /* ... and for each that is counted since, so many more */
+    double looked_n;    /* layer_n at the last look at the bits */
     double fpr, layer_fpr; /* for the counters: FPR of all and of the layer, in the step ... */
     double step_start, step_end; /* ... that goes from so many keys in the layer to so many */
     double correction, correct_until; /* of 1 - FPR, by the bits, until so many keys are in */

@@ -46,7 +46,7 @@ static void estimate(double m, unsigned k, double set, struct census *out)
     out->bits_set = set / m;
     if (clear < FEWEST_CLEAR) {
         out->n_at_least = true;
-        out->n = out->n_low = m / k * log(m / FEWEST_CLEAR);
+        out->n = out->n_low = fmax(ceil(set / k), m / k * log(m / FEWEST_CLEAR));
         out->n_high = INFINITY;
         return;
     }
