@@ -4,11 +4,13 @@
 #include "kind/classic/gozero.h"
 #include "kind/classic/guava.h"
 #include "kind/classic/php.h"
+#include "kind/classic/redisbloom.h"
 #include "kind/classic/redisson.h"
 #include "kind/ribbon/ribbon.h"
 
 static const struct kind *const kinds[] = {&kind_bloom,  &kind_ribbon,   &kind_guava,
-                                           &kind_gozero, &kind_redisson, &kind_php};
+                                           &kind_gozero, &kind_redisson, &kind_php,
+                                           &kind_redisbloom};
 
 const struct kind *kind_by_id(uint32_t id)
 {

@@ -130,11 +130,15 @@ bool classic_unite(const struct layer *a, const struct layer *b, struct layer *o
 bool classic_write_union(const struct target *target, const struct union_of *parts,
                          struct census *census, struct err *err);
 
-#define CLASSIC_KIND                                                                              \
+/* A kind whose layers cannot be united. */
+#define CLASSIC_KIND_ALONE                                                                        \
     .query = classic_query, .prefetch = classic_prefetch, .add = classic_add,                     \
     .pages = classic_pages, .census = classic_census, .alike = classic_alike,                     \
     .census_union = classic_census_union, .shape = classic_shape, .fpr_at = classic_fpr_at,       \
     .check_fpr = classic_check_fpr, .hash_share = 1, .fpr_min = 0, .fpr_max = 1,                  \
-    .len_max = CLASSIC_MAX_M / 8, .unite = classic_unite, .write_union = classic_write_union
+    .len_max = CLASSIC_MAX_M / 8
+
+#define CLASSIC_KIND                                                                              \
+    CLASSIC_KIND_ALONE, .unite = classic_unite, .write_union = classic_write_union
 
 #endif

@@ -1,0 +1,10 @@
+/* The Bloom filters of Redis' module RedisBloom (BF.RESERVE, BF.ADD), as BF.SCANDUMP gives them:
+ * chains of links, each a layer. */
+#ifndef KIND_CLASSIC_REDISBLOOM_H
+#define KIND_CLASSIC_REDISBLOOM_H
+
+#include "kind/kind.h"
+
+extern const struct kind kind_redisbloom;
+
+#endif

@@ -1,0 +1,694 @@
+/*
+ * Chains of RedisBloom: what its modules wrote (tests/vectors/redisbloom) comes out when the same
+ * keys are added, in a file and in memory; sizes; chains that are full; counts after a crash.
+ */
+#include "kind/classic/redisbloom.h"
+
+#include <math.h>
+
+#include "base/bytes.h"
+#include "check.h"
+#include "child.h"
+#include "random.h"
+#include "scratchdir.h"
+#include "kind/classic/classic.h"
+#include "store/chain.h"
+#include "store/filter_build.h"
+#include "store/foreign.h"
+#include "store/memory.h"
+#include "store/session.h"
+#include "store/store.h"
+
+enum {
+    ROOM = 1 << 16, /* bytes of a golden file, at most */
+    KEYS = 1000,
+    CHAIN = 20, /* bytes of a header, and of a link in it */
+    LINK = 53,
+    LINK_SIZE = 16, /* offsets in a link */
+    LINK_ENTRIES = 44,
+};
+
+struct bytes {
+    uint8_t data[ROOM];
+    size_t len;
+};
+
+/* A filter as RedisBloom has it. */
+struct dump {
+    struct bytes file[LAYOUT_FILES];
+};
+
+static FILE *open_golden(const char *name, const char *suffix)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s%s", VECTORS, name, suffix);
+    FILE *f = fopen(path, "r");
+    if (f == NULL) {
+        printf("# no %s\n", path);
+        exit(1);
+    }
+    return f;
+}
+
+static struct dump *read_dump(const char *name)
+{
+    char path[256];
+    struct dump *d = calloc(1, sizeof *d);
+    for (unsigned i = 0; d != NULL && i < LAYOUT_FILES; i++) {
+        snprintf(path, sizeof path, "redisbloom/%s", name);
+        FILE *f = open_golden(path, kind_redisbloom.layout->suffix[i]);
+        d->file[i].len = fread(d->file[i].data, 1, ROOM, f);
+        fclose(f);
+    }
+    if (d == NULL)
+        exit(1);
+    return d;
+}
+
+/* The keys of the golden filters, hashed for a filter; lane l of key i is at l * KEYS + i. */
+static uint64_t golden_hash[2 * KEYS];
+
+static struct hashes golden_keys(const struct layout_filter *filter)
+{
+    char line[8192];
+    FILE *f = open_golden("keys/keys.txt", "");
+    for (size_t i = 0; i < KEYS; i++) {
+        if (fgets(line, sizeof line, f) == NULL)
+            exit(1);
+        const char *const key = line;
+        size_t len = strcspn(line, "\n");
+        filter->hash->keys(&key, &len, 1, filter->seed, golden_hash + i, KEYS);
+    }
+    fclose(f);
+    return (struct hashes){golden_hash, KEYS};
+}
+
+static bool read_filter(const struct dump *d, const char *text, struct layout_filter *filter,
+                        struct layout_bits *bits, struct err *err)
+{
+    struct layout_spec spec;
+    struct layout_foreign in = {.name = {"header", "data"}};
+    for (unsigned i = 0; i < LAYOUT_FILES; i++) {
+        in.data[i] = d->file[i].data;
+        in.len[i] = d->file[i].len;
+    }
+    return layout_parse(text, &spec, err) && spec.kind->layout->read(&spec, &in, filter, bits, err);
+}
+
+static bool append(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    struct bytes *b = &((struct dump *)ctx)->file[file];
+    if (len > ROOM - b->len)
+        return fail(err, "too long");
+    memcpy(b->data + b->len, data, len);
+    b->len += len;
+    return true;
+}
+
+static struct dump *export(const struct store *s)
+{
+    struct err err;
+    struct facts facts;
+    struct layout_filter filter;
+    struct dump *d = calloc(1, sizeof *d);
+    const struct layout_sink sink = {.write = append, .ctx = d};
+    store_describe(s, &facts);
+    struct header h = *facts.layers.header;
+    h.counters = facts.counters;
+    MUST(foreign_filter(&h, &filter, &err));
+    const uint8_t *data[LAYOUT_LAYERS];
+    for (unsigned i = 0; i < h.n_layers; i++)
+        data[i] = facts.layers.data[i];
+    MUST(kind_redisbloom.layout->write(&filter, data, &sink, &err));
+    return d;
+}
+
+static bool same(const struct dump *a, const struct dump *b)
+{
+    for (unsigned i = 0; i < LAYOUT_FILES; i++)
+        if (a->file[i].len != b->file[i].len ||
+            memcmp(a->file[i].data, b->file[i].data, a->file[i].len) != 0)
+            return false;
+    return true;
+}
+
+/* An empty filter, as a store: in a file, or in memory. */
+static struct store *make_store(const struct layout_filter *filter, bool in_file)
+{
+    struct err err;
+    struct header h;
+    const struct key_rule rule = {0};
+    foreign_header(filter, &rule, true, &h);
+    if (in_file) {
+        scratchdir_clear();
+        MUST(filter_build_empty_file("s.seen", &h, &err));
+    }
+    struct store *s = in_file ? store_open("s.seen", STORE_WRITE, &err) : memory_open(&h, &err);
+    MUST(s != NULL);
+    return s;
+}
+
+/* Adds keys in pieces of `piece` records. *done: those dealt with. */
+static enum add_result add_keys(struct store *s, struct hashes keys, size_t n, size_t piece,
+                                size_t *done, struct err *err)
+{
+    enum add_result result = ADD_OK;
+    const struct add_options options = {.threads = 1};
+    *done = 0;
+    CHECK(did(store_add_begin(s, &options, err), err->text));
+    while (result == ADD_OK && *done < n) {
+        size_t did_now, now = n - *done < piece ? n - *done : piece;
+        uint64_t known[64] = {0};
+        result = store_add(s, hashes_from(keys, *done), known, now, &did_now, err);
+        *done += did_now;
+    }
+    struct err end;
+    CHECK(did(store_add_end(s, true, &end), end.text));
+    CHECK(result != ADD_FAILED);
+    return result;
+}
+
+/* The chain as it was before the first key: its first link, empty. */
+static struct dump *begun(const struct dump *d)
+{
+    struct dump *first = malloc(sizeof *first);
+    if (first == NULL)
+        exit(1);
+    *first = *d;
+    put_le64(first->file[0].data, 0);
+    put_le32(first->file[0].data + 8, 1);
+    put_le64(first->file[0].data + CHAIN + LINK_SIZE, 0);
+    first->file[0].len = CHAIN + LINK;
+    first->file[1].len = (size_t)get_le64(first->file[0].data + CHAIN);
+    memset(first->file[1].data, 0, first->file[1].len);
+    return first;
+}
+
+/* Golden filters of current modules, and what BF.RESERVE was given; p is 0 where something else
+ * made the filter. */
+static const struct golden {
+    const char *name, *spec;
+    uint64_t n;
+    double p;
+    size_t keys;
+} golden[] = {
+    {"rb_ns_e01_n1000", "redisbloom:scaling=no", 1000, 0.01, 990},
+    {"rb_e01_n1000", "redisbloom", 1000, 0.01, 1000},
+    {"rb_scale_e05_n100", "redisbloom", 100, 0.05, 1000},
+    {"rb_scale_e05_n100_first400", "redisbloom", 100, 0.05, 400},
+    {"rb_scale_e02_n300_x1", "redisbloom:expansion=1", 300, 0.02, 1000},
+    {"rb_scale_e10_n50_x4", "redisbloom:scaling=yes,expansion=4", 50, 0.1, 1000},
+    {"rb_auto", "redisbloom", 100, 0.01, 400},
+    {"rb_ns_e0001_n20000", "redisbloom:scaling=no", 20000, 0.0001, 1000},
+    {"rb_ns_e25_n1", "redisbloom:scaling=no", 1, 0.25, 1},
+    {"rb_pow2_force64", "redisbloom", 0, 0, 1000},
+    {"rb_pow2_hash32", "redisbloom", 0, 0, 1000},
+    {"rb_noround_hash32", "redisbloom", 0, 0, 1000},
+    {"rb_entsbits_force64", "redisbloom:expansion=1", 0, 0, 1000},
+};
+
+enum { N_GOLDEN = sizeof golden / sizeof *golden };
+
+TEST(the_same_keys_make_the_same_filter)
+{
+    static const size_t pieces[] = {1, 7, 64, 300, 4096};
+    for (unsigned i = 0; i < 2 * N_GOLDEN; i++) {
+        const struct golden *g = &golden[i / 2];
+        struct err err;
+        struct layout_filter filter;
+        struct layout_bits bits[LAYOUT_LAYERS];
+        struct dump *want = read_dump(g->name), *first = begun(want);
+        MUST(read_filter(first, g->spec, &filter, bits, &err));
+        size_t done, piece = pieces[i % (sizeof pieces / sizeof *pieces)];
+        struct store *s = make_store(&filter, i % 2 == 0);
+        CHECK(add_keys(s, golden_keys(&filter), g->keys, piece, &done, &err) == ADD_OK);
+        CHECK(done == g->keys);
+        struct dump *got = export(s);
+        CHECK(did(same(got, want), g->name));
+        store_close(s);
+        free(want);
+        free(first);
+        free(got);
+    }
+}
+
+/* Ten runs of `add` instead of one: each finds out anew what the last layer holds. */
+TEST(it_does_not_matter_how_often_a_filter_is_opened)
+{
+    struct err err;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    struct dump *want = read_dump("rb_scale_e05_n100"), *first = begun(want);
+    MUST(read_filter(first, "redisbloom", &filter, bits, &err));
+    const struct hashes keys = golden_keys(&filter);
+    store_close(make_store(&filter, true));
+    for (size_t at = 0, done; at < KEYS; at += KEYS / 10) {
+        struct store *s = store_open("s.seen", STORE_WRITE, &err);
+        CHECK(add_keys(s, hashes_from(keys, at), KEYS / 10, 64, &done, &err) == ADD_OK);
+        store_close(s);
+    }
+    struct store *s = store_open("s.seen", STORE_READ, &err);
+    struct dump *got = export(s);
+    CHECK(same(got, want));
+    store_close(s);
+    free(want);
+    free(first);
+    free(got);
+}
+
+TEST(new_filters_are_those_of_bf_reserve)
+{
+    for (unsigned i = 0; i < N_GOLDEN && golden[i].p > 0; i++) {
+        struct err err;
+        struct layout_spec spec;
+        struct layout_filter filter, read;
+        struct layout_bits bits[LAYOUT_LAYERS];
+        struct dump *want = read_dump(golden[i].name), *first = begun(want);
+        MUST(read_filter(first, golden[i].spec, &read, bits, &err));
+        MUST(layout_parse(golden[i].spec, &spec, &err));
+        MUST(spec.kind->layout->design(&spec, golden[i].n, golden[i].p, &filter, &err));
+        CHECK(memcmp(&read, &filter, sizeof read) == 0);
+        CHECK(fabs(filter.fpr_design / golden[i].p - 1) < 1e-15);
+        CHECK((filter.n_design == 0) == (strstr(golden[i].spec, "scaling=no") == NULL));
+        free(want);
+        free(first);
+    }
+}
+
+TEST(without_a_rate_it_is_redisbloom_s)
+{
+    struct err err;
+    struct layout_spec spec;
+    struct layout_filter given, usual;
+    MUST(layout_parse("redisbloom", &spec, &err));
+    MUST(spec.kind->layout->design(&spec, 100, 0.01, &given, &err));
+    MUST(spec.kind->layout->design(&spec, 100, 0, &usual, &err));
+    CHECK(memcmp(&given, &usual, sizeof given) == 0);
+}
+
+/* A row of sizing.tsv, or of links.tsv from `error` on. */
+struct row {
+    double error, bpe;
+    unsigned long long bytes, bits, entries;
+    unsigned k, n2;
+};
+
+static bool is_row(const struct layer *layer, const struct row *row)
+{
+    struct err err;
+    struct layout_filter filter = {.n_layers = 1, .layer = {*layer}};
+    struct dump d = {0};
+    static uint8_t zero[ROOM];
+    const uint8_t *data[1] = {zero};
+    const struct layout_sink sink = {.write = append, .ctx = &d};
+    /* Of large filters the header is enough. */
+    MUST(kind_redisbloom.check(layer, &err));
+    if (layer->data_len > ROOM)
+        return classic_of(layer).m == (row->n2 != 0 ? 1ULL << row->n2 : row->bits) &&
+               classic_of(layer).k == row->k && layer->n_design == row->entries &&
+               layer->data_len == row->bytes;
+    MUST(kind_redisbloom.layout->write(&filter, data, &sink, &err));
+    const uint8_t *p = d.file[0].data + CHAIN;
+    return get_le64(p) == row->bytes && get_le64(p + 8) == row->bits &&
+           get_double(p + 24) == row->error && get_double(p + 32) == row->bpe &&
+           get_le32(p + 40) == row->k && get_le64(p + LINK_ENTRIES) == row->entries &&
+           p[52] == row->n2;
+}
+
+/* A link for n keys with that error and growth 1: the next has its capacity and half its error. */
+static struct layer before(uint64_t n, double error, unsigned options)
+{
+    struct err err;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    struct dump d = {0};
+    uint8_t *p = d.file[0].data;
+    put_le32(p + 8, 1);
+    put_le32(p + 12, options);
+    put_le32(p + 16, 1);
+    put_le64(p + CHAIN, 8);
+    put_le64(p + CHAIN + 8, 64);
+    put_double(p + CHAIN + 24, error);
+    put_double(p + CHAIN + 32, 1);
+    put_le32(p + CHAIN + 40, 1);
+    put_le64(p + CHAIN + LINK_ENTRIES, n);
+    d.file[0].len = CHAIN + LINK;
+    d.file[1].len = 8;
+    MUST(read_filter(&d, "redisbloom", &filter, bits, &err));
+    return filter.layer[0];
+}
+
+TEST(links_have_the_sizes_of_redisbloom)
+{
+    unsigned n_rows = 0, n_designed = 0, options;
+    unsigned long long n;
+    char line[512], spec_text[64];
+    double error;
+    struct row row;
+    FILE *f = open_golden("redisbloom/sizing.tsv", "");
+    CHECK(fgets(line, sizeof line, f) != NULL);
+    while (fscanf(f, "%llu%lf%u%lf%lf%llu%llu%u%llu%u", &n, &error, &options, &row.error, &row.bpe,
+                  &row.bytes, &row.bits, &row.k, &row.entries, &row.n2) == 10) {
+        struct err err;
+        struct layer layer;
+        n_rows++;
+        if (options != 13) {
+            struct layer last = before(n, error, options);
+            MUST(kind_redisbloom.next(&last, &layer, &err));
+            CHECK(is_row(&layer, &row));
+        }
+        if (options == 4)
+            continue;
+        struct layout_spec spec;
+        struct layout_filter filter;
+        snprintf(spec_text, sizeof spec_text, "redisbloom:scaling=%s", options == 5 ? "yes" : "no");
+        MUST(layout_parse(spec_text, &spec, &err));
+        MUST(kind_redisbloom.layout->design(&spec, n, error, &filter, &err));
+        CHECK(is_row(&filter.layer[0], &row));
+        n_designed++;
+    }
+    fclose(f);
+    CHECK(n_rows == 330 && n_designed == 220);
+}
+
+/* The chains of keys that are always new: full links alone. */
+static size_t random_keys(uint64_t *hash, size_t n)
+{
+    for (size_t i = 0; i < 2 * n; i++)
+        hash[i] = draw();
+    return n;
+}
+
+TEST(a_full_filter_takes_no_other_keys)
+{
+    enum { N = 500 };
+    struct err err;
+    struct layout_spec spec;
+    struct layout_filter filter;
+    static uint64_t hash[2 * N];
+    const struct hashes keys = {hash, N};
+    random_restart(1);
+    random_keys(hash, N);
+    MUST(layout_parse("redisbloom:scaling=no", &spec, &err));
+    MUST(spec.kind->layout->design(&spec, 100, 1e-9, &filter, &err));
+    for (int in_file = 0; in_file < 2; in_file++) {
+        size_t done;
+        struct facts facts;
+        struct store *s = make_store(&filter, in_file);
+        CHECK(add_keys(s, keys, N, 64, &done, &err) == ADD_FULL && done == 100);
+        CHECK(strstr(err.text, "is full: it was made for 100 keys, and not to scale") != NULL);
+        /* What is in it changes nothing, and the first that is not is told. */
+        CHECK(add_keys(s, keys, 100, 64, &done, &err) == ADD_OK && done == 100);
+        CHECK(add_keys(s, hashes_from(keys, 90), N - 90, 33, &done, &err) == ADD_FULL);
+        CHECK(done == 10);
+        store_describe(s, &facts);
+        CHECK(facts.counters.keys_added == 100 && facts.counters.records == 210);
+        store_close(s);
+    }
+}
+
+TEST(a_chain_has_29_links)
+{
+    enum { N = 300, EACH = 10 };
+    struct err err;
+    struct layout_spec spec;
+    struct layout_filter filter;
+    static uint64_t hash[2 * N];
+    random_restart(2);
+    random_keys(hash, N);
+    MUST(layout_parse("redisbloom:expansion=1", &spec, &err));
+    MUST(spec.kind->layout->design(&spec, EACH, 1e-9, &filter, &err));
+    for (int in_file = 0; in_file < 2; in_file++) {
+        size_t done;
+        struct store *s = make_store(&filter, in_file);
+        CHECK(add_keys(s, (struct hashes){hash, N}, N, 64, &done, &err) == ADD_FULL);
+        CHECK(done >= 29 * EACH);
+        CHECK(strstr(err.text, "is full: it has 29 layers, as many as there can be") != NULL);
+        struct dump *d = export(s);
+        CHECK(get_le32(d->file[0].data + 8) == 29);
+        CHECK(get_le64(d->file[0].data) == 29 * EACH);
+        for (unsigned i = 0; i < 29; i++)
+            CHECK(get_le64(d->file[0].data + CHAIN + LINK * i + LINK_SIZE) == EACH);
+        /* And one more is not read. */
+        struct layout_bits bits[LAYOUT_LAYERS];
+        put_le32(d->file[0].data + 8, 30);
+        d->file[0].len += LINK;
+        CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
+        CHECK_STR(err.text, "it has 30 links; a filter file holds 29");
+        MUST(spec.kind->layout->design(&spec, EACH, 1e-9, &filter, &err));
+        store_close(s);
+        free(d);
+    }
+}
+
+/* A filter that is full as it is read, or of which the header has been changed. */
+static void check_full(const struct dump *d, const char *why)
+{
+    struct err err;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    uint64_t hash[2] = {1, 2};
+    size_t done;
+    MUST(read_filter(d, "redisbloom", &filter, bits, &err));
+    struct store *s = make_store(&filter, true);
+    CHECK(add_keys(s, (struct hashes){hash, 1}, 1, 1, &done, &err) == ADD_FULL && done == 0);
+    CHECK(did(strstr(err.text, why) != NULL, err.text));
+    store_close(s);
+}
+
+TEST(not_every_full_chain_can_scale)
+{
+    struct dump *golden_dump = read_dump("rb_auto"), *d = begun(golden_dump);
+    uint8_t *p = d->file[0].data;
+    put_le64(p + CHAIN + LINK_ENTRIES, 0);
+    check_full(d, "RedisBloom makes no link for 0 keys");
+    put_le32(p + 16, 0);
+    check_full(d, "its expansion is 0, so it cannot scale");
+    put_le32(p + 12, 13);
+    check_full(d, "it was made for 0 keys, and not to scale");
+    free(golden_dump);
+    free(d);
+}
+
+TEST(links_do_not_grow_beyond_all_bounds)
+{
+    struct err err;
+    struct layer out, last = before(UINT64_MAX, 0.01, 5);
+    CHECK(!kind_redisbloom.next(&last, &out, &err) && strstr(err.text, "is too large") != NULL);
+    last.geometry[1] |= (uint64_t)2 << 32; /* growth 3 */
+    CHECK(!kind_redisbloom.next(&last, &out, &err));
+    CHECK_STR(err.text, "its next link is too large");
+    last = before(64, 0.01, 7); /* 2^64 bits */
+    CHECK(!kind_redisbloom.next(&last, &out, &err) && strstr(err.text, "is too large") != NULL);
+    last = before(10, 5e-324, 5); /* half of it is 0 */
+    CHECK(!kind_redisbloom.next(&last, &out, &err));
+    CHECK_STR(err.text, "RedisBloom makes no link for 10 keys at an error rate of 0");
+}
+
+TEST(nothing_is_added_to_the_filters_of_old_modules)
+{
+    static const char *const names[] = {"rb_old203_e02_n150", "rb_old224_e02_n150"};
+    for (unsigned i = 0; i < 2; i++) {
+        struct err err;
+        struct layout_filter filter;
+        struct layout_bits bits[LAYOUT_LAYERS];
+        struct dump *d = read_dump(names[i]);
+        MUST(read_filter(d, "redisbloom", &filter, bits, &err));
+        struct store *s = make_store(&filter, true);
+        const struct add_options options = {.threads = 1};
+        bool begins = store_add_begin(s, &options, &err);
+        /* 2.2.4 has the form of today. */
+        CHECK(begins == (i == 1));
+        if (!begins)
+            CHECK_STR(err.text, "no keys can be added to 's.seen': modules before 2.2.1 wrote it, "
+                                "whose rules for adding are others");
+        store_add_end(s, true, &err);
+        store_close(s);
+        free(d);
+    }
+}
+
+/* A dump of 1.1.1 differs from one of 2.0.3 by the seed, which only the user knows. */
+TEST(the_seed_of_old_modules_is_given)
+{
+    struct err err;
+    char text[LAYOUT_TEXT];
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    struct dump *old = read_dump("rb_old203_e02_n150"), *now = read_dump("rb_auto"),
+                *hash32 = read_dump("rb_pow2_hash32");
+    MUST(read_filter(old, "redisbloom:seed=32", &filter, bits, &err));
+    CHECK(filter.seed == 0x5bd1e995 && filter.n_design == 0);
+    kind_redisbloom.layout->show(&filter, text, sizeof text);
+    CHECK_STR(text, "redisbloom:scaling=yes,seed=32");
+    MUST(read_filter(old, text, &filter, bits, &err));
+    MUST(read_filter(old, "redisbloom", &filter, bits, &err));
+    CHECK(filter.seed == 0xc6a4a7935bd1e995);
+    CHECK(!read_filter(now, "redisbloom:seed=32", &filter, bits, &err));
+    CHECK(strstr(err.text, "it cannot have a seed of 32 bits") != NULL);
+    MUST(read_filter(hash32, "redisbloom", &filter, bits, &err));
+    CHECK(filter.seed == 0x9747b28c && strcmp(filter.hash->name, "murmur2-pair") == 0);
+    free(old);
+    free(now);
+    free(hash32);
+}
+
+TEST(what_the_spec_says_is_compared)
+{
+    struct err err;
+    struct layout_spec spec;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    struct dump *d = read_dump("rb_scale_e10_n50_x4");
+    MUST(read_filter(d, "redisbloom:expansion=4,scaling=yes", &filter, bits, &err));
+    CHECK(!read_filter(d, "redisbloom:expansion=2", &filter, bits, &err));
+    CHECK_STR(err.text, "its expansion is 4");
+    CHECK(!read_filter(d, "redisbloom:scaling=no", &filter, bits, &err));
+    CHECK_STR(err.text, "it was made with scaling=yes");
+    MUST(layout_parse("redisbloom:scaling=no,expansion=2", &spec, &err));
+    CHECK(!kind_redisbloom.layout->design(&spec, 100, 0.01, &filter, &err));
+    MUST(layout_parse("redisbloom:seed=32", &spec, &err));
+    CHECK(!kind_redisbloom.layout->design(&spec, 100, 0.01, &filter, &err));
+    free(d);
+}
+
+TEST(bits_that_no_key_sets_are_refused)
+{
+    struct err err;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    struct dump *d = read_dump("rb_pow2_force64");
+    /* More bytes than 2^n2 bits take, which current modules load. */
+    put_le64(d->file[0].data + CHAIN, 1032);
+    put_le64(d->file[0].data + CHAIN + 8, 8 * 1032);
+    memmove(d->file[1].data + 1032, d->file[1].data + 1024, d->file[1].len - 1024);
+    memset(d->file[1].data + 1024, 0, 8);
+    d->file[1].len += 8;
+    MUST(read_filter(d, "redisbloom", &filter, bits, &err));
+    CHECK(classic_of(&filter.layer[0]).m == 8192 && filter.layer[0].data_len == 1032);
+    MUST(kind_redisbloom.check(&filter.layer[0], &err));
+    d->file[1].data[1031] = 0x80;
+    CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
+    CHECK_STR(err.text, "link 0: bit 8255 is set, but there are 8192 bits");
+    d->file[1].data[1031] = 0;
+    d->file[1].len++;
+    CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
+    CHECK_STR(err.text, "'data' has 1 bytes behind its last link");
+    d->file[1].len -= 2;
+    CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
+    CHECK_STR(err.text, "'data' is cut short: it ends within link 1");
+    free(d);
+}
+
+/* An eighth of the absent keys is present here. Every key that is given counts, also one that an
+ * older link keeps out of the newest; from the bits alone the same number follows. The bound holds
+ * for a sound file but once in a million. */
+TEST(keys_are_counted_rightly_at_high_rates)
+{
+    enum { N = 100000 };
+    struct err err;
+    struct layout_spec spec;
+    struct layout_filter filter;
+    static uint64_t hash[2 * N];
+    random_restart(3);
+    random_keys(hash, N);
+    MUST(layout_parse("redisbloom", &spec, &err));
+    MUST(spec.kind->layout->design(&spec, 1000, 0.25, &filter, &err));
+    for (int runs = 1; runs <= 50; runs += 49) {
+        struct store *s = make_store(&filter, false);
+        for (size_t i = 0, done; i < (size_t)runs; i++)
+            CHECK(add_keys(s, (struct hashes){hash + i * (N / (size_t)runs), N}, N / (size_t)runs,
+                           1000, &done, &err) == ADD_OK);
+        struct facts facts;
+        struct census layer[FORMAT_MAX_LAYERS];
+        double by_bits;
+        store_describe(s, &facts);
+        layers_census_each(&facts.layers, 1, layer);
+        struct header h = *facts.layers.header;
+        h.counters = facts.counters;
+        CHECK(layers_counters_agree(&h, layer, &by_bits) && by_bits > 0);
+        CHECK(fabs(h.counters.n_keys - N) < 0.01 * N);
+        CHECK(N - h.counters.keys_added > N / 30);
+        store_close(s);
+    }
+}
+
+/* ---- Crashes */
+
+enum { CRASHED = 700 };
+
+/* Dies with bits changed and keys not counted, as a process may that is killed in a batch. */
+static int add_and_die(void *ctx)
+{
+    struct err err;
+    struct filter f;
+    struct session s;
+    const struct layout_filter *filter = ctx;
+    const struct hashes keys = golden_keys(filter);
+    if (!filter_open(&f, "s.seen", FILTER_WRITE, &err) || !session_begin(&s, &f, &err) ||
+        !session_lock(&s, &err))
+        return 1;
+    for (size_t i = 0; i < CRASHED; i++) {
+        uint64_t present[1] = {0};
+        if (!session_touch(&s, 0, hashes_from(keys, i), 1, &err))
+            return 1;
+        kind_redisbloom.add(&f.header.layers[0], f.data[0], hashes_from(keys, i), 1, present);
+    }
+    _exit(0);
+}
+
+TEST(after_a_crash_the_bits_say_how_many_keys_there_are)
+{
+    struct err err;
+    struct layout_spec spec;
+    struct layout_filter filter;
+    uint64_t differing;
+    size_t done;
+    MUST(layout_parse("redisbloom", &spec, &err));
+    MUST(spec.kind->layout->design(&spec, 800, 0.001, &filter, &err));
+    for (int repaired = 0; repaired < 2; repaired++) {
+        struct store *s = make_store(&filter, true);
+        store_close(s);
+        CHECK(child_wait(child_start(add_and_die, &filter)) == 0);
+        if (repaired) {
+            struct filter f;
+            MUST(filter_open(&f, "s.seen", FILTER_WRITE, &err));
+            MUST(session_repair(&f, 1, &differing, &err));
+            /* 1.5 % is more than five deviations of the estimate. */
+            CHECK(fabs((double)f.header.counters.keys_added - CRASHED) < 0.015 * CRASHED);
+            filter_close(&f);
+        }
+        /* So the link takes about 100 keys more, and not 800. */
+        s = store_open("s.seen", STORE_WRITE, &err);
+        MUST(s != NULL);
+        const struct hashes keys = golden_keys(&filter);
+        CHECK(add_keys(s, keys, KEYS, 64, &done, &err) == ADD_OK);
+        CHECK(store_header(s)->n_layers == 2);
+        CHECK(fabs(store_header(s)->layers[0].n_closed - 800) < 1);
+        store_close(s);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    random_begin(argc, argv);
+    if (!scratchdir_enter())
+        return 1;
+    RUN(the_same_keys_make_the_same_filter);
+    RUN(it_does_not_matter_how_often_a_filter_is_opened);
+    RUN(new_filters_are_those_of_bf_reserve);
+    RUN(without_a_rate_it_is_redisbloom_s);
+    RUN(links_have_the_sizes_of_redisbloom);
+    RUN(a_full_filter_takes_no_other_keys);
+    RUN(a_chain_has_29_links);
+    RUN(not_every_full_chain_can_scale);
+    RUN(links_do_not_grow_beyond_all_bounds);
+    RUN(nothing_is_added_to_the_filters_of_old_modules);
+    RUN(the_seed_of_old_modules_is_given);
+    RUN(what_the_spec_says_is_compared);
+    RUN(bits_that_no_key_sets_are_refused);
+    RUN(keys_are_counted_rightly_at_high_rates);
+    RUN(after_a_crash_the_bits_say_how_many_keys_there_are);
+    scratchdir_leave();
+    return check_done();
+}
