@@ -86,6 +86,71 @@ assert re.search(r"\nprobes +(.*)", text)[1] == got, got
 PYTHON
 }
 
+@test "the positions that seen(5) gives are those the reader finds" {
+    sed -n '/vectors: positions/,/^\.EE/p' "$SOURCE/man/seen.5" | grep -E '^ ' >vector
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
+import re, struct, sys
+sys.path.insert(0, sys.argv[1] + "/tests")
+from reader import HASHES, KINDS, Parquet
+rows = [line.split() for line in re.sub("\n {8}", " ", open("vector").read()).splitlines()]
+assert {int(row[0]) for row in rows} == set(KINDS) - {1, 2}
+for kind, function, seed, m, k, v, *wanted in rows:
+    kind, m, k, v = KINDS[int(kind)], int(m), int(k), int(v)
+    class Shape:
+        geometry, length = (m, k | v << 16, 0, 0), (m + 63) // 64 * 8
+    if kind is Parquet:
+        Shape.geometry, Shape.length = (m, 0, 0, 0), 32 * m
+    if kind is KINDS[20]:
+        Shape.geometry = Shape.geometry[:3] + struct.unpack("<Q", struct.pack("<d", 6.0))
+    lanes = HASHES[int(function)][1](b"apple", int(seed, 16))
+    got = kind(Shape, False).positions(lanes)
+    assert [int(w) for w in wanted] == list(got), (kind, got)
+PYTHON
+}
+
+# imported SPEC FILE [KEYS ABSENT]: of tests/vectors. Its filter is read by both.
+imported()
+{
+    local vectors=$SOURCE/tests/vectors
+    seen import --force --layout "$1" "$vectors/$2" -o f.seen
+    cat "$vectors/keys/${3-keys}.txt" "$vectors/keys/${4-absent}.txt" >asked
+    agree f.seen asked
+}
+
+@test "filters of other programs" {
+    imported guava:funnel=bytes guava/g64_bytes_n1000_p01.guava
+    imported guava:funnel=bytes guava/g32_bytes_n1000_p01.guava
+    imported guava:funnel=utf16 guava/g64_utf16_n1000_p05.guava
+    imported guava:funnel=long guava/g64_long_n1000_p02.guava longs longs_absent
+    imported gozero:bits=13007 gozero/gz_bits13007.bitmap
+    imported redisson:bits=9585,k=7 redisson/rs_string_n1000_p01.bitmap
+    imported redisson:codec=kryo5,bits=6235,k=4 redisson/rs_kryo5_n1000_p05.bitmap
+    imported dcso dcso/dc_n1000_p01.bloom
+    imported dcso dcso/dc_n1000_p01.bloom.gz
+    imported dcso dcso/dc_data.bloom
+    imported parquet parquet/pq_str_1024.sbbf
+    imported parquet parquet/pq_str_96.sbbf
+    imported parquet:type=int64 parquet/pq_i64_1024.sbbf longs longs_absent
+}
+
+@test "chains of RedisBloom of every form" {
+    for name in rb_scale_e05_n100 rb_ns_e01_n1000 rb_pow2_force64 rb_pow2_hash32 \
+        rb_noround_hash32 rb_entsbits_force64 rb_old203_e02_n150 rb_old224_e02_n150; do
+        imported redisbloom "redisbloom/$name"
+    done
+}
+
+# Its pages are too many for this reader to check them all.
+@test "filters of the PHP class, with all of its functions" {
+    functions=BKDRHash+SDBMHash+JSHash+PJWHash+ELFHash+DJBHash+DEKHash+FNVHash
+    seen import --layout php:functions=$functions "$SOURCE/tests/vectors/php/ph_8.bits" -o f.seen
+    head -n 300 "$SOURCE/tests/vectors/keys/keys.txt" >asked
+    seq 100 >>asked
+    seen query f.seen asked >ours
+    [ "$(wc -l <ours)" -ge 300 ] && [ "$(wc -l <ours)" -lt 310 ]
+    reader query f.seen <asked | cmp - ours
+}
+
 @test "one line a key and two, few probes and many" {
     seq 1 4000 >asked
     seq 1 2 4000 >keys

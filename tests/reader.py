@@ -8,6 +8,8 @@ It shares no code with the program and needs no module that Python does not brin
 two disagree, the page, the program or this reader is wrong. It is simple, and slow.
 """
 
+import math
+import mmap
 import struct
 import sys
 
@@ -183,11 +185,258 @@ def murmur3_lanes(b, seed):
     return h1, h1 + h2 & M64
 
 
-def murmur3(b, seed):
-    return murmur3_lanes(b, seed)[0]
+def murmur3_suffix(b, seed):
+    return tuple(murmur3_lanes(b + bytes([i]), seed)[0] for i in range(14))
 
 
-HASHES = {1: xxh3, 2: murmur3}
+# ---- HighwayHash, 128 bits
+
+HIGHWAY_KEY = (0x9E3779B97F4A7C15, 0xF39CC0605CEDC834, 0x1082276BF3A27251, 0xF86C6A11D0C18E95)
+HIGHWAY_MUL = (
+    (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3),
+    (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377),
+)
+
+
+def swap_halves(v):
+    return v >> 32 | v << 32 & M64
+
+
+def rotl32(v, n):
+    return (v << n | v >> 32 - n) & M32
+
+
+class Highway:
+    def __init__(self):
+        self.mul0, self.mul1 = map(list, HIGHWAY_MUL)
+        self.v0 = [m ^ k for m, k in zip(self.mul0, HIGHWAY_KEY)]
+        self.v1 = [m ^ swap_halves(k) for m, k in zip(self.mul1, HIGHWAY_KEY)]
+
+    def update(self, lanes):
+        for i, a in enumerate(lanes):
+            self.v1[i] = self.v1[i] + self.mul0[i] + a & M64
+            self.mul0[i] ^= (self.v1[i] & M32) * (self.v0[i] >> 32)
+            self.v0[i] = self.v0[i] + self.mul1[i] & M64
+            self.mul1[i] ^= (self.v0[i] & M32) * (self.v1[i] >> 32)
+        self.zipper(self.v1, self.v0)
+        self.zipper(self.v0, self.v1)
+
+    @staticmethod
+    def zipper(of, to):
+        for i in (0, 2):
+            b = struct.pack("<2Q", of[i], of[i + 1])
+            even, odd = (3, 12, 2, 5, 14, 1, 15, 0), (11, 4, 10, 13, 9, 6, 8, 7)
+            to[i] = to[i] + u64(bytes(b[at] for at in even), 0) & M64
+            to[i + 1] = to[i + 1] + u64(bytes(b[at] for at in odd), 0) & M64
+
+    def rest(self, b):
+        """The last bytes, fewer than 32."""
+        n = len(b)
+        self.v0 = [v + (n << 32) + n & M64 for v in self.v0]
+        self.v1 = [rotl32(v & M32, n) | rotl32(v >> 32, n) << 32 for v in self.v1]
+        packet, left = bytearray(32), b[n & ~3:]
+        packet[:n & ~3] = b[:n & ~3]
+        if n >= 16:
+            packet[28:] = b[-4:]
+        elif left:
+            packet[16:19] = left[0], left[len(left) >> 1], left[-1]
+        self.update(struct.unpack("<4Q", packet))
+
+    def lanes(self):
+        for _ in range(6):
+            self.update([swap_halves(self.v0[i]) for i in (2, 3, 0, 1)])
+        v = zip(self.v0[:2], self.mul0[:2], self.v1[2:], self.mul1[2:])
+        return tuple(sum(four) & M64 for four in v)
+
+
+def highway(b, _seed):
+    state, whole = Highway(), len(b) & ~31
+    for at in range(0, whole, 32):
+        state.update(struct.unpack_from("<4Q", b, at))
+    if b[whole:]:
+        state.rest(b[whole:])
+    return state.lanes()
+
+
+# ---- MurmurHash64A, MurmurHash2, XXH64, FNV-1
+
+def murmur64a(b, seed):
+    m, whole = 0xC6A4A7935BD1E995, len(b) & ~7
+    h = seed ^ len(b) * m & M64
+    for at in range(0, whole, 8):
+        x = u64(b, at) * m & M64
+        h = (h ^ (x ^ x >> 47) * m & M64) * m & M64
+    if b[whole:]:
+        h = (h ^ u64(b, whole)) * m & M64
+    h = (h ^ h >> 47) * m & M64
+    return h ^ h >> 47
+
+
+def murmur64a_pair(b, seed):
+    first = murmur64a(b, seed)
+    return first, murmur64a(b, first if seed > M32 else first & M32)
+
+
+def murmur2(b, seed):
+    m, whole = 0x5BD1E995, len(b) & ~3
+    h = seed ^ len(b)
+    for at in range(0, whole, 4):
+        x = u32(b, at) * m & M32
+        h = h * m & M32 ^ (x ^ x >> 24) * m & M32
+    if b[whole:]:
+        h = (h ^ u32(b, whole)) * m & M32
+    h = (h ^ h >> 13) * m & M32
+    return h ^ h >> 15
+
+
+def murmur2_pair(b, seed):
+    first = murmur2(b, seed & M32)
+    return first, murmur2(b, first)
+
+
+def xxh64(b, seed):
+    def step(acc, x):
+        return rotl((acc + x * P64_2) & M64, 31) * P64_1 & M64
+
+    h, at = seed + P64_5, 0
+    if len(b) >= 32:
+        acc = [seed + P64_1 + P64_2, seed + P64_2, seed, seed - P64_1]
+        while at + 32 <= len(b):
+            acc = [step(v & M64, u64(b, at + 8 * i)) for i, v in enumerate(acc)]
+            at += 32
+        h = sum(rotl(v, n) for v, n in zip(acc, (1, 7, 12, 18)))
+        for v in acc:
+            h = ((h & M64 ^ step(0, v)) * P64_1 + P64_4) & M64
+    h = h + len(b) & M64
+    for _ in range((len(b) - at) // 8):
+        h = (rotl(h ^ step(0, u64(b, at)), 27) * P64_1 + P64_4) & M64
+        at += 8
+    if len(b) - at >= 4:
+        h = (rotl(h ^ u32(b, at) * P64_1 & M64, 23) * P64_2 + P64_3) & M64
+        at += 4
+    for byte in b[at:]:
+        h = rotl(h ^ byte * P64_5 & M64, 11) * P64_1 & M64
+    return xxh64_avalanche(h)
+
+
+def fnv1(b, _seed):
+    h = 0xCBF29CE484222325
+    for byte in b:
+        h = h * 0x100000001B3 & M64 ^ byte
+    return h
+
+
+# ---- the functions of the PHP class: int stands for PHP's integers, float for its doubles
+
+def as_int(x):
+    return (int(x) + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def is_int(x):
+    return isinstance(x, int) and -1 << 63 <= x < 1 << 63
+
+
+def plus(a, b):
+    return a + b if is_int(a + b) else float(a) + float(b)
+
+
+def times(a, b):
+    return a * b if is_int(a * b) else float(a) * float(b)
+
+
+def left(a, n):
+    return as_int(a << n)
+
+
+def bkdr(b):
+    h = 0
+    for c in b:
+        h = as_int(plus(times(h, 131), c))
+    return h
+
+
+def sdbm(b):
+    h = 0
+    for c in b:
+        h = as_int(plus(plus(plus(c, left(h, 6)), left(h, 16)), -h))
+    return h
+
+
+def js(b):
+    h = 1315423911
+    for c in b:
+        h ^= as_int(plus(plus(left(h, 5), c), h >> 2))
+    return h
+
+
+def djb(b):
+    h = 5381
+    for c in b:
+        h = plus(as_int(plus(left(as_int(h), 5), h)), c)
+    return as_int(h)
+
+
+def dek(b):
+    h = len(b)
+    for c in b:
+        h = left(h, 5) ^ h >> 27 ^ c
+    return h
+
+
+def fnv_php(b):
+    h = 2166136261
+    for c in b:
+        h = as_int(times(h, 16777619)) % 4294967295 ^ c
+    return h
+
+
+def elf(b):
+    h = 0
+    for c in b:
+        h = as_int(plus(left(h, 4), c))
+        x = h & 0xF0000000
+        h = (h ^ x >> 24) & ~x
+    return h
+
+
+def pjw(b):
+    h = 0
+    for c in b:
+        h = as_int(plus(left(h, 4), c))
+    x = h & 0xFFFFFFFF0000000
+    return (h ^ x >> 24) & ~0xFFFFFFFF0000000 if x else h
+
+
+PHP = {1: bkdr, 2: sdbm, 3: js, 4: djb, 5: dek, 6: fnv_php, 7: elf, 8: pjw}
+
+
+def php(b, seed):
+    numbers = [seed >> shift & 15 for shift in range(0, 64, 4)]
+    n = numbers.index(0) if 0 in numbers else 16
+    if n > 8 or any(numbers[n:]) or any(number not in PHP for number in numbers[:n]):
+        return (0,) * 8
+    values = [PHP[number](b) for number in numbers[:n]]
+    # % of PHP has the sign of the dividend.
+    values = [(abs(v) % 4294967295 * (-1 if v < 0 else 1)) & M32 for v in values]
+    return tuple(values + [0] * (8 - n))
+
+
+def single(function):
+    return lambda b, seed: (function(b, seed),)
+
+
+# Number: lanes, function.
+HASHES = {
+    1: (1, single(xxh3)),
+    2: (2, murmur3_lanes),
+    3: (14, murmur3_suffix),
+    4: (2, highway),
+    5: (2, murmur64a_pair),
+    6: (2, murmur2_pair),
+    7: (1, single(xxh64)),
+    8: (1, single(fnv1)),
+    9: (8, php),
+}
 
 
 # ---- encodings of keys
@@ -315,8 +564,10 @@ class Bloom:
         of_line = [a if self.lines == 1 or i < self.k // 2 else b for i in range(self.k)]
         return h * self.pages >> 64, list(zip(of_line, probes))
 
-    def has(self, h, read):
-        number, bits = self.where(h)
+    lanes = 1
+
+    def has(self, lanes, read):
+        number, bits = self.where(lanes[0])
         return all(read(PAGE * number + 64 * line + bit // 8, 1)[0] >> bit % 8 & 1
                    for line, bit in bits)
 
@@ -353,7 +604,10 @@ class Ribbon:
                     and child + 1 < self.entries, "a split entry is wrong")
             number, depth = child + (h >> 63 - depth & 1), depth + 1
 
-    def has(self, h, read):
+    lanes = 1
+
+    def has(self, lanes, read):
+        h = lanes[0]
         entry, depth = self.find_entry(h, read)
         thresholds, listed = u64(entry, 0), u32(entry, 20)
         segments = struct.unpack_from("<3I", entry, 8)
@@ -409,7 +663,139 @@ class Table:
         return True
 
 
-KINDS = {1: Bloom, 2: Ribbon}
+class Classic:
+    """What the kinds 16 to 21 share: k positions in an array of m bits."""
+
+    def __init__(self, layer, immutable):
+        self.m, packed, self.extra, self.detail = layer.geometry
+        self.k, self.v = packed & 0xffff, packed >> 16
+        self.length = layer.length - self.extra
+        require(not immutable and 1 <= self.m <= 1 << 45 and 1 <= self.k <= 4096
+                and self.length == (self.m + 63) // 64 * 8 and self.fits(layer),
+                "geometry out of range")
+
+    def fits(self, _layer):
+        return self.v == self.extra == self.detail == 0
+
+    def has(self, lanes, read):
+        return all(read(at // 8, 1)[0] >> at % 8 & 1 for at in self.positions(lanes))
+
+
+class Guava(Classic):
+    """Kind 16."""
+
+    lanes = 2
+
+    def fits(self, _layer):
+        return (self.m % 64 == 0 and self.m // 64 < 1 << 31 and self.k <= 255 and self.v <= 1
+                and self.extra == self.detail == 0)
+
+    def positions(self, lanes):
+        if self.v == 1:
+            return [(lanes[0] + i * lanes[1] & M64 >> 1) % self.m for i in range(self.k)]
+        low, high = lanes[0] & M32, lanes[0] >> 32
+        sums = [low + i * high & M32 for i in range(1, self.k + 1)]
+        return [(x if x < 1 << 31 else M32 - x) % self.m for x in sums]
+
+
+class GoZero(Classic):
+    """Kind 17."""
+
+    lanes = 14
+
+    def fits(self, layer):
+        return super().fits(layer) and self.m <= 1 << 32 and self.k == 14
+
+    def positions(self, lanes):
+        return [h % self.m for h in lanes]
+
+
+class Redisson(Classic):
+    """Kind 18."""
+
+    lanes = 2
+
+    def fits(self, layer):
+        return super().fits(layer) and self.m <= (1 << 32) - 2
+
+    def positions(self, lanes):
+        return [((1 + i // 2) * lanes[0] + (i + 1) // 2 * lanes[1] & M64 >> 1) % self.m
+                for i in range(self.k)]
+
+
+class Php(Classic):
+    """Kind 19."""
+
+    lanes = 8
+
+    def fits(self, layer):
+        return super().fits(layer) and self.m == 1 << 32 and self.k <= 8
+
+    def positions(self, lanes):
+        return lanes[:self.k]
+
+
+class RedisBloom(Classic):
+    """Kind 20."""
+
+    lanes = 2
+
+    def fits(self, layer):
+        power, form, no_bits, missing = (self.v & 63, self.v >> 10 & 3, self.v >> 12 & 1,
+                                         self.v >> 13 & 7)
+        bits = 8 * (layer.length - missing)
+        per_key, = struct.unpack("<d", struct.pack("<Q", self.detail))
+        newest = form == 2
+        return (layer.length % 8 == 0 and self.m <= bits and 0 < per_key < 1e5 and form <= 2
+                and math.ceil(0.693147180559945 * per_key) == self.k
+                and (self.m == 1 << power if power else not newest or self.m == bits)
+                and not (no_bits and (newest or not power))
+                and not (form == 0 and self.v >> 16))
+
+    def positions(self, lanes):
+        return [(lanes[0] + i * lanes[1] & M64) % self.m for i in range(self.k)]
+
+
+class Dcso(Classic):
+    """Kind 21."""
+
+    lanes = 1
+
+    def fits(self, _layer):
+        return self.v == 0 and self.detail <= 1
+
+    def positions(self, lanes):
+        p, g = (1 << 64) - 59, (1 << 64) - 1469
+        x, found = lanes[0] % p, []
+        for _ in range(self.k):
+            x = (x * g & M64) % p
+            found.append(x % self.m)
+        return found
+
+
+class Parquet:
+    """Kind 22."""
+
+    lanes = 1
+    SALT = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D,
+            0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
+
+    def __init__(self, layer, immutable):
+        self.blocks, bare, *rest = layer.geometry
+        require(not immutable and 1 <= self.blocks < 1 << 31 and layer.length == 32 * self.blocks
+                and bare <= 1 and not any(rest) and (bare or layer.length < 1 << 31),
+                "geometry out of range")
+
+    def positions(self, lanes):
+        block, low = (lanes[0] >> 32) * self.blocks >> 32, lanes[0] & M32
+        return [256 * block + 32 * word + ((low * salt & M32) >> 27)
+                for word, salt in enumerate(self.SALT)]
+
+    has = Classic.has
+
+
+KINDS = {1: Bloom, 2: Ribbon, 16: Guava, 17: GoZero, 18: Redisson, 19: Php, 20: RedisBloom,
+         21: Dcso, 22: Parquet}
 
 
 class Layer:
@@ -453,7 +839,7 @@ class Header:
         self.epoch, self.state, function = u64(b, 32), u32(b, 40), u32(b, 44)
         require(1 <= self.epoch < 1 << 63 and self.state <= 2, "epoch or state out of range")
         require(function in HASHES, "hash function unknown")
-        self.hash = HASHES[function]
+        lanes, self.hash = HASHES[function]
         self.seed, self.id, self.preparation = u64(b, 48), b[56:72], u32(b, 72)
         require(self.preparation >> 16 == 0 and self.preparation & 0xff <= TRIM | FOLD | HEX,
                 "key preparation unknown")
@@ -469,6 +855,7 @@ class Header:
         self.length = length
         self.layers = [Layer(b[at:at + 128], self.policy, self.immutable)
                        for at in range(256, 256 + 128 * n_layers, 128)]
+        require(all(layer.kind.lanes <= lanes for layer in self.layers), "hash of too few lanes")
         require(len({layer.id for layer in self.layers}) == n_layers, "two layers of one id")
         if self.policy != FIXED:
             require(len({layer.generation for layer in self.layers}) == n_layers,
@@ -497,8 +884,10 @@ class Header:
 
 class Filter:
     def __init__(self, path):
+        # Mapped: a bitmap of the PHP class has 512 MiB, most of them holes.
         with open(path, "rb") as f:
-            self.bytes = f.read()
+            empty = f.seek(0, 2) == 0
+            self.bytes = b"" if empty else mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
         self.header = self.choose_header()
         longer = len(self.bytes) - self.header.file_length
         require(longer == 0 or longer > 0 and self.header.policy == GROWS,
@@ -551,8 +940,8 @@ class Filter:
         return encode(value_of(key))
 
     def __contains__(self, key):
-        h = self.header.hash(self.prepare(key), self.header.seed)
-        return any(layer.kind.has(h, self.reader(layer))
+        lanes = self.header.hash(self.prepare(key), self.header.seed)
+        return any(layer.kind.has(lanes, self.reader(layer))
                    for layer in self.header.layers if not layer.void)
 
     def verify(self):
