@@ -489,10 +489,16 @@ static void warn(struct writer *w, const char *when)
         return;
     double in_layer = target(w)->kind->fpr_at(target(w), w->layer_n);
     w->warned_fpr = whole_fpr(w, in_layer);
-    snprintf(w->out->warning, sizeof w->out->warning,
-             "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
-             "design rate %s", w->backing->name, when, num_show_fpr(now, w->warned_fpr),
-             num_show_fpr(design, header_of(w)->fpr_design));
+    num_show_fpr(now, w->warned_fpr);
+    if ((header_of(w)->compat & COMPAT_ASSUMED) != 0)
+        snprintf(w->out->warning, sizeof w->out->warning,
+                 "'%.300s' is more than half full: its %s false-positive rate is %s",
+                 w->backing->name, when, now);
+    else
+        snprintf(w->out->warning, sizeof w->out->warning,
+                 "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
+                 "design rate %s", w->backing->name, when, now,
+                 num_show_fpr(design, header_of(w)->fpr_design));
 }
 
 void writer_conclude(struct writer *w, bool again)
