@@ -18,12 +18,26 @@ _seen_filters()
     fi
 }
 
+# _seen_layouts PROGRAM COMMAND SPEC: bash replaces only what follows the last colon or equals sign.
+_seen_layouts()
+{
+    local spec more=()
+    case $2 in
+        import) more=(auto) ;;
+        plan) more=(all) ;;
+    esac
+    compopt -o nospace 2>/dev/null
+    while read -r spec; do
+        [[ $spec == "$3"* ]] && COMPREPLY+=("${spec#"${3%"${3##*[:=]}"}"}")
+    done < <(printf '%s\n' "${more[@]}"; "$1" help --layouts 2>/dev/null | cut -f 1)
+}
+
 # _seen_value ARGUMENT WORD: the value of an option whose argument --help calls so.
 _seen_value()
 {
     case $1 in
         FILTER | OUT | OTHER) _seen_filters "$2" ;;
-        FILE | SORTED) _seen_files "$2" ;;
+        FILE | SORTED | FOREIGN) _seen_files "$2" ;;
         DIR)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -d -- "$2")
@@ -36,6 +50,7 @@ _seen()
 {
     local program=$1 cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]-}
     local letter name argument rest line synopsis='' i word expects='' operands=0 ended=''
+    local spec=''
     local -A takes=()
     local -a commands=() options=()
     COMPREPLY=()
@@ -63,11 +78,19 @@ _seen()
         done
     done < <("$program" help --options "$command" 2>/dev/null | tr '\t' '|')
 
-    # bash takes `--name=value` for three words.
+    # bash takes `--name=value` for three words, and so a spec `name:param=value`.
     for ((i = 2; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         if [[ $word == '=' && -n $expects ]]; then
             continue
+        elif [[ -n $spec && ($word == [:=] || $spec == *[:=]) ]]; then
+            spec+=$word
+            continue
+        fi
+        spec=''
+        if [[ $expects == SPEC ]]; then
+            spec=$word
+            expects=''
         elif [[ -n $expects ]]; then
             expects=''
         elif [[ -z $ended && $word == -- ]]; then
@@ -79,11 +102,19 @@ _seen()
         fi
     done
 
-    if [[ -n $expects ]]; then
+    if [[ -n $spec && ($cur == [:=] || $spec == *[:=]) ]]; then
+        _seen_layouts "$program" "$command" "$spec$cur"
+    elif [[ -n $expects ]]; then
         [[ $cur == '=' ]] && cur=''
-        _seen_value "$expects" "$cur"
+        if [[ $expects == SPEC ]]; then
+            _seen_layouts "$program" "$command" "$cur"
+        else
+            _seen_value "$expects" "$cur"
+        fi
     elif [[ -z $ended && $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "${options[*]}" -- "$cur")
+    elif [[ $synopsis == *'FOREIGN -o'* ]]; then
+        [[ $operands -gt 0 ]] || _seen_files "$cur"
     elif [[ $synopsis == *FILTER...* || ($synopsis == *FILTER* && $operands -eq 0) ]]; then
         _seen_filters "$cur"
     elif [[ $synopsis == *KEYFILE* ]]; then

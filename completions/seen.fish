@@ -12,7 +12,9 @@ for line in (seen help --commands 2>/dev/null)
     set -l here "__fish_seen_subcommand_from $command[1]; and not __fish_seen_subcommand_from help"
 
     # Filters first among the files.
-    if string match -q '*FILTER*' -- $command[2]
+    if string match -q '*FOREIGN -o*' -- $command[2]
+        complete -c seen -n $here -F
+    else if string match -q '*FILTER*' -- $command[2]
         complete -c seen -n $here -k -a '(__fish_complete_suffix .seen)'
     end
 
@@ -26,8 +28,13 @@ for line in (seen help --commands 2>/dev/null)
             case ''
             case FILTER OUT OTHER
                 set -a spec -r -k -a '(__fish_complete_suffix .seen)'
-            case FILE SORTED
+            case FILE SORTED FOREIGN
                 set -a spec -r -F
+            case SPEC
+                set -l more
+                test $command[1] = import; and set more auto
+                test $command[1] = plan; and set more all
+                set -a spec -x -a "$more (seen help --layouts 2>/dev/null)"
             case DIR
                 set -a spec -x -a '(__fish_complete_directories)'
             case '*'

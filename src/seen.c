@@ -15,6 +15,7 @@
 #include "keys/split.h"
 #include "keys/xxh3.h"
 #include "kind/kind.h"
+#include "kind/layout.h"
 
 const struct command *const commands[] = {
     &cmd_create, &cmd_add,   &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
@@ -134,12 +135,35 @@ static bool is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* seen help [COMMAND]; for completion scripts, seen help --commands and --options COMMAND. */
+/* A line for each spec that names a layout, or one of its parameters, and what it means. */
+static void list_layouts(void)
+{
+    const struct kind *kind;
+    for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++) {
+        printf("%s\t%s\n", kind->name, kind->layout->summary);
+        for (const struct layout_param *p = kind->layout->params; p->name != NULL; p++) {
+            if (p->choices == NULL)
+                printf("%s:%s=\t%s\n", kind->name, p->name, p->help);
+            for (const char *at = p->choices; at != NULL && *at != '\0';) {
+                int len = (int)strcspn(at, "|");
+                printf("%s:%s=%.*s\t%s\n", kind->name, p->name, len, at, p->help);
+                at += len + (at[len] == '|');
+            }
+        }
+    }
+}
+
+/* seen help [COMMAND]; for completion scripts: seen help --commands, seen help --layouts, seen help
+ * --options COMMAND. */
 static int run_help(int argc, char **argv)
 {
     bool options = argc > 1 && strcmp(argv[1], "--options") == 0;
     if (argc == 2 && strcmp(argv[1], "--commands") == 0) {
         list_commands();
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--layouts") == 0) {
+        list_layouts();
         return 0;
     }
     if (argc == 1 || (argc == 2 && (is_help(argv[1]) || !strcmp(argv[1], "help")))) {

@@ -5,7 +5,7 @@
 # shellcheck disable=SC2016
 load helpers
 
-commands=(create add query dedup stats rotate shrink merge verify plan compact)
+commands=(create add query dedup stats rotate shrink merge verify plan compact import export)
 
 # "-n, --capacity N" for each option in a command's help.
 options_of_help()
@@ -87,7 +87,7 @@ same()
     for page in "$SOURCE"/man/seen*.[17]; do
         sed -n '/^\.EX/,/^\.EE/p' "$page"
     done | sed -E 's/\\\(aq/'\''/g; s/\\-/-/g; s/\\e/\\/g' |
-        grep -oE '\bseen (create|add|query|dedup|stats|rotate|shrink|merge|verify|plan|compact) [^|&;>]*' >examples
+        grep -oE "\bseen ($(IFS='|'; echo "${commands[*]}")) [^|&;>]*" >examples
     [ "$(wc -l <examples)" -ge 15 ]
     url=x
     export url
@@ -103,15 +103,19 @@ same()
     seq 100 >keys
     seen create -n 1000 f.seen keys
     seen create --compact c.seen keys
-    seen stats --json --measure 100 --negatives keys f.seen c.seen | grep -oE '"[a-z_]+":' |
-        tr -d '":' | sort -u >printed
+    # What only filters of other programs have. The members that those programs name, like Redisson's
+    # "size", are not in the page.
+    seen import --layout php "$SOURCE/tests/vectors/php/ph_3.bits" -o php.seen
+    seen create --layout redisson -p 0.01 rs.seen keys
+    seen stats --json --measure 100 --negatives keys f.seen c.seen php.seen rs.seen | grep -oE '"[a-z_]+":' |
+        tr -d '":' | grep -vx size | sort -u >printed
     # In the page: the tags of the section, and within the text of `layers`, every bold word.
     sed -n '/^\.SH OUTPUT/,/^\.SH EXIT/p' "$SOURCE/man/seen-stats.1" |
         awk '/^\.TP/ { tag = 1; next }
             tag { print; layers = /layers/ }
             !tag && layers && /^\.BR? / { print }
             { tag = 0 }' |
-        grep -oE '[a-z_]{4,}|\bk\b' | sort -u >documented
+        grep -oE '[a-z_]{4,}|\b[km]\b' | sort -u >documented
     diff printed documented
 }
 
@@ -147,6 +151,17 @@ complete_bash()
     same "$(complete_bash seen stats --negatives b)" b.txt
     same "$(complete_bash seen plan '')" ''
     same "$(complete_bash seen add -- -)" ''
+    same "$(complete_bash seen import '')" $'a.seen\nb.txt\ndir'
+    same "$(complete_bash seen import b.txt -o '')" $'a.seen\ndir'
+    same "$(complete_bash seen export '')" $'a.seen\ndir'
+    same "$(complete_bash seen export a.seen -o b)" b.txt
+    same "$(complete_bash seen import --layout = gu | grep -v :)" guava
+    same "$(complete_bash seen import --layout guava : fun | head -n 2)" $'funnel=bytes\nfunnel=int'
+    same "$(complete_bash seen import --layout guava : funnel = u)" $'utf16\nutf8'
+    same "$(complete_bash seen import --layout guava : funnel = utf8 b)" b.txt
+    same "$(complete_bash seen import --layout gozero : bits = 5 b.txt '')" ''
+    same "$(complete_bash seen import --layout au)" auto
+    same "$(complete_bash seen create --layout au)" ''
     rm a.seen
     same "$(complete_bash seen query '')" $'b.txt\ndir'
 }
@@ -181,6 +196,11 @@ complete_fish()
     same "$(complete_fish 'seen create --tmpdir ' | cut -f 1)" dir/
     same "$(complete_fish 'seen create --like a' | cut -f 1)" a.seen
     same "$(complete_fish 'seen plan ' | cut -f 1)" ''
+    same "$(complete_fish 'seen import b' | cut -f 1)" b.txt
+    same "$(complete_fish 'seen import b.txt -o a' | cut -f 1)" a.seen
+    same "$(complete_fish 'seen import --layout guava:funnel=u' | cut -f 1 | sort)" \
+        $'guava:funnel=utf16\nguava:funnel=utf8'
+    same "$(complete_fish 'seen import --layout au' | cut -f 1)" auto
 }
 
 # complete_zsh LINE: what an interactive zsh makes of the line and one tab.
@@ -206,4 +226,9 @@ complete_zsh()
     same "$(complete_zsh 'seen create -n ')" ''
     same "$(complete_zsh 'seen create --like=a')" a.seen
     same "$(complete_zsh 'seen verify a.seen a')" a.seen
+    same "$(complete_zsh 'seen import b')" b.txt
+    same "$(complete_zsh 'seen export ')" $'a.seen\ndir'
+    same "$(complete_zsh 'seen import --layout guava:funnel=u')" \
+        $'guava:funnel=utf16\nguava:funnel=utf8'
+    same "$(complete_zsh 'seen import --layout=au')" auto
 }

@@ -1,4 +1,4 @@
-/* seen export: writes a filter as another program does. */
+/* seen export: writes a filter in the format of another program. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +179,7 @@ static int run(int argc, char **argv)
     if (p.first + 1 < argc)
         return opt_misuse(&cmd_export, "more than one FILTER given");
     if (e.out == NULL)
-        return opt_misuse(&cmd_export, "--output names the file to make: give it");
+        return opt_misuse(&cmd_export, "--output is missing: it names the file to make");
     e.path = argv[p.first];
     bool ok = filter_open(&e.filter, e.path, FILTER_READ, &err);
     if (ok) {
@@ -196,10 +196,10 @@ static int run(int argc, char **argv)
 const struct command cmd_export = {
     .name = "export",
     .synopsis = "[OPTION]... FILTER -o FOREIGN",
-    .summary = "write a filter as another program does",
+    .summary = "write a filter in the format of another program",
     .details =
-        "Writes FILTER, which was made by 'seen import' or 'seen create --layout', as the "
-        "program that its layout is named after writes it.",
+        "Writes FILTER as the program that its layout is named after writes it. FILTER was made by "
+        "'seen import', or by 'seen create --layout'.",
     .groups = groups,
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* seen import: takes over a filter of another program. */
+/* seen import: makes a filter file from a filter of another program. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +15,12 @@ enum { OPT_LAYOUT = 400, OPT_FORCE, OPT_REPRODUCIBLE, OPT_JSON };
 
 static const struct opt import_opts[] = {
     {OPT_LAYOUT, "layout", "SPEC",
-     "what FOREIGN is: NAME[:PARAM=VALUE,...], or 'auto' where that can be told by its content; "
-     "seen-layouts(7) has the names",
+     "what FOREIGN is: NAME[:PARAM=VALUE,...], or 'auto' to tell it by its content; "
+     "seen-layouts(7) describes the layouts",
      false, 0},
     {'o', "output", "FILTER", "the filter file to make", false, 0},
-    {'n', "capacity", "N", "the capacity that FOREIGN was made for, if it does not say", false, 0},
-    {'p', "fpr", "P", "the false-positive rate that it was made for, if it does not say", false,
-     0},
+    {'n', "capacity", "N", "the number of keys that FOREIGN was made for", false, 0},
+    {'p', "fpr", "P", "the false-positive rate that it was made for", false, 0},
     {OPT_FORCE, "force", NULL, "replace an existing FILTER, atomically", false, 0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
@@ -183,9 +182,9 @@ static int run(int argc, char **argv)
     if (p.first + 1 < argc)
         return opt_misuse(&cmd_import, "more than one FOREIGN file given");
     if (im.layout == NULL)
-        return opt_misuse(&cmd_import, "--layout says what the file is: give it");
+        return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is");
     if (im.out == NULL)
-        return opt_misuse(&cmd_import, "--output names the filter to make: give it");
+        return opt_misuse(&cmd_import, "--output is missing: it names the filter to make");
     im.foreign = argv[p.first];
     return import(&im) ? EXIT_SELECTED : EXIT_ERROR;
 }
@@ -193,11 +192,11 @@ static int run(int argc, char **argv)
 const struct command cmd_import = {
     .name = "import",
     .synopsis = "[OPTION]... --layout SPEC FOREIGN -o FILTER",
-    .summary = "take over a filter of another program",
+    .summary = "make a filter file from a filter of another program",
     .details =
-        "Reads FOREIGN, a Bloom filter as another program writes it, and makes FILTER, in which "
-        "every command works: query and add give the answers of the other program, and 'seen "
-        "export' gives back its bytes.",
+        "Reads FOREIGN, a Bloom filter as another program stores it, and makes the filter file "
+        "FILTER. The bits stay the same: query and add do what the other program does, and 'seen "
+        "export' writes the filter back for it.",
     .groups = groups,
     .run = run,
 };
