@@ -146,7 +146,7 @@ struct layout {
     void (*facts)(const struct layout_filter *filter,
                   void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 
-    /* Most bits stay zero, and m is large: what is zero in a new file are holes (store/target.h). */
+    /* Most bits stay zero, and m is large: a new file has holes (store/target.h). */
     bool sparse;
 
     /* The other program counts keys that change a bit (layout_filter.n_added). */

@@ -1,5 +1,5 @@
-/* Bitmaps as Redisson's. The first four bytes are the number of bits, less one. The next two are the
- * number of positions, less one, in the low 12 bits, and the codec. */
+/* Bitmaps as Redisson's. The first four bytes are the number of bits, less one. The next two are
+ * the number of positions, less one, in the low 12 bits, and the codec. */
 #include <inttypes.h>
 
 #include "foreign.h"

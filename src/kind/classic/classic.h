@@ -95,8 +95,8 @@ bool classic_design_for(const struct classic *c, uint64_t n, double p, struct la
 double classic_best_m(double n, double p);
 double classic_best_k(double m, double n);
 
-/* Bitmaps as Redis has them (SETBIT): the bits alone, in ORDER_HIGH_FIRST; zero bytes at the end may
- * be missing. Reading fails if a bit from m on is set. */
+/* Bitmaps as Redis has them (SETBIT): the bits alone, in ORDER_HIGH_FIRST; zero bytes at the end
+ * may be missing. Reading fails if a bit from m on is set. */
 bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
                          struct err *err);
 bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,

@@ -243,8 +243,8 @@ static const struct layout layout = {
     .write = write_file,
     .show = show,
     .sparse = true,
-    .caveat = "the hash functions agree with each other on many short keys, so these set fewer than "
-              "k bits: the real FPR is higher, and the number of keys differs",
+    .caveat = "the hash functions agree with each other on many short keys, so these set fewer "
+              "than k bits: the real FPR is higher, and the number of keys differs",
     .positions = positions,
 };
 

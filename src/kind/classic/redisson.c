@@ -1,7 +1,7 @@
 /*
- * Redisson's RBloomFilter. The bits are a bitmap in Redis; m and k are in a hash beside it, with the
- * capacity and the FPR from which Redisson computed them. A program that opens the filter gives its
- * own capacity and FPR, and finds nothing in it unless these give the same m and k.
+ * Redisson's RBloomFilter. The bits are a bitmap in Redis; m and k are in a hash beside it, with
+ * the capacity and the FPR from which Redisson computed them. A program that opens the filter gives
+ * its own capacity and FPR, and finds nothing in it unless these give the same m and k.
  *
  * Position i is (h mod 2^63) mod m, where h begins as the first half of the key's hash
  * (keys/highway.h), to which the second half and the first are added in turn.
