@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,12 +141,13 @@ static double keys_in(const struct merge *m, const struct layer *layer, const ui
     return census.n;
 }
 
-/* Is it good to unite a layer with a joint in `united`? If that is smaller than one of them, it
- * must have room for the keys of both: else they are better off side by side. */
+/* Is it good to unite a layer with a joint in `united`? If that is smaller than one of them, which
+ * was folded, it must have room for the keys of both: else they are better off side by side. */
 static bool has_room(const struct merge *m, unsigned joint, const struct layer *layer,
                      const uint8_t *data, const struct layer *united)
 {
-    if (united->data_len == layer->data_len && united->data_len == m->joint[joint].layer.data_len)
+    if (united->kind->fold == NULL || (united->data_len == layer->data_len &&
+                                       united->data_len == m->joint[joint].layer.data_len))
         return true;
     double n = keys_in(m, layer, data), limit = layer->fpr_design;
     for (size_t i = 0; i < m->n_sources; i++)
@@ -217,7 +219,8 @@ static bool place_layers(struct merge *m)
     bool one_size = m->n_joints == 1 && m->joint[0].n == m->n_open;
     for (unsigned i = 0; one_size && i < m->n_open; i++)
         one_size = m->in[i].header.n_layers == 1 && m->joint[0].layer.kind->unite != NULL &&
-                   m->in[i].header.layers[0].data_len == m->joint[0].layer.data_len;
+                   (m->joint[0].layer.kind->fold == NULL ||
+                    m->in[i].header.layers[0].data_len == m->joint[0].layer.data_len);
     if (!one_size)
         say_error("only Bloom filters of the same size and number of probes, of one layer each, "
                   "can be intersected; make them with --like one of them");
@@ -283,6 +286,19 @@ static bool write_layers(struct merge *m, struct err *err)
     return ok;
 }
 
+/* What layouts of other programs go on counting from (struct counters): as those programs do when
+ * they join filters, the sum. Of an intersection, and where the number decides when a layer is full,
+ * it is what the bits tell. */
+static uint64_t keys_added(const struct merge *m)
+{
+    uint64_t sum = 0;
+    if (m->header.layers[0].kind->layout == NULL)
+        return 0;
+    for (unsigned i = 0; i < m->n_in; i++)
+        sum += m->in[i].header.counters.keys_added;
+    return m->intersect || chain_is_exact(&m->header) ? (uint64_t)round(m->n) : sum;
+}
+
 /* Of a union nobody knows how many keys were in more than one input, so the bits tell. */
 static void fill_counters(struct merge *m)
 {
@@ -293,9 +309,8 @@ static void fill_counters(struct merge *m)
         m->n += m->joint[i].census.n;
     }
     m->fpr = 1 - absent;
-    m->header.counters = (struct counters){.unknown = true, .n_keys = m->n};
-    if (chain_is_exact(&m->header))
-        m->header.counters.keys_added = (uint64_t)m->n;
+    m->header.counters = (struct counters){
+        .unknown = true, .keys_added = keys_added(m), .n_keys = m->n};
 }
 
 static bool rate_is_acceptable(const struct merge *m)

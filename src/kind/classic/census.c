@@ -40,21 +40,21 @@ enum { FEWEST_CLEAR = 5 };
  * I, II.11). An error of the number of clear bits is one of n times k q. */
 static void estimate(double m, unsigned k, double set, struct census *out)
 {
-    double clear = m - set;
+    double clear = m - set, least = ceil(set / k);
     out->fpr = pow(set / m, k);
     out->bits = (uint64_t)m;
     out->bits_set = set / m;
     if (clear < FEWEST_CLEAR) {
         out->n_at_least = true;
-        out->n = out->n_low = fmax(ceil(set / k), m / k * log(m / FEWEST_CLEAR));
+        out->n = out->n_low = fmax(least, m / k * log(m / FEWEST_CLEAR));
         out->n_high = INFINITY;
         return;
     }
     double q = clear / m, load = log(m / clear);
     double sd = sqrt(fmax(0, q * (1 - (1 + load) * q) * m)) / (k * q);
-    out->n = m / k * load;
-    out->n_low = fmax(ceil(set / k), out->n - CENSUS_Z95 * sd);
-    out->n_high = fmax(out->n_low, out->n + CENSUS_Z95 * sd);
+    out->n = fmax(least, m / k * load);
+    out->n_low = fmax(least, out->n - CENSUS_Z95 * sd);
+    out->n_high = out->n + CENSUS_Z95 * sd;
 }
 
 struct count {
