@@ -1,6 +1,7 @@
 #include "kind/kind.h"
 
 #include "kind/bloom/bloom.h"
+#include "kind/classic/dcso.h"
 #include "kind/classic/gozero.h"
 #include "kind/classic/guava.h"
 #include "kind/classic/php.h"
@@ -10,7 +11,7 @@
 
 static const struct kind *const kinds[] = {&kind_bloom,  &kind_ribbon,   &kind_guava,
                                            &kind_gozero, &kind_redisson, &kind_php,
-                                           &kind_redisbloom};
+                                           &kind_redisbloom, &kind_dcso};
 
 const struct kind *kind_by_id(uint32_t id)
 {
