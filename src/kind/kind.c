@@ -7,11 +7,12 @@
 #include "kind/classic/php.h"
 #include "kind/classic/redisbloom.h"
 #include "kind/classic/redisson.h"
+#include "kind/parquet/parquet.h"
 #include "kind/ribbon/ribbon.h"
 
 static const struct kind *const kinds[] = {&kind_bloom,  &kind_ribbon,   &kind_guava,
                                            &kind_gozero, &kind_redisson, &kind_php,
-                                           &kind_redisbloom, &kind_dcso};
+                                           &kind_redisbloom, &kind_dcso, &kind_parquet};
 
 const struct kind *kind_by_id(uint32_t id)
 {

@@ -1,0 +1,219 @@
+/* Parquet's split-block Bloom filter as a kind of layer and as a layout. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "keys/encode.h"
+#include "keys/xxh64.h"
+#include "kind/layout.h"
+#include "kind/parquet/parquet.h"
+#include "store/plan.h"
+
+enum { TYPE, HEADER };
+
+/* Choices of HEADER; geometry[1] of a layer. */
+enum { WITH_HEADER = 0, BARE = 1 };
+
+static const struct layout_param params[] = {
+    {"type", "string|int32|int64", NULL, "the column's physical type"},
+    {"header", "yes|no", NULL, "whether the header that Parquet has before the bits is there"},
+    {0},
+};
+
+static const uint32_t encodings[] = {ENCODE_NONE, ENCODE_INT32, ENCODE_INT64};
+
+static bool check(const struct layer *layer, struct err *err)
+{
+    const uint64_t *g = layer->geometry;
+    if (g[0] < 1 || g[0] > PARQUET_MAX_BLOCKS)
+        return fail(err, "its number of blocks is out of range");
+    if (layer->data_len != g[0] * PARQUET_BLOCK)
+        return fail(err, "its number of blocks does not fit its length");
+    if (g[1] > BARE || g[2] != 0 || g[3] != 0)
+        return fail(err, "its geometry has an unknown field");
+    return g[1] == BARE || layer->data_len <= INT32_MAX ||
+           fail(err, "it has more bits than a header can say");
+}
+
+static struct shape shape_of(const struct layer *layer)
+{
+    return (struct shape){.pages = layer_pages(layer), .k = PARQUET_WORDS};
+}
+
+static bool check_fpr(double p, struct err *err)
+{
+    (void)p, (void)err;
+    return true;
+}
+
+/* All sizes have a common divisor, if only one block. */
+static bool alike(const struct layer *a, const struct layer *b)
+{
+    return a->kind == b->kind;
+}
+
+static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
+{
+    uint64_t x = parquet_blocks(a), y = parquet_blocks(b);
+    *out = x <= y ? *a : *b;
+    return x % y == 0 || y % x == 0;
+}
+
+/* By halves only: a power of two, which other readers insist on, stays one. */
+static void fold(const struct layer *layer, double n, double p, uint64_t above, struct layer *out)
+{
+    struct layer half = *layer;
+    *out = *layer;
+    while (parquet_blocks(out) % 2 == 0) {
+        parquet_resize(&half, parquet_blocks(out) / 2);
+        if (half.data_len <= above || parquet_fpr_at(&half, n) > p)
+            break;
+        *out = half;
+    }
+}
+
+/* ---- The layout. */
+
+static void describe(const struct layout_spec *spec, uint64_t blocks, struct layout_filter *out)
+{
+    *out = (struct layout_filter){
+        .hash = &hash_xxh64, .encoding = encodings[layout_choice(spec, TYPE)], .n_layers = 1};
+    struct layer *layer = &out->layer[0];
+    layer->kind = &kind_parquet;
+    layer->geometry[1] = layout_choice(spec, HEADER);
+    parquet_resize(layer, blocks);
+}
+
+static void set_design(struct layout_filter *f, uint64_t n, double p)
+{
+    f->n_design = f->layer[0].n_design = n;
+    f->fpr_design = f->layer[0].fpr_design = p;
+}
+
+/* Arrow's OptimalNumOfBytes, in doubles, from left to right. For more keys than its largest filter
+ * holds, Arrow makes that one, which does not keep the FPR. */
+static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
+                   struct err *err)
+{
+    static const uint64_t MOST_BITS = (uint64_t)1 << 30;
+    p = p > 0 ? p : PLAN_FPR;
+    double wanted = -8.0 * (double)n / log(1 - pow(p, 1.0 / 8));
+    uint64_t bits = PARQUET_BITS;
+    if (!(wanted <= (double)MOST_BITS))
+        return fail(err, "Parquet's filters have at most 128 MiB, too little for so many keys");
+    while (bits < (uint64_t)wanted)
+        bits *= 2;
+    describe(spec, bits / PARQUET_BITS, out);
+    set_design(out, n > 0 ? n : 1, p);
+    return true;
+}
+
+static bool recognize(const struct layout_foreign *in)
+{
+    struct err ignored;
+    uint64_t bytes, header = parquet_parse(in->data[0], in->len[0], &bytes, &ignored);
+    return header > 0 && in->len[0] - header == bytes;
+}
+
+/* For how many keys and with which FPR it was made is not in a file. */
+static void assume_design(const struct layout_spec *spec, struct layout_filter *out)
+{
+    const struct layer *layer = &out->layer[0];
+    double half = floor(parquet_half(parquet_blocks(layer)));
+    out->assumed = spec->n == 0 || spec->p <= 0;
+    set_design(out, spec->n > 0 ? spec->n : (uint64_t)half,
+               spec->p > 0 ? spec->p : parquet_fpr_at(layer, half));
+}
+
+static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
+                      struct layout_filter *out, struct layout_bits *bits, struct err *err)
+{
+    uint64_t header = 0, len = in->len[0], bytes = len;
+    if (layout_choice(spec, HEADER) == WITH_HEADER) {
+        header = parquet_parse(in->data[0], len, &bytes, err);
+        if (header == 0)
+            return false;
+        if (len - header < bytes)
+            return fail(err, "it is cut short: its header says %" PRIu64 " bytes, and %" PRIu64
+                        " follow", bytes, len - header);
+        if (len - header > bytes)
+            return fail(err, "%" PRIu64 " bytes follow its bits", len - header - bytes);
+    }
+    if (bytes == 0 || bytes % PARQUET_BLOCK != 0 || bytes / PARQUET_BLOCK > PARQUET_MAX_BLOCKS)
+        return fail(err, "its length is %" PRIu64 " bytes, not 1 to 2^31 - 1 blocks of %d", bytes,
+                    PARQUET_BLOCK);
+    describe(spec, bytes / PARQUET_BLOCK, out);
+    assume_design(spec, out);
+    bits[0] = (struct layout_bits){
+        .data = in->data[0] + header, .len = bytes, .order = ORDER_LOW_FIRST};
+    return true;
+}
+
+static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,
+                       const struct layout_sink *sink, struct err *err)
+{
+    const struct layer *layer = &filter->layer[0];
+    uint8_t header[PARQUET_HEADER];
+    if (layer->geometry[1] == WITH_HEADER) {
+        size_t len = parquet_header((uint32_t)layer->data_len, header);
+        if (!sink->write(sink->ctx, 0, header, len, err))
+            return false;
+    }
+    return layout_put(sink, 0, data[0], layer->data_len, ORDER_LOW_FIRST, err);
+}
+
+static void show(const struct layout_filter *filter, char *out, size_t room)
+{
+    snprintf(out, room, "parquet");
+    layout_show_choice(out, room, &params[TYPE],
+                       layout_index(encodings, sizeof encodings / sizeof *encodings,
+                                    filter->encoding));
+    layout_show_choice(out, room, &params[HEADER], (unsigned)filter->layer[0].geometry[1]);
+}
+
+static void facts(const struct layout_filter *filter,
+                  void (*each)(void *ctx, const char *name, const char *value), void *ctx)
+{
+    char text[80];
+    uint64_t blocks = parquet_blocks(&filter->layer[0]);
+    bool is_power = (blocks & (blocks - 1)) == 0;
+    snprintf(text, sizeof text, "%" PRIu64 "%s", blocks,
+             is_power ? "" : ", no power of two: Arrow refuses it");
+    each(ctx, "blocks", text);
+}
+
+static const struct layout layout = {
+    .summary = "Parquet's split-block Bloom filter: a column chunk's header and bits",
+    .params = params,
+    .design = design,
+    .read = read_file,
+    .write = write_file,
+    .recognize = recognize,
+    .show = show,
+    .facts = facts,
+};
+
+const struct kind kind_parquet = {
+    .id = 22,
+    .name = "parquet",
+    .layout = &layout,
+    .check = check,
+    .query = parquet_query,
+    .prefetch = parquet_prefetch,
+    .add = parquet_add,
+    .page = parquet_page,
+    .census = parquet_census,
+    .alike = alike,
+    .census_union = parquet_census_union,
+    .shape = shape_of,
+    .fpr_at = parquet_fpr_at,
+    .check_fpr = check_fpr,
+    .hash_share = 1,
+    .fpr_min = 0,
+    .fpr_max = 1,
+    .len_max = PARQUET_MAX_BLOCKS * PARQUET_BLOCK,
+    .lanes = 1,
+    .unite = unite,
+    .write_union = parquet_write_union,
+    .fold = fold,
+};

@@ -1,0 +1,74 @@
+/*
+ * Parquet's split-block Bloom filter. A key sets eight bits in one block of 256: one in each of the
+ * block's eight words of 32 bits. With h = XXH64 of the key and z blocks
+ *
+ *     block   floor(x z / 2^32), where x = floor(h / 2^32)
+ *     word w  bit floor((y SALT[w] mod 2^32) / 2^27), where y = h mod 2^32
+ *
+ * (Apache Parquet, BloomFilter.md; Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient
+ * Bloom Filters, 2007). It is no classic Bloom filter: its loads differ from block to block, and so
+ * do its formulas (census.c).
+ *
+ *     data       the blocks, of 32 bytes: words little-endian
+ *     geometry   [0] z   [1] 1: its file is the blocks alone, without a header
+ *
+ * A block of z/d blocks is d neighbouring blocks of z united, since floor(floor(t z) / d) is
+ * floor(t z/d): so a filter folds without its keys.
+ */
+#ifndef KIND_PARQUET_PARQUET_H
+#define KIND_PARQUET_PARQUET_H
+
+#include "kind/kind.h"
+
+enum {
+    PARQUET_WORDS = 8, /* of a block */
+    PARQUET_WORD_BITS = 32,
+    PARQUET_BITS = PARQUET_WORDS * PARQUET_WORD_BITS, /* of a block */
+    PARQUET_BLOCK = PARQUET_BITS / 8,                 /* bytes */
+};
+
+#define PARQUET_MAX_BLOCKS ((uint64_t)INT32_MAX)
+
+static inline uint64_t parquet_blocks(const struct layer *layer)
+{
+    return layer->geometry[0];
+}
+
+/* Sets geometry[0] and data_len. */
+static inline void parquet_resize(struct layer *layer, uint64_t blocks)
+{
+    layer->geometry[0] = blocks;
+    layer->data_len = blocks * PARQUET_BLOCK;
+}
+
+/* Distinct keys with which half of the bits are set, on average. */
+double parquet_half(uint64_t blocks);
+
+/* The header in front of the bits in a file, for bits of `bytes` bytes; returns its length. */
+enum { PARQUET_HEADER = 19 }; /* at most */
+size_t parquet_header(uint32_t bytes, uint8_t out[PARQUET_HEADER]);
+
+/* Reads a header of at most `avail` bytes, in any form that Thrift's compact protocol allows. Sets
+ * *bytes to the number of those that follow it, as it says. Returns its length; 0 and an error if
+ * it is none. */
+uint64_t parquet_parse(const uint8_t *p, uint64_t avail, uint64_t *bytes, struct err *err);
+
+/* Members of struct kind (kind.h). */
+void parquet_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
+                   uint64_t *present);
+void parquet_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys,
+                      size_t n);
+void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
+                 uint64_t *present);
+void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
+void parquet_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+                    struct census *out);
+void parquet_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
+                          unsigned threads, struct census *out);
+double parquet_fpr_at(const struct layer *layer, double n);
+bool parquet_write_union(const struct target *target, const struct union_of *parts,
+                         struct census *census, struct err *err);
+
+extern const struct kind kind_parquet;
+
+#endif
