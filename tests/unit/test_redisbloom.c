@@ -480,6 +480,9 @@ TEST(links_do_not_grow_beyond_all_bounds)
     CHECK_STR(err.text, "its next link is too large");
     last = before(64, 0.01, 7); /* 2^64 bits */
     CHECK(!kind_redisbloom.next(&last, &out, &err) && strstr(err.text, "is too large") != NULL);
+    last = before(3, 0.0001, 7);
+    CHECK(!kind_redisbloom.next(&last, &out, &err));
+    CHECK_STR(err.text, "a link of 2^3 bits at an error rate of 5e-05 has room for no key");
     last = before(10, 5e-324, 5); /* half of it is 0 */
     CHECK(!kind_redisbloom.next(&last, &out, &err));
     CHECK_STR(err.text, "RedisBloom makes no link for 10 keys at an error rate of 0");

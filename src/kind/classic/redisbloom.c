@@ -189,6 +189,9 @@ static bool size_link(uint64_t n, double error, const struct kept *like, struct 
         bits = ldexp(1, n2);
         room += trunc(trunc(bits - want) / bpe);
     }
+    if (room < 1)
+        return fail(err, "a link of 2^%u bits at an error rate of %s has room for no key", kept.n2,
+                    num_show_fpr(rate, error));
     if (bits > (double)CLASSIC_MAX_M || room >= 0x1p63)
         return fail(err, "a link for %s keys at an error rate of %s is too large", keys,
                     num_show_fpr(rate, error));
