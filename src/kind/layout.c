@@ -83,8 +83,8 @@ static bool take_param(struct layout_spec *spec, char *text, struct err *err)
         spec->value[i] = equals != NULL ? equals + 1 : "";
         return check_choice(spec, &params[i], spec->value[i], err);
     }
-    return fail(err, "layout %s has no parameter '%s': there %s", spec->kind->name, text,
-                known[0] == '\0' ? "are none" : known);
+    return fail(err, "layout %s has no parameter '%s': there are %s", spec->kind->name, text,
+                known[0] != '\0' ? known : "none");
 }
 
 bool layout_parse(const char *text, struct layout_spec *spec, struct err *err)
