@@ -99,6 +99,25 @@ same()
     done <examples
 }
 
+@test "the examples of seen-layouts(7) print what the page says" {
+    v=$SOURCE/tests/vectors
+    cp "$v/keys/keys.txt" .
+    cp "$v/guava/g64_bytes_n1000_p01.guava" links.guava
+    cp "$v/guava/g64_long_n1000_p02.guava" ids.guava
+    cp "$v/gozero/gz_bits13007.bitmap" shop.bitmap
+    cp "$v/redisson/rs_kryo5_n1000_p05.bitmap" users.bitmap
+    cp "$v/redisson/rs_kryo5_n1000_p05.config" users.config
+    cp "$v/redisbloom/rb_scale_e05_n100.header" visits.header
+    cp "$v/redisbloom/rb_scale_e05_n100.data" visits.data
+    cp "$v/php/ph_3.bits" phones.bits
+    cp "$v/dcso/dc_data.bloom" feed.bloom
+    cp "$v/parquet/pq_str_1024.sbbf" column.sbbf
+    chmod u+w ./*
+    export PYTHONDONTWRITEBYTECODE=1
+    python3 "$SOURCE/tests/examples.py" "$SOURCE/man/seen-layouts.7" >out || { cat out; false; }
+    [ "$(tail -n 1 out | cut -d ' ' -f 1)" -ge 30 ]
+}
+
 @test "seen-stats(1) has exactly the members that --json prints" {
     seq 100 >keys
     seen create -n 1000 f.seen keys
