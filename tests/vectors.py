@@ -507,7 +507,7 @@ def sizing(layout):
         if run.returncode != 0:
             differ("plan", *args, run.stderr.decode())
             continue
-        got = json.loads(run.stdout)["kinds"][0]
+        got = json.loads(run.stdout)["layouts"][0]
         if any(got[name] != wanted[name] for name in wanted):
             differ("plan", *args, "says", {name: got[name] for name in wanted}, "not", wanted)
     if not tried:

@@ -543,13 +543,32 @@ static bool needs_keys(const struct create *c)
     return !design_is_sized(&c->design) || c->keyopt.any || c->min_keys != 0 || c->min_ratio > 0;
 }
 
+/* Beside what seen's own kinds would take for as many keys. */
+static bool print_layout_plan(const struct create *c, uint64_t n)
+{
+    struct err err;
+    struct layout_filter filter;
+    if (!design_layout(&c->design, n, &filter, &err))
+        return say_failure(&err);
+    struct plan_layouts layouts = {
+        &c->layout, design_is_sized(&c->design) ? c->design.n : n, c->design.p};
+    struct plan plan = {
+        .kind = kind_usual(), .n = filter.layer[0].n_design, .p = filter.fpr_design};
+    plan_with_layouts(&plan);
+    plan_show(&plan, &layouts, c->json, stdout);
+    return true;
+}
+
 static bool print_plan(const struct create *c)
 {
     struct plan plan;
     struct err err;
-    if (!design_plan(&c->design, c->build.header.counters.keys_added, &plan, &err))
+    uint64_t n = c->build.header.counters.keys_added;
+    if (c->design.layout != NULL)
+        return print_layout_plan(c, n);
+    if (!design_plan(&c->design, n, &plan, &err))
         return say_failure(&err);
-    plan_show(&plan, c->json, stdout);
+    plan_show(&plan, NULL, c->json, stdout);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include "cmd/plan.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/exact.h"
 #include "base/json.h"
@@ -10,7 +11,7 @@
 #include "cmd/cmd.h"
 #include "kind/others.h"
 
-enum { OPT_JSON = 256 };
+enum { OPT_JSON = 256, OPT_LAYOUT };
 
 static const struct opt plan_opts[] = {
     {'n', "capacity", "N", "distinct keys to design for: 1000, 250k, 1e9", false, 0},
@@ -21,6 +22,10 @@ static const struct opt plan_opts[] = {
     {'s', "size", "BYTES",
      "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
      "the rate, whichever is not given",
+     false, 0},
+    {OPT_LAYOUT, "layout", "SPEC",
+     "show also the filter that another program would make: NAME[:PARAM=VALUE,...], or 'all' of "
+     "them; seen-layouts(7) has the names",
      false, 0},
     {OPT_JSON, "json", NULL, "print one JSON object instead of a table", false, 0},
     {0},
@@ -102,6 +107,8 @@ static unsigned make_rows(const struct plan *plan, struct row row[ROWS])
 {
     const struct kind *kind;
     unsigned n = 0;
+    if (plan->kind == NULL)
+        return 0;
     for (unsigned i = 0; (kind = kind_number(i)) != NULL && n < ROWS - 2; i++)
         n += kind->layout == NULL && own_row(plan, kind, &row[n]);
     textbook_row(plan, &row[n++]);
@@ -143,7 +150,7 @@ static void print_json_row(struct json *j, const struct plan *plan, const struct
     json_close(j, '}');
 }
 
-static void print_json(const struct plan *plan, FILE *out)
+static void print_json(const struct plan *plan, const struct plan_layouts *layouts, FILE *out)
 {
     struct json j = {.out = out};
     struct row row[ROWS];
@@ -154,12 +161,16 @@ static void print_json(const struct plan *plan, FILE *out)
     json_key(&j, "fpr_design");
     json_double(&j, plan->p);
     json_key(&j, "bound_bits_per_key");
-    json_double(&j, bound(plan));
+    json_double(&j, plan->kind != NULL ? bound(plan) : NAN);
     json_key(&j, "kinds");
     json_open(&j, '[');
     for (unsigned i = 0; i < n; i++)
         print_json_row(&j, plan, &row[i]);
     json_close(&j, ']');
+    if (layouts != NULL) {
+        json_key(&j, "layouts");
+        plan_layouts_json(layouts, &j);
+    }
     json_close(&j, '}');
 }
 
@@ -172,7 +183,7 @@ static void print_text_row(const struct plan *plan, const struct row *row, FILE 
             num_show_seconds(seconds, build_seconds(plan, row)), row->is_mutable ? "yes" : "no");
 }
 
-static void print_text(const struct plan *plan, FILE *out)
+static void print_kinds(const struct plan *plan, FILE *out)
 {
     char p[NUM_TEXT], n[NUM_TEXT];
     struct row row[ROWS], compact;
@@ -194,61 +205,112 @@ static void print_text(const struct plan *plan, FILE *out)
         has_compact ? compact.kind : "", has_compact ? ", to which no keys can be added" : "");
 }
 
-void plan_show(const struct plan *plan, bool json, FILE *out)
+static void print_text(const struct plan *plan, const struct plan_layouts *layouts, FILE *out)
+{
+    if (plan->kind != NULL)
+        print_kinds(plan, out);
+    if (plan->kind != NULL && layouts != NULL)
+        fputc('\n', out);
+    if (layouts != NULL)
+        plan_layouts_print(layouts, out);
+}
+
+void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json, FILE *out)
 {
     if (json)
-        print_json(plan, out);
+        print_json(plan, layouts, out);
     else
-        print_text(plan, out);
+        print_text(plan, layouts, out);
+}
+
+void plan_with_layouts(struct plan *plan)
+{
+    struct err err;
+    struct plan wish = *plan;
+    if (!plan_solve(plan, &err))
+        *plan = (struct plan){.n = wish.n, .p = wish.p};
+}
+
+struct wishes {
+    struct plan plan;
+    struct layout_spec spec;
+    struct plan_layouts layouts;
+    bool json, has_n, has_size, has_layouts;
+};
+
+static bool take_layout(struct wishes *w, const char *text)
+{
+    struct err err;
+    w->has_layouts = true;
+    w->layouts.spec = &w->spec;
+    if (strcmp(text, "all") == 0)
+        w->layouts.spec = NULL;
+    else if (!layout_parse(text, &w->spec, &err))
+        return say_failure(&err);
+    return true;
+}
+
+static bool parse_option(struct wishes *w, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case 'n':
+        w->has_n = true;
+        return opt_count(p, &w->plan.n);
+    case 'p':
+        return opt_fpr(p, &w->plan.p);
+    case 's':
+        w->has_size = true;
+        return opt_bytes(p, &w->plan.size);
+    case OPT_LAYOUT:
+        return take_layout(w, p->value);
+    default:
+        return w->json = true;
+    }
+}
+
+static int check_options(const struct wishes *w)
+{
+    if (w->has_layouts && w->has_size)
+        return opt_misuse(&cmd_plan, "--layout and --size cannot go together: give a capacity");
+    if (!w->has_n && !w->has_size)
+        return opt_misuse(&cmd_plan, w->has_layouts ? "give a capacity (-n)"
+                                                    : "give a capacity (-n) or a size (-s)");
+    if (w->has_n && w->plan.n == 0)
+        return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
+    if (w->has_size && w->plan.size == 0)
+        return opt_misuse(&cmd_plan, "a size of 0 bytes makes no filter");
+    return 0;
 }
 
 static int run(int argc, char **argv)
 {
+    struct wishes w = {.plan.kind = kind_usual()};
     struct opt_parser p;
-    struct plan plan = {.kind = kind_usual()};
     struct err err;
-    bool json = false, has_n = false, has_size = false;
     int id;
     opt_begin(&p, &cmd_plan, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        bool ok = true;
-        switch (id) {
-        case 'n':
-            has_n = true;
-            ok = opt_count(&p, &plan.n);
-            break;
-        case 'p':
-            ok = opt_fpr(&p, &plan.p);
-            break;
-        case 's':
-            has_size = true;
-            ok = opt_bytes(&p, &plan.size);
-            break;
-        case OPT_JSON:
-            json = true;
-            break;
-        }
-        if (!ok)
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(&w, &p, id))
             return EXIT_ERROR;
-    }
     if (id < 0)
         return p.status;
     if (p.first < argc)
         return opt_misuse(&cmd_plan, "'%s' is too much: plan reads no files", argv[p.first]);
-    if (!has_n && !has_size)
-        return opt_misuse(&cmd_plan, "give a capacity (-n) or a size (-s)");
-    if (has_n && plan.n == 0)
-        return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
-    if (has_size && plan.size == 0)
-        return opt_misuse(&cmd_plan, "a size of 0 bytes makes no filter");
+    int status = check_options(&w);
+    if (status != 0)
+        return status;
+    w.layouts.n = w.plan.n;
+    w.layouts.p = w.plan.p;
     /* Rates that only the compact kind supports are planned too. */
-    if (plan.p > 0 && plan.size == 0 && !kind_usual()->check_fpr(plan.p, &err))
-        plan.kind = kind_compact();
-    if (!plan_solve(&plan, &err)) {
+    if (w.plan.p > 0 && w.plan.size == 0 && !kind_usual()->check_fpr(w.plan.p, &err))
+        w.plan.kind = kind_compact();
+    if (w.has_layouts)
+        plan_with_layouts(&w.plan);
+    if (w.has_layouts ? !plan_layouts_check(&w.layouts, &err) : !plan_solve(&w.plan, &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
-    plan_show(&plan, json, stdout);
+    plan_show(&w.plan, w.has_layouts ? &w.layouts : NULL, w.json, stdout);
     return 0;
 }
 

@@ -138,6 +138,9 @@ struct layout {
     /* Could these files be of this layout, by their contents? NULL: that cannot be told. */
     bool (*recognize)(const struct layout_foreign *in);
 
+    /* Bytes of the other program's files, all in all; of a bitmap with the zero bytes at its end. */
+    uint64_t (*file_len)(const struct layout_filter *filter);
+
     /* Writes the spec with which the filter can be imported again. */
     void (*show)(const struct layout_filter *filter, char *out, size_t room);
 
@@ -149,7 +152,9 @@ struct layout {
     /* Most bits stay zero, and m is large: a new file has holes (store/target.h). */
     bool sparse;
 
-    /* The other program counts keys that change a bit (layout_filter.n_added). */
+    /* The other program counts keys that change a bit (layout_filter.n_added), so a filter depends on
+     * the order of its keys. If not, a layer is the bitwise union of layers that have some of its
+     * keys each. */
     bool counts;
 
     /* A sentence on what the numbers of stats assume that is not so; NULL: nothing. */
@@ -161,10 +166,6 @@ struct layout {
 
     /* How many of the m positions can occur. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);
-
-    /* A filter depends on the order in which keys were added: it grows, or counts those that changed
-     * a bit. If not, a layer is the bitwise union of layers that have some of its keys each. */
-    bool ordered;
 };
 
 static inline bool layout_is_sparse(const struct layer *layer)

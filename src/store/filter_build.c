@@ -49,7 +49,7 @@ static bool fills_store(const struct kind *kind)
 
 static bool is_ordered(const struct kind *kind)
 {
-    return fills_store(kind) && kind->layout->ordered;
+    return fills_store(kind) && kind->layout->counts;
 }
 
 static size_t build_part(const struct kind *kind)

@@ -234,7 +234,8 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
     /* Nobody counts the keys of layers side by side; and where the formula assumes what is not so,
      * it says little of the keys. */
     const struct layout *layout = h->layers[0].kind->layout;
-    if (h->counters.unknown || (layout != NULL && layout->caveat != NULL) || (h->policy == POLICY_FIXED && h->n_layers > 1))
+    bool assumes = layout != NULL && layout->caveat != NULL;
+    if (h->counters.unknown || assumes || (h->policy == POLICY_FIXED && h->n_layers > 1))
         return true;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct census *c = &layer[i];

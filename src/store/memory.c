@@ -37,27 +37,22 @@ static struct layers layers_of(const struct memory *m)
     return (struct layers){&m->header, m->data};
 }
 
-static bool is_sparse(const struct layer *layer)
-{
-    return layer->kind->layout != NULL && layer->kind->layout->sparse;
-}
-
 /* Gets memory, all zero, for those layers of the header that have none. */
 static bool get_layers(struct memory *m, const struct header *h, struct err *err)
 {
     struct sysinfo info;
-    if (sysinfo(&info) == 0 && h->file_len / info.mem_unit > info.totalram) {
-        char need[NUM_TEXT];
-        return fail(err, "cannot make %s: %s are needed", NAME, num_show_bytes(need, h->file_len));
-    }
+    char need[NUM_TEXT];
+    num_show_bytes(need, h->file_len);
+    if (sysinfo(&info) == 0 && h->file_len / info.mem_unit > info.totalram)
+        return fail(err, "cannot make %s: %s are needed", NAME, need);
     for (unsigned i = 0; i < h->n_layers; i++) {
         if (m->data[i] != NULL)
             continue;
         void *data = mmap(NULL, (size_t)h->layers[i].data_len, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED)
-            return fail_errno(err, "cannot make %s", NAME);
-        if (!is_sparse(&h->layers[i]))
+            return fail_errno(err, "cannot make %s of %s", NAME, need);
+        if (!layout_is_sparse(&h->layers[i]))
             madvise(data, (size_t)h->layers[i].data_len, MADV_HUGEPAGE);
         m->data[i] = data;
     }

@@ -119,6 +119,11 @@ bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
                       ORDER_HIGH_FIRST, err);
 }
 
+uint64_t classic_bitmap_len(const struct layout_filter *filter)
+{
+    return (classic_of(&filter->layer[0]).m + 7) / 8;
+}
+
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err)
 {
     uint8_t word[8];

@@ -101,6 +101,7 @@ bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct lay
                          struct err *err);
 bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
                           const struct layout_sink *sink, struct err *err);
+uint64_t classic_bitmap_len(const struct layout_filter *filter);
 
 /* Distinct keys of which c of m bits are set: -m/k ln(1 - c/m) (Swamidass and Baldi, 2007). */
 double classic_estimate(uint64_t m, unsigned k, uint64_t set);

@@ -197,12 +197,18 @@ static void show(const struct layout_filter *filter, char *out, size_t room)
     layout_show_choice(out, room, &params[STRATEGY], c.variant == MITZ_64 ? 0 : 1);
 }
 
+static uint64_t file_len(const struct layout_filter *filter)
+{
+    return HEADER + filter->layer[0].data_len;
+}
+
 static const struct layout layout = {
     .summary = "Guava's BloomFilter (Java), as writeTo writes it",
     .params = params,
     .design = design,
     .read = read_file,
     .write = write_file,
+    .file_len = file_len,
     .recognize = recognize,
     .show = show,
     .positions = positions,

@@ -241,6 +241,7 @@ static const struct layout layout = {
     .design = design,
     .read = read_file,
     .write = write_file,
+    .file_len = classic_bitmap_len,
     .show = show,
     .sparse = true,
     .caveat = "the hash functions agree with each other on many short keys, so these set fewer "

@@ -288,6 +288,7 @@ static const struct layout layout = {
     .design = design,
     .read = read_file,
     .write = write_file,
+    .file_len = classic_bitmap_len,
     .show = show,
     .facts = facts,
     .positions = positions,
