@@ -401,7 +401,7 @@ static bool keys_fit(const struct create *c)
      */
     if (layer->kind->layout != NULL)
         promised = fmax(promised, layer->kind->fpr_at(layer, (double)layer->n_design));
-    double sure = h->counters.unknown ? census->n_low : keys_held(c);
+    double sure = h->counters.unknown ? census->n_low : (double)h->counters.keys_added;
     if (census->fpr <= FPR_SLACK * promised || sure <= (double)layer->n_design)
         return true;
     if ((h->compat & COMPAT_ASSUMED) != 0) {

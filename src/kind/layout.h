@@ -138,7 +138,8 @@ struct layout {
     /* Could these files be of this layout, by their contents? NULL: that cannot be told. */
     bool (*recognize)(const struct layout_foreign *in);
 
-    /* Bytes of the other program's files, all in all; of a bitmap with the zero bytes at its end. */
+    /* Bytes of the other program's files, all in all: of a bitmap, with the zero bytes at its end;
+     * before compression. */
     uint64_t (*file_len)(const struct layout_filter *filter);
 
     /* Writes the spec with which the filter can be imported again. */

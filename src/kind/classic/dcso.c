@@ -375,6 +375,11 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
     return ok;
 }
 
+static uint64_t file_len(const struct layout_filter *filter)
+{
+    return HEADER + filter->layer[0].data_len;
+}
+
 static void show(const struct layout_filter *filter, char *out, size_t room)
 {
     snprintf(out, room, "dcso");
@@ -405,6 +410,7 @@ static const struct layout layout = {
     .design = design,
     .read = read_file,
     .write = write_file,
+    .file_len = file_len,
     .recognize = recognize,
     .show = show,
     .facts = facts,
@@ -414,7 +420,6 @@ static const struct layout layout = {
     .caveat = "FNV-1 gives similar keys positions that are not independent: of numbered keys, the "
               "number of distinct ones may be off by half a percent",
     .counts = true,
-    .ordered = true,
 };
 
 const struct kind kind_dcso = {.id = 21,

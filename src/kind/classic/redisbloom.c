@@ -488,6 +488,15 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
     return true;
 }
 
+static uint64_t file_len(const struct layout_filter *filter)
+{
+    struct kept kept = kept_of(&filter->layer[0]);
+    uint64_t len = lengths[kept.form].chain;
+    for (unsigned i = 0; i < filter->n_layers; i++)
+        len += lengths[kept.form].link + bytes_of(&filter->layer[i]);
+    return len;
+}
+
 static void show(const struct layout_filter *filter, char *out, size_t room)
 {
     struct kept kept = kept_of(&filter->layer[0]);
@@ -507,11 +516,11 @@ static const struct layout layout = {
     .design = design,
     .read = read_file,
     .write = write_file,
+    .file_len = file_len,
     .recognize = recognize,
     .show = show,
     .positions = positions,
     .counts = true,
-    .ordered = true,
 };
 
 const struct kind kind_redisbloom = {.id = 20,

@@ -162,6 +162,14 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
     return layout_put(sink, 0, data[0], layer->data_len, ORDER_LOW_FIRST, err);
 }
 
+static uint64_t file_len(const struct layout_filter *filter)
+{
+    const struct layer *layer = &filter->layer[0];
+    uint8_t header[PARQUET_HEADER];
+    bool has_header = layer->geometry[1] == WITH_HEADER;
+    return (has_header ? parquet_header((uint32_t)layer->data_len, header) : 0) + layer->data_len;
+}
+
 static void show(const struct layout_filter *filter, char *out, size_t room)
 {
     snprintf(out, room, "parquet");
@@ -188,6 +196,7 @@ static const struct layout layout = {
     .design = design,
     .read = read_file,
     .write = write_file,
+    .file_len = file_len,
     .recognize = recognize,
     .show = show,
     .facts = facts,
