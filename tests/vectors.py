@@ -6,6 +6,7 @@
     vectors.py create LAYOUT     make the same filter from its keys: the same bytes
     vectors.py malformed LAYOUT  broken files: refused, or accepted, as by the program
     vectors.py sizing LAYOUT     plan for a capacity and an FPR: the numbers of the program
+    vectors.py extend LAYOUT     import a filter, add the other keys: the bytes of the full one
     vectors.py tails LAYOUT      keys of 0 to 64 bytes of any value, against their hash values
 
 Runs in the current directory and leaves files there. Prints what differs; the exit status is 1 then.
@@ -129,6 +130,10 @@ class Layout:
     def malformed(self, case, path):
         write(path, bytes.fromhex(case["file_hex"] or ""))
         return path
+
+    def extended(self):
+        """Pairs of a filter and of one that has got more keys since, by name."""
+        return []
 
     def sizing(self):
         """Pairs of arguments and of what plan is to say: a dict, or None for a refusal."""
@@ -260,6 +265,9 @@ class Redisbloom(Layout):
         write(path + ".data", bytes(size + 112))
         return path
 
+    def extended(self):
+        return [("rb_scale_e05_n100_first400", "rb_scale_e05_n100")]
+
     def sizing(self):
         for row in table("redisbloom", "sizing.tsv"):
             scaling = {"5": "yes", "13": "no"}.get(row["options"])
@@ -333,6 +341,9 @@ class Dcso(Layout):
         if (got[0][:2] == b"\x1f\x8b") != (row["gzip"] == "true"):
             return False
         return plain(got[0]) == self.golden(row)[0]
+
+    def extended(self):
+        return [("dc_n1000_p01_first500.bloom", "dc_n1000_p01.bloom")]
 
     def sizing(self):
         for row in table("dcso", "sizing.tsv"):
@@ -473,6 +484,18 @@ def compare_created(layout, row, how):
         differ(layout.file(row), how, "makes other bytes")
 
 
+def extend(layout):
+    rows = {layout.file(row): row for row in layout.rows()}
+    for first, full in layout.extended():
+        before, after = rows[first], rows[full]
+        must("import", "--layout", layout.spec(before), layout.place(before, "foreign"), "-o",
+             "f.seen", "--force")
+        must("add", "f.seen", stdin=b"".join(layout.keys(after)[len(layout.keys(before)):]))
+        must("export", "f.seen", "-o", layout.foreign("out"), "--force")
+        if not layout.same(after, layout.exported(layout.foreign("out"))):
+            differ(first, "with the other keys: not the bytes of", full)
+
+
 def malformed(layout):
     for case in table(layout.name, "malformed.tsv"):
         name, path = case["case"], layout.malformed(case, "foreign")
@@ -530,7 +553,7 @@ def tails(layout):
             differ(*args, "makes other bytes")
 
 
-TESTS = {f.__name__: f for f in (answers, export, create, malformed, sizing, tails)}
+TESTS = {f.__name__: f for f in (answers, export, create, extend, malformed, sizing, tails)}
 LAYOUTS = {c.name: c() for c in (Guava, Gozero, Redisson, Redisbloom, Php, Dcso, Parquet)}
 
 if __name__ == "__main__":

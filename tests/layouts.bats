@@ -1,0 +1,106 @@
+#!/usr/bin/env bats
+# Filters of other programs, held against the files in tests/vectors, which those programs wrote.
+# `make interop` runs the programs themselves.
+
+load helpers
+
+vectors() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/vectors.py" "$@"; }
+
+# golden LAYOUT/FILE: a file of tests/vectors.
+golden() { cat "$SOURCE/tests/vectors/$1"; }
+
+# declined COMMAND...: exit status 2, nothing on stdout, one line on stderr, and no f.seen.
+declined()
+{
+    run -2 --separate-stderr "$@"
+    [[ -z $output && ${#stderr_lines[@]} == 1 && ! -e f.seen ]] || { echo "$*: $output$stderr"; return 1; }
+}
+
+@test "guava: an imported filter answers as the program did" { vectors answers guava; }
+@test "guava: export gives the imported bytes back" { vectors export guava; }
+@test "guava: create and add make the program's bytes" { vectors create guava; }
+@test "guava: keys of 0 to 64 bytes of any value" { vectors tails guava; }
+@test "guava: broken files" { vectors malformed guava; }
+@test "guava: sizes" { vectors sizing guava; }
+
+@test "gozero: an imported filter answers as the program did" { vectors answers gozero; }
+@test "gozero: export gives the imported bytes back" { vectors export gozero; }
+@test "gozero: create and add make the program's bytes" { vectors create gozero; }
+
+@test "redisson: an imported filter answers as the program did" { vectors answers redisson; }
+@test "redisson: export gives the imported bytes back" { vectors export redisson; }
+@test "redisson: create and add make the program's bytes" { vectors create redisson; }
+@test "redisson: keys of 0 to 64 bytes of any value" { vectors tails redisson; }
+@test "redisson: sizes" { vectors sizing redisson; }
+
+@test "redisbloom: an imported filter answers as the program did" { vectors answers redisbloom; }
+@test "redisbloom: export gives the imported bytes back" { vectors export redisbloom; }
+@test "redisbloom: create and add make the program's bytes" { vectors create redisbloom; }
+@test "redisbloom: add makes an older dump the newer one" { vectors extend redisbloom; }
+@test "redisbloom: keys of 0 to 64 bytes of any value" { vectors tails redisbloom; }
+@test "redisbloom: broken files" { vectors malformed redisbloom; }
+@test "redisbloom: sizes" { vectors sizing redisbloom; }
+
+@test "php: an imported filter answers as the program did" { vectors answers php; }
+@test "php: export gives the imported bytes back" { vectors export php; }
+@test "php: create and add make the program's bytes" { vectors create php; }
+@test "php: keys of 0 to 64 bytes of any value" { vectors tails php; }
+
+@test "dcso: an imported filter answers as the program did" { vectors answers dcso; }
+@test "dcso: export gives the imported bytes back" { vectors export dcso; }
+@test "dcso: create and add make the program's bytes" { vectors create dcso; }
+@test "dcso: add makes an older file the newer one" { vectors extend dcso; }
+@test "dcso: keys of 0 to 64 bytes of any value" { vectors tails dcso; }
+@test "dcso: broken files" { vectors malformed dcso; }
+@test "dcso: sizes" { vectors sizing dcso; }
+
+@test "parquet: an imported filter answers as the program did" { vectors answers parquet; }
+@test "parquet: export gives the imported bytes back" { vectors export parquet; }
+@test "parquet: create and add make the program's bytes" { vectors create parquet; }
+@test "parquet: keys of 0 to 64 bytes of any value" { vectors tails parquet; }
+@test "parquet: sizes" { vectors sizing parquet; }
+
+@test "gozero: the number of bits must be given, and bits behind it are refused" {
+    golden gozero/gz_bits13007.bitmap >bitmap
+    declined seen import --layout gozero bitmap -o f.seen
+    declined seen import --layout gozero:bits=12000 bitmap -o f.seen
+    quiet seen import --layout gozero:bits=20000 bitmap -o f.seen
+    quiet seen export f.seen -o out
+    cmp bitmap out
+}
+
+@test "redisson: bits and k, or -n and -p, must be given" {
+    golden redisson/rs_string_n1000_p01.bitmap >bitmap
+    declined seen import --layout redisson bitmap -o f.seen
+    declined seen import --layout redisson:bits=9000,k=7 bitmap -o f.seen
+    quiet seen import --layout redisson -n 1000 -p 0.01 bitmap -o f.seen
+    [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys/keys.txt")" = 1000 ]
+    quiet seen export f.seen -o out
+    cmp bitmap out
+}
+
+@test "a bitmap that is empty is an empty filter, and --pad writes all bytes" {
+    : >bitmap
+    quiet seen import --layout gozero:bits=13007 bitmap -o f.seen
+    [ "$(seen query -k a -c f.seen || true)" = 0 ]
+    quiet seen export f.seen -o out
+    [ "$(size out)" = 0 ]
+    quiet seen export --pad f.seen -o out --force
+    [ "$(size out)" = 1626 ]
+    cmp -n 1626 out /dev/zero
+}
+
+@test "dcso: gzip is told by the content" {
+    golden dcso/dc_n1000_p01.bloom.gz >packed
+    quiet seen import --layout dcso packed -o f.seen
+    quiet seen export f.seen -o out
+    gzip -dc out | cmp - "$SOURCE/tests/vectors/dcso/dc_n1000_p01.bloom"
+}
+
+@test "parquet: a bitset without its header" {
+    golden parquet/pq_str_1024.sbbf | tail -c 1024 >bitset
+    quiet seen import --layout parquet:header=no bitset -o f.seen
+    [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys/keys.txt")" = 1000 ]
+    quiet seen export f.seen -o out
+    cmp bitset out
+}
