@@ -14,8 +14,8 @@
  * more than these are counted; what 16 threads have room for in so much memory for each lane. */
 enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
 
-/* The same where keys are added to a store: half of it is for copies of the bits (fill.h). */
-enum { FILL_MEMORY = DIRECT_MEMORY / 2, FILL_KEYS = DIRECT_KEYS / 2 };
+/* The same where keys are added to a store; as much again is for copies of the bits (fill.h). */
+enum { FILL_MEMORY = 20 << 20, FILL_KEYS = DIRECT_KEYS / 4 };
 
 /* Keys that a keyset sorts at a time to be added in order. */
 enum { ORDERED_PART = 1 << 16 };
