@@ -14,8 +14,9 @@
  * more than these are counted; what 16 threads have room for in so much memory for each lane. */
 enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
 
-/* The same where keys are added to a store; as much again is for copies of the bits (fill.h). */
-enum { FILL_MEMORY = 20 << 20, FILL_KEYS = DIRECT_KEYS / 4 };
+/* The same where keys are added to a store; as much again is for copies of the bits (fill.h). It is
+ * what a keyset takes for so many threads (keyset_min_memory), and there are no more. */
+enum { FILL_MEMORY = DIRECT_MEMORY / 2, FILL_KEYS = DIRECT_KEYS / 4, FILL_THREADS = 8 };
 
 /* Keys that a keyset sorts at a time to be added in order. */
 enum { ORDERED_PART = 1 << 16 };
@@ -169,6 +170,7 @@ static bool begin_store(struct filter_build *b, struct keyset_spec *spec, struct
     if (b->fill != NULL) {
         spec->drain = fill_put;
         spec->ctx = b->fill;
+        b->threads = (unsigned)smaller(b->threads, FILL_THREADS);
     }
     return true;
 }
