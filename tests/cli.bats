@@ -5,7 +5,8 @@
 # shellcheck disable=SC2154,SC2016
 load helpers
 
-commands=(create add query dedup stats rotate shrink merge verify plan compact)
+commands=(create add query dedup stats rotate shrink merge verify plan compact import
+    export)
 
 # try COMMAND: the second and last line of the message that `refuses` saw says where help is.
 try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -eq 2 ]]; }
