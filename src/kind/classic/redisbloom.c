@@ -141,10 +141,17 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
+/* Each result has a variable, so that machines whose registers hold more digits round it too. */
+static double k_for(double bpe)
+{
+    double k = LN2 * bpe;
+    return ceil(k);
+}
+
 /* False if bpe is no number. */
 static bool has_k(double bpe, unsigned k)
 {
-    return ceil(LN2 * bpe) == k;
+    return k_for(bpe) == k;
 }
 
 static bool check(const struct layer *layer, struct err *err)
@@ -180,14 +187,16 @@ static bool size_link(uint64_t n, double error, const struct kept *like, struct 
     if (kept.options & ENTS_IS_BITS) {
         kept.n2 = n <= MAX_N2 ? (unsigned)n : MAX_N2;
         bits = ldexp(1, (int)kept.n2);
-        room = trunc(bits / bpe);
+        room = bits / bpe;
+        room = trunc(room);
     } else if (kept.options & NOROUND) {
         bits = fmax(1, trunc(want));
     } else {
         int n2 = want < (double)CLASSIC_MAX_M ? ilogb(fmax(1, want)) + 1 : MAX_N2;
         kept.n2 = (unsigned)n2;
         bits = ldexp(1, n2);
-        room += trunc(trunc(bits - want) / bpe);
+        double more = trunc(bits - want) / bpe;
+        room += trunc(more);
     }
     if (room < 1)
         return fail(err, "a link of 2^%u bits at an error rate of %s has room for no key", kept.n2,
@@ -197,7 +206,7 @@ static bool size_link(uint64_t n, double error, const struct kept *like, struct 
                     num_show_fpr(rate, error));
     uint64_t bytes = classic_bytes((uint64_t)bits);
     *out = (struct layer){.n_design = kept.n2 != 0 ? (uint64_t)room : n, .fpr_design = error};
-    describe_link(kept.n2 != 0 ? (uint64_t)bits : 8 * bytes, (unsigned)ceil(LN2 * bpe), bytes, bpe,
+    describe_link(kept.n2 != 0 ? (uint64_t)bits : 8 * bytes, (unsigned)k_for(bpe), bytes, bpe,
                   kept, out);
     return true;
 }
