@@ -106,6 +106,20 @@ make()
     cmp united all/f
 }
 
+@test "--like takes no data that a user put behind the bits" {
+    seen import --layout dcso "$SOURCE/tests/vectors/dcso/dc_data.bloom" -o data.seen
+    seq 100 >keys
+    run -0 --separate-stderr seen create --like data.seen f.seen keys
+    seen export data.seen -o data
+    seen export f.seen -o out
+    m=$(od -An -t u8 -j 32 -N 8 out)
+    [ "$(size out)" = $((48 + (m + 63) / 64 * 8)) ]
+    [ "$(size out)" -lt "$(size data)" ]
+    seen merge -o both.seen data.seen f.seen 2>/dev/null
+    seen export both.seen -o both
+    [ "$(tail -n 2 both)" = "$(tail -n 2 data)" ]
+}
+
 @test "--empty, then add: the same bytes as create" {
     seq 1000 >keys
     for layout in $(layouts | grep -vx php); do

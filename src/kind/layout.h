@@ -158,6 +158,10 @@ struct layout {
      * keys each. */
     bool counts;
 
+    /* Leaves out of a layer what a user put behind the bits: for another filter like it. NULL: there
+     * is nothing. */
+    void (*strip)(struct layer *layer);
+
     /* A sentence on what the numbers of stats assume that is not so; NULL: nothing. */
     const char *caveat;
 

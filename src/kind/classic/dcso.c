@@ -404,6 +404,13 @@ static void facts(const struct layout_filter *filter,
     each(ctx, "bytes of data", text);
 }
 
+static void strip(struct layer *layer)
+{
+    struct classic c = classic_of(layer);
+    c.extra = 0;
+    classic_to(&c, layer);
+}
+
 static const struct layout layout = {
     .summary = "the files of DCSO's bloom (Go)",
     .params = params,
@@ -420,6 +427,7 @@ static const struct layout layout = {
     .caveat = "FNV-1 gives similar keys positions that are not independent: of numbered keys, the "
               "number of distinct ones may be off by half a percent",
     .counts = true,
+    .strip = strip,
 };
 
 const struct kind kind_dcso = {.id = 21,
