@@ -112,12 +112,11 @@ make()
     run -0 --separate-stderr seen create --like data.seen f.seen keys
     seen export data.seen -o data
     seen export f.seen -o out
-    m=$(od -An -t u8 -j 32 -N 8 out)
-    [ "$(size out)" = $((48 + (m + 63) / 64 * 8)) ]
-    [ "$(size out)" -lt "$(size data)" ]
+    more=$(($(size data) - $(size out)))
+    [ "$more" -gt 20 ] # two lines
     seen merge -o both.seen data.seen f.seen 2>/dev/null
     seen export both.seen -o both
-    [ "$(tail -n 2 both)" = "$(tail -n 2 data)" ]
+    cmp <(tail -c "$more" both) <(tail -c "$more" data)
 }
 
 @test "--empty, then add: the same bytes as create" {
