@@ -9,8 +9,11 @@ import random
 LONG = (255, 256, 1000, 4095, 4096, 10000, 65535, 65536, 100000)  # lengths
 
 
-def split(keys):
-    """The two parts, with the options under which seen reads them, as pairs (options, input)."""
+def split(keys, crlf=False):
+    """The two parts, with the options under which seen reads them, as pairs (options, input). With
+    crlf, all are lines, and a CR at the end of one is no part of the key."""
+    if crlf:
+        return [(["--crlf"], b"".join(key + b"\n" for key in keys))]
     lines = [key for key in keys if b"\0" in key]
     parts = [(["-0"], b"".join(key + b"\0" for key in keys if b"\0" not in key)),
              ([], b"".join(key + b"\n" for key in lines))]
