@@ -583,9 +583,10 @@ TEST(bits_that_no_key_sets_are_refused)
     free(d);
 }
 
-/* An eighth of the absent keys is present here. Every key that is given counts, also one that an
- * older link keeps out of the newest; from the bits alone the same number follows. The bound holds
- * for a sound file but once in a million. */
+/* A quarter of the absent keys is present here. Every key that is given counts, also one that an
+ * older link keeps out of the newest, and from the bits alone the same number follows: a sound file
+ * fails once in a million. However often a filter is opened, the number is the same within the error
+ * of adding up FPRs. */
 TEST(keys_are_counted_rightly_at_high_rates)
 {
     enum { N = 100000 };
@@ -593,15 +594,16 @@ TEST(keys_are_counted_rightly_at_high_rates)
     struct layout_spec spec;
     struct layout_filter filter;
     static uint64_t hash[2 * N];
+    double n_keys[2];
     random_restart(3);
     random_keys(hash, N);
     MUST(layout_parse("redisbloom", &spec, &err));
     MUST(spec.kind->layout->design(&spec, 1000, 0.25, &filter, &err));
-    for (int runs = 1; runs <= 50; runs += 49) {
+    for (size_t round = 0; round < 2; round++) {
         struct store *s = make_store(&filter, false);
-        for (size_t i = 0, done; i < (size_t)runs; i++)
-            CHECK(add_keys(s, (struct hashes){hash + i * (N / (size_t)runs), N}, N / (size_t)runs,
-                           1000, &done, &err) == ADD_OK);
+        for (size_t runs = round == 0 ? 1 : 50, i = 0, done; i < runs; i++)
+            CHECK(add_keys(s, (struct hashes){hash + i * (N / runs), N}, N / runs, 1000, &done,
+                           &err) == ADD_OK);
         struct facts facts;
         struct census layer[FORMAT_MAX_LAYERS];
         double by_bits;
@@ -611,9 +613,11 @@ TEST(keys_are_counted_rightly_at_high_rates)
         h.counters = facts.counters;
         CHECK(layers_counters_agree(&h, layer, &by_bits) && by_bits > 0);
         CHECK(fabs(h.counters.n_keys - N) < 0.01 * N);
-        CHECK(N - h.counters.keys_added > N / 30);
+        CHECK(N - h.counters.keys_added > N / 5);
+        n_keys[round] = h.counters.n_keys;
         store_close(s);
     }
+    CHECK(fabs(n_keys[0] - n_keys[1]) < 1e-6 * N);
 }
 
 /* ---- Crashes */
