@@ -1,4 +1,5 @@
-/* Little-endian (and a few big-endian) loads and stores, whatever the machine's byte order and alignment. */
+/* Loads and stores of little-endian (and a few big-endian) numbers, whatever the machine's byte
+ * order and alignment. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 

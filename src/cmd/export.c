@@ -1,5 +1,6 @@
 /* seen export: writes a filter in the format of another program. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,10 +76,11 @@ static bool to_stdout(void *ctx, unsigned file, const void *data, size_t len, st
 static bool open_file(struct export *e, const char *suffix, struct err *err)
 {
     unsigned i = e->n_files;
-    e->name[i] = malloc(strlen(e->out) + strlen(suffix) + 1);
+    size_t len = strlen(e->out) + strlen(suffix) + 1;
+    e->name[i] = malloc(len);
     if (e->name[i] == NULL)
         return fail(err, "out of memory");
-    strcpy(stpcpy(e->name[i], e->out), suffix);
+    snprintf(e->name[i], len, "%s%s", e->out, suffix);
     if (!newfile_open_foreign(&e->file[i], e->name[i], e->force, err))
         return false;
     e->n_files++;

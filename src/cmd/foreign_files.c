@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,10 +56,7 @@ static bool open_one(struct foreign_files *f, unsigned i, const char *name, cons
     f->name[i] = malloc(len);
     if (f->name[i] == NULL)
         return fail(err, "out of memory");
-    if (is_stdin)
-        strcpy(f->name[i], "standard input");
-    else
-        strcpy(stpcpy(f->name[i], name), suffix);
+    snprintf(f->name[i], len, "%s%s", is_stdin ? "standard input" : name, suffix);
     f->in.name[i] = f->name[i];
     if (is_stdin)
         return take(f, i, STDIN_FILENO, err);

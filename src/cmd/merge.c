@@ -287,8 +287,8 @@ static bool write_layers(struct merge *m, struct err *err)
 }
 
 /* What layouts of other programs go on counting from (struct counters): as those programs do when
- * they join filters, the sum. Of an intersection, and where the number decides when a layer is full,
- * it is what the bits tell. */
+ * they join filters, the sum. Of an intersection, and where the number decides when a layer is
+ * full, it is what the bits tell. */
 static uint64_t keys_added(const struct merge *m)
 {
     uint64_t sum = 0;

@@ -5,7 +5,8 @@
 
 #include "keys/hash_each.h"
 
-static void xxh64(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
+static __attribute__((nonnull)) void xxh64(const char *data, size_t len, uint64_t seed,
+                                           uint64_t *out, size_t stride)
 {
     (void)stride;
     out[0] = XXH64(data, len, seed);

@@ -90,9 +90,10 @@ static bool take_param(struct layout_spec *spec, char *text, struct err *err)
 bool layout_parse(const char *text, struct layout_spec *spec, struct err *err)
 {
     *spec = (struct layout_spec){0};
-    if (strlen(text) >= sizeof spec->text)
+    size_t len = strlen(text);
+    if (len >= sizeof spec->text)
         return fail(err, "the layout is longer than %d bytes", LAYOUT_TEXT - 1);
-    strcpy(spec->text, text);
+    memcpy(spec->text, text, len);
     char *colon = strchr(spec->text, ':');
     if (colon != NULL)
         *colon = '\0';

@@ -1,6 +1,6 @@
 /*
- * Layouts: the filters of other programs. A layout is a kind (kind.h) with a struct layout. Inside a
- * seen file its layer is like any other; this header describes the border: how a filter of the
+ * Layouts: the filters of other programs. A layout is a kind (kind.h) with a struct layout. Inside
+ * a seen file its layer is like any other; this header describes the border: how a filter of the
  * other program is named, sized, read and written.
  *
  *     struct layout_spec spec;
@@ -59,8 +59,8 @@ unsigned layout_choice(const struct layout_spec *spec, unsigned param);
 bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max, uint64_t *out,
                    struct err *err);
 
-/* Is a new filter at FPR p (0: not given) of the same size whatever its number of keys? Then the spec
- * alone decides on it. */
+/* Is a new filter at FPR p (0: not given) of the same size whatever its number of keys? Then the
+ * spec alone decides on it. */
 bool layout_is_sized(const struct layout_spec *spec, double p);
 
 /* For layout->show: append a parameter's choice or number to a spec. */
@@ -84,8 +84,8 @@ struct layout_filter {
     struct layer layer[LAYOUT_LAYERS]; /* kind, geometry, data_len, n_design, fpr_design */
 };
 
-/* The order of bits in foreign bytes. A layer has bit x in byte x / 8 at place x mod 8, counted from
- * the low end. */
+/* The order of bits in foreign bytes. A layer has bit x in byte x / 8 at place x mod 8, counted
+ * from the low end. */
 enum layout_order {
     ORDER_LOW_FIRST,  /* the same */
     ORDER_HIGH_FIRST, /* bit x is at place 7 - x mod 8 */
@@ -153,13 +153,13 @@ struct layout {
     /* Most bits stay zero, and m is large: a new file has holes (store/target.h). */
     bool sparse;
 
-    /* The other program counts keys that change a bit (layout_filter.n_added), so a filter depends on
-     * the order of its keys. If not, a layer is the bitwise union of layers that have some of its
-     * keys each. */
+    /* The other program counts keys that change a bit (layout_filter.n_added), so a filter depends
+     * on the order of its keys. If not, a layer is the bitwise union of layers that have some of
+     * its keys each. */
     bool counts;
 
-    /* Leaves out of a layer what a user put behind the bits: for another filter like it. NULL: there
-     * is nothing. */
+    /* Leaves out of a layer what a user put behind the bits: for another filter like it. NULL:
+     * there is nothing. */
     void (*strip)(struct layer *layer);
 
     /* A sentence on what the numbers of stats assume that is not so; NULL: nothing. */

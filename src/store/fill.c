@@ -53,7 +53,7 @@ static struct copy *lock_one(struct fill *f, unsigned first)
         if (pthread_mutex_trylock(&copy->lock) == 0)
             return copy;
     }
-    struct copy *copy = &f->copy[first % f->n_copies];
+    struct copy *copy = &f->copy[f->n_copies > 1 ? first % f->n_copies : 0];
     pthread_mutex_lock(&copy->lock);
     return copy;
 }

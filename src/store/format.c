@@ -338,8 +338,8 @@ static bool check_lanes(const struct header *h, struct err *err)
 {
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].kind->lanes > h->hash->lanes)
-            return fail(err, "is damaged: layer %u is of a kind that its hash function does not fit",
-                        i);
+            return fail(
+                err, "is damaged: layer %u is of a kind that its hash function does not fit", i);
     return true;
 }
 

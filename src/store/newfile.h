@@ -64,7 +64,8 @@ void newfile_let_go(struct newfile *nf);
 bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err);
 
 /* The same, but only the first `first` of the `len` bytes are allocated, although the disk must
- * have room for all. The others are a hole, in which writing may fail when the disk is full by then. */
+ * have room for all. The others are a hole, in which writing may fail when the disk is full by
+ * then. */
 bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, struct err *err);
 
 bool newfile_commit(struct newfile *nf, struct err *err);

@@ -9,12 +9,12 @@
  * The layer is header->layers[layer], placed (format_place). `name` names the file in messages.
  *
  * Sparse layers. A layout may have a large layer that is nearly empty for long (layout->sparse).
- * The file of a filter with such a layer alone has holes: the disk must have room for all of it when it
- * is made, but only what is not the layer's data is allocated. Zero pages are not written, and keys
- * that are added later fill holes. When the disk is full by then, a write through a mapping ends
- * the process with a message and status 2 (sig_guard): the batch was not acknowledged, no bit of an
- * earlier one is lost, and the file is left as by any crash. On tmpfs even reading a hole through a
- * mapping allocates.
+ * The file of a filter with such a layer alone has holes: the disk must have room for all of it
+ * when it is made, but only what is not the layer's data is allocated. Zero pages are not written,
+ * and keys that are added later fill holes. When the disk is full by then, a write through a
+ * mapping ends the process with a message and status 2 (sig_guard): the batch was not acknowledged,
+ * no bit of an earlier one is lost, and the file is left as by any crash. On tmpfs even reading a
+ * hole through a mapping allocates.
  */
 #ifndef STORE_TARGET_H
 #define STORE_TARGET_H

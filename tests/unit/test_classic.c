@@ -100,9 +100,9 @@ TEST(pages_are_those_of_the_positions)
     }
 }
 
-/* Seed 4: fixed, so the numbers are the same in every run. The estimate's standard deviation at half
- * full is below 0.5 % here; the interval fails to hold in 5 % of the cases by design, so of 200
- * filters at most 25 may miss (a chance below 1e-5). */
+/* Seed 4: fixed, so the numbers are the same in every run. The estimate's standard deviation at
+ * half full is below 0.5 % here; the interval fails to hold in 5 % of the cases by design, so of
+ * 200 filters at most 25 may miss (a chance below 1e-5). */
 TEST(the_estimate_holds)
 {
     enum { M = 64 * 4096, K = 7, N = 30000 };

@@ -268,8 +268,8 @@ TEST(a_key_is_in_its_page)
 }
 
 /* Loads from next to none to nearly full. An interval fails to hold for 5 % of the filters by
- * design: more than 28 of 200 fail with a chance of 5e-7 for each load. The mean of 200 estimates is
- * within 5 of its deviations, by their intervals, of the truth; in blocks of few keys, where the
+ * design: more than 28 of 200 fail with a chance of 5e-7 for each load. The mean of 200 estimates
+ * is within 5 of its deviations, by their intervals, of the truth; in blocks of few keys, where the
  * estimate is raised to what the fullest words prove, within one of a single filter. */
 TEST(the_estimate_holds)
 {

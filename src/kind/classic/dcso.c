@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define ZLIB_CONST
 #include <zlib.h>
 
 #include "base/bytes.h"
@@ -167,7 +168,7 @@ static bool inflate_all(z_stream *z, const uint8_t *at, uint64_t len, size_t mos
         if (to->len == to->room && !make_room(to))
             return fail(err, "no memory to inflate it");
         uInt in = at_most(len), room = at_most(to->room - to->len);
-        z->next_in = (z_const Bytef *)(uintptr_t)at;
+        z->next_in = at;
         z->avail_in = in;
         z->next_out = to->data + to->len;
         z->avail_out = room;
@@ -202,7 +203,7 @@ static bool deflate_piece(struct deflated *d, const void *data, size_t len, int 
                           struct err *err)
 {
     uint8_t out[PIECE];
-    d->z.next_in = (z_const Bytef *)(uintptr_t)data;
+    d->z.next_in = data;
     d->z.avail_in = (uInt)len;
     do {
         d->z.next_out = out;

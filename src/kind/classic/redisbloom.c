@@ -293,8 +293,10 @@ static bool read_chain(const uint8_t *p, uint64_t len, struct chain *c, struct e
 {
     if (len < lengths[OLD].chain)
         return fail(err, "its header ends within the first %u bytes", lengths[OLD].chain);
-    *c = (struct chain){
-        .size = get_le64(p), .n_links = get_le32(p + 8), .options = get_le32(p + 12)};
+    *c = (struct chain){.link = p,
+                        .size = get_le64(p),
+                        .n_links = get_le32(p + 8),
+                        .options = get_le32(p + 12)};
     if (c->n_links == 0)
         return fail(err, "it has no links");
     if (!find_form(len, c->n_links, &c->form))

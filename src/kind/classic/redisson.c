@@ -53,11 +53,11 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
 }
 
 /*
- * The positions of a key depend on each other: with h1 + h2 = u they are h1, u, h1 + u, 2u, h1 + 2u,
- * 3u ... So a key whose u is that of another has all multiples of u in common with it, and at half
- * full the FPR of a filter with k = 7 is 12 % above (c/m)^k. The sample below draws halves of a
- * hash for which the first two positions are set, which has a chance of (c/m)^2, and finds how many
- * of these have all the others set too.
+ * The positions of a key depend on each other: with h1 + h2 = u they are h1, u, h1 + u, 2u,
+ * h1 + 2u, 3u ... So a key whose u is that of another has all multiples of u in common with it,
+ * and at half full the FPR of a filter with k = 7 is 12 % above (c/m)^k. The sample below draws
+ * halves of a hash for which the first two positions are set, which has a chance of (c/m)^2, and
+ * finds how many of these have all the others set too.
  */
 
 enum { SAMPLE_BLOCK = 1 << 14, MOST_SAMPLES = 1 << 24 };
@@ -162,7 +162,7 @@ static bool size(uint64_t n, double p, struct classic *c, struct err *err)
 /* m and k as the spec gives them; 0: it does not. */
 static bool given(const struct layout_spec *spec, struct classic *c, struct err *err)
 {
-    uint64_t k;
+    uint64_t k = 0;
     *c = (struct classic){0};
     if (!layout_number(spec, BITS, MAX_M, &c->m, err) ||
         !layout_number(spec, HASHES, CLASSIC_MAX_K, &k, err))
@@ -174,7 +174,7 @@ static bool given(const struct layout_spec *spec, struct classic *c, struct err 
 /* From -n and -p where both are given, with which bits and k must agree; else from these. */
 static bool settle(const struct layout_spec *spec, struct classic *c, struct err *err)
 {
-    struct classic asked;
+    struct classic asked = {0};
     if (!given(spec, &asked, err))
         return false;
     if (spec->n == 0 || spec->p <= 0) {
@@ -193,7 +193,7 @@ static bool settle(const struct layout_spec *spec, struct classic *c, struct err
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
-    struct classic c;
+    struct classic c = {0};
     if (spec->value[BITS] != NULL || spec->value[HASHES] != NULL) {
         if (!settle(spec, &c, err))
             return false;
@@ -216,7 +216,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
 static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
                       struct layout_filter *out, struct layout_bits *bits, struct err *err)
 {
-    struct classic c;
+    struct classic c = {0};
     if (!settle(spec, &c, err))
         return false;
     describe(spec, &c, out);
@@ -250,7 +250,7 @@ static void show_java(char *out, size_t room, double p)
     do
         snprintf(text, sizeof text, "%.*e", precision, p);
     while (strtod(text, NULL) != p && precision++ < 17);
-    exponent = atoi(strchr(text, 'e') + 1);
+    exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
     *strchr(text, 'e') = '\0';
     snprintf(digits, sizeof digits, "%c%s", text[0], text + 2);
     if (precision == 1 && digits[1] == '0')
@@ -266,7 +266,7 @@ static void show_java(char *out, size_t room, double p)
 static void facts(const struct layout_filter *filter,
                   void (*each)(void *ctx, const char *name, const char *value), void *ctx)
 {
-    struct classic c = classic_of(&filter->layer[0]), by_rule;
+    struct classic c = classic_of(&filter->layer[0]), by_rule = {0};
     struct err ignored;
     char text[NUM_TEXT];
     snprintf(text, sizeof text, "%" PRIu64, c.m);
@@ -292,8 +292,8 @@ static const struct layout layout = {
     .show = show,
     .facts = facts,
     .positions = positions,
-    .caveat = "(c/m)^k is too low, since a key's positions depend on each other; the current FPR is "
-              "that of a sample of hashes",
+    .caveat = "(c/m)^k is too low, since a key's positions depend on each other; the current FPR "
+              "is that of a sample of hashes",
 };
 
 const struct kind kind_redisson = {.id = 18,
