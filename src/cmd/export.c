@@ -77,12 +77,15 @@ static bool open_file(struct export *e, const char *suffix, struct err *err)
 {
     unsigned i = e->n_files;
     size_t len = strlen(e->out) + strlen(suffix) + 1;
-    e->name[i] = malloc(len);
-    if (e->name[i] == NULL)
+    char *name = malloc(len);
+    if (name == NULL)
         return fail(err, "out of memory");
-    snprintf(e->name[i], len, "%s%s", e->out, suffix);
-    if (!newfile_open_foreign(&e->file[i], e->name[i], e->force, err))
+    snprintf(name, len, "%s%s", e->out, suffix);
+    if (!newfile_open_foreign(&e->file[i], name, e->force, err)) {
+        free(name);
         return false;
+    }
+    e->name[i] = name;
     e->n_files++;
     return true;
 }
