@@ -161,6 +161,12 @@ make()
     [ "$(jq -r .layout <<<"$output")" = guava:funnel=long,strategy=64 ]
 }
 
+@test "create makes no filter that its program cannot make large enough" {
+    refuses 'seen: the largest filter of layout parquet has an FPR of 0.995 for 1000000000 keys, more than 0.0001' \
+        seen create --empty --layout parquet -n 1e9 -p 1e-4 f.seen
+    seen plan --layout parquet -n 1e9 -p 1e-4 --json | jq -e '.layouts[0].m == 1073741824'
+}
+
 @test "what does not go with --layout is refused" {
     for option in --compact --size=1M --grow --generations=2 --foldable --like=f.seen; do
         run -2 --separate-stderr seen create --layout guava -n 10 "$option" f.seen "$KEYS"

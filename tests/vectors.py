@@ -383,13 +383,10 @@ class Parquet(Layout):
 
     def sizing(self):
         for row in table("parquet", "sizing.tsv"):
-            n, p = int(row["ndv"]), float(row["fpp"])
-            if n == 0:
+            if int(row["ndv"]) == 0:
                 continue
-            # Where 128 MiB are too few, Arrow makes a filter that misses p; seen makes none.
-            missed = -8 * n / math.log(1 - p ** (1 / 8)) >= 2**30 + 1
             yield (["parquet", "-n", row["ndv"], "-p", row["fpp"]],
-                   None if missed else {"m": 8 * int(row["optimal_bytes"]), "k": 8})
+                   {"m": 8 * int(row["optimal_bytes"]), "k": 8})
 
     def tails(self, rows):
         blocks, bits = 32, set()

@@ -150,7 +150,7 @@ static void estimate(double z, const struct sums *sums, struct census *out)
         out->n_high = INFINITY;
         return;
     }
-    double n = log(clear / m) / decay, both = (1 - a) * (1 - a);
+    double n = log(m / clear) / -decay, both = (1 - a) * (1 - a);
     double in_block = log1p((a / PARQUET_WORD_BITS - a * a) / both), others = log1p(-a * a / both);
     double spread = IN_BLOCK * expm1(n * in_block) + (m - IN_BLOCK - 1) * expm1(n * others) - 1;
     double variance = fmax(0, clear + clear * clear / m * spread);

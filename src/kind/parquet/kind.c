@@ -1,5 +1,6 @@
 /* Parquet's split-block Bloom filter as a kind of layer and as a layout. */
 #include <inttypes.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -91,19 +92,21 @@ static void set_design(struct layout_filter *f, uint64_t n, double p)
 }
 
 /* Arrow's OptimalNumOfBytes, in doubles, from left to right. For more keys than its largest filter
- * holds, Arrow makes that one, which does not keep the FPR. */
+ * holds at p, Arrow makes that one; its design FPR is what it then has. */
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
     static const uint64_t MOST_BITS = (uint64_t)1 << 30;
+    (void)err;
     p = p > 0 ? p : PLAN_FPR;
     double wanted = -8.0 * (double)n / log(1 - pow(p, 1.0 / 8));
-    uint64_t bits = PARQUET_BITS;
-    if (!(wanted <= (double)MOST_BITS))
-        return fail(err, "Parquet's filters have at most 128 MiB, too little for so many keys");
-    while (bits < (uint64_t)wanted)
+    bool too_many = !(wanted <= (double)MOST_BITS);
+    uint64_t bits = too_many ? MOST_BITS : PARQUET_BITS;
+    while (!too_many && bits < (uint64_t)wanted)
         bits *= 2;
     describe(spec, bits / PARQUET_BITS, out);
+    if (too_many)
+        p = fmin(fmax(p, parquet_fpr_at(&out->layer[0], (double)n)), 1 - DBL_EPSILON);
     set_design(out, n > 0 ? n : 1, p);
     return true;
 }
