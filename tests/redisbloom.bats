@@ -170,3 +170,14 @@ sound()
     seq 401 500 | seen add c.seen
     [ "$(seen query -c c.seen <(seq 500))" = 500 ]
 }
+
+@test "capacity and rate that are given must be those of the dump" {
+    # A first link for 0.005 is that of a chain for 0.01.
+    dump d 1000 0.005 5 2
+    seen import --layout redisbloom -n 1000 -p 0.01 d -o f.seen
+    seen stats --json f.seen | jq -e '.fpr_design == 0.01 and .layers[0].n_design == 1000'
+    refuses "seen: cannot import 'd' as redisbloom: its capacity is 1000, not 999" \
+        seen import --layout redisbloom -n 999 d -o g.seen
+    refuses "seen: cannot import 'd' as redisbloom: its FPR is 0.01, not 0.005" \
+        seen import --layout redisbloom -p 0.005 d -o g.seen
+}

@@ -406,6 +406,19 @@ static bool check_spec(const struct layout_spec *spec, const struct chain *c, st
                      "2.0.2, or it has another hash function");
 }
 
+/* The same of capacity and FPR. */
+static bool check_design(const struct layout_spec *spec, const struct layout_filter *f,
+                         struct err *err)
+{
+    char own[NUM_TEXT], asked[NUM_TEXT];
+    if (spec->n != 0 && spec->n != f->layer[0].n_design)
+        return fail(err, "its capacity is %" PRIu64 ", not %" PRIu64, f->layer[0].n_design,
+                    spec->n);
+    return spec->p <= 0 || fabs(f->fpr_design - spec->p) <= 1e-9 * spec->p ||
+           fail(err, "its FPR is %s, not %s", num_show_fpr(own, f->fpr_design),
+                num_show_fpr(asked, spec->p));
+}
+
 static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
                       struct layout_filter *out, struct layout_bits *bits, struct err *err)
 {
@@ -417,7 +430,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
                    : layout_choice(spec, SEED) == 0 ? SEED_64
                                                     : SEED_32,
                    out);
-    return true;
+    return check_design(spec, out, err);
 }
 
 static bool recognize(const struct layout_foreign *in)
