@@ -268,7 +268,7 @@ static void facts(const struct layout_filter *filter,
 {
     struct classic c = classic_of(&filter->layer[0]), by_rule = {0};
     struct err ignored;
-    char text[NUM_TEXT];
+    char text[64]; /* 17 digits and an exponent of any int, for the compiler */
     snprintf(text, sizeof text, "%" PRIu64, c.m);
     each(ctx, "size", text);
     snprintf(text, sizeof text, "%u", c.k);
