@@ -68,6 +68,14 @@ redisson:bits=8142,k=6,codec=long redisson/rs_long_n1000_p02.bitmap
 END
 }
 
+@test "the rate of a nearly empty Redisson filter is soon found" {
+    # A sample would need more draws than can be made; the formula will do.
+    for n in 1000 1000000; do
+        seen create --force --layout redisson -n $n -p 0.01 f.seen -k one
+        seen stats --json f.seen | jq -e '.fpr_current == .fpr_formula and .fpr_current < 1e-2'
+    done
+}
+
 @test "merge unites filters of equal geometry, and refuses others" {
     import guava:funnel=bytes guava/g64_bytes_n1000_p01.guava a.seen
     cp a.seen b.seen

@@ -60,7 +60,7 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
  * finds how many of these have all the others set too.
  */
 
-enum { SAMPLE_BLOCK = 1 << 14, MOST_SAMPLES = 1 << 24 };
+enum { SAMPLE_BLOCK = 1 << 12, MOST_DRAWS = 1 << 25 };
 
 struct sample {
     struct classic c;
@@ -102,27 +102,31 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
     }
 }
 
-/* Enough samples for a deviation of 0.5 %, if (c/m)^(k-2) of them hit; for k = 13 at half full that
- * is 80 million, and with the most that are drawn the deviation is 1.1 %. */
+/* Enough samples for a deviation of 0.5 %, if (c/m)^(k-2) of them hit; but a sample takes 2 m/c draws
+ * on average until the first two positions are set, and no more draws than some tenths of a second
+ * allow: for k = 13 at half full, 8 million samples have a deviation of 1.6 %. Where too few would
+ * hit, the rate is below 1e-4, and is left to the formula. */
 static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set)
 {
+    enum { FEWEST_HITS = 1000 };
     struct sample s = {.c = classic_of(layer), .data = data};
     if (s.c.k <= 2 || bits_set <= 0 || bits_set >= 1)
         return pow(bits_set, s.c.k);
-    double wanted = 4e4 / pow(bits_set, s.c.k - 2);
-    uint64_t blocks = (uint64_t)fmin(wanted, MOST_SAMPLES) / SAMPLE_BLOCK + 1, hits = 0;
+    double chance = pow(bits_set, s.c.k - 2);
+    double n = fmin(4e4 / chance, MOST_DRAWS * bits_set / 2);
+    uint64_t blocks = (uint64_t)(n / SAMPLE_BLOCK), hits = 0;
     s.by = modulus_of(s.c.m);
     s.hits = calloc(threads, sizeof *s.hits);
-    if (s.hits == NULL)
+    if (s.hits == NULL || (double)blocks * SAMPLE_BLOCK * chance < FEWEST_HITS) {
+        free(s.hits);
         return pow(bits_set, s.c.k);
+    }
     parallel_for(threads, blocks, sample_block, &s);
     for (unsigned w = 0; w < threads; w++)
         hits += s.hits[w];
     free(s.hits);
-    double all_set = (double)hits / (double)(blocks * SAMPLE_BLOCK);
-    /* A rate too small for the sample is left to the formula. */
-    return hits >= 100 ? bits_set * bits_set * all_set : pow(bits_set, s.c.k);
+    return bits_set * bits_set * (double)hits / (double)(blocks * SAMPLE_BLOCK);
 }
 
 static bool check(const struct layer *layer, struct err *err)
