@@ -585,8 +585,8 @@ TEST(bits_that_no_key_sets_are_refused)
 
 /* A quarter of the absent keys is present here. Every key that is given counts, also one that an
  * older link keeps out of the newest, and from the bits alone the same number follows: a sound file
- * fails once in a million. However often a filter is opened, the number is the same within the error
- * of adding up FPRs. */
+ * fails once in a million. However often a filter is opened, the number is the same within the
+ * error of adding up FPRs. */
 TEST(keys_are_counted_rightly_at_high_rates)
 {
     enum { N = 100000 };

@@ -102,10 +102,10 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
     }
 }
 
-/* Enough samples for a deviation of 0.5 %, if (c/m)^(k-2) of them hit; but a sample takes 2 m/c draws
- * on average until the first two positions are set, and no more draws than some tenths of a second
- * allow: for k = 13 at half full, 8 million samples have a deviation of 1.6 %. Where too few would
- * hit, the rate is below 1e-4, and is left to the formula. */
+/* Enough samples for a deviation of 0.5 %, if (c/m)^(k-2) of them hit; but a sample takes 2 m/c
+ * draws on average until the first two positions are set, and no more draws than some tenths of a
+ * second allow: for k = 13 at half full, 8 million samples have a deviation of 1.6 %. Where too few
+ * would hit, the rate is below 1e-4, and is left to the formula. */
 static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set)
 {
