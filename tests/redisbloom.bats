@@ -113,8 +113,8 @@ sound()
             seq $((i * 100)) 9999999 | seen dedup "$filter" >"out$filter$i" 2>/dev/null &
             writer=$!
             sleep "0.0$i"
-            # The last ones have printed something, however slow the machine is.
-            until [ "$i" != 7 ] || [ -s "out$filter$i" ]; do
+            # The last one has printed something, however slow the machine is. (f.seen may be full.)
+            until [ "$i$filter" != 7g.seen ] || [ -s "out$filter$i" ]; do
                 sleep 0.01
             done
             kill -KILL $writer || true
