@@ -6,7 +6,7 @@
 #include "design.h"
 #include "kind/classic/classic.h"
 
-#define ALL "BKDRHash+SDBMHash+JSHash+PJWHash+ELFHash+DJBHash+DEKHash+FNVHash"
+#define PHP_ALL "php:functions=BKDRHash+SDBMHash+JSHash+PJWHash+ELFHash+DJBHash+DEKHash+FNVHash"
 
 /* As PHP computes them. */
 TEST(positions_are_the_functions_in_the_order_of_the_list)
@@ -19,7 +19,7 @@ TEST(positions_are_the_functions_in_the_order_of_the_list)
         {"php", "http://www.example.com/", {1684316102, 2324943916, 565842770}},
         {"php:functions=JSHash+BKDRHash", "13800138000", {4236694303, 2359957253}},
         {"php:functions=FNVHash", "a", {93158121}},
-        {"php:functions=" ALL,
+        {PHP_ALL,
          "http://www.example.com/",
          {1684316102, 2324943916, 565842770, 3863617935, 188986399, 3883255260, 73337467,
           1050030514}},
@@ -40,7 +40,7 @@ TEST(the_functions_are_shown_in_the_order_of_the_list)
         "php:functions=BKDRHash+SDBMHash+JSHash",
         "php:functions=JSHash+BKDRHash+SDBMHash",
         "php:functions=PJWHash",
-        "php:functions=" ALL,
+        PHP_ALL,
     };
     struct layout_filter f;
     char text[LAYOUT_TEXT];
@@ -61,7 +61,7 @@ TEST(lists_that_are_none_are_refused)
     CHECK(is_refused("php:functions=BKDRHash+", 1, 0, "no hash function ''"));
     CHECK(is_refused("php:functions=bkdrhash", 1, 0, "no hash function 'bkdrhash'"));
     CHECK(is_refused("php:functions=BKDRHash+JSHash+BKDRHash", 1, 0, "BKDRHash is given twice"));
-    CHECK(is_refused("php:functions=" ALL "+JSHash", 1, 0, "JSHash is given twice"));
+    CHECK(is_refused(PHP_ALL "+JSHash", 1, 0, "JSHash is given twice"));
 }
 
 TEST(the_size_is_given_and_the_rate_must_fit_it)
@@ -99,7 +99,7 @@ TEST(positions_stay_inside)
     struct layout_filter f;
     uint64_t hash[8], position[8];
     memset(hash, 0xff, sizeof hash);
-    CHECK(design("php:functions=" ALL, 1, 0, &f));
+    CHECK(design(PHP_ALL, 1, 0, &f));
     kind_php.layout->positions(&f.layer[0], (struct hashes){hash, 1}, 1, position);
     for (int i = 0; i < 8; i++)
         CHECK(position[i] < (uint64_t)1 << 32);
