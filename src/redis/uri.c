@@ -1,0 +1,291 @@
+#include "redis/uri.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char TCP[] = "redis://", LOCAL[] = "redis+unix://", TLS[] = "rediss://";
+
+/* Database numbers are a C int in the server. */
+enum { MAX_DB = INT32_MAX, MAX_PORT = 65535 };
+
+/* The bytes from p up to end. */
+struct span {
+    const char *p, *end;
+};
+
+struct parser {
+    const char *text;
+    char *out; /* where the next decoded string goes */
+    struct uri *uri;
+    struct err *err;
+};
+
+static bool refuse(struct parser *ps, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static bool refuse(struct parser *ps, const char *fmt, ...)
+{
+    char reason[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(reason, sizeof reason, fmt, ap);
+    va_end(ap);
+    /* The text is as long as a command line may be, and the reason has to follow. */
+    return fail(ps->err, "cannot use '%.1000s': %s", ps->text, reason);
+}
+
+static bool begins(const char *text, const char *scheme)
+{
+    return strncasecmp(text, scheme, strlen(scheme)) == 0;
+}
+
+bool uri_is(const char *name)
+{
+    return begins(name, TCP) || begins(name, LOCAL) || begins(name, TLS);
+}
+
+/* Cuts s at the first `c`: returns what is before it, and leaves in *s what is behind it. Without
+ * one, returns all, and *s becomes empty with p NULL. */
+static struct span cut(struct span *s, char c)
+{
+    struct span head = *s;
+    const char *at = s->p != s->end ? memchr(s->p, c, (size_t)(s->end - s->p)) : NULL;
+    if (at == NULL) {
+        *s = (struct span){NULL, NULL};
+        return head;
+    }
+    head.end = at;
+    s->p = at + 1;
+    return head;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Decodes s behind the strings decoded before it, and ends it with NUL. */
+static bool decode(struct parser *ps, struct span s, const char **text, size_t *len)
+{
+    char *begin = ps->out, *out = begin;
+    while (s.p < s.end) {
+        if (*s.p != '%') {
+            *out++ = *s.p++;
+            continue;
+        }
+        int high = s.end - s.p > 2 ? hex_digit(s.p[1]) : -1;
+        int low = high >= 0 ? hex_digit(s.p[2]) : -1;
+        if (low < 0)
+            return refuse(ps, "'%%' is not followed by two hexadecimal digits (write %%25 for a "
+                              "percent sign)");
+        *out++ = (char)(high * 16 + low);
+        s.p += 3;
+    }
+    *out = '\0';
+    ps->out = out + 1;
+    *text = begin;
+    *len = (size_t)(out - begin);
+    return true;
+}
+
+/* A string that is not empty and holds no NUL. */
+static bool decode_text(struct parser *ps, const char *what, struct span s, const char **text)
+{
+    size_t len = 0;
+    if (!decode(ps, s, text, &len))
+        return false;
+    if (len == 0)
+        return refuse(ps, "the %s is empty", what);
+    if (strlen(*text) != len)
+        return refuse(ps, "the %s holds a NUL", what);
+    return true;
+}
+
+static bool decode_key(struct parser *ps, struct span s)
+{
+    if (!decode(ps, s, &ps->uri->key, &ps->uri->key_len))
+        return false;
+    return ps->uri->key_len > 0 || refuse(ps, "the key is empty");
+}
+
+/* Decimal digits only: no sign, no blanks. */
+static bool number(struct parser *ps, const char *what, struct span s, unsigned min, unsigned max,
+                   unsigned *out)
+{
+    uint64_t n = 0;
+    bool ok = s.p < s.end;
+    for (; ok && s.p < s.end; s.p++) {
+        ok = *s.p >= '0' && *s.p <= '9';
+        n = n * 10 + (uint64_t)(*s.p - '0');
+        ok = ok && n <= max;
+    }
+    if (!ok || n < min)
+        return refuse(ps, "%s takes a number from %u to %u", what, min, max);
+    *out = (unsigned)n;
+    return true;
+}
+
+enum parameter { LAYOUT = 1, DB = 2, SHARDS = 4, KEY = 8 };
+
+static enum parameter parameter_named(struct span name)
+{
+    static const struct {
+        const char *name;
+        enum parameter parameter;
+    } list[] = {{"layout", LAYOUT}, {"db", DB}, {"shards", SHARDS}, {"key", KEY}};
+    size_t len = (size_t)(name.end - name.p);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (strlen(list[i].name) == len && memcmp(list[i].name, name.p, len) == 0)
+            return list[i].parameter;
+    return 0;
+}
+
+/* One NAME=VALUE. `known` are the parameters that the scheme has, *given those that came before. */
+static bool parse_parameter(struct parser *ps, struct span value, unsigned known, unsigned *given)
+{
+    struct span name = cut(&value, '=');
+    enum parameter parameter = name.p != name.end ? parameter_named(name) : 0;
+    int len = name.end - name.p < 40 ? (int)(name.end - name.p) : 40;
+    if (!(parameter & known))
+        return refuse(ps, "unknown parameter '%.*s'; known are: %slayout, db, shards", len, name.p,
+                      known & KEY ? "key, " : "");
+    if (*given & parameter)
+        return refuse(ps, "parameter '%.*s' is given twice", len, name.p);
+    if (value.p == NULL)
+        return refuse(ps, "parameter '%.*s' has no value", len, name.p);
+    *given |= parameter;
+    switch (parameter) {
+    case LAYOUT:
+        return decode_text(ps, "layout", value, &ps->uri->layout);
+    case DB:
+        return number(ps, "db", value, 0, MAX_DB, &ps->uri->db);
+    case SHARDS:
+        return number(ps, "shards", value, 1, URI_MAX_SHARDS, &ps->uri->shards);
+    case KEY:
+        return decode_key(ps, value);
+    }
+    return true;
+}
+
+static bool parse_query(struct parser *ps, struct span query, unsigned known, unsigned *given)
+{
+    while (query.p != NULL)
+        if (!parse_parameter(ps, cut(&query, '&'), known, given))
+            return false;
+    return true;
+}
+
+/* USER@, if it is there. */
+static bool parse_user(struct parser *ps, struct span *authority)
+{
+    struct span rest = *authority;
+    struct span user = cut(&rest, '@');
+    if (rest.p == NULL)
+        return true;
+    if (memchr(user.p, ':', (size_t)(user.end - user.p)) != NULL)
+        return refuse(ps, "a password on the command line can be seen by other users; put it into "
+                          "REDISCLI_AUTH or a file for --password-file");
+    *authority = rest;
+    return decode_text(ps, "user", user, &ps->uri->user);
+}
+
+/* HOST, HOST:PORT or the same with an IPv6 address in brackets. */
+static bool parse_host(struct parser *ps, struct span authority)
+{
+    struct span host, port;
+    bool brackets = authority.p != authority.end && *authority.p == '[';
+    if (brackets) {
+        authority.p++;
+        host = cut(&authority, ']');
+        if (authority.p == NULL)
+            return refuse(ps, "there is no ']' to the '['");
+        if (authority.p != authority.end && *authority.p != ':')
+            return refuse(ps, "only ':' and a port can follow the ']'");
+        port = authority;
+        cut(&port, ':');
+    } else {
+        port = authority;
+        host = cut(&port, ':');
+        if (port.p != port.end && memchr(port.p, ':', (size_t)(port.end - port.p)) != NULL)
+            return refuse(ps, "an IPv6 address must stand in brackets, as in redis://[::1]/KEY");
+    }
+    ps->uri->port = URI_PORT;
+    return decode_text(ps, "host", host, &ps->uri->host) &&
+           (port.p == NULL || number(ps, "the port", port, 1, MAX_PORT, &ps->uri->port));
+}
+
+static bool parse_tcp(struct parser *ps, struct span rest)
+{
+    unsigned given = 0;
+    struct span query = rest, path = cut(&query, '?');
+    struct span authority = cut(&path, '/');
+    if (!parse_user(ps, &authority) || !parse_host(ps, authority))
+        return false;
+    if (path.p == NULL)
+        return refuse(ps, "it names no key: redis://HOST/KEY");
+    return decode_key(ps, path) && parse_query(ps, query, LAYOUT | DB | SHARDS, &given);
+}
+
+static bool parse_local(struct parser *ps, struct span rest)
+{
+    unsigned given = 0;
+    struct span query = rest, path = cut(&query, '?');
+    struct span slash = path, authority = cut(&slash, '/');
+    if (!parse_user(ps, &authority))
+        return false;
+    if (authority.p != authority.end || slash.p == NULL)
+        return refuse(ps, "the path of the socket must be absolute: redis+unix:///SOCKET?key=KEY");
+    path.p = slash.p - 1;
+    if (!decode_text(ps, "socket's path", path, &ps->uri->socket))
+        return false;
+    if (strlen(ps->uri->socket) > URI_MAX_SOCKET)
+        return refuse(ps, "the path of a socket has at most %d bytes", (int)URI_MAX_SOCKET);
+    if (!parse_query(ps, query, LAYOUT | DB | SHARDS | KEY, &given))
+        return false;
+    return given & KEY || refuse(ps, "it names no key: redis+unix:///SOCKET?key=KEY");
+}
+
+static bool parse(struct parser *ps)
+{
+    struct span all = {ps->text, ps->text + strlen(ps->text)};
+    if (begins(ps->text, TLS))
+        return refuse(ps, "this program has no TLS; run a tunnel such as stunnel beside it, and "
+                          "name that with redis:// or redis+unix://");
+    if (begins(ps->text, LOCAL)) {
+        all.p += strlen(LOCAL);
+        return parse_local(ps, all);
+    }
+    if (begins(ps->text, TCP)) {
+        all.p += strlen(TCP);
+        return parse_tcp(ps, all);
+    }
+    return refuse(ps, "it does not begin with redis:// or redis+unix://");
+}
+
+bool uri_parse(const char *text, struct uri *out, struct err *err)
+{
+    /* Decoding lengthens nothing, and between two decoded strings stands a separator, where the
+     * NUL of the first goes; the last takes the NUL of the text. A repeated string is refused
+     * before it is decoded. */
+    *out = (struct uri){.shards = 1, .store = malloc(strlen(text) + 1)};
+    if (out->store == NULL)
+        return fail_errno(err, "cannot use '%.1000s'", text);
+    struct parser ps = {text, out->store, out, err};
+    if (parse(&ps))
+        return true;
+    uri_free(out);
+    return false;
+}
+
+void uri_free(struct uri *uri)
+{
+    free(uri->store);
+    *uri = (struct uri){0};
+}

@@ -1,0 +1,50 @@
+/*
+ * The address of a value in Redis, as given in place of a file's name:
+ *
+ *     redis://[USER@]HOST[:PORT]/KEY[?layout=SPEC&db=N&shards=S]
+ *     redis+unix://[USER@]/SOCKET?key=KEY[&layout=SPEC&db=N&shards=S]
+ *
+ * All parts are percent-decoded (RFC 3986); an IPv6 address stands in brackets. A plus sign is a
+ * plus sign. After the scheme and the authority, only '%' and, as separators, '?' and '&' are
+ * special: SPEC's ':' and ',' and a key's '/' and '#' need no escape. Only KEY may hold NUL.
+ *
+ *     struct uri uri;
+ *     if (uri_is(name) && uri_parse(name, &uri, &err)) { ... uri_free(&uri); }
+ */
+#ifndef REDIS_URI_H
+#define REDIS_URI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum {
+    URI_PORT = 6379,        /* unless given */
+    URI_MAX_SHARDS = 16384, /* slots of a cluster: more shards could not lie apart */
+    URI_MAX_SOCKET = 107,   /* sun_path of sockaddr_un, less its NUL */
+};
+
+/* Strings end with NUL; those not given are NULL. Exactly one of host and socket is given. */
+struct uri {
+    const char *host; /* without brackets */
+    unsigned port;
+    const char *socket; /* absolute path */
+    const char *user;
+    const char *key; /* key_len bytes, at least one; any of them may be NUL */
+    size_t key_len;
+    const char *layout;
+    unsigned db;
+    unsigned shards; /* at least 1 */
+    char *store;     /* owns the strings */
+};
+
+/* Does the name begin as one of these do (rediss:// too)? A file of such a name can be given as
+ * ./redis://... */
+bool uri_is(const char *name);
+
+/* On failure *out needs no uri_free. */
+bool uri_parse(const char *text, struct uri *out, struct err *err);
+void uri_free(struct uri *uri);
+
+#endif
