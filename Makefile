@@ -2,6 +2,7 @@
 #
 # Variables for the caller: CC, CFLAGS, CPPFLAGS, LDFLAGS (appended, so they win), PREFIX, DESTDIR,
 # BUILD (where everything made goes), V=1 (show commands), WERROR=1 (warnings are errors; CI sets it),
+# WITH_HIREDIS=no (do without Redis; default: yes if pkg-config knows hiredis),
 # JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/query.bats`).
 
 BUILD   ?= build
@@ -16,8 +17,14 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmis
 ifdef WERROR
 WARN += -Werror
 endif
-ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(CPPFLAGS) $(CFLAGS)
-LIBS := -lz -lm
+WITH_HIREDIS ?= $(shell pkg-config --exists hiredis 2>/dev/null && echo yes || echo no)
+ifeq ($(WITH_HIREDIS),yes)
+# As system headers, or their own warnings would be shown.
+HIREDIS_CFLAGS := -DSEEN_HIREDIS $(patsubst -I%,-isystem %,$(shell pkg-config --cflags hiredis))
+HIREDIS_LIBS := $(shell pkg-config --libs hiredis)
+endif
+ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(HIREDIS_CFLAGS) $(CPPFLAGS) $(CFLAGS)
+LIBS := $(HIREDIS_LIBS) -lz -lm
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)')
@@ -90,8 +97,8 @@ $(BUILD)/flags: FORCE
 
 ## deps: install what is needed to build, to run every test and the demo (Debian 12)
 deps:
-	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev bats python3 jq strace \
-	    mandoc zsh fish cracklib-runtime
+	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev \
+	    bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server
 
 ## deps-ci: install what the heavier checks below need
 deps-ci:
@@ -166,7 +173,7 @@ valgrind:
 ## lint: static checks of sources, headers, scripts and manual pages, at zero warnings
 lint:
 	+$(Q)$(PARALLEL) all
-	$(Q)WARN='$(WARN)' JOBS=$(JOBS) tests/run $(BUILD) tests/lint
+	$(Q)WARN='$(WARN)' HIREDIS='$(HIREDIS_CFLAGS)' JOBS=$(JOBS) tests/run $(BUILD) tests/lint
 
 ## check-compilers: gcc and clang, both with -Werror, each running the unit tests
 check-compilers:

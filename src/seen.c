@@ -16,6 +16,7 @@
 #include "keys/xxh3.h"
 #include "kind/kind.h"
 #include "kind/layout.h"
+#include "redis/conn.h"
 
 const struct command *const commands[] = {
     &cmd_create, &cmd_add,   &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
@@ -111,13 +112,17 @@ static void print_help(FILE *out)
 
 static void print_version(void)
 {
+    const char *hiredis = conn_hiredis_version();
     printf("seen %s\n"
            "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"
            "gzip input: zlib %s\n"
+           "Redis: %s%s\n"
            "splitting records: %s\n"
            "hashing: %s\n",
            SEEN_VERSION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE, zlibVersion(),
-           variant_in_use(&split_variants)->name, variant_in_use(&xxh3_variants)->name);
+           hiredis != NULL ? "hiredis " : "not available (built without hiredis)",
+           hiredis != NULL ? hiredis : "", variant_in_use(&split_variants)->name,
+           variant_in_use(&xxh3_variants)->name);
     const struct kind *kind;
     for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)
         if (kind->variants != NULL)

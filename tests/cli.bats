@@ -62,7 +62,7 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     run -0 --separate-stderr seen --version
     [ -z "$stderr" ]
     [[ ${lines[0]} =~ ^seen\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
-    [[ $output == *xxHash* && $output == *zlib* ]]
+    [[ $output == *xxHash* && $output == *zlib* && $output == *Redis:* ]]
     run -0 seen -V
     [[ ${lines[0]} == 'seen '* ]]
 }

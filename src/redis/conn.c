@@ -1,0 +1,467 @@
+#include "redis/conn.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+void conn_name(const struct conn_address *address, char name[CONN_NAME])
+{
+    if (address->host == NULL)
+        snprintf(name, CONN_NAME, "%s", address->socket);
+    else if (strchr(address->host, ':') != NULL)
+        snprintf(name, CONN_NAME, "[%s]:%u", address->host, address->port);
+    else
+        snprintf(name, CONN_NAME, "%s:%u", address->host, address->port);
+}
+
+uint64_t conn_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+#ifdef SEEN_HIREDIS
+
+#include <errno.h>
+#include <hiredis.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    READ_BLOCK = 64 << 10,
+    /* A string in Redis has at most 512 MiB (proto-max-bulk-len). A server that sends a longer
+     * reply than this is broken or malicious. */
+    MAX_REPLY = 520 << 20,
+    /* Elements of all arrays of a batch: an array is allocated when its length is announced, before
+     * its elements come. Far more than the bits of a batch of keys. */
+    MAX_ELEMENTS = 4 << 20,
+    BUSY_MS = 10, /* pause before a server whose backlog is full is tried again */
+};
+
+struct conn {
+    struct conn_options options;
+    char name[CONN_NAME];
+    redisContext *context;
+    char *out; /* what is to be sent: out_len bytes, of which `sent` are gone */
+    size_t out_len, out_room, sent;
+    size_t expected;
+    uint64_t active; /* time of the last byte sent or received, or of the first one queued */
+    bool unsent;     /* see conn_unsent */
+    bool failed;
+    char trouble[CONN_NAME + 200];
+};
+
+/* Why no more can come of it. The first reason stays. */
+static bool lose(struct conn *c, const char *reason)
+{
+    if (!c->failed)
+        snprintf(c->trouble, sizeof c->trouble, "connection to '%s' lost: %.150s", c->name, reason);
+    c->failed = true;
+    return false;
+}
+
+/* ---- replies, as hiredis parses them. NULL makes it fail with "Out of memory". */
+
+/* The place for a value: an element of the array that it is in, or one of its own. */
+static struct reply *place(const redisReadTask *task)
+{
+    if (task->parent != NULL)
+        return &((struct reply *)task->parent->obj)->elements[task->idx];
+    return reply_alloc(task->privdata, sizeof(struct reply));
+}
+
+static void *make_text(const redisReadTask *task, char *text, size_t len)
+{
+    struct reply *r = place(task);
+    char *copy = reply_alloc(task->privdata, len + 1);
+    if (r == NULL || copy == NULL)
+        return NULL;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    r->type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
+              : task->type == REDIS_REPLY_STATUS ? REPLY_STATUS
+                                                 : REPLY_STRING;
+    r->n = len;
+    r->text = copy;
+    return r;
+}
+
+#if HIREDIS_MAJOR >= 1
+static void *make_array(const redisReadTask *task, size_t n)
+#else
+static void *make_array(const redisReadTask *task, int n)
+#endif
+{
+    struct replies *rs = task->privdata;
+    size_t len = (size_t)n;
+    struct reply *r = place(task);
+    if (r == NULL || len > MAX_ELEMENTS - rs->n_elements)
+        return NULL;
+    rs->n_elements += len;
+    struct reply *elements = reply_alloc(rs, len * sizeof *elements);
+    if (elements == NULL)
+        return NULL;
+    *r = (struct reply){.type = REPLY_ARRAY, .n = len, .elements = elements};
+    return r;
+}
+
+static void *make_integer(const redisReadTask *task, long long value)
+{
+    struct reply *r = place(task);
+    if (r != NULL)
+        *r = (struct reply){.type = REPLY_INTEGER, .integer = value};
+    return r;
+}
+
+static void *make_nil(const redisReadTask *task)
+{
+    struct reply *r = place(task);
+    if (r != NULL)
+        *r = (struct reply){.type = REPLY_NIL};
+    return r;
+}
+
+static void free_nothing(void *reply)
+{
+    (void)reply; /* lies in a struct replies */
+}
+
+#if HIREDIS_MAJOR >= 1
+/* Types of RESP3, which is not asked for. */
+static void *refuse_double(const redisReadTask *task, double value, char *text, size_t len)
+{
+    (void)task, (void)value, (void)text, (void)len;
+    return NULL;
+}
+
+static void *refuse_bool(const redisReadTask *task, int value)
+{
+    (void)task, (void)value;
+    return NULL;
+}
+#endif
+
+static redisReplyObjectFunctions functions = {
+    .createString = make_text,
+    .createArray = make_array,
+    .createInteger = make_integer,
+    .createNil = make_nil,
+    .freeObject = free_nothing,
+#if HIREDIS_MAJOR >= 1
+    .createDouble = refuse_double,
+    .createBool = refuse_bool,
+#endif
+};
+
+/* ---- opening */
+
+const char *conn_hiredis_version(void)
+{
+#define TEXT_OF(x)  #x
+#define VERSION(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+    return VERSION(HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
+}
+
+static bool cannot_connect(const struct conn *c, const char *reason, struct err *err)
+{
+    return fail(err, "cannot connect to '%s': %s", c->name, reason);
+}
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+/* Begins to connect. A Unix socket whose backlog is full is tried again until the time is over. */
+static bool begin(struct conn *c, const struct conn_address *a, uint64_t until, struct err *err)
+{
+    for (;;) {
+        c->context = a->host != NULL ? redisConnectNonBlock(a->host, (int)a->port)
+                                     : redisConnectUnixNonBlock(a->socket);
+        int reason = errno;
+        if (c->context == NULL)
+            return cannot_connect(c, strerror(ENOMEM), err);
+        if (c->context->err == 0)
+            return true;
+        if (c->context->err != REDIS_ERR_IO || reason != EAGAIN || conn_now() >= until)
+            return cannot_connect(c, c->context->errstr, err);
+        redisFree(c->context);
+        c->context = NULL;
+        pause_ms(BUSY_MS);
+    }
+}
+
+/* Milliseconds left, as poll takes them. */
+static int left(uint64_t until)
+{
+    uint64_t now = conn_now();
+    if (now >= until)
+        return 0;
+    return until - now < INT_MAX ? (int)(until - now) : INT_MAX;
+}
+
+static bool finish(struct conn *c, uint64_t until, struct err *err)
+{
+    struct pollfd p = {.fd = c->context->fd, .events = POLLOUT};
+    int n;
+    while ((n = poll(&p, 1, left(until))) < 0 && errno == EINTR)
+        ;
+    int reason = n == 0 ? ETIMEDOUT : errno;
+    socklen_t len = sizeof reason;
+    if (n > 0 && getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &reason, &len) != 0)
+        reason = errno;
+    return reason == 0 || cannot_connect(c, strerror(reason), err);
+}
+
+/* Does this refusal of AUTH only mean that no password is needed? As redis-cli, this program goes
+ * on: REDISCLI_AUTH may be there for another server. */
+static bool needs_no_password(const struct conn *c, const struct reply *r)
+{
+    return c->options.user == NULL && reply_is_error(r, "ERR") &&
+           strstr(r->text, "without any password configured") != NULL;
+}
+
+/* Refusals of PING that tell nothing about later commands, or nothing lasting. */
+static bool may_pass(const struct reply *r)
+{
+    return reply_is_error(r, "NOPERM") || reply_is_error(r, "LOADING") ||
+           reply_is_error(r, "MASTERDOWN") || reply_is_error(r, "BUSY");
+}
+
+/* AUTH and SELECT as needed, and a PING, which tells at once whether the server wants a password or
+ * has too many clients. */
+static bool greet(struct conn *c, struct err *err)
+{
+    struct requests rq = {0};
+    struct replies rs = {0};
+    struct reply *out[3];
+    const char *user = c->options.user, *password = c->options.password;
+    bool auth = user != NULL || password != NULL;
+    if (auth) {
+        requests_begin(&rq, user != NULL ? 3 : 2, "AUTH");
+        if (user != NULL)
+            requests_word(&rq, user);
+        requests_word(&rq, password != NULL ? password : "");
+    }
+    if (c->options.db != 0) {
+        requests_begin(&rq, 2, "SELECT");
+        requests_number(&rq, c->options.db);
+    }
+    requests_begin(&rq, 1, "PING");
+
+    bool ok = conn_exchange(c, &rq, &rs, out, err);
+    for (size_t i = 0; ok && i < rq.n; i++) {
+        char reason[REPLY_REASON];
+        bool is_auth = auth && i == 0, is_ping = i == rq.n - 1;
+        if (out[i]->type == REPLY_ERROR && !(is_auth && needs_no_password(c, out[i])) &&
+            !(is_ping && may_pass(out[i])))
+            ok = fail(err, "cannot use '%s': %s", c->name, reply_reason(out[i], reason));
+    }
+    explicit_bzero(rq.data, rq.len);
+    explicit_bzero(c->out, c->out_room);
+    requests_free(&rq);
+    reply_free(&rs);
+    return ok;
+}
+
+struct conn *conn_open(const struct conn_address *address, const struct conn_options *options,
+                       struct err *err)
+{
+    struct conn *c = malloc(sizeof *c);
+    if (c == NULL) {
+        fail_errno(err, "cannot connect to a server");
+        return NULL;
+    }
+    *c = (struct conn){.options = *options};
+    conn_name(address, c->name);
+    uint64_t until = conn_now() + options->connect_ms;
+    if (!begin(c, address, until, err) || !finish(c, until, err)) {
+        conn_close(c);
+        return NULL;
+    }
+    if (address->host != NULL)
+        redisEnableKeepAlive(c->context);
+    c->context->reader->fn = &functions;
+    c->context->reader->maxbuf = 1 << 20;
+    if (!greet(c, err)) {
+        conn_close(c);
+        return NULL;
+    }
+    return c;
+}
+
+void conn_close(struct conn *c)
+{
+    if (c == NULL)
+        return;
+    if (c->context != NULL)
+        redisFree(c->context);
+    free(c->out);
+    free(c);
+}
+
+/* ---- sending and receiving */
+
+void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct replies *into)
+{
+    if (c->expected == 0) {
+        c->unsent = true;
+        c->active = conn_now();
+    }
+    c->expected += n;
+    c->context->reader->privdata = into;
+    if (len > c->out_room - c->out_len) {
+        size_t room = c->out_room + len > 2 * c->out_room ? c->out_room + len : 2 * c->out_room;
+        char *out = realloc(c->out, room);
+        if (out == NULL) {
+            lose(c, strerror(ENOMEM));
+            return;
+        }
+        c->out = out;
+        c->out_room = room;
+    }
+    if (len > 0)
+        memcpy(c->out + c->out_len, bytes, len);
+    c->out_len += len;
+}
+
+/* If the server has gone, what it said before may still be there to be read: the reader finds the
+ * end. */
+static void send_some(struct conn *c)
+{
+    if (c->sent == c->out_len)
+        return;
+    ssize_t n = send(c->context->fd, c->out + c->sent, c->out_len - c->sent,
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+        c->unsent = false;
+        c->sent += (size_t)n;
+        c->active = conn_now();
+    }
+    if (n < 0 && errno != EAGAIN && errno != EINTR && errno != EPIPE && errno != ECONNRESET)
+        lose(c, strerror(errno));
+    if (c->sent == c->out_len || (n < 0 && (errno == EPIPE || errno == ECONNRESET)))
+        c->sent = c->out_len = 0;
+}
+
+static bool receive_some(struct conn *c)
+{
+    char block[READ_BLOCK];
+    ssize_t n = recv(c->context->fd, block, sizeof block, MSG_DONTWAIT);
+    if (n == 0)
+        return lose(c, "the server has closed it");
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR || lose(c, strerror(errno));
+    c->active = conn_now();
+    redisReader *reader = c->context->reader;
+    if (redisReaderFeed(reader, block, (size_t)n) != REDIS_OK)
+        return lose(c, reader->errstr);
+    return reader->len - reader->pos <= MAX_REPLY || lose(c, "a reply is too long");
+}
+
+enum conn_got conn_next(struct conn *c, struct reply **reply)
+{
+    void *parsed = NULL;
+    if (c->expected == 0)
+        return CONN_NOTHING;
+    /* Before a loss is told, what came before it is. */
+    if (redisReaderGetReply(c->context->reader, &parsed) != REDIS_OK) {
+        lose(c, c->context->reader->errstr);
+        return CONN_FAILED;
+    }
+    if (parsed == NULL)
+        return c->failed ? CONN_FAILED : CONN_NOTHING;
+    c->expected--;
+    *reply = parsed;
+    return CONN_REPLY;
+}
+
+size_t conn_expected(const struct conn *c)
+{
+    return c->expected;
+}
+
+/* Receives what poll has found. False: nothing has come, and there is still time. */
+static bool get_on(struct conn *c, const struct pollfd *found)
+{
+    if (found->revents & ~POLLOUT) {
+        receive_some(c);
+        return true;
+    }
+    if (found->revents != 0 || conn_now() < c->active + c->options.reply_ms)
+        return false;
+    snprintf(c->trouble, sizeof c->trouble, "no answer from '%s' within %u s", c->name,
+             c->options.reply_ms / 1000);
+    c->failed = true;
+    return true;
+}
+
+void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room)
+{
+    for (bool has_got_on = false; !has_got_on;) {
+        uint64_t until = UINT64_MAX;
+        for (size_t i = 0; i < n; i++) {
+            struct conn *c = conns[i];
+            room[i] = (struct pollfd){.fd = -1};
+            if (c->expected == 0 || c->failed)
+                continue;
+            send_some(c);
+            room[i].fd = c->context->fd;
+            room[i].events = (short)(POLLIN | (c->out_len > 0 ? POLLOUT : 0));
+            if (c->active + c->options.reply_ms < until)
+                until = c->active + c->options.reply_ms;
+        }
+        if (until == UINT64_MAX)
+            return;
+        poll(room, n, left(until)); /* if it fails, it has found nothing */
+        for (size_t i = 0; i < n; i++)
+            has_got_on |= room[i].fd >= 0 && get_on(conns[i], &room[i]);
+    }
+}
+
+bool conn_exchange(struct conn *c, const struct requests *requests, struct replies *replies,
+                   struct reply **out, struct err *err)
+{
+    if (requests->no_memory) {
+        fail(err, "cannot use '%s': %s", c->name, strerror(ENOMEM));
+        return false;
+    }
+    conn_queue(c, requests->data, requests->len, requests->n, replies);
+    for (size_t i = 0; i < requests->n;) {
+        struct pollfd room;
+        switch (conn_next(c, &out[i])) {
+        case CONN_REPLY:
+            i++;
+            break;
+        case CONN_NOTHING:
+            conn_wait(&c, 1, &room);
+            break;
+        case CONN_FAILED:
+            fail(err, "%s", c->trouble);
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *conn_trouble(const struct conn *c)
+{
+    return c->trouble;
+}
+
+bool conn_unsent(const struct conn *c)
+{
+    return c->unsent;
+}
+
+bool conn_is_stale(const struct conn *c)
+{
+    struct pollfd p = {.fd = c->context->fd, .events = POLLIN};
+    return c->failed || c->expected > 0 || poll(&p, 1, 0) != 0;
+}
+
+#endif

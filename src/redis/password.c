@@ -1,0 +1,80 @@
+#include "redis/password.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Longer ones are taken for the wrong file. */
+enum { MAX_PASSWORD = 4096 };
+
+static bool from_environment(char **out, struct err *err)
+{
+    const char *value = getenv("REDISCLI_AUTH");
+    if (value == NULL || value[0] == '\0')
+        return true;
+    *out = strdup(value);
+    return *out != NULL || fail_errno(err, "cannot read REDISCLI_AUTH");
+}
+
+/* Up to `room` bytes of the file; -1 with errno. */
+static ssize_t read_all(int fd, char *buf, size_t room)
+{
+    size_t len = 0;
+    while (len < room) {
+        ssize_t n = read(fd, buf + len, room - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    return (ssize_t)len;
+}
+
+/* The first line of what was read, without its end. */
+static bool take_line(const char *file, char *buf, size_t n, char **out, struct err *err)
+{
+    char *newline = memchr(buf, '\n', n);
+    size_t len = newline != NULL ? (size_t)(newline - buf) : n;
+    if (newline != NULL && len > 0 && buf[len - 1] == '\r')
+        len--;
+    if (len == 0)
+        return fail(err, "cannot use '%s': it begins with an empty line, not a password", file);
+    if (len > MAX_PASSWORD)
+        return fail(err, "cannot use '%s': a password has at most %d bytes", file, MAX_PASSWORD);
+    if (memchr(buf, '\0', len) != NULL)
+        return fail(err, "cannot use '%s': a password holds no NUL", file);
+    *out = strndup(buf, len);
+    return *out != NULL || fail_errno(err, "cannot read '%s'", file);
+}
+
+static bool from_file(const char *file, char **out, struct err *err)
+{
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(err, "cannot open '%s'", file);
+    char buf[MAX_PASSWORD + 2]; /* with CR and newline */
+    ssize_t n = read_all(fd, buf, sizeof buf);
+    bool ok = n >= 0 ? take_line(file, buf, (size_t)n, out, err)
+                     : fail_errno(err, "cannot read '%s'", file);
+    explicit_bzero(buf, sizeof buf);
+    close(fd);
+    return ok;
+}
+
+bool password_read(const char *file, char **out, struct err *err)
+{
+    *out = NULL;
+    return file != NULL ? from_file(file, out, err) : from_environment(out, err);
+}
+
+void password_free(char *password)
+{
+    if (password != NULL)
+        explicit_bzero(password, strlen(password));
+    free(password);
+}

@@ -1,0 +1,59 @@
+/*
+ * Commands to a Redis server, encoded as they are sent (RESP: an array of bulk strings), one behind
+ * the other. They are kept until they are answered, as a redirected command is sent again.
+ *
+ *     struct requests rq = {0};
+ *     requests_begin(&rq, 3, "GETBIT");       // with its name, three words
+ *     requests_key(&rq, key, key_len);
+ *     requests_number(&rq, position);
+ *     ... more commands, cluster_run (cluster.h), requests_clear ...
+ *     requests_free(&rq);
+ *
+ * Nothing here fails: if memory runs out, no_memory is set, and cluster_run reports it.
+ */
+#ifndef REDIS_REQUESTS_H
+#define REDIS_REQUESTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { REQUESTS_ANY_SLOT = -1 };
+
+struct request {
+    size_t begin; /* in data; it ends where the next one begins */
+    int slot;     /* of its first key; REQUESTS_ANY_SLOT: any server will do */
+};
+
+struct requests {
+    char *data;
+    size_t len, room;
+    struct request *list;
+    size_t n, list_room;
+    bool no_memory;
+};
+
+/* Begins a command of n words, the first being `name`; exactly n - 1 words must follow. */
+void requests_begin(struct requests *rq, size_t n, const char *name);
+void requests_word(struct requests *rq, const char *text);
+void requests_bytes(struct requests *rq, const void *data, size_t len);
+void requests_number(struct requests *rq, uint64_t number);
+
+/* A key. The first of a command decides which server gets it. */
+void requests_key(struct requests *rq, const void *key, size_t len);
+
+/* Sends a command without a key to the server that has this slot. */
+void requests_at(struct requests *rq, unsigned slot);
+
+/* The bytes of command i. */
+static inline const char *requests_text(const struct requests *rq, size_t i, size_t *len)
+{
+    size_t end = i + 1 < rq->n ? rq->list[i + 1].begin : rq->len;
+    *len = end - rq->list[i].begin;
+    return rq->data + rq->list[i].begin;
+}
+
+void requests_clear(struct requests *rq); /* keeps the memory */
+void requests_free(struct requests *rq);
+
+#endif
