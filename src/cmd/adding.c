@@ -162,6 +162,7 @@ bool adding_run(struct adding *a)
     struct err err;
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
+    a->options.may_repeat = a->print == NULL;
     if (!known_begin(&a->known, &a->options, &err)) {
         if (!sig_caught())
             a->feed.failed = !say_failure(&err);

@@ -410,6 +410,8 @@ static int check_options(const struct dedup *d)
 {
     if (d->create && d->path == NULL)
         return opt_misuse(&cmd_dedup, "--create needs a FILTER to make");
+    if (d->create && !store_is_file(d->path))
+        return opt_misuse(&cmd_dedup, "--create makes a file, and '%s' is none", d->path);
     if (!d->create && d->path != NULL && (d->design.n != 0 || d->design.p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");

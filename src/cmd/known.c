@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/say.h"
 #include "store/chain.h"
 #include "store/header.h"
 #include "store/memory.h"
@@ -171,7 +172,11 @@ double known_lost(const struct known *k, unsigned threads)
         return 0;
     for (size_t f = 0; f < k->n_references; f++) {
         struct census census;
-        store_census(k->reference[f], threads, &census);
+        struct err err;
+        if (!store_census(k->reference[f], threads, NULL, &census, &err)) {
+            say_failure(&err);
+            return INFINITY;
+        }
         absent *= 1 - census.fpr;
     }
     if (absent <= 0)

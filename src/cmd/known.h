@@ -70,7 +70,7 @@ uint64_t known_n_new(const struct known *k);
 
 /* How many new keys were probably taken for known so far: by the filter that takes keys, as it has
  * counted them, and by the references, by their FPR now: of N keys new to all, N * fpr. With a list
- * none was. Reads all bits of the latter. */
+ * none was. Reads all bits of the latter; if that fails, which is said, it is infinite. */
 double known_lost(const struct known *k, unsigned threads);
 
 /* What is to be said when all has been added (store_conclude); NULL: nothing. */

@@ -356,13 +356,15 @@ static void feed(struct query *q)
 
 /* Of a absent keys a * fpr are reported present, so the absent ones that were reported as such are
  * a * (1 - fpr). */
-static void report_hits(const struct query *q)
+static bool report_hits(const struct query *q)
 {
     struct census census = {0};
+    struct err err;
     char expected[NUM_TEXT], fpr[NUM_TEXT];
     double absent_everywhere = 1;
     for (size_t f = 0; f < q->n_open; f++) {
-        store_census(q->store[f], q->keyopt.threads, &census);
+        if (!store_census(q->store[f], q->keyopt.threads, NULL, &census, &err))
+            return say_failure(&err);
         absent_everywhere *= 1 - census.fpr;
     }
     /* One filter's rate keeps all of its digits. */
@@ -375,6 +377,7 @@ static void report_hits(const struct query *q)
     say_note("%llu of %llu keys present; probable false positives: about %s (current FPR %s)",
              (unsigned long long)q->present, (unsigned long long)asked, expected,
              num_show_fpr(fpr, census.fpr));
+    return true;
 }
 
 static bool open_filter(struct query *q, const char *path)
@@ -427,8 +430,8 @@ static int answer(struct query *q)
         return EXIT_SELECTED;
     if (q->feed.failed)
         return EXIT_ERROR;
-    if (q->verbose)
-        report_hits(q);
+    if (q->verbose && !report_hits(q))
+        return EXIT_ERROR;
     if (q->count && !q->quiet)
         printf("%llu\n", (unsigned long long)q->selected);
     if (q->feed.unreadable)

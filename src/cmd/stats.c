@@ -183,7 +183,7 @@ static bool counters_known(const struct findings *found)
 }
 
 /* Reads all pages and bits. */
-static void read_bits(const struct stats *s, struct findings *found)
+static bool read_bits(const struct stats *s, struct findings *found, struct err *err)
 {
     struct facts facts;
     store_describe(found->store, &facts);
@@ -195,8 +195,7 @@ static void read_bits(const struct stats *s, struct findings *found)
         found->damaged = filter_check_pages(found->file, s->keyopt.threads, &found->unchecked, NULL,
                                             NULL);
     progress_end();
-    layers_census_each(&facts.layers, s->keyopt.threads, found->layer);
-    layers_census_whole(&facts.layers, s->keyopt.threads, found->layer, &found->all);
+    return store_census(found->store, s->keyopt.threads, found->layer, &found->all, err);
 }
 
 /* Header and bits are of one moment if no header was written while the bits were read. With writers
@@ -211,7 +210,8 @@ static bool read_all(const struct stats *s, struct findings *found)
     for (int tries = 0; !stable && tries < TRIES; tries++) {
         if (tries > 0 && !store_refresh(found->store, &err))
             return say_failure(&err);
-        read_bits(s, found);
+        if (!read_bits(s, found, &err))
+            return say_failure(&err);
         atomic_thread_fence(memory_order_acquire);
         stable = found->file == NULL || !filter_changed(found->file);
     }

@@ -31,6 +31,7 @@ enum {
     LAYOUT_TEXT = 256,  /* bytes of a spec, NUL included */
     LAYOUT_LAYERS = 29, /* layers of a filter, at most: those of a filter file (store/format.h) */
     LAYOUT_FILES = 2,   /* files of a foreign filter, at most */
+    LAYOUT_CONFIG_KEY = 16,
 };
 
 struct layout_param {
@@ -117,6 +118,22 @@ struct layout_sink {
     bool pad;         /* write trailing zero bytes of a bitmap too */
 };
 
+/* A filter whose bits are a string in Redis: bit x of the layer is what GETBIT x tells. A hash beside
+ * it may have the configuration. */
+struct layout_redis {
+    /* Fields of that hash, NULL after the last, LAYOUT_PARAMS at most. NULL: there is none. */
+    const char *const *fields;
+
+    /* Writes the key of the hash for the bits' key of len bytes; returns its length, which is len +
+     * LAYOUT_CONFIG_KEY at most. */
+    size_t (*config_key)(const char *key, size_t len, char *out);
+
+    /* Completes a spec by the values of the fields; NULL: not there. Fails with a clause if they
+     * contradict each other. */
+    bool (*configure)(const struct layout_spec *given, const char *const *value,
+                      struct layout_spec *out, struct err *err);
+};
+
 struct layout {
     const char *summary; /* a line for help: whose filters these are */
     const struct layout_param *params; /* ends with name NULL */
@@ -168,6 +185,13 @@ struct layout {
     /* The positions of n keys, k for each, position j of key i at out[i * k + j]; each is below m.
      * (Families with positions only.) */
     void (*positions)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out);
+
+    /* The census of a layer with so many bits set, which takes them for independent. (Families with
+     * positions only.) */
+    void (*census_of)(const struct layer *layer, uint64_t set, struct census *out);
+
+    /* NULL: its bits are no string in Redis. */
+    const struct layout_redis *redis;
 
     /* How many of the m positions can occur. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);

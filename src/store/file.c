@@ -95,9 +95,14 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
     return filter_query(&file_of(s)->filter, keys, n, present, err);
 }
 
-static void take_census(const struct store *s, unsigned threads, struct census *out)
+static bool take_census(struct store *s, unsigned threads, struct census *layer,
+                        struct census *all, struct err *err)
 {
-    filter_census_all(&const_file_of(s)->filter, threads, out);
+    const struct layers layers = filter_layers(&file_of(s)->filter);
+    (void)err;
+    layers_census_each(&layers, threads, layer);
+    layers_census_whole(&layers, threads, layer, all);
+    return true;
 }
 
 /* The layers of a fixed filter stay, and bits are seen as they are set. */

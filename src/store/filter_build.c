@@ -392,8 +392,7 @@ static bool write_layers(struct filter_build *b, struct newfile *file, const cha
         if (!target_write_all(&target, facts.layers.data[target.layer], err))
             return false;
     }
-    store_census(b->store, b->threads, &b->census);
-    return true;
+    return store_census(b->store, b->threads, NULL, &b->census, err);
 }
 
 /* The writer has counted the keys that it was given in order. */

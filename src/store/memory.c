@@ -121,10 +121,14 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
     return layers_query(&layers, keys, n, present, NULL, NULL, err);
 }
 
-static void take_census(const struct store *s, unsigned threads, struct census *out)
+static bool take_census(struct store *s, unsigned threads, struct census *layer,
+                        struct census *all, struct err *err)
 {
-    const struct layers layers = layers_of(const_memory_of(s));
-    layers_census_all(&layers, threads, out);
+    const struct layers layers = layers_of(memory_of(s));
+    (void)err;
+    layers_census_each(&layers, threads, layer);
+    layers_census_whole(&layers, threads, layer, all);
+    return true;
 }
 
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)

@@ -1,21 +1,36 @@
 #include "store/store.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "store/file.h"
+#include "store/redis.h"
 
 /* Where a name says that a store lives, by its beginning. Every other name is a file's. */
 static const struct {
     const char *prefix;
     struct store *(*open)(const char *name, enum store_mode mode, struct err *err);
-} places[] = {{"", file_open}};
+} places[] = {{"redis://", redis_open},
+              {"rediss://", redis_open},
+              {"redis+unix://", redis_open},
+              {"", file_open}};
+
+static size_t place_of(const char *name)
+{
+    size_t i = 0;
+    while (strncasecmp(name, places[i].prefix, strlen(places[i].prefix)) != 0)
+        i++;
+    return i;
+}
 
 struct store *store_open(const char *name, enum store_mode mode, struct err *err)
 {
-    size_t i = 0;
-    while (strncmp(name, places[i].prefix, strlen(places[i].prefix)) != 0)
-        i++;
-    return places[i].open(name, mode, err);
+    return places[place_of(name)].open(name, mode, err);
+}
+
+bool store_is_file(const char *name)
+{
+    return places[place_of(name)].prefix[0] == '\0';
 }
 
 void store_close(struct store *s)
@@ -42,6 +57,6 @@ bool store_stat(struct store *s, struct stat *st)
 bool store_same(struct store *a, struct store *b)
 {
     struct stat x, y;
-    return a == b || (store_stat(a, &x) && store_stat(b, &y) && x.st_dev == y.st_dev &&
+    return a == b || strcmp(a->name, b->name) == 0 || (store_stat(a, &x) && store_stat(b, &y) && x.st_dev == y.st_dev &&
                       x.st_ino == y.st_ino);
 }

@@ -1,5 +1,5 @@
 /*
- * A filter, wherever it lives: in a file (file.h) or in memory (memory.h). Above this there is no
+ * A filter, wherever it lives: in a file (file.h), in memory (memory.h) or in Redis (redis.h). Above this there is no
  * file, mapping or page. The unit of every call is a batch of keys.
  *
  *     struct store *s = store_open(name, STORE_READ, &err);          // NULL: see err
@@ -43,6 +43,7 @@ struct add_options {
     unsigned threads;
     double max_fpr; /* refuse to pass it; 0: no limit */
     bool rotate;    /* rotate a ring whose newest generation is full */
+    bool may_repeat; /* the caller does not rely on which keys were new */
 };
 
 /* What adding has come to since store_add_begin. */
@@ -56,7 +57,8 @@ struct add_state {
 
 /* What is known of a store without reading its bits. */
 struct facts {
-    struct layers layers;     /* until the store is refreshed or closed */
+    struct layers layers;     /* until the store is refreshed or closed; data[i] is NULL if the bits
+                                 are not on this machine */
     struct counters counters; /* as they are now, if keys are being added */
     bool is_writing;          /* a live process is adding keys */
     bool is_dirty;            /* a process died while adding keys, and nobody has repaired it */
@@ -73,7 +75,8 @@ struct store_ops {
     void (*describe)(const struct store *s, struct facts *facts);
     bool (*query)(struct store *s, struct hashes keys, size_t n, uint64_t *present,
                   struct err *err);
-    void (*census)(const struct store *s, unsigned threads, struct census *out);
+    bool (*census)(struct store *s, unsigned threads, struct census *layer, struct census *all,
+                   struct err *err);
 
     /* NULL: no other process changes it. */
     bool (*changed)(const struct store *s);
@@ -96,6 +99,9 @@ struct store_ops {
 /* The store of that name, or NULL. The name must outlive it. */
 struct store *store_open(const char *name, enum store_mode mode, struct err *err);
 void store_close(struct store *s); /* or NULL */
+
+/* Does a file have that name? Only a file can be made by filter_build_empty_file. */
+bool store_is_file(const char *name);
 
 /* The file that it is, for what only files can do: their layers, pages and sessions. Another store
  * is refused: NULL. */
@@ -127,10 +133,12 @@ static inline bool store_query(struct store *s, struct hashes keys, size_t n, ui
     return s->ops->query(s, keys, n, present, err);
 }
 
-/* Reads all bits. */
-static inline void store_census(const struct store *s, unsigned threads, struct census *out)
+/* What all bits say: *all, and unless `layer` is NULL layer[i] of each layer (FORMAT_MAX_LAYERS). */
+static inline bool store_census(struct store *s, unsigned threads, struct census *layer,
+                                struct census *all, struct err *err)
 {
-    s->ops->census(s, threads, out);
+    struct census each[FORMAT_MAX_LAYERS];
+    return s->ops->census(s, threads, layer != NULL ? layer : each, all, err);
 }
 
 /* Has another process changed more than bits? Costs next to nothing. */

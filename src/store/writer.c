@@ -9,9 +9,6 @@
 #include "base/num.h"
 #include "store/chain.h"
 
-/* A warning is due at this multiple of the design FPR: less is the random spread of bits. */
-static const double WARN_FACTOR = 1.01;
-
 /* The FPR that goes into the counters is worked out for steps of so many keys, as a part of the
  * capacity. The steps begin at multiples of their length, whoever adds the keys in however many
  * runs, and the FPR in the middle of a step counts for all of it. Where the FPR rises with the m-th
@@ -97,7 +94,7 @@ static void find_limits(struct writer *w)
 {
     if (w->options.max_fpr > 0)
         w->max_n = layer_n_at(target(w), layer_fpr(w, w->options.max_fpr));
-    double warn_fpr = WARN_FACTOR * header_of(w)->fpr_design;
+    double warn_fpr = WRITER_WARN_FACTOR * header_of(w)->fpr_design;
     /* What takes no more keys than it was made for is never too full. */
     w->warn_n = w->exact ? INFINITY : layer_n_at(target(w), layer_fpr(w, warn_fpr));
 }
@@ -447,11 +444,11 @@ static void look_if_stale(struct writer *w)
  * it comes into a line that is nearly full. */
 static const double SPARE = 3;
 
-static enum add_result refuse(const struct writer *w, struct err *err)
+enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
 {
     char limit[NUM_TEXT];
-    fail(err, "not added: the false-positive rate of '%s' would pass %s", w->backing->name,
-         num_show_fpr(limit, w->options.max_fpr));
+    fail(err, "not added: the false-positive rate of '%s' would pass %s", name,
+         num_show_fpr(limit, max_fpr));
     return ADD_FULL;
 }
 
@@ -474,31 +471,36 @@ static enum add_result add_carefully(struct writer *w, struct hashes keys, uint6
         }
         look_if_stale(w);
         if (keys_now(w) + SPARE > w->max_n)
-            return refuse(w, err);
+            return writer_refuse(w->backing->name, w->options.max_fpr, err);
         if (!add_group(w, &one, known, err))
             return ADD_FAILED;
     }
     return ADD_OK;
 }
 
-static void warn(struct writer *w, const char *when)
+void writer_warn(const struct header *h, const char *name, const char *when, double fpr,
+                 struct add_state *out)
 {
     char now[NUM_TEXT], design[NUM_TEXT];
+    num_show_fpr(now, fpr);
+    if ((h->compat & COMPAT_ASSUMED) != 0)
+        snprintf(out->warning, sizeof out->warning,
+                 "'%.300s' is more than half full: its %s false-positive rate is %s", name, when,
+                 now);
+    else
+        snprintf(out->warning, sizeof out->warning,
+                 "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
+                 "design rate %s", name, when, now, num_show_fpr(design, h->fpr_design));
+}
+
+static void warn(struct writer *w, const char *when)
+{
     look(w);
     if (keys_now(w) <= w->warn_n)
         return;
     double in_layer = target(w)->kind->fpr_at(target(w), w->layer_n);
     w->warned_fpr = whole_fpr(w, in_layer);
-    num_show_fpr(now, w->warned_fpr);
-    if ((header_of(w)->compat & COMPAT_ASSUMED) != 0)
-        snprintf(w->out->warning, sizeof w->out->warning,
-                 "'%.300s' is more than half full: its %s false-positive rate is %s",
-                 w->backing->name, when, now);
-    else
-        snprintf(w->out->warning, sizeof w->out->warning,
-                 "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
-                 "design rate %s", w->backing->name, when, now,
-                 num_show_fpr(design, header_of(w)->fpr_design));
+    writer_warn(header_of(w), w->backing->name, when, w->warned_fpr, w->out);
 }
 
 void writer_conclude(struct writer *w, bool again)

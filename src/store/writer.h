@@ -76,4 +76,14 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
                            size_t *done, struct err *err);
 void writer_conclude(struct writer *w, bool again);
 
+/* What is said of a filter whose FPR is above its design's; `when` is "current" or "final". */
+void writer_warn(const struct header *h, const char *name, const char *when, double fpr,
+                 struct add_state *out);
+
+/* Fails with the reason for ADD_FULL. */
+enum add_result writer_refuse(const char *name, double max_fpr, struct err *err);
+
+/* A warning is due at this multiple of the design FPR: less is the random spread of bits. */
+#define WRITER_WARN_FACTOR 1.01
+
 #endif

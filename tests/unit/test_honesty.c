@@ -309,7 +309,7 @@ TEST(the_same_keys_in_every_generation)
     MUST(chain_start_ring(&h, kind_usual(), 3, 3000, 0.1, &err));
     CHECK(open_subject(&s, &h));
     fill_ring(&s, 3, 1000, 0);
-    store_census(s.store, 1, &all);
+    CHECK(store_census(s.store, 1, NULL, &all, &err));
     layers_census(&s.facts.layers, 0, 1, &layer);
     /* Six deviations; and the layers are the same, bit for bit. */
     CHECK(fabs(all.n - 1000) <= 3 * (all.n_high - all.n) && all.n_high < 1030);
@@ -339,7 +339,7 @@ static void try_pair(uint64_t n, uint64_t m, unsigned k, unsigned *covered, doub
         const struct layer *l = &s.facts.layers.header->layers[i % 2];
         l->kind->add(l, s.facts.layers.data[i % 2], hashes_of(&hash), 1, &present);
     }
-    store_census(s.store, 1, &all);
+    CHECK(store_census(s.store, 1, NULL, &all, &err));
     *covered += all.n_low <= KEYS * 3 / 2 && KEYS * 3 / 2 <= all.n_high;
     *widest = fmax(*widest, all.n_high - all.n_low);
     close_subject(&s);

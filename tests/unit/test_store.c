@@ -78,7 +78,7 @@ static struct outcome *run(struct store *s, const struct add_options *options)
     CHECK(!facts.is_dirty && !facts.is_writing && !facts.slot_damaged);
     o->counters = facts.counters;
     o->n_layers = facts.layers.header->n_layers;
-    store_census(s, 1, &o->census);
+    CHECK(store_census(s, 1, NULL, &o->census, &err));
     store_close(s);
     return o;
 }

@@ -97,13 +97,18 @@ static uint64_t count_set(const uint8_t *const *data, unsigned n, uint64_t m, un
     return set;
 }
 
+void classic_census_of(const struct layer *layer, uint64_t set, struct census *out)
+{
+    double reach = reach_of(layer);
+    *out = (struct census){0};
+    estimate(reach, classic_of(layer).k, fmin((double)set, reach), out);
+}
+
 void classic_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                           unsigned threads, struct census *out)
 {
-    struct classic c = classic_of(layer[0]);
-    double reach = reach_of(layer[0]), set = (double)count_set(data, n, c.m, threads);
-    *out = (struct census){0};
-    estimate(reach, c.k, fmin(set, reach), out);
+    uint64_t m = classic_of(layer[0]).m;
+    classic_census_of(layer[0], count_set(data, n, m, threads), out);
 }
 
 void classic_census(const struct layer *layer, const uint8_t *data, unsigned threads,

@@ -103,6 +103,8 @@ double classic_best_k(double m, double n)
     return m / n * M_LN2;
 }
 
+const struct layout_redis classic_redis = {0};
+
 bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
                          struct err *err)
 {

@@ -95,6 +95,9 @@ bool classic_design_for(const struct classic *c, uint64_t n, double p, struct la
 double classic_best_m(double n, double p);
 double classic_best_k(double m, double n);
 
+/* Of layouts without a configuration in Redis. */
+extern const struct layout_redis classic_redis;
+
 /* Bitmaps as Redis has them (SETBIT): the bits alone, in ORDER_HIGH_FIRST; zero bytes at the end
  * may be missing. Reading fails if a bit from m on is set. */
 bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
@@ -121,6 +124,7 @@ bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes
                    bool (*need)(void *ctx, uint64_t page), void *ctx);
 void classic_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                     struct census *out);
+void classic_census_of(const struct layer *layer, uint64_t set, struct census *out);
 bool classic_alike(const struct layer *a, const struct layer *b);
 void classic_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                           unsigned threads, struct census *out);

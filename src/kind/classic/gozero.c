@@ -113,6 +113,8 @@ static const struct layout layout = {
     .file_len = classic_bitmap_len,
     .show = show,
     .positions = positions,
+    .census_of = classic_census_of,
+    .redis = &classic_redis,
 };
 
 const struct kind kind_gozero = {.id = 17,

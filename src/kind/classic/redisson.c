@@ -286,6 +286,85 @@ static void facts(const struct layout_filter *filter,
     each(ctx, "falseProbability", text);
 }
 
+enum { FIELD_SIZE, FIELD_ITERATIONS, FIELD_INSERTIONS, FIELD_PROBABILITY };
+
+static const char *const fields[] = {"size", "hashIterations", "expectedInsertions",
+                                     "falseProbability", NULL};
+
+/* "{NAME}:config", so that both keys are in one slot; a name with a brace is left to itself. */
+static size_t config_key(const char *key, size_t len, char *out)
+{
+    static const char SUFFIX[] = ":config";
+    bool braced = memchr(key, '{', len) != NULL;
+    char *at = out;
+    if (!braced)
+        *at++ = '{';
+    memcpy(at, key, len);
+    at += len;
+    if (!braced)
+        *at++ = '}';
+    memcpy(at, SUFFIX, sizeof SUFFIX - 1);
+    return (size_t)(at - out) + sizeof SUFFIX - 1;
+}
+
+/* Redisson compares the text, so it must be as Java writes it: digits, the first not 0. */
+static bool field_number(const char *const *value, unsigned field, uint64_t max, uint64_t *out,
+                         struct err *err)
+{
+    const char *text = value[field];
+    if (text == NULL)
+        return fail(err, "its configuration has no %s", fields[field]);
+    size_t len = strlen(text);
+    *out = 0;
+    if (len > 0 && len < 16 && text[0] != '0' && strspn(text, "0123456789") == len)
+        *out = strtoull(text, NULL, 10);
+    return (*out != 0 && *out <= max) ||
+           fail(err, "its configuration says %s='%.40s', which Redisson does not write",
+                fields[field], text);
+}
+
+/* n and p, if they are there and lead to this size. */
+static void field_design(const char *const *value, const struct classic *c,
+                         struct layout_spec *spec)
+{
+    struct classic by_rule;
+    struct err ignored;
+    uint64_t n = 0;
+    if (value[FIELD_INSERTIONS] == NULL || value[FIELD_PROBABILITY] == NULL ||
+        !field_number(value, FIELD_INSERTIONS, INT64_MAX, &n, &ignored))
+        return;
+    char *end;
+    double p = strtod(value[FIELD_PROBABILITY], &end);
+    if (*end != '\0' || !(p > 0 && p < 1) || !size(n, p, &by_rule, &ignored) ||
+        by_rule.m != c->m || by_rule.k != c->k)
+        return;
+    spec->n = n;
+    spec->p = p;
+}
+
+static bool configure(const struct layout_spec *spec, const char *const *value,
+                      struct layout_spec *out, struct err *err)
+{
+    struct classic asked, c = {0};
+    uint64_t k;
+    char text[LAYOUT_TEXT] = "redisson";
+    if (!given(spec, &asked, err) || !field_number(value, FIELD_SIZE, MAX_M, &c.m, err) ||
+        !field_number(value, FIELD_ITERATIONS, CLASSIC_MAX_K, &k, err))
+        return false;
+    c.k = (unsigned)k;
+    if ((asked.m != 0 && asked.m != c.m) || (asked.k != 0 && asked.k != c.k))
+        return fail(err, "its configuration says bits=%" PRIu64 " and k=%u", c.m, c.k);
+    layout_show_choice(text, sizeof text, &params[CODEC], layout_choice(spec, CODEC));
+    layout_show_number(text, sizeof text, &params[BITS], c.m);
+    layout_show_number(text, sizeof text, &params[HASHES], c.k);
+    if (!layout_parse(text, out, err))
+        return false;
+    field_design(value, &c, out);
+    return true;
+}
+
+static const struct layout_redis redis = {fields, config_key, configure};
+
 static const struct layout layout = {
     .summary = "Redisson's RBloomFilter (Java), a bitmap in Redis",
     .params = params,
@@ -296,6 +375,8 @@ static const struct layout layout = {
     .show = show,
     .facts = facts,
     .positions = positions,
+    .census_of = classic_census_of,
+    .redis = &redis,
     .caveat = "(c/m)^k is too low, since a key's positions depend on each other; the current FPR "
               "is that of a sample of hashes",
 };
