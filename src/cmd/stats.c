@@ -313,7 +313,7 @@ static void report_file(struct report *r, const struct findings *found)
     report_uint(r, &field_epoch, RECORDED, h->epoch);
     report_known(r, &field_created, RECORDED, h->created);
     report_known(r, &field_changed, RECORDED, h->changed);
-    if (found->health == FILTER_CLEAN)
+    if (found->health == FILTER_CLEAN && found->file != NULL)
         report_uint(r, &field_damaged, EXACT, found->damaged);
     else
         report_unknown(r, &field_damaged);

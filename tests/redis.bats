@@ -1,0 +1,267 @@
+#!/usr/bin/env bats
+# Filters that live in Redis, on real servers.
+
+load helpers
+load redis
+
+need_redis()
+{
+    redis_is_here || skip 'no redis-server'
+    seen query redis+unix:///none?key=k -k a 2>&1 | grep -qv hiredis || skip 'built without hiredis'
+}
+
+setup()
+{
+    cd "$BATS_TEST_TMPDIR" || return
+    need_redis
+    redis_start a
+}
+
+teardown() { redis_stop; }
+
+# uri KEY SPEC [SERVER]: the address of a filter.
+uri() { echo "redis+unix://$REDIS_DIR/${3:-a}/socket?key=$1&layout=$2"; }
+
+# store FILE KEY: sets a key to a file filter's bitmap.
+store() { seen export "$1" -o - | redis a -x SET "$2" >/dev/null; }
+
+# same FILE KEY SPEC: are the bits those of a file filter?
+same()
+{
+    redis a --raw GET "$2" | head -c -1 >got
+    seen import --layout "$3" got -o got.seen --force
+    cmp <(data got.seen) <(data "$1")
+}
+
+# empty KEY: a bitmap without a bit.
+empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
+
+# config KEY N P M K: Redisson's configuration of a filter.
+config()
+{
+    redis a HSET "{$1}:config" size "$4" hashIterations "$5" expectedInsertions "$2" \
+        falseProbability "$3" >/dev/null
+}
+
+@test "query answers as the file does, with the same bits" {
+    seq 900 >keys
+    seq 500 3000 >asked
+    for spec in gozero:bits=20000 redisson:bits=9585,k=7 php php:functions=JSHash; do
+        quiet seen create --layout $spec f.seen keys --force
+        store f.seen k
+        for option in '' -v --annotate -n; do
+            cmp <(seen query $option "$(uri k $spec)" asked) <(seen query $option f.seen asked)
+        done
+        run -1 seen query "$(uri k $spec)" -k none
+    done
+}
+
+@test "add and dedup set the bits that they set in a file" {
+    seq 900 >keys
+    seq 800 1500 >more
+    for spec in gozero:bits=20000 redisson:bits=20000,k=3 php; do
+        quiet seen create --layout $spec f.seen keys --force
+        redis a DEL k
+        empty k
+        seen add "$(uri k $spec)" keys
+        same f.seen k $spec
+        cmp <(seen dedup "$(uri k $spec)" more 2>/dev/null) <(seen dedup f.seen more 2>/dev/null)
+        same f.seen k $spec
+    done
+}
+
+@test "of records with one key the first is printed, once" {
+    empty k
+    seq 3000 | awk '{ print $1 % 7 "\t" $1 }' >records
+    cmp <(seen dedup -f 1 "$(uri k gozero:bits=20000)" records) <(head -n 7 records)
+    [ -z "$(seen dedup -f 1 "$(uri k gozero:bits=20000)" records)" ]
+}
+
+@test "eight processes print no record twice, and each that is new once" {
+    empty k
+    seq 20000 >keys
+    for i in {1..8}; do
+        shuf keys | seen dedup "$(uri k gozero:bits=4000000)" >"out$i" 3>&- &
+    done
+    wait
+    cmp <(sort out?) <(sort keys)
+}
+
+@test "a server without BITFIELD_RO is asked by GETBIT" {
+    redis_start old --rename-command BITFIELD_RO ''
+    seq 1000 | seen create --layout gozero:bits=20000 f.seen
+    seen export f.seen -o - | redis old -x SET k
+    seq 500 3000 >asked
+    cmp <(seen query "$(uri k gozero:bits=20000 old)" asked) <(seen query f.seen asked)
+}
+
+@test "stats tells what it tells of the file" {
+    local fields='.n_estimate, .fpr_current, .bits_set, .fpr_design, .n_design, .layout'
+    seq 900 >keys
+    for spec in gozero:bits=20000 redisson:bits=9585,k=7 php; do
+        quiet seen create --layout $spec f.seen keys --force
+        quiet seen export f.seen -o g --force
+        quiet seen import --layout $spec g -o f.seen --force
+        redis a -x SET k <g
+        cmp <(seen stats --json "$(uri k $spec)" | jq "$fields") \
+            <(seen stats --json f.seen | jq "$fields")
+    done
+}
+
+@test "Redisson's configuration is read, and must fit" {
+    local name
+    seq 1000 >keys
+    config r 1000 0.01 9585 7
+    # Until the first key comes there is a configuration only.
+    run -1 seen query "$(uri r redisson)" -k 1
+    seen add "$(uri r redisson)" keys 2>/dev/null
+    seen create --layout redisson -n 1000 -p 0.01 f.seen keys
+    same f.seen r redisson:bits=9585,k=7
+    [ "$(seen stats --json "$(uri r redisson)" | jq .n_design)" = 1000 ]
+    name=$(uri r redisson:k=8)
+    refuses "seen: cannot use '$name': its configuration says bits=9585 and k=7" \
+        seen query "$name" -k 1
+    name=$(uri r redisson)
+    redis a HSET '{r}:config' size 09585
+    refuses "seen: cannot use '$name': its configuration says size='09585', which Redisson does \
+not write" seen query "$name" -k 1
+    redis a HDEL '{r}:config' size
+    refuses "seen: cannot use '$name': its configuration has no size" seen query "$name" -k 1
+    # A name with a brace is left as it is.
+    redis a HSET 'x{r}:config' size 9585 hashIterations 7
+    run -1 seen query "$(uri 'x{r}' redisson)" -k 1
+}
+
+@test "adding stops before the limit of the false-positive rate" {
+    empty k
+    seq 1 3000 >keys
+    run -2 --separate-stderr seen dedup --max-fpr 0.001 "$(uri k gozero:bits=20000)" keys
+    [[ $stderr == *"would pass 0.001"* ]]
+    # What is printed is in, and no more.
+    cmp <(printf '%s\n' "$output") <(head -n "${#lines[@]}" keys)
+    seen create --layout gozero:bits=20000 f.seen <<<"$output"
+    same f.seen k gozero:bits=20000
+    seen stats --json "$(uri k gozero:bits=20000)" |
+        jq -e '.fpr_current <= 0.001 and .fpr_current > 0.00098'
+    # Keys that are known pass.
+    quiet seen dedup --max-fpr 0.001 "$(uri k gozero:bits=20000)" <<<"$output" || true
+}
+
+@test "what is not such a filter is refused in one line" {
+    local name
+    redis a RPUSH list 1
+    redis a SETBIT long 20000 1
+    redis a SETBIT end 20002 1
+    for command in query add dedup; do
+        name=$(uri list gozero:bits=20000)
+        refuses "seen: cannot use '$name': the key holds a value of another type" \
+            seen $command "$name" -k 1
+        name=$(uri none gozero:bits=20000)
+        refuses "seen: cannot use '$name': there is no such key" seen $command "$name" -k 1
+        name=$(uri long gozero:bits=20000)
+        refuses "seen: cannot use '$name': it is a string of 2501 bytes, but 20000 bits are 2500" \
+            seen $command "$name" -k 1
+        name=$(uri end gozero:bits=20002)
+        refuses "seen: cannot use '$name': bits are set beyond the last: the filter is larger" \
+            seen $command "$name" -k 1
+        name=$(uri k guava)
+        refuses "seen: cannot use '$name': filters of this layout are no bitmaps in Redis" \
+            seen $command "$name" -k 1
+    done
+    run -1 seen query "$(uri end gozero:bits=20003)" -k 1
+    [ "$(redis a EXISTS none)" = 0 ]
+    refuses "seen: --create makes a file, and '$name' is none" seen dedup --create "$name" -k 1
+    refuses "seen: cannot connect to '$PWD/nothing': No such file or directory" \
+        seen query "redis+unix://$PWD/nothing?key=k&layout=gozero:bits=1" -k 1
+}
+
+@test "a server that wants a password" {
+    local name
+    redis_start p --requirepass secret
+    REDISCLI_AUTH=secret redis p SETBIT k 0 0
+    name=$(uri k gozero:bits=20000 p)
+    run -2 --separate-stderr seen query "$name" -k 1
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *'the server wants a password'* ]]
+    REDISCLI_AUTH=wrong run -2 --separate-stderr seen query "$name" -k 1
+    [[ ${#stderr_lines[@]} = 1 ]]
+    REDISCLI_AUTH=secret run -1 seen query "$name" -k 1
+}
+
+@test "servers that take no writes" {
+    local name
+    redis_start full
+    redis full SETBIT k 0 0
+    redis full CONFIG SET maxmemory 1
+    name=$(uri k gozero:bits=20000 full)
+    refuses "seen: cannot use '$name': the server is at its memory limit (maxmemory)" \
+        seen dedup "$name" -k 1
+    run -1 seen query "$name" -k 1
+    redis_start copy
+    redis copy SETBIT k 0 0
+    redis copy REPLICAOF 127.0.0.1 1
+    redis copy CONFIG SET replica-read-only yes
+    name=$(uri k gozero:bits=20000 copy)
+    refuses "seen: cannot use '$name': the server is a replica, which cannot be written: name its \
+master" seen dedup "$name" -k 1
+}
+
+# Adds 10000 keys, tells that they are in, waits for the file `go`, and gives some more.
+halting()
+{
+    seq 10000
+    until [ -s out ]; do sleep 0.01; done
+    touch halted
+    until [ -e go ]; do sleep 0.01; done
+    seq 10001 20000
+}
+
+@test "a bitmap that vanishes while keys are added or asked" {
+    for command in dedup query; do
+        rm -f out halted go
+        seq 10000 | seen create --layout gozero:bits=4000000 f.seen --force
+        store f.seen k
+        [ $command = query ] || { redis a DEL k; redis a SETBIT k 3999999 0; }
+        halting | seen $command "$(uri k gozero:bits=4000000)" >out 2>err 3>&- &
+        until [ -e halted ]; do sleep 0.01; done
+        redis a DEL k
+        touch go
+        status=0
+        wait $! || status=$?
+        [ $status = 2 ]
+        [ "$(wc -l <err)" = 1 ]
+        grep 'was deleted or replaced by a shorter one' err
+        cmp out <(seq 10000)
+    done
+}
+
+@test "a server that is killed: what was printed is in, nothing is printed twice" {
+    redis_start b --appendonly yes --appendfsync always
+    redis b SETBIT k 3999999 0
+    seq 200000 >keys
+    seen dedup "$(uri k gozero:bits=4000000 b)" keys >out 2>err 3>&- &
+    until [ "$(wc -l <out)" -gt 1000 ]; do sleep 0.01; done
+    redis_kill b
+    wait $! || [ $? = 2 ]
+    redis_start b --appendonly yes --appendfsync always
+    until ! redis b GETBIT k 1 | grep -q LOADING; do sleep 0.01; done
+    run -1 seen query -v "$(uri k gozero:bits=4000000 b)" out
+    seen dedup "$(uri k gozero:bits=4000000 b)" keys >>out
+    [ -z "$(sort out | uniq -d)" ]
+    # At most a batch is lost, and what is taken for present.
+    [ "$(wc -l <out)" -gt 198500 ]
+}
+
+@test "a cluster" {
+    redis_cluster
+    seq 1000 >keys
+    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/"
+    for key in a b c d; do
+        redis-cli -c -p "${REDIS_PORTS[0]}" SETBIT $key 0 0
+        for i in 1 2; do
+            seen dedup "$name$key?layout=gozero:bits=20000" keys >out$i 3>&- &
+        done
+        wait
+        cmp <(sort out1 out2) <(sort keys)
+        [ "$(seen query -c "$name$key?layout=gozero:bits=20000" keys)" = 1000 ]
+    done
+}
