@@ -263,3 +263,104 @@ halting()
         [ "$(seen query -c "$name$key?layout=gozero:bits=20000" keys)" = 1000 ]
     done
 }
+
+@test "push and pull: the bits of the file, there and back" {
+    seq 900 >keys
+    for spec in gozero:bits=20000 redisson:bits=9585,k=7 $PHP; do
+        quiet seen create --layout $spec f.seen keys --force
+        redis a FLUSHALL
+        quiet seen push f.seen "$(uri k $spec)"
+        cmp <(seen query "$(uri k $spec)" keys) keys
+        quiet seen pull "$(uri k $spec)" -o g.seen --force
+        cmp <(seen export f.seen -o -) <(seen export g.seen -o -)
+        [ "$(redis a TTL k)" = -1 ]
+    done
+    # Larger than a chunk.
+    quiet seen create --layout gozero:bits=20000003 f.seen keys --force
+    quiet seen push f.seen "$(uri k gozero)"
+    [ "$(redis a STRLEN k)" = 2500001 ]
+    quiet seen pull "$(uri k gozero:bits=20000003)" -o g.seen --force
+    cmp <(seen export f.seen -o -) <(seen export g.seen -o -)
+}
+
+@test "push replaces in one step, and keeps the time to live" {
+    for i in 1 2; do
+        seq $i$i$i | quiet seen create --layout gozero:bits=20000 $i.seen
+    done
+    quiet seen push 1.seen "$(uri k gozero:bits=20000)"
+    redis a EXPIRE k 1000
+    quiet seen push 2.seen "$(uri k gozero:bits=20000)"
+    quiet seen pull "$(uri k gozero:bits=20000)" -o g.seen
+    cmp <(seen export 2.seen -o -) <(seen export g.seen -o -)
+    [ "$(redis a TTL k)" -gt 900 ]
+    quiet seen push --expire 2000 2.seen "$(uri k gozero:bits=20000)"
+    [ "$(redis a TTL k)" -gt 1900 ]
+    [ "$(redis a DBSIZE)" = 1 ]
+}
+
+@test "push --merge adds to what is there" {
+    seq 500 | quiet seen create --layout gozero:bits=20000 1.seen
+    seq 400 900 | quiet seen create --layout gozero:bits=20000 2.seen
+    seen merge 1.seen 2.seen -o both.seen
+    quiet seen push 1.seen "$(uri k gozero:bits=20000)"
+    redis a EXPIRE k 1000
+    quiet seen push --merge 2.seen "$(uri k gozero:bits=20000)"
+    quiet seen pull "$(uri k gozero:bits=20000)" -o g.seen
+    cmp <(seen export both.seen -o -) <(seen export g.seen -o -)
+    [ "$(redis a TTL k)" -gt 900 ]
+    [ "$(redis a DBSIZE)" = 1 ]
+    quiet seen push --merge 2.seen "$(uri new gozero:bits=20000)"
+}
+
+@test "Redisson's configuration is pushed with the bits, or must fit" {
+    seq 1000 | quiet seen create --layout redisson -n 1000 -p 0.01 f.seen
+    quiet seen push f.seen "$(uri r redisson)"
+    [ "$(redis a HMGET '{r}:config' size hashIterations expectedInsertions falseProbability |
+        paste -sd ' ')" = '9585 7 1000 0.01' ]
+    seq 1000 | cmp - <(seq 1000 | seen query "$(uri r redisson)")
+    quiet seen push f.seen "$(uri r redisson)"
+    config s 1000 0.001 14377 10
+    name=$(uri s redisson)
+    refuses "seen: cannot use '$name': its configuration says bits=14377 and k=10" \
+        seen push f.seen "$name"
+    [ "$(redis a DBSIZE)" = 3 ]
+}
+
+@test "a push that fails leaves no key behind, and what was there" {
+    seq 900 | quiet seen create --layout gozero:bits=20000 f.seen
+    redis a RPUSH list 1
+    redis a SETBIT long 20000 1
+    name=$(uri list gozero)
+    refuses "seen: cannot use '$name': the key holds a value of another type" \
+        seen push f.seen "$name"
+    name=$(uri long gozero)
+    refuses "seen: cannot use '$name': what is there is a string of 2501 bytes, and this filter \
+has 2500" seen push f.seen "$name"
+    name=$(uri k gozero:bits=19999)
+    refuses "seen: cannot use '$name': the filter to be pushed is of layout gozero:bits=20000" \
+        seen push f.seen "$name"
+    redis a ACL SETUSER default -rename
+    name=$(uri k gozero)
+    run -2 --separate-stderr seen push f.seen "$name"
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *NOPERM* ]]
+    [ "$(redis a DBSIZE)" = 2 ]
+    seq 9 | quiet seen create own.seen
+    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be pushed" \
+        seen push own.seen "$name"
+    [ ! -e g.seen ]
+    run -2 seen pull "$(uri none gozero:bits=20000)" -o g.seen
+    [ ! -e g.seen ]
+}
+
+@test "push keeps to the slot in a cluster" {
+    redis_cluster
+    seq 900 >keys
+    quiet seen create --layout redisson -n 1000 -p 0.01 f.seen keys
+    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/"
+    for key in a b 'a{b}c' 'a}b' '{}x' '{x'; do
+        for option in '' --merge; do
+            quiet seen push $option f.seen "$name$key?layout=redisson:bits=9585,k=7"
+        done
+        cmp <(seen query "$name$key?layout=redisson:bits=9585,k=7" keys) keys
+    done
+}

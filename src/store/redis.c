@@ -2,51 +2,25 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/num.h"
-#include "redis/cluster.h"
 #include "redis/password.h"
-#include "redis/uri.h"
 #include "store/foreign.h"
 #include "store/layers.h"
+#include "store/redis_parts.h"
 #include "store/writer.h"
 
 /* Beyond some hundred keys in a pipeline a larger one is no faster, and with a slow input the first
  * of them wait longer. A key of many positions counts for more. */
 enum { BATCH_KEYS = 1024, BATCH_BITS = 1 << 14 };
 
-/* A chunk of a whole bitmap: larger ones do not stay in the caches. */
-enum { CHUNK = 1 << 20 };
-
 /* The bits are counted whenever the bits that this process has set have become so many more, as a
  * part of all. */
 static const double COUNT_STEP = 1.0 / 64;
-
-struct redis {
-    struct store store;
-    struct uri uri;
-    char *password; /* NULL: none */
-    struct cluster *cluster;
-    struct header header;
-    uint8_t *data[FORMAT_MAX_LAYERS]; /* all NULL */
-    uint64_t m;
-    unsigned k;
-    bool one_by_one; /* the server has no BITFIELD_RO */
-    pthread_mutex_t lock; /* of all that follows */
-    struct requests rq;
-    struct reply **replies;
-    size_t batch; /* keys */
-    uint64_t *positions; /* of a batch */
-    uint64_t len; /* bytes of the bitmap, at least; it only grows */
-    struct add_options options;
-    uint64_t set, counted; /* bits that are set, about; and at the last count */
-    double warned_fpr;     /* 0: no warning yet */
-};
 
 static struct redis *redis_of(struct store *s)
 {
@@ -65,23 +39,22 @@ static const struct layer *layer_of(const struct redis *r)
 
 /* ---- Talking to the server. */
 
-static bool refused(const struct redis *r, const struct reply *reply, struct err *err)
+bool redis_refused(const struct redis *r, const struct reply *reply, struct err *err)
 {
     char reason[REPLY_REASON];
     return fail(err, "cannot use '%.1000s': %s", r->store.name, reply_reason(reply, reason));
 }
 
-/* An integer from 0 on. */
-static bool take_number(const struct redis *r, const struct reply *reply, uint64_t *out,
+bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out,
                         struct err *err)
 {
     if (reply->type != REPLY_INTEGER || reply->integer < 0)
-        return refused(r, reply, err);
+        return redis_refused(r, reply, err);
     *out = (uint64_t)reply->integer;
     return true;
 }
 
-static void begin(struct redis *r, size_t words, const char *command)
+void redis_command(struct redis *r, size_t words, const char *command)
 {
     requests_begin(&r->rq, words, command);
     requests_key(&r->rq, r->uri.key, r->uri.key_len);
@@ -91,10 +64,10 @@ static void begin(struct redis *r, size_t words, const char *command)
 static void ask_bits(struct redis *r, const uint64_t *positions)
 {
     if (!r->one_by_one)
-        begin(r, 2 + 3 * (size_t)r->k, "BITFIELD_RO");
+        redis_command(r, 2 + 3 * (size_t)r->k, "BITFIELD_RO");
     for (unsigned j = 0; j < r->k; j++) {
         if (r->one_by_one) {
-            begin(r, 3, "GETBIT");
+            redis_command(r, 3, "GETBIT");
         } else {
             requests_word(&r->rq, "GET");
             requests_word(&r->rq, "u1");
@@ -106,7 +79,7 @@ static void ask_bits(struct redis *r, const uint64_t *positions)
 /* The same, and sets them. */
 static void set_bits(struct redis *r, const uint64_t *positions)
 {
-    begin(r, 2 + 4 * (size_t)r->k, "BITFIELD");
+    redis_command(r, 2 + 4 * (size_t)r->k, "BITFIELD");
     for (unsigned j = 0; j < r->k; j++) {
         requests_word(&r->rq, "SET");
         requests_word(&r->rq, "u1");
@@ -119,7 +92,7 @@ static bool take_bit(const struct redis *r, const struct reply *bit, unsigned *n
                      struct err *err)
 {
     if (bit->type != REPLY_INTEGER)
-        return refused(r, bit, err);
+        return redis_refused(r, bit, err);
     *n_set += bit->integer != 0;
     return true;
 }
@@ -130,7 +103,7 @@ static bool take_bits(const struct redis *r, const struct reply *reply, unsigned
 {
     *n_set = 0;
     if (reply->type != REPLY_ARRAY || reply->n != r->k)
-        return refused(r, reply, err);
+        return redis_refused(r, reply, err);
     for (size_t j = 0; j < reply->n; j++)
         if (!take_bit(r, &reply->elements[j], n_set, err))
             return false;
@@ -141,7 +114,7 @@ static bool take_bits(const struct redis *r, const struct reply *reply, unsigned
 static bool take_length(struct redis *r, const struct reply *reply, struct err *err)
 {
     uint64_t len = 0;
-    if (!take_number(r, reply, &len, err))
+    if (!redis_number(r, reply, &len, err))
         return false;
     if (len < r->len)
         return fail(err, "cannot go on with '%.1000s': the bitmap was deleted or replaced by a "
@@ -183,7 +156,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, 
     find_positions(r, keys, at, n);
     for (size_t i = 0; i < n; i++)
         ask_bits(r, r->positions + i * r->k);
-    begin(r, 2, "STRLEN");
+    redis_command(r, 2, "STRLEN");
     if (!cluster_run(r->cluster, &r->rq, CLUSTER_REPEAT, r->replies, err))
         return false;
     for (size_t i = at; i < at + n; i++, next += used) {
@@ -223,26 +196,25 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
 static bool count_bits(struct redis *r, struct err *err)
 {
     requests_clear(&r->rq);
-    begin(r, 2, "BITCOUNT");
+    redis_command(r, 2, "BITCOUNT");
     if (!cluster_run(r->cluster, &r->rq, CLUSTER_REPEAT, r->replies, err) ||
-        !take_number(r, r->replies[0], &r->counted, err))
+        !redis_number(r, r->replies[0], &r->counted, err))
         return false;
     r->set = r->counted;
     return true;
 }
 
-/* Bytes [at, at + n) of the bitmap, zero where it has none. n is CHUNK at most. */
-static bool read_chunk(struct redis *r, uint64_t at, size_t n, uint8_t *out, struct err *err)
+bool redis_read_chunk(struct redis *r, uint64_t at, size_t n, uint8_t *out, struct err *err)
 {
     requests_clear(&r->rq);
-    begin(r, 4, "GETRANGE");
+    redis_command(r, 4, "GETRANGE");
     requests_number(&r->rq, at);
     requests_number(&r->rq, at + n - 1);
     if (!cluster_run(r->cluster, &r->rq, CLUSTER_REPEAT, r->replies, err))
         return false;
     const struct reply *text = r->replies[0];
     if (text->type != REPLY_STRING || text->n > n)
-        return refused(r, text, err);
+        return redis_refused(r, text, err);
     if (text->n > 0)
         memcpy(out, text->text, text->n);
     memset(out + text->n, 0, n - text->n);
@@ -252,13 +224,13 @@ static bool read_chunk(struct redis *r, uint64_t at, size_t n, uint8_t *out, str
 /* A copy of the bitmap, as bits of the layer. */
 static bool read_bits(struct redis *r, uint8_t *data, struct err *err)
 {
-    uint8_t *chunk = malloc(CHUNK);
+    uint8_t *chunk = malloc(REDIS_CHUNK);
     bool ok = chunk != NULL || fail(err, "out of memory");
     uint64_t len = layer_of(r)->data_len;
-    for (uint64_t at = 0; ok && at < len; at += CHUNK) {
-        size_t n = len - at < CHUNK ? (size_t)(len - at) : CHUNK;
+    for (uint64_t at = 0; ok && at < len; at += REDIS_CHUNK) {
+        size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
         const struct layout_bits bits = {.data = chunk, .len = n, .order = ORDER_HIGH_FIRST};
-        ok = read_chunk(r, at, n, chunk, err);
+        ok = redis_read_chunk(r, at, n, chunk, err);
         if (ok)
             layout_take(&bits, 0, data + at, n);
     }
@@ -364,11 +336,11 @@ static bool add_batch(struct redis *r, struct hashes keys, uint64_t *known, size
     struct err why;
     requests_clear(&r->rq);
     find_positions(r, keys, *done, end - *done);
-    begin(r, 2, "STRLEN");
+    redis_command(r, 2, "STRLEN");
     for (size_t i = *done; i < end; i++)
         if (!bit_of(known, i))
             set_bits(r, r->positions + (i - *done) * r->k);
-    begin(r, 2, "STRLEN");
+    redis_command(r, 2, "STRLEN");
     enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
     bool ran = cluster_run(r->cluster, &r->rq, repeat, r->replies, &why);
     *err = why;
@@ -538,9 +510,7 @@ static bool get_room(struct redis *r, struct err *err)
     return (r->replies != NULL && r->positions != NULL) || fail(err, "out of memory");
 }
 
-/* Asks for the fields of the configuration. value[i] stays until the next command. *any: there is a
- * configuration. */
-static bool ask_config(struct redis *r, const struct layout_redis *layout, const char **value,
+bool redis_ask_config(struct redis *r, const struct layout_redis *layout, const char **value,
                        bool *any, struct err *err)
 {
     size_t n = 0;
@@ -560,7 +530,7 @@ static bool ask_config(struct redis *r, const struct layout_redis *layout, const
         return false;
     const struct reply *fields = r->replies[0];
     if (fields->type != REPLY_ARRAY || fields->n != n)
-        return refused(r, fields, err);
+        return redis_refused(r, fields, err);
     for (size_t i = 0; i < n; i++)
         if (fields->elements[i].type == REPLY_STRING &&
             strlen(fields->elements[i].text) == fields->elements[i].n) {
@@ -586,7 +556,7 @@ static bool settle(struct redis *r, bool *configured, struct err *err)
     if (!parse_layout(r, &given, err))
         return false;
     const struct layout *layout = given.kind->layout;
-    if (layout->redis->fields != NULL && !ask_config(r, layout->redis, value, configured, err))
+    if (layout->redis->fields != NULL && !redis_ask_config(r, layout->redis, value, configured, err))
         return false;
     struct layout_spec *final = *configured ? &spec : &given;
     if ((*configured && !layout->redis->configure(&given, value, &spec, &why)) ||
@@ -614,7 +584,7 @@ static bool check_end(struct redis *r, struct err *err)
     }
     if (r->len < bytes || r->m % 8 == 0)
         return true;
-    if (!read_chunk(r, bytes - 1, 1, &last, err))
+    if (!redis_read_chunk(r, bytes - 1, 1, &last, err))
         return false;
     return (last & 0xff >> r->m % 8) == 0 ||
            unfit(r, err, "bits are set beyond the last: the filter is larger");
@@ -626,11 +596,11 @@ static bool check_bitmap(struct redis *r, bool configured, struct err *err)
 {
     uint64_t exists = 0;
     requests_clear(&r->rq);
-    begin(r, 2, "EXISTS");
-    begin(r, 2, "STRLEN");
-    begin(r, 2, "BITFIELD_RO");
+    redis_command(r, 2, "EXISTS");
+    redis_command(r, 2, "STRLEN");
+    redis_command(r, 2, "BITFIELD_RO");
     if (!cluster_run(r->cluster, &r->rq, CLUSTER_REPEAT, r->replies, err) ||
-        !take_number(r, r->replies[0], &exists, err) || !take_length(r, r->replies[1], err))
+        !redis_number(r, r->replies[0], &exists, err) || !take_length(r, r->replies[1], err))
         return false;
     r->one_by_one = r->replies[2]->type == REPLY_ERROR;
     if (exists == 0 && !configured)
@@ -639,26 +609,12 @@ static bool check_bitmap(struct redis *r, bool configured, struct err *err)
     return check_end(r, err);
 }
 
-static bool connect_and_check(struct redis *r, struct err *err)
-{
-    const struct cluster_options options = {
-        .conn = {.password = r->password,
-                 .connect_ms = CONN_CONNECT_MS,
-                 .reply_ms = CONN_REPLY_MS},
-        .patience_ms = CLUSTER_PATIENCE_MS};
-    bool configured;
-    r->cluster = cluster_open(&r->uri, &options, err);
-    return r->cluster != NULL && settle(r, &configured, err) && get_room(r, err) &&
-           check_bitmap(r, configured, err);
-}
-
 /* Room for replies until the number of positions is known. */
-enum { FIRST_REPLIES = 4 };
+enum { FIRST_REPLIES = 8 };
 
-struct store *redis_open(const char *name, enum store_mode mode, struct err *err)
+struct redis *redis_connect(const char *name, struct err *err)
 {
     struct redis *r = calloc(1, sizeof *r);
-    (void)mode;
     if (r == NULL) {
         fail(err, "out of memory");
         return NULL;
@@ -670,8 +626,29 @@ struct store *redis_open(const char *name, enum store_mode mode, struct err *err
     }
     pthread_mutex_init(&r->lock, NULL);
     r->replies = calloc(FIRST_REPLIES, sizeof *r->replies);
-    bool ok = r->replies != NULL || fail(err, "out of memory");
-    if (ok && password_read(NULL, &r->password, err) && connect_and_check(r, err))
+    if ((r->replies != NULL || fail(err, "out of memory")) &&
+        password_read(NULL, &r->password, err)) {
+        const struct cluster_options options = {
+            .conn = {.password = r->password,
+                     .connect_ms = CONN_CONNECT_MS,
+                     .reply_ms = CONN_REPLY_MS},
+            .patience_ms = CLUSTER_PATIENCE_MS};
+        r->cluster = cluster_open(&r->uri, &options, err);
+    }
+    if (r->cluster != NULL)
+        return r;
+    close_redis(&r->store);
+    return NULL;
+}
+
+struct store *redis_open(const char *name, enum store_mode mode, struct err *err)
+{
+    struct redis *r = redis_connect(name, err);
+    bool configured;
+    (void)mode;
+    if (r == NULL)
+        return NULL;
+    if (settle(r, &configured, err) && get_room(r, err) && check_bitmap(r, configured, err))
         return &r->store;
     close_redis(&r->store);
     return NULL;

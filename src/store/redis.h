@@ -10,12 +10,39 @@
  * keys were new; what is known of its first keys is told, and adding fails. If the caller does not
  * rely on what was new, the batch is sent again. What a server has answered is what is promised: how
  * well it keeps that is its own affair.
+ *
+ * Whole filters come and go in chunks:
+ *
+ *     struct store *s = redis_open(name, STORE_READ, &err);
+ *     redis_pull(s, &filter, &bits, &err);                 // as layout->read does from files
+ *     redis_push(name, &filter, data, &options, &err);     // data as for layout->write
  */
 #ifndef STORE_REDIS_H
 #define STORE_REDIS_H
 
+#include "kind/layout.h"
 #include "store/store.h"
 
 struct store *redis_open(const char *name, enum store_mode mode, struct err *err);
+
+/* Copies the bitmap; bits->owned is the caller's. Of keys that are added meanwhile some may be
+ * there, with all of their bits or some. */
+bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
+                struct err *err);
+
+/* Seconds that make no more than 2^63 milliseconds, since 1970 too. */
+#define REDIS_MAX_EXPIRE (INT64_MAX / 2000)
+
+struct redis_push {
+    bool merge;      /* unite with what is there, instead of replacing it */
+    uint64_t expire; /* seconds that the key is to live; 0: as long as what was there */
+};
+
+/* Writes a filter of one layer to that address, in one step: its bits go to a temporary key first,
+ * which then takes the place of the bitmap, or is united with it. A configuration that is there must
+ * fit; one that is not is written. If it fails, the temporary key is deleted, and if that fails too,
+ * it expires. */
+bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *data,
+                const struct redis_push *options, struct err *err);
 
 #endif

@@ -320,6 +320,7 @@ TEST(the_same_keys_in_every_generation)
 /* Two layers that share half of their keys, as a merge leaves them: n pages and m. */
 static void try_pair(uint64_t n, uint64_t m, unsigned k, unsigned *covered, double *widest)
 {
+    struct err err;
     enum { KEYS = 3000 };
     struct bloom bloom[2] = {{n, 6, 1}, {m, k, 1}};
     struct header h;

@@ -1,0 +1,91 @@
+/* seen push: writes a filter to Redis. */
+#include "base/say.h"
+#include "base/sig.h"
+#include "cmd/cmd.h"
+#include "cmd/warn.h"
+#include "store/filter.h"
+#include "store/foreign.h"
+#include "store/redis.h"
+
+enum { OPT_EXPIRE = 400, OPT_MERGE };
+
+static const struct opt push_opts[] = {
+    {OPT_MERGE, "merge", NULL, "add the filter's keys to those that are there", false, 0},
+    {OPT_EXPIRE, "expire", "SECONDS",
+     "how long the filter is to live (default: as long as the one that is there)", false, 0},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", push_opts}, {0}};
+
+static bool parse_option(struct redis_push *options, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case OPT_MERGE:
+        return options->merge = true;
+    case OPT_EXPIRE:
+        if (!opt_count(p, &options->expire) || !opt_positive(p, options->expire))
+            return false;
+        if (options->expire <= REDIS_MAX_EXPIRE)
+            return true;
+        opt_misuse(p->command, "option '%s': no filter lives that long", p->name);
+        return false;
+    }
+    return false;
+}
+
+static bool push_filter(struct filter *f, const char *to, const struct redis_push *options,
+                        struct err *err)
+{
+    struct layout_filter filter;
+    struct err why;
+    warn_unclean_file(f);
+    if (!foreign_filter(&f->header, &filter, &why))
+        return fail(err, "'%s' %s, so it cannot be pushed", f->path, why.text);
+    return filter_check_sound(f, 1, err) && redis_push(to, &filter, f->data[0], options, err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct redis_push options = {0};
+    struct filter f;
+    struct opt_parser p;
+    struct err err;
+    int id;
+    opt_begin(&p, &cmd_push, argc, argv);
+    while ((id = opt_next(&p)) > 0)
+        if (!parse_option(&options, &p, id))
+            return EXIT_ERROR;
+    if (id < 0)
+        return p.status;
+    if (argc - p.first != 2)
+        return opt_misuse(&cmd_push, "a FILTER and the address of one in Redis are needed");
+    const char *to = argv[p.first + 1];
+    if (store_is_file(to))
+        return opt_misuse(&cmd_push, "'%s' is not an address in Redis", to);
+    if (!filter_open(&f, argv[p.first], FILTER_READ, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
+    sig_catch();
+    bool ok = push_filter(&f, to, &options, &err);
+    filter_close(&f);
+    if (ok)
+        return EXIT_SELECTED;
+    if (sig_caught())
+        return 128 + sig_caught();
+    say_failure(&err);
+    return EXIT_ERROR;
+}
+
+const struct command cmd_push = {
+    .name = "push",
+    .synopsis = "[OPTION]... FILTER URI",
+    .summary = "write a filter to Redis",
+    .details =
+        "Writes FILTER, which is of a layout that other programs keep in Redis, to the address "
+        "URI, redis://HOST/KEY or redis+unix:///SOCKET?key=KEY. It takes the place of what is "
+        "there in one step.",
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,327 @@
+/* Whole filters from and to Redis. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/bytes.h"
+#include "base/sig.h"
+#include "redis/slot.h"
+#include "store/foreign.h"
+#include "store/redis.h"
+#include "store/redis_parts.h"
+
+bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
+                struct err *err)
+{
+    struct redis *r = (struct redis *)(void *)s;
+    uint64_t len = r->len;
+    if (!foreign_filter(&r->header, filter, err))
+        return false;
+    uint8_t *data = len <= SIZE_MAX ? malloc(len > 0 ? (size_t)len : 1) : NULL;
+    if (data == NULL)
+        return fail(err, "out of memory");
+    *bits = (struct layout_bits){
+        .data = data, .len = len, .order = ORDER_HIGH_FIRST, .owned = data};
+    for (uint64_t at = 0; at < len; at += REDIS_CHUNK) {
+        size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
+        if (sig_caught() || !redis_read_chunk(r, at, n, data + at, err))
+            return sig_caught() ? fail(err, "interrupted") : false;
+    }
+    return true;
+}
+
+/* ---- Push. */
+
+enum {
+    /* A temporary key that nobody could delete lives on for so long. A chunk takes far less. */
+    TEMPORARY_MS = 10 * 60 * 1000,
+    /* "{", "}:seen-tmp:", 16 digits, ":", 8 digits */
+    TEMPORARY_ROOM = 40,
+    /* One name in 16384 is of a wanted slot: none of so many has a chance of e^-64. */
+    TEMPORARY_TRIES = 64 * SLOTS,
+};
+
+struct push {
+    struct redis *r;
+    const struct layout_filter *filter;
+    const struct layout *layout;
+    const struct redis_push *options;
+    const uint8_t *data;
+    uint64_t len; /* bytes to be written */
+    char *temporary;
+    size_t temporary_len;
+};
+
+static bool run(struct push *p, enum cluster_repeat repeat, struct err *err)
+{
+    return cluster_run(p->r->cluster, &p->r->rq, repeat, p->r->replies, err);
+}
+
+/* Runs one command whose reply says nothing but that it was done. */
+static bool run_one(struct push *p, enum cluster_repeat repeat, struct err *err)
+{
+    return run(p, repeat, err) && (p->r->replies[0]->type != REPLY_ERROR ||
+                                   redis_refused(p->r, p->r->replies[0], err));
+}
+
+static void temporary(struct push *p, size_t words, const char *command)
+{
+    requests_begin(&p->r->rq, words, command);
+    requests_key(&p->r->rq, p->temporary, p->temporary_len);
+}
+
+/* A name that nobody else uses, of the bitmap's slot: with the same hash tag, or found by trying. */
+static bool name_temporary(struct push *p, struct err *err)
+{
+    const struct uri *uri = &p->r->uri;
+    unsigned slot = slot_of(uri->key, uri->key_len);
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return fail_errno(err, "cannot get random numbers from the system");
+    p->temporary = malloc(uri->key_len + TEMPORARY_ROOM);
+    if (p->temporary == NULL)
+        return fail(err, "out of memory");
+    for (unsigned try = 0; try < TEMPORARY_TRIES; try++) {
+        bool tagged = try == 0 && memchr(uri->key, '{', uri->key_len) == NULL;
+        char *at = p->temporary;
+        if (tagged)
+            *at++ = '{';
+        memcpy(at, uri->key, uri->key_len);
+        at += uri->key_len;
+        at += sprintf(at, "%s:seen-tmp:%016" PRIx64 ":%x", tagged ? "}" : "", number, try);
+        p->temporary_len = (size_t)(at - p->temporary);
+        if (slot_of(p->temporary, p->temporary_len) == slot)
+            return true;
+    }
+    return fail(err, "cannot use '%.1000s': no other key is of the same slot", p->r->store.name);
+}
+
+/* Is the filter that the address tells of this one? */
+static bool check_layout(const struct push *p, struct err *err)
+{
+    const struct redis *r = p->r;
+    const struct layer *own = &p->filter->layer[0];
+    struct layout_spec spec;
+    struct layout_filter told;
+    struct layout_bits bits[LAYOUT_LAYERS] = {0};
+    static const uint8_t nothing[1];
+    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
+    char text[LAYOUT_TEXT];
+    struct err why;
+    if (r->uri.layout == NULL)
+        return true;
+    if (!layout_parse(r->uri.layout, &spec, &why))
+        return fail(err, "cannot use '%.1000s': %s", r->store.name, why.text);
+    bool same = spec.kind == own->kind;
+    /* What it does not tell need not agree. */
+    if (same && p->layout->read(&spec, &empty, &told, bits, &why))
+        same = memcmp(told.layer[0].geometry, own->geometry, sizeof own->geometry) == 0 &&
+               told.seed == p->filter->seed && told.encoding == p->filter->encoding;
+    p->layout->show(p->filter, text, sizeof text);
+    return same || fail(err, "cannot use '%.1000s': the filter to be pushed is of layout %s",
+                        r->store.name, text);
+}
+
+/* The configuration's fields, as words of a command. */
+struct config {
+    struct requests *rq; /* NULL: they are only counted */
+    size_t n;
+};
+
+static void take_fact(void *ctx, const char *name, const char *value)
+{
+    struct config *config = ctx;
+    config->n++;
+    if (config->rq == NULL)
+        return;
+    requests_word(config->rq, name);
+    requests_word(config->rq, value);
+}
+
+static bool write_config(struct push *p, struct err *err)
+{
+    const struct uri *uri = &p->r->uri;
+    struct config config = {0};
+    char *key = malloc(uri->key_len + LAYOUT_CONFIG_KEY);
+    if (key == NULL)
+        return fail(err, "out of memory");
+    p->layout->facts(p->filter, take_fact, &config);
+    requests_clear(&p->r->rq);
+    requests_begin(&p->r->rq, 2 + 2 * config.n, "HSET");
+    requests_key(&p->r->rq, key, p->layout->redis->config_key(uri->key, uri->key_len, key));
+    free(key);
+    config.rq = &p->r->rq;
+    p->layout->facts(p->filter, take_fact, &config);
+    return run_one(p, CLUSTER_REPEAT, err);
+}
+
+/* Does the configuration fit? *missing: there has to be one, but there is none. */
+static bool check_config(struct push *p, bool *missing, struct err *err)
+{
+    const struct layout_redis *redis = p->layout->redis;
+    const char *value[LAYOUT_PARAMS];
+    struct layout_spec own, there;
+    char text[LAYOUT_TEXT];
+    struct err why;
+    bool any;
+    *missing = false;
+    if (redis->fields == NULL)
+        return true;
+    if (!redis_ask_config(p->r, redis, value, &any, err))
+        return false;
+    *missing = !any;
+    if (!any)
+        return true;
+    p->layout->show(p->filter, text, sizeof text);
+    return layout_parse(text, &own, err) &&
+           (redis->configure(&own, value, &there, &why) ||
+            fail(err, "cannot use '%.1000s': %s", p->r->store.name, why.text));
+}
+
+/* What is to be replaced, if anything is there, must be a bitmap, and no longer one. */
+static bool check_there(struct push *p, struct err *err)
+{
+    uint64_t len = 0, bytes = p->layout->file_len(p->filter);
+    requests_clear(&p->r->rq);
+    redis_command(p->r, 2, "STRLEN");
+    if (!run(p, CLUSTER_REPEAT, err) || !redis_number(p->r, p->r->replies[0], &len, err))
+        return false;
+    return len <= bytes ||
+           fail(err, "cannot use '%.1000s': what is there is a string of %" PRIu64
+                     " bytes, and this filter has %" PRIu64, p->r->store.name, len, bytes);
+}
+
+/* How much is written: all bytes, so that the length stays when keys are added; of a filter that is
+ * nearly empty, up to the last that is not zero. */
+static uint64_t length_to_write(const struct push *p)
+{
+    uint64_t bytes = p->layout->file_len(p->filter);
+    uint64_t trimmed = p->layout->sparse ? layout_trimmed(p->data, bytes) : bytes;
+    return trimmed > 0 ? trimmed : 1;
+}
+
+static bool write_chunk(struct push *p, uint64_t at, uint8_t *chunk, struct err *err)
+{
+    size_t n = p->len - at < REDIS_CHUNK ? (size_t)(p->len - at) : REDIS_CHUNK;
+    const struct layout_bits bits = {
+        .data = p->data, .len = p->len, .order = ORDER_HIGH_FIRST}; /* from ours: the same */
+    layout_take(&bits, at, chunk, n);
+    if (bytes_zero(chunk, n) && at + n < p->len)
+        return true;
+    requests_clear(&p->r->rq);
+    temporary(p, 4, "SETRANGE");
+    requests_number(&p->r->rq, at);
+    requests_bytes(&p->r->rq, chunk, n);
+    temporary(p, 3, "PEXPIRE");
+    requests_number(&p->r->rq, TEMPORARY_MS);
+    return run_one(p, CLUSTER_REPEAT, err);
+}
+
+static bool write_temporary(struct push *p, struct err *err)
+{
+    uint8_t *chunk = malloc(REDIS_CHUNK);
+    bool ok = chunk != NULL || fail(err, "out of memory");
+    for (uint64_t at = 0; ok && at < p->len; at += REDIS_CHUNK)
+        ok = (!sig_caught() || fail(err, "interrupted")) && write_chunk(p, at, chunk, err);
+    free(chunk);
+    return ok;
+}
+
+/* How long the bitmap lives, in milliseconds; 0: for ever. */
+static bool find_life(struct push *p, uint64_t *ms, struct err *err)
+{
+    *ms = p->options->expire * 1000;
+    if (*ms != 0)
+        return true;
+    requests_clear(&p->r->rq);
+    redis_command(p->r, 2, "PTTL");
+    if (!run(p, CLUSTER_REPEAT, err))
+        return false;
+    const struct reply *reply = p->r->replies[0];
+    if (reply->type != REPLY_INTEGER)
+        return redis_refused(p->r, reply, err);
+    /* -1: for ever; -2: it is not there. */
+    *ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
+    return true;
+}
+
+static bool replace(struct push *p, uint64_t ms, struct err *err)
+{
+    requests_clear(&p->r->rq);
+    temporary(p, ms != 0 ? 3 : 2, ms != 0 ? "PEXPIRE" : "PERSIST");
+    if (ms != 0)
+        requests_number(&p->r->rq, ms);
+    if (!run_one(p, CLUSTER_REPEAT, err))
+        return false;
+    requests_clear(&p->r->rq);
+    temporary(p, 3, "RENAME");
+    requests_key(&p->r->rq, p->r->uri.key, p->r->uri.key_len);
+    return run_one(p, CLUSTER_ONCE, err);
+}
+
+/* BITOP makes a new value, which lives for ever. */
+static bool unite(struct push *p, uint64_t ms, struct err *err)
+{
+    const struct uri *uri = &p->r->uri;
+    requests_clear(&p->r->rq);
+    requests_begin(&p->r->rq, 5, "BITOP");
+    requests_word(&p->r->rq, "OR");
+    requests_key(&p->r->rq, uri->key, uri->key_len);
+    requests_key(&p->r->rq, uri->key, uri->key_len);
+    requests_key(&p->r->rq, p->temporary, p->temporary_len);
+    if (!run_one(p, CLUSTER_REPEAT, err))
+        return false;
+    requests_clear(&p->r->rq);
+    if (ms != 0) {
+        redis_command(p->r, 3, "PEXPIRE");
+        requests_number(&p->r->rq, ms);
+    }
+    temporary(p, 2, "UNLINK");
+    return run_one(p, CLUSTER_REPEAT, err);
+}
+
+static void drop_temporary(struct push *p)
+{
+    struct err ignored;
+    requests_clear(&p->r->rq);
+    temporary(p, 2, "UNLINK");
+    run(p, CLUSTER_REPEAT, &ignored);
+}
+
+static bool push(struct push *p, struct err *err)
+{
+    uint64_t ms;
+    bool unconfigured;
+    if (!check_layout(p, err) || !check_there(p, err) || !check_config(p, &unconfigured, err) ||
+        !name_temporary(p, err))
+        return false;
+    p->len = length_to_write(p);
+    /* A configuration without a bitmap is an empty filter; a bitmap without one is none. */
+    if (write_temporary(p, err) && find_life(p, &ms, err) &&
+        (!unconfigured || write_config(p, err)) &&
+        (p->options->merge ? unite(p, ms, err) : replace(p, ms, err)))
+        return true;
+    drop_temporary(p);
+    return false;
+}
+
+bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *data,
+                const struct redis_push *options, struct err *err)
+{
+    const struct kind *kind = filter->layer[0].kind;
+    struct push p = {
+        .filter = filter, .layout = kind->layout, .options = options, .data = data};
+    if (kind->layout->redis == NULL)
+        return fail(err, "filters of layout %s are no bitmaps in Redis", kind->name);
+    p.r = redis_connect(name, err);
+    if (p.r == NULL)
+        return false;
+    bool ok = p.r->uri.shards <= 1 ? push(&p, err)
+                                   : fail(err, "cannot use '%.1000s': filters of several shards "
+                                               "cannot be used yet", name);
+    free(p.temporary);
+    store_close(&p.r->store);
+    return ok;
+}
