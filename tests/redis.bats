@@ -183,6 +183,13 @@ not write" seen query "$name" -k 1
     REDISCLI_AUTH=wrong run -2 --separate-stderr seen query "$name" -k 1
     [[ ${#stderr_lines[@]} = 1 ]]
     REDISCLI_AUTH=secret run -1 seen query "$name" -k 1
+    echo secret >file
+    run -1 seen query --password-file file "$name" -k 1
+    quiet seen add --password-file file "$name" -k 1
+    [ -z "$(seen dedup --password-file file "$name" -k 1)" ]
+    seen stats --password-file file "$name"
+    quiet seen pull --password-file file "$name" -o f.seen
+    quiet seen push --password-file file f.seen "$name"
 }
 
 @test "servers that take no writes" {

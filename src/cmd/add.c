@@ -3,8 +3,9 @@
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
 #include "cmd/warn.h"
+#include "store/redis.h"
 
-enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE };
+enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE, OPT_PASSWORD_FILE };
 
 static const struct opt add_opts[] = {
     {OPT_MAX_FPR, "max-fpr", "P",
@@ -17,6 +18,8 @@ static const struct opt add_opts[] = {
      "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      false, 0},
     {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were new", false, 0},
+    {OPT_PASSWORD_FILE, "password-file", "FILE",
+     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
@@ -44,6 +47,9 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
         return a->adding.no_sync = true;
     case OPT_VERBOSE:
         return a->verbose = true;
+    case OPT_PASSWORD_FILE:
+        redis_password_file(p->value);
+        return true;
     default:
         return keyopt_take(&a->keyopt, p, id);
     }

@@ -15,6 +15,7 @@
 #include "cmd/warn.h"
 #include "store/filter_build.h"
 #include "store/header.h"
+#include "store/redis.h"
 
 enum {
     OPT_ALSO = 400,
@@ -26,6 +27,7 @@ enum {
     OPT_SYNC_EVERY,
     OPT_NO_SYNC,
     OPT_VERBOSE,
+    OPT_PASSWORD_FILE,
 };
 
 static const struct opt output_opts[] = {
@@ -62,6 +64,8 @@ static const struct opt filter_opts[] = {
     {OPT_NO_SYNC, "no-sync", NULL,
      "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      false, 0},
+    {OPT_PASSWORD_FILE, "password-file", "FILE",
+     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
@@ -140,6 +144,9 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
         return d->adding.no_sync = true;
     case OPT_VERBOSE:
         return d->verbose = true;
+    case OPT_PASSWORD_FILE:
+        redis_password_file(p->value);
+        return true;
     default:
         return keyopt_take(&d->keyopt, p, id);
     }

@@ -8,12 +8,14 @@
 #include "store/foreign.h"
 #include "store/redis.h"
 
-enum { OPT_FORCE = 400, OPT_REPRODUCIBLE };
+enum { OPT_FORCE = 400, OPT_REPRODUCIBLE, OPT_PASSWORD_FILE };
 
 static const struct opt pull_opts[] = {
     {'o', "output", "FILTER", "the filter file to make", false, 0},
     {OPT_FORCE, "force", NULL, "replace an existing FILTER, atomically", false, 0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "store no time and no random file id", false, 0},
+    {OPT_PASSWORD_FILE, "password-file", "FILE",
+     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
@@ -29,6 +31,9 @@ static bool parse_option(struct pull *pl, struct opt_parser *p, int id)
     switch (id) {
     case 'o':
         pl->out = p->value;
+        return true;
+    case OPT_PASSWORD_FILE:
+        redis_password_file(p->value);
         return true;
     case OPT_FORCE:
         return pl->force = true;

@@ -7,12 +7,14 @@
 #include "store/foreign.h"
 #include "store/redis.h"
 
-enum { OPT_EXPIRE = 400, OPT_MERGE };
+enum { OPT_EXPIRE = 400, OPT_MERGE, OPT_PASSWORD_FILE };
 
 static const struct opt push_opts[] = {
     {OPT_MERGE, "merge", NULL, "add the filter's keys to those that are there", false, 0},
     {OPT_EXPIRE, "expire", "SECONDS",
      "how long the filter is to live (default: as long as the one that is there)", false, 0},
+    {OPT_PASSWORD_FILE, "password-file", "FILE",
+     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
@@ -23,6 +25,9 @@ static bool parse_option(struct redis_push *options, struct opt_parser *p, int i
     switch (id) {
     case OPT_MERGE:
         return options->merge = true;
+    case OPT_PASSWORD_FILE:
+        redis_password_file(p->value);
+        return true;
     case OPT_EXPIRE:
         if (!opt_count(p, &options->expire) || !opt_positive(p, options->expire))
             return false;

@@ -15,9 +15,10 @@
 #include "cmd/warn.h"
 #include "keys/confirm.h"
 #include "store/header.h"
+#include "store/redis.h"
 #include "store/store.h"
 
-enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM };
+enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM, OPT_PASSWORD_FILE };
 
 static const struct opt output_opts[] = {
     {'v', "invert-match", NULL, "select the records whose key is absent", false, 0},
@@ -40,6 +41,8 @@ static const struct opt present_opts[] = {
      "take a key for present only if it is also in this list, sorted by "
      "LC_ALL=C sort",
      false, 0},
+    {OPT_PASSWORD_FILE, "password-file", "FILE",
+     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
@@ -111,6 +114,9 @@ static bool parse_option(struct query *q, struct opt_parser *p, int id)
         return q->which = true;
     case OPT_CONFIRM:
         q->confirm_path = p->value;
+        return true;
+    case OPT_PASSWORD_FILE:
+        redis_password_file(p->value);
         return true;
     default:
         return keyopt_take(&q->keyopt, p, id);

@@ -20,9 +20,10 @@
 #include "store/chain.h"
 #include "store/filter.h"
 #include "store/foreign.h"
+#include "store/redis.h"
 #include "store/store.h"
 
-enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
+enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD, OPT_PASSWORD_FILE };
 
 static const struct opt own_opts[] = {
     {OPT_JSON, "json", NULL, "print one JSON object for each filter, each on a line", false, 0},
@@ -34,6 +35,8 @@ static const struct opt own_opts[] = {
      "the same with keys from FILE (- is standard input) that were "
      "never added",
      false, 0},
+    {OPT_PASSWORD_FILE, "password-file", "FILE",
+     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
 };
@@ -598,6 +601,9 @@ static bool take_option(struct stats *s, struct opt_parser *p, int id)
         return s->keyopt.rule.crlf = true;
     case OPT_SKIP_BAD:
         return s->keyopt.rule.skip_bad = true;
+    case OPT_PASSWORD_FILE:
+        redis_password_file(p->value);
+        return true;
     default:
         return keyopt_take(&s->keyopt, p, id);
     }

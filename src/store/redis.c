@@ -609,6 +609,13 @@ static bool check_bitmap(struct redis *r, bool configured, struct err *err)
     return check_end(r, err);
 }
 
+static const char *password_file;
+
+void redis_password_file(const char *path)
+{
+    password_file = path;
+}
+
 /* Room for replies until the number of positions is known. */
 enum { FIRST_REPLIES = 8 };
 
@@ -627,7 +634,7 @@ struct redis *redis_connect(const char *name, struct err *err)
     pthread_mutex_init(&r->lock, NULL);
     r->replies = calloc(FIRST_REPLIES, sizeof *r->replies);
     if ((r->replies != NULL || fail(err, "out of memory")) &&
-        password_read(NULL, &r->password, err)) {
+        password_read(password_file, &r->password, err)) {
         const struct cluster_options options = {
             .conn = {.password = r->password,
                      .connect_ms = CONN_CONNECT_MS,

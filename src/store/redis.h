@@ -23,6 +23,10 @@
 #include "kind/layout.h"
 #include "store/store.h"
 
+/* The file that has the password, for connections that are made afterwards; NULL, as at first: the
+ * environment has it. The name must stay. */
+void redis_password_file(const char *path);
+
 struct store *redis_open(const char *name, enum store_mode mode, struct err *err);
 
 /* Copies the bitmap; bits->owned is the caller's. Of keys that are added meanwhile some may be
