@@ -90,7 +90,8 @@ static bool name_temporary(struct push *p, struct err *err)
             *at++ = '{';
         memcpy(at, uri->key, uri->key_len);
         at += uri->key_len;
-        at += sprintf(at, "%s:seen-tmp:%016" PRIx64 ":%x", tagged ? "}" : "", number, try);
+        at += snprintf(at, TEMPORARY_ROOM - 1, "%s:seen-tmp:%016" PRIx64 ":%x", tagged ? "}" : "",
+                       number, try);
         p->temporary_len = (size_t)(at - p->temporary);
         if (slot_of(p->temporary, p->temporary_len) == slot)
             return true;
