@@ -118,8 +118,8 @@ struct layout_sink {
     bool pad;         /* write trailing zero bytes of a bitmap too */
 };
 
-/* A filter whose bits are a string in Redis: bit x of the layer is what GETBIT x tells. A hash beside
- * it may have the configuration. */
+/* A filter whose bits are a string in Redis: bit x of the layer is what GETBIT x tells. A hash
+ * beside it may have the configuration. */
 struct layout_redis {
     /* Fields of that hash, NULL after the last, LAYOUT_PARAMS at most. NULL: there is none. */
     const char *const *fields;

@@ -556,7 +556,8 @@ static bool settle(struct redis *r, bool *configured, struct err *err)
     if (!parse_layout(r, &given, err))
         return false;
     const struct layout *layout = given.kind->layout;
-    if (layout->redis->fields != NULL && !redis_ask_config(r, layout->redis, value, configured, err))
+    if (layout->redis->fields != NULL &&
+        !redis_ask_config(r, layout->redis, value, configured, err))
         return false;
     struct layout_spec *final = *configured ? &spec : &given;
     if ((*configured && !layout->redis->configure(&given, value, &spec, &why)) ||

@@ -3,13 +3,13 @@
  * layout in it. Commands use them through store.h.
  *
  * Keys are asked for and added in batches, one pipeline each. A key's bits are read, or read and
- * set, by one command, which Redis carries out as a whole. So of several processes that add one key,
- * on whatever machines, one alone is told that it was new.
+ * set, by one command, which Redis carries out as a whole. So of several processes that add one
+ * key, on whatever machines, one alone is told that it was new.
  *
  * A connection that is lost between sending and answer leaves a batch of which nobody knows which
  * keys were new; what is known of its first keys is told, and adding fails. If the caller does not
- * rely on what was new, the batch is sent again. What a server has answered is what is promised: how
- * well it keeps that is its own affair.
+ * rely on what was new, the batch is sent again. What a server has answered is what is promised:
+ * how well it keeps that is its own affair.
  *
  * Whole filters come and go in chunks:
  *
@@ -43,9 +43,9 @@ struct redis_push {
 };
 
 /* Writes a filter of one layer to that address, in one step: its bits go to a temporary key first,
- * which then takes the place of the bitmap, or is united with it. A configuration that is there must
- * fit; one that is not is written. If it fails, the temporary key is deleted, and if that fails too,
- * it expires. */
+ * which then takes the place of the bitmap, or is united with it. A configuration that is there
+ * must fit; one that is not is written. If it fails, the temporary key is deleted, and if that
+ * fails too, it expires. */
 bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *data,
                 const struct redis_push *options, struct err *err);
 

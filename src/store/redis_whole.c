@@ -72,7 +72,7 @@ static void temporary(struct push *p, size_t words, const char *command)
     requests_key(&p->r->rq, p->temporary, p->temporary_len);
 }
 
-/* A name that nobody else uses, of the bitmap's slot: with the same hash tag, or found by trying. */
+/* A name that nobody else uses, of the bitmap's slot: with its hash tag, or found by trying. */
 static bool name_temporary(struct push *p, struct err *err)
 {
     const struct uri *uri = &p->r->uri;

@@ -57,6 +57,7 @@ bool store_stat(struct store *s, struct stat *st)
 bool store_same(struct store *a, struct store *b)
 {
     struct stat x, y;
-    return a == b || strcmp(a->name, b->name) == 0 || (store_stat(a, &x) && store_stat(b, &y) && x.st_dev == y.st_dev &&
-                      x.st_ino == y.st_ino);
+    if (a == b || strcmp(a->name, b->name) == 0)
+        return true;
+    return store_stat(a, &x) && store_stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }

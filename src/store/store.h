@@ -1,6 +1,6 @@
 /*
- * A filter, wherever it lives: in a file (file.h), in memory (memory.h) or in Redis (redis.h). Above this there is no
- * file, mapping or page. The unit of every call is a batch of keys.
+ * A filter, wherever it lives: in a file (file.h), in memory (memory.h) or in Redis (redis.h).
+ * Above this there is no file, mapping or page. The unit of every call is a batch of keys.
  *
  *     struct store *s = store_open(name, STORE_READ, &err);          // NULL: see err
  *     store_query(s, keys, n, present, &err);                        // any thread
@@ -133,7 +133,7 @@ static inline bool store_query(struct store *s, struct hashes keys, size_t n, ui
     return s->ops->query(s, keys, n, present, err);
 }
 
-/* What all bits say: *all, and unless `layer` is NULL layer[i] of each layer (FORMAT_MAX_LAYERS). */
+/* What all bits say: *all, and unless `layer` is NULL, layer[i] of each layer i. */
 static inline bool store_census(struct store *s, unsigned threads, struct census *layer,
                                 struct census *all, struct err *err)
 {
