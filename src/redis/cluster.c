@@ -29,16 +29,17 @@ struct node {
     struct conn *conn; /* NULL: none */
     size_t begin, end; /* the part of `order` that is its round's */
     size_t next;       /* the command in `order` whose reply comes next */
-    bool asked;        /* the reply to its ASKING has come */
+    size_t block;      /* the first command of its block */
+    bool again;        /* the block must be sent again: replies to it have said so */
 };
 
 enum job_state { PENDING, DONE, LOST };
 
-/* A command on its way. */
+/* A command on its way. A block's are always in the same state. */
 struct job {
     uint16_t node;
     uint8_t state;
-    bool asking; /* go to that node once, with ASKING before it */
+    bool asking; /* a block's first: go to that node once, with ASKING before it */
 };
 
 struct cluster {
@@ -262,7 +263,9 @@ static void sort_jobs(struct cluster *cl, const struct requests *rq)
         struct job *job = &cl->jobs[i];
         if (job->state != PENDING)
             continue;
-        if (!job->asking)
+        if (rq->list[i].joined)
+            job->node = cl->jobs[i - 1].node;
+        else if (!job->asking)
             job->node = owner_of(cl, rq->list[i].slot);
         cl->nodes[job->node].end++;
     }
@@ -270,7 +273,8 @@ static void sort_jobs(struct cluster *cl, const struct requests *rq)
     for (size_t i = 0; i < cl->n_nodes; i++) {
         struct node *node = &cl->nodes[i];
         size_t count = node->end;
-        node->begin = node->next = node->end = at;
+        node->begin = node->block = node->next = node->end = at;
+        node->again = false;
         at += count;
     }
     for (size_t i = 0; i < rq->n; i++)
@@ -288,14 +292,16 @@ static void queue_jobs(struct cluster *cl, struct node *node, const struct reque
             conn_queue(node->conn, ASKING, sizeof ASKING - 1, 1, &cl->replies);
         conn_queue(node->conn, text, len, 1, &cl->replies);
     }
-    node->asked = false;
 }
 
-/* The node has gone, or was not there: what becomes of those of its commands that have no reply? */
-static void leave_node(struct cluster *cl, struct node *node, bool can_repeat, struct round *round)
+/* The node has gone, or was not there: what becomes of those of its blocks that are unanswered? */
+static void leave_node(struct cluster *cl, struct node *node, bool can_repeat,
+                       struct reply **replies, struct round *round)
 {
-    for (; node->next < node->end; node->next++) {
-        struct job *job = &cl->jobs[cl->order[node->next]];
+    for (node->next = node->block; node->next < node->end; node->next++) {
+        size_t i = cl->order[node->next];
+        struct job *job = &cl->jobs[i];
+        replies[i] = NULL;
         job->state = can_repeat ? PENDING : LOST;
         job->asking = false;
         *(can_repeat ? &round->pending : &round->lost) += 1;
@@ -350,31 +356,55 @@ static bool passes(const struct reply *r)
            reply_is_error(r, "CLUSTERDOWN");
 }
 
-/* The reply to the node's next command has come. */
+/* Must the block be sent again, for this reply? */
+static bool is_again(struct cluster *cl, const struct node *node, struct job *first, int slot,
+                     const struct reply *r, struct round *round)
+{
+    if (redirect(cl, node, first, slot, r))
+        return true;
+    if (!passes(r))
+        return false;
+    char name[CONN_NAME], reason[REPLY_REASON];
+    node_name(cl, node, name);
+    fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
+    round->waits = true;
+    cl->is_map_old = true;
+    return true;
+}
+
+/* All commands of the node's block have been answered. */
+static void end_block(struct cluster *cl, struct node *node, struct reply **replies,
+                      struct round *round)
+{
+    for (; node->block < node->next; node->block++) {
+        size_t i = cl->order[node->block];
+        if (node->again) {
+            round->pending++;
+            replies[i] = NULL;
+        } else {
+            cl->jobs[i].state = DONE;
+        }
+    }
+    node->again = false;
+}
+
+/* The reply to the node's next command has come. The first one that is no answer decides what
+ * becomes of its block: those behind it only tell that the whole was given up. */
 static void take_reply(struct cluster *cl, struct node *node, const struct requests *rq,
                        struct reply *r, struct reply **replies, struct round *round)
 {
     size_t i = cl->order[node->next];
-    struct job *job = &cl->jobs[i];
-    if (job->asking && !node->asked) {
-        node->asked = true;
+    struct job *first = &cl->jobs[cl->order[node->block]];
+    if (first->asking && !node->again) { /* the reply to ASKING */
+        first->asking = false;
         return;
     }
-    node->asked = job->asking = false;
     node->next++;
-    if (redirect(cl, node, job, rq->list[i].slot, r)) {
-        round->pending++;
-    } else if (passes(r)) {
-        char name[CONN_NAME], reason[REPLY_REASON];
-        node_name(cl, node, name);
-        fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
-        round->pending++;
-        round->waits = true;
-        cl->is_map_old = true;
-    } else {
-        job->state = DONE;
-        replies[i] = r;
-    }
+    replies[i] = r;
+    if (!node->again)
+        node->again = is_again(cl, node, first, rq->list[i].slot, r, round);
+    if (node->next == node->end || !rq->list[cl->order[node->next]].joined)
+        end_block(cl, node, replies, round);
 }
 
 /* Takes what has come from a node. */
@@ -391,7 +421,8 @@ static void take_replies(struct cluster *cl, struct node *node, const struct req
             return;
         case CONN_FAILED:
             fail(&cl->trouble, "%s", conn_trouble(node->conn));
-            leave_node(cl, node, repeat == CLUSTER_REPEAT || conn_unsent(node->conn), round);
+            leave_node(cl, node, repeat == CLUSTER_REPEAT || conn_unsent(node->conn), replies,
+                       round);
             return;
         }
     }
@@ -411,7 +442,7 @@ static struct round run_round(struct cluster *cl, const struct requests *rq,
         if (connect_node(cl, node, &cl->trouble))
             queue_jobs(cl, node, rq);
         else
-            leave_node(cl, node, true, &round);
+            leave_node(cl, node, true, replies, &round);
     }
     do {
         n_busy = 0;

@@ -49,7 +49,9 @@ enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT };
  * those that are dealt with here: MOVED and ASK are followed; LOADING, TRYAGAIN, BUSY, MASTERDOWN
  * and CLUSTERDOWN, and nodes of a cluster that cannot be reached, are waited for. A lost connection
  * to a single server is opened once more. The commands of one batch can be carried out in any order
- * if they go to different nodes or are redirected.
+ * if they go to different nodes or are redirected, but not those of a block (requests.h), which
+ * have a reply each or none at all. If a command in MULTI ... EXEC is refused for good, the reply
+ * to it says why, that to EXEC only that nothing was done.
  *
  * Returns false when a command remained without a reply: replies[i] of those are NULL. Commands not
  * to be repeated may then have been carried out, or not. A signal (sig.h) ends waiting.

@@ -68,9 +68,14 @@ void reply_free(struct replies *rs)
 
 bool reply_is_error(const struct reply *r, const char *code)
 {
+    static const char ABORT[] = "EXECABORT Transaction discarded because of: ";
+    if (r->type != REPLY_ERROR)
+        return false;
     size_t len = strlen(code);
-    return r->type == REPLY_ERROR && strncmp(r->text, code, len) == 0 &&
-           (r->text[len] == ' ' || r->text[len] == '\0');
+    const char *text = r->text;
+    if (strncmp(text, ABORT, sizeof ABORT - 1) == 0)
+        text += sizeof ABORT - 1;
+    return strncmp(text, code, len) == 0 && (text[len] == ' ' || text[len] == '\0');
 }
 
 const char *reply_reason(const struct reply *r, char *buf)

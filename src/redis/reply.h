@@ -31,7 +31,8 @@ void *reply_alloc(struct replies *rs, size_t len);
 void reply_clear(struct replies *rs); /* keeps some memory */
 void reply_free(struct replies *rs);
 
-/* Is it the error of that code, the first word of its text? */
+/* Is it the error of that code, the first word of its text? That of an EXECABORT which names its
+ * cause is the cause's. */
 bool reply_is_error(const struct reply *r, const char *code);
 
 /* Buffer size for a reason. */

@@ -65,9 +65,17 @@ void requests_begin(struct requests *rq, size_t n, const char *name)
     char *out = reserve(rq, HEAD_ROOM);
     if (out == NULL)
         return;
-    rq->list[rq->n++] = (struct request){rq->len, REQUESTS_ANY_SLOT};
+    bool joined = rq->n > rq->block_begin && rq->n < rq->block_end;
+    int slot = joined ? rq->list[rq->n - 1].slot : REQUESTS_ANY_SLOT;
+    rq->list[rq->n++] = (struct request){rq->len, slot, joined};
     rq->len += (size_t)(put_head(out, '*', n) - out);
     requests_word(rq, name);
+}
+
+void requests_block(struct requests *rq, size_t n)
+{
+    rq->block_begin = rq->n;
+    rq->block_end = rq->n + n;
 }
 
 void requests_bytes(struct requests *rq, const void *data, size_t len)
@@ -106,13 +114,17 @@ void requests_key(struct requests *rq, const void *key, size_t len)
 
 void requests_at(struct requests *rq, unsigned slot)
 {
-    if (rq->n > 0)
-        rq->list[rq->n - 1].slot = (int)slot;
+    size_t i = rq->n;
+    while (i-- > 0) {
+        rq->list[i].slot = (int)slot;
+        if (!rq->list[i].joined)
+            break;
+    }
 }
 
 void requests_clear(struct requests *rq)
 {
-    rq->len = rq->n = 0;
+    rq->len = rq->n = rq->block_begin = rq->block_end = 0;
     rq->no_memory = false;
 }
 

@@ -22,7 +22,8 @@ enum { REQUESTS_ANY_SLOT = -1 };
 
 struct request {
     size_t begin; /* in data; it ends where the next one begins */
-    int slot;     /* of its first key; REQUESTS_ANY_SLOT: any server will do */
+    int slot;     /* of its block's first key; REQUESTS_ANY_SLOT: any server will do */
+    bool joined;  /* is of one block with the command before it */
 };
 
 struct requests {
@@ -30,6 +31,7 @@ struct requests {
     size_t len, room;
     struct request *list;
     size_t n, list_room;
+    size_t block_begin, block_end; /* the latest block's commands */
     bool no_memory;
 };
 
@@ -39,7 +41,14 @@ void requests_word(struct requests *rq, const char *text);
 void requests_bytes(struct requests *rq, const void *data, size_t len);
 void requests_number(struct requests *rq, uint64_t number);
 
-/* A key. The first of a command decides which server gets it. */
+/* The next n commands are one block, as MULTI ... EXEC: they go to one server, on one connection,
+ * one behind the other. If one of them is redirected, or refused for a reason that passes, or if
+ * the connection is lost before all are answered, this befalls all. In a cluster, all keys of a
+ * block must be of one slot. A block that is not MULTI ... EXEC may have been carried out in part
+ * before it is sent again. */
+void requests_block(struct requests *rq, size_t n);
+
+/* A key. The first of a command, or of a block, decides which server gets it. */
 void requests_key(struct requests *rq, const void *key, size_t len);
 
 /* Sends a command without a key to the server that has this slot. */

@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -170,6 +171,19 @@ TEST(pipelines)
               memcmp(out[i]->text, big, BIG) == 0);
     free(big);
 
+    /* A transaction: its reply is larger than what replies keep. */
+    add("SETBIT @big 50000000 1");
+    requests_block(&rq, 4);
+    add("MULTI");
+    add("GETRANGE @big 0 -1");
+    add("DEL @big");
+    add("EXEC");
+    add("EXISTS @big");
+    MUST(run(cl, CLUSTER_ONCE));
+    CHECK(out[4]->type == REPLY_ARRAY && out[4]->n == 2);
+    CHECK(out[4]->elements[0].n == 6250001 && out[4]->elements[0].text[6250000] == -128);
+    CHECK(is_number(&out[4]->elements[1], 1) && is_number(out[5], 0));
+
     add("SET @mortal x PX 1");
     MUST(run(cl, CLUSTER_ONCE));
     CHECK(sh("until [ \"$(redis a EXISTS mortal)\" = 0 ]; do sleep 0.01; done") == 0);
@@ -278,6 +292,22 @@ TEST(refusals)
     add("SETBIT @new 1 1");
     MUST(run(cl, CLUSTER_ONCE));
     CHECK(is_number(out[0], 0) && out[1]->type == REPLY_ERROR && is_number(out[2], 1));
+    /* In a transaction, it is the command's reply that says why. */
+    CHECK(sh("redis a CONFIG SET maxmemory 1") == 0);
+    requests_block(&rq, 3);
+    add("MULTI");
+    add("SETBIT @new 2 1");
+    add("EXEC");
+    MUST(run(cl, CLUSTER_ONCE));
+    CHECK(sh("redis a CONFIG SET maxmemory 0") == 0);
+    CHECK(is_text(out[0], "OK") && reply_is_error(out[1], "OOM"));
+    CHECK(reply_is_error(out[2], "EXECABORT"));
+    /* Or EXEC's, if the reason came up later. */
+    char reason[REPLY_REASON];
+    const char *late = "EXECABORT Transaction discarded because of: LOADING Redis is loading";
+    struct reply aborted = {.type = REPLY_ERROR, .n = strlen(late), .text = late};
+    CHECK(reply_is_error(&aborted, "LOADING") && !reply_is_error(&aborted, "OOM"));
+    CHECK_STR(reply_reason(&aborted, reason), "the server is loading its data");
 
     struct uri replica_uri;
     CHECK(sh("redis_start r --replicaof 127.0.0.1 1 --replica-serve-stale-data yes") == 0);
@@ -308,9 +338,14 @@ TEST(loading)
     /* 201 keys, 5 ms each; a client is served after each. */
     CHECK(sh("redis_kill a; redis_start a --key-load-delay 5000 "
              "--loading-process-events-interval-bytes 1024") == 0);
+    requests_block(&rq, 3);
+    add("MULTI");
+    add("GET @loaded");
+    add("EXEC");
     add("GET @loaded");
     MUST(run(cl, CLUSTER_ONCE));
-    CHECK(is_text(out[0], "yes"));
+    CHECK(out[2]->type == REPLY_ARRAY && is_text(&out[2]->elements[0], "yes"));
+    CHECK(is_text(out[3], "yes"));
     close_server(cl, &uri);
 
     CHECK(sh("redis_kill a; redis_start a --key-load-delay 50000 "
@@ -350,6 +385,47 @@ TEST(lost_in_a_pipeline)
     CHECK(is_number(out[0], 2) && is_number(out[2], 3));
     CHECK(sh("redis a GET n") == 0);
     CHECK_STR(shell.out, "3");
+    close_server(cl, &uri);
+}
+
+/* The connection is lost in the middle of a block, or just before it. */
+TEST(lost_in_a_block)
+{
+    struct uri uri;
+    struct cluster *cl = open_server("a", "", &uri);
+    for (int repeat = 0; repeat < 2; repeat++) {
+        char kill_it[60];
+        const struct reply *id = ask(cl, "CLIENT ID");
+        CHECK(id != NULL && id->type == REPLY_INTEGER);
+        snprintf(kill_it, sizeof kill_it, "CLIENT KILL ID %" PRId64 " SKIPME no",
+                 id != NULL ? id->integer : 0);
+        add("SET @n 0");
+        requests_block(&rq, 3);
+        add("INCR @n");
+        add(kill_it); /* not the connection that it is sent on the second time */
+        add("INCR @n");
+        add("INCR @n");
+        bool ok = run(cl, repeat ? CLUSTER_REPEAT : CLUSTER_ONCE);
+        CHECK(ok == (repeat != 0) && is_text(out[0], "OK"));
+        if (repeat) {
+            MUST(ok);
+            CHECK(is_number(out[1], 2) && is_number(out[2], 0) && is_number(out[3], 3));
+            CHECK(is_number(out[4], 4));
+        } else {
+            CHECK(out[1] == NULL && out[2] == NULL && out[3] == NULL && out[4] == NULL);
+            ends_with(err.text, "unanswered commands: 4, which may have been carried out or not");
+            CHECK(is_text(ask(cl, "GET @n"), "1"));
+        }
+    }
+    add("SET @n 0");
+    add(suicide);
+    requests_block(&rq, 3);
+    add("MULTI");
+    add("INCR @n");
+    add("EXEC");
+    MUST(run(cl, CLUSTER_REPEAT));
+    CHECK(is_text(out[2], "OK") && is_text(out[3], "QUEUED"));
+    CHECK(out[4]->type == REPLY_ARRAY && is_number(&out[4]->elements[0], 1));
     close_server(cl, &uri);
 }
 
@@ -671,11 +747,30 @@ TEST(cluster_map)
     uri_free(&uri);
 }
 
+/* Appends MULTI, a command, INCR, and EXEC. */
+static void add_block(const char *command)
+{
+    requests_block(&rq, 4);
+    add("MULTI");
+    add(command);
+    add("INCR @{mover}n");
+    add("EXEC");
+}
+
+/* Command `begin` and the next are those of add_block, and were carried out; INCR gave `number`. */
+static void was_run(size_t begin, int64_t number)
+{
+    CHECK(is_text(out[begin], "OK") && is_text(out[begin + 1], "QUEUED"));
+    CHECK(is_text(out[begin + 2], "QUEUED"));
+    const struct reply *r = out[begin + 3];
+    CHECK(r != NULL && r->type == REPLY_ARRAY && r->n == 2 && is_number(&r->elements[1], number));
+}
+
 /* The slot of {mover}, from the node that has it to another, step by step. */
 TEST(slot_being_moved)
 {
-    struct uri uri;
-    struct cluster *cl = open_cluster(&uri);
+    struct uri uri, other_uri;
+    struct cluster *cl = open_cluster(&uri), *other = open_cluster(&other_uri);
     add("MSET @{mover}a 1 @{mover}b 2");
     MUST(run(cl, CLUSTER_ONCE));
     CHECK(is_text(out[0], "OK"));
@@ -693,18 +788,33 @@ TEST(slot_being_moved)
     CHECK(is_text(out[0], "1") && is_text(out[1], "OK") && is_text(out[3], "2"));
     CHECK(is_text(ask(cl, "GET @{mover}new"), "3"));
     CHECK(sh("redis c$from EXISTS '{mover}new' | grep -q ASK") == 0);
+    /* A block goes there as a whole, its first command too, which asks for nothing. */
+    add("GET @{mover}a");
+    add_block("GET @{mover}n");
+    add("GET @{mover}n");
+    MUST(run(cl, CLUSTER_ONCE));
+    CHECK(is_text(out[0], "1") && is_text(out[5], "1"));
+    was_run(1, 1);
 
     /* Two keys on two nodes: TRYAGAIN, until they are together. */
     CHECK(sh("move() { redis c$from MIGRATE 127.0.0.1 ${REDIS_PORTS[$to]} $1 0 5000; }") == 0);
     CHECK(sh("move '{mover}a'") == 0);
     CHECK(sh("(sleep 0.3; move '{mover}b') &") == 0);
     add("MGET @{mover}a @{mover}b");
+    add_block("MGET @{mover}a @{mover}b");
     MUST(run(cl, CLUSTER_ONCE));
+    was_run(1, 2);
     CHECK(out[0] != NULL && out[0]->type == REPLY_ARRAY && is_text(&out[0]->elements[0], "1") &&
           is_text(&out[0]->elements[1], "2"));
 
     /* Settled: the old map is corrected by MOVED. */
     CHECK(sh("for i in $to $from; do redis c$i CLUSTER SETSLOT $slot NODE $(id c$to); done") == 0);
+    add_block("GET @{mover}a");
+    add_block("GET @{mover}b");
+    MUST(run(other, CLUSTER_ONCE));
+    was_run(0, 3);
+    was_run(4, 4);
+    close_server(other, &other_uri);
     CHECK(is_text(ask(cl, "GET @{mover}a"), "1"));
     add("GET @{mover}new");
     add("GET @{mover}b");
@@ -794,6 +904,7 @@ TEST(says_what_is_missing)
     DO(refusals)                                                                                   \
     DO(loading)                                                                                    \
     DO(lost_in_a_pipeline)                                                                         \
+    DO(lost_in_a_block)                                                                            \
     DO(closed_while_idle)                                                                          \
     DO(nothing_was_sent)                                                                           \
     DO(lost_while_sending)                                                                         \
