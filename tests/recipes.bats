@@ -2,10 +2,11 @@
 # The recipes of seen(7) for other programs do what they say.
 
 load helpers
+load redis
 
 vectors=$SOURCE/tests/vectors
 
-# recipe TITLE N: example number N of that section of seen(7).
+# recipe TITLE N [SED]: example number N of that section of seen(7), edited by a sed script.
 recipe()
 {
     awk -v title=".SS $1" -v n="$2" '
@@ -14,30 +15,31 @@ recipe()
         inside { print }
         here && /^\.EX/ { inside = ++count == n }' "$SOURCE/man/seen.7" |
         sed -E "s/\\\\\(aq/'/g; s/\\\\-/-/g; s/\\\\e/\\\\/g" >script
-    [ -s script ]
+    [ -s script ] && sed -E -i "${3-}" script || return
     bash script
 }
 
-# A redis-server, and a redis-cli that talks to it.
-start_redis()
+# on_server TITLE N: the same with the server of the tests in place of the one that it names, and
+# with small bitmaps.
+on_server()
 {
-    command -v redis-server >/dev/null || skip 'redis-server is not installed'
-    real=$(command -v redis-cli) || skip 'redis-cli is not installed'
-    redis-server --port 0 --unixsocket "$PWD/socket" --save '' --appendonly no --dir "$PWD" \
-        >/dev/null 3>&- &
-    server=$!
-    await "$server" test -S socket
-    mkdir bin
-    printf '#!/bin/sh\nexec "%s" -s "%s/socket" "$@"\n' "$real" "$PWD" >bin/redis-cli
-    chmod +x bin/redis-cli
-    PATH=$PWD/bin:$PATH
-    redis-cli --help 2>&1 | grep -q -- ' -D ' || skip 'redis-cli is older than 7.0'
+    local socket=redis+unix://$REDIS_DIR/a/socket
+    recipe "$1" "$2" "s#redis://[a-z.]+/([a-z:]+)\?#$socket?key=\1\&#
+        s#redis://[a-z.]+/([a-z:]+)#$socket?key=\1#
+        s/bits=20000000/bits=20000/"
 }
 
-teardown()
+start_server()
 {
-    [ -z "${server-}" ] || { kill "$server"; wait "$server" || true; }
+    redis_is_here || skip 'no redis-server'
+    # shellcheck disable=SC2251 # not a check
+    ! seen --version | grep -q 'hiredis.*none' || skip 'built without hiredis'
+    redis_start a
+    mkdir bin
+    PATH=$PWD/bin:$PATH
 }
+
+teardown() { redis_stop; }
 
 @test "leave Guava" {
     cp "$vectors/guava/g64_bytes_n1000_p01.guava" links.guava
@@ -50,35 +52,99 @@ teardown()
     [ "$(seen query -c again.seen today.txt)" = 2 ]
 }
 
-@test "fill a go-zero filter by cron" {
-    start_redis
-    printf '#!/bin/sh\ncat ids.gz\n' >bin/curl
-    chmod +x bin/curl
-    seq 1000 | gzip >ids.gz
-    recipe 'Fill a go\\-zero filter by cron' 1
-    redis-cli -D '' --raw GET shop:seen >got
-    seen import --layout gozero:bits=20000000 got -o got.seen
-    [ "$(seq 2000 | seen query -c got.seen)" = 1000 ]
-    [ "$(redis-cli EXISTS shop:new)" = 0 ]
-    # A list that is too short changes nothing.
-    seq 10 | gzip >ids.gz
-    run -2 recipe 'Fill a go\\-zero filter by cron' 1
-    redis-cli -D '' --raw GET shop:seen | cmp - got
-}
-
 @test "extend the bitmap of the PHP class" {
-    start_redis
-    sed 's/.*/SETBIT bloom:phones & 1/' "$vectors/php/ph_dek.bits" |
-        head -n 100 | redis-cli >/dev/null
+    start_server
+    head -n 100 "$vectors/php/ph_dek.bits" >old.bits
+    sed 's/.*/SETBIT bloom:phones & 1/' old.bits | redis a >/dev/null
     seq 1000 1010 >phones.txt
-    recipe 'Extend the bitmap of the PHP class' 1
-    redis-cli -D '' --raw GET bloom:phones >got
+    on_server 'Extend the bitmap of the PHP class' 1
+    redis a -D '' --raw GET bloom:phones >got
     seen import --layout php got -o got.seen
     [ "$(seen query -c got.seen phones.txt)" = 11 ]
     seen export got.seen -o got.bits
-    head -n 100 "$vectors/php/ph_dek.bits" | LC_ALL=C sort | LC_ALL=C comm -23 - \
-        <(LC_ALL=C sort got.bits) | { ! grep -q .; }
-    cmp got.bits new.bits
+    LC_ALL=C comm -23 <(LC_ALL=C sort old.bits) <(LC_ALL=C sort got.bits) >lost
+    [ ! -s lost ]
+}
+
+@test "map and reduce" {
+    local title='Map and reduce'
+    mkdir parts
+    seq 30000 >all.txt
+    split -n l/5 all.txt parts/urls.
+    gzip parts/urls.*
+    recipe "$title" 1 's/-n 100M/-n 30k/' 2>message
+    cp all.seen first.seen
+    [ "$(cd parts && echo ./*.seen | wc -w)" = 5 ]
+    # One run over all has the same bits.
+    seen create -n 30k -p 1e-4 one.seen all.txt
+    cmp <(data all.seen) <(data one.seen)
+    # So have groups, in another order, and with a filter twice.
+    seen merge --reproducible -o a.seen parts/*.a[a-b].*seen
+    seen merge --reproducible -o b.seen parts/*.a[b-e].*seen
+    seen merge --reproducible -o all.seen --force b.seen a.seen
+    cmp <(data all.seen) <(data one.seen)
+    # Steps that run again write the same bytes.
+    rm parts/urls.ab*.seen
+    recipe "$title" 1 's/-n 100M/-n 30k/' 2>message
+    cmp all.seen first.seen
+    # A step that fails fails the whole.
+    printf x >>parts/urls.ac.gz
+    run ! recipe "$title" 1 's/-n 100M/-n 30k/'
+    cmp all.seen first.seen
+}
+
+@test "map with GNU parallel" {
+    command -v parallel >/dev/null || skip 'GNU parallel is not installed'
+    mkdir parts
+    for i in 1 2 3; do
+        seq ${i}000 | gzip >parts/urls.$i.gz
+    done
+    HOME=$PWD recipe 'Map and reduce' 2 's/-n 100M/-n 30k/' 2>message
+    for i in 1 2 3; do
+        [ "$(seq 4000 | seen query -c parts/urls.$i.gz.seen)" = ${i}000 ]
+    done
+}
+
+@test "a nightly rebuild under a service" {
+    local title='A nightly rebuild under a service'
+    start_server
+    printf '#!/bin/sh\ncat ids.gz\n' >bin/curl
+    chmod +x bin/curl
+    redis a SETBIT shop:seen 7 1
+    redis a EXPIRE shop:seen 10000
+    seq 1000 | gzip >ids.gz
+    on_server "$title" 1
+    redis a -D '' --raw GET shop:seen >got
+    seen import --layout gozero:bits=20000 got -o got.seen
+    [ "$(seq 2000 | seen query -c got.seen)" = 1000 ]
+    seq 1000 | seen create --layout gozero:bits=20000 own.seen
+    cmp <(data got.seen) <(data own.seen)
+    [ "$(redis a TTL shop:seen)" -gt 9000 ]
+    # A list that is too short changes nothing.
+    seq 10 | gzip >ids.gz
+    run -2 on_server "$title" 1
+    redis a -D '' --raw GET shop:seen | cmp - got
+    [ "$(redis a DBSIZE)" = 1 ]
+}
+
+@test "an audit from cron" {
+    local title='An audit from cron' server
+    start_server
+    server=redis+unix://$REDIS_DIR/a/socket
+    seq 1000 >sold.txt
+    seen create --layout gozero:bits=20000 shop.seen sold.txt
+    seen push shop.seen "$server?key=shop:seen"
+    run -0 on_server "$title" 1
+    [ -z "$output" ]
+    echo another >>sold.txt
+    run -0 on_server "$title" 1
+    [ "$output" = 'shop:seen lacks another' ]
+    seq 1500 | seen add "$server?key=shop:seen&layout=gozero:bits=20000" 2>message
+    run -0 on_server "$title" 1
+    [[ ${lines[0]} == 'shop:seen: FPR 0.00'* && ${#lines[@]} = 2 ]]
+    redis a DEL shop:seen
+    run -2 on_server "$title" 1
+    [[ ${#lines[@]} = 1 && $output == *'there is no such key' ]]
 }
 
 # In place of the module: its replies, cut at its links and within them.
