@@ -96,6 +96,7 @@ static int run_add(struct add *a, int argc, char **argv)
         say_failure(&err);
         return EXIT_ERROR;
     }
+    a->keyopt.rule.bytes = store_wants_bytes(k->sink);
     warn_unclean(k->sink);
     a->adding.feed.keyopt = &a->keyopt;
     return add(a);

@@ -297,6 +297,7 @@ static bool plan_filter(struct dedup *d, struct header *h)
 static bool adopt(struct dedup *d, const struct store *s, struct err *err)
 {
     warn_unclean(s);
+    d->keyopt.rule.bytes |= store_wants_bytes(s);
     return keyopt_adopt(&d->keyopt, store_header(s), s->name, err);
 }
 

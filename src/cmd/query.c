@@ -395,6 +395,7 @@ static bool open_filter(struct query *q, const char *path)
     q->store[q->n_open++] = s;
     store_expect(s, false);
     warn_unclean(s);
+    q->keyopt.rule.bytes |= store_wants_bytes(s);
     const struct header *first = store_header(q->store[0]), *h = store_header(s);
     return (keyopt_adopt(&q->keyopt, h, path, &err) &&
             header_same_questions(first, q->path[0], h, path, &err)) ||

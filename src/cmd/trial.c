@@ -86,13 +86,15 @@ static bool measure_batch(struct measurement *m, uint64_t at, size_t n, uint64_t
     struct drawn key[LAYER_BATCH];
     const char *data[LAYER_BATCH];
     size_t len[LAYER_BATCH];
+    struct key_bytes bytes[LAYER_BATCH];
     for (size_t i = 0; i < n; i++) {
         draw(m, at + i, &key[i]);
         data[i] = key[i].data;
         len[i] = key[i].len;
+        bytes[i] = (struct key_bytes){data[i], len[i]};
     }
     h->hash->keys(data, len, n, h->seed, hash, LAYER_BATCH);
-    if (!store_query(m->store, (struct hashes){hash, LAYER_BATCH}, n, present, err))
+    if (!store_query(m->store, (struct hashes){hash, LAYER_BATCH, bytes}, n, present, err))
         return false;
     *hits += bits_count(present, n);
     return true;
@@ -175,6 +177,7 @@ bool trial_keys(struct store *store, struct keyopt *keyopt, const char *name, st
     keyopt->rule.prep = h->prep;
     keyopt->rule.hash = h->hash;
     keyopt->rule.seed = h->seed;
+    keyopt->rule.bytes = store_wants_bytes(store);
     if (!feed_run(&feed))
         return false;
     tally_report(&feed.tally);

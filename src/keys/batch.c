@@ -369,8 +369,25 @@ const char *batch_text(const struct batch *b, size_t i, char *plain, size_t *len
                      : encoding_plain(e, b->text[i], b->text_len[i], plain, len);
 }
 
+bool batch_key_stays(const struct batch *b, size_t i)
+{
+    size_t len;
+    uintptr_t at = (uintptr_t)batch_key(b, i, &len);
+    return at >= (uintptr_t)b->record[0] && at + len <= (uintptr_t)b->record[b->n];
+}
+
+static void take_bytes(struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        struct key_bytes *key = &b->bytes[i];
+        *key = (struct key_bytes){"", 0};
+        if (!bit_of(b->bad, i))
+            key->data = batch_key(b, i, &key->len);
+    }
+}
+
 /* Prepares and hashes the records of the batch. */
-static bool hash_batch(struct batch *b, bool terminated)
+static bool hash_records(struct batch *b, bool terminated)
 {
     const struct key_rule *rule = b->rule;
     const struct hash_fn *fn = key_rule_hash(rule);
@@ -387,6 +404,14 @@ static bool hash_batch(struct batch *b, bool terminated)
     make_keys(b);
     fn->keys(b->key, b->key_len, b->n, rule->seed, b->hash, BATCH_MAX);
     return b->n > 0;
+}
+
+static bool hash_batch(struct batch *b, bool terminated)
+{
+    bool any = hash_records(b, terminated);
+    if (b->rule->bytes)
+        take_bytes(b);
+    return any;
 }
 
 bool batch_next(struct batch *b)
@@ -427,6 +452,7 @@ size_t batch_keep_good(struct batch *b)
             continue;
         for (unsigned l = 0; l < key_rule_hash(b->rule)->lanes; l++)
             b->hash[l * BATCH_MAX + n] = b->hash[l * BATCH_MAX + i];
+        b->bytes[n] = b->bytes[i];
         n++;
     }
     return n;

@@ -32,6 +32,7 @@ struct key_rule {
     const struct hash_fn *hash; /* NULL: the usual one */
     bool given; /* a record is a prepared key (-k) and a terminator; CR and field do not apply */
     uint64_t seed;
+    bool bytes; /* batch_hashes gives the keys' bytes too */
 };
 
 static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)
@@ -67,6 +68,7 @@ struct batch {
     size_t scratch_len;
     /* Lane l of record i is hash[l * BATCH_MAX + i]; only those that the function has are set. */
     uint64_t hash[HASH_LANES * BATCH_MAX];
+    struct key_bytes bytes[BATCH_MAX]; /* with rule->bytes; empty for bad records */
 };
 
 /* NULL: out of memory. The rule must outlive the batch. */
@@ -80,13 +82,17 @@ void batch_start(struct batch *b, const char *data, size_t len);
  */
 bool batch_next(struct batch *b);
 
-/* Its hashed keys. */
+/* Its hashed keys, until the next batch. */
 static inline struct hashes batch_hashes(const struct batch *b)
 {
-    return (struct hashes){b->hash, BATCH_MAX};
+    return (struct hashes){b->hash, BATCH_MAX, b->rule->bytes ? b->bytes : NULL};
 }
 
-/* Moves the hashes of the records that have a key to the front; returns how many there are. */
+/* Does the key of record i lie among the records? If not, it is gone with the next batch. */
+bool batch_key_stays(const struct batch *b, size_t i);
+
+/* Moves what batch_hashes gives of the records that have a key to the front; returns how many there
+ * are. */
 size_t batch_keep_good(struct batch *b);
 
 /* Makes a batch of n records that are already split, at most BATCH_MAX. Record i is [record[i],

@@ -5,7 +5,7 @@
  *     const struct hash_fn *fn = hash_by_id(id);    // NULL: unknown
  *     uint64_t hash[HASH_LANES * N];                // fn->lanes * N of them are used
  *     fn->keys(data, len, n, seed, hash, N);        // n <= N
- *     struct hashes h = {hash, N};
+ *     struct hashes h = {hash, N, NULL};
  *
  * To add a function, write its file with one `struct hash_fn`, and add it to the list in hash.c.
  */
@@ -32,16 +32,23 @@ struct hash_fn {
                     size_t stride);
 };
 
+/* A prepared key: what is hashed. */
+struct key_bytes {
+    const char *data;
+    size_t len;
+};
+
 /* A batch of hashed keys: lane l of key i is lane0[l * stride + i]. */
 struct hashes {
     const uint64_t *lane0;
     size_t stride;
+    const struct key_bytes *bytes; /* the keys themselves; NULL unless a store wants them */
 };
 
 /* The hashes of a function with one lane. */
 static inline struct hashes hashes_of(const uint64_t *hash)
 {
-    return (struct hashes){hash, 0};
+    return (struct hashes){hash, 0, NULL};
 }
 
 /* One lane of all keys; l is less than the function's number of lanes. */
@@ -53,7 +60,8 @@ static inline const uint64_t *hashes_lane(struct hashes h, unsigned l)
 /* The batch without its first i keys. */
 static inline struct hashes hashes_from(struct hashes h, size_t i)
 {
-    return (struct hashes){h.lane0 + i, h.stride};
+    const struct key_bytes *bytes = h.bytes != NULL ? h.bytes + i : NULL;
+    return (struct hashes){h.lane0 + i, h.stride, bytes};
 }
 
 /* The function with that id, or NULL. */

@@ -349,7 +349,7 @@ static void drain_block(const struct keyset *ks, unsigned partition, const uint6
 {
     const unsigned lanes = ks->spec.lanes;
     uint64_t lane[BLOCK];
-    struct hashes hashes = {block, BLOCK / lanes};
+    struct hashes hashes = {block, BLOCK / lanes, NULL};
     if (lanes > 1) {
         for (size_t i = 0; i < n; i++)
             lane[i % lanes * hashes.stride + i / lanes] = block[i];

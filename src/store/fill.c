@@ -75,7 +75,7 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct fill *f = ctx;
     uint64_t lane[HASH_LANES][LAYER_BATCH];
-    const struct hashes hashes = {lane[0], LAYER_BATCH};
+    const struct hashes hashes = {lane[0], LAYER_BATCH, NULL};
     unsigned stride = keyset_lanes(f->lanes);
     (void)err;
     for (const struct keyset_piece *p = range->piece; p < range->piece + range->n_pieces; p++)

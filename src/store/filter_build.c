@@ -351,7 +351,7 @@ static bool add_part(void *ctx, const struct keyset_range *range, struct err *er
         for (size_t i = 0; i < n; i++)
             for (unsigned l = 0; l < n_lanes; l++)
                 lane[l][i] = piece->hash[(at + i) * stride + l];
-        if (!filter_build_add(b, (struct hashes){lane[0], LAYER_BATCH}, known, n, &done, err))
+        if (!filter_build_add(b, (struct hashes){lane[0], LAYER_BATCH, NULL}, known, n, &done, err))
             return false;
     }
     return true;

@@ -29,16 +29,20 @@ struct writer_keys {
     uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
     uint64_t *known; /* bit i: record i has no key that may be new */
     size_t n, room;
+    /* With key_rule.bytes: of record i, bytes[i]. They lie in the chunk, or in copies. */
+    struct key_bytes *bytes;
+    struct key_copies *copies;
 };
 
 /* Appends all records of a batch; those without a key (batch.bad) as known. A batch of fewer than
- * BATCH_MAX is the last. False: out of memory. */
+ * BATCH_MAX is the last. The first batch, when n is 0, ends the life of earlier ones' keys. False:
+ * out of memory. */
 bool writer_keys_take(struct writer_keys *keys, const struct batch *b);
 void writer_keys_free(struct writer_keys *keys);
 
 static inline struct hashes writer_keys_hashes(const struct writer_keys *keys)
 {
-    return (struct hashes){keys->hash, keys->room};
+    return (struct hashes){keys->hash, keys->room, keys->bytes};
 }
 
 /* Private. */

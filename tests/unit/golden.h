@@ -232,7 +232,8 @@ static inline void golden_add(struct taken *t, const struct golden_keys *keys, s
         uint64_t hash[HASH_LANES], present = 0;
         if (!golden_hash(t, keys, i, hash))
             exit(2);
-        taken_layer(t)->kind->add(taken_layer(t), t->data, (struct hashes){hash, 1}, 1, &present);
+        taken_layer(t)->kind->add(taken_layer(t), t->data, (struct hashes){hash, 1, NULL}, 1,
+                                  &present);
         t->filter.n_added += present == 0;
     }
 }
@@ -246,7 +247,7 @@ static inline struct golden golden_answer(struct taken *t, const struct golden_k
         uint64_t hash[HASH_LANES], present = 0;
         if (!golden_hash(t, keys, i, hash))
             exit(2);
-        taken_layer(t)->kind->query(taken_layer(t), t->data, (struct hashes){hash, 1}, 1,
+        taken_layer(t)->kind->query(taken_layer(t), t->data, (struct hashes){hash, 1, NULL}, 1,
                                     &present);
         out.data[2 * i] = present != 0 ? '1' : '0';
         out.data[2 * i + 1] = '\n';

@@ -56,7 +56,7 @@ TEST(query_and_add_agree_with_the_positions)
         memset(data, 0, sizeof data);
         memset(plain, 0, sizeof plain);
         for (size_t at = 0; at < N; at += 100) {
-            const struct hashes keys = {hash + at, N};
+            const struct hashes keys = {hash + at, N, NULL};
             uint64_t present[2] = {0}, now[2] = {0};
             static uint64_t position[100 * 255];
             kind_guava.layout->positions(&layer, keys, 100, position);
@@ -92,10 +92,10 @@ TEST(pages_are_those_of_the_positions)
     for (int i = 0; i < 1000; i++) {
         uint64_t hash[2] = {next(&state), next(&state)};
         bool needed[PAGES] = {false}, pages[PAGES] = {false};
-        kind_guava.layout->positions(&layer, (struct hashes){hash, 1}, 1, position);
+        kind_guava.layout->positions(&layer, (struct hashes){hash, 1, NULL}, 1, position);
         for (unsigned j = 0; j < K; j++)
             pages[position[j] / 8 / LAYER_PAGE] = true;
-        kind_guava.pages(&layer, NULL, (struct hashes){hash, 1}, note_page, needed);
+        kind_guava.pages(&layer, NULL, (struct hashes){hash, 1, NULL}, note_page, needed);
         CHECK(memcmp(pages, needed, sizeof pages) == 0);
     }
 }
@@ -117,7 +117,7 @@ TEST(the_estimate_holds)
             uint64_t hash[200], present[2] = {0};
             for (size_t j = 0; j < 200; j++)
                 hash[j] = next(&state);
-            kind_guava.add(&layer, data, (struct hashes){hash, 100}, 100, present);
+            kind_guava.add(&layer, data, (struct hashes){hash, 100, NULL}, 100, present);
         }
         kind_guava.census(&layer, data, 2, &c);
         CHECK(fabs(c.n / N - 1) < 0.03);

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "keys/batch.h"
 #include "keys/xxh3.h"
+#include "store/writer.h"
 
 #define TEXT(s) (s), sizeof(s) - 1
 #define ENCODED(name) (ENCODE_##name << PREP_ENCODING_SHIFT)
@@ -98,12 +99,32 @@ static const struct row rows[] = {
     ROW("AB\nc", "\3a\xe2|\3\x82" "c|", .terminator = '\n', .prep = PREP_FOLD | ENCODED(KRYO5)),
 };
 
+/* Are these the bytes of the keys? Those of bad records are empty. */
+static bool are_bytes(const struct writer_keys *keys, const char *want, size_t want_len)
+{
+    const struct hashes h = writer_keys_hashes(keys);
+    const char *w = want;
+    for (size_t i = 0; i < keys->n; i++) {
+        const char *bar = memchr(w, '|', (size_t)(want + want_len - w));
+        bool bad = keys->known[i / 64] >> i % 64 & 1;
+        size_t len = bad ? 0 : (size_t)(bar - w);
+        const struct key_bytes *key = hashes_from(h, i).bytes;
+        if (key == NULL || key->len != len || memcmp(key->data, w, len) != 0)
+            return false;
+        w = bar + 1;
+    }
+    return true;
+}
+
 /* Does the batch yield these keys for input, which is copied to a block of just its size? */
-static bool yields(const struct key_rule *rule, const char *input, size_t len, const char *want,
-                   size_t want_len)
+static bool yields(const struct key_rule *plain_rule, const char *input, size_t len,
+                   const char *want, size_t want_len)
 {
     char *copy = malloc(len + !len);
+    struct key_rule with_bytes = *plain_rule, *rule = &with_bytes;
+    rule->bytes = true;
     struct batch *b = batch_new(rule);
+    struct writer_keys keys = {0};
     memcpy(copy, input, len);
     batch_start(b, copy, len);
     const char *w = want, *record = copy;
@@ -123,10 +144,12 @@ static bool yields(const struct key_rule *rule, const char *input, size_t len, c
             n_bad += bad;
             w = bar + 1;
         }
-        ok &= b->n_bad == n_bad;
+        ok &= b->n_bad == n_bad && writer_keys_take(&keys, b);
         before += b->n;
     }
     ok &= !b->bad_record && w == want + want_len && record == copy + len;
+    ok = ok && are_bytes(&keys, want, want_len);
+    writer_keys_free(&keys);
     batch_free(b);
     free(copy);
     return ok;
@@ -166,6 +189,41 @@ TEST(many_records_come_in_batches)
                     free(input);
                     free(want);
                 }
+}
+
+/* Whether a batch has made other keys since, and where the key lies. */
+TEST(bytes_of_keys_stay_when_the_batch_is_used_again)
+{
+    enum { N = 3 * BATCH_MAX };
+    static char input[6 * N], want[6 * N];
+    static const uint32_t preps[] = {0, PREP_TRIM, PREP_FOLD, ENCODED(DECIMAL)};
+    size_t len = 0;
+    for (unsigned i = 0; i < N; i++)
+        len += (size_t)sprintf(input + len, "%04u\n", i);
+    for (size_t p = 0; p < sizeof preps / sizeof *preps; p++) {
+        size_t want_len = 0;
+        for (unsigned i = 0; i < N; i++)
+            want_len += (size_t)sprintf(want + want_len,
+                                        preps[p] == ENCODED(DECIMAL) ? "%u|" : "%04u|", i);
+        struct key_rule rule = {.terminator = '\n', .prep = preps[p]};
+        CHECK(yields(&rule, input, len, want, want_len));
+    }
+}
+
+TEST(good_keys_keep_their_bytes)
+{
+    struct key_rule rule = {
+        .terminator = '\n', .prep = PREP_HEX, .skip_bad = true, .bytes = true};
+    struct batch *b = batch_new(&rule);
+    batch_start(b, TEXT("41\nx\n42\n"));
+    CHECK(batch_next(b) && batch_keep_good(b) == 2);
+    const struct hashes h = batch_hashes(b);
+    CHECK(h.bytes != NULL && h.bytes[0].data[0] == 'A' && h.bytes[1].data[0] == 'B' &&
+          h.bytes[1].len == 1);
+    CHECK(h.lane0[1] == xxh3_bytes("B", 1, 0));
+    rule.bytes = false;
+    CHECK(batch_hashes(b).bytes == NULL);
+    batch_free(b);
 }
 
 TEST(a_bad_record_ends_the_batches)
@@ -536,6 +594,8 @@ int main(void)
 {
     RUN(rules_make_the_keys_they_should);
     RUN(many_records_come_in_batches);
+    RUN(bytes_of_keys_stay_when_the_batch_is_used_again);
+    RUN(good_keys_keep_their_bytes);
     RUN(a_bad_record_ends_the_batches);
     RUN(a_missing_field_is_named);
     RUN(what_cannot_be_encoded_is_named);

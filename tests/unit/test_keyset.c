@@ -286,7 +286,7 @@ static bool put_some(struct keyset *ks, unsigned worker, const struct list *h, s
         for (size_t i = 0; i < some; i++)
             for (unsigned l = 0; l < h->lanes; l++)
                 lane[l][i] = hash_at(h, first + done + i)[l];
-        if (!keyset_put(ks, worker, (struct hashes){lane[0], PIECE}, some, err))
+        if (!keyset_put(ks, worker, (struct hashes){lane[0], PIECE, NULL}, some, err))
             return false;
     }
     return true;
@@ -746,7 +746,7 @@ static uint64_t memory_for(uint64_t n, unsigned lanes, unsigned workers, uint64_
     for (uint64_t i = 0; ok && i < n; i += AT_ONCE) {
         for (unsigned j = 0; j < AT_ONCE; j++)
             hash[j] = random_at(i + j);
-        ok = keyset_put(ks, (unsigned)(i / AT_ONCE) % workers, (struct hashes){hash, 0},
+        ok = keyset_put(ks, (unsigned)(i / AT_ONCE) % workers, (struct hashes){hash, 0, NULL},
                         AT_ONCE, &err);
     }
     CHECK(ok && keyset_finish(ks, &n_distinct, &err) && n_distinct == n);

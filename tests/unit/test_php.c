@@ -100,7 +100,7 @@ TEST(positions_stay_inside)
     uint64_t hash[8], position[8];
     memset(hash, 0xff, sizeof hash);
     CHECK(design(PHP_ALL, 1, 0, &f));
-    kind_php.layout->positions(&f.layer[0], (struct hashes){hash, 1}, 1, position);
+    kind_php.layout->positions(&f.layer[0], (struct hashes){hash, 1, NULL}, 1, position);
     for (int i = 0; i < 8; i++)
         CHECK(position[i] < (uint64_t)1 << 32);
 }

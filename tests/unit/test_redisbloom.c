@@ -80,7 +80,7 @@ static struct hashes golden_keys(const struct layout_filter *filter)
         filter->hash->keys(&key, &len, 1, filter->seed, golden_hash + i, KEYS);
     }
     fclose(f);
-    return (struct hashes){golden_hash, KEYS};
+    return (struct hashes){golden_hash, KEYS, NULL};
 }
 
 static bool read_filter(const struct dump *d, const char *text, struct layout_filter *filter,
@@ -386,7 +386,7 @@ TEST(a_full_filter_takes_no_other_keys)
     struct layout_spec spec;
     struct layout_filter filter;
     static uint64_t hash[2 * N];
-    const struct hashes keys = {hash, N};
+    const struct hashes keys = {hash, N, NULL};
     random_restart(1);
     random_keys(hash, N);
     MUST(layout_parse("redisbloom:scaling=no", &spec, &err));
@@ -421,7 +421,7 @@ TEST(a_chain_has_29_links)
     for (int in_file = 0; in_file < 2; in_file++) {
         size_t done;
         struct store *s = make_store(&filter, in_file);
-        CHECK(add_keys(s, (struct hashes){hash, N}, N, 64, &done, &err) == ADD_FULL);
+        CHECK(add_keys(s, (struct hashes){hash, N, NULL}, N, 64, &done, &err) == ADD_FULL);
         CHECK(done >= 29 * EACH);
         CHECK(strstr(err.text, "is full: it has 29 layers, as many as there can be") != NULL);
         struct dump *d = export(s);
@@ -451,7 +451,7 @@ static void check_full(const struct dump *d, const char *why)
     size_t done;
     MUST(read_filter(d, "redisbloom", &filter, bits, &err));
     struct store *s = make_store(&filter, true);
-    CHECK(add_keys(s, (struct hashes){hash, 1}, 1, 1, &done, &err) == ADD_FULL && done == 0);
+    CHECK(add_keys(s, (struct hashes){hash, 1, NULL}, 1, 1, &done, &err) == ADD_FULL && done == 0);
     CHECK(did(strstr(err.text, why) != NULL, err.text));
     store_close(s);
 }
@@ -602,8 +602,8 @@ TEST(keys_are_counted_rightly_at_high_rates)
     for (size_t round = 0; round < 2; round++) {
         struct store *s = make_store(&filter, false);
         for (size_t runs = round == 0 ? 1 : 50, i = 0, done; i < runs; i++)
-            CHECK(add_keys(s, (struct hashes){hash + i * (N / runs), N}, N / runs, 1000, &done,
-                           &err) == ADD_OK);
+            CHECK(add_keys(s, (struct hashes){hash + i * (N / runs), N, NULL}, N / runs, 1000,
+                           &done, &err) == ADD_OK);
         struct facts facts;
         struct census layer[FORMAT_MAX_LAYERS];
         double by_bits;
