@@ -3,7 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
 #include "cmd/warn.h"
-#include "store/redis.h"
+#include "store/redis/redis.h"
 
 enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE, OPT_PASSWORD_FILE };
 

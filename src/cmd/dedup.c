@@ -15,7 +15,7 @@
 #include "cmd/warn.h"
 #include "store/filter_build.h"
 #include "store/header.h"
-#include "store/redis.h"
+#include "store/redis/redis.h"
 
 enum {
     OPT_ALSO = 400,

@@ -6,7 +6,7 @@
 #include "base/sig.h"
 #include "cmd/cmd.h"
 #include "store/foreign.h"
-#include "store/redis.h"
+#include "store/redis/redis.h"
 
 enum { OPT_FORCE = 400, OPT_REPRODUCIBLE, OPT_PASSWORD_FILE };
 

@@ -5,7 +5,7 @@
 #include "cmd/warn.h"
 #include "store/filter.h"
 #include "store/foreign.h"
-#include "store/redis.h"
+#include "store/redis/redis.h"
 
 enum { OPT_EXPIRE = 400, OPT_MERGE, OPT_PASSWORD_FILE };
 

@@ -15,7 +15,7 @@
 #include "cmd/warn.h"
 #include "keys/confirm.h"
 #include "store/header.h"
-#include "store/redis.h"
+#include "store/redis/redis.h"
 #include "store/store.h"
 
 enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM, OPT_PASSWORD_FILE };

@@ -20,7 +20,7 @@
 #include "store/chain.h"
 #include "store/filter.h"
 #include "store/foreign.h"
-#include "store/redis.h"
+#include "store/redis/redis.h"
 #include "store/store.h"
 
 enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD, OPT_PASSWORD_FILE };
@@ -74,6 +74,7 @@ static const struct field field_seed = {"hash seed", "seed", FORM_TEXT, NULL, NU
 static const struct field field_prep = {"key preparation", "preparation", FORM_TEXT, NULL, NULL};
 static const struct field field_encoding = {"key encoding", "encoding", FORM_TEXT, NULL, NULL};
 static const struct field field_layout = {"layout", "layout", FORM_TEXT, NULL, NULL};
+static const struct field field_shards = {"shards", "shards", FORM_COUNT, NULL, NULL};
 static const struct field field_caveat = {"note", "caveat", FORM_TEXT, NULL, NULL};
 static const struct field field_state = {"state", "state", FORM_TEXT, NULL, NULL};
 static const struct field field_epoch = {"epoch", "epoch", FORM_COUNT, NULL, NULL};
@@ -162,6 +163,7 @@ struct findings {
     struct store *store;
     const struct header *header;
     const struct filter *file; /* NULL: the store is none, and has no pages to be checked */
+    unsigned shards; /* 1: it is whole */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
     uint64_t damaged, unchecked; /* pages */
@@ -190,6 +192,7 @@ static bool read_bits(const struct stats *s, struct findings *found, struct err 
 {
     struct facts facts;
     store_describe(found->store, &facts);
+    found->shards = facts.n_shards > 1 ? facts.n_shards : 1;
     found->health = facts.is_writing ? FILTER_WRITING
                     : facts.is_dirty ? FILTER_DIRTY
                                      : FILTER_CLEAN;
@@ -306,6 +309,8 @@ static void report_file(struct report *r, const struct findings *found)
     report_string(r, &field_kind, RECORDED, format_kind_name(h));
     if (found->layout != NULL)
         report_string(r, &field_layout, RECORDED, found->spec);
+    if (found->shards > 1)
+        report_uint(r, &field_shards, EXACT, found->shards);
     for (unsigned i = 0; i < found->facts.n; i++)
         report_string(r, &found->facts.field[i], RECORDED, found->facts.value[i]);
     report_string(r, &field_hash, RECORDED, h->hash->name);
@@ -325,11 +330,12 @@ static void report_file(struct report *r, const struct findings *found)
 
 /* Keys that the filter is for: a ring keeps its capacity while the newest generation fills up
  * beside those that hold it. */
-static double room(const struct header *h)
+static double room(const struct findings *found)
 {
+    const struct header *h = found->header;
     double n = 0;
     if (h->policy != POLICY_RING)
-        return (double)h->n_design;
+        return (double)h->n_design * found->shards;
     for (unsigned i = 0; i < h->n_layers; i++)
         n += (double)h->layers[i].n_design;
     return n;
@@ -356,7 +362,7 @@ static void report_half(struct report *r, const struct findings *found)
         return;
     double half = exp(-M_LN2 * k); /* the FPR at which half of the bits are set: 2^-k */
     report_number(r, &field_half, ESTIMATED,
-                  fmax(0, layer_n_at(layer, half) - found->all.n));
+                  fmax(0, layer_n_at(layer, half) * found->shards - found->all.n));
 }
 
 /* What was counted of the keys. Other programs count those that changed a bit, some of them. */
@@ -394,13 +400,14 @@ static void report_keys(struct report *r, const struct findings *found)
     const struct layer *newest = &h->layers[at];
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
     report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
-    report_known(r, &field_n_design, design_source(h), h->n_design);
-    report_number(r, &field_load, source, h->n_design != 0 ? all->n / room(h) : NAN);
+    report_known(r, &field_n_design, design_source(h), h->n_design * found->shards);
+    report_number(r, &field_load, source, h->n_design != 0 ? all->n / room(found) : NAN);
     if (h->policy == POLICY_RING)
         report_number(r, &field_left, ESTIMATED,
                       fmax(0, (double)newest->n_design - found->layer[at].n));
     else if (h->policy == POLICY_FIXED && !immutable && h->n_layers == 1)
-        report_number(r, &field_left, ESTIMATED, keys_until(newest, h->fpr_design, all->fpr));
+        report_number(r, &field_left, ESTIMATED,
+                      keys_until(newest, h->fpr_design, all->fpr) * found->shards);
     else
         report_unknown(r, &field_left);
     report_half(r, found);

@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "store/file.h"
-#include "store/redis.h"
+#include "store/redis/redis.h"
 
 /* Where a name says that a store lives, by its beginning. Every other name is a file's. */
 static const struct {

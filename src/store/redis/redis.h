@@ -17,8 +17,8 @@
  *     redis_pull(s, &filter, &bits, &err);                 // as layout->read does from files
  *     redis_push(name, &filter, data, &options, &err);     // data as for layout->write
  */
-#ifndef STORE_REDIS_H
-#define STORE_REDIS_H
+#ifndef STORE_REDIS_REDIS_H
+#define STORE_REDIS_REDIS_H
 
 #include "kind/layout.h"
 #include "store/store.h"

@@ -9,14 +9,14 @@
 #include "base/sig.h"
 #include "redis/slot.h"
 #include "store/foreign.h"
-#include "store/redis.h"
-#include "store/redis_parts.h"
+#include "store/redis/place.h"
+#include "store/redis/redis.h"
 
 bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
                 struct err *err)
 {
     struct redis *r = (struct redis *)(void *)s;
-    uint64_t len = r->len;
+    uint64_t len = r->shard->len;
     if (!foreign_filter(&r->header, filter, err))
         return false;
     uint8_t *data = len <= SIZE_MAX ? malloc(len > 0 ? (size_t)len : 1) : NULL;
@@ -26,7 +26,7 @@ bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bit
         .data = data, .len = len, .order = ORDER_HIGH_FIRST, .owned = data};
     for (uint64_t at = 0; at < len; at += REDIS_CHUNK) {
         size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
-        if (sig_caught() || !redis_read_chunk(r, at, n, data + at, err))
+        if (sig_caught() || !redis_read_chunk(r, r->shard, at, n, data + at, err))
             return sig_caught() ? fail(err, "interrupted") : false;
     }
     return true;
@@ -56,7 +56,7 @@ struct push {
 
 static bool run(struct push *p, enum cluster_repeat repeat, struct err *err)
 {
-    return cluster_run(p->r->cluster, &p->r->rq, repeat, p->r->replies, err);
+    return redis_run(p->r, repeat, err);
 }
 
 /* Runs one command whose reply says nothing but that it was done. */
@@ -170,7 +170,7 @@ static bool check_config(struct push *p, bool *missing, struct err *err)
     *missing = false;
     if (redis->fields == NULL)
         return true;
-    if (!redis_ask_config(p->r, redis, value, &any, err))
+    if (!redis_ask_config(p->r, p->r->shard, redis, value, &any, err))
         return false;
     *missing = !any;
     if (!any)
@@ -186,7 +186,7 @@ static bool check_there(struct push *p, struct err *err)
 {
     uint64_t len = 0, bytes = p->layout->file_len(p->filter);
     requests_clear(&p->r->rq);
-    redis_command(p->r, 2, "STRLEN");
+    redis_command(p->r, p->r->shard, 2, "STRLEN");
     if (!run(p, CLUSTER_REPEAT, err) || !redis_number(p->r, p->r->replies[0], &len, err))
         return false;
     return len <= bytes ||
@@ -237,7 +237,7 @@ static bool find_life(struct push *p, uint64_t *ms, struct err *err)
     if (*ms != 0)
         return true;
     requests_clear(&p->r->rq);
-    redis_command(p->r, 2, "PTTL");
+    redis_command(p->r, p->r->shard, 2, "PTTL");
     if (!run(p, CLUSTER_REPEAT, err))
         return false;
     const struct reply *reply = p->r->replies[0];
@@ -276,7 +276,7 @@ static bool unite(struct push *p, uint64_t ms, struct err *err)
         return false;
     requests_clear(&p->r->rq);
     if (ms != 0) {
-        redis_command(p->r, 3, "PEXPIRE");
+        redis_command(p->r, p->r->shard, 3, "PEXPIRE");
         requests_number(&p->r->rq, ms);
     }
     temporary(p, 2, "UNLINK");
@@ -323,6 +323,6 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
                                    : fail(err, "cannot use '%.1000s': filters of several shards "
                                                "cannot be used yet", name);
     free(p.temporary);
-    store_close(&p.r->store);
+    redis_close(p.r);
     return ok;
 }

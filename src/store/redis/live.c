@@ -1,0 +1,248 @@
+#include "store/redis/live.h"
+
+#include "base/bits.h"
+#include "store/writer.h"
+
+/* The bits are counted whenever the bits that this process has set have become so many more, as a
+ * part of all. */
+static const double COUNT_STEP = 1.0 / 64;
+
+/* Appends a command that is answered by k bits; or, one by one, k such commands. */
+static void ask_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
+{
+    if (!r->one_by_one)
+        redis_command(r, s, 2 + 3 * (size_t)r->k, "BITFIELD_RO");
+    for (unsigned j = 0; j < r->k; j++) {
+        if (r->one_by_one) {
+            redis_command(r, s, 3, "GETBIT");
+        } else {
+            requests_word(&r->rq, "GET");
+            requests_word(&r->rq, "u1");
+        }
+        requests_number(&r->rq, positions[j]);
+    }
+}
+
+/* The same, and sets them. */
+static void set_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
+{
+    redis_command(r, s, 2 + 4 * (size_t)r->k, "BITFIELD");
+    for (unsigned j = 0; j < r->k; j++) {
+        requests_word(&r->rq, "SET");
+        requests_word(&r->rq, "u1");
+        requests_number(&r->rq, positions[j]);
+        requests_word(&r->rq, "1");
+    }
+}
+
+static bool take_bit(const struct redis *r, const struct reply *bit, unsigned *n_set,
+                     struct err *err)
+{
+    if (bit->type != REPLY_INTEGER)
+        return redis_refused(r, bit, err);
+    *n_set += bit->integer != 0;
+    return true;
+}
+
+/* How many of a key's k bits are set, by the reply to BITFIELD. */
+static bool take_bits(const struct redis *r, const struct reply *reply, unsigned *n_set,
+                      struct err *err)
+{
+    *n_set = 0;
+    if (reply->type != REPLY_ARRAY || reply->n != r->k)
+        return redis_refused(r, reply, err);
+    for (size_t j = 0; j < reply->n; j++)
+        if (!take_bit(r, &reply->elements[j], n_set, err))
+            return false;
+    return true;
+}
+
+/* ---- Asking. */
+
+/* The key's answers are replies[0] on; returns how many they are in *used. */
+static bool take_key(const struct redis *r, struct reply *const *replies, size_t *used,
+                     bool *present, struct err *err)
+{
+    unsigned n_set = 0;
+    *used = r->one_by_one ? r->k : 1;
+    if (!r->one_by_one && !take_bits(r, replies[0], &n_set, err))
+        return false;
+    for (size_t j = 0; r->one_by_one && j < r->k; j++)
+        if (!take_bit(r, replies[j], &n_set, err))
+            return false;
+    *present = n_set == r->k;
+    return true;
+}
+
+/* Appends STRLEN for each shard of the batch. */
+static void ask_lengths(struct redis *r)
+{
+    for (size_t u = 0; u < r->n_used; u++)
+        redis_command(r, &r->shard[r->used[u]], 2, "STRLEN");
+}
+
+/* The replies to those; one can be missing. */
+static bool take_lengths(struct redis *r, struct reply *const *replies, struct err *err)
+{
+    for (size_t u = 0; u < r->n_used; u++)
+        if (replies[u] == NULL || !redis_length(r, &r->shard[r->used[u]], replies[u], err))
+            return false;
+    return true;
+}
+
+/* For keys [at, at + n), a batch at most. The length comes last: what has no length has lost its
+ * bits before. */
+static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, uint64_t *present,
+                      struct err *err)
+{
+    size_t next = 0, used;
+    requests_clear(&r->rq);
+    redis_place_keys(r, hashes_from(keys, at), n);
+    for (size_t i = 0; i < n; i++)
+        ask_bits(r, &r->shard[r->shard_of[i]], r->positions + i * r->k);
+    ask_lengths(r);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    for (size_t i = at; i < at + n; i++, next += used) {
+        bool is_in;
+        if (!take_key(r, r->replies + next, &used, &is_in, err))
+            return false;
+        if (is_in)
+            bit_set(present, i);
+    }
+    return take_lengths(r, r->replies + next, err);
+}
+
+bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, struct err *err)
+{
+    for (size_t at = 0, some; at < n; at += some) {
+        some = n - at < r->batch ? n - at : r->batch;
+        if (!ask_batch(r, keys, at, some, present, err))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Adding. */
+
+/* Deals with key i, by the reply to its command. */
+static bool take_added(struct redis *r, struct shard *s, const struct reply *reply,
+                       uint64_t *known, size_t i, struct err *err)
+{
+    struct add_state *state = &r->store.state;
+    unsigned n_set;
+    if (!take_bits(r, reply, &n_set, err))
+        return false;
+    if (n_set == r->k) {
+        bit_set(known, i);
+        return true;
+    }
+    s->set += r->k - n_set;
+    state->n_new++;
+    state->dropped += s->fpr < 1 ? s->fpr / (1 - s->fpr) : 0;
+    return true;
+}
+
+/* Takes the replies to a batch of keys from *done on, up to the first that is missing; true if none
+ * is. The lengths before the batch come first: if one has shrunk, the keys went into another
+ * bitmap. */
+static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
+{
+    struct reply *const *next = r->replies + r->n_used;
+    const size_t begin = *done;
+    if (!take_lengths(r, r->replies, err))
+        return false;
+    for (; *done < end; ++*done) {
+        if (bit_of(known, *done))
+            continue;
+        struct shard *s = &r->shard[r->shard_of[*done - begin]];
+        const struct reply *reply = *next++;
+        if (reply == NULL || !take_added(r, s, reply, known, *done, err))
+            return false;
+    }
+    return take_lengths(r, next, err);
+}
+
+/* Adds keys [*done, end), which have been placed. Each is one command, so that it is added as a
+ * whole. */
+static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
+{
+    struct err why;
+    requests_clear(&r->rq);
+    for (size_t u = 0; u < r->n_used; u++) {
+        struct shard *s = &r->shard[r->used[u]];
+        s->fpr = redis_shard_fpr(r, s->set);
+    }
+    ask_lengths(r);
+    for (size_t i = *done; i < end; i++)
+        if (!bit_of(known, i))
+            set_bits(r, &r->shard[r->shard_of[i - *done]], r->positions + (i - *done) * r->k);
+    ask_lengths(r);
+    enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
+    bool ran = redis_run(r, repeat, &why);
+    *err = why;
+    return take_batch(r, known, end, done, err) && ran;
+}
+
+/* How many of the first n keys that have been placed may be added at most before the FPR passes
+ * max_fpr, if all are new. */
+static size_t fitting(struct redis *r, size_t n)
+{
+    while (n > 0) {
+        for (size_t i = 0; i < n; i++)
+            r->shard[r->shard_of[i]].set += r->k;
+        bool fits = redis_fpr(r) <= r->options.max_fpr;
+        for (size_t i = 0; i < n; i++)
+            r->shard[r->shard_of[i]].set -= r->k;
+        if (fits)
+            break;
+        n /= 2;
+    }
+    return n;
+}
+
+/* Near max_fpr: those that are known pass; the first that is not stops. */
+static enum add_result add_known(struct redis *r, struct hashes keys, uint64_t *known, size_t end,
+                                 size_t *done, struct err *err)
+{
+    uint64_t present[REDIS_BATCH / 64] = {0};
+    size_t at = *done;
+    if (!live_ask(r, hashes_from(keys, at), end - at, present, err))
+        return ADD_FAILED;
+    for (; *done < end; ++*done) {
+        if (bit_of(present, *done - at))
+            bit_set(known, *done);
+        else if (!bit_of(known, *done))
+            return writer_refuse(r->store.name, r->options.max_fpr, err);
+    }
+    return ADD_OK;
+}
+
+/* Have the bits become so many more that they are to be counted? */
+static bool is_stale(const struct redis *r)
+{
+    uint64_t more = 0;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        more += r->shard[i].set - r->shard[i].counted;
+    return (double)more > COUNT_STEP * (double)r->m * r->n_shards;
+}
+
+enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
+                         size_t *done, struct err *err)
+{
+    size_t wanted = n - *done < r->batch ? n - *done : r->batch, some = wanted;
+    if (is_stale(r) && !redis_count(r, err))
+        return ADD_FAILED;
+    redis_place_keys(r, hashes_from(keys, *done), wanted);
+    if (r->options.max_fpr > 0) {
+        some = fitting(r, wanted);
+        if (some < wanted && !redis_count(r, err))
+            return ADD_FAILED;
+        some = fitting(r, wanted);
+        if (some == 0)
+            return add_known(r, keys, known, *done + wanted, done, err);
+    }
+    if (some < wanted)
+        redis_place_keys(r, hashes_from(keys, *done), some);
+    return add_batch(r, known, *done + some, done, err) ? ADD_OK : ADD_FAILED;
+}

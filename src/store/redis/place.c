@@ -1,0 +1,375 @@
+#include "store/redis/place.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "redis/password.h"
+#include "store/foreign.h"
+#include "store/redis/redis.h"
+
+/* ---- Talking to the server. */
+
+bool redis_unfit(const struct redis *r, struct err *err, const char *why)
+{
+    return fail(err, "cannot use '%.1000s': %s", r->store.name, why);
+}
+
+bool redis_refused(const struct redis *r, const struct reply *reply, struct err *err)
+{
+    char reason[REPLY_REASON];
+    return redis_unfit(r, err, reply_reason(reply, reason));
+}
+
+bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out,
+                  struct err *err)
+{
+    if (reply->type != REPLY_INTEGER || reply->integer < 0)
+        return redis_refused(r, reply, err);
+    *out = (uint64_t)reply->integer;
+    return true;
+}
+
+bool redis_length(struct redis *r, struct shard *s, const struct reply *reply, struct err *err)
+{
+    uint64_t len = 0;
+    if (!redis_number(r, reply, &len, err))
+        return false;
+    if (len < s->len)
+        return fail(err, "cannot go on with '%.1000s': the bitmap was deleted or replaced by a "
+                         "shorter one", r->store.name);
+    s->len = len;
+    return true;
+}
+
+void redis_command(struct redis *r, const struct shard *s, size_t words, const char *command)
+{
+    requests_begin(&r->rq, words, command);
+    requests_key(&r->rq, s->key, s->key_len);
+}
+
+bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err)
+{
+    return cluster_run(r->cluster, &r->rq, repeat, r->replies, err);
+}
+
+/* ---- Shards. */
+
+/* ":{", five digits, "}", NUL */
+enum { SHARD_SUFFIX = 9 };
+
+/* KEY, or KEY:{i}: what is in braces decides on the slot. */
+static bool name_shard(const struct redis *r, unsigned i, struct shard *s)
+{
+    const struct uri *uri = &r->uri;
+    s->key = malloc(uri->key_len + SHARD_SUFFIX);
+    if (s->key == NULL)
+        return false;
+    memcpy(s->key, uri->key, uri->key_len);
+    s->key_len = uri->key_len;
+    if (r->n_shards > 1)
+        s->key_len += (size_t)snprintf(s->key + uri->key_len, SHARD_SUFFIX, ":{%u}", i);
+    return true;
+}
+
+static bool name_shards(struct redis *r, struct err *err)
+{
+    r->n_shards = r->uri.shards;
+    if (r->n_shards > 1 && memchr(r->uri.key, '{', r->uri.key_len) != NULL)
+        return redis_unfit(r, err, "a key with a brace cannot have shards: all of them would be in "
+                                   "one slot");
+    r->shard = calloc(r->n_shards, sizeof *r->shard);
+    bool ok = r->shard != NULL;
+    for (unsigned i = 0; ok && i < r->n_shards; i++)
+        ok = name_shard(r, i, &r->shard[i]);
+    return ok || fail(err, "out of memory");
+}
+
+void redis_place_keys(struct redis *r, struct hashes keys, size_t n)
+{
+    const struct layer *layer = redis_layer(r);
+    layer->kind->layout->positions(layer, keys, n, r->positions);
+    for (size_t u = 0; u < r->n_used; u++)
+        r->shard[r->used[u]].in_batch = false;
+    r->n_used = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned s = 0;
+        if (r->n_shards > 1)
+            s = (unsigned)(crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len) %
+                           r->n_shards);
+        r->shard_of[i] = (uint16_t)s;
+        if (!r->shard[s].in_batch)
+            r->used[r->n_used++] = (uint16_t)s;
+        r->shard[s].in_batch = true;
+    }
+}
+
+/* ---- All bits. */
+
+bool redis_count(struct redis *r, struct err *err)
+{
+    requests_clear(&r->rq);
+    for (unsigned i = 0; i < r->n_shards; i++)
+        redis_command(r, &r->shard[i], 2, "BITCOUNT");
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        struct shard *s = &r->shard[i];
+        if (!redis_number(r, r->replies[i], &s->counted, err))
+            return false;
+        s->set = s->counted;
+    }
+    return true;
+}
+
+double redis_shard_fpr(const struct redis *r, uint64_t set)
+{
+    struct census census;
+    redis_layer(r)->kind->layout->census_of(redis_layer(r), set, &census);
+    return census.fpr;
+}
+
+double redis_fpr(const struct redis *r)
+{
+    double sum = 0;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        sum += redis_shard_fpr(r, r->shard[i].set);
+    return sum / r->n_shards;
+}
+
+bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_t n, uint8_t *out,
+                      struct err *err)
+{
+    requests_clear(&r->rq);
+    redis_command(r, s, 4, "GETRANGE");
+    requests_number(&r->rq, at);
+    requests_number(&r->rq, at + n - 1);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    const struct reply *text = r->replies[0];
+    if (text->type != REPLY_STRING || text->n > n)
+        return redis_refused(r, text, err);
+    if (text->n > 0)
+        memcpy(out, text->text, text->n);
+    memset(out + text->n, 0, n - text->n);
+    return true;
+}
+
+/* ---- What filter it is. */
+
+bool redis_spec(const struct redis *r, struct layout_spec *spec, struct err *err)
+{
+    struct err why;
+    if (r->uri.layout == NULL)
+        return redis_unfit(r, err, "it does not say what the filter is: give ?layout=SPEC, as for "
+                                   "'seen import'");
+    if (!layout_parse(r->uri.layout, spec, &why))
+        return redis_unfit(r, err, why.text);
+    return spec->kind->layout->redis != NULL ||
+           redis_unfit(r, err, "filters of this layout are no bitmaps in Redis");
+}
+
+static bool get_room(struct redis *r, struct err *err)
+{
+    size_t fit = REDIS_BATCH_BITS / r->k;
+    r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
+    size_t used = r->batch < r->n_shards ? r->batch : r->n_shards;
+    /* With a command for each bit, and STRLEN before and behind; or three for each shard. */
+    size_t commands = r->batch * r->k + 2 * used;
+    if (commands < 3 * (size_t)r->n_shards)
+        commands = 3 * (size_t)r->n_shards;
+    free(r->replies);
+    r->replies = calloc(commands, sizeof *r->replies);
+    r->positions = calloc(r->batch * r->k, sizeof *r->positions);
+    r->shard_of = calloc(r->batch, sizeof *r->shard_of);
+    r->used = calloc(used, sizeof *r->used);
+    return (r->replies != NULL && r->positions != NULL && r->shard_of != NULL &&
+            r->used != NULL) ||
+           fail(err, "out of memory");
+}
+
+bool redis_ask_config(struct redis *r, const struct shard *s, const struct layout_redis *layout,
+                      const char **value, bool *any, struct err *err)
+{
+    size_t n = 0;
+    *any = false;
+    while (layout->fields[n] != NULL)
+        value[n++] = NULL;
+    char *key = malloc(s->key_len + LAYOUT_CONFIG_KEY);
+    if (key == NULL)
+        return fail(err, "out of memory");
+    requests_clear(&r->rq);
+    requests_begin(&r->rq, 2 + n, "HMGET");
+    requests_key(&r->rq, key, layout->config_key(s->key, s->key_len, key));
+    free(key);
+    for (size_t i = 0; i < n; i++)
+        requests_word(&r->rq, layout->fields[i]);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    const struct reply *fields = r->replies[0];
+    if (fields->type != REPLY_ARRAY || fields->n != n)
+        return redis_refused(r, fields, err);
+    for (size_t i = 0; i < n; i++)
+        if (fields->elements[i].type == REPLY_STRING &&
+            strlen(fields->elements[i].text) == fields->elements[i].n) {
+            value[i] = fields->elements[i].text;
+            *any = true;
+        }
+    return true;
+}
+
+/* Completes spec[*last] by the configurations of all shards, which must agree; a step makes one spec
+ * of the two from the other. */
+static bool configure(struct redis *r, struct layout_spec spec[2], unsigned *last, struct err *err)
+{
+    const struct layout_redis *redis = spec[*last].kind->layout->redis;
+    const char *value[LAYOUT_PARAMS];
+    r->configured = false;
+    for (unsigned i = 0; redis->fields != NULL && i < r->n_shards; i++) {
+        struct err why;
+        bool any;
+        if (!redis_ask_config(r, &r->shard[i], redis, value, &any, err))
+            return false;
+        if (i > 0 && any != r->configured)
+            return redis_unfit(r, err, "some of its shards have a configuration, and some have "
+                                       "none");
+        r->configured = any;
+        if (any && !redis->configure(&spec[*last], value, &spec[!*last], &why))
+            return redis_unfit(r, err, why.text);
+        if (any)
+            *last = !*last;
+    }
+    return true;
+}
+
+bool redis_settle(struct redis *r, struct err *err)
+{
+    struct layout_spec spec[2];
+    unsigned last = 0;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS] = {0};
+    /* What is read is a filter without bits. */
+    static const uint8_t nothing[1];
+    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
+    const struct key_rule rule = {0};
+    struct err why;
+    if (!redis_spec(r, &spec[0], err) || !configure(r, spec, &last, err))
+        return false;
+    if (!spec[last].kind->layout->read(&spec[last], &empty, &filter, bits, &why) ||
+        !filter.layer[0].kind->check(&filter.layer[0], &why))
+        return redis_unfit(r, err, why.text);
+    foreign_header(&filter, &rule, true, &r->header);
+    r->header.counters.unknown = true;
+    struct shape shape = redis_layer(r)->kind->shape(redis_layer(r));
+    r->m = shape.m;
+    r->k = shape.k;
+    return get_room(r, err);
+}
+
+/* Bits beyond m: another filter has them. */
+static bool check_end(struct redis *r, const struct shard *s, struct err *err)
+{
+    uint64_t bytes = (r->m + 7) / 8;
+    char why[200];
+    uint8_t last;
+    if (s->len > bytes) {
+        snprintf(why, sizeof why, "it is a string of %" PRIu64 " bytes, but %" PRIu64
+                 " bits are %" PRIu64, s->len, r->m, bytes);
+        return redis_unfit(r, err, why);
+    }
+    if (s->len < bytes || r->m % 8 == 0)
+        return true;
+    if (!redis_read_chunk(r, s, bytes - 1, 1, &last, err))
+        return false;
+    return (last & 0xff >> r->m % 8) == 0 ||
+           redis_unfit(r, err, "bits are set beyond the last: the filter is larger");
+}
+
+bool redis_check(struct redis *r, struct err *err)
+{
+    uint64_t exists = 0, any = 0;
+    requests_clear(&r->rq);
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        redis_command(r, &r->shard[i], 2, "EXISTS");
+        redis_command(r, &r->shard[i], 2, "STRLEN");
+        redis_command(r, &r->shard[i], 2, "BITFIELD_RO");
+    }
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    r->header.file_len = 0;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        struct reply *const *reply = r->replies + 3 * (size_t)i;
+        if (!redis_number(r, reply[0], &exists, err) ||
+            !redis_length(r, &r->shard[i], reply[1], err))
+            return false;
+        any |= exists;
+        r->one_by_one |= reply[2]->type == REPLY_ERROR;
+        r->header.file_len += r->shard[i].len;
+    }
+    if (any == 0 && !r->configured)
+        return redis_unfit(r, err, "there is no such key");
+    for (unsigned i = 0; i < r->n_shards; i++)
+        if (!check_end(r, &r->shard[i], err))
+            return false;
+    return true;
+}
+
+/* ---- Connecting. */
+
+static const char *password_file;
+
+void redis_password_file(const char *path)
+{
+    password_file = path;
+}
+
+/* Room for replies until the number of positions is known. */
+enum { FIRST_REPLIES = 8 };
+
+struct redis *redis_connect(const char *name, struct err *err)
+{
+    struct redis *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        fail(err, "out of memory");
+        return NULL;
+    }
+    r->store.name = name;
+    if (!uri_parse(name, &r->uri, err)) {
+        free(r);
+        return NULL;
+    }
+    pthread_mutex_init(&r->lock, NULL);
+    r->replies = calloc(FIRST_REPLIES, sizeof *r->replies);
+    if ((r->replies != NULL || fail(err, "out of memory")) && name_shards(r, err) &&
+        password_read(password_file, &r->password, err)) {
+        const struct cluster_options options = {
+            .conn = {.password = r->password,
+                     .connect_ms = CONN_CONNECT_MS,
+                     .reply_ms = CONN_REPLY_MS},
+            .patience_ms = CLUSTER_PATIENCE_MS};
+        r->cluster = cluster_open(&r->uri, &options, err);
+    }
+    if (r->cluster != NULL)
+        return r;
+    redis_close(r);
+    return NULL;
+}
+
+void redis_close(struct redis *r)
+{
+    cluster_close(r->cluster);
+    password_free(r->password);
+    for (unsigned i = 0; r->shard != NULL && i < r->n_shards; i++)
+        free(r->shard[i].key);
+    free(r->shard);
+    uri_free(&r->uri);
+    requests_free(&r->rq);
+    free(r->replies);
+    free(r->positions);
+    free(r->shard_of);
+    free(r->used);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}

@@ -1,0 +1,222 @@
+/* The store: what commands see of a filter in Redis. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "store/layers.h"
+#include "store/redis/live.h"
+#include "store/redis/place.h"
+#include "store/redis/redis.h"
+#include "store/writer.h"
+
+static struct redis *redis_of(struct store *s)
+{
+    return (struct redis *)(void *)s;
+}
+
+static const struct redis *const_redis_of(const struct store *s)
+{
+    return (const struct redis *)(const void *)s;
+}
+
+static void describe(const struct store *s, struct facts *facts)
+{
+    const struct redis *r = const_redis_of(s);
+    *facts = (struct facts){.layers = {&r->header, r->data},
+                            .counters = r->header.counters,
+                            .n_shards = r->n_shards};
+}
+
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
+                  struct err *err)
+{
+    struct redis *r = redis_of(s);
+    memset(present, 0, (n + 63) / 64 * sizeof *present);
+    pthread_mutex_lock(&r->lock);
+    bool ok = live_ask(r, keys, n, present, err);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* ---- All bits. */
+
+/* A copy of a shard's bitmap, as bits of the layer. */
+static bool read_bits(struct redis *r, const struct shard *s, uint8_t *data, struct err *err)
+{
+    uint8_t *chunk = malloc(REDIS_CHUNK);
+    bool ok = chunk != NULL || fail(err, "out of memory");
+    uint64_t len = redis_layer(r)->data_len;
+    for (uint64_t at = 0; ok && at < len; at += REDIS_CHUNK) {
+        size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
+        const struct layout_bits bits = {.data = chunk, .len = n, .order = ORDER_HIGH_FIRST};
+        ok = redis_read_chunk(r, s, at, n, chunk, err);
+        if (ok)
+            layout_take(&bits, 0, data + at, n);
+    }
+    free(chunk);
+    return ok;
+}
+
+/* Where the bits' number does not tell the FPR, the bits are fetched. */
+static bool sample(struct redis *r, const struct shard *s, unsigned threads, double bits_set,
+                   double *fpr, struct err *err)
+{
+    const struct layer *layer = redis_layer(r);
+    uint8_t *data = malloc((size_t)layer->data_len);
+    bool ok = (data != NULL || fail(err, "out of memory")) && read_bits(r, s, data, err);
+    if (ok)
+        *fpr = layer->kind->sampled_fpr(layer, data, threads, bits_set);
+    free(data);
+    return ok;
+}
+
+/* Adds a shard's census to that of all: an absent key is of each shard alike, and numbers of keys
+ * add up. An interval of the sum is taken as wide as if all ends were met together. */
+static void sum_up(struct census *all, const struct census *shard, unsigned n_shards)
+{
+    all->fpr += shard->fpr / n_shards;
+    all->bits_set += shard->bits_set / n_shards;
+    all->bits += shard->bits;
+    all->n += shard->n;
+    all->n_low += shard->n_low;
+    all->n_high += shard->n_high;
+    all->n_at_least |= shard->n_at_least;
+}
+
+/* layer[0]: a shard on the average, with the FPR by the formula. */
+static bool take_all(struct redis *r, unsigned threads, struct census *layer, struct census *all,
+                     struct err *err)
+{
+    const struct kind *kind = redis_layer(r)->kind;
+    bool ok = redis_count(r, err);
+    *all = *layer = (struct census){0};
+    for (unsigned i = 0; ok && i < r->n_shards; i++) {
+        struct census shard;
+        kind->layout->census_of(redis_layer(r), r->shard[i].set, &shard);
+        sum_up(layer, &shard, r->n_shards);
+        if (kind->sampled_fpr != NULL)
+            ok = sample(r, &r->shard[i], threads, shard.bits_set, &shard.fpr, err);
+        sum_up(all, &shard, r->n_shards);
+    }
+    layer->n /= r->n_shards;
+    layer->n_low /= r->n_shards;
+    layer->n_high /= r->n_shards;
+    layer->bits /= r->n_shards;
+    return ok;
+}
+
+static bool take_census(struct store *s, unsigned threads, struct census *layer,
+                        struct census *all, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    pthread_mutex_lock(&r->lock);
+    bool ok = take_all(r, threads, layer, all, err);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* ---- Adding. */
+
+static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    const struct layers layers = {&r->header, r->data};
+    r->options = *options;
+    r->warned_fpr = 0;
+    return writer_check(layers, s->name, options, err) && redis_count(r, err);
+}
+
+/* Warns if the FPR is above the limit, by the number of bits: first by what this process knows. */
+static bool warn(struct redis *r, const char *when, struct err *err)
+{
+    double limit = WRITER_WARN_FACTOR * r->header.fpr_design;
+    if (redis_fpr(r) <= limit)
+        return true;
+    if (!redis_count(r, err))
+        return false;
+    double fpr = redis_fpr(r);
+    if (fpr <= limit)
+        return true;
+    r->warned_fpr = fpr;
+    writer_warn(&r->header, r->store.name, when, fpr, &r->store.state);
+    return true;
+}
+
+static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    enum add_result result = ADD_OK;
+    *done = 0;
+    s->state.warning[0] = '\0';
+    pthread_mutex_lock(&r->lock);
+    while (result == ADD_OK && *done < n) {
+        result = live_add(r, keys, known, n, done, err);
+        if (result == ADD_OK && r->warned_fpr == 0 && !warn(r, "current", err))
+            result = ADD_FAILED;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
+static void conclude(struct store *s, bool again)
+{
+    struct redis *r = redis_of(s);
+    struct err ignored;
+    char before[NUM_TEXT], now[NUM_TEXT];
+    s->state.warning[0] = '\0';
+    if (r->warned_fpr == 0)
+        return;
+    num_show_fpr(before, r->warned_fpr);
+    pthread_mutex_lock(&r->lock);
+    bool ok = warn(r, "final", &ignored);
+    pthread_mutex_unlock(&r->lock);
+    if (!ok || (!again && strcmp(before, num_show_fpr(now, r->warned_fpr)) == 0))
+        s->state.warning[0] = '\0';
+}
+
+/* What was answered is what the server has. */
+static bool sync_keys(struct store *s, struct err *err)
+{
+    (void)s, (void)err;
+    return true;
+}
+
+static bool add_end(struct store *s, bool sync, struct err *err)
+{
+    (void)s, (void)sync, (void)err;
+    return true;
+}
+
+/* ---- Opening. */
+
+static void close_store(struct store *s)
+{
+    redis_close(redis_of(s));
+}
+
+static const struct store_ops ops = {
+    .wants_bytes = true,
+    .describe = describe,
+    .query = query,
+    .census = take_census,
+    .add_begin = add_begin,
+    .add = add,
+    .conclude = conclude,
+    .sync = sync_keys,
+    .add_end = add_end,
+    .close = close_store,
+};
+
+struct store *redis_open(const char *name, enum store_mode mode, struct err *err)
+{
+    struct redis *r = redis_connect(name, err);
+    (void)mode;
+    if (r == NULL)
+        return NULL;
+    r->store.ops = &ops;
+    if (redis_settle(r, err) && redis_check(r, err))
+        return &r->store;
+    redis_close(r);
+    return NULL;
+}
