@@ -3,20 +3,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "base/bytes.h"
 #include "base/sig.h"
-#include "redis/slot.h"
 #include "store/foreign.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
+#include "store/redis/temporary.h"
 
 bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
                 struct err *err)
 {
     struct redis *r = (struct redis *)(void *)s;
     uint64_t len = r->shard->len;
+    if (r->n_shards > 1)
+        return redis_unfit(r, err, "a filter of several shards is not one: give the key of a shard, "
+                                   "KEY:{0}, without shards=");
     if (!foreign_filter(&r->header, filter, err))
         return false;
     uint8_t *data = len <= SIZE_MAX ? malloc(len > 0 ? (size_t)len : 1) : NULL;
@@ -34,24 +35,13 @@ bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bit
 
 /* ---- Push. */
 
-enum {
-    /* A temporary key that nobody could delete lives on for so long. A chunk takes far less. */
-    TEMPORARY_MS = 10 * 60 * 1000,
-    /* "{", "}:seen-tmp:", 16 digits, ":", 8 digits */
-    TEMPORARY_ROOM = 40,
-    /* One name in 16384 is of a wanted slot: none of so many has a chance of e^-64. */
-    TEMPORARY_TRIES = 64 * SLOTS,
-};
-
 struct push {
     struct redis *r;
     const struct layout_filter *filter;
     const struct layout *layout;
     const struct redis_push *options;
     const uint8_t *data;
-    uint64_t len; /* bytes to be written */
-    char *temporary;
-    size_t temporary_len;
+    struct temporary temporary;
 };
 
 static bool run(struct push *p, enum cluster_repeat repeat, struct err *err)
@@ -64,39 +54,6 @@ static bool run_one(struct push *p, enum cluster_repeat repeat, struct err *err)
 {
     return run(p, repeat, err) && (p->r->replies[0]->type != REPLY_ERROR ||
                                    redis_refused(p->r, p->r->replies[0], err));
-}
-
-static void temporary(struct push *p, size_t words, const char *command)
-{
-    requests_begin(&p->r->rq, words, command);
-    requests_key(&p->r->rq, p->temporary, p->temporary_len);
-}
-
-/* A name that nobody else uses, of the bitmap's slot: with its hash tag, or found by trying. */
-static bool name_temporary(struct push *p, struct err *err)
-{
-    const struct uri *uri = &p->r->uri;
-    unsigned slot = slot_of(uri->key, uri->key_len);
-    uint64_t number;
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-        return fail_errno(err, "cannot get random numbers from the system");
-    p->temporary = malloc(uri->key_len + TEMPORARY_ROOM);
-    if (p->temporary == NULL)
-        return fail(err, "out of memory");
-    for (unsigned try = 0; try < TEMPORARY_TRIES; try++) {
-        bool tagged = try == 0 && memchr(uri->key, '{', uri->key_len) == NULL;
-        char *at = p->temporary;
-        if (tagged)
-            *at++ = '{';
-        memcpy(at, uri->key, uri->key_len);
-        at += uri->key_len;
-        at += snprintf(at, TEMPORARY_ROOM - 1, "%s:seen-tmp:%016" PRIx64 ":%x", tagged ? "}" : "",
-                       number, try);
-        p->temporary_len = (size_t)(at - p->temporary);
-        if (slot_of(p->temporary, p->temporary_len) == slot)
-            return true;
-    }
-    return fail(err, "cannot use '%.1000s': no other key is of the same slot", p->r->store.name);
 }
 
 /* Is the filter that the address tells of this one? */
@@ -203,33 +160,6 @@ static uint64_t length_to_write(const struct push *p)
     return trimmed > 0 ? trimmed : 1;
 }
 
-static bool write_chunk(struct push *p, uint64_t at, uint8_t *chunk, struct err *err)
-{
-    size_t n = p->len - at < REDIS_CHUNK ? (size_t)(p->len - at) : REDIS_CHUNK;
-    const struct layout_bits bits = {
-        .data = p->data, .len = p->len, .order = ORDER_HIGH_FIRST}; /* from ours: the same */
-    layout_take(&bits, at, chunk, n);
-    if (bytes_zero(chunk, n) && at + n < p->len)
-        return true;
-    requests_clear(&p->r->rq);
-    temporary(p, 4, "SETRANGE");
-    requests_number(&p->r->rq, at);
-    requests_bytes(&p->r->rq, chunk, n);
-    temporary(p, 3, "PEXPIRE");
-    requests_number(&p->r->rq, TEMPORARY_MS);
-    return run_one(p, CLUSTER_REPEAT, err);
-}
-
-static bool write_temporary(struct push *p, struct err *err)
-{
-    uint8_t *chunk = malloc(REDIS_CHUNK);
-    bool ok = chunk != NULL || fail(err, "out of memory");
-    for (uint64_t at = 0; ok && at < p->len; at += REDIS_CHUNK)
-        ok = (!sig_caught() || fail(err, "interrupted")) && write_chunk(p, at, chunk, err);
-    free(chunk);
-    return ok;
-}
-
 /* How long the bitmap lives, in milliseconds; 0: for ever. */
 static bool find_life(struct push *p, uint64_t *ms, struct err *err)
 {
@@ -251,13 +181,13 @@ static bool find_life(struct push *p, uint64_t *ms, struct err *err)
 static bool replace(struct push *p, uint64_t ms, struct err *err)
 {
     requests_clear(&p->r->rq);
-    temporary(p, ms != 0 ? 3 : 2, ms != 0 ? "PEXPIRE" : "PERSIST");
+    temporary_command(&p->temporary, ms != 0 ? 3 : 2, ms != 0 ? "PEXPIRE" : "PERSIST");
     if (ms != 0)
         requests_number(&p->r->rq, ms);
     if (!run_one(p, CLUSTER_REPEAT, err))
         return false;
     requests_clear(&p->r->rq);
-    temporary(p, 3, "RENAME");
+    temporary_command(&p->temporary, 3, "RENAME");
     requests_key(&p->r->rq, p->r->uri.key, p->r->uri.key_len);
     return run_one(p, CLUSTER_ONCE, err);
 }
@@ -271,7 +201,7 @@ static bool unite(struct push *p, uint64_t ms, struct err *err)
     requests_word(&p->r->rq, "OR");
     requests_key(&p->r->rq, uri->key, uri->key_len);
     requests_key(&p->r->rq, uri->key, uri->key_len);
-    requests_key(&p->r->rq, p->temporary, p->temporary_len);
+    temporary_key(&p->temporary);
     if (!run_one(p, CLUSTER_REPEAT, err))
         return false;
     requests_clear(&p->r->rq);
@@ -279,16 +209,8 @@ static bool unite(struct push *p, uint64_t ms, struct err *err)
         redis_command(p->r, p->r->shard, 3, "PEXPIRE");
         requests_number(&p->r->rq, ms);
     }
-    temporary(p, 2, "UNLINK");
+    temporary_command(&p->temporary, 2, "UNLINK");
     return run_one(p, CLUSTER_REPEAT, err);
-}
-
-static void drop_temporary(struct push *p)
-{
-    struct err ignored;
-    requests_clear(&p->r->rq);
-    temporary(p, 2, "UNLINK");
-    run(p, CLUSTER_REPEAT, &ignored);
 }
 
 static bool push(struct push *p, struct err *err)
@@ -296,15 +218,16 @@ static bool push(struct push *p, struct err *err)
     uint64_t ms;
     bool unconfigured;
     if (!check_layout(p, err) || !check_there(p, err) || !check_config(p, &unconfigured, err) ||
-        !name_temporary(p, err))
+        !temporary_name(&p->temporary, p->r, p->r->shard, err))
         return false;
-    p->len = length_to_write(p);
+    const struct layout_bits bits = {
+        .data = p->data, .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
     /* A configuration without a bitmap is an empty filter; a bitmap without one is none. */
-    if (write_temporary(p, err) && find_life(p, &ms, err) &&
+    if (temporary_write(&p->temporary, &bits, err) && find_life(p, &ms, err) &&
         (!unconfigured || write_config(p, err)) &&
         (p->options->merge ? unite(p, ms, err) : replace(p, ms, err)))
         return true;
-    drop_temporary(p);
+    temporary_drop(&p->temporary);
     return false;
 }
 
@@ -320,9 +243,9 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
     if (p.r == NULL)
         return false;
     bool ok = p.r->uri.shards <= 1 ? push(&p, err)
-                                   : fail(err, "cannot use '%.1000s': filters of several shards "
-                                               "cannot be used yet", name);
-    free(p.temporary);
+                                   : fail(err, "cannot use '%.1000s': a filter is not made for "
+                                               "several shards: give the key of one", name);
+    temporary_free(&p.temporary);
     redis_close(p.r);
     return ok;
 }

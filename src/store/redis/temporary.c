@@ -1,0 +1,102 @@
+#include "store/redis/temporary.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/bytes.h"
+#include "base/sig.h"
+#include "redis/slot.h"
+
+enum {
+    /* "{", "}:seen-tmp:", 16 digits, ":", 8 digits */
+    NAME_ROOM = 40,
+    /* One name in 16384 is of a wanted slot: none of so many has a chance of e^-64. */
+    TRIES = 64 * SLOTS,
+};
+
+/* With the other key as hash tag, or found by trying. */
+bool temporary_name(struct temporary *t, struct redis *r, const struct shard *s, struct err *err)
+{
+    unsigned slot = slot_of(s->key, s->key_len);
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return fail_errno(err, "cannot get random numbers from the system");
+    t->r = r;
+    t->key = malloc(s->key_len + NAME_ROOM);
+    if (t->key == NULL)
+        return fail(err, "out of memory");
+    for (unsigned try = 0; try < TRIES; try++) {
+        bool tagged = try == 0 && memchr(s->key, '{', s->key_len) == NULL;
+        char *at = t->key;
+        if (tagged)
+            *at++ = '{';
+        memcpy(at, s->key, s->key_len);
+        at += s->key_len;
+        at += snprintf(at, NAME_ROOM - 1, "%s:seen-tmp:%016" PRIx64 ":%x", tagged ? "}" : "",
+                       number, try);
+        t->key_len = (size_t)(at - t->key);
+        if (slot_of(t->key, t->key_len) == slot)
+            return true;
+    }
+    return redis_unfit(r, err, "no other key is of the same slot");
+}
+
+void temporary_free(struct temporary *t)
+{
+    free(t->key);
+    t->key = NULL;
+}
+
+void temporary_command(struct temporary *t, size_t words, const char *command)
+{
+    requests_begin(&t->r->rq, words, command);
+    temporary_key(t);
+}
+
+void temporary_key(struct temporary *t)
+{
+    requests_key(&t->r->rq, t->key, t->key_len);
+}
+
+static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uint64_t at,
+                        uint8_t *chunk, struct err *err)
+{
+    struct redis *r = t->r;
+    size_t n = bits->len - at < REDIS_CHUNK ? (size_t)(bits->len - at) : REDIS_CHUNK;
+    if (bytes_zero((const uint8_t *)bits->data + at, n) && at + n < bits->len)
+        return true;
+    layout_take(bits, at, chunk, n);
+    requests_clear(&r->rq);
+    temporary_command(t, 4, "SETRANGE");
+    requests_number(&r->rq, at);
+    requests_bytes(&r->rq, chunk, n);
+    temporary_command(t, 3, "PEXPIRE");
+    requests_number(&r->rq, TEMPORARY_MS);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    return r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err);
+}
+
+bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err)
+{
+    uint8_t *chunk = malloc(REDIS_CHUNK);
+    bool ok = chunk != NULL || fail(err, "out of memory");
+    for (uint64_t at = 0; ok && at < bits->len; at += REDIS_CHUNK)
+        ok = (!sig_caught() || fail(err, "interrupted")) &&
+             write_chunk(t, bits, at, chunk, err);
+    free(chunk);
+    return ok;
+}
+
+void temporary_drop(struct temporary *t)
+{
+    struct err ignored;
+    if (t->key == NULL)
+        return;
+    requests_clear(&t->r->rq);
+    temporary_command(t, 2, "UNLINK");
+    redis_run(t->r, CLUSTER_REPEAT, &ignored);
+}
