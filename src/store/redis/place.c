@@ -55,6 +55,12 @@ bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err)
     return cluster_run(r->cluster, &r->rq, repeat, r->replies, err);
 }
 
+bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
+{
+    return redis_run(r, repeat, err) &&
+           (r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err));
+}
+
 /* ---- Shards. */
 
 /* ":{", five digits, "}", NUL */

@@ -91,6 +91,10 @@ void redis_command(struct redis *r, const struct shard *s, size_t words, const c
 /* Runs the commands of r->rq into r->replies. */
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
+/* The same; fails if the first of them was refused. For one whose reply says nothing but that it was
+ * done, and what may follow it. */
+bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err);
+
 /* Fails: why the place is of no use. */
 bool redis_unfit(const struct redis *r, struct err *err, const char *why);
 

@@ -75,9 +75,7 @@ static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uin
     requests_bytes(&r->rq, chunk, n);
     temporary_command(t, 3, "PEXPIRE");
     requests_number(&r->rq, TEMPORARY_MS);
-    if (!redis_run(r, CLUSTER_REPEAT, err))
-        return false;
-    return r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err);
+    return redis_do(r, CLUSTER_REPEAT, err);
 }
 
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err)
@@ -89,6 +87,39 @@ bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct
              write_chunk(t, bits, at, chunk, err);
     free(chunk);
     return ok;
+}
+
+bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uint64_t *ms,
+                    struct err *err)
+{
+    *ms = expire * 1000;
+    if (*ms != 0)
+        return true;
+    requests_clear(&r->rq);
+    redis_command(r, s, 2, "PTTL");
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    const struct reply *reply = r->replies[0];
+    if (reply->type != REPLY_INTEGER)
+        return redis_refused(r, reply, err);
+    /* -1: for ever; -2: it is not there. */
+    *ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
+    return true;
+}
+
+bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t ms, struct err *err)
+{
+    struct redis *r = t->r;
+    requests_clear(&r->rq);
+    temporary_command(t, ms != 0 ? 3 : 2, ms != 0 ? "PEXPIRE" : "PERSIST");
+    if (ms != 0)
+        requests_number(&r->rq, ms);
+    if (!redis_do(r, CLUSTER_REPEAT, err))
+        return false;
+    requests_clear(&r->rq);
+    temporary_command(t, 3, "RENAME");
+    requests_key(&r->rq, s->key, s->key_len);
+    return redis_do(r, CLUSTER_ONCE, err);
 }
 
 void temporary_drop(struct temporary *t)

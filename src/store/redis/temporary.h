@@ -41,6 +41,14 @@ void temporary_key(struct temporary *t);
  * round. */
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err);
 
+/* How long what takes the place of a shard is to live, in milliseconds, 0 for ever: `expire`
+ * seconds, or if that is 0, as long as what is there. */
+bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uint64_t *ms,
+                    struct err *err);
+
+/* Lets the key take the place of the shard's, and live so long. */
+bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t ms, struct err *err);
+
 /* Deletes the key. If that fails, it expires. */
 void temporary_drop(struct temporary *t);
 

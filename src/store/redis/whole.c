@@ -49,13 +49,6 @@ static bool run(struct push *p, enum cluster_repeat repeat, struct err *err)
     return redis_run(p->r, repeat, err);
 }
 
-/* Runs one command whose reply says nothing but that it was done. */
-static bool run_one(struct push *p, enum cluster_repeat repeat, struct err *err)
-{
-    return run(p, repeat, err) && (p->r->replies[0]->type != REPLY_ERROR ||
-                                   redis_refused(p->r, p->r->replies[0], err));
-}
-
 /* Is the filter that the address tells of this one? */
 static bool check_layout(const struct push *p, struct err *err)
 {
@@ -112,7 +105,7 @@ static bool write_config(struct push *p, struct err *err)
     free(key);
     config.rq = &p->r->rq;
     p->layout->facts(p->filter, take_fact, &config);
-    return run_one(p, CLUSTER_REPEAT, err);
+    return redis_do(p->r, CLUSTER_REPEAT, err);
 }
 
 /* Does the configuration fit? *missing: there has to be one, but there is none. */
@@ -160,38 +153,6 @@ static uint64_t length_to_write(const struct push *p)
     return trimmed > 0 ? trimmed : 1;
 }
 
-/* How long the bitmap lives, in milliseconds; 0: for ever. */
-static bool find_life(struct push *p, uint64_t *ms, struct err *err)
-{
-    *ms = p->options->expire * 1000;
-    if (*ms != 0)
-        return true;
-    requests_clear(&p->r->rq);
-    redis_command(p->r, p->r->shard, 2, "PTTL");
-    if (!run(p, CLUSTER_REPEAT, err))
-        return false;
-    const struct reply *reply = p->r->replies[0];
-    if (reply->type != REPLY_INTEGER)
-        return redis_refused(p->r, reply, err);
-    /* -1: for ever; -2: it is not there. */
-    *ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
-    return true;
-}
-
-static bool replace(struct push *p, uint64_t ms, struct err *err)
-{
-    requests_clear(&p->r->rq);
-    temporary_command(&p->temporary, ms != 0 ? 3 : 2, ms != 0 ? "PEXPIRE" : "PERSIST");
-    if (ms != 0)
-        requests_number(&p->r->rq, ms);
-    if (!run_one(p, CLUSTER_REPEAT, err))
-        return false;
-    requests_clear(&p->r->rq);
-    temporary_command(&p->temporary, 3, "RENAME");
-    requests_key(&p->r->rq, p->r->uri.key, p->r->uri.key_len);
-    return run_one(p, CLUSTER_ONCE, err);
-}
-
 /* BITOP makes a new value, which lives for ever. */
 static bool unite(struct push *p, uint64_t ms, struct err *err)
 {
@@ -202,7 +163,7 @@ static bool unite(struct push *p, uint64_t ms, struct err *err)
     requests_key(&p->r->rq, uri->key, uri->key_len);
     requests_key(&p->r->rq, uri->key, uri->key_len);
     temporary_key(&p->temporary);
-    if (!run_one(p, CLUSTER_REPEAT, err))
+    if (!redis_do(p->r, CLUSTER_REPEAT, err))
         return false;
     requests_clear(&p->r->rq);
     if (ms != 0) {
@@ -210,7 +171,7 @@ static bool unite(struct push *p, uint64_t ms, struct err *err)
         requests_number(&p->r->rq, ms);
     }
     temporary_command(&p->temporary, 2, "UNLINK");
-    return run_one(p, CLUSTER_REPEAT, err);
+    return redis_do(p->r, CLUSTER_REPEAT, err);
 }
 
 static bool push(struct push *p, struct err *err)
@@ -223,9 +184,11 @@ static bool push(struct push *p, struct err *err)
     const struct layout_bits bits = {
         .data = p->data, .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
     /* A configuration without a bitmap is an empty filter; a bitmap without one is none. */
-    if (temporary_write(&p->temporary, &bits, err) && find_life(p, &ms, err) &&
+    if (temporary_write(&p->temporary, &bits, err) &&
+        temporary_life(p->r, p->r->shard, p->options->expire, &ms, err) &&
         (!unconfigured || write_config(p, err)) &&
-        (p->options->merge ? unite(p, ms, err) : replace(p, ms, err)))
+        (p->options->merge ? unite(p, ms, err)
+                           : temporary_rename(&p->temporary, p->r->shard, ms, err)))
         return true;
     temporary_drop(&p->temporary);
     return false;
