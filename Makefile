@@ -98,7 +98,7 @@ $(BUILD)/flags: FORCE
 ## deps: install what is needed to build, to run every test and the demo (Debian 12)
 deps:
 	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev \
-	    bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server
+	    bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server parallel
 
 ## deps-ci: install what the heavier checks below need
 deps-ci:

@@ -6,14 +6,16 @@ load redis
 
 vectors=$SOURCE/tests/vectors
 
-# recipe TITLE N [SED]: example number N of that section of seen(7), edited by a sed script.
+PAGE=seen.7
+
+# recipe TITLE N [SED]: example number N of that section of $PAGE, edited by a sed script.
 recipe()
 {
     awk -v title=".SS $1" -v n="$2" '
         /^\.S[SH]/ { here = $0 == title }
         /^\.EE/ { inside = 0 }
         inside { print }
-        here && /^\.EX/ { inside = ++count == n }' "$SOURCE/man/seen.7" |
+        here && /^\.EX/ { inside = ++count == n }' "$SOURCE/man/$PAGE" |
         sed -E "s/\\\\\(aq/'/g; s/\\\\-/-/g; s/\\\\e/\\\\/g" >script
     [ -s script ] && sed -E -i "${3-}" script || return
     bash script
@@ -145,6 +147,54 @@ teardown() { redis_stop; }
     redis a DEL shop:seen
     run -2 on_server "$title" 1
     [[ ${#lines[@]} = 1 && $output == *'there is no such key' ]]
+}
+
+# reads, writes URI: all commands that do so.
+reads()
+{
+    seen query "$1" keys >/dev/null && seen stats "$1" >/dev/null &&
+        seen pull --force "$1" -o pulled.seen
+}
+
+writes()
+{
+    seen add "$1" keys && seen dedup "$1" keys && seen push --expire 1000 f.seen "$1" &&
+        seen push --merge f.seen "$1" && seen push f.seen "$1"
+}
+
+@test "the commands that seen(1) says a user of Redis needs" {
+    local PAGE=seen.1 title='Passwords and rights' of gozero redisson command
+    start_server
+    of="redis+unix://crawler@$REDIS_DIR/a/socket?db=1&key=urls"
+    gozero="$of:g&layout=gozero:bits=20000"
+    redisson="$of:r&layout=redisson"
+    seq 100 >keys
+    seen create --layout gozero:bits=20000 f.seen keys
+    seen push f.seen "${gozero/crawler@/}"
+    seen create --layout redisson -n 1000 r.seen keys
+    seen push r.seen "${redisson/crawler@/}"
+    export REDISCLI_AUTH=secret
+    recipe "$title" 1 "s#^redis-cli#env -u REDISCLI_AUTH redis-cli -s $REDIS_DIR/a/socket#"
+    reads "$gozero"
+    reads "$redisson"
+    for command in add dedup; do
+        run -2 seen $command "$gozero" -k new
+    done
+    run -2 seen push f.seen "$gozero"
+    recipe "$title" 2 "s#^redis-cli#env -u REDISCLI_AUTH redis-cli -s $REDIS_DIR/a/socket#"
+    writes "$gozero"
+    cp r.seen f.seen
+    writes "$redisson"
+    seen push r.seen "${redisson/urls:r/urls:new}"
+    # What is listed is sent.
+    sed -n "/^\.SS $title/,/^\.SH/{/^\.EX/,/^\.EE/p}" "$SOURCE/man/$PAGE" |
+        grep -oE '\+[a-z_|]+' | grep -oE '[a-z_]+' | tr '[:lower:]' '[:upper:]' >commands
+    [ "$(wc -l <commands)" -ge 20 ]
+    while IFS= read -r command; do
+        # ASKING stands in a string of the protocol.
+        grep -rqE "(\"|n)$command(\"|.r)" "$SOURCE/src/redis" "$SOURCE/src/store" ||
+            { echo "$command"; false; }
+    done <commands
 }
 
 # In place of the module: its replies, cut at its links and within them.
