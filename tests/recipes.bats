@@ -158,8 +158,8 @@ reads()
 
 writes()
 {
-    seen add "$1" keys && seen dedup "$1" keys && seen push --expire 1000 f.seen "$1" &&
-        seen push --merge f.seen "$1" && seen push f.seen "$1"
+    seen add "$1" keys && seen dedup "$1" keys && seen push --merge f.seen "$1" &&
+        seen push f.seen "$1" && seen push --expire 1000 f.seen "$1"
 }
 
 @test "the commands that seen(1) says a user of Redis needs" {
@@ -195,6 +195,36 @@ writes()
         grep -rqE "(\"|n)$command(\"|.r)" "$SOURCE/src/redis" "$SOURCE/src/store" ||
             { echo "$command"; false; }
     done <commands
+}
+
+# Each shard is a bitmap as go-zero makes it.
+@test "the shards of seen(1): its examples, and where its test vectors go" {
+    local key shard other
+    start_server
+    if command -v php >/dev/null; then
+        PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/examples.py" "$SOURCE/man/seen.1"
+    fi
+    for other in {0..11}; do
+        redis a SETBIT "urls:{$other}" 19999 0 >/dev/null
+    done
+    while read -r key shard; do
+        [ "$key" != - ] || key=
+        grep -qF -- "shard $shard" "$SOURCE/man/seen.1"
+        seen create --force --layout gozero:bits=20000 f.seen -k "$key"
+        seen export --pad f.seen -o bits --force
+        seen add "redis+unix://$REDIS_DIR/a/socket?key=urls&layout=gozero:bits=20000&shards=12" \
+            -k "$key"
+        cmp <(redis a -D '' --raw GET "urls:{$shard}") bits
+        redis a DEL "urls:{$shard}" >/dev/null
+        redis a SETBIT "urls:{$shard}" 19999 0 >/dev/null
+        for other in {0..11}; do
+            [ "$(redis a BITCOUNT "urls:{$other}")" = 0 ]
+        done
+    done <<'END'
+123456789 2
+http://www.example.com/ 7
+- 0
+END
 }
 
 # In place of the module: its replies, cut at its links and within them.
