@@ -53,7 +53,7 @@ static void follow(const struct layer *last)
     for (unsigned i = 0; i < LAYOUT_LAYERS && now.kind->next(&now, &next, &err); i++) {
         MUST(next.kind->check(&next, &err));
         MUST(next.n_design > 0 && next.fpr_design == now.fpr_design * 0.5);
-        next.kind->layout->positions(&next, (struct hashes){hash, 2}, 2, position);
+        next.kind->layout->positions(&next, (struct hashes){hash, 2, NULL}, 2, position);
         for (unsigned j = 0; j < 2 * (next.geometry[1] & 0xffff); j++)
             MUST(position[j] < next.geometry[0]);
         now = next;

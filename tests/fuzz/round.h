@@ -40,7 +40,7 @@ static inline void round_use(struct layer *layer, uint8_t *data)
     struct census c;
     for (size_t i = 0; i < sizeof hash / sizeof *hash; i++)
         hash[i] = i % KEYS == 0 ? 0 : i % KEYS == 1 ? UINT64_MAX : i * 0x9e3779b97f4a7c15;
-    const struct hashes keys = {hash, KEYS};
+    const struct hashes keys = {hash, KEYS, NULL};
     layer->kind->census(layer, data, 1, &c);
     MUST(c.fpr >= 0 && c.fpr <= 1 && c.n_low <= c.n && c.n <= c.n_high && c.n_low >= 0);
     double predicted = layer->kind->fpr_at(layer, (double)layer->n_design);

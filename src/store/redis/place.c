@@ -61,6 +61,37 @@ bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
            (r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err));
 }
 
+/* The reply to EXEC, which is the n-th from `at` on; or the reason why there is none. */
+static const struct reply *result_of(struct reply *const *replies, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (replies[i] == NULL || replies[i]->type == REPLY_ERROR)
+            return replies[i];
+    return replies[n - 1];
+}
+
+/* The first error among the elements of an array; NULL: none. */
+static const struct reply *error_in(const struct reply *array)
+{
+    for (size_t i = 0; i < array->n; i++)
+        if (array->elements[i].type == REPLY_ERROR)
+            return &array->elements[i];
+    return NULL;
+}
+
+bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t elements,
+                        const struct reply **array, struct err *err)
+{
+    const struct reply *result = result_of(r->replies + at, n);
+    if (result == NULL)
+        return false; /* cluster_run has said why */
+    if (result->type != REPLY_ARRAY || result->n != elements)
+        return redis_refused(r, result, err);
+    const struct reply *error = error_in(result);
+    *array = result;
+    return error == NULL || redis_refused(r, error, err);
+}
+
 /* ---- Shards. */
 
 /* ":{", five digits, "}", NUL */
@@ -93,6 +124,14 @@ static bool name_shards(struct redis *r, struct err *err)
     return ok || fail(err, "out of memory");
 }
 
+unsigned redis_shard_of(const struct redis *r, struct hashes keys, size_t i)
+{
+    if (r->n_shards == 1)
+        return 0;
+    uLong crc = crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len);
+    return (unsigned)(crc % r->n_shards);
+}
+
 void redis_place_keys(struct redis *r, struct hashes keys, size_t n)
 {
     const struct layer *layer = redis_layer(r);
@@ -101,10 +140,7 @@ void redis_place_keys(struct redis *r, struct hashes keys, size_t n)
         r->shard[r->used[u]].in_batch = false;
     r->n_used = 0;
     for (size_t i = 0; i < n; i++) {
-        unsigned s = 0;
-        if (r->n_shards > 1)
-            s = (unsigned)(crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len) %
-                           r->n_shards);
+        unsigned s = redis_shard_of(r, keys, i);
         r->shard_of[i] = (uint16_t)s;
         if (!r->shard[s].in_batch)
             r->used[r->n_used++] = (uint16_t)s;
@@ -182,10 +218,11 @@ static bool get_room(struct redis *r, struct err *err)
     size_t fit = REDIS_BATCH_BITS / r->k;
     r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
     size_t used = r->batch < r->n_shards ? r->batch : r->n_shards;
-    /* With a command for each bit, and STRLEN before and behind; or three for each shard. */
+    /* With a command for each bit, and STRLEN before and behind; or for each shard those to a
+     * step. */
     size_t commands = r->batch * r->k + 2 * used;
-    if (commands < 3 * (size_t)r->n_shards)
-        commands = 3 * (size_t)r->n_shards;
+    if (commands < REDIS_STEP * (size_t)r->n_shards)
+        commands = REDIS_STEP * (size_t)r->n_shards;
     free(r->replies);
     r->replies = calloc(commands, sizeof *r->replies);
     r->positions = calloc(r->batch * r->k, sizeof *r->positions);

@@ -28,6 +28,9 @@ enum {
     REDIS_BATCH_BITS = 1 << 14,
 };
 
+/* Commands that are sent to all shards at once, at most: unite.h. */
+enum { REDIS_STEP = 7 };
+
 struct shard {
     char *key;
     size_t key_len;
@@ -95,6 +98,12 @@ bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
  * done, and what may follow it. */
 bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
+/* Takes what EXEC answers, an array of so many elements, of a block of n commands whose replies are
+ * r->replies[at] on. Fails if it was not carried out, or a command in it was refused; *err stays as
+ * it is if there is no reply. */
+bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t elements,
+                        const struct reply **array, struct err *err);
+
 /* Fails: why the place is of no use. */
 bool redis_unfit(const struct redis *r, struct err *err, const char *why);
 
@@ -125,6 +134,9 @@ double redis_shard_fpr(const struct redis *r, uint64_t set);
 
 /* The FPR of the filter, by the bits set in each shard: absent keys are of each one alike. */
 double redis_fpr(const struct redis *r);
+
+/* The shard of key i. */
+unsigned redis_shard_of(const struct redis *r, struct hashes keys, size_t i);
 
 /* Positions and shards of keys [0, n), a batch at most: r->positions, r->shard_of, r->used. */
 void redis_place_keys(struct redis *r, struct hashes keys, size_t n);

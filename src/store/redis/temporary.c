@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/bytes.h"
+#include "base/num.h"
 #include "base/sig.h"
 #include "redis/slot.h"
 
@@ -89,31 +90,50 @@ bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct
     return ok;
 }
 
-bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uint64_t *ms,
-                    struct err *err)
+/* The reply to TIME, in milliseconds. */
+static bool take_time(const struct reply *time, uint64_t *ms)
 {
-    *ms = expire * 1000;
-    if (*ms != 0)
-        return true;
-    requests_clear(&r->rq);
-    redis_command(r, s, 2, "PTTL");
-    if (!redis_run(r, CLUSTER_REPEAT, err))
+    uint64_t seconds, micros;
+    if (time->type != REPLY_ARRAY || time->n != 2 || time->elements[0].type != REPLY_STRING ||
+        time->elements[1].type != REPLY_STRING || !num_count(time->elements[0].text, &seconds) ||
+        !num_count(time->elements[1].text, &micros))
         return false;
-    const struct reply *reply = r->replies[0];
-    if (reply->type != REPLY_INTEGER)
-        return redis_refused(r, reply, err);
-    /* -1: for ever; -2: it is not there. */
-    *ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
+    *ms = seconds * 1000 + micros / 1000;
     return true;
 }
 
-bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t ms, struct err *err)
+bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uint64_t *until,
+                    struct err *err)
+{
+    const struct reply *result;
+    uint64_t now;
+    requests_clear(&r->rq);
+    requests_block(&r->rq, 4);
+    requests_begin(&r->rq, 1, "MULTI");
+    redis_command(r, s, 2, "PTTL");
+    requests_begin(&r->rq, 1, "TIME");
+    requests_begin(&r->rq, 1, "EXEC");
+    if (!redis_run(r, CLUSTER_REPEAT, err) || !redis_block_result(r, 0, 4, 2, &result, err))
+        return false;
+    const struct reply *life = &result->elements[0];
+    if (life->type != REPLY_INTEGER)
+        return redis_refused(r, life, err);
+    if (!take_time(&result->elements[1], &now))
+        return redis_refused(r, &result->elements[1], err);
+    /* -1: for ever; -2: it is not there. */
+    *until = expire != 0         ? now + expire * 1000
+             : life->integer > 0 ? now + (uint64_t)life->integer
+                                 : 0;
+    return true;
+}
+
+bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until, struct err *err)
 {
     struct redis *r = t->r;
     requests_clear(&r->rq);
-    temporary_command(t, ms != 0 ? 3 : 2, ms != 0 ? "PEXPIRE" : "PERSIST");
-    if (ms != 0)
-        requests_number(&r->rq, ms);
+    temporary_command(t, until != 0 ? 3 : 2, until != 0 ? "PEXPIREAT" : "PERSIST");
+    if (until != 0)
+        requests_number(&r->rq, until);
     if (!redis_do(r, CLUSTER_REPEAT, err))
         return false;
     requests_clear(&r->rq);

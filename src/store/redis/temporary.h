@@ -41,13 +41,13 @@ void temporary_key(struct temporary *t);
  * round. */
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err);
 
-/* How long what takes the place of a shard is to live, in milliseconds, 0 for ever: `expire`
- * seconds, or if that is 0, as long as what is there. */
-bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uint64_t *ms,
+/* When what takes the place of a shard is to expire, in milliseconds since 1970 by the server's
+ * clock, 0 for never: in `expire` seconds, or if that is 0, when what is there would. */
+bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uint64_t *until,
                     struct err *err);
 
-/* Lets the key take the place of the shard's, and live so long. */
-bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t ms, struct err *err);
+/* Lets the key take the place of the shard's, and live until then. */
+bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until, struct err *err);
 
 /* Deletes the key. If that fails, it expires. */
 void temporary_drop(struct temporary *t);

@@ -8,7 +8,7 @@
 #include "store/foreign.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
-#include "store/redis/temporary.h"
+#include "store/redis/unite.h"
 
 bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
                 struct err *err)
@@ -153,30 +153,17 @@ static uint64_t length_to_write(const struct push *p)
     return trimmed > 0 ? trimmed : 1;
 }
 
-/* BITOP makes a new value, which lives for ever. */
-static bool unite(struct push *p, uint64_t ms, struct err *err)
+static bool unite(struct push *p, uint64_t until, struct err *err)
 {
-    const struct uri *uri = &p->r->uri;
+    const struct reply *before;
     requests_clear(&p->r->rq);
-    requests_begin(&p->r->rq, 5, "BITOP");
-    requests_word(&p->r->rq, "OR");
-    requests_key(&p->r->rq, uri->key, uri->key_len);
-    requests_key(&p->r->rq, uri->key, uri->key_len);
-    temporary_key(&p->temporary);
-    if (!redis_do(p->r, CLUSTER_REPEAT, err))
-        return false;
-    requests_clear(&p->r->rq);
-    if (ms != 0) {
-        redis_command(p->r, p->r->shard, 3, "PEXPIRE");
-        requests_number(&p->r->rq, ms);
-    }
-    temporary_command(&p->temporary, 2, "UNLINK");
-    return redis_do(p->r, CLUSTER_REPEAT, err);
+    size_t n = unite_queue(&p->temporary, p->r->shard, until, false);
+    return run(p, CLUSTER_REPEAT, err) && unite_take(p->r, p->r->shard, 0, n, &before, err);
 }
 
 static bool push(struct push *p, struct err *err)
 {
-    uint64_t ms;
+    uint64_t until;
     bool unconfigured;
     if (!check_layout(p, err) || !check_there(p, err) || !check_config(p, &unconfigured, err) ||
         !temporary_name(&p->temporary, p->r, p->r->shard, err))
@@ -185,10 +172,10 @@ static bool push(struct push *p, struct err *err)
         .data = p->data, .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
     /* A configuration without a bitmap is an empty filter; a bitmap without one is none. */
     if (temporary_write(&p->temporary, &bits, err) &&
-        temporary_life(p->r, p->r->shard, p->options->expire, &ms, err) &&
+        temporary_life(p->r, p->r->shard, p->options->expire, &until, err) &&
         (!unconfigured || write_config(p, err)) &&
-        (p->options->merge ? unite(p, ms, err)
-                           : temporary_rename(&p->temporary, p->r->shard, ms, err)))
+        (p->options->merge ? unite(p, until, err)
+                           : temporary_rename(&p->temporary, p->r->shard, until, err)))
         return true;
     temporary_drop(&p->temporary);
     return false;
