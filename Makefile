@@ -105,7 +105,7 @@ deps-ci:
 	$(Q)tests/deps git clang clang-tidy libclang-rt-dev valgrind libc6-dbg shellcheck \
 	    gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-aarch64-linux-gnu \
 	    libc6-dev-arm64-cross qemu-user-static openjdk-17-jdk-headless libguava-java \
-	    golang-github-dcso-bloom-cli php-cli redis-server
+	    golang-github-dcso-bloom-cli php-cli php-redis redis-server
 
 ## demo: a weak-password filter and a URL filter from data that is on this machine
 demo:
@@ -187,7 +187,7 @@ emulated:
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
 ## interop: filters exchanged with Guava, DCSO's bloom, PHP and Redis (packages: deps-ci)
-INTEROP := guava dcso php redis second
+INTEROP := guava dcso php redis clients second
 interop:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(INTEROP:%='tests/interop/interop %')

@@ -28,7 +28,7 @@ BATCH = 500  # keys a script
 class Server:
     def __enter__(self):
         self.dir = tempfile.TemporaryDirectory()
-        path = os.path.join(self.dir.name, "socket")
+        self.path = path = os.path.join(self.dir.name, "socket")
         self.process = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", path, "--dir", self.dir.name,
              "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL)
