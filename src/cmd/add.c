@@ -2,10 +2,11 @@
 #include "cmd/adding.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
+#include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "store/redis/redis.h"
 
-enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE, OPT_PASSWORD_FILE };
+enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE };
 
 static const struct opt add_opts[] = {
     {OPT_MAX_FPR, "max-fpr", "P",
@@ -18,8 +19,6 @@ static const struct opt add_opts[] = {
      "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      false, 0},
     {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were new", false, 0},
-    {OPT_PASSWORD_FILE, "password-file", "FILE",
-     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
@@ -27,6 +26,7 @@ static const struct opt_group groups[] = {
     {"Adding", add_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
+    {"Filters in Redis", redisopt_opts},
     {0},
 };
 
@@ -47,11 +47,8 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
         return a->adding.no_sync = true;
     case OPT_VERBOSE:
         return a->verbose = true;
-    case OPT_PASSWORD_FILE:
-        redis_password_file(p->value);
-        return true;
     default:
-        return keyopt_take(&a->keyopt, p, id);
+        return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&a->keyopt, p, id);
     }
 }
 
@@ -61,6 +58,7 @@ static void report(const struct add *a)
     unsigned long long n_new = known_n_new(&a->adding.known);
     say_note("%llu record%s, %llu new key%s", records, records == 1 ? "" : "s", n_new,
              n_new == 1 ? "" : "s");
+    redisopt_report(a->adding.known.sink);
 }
 
 static int add(struct add *a)

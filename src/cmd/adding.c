@@ -72,19 +72,24 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     return store_sync(a->known.sink, err);
 }
 
-/* A filter in memory grows at most once, to the size that the whole input needs if it continues as
+/* Foretells the keys behind the n of this chunk. A filter in memory grows at most once, to the size that the whole input needs if it continues as
  * it began. Every extra layer slows each lookup; reserve 10 % more. Only in memory: the bytes of a
  * file must not depend on whether the keys came from a file or a pipe. */
-static void expect(struct adding *a)
+static void expect(struct adding *a, size_t n)
 {
     struct add_state *state = &a->known.sink->state;
     uint64_t done, total;
-    if (!a->known.in_memory || a->feed.tally.input == NULL)
+    if (a->feed.tally.input == NULL)
         return;
     input_progress(a->feed.tally.input, &done, &total);
-    if (done > 0 && done < total)
-        state->to_come =
-            (uint64_t)(1.1 * (double)state->n_new * (double)(total - done) / (double)done);
+    state->ends = total > 0;
+    state->ahead = 0;
+    if (done == 0 || done >= total)
+        return;
+    double part = (double)(total - done) / (double)done;
+    state->ahead = (uint64_t)(part * (double)(tally_keys(&a->feed.tally) + n));
+    if (a->known.in_memory)
+        state->to_come = (uint64_t)(1.1 * (double)state->n_new * part);
 }
 
 /* Adds the keys of a chunk; false when it stopped before the last, and said why. */
@@ -119,7 +124,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     (void)chunk;
     if (r->part.failed || a->feed.failed) /* printing may fail meanwhile */
         return !a->feed.failed;
-    expect(a);
+    expect(a, r->keys.n);
     return add_keys(a, r);
 }
 
@@ -144,7 +149,11 @@ static void slot_free(void *ctx, void *slot)
 static void feed(struct adding *a)
 {
     struct stat st;
+    struct facts facts;
     struct feed *f = &a->feed;
+    store_describe(a->known.sink, &facts);
+    f->chunk_len = facts.chunk;
+    f->prompt = f->prompt && !facts.gather;
     if (store_stat(a->known.sink, &st))
         f->refuse = &st;
     f->ctx = a;

@@ -12,6 +12,7 @@
 #include "cmd/adding.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
+#include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "store/filter_build.h"
 #include "store/header.h"
@@ -26,8 +27,7 @@ enum {
     OPT_ROTATE,
     OPT_SYNC_EVERY,
     OPT_NO_SYNC,
-    OPT_VERBOSE,
-    OPT_PASSWORD_FILE,
+    OPT_VERBOSE
 };
 
 static const struct opt output_opts[] = {
@@ -64,8 +64,6 @@ static const struct opt filter_opts[] = {
     {OPT_NO_SYNC, "no-sync", NULL,
      "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      false, 0},
-    {OPT_PASSWORD_FILE, "password-file", "FILE",
-     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
@@ -75,6 +73,7 @@ static const struct opt_group groups[] = {
     {"Filter", filter_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
+    {"Filters in Redis", redisopt_opts},
     {0},
 };
 
@@ -144,11 +143,8 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
         return d->adding.no_sync = true;
     case OPT_VERBOSE:
         return d->verbose = true;
-    case OPT_PASSWORD_FILE:
-        redis_password_file(p->value);
-        return true;
     default:
-        return keyopt_take(&d->keyopt, p, id);
+        return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&d->keyopt, p, id);
     }
 }
 
@@ -384,6 +380,7 @@ static void report(const struct dedup *d)
     else
         say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
                  "'%s' was made", records, n_new, run, all, d->path);
+    redisopt_report(k->sink);
 }
 
 static void conclude(struct dedup *d)

@@ -101,6 +101,7 @@ static struct input *open_input(const struct feed *f, struct err *err)
                               .terminator = keyopt->rule.terminator,
                               .gzip = !keyopt->no_gzip,
                               .prompt = f->prompt,
+                              .chunk_len = f->chunk_len,
                               .prints = keyopt->prints,
                               .keep = f->finish != NULL};
     if (f->refuse != NULL) {

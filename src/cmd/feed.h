@@ -52,7 +52,8 @@ struct feed {
     const struct keyopt *keyopt;
     const char *title;         /* of the progress line: "adding" */
     const struct stat *refuse; /* a file that must not be read: the filter itself; NULL: none */
-    bool prompt;               /* as in input.h */
+    bool prompt;               /* as in input.h ... */
+    size_t chunk_len;          /* ... and this too */
     bool keep_going;           /* a file that cannot be read is reported, and the next one read */
 
     void *ctx;

@@ -5,21 +5,24 @@
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
+#include "cmd/redisopt.h"
 #include "store/foreign.h"
 #include "store/redis/redis.h"
 
-enum { OPT_FORCE = 400, OPT_REPRODUCIBLE, OPT_PASSWORD_FILE };
+enum { OPT_FORCE = 400, OPT_REPRODUCIBLE };
 
 static const struct opt pull_opts[] = {
     {'o', "output", "FILTER", "the filter file to make", false, 0},
     {OPT_FORCE, "force", NULL, "replace an existing FILTER, atomically", false, 0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "store no time and no random file id", false, 0},
-    {OPT_PASSWORD_FILE, "password-file", "FILE",
-     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
-static const struct opt_group groups[] = {{"Options", pull_opts}, {0}};
+static const struct opt_group groups[] = {
+    {"Options", pull_opts},
+    {"Filters in Redis", redisopt_connect},
+    {0},
+};
 
 struct pull {
     const char *from, *out;
@@ -32,15 +35,13 @@ static bool parse_option(struct pull *pl, struct opt_parser *p, int id)
     case 'o':
         pl->out = p->value;
         return true;
-    case OPT_PASSWORD_FILE:
-        redis_password_file(p->value);
-        return true;
     case OPT_FORCE:
         return pl->force = true;
     case OPT_REPRODUCIBLE:
         return pl->reproducible = true;
+    default:
+        return redisopt_take(p, id);
     }
-    return false;
 }
 
 static bool write_filter(const struct pull *pl, struct store *s, struct newfile *file,

@@ -2,32 +2,32 @@
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
+#include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "store/filter.h"
 #include "store/foreign.h"
 #include "store/redis/redis.h"
 
-enum { OPT_EXPIRE = 400, OPT_MERGE, OPT_PASSWORD_FILE };
+enum { OPT_EXPIRE = 400, OPT_MERGE };
 
 static const struct opt push_opts[] = {
     {OPT_MERGE, "merge", NULL, "add the filter's keys to those that are there", false, 0},
     {OPT_EXPIRE, "expire", "SECONDS",
      "how long the filter is to live (default: as long as the one that is there)", false, 0},
-    {OPT_PASSWORD_FILE, "password-file", "FILE",
-     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
-static const struct opt_group groups[] = {{"Options", push_opts}, {0}};
+static const struct opt_group groups[] = {
+    {"Options", push_opts},
+    {"Filters in Redis", redisopt_connect},
+    {0},
+};
 
 static bool parse_option(struct redis_push *options, struct opt_parser *p, int id)
 {
     switch (id) {
     case OPT_MERGE:
         return options->merge = true;
-    case OPT_PASSWORD_FILE:
-        redis_password_file(p->value);
-        return true;
     case OPT_EXPIRE:
         if (!opt_count(p, &options->expire) || !opt_positive(p, options->expire))
             return false;
@@ -35,8 +35,9 @@ static bool parse_option(struct redis_push *options, struct opt_parser *p, int i
             return true;
         opt_misuse(p->command, "option '%s': no filter lives that long", p->name);
         return false;
+    default:
+        return redisopt_take(p, id);
     }
-    return false;
 }
 
 static bool push_filter(struct filter *f, const char *to, const struct redis_push *options,

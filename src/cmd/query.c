@@ -12,13 +12,14 @@
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
+#include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "keys/confirm.h"
 #include "store/header.h"
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM, OPT_PASSWORD_FILE };
+enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM };
 
 static const struct opt output_opts[] = {
     {'v', "invert-match", NULL, "select the records whose key is absent", false, 0},
@@ -41,8 +42,6 @@ static const struct opt present_opts[] = {
      "take a key for present only if it is also in this list, sorted by "
      "LC_ALL=C sort",
      false, 0},
-    {OPT_PASSWORD_FILE, "password-file", "FILE",
-     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {0},
 };
 
@@ -51,6 +50,7 @@ static const struct opt_group groups[] = {
     {"What is present", present_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
+    {"Filters in Redis", redisopt_opts},
     {0},
 };
 
@@ -115,11 +115,8 @@ static bool parse_option(struct query *q, struct opt_parser *p, int id)
     case OPT_CONFIRM:
         q->confirm_path = p->value;
         return true;
-    case OPT_PASSWORD_FILE:
-        redis_password_file(p->value);
-        return true;
     default:
-        return keyopt_take(&q->keyopt, p, id);
+        return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&q->keyopt, p, id);
     }
 }
 
@@ -383,6 +380,8 @@ static bool report_hits(const struct query *q)
     say_note("%llu of %llu keys present; probable false positives: about %s (current FPR %s)",
              (unsigned long long)q->present, (unsigned long long)asked, expected,
              num_show_fpr(fpr, census.fpr));
+    for (size_t f = 0; f < q->n_open; f++)
+        redisopt_report(q->store[f]);
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include "cmd/keyopt.h"
 #include "cmd/report.h"
 #include "cmd/trial.h"
+#include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "keys/encode.h"
 #include "keys/prep.h"
@@ -23,7 +24,7 @@
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD, OPT_PASSWORD_FILE };
+enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
 
 static const struct opt own_opts[] = {
     {OPT_JSON, "json", NULL, "print one JSON object for each filter, each on a line", false, 0},
@@ -35,8 +36,6 @@ static const struct opt own_opts[] = {
      "the same with keys from FILE (- is standard input) that were "
      "never added",
      false, 0},
-    {OPT_PASSWORD_FILE, "password-file", "FILE",
-     "for Redis: the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
 };
@@ -55,6 +54,7 @@ static const struct opt negatives_opts[] = {
 static const struct opt_group groups[] = {
     {"Options", own_opts},
     {"How to read FILE (key preparation is taken from the filter)", negatives_opts},
+    {"Filters in Redis", redisopt_connect},
     {0},
 };
 
@@ -608,11 +608,8 @@ static bool take_option(struct stats *s, struct opt_parser *p, int id)
         return s->keyopt.rule.crlf = true;
     case OPT_SKIP_BAD:
         return s->keyopt.rule.skip_bad = true;
-    case OPT_PASSWORD_FILE:
-        redis_password_file(p->value);
-        return true;
     default:
-        return keyopt_take(&s->keyopt, p, id);
+        return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&s->keyopt, p, id);
     }
 }
 

@@ -51,6 +51,8 @@ struct add_state {
     uint64_t n_new;    /* keys added that were not reported present */
     double dropped;    /* keys probably taken for present that were not: sum of fpr / (1 - fpr) */
     char warning[512]; /* what the last call found worth saying; empty: nothing */
+    bool ends;         /* set by the caller: the input is known to end ... */
+    uint64_t ahead;    /* ... and about so many keys are still to come of it */
     uint64_t to_come;  /* set by the caller: when a filter has to grow, about so many new keys are
                           still to come; 0: nobody knows */
 };
@@ -65,6 +67,8 @@ struct facts {
     bool slot_damaged;        /* one of two copies of the header */
     unsigned n_shards; /* the filter is so many, each with these layers, and a key is in one of them;
                           0: it is one */
+    size_t chunk; /* bytes of input whose keys are best added by one call; 0: it does not matter */
+    bool gather;  /* that is worth waiting for while the input has nothing more ready */
 };
 
 struct store {
@@ -93,6 +97,9 @@ struct store_ops {
     void (*conclude)(struct store *s, bool again);
     bool (*sync)(struct store *s, struct err *err);
     bool (*add_end)(struct store *s, bool sync, struct err *err);
+
+    /* NULL: there is nothing to say. */
+    void (*tell_way)(struct store *s, char *out, size_t room);
 
     /* NULL: it is none. */
     struct filter *(*file)(struct store *s);
@@ -161,6 +168,14 @@ static inline bool store_changed(const struct store *s)
 static inline bool store_refresh(struct store *s, struct err *err)
 {
     return s->ops->refresh == NULL || s->ops->refresh(s, err);
+}
+
+/* Tells in words how many keys were asked or added in which way; false: there is but one. */
+static inline bool store_tell_way(struct store *s, char *out, size_t room)
+{
+    if (s->ops->tell_way != NULL)
+        s->ops->tell_way(s, out, room);
+    return s->ops->tell_way != NULL;
 }
 
 /* Will many keys be asked for? At first many are expected. */

@@ -38,7 +38,10 @@ bool bulk_flush(struct bulk *b, struct err *err);
 /* Bytes of input whose keys are best added by one call; 0: it does not matter. */
 size_t bulk_chunk(const struct redis *r);
 
-/* How many keys went which way, in words; empty if there is nothing to say. */
-void bulk_describe(const struct bulk *b, char *out, size_t room);
+/* Notes that so many keys were asked or added by commands. */
+void bulk_count_live(struct bulk *b, size_t n);
+
+/* How many keys went which way, in words. */
+void bulk_describe(struct bulk *b, char *out, size_t room);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "redis/password.h"
 #include "store/foreign.h"
-#include "store/redis/redis.h"
+#include "store/redis/bulk.h"
 
 /* ---- Talking to the server. */
 
@@ -21,6 +21,19 @@ bool redis_refused(const struct redis *r, const struct reply *reply, struct err 
 {
     char reason[REPLY_REASON];
     return redis_unfit(r, err, reply_reason(reply, reason));
+}
+
+bool redis_lengths(struct redis *r, struct err *err)
+{
+    requests_clear(&r->rq);
+    for (unsigned i = 0; i < r->n_shards; i++)
+        redis_command(r, &r->shard[i], 2, "STRLEN");
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        if (!redis_length(r, &r->shard[i], r->replies[i], err))
+            return false;
+    return true;
 }
 
 bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out,
@@ -362,6 +375,12 @@ bool redis_check(struct redis *r, struct err *err)
 /* ---- Connecting. */
 
 static const char *password_file;
+static enum redis_way preferred_way;
+
+void redis_use_way(enum redis_way way)
+{
+    preferred_way = way;
+}
 
 void redis_password_file(const char *path)
 {
@@ -379,6 +398,7 @@ struct redis *redis_connect(const char *name, struct err *err)
         return NULL;
     }
     r->store.name = name;
+    r->way = preferred_way;
     if (!uri_parse(name, &r->uri, err)) {
         free(r);
         return NULL;
@@ -402,6 +422,7 @@ struct redis *redis_connect(const char *name, struct err *err)
 
 void redis_close(struct redis *r)
 {
+    bulk_free(r->bulk);
     cluster_close(r->cluster);
     password_free(r->password);
     for (unsigned i = 0; r->shard != NULL && i < r->n_shards; i++)

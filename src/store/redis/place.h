@@ -17,6 +17,7 @@
 #include "redis/cluster.h"
 #include "redis/uri.h"
 #include "store/format.h"
+#include "store/redis/redis.h"
 #include "store/store.h"
 
 enum {
@@ -45,6 +46,7 @@ struct redis {
     struct uri uri;
     char *password; /* NULL: none */
     struct cluster *cluster;
+    enum redis_way way;
     struct shard *shard;
     unsigned n_shards;
 
@@ -66,6 +68,7 @@ struct redis {
     size_t n_used;
     struct add_options options;
     double warned_fpr; /* 0: no warning yet */
+    struct bulk *bulk; /* has locks of its own */
 };
 
 /* Connects; no more than the address is checked. Ends by redis_close. */
@@ -113,6 +116,9 @@ bool redis_refused(const struct redis *r, const struct reply *reply, struct err 
 /* Takes an integer from 0 on. */
 bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out,
                   struct err *err);
+
+/* Asks for the lengths of all bitmaps. */
+bool redis_lengths(struct redis *r, struct err *err);
 
 /* Takes the reply to STRLEN. Fails if the bitmap has become shorter. */
 bool redis_length(struct redis *r, struct shard *s, const struct reply *reply, struct err *err);

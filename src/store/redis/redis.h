@@ -29,6 +29,12 @@ void redis_password_file(const char *path);
 
 struct store *redis_open(const char *name, enum store_mode mode, struct err *err);
 
+/* How keys are asked for and added by stores that are opened afterwards: by what is cheaper, as at
+ * first; by commands for each key, of the moment; or by moving whole bitmaps: those that are asked
+ * are copied once. */
+enum redis_way { REDIS_AUTO, REDIS_LIVE, REDIS_BULK };
+void redis_use_way(enum redis_way way);
+
 /* Copies the bitmap; bits->owned is the caller's. Of keys that are added meanwhile some may be
  * there, with all of their bits or some. */
 bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,

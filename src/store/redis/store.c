@@ -4,6 +4,7 @@
 
 #include "base/num.h"
 #include "store/layers.h"
+#include "store/redis/bulk.h"
 #include "store/redis/live.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
@@ -24,7 +25,9 @@ static void describe(const struct store *s, struct facts *facts)
     const struct redis *r = const_redis_of(s);
     *facts = (struct facts){.layers = {&r->header, r->data},
                             .counters = r->header.counters,
-                            .n_shards = r->n_shards};
+                            .n_shards = r->n_shards,
+                            .chunk = bulk_chunk(r),
+                            .gather = r->way == REDIS_BULK};
 }
 
 static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
@@ -32,9 +35,13 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
 {
     struct redis *r = redis_of(s);
     memset(present, 0, (n + 63) / 64 * sizeof *present);
+    enum bulk_result result = bulk_ask(r->bulk, keys, n, present, err);
+    if (result != BULK_NOT)
+        return result == BULK_DONE;
     pthread_mutex_lock(&r->lock);
     bool ok = live_ask(r, keys, n, present, err);
     pthread_mutex_unlock(&r->lock);
+    bulk_count_live(r->bulk, n);
     return ok;
 }
 
@@ -142,6 +149,19 @@ static bool warn(struct redis *r, const char *when, struct err *err)
     return true;
 }
 
+/* Adds some of the keys [*done, n). */
+static enum add_result add_some(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
+                                size_t *done, struct err *err)
+{
+    size_t before = *done;
+    enum bulk_result bulk = bulk_add(r->bulk, keys, known, n, done, err);
+    if (bulk != BULK_NOT)
+        return bulk == BULK_DONE ? ADD_OK : ADD_FAILED;
+    enum add_result result = live_add(r, keys, known, n, done, err);
+    bulk_count_live(r->bulk, *done - before);
+    return result;
+}
+
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
@@ -151,7 +171,7 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
     s->state.warning[0] = '\0';
     pthread_mutex_lock(&r->lock);
     while (result == ADD_OK && *done < n) {
-        result = live_add(r, keys, known, n, done, err);
+        result = add_some(r, keys, known, n, done, err);
         if (result == ADD_OK && r->warned_fpr == 0 && !warn(r, "current", err))
             result = ADD_FAILED;
     }
@@ -175,17 +195,21 @@ static void conclude(struct store *s, bool again)
         s->state.warning[0] = '\0';
 }
 
-/* What was answered is what the server has. */
+/* What was answered is what the server has; the rest is sent now. */
 static bool sync_keys(struct store *s, struct err *err)
 {
-    (void)s, (void)err;
-    return true;
+    return bulk_flush(redis_of(s)->bulk, err);
 }
 
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
-    (void)s, (void)sync, (void)err;
-    return true;
+    (void)sync;
+    return bulk_flush(redis_of(s)->bulk, err);
+}
+
+static void tell_way(struct store *s, char *out, size_t room)
+{
+    bulk_describe(redis_of(s)->bulk, out, room);
 }
 
 /* ---- Opening. */
@@ -205,6 +229,7 @@ static const struct store_ops ops = {
     .conclude = conclude,
     .sync = sync_keys,
     .add_end = add_end,
+    .tell_way = tell_way,
     .close = close_store,
 };
 
@@ -215,7 +240,8 @@ struct store *redis_open(const char *name, enum store_mode mode, struct err *err
     if (r == NULL)
         return NULL;
     r->store.ops = &ops;
-    if (redis_settle(r, err) && redis_check(r, err))
+    r->bulk = bulk_new(r, err);
+    if (r->bulk != NULL && redis_settle(r, err) && redis_check(r, err))
         return &r->store;
     redis_close(r);
     return NULL;

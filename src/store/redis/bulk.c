@@ -1,0 +1,396 @@
+#include "store/redis/bulk.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "base/num.h"
+#include "store/redis/copy.h"
+#include "store/redis/redis.h"
+#include "store/redis/unite.h"
+
+/* What it costs, in nanoseconds of the client's and the server's CPU: commands, for each bit; and a
+ * whole bitmap, for each byte, to be fetched, or to be sent, united and fetched. Measured with
+ * Redis 7.0 over a Unix socket. */
+static const double ASK_BIT = 450, ADD_BIT = 500, FETCH_BYTE = 1, UNITE_BYTE = 4;
+
+enum {
+    /* Seconds after which a copy is no longer asked, unless one for the whole run is wanted. */
+    MAX_AGE = 10,
+    /* Not without being told to: bytes of a copy. */
+    MAX_COPY = 1 << 30,
+    /* A chunk of input: how many times the break-even it should be, if records have so many bytes,
+     * and its length. */
+    CHUNK_GAIN = 8,
+    CHUNK_RECORD = 40,
+    CHUNK_MIN = 1 << 20,
+    CHUNK_MAX = 32 << 20,
+};
+
+struct bulk {
+    struct redis *r;
+    struct copy copy; /* bits NULL: none */
+    pthread_rwlock_t lock; /* of the copy, for those who ask it */
+    time_t fetched;
+    double spent; /* nanoseconds, on commands since the copy was made or found too old */
+    bool dirty;   /* the copy has keys that are not on the server */
+    uint64_t *set, *new; /* bits and keys of each shard, of a call */
+    atomic_ullong n_live, n_bulk; /* keys */
+    unsigned n_steps;
+};
+
+static double bytes_of(const struct redis *r)
+{
+    return (double)r->m / 8 * r->n_shards;
+}
+
+struct bulk *bulk_new(struct redis *r, struct err *err)
+{
+    struct bulk *b = calloc(1, sizeof *b);
+    if (b != NULL) {
+        b->r = r;
+        b->set = calloc(r->n_shards, sizeof *b->set);
+        b->new = calloc(r->n_shards, sizeof *b->new);
+        pthread_rwlock_init(&b->lock, NULL);
+    }
+    if (b != NULL && b->set != NULL && b->new != NULL)
+        return b;
+    bulk_free(b);
+    fail(err, "out of memory");
+    return NULL;
+}
+
+void bulk_free(struct bulk *b)
+{
+    if (b == NULL)
+        return;
+    copy_end(&b->copy);
+    pthread_rwlock_destroy(&b->lock);
+    free(b->set);
+    free(b->new);
+    free(b);
+}
+
+/* Replaces the copy by one of now. */
+static bool renew(struct bulk *b, struct err *err)
+{
+    struct timespec now;
+    copy_end(&b->copy);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    bool ok = redis_lengths(b->r, err) && copy_begin(&b->copy, b->r, err) &&
+              copy_fetch(&b->copy, b->r, err);
+    if (!ok)
+        copy_end(&b->copy);
+    b->fetched = now.tv_sec;
+    b->spent = 0;
+    return ok;
+}
+
+/* ---- Asking. */
+
+static bool is_fresh(const struct bulk *b)
+{
+    struct timespec now;
+    if (b->copy.bits == NULL)
+        return false;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return b->r->way == REDIS_BULK || now.tv_sec - b->fetched < MAX_AGE;
+}
+
+/* Is it time for a copy? All that was spent on commands so far would have paid for it. */
+static bool ask_pays(struct bulk *b, size_t n)
+{
+    const struct redis *r = b->r;
+    b->spent += (double)n * r->k * ASK_BIT;
+    return r->way == REDIS_BULK ||
+           (bytes_of(r) <= MAX_COPY && b->spent > bytes_of(r) * FETCH_BYTE);
+}
+
+/* Makes a copy if that pays. The store's lock is held meanwhile. */
+static enum bulk_result prepare(struct bulk *b, size_t n, struct err *err)
+{
+    enum bulk_result result = BULK_DONE;
+    pthread_mutex_lock(&b->r->lock);
+    if (!is_fresh(b) && !ask_pays(b, n)) {
+        result = BULK_NOT;
+    } else if (!is_fresh(b)) {
+        pthread_rwlock_wrlock(&b->lock);
+        if (!renew(b, err))
+            result = BULK_FAILED;
+        pthread_rwlock_unlock(&b->lock);
+    }
+    pthread_mutex_unlock(&b->r->lock);
+    return result;
+}
+
+static bool ask_copy(struct bulk *b, struct hashes keys, size_t n, uint64_t *present)
+{
+    pthread_rwlock_rdlock(&b->lock);
+    bool fresh = is_fresh(b);
+    if (fresh)
+        copy_ask(&b->copy, b->r, keys, n, present);
+    pthread_rwlock_unlock(&b->lock);
+    return fresh;
+}
+
+enum bulk_result bulk_ask(struct bulk *b, struct hashes keys, size_t n, uint64_t *present,
+                          struct err *err)
+{
+    enum bulk_result result = BULK_DONE;
+    if (b->r->way == REDIS_LIVE)
+        return BULK_NOT;
+    while (result == BULK_DONE && !ask_copy(b, keys, n, present))
+        result = prepare(b, n, err);
+    if (result == BULK_DONE)
+        atomic_fetch_add(&b->n_bulk, n);
+    return result;
+}
+
+/* ---- Adding. */
+
+/* May so many keys be added without passing max_fpr, even if all are new and of one shard? */
+static bool fits(const struct redis *r, uint64_t n)
+{
+    double sum = 0;
+    for (unsigned i = 0; r->options.max_fpr > 0 && i < r->n_shards; i++)
+        sum += redis_shard_fpr(r, r->shard[i].set + n * r->k);
+    return r->options.max_fpr == 0 || sum / r->n_shards <= r->options.max_fpr;
+}
+
+/* Does it pay for n keys to move all bits, at that price for each byte? */
+static bool add_pays(const struct redis *r, double n, double price)
+{
+    return r->way == REDIS_BULK ||
+           (r->way == REDIS_AUTO && bytes_of(r) <= MAX_COPY &&
+            n * r->k * ADD_BIT > 2 * price * bytes_of(r));
+}
+
+/* Notes what a call has added. */
+static void count(struct bulk *b)
+{
+    struct redis *r = b->r;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        struct shard *s = &r->shard[i];
+        /* The FPR while these keys came was about that half way. */
+        double fpr = redis_shard_fpr(r, s->set + b->set[i] / 2);
+        r->store.state.dropped += fpr < 1 ? (double)b->new[i] * fpr / (1 - fpr) : 0;
+        r->store.state.n_new += b->new[i];
+        s->set += b->set[i];
+    }
+}
+
+static void add_to(struct bulk *b, struct copy *c, struct hashes keys, size_t n, uint64_t *known)
+{
+    memset(b->set, 0, b->r->n_shards * sizeof *b->set);
+    memset(b->new, 0, b->r->n_shards * sizeof *b->new);
+    copy_add(c, b->r, keys, n, known, b->set, b->new);
+    count(b);
+}
+
+/* The keys go into the copy alone, which bulk_flush sends. */
+static enum bulk_result add_to_copy(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
+                                    struct err *err)
+{
+    struct redis *r = b->r;
+    const struct add_state *state = &r->store.state;
+    if (b->copy.bits == NULL) {
+        /* A pipe may never end, and what is in the copy alone nobody else can see. */
+        bool many = add_pays(r, (double)(n + state->ahead), FETCH_BYTE + UNITE_BYTE);
+        if (!many || (r->way != REDIS_BULK && !state->ends))
+            return BULK_NOT;
+        if (!renew(b, err))
+            return BULK_FAILED;
+        for (unsigned i = 0; i < r->n_shards; i++)
+            r->shard[i].set = copy_count(&b->copy, i);
+    }
+    add_to(b, &b->copy, keys, n, known);
+    b->dirty = true;
+    return BULK_DONE;
+}
+
+/* ---- Steps. */
+
+/* Steps for several shards at once. */
+struct steps {
+    struct temporary *temporary; /* key NULL: nothing for that shard */
+    size_t *at, *n; /* its replies */
+};
+
+static bool steps_begin(struct steps *s, const struct redis *r, struct err *err)
+{
+    s->temporary = calloc(r->n_shards, sizeof *s->temporary);
+    s->at = calloc(r->n_shards, sizeof *s->at);
+    s->n = calloc(r->n_shards, sizeof *s->n);
+    return (s->temporary != NULL && s->at != NULL && s->n != NULL) || fail(err, "out of memory");
+}
+
+static void steps_end(struct steps *s, const struct redis *r, bool done)
+{
+    for (unsigned i = 0; s->temporary != NULL && i < r->n_shards; i++) {
+        if (!done)
+            temporary_drop(&s->temporary[i]);
+        temporary_free(&s->temporary[i]);
+    }
+    free(s->temporary);
+    free(s->at);
+    free(s->n);
+}
+
+/* Writes the bitmaps of a copy, but for empty ones, to temporary keys. */
+static bool write_all(struct steps *s, struct redis *r, const struct copy *c, struct err *err)
+{
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        const struct layout_bits bits = {.data = c->bits[i],
+                                         .len = layout_trimmed(c->bits[i], c->len),
+                                         .order = ORDER_LOW_FIRST};
+        if (bits.len > 0 && (!temporary_name(&s->temporary[i], r, &r->shard[i], err) ||
+                             !temporary_write(&s->temporary[i], &bits, err)))
+            return false;
+    }
+    return true;
+}
+
+/* Runs the steps; with ONCE some may have been carried out when it fails. */
+static bool run_all(struct steps *s, struct redis *r, bool tell, enum cluster_repeat repeat,
+                    struct err *err)
+{
+    uint64_t *until = calloc(r->n_shards, sizeof *until);
+    bool ok = until != NULL || fail(err, "out of memory");
+    size_t at = 0;
+    for (unsigned i = 0; ok && i < r->n_shards; i++)
+        if (s->temporary[i].key != NULL)
+            ok = temporary_life(r, &r->shard[i], 0, &until[i], err);
+    requests_clear(&r->rq);
+    for (unsigned i = 0; ok && i < r->n_shards; i++)
+        if (s->temporary[i].key != NULL) {
+            s->at[i] = at;
+            s->n[i] = unite_queue(&s->temporary[i], &r->shard[i], until[i], tell);
+            at += s->n[i];
+        }
+    free(until);
+    return ok && redis_run(r, repeat, err);
+}
+
+/* Puts what was there before into the copy, if that was asked for. */
+static bool take_all(struct steps *s, struct redis *r, struct copy *c, struct err *err)
+{
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        const struct reply *before;
+        if (s->n[i] == 0)
+            continue;
+        if (!unite_take(r, &r->shard[i], s->at[i], s->n[i], &before, err))
+            return false;
+        if (before == NULL)
+            continue;
+        size_t len = before->n < c->len ? before->n : (size_t)c->len;
+        memcpy(c->bits[i], before->text, len);
+        memset(c->bits[i] + len, 0, (size_t)c->len - len);
+        r->shard[i].set = r->shard[i].counted = copy_count(c, i);
+    }
+    return true;
+}
+
+static bool unite_all(struct bulk *b, struct copy *c, bool tell, struct err *err)
+{
+    struct redis *r = b->r;
+    struct steps s = {0};
+    enum cluster_repeat repeat = tell ? CLUSTER_ONCE : CLUSTER_REPEAT;
+    bool ran = steps_begin(&s, r, err) && write_all(&s, r, c, err);
+    bool ok = ran && run_all(&s, r, tell, repeat, err) && take_all(&s, r, c, err);
+    steps_end(&s, r, ok);
+    b->n_steps++;
+    return ok;
+}
+
+/* The keys are united with the bitmaps, and then found to be new or not in what was there before.
+ */
+static enum bulk_result add_in_step(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
+                                    struct err *err)
+{
+    size_t words = (n + 63) / 64;
+    struct copy c;
+    uint64_t *ignored = malloc(words * sizeof *ignored);
+    if (ignored == NULL)
+        return fail(err, "out of memory"), BULK_FAILED;
+    memcpy(ignored, known, words * sizeof *ignored);
+    bool ok = copy_begin(&c, b->r, err);
+    if (ok) {
+        copy_add(&c, b->r, keys, n, ignored, NULL, NULL);
+        ok = unite_all(b, &c, true, err);
+    }
+    if (ok)
+        add_to(b, &c, keys, n, known);
+    copy_end(&c);
+    free(ignored);
+    return ok ? BULK_DONE : BULK_FAILED;
+}
+
+static size_t count_unknown(const uint64_t *known, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += !bit_of(known, i);
+    return count;
+}
+
+enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
+                          size_t *done, struct err *err)
+{
+    const struct redis *r = b->r;
+    struct hashes rest = hashes_from(keys, *done);
+    size_t n_rest = n - *done;
+    enum bulk_result result = BULK_NOT;
+    if (*done % 64 != 0 || r->way == REDIS_LIVE || !fits(r, n_rest))
+        return BULK_NOT;
+    uint64_t *known_rest = known + *done / 64;
+    if (r->options.may_repeat)
+        result = add_to_copy(b, rest, known_rest, n_rest, err);
+    else if (add_pays(r, (double)count_unknown(known_rest, n_rest), UNITE_BYTE))
+        result = add_in_step(b, rest, known_rest, n_rest, err);
+    if (result == BULK_DONE) {
+        *done = n;
+        atomic_fetch_add(&b->n_bulk, n_rest);
+    }
+    return result;
+}
+
+bool bulk_flush(struct bulk *b, struct err *err)
+{
+    if (!b->dirty)
+        return true;
+    b->dirty = false;
+    return unite_all(b, &b->copy, false, err);
+}
+
+/* ---- What is said of it. */
+
+size_t bulk_chunk(const struct redis *r)
+{
+    double even = 2 * UNITE_BYTE * bytes_of(r) / (r->k * ADD_BIT);
+    double len = even * CHUNK_GAIN * CHUNK_RECORD;
+    if (r->way == REDIS_LIVE || bytes_of(r) > MAX_COPY)
+        return 0;
+    return len < CHUNK_MIN ? CHUNK_MIN : len < CHUNK_MAX ? (size_t)len : CHUNK_MAX;
+}
+
+void bulk_count_live(struct bulk *b, size_t n)
+{
+    atomic_fetch_add(&b->n_live, n);
+}
+
+void bulk_describe(struct bulk *b, char *out, size_t room)
+{
+    const struct redis *r = b->r;
+    unsigned long long live = atomic_load(&b->n_live), bulk = atomic_load(&b->n_bulk);
+    char size[NUM_TEXT];
+    num_show_bytes(size, (r->m + 7) / 8 * r->n_shards);
+    if (b->n_steps > 0)
+        snprintf(out, room, "%llu keys were sent to the server one by one, and %llu as bitmaps of "
+                 "%s, in %u step%s", live, bulk, size, b->n_steps, b->n_steps == 1 ? "" : "s");
+    else
+        snprintf(out, room, "%llu keys were sent to the server one by one, and %llu asked of a "
+                 "copy of %s", live, bulk, size);
+}
