@@ -226,7 +226,7 @@ halting()
         seq 10000 | seen create --layout gozero:bits=4000000 f.seen --force
         store f.seen k
         [ $command = query ] || { redis a DEL k; redis a SETBIT k 3999999 0; }
-        halting | seen $command "$(uri k gozero:bits=4000000)" >out 2>err 3>&- &
+        halting | seen $command --live "$(uri k gozero:bits=4000000)" >out 2>err 3>&- &
         until [ -e halted ]; do sleep 0.01; done
         redis a DEL k
         touch go
@@ -243,14 +243,14 @@ halting()
     redis_start b --appendonly yes --appendfsync no
     redis b SETBIT k 39999999 0
     seq 200000 >keys
-    seen dedup "$(uri k redisson:bits=40000000,k=3 b)" keys >out 2>err 3>&- &
+    seen dedup "$(uri k redisson:bits=40000000,k=7 b)" keys >out 2>err 3>&- &
     until [ "$(wc -l <out)" -gt 1000 ]; do sleep 0.01; done
     redis_kill b
     wait $! || [ $? = 2 ]
     redis_start b --appendonly yes --appendfsync no
     until ! redis b GETBIT k 1 | grep -q LOADING; do sleep 0.01; done
-    run -1 seen query -v "$(uri k redisson:bits=40000000,k=3 b)" out
-    seen dedup "$(uri k redisson:bits=40000000,k=3 b)" keys >>out
+    run -1 seen query -v "$(uri k redisson:bits=40000000,k=7 b)" out
+    seen dedup "$(uri k redisson:bits=40000000,k=7 b)" keys >>out
     [ -z "$(sort out | uniq -d)" ]
     # At most a batch of 1024 is lost, and what is taken for present.
     [ "$(wc -l <out)" -gt 198500 ]
@@ -267,7 +267,7 @@ cut_connections()
 
 @test "connections that are lost: dedup knows all that was new, or says that it does not" {
     local name status=0
-    name=$(uri k redisson:bits=40000000,k=3)
+    name=$(uri k redisson:bits=40000000,k=7)
     redis a SETBIT k 39999999 0
     seq 200000 >keys
     seen dedup "$name" keys >out 2>err 3>&- &
@@ -286,11 +286,11 @@ cut_connections()
 @test "a connection that is lost once does not stop add" {
     redis a SETBIT k 39999999 0
     seq 200000 >keys
-    seen add "$(uri k redisson:bits=40000000,k=3)" keys 3>&- &
+    seen add "$(uri k redisson:bits=40000000,k=7)" keys 3>&- &
     until [ "$(redis a BITCOUNT k)" -gt 1000 ]; do sleep 0.01; done
     redis a CLIENT KILL TYPE normal
     wait $!
-    run -1 seen query -v "$(uri k redisson:bits=40000000,k=3)" keys
+    run -1 seen query -v "$(uri k redisson:bits=40000000,k=7)" keys
 }
 
 @test "a cluster" {

@@ -168,15 +168,26 @@ static bool add_pays(const struct redis *r, double n, double price)
             n * r->k * ADD_BIT > 2 * price * bytes_of(r));
 }
 
+/* The mean of fpr / (1 - fpr) while the bits of a shard become so many: midpoints of STEPS parts. It
+ * goes like x^k; for k = 14 the sum is 3 % too low. */
+static double mean_dropped(const struct redis *r, uint64_t from, uint64_t more)
+{
+    enum { STEPS = 16 };
+    double sum = 0;
+    for (unsigned i = 0; i < STEPS; i++) {
+        double fpr = redis_shard_fpr(r, from + more / STEPS * i + more / (2 * STEPS));
+        sum += fpr < 1 ? fpr / (1 - fpr) : 0;
+    }
+    return sum / STEPS;
+}
+
 /* Notes what a call has added. */
 static void count(struct bulk *b)
 {
     struct redis *r = b->r;
     for (unsigned i = 0; i < r->n_shards; i++) {
         struct shard *s = &r->shard[i];
-        /* The FPR while these keys came was about that half way. */
-        double fpr = redis_shard_fpr(r, s->set + b->set[i] / 2);
-        r->store.state.dropped += fpr < 1 ? (double)b->new[i] * fpr / (1 - fpr) : 0;
+        r->store.state.dropped += (double)b->new[i] * mean_dropped(r, s->set, b->set[i]);
         r->store.state.n_new += b->new[i];
         s->set += b->set[i];
     }
