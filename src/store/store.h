@@ -74,12 +74,11 @@ struct facts {
 struct store {
     const struct store_ops *ops;
     const char *name; /* in messages */
+    bool wants_bytes; /* query and add need the keys' bytes, not only their hashes */
     struct add_state state;
 };
 
 struct store_ops {
-    bool wants_bytes; /* `query` and `add` need the keys' bytes, not only their hashes */
-
     void (*describe)(const struct store *s, struct facts *facts);
     bool (*query)(struct store *s, struct hashes keys, size_t n, uint64_t *present,
                   struct err *err);
@@ -139,7 +138,7 @@ static inline const struct header *store_header(const struct store *s)
 /* Does it need hashes.bytes? Then the rule by which keys are made must say so (keys/batch.h). */
 static inline bool store_wants_bytes(const struct store *s)
 {
-    return s->ops->wants_bytes;
+    return s->wants_bytes;
 }
 
 /* Sets bit i of present when key i is in, after clearing bits 0..n-1. n is at most LAYER_BATCH. Any

@@ -24,7 +24,7 @@ enum {
     MAX_COPY = 1 << 30,
     /* A chunk of input: how many times the break-even it should be, if records have so many bytes,
      * and its length. */
-    CHUNK_GAIN = 8,
+    CHUNK_GAIN = 24,
     CHUNK_RECORD = 40,
     CHUNK_MIN = 1 << 20,
     CHUNK_MAX = 32 << 20,

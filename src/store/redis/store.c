@@ -220,7 +220,6 @@ static void close_store(struct store *s)
 }
 
 static const struct store_ops ops = {
-    .wants_bytes = true,
     .describe = describe,
     .query = query,
     .census = take_census,
@@ -240,6 +239,7 @@ struct store *redis_open(const char *name, enum store_mode mode, struct err *err
     if (r == NULL)
         return NULL;
     r->store.ops = &ops;
+    r->store.wants_bytes = r->n_shards > 1;
     r->bulk = bulk_new(r, err);
     if (r->bulk != NULL && redis_settle(r, err) && redis_check(r, err))
         return &r->store;
