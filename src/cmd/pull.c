@@ -52,7 +52,7 @@ static bool write_filter(const struct pull *pl, struct store *s, struct newfile 
     const struct key_rule rule = {0};
     struct header h;
     struct census census;
-    bool ok = redis_pull(s, &filter, &bits[0], err);
+    bool ok = redis_pull(s, &filter, bits, err);
     if (ok) {
         foreign_header(&filter, &rule, pl->reproducible, &h);
         ok = foreign_write(&h, &filter, bits, file, pl->out, parallel_cpus(), &census, err) &&

@@ -44,11 +44,14 @@ static bool push_filter(struct filter *f, const char *to, const struct redis_pus
                         struct err *err)
 {
     struct layout_filter filter;
+    const uint8_t *data[FORMAT_MAX_LAYERS];
     struct err why;
     warn_unclean_file(f);
     if (!foreign_filter(&f->header, &filter, &why))
         return fail(err, "'%s' %s, so it cannot be pushed", f->path, why.text);
-    return filter_check_sound(f, 1, err) && redis_push(to, &filter, f->data[0], options, err);
+    for (unsigned i = 0; i < filter.n_layers; i++)
+        data[i] = f->data[i];
+    return filter_check_sound(f, 1, err) && redis_push(to, &filter, data, options, err);
 }
 
 static int run(int argc, char **argv)

@@ -134,6 +134,15 @@ struct layout_redis {
                       struct layout_spec *out, struct err *err);
 };
 
+/* A filter that the Bloom module of a Redis server keeps (BF.RESERVE). File 0 of the layout is the
+ * header of BF.SCANDUMP, file 1 its bits; `read` also takes the header alone, data[1] being NULL,
+ * and does not set `bits` then. */
+struct layout_module {
+    /* What BF.RESERVE has to be told to make such a filter. *expansion is 0 for NONSCALING. */
+    void (*reserve)(const struct layout_filter *filter, double *error, uint64_t *capacity,
+                    uint32_t *expansion);
+};
+
 struct layout {
     const char *summary; /* a line for help: whose filters these are */
     const struct layout_param *params; /* ends with name NULL */
@@ -192,6 +201,9 @@ struct layout {
 
     /* NULL: its bits are no string in Redis. */
     const struct layout_redis *redis;
+
+    /* NULL: no module of a Redis server keeps it. */
+    const struct layout_module *module;
 
     /* How many of the m positions can occur. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);

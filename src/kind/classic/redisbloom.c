@@ -271,6 +271,19 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     return true;
 }
 
+static void reserve(const struct layout_filter *filter, double *error, uint64_t *capacity,
+                    uint32_t *expansion)
+{
+    const struct layer *first = &filter->layer[0];
+    struct kept kept = kept_of(first);
+    bool scales = !(kept.options & NO_SCALING);
+    *error = scales ? first->fpr_design * 2 : first->fpr_design;
+    *capacity = first->n_design;
+    *expansion = scales ? kept.growth : 0;
+}
+
+static const struct layout_module module = {reserve};
+
 /* A header that is being read. */
 struct chain {
     const uint8_t *link; /* the first */
@@ -375,10 +388,12 @@ static bool read_links(const struct chain *c, const struct layout_foreign *in,
     if (c->n_links > LAYOUT_LAYERS)
         return fail(err, "it has %" PRIu32 " links; a filter file holds %d", c->n_links,
                     LAYOUT_LAYERS);
+    bool alone = in->data[1] == NULL;
     *out = (struct layout_filter){.n_layers = c->n_links, .n_added = c->size};
     for (unsigned i = 0; i < c->n_links; i++) {
         struct layer *layer = &out->layer[i];
-        if (!read_link(c, i, layer, err) || !find_bits(in, layer, i, &at, &bits[i], err))
+        if (!read_link(c, i, layer, err) ||
+            (!alone && !find_bits(in, layer, i, &at, &bits[i], err)))
             return false;
         size += (uint64_t)layer->n_closed;
     }
@@ -386,8 +401,9 @@ static bool read_links(const struct chain *c, const struct layout_foreign *in,
     if (size != c->size)
         return fail(err, "its number of keys is %" PRIu64 ", that of its links %" PRIu64, c->size,
                     size);
-    return at == in->len[1] || fail(err, "'%s' has %" PRIu64 " bytes behind its last link",
-                                    in->name[1], in->len[1] - at);
+    return alone || at == in->len[1] ||
+           fail(err, "'%s' has %" PRIu64 " bytes behind its last link", in->name[1],
+                in->len[1] - at);
 }
 
 /* Where the spec says what the file says, they agree. */
@@ -545,6 +561,7 @@ static const struct layout layout = {
     .show = show,
     .positions = positions,
     .counts = true,
+    .module = &module,
 };
 
 const struct kind kind_redisbloom = {.id = 20,

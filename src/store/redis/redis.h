@@ -11,10 +11,12 @@
  * rely on what was new, the batch is sent again. What a server has answered is what is promised:
  * how well it keeps that is its own affair.
  *
+ * Filters of the Bloom module of a server (layout->module) are asked and added to in the same way.
+ *
  * Whole filters come and go in chunks:
  *
  *     struct store *s = redis_open(name, STORE_READ, &err);
- *     redis_pull(s, &filter, &bits, &err);                 // as layout->read does from files
+ *     redis_pull(s, &filter, bits, &err);                  // as layout->read does from files
  *     redis_push(name, &filter, data, &options, &err);     // data as for layout->write
  */
 #ifndef STORE_REDIS_REDIS_H
@@ -35,8 +37,8 @@ struct store *redis_open(const char *name, enum store_mode mode, struct err *err
 enum redis_way { REDIS_AUTO, REDIS_LIVE, REDIS_BULK };
 void redis_use_way(enum redis_way way);
 
-/* Copies the bitmap; bits->owned is the caller's. Of keys that are added meanwhile some may be
- * there, with all of their bits or some. */
+/* Copies the bits, bits[i] those of layer i; bits[0].owned is the caller's. Of keys that are added
+ * meanwhile some may be there, with all of their bits or some. */
 bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
                 struct err *err);
 
@@ -48,11 +50,11 @@ struct redis_push {
     uint64_t expire; /* seconds that the key is to live; 0: as long as what was there */
 };
 
-/* Writes a filter of one layer to that address, in one step: its bits go to a temporary key first,
- * which then takes the place of the bitmap, or is united with it. A configuration that is there
- * must fit; one that is not is written. If it fails, the temporary key is deleted, and if that
- * fails too, it expires. */
-bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *data,
+/* Writes a filter to that address, data[i] being layer i, in one step: its bits go to a temporary
+ * key first, which then takes the place of what is there, or is united with it. A configuration that
+ * is there must fit; one that is not is written. If it fails, the temporary key is deleted, and if
+ * that fails too, it expires. */
+bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
                 const struct redis_push *options, struct err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "store/layers.h"
 #include "store/redis/bulk.h"
 #include "store/redis/live.h"
+#include "store/redis/module.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
 #include "store/writer.h"
@@ -241,7 +242,8 @@ struct store *redis_open(const char *name, enum store_mode mode, struct err *err
     r->store.ops = &ops;
     r->store.wants_bytes = r->n_shards > 1;
     r->bulk = bulk_new(r, err);
-    if (r->bulk != NULL && redis_settle(r, err) && redis_check(r, err))
+    if (r->bulk != NULL &&
+        (module_is_meant(r) ? module_open(r, err) : redis_settle(r, err) && redis_check(r, err)))
         return &r->store;
     redis_close(r);
     return NULL;

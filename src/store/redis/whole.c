@@ -6,6 +6,7 @@
 
 #include "base/sig.h"
 #include "store/foreign.h"
+#include "store/redis/module.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
 #include "store/redis/unite.h"
@@ -14,6 +15,8 @@ bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bit
                 struct err *err)
 {
     struct redis *r = (struct redis *)(void *)s;
+    if (module_is_meant(r))
+        return module_pull(r, filter, bits, err);
     uint64_t len = r->shard->len;
     if (r->n_shards > 1)
         return redis_unfit(r, err, "a filter of several shards is not one: give the key of a shard, "
@@ -181,20 +184,23 @@ static bool push(struct push *p, struct err *err)
     return false;
 }
 
-bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *data,
+bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
                 const struct redis_push *options, struct err *err)
 {
     const struct kind *kind = filter->layer[0].kind;
     struct push p = {
-        .filter = filter, .layout = kind->layout, .options = options, .data = data};
-    if (kind->layout->redis == NULL)
+        .filter = filter, .layout = kind->layout, .options = options, .data = data[0]};
+    bool module = kind->layout->module != NULL;
+    if (kind->layout->redis == NULL && !module)
         return fail(err, "filters of layout %s are no bitmaps in Redis", kind->name);
     p.r = redis_connect(name, err);
     if (p.r == NULL)
         return false;
-    bool ok = p.r->uri.shards <= 1 ? push(&p, err)
-                                   : fail(err, "cannot use '%.1000s': a filter is not made for "
-                                               "several shards: give the key of one", name);
+    bool ok = module ? module_push(p.r, filter, data, options, err)
+              : p.r->uri.shards <= 1
+                  ? push(&p, err)
+                  : fail(err, "cannot use '%.1000s': a filter is not made for several shards: "
+                              "give the key of one", name);
     temporary_free(&p.temporary);
     redis_close(p.r);
     return ok;
