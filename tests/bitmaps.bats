@@ -45,7 +45,7 @@ need_holes()
 
 @test "what a bitmap does not say must be given" {
     : >f
-    refuses "seen: cannot import 'f' as gozero: the file does not say how many bits there are: \
+    refuses "seen: cannot import 'f' as gozero: its bytes do not say how many bits there are: \
 give gozero:bits=M" seen import --layout gozero f -o g
     for given in redisson redisson:bits=9585 redisson:k=7; do
         refuses "seen: cannot import 'f' as redisson: its size is unknown: give bits=M and k=K, or \

@@ -408,3 +408,12 @@ has 2500" seen push f.seen "$name"
         cmp <(seen query "$name$key?layout=redisson:bits=9585,k=7" keys) keys
     done
 }
+
+@test "commands for files say how a file is made of a filter in Redis" {
+    for command in verify rotate; do
+        refuses "seen: 'redis://a/b' is in Redis: 'seen pull' makes a file of it" \
+            seen $command redis://a/b
+    done
+    refuses "seen: 'redis://a/b' would be in Redis: 'seen push' writes a filter there" \
+        seen create redis://a/b -n 5
+}

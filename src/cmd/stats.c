@@ -305,7 +305,10 @@ static void report_file(struct report *r, const struct findings *found)
     const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
     report_string(r, &field_file, EXACT, found->store->name);
-    report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
+    if (found->file != NULL)
+        report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
+    else
+        report_unknown(r, &field_version);
     report_string(r, &field_kind, RECORDED, format_kind_name(h));
     if (found->layout != NULL)
         report_string(r, &field_layout, RECORDED, found->spec);
@@ -318,7 +321,7 @@ static void report_file(struct report *r, const struct findings *found)
     report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_FLAGS]);
     report_string(r, &field_encoding, RECORDED, encoding != NULL ? encoding->name : "none");
     report_string(r, &field_state, EXACT, health_name(found->health));
-    report_uint(r, &field_epoch, RECORDED, h->epoch);
+    report_known(r, &field_epoch, RECORDED, found->file != NULL ? h->epoch : 0);
     report_known(r, &field_created, RECORDED, h->created);
     report_known(r, &field_changed, RECORDED, h->changed);
     if (found->health == FILTER_CLEAN && found->file != NULL)

@@ -19,6 +19,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/sig.h"
+#include "redis/uri.h"
 #include "store/lock.h"
 
 /* Chooses between two slots. A slot that is whole counts even if we must refuse it: the other one
@@ -97,13 +98,20 @@ static bool check_writable(const struct filter *f, struct err *err)
     return true;
 }
 
+static bool cannot_open(const struct filter *f, struct err *err)
+{
+    if (errno == ENOENT && uri_is(f->path))
+        return fail(err, "'%s' is in Redis: 'seen pull' makes a file of it", f->path);
+    return fail_errno(err, "cannot open '%s'", f->path);
+}
+
 static bool open_file(struct filter *f, struct err *err)
 {
     struct stat st;
     /* O_NONBLOCK: a FIFO is to be refused, not waited for. */
     f->fd = open(f->path, (f->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (f->fd < 0)
-        return fail_errno(err, "cannot open '%s'", f->path);
+        return cannot_open(f, err);
     if (fstat(f->fd, &st) != 0)
         return fail_errno(err, "cannot look at '%s'", f->path);
     if (!S_ISREG(st.st_mode))

@@ -86,7 +86,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     if (!layout_number(spec, BITS, MAX_M, &c.m, err))
         return false;
     if (c.m == 0)
-        return fail(err, "the file does not say how many bits there are: give gozero:bits=M");
+        return fail(err, "its bytes do not say how many bits there are: give gozero:bits=M");
     describe(&c, out);
     classic_design(&c, spec, out);
     return classic_read_bitmap(in, c.m, &bits[0], err);
