@@ -186,7 +186,7 @@ emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
-## interop: filters exchanged with Guava, DCSO's bloom, PHP and Redis (packages: deps-ci)
+## interop: filters exchanged with Guava, DCSO's bloom, PHP, clients of Redis (packages: deps-ci)
 INTEROP := guava dcso php redis clients second
 interop:
 	+$(Q)$(PARALLEL) all
@@ -200,7 +200,7 @@ soak:
 	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
 	$(Q)SEEN=$(abspath $(BUILD))/seen FORGED=0 bats tests/forged.bats
 
-## bench: speed and size beside other tools (BENCH_N records, BENCH_RUNS runs, BENCH_JOBS names)
+## bench: speed and size beside other tools, also in Redis (BENCH_N records, BENCH_JOBS names)
 bench:
 	+$(Q)$(PARALLEL) all CFLAGS='-O2 -g'
 	$(Q)python3 tests/bench/bench.py $(BUILD)

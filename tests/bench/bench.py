@@ -12,6 +12,8 @@ and the size of what it wrote.
     BENCH_RUNS=7            rounds (slow rivals take part in the first 3)
     BENCH_KINDS="urls sha1 phones"
     BENCH_JOBS=REGEX        only jobs whose name matches (yardsticks always run)
+    BENCH_REDIS_N=          records in Redis (a tenth of BENCH_N; 0: none). The names of those jobs
+                            begin with "redis: "; if BENCH_JOBS is given, it must have that word
     BENCH_RIVALS=1          0: without the other tools
     BENCH_DIR=BUILD/bench   where the data is, and where filters are written
     BENCH_README=0          1: put table and picture into README.md, between its two bench comments
@@ -28,12 +30,15 @@ import statistics
 import subprocess
 import sys
 
+import inredis
+
 BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIR = os.path.abspath(os.environ.get("BENCH_DIR", BUILD + "/bench"))
 TOOLS = BUILD + "/bench/"
 SEEN = BUILD + "/seen"
 N = int(float(os.environ.get("BENCH_N", "1e7")))
+REDIS_N = int(float(os.environ.get("BENCH_REDIS_N", N // 10)))
 RUNS = int(os.environ.get("BENCH_RUNS", "7"))
 KINDS = os.environ.get("BENCH_KINDS", "urls sha1 phones").split()
 JOBS = re.compile(os.environ.get("BENCH_JOBS", ""))
@@ -436,6 +441,9 @@ def main():
     if JOBS.search("lookup"):
         everything["kinds"]["lookup"] = [lookup()]
         table("lookup", everything["kinds"]["lookup"])
+    if REDIS_N and (not JOBS.pattern or "redis" in JOBS.pattern):
+        everything["redis"] = inredis.measure(SEEN, TOOLS, DIR, REDIS_N, min(RUNS, SLOW_RUNS),
+                                              lambda name: JOBS.search("redis: " + name))
     with open(TOOLS + "results.json", "w", encoding="ascii") as f:
         json.dump(everything, f, indent=1)
     picture = svg(everything["kinds"].get("urls", []))
