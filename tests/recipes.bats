@@ -152,14 +152,15 @@ teardown() { redis_stop; }
 # reads, writes URI: all commands that do so.
 reads()
 {
-    seen query "$1" keys >/dev/null && seen stats "$1" >/dev/null &&
-        seen pull --force "$1" -o pulled.seen
+    seen query --live "$1" keys >/dev/null && seen query --bulk "$1" keys >/dev/null &&
+        seen stats "$1" >/dev/null && seen pull --force "$1" -o pulled.seen
 }
 
 writes()
 {
-    seen add "$1" keys && seen dedup "$1" keys && seen push --merge f.seen "$1" &&
-        seen push f.seen "$1" && seen push --expire 1000 f.seen "$1"
+    seen add --live "$1" keys && seen dedup --live "$1" keys && seen add --bulk "$1" keys &&
+        seen dedup --bulk "$1" keys && seen push --merge f.seen "$1" && seen push f.seen "$1" &&
+        seen push --expire 1000 f.seen "$1"
 }
 
 @test "the commands that seen(1) says a user of Redis needs" {
@@ -187,8 +188,8 @@ writes()
     writes "$redisson"
     seen push r.seen "${redisson/urls:r/urls:new}"
     # What is listed is what the sources send. AUTH needs no right; ASKING is sent as it is.
-    sed -n "/^\.SS $title/,/^\.S[HS] [^P]/{/^\.EX/,/^\.EE/p}" "$SOURCE/man/$PAGE" |
-        grep -oE '\+[a-z_.|]+' | sed 's/|.*//' | tr -d + | grep -vx asking | sort >listed
+    sed -n "/^\.SS $title/,/^\.S[HS] [^P]/p" "$SOURCE/man/$PAGE" | grep -oE '\+[a-z_]+(\.[a-z]+)?' |
+        tr -d + | grep -vx asking | sort >listed
     grep -rhoE '(requests_begin|_command|temporary)\(.*"[A-Z_.]{3,}".*' "$SOURCE"/src/{redis,store} |
         grep -oE '"[A-Z_.]{3,}"' | tr -d '"' | grep -vx AUTH | tr '[:upper:]' '[:lower:]' |
         sort -u >sent
