@@ -93,6 +93,7 @@ class Server:
         self.chunk = chunk
         self.values, self.ends, self.denied = {}, {}, set()
         self.connections = set()
+        self.awaited = None  # [name, number, words]: AFTER
 
     def get(self, key):
         if key in self.ends and self.ends[key] <= time.time():
@@ -123,6 +124,21 @@ class Server:
             return method(*words[1:])
         except TypeError:
             raise Refused("ERR wrong number of arguments for '%s' command" % name) from None
+        finally:
+            self.count(name)
+
+    def count(self, name):
+        if self.awaited is None or self.awaited[0] != name:
+            return
+        self.awaited[1] -= 1
+        if self.awaited[1] == 0:
+            words, self.awaited = self.awaited[2], None
+            self.run(words)
+
+    def do_after(self, number, name, *words):
+        """Runs a command when so many of that name have been carried out: what others may do."""
+        self.awaited = [name.decode().lower(), int(number), words]
+        return Status("OK")
 
     # ---- The module.
 

@@ -261,6 +261,36 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     done
 }
 
+@test "a filter that is deleted or replaced while it is pulled" {
+    [ -z "${SEEN_REDISBLOOM-}" ] || skip 'the real module gives this filter away in one piece'
+    seq 9000 | seen create --layout redisbloom -n 20000 -p 0.01 f.seen
+    seq 8000 | seen create --layout redisbloom -n 20000 -p 0.01 fewer.seen
+    seq 9000 | seen create --layout redisbloom -n 10000 -p 0.01 smaller.seen
+    for change in 'UNLINK k' 'RENAME fewer k' 'RENAME smaller k' 'SET k text'; do
+        for filter in k fewer smaller; do
+            quiet seen push "${filter/#k/f}.seen" "$(uri "$filter")"
+        done
+        # One for the header, and two of three for the bits.
+        read -ra words <<<"$change"
+        redis a AFTER 3 BF.SCANDUMP "${words[@]}"
+        run -2 --separate-stderr seen pull "$(uri k)" -o g.seen
+        if [[ $change == SET* ]]; then
+            [ "$stderr" = "seen: cannot use '$(uri k)': the key holds a value of another type" ]
+        else
+            [ "$stderr" = "seen: cannot go on with '$(uri k)': the filter was deleted or replaced" ]
+        fi
+        [ ! -e g.seen ]
+        redis a FLUSHALL
+    done
+    # Keys that are added meanwhile do no harm, nor does a further link.
+    seq 4000 | seen create --layout redisbloom -n 4000 -p 1e-9 f.seen --force
+    quiet seen push f.seen "$(uri k)"
+    redis a AFTER 2 BF.SCANDUMP BF.MADD k x y z
+    quiet seen pull "$(uri k)" -o g.seen
+    [ "$(info k 'Number of filters')" = 2 ]
+    seq 4000 | cmp - <(seq 4000 | seen query g.seen)
+}
+
 # While process $1 runs, the server closes its connections, once in a while.
 cut_connections()
 {
