@@ -184,6 +184,8 @@ writes()
     run -2 seen push f.seen "$gozero"
     recipe "$title" 2 "s#^redis-cli#env -u REDISCLI_AUTH redis-cli -s $REDIS_DIR/a/socket#"
     writes "$gozero"
+    seen add --create "${gozero/urls:g/urls:m}" keys
+    seen add --create -n 1000 "${redisson/urls:r/urls:m}&shards=2" keys
     cp r.seen f.seen
     writes "$redisson"
     seen push r.seen "${redisson/urls:r/urls:new}"

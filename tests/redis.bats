@@ -168,7 +168,6 @@ not write" seen query "$name" -k 1
     done
     run -1 seen query "$(uri end gozero:bits=20003)" -k 1
     [ "$(redis a EXISTS none)" = 0 ]
-    refuses "seen: --create makes a file, and '$name' is none" seen dedup --create "$name" -k 1
     refuses "seen: cannot connect to '$PWD/nothing': No such file or directory" \
         seen query "redis+unix://$PWD/nothing?key=k&layout=gozero:bits=1" -k 1
 }

@@ -6,7 +6,7 @@
 #include "cmd/warn.h"
 #include "store/redis/redis.h"
 
-enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE };
+enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE, OPT_CREATE };
 
 static const struct opt add_opts[] = {
     {OPT_MAX_FPR, "max-fpr", "P",
@@ -22,17 +22,28 @@ static const struct opt add_opts[] = {
     {0},
 };
 
+static const struct opt create_opts[] = {
+    {OPT_CREATE, "create", NULL, "make FILTER if there is none", false, 0},
+    {'n', "capacity", "N", "make FILTER for N distinct keys", false, 0},
+    {'p', "fpr", "P", "make FILTER with this false-positive rate (default: the layout's)", false,
+     0},
+    {0},
+};
+
 static const struct opt_group groups[] = {
     {"Adding", add_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
     {"Filters in Redis", redisopt_opts},
+    {"Making a filter in Redis", create_opts},
     {0},
 };
 
 struct add {
     struct keyopt keyopt;
-    bool verbose;
+    bool verbose, create;
+    uint64_t n; /* of a filter to be made: keys; 0: not given */
+    double p;   /* FPR; 0: not given */
     struct adding adding;
 };
 
@@ -47,6 +58,12 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
         return a->adding.no_sync = true;
     case OPT_VERBOSE:
         return a->verbose = true;
+    case OPT_CREATE:
+        return a->create = true;
+    case 'n':
+        return opt_count(p, &a->n) && opt_positive(p, a->n);
+    case 'p':
+        return opt_fpr(p, &a->p);
     default:
         return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&a->keyopt, p, id);
     }
@@ -73,6 +90,29 @@ static int add(struct add *a)
     return adding_status(&a->adding);
 }
 
+static int check_options(const struct add *a, const char *path)
+{
+    if (a->create && store_is_file(path))
+        return opt_misuse(&cmd_add,
+                          "--create is for filters in Redis: make a file by 'seen create'");
+    if (!a->create && (a->n != 0 || a->p != 0))
+        return opt_misuse(&cmd_add, "--capacity and --fpr are for a filter that is made: they need "
+                                    "--create");
+    return 0;
+}
+
+/* Opens the filter, with its preparation of keys, and makes it if it is to be made. */
+static bool open_filter(struct add *a, const char *path, struct err *err)
+{
+    struct known *k = &a->adding.known;
+    enum redis_there there = REDIS_THERE;
+    if (!(a->create ? known_prepare(k, path, a->n, a->p, &there, err) : known_open(k, path, err)) ||
+        !keyopt_adopt(&a->keyopt, store_header(k->sink), path, err))
+        return false;
+    return there == REDIS_THERE ||
+           (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
+}
+
 static int run_add(struct add *a, int argc, char **argv)
 {
     struct opt_parser p;
@@ -88,12 +128,14 @@ static int run_add(struct add *a, int argc, char **argv)
         return opt_misuse(&cmd_add, "no FILTER given");
     if (!keyopt_files(&a->keyopt, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    struct known *k = &a->adding.known;
-    if (!known_open(k, argv[p.first], &err) ||
-        !keyopt_adopt(&a->keyopt, store_header(k->sink), argv[p.first], &err)) {
+    int status = check_options(a, argv[p.first]);
+    if (status != 0)
+        return status;
+    if (!open_filter(a, argv[p.first], &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
+    struct known *k = &a->adding.known;
     a->keyopt.rule.bytes = store_wants_bytes(k->sink);
     warn_unclean(k->sink);
     a->adding.feed.keyopt = &a->keyopt;

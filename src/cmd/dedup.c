@@ -51,7 +51,7 @@ static const struct opt known_opts[] = {
 
 static const struct opt filter_opts[] = {
     {OPT_CREATE, "create", NULL,
-     "make FILTER if there is none; it grows, unless --capacity is given", false, 0},
+     "make FILTER if there is none; a file grows, unless --capacity is given", false, 0},
     {'n', "capacity", "N", "make FILTER for N distinct keys", false, 0},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)", false, 0},
@@ -324,15 +324,43 @@ static bool suits_others(const struct dedup *d, const struct header *h, struct e
 static bool create_and_open(struct dedup *d, struct header *h)
 {
     struct err err;
-    const char *first = d->keyopt.n_files > 0 ? d->keyopt.files[0] : "-";
-    if (strcmp(first, "-") != 0 && access(first, R_OK) != 0) {
-        fail_errno(&err, "cannot open '%s'", first);
-        return say_failure(&err);
-    }
-    if (!suits_others(d, h, &err) || !filter_build_empty_file(d->path, h, &err))
+    if (!keyopt_check_first(&d->keyopt, &err) || !suits_others(d, h, &err) ||
+        !filter_build_empty_file(d->path, h, &err))
         return say_failure(&err);
     return open_file(d) &&
            (suits_others(d, store_header(d->adding.known.sink), &err) || say_failure(&err));
+}
+
+/* Opens FILTER in Redis, which is to be made if it is not there. */
+static bool prepare(struct dedup *d, bool *to_be_made)
+{
+    struct err err;
+    struct known *k = &d->adding.known;
+    enum redis_there there;
+    if (!known_prepare(k, d->path, d->design.n, d->design.p, &there, &err) ||
+        !adopt(d, k->sink, &err) || (d->dry_run && !known_only_ask(k, there, &err)))
+        return say_failure(&err);
+    *to_be_made = there != REDIS_THERE;
+    return true;
+}
+
+/* Makes it, when all else that is needed is there. */
+static bool make_prepared(struct dedup *d)
+{
+    struct err err;
+    return (keyopt_check_first(&d->keyopt, &err) && known_make(&d->adding.known, &err)) ||
+           say_failure(&err);
+}
+
+/* Opens FILTER, or plans the one that is to be made. */
+static bool open_own(struct dedup *d, struct header *h, bool *to_be_made)
+{
+    if (d->create && !store_is_file(d->path))
+        return prepare(d, to_be_made);
+    *to_be_made = is_to_be_made(d);
+    if (d->dry_run)
+        return *to_be_made || take_also(d, d->path);
+    return *to_be_made ? plan_filter(d, h) : open_file(d);
 }
 
 static bool open_in_memory(struct dedup *d)
@@ -347,10 +375,8 @@ static bool open_filters(struct dedup *d)
 {
     struct err err;
     struct header h;
-    bool in_memory = d->path == NULL || d->dry_run, to_be_made = is_to_be_made(d);
-    if (!in_memory && !(to_be_made ? plan_filter(d, &h) : open_file(d)))
-        return false;
-    if (d->path != NULL && d->dry_run && !to_be_made && !take_also(d, d->path))
+    bool in_memory = d->path == NULL || d->dry_run, to_be_made = false;
+    if (d->path != NULL && !open_own(d, &h, &to_be_made))
         return false;
     for (size_t i = 0; i < d->n_also; i++)
         if (!known_add_reference(&d->adding.known, d->also_path[i], &err) ||
@@ -362,7 +388,9 @@ static bool open_filters(struct dedup *d)
         !known_confirm(&d->adding.known, d->confirm_path, &d->keyopt.rule, &err))
         return say_failure(&err);
     keyopt_hint_crlf(&d->keyopt, d->adding.known.list.saw_cr, d->confirm_path);
-    return in_memory || !to_be_made || create_and_open(d, &h);
+    if (in_memory || !to_be_made)
+        return true;
+    return d->adding.known.sink != NULL ? make_prepared(d) : create_and_open(d, &h);
 }
 
 static void report(const struct dedup *d)
@@ -415,8 +443,6 @@ static int check_options(const struct dedup *d)
 {
     if (d->create && d->path == NULL)
         return opt_misuse(&cmd_dedup, "--create needs a FILTER to make");
-    if (d->create && !store_is_file(d->path))
-        return opt_misuse(&cmd_dedup, "--create makes a file, and '%s' is none", d->path);
     if (!d->create && d->path != NULL && (d->design.n != 0 || d->design.p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");

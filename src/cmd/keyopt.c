@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/parallel.h"
 #include "base/say.h"
@@ -143,6 +144,13 @@ bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **f
         return false;
     }
     return keyopt->n_keys == 0 || make_given(keyopt);
+}
+
+bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
+{
+    const char *first = keyopt->n_files > 0 ? keyopt->files[0] : "-";
+    return strcmp(first, "-") == 0 || access(first, R_OK) == 0 ||
+           fail_errno(err, "cannot open '%s'", first);
 }
 
 void keyopt_free(struct keyopt *keyopt)

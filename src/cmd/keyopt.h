@@ -47,6 +47,9 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id);
 
 /* Takes the operands behind FILTER. Reports a mistake itself. */
 bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n);
+
+/* Can the first key file be read? Asked before a filter is made for its keys. */
+bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 void keyopt_free(struct keyopt *keyopt);
 
 /* Takes over a filter's preparation and seed; fails if other preparation was asked for. `path`

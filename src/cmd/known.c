@@ -36,19 +36,56 @@ bool known_open(struct known *k, const char *name, struct err *err)
     return k->sink != NULL;
 }
 
-bool known_add_reference(struct known *k, const char *name, struct err *err)
+bool known_prepare(struct known *k, const char *name, uint64_t n, double p,
+                   enum redis_there *there, struct err *err)
+{
+    k->sink = redis_prepare(name, n, p, there, err);
+    return k->sink != NULL;
+}
+
+bool known_make(struct known *k, struct err *err)
+{
+    char layout[LAYOUT_TEXT];
+    if (!redis_make(k->sink, layout, err))
+        return false;
+    if (layout[0] != '\0')
+        say_note("made '%s' with layout=%s", k->sink->name, layout);
+    return true;
+}
+
+static bool take_reference(struct known *k, struct store *s, struct err *err)
 {
     struct store **reference = realloc(k->reference, (k->n_references + 1) * sizeof *reference);
-    if (reference == NULL)
+    if (reference == NULL) {
+        store_close(s);
         return fail(err, "out of memory");
+    }
     k->reference = reference;
-    struct store *s = store_open(name, STORE_READ, err);
-    if (s == NULL)
-        return false;
     reference[k->n_references++] = s;
+    return true;
+}
+
+bool known_only_ask(struct known *k, enum redis_there there, struct err *err)
+{
+    struct store *s = k->sink;
+    k->sink = NULL;
+    if (there == REDIS_THERE)
+        return take_reference(k, s, err);
+    if (there == REDIS_IN_PART)
+        fail(err, "some shards of '%.1000s' are not there: --create makes them, but not in a dry "
+                  "run", s->name);
+    store_close(s);
+    return there == REDIS_ABSENT;
+}
+
+bool known_add_reference(struct known *k, const char *name, struct err *err)
+{
+    struct store *s = store_open(name, STORE_READ, err);
+    if (s == NULL || !take_reference(k, s, err))
+        return false;
     if (k->sink != NULL && store_same(k->sink, s))
         return fail(err, "'%s' is the filter itself: --also is for others", name);
-    const struct store *first = k->sink != NULL ? k->sink : reference[0];
+    const struct store *first = k->sink != NULL ? k->sink : k->reference[0];
     return header_same_questions(store_header(first), first->name, store_header(s), name, err);
 }
 

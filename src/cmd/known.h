@@ -25,8 +25,9 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "keys/confirm.h"
-#include "store/writer.h"
+#include "store/redis/redis.h"
 #include "store/store.h"
+#include "store/writer.h"
 
 struct known {
     struct store *sink; /* that keys are added to */
@@ -44,6 +45,16 @@ struct known {
 
 /* Opens the filter that takes new keys. */
 bool known_open(struct known *k, const char *name, struct err *err);
+
+/* For a filter in Redis that need not be there (redis_prepare); known_make makes it then. The note
+ * on stderr tells the layout, where later commands need another one than this address has. */
+bool known_prepare(struct known *k, const char *name, uint64_t n, double p,
+                   enum redis_there *there, struct err *err);
+bool known_make(struct known *k, struct err *err);
+
+/* In a dry run: makes it a reference if it is there, else forgets it. */
+bool known_only_ask(struct known *k, enum redis_there there, struct err *err);
+
 /* Makes it: it grows, from n keys on (0: not told), and keeps FPR p. */
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,
                           struct err *err);

@@ -434,6 +434,7 @@ void redis_close(struct redis *r)
     free(r->positions);
     free(r->shard_of);
     free(r->used);
+    free(r->creation);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }

@@ -39,6 +39,7 @@ struct shard {
     uint64_t set, counted; /* bits that are set, about; and at the last count */
     double fpr;            /* when its part of a batch was begun */
     bool in_batch;
+    bool missing; /* neither bitmap nor configuration was there when the filter was to be made */
 };
 
 struct redis {
@@ -57,6 +58,7 @@ struct redis {
     unsigned k;
     bool configured; /* each shard has a configuration */
     bool one_by_one; /* the server has no BITFIELD_RO */
+    struct creation *creation; /* by redis_prepare; or NULL */
 
     pthread_mutex_t lock; /* of all that follows */
     struct requests rq;       /* the commands of now */
@@ -74,6 +76,9 @@ struct redis {
 /* Connects; no more than the address is checked. Ends by redis_close. */
 struct redis *redis_connect(const char *name, struct err *err);
 void redis_close(struct redis *r);
+
+/* Makes it a store, which is ready for keys when it has been settled and checked. */
+struct store *redis_store(struct redis *r, struct err *err);
 
 /* Finds out what filter it is, by the address and by the configuration, and makes room for batches.
  */

@@ -37,6 +37,21 @@ struct store *redis_open(const char *name, enum store_mode mode, struct err *err
 enum redis_way { REDIS_AUTO, REDIS_LIVE, REDIS_BULK };
 void redis_use_way(enum redis_way way);
 
+enum redis_there { REDIS_THERE, REDIS_IN_PART, REDIS_ABSENT };
+
+/* Opens a filter that need not be there. If it is, it is opened as by redis_open; its size can
+ * follow from n and p too. If it is not, or some of its shards are not, then the store is good for
+ * store_header only, until redis_make. It will be made for n keys at FPR p (0: not given), or of
+ * the size that the address tells. Nothing is written yet. */
+struct store *redis_prepare(const char *name, uint64_t n, double p, enum redis_there *there,
+                            struct err *err);
+
+/* Makes what redis_prepare found missing, or opens what another process has made meanwhile. Each
+ * shard is made in one step: of several processes that make it from different options, one makes it
+ * as a whole, and the others take it as it is, or fail if their addresses tell another size.
+ * `layout`: what later addresses have to tell instead of what this one does; empty: the same. */
+bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err);
+
 /* Copies the bits, bits[i] those of layer i; bits[0].owned is the caller's. Of keys that are added
  * meanwhile some may be there, with all of their bits or some. */
 bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,

@@ -233,16 +233,21 @@ static const struct store_ops ops = {
     .close = close_store,
 };
 
+struct store *redis_store(struct redis *r, struct err *err)
+{
+    r->store.ops = &ops;
+    r->store.wants_bytes = r->n_shards > 1;
+    r->bulk = bulk_new(r, err);
+    return r->bulk != NULL ? &r->store : NULL;
+}
+
 struct store *redis_open(const char *name, enum store_mode mode, struct err *err)
 {
     struct redis *r = redis_connect(name, err);
     (void)mode;
     if (r == NULL)
         return NULL;
-    r->store.ops = &ops;
-    r->store.wants_bytes = r->n_shards > 1;
-    r->bulk = bulk_new(r, err);
-    if (r->bulk != NULL &&
+    if (redis_store(r, err) != NULL &&
         (module_is_meant(r) ? module_open(r, err) : redis_settle(r, err) && redis_check(r, err)))
         return &r->store;
     redis_close(r);

@@ -6,6 +6,7 @@
 
 #include "base/sig.h"
 #include "store/foreign.h"
+#include "store/redis/config.h"
 #include "store/redis/module.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
@@ -78,36 +79,15 @@ static bool check_layout(const struct push *p, struct err *err)
                         r->store.name, text);
 }
 
-/* The configuration's fields, as words of a command. */
-struct config {
-    struct requests *rq; /* NULL: they are only counted */
-    size_t n;
-};
-
-static void take_fact(void *ctx, const char *name, const char *value)
-{
-    struct config *config = ctx;
-    config->n++;
-    if (config->rq == NULL)
-        return;
-    requests_word(config->rq, name);
-    requests_word(config->rq, value);
-}
-
 static bool write_config(struct push *p, struct err *err)
 {
-    const struct uri *uri = &p->r->uri;
-    struct config config = {0};
-    char *key = malloc(uri->key_len + LAYOUT_CONFIG_KEY);
+    size_t len;
+    char *key = config_key(p->layout->redis, p->r->shard, &len);
     if (key == NULL)
         return fail(err, "out of memory");
-    p->layout->facts(p->filter, take_fact, &config);
     requests_clear(&p->r->rq);
-    requests_begin(&p->r->rq, 2 + 2 * config.n, "HSET");
-    requests_key(&p->r->rq, key, p->layout->redis->config_key(uri->key, uri->key_len, key));
+    config_write(&p->r->rq, p->filter, key, len);
     free(key);
-    config.rq = &p->r->rq;
-    p->layout->facts(p->filter, take_fact, &config);
     return redis_do(p->r, CLUSTER_REPEAT, err);
 }
 

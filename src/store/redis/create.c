@@ -1,0 +1,321 @@
+/*
+ * Filters that are not there yet.
+ *
+ * A key is made as a temporary one, which is then renamed if the name is free, all in one
+ * transaction. So nobody ever sees half of it, and what is there is never changed: a bitmap that
+ * another process has just made, and added keys to, keeps its bits and its length.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/foreign.h"
+#include "store/header.h"
+#include "store/redis/config.h"
+#include "store/redis/module.h"
+#include "store/redis/place.h"
+#include "store/redis/redis.h"
+#include "store/redis/temporary.h"
+
+/* MULTI, making the temporary key, RENAMENX, UNLINK, EXEC. */
+enum { MAKE_COMMANDS = 5, MAKE_RENAME = 1 /* in EXEC's array */ };
+
+struct creation {
+    struct layout_spec spec;     /* of the address */
+    struct layout_filter filter; /* of a shard */
+    bool by_n;                   /* its size follows from n and p */
+    bool made;
+    char layout[LAYOUT_TEXT]; /* by_n: with the size */
+};
+
+static const struct layout_redis *redis_of(const struct creation *c)
+{
+    return c->spec.kind->layout->redis;
+}
+
+/* ---- What is there. */
+
+/* Appends EXISTS for a shard's configuration. */
+static bool ask_config(struct redis *r, const struct layout_redis *redis, const struct shard *s,
+                       struct err *err)
+{
+    size_t len;
+    char *key = config_key(redis, s, &len);
+    if (key == NULL)
+        return fail(err, "out of memory");
+    requests_begin(&r->rq, 2, "EXISTS");
+    requests_key(&r->rq, key, len);
+    free(key);
+    return true;
+}
+
+/* Sets len and missing of each shard. */
+static bool look(struct redis *r, enum redis_there *there, struct err *err)
+{
+    const struct layout_redis *redis = redis_of(r->creation);
+    bool has_config = redis->fields != NULL;
+    unsigned n_missing = 0;
+    requests_clear(&r->rq);
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        redis_command(r, &r->shard[i], 2, "STRLEN");
+        redis_command(r, &r->shard[i], 2, "EXISTS");
+        if (has_config && !ask_config(r, redis, &r->shard[i], err))
+            return false;
+    }
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    struct reply *const *reply = r->replies;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        struct shard *s = &r->shard[i];
+        uint64_t exists, configured = 0;
+        if (!redis_length(r, s, *reply++, err) || !redis_number(r, *reply++, &exists, err) ||
+            (has_config && !redis_number(r, *reply++, &configured, err)))
+            return false;
+        s->missing = exists == 0 && configured == 0;
+        n_missing += s->missing;
+    }
+    *there = n_missing == 0 ? REDIS_THERE : n_missing < r->n_shards ? REDIS_IN_PART : REDIS_ABSENT;
+    return true;
+}
+
+/* ---- What it is to be. */
+
+static bool design(struct redis *r, uint64_t n, double p, struct err *err)
+{
+    struct creation *c = r->creation;
+    bool unknown = c->by_n && n == 0;
+    const struct design wishes = {
+        .layout = &c->spec,
+        .n = unknown ? 1 : n / r->n_shards + (n % r->n_shards != 0),
+        .p = p,
+        .empty = true,
+    };
+    struct err why;
+    if (!design_layout(&wishes, 0, &c->filter, &why))
+        return redis_unfit(r, err, why.text);
+    if (unknown)
+        return redis_unfit(r, err, "its size is unknown: give it in layout=, or --capacity");
+    if (!c->by_n)
+        return true;
+    c->spec.kind->layout->show(&c->filter, c->layout, sizeof c->layout);
+    if (c->spec.kind->layout->redis != NULL && redis_of(c)->fields == NULL)
+        r->uri.layout = c->layout;
+    return true;
+}
+
+/* Do the bitmaps that are there fit the size that follows from n and p? They were made in full. */
+static bool check_lengths(const struct redis *r, struct err *err)
+{
+    const struct creation *c = r->creation;
+    uint64_t bytes = c->spec.kind->layout->file_len(&c->filter);
+    char why[200];
+    if (redis_of(c)->fields != NULL)
+        return true;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        const struct shard *s = &r->shard[i];
+        if (s->missing || (c->by_n ? s->len == bytes : s->len <= bytes))
+            continue;
+        snprintf(why, sizeof why, "what is there is a string of %" PRIu64
+                 " bytes, and one of this size has %" PRIu64, s->len, bytes);
+        return redis_unfit(r, err, why);
+    }
+    return true;
+}
+
+/* What can be said of it before it is made. */
+static void describe(struct redis *r)
+{
+    const struct key_rule rule = {0};
+    foreign_header(&r->creation->filter, &rule, true, &r->header);
+    r->header.counters.unknown = true;
+}
+
+/* Of bitmaps, which may be in several shards. */
+static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum redis_there *there,
+                            struct err *err)
+{
+    struct creation *c = r->creation;
+    if (!redis_spec(r, &c->spec, err) || !look(r, there, err))
+        return false;
+    c->by_n = !layout_is_sized(&c->spec, 0);
+    /* Even of what is there, nothing but its length tells the size if it has no configuration. */
+    bool designed = *there != REDIS_THERE || (c->by_n && redis_of(c)->fields == NULL);
+    if (designed && (!design(r, n, p, err) || !check_lengths(r, err)))
+        return false;
+    if (*there == REDIS_THERE)
+        return redis_settle(r, err) && redis_check(r, err);
+    describe(r);
+    return true;
+}
+
+static bool prepare_module(struct redis *r, uint64_t n, double p, enum redis_there *there,
+                           struct err *err)
+{
+    struct creation *c = r->creation;
+    struct layout_filter ignored;
+    bool found;
+    if (!layout_parse(r->uri.layout, &c->spec, err) || !module_look(r, &ignored, &found, err))
+        return false;
+    *there = found ? REDIS_THERE : REDIS_ABSENT;
+    if (found)
+        return module_open(r, err);
+    c->by_n = true;
+    r->store.wants_bytes = true;
+    if (!design(r, n, p, err))
+        return false;
+    describe(r);
+    return true;
+}
+
+static bool prepare(struct redis *r, uint64_t n, double p, enum redis_there *there,
+                    struct err *err)
+{
+    struct creation *c = calloc(1, sizeof *c);
+    size_t room = MAKE_COMMANDS * (size_t)r->n_shards;
+    r->creation = c;
+    free(r->replies);
+    r->replies = calloc(room, sizeof *r->replies);
+    if (c == NULL || r->replies == NULL)
+        return fail(err, "out of memory");
+    return module_is_meant(r) ? prepare_module(r, n, p, there, err)
+                              : prepare_bitmaps(r, n, p, there, err);
+}
+
+struct store *redis_prepare(const char *name, uint64_t n, double p, enum redis_there *there,
+                            struct err *err)
+{
+    struct redis *r = redis_connect(name, err);
+    if (r == NULL)
+        return NULL;
+    if (redis_store(r, err) != NULL && prepare(r, n, p, there, err))
+        return &r->store;
+    redis_close(r);
+    return NULL;
+}
+
+/* ---- Making it. */
+
+/* An empty bitmap of the length that it will have; or the configuration, beside which the bitmap
+ * comes with the first key. */
+static void fill_temporary(struct temporary *t)
+{
+    const struct creation *c = t->r->creation;
+    const struct layer *layer = &c->filter.layer[0];
+    if (redis_of(c)->fields != NULL) {
+        config_write(&t->r->rq, &c->filter, t->key, t->key_len);
+        return;
+    }
+    temporary_command(t, 4, "SETRANGE");
+    requests_number(&t->r->rq, layout_is_sparse(layer) ? 0 : (layer->kind->shape(layer).m - 1) / 8);
+    requests_bytes(&t->r->rq, "", 1);
+}
+
+/* Appends what makes one key, if there is none. */
+static bool make_key(struct redis *r, const struct shard *key, struct err *err)
+{
+    struct temporary t = {0};
+    if (!temporary_name(&t, r, key, err))
+        return false;
+    requests_block(&r->rq, MAKE_COMMANDS);
+    requests_begin(&r->rq, 1, "MULTI");
+    fill_temporary(&t);
+    temporary_command(&t, 3, "RENAMENX");
+    requests_key(&r->rq, key->key, key->key_len);
+    temporary_command(&t, 2, "UNLINK");
+    requests_begin(&r->rq, 1, "EXEC");
+    temporary_free(&t);
+    return true;
+}
+
+static bool make_shard(struct redis *r, const struct shard *s, struct err *err)
+{
+    const struct layout_redis *redis = redis_of(r->creation);
+    if (redis->fields == NULL)
+        return make_key(r, s, err);
+    struct shard config = {0};
+    config.key = config_key(redis, s, &config.key_len);
+    bool ok = (config.key != NULL || fail(err, "out of memory")) && make_key(r, &config, err);
+    free(config.key);
+    return ok;
+}
+
+/* Takes the replies to what makes one key. */
+static bool take_made(struct redis *r, struct reply *const *reply, struct err *err)
+{
+    const struct reply *exec = reply[MAKE_COMMANDS - 1];
+    for (size_t i = 0; i < MAKE_COMMANDS; i++)
+        if (reply[i]->type == REPLY_ERROR)
+            return redis_refused(r, reply[i], err);
+    if (exec->type != REPLY_ARRAY || exec->n != MAKE_COMMANDS - 2)
+        return redis_refused(r, exec, err);
+    for (size_t i = 0; i < exec->n; i++)
+        if (exec->elements[i].type == REPLY_ERROR)
+            return redis_refused(r, &exec->elements[i], err);
+    r->creation->made |= exec->elements[MAKE_RENAME].type == REPLY_INTEGER &&
+                         exec->elements[MAKE_RENAME].integer == 1;
+    return true;
+}
+
+/* Makes those of the shards [from, to) that are missing. */
+static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err *err)
+{
+    size_t n = 0;
+    requests_clear(&r->rq);
+    for (unsigned i = from; i < to; i++) {
+        if (!r->shard[i].missing)
+            continue;
+        if (!make_shard(r, &r->shard[i], err))
+            return false;
+        n++;
+    }
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!take_made(r, r->replies + i * MAKE_COMMANDS, err))
+            return false;
+    return true;
+}
+
+/* Takes what the first shard's configuration says for that of all. So processes that make a filter
+ * from different options, or one that goes on where another was killed, do not mix them. */
+static bool follow_first(struct redis *r, struct err *err)
+{
+    struct creation *c = r->creation;
+    const char *value[LAYOUT_PARAMS];
+    struct layout_spec spec;
+    struct layout_bits bits[LAYOUT_LAYERS] = {0};
+    static const uint8_t nothing[1];
+    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
+    struct err why;
+    bool any;
+    if (!redis_ask_config(r, &r->shard[0], redis_of(c), value, &any, err))
+        return false;
+    return !any || (redis_of(c)->configure(&c->spec, value, &spec, &why) &&
+                    spec.kind->layout->read(&spec, &empty, &c->filter, bits, &why)) ||
+           redis_unfit(r, err, why.text);
+}
+
+static bool make_bitmaps(struct redis *r, struct err *err)
+{
+    bool configured = redis_of(r->creation)->fields != NULL;
+    if ((configured && (!make_shards(r, 0, 1, err) || !follow_first(r, err))) ||
+        !make_shards(r, configured ? 1 : 0, r->n_shards, err))
+        return false;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        r->shard[i].missing = false;
+    return redis_settle(r, err) && redis_check(r, err) && check_lengths(r, err);
+}
+
+bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
+{
+    struct redis *r = (struct redis *)(void *)s;
+    struct creation *c = r->creation;
+    layout[0] = '\0';
+    if (module_is_meant(r))
+        return module_create(r, &c->filter, &c->made, err) && module_open(r, err);
+    if (!make_bitmaps(r, err))
+        return false;
+    if (c->made && r->uri.layout == c->layout)
+        snprintf(layout, LAYOUT_TEXT, "%s", c->layout);
+    return true;
+}

@@ -1,0 +1,118 @@
+/*
+ * Filters in Redis that several processes make at once, in the orders in which it matters: all have
+ * found nothing, then one after the other makes it.
+ */
+#include "redis/conn.h"
+#include "redis_servers.h"
+#include "store/redis/redis.h"
+
+static struct err err;
+static char layout[LAYOUT_TEXT];
+
+/* Variables of the servers' shell in the address are expanded. */
+static const char *address(const char *rest)
+{
+    static char text[sizeof shell.out];
+    CHECK(sh("echo \"redis+unix://$REDIS_DIR/a/socket?key=%s\"", rest) == 0);
+    snprintf(text, sizeof text, "%s", shell.out);
+    return text;
+}
+
+static struct store *prepare(const char *name, uint64_t n, enum redis_there wanted)
+{
+    enum redis_there there = REDIS_THERE;
+    struct store *s = redis_prepare(name, n, 0.01, &there, &err);
+    MUST(s != NULL);
+    CHECK(there == wanted);
+    return s;
+}
+
+static void asks(const char *command, const char *answer)
+{
+    CHECK(sh("redis a %s", command) == 0);
+    CHECK_STR(shell.out, answer);
+}
+
+TEST(keys_of_the_first_stay)
+{
+    const char *name = address("k&layout=gozero:bits=1003");
+    struct store *first = prepare(name, 0, REDIS_ABSENT);
+    struct store *second = prepare(name, 0, REDIS_ABSENT);
+    asks("EXISTS k", "0");
+    MUST(redis_make(first, layout, &err));
+    CHECK_STR(layout, "");
+    asks("STRLEN k", "126");
+    asks("SETBIT k 1002 1", "0");
+    MUST(redis_make(second, layout, &err));
+    asks("GETBIT k 1002", "1");
+    asks("BITCOUNT k", "1");
+    asks("DBSIZE", "1");
+    store_close(first);
+    store_close(second);
+    store_close(prepare(name, 0, REDIS_THERE));
+    asks("DEL k", "1");
+}
+
+TEST(another_size_does_not_fit)
+{
+    const char *name = address("k&layout=gozero");
+    struct store *first = prepare(name, 100, REDIS_ABSENT);
+    struct store *same = prepare(name, 100, REDIS_ABSENT);
+    struct store *other = prepare(name, 1000, REDIS_ABSENT);
+    MUST(redis_make(first, layout, &err));
+    CHECK_STR(layout, "gozero:bits=1101");
+    asks("STRLEN k", "138");
+    MUST(redis_make(same, layout, &err));
+    CHECK_STR(layout, "");
+    CHECK(!redis_make(other, layout, &err));
+    CHECK(strstr(err.text, "is a string of 138 bytes, and one of this size has 1376") != NULL);
+    asks("STRLEN k", "138");
+    store_close(first);
+    store_close(same);
+    store_close(other);
+    asks("DEL k", "1");
+}
+
+/* All shards have the configuration of one process, even if none of them has made all. */
+TEST(one_configuration)
+{
+    const char *name = address("k&layout=redisson&shards=3");
+    struct store *first = prepare(name, 300, REDIS_ABSENT);
+    struct store *second = prepare(name, 600, REDIS_ABSENT);
+    MUST(redis_make(first, layout, &err));
+    CHECK_STR(layout, "");
+    /* The first has come no further than this. */
+    asks("DEL 'k:{1}:config' 'k:{2}:config'", "2");
+    struct store *third = prepare(name, 900, REDIS_IN_PART);
+    MUST(redis_make(second, layout, &err));
+    MUST(redis_make(third, layout, &err));
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK(sh("redis a HMGET 'k:{%u}:config' size expectedInsertions falseProbability", i) == 0);
+        CHECK_STR(shell.out, "958\n100\n0.01");
+    }
+    asks("DBSIZE", "3");
+    store_close(first);
+    store_close(second);
+    store_close(third);
+    asks("FLUSHALL", "OK");
+}
+
+#define TESTS(do) do(keys_of_the_first_stay) do(another_size_does_not_fit) do(one_configuration)
+
+int main(void)
+{
+    const char *missing = conn_hiredis_version() == NULL ? "built without hiredis"
+                          : !servers_begin()             ? "no redis-server, or no setpriv"
+                                                         : NULL;
+    if (missing != NULL) {
+#define DO_SKIP(name) SKIP(name, missing);
+        TESTS(DO_SKIP)
+    } else {
+        CHECK(sh("redis_start a") == 0);
+#define DO_RUN(name) RUN(name);
+        TESTS(DO_RUN)
+    }
+    if (shell.to != NULL)
+        servers_end();
+    return check_done();
+}
