@@ -6,7 +6,7 @@
 load helpers
 
 commands=(create add query dedup stats rotate shrink merge verify plan compact import
-    export)
+    export push pull)
 
 # try COMMAND: the second and last line of the message that `refuses` saw says where help is.
 try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -eq 2 ]]; }
