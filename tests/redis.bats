@@ -269,7 +269,7 @@ cut_connections()
     name=$(uri k redisson:bits=40000000,k=7)
     redis a SETBIT k 39999999 0
     seq 200000 >keys
-    seen dedup "$name" keys >out 2>err 3>&- &
+    seen dedup --live "$name" keys >out 2>err 3>&- &
     cut_connections $!
     wait $! || status=$?
     case $status in
