@@ -63,6 +63,20 @@ static inline bool bytes_zero(const void *p, size_t len)
 }
 
 /* IEEE 754 binary64, stored as its 64 bits. */
+/* The number of bits that are set. */
+static inline uint64_t bytes_count(const void *p, size_t len)
+{
+    const unsigned char *bytes = (const unsigned char *)p;
+    uint64_t n = 0, word;
+    for (; len >= sizeof word; bytes += sizeof word, len -= sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        n += (unsigned)__builtin_popcountll(word);
+    }
+    for (; len > 0; len--)
+        n += (unsigned)__builtin_popcount(*bytes++);
+    return n;
+}
+
 static inline double get_double(const void *p)
 {
     uint64_t bits = get_le64(p);

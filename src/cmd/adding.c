@@ -72,9 +72,10 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     return store_sync(a->known.sink, err);
 }
 
-/* Foretells the keys behind the n of this chunk. A filter in memory grows at most once, to the size that the whole input needs if it continues as
- * it began. Every extra layer slows each lookup; reserve 10 % more. Only in memory: the bytes of a
- * file must not depend on whether the keys came from a file or a pipe. */
+/* Foretells the keys behind the n of this chunk. A filter in memory grows at most once, to the size
+ * that the whole input needs if it continues as it began. Every extra layer slows each lookup;
+ * reserve 10 % more. Only in memory: the bytes of a file must not depend on whether the keys came
+ * from a file or a pipe. */
 static void expect(struct adding *a, size_t n)
 {
     struct add_state *state = &a->known.sink->state;
@@ -178,7 +179,7 @@ bool adding_run(struct adding *a)
         return false;
     }
     feed(a);
-    if (!known_end(&a->known, !a->no_sync, &err) && !a->feed.failed)
+    if (!known_end(&a->known, !a->no_sync, &err) && !a->feed.failed && !sig_caught())
         a->feed.failed = !say_failure(&err);
     tally_report(&a->feed.tally);
     return true;

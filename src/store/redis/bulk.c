@@ -33,10 +33,11 @@ enum {
 struct bulk {
     struct redis *r;
     struct copy copy; /* bits NULL: none */
+    struct copy own;  /* the keys alone that are in the copy, but not on the server */
     pthread_rwlock_t lock; /* of the copy, for those who ask it */
     time_t fetched;
-    double spent; /* nanoseconds, on commands since the copy was made or found too old */
-    bool dirty;   /* the copy has keys that are not on the server */
+    double spent;  /* nanoseconds, on commands since the copy was made or found too old */
+    bool too_slow; /* a copy is too old as soon as it is made */
     uint64_t *set, *new; /* bits and keys of each shard, of a call */
     atomic_ullong n_live, n_bulk; /* keys */
     unsigned n_steps;
@@ -68,23 +69,31 @@ void bulk_free(struct bulk *b)
     if (b == NULL)
         return;
     copy_end(&b->copy);
+    copy_end(&b->own);
     pthread_rwlock_destroy(&b->lock);
     free(b->set);
     free(b->new);
     free(b);
 }
 
-/* Replaces the copy by one of now. */
-static bool renew(struct bulk *b, struct err *err)
+static time_t now_s(void)
 {
     struct timespec now;
-    copy_end(&b->copy);
     clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+/* Replaces the copy by one of now. If a bitmap vanishes meanwhile, zeroes are read: so the lengths
+ * are asked for afterwards, too. */
+static bool renew(struct bulk *b, struct err *err)
+{
+    copy_end(&b->copy);
+    b->fetched = now_s();
     bool ok = redis_lengths(b->r, err) && copy_begin(&b->copy, b->r, err) &&
-              copy_fetch(&b->copy, b->r, err);
+              copy_fetch(&b->copy, b->r, err) && redis_lengths(b->r, err);
     if (!ok)
         copy_end(&b->copy);
-    b->fetched = now.tv_sec;
+    b->too_slow = now_s() - b->fetched >= MAX_AGE;
     b->spent = 0;
     return ok;
 }
@@ -93,11 +102,8 @@ static bool renew(struct bulk *b, struct err *err)
 
 static bool is_fresh(const struct bulk *b)
 {
-    struct timespec now;
-    if (b->copy.bits == NULL)
-        return false;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return b->r->way == REDIS_BULK || now.tv_sec - b->fetched < MAX_AGE;
+    return b->copy.bits != NULL &&
+           (b->r->way == REDIS_BULK || now_s() - b->fetched < MAX_AGE);
 }
 
 /* Is it time for a copy? All that was spent on commands so far would have paid for it. */
@@ -106,7 +112,7 @@ static bool ask_pays(struct bulk *b, size_t n)
     const struct redis *r = b->r;
     b->spent += (double)n * r->k * ASK_BIT;
     return r->way == REDIS_BULK ||
-           (bytes_of(r) <= MAX_COPY && b->spent > bytes_of(r) * FETCH_BYTE);
+           (bytes_of(r) <= MAX_COPY && !b->too_slow && b->spent > bytes_of(r) * FETCH_BYTE);
 }
 
 /* Makes a copy if that pays. The store's lock is held meanwhile. */
@@ -168,8 +174,8 @@ static bool add_pays(const struct redis *r, double n, double price)
             n * r->k * ADD_BIT > 2 * price * bytes_of(r));
 }
 
-/* The mean of fpr / (1 - fpr) while the bits of a shard become so many: midpoints of STEPS parts. It
- * goes like x^k; for k = 14 the sum is 3 % too low. */
+/* The mean of fpr / (1 - fpr) while the bits of a shard become so many: midpoints of STEPS parts.
+ * It goes like x^k; for k = 14 the sum is 3 % too low. */
 static double mean_dropped(const struct redis *r, uint64_t from, uint64_t more)
 {
     enum { STEPS = 16 };
@@ -193,32 +199,50 @@ static void count(struct bulk *b)
     }
 }
 
-static void add_to(struct bulk *b, struct copy *c, struct hashes keys, size_t n, uint64_t *known)
+static void add_to(struct bulk *b, struct copy *c, struct copy *also, struct hashes keys, size_t n,
+                   uint64_t *known)
 {
     memset(b->set, 0, b->r->n_shards * sizeof *b->set);
     memset(b->new, 0, b->r->n_shards * sizeof *b->new);
-    copy_add(c, b->r, keys, n, known, b->set, b->new);
+    copy_add(c, also, b->r, keys, n, known, b->set, b->new);
     count(b);
 }
 
-/* The keys go into the copy alone, which bulk_flush sends. */
+bool bulk_is_ahead(const struct bulk *b)
+{
+    return b != NULL && b->own.bits != NULL;
+}
+
+/* Does it pay for n keys, and those that are still to come, to go into a copy? A pipe may never
+ * end, and what is here nobody else can see. */
+static bool copy_pays(const struct bulk *b, size_t n)
+{
+    const struct redis *r = b->r;
+    const struct add_state *state = &r->store.state;
+    return add_pays(r, (double)(n + state->ahead), FETCH_BYTE + UNITE_BYTE) &&
+           (r->way == REDIS_BULK || state->ends);
+}
+
+static bool begin_copy(struct bulk *b, struct err *err)
+{
+    struct redis *r = b->r;
+    if (!renew(b, err) || !copy_begin(&b->own, r, err)) {
+        copy_end(&b->own);
+        return false;
+    }
+    for (unsigned i = 0; i < r->n_shards; i++)
+        r->shard[i].set = copy_count(&b->copy, i);
+    return true;
+}
+
+/* The keys stay here, until bulk_flush sends them. It does not send the other bits of the copy: if
+ * the bitmap is replaced meanwhile, they must not come back. */
 static enum bulk_result add_to_copy(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                                     struct err *err)
 {
-    struct redis *r = b->r;
-    const struct add_state *state = &r->store.state;
-    if (b->copy.bits == NULL) {
-        /* A pipe may never end, and what is in the copy alone nobody else can see. */
-        bool many = add_pays(r, (double)(n + state->ahead), FETCH_BYTE + UNITE_BYTE);
-        if (!many || (r->way != REDIS_BULK && !state->ends))
-            return BULK_NOT;
-        if (!renew(b, err))
-            return BULK_FAILED;
-        for (unsigned i = 0; i < r->n_shards; i++)
-            r->shard[i].set = copy_count(&b->copy, i);
-    }
-    add_to(b, &b->copy, keys, n, known);
-    b->dirty = true;
+    if (!bulk_is_ahead(b) && !begin_copy(b, err))
+        return BULK_FAILED;
+    add_to(b, &b->copy, &b->own, keys, n, known);
     return BULK_DONE;
 }
 
@@ -238,11 +262,10 @@ static bool steps_begin(struct steps *s, const struct redis *r, struct err *err)
     return (s->temporary != NULL && s->at != NULL && s->n != NULL) || fail(err, "out of memory");
 }
 
-static void steps_end(struct steps *s, const struct redis *r, bool done)
+static void steps_end(struct steps *s, const struct redis *r)
 {
     for (unsigned i = 0; s->temporary != NULL && i < r->n_shards; i++) {
-        if (!done)
-            temporary_drop(&s->temporary[i]);
+        temporary_drop(&s->temporary[i]);
         temporary_free(&s->temporary[i]);
     }
     free(s->temporary);
@@ -292,7 +315,7 @@ static bool take_all(struct steps *s, struct redis *r, struct copy *c, struct er
         const struct reply *before;
         if (s->n[i] == 0)
             continue;
-        if (!unite_take(r, &r->shard[i], s->at[i], s->n[i], &before, err))
+        if (!unite_take(&s->temporary[i], &r->shard[i], s->at[i], s->n[i], &before, err))
             return false;
         if (before == NULL)
             continue;
@@ -311,7 +334,7 @@ static bool unite_all(struct bulk *b, struct copy *c, bool tell, struct err *err
     enum cluster_repeat repeat = tell ? CLUSTER_ONCE : CLUSTER_REPEAT;
     bool ran = steps_begin(&s, r, err) && write_all(&s, r, c, err);
     bool ok = ran && run_all(&s, r, tell, repeat, err) && take_all(&s, r, c, err);
-    steps_end(&s, r, ok);
+    steps_end(&s, r);
     b->n_steps++;
     return ok;
 }
@@ -329,11 +352,11 @@ static enum bulk_result add_in_step(struct bulk *b, struct hashes keys, uint64_t
     memcpy(ignored, known, words * sizeof *ignored);
     bool ok = copy_begin(&c, b->r, err);
     if (ok) {
-        copy_add(&c, b->r, keys, n, ignored, NULL, NULL);
+        copy_add(&c, NULL, b->r, keys, n, ignored, NULL, NULL);
         ok = unite_all(b, &c, true, err);
     }
     if (ok)
-        add_to(b, &c, keys, n, known);
+        add_to(b, &c, NULL, keys, n, known);
     copy_end(&c);
     free(ignored);
     return ok ? BULK_DONE : BULK_FAILED;
@@ -347,20 +370,46 @@ static size_t count_unknown(const uint64_t *known, size_t n)
     return count;
 }
 
+/* May the keys be added without passing max_fpr, by the bits that are there now? */
+static bool may_add(struct bulk *b, size_t n, bool *may, struct err *err)
+{
+    struct redis *r = b->r;
+    *may = fits(r, n);
+    if (!*may || r->options.max_fpr == 0)
+        return true;
+    if (!redis_count(r, err))
+        return false;
+    *may = fits(r, n);
+    return true;
+}
+
+static enum bulk_result add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
+                            struct err *err)
+{
+    const struct redis *r = b->r;
+    bool may;
+    if (r->options.may_repeat ? !bulk_is_ahead(b) && !copy_pays(b, n)
+                              : !add_pays(r, (double)count_unknown(known, n), UNITE_BYTE))
+        return BULK_NOT;
+    if (!may_add(b, n, &may, err))
+        return BULK_FAILED;
+    if (!may)
+        return BULK_NOT;
+    return r->options.may_repeat ? add_to_copy(b, keys, known, n, err)
+                                 : add_in_step(b, keys, known, n, err);
+}
+
+/* What goes to the server by commands goes behind what is here. */
 enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                           size_t *done, struct err *err)
 {
-    const struct redis *r = b->r;
     struct hashes rest = hashes_from(keys, *done);
     size_t n_rest = n - *done;
     enum bulk_result result = BULK_NOT;
-    if (*done % 64 != 0 || r->way == REDIS_LIVE || !fits(r, n_rest))
-        return BULK_NOT;
-    uint64_t *known_rest = known + *done / 64;
-    if (r->options.may_repeat)
-        result = add_to_copy(b, rest, known_rest, n_rest, err);
-    else if (add_pays(r, (double)count_unknown(known_rest, n_rest), UNITE_BYTE))
-        result = add_in_step(b, rest, known_rest, n_rest, err);
+    if (*done % 64 == 0 && b->r->way != REDIS_LIVE)
+        result = add(b, rest, known + *done / 64, n_rest, err);
+    if (result == BULK_NOT)
+        return bulk_flush(b, err) ? BULK_NOT : BULK_FAILED;
     if (result == BULK_DONE) {
         *done = n;
         atomic_fetch_add(&b->n_bulk, n_rest);
@@ -370,10 +419,12 @@ enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, s
 
 bool bulk_flush(struct bulk *b, struct err *err)
 {
-    if (!b->dirty)
+    if (!bulk_is_ahead(b))
         return true;
-    b->dirty = false;
-    return unite_all(b, &b->copy, false, err);
+    bool ok = unite_all(b, &b->own, false, err);
+    copy_end(&b->own);
+    copy_end(&b->copy);
+    return ok;
 }
 
 /* ---- What is said of it. */
@@ -382,7 +433,7 @@ size_t bulk_chunk(const struct redis *r)
 {
     double even = 2 * UNITE_BYTE * bytes_of(r) / (r->k * ADD_BIT);
     double len = even * CHUNK_GAIN * CHUNK_RECORD;
-    if (r->way == REDIS_LIVE || bytes_of(r) > MAX_COPY)
+    if (r->way == REDIS_LIVE || (r->way == REDIS_AUTO && bytes_of(r) > MAX_COPY))
         return 0;
     return len < CHUNK_MIN ? CHUNK_MIN : len < CHUNK_MAX ? (size_t)len : CHUNK_MAX;
 }
@@ -398,10 +449,12 @@ void bulk_describe(struct bulk *b, char *out, size_t room)
     unsigned long long live = atomic_load(&b->n_live), bulk = atomic_load(&b->n_bulk);
     char size[NUM_TEXT];
     num_show_bytes(size, (r->m + 7) / 8 * r->n_shards);
+    int n = snprintf(out, room, "%llu key%s sent by commands", live, live == 1 ? "" : "s");
+    if (bulk == 0 || n < 0 || (size_t)n >= room)
+        return;
     if (b->n_steps > 0)
-        snprintf(out, room, "%llu keys were sent to the server one by one, and %llu as bitmaps of "
-                 "%s, in %u step%s", live, bulk, size, b->n_steps, b->n_steps == 1 ? "" : "s");
+        snprintf(out + n, room - (size_t)n, ", %llu in %u step%s that moved bitmaps of %s", bulk,
+                 b->n_steps, b->n_steps == 1 ? "" : "s", size);
     else
-        snprintf(out, room, "%llu keys were sent to the server one by one, and %llu asked of a "
-                 "copy of %s", live, bulk, size);
+        snprintf(out + n, room - (size_t)n, ", %llu asked of a copy of %s", bulk, size);
 }

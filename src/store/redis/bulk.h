@@ -4,8 +4,8 @@
  * for a key.
  *
  * Adding in one of two ways, by add_options.may_repeat:
- * - if it does not matter which keys were new, they are added to the copy, and bulk_flush unites it
- *   with the bitmaps at the end;
+ * - if it does not matter which keys were new, they are added to the copy and to bitmaps of their
+ *   own, and bulk_flush unites the latter with those on the server at the end;
  * - else the keys of each call are united with the bitmaps, and what was there before tells which
  *   were new. Of several processes that add one key, one alone is told that it was new.
  */
@@ -32,8 +32,11 @@ enum bulk_result bulk_ask(struct bulk *b, struct hashes keys, size_t n, uint64_t
 enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                           size_t *done, struct err *err);
 
-/* Sends what was added to the copy. */
+/* Sends what was added to the copy. Under the store's lock. */
 bool bulk_flush(struct bulk *b, struct err *err);
+
+/* Does the copy have keys that are still to be sent? Then shard[].set counts its bits. NULL: no. */
+bool bulk_is_ahead(const struct bulk *b);
 
 /* Bytes of input whose keys are best added by one call; 0: it does not matter. */
 size_t bulk_chunk(const struct redis *r);

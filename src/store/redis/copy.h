@@ -30,10 +30,11 @@ bool copy_fetch(struct copy *c, struct redis *r, struct err *err);
 void copy_ask(const struct copy *c, const struct redis *r, struct hashes keys, size_t n,
               uint64_t *present);
 
-/* Adds those of n keys whose bit is not set in `known`; sets the bits of those that were in.
- * set[s] counts the bits that become set in shard s, and new[s] the keys; either can be NULL. */
-void copy_add(struct copy *c, const struct redis *r, struct hashes keys, size_t n,
-              uint64_t *known, uint64_t *set, uint64_t *new);
+/* Adds those of n keys whose bit is not set in `known`; sets the bits of those that were in. Their
+ * bits are set in `also`, too, unless that is NULL. set[s] counts the bits that become set in shard
+ * s, and new[s] the keys; either can be NULL. */
+void copy_add(struct copy *c, struct copy *also, const struct redis *r, struct hashes keys,
+              size_t n, uint64_t *known, uint64_t *set, uint64_t *new);
 
 /* How many bits are set in a shard. */
 uint64_t copy_count(const struct copy *c, unsigned shard);

@@ -137,7 +137,7 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
 bool redis_ask_config(struct redis *r, const struct shard *s, const struct layout_redis *layout,
                       const char **value, bool *any, struct err *err);
 
-/* Counts the bits that are set in each shard. */
+/* Counts the bits that are set in each shard; with those that bulk.h is still to send. */
 bool redis_count(struct redis *r, struct err *err);
 
 /* The FPR of a shard with so many bits set. */

@@ -199,13 +199,17 @@ static void conclude(struct store *s, bool again)
 /* What was answered is what the server has; the rest is sent now. */
 static bool sync_keys(struct store *s, struct err *err)
 {
-    return bulk_flush(redis_of(s)->bulk, err);
+    struct redis *r = redis_of(s);
+    pthread_mutex_lock(&r->lock);
+    bool ok = bulk_flush(r->bulk, err);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
 }
 
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
     (void)sync;
-    return bulk_flush(redis_of(s)->bulk, err);
+    return sync_keys(s, err);
 }
 
 static void tell_way(struct store *s, char *out, size_t room)

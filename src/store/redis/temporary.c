@@ -76,6 +76,7 @@ static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uin
     requests_bytes(&r->rq, chunk, n);
     temporary_command(t, 3, "PEXPIRE");
     requests_number(&r->rq, TEMPORARY_MS);
+    t->n_set += bytes_count(chunk, n);
     return redis_do(r, CLUSTER_REPEAT, err);
 }
 
@@ -88,6 +89,17 @@ bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct
              write_chunk(t, bits, at, chunk, err);
     free(chunk);
     return ok;
+}
+
+bool temporary_whole(const struct temporary *t, const struct reply *count, struct err *err)
+{
+    uint64_t n = 0;
+    if (!redis_number(t->r, count, &n, err))
+        return false;
+    return n == t->n_set ||
+           fail(err, "cannot go on with '%.1000s': the server has lost a temporary key: it evicts "
+                     "keys (maxmemory-policy), or a replica took its master's place",
+                t->r->store.name);
 }
 
 /* The reply to TIME, in milliseconds. */
@@ -122,7 +134,7 @@ bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uin
         return redis_refused(r, &result->elements[1], err);
     /* -1: for ever; -2: it is not there. */
     *until = expire != 0         ? now + expire * 1000
-             : life->integer > 0 ? now + (uint64_t)life->integer
+             : life->integer >= 0 ? now + (uint64_t)life->integer
                                  : 0;
     return true;
 }
@@ -134,7 +146,10 @@ bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until
     temporary_command(t, until != 0 ? 3 : 2, until != 0 ? "PEXPIREAT" : "PERSIST");
     if (until != 0)
         requests_number(&r->rq, until);
-    if (!redis_do(r, CLUSTER_REPEAT, err))
+    if (t->n_set > 0)
+        temporary_command(t, 2, "BITCOUNT");
+    if (!redis_do(r, CLUSTER_REPEAT, err) ||
+        (t->n_set > 0 && !temporary_whole(t, r->replies[1], err)))
         return false;
     requests_clear(&r->rq);
     temporary_command(t, 3, "RENAME");

@@ -24,6 +24,7 @@ struct temporary {
     struct redis *r;
     char *key; /* NULL: none */
     size_t key_len;
+    uint64_t n_set; /* bits that temporary_write has set */
 };
 
 /* Finds a name that nobody else uses. */
@@ -36,10 +37,13 @@ void temporary_command(struct temporary *t, size_t words, const char *command);
 /* The key as a further word of a command. */
 void temporary_key(struct temporary *t);
 
-/* Writes the bytes of a bitmap, in chunks; those that are zero are left out, but for the last. Bytes
- * of ORDER_LOW_FIRST are written as they are, those of ORDER_HIGH_FIRST with their bits turned
+/* Writes the bytes of a bitmap, in chunks; those that are zero are left out, but for the last.
+ * Bytes of ORDER_LOW_FIRST are written as they are, those of ORDER_HIGH_FIRST with their bits turned
  * round. */
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err);
+
+/* Takes the reply to BITCOUNT. Fails if not all bits are there that temporary_write has set. */
+bool temporary_whole(const struct temporary *t, const struct reply *count, struct err *err);
 
 /* When what takes the place of a shard is to expire, in milliseconds since 1970 by the server's
  * clock, 0 for never: in `expire` seconds, or if that is 0, when what is there would. */

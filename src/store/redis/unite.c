@@ -7,6 +7,7 @@ size_t unite_queue(struct temporary *t, const struct shard *s, uint64_t until, b
     requests_block(&r->rq, n);
     requests_begin(&r->rq, 1, "MULTI");
     redis_command(r, s, 2, "STRLEN");
+    temporary_command(t, 2, "BITCOUNT");
     if (tell) {
         redis_command(r, s, 4, "GETRANGE");
         requests_word(&r->rq, "0");
@@ -22,19 +23,19 @@ size_t unite_queue(struct temporary *t, const struct shard *s, uint64_t until, b
         redis_command(r, s, 3, "PEXPIREAT");
         requests_number(&r->rq, until);
     }
-    temporary_command(t, 2, "UNLINK");
     requests_begin(&r->rq, 1, "EXEC");
     return n;
 }
 
-bool unite_take(struct redis *r, struct shard *s, size_t at, size_t n,
+bool unite_take(struct temporary *t, struct shard *s, size_t at, size_t n,
                 const struct reply **before, struct err *err)
 {
     const struct reply *result;
-    if (!redis_block_result(r, at, n, n - 2, &result, err) ||
-        !redis_length(r, s, &result->elements[0], err))
+    if (!redis_block_result(t->r, at, n, n - 2, &result, err) ||
+        !redis_length(t->r, s, &result->elements[0], err) ||
+        !temporary_whole(t, &result->elements[1], err))
         return false;
-    const struct reply *second = &result->elements[1];
-    *before = second->type == REPLY_STRING ? second : NULL;
+    const struct reply *third = &result->elements[2];
+    *before = third->type == REPLY_STRING ? third : NULL;
     return true;
 }

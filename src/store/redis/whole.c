@@ -34,7 +34,7 @@ bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bit
         if (sig_caught() || !redis_read_chunk(r, r->shard, at, n, data + at, err))
             return sig_caught() ? fail(err, "interrupted") : false;
     }
-    return true;
+    return redis_lengths(r, err);
 }
 
 /* ---- Push. */
@@ -141,7 +141,10 @@ static bool unite(struct push *p, uint64_t until, struct err *err)
     const struct reply *before;
     requests_clear(&p->r->rq);
     size_t n = unite_queue(&p->temporary, p->r->shard, until, false);
-    return run(p, CLUSTER_REPEAT, err) && unite_take(p->r, p->r->shard, 0, n, &before, err);
+    bool ok = run(p, CLUSTER_REPEAT, err) &&
+              unite_take(&p->temporary, p->r->shard, 0, n, &before, err);
+    temporary_drop(&p->temporary);
+    return ok;
 }
 
 static bool push(struct push *p, struct err *err)
