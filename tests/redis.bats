@@ -45,25 +45,25 @@ config()
     seq 900 >keys
     seq 500 3000 >asked
     for spec in gozero:bits=20000 redisson:bits=9585,k=7 $PHP; do
-        quiet seen create --layout $spec f.seen keys --force
+        quiet seen create --layout "$spec" f.seen keys --force
         store f.seen k
         for option in '' -v --annotate -n; do
-            cmp <(seen query $option "$(uri k $spec)" asked) <(seen query $option f.seen asked)
+            cmp <(seen query $option "$(uri k "$spec")" asked) <(seen query $option f.seen asked)
         done
-        run -1 seen query "$(uri k $spec)" -k none
+        run -1 seen query "$(uri k "$spec")" -k none
     done
 }
 
 @test "add and dedup set the bits that they set in a file" {
     seq 900 >keys
-    seq 800 1500 >more
+    seq 800 1500 >further
     for spec in gozero:bits=20000 redisson:bits=20000,k=3 $PHP; do
-        quiet seen create --layout $spec f.seen keys --force
+        quiet seen create --layout "$spec" f.seen keys --force
         redis a DEL k
         empty k
-        seen add "$(uri k $spec)" keys
+        seen add "$(uri k "$spec")" keys
         same f.seen k
-        cmp <(seen dedup "$(uri k $spec)" more 2>/dev/null) <(seen dedup f.seen more 2>/dev/null)
+        cmp <(seen dedup "$(uri k "$spec")" further 2>/dev/null) <(seen dedup f.seen further 2>/dev/null)
         same f.seen k
     done
 }
@@ -97,11 +97,11 @@ config()
     local fields='.n_estimate, .fpr_current, .bits_set, .fpr_design, .n_design, .layout'
     seq 900 >keys
     for spec in gozero:bits=20000 redisson:bits=9585,k=7 $PHP; do
-        quiet seen create --layout $spec f.seen keys --force
+        quiet seen create --layout "$spec" f.seen keys --force
         quiet seen export f.seen -o g --force
-        quiet seen import --layout $spec g -o f.seen --force
+        quiet seen import --layout "$spec" g -o f.seen --force
         redis a -x SET k <g
-        cmp <(seen stats --json "$(uri k $spec)" | jq "$fields") \
+        cmp <(seen stats --json "$(uri k "$spec")" | jq "$fields") \
             <(seen stats --json f.seen | jq "$fields")
     done
 }
@@ -310,11 +310,11 @@ cut_connections()
 @test "push and pull: the bits of the file, there and back" {
     seq 900 >keys
     for spec in gozero:bits=20000 redisson:bits=9585,k=7 $PHP; do
-        quiet seen create --layout $spec f.seen keys --force
+        quiet seen create --layout "$spec" f.seen keys --force
         redis a FLUSHALL
-        quiet seen push f.seen "$(uri k $spec)"
-        cmp <(seen query "$(uri k $spec)" keys) keys
-        quiet seen pull "$(uri k $spec)" -o g.seen --force
+        quiet seen push f.seen "$(uri k "$spec")"
+        cmp <(seen query "$(uri k "$spec")" keys) keys
+        quiet seen pull "$(uri k "$spec")" -o g.seen --force
         cmp <(seen export f.seen -o -) <(seen export g.seen -o -)
         [ "$(redis a TTL k)" = -1 ]
     done

@@ -76,7 +76,7 @@ for line in sys.stdin.buffer:
     refuses "seen: cannot use '$name': what is there is a string of $(redis a STRLEN k) bytes, and \
 one of this size has $(seen export --pad large.seen -o - | wc -c)" \
         seen add --create -n 2000 -p 1e-4 "$name" keys
-    quiet seen query -c "$(uri k $spec)" keys --quiet
+    quiet seen query -c "$(uri k "$spec")" keys --quiet
     same f.seen k
     refuses "seen: cannot use '$name': its size is unknown: give it in layout=, or --capacity" \
         seen dedup --create "$name" keys
@@ -254,7 +254,7 @@ master" seen dedup --create "$name" -k 1
 @test "shards: each is a filter of the keys that are its own" {
     local i spec name
     seq 2000 >keys
-    seq 1500 2500 >more
+    seq 1500 2500 >further
     # compare: are the bits of each shard those of a file filter?
     compare()
     {
@@ -272,9 +272,9 @@ master" seen dedup --create "$name" -k 1
             shard_of $i 3 <keys | seen create --force --layout "$spec" "$i.seen" 2>/dev/null
         done
         compare
-        seen add "$name" more 2>/dev/null
+        seen add "$name" further 2>/dev/null
         for i in 0 1 2; do
-            shard_of $i 3 <more | seen add "$i.seen" 2>/dev/null
+            shard_of $i 3 <further | seen add "$i.seen" 2>/dev/null
             # A shard is a filter of its own.
             shard_of $i 3 <keys >own
             cmp <(seen query "$(uri "k:{$i}" "$spec")" own) own
@@ -287,7 +287,7 @@ master" seen dedup --create "$name" -k 1
 }
 
 @test "shards: capacity, and what stats tells" {
-    local name all
+    local name
     name="$(uri k gozero)&shards=3"
     seq 3000 >keys
     # 3001 keys are 1001 a shard at most.

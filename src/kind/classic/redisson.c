@@ -346,7 +346,7 @@ static bool configure(const struct layout_spec *spec, const char *const *value,
                       struct layout_spec *out, struct err *err)
 {
     struct classic asked, c = {0};
-    uint64_t k;
+    uint64_t k = 0;
     char text[LAYOUT_TEXT] = "redisson";
     if (!given(spec, &asked, err) || !field_number(value, FIELD_SIZE, MAX_M, &c.m, err) ||
         !field_number(value, FIELD_ITERATIONS, CLASSIC_MAX_K, &k, err))

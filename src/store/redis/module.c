@@ -111,7 +111,7 @@ static void adopt(struct redis *r, const struct layout_filter *filter)
     const struct key_rule rule = {0};
     struct header *h = &r->header;
     foreign_header(filter, &rule, true, h);
-    h->file_len = filter->layer[0].kind->layout->file_len(filter);
+    h->file_len = h->layers[0].kind->layout->file_len(filter);
     h->counters.unknown = true;
     h->counters.keys_added = filter->n_added;
     h->counters.n_keys = (double)filter->n_added;

@@ -12,11 +12,6 @@
 
 /* ---- Talking to the server. */
 
-bool redis_unfit(const struct redis *r, struct err *err, const char *why)
-{
-    return fail(err, "cannot use '%.1000s': %s", r->store.name, why);
-}
-
 bool redis_refused(const struct redis *r, const struct reply *reply, struct err *err)
 {
     char reason[REPLY_REASON];
@@ -278,11 +273,11 @@ bool redis_ask_config(struct redis *r, const struct shard *s, const struct layou
     return true;
 }
 
-/* Completes spec[*last] by the configurations of all shards, which must agree; a step makes one spec
- * of the two from the other. */
-static bool configure(struct redis *r, struct layout_spec spec[2], unsigned *last, struct err *err)
+/* Completes spec[*last] by the configurations of all shards, which must agree; a step makes one
+ * spec of the two from the other. */
+static bool configure(struct redis *r, const struct layout_redis *redis,
+                      struct layout_spec spec[2], unsigned *last, struct err *err)
 {
-    const struct layout_redis *redis = spec[*last].kind->layout->redis;
     const char *value[LAYOUT_PARAMS];
     r->configured = false;
     for (unsigned i = 0; redis->fields != NULL && i < r->n_shards; i++) {
@@ -306,16 +301,19 @@ bool redis_settle(struct redis *r, struct err *err)
 {
     struct layout_spec spec[2];
     unsigned last = 0;
-    struct layout_filter filter;
+    struct layout_filter filter = {0};
     struct layout_bits bits[LAYOUT_LAYERS] = {0};
     /* What is read is a filter without bits. */
     static const uint8_t nothing[1];
     const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
     const struct key_rule rule = {0};
     struct err why;
-    if (!redis_spec(r, &spec[0], err) || !configure(r, spec, &last, err))
+    if (!redis_spec(r, &spec[0], err))
         return false;
-    if (!spec[last].kind->layout->read(&spec[last], &empty, &filter, bits, &why) ||
+    const struct layout *layout = spec[0].kind->layout;
+    if (!configure(r, layout->redis, spec, &last, err))
+        return false;
+    if (!layout->read(&spec[last], &empty, &filter, bits, &why) ||
         !filter.layer[0].kind->check(&filter.layer[0], &why))
         return redis_unfit(r, err, why.text);
     foreign_header(&filter, &rule, true, &r->header);
@@ -331,7 +329,7 @@ static bool check_end(struct redis *r, const struct shard *s, struct err *err)
 {
     uint64_t bytes = (r->m + 7) / 8;
     char why[200];
-    uint8_t last;
+    uint8_t last = 0;
     if (s->len > bytes) {
         snprintf(why, sizeof why, "it is a string of %" PRIu64 " bytes, but %" PRIu64
                  " bits are %" PRIu64, s->len, r->m, bytes);

@@ -113,7 +113,11 @@ bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t eleme
                         const struct reply **array, struct err *err);
 
 /* Fails: why the place is of no use. */
-bool redis_unfit(const struct redis *r, struct err *err, const char *why);
+static inline bool redis_unfit(const struct redis *r, struct err *err, const char *why)
+{
+    fail(err, "cannot use '%.1000s': %s", r->store.name, why);
+    return false;
+}
 
 /* Fails with what the reply says, which is not what was expected. */
 bool redis_refused(const struct redis *r, const struct reply *reply, struct err *err);

@@ -102,6 +102,7 @@ static bool take_all(struct redis *r, unsigned threads, struct census *layer, st
         struct census shard;
         kind->layout->census_of(redis_layer(r), r->shard[i].set, &shard);
         sum_up(layer, &shard, r->n_shards);
+        layer->bits = shard.bits;
         if (kind->sampled_fpr != NULL)
             ok = sample(r, &r->shard[i], threads, shard.bits_set, &shard.fpr, err);
         sum_up(all, &shard, r->n_shards);
@@ -109,7 +110,6 @@ static bool take_all(struct redis *r, unsigned threads, struct census *layer, st
     layer->n /= r->n_shards;
     layer->n_low /= r->n_shards;
     layer->n_high /= r->n_shards;
-    layer->bits /= r->n_shards;
     return ok;
 }
 
