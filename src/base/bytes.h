@@ -62,7 +62,6 @@ static inline bool bytes_zero(const void *p, size_t len)
     return len == 0 || (byte[0] == 0 && memcmp(byte, byte + 1, len - 1) == 0);
 }
 
-/* IEEE 754 binary64, stored as its 64 bits. */
 /* The number of bits that are set. */
 static inline uint64_t bytes_count(const void *p, size_t len)
 {
@@ -77,6 +76,7 @@ static inline uint64_t bytes_count(const void *p, size_t len)
     return n;
 }
 
+/* IEEE 754 binary64, stored as its 64 bits. */
 static inline double get_double(const void *p)
 {
     uint64_t bits = get_le64(p);

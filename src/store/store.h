@@ -65,8 +65,8 @@ struct facts {
     bool is_writing;          /* a live process is adding keys */
     bool is_dirty;            /* a process died while adding keys, and nobody has repaired it */
     bool slot_damaged;        /* one of two copies of the header */
-    unsigned n_shards; /* the filter is so many, each with these layers, and a key is in one of them;
-                          0: it is one */
+    unsigned n_shards; /* the filter is so many, each with these layers, and a key is in one of
+                          them; 0: it is one */
     size_t chunk; /* bytes of input whose keys are best added by one call; 0: it does not matter */
     bool gather;  /* that is worth waiting for while the input has nothing more ready */
 };

@@ -346,7 +346,7 @@ static enum bulk_result add_in_step(struct bulk *b, struct hashes keys, uint64_t
 {
     size_t words = (n + 63) / 64;
     struct copy c;
-    uint64_t *ignored = malloc(words * sizeof *ignored);
+    uint64_t *ignored = malloc((words + 1) * sizeof *ignored);
     if (ignored == NULL)
         return fail(err, "out of memory"), BULK_FAILED;
     memcpy(ignored, known, words * sizeof *ignored);

@@ -102,8 +102,8 @@ void redis_command(struct redis *r, const struct shard *s, size_t words, const c
 /* Runs the commands of r->rq into r->replies. */
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
-/* The same; fails if the first of them was refused. For one whose reply says nothing but that it was
- * done, and what may follow it. */
+/* The same; fails if the first of them was refused. For one whose reply says nothing but that it
+ * was done, and what may follow it. */
 bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
 /* Takes what EXEC answers, an array of so many elements, of a block of n commands whose replies are

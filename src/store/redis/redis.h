@@ -66,9 +66,9 @@ struct redis_push {
 };
 
 /* Writes a filter to that address, data[i] being layer i, in one step: its bits go to a temporary
- * key first, which then takes the place of what is there, or is united with it. A configuration that
- * is there must fit; one that is not is written. If it fails, the temporary key is deleted, and if
- * that fails too, it expires. */
+ * key first, which then takes the place of what is there, or is united with it. A configuration
+ * that is there must fit; one that is not is written. If it fails, the temporary key is deleted,
+ * and if that fails too, it expires. */
 bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
                 const struct redis_push *options, struct err *err);
 

@@ -83,7 +83,9 @@ static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uin
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err)
 {
     uint8_t *chunk = malloc(REDIS_CHUNK);
-    bool ok = chunk != NULL || fail(err, "out of memory");
+    bool ok = true;
+    if (chunk == NULL)
+        return fail(err, "out of memory");
     for (uint64_t at = 0; ok && at < bits->len; at += REDIS_CHUNK)
         ok = (!sig_caught() || fail(err, "interrupted")) &&
              write_chunk(t, bits, at, chunk, err);

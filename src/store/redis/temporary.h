@@ -38,8 +38,8 @@ void temporary_command(struct temporary *t, size_t words, const char *command);
 void temporary_key(struct temporary *t);
 
 /* Writes the bytes of a bitmap, in chunks; those that are zero are left out, but for the last.
- * Bytes of ORDER_LOW_FIRST are written as they are, those of ORDER_HIGH_FIRST with their bits turned
- * round. */
+ * Bytes of ORDER_LOW_FIRST are written as they are, those of ORDER_HIGH_FIRST with their bits
+ * turned round. */
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err);
 
 /* Takes the reply to BITCOUNT. Fails if not all bits are there that temporary_write has set. */

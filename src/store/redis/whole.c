@@ -20,8 +20,8 @@ bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bit
         return module_pull(r, filter, bits, err);
     uint64_t len = r->shard->len;
     if (r->n_shards > 1)
-        return redis_unfit(r, err, "a filter of several shards is not one: give the key of a shard, "
-                                   "KEY:{0}, without shards=");
+        return redis_unfit(r, err, "a filter of several shards is not one: give the key of a "
+                                   "shard, KEY:{0}, without shards=");
     if (!foreign_filter(&r->header, filter, err))
         return false;
     uint8_t *data = len <= SIZE_MAX ? malloc(len > 0 ? (size_t)len : 1) : NULL;
