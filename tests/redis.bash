@@ -6,12 +6,14 @@
 #     redis NAME COMMAND...           asks one of them, by redis-cli
 #     redis_kill NAME                 SIGKILL, and waits for the end; start it again by the same name
 #     redis_stop                      ends all of them and removes $REDIS_DIR
+#     redis_share                     in setup_file: lets the tests of a file use the servers, after
+#     redis_shared                    in setup
 #
 # A server ends with the shell that started it, even if that is killed; so start none in a subshell
 # or by `run`.
 
 REDIS_DIR=
-declare -A REDIS_PIDS=()
+declare -gA REDIS_PIDS=() # global: bats loads this file in a function
 REDIS_PORTS=()
 
 redis_is_here() { command -v redis-server redis-cli setpriv >/dev/null; }
@@ -71,6 +73,15 @@ redis_stop()
     [ -z "$REDIS_DIR" ] || rm -rf "$REDIS_DIR"
     REDIS_DIR=
 }
+
+# Arrays cannot be exported.
+redis_share()
+{
+    declare -p REDIS_DIR REDIS_PIDS REDIS_PORTS | sed 's/^declare -[-]*/declare -g/' \
+        >"$BATS_FILE_TMPDIR/servers"
+}
+
+redis_shared() { . "$BATS_FILE_TMPDIR/servers"; }
 
 # Six servers on neighbouring ports from $1 on; their bus is 10000 above. Fails if a port is taken.
 redis_six()

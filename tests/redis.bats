@@ -292,21 +292,6 @@ cut_connections()
     run -1 seen query -v "$(uri k redisson:bits=40000000,k=7)" keys
 }
 
-@test "a cluster" {
-    redis_cluster
-    seq 1000 >keys
-    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/"
-    for key in a b c d; do
-        redis-cli -c -p "${REDIS_PORTS[0]}" SETBIT $key 0 0
-        for i in 1 2; do
-            seen dedup "$name$key?layout=gozero:bits=20000" keys >out$i 3>&- &
-        done
-        wait
-        cmp <(sort out1 out2) <(sort keys)
-        [ "$(seen query -c "$name$key?layout=gozero:bits=20000" keys)" = 1000 ]
-    done
-}
-
 @test "push and pull: the bits of the file, there and back" {
     seq 900 >keys
     for spec in gozero:bits=20000 redisson:bits=9585,k=7 $PHP; do
@@ -393,19 +378,6 @@ has 2500" seen push f.seen "$name"
     [ ! -e g.seen ]
     run -2 seen pull "$(uri none gozero:bits=20000)" -o g.seen
     [ ! -e g.seen ]
-}
-
-@test "push keeps to the slot in a cluster" {
-    redis_cluster
-    seq 900 >keys
-    quiet seen create --layout redisson -n 1000 -p 0.01 f.seen keys
-    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/"
-    for key in a b 'a{b}c' 'a}b' '{}x' '{x'; do
-        for option in '' --merge; do
-            quiet seen push $option f.seen "$name$key?layout=redisson:bits=9585,k=7"
-        done
-        cmp <(seen query "$name$key?layout=redisson:bits=9585,k=7" keys) keys
-    done
 }
 
 @test "commands for files say how a file is made of a filter in Redis" {
