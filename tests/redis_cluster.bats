@@ -124,7 +124,8 @@ moves_all()
     makes k 39999999
     slot=$(in_cluster CLUSTER KEYSLOT k)
     for i in {1..8}; do
-        for n in {0..5}; do part $n; done | seen dedup --live "$(uri k $LARGE)" >"out$i" 2>"err$i" 3>&- &
+        for n in {0..5}; do part $n; done |
+            seen dedup --live "$(uri k $LARGE)" >"out$i" 2>"err$i" 3>&- &
     done
     for n in 0 2 4; do
         from=$(owner "$slot")
@@ -182,6 +183,37 @@ unites()
     [ "$(redis c$to CLUSTER COUNTKEYSINSLOT "$slot")" = 1 ]
 }
 
+# signal SIGNAL: to all replicas.
+signal() { kill "-$1" "${REDIS_PIDS[c3]}" "${REDIS_PIDS[c4]}" "${REDIS_PIDS[c5]}"; }
+
+@test "--wait: what the replicas do not have is not told to have been added" {
+    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/{wait}" spec=gozero:bits=20000 command
+    seq 900 >keys
+    quiet seen create --layout $spec f.seen keys
+    for key in dedup add push; do makes "{wait}$key" 19999; done
+    seen dedup --wait 1 "${name}dedup?layout=$spec" <(seq 100) | cmp <(seq 100) -
+    quiet seen add --wait 1 "${name}add?layout=$spec" <(seq 100)
+    quiet seen push --wait 1 f.seen "${name}push"
+    signal STOP
+    {
+        seen dedup --wait 1 "${name}dedup?layout=$spec" keys >out 2>dedup_err 3>&- && touch done &
+        seen add --wait 1 "${name}add?layout=$spec" keys 2>add_err 3>&- && touch done &
+        seen push --wait 1 f.seen "${name}push" 2>push_err 3>&- && touch done &
+        wait
+    }
+    signal CONT
+    [ ! -e done ] && [ ! -s out ]
+    for command in dedup add push; do
+        cat "${command}_err"
+        [ "$(wc -l <"${command}_err")" = 1 ]
+        [[ $(<"${command}_err") == "seen: only 0 of 1 replicas of '127."*"' have acknowledged what \
+was written within 5 s" ]]
+        [ "$(seen query -c "$name$command?layout=$spec" keys)" = 900 ]
+    done
+    eventually redis_all_agree
+    [ -z "$(seen dedup --wait 1 "${name}dedup?layout=$spec" keys)" ]
+}
+
 # stream PREFIX: keys, in blocks, until the master has been killed; so few that none is taken for
 # another: with three processes, 1e-5 of all tests would fail.
 stream()
@@ -218,7 +250,8 @@ idle()
         idle "$i" | seen dedup --live "$(uri '{k}idle' $spec)" >"idle$i" 2>"idle_err$i" 3>&- &
         idle_pids+=($!)
     done
-    { stream add; seq -f 'last %.0f' 5000; } | seen add --live "$(uri '{k}add' $spec)" 2>add_err 3>&- &
+    { stream add; seq -f 'last %.0f' 5000; } |
+        seen add --live "$(uri '{k}add' $spec)" 2>add_err 3>&- &
     add_pid=$!
     eventually printed 2000 idle
     eventually printed 10000 load

@@ -73,7 +73,7 @@ static const struct opt_group groups[] = {
     {"Filter", filter_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
-    {"Filters in Redis", redisopt_opts},
+    {"Filters in Redis", redisopt_add},
     {0},
 };
 

@@ -19,7 +19,7 @@ static const struct opt push_opts[] = {
 
 static const struct opt_group groups[] = {
     {"Options", push_opts},
-    {"Filters in Redis", redisopt_connect},
+    {"Filters in Redis", redisopt_push},
     {0},
 };
 

@@ -50,7 +50,7 @@ static const struct opt_group groups[] = {
     {"What is present", present_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
-    {"Filters in Redis", redisopt_opts},
+    {"Filters in Redis", redisopt_query},
     {0},
 };
 

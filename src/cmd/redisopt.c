@@ -1,24 +1,26 @@
 #include "cmd/redisopt.h"
 
+#include <limits.h>
+
 #include "base/say.h"
 #include "store/redis/redis.h"
 
-enum { OPT_PASSWORD_FILE = REDISOPT_FIRST, OPT_LIVE, OPT_BULK };
+enum { OPT_PASSWORD_FILE = REDISOPT_FIRST, OPT_LIVE, OPT_BULK, OPT_WAIT };
 
-static const char password_help[] =
-    "the password is the first line of FILE (default: REDISCLI_AUTH)";
+#define PASSWORD_FILE                                                                              \
+    {OPT_PASSWORD_FILE, "password-file", "FILE",                                                   \
+     "the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0}
+#define LIVE                                                                                       \
+    {OPT_LIVE, "live", NULL, "send commands for each key (default: what is cheaper)", false, 0}
+#define BULK                                                                                       \
+    {OPT_BULK, "bulk", NULL, "move whole bitmaps: ask a copy, or unite in one step", false, 0}
+#define WAIT                                                                                       \
+    {OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", false, 0}
 
-const struct opt redisopt_connect[] = {
-    {OPT_PASSWORD_FILE, "password-file", "FILE", password_help, false, 0},
-    {0},
-};
-
-const struct opt redisopt_opts[] = {
-    {OPT_LIVE, "live", NULL, "send commands for each key (default: what is cheaper)", false, 0},
-    {OPT_BULK, "bulk", NULL, "move whole bitmaps: ask a copy, or unite in one step", false, 0},
-    {OPT_PASSWORD_FILE, "password-file", "FILE", password_help, false, 0},
-    {0},
-};
+const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
+const struct opt redisopt_query[] = {LIVE, BULK, PASSWORD_FILE, {0}};
+const struct opt redisopt_add[] = {LIVE, BULK, WAIT, PASSWORD_FILE, {0}};
+const struct opt redisopt_push[] = {WAIT, PASSWORD_FILE, {0}};
 
 /* Two ways contradict each other. */
 static bool take_way(struct opt_parser *p, enum redis_way way)
@@ -33,6 +35,19 @@ static bool take_way(struct opt_parser *p, enum redis_way way)
     return true;
 }
 
+static bool take_replicas(struct opt_parser *p)
+{
+    uint64_t n;
+    if (!opt_count(p, &n) || !opt_positive(p, n))
+        return false;
+    if (n > INT_MAX) {
+        opt_misuse(p->command, "option '%s': no server has so many replicas", p->name);
+        return false;
+    }
+    redis_use_replicas((unsigned)n);
+    return true;
+}
+
 bool redisopt_take(struct opt_parser *p, int id)
 {
     switch (id) {
@@ -40,6 +55,8 @@ bool redisopt_take(struct opt_parser *p, int id)
         return take_way(p, REDIS_LIVE);
     case OPT_BULK:
         return take_way(p, REDIS_BULK);
+    case OPT_WAIT:
+        return take_replicas(p);
     default:
         redis_password_file(p->value);
         return true;

@@ -1,7 +1,7 @@
 /*
  * The options for filters in Redis. Files take no notice of them.
  *
- *     {"Filters in Redis", redisopt_opts}                    // or redisopt_connect
+ *     {"Filters in Redis", redisopt_query}                   // or another of these
  *     default: return redisopt_is(id) ? redisopt_take(&p, id) : keyopt_take(&keyopt, &p, id);
  */
 #ifndef CMD_REDISOPT_H
@@ -13,7 +13,9 @@
 #include "store/store.h"
 
 extern const struct opt redisopt_connect[]; /* how to connect */
-extern const struct opt redisopt_opts[];    /* and how keys are asked or added */
+extern const struct opt redisopt_query[];   /* and how keys are asked */
+extern const struct opt redisopt_add[];     /* and how they are added, and what is waited for */
+extern const struct opt redisopt_push[];    /* the latter, and how to connect */
 
 enum { REDISOPT_FIRST = 800 }; /* ids from here on are of these options */
 

@@ -31,6 +31,7 @@ struct node {
     size_t next;       /* the command in `order` whose reply comes next */
     size_t block;      /* the first command of its block */
     bool again;        /* the block must be sent again: replies to it have said so */
+    bool has_answered; /* commands, since cluster_wait was last called */
 };
 
 enum job_state { PENDING, DONE, LOST };
@@ -383,6 +384,7 @@ static void end_block(struct cluster *cl, struct node *node, struct reply **repl
             replies[i] = NULL;
         } else {
             cl->jobs[i].state = DONE;
+            node->has_answered = true;
         }
     }
     node->again = false;
@@ -541,6 +543,81 @@ bool cluster_run(struct cluster *cl, const struct requests *requests, enum clust
         if (!prepare_next(cl, &course, &round))
             return fail(err, "%s", cl->trouble.text);
     }
+}
+
+/* ---- replicas */
+
+/* Takes a node's reply to WAIT: how many replicas have it. */
+static bool take_count(const struct cluster *cl, const struct node *node, const struct reply *r,
+                       unsigned replicas, unsigned ms, struct err *err)
+{
+    char name[CONN_NAME], reason[REPLY_REASON];
+    node_name(cl, node, name);
+    if (r->type != REPLY_INTEGER)
+        return fail(err, "cannot use '%s': %s", name, reply_reason(r, reason));
+    return r->integer >= replicas ||
+           fail(err, "only %lld of %u replicas of '%s' have acknowledged what was written within "
+                     "%u s", (long long)r->integer, replicas, name, ms / 1000);
+}
+
+static bool fail_unknown(const struct cluster *cl, const struct node *node, struct err *err)
+{
+    char name[CONN_NAME];
+    node_name(cl, node, name);
+    return fail(err, "the connection to '%s' was lost before its replicas had acknowledged what "
+                     "was written", name);
+}
+
+/* Asks the nodes; the first trouble is told. */
+static bool ask_replicas(struct cluster *cl, const struct requests *rq, struct err *err)
+{
+    bool ok = true;
+    reply_clear(&cl->map_replies);
+    for (size_t i = 0; i < cl->n_nodes; i++) {
+        struct node *node = &cl->nodes[i];
+        if (node->has_answered && node->conn != NULL)
+            conn_queue(node->conn, rq->data, rq->len, 1, &cl->map_replies);
+        else if (node->has_answered && ok)
+            ok = fail_unknown(cl, node, err);
+        node->has_answered = false;
+    }
+    return ok;
+}
+
+bool cluster_wait(struct cluster *cl, unsigned replicas, unsigned ms, struct err *err)
+{
+    struct requests rq = {0};
+    requests_begin(&rq, 3, "WAIT");
+    requests_number(&rq, replicas);
+    requests_number(&rq, ms);
+    if (rq.no_memory) {
+        requests_free(&rq);
+        return fail(err, "cannot send commands: %s", strerror(ENOMEM));
+    }
+    bool ok = ask_replicas(cl, &rq, err);
+    requests_free(&rq);
+    for (size_t n_busy = 1; n_busy > 0; conn_wait(cl->conns, n_busy, cl->polls)) {
+        n_busy = 0;
+        for (size_t i = 0; i < cl->n_nodes; i++) {
+            struct node *node = &cl->nodes[i];
+            struct reply *r = NULL;
+            if (node->conn == NULL || conn_expected(node->conn) == 0)
+                continue;
+            switch (conn_next(node->conn, &r)) {
+            case CONN_REPLY:
+                ok = ok && take_count(cl, node, r, replicas, ms, err);
+                break;
+            case CONN_NOTHING:
+                cl->conns[n_busy++] = node->conn;
+                break;
+            case CONN_FAILED:
+                ok = ok && fail_unknown(cl, node, err);
+                disconnect(node);
+                break;
+            }
+        }
+    }
+    return ok;
 }
 
 unsigned cluster_masters(const struct cluster *cl)

@@ -60,4 +60,10 @@ enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT };
 bool cluster_run(struct cluster *cl, const struct requests *requests, enum cluster_repeat repeat,
                  struct reply **replies, struct err *err);
 
+/* Waits until what was written is on so many replicas: asks all nodes that have answered commands
+ * since the last call, on the same connections (WAIT). Fails if fewer replicas have acknowledged it
+ * after so many milliseconds (options.conn.reply_ms must be more), or if a connection was lost
+ * meanwhile: the node may have been replaced by a replica that lacks it. */
+bool cluster_wait(struct cluster *cl, unsigned replicas, unsigned ms, struct err *err);
+
 #endif

@@ -540,6 +540,25 @@ TEST(no_answer)
     close_server(cl, &uri);
 }
 
+/* A server without replicas. */
+TEST(no_replicas)
+{
+    struct uri uri;
+    struct cluster *cl = open_server("a", "", &uri);
+    CHECK(cluster_wait(cl, 1, 1000, &err)); /* nothing to wait for */
+    CHECK(is_text(ask(cl, "SET @a 1"), "OK"));
+    CHECK(!cluster_wait(cl, 1, 1000, &err));
+    CHECK(strncmp(err.text, "only 0 of 1 replicas of '/", 26) == 0);
+    ends_with(err.text, "/a/socket' have acknowledged what was written within 1 s");
+    CHECK(cluster_wait(cl, 1, 1000, &err)); /* it has been told */
+    CHECK(is_text(ask(cl, "SET @a 1"), "OK"));
+    CHECK(sh("redis a CLIENT KILL TYPE normal") == 0);
+    CHECK(!cluster_wait(cl, 1, 1000, &err));
+    ends_with(err.text, "was lost before its replicas had acknowledged what was written");
+    CHECK(is_text(ask(cl, "SET @a 1"), "OK"));
+    close_server(cl, &uri);
+}
+
 /* ---- a server that answers as no server should: it is alive and no cluster, but anything else is
  * answered by these bytes */
 
@@ -766,6 +785,26 @@ static void was_run(size_t begin, int64_t number)
     CHECK(r != NULL && r->type == REPLY_ARRAY && r->n == 2 && is_number(&r->elements[1], number));
 }
 
+/* Each master has one replica. */
+TEST(replicas)
+{
+    struct uri uri;
+    struct cluster *cl = open_cluster(&uri);
+    for (int i = 0; i < 2; i++) {
+        add_for_keys("SET", " 1");
+        MUST(run(cl, CLUSTER_ONCE));
+        CHECK(did(cluster_wait(cl, 1, 20000, &err), err.text));
+        CHECK(sh("kill -STOP ${REDIS_PIDS[c3]} ${REDIS_PIDS[c4]} ${REDIS_PIDS[c5]}") == 0);
+        add_for_keys("SET", " 1");
+        MUST(run(cl, CLUSTER_ONCE));
+        CHECK(!cluster_wait(cl, 1, 1000, &err));
+        CHECK(strncmp(err.text, "only 0 of 1 replicas of '127.0.0.1:", 35) == 0);
+        CHECK(sh("kill -CONT ${REDIS_PIDS[c3]} ${REDIS_PIDS[c4]} ${REDIS_PIDS[c5]}; "
+                 "until redis_all_agree; do sleep 0.05; done") == 0);
+    }
+    close_server(cl, &uri);
+}
+
 /* The slot of {mover}, from the node that has it to another, step by step. */
 TEST(slot_being_moved)
 {
@@ -910,9 +949,11 @@ TEST(says_what_is_missing)
     DO(lost_while_sending)                                                                         \
     DO(killed)                                                                                     \
     DO(no_answer)                                                                                  \
+    DO(no_replicas)                                                                                \
     DO(hostile_answers)                                                                            \
     DO(redirected_in_a_circle)                                                                     \
     DO(cluster_map)                                                                                \
+    DO(replicas)                                                                                   \
     DO(slot_being_moved)                                                                           \
     DO(slots_moved_under_load)                                                                     \
     DO(failover)

@@ -298,8 +298,11 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
     *done = 0;
     s->state.warning[0] = '\0';
     pthread_mutex_lock(&r->lock);
-    while (result == ADD_OK && *done < n)
+    while (result == ADD_OK && *done < n) {
+        size_t before = *done;
         result = add_batch(r, keys, known, n, done, err);
+        result = redis_added(r, result, before, done, err);
+    }
     pthread_mutex_unlock(&r->lock);
     return result;
 }

@@ -69,6 +69,24 @@ bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
            (r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err));
 }
 
+/* How long replicas may take, in milliseconds. They acknowledge at once when they are asked; one
+ * that is a second behind is not one to rely on. */
+enum { REPLICAS_MS = 5000 };
+
+bool redis_replicated(struct redis *r, struct err *err)
+{
+    return r->replicas == 0 || cluster_wait(r->cluster, r->replicas, REPLICAS_MS, err);
+}
+
+enum add_result redis_added(struct redis *r, enum add_result result, size_t before, size_t *done,
+                            struct err *err)
+{
+    if (r->replicas == 0 || (result != ADD_FAILED && redis_replicated(r, err)))
+        return result;
+    *done = before;
+    return ADD_FAILED;
+}
+
 /* The reply to EXEC, which is the n-th from `at` on; or the reason why there is none. */
 static const struct reply *result_of(struct reply *const *replies, size_t n)
 {
@@ -376,10 +394,16 @@ bool redis_check(struct redis *r, struct err *err)
 
 static const char *password_file;
 static enum redis_way preferred_way;
+static unsigned wanted_replicas;
 
 void redis_use_way(enum redis_way way)
 {
     preferred_way = way;
+}
+
+void redis_use_replicas(unsigned replicas)
+{
+    wanted_replicas = replicas;
 }
 
 void redis_password_file(const char *path)
@@ -399,6 +423,7 @@ struct redis *redis_connect(const char *name, struct err *err)
     }
     r->store.name = name;
     r->way = preferred_way;
+    r->replicas = wanted_replicas;
     if (!uri_parse(name, &r->uri, err)) {
         free(r);
         return NULL;

@@ -48,6 +48,7 @@ struct redis {
     char *password; /* NULL: none */
     struct cluster *cluster;
     enum redis_way way;
+    unsigned replicas; /* which must have what is written */
     struct shard *shard;
     unsigned n_shards;
 
@@ -111,6 +112,14 @@ bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err);
  * it is if there is no reply. */
 bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t elements,
                         const struct reply **array, struct err *err);
+
+/* Waits until what was written is on as many replicas as was asked for. */
+bool redis_replicated(struct redis *r, struct err *err);
+
+/* The same after keys [before, *done) were added, with that result. If they are not there, or not
+ * all were added, none is told to have been. */
+enum add_result redis_added(struct redis *r, enum add_result result, size_t before, size_t *done,
+                            struct err *err);
 
 /* Fails: why the place is of no use. */
 static inline bool redis_unfit(const struct redis *r, struct err *err, const char *why)

@@ -37,6 +37,11 @@ struct store *redis_open(const char *name, enum store_mode mode, struct err *err
 enum redis_way { REDIS_AUTO, REDIS_LIVE, REDIS_BULK };
 void redis_use_way(enum redis_way way);
 
+/* How many replicas must have what is written, in stores that are opened afterwards and by
+ * redis_push; 0, as at first: it is not asked. Keys of which they do not have it in time are not
+ * told to have been added: adding fails. The server has them all the same. */
+void redis_use_replicas(unsigned replicas);
+
 enum redis_there { REDIS_THERE, REDIS_IN_PART, REDIS_ABSENT };
 
 /* Opens a filter that need not be there. If it is, it is opened as by redis_open; its size can

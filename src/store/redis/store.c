@@ -172,7 +172,9 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
     s->state.warning[0] = '\0';
     pthread_mutex_lock(&r->lock);
     while (result == ADD_OK && *done < n) {
+        size_t before = *done;
         result = add_some(r, keys, known, n, done, err);
+        result = redis_added(r, result, before, done, err);
         if (result == ADD_OK && r->warned_fpr == 0 && !warn(r, "current", err))
             result = ADD_FAILED;
     }
@@ -201,7 +203,7 @@ static bool sync_keys(struct store *s, struct err *err)
 {
     struct redis *r = redis_of(s);
     pthread_mutex_lock(&r->lock);
-    bool ok = bulk_flush(r->bulk, err);
+    bool ok = bulk_flush(r->bulk, err) && redis_replicated(r, err);
     pthread_mutex_unlock(&r->lock);
     return ok;
 }
