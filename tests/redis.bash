@@ -81,7 +81,11 @@ redis_share()
         >"$BATS_FILE_TMPDIR/servers"
 }
 
-redis_shared() { . "$BATS_FILE_TMPDIR/servers"; }
+redis_shared()
+{
+    # shellcheck disable=SC1091 # is there at run time
+    . "$BATS_FILE_TMPDIR/servers"
+}
 
 # Six servers on neighbouring ports from $1 on; their bus is 10000 above. Fails if a port is taken.
 redis_six()

@@ -196,6 +196,7 @@ takes_none()
 {
     seq 100 | quiet seen create --layout gozero:bits=20000 f.seen --force
     for command in dedup add 'dedup --bulk' 'add --bulk'; do
+        # shellcheck disable=SC2086 # with an option
         refuses "seen: cannot use '$1': $2" seen $command "$1" -k 1
         [ ${#stderr_lines[@]} = 1 ]
     done

@@ -124,7 +124,7 @@ moves_all()
     makes k 39999999
     slot=$(in_cluster CLUSTER KEYSLOT k)
     for i in {1..8}; do
-        for n in {0..5}; do part $n; done |
+        for n in {0..5}; do part "$n"; done |
             seen dedup --live "$(uri k $LARGE)" >"out$i" 2>"err$i" 3>&- &
     done
     for n in 0 2 4; do
@@ -180,7 +180,7 @@ unites()
     sort -n out? >all
     cmp all <(seq "$(tail -n 1 all)")
     # No temporary key is left.
-    [ "$(redis c$to CLUSTER COUNTKEYSINSLOT "$slot")" = 1 ]
+    [ "$(redis "c$to" CLUSTER COUNTKEYSINSLOT "$slot")" = 1 ]
 }
 
 # signal SIGNAL: to all replicas.
@@ -196,13 +196,13 @@ signal() { kill "-$1" "${REDIS_PIDS[c3]}" "${REDIS_PIDS[c4]}" "${REDIS_PIDS[c5]}
     quiet seen push --wait 1 f.seen "${name}push"
     signal STOP
     {
-        seen dedup --wait 1 "${name}dedup?layout=$spec" keys >out 2>dedup_err 3>&- && touch done &
-        seen add --wait 1 "${name}add?layout=$spec" keys 2>add_err 3>&- && touch done &
-        seen push --wait 1 f.seen "${name}push" 2>push_err 3>&- && touch done &
+        seen dedup --wait 1 "${name}dedup?layout=$spec" keys >out 2>dedup_err 3>&- && touch added &
+        seen add --wait 1 "${name}add?layout=$spec" keys 2>add_err 3>&- && touch added &
+        seen push --wait 1 f.seen "${name}push" 2>push_err 3>&- && touch added &
         wait
     }
     signal CONT
-    [ ! -e done ] && [ ! -s out ]
+    [ ! -e added ] && [ ! -s out ]
     for command in dedup add push; do
         cat "${command}_err"
         [ "$(wc -l <"${command}_err")" = 1 ]
