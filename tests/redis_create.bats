@@ -76,7 +76,7 @@ for line in sys.stdin.buffer:
     refuses "seen: cannot use '$name': what is there is a string of $(redis a STRLEN k) bytes, and \
 one of this size has $(seen export --pad large.seen -o - | wc -c)" \
         seen add --create -n 2000 -p 1e-4 "$name" keys
-    quiet seen query -c "$(uri k "$spec")" keys --quiet
+    [ "$(seen query -c "$(uri k "$spec")" keys)" = 500 ]
     same f.seen k
     refuses "seen: cannot use '$name': its size is unknown: give it in layout=, or --capacity" \
         seen dedup --create "$name" keys
@@ -296,11 +296,11 @@ master" seen dedup --create "$name" -k 1
         seen stats --json f.seen | jq -r .layout)
     [ "$stderr" = "seen: made '$name' with layout=$spec" ]
     name="$(uri k "$spec")&shards=3"
-    seen stats --json "$name" >all
-    [ "$(jq .shards all)" = 3 ]
+    seen stats --json "$name" >sum
+    [ "$(jq .shards sum)" = 3 ]
     for i in 0 1 2; do seen stats --json "$(uri "k:{$i}" "$spec")"; done >each
     # Sums, and means of equal parts; all to the digits that are printed.
-    jq -se --slurpfile all all 'def near(a; b): (a - b | fabs) <= 1e-3 * b; $all[0] as $all |
+    jq -se --slurpfile all sum 'def near(a; b): (a - b | fabs) <= 1e-3 * b; $all[0] as $all |
         near($all.n_estimate; map(.n_estimate) | add) and
         near($all.fpr_current; (map(.fpr_current) | add) / 3) and
         near($all.bits_set; (map(.bits_set) | add) / 3) and
