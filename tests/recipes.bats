@@ -107,6 +107,48 @@ teardown() { redis_stop; }
     done
 }
 
+# on_cluster TITLE N: with the cluster of the tests, fewer shards, and a list that ends.
+on_cluster()
+{
+    recipe "$1" "$2" "s#redis://[a-z0-9.]+/#redis://127.0.0.1:${REDIS_PORTS[0]}/#
+        s/shards=48/shards=4/
+        s/\{0\.\.47\}/{0..3}/
+        s/-n 1e9/-n 20k/
+        s/tail -n \+1 -f/cat/"
+}
+
+@test "a crawl fleet on a cluster" {
+    local title='A crawl fleet on a Cluster' host
+    start_server
+    redis_cluster
+    printf '#!/bin/sh\ncat >got\n' >bin/fetch
+    chmod +x bin/fetch
+    seq -f 'http://www.example.com/%.0f' 5000 >links
+    for host in {1..4}; do
+        mkdir "$host"
+        shuf links >"$host/found"
+        (cd "$host" && on_cluster "$title" 1 || touch failed) 2>"$host/err" 3>&- &
+    done
+    wait
+    cat ./?/err
+    [ -z "$(find . -name failed)" ]
+    cmp <(sort ./?/got) <(sort links)
+    (cat links; echo unknown) >seeds.txt
+    on_cluster "$title" 2 >out
+    cat out
+    [ "$(head -n 1 out)" = 1 ]
+    grep -Eq '^distinct keys +(49|50)' out
+    # Each link is in the shard that seen(1) says.
+    on_cluster "$title" 3
+    python3 -c 'import sys, zlib
+files = [open("links.%d" % i, "wb") for i in range(4)]
+for line in sys.stdin.buffer:
+    files[zlib.crc32(line[:-1]) % 4].write(line)' <links
+    for shard in {0..3}; do
+        run -1 seen query -v "urls.$shard.seen" "links.$shard"
+    done
+}
+
 @test "a nightly rebuild under a service" {
     local title='A nightly rebuild under a service'
     start_server
