@@ -159,9 +159,14 @@ asan:
 	+$(Q)SANITIZER=address $(SUBMAKE) BUILD=$(BUILD)/asan check CFLAGS='-O1 -g \
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
-## tsan: all tests under ThreadSanitizer (which does not know fences: gcc warns of that)
+# What these test is not of threads, or others in which it is test it too.
+UNTHREADED := bitmaps cli create_layout dcso docs failing forged format honesty install layout_verbs \
+    layouts plan reader recipes redis_create redis_module redisbloom
+
+## tsan: tests of threads under ThreadSanitizer (which does not know fences: gcc warns of that)
 tsan:
 	+$(Q)SANITIZER=thread $(SUBMAKE) BUILD=$(BUILD)/tsan check CC=gcc \
+	    BATS='$(filter-out $(UNTHREADED:%=tests/%.bats),$(BATS))' \
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
 ## valgrind: the unit tests under valgrind
