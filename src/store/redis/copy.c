@@ -1,6 +1,7 @@
 #include "store/redis/copy.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/bits.h"
 #include "base/bytes.h"
@@ -9,6 +10,18 @@
 /* Positions that are found at a time: 32 KiB of the stack, and a key of the most (4096) fits. */
 enum { POSITIONS = 4096 };
 
+/* Zeroes, in huge pages where most of them will be used: each bit is in another page. NULL: no
+ * memory. */
+static uint8_t *get_bits(const struct redis *r, size_t len)
+{
+    void *bits = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bits == MAP_FAILED)
+        return NULL;
+    if (!layout_is_sparse(redis_layer(r)))
+        madvise(bits, len, MADV_HUGEPAGE);
+    return bits;
+}
+
 bool copy_begin(struct copy *c, const struct redis *r, struct err *err)
 {
     *c = (struct copy){.n_shards = r->n_shards, .len = (r->m + 7) / 8};
@@ -16,7 +29,7 @@ bool copy_begin(struct copy *c, const struct redis *r, struct err *err)
         c->bits = calloc(c->n_shards, sizeof *c->bits);
     bool ok = c->bits != NULL;
     for (unsigned i = 0; ok && i < c->n_shards; i++) {
-        c->bits[i] = calloc(1, (size_t)c->len);
+        c->bits[i] = get_bits(r, (size_t)c->len);
         ok = c->bits[i] != NULL;
     }
     return ok || fail(err, "out of memory");
@@ -25,7 +38,8 @@ bool copy_begin(struct copy *c, const struct redis *r, struct err *err)
 void copy_end(struct copy *c)
 {
     for (unsigned i = 0; c->bits != NULL && i < c->n_shards; i++)
-        free(c->bits[i]);
+        if (c->bits[i] != NULL)
+            munmap(c->bits[i], (size_t)c->len);
     free(c->bits);
     c->bits = NULL;
 }
