@@ -57,7 +57,7 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
     case OPT_NO_SYNC:
         return a->adding.no_sync = true;
     case OPT_VERBOSE:
-        return a->verbose = true;
+        return a->verbose = a->adding.counts = true;
     case OPT_CREATE:
         return a->create = true;
     case 'n':

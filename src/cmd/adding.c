@@ -173,6 +173,7 @@ bool adding_run(struct adding *a)
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
     a->options.may_repeat = a->print == NULL;
+    a->options.may_guess = a->print == NULL && !a->counts;
     if (!known_begin(&a->known, &a->options, &err)) {
         if (!sig_caught())
             a->feed.failed = !say_failure(&err);

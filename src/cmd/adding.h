@@ -41,6 +41,7 @@ struct adding {
     struct known known;
     struct add_options options;
     bool no_sync;
+    bool counts; /* known_n_new is wanted */
     uint64_t sync_every; /* sync before more is printed, after so many new keys; 0: never */
     /* Prints what is to be printed of the first r->done records of a chunk. False stops, and sets
      * feed.failed if that is a failure. NULL: nothing is printed. */

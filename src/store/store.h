@@ -43,7 +43,8 @@ struct add_options {
     unsigned threads;
     double max_fpr; /* refuse to pass it; 0: no limit */
     bool rotate;    /* rotate a ring whose newest generation is full */
-    bool may_repeat; /* the caller does not rely on which keys were new */
+    bool may_repeat; /* the caller does not rely on which keys were new ... */
+    bool may_guess;  /* ... nor on how many */
 };
 
 /* What adding has come to since store_add_begin. */

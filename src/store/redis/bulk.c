@@ -223,14 +223,20 @@ static bool copy_pays(const struct bulk *b, size_t n)
            (r->way == REDIS_BULK || state->ends);
 }
 
+/* Nobody asks how many keys are new: the bitmaps need not be known. */
+static bool is_blind(const struct redis *r)
+{
+    return r->options.may_guess && r->options.max_fpr == 0;
+}
+
 static bool begin_copy(struct bulk *b, struct err *err)
 {
     struct redis *r = b->r;
-    if (!renew(b, err) || !copy_begin(&b->own, r, err)) {
+    if ((!is_blind(r) && !renew(b, err)) || !copy_begin(&b->own, r, err)) {
         copy_end(&b->own);
         return false;
     }
-    for (unsigned i = 0; i < r->n_shards; i++)
+    for (unsigned i = 0; !is_blind(r) && i < r->n_shards; i++)
         r->shard[i].set = copy_count(&b->copy, i);
     return true;
 }
@@ -242,7 +248,10 @@ static enum bulk_result add_to_copy(struct bulk *b, struct hashes keys, uint64_t
 {
     if (!bulk_is_ahead(b) && !begin_copy(b, err))
         return BULK_FAILED;
-    add_to(b, &b->copy, &b->own, keys, n, known);
+    if (is_blind(b->r))
+        copy_add(&b->own, NULL, b->r, keys, n, known, NULL, NULL);
+    else
+        add_to(b, &b->copy, &b->own, keys, n, known);
     return BULK_DONE;
 }
 
@@ -422,6 +431,7 @@ bool bulk_flush(struct bulk *b, struct err *err)
     if (!bulk_is_ahead(b))
         return true;
     bool ok = unite_all(b, &b->own, false, err);
+    b->r->uncounted |= is_blind(b->r);
     copy_end(&b->own);
     copy_end(&b->copy);
     return ok;

@@ -4,8 +4,9 @@
  * for a key.
  *
  * Adding in one of two ways, by add_options.may_repeat:
- * - if it does not matter which keys were new, they are added to the copy and to bitmaps of their
- *   own, and bulk_flush unites the latter with those on the server at the end;
+ * - if it does not matter which keys were new, they are added to bitmaps of their own, which
+ *   bulk_flush unites with those on the server at the end; and, if their number matters or max_fpr
+ *   is to be kept, to the copy;
  * - else the keys of each call are united with the bitmaps, and what was there before tells which
  *   were new. Of several processes that add one key, one alone is told that it was new.
  */
@@ -35,7 +36,8 @@ enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, s
 /* Sends what was added to the copy. Under the store's lock. */
 bool bulk_flush(struct bulk *b, struct err *err);
 
-/* Does the copy have keys that are still to be sent? Then shard[].set counts its bits. NULL: no. */
+/* Are there keys that are still to be sent? Then shard[].set counts their bits, too, unless they are
+ * not counted at all. NULL: no. */
 bool bulk_is_ahead(const struct bulk *b);
 
 /* Bytes of input whose keys are best added by one call; 0: it does not matter. */

@@ -71,6 +71,7 @@ struct redis {
     size_t n_used;
     struct add_options options;
     double warned_fpr; /* 0: no warning yet */
+    bool uncounted;    /* bits were set that shard[].set does not tell of */
     struct bulk *bulk; /* has locks of its own */
 };
 

@@ -131,6 +131,7 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     const struct layers layers = {&r->header, r->data};
     r->options = *options;
     r->warned_fpr = 0;
+    r->uncounted = false;
     return writer_check(layers, s->name, options, err) && redis_count(r, err);
 }
 
@@ -188,11 +189,11 @@ static void conclude(struct store *s, bool again)
     struct err ignored;
     char before[NUM_TEXT], now[NUM_TEXT];
     s->state.warning[0] = '\0';
-    if (r->warned_fpr == 0)
+    if (r->warned_fpr == 0 && !r->uncounted)
         return;
     num_show_fpr(before, r->warned_fpr);
     pthread_mutex_lock(&r->lock);
-    bool ok = warn(r, "final", &ignored);
+    bool ok = (!r->uncounted || redis_count(r, &ignored)) && warn(r, "final", &ignored);
     pthread_mutex_unlock(&r->lock);
     if (!ok || (!again && strcmp(before, num_show_fpr(now, r->warned_fpr)) == 0))
         s->state.warning[0] = '\0';
