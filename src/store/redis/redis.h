@@ -4,7 +4,8 @@
  *
  * Keys are asked for and added in batches, one pipeline each. A key's bits are read, or read and
  * set, by one command, which Redis carries out as a whole. So of several processes that add one
- * key, on whatever machines, one alone is told that it was new.
+ * key, on whatever machines, one alone is told that it was new. Where it is cheaper, whole bitmaps
+ * are moved instead (bulk.h): a batch is then united with the bitmap as a whole.
  *
  * A connection that is lost between sending and answer leaves a batch of which nobody knows which
  * keys were new; what is known of its first keys is told, and adding fails. If the caller does not
