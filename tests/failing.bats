@@ -18,7 +18,8 @@ calls()
         s/.*pwritev(.*, 4096) *= 4096$/B/p' trace | tr -d '\n'
 }
 
-# failing CALL WHEN COMMAND...: runs it while that system call fails.
+# failing CALL WHEN COMMAND...: runs it while that system call fails. strace counts the calls of each
+# thread: with -j1, one makes those of add.
 failing()
 {
     local call=$1 when=$2
@@ -91,7 +92,8 @@ end()
         rm -f g.seen
         seen create --grow --empty -n 1000 g.seen
         seen add g.seen <(seq 500)
-        run --separate-stderr failing fdatasync error=EIO:when=$nth seen add g.seen <(seq 501 2500)
+        run --separate-stderr failing fdatasync error=EIO:when=$nth \
+            seen add -j1 g.seen <(seq 501 2500)
         [ "$status" != 0 ] || break
         [ "$status" = 2 ]
         one_line "seen: cannot sync 'g.seen': Input/output error"
@@ -113,7 +115,7 @@ end()
 @test "after a sync that failed in growth, the same process makes nothing clean" {
     need_strace
     seen create --grow --empty -n 1000 g.seen
-    run -2 --separate-stderr failing fdatasync error=EIO:when=3 seen add g.seen <(seq 3000)
+    run -2 --separate-stderr failing fdatasync error=EIO:when=3 seen add -j1 g.seen <(seq 3000)
     [ "$(state g.seen)" = dirty ]
 }
 
