@@ -36,8 +36,8 @@ enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, s
 /* Sends what was added to the copy. Under the store's lock. */
 bool bulk_flush(struct bulk *b, struct err *err);
 
-/* Are there keys that are still to be sent? Then shard[].set counts their bits, too, unless they are
- * not counted at all. NULL: no. */
+/* Are there keys that are still to be sent? Then shard[].set counts their bits, too, unless they
+ * are not counted at all. NULL: no. */
 bool bulk_is_ahead(const struct bulk *b);
 
 /* Bytes of input whose keys are best added by one call; 0: it does not matter. */
