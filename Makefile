@@ -78,7 +78,7 @@ $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(BUILD)/libseen.a
 	    $(LDFLAGS) -o $@ $< $(BUILD)/libseen.a $(LIBS)
 
 # A fuzz target with a main() of ours, which feeds it the files of its corpus.
-$(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/foreign.h $(BUILD)/libseen.a
+$(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(wildcard tests/fuzz/*.h) $(BUILD)/libseen.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -DCORPUS='"$(CURDIR)/tests/fuzz/corpus/$*"' $(LDFLAGS) -o $@ \
@@ -139,7 +139,7 @@ fuzz-replay:
 ## fuzz: look for new trouble with libFuzzer, FUZZ_SECONDS=60 for each target
 FUZZ_SECONDS ?= 60
 FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/foreign.h $(BUILD)/libseen.a
+$(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard tests/fuzz/*.h) $(BUILD)/libseen.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $< $(BUILD)/libseen.a $(LIBS)

@@ -33,9 +33,7 @@ on_server()
 
 start_server()
 {
-    redis_is_here || skip 'no redis-server'
-    # shellcheck disable=SC2251 # not a check
-    ! seen --version | grep -q 'hiredis.*none' || skip 'built without hiredis'
+    need_redis
     redis_start a
     mkdir bin
     PATH=$PWD/bin:$PATH

@@ -18,6 +18,14 @@ REDIS_PORTS=()
 
 redis_is_here() { command -v redis-server redis-cli setpriv >/dev/null; }
 
+# need_redis: skips a test that cannot run here.
+need_redis()
+{
+    redis_is_here || skip 'no redis-server'
+    # shellcheck disable=SC2251 # not a check
+    ! seen --version | grep -q 'built without hiredis' || skip 'built without hiredis'
+}
+
 # A short path: that of a socket has at most 107 bytes.
 redis_directory()
 {

@@ -5,12 +5,6 @@
 load helpers
 load redis
 
-need_redis()
-{
-    redis_is_here || skip 'no redis-server'
-    seen query redis+unix:///none?key=k -k a 2>&1 | grep -qv hiredis || skip 'built without hiredis'
-}
-
 setup()
 {
     cd "$BATS_TEST_TMPDIR" || return

@@ -8,8 +8,7 @@ load bloom
 setup()
 {
     cd "$BATS_TEST_TMPDIR" || return
-    redis_is_here || skip 'no redis-server'
-    seen query redis+unix:///none?key=k -k a 2>&1 | grep -qv hiredis || skip 'built without hiredis'
+    need_redis
     bloom_start a 10007
 }
 

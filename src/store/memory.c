@@ -156,18 +156,6 @@ static void conclude(struct store *s, bool again)
     writer_conclude(&memory_of(s)->writer, again);
 }
 
-static bool sync_keys(struct store *s, struct err *err)
-{
-    (void)s, (void)err;
-    return true;
-}
-
-static bool add_end(struct store *s, bool sync, struct err *err)
-{
-    (void)s, (void)sync, (void)err;
-    return true;
-}
-
 static void close_memory(struct store *s)
 {
     struct memory *m = memory_of(s);
@@ -184,8 +172,6 @@ static const struct store_ops ops = {
     .add_begin = add_begin,
     .add = add,
     .conclude = conclude,
-    .sync = sync_keys,
-    .add_end = add_end,
     .close = close_memory,
 };
 

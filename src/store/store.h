@@ -95,6 +95,8 @@ struct store_ops {
     enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err);
     void (*conclude)(struct store *s, bool again);
+
+    /* NULL: nothing is left to do when keys have been added. */
     bool (*sync)(struct store *s, struct err *err);
     bool (*add_end)(struct store *s, bool sync, struct err *err);
 
@@ -213,13 +215,13 @@ static inline void store_conclude(struct store *s, bool again)
 /* Syncs what was added so far. */
 static inline bool store_sync(struct store *s, struct err *err)
 {
-    return s->ops->sync(s, err);
+    return s->ops->sync == NULL || s->ops->sync(s, err);
 }
 
 /* Ends adding. `sync` false trades durability for speed (session.h). */
 static inline bool store_add_end(struct store *s, bool sync, struct err *err)
 {
-    return s->ops->add_end(s, sync, err);
+    return s->ops->add_end == NULL || s->ops->add_end(s, sync, err);
 }
 
 #endif

@@ -11,16 +11,7 @@
 
 #include "base/bytes.h"
 #include "kind/layout.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)                                                                                 \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);                     \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "must.h"
 
 /* What a layout has read. */
 struct foreign {

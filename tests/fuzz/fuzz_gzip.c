@@ -14,16 +14,7 @@
 #include <zlib.h>
 
 #include "keys/input.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)                                                                                 \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);                     \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "must.h"
 
 enum {
     MOST_IN = 60000,    /* fits in a pipe without a reader */

@@ -10,16 +10,7 @@
 
 #include "keys/batch.h"
 #include "keys/xxh3.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)                                                                                 \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);                     \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "must.h"
 
 static int digit_value(char c)
 {

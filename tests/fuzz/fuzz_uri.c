@@ -8,16 +8,7 @@
 #include <string.h>
 
 #include "redis/uri.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)                                                                                 \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);                     \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "must.h"
 
 enum { MOST = 4096 };
 

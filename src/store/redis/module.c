@@ -314,19 +314,6 @@ static void conclude(struct store *s, bool again)
     s->state.warning[0] = '\0';
 }
 
-/* What was answered is what the server has. */
-static bool sync_keys(struct store *s, struct err *err)
-{
-    (void)s, (void)err;
-    return true;
-}
-
-static bool add_end(struct store *s, bool sync, struct err *err)
-{
-    (void)s, (void)sync, (void)err;
-    return true;
-}
-
 /* ---- All bits. */
 
 static void free_layers(uint8_t **data, unsigned n)
@@ -382,6 +369,7 @@ static void close_store(struct store *s)
     redis_close(redis_of(s));
 }
 
+/* No sync: what was answered is what the server has. */
 static const struct store_ops ops = {
     .describe = describe,
     .query = query,
@@ -389,8 +377,6 @@ static const struct store_ops ops = {
     .add_begin = add_begin,
     .add = add,
     .conclude = conclude,
-    .sync = sync_keys,
-    .add_end = add_end,
     .close = close_store,
 };
 
