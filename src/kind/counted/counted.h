@@ -1,0 +1,191 @@
+/*
+ * Counted sets: a layer kind whose keys can be removed. It stores a fingerprint and a count for
+ * each key, in ascending order of the fingerprints, and is changed only by a merge into a new file.
+ *
+ * The fingerprint of a key with the 64-bit hash h is
+ *
+ *     v = floor(floor(h * universe / 2^64) / 2^dropped)        universe 0 means 2^64
+ *
+ * so fingerprints are 0 to top = floor((universe - 1) / 2^dropped). With universe 0 and dropped 0
+ * the fingerprint is the hash. An absent key is reported present with probability
+ * entries / (top + 1), slightly more if 2^dropped does not divide the universe. Keys with equal
+ * fingerprints are one entry, which has the sum of their counts. Two sets of one universe can be
+ * merged exactly: drop bits of the one that has more, then merge. The sum of all counts is below
+ * 2^64, so no count overflows.
+ *
+ * A fingerprint v is in bucket floor(v / 2^low) and has the remainder v mod 2^low. 128 buckets are
+ * a block, 28 blocks a group. The last block and the last group may have fewer. The geometry is
+ *
+ *     geometry[0]   universe
+ *     geometry[1]   dropped, 0 to 63, in bits 0 to 7; low, 0 to 63, in bits 8 to 15; others zero
+ *     geometry[2]   entries
+ *     geometry[3]   the sum of all counts
+ *
+ * Writers use the smallest low with buckets <= 7/4 entries, 63 if there is none, and for an empty
+ * set that for one entry; readers take any. The data has the directory and then the groups, without
+ * gaps. The directory has a line for each group: 64 bytes, fewer for the last group if that has
+ * fewer blocks.
+ *
+ *     line    u64 offset of the group in the groups; bit 63: the group is large
+ *             u16 for each block: where it ends in the group
+ *     group   its blocks, without gaps; a block without entries has no bytes
+ *
+ * A group is large if it is longer than 65535 bytes or one of its blocks is large. The u16 are then
+ * zero, and the group begins with a table:
+ *
+ *     table   u64 for each block: where it ends in the group, which includes the table;
+ *             bit 63: the block is large
+ *
+ * In a block, bit i is bit i mod 8 of byte i div 8. With b buckets (128, or fewer in the last
+ * block) and n entries, n <= 384, it has
+ *
+ *     buckets     for each bucket as many 0 bits as it has entries, then a 1 bit
+ *     counts      nothing if all counts are 1; else see below
+ *     zero bits   as few as make the block whole bytes
+ *     remainders  `low` bits each, low bit first, in descending order: the remainder of entry i
+ *                 ends i * low bits before the end of the block
+ *
+ * So a query needs neither n nor the counts. The counts are there exactly if the block is longer
+ * than ceil((b + n + n * low) / 8) bytes. They code a number x for each entry in a list:
+ *
+ *     bits 0 to 5   k; in form 3 the length of the list, and k is 0
+ *     bits 6 and 7  the form. 0: a bit for each entry follows, 1 if its count is above 1. These
+ *                      are the list; x = count - 2
+ *                   1: 8 bits follow, the length of the list; then the number of each entry of the
+ *                      list, from 0, ascending, in ceil(log2 n) bits each. They have the counts
+ *                      above 1; x = count - 2
+ *                   2: all entries are the list; x = count - 1
+ *                   3: as form 1, without the 8 bits
+ *     then for c = 0, 1, 2, ..., until no entry of the list is left
+ *                   for each entry that is left a bit: does it stay for the next c?
+ *                   for each that does not stay x - (2^c - 1) * 2^k, in c + k bits
+ *
+ * That is the exponential Golomb code of order k, in an order that makes it fast to find one count.
+ * Writers take for each form the smallest k of which k + 1 takes no fewer bits, and the form that
+ * then takes the fewest bits, of several the smallest; form 1 only if the list has at most 255,
+ * form 3 at most 63. No list is empty. A few counts above 1 cost about 8 bits each, and 8 for every
+ * block that has any; geometric and Zipf distributions cost within 0.3 bits a key of their entropy.
+ *
+ * A large block has more than 384 entries. That does not happen by chance: 73 to 146 are expected,
+ * with a standard deviation of at most 12. It has
+ *
+ *     u8        bytes of a count: 0 to 8
+ *     entries   v - first in ceil(min(64, low + 7) / 8) bytes, first being the smallest fingerprint
+ *               of the block's buckets; count - 1 in as many bytes as the largest one needs
+ *
+ * so that chosen keys, too, are found in logarithmic time.
+ *
+ * Size: with x = buckets / entries, 7/8 < x <= 7/4, an entry takes 1 + low bits, and a bucket 1 bit
+ * and 8 * 64 / (28 * 128) = 0.143 bits of the directory, which is log2(1/p) + 1 + 1.143 x - log2(x)
+ * bits an entry: 2.11 to 2.20 bits above log2(1/p). Whole bytes take 3.5 bits a block, 0.03 x.
+ * (The code of buckets and remainders is that of P. Elias, 1974, and R. Fano, 1971.)
+ */
+#ifndef KIND_COUNTED_COUNTED_H
+#define KIND_COUNTED_COUNTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/variant.h"
+
+struct layer;
+
+enum {
+    COUNTED_BUCKET_BITS = 7,
+    COUNTED_BUCKETS = 1 << COUNTED_BUCKET_BITS, /* in a block */
+    COUNTED_BLOCKS = 28,                        /* in a group */
+    COUNTED_LINE = 64,                          /* bytes of a line of the directory */
+    COUNTED_ENTRIES = 384,                      /* of a block that is not large, at most */
+    COUNTED_GROUP_BYTES = 65535,                /* of a group that is not large, at most */
+};
+
+/* Entries that a layer may have; bytes of data, so few that bit numbers fit 64 bits. */
+#define COUNTED_MAX_ENTRIES ((uint64_t)1 << 48)
+#define COUNTED_MAX_LEN     ((uint64_t)1 << 60)
+
+struct counted {
+    uint64_t universe; /* 0: 2^64 */
+    unsigned dropped, low;
+    uint64_t entries, total; /* total: the sum of all counts */
+};
+
+/* Convert between a layer's stored geometry and struct counted. counted_of is valid only after
+ * counted_check. */
+struct counted counted_of(const struct layer *layer);
+void counted_to(const struct counted *counted, struct layer *layer);
+
+/* Sets `low` as writers do. */
+void counted_design(struct counted *counted, uint64_t entries);
+
+/* Checks geometry and length of a layer. Takes constant time. */
+bool counted_check(const struct layer *layer, struct err *err);
+
+/* The largest fingerprint. */
+static inline uint64_t counted_top(const struct counted *c)
+{
+    return (c->universe - 1) >> c->dropped;
+}
+
+/* The number of the last bucket. (The number of buckets may be 2^64.) */
+static inline uint64_t counted_last_bucket(const struct counted *c)
+{
+    return counted_top(c) >> c->low;
+}
+
+static inline uint64_t counted_blocks(const struct counted *c)
+{
+    return (counted_last_bucket(c) >> COUNTED_BUCKET_BITS) + 1;
+}
+
+static inline uint64_t counted_groups(const struct counted *c)
+{
+    return (counted_blocks(c) - 1) / COUNTED_BLOCKS + 1;
+}
+
+/* Bytes of the directory. At most 2.3 * 2^57. */
+static inline uint64_t counted_directory_len(const struct counted *c)
+{
+    return 8 * counted_groups(c) + 2 * counted_blocks(c);
+}
+
+/* The probability that an absent key is reported present. */
+double counted_fpr(const struct counted *c);
+
+/* The length of the data for so many entries with random hashes, all counts 1, within 2 % or 32
+ * bytes. */
+uint64_t counted_expected_len(const struct counted *c, uint64_t entries);
+
+/* A set in memory, or mapped. */
+struct counted_set {
+    struct counted counted;
+    const uint8_t *data;
+    uint64_t len, fast; /* 8 bytes can be read at offsets below `fast` */
+    uint64_t directory_len;
+};
+
+/* `counted` and `len` have passed counted_check. */
+struct counted_set counted_set(const struct counted *counted, const uint8_t *data, uint64_t len);
+
+/* Sets bit i of present if the set has hash[i]. Clears no bits. Whatever the data holds, nothing
+ * outside it is read, and a key takes logarithmic time. */
+void counted_query(const struct counted_set *set, const uint64_t *hash, size_t n,
+                   uint64_t *present);
+
+/* Sets count[i] to the count of hash[i], 0 if it is not in the set. */
+void counted_query_counts(const struct counted_set *set, const uint64_t *hash, size_t n,
+                          uint64_t *count);
+
+/* Calls need(ctx, page) for every page of 4096 bytes that decides about a hash (and with `counts`
+ * about its count), before reading from it. Stops and returns false if need does. */
+bool counted_pages(const struct counted_set *set, uint64_t hash, bool counts,
+                   bool (*need)(void *ctx, uint64_t page), void *ctx);
+
+/* Validates the part of the directory that is in a page of 4096 bytes: offsets ascend and are
+ * inside the data. */
+bool counted_check_page(const struct counted_set *set, uint64_t page, struct err *err);
+
+extern struct variants counted_variants;
+
+#endif

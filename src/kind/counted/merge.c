@@ -1,0 +1,244 @@
+/* Streams made of streams. */
+#include "kind/counted/stream.h"
+
+#include "kind/counted/parts.h"
+
+static bool next_of_array(struct counted_stream *stream, struct counted_run *run, struct err *err)
+{
+    struct counted_array *a = (struct counted_array *)stream;
+    size_t n = a->n - a->at < COUNTED_RUN ? a->n - a->at : COUNTED_RUN;
+    (void)err;
+    *run = (struct counted_run){.value = a->value + a->at,
+                                .count = a->count != NULL ? a->count + a->at : a->ones,
+                                .n = n};
+    a->at += n;
+    return true;
+}
+
+void counted_array(struct counted_array *a, const uint64_t *value, const uint64_t *count, size_t n)
+{
+    a->stream.next = next_of_array;
+    a->value = value;
+    a->count = count;
+    a->n = n;
+    a->at = 0;
+    for (size_t i = 0; i < COUNTED_RUN; i++)
+        a->ones[i] = 1;
+}
+
+static bool too_many(struct err *err)
+{
+    return fail(err, "a count would be 2^64 or more");
+}
+
+/* Has it an entry that is not merged yet? Reads on if it must. */
+static bool refill(struct counted_rest *r, struct err *err)
+{
+    if (r->at < r->run.n || r->ended)
+        return true;
+    r->at = r->run.n = 0;
+    if (!counted_next(r->stream, &r->run, err))
+        return false;
+    r->ended = r->run.n == 0;
+    return true;
+}
+
+/* The count in the result of an entry with counts a and b, of which one may be 0, not both; 0: it
+ * is not in the result. *too_many: there is no such count. */
+COUNTED_INLINE uint64_t combine(enum counted_op op, uint64_t a, uint64_t b, bool *too_many)
+{
+    switch (op) {
+    case COUNTED_ADD:
+        *too_many |= a + b < a;
+        return a + b;
+    case COUNTED_MAX:
+        return a > b ? a : b;
+    case COUNTED_DISTINCT:
+        return 1;
+    case COUNTED_INTERSECT:
+        return a < b ? a : b;
+    case COUNTED_SUBTRACT:
+        return (a - b) & -(uint64_t)(a > b);
+    case COUNTED_EXCEPT:
+        return a & -(uint64_t)(b == 0);
+    }
+    return 0;
+}
+
+/* Merges until a run or the result has ended. There are no branches that depend on the values: they
+ * could not be predicted. */
+COUNTED_INLINE bool merge_both(struct counted_merge *m, enum counted_op op, size_t *filled)
+{
+    const struct counted_run a = m->a.run, b = m->b.run;
+    struct counted_seen seen = m->seen;
+    size_t i = m->a.at, j = m->b.at, n = *filled;
+    bool too_many = false;
+    while (i < a.n && j < b.n && n < COUNTED_RUN) {
+        uint64_t of_a = a.value[i], of_b = b.value[j];
+        bool in_a = of_a <= of_b, in_b = of_b <= of_a;
+        uint64_t count_a = a.count[i] & -(uint64_t)in_a, count_b = b.count[j] & -(uint64_t)in_b;
+        uint64_t v = in_a ? of_a : of_b, count = combine(op, count_a, count_b, &too_many);
+        m->value[n] = v;
+        m->count[n] = count;
+        n += count > 0;
+        i += in_a;
+        j += in_b;
+        seen.both += in_a & in_b;
+        seen.total_a += count_a;
+        seen.total_b += count_b;
+        seen.total_smaller += count_a < count_b ? count_a : count_b;
+        bool lacks = count_a < count_b;
+        seen.first_lacking = (lacks & (seen.lacking == 0)) ? v : seen.first_lacking;
+        seen.lacking += lacks;
+    }
+    seen.a += i - m->a.at;
+    seen.b += j - m->b.at;
+    m->seen = seen;
+    m->a.at = i;
+    m->b.at = j;
+    *filled = n;
+    return !too_many;
+}
+
+/* What is left of one when the other has ended. */
+static void merge_rest(struct counted_merge *m, struct counted_rest *r, bool is_a, size_t *filled)
+{
+    size_t n = *filled, at = r->at;
+    bool unused = false;
+    for (; at < r->run.n && n < COUNTED_RUN; at++) {
+        uint64_t v = r->run.value[at], given = r->run.count[at];
+        uint64_t count = combine(m->op, is_a ? given : 0, is_a ? 0 : given, &unused);
+        m->value[n] = v;
+        m->count[n] = count;
+        n += count > 0;
+        *(is_a ? &m->seen.total_a : &m->seen.total_b) += given;
+        if (!is_a && m->seen.lacking++ == 0)
+            m->seen.first_lacking = v;
+    }
+    *(is_a ? &m->seen.a : &m->seen.b) += at - r->at;
+    r->at = at;
+    *filled = n;
+}
+
+static bool merge_op(struct counted_merge *m, size_t *filled)
+{
+    switch (m->op) {
+    case COUNTED_ADD:
+        return merge_both(m, COUNTED_ADD, filled);
+    case COUNTED_MAX:
+        return merge_both(m, COUNTED_MAX, filled);
+    case COUNTED_DISTINCT:
+        return merge_both(m, COUNTED_DISTINCT, filled);
+    case COUNTED_INTERSECT:
+        return merge_both(m, COUNTED_INTERSECT, filled);
+    case COUNTED_SUBTRACT:
+        return merge_both(m, COUNTED_SUBTRACT, filled);
+    case COUNTED_EXCEPT:
+        return merge_both(m, COUNTED_EXCEPT, filled);
+    }
+    return true;
+}
+
+static bool next_merged(struct counted_stream *stream, struct counted_run *run, struct err *err)
+{
+    struct counted_merge *m = (struct counted_merge *)stream;
+    size_t n = 0;
+    *run = (struct counted_run){.n = 0};
+    while (n < COUNTED_RUN) {
+        if (!refill(&m->a, err) || !refill(&m->b, err))
+            return false;
+        if (m->a.ended && m->b.ended)
+            break;
+        if (m->a.ended)
+            merge_rest(m, &m->b, false, &n);
+        else if (m->b.ended)
+            merge_rest(m, &m->a, true, &n);
+        else if (!merge_op(m, &n))
+            return too_many(err);
+    }
+    *run = (struct counted_run){.value = m->value, .count = m->count, .n = n};
+    return true;
+}
+
+void counted_merge(struct counted_merge *m, enum counted_op op, struct counted_stream *a,
+                   struct counted_stream *b)
+{
+    m->stream.next = next_merged;
+    m->op = op;
+    m->a = (struct counted_rest){.stream = a};
+    m->b = (struct counted_rest){.stream = b};
+    m->seen = (struct counted_seen){0};
+}
+
+/* Maps entries of the run, as many as there is room for in the result. */
+static bool map_run(struct counted_mapped *m, size_t *filled)
+{
+    struct counted_rest *from = &m->from;
+    size_t n = *filled, left = from->run.n - from->at, room = COUNTED_RUN - n;
+    size_t end = from->at + (left < room ? left : room);
+    uint64_t value = m->value_so_far, count = m->count_so_far;
+    bool too_large = false;
+    for (size_t i = from->at; i < end; i++) {
+        uint64_t v = from->run.value[i];
+        v = m->hashes ? counted_fingerprint(&m->to, v) : v >> m->drop;
+        bool same = count > 0 && v == value;
+        m->value[n] = value;
+        m->count[n] = count;
+        n += count > 0 && !same;
+        uint64_t before = same ? count : 0;
+        count = before + from->run.count[i];
+        too_large |= count < before;
+        value = v;
+    }
+    m->value_so_far = value;
+    m->count_so_far = count;
+    from->at = end;
+    *filled = n;
+    return !too_large;
+}
+
+static bool next_mapped(struct counted_stream *stream, struct counted_run *run, struct err *err)
+{
+    struct counted_mapped *m = (struct counted_mapped *)stream;
+    size_t n = 0;
+    *run = (struct counted_run){.n = 0};
+    while (n < COUNTED_RUN) {
+        if (!refill(&m->from, err))
+            return false;
+        if (m->from.ended)
+            break;
+        if (!map_run(m, &n))
+            return too_many(err);
+    }
+    if (n < COUNTED_RUN && m->count_so_far > 0) {
+        m->value[n] = m->value_so_far;
+        m->count[n++] = m->count_so_far;
+        m->count_so_far = 0;
+    }
+    *run = (struct counted_run){.value = m->value, .count = m->count, .n = n};
+    return true;
+}
+
+static void begin_mapped(struct counted_mapped *m, struct counted_stream *from)
+{
+    m->stream.next = next_mapped;
+    m->from = (struct counted_rest){.stream = from};
+    m->to = (struct counted){0};
+    m->hashes = false;
+    m->drop = 0;
+    m->value_so_far = m->count_so_far = 0;
+}
+
+void counted_narrow(struct counted_mapped *m, struct counted_stream *from, unsigned drop)
+{
+    begin_mapped(m, from);
+    m->drop = drop;
+}
+
+void counted_of_hashes(struct counted_mapped *m, const struct counted *to,
+                       struct counted_stream *from)
+{
+    begin_mapped(m, from);
+    m->hashes = true;
+    m->to = *to;
+}

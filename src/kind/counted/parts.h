@@ -1,0 +1,130 @@
+/*
+ * What the files of this kind share: reading bits of untrusted data, the directory, a block's
+ * counts, and the variants of the query.
+ */
+#ifndef KIND_COUNTED_PARTS_H
+#define KIND_COUNTED_PARTS_H
+
+#include "base/bytes.h"
+#include "base/cpu.h"
+#include "base/mul.h"
+#include "kind/counted/counted.h"
+
+#define COUNTED_INLINE static inline __attribute__((always_inline))
+
+#define COUNTED_LARGE ((uint64_t)1 << 63)
+
+static inline uint64_t counted_fingerprint(const struct counted *c, uint64_t hash)
+{
+    return (c->universe != 0 ? mul_high(hash, c->universe) : hash) >> c->dropped;
+}
+
+/* The bytes from `at` on, where fewer than 8 are left. Bytes outside the data are zero. */
+uint64_t counted_load_end(const struct counted_set *set, uint64_t at);
+
+/* The 8 bytes from `at` on, any number. */
+COUNTED_INLINE uint64_t counted_load(const struct counted_set *set, uint64_t at)
+{
+    return __builtin_expect(at < set->fast, 1) ? get_le64(set->data + at)
+                                               : counted_load_end(set, at);
+}
+
+static inline uint64_t counted_mask(unsigned width)
+{
+    return width < 64 ? ((uint64_t)1 << width) - 1 : UINT64_MAX;
+}
+
+/* `width` bits, at most 64, from bit number `bit` of the data on. */
+COUNTED_INLINE uint64_t counted_bits(const struct counted_set *set, uint64_t bit, unsigned width)
+{
+    unsigned shift = bit & 7;
+    uint64_t bits = counted_load(set, bit / 8) >> shift;
+    if (shift + width > 64)
+        bits |= counted_load(set, bit / 8 + 8) << (64 - shift);
+    return bits & counted_mask(width);
+}
+
+/* Where a block is in the data. */
+struct counted_block {
+    uint64_t begin, end; /* of data that may be hostile: in any order, anywhere */
+    bool large;
+};
+
+struct counted_block counted_find_block(const struct counted_set *set, uint64_t block);
+
+/* Blocks of a group. */
+static inline unsigned counted_group_blocks(const struct counted *c, uint64_t group)
+{
+    uint64_t left = counted_blocks(c) - group * COUNTED_BLOCKS;
+    return left < COUNTED_BLOCKS ? (unsigned)left : COUNTED_BLOCKS;
+}
+
+static inline unsigned counted_block_buckets(const struct counted *c, uint64_t block)
+{
+    uint64_t left = counted_last_bucket(c) - block * COUNTED_BUCKETS;
+    return left < COUNTED_BUCKETS ? (unsigned)left + 1 : COUNTED_BUCKETS;
+}
+
+/* The smallest fingerprint of a block. */
+static inline uint64_t counted_block_first(const struct counted *c, uint64_t block)
+{
+    return block << COUNTED_BUCKET_BITS << c->low;
+}
+
+/* Bytes of a fingerprint in a large block. */
+static inline unsigned counted_wide(const struct counted *c)
+{
+    unsigned bits = c->low + COUNTED_BUCKET_BITS;
+    return (bits < 64 ? bits + 7 : 71) / 8;
+}
+
+/* Bytes of a block of n entries, without counts. */
+static inline uint64_t counted_block_len(const struct counted *c, unsigned buckets, uint64_t n)
+{
+    return (buckets + n + n * c->low + 7) / 8;
+}
+
+/* ---- The counts of a block (counts.c). */
+
+enum { COUNTED_BITMAP, COUNTED_LIST, COUNTED_ALL, COUNTED_SHORT }; /* forms */
+
+/* The best code for these counts. */
+struct counted_code {
+    unsigned form, order;
+    size_t listed;
+    uint64_t bits; /* 0: all counts are 1 */
+};
+
+struct counted_code counted_best_code(const uint64_t *count, size_t n);
+
+/* Writes code->bits bits, more than 0, from bit number `bit` of `to` on. Bits behind them may
+ * become zero, in up to 8 bytes. */
+void counted_put_counts(uint8_t *to, uint64_t bit, const struct counted_code *code,
+                        const uint64_t *count, size_t n);
+
+/* Reads the counts of n entries, n at most COUNTED_ENTRIES, from bits [bit, end) of the data.
+ * Returns the bit number behind them, 0 if they are not valid. */
+uint64_t counted_get_counts(const struct counted_set *set, uint64_t bit, uint64_t end, size_t n,
+                            uint64_t *count);
+
+/* Reads the count of entry i of n; 0 if that is not valid. */
+uint64_t counted_get_count(const struct counted_set *set, uint64_t bit, uint64_t end, size_t n,
+                           size_t i);
+
+/* ---- Queries (query.c). */
+
+/* The count of a fingerprint, 0 if it is not in the set. With `counts` false, 1 for any count. */
+uint64_t counted_look_up(const struct counted_set *set, uint64_t v, bool counts);
+
+enum { COUNTED_BATCH = 256 };
+
+struct counted_variant {
+    struct variant variant;
+    /* Of at most COUNTED_BATCH hashes. */
+    void (*query)(const struct counted_set *set, const uint64_t *hash, size_t n,
+                  uint64_t *present);
+};
+
+extern const struct counted_variant counted_bmi2;
+
+#endif

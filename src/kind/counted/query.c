@@ -1,0 +1,207 @@
+/* Queries of counted sets. */
+#include "base/ahead.h"
+#include "base/bits.h"
+#include "kind/counted/parts.h"
+
+/* Ones of each byte of x, as bytes. */
+static uint64_t ones_of_bytes(uint64_t x)
+{
+    x -= x >> 1 & 0x5555555555555555;
+    x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
+    return (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f;
+}
+
+static unsigned count_ones(uint64_t x)
+{
+    return (unsigned)(ones_of_bytes(x) * 0x0101010101010101 >> 56);
+}
+
+/* The number of one number i of x, which has more than i ones. */
+static unsigned select_one(uint64_t x, unsigned i)
+{
+    /* Byte b has the ones of bytes 0 to b, at most 64; those of at most i ones come before it. */
+    uint64_t sums = ones_of_bytes(x) * 0x0101010101010101;
+    uint64_t few = ((i * 0x0101010101010101) | 0x8080808080808080) - sums;
+    unsigned at = count_ones(few & 0x8080808080808080) * 8;
+    i -= (unsigned)(sums << 8 >> at & 0xff);
+    for (x >>= at; i > 0; i--)
+        x &= x - 1;
+    return at + (unsigned)__builtin_ctzll(x);
+}
+
+#define QUERY      query_plain
+#define TARGET
+#define COUNT_ONES count_ones
+#define SELECT     select_one
+#include "kind/counted/query_body.h"
+
+static const struct counted_variant plain = {{"plain", NULL}, query_plain};
+
+struct variants counted_variants = {{
+#ifdef CPU_X86
+    &counted_bmi2.variant,
+#endif
+    &plain.variant,
+}, NULL};
+
+void counted_query(const struct counted_set *set, const uint64_t *hash, size_t n,
+                   uint64_t *present)
+{
+    const struct counted_variant *v = (const void *)variant_in_use(&counted_variants);
+    for (size_t i = 0; i < n; i += COUNTED_BATCH)
+        v->query(set, hash + i, n - i < COUNTED_BATCH ? n - i : COUNTED_BATCH, present + i / 64);
+}
+
+void counted_query_counts(const struct counted_set *set, const uint64_t *hash, size_t n,
+                          uint64_t *count)
+{
+    const struct counted *c = &set->counted;
+    bool all_one = c->total == c->entries;
+    for (size_t i = 0; i < n; i += COUNTED_BATCH) {
+        size_t batch = n - i < COUNTED_BATCH ? n - i : COUNTED_BATCH;
+        uint64_t present[COUNTED_BATCH / 64] = {0};
+        counted_query(set, hash + i, batch, present);
+        for (size_t k = 0; k < batch; k++) {
+            count[i + k] = bit_of(present, k);
+            if (count[i + k] > 0 && !all_one)
+                count[i + k] = counted_look_up(set, counted_fingerprint(c, hash[i + k]), true);
+        }
+    }
+}
+
+/* `width` bytes of the data. */
+static uint64_t load_bytes(const struct counted_set *set, uint64_t at, unsigned width)
+{
+    return counted_load(set, at) & counted_mask(8 * width);
+}
+
+/* The bytes of data that a search needs. */
+struct needs {
+    bool (*page)(void *ctx, uint64_t page); /* NULL: everything is there */
+    void *ctx;
+    uint64_t last; /* page that was asked for last */
+    bool refused;
+};
+
+static bool need(struct needs *needs, const struct counted_set *set, uint64_t at, uint64_t len)
+{
+    if (needs->page == NULL || len == 0)
+        return true;
+    uint64_t end = at < set->len && len < set->len - at ? at + len : set->len;
+    for (uint64_t page = at / 4096; page * 4096 < end && !needs->refused; page++) {
+        if (page != needs->last)
+            needs->refused = !needs->page(needs->ctx, page);
+        needs->last = page;
+    }
+    return !needs->refused;
+}
+
+static uint64_t look_up_large(const struct counted_set *set, const struct counted_block *where,
+                              uint64_t relative, struct needs *needs)
+{
+    unsigned wide = counted_wide(&set->counted);
+    if (where->begin >= where->end || where->end > set->len ||
+        !need(needs, set, where->begin, 1))
+        return 0;
+    unsigned counts = (unsigned)load_bytes(set, where->begin, 1), size = wide + counts;
+    if (counts > 8)
+        return 0;
+    uint64_t low = 0, n = (where->end - where->begin - 1) / size, entries = where->begin + 1;
+    while (n > 0) {
+        uint64_t half = n / 2, at = entries + (low + half) * size;
+        if (!need(needs, set, at, size))
+            return 0;
+        uint64_t got = load_bytes(set, at, wide);
+        if (got == relative) {
+            uint64_t count = load_bytes(set, at + wide, counts);
+            return count < UINT64_MAX ? count + 1 : 0;
+        }
+        if (got < relative) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return 0;
+}
+
+/* Entries of a block up to the end of a bucket. More than COUNTED_ENTRIES: the block is not valid.
+ */
+static unsigned entries_before(const struct counted_set *set, uint64_t begin, unsigned bucket)
+{
+    unsigned before = 0;
+    for (unsigned w = 0; w < (COUNTED_BUCKETS + COUNTED_ENTRIES) / 64; w++) {
+        uint64_t word = counted_load(set, begin + 8 * w);
+        unsigned ones = count_ones(word);
+        if (before + ones > bucket)
+            return 64 * w + select_one(word, bucket - before) - bucket;
+        before += ones;
+    }
+    return COUNTED_ENTRIES + 1;
+}
+
+/* The count of entry i of a block that is not large. */
+static uint64_t count_of(const struct counted_set *set, const struct counted_block *where,
+                         unsigned buckets, unsigned i)
+{
+    unsigned low = set->counted.low, n = entries_before(set, where->begin, buckets - 1);
+    uint64_t bit = 8 * where->begin + buckets + n, end = 8 * where->end - (uint64_t)n * low;
+    if (i >= n || n > COUNTED_ENTRIES || bit > end)
+        return 0;
+    if (where->end - where->begin <= counted_block_len(&set->counted, buckets, n))
+        return 1;
+    return counted_get_count(set, bit, end, n, i);
+}
+
+static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts,
+                        struct needs *needs)
+{
+    const struct counted *c = &set->counted;
+    uint64_t bucket = v >> c->low, block = bucket >> COUNTED_BUCKET_BITS;
+    uint64_t line = block / COUNTED_BLOCKS * COUNTED_LINE;
+    if (!need(needs, set, line, COUNTED_LINE))
+        return 0;
+    uint64_t base = counted_load(set, line);
+    if (base & COUNTED_LARGE &&
+        !need(needs, set, (base & ~COUNTED_LARGE) + set->directory_len,
+              8 * counted_group_blocks(c, block / COUNTED_BLOCKS)))
+        return 0;
+    struct counted_block where = counted_find_block(set, block);
+    if (where.large)
+        return look_up_large(set, &where, v - counted_block_first(c, block), needs);
+    /* A block that is not damaged is no longer than this: the bits, the remainders, the counts. */
+    uint64_t longest = (uint64_t)COUNTED_ENTRIES * 32 + 64;
+    if (where.begin >= where.end || where.end > set->len ||
+        where.end - where.begin > longest ||
+        !need(needs, set, where.begin, where.end - where.begin))
+        return 0;
+
+    unsigned buckets = counted_block_buckets(c, block);
+    unsigned wanted = (unsigned)(bucket & (COUNTED_BUCKETS - 1));
+    unsigned first = wanted > 0 ? entries_before(set, where.begin, wanted - 1) : 0;
+    unsigned last = entries_before(set, where.begin, wanted);
+    if (last > COUNTED_ENTRIES)
+        return 0;
+    uint64_t remainders = 8 * where.end;
+    for (unsigned i = first; i < last; i++) {
+        uint64_t r = counted_bits(set, remainders - (uint64_t)(i + 1) * c->low, c->low);
+        if (r == (v & counted_mask(c->low)))
+            return counts ? count_of(set, &where, buckets, i) : 1;
+    }
+    return 0;
+}
+
+uint64_t counted_look_up(const struct counted_set *set, uint64_t v, bool counts)
+{
+    struct needs needs = {.page = NULL};
+    return look_up(set, v, counts, &needs);
+}
+
+bool counted_pages(const struct counted_set *set, uint64_t hash, bool counts,
+                   bool (*page)(void *ctx, uint64_t page), void *ctx)
+{
+    struct needs needs = {.page = page, .ctx = ctx, .last = UINT64_MAX};
+    look_up(set, counted_fingerprint(&set->counted, hash), counts, &needs);
+    return !needs.refused;
+}

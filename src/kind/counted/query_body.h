@@ -1,0 +1,100 @@
+/*
+ * Queries for one instruction set. Included once for each variant, with these macros:
+ *
+ *     QUERY             the name of the function
+ *     TARGET            its attributes: the instructions it may use
+ *     COUNT_ONES(x)     the number of ones of a word
+ *     SELECT(x, i)      the number of the word's one number i, i from 0; there is one
+ *
+ * A key takes up to three dependent reads: the directory, which is small and mostly cached, the
+ * bits of its bucket, and the remainders in the bucket, if there are any. The keys of a batch take
+ * each step together, and each step prefetches what the next one reads.
+ */
+
+#define LONGEST ((COUNTED_BUCKETS + COUNTED_ENTRIES) / 8) /* bytes of the bits */
+
+TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, size_t n,
+                         uint64_t *present)
+{
+    const struct counted c = set->counted;
+    const uint8_t *data = set->data;
+    uint64_t v[COUNTED_BATCH], begin[COUNTED_BATCH], end[COUNTED_BATCH];
+    uint16_t key[COUNTED_BATCH], run[COUNTED_BATCH];
+    size_t left = 0, in_bucket = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        v[i] = counted_fingerprint(&c, hash[i]);
+        uint64_t block = v[i] >> c.low >> COUNTED_BUCKET_BITS, group = block / COUNTED_BLOCKS;
+        __builtin_prefetch(data + group * COUNTED_LINE);
+        begin[i] = group * COUNTED_LINE;
+        run[i] = (uint16_t)(block - group * COUNTED_BLOCKS);
+    }
+    for (size_t i = 0; i < n; i++) {
+        /* v is at most counted_top, so this line is in the directory. */
+        const uint8_t *line = data + begin[i];
+        unsigned slot = run[i];
+        uint64_t base = get_le64(line);
+        uint32_t ends = get_le32(line + 6 + 2 * slot);
+        uint64_t low = slot > 0 ? ends & 0xffff : 0, high = ends >> 16;
+        begin[left] = base + low + set->directory_len;
+        end[left] = base + high + set->directory_len;
+        key[left] = (uint16_t)i;
+        /* No more than this is read of the bits. Reads of remainders are checked later. */
+        if (base >= set->len || begin[left] + LONGEST + 8 > set->len) {
+            present[i / 64] |= (uint64_t)(counted_look_up(set, v[i], false) > 0) << i % 64;
+            continue;
+        }
+        unsigned bucket = v[i] >> c.low & (COUNTED_BUCKETS - 1);
+        __builtin_prefetch(data + begin[left]);
+        /* About 128 + 110 bits for 128 buckets. */
+        __builtin_prefetch(data + begin[left] + bucket * 238 / 1024 + 8);
+        left += low < high;
+    }
+    for (size_t k = 0; k < left; k++) {
+        size_t i = key[k];
+        const uint8_t *bits = data + begin[k];
+        unsigned before = v[i] >> c.low & (COUNTED_BUCKETS - 1), skip = before;
+        /* Finds the one that ends the bucket before. Four words are mostly enough. */
+        uint64_t word0 = get_le64(bits), word1 = get_le64(bits + 8), word2 = get_le64(bits + 16);
+        unsigned ones0 = COUNT_ONES(word0), ones1 = ones0 + COUNT_ONES(word1);
+        unsigned ones2 = ones1 + COUNT_ONES(word2);
+        unsigned w = (unsigned)(ones0 < before) + (unsigned)(ones1 < before) +
+                     (unsigned)(ones2 < before);
+        skip -= w == 0 ? 0 : w == 1 ? ones0 : w == 2 ? ones1 : ones2;
+        uint64_t word = get_le64(bits + 8 * w);
+        while (COUNT_ONES(word) < skip && w < LONGEST / 8 - 1) {
+            skip -= COUNT_ONES(word);
+            word = get_le64(bits + 8 * ++w);
+        }
+        unsigned at = 64 * w;
+        if (skip > 0)
+            at = COUNT_ONES(word) < skip ? 8 * LONGEST : at + SELECT(word, skip - 1) + 1;
+        uint64_t rest = at < 8 * LONGEST ? get_le64(bits + at / 8) >> (at & 7) : 0;
+        if (__builtin_expect(rest == 0, 0)) {
+            present[i / 64] |= (uint64_t)(counted_look_up(set, v[i], false) > 0) << i % 64;
+            continue;
+        }
+        unsigned entries = (unsigned)__builtin_ctzll(rest), first = at - before;
+        uint64_t bit = 8 * end[k] - (uint64_t)(first + entries) * c.low;
+        __builtin_prefetch(ahead_of(data, (size_t)(bit / 8)));
+        begin[in_bucket] = bit;
+        run[in_bucket] = (uint16_t)entries;
+        key[in_bucket] = (uint16_t)i;
+        in_bucket += entries > 0;
+    }
+    uint64_t mask = counted_mask(c.low);
+    for (size_t k = 0; k < in_bucket; k++) {
+        size_t i = key[k];
+        uint64_t wanted = v[i] & mask, bit = begin[k];
+        bool found = false;
+        for (unsigned e = 0; e < run[k]; e++, bit += c.low)
+            found |= counted_bits(set, bit, c.low) == wanted;
+        present[i / 64] |= (uint64_t)found << i % 64;
+    }
+}
+
+#undef LONGEST
+#undef QUERY
+#undef TARGET
+#undef COUNT_ONES
+#undef SELECT
