@@ -95,6 +95,59 @@ struct kind_bits {
     void (*end)(void *bits); /* bits may be NULL */
 };
 
+/* ---- Kinds that count: each key has a number beside it, how often it was added, and can be
+ * removed again. Their layers change only by being written anew, and are alone in their filter. */
+
+/* What becomes of the counts of keys, input by input from the first on. */
+enum counts_op {
+    COUNTS_ADD,       /* in any: the sum */
+    COUNTS_MAX,       /* in any: the largest */
+    COUNTS_DISTINCT,  /* in any: 1 */
+    COUNTS_INTERSECT, /* in all: the smallest */
+    COUNTS_SUBTRACT,  /* in the first: its count less those of the others, if that is above 0 */
+    COUNTS_EXCEPT,    /* in the first and in no other: its count */
+};
+
+/* What was found of the first input, a, and the second, b. A key here is a fingerprint. */
+struct counts_seen {
+    uint64_t a, b, both;       /* keys */
+    uint64_t total_a, total_b; /* sums of counts */
+    uint64_t total_smaller;    /* sum of the smaller counts of keys in both */
+    uint64_t lacking;          /* keys of which b has more than a */
+    uint64_t made, total_made; /* keys of the result, and the sum of their counts */
+};
+
+struct kind_counts {
+    /* Sets count[i] to the count of key i, 0 if it is not in the layer. n is at most LAYER_BATCH. */
+    void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
+                  uint64_t *count);
+
+    /* Calls need(ctx, page) for every page that decides about the first key's count. */
+    bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,
+                  bool (*need)(void *ctx, uint64_t page), void *ctx);
+
+    /* Bits of a fingerprint: 64 if keys with different hashes are never confused. */
+    unsigned (*bits)(const struct layer *layer);
+
+    /* Combines n layers, at least 1, into the target, which is of this kind and whose layer has as
+     * many bits as the narrowest input, or fewer (`narrow`); changes its length (target_resize).
+     * target NULL: nothing is written, and *seen says what would be, by `threads` threads. With more
+     * than two inputs, `seen` has only made and total_made. */
+    bool (*combine)(enum counts_op op, const struct layer *const *layer,
+                    const uint8_t *const *data, unsigned n, const struct target *target,
+                    unsigned threads, struct counts_seen *seen, struct err *err);
+
+    /* Makes `out` a layer with fingerprints of so many bits, no more than `layer` has. */
+    void (*narrow)(const struct layer *layer, unsigned bits, struct layer *out);
+
+    /* Hands over a hash for each key of the layer whose hash lies in [first, last], in ascending
+     * order: its own if fingerprints have 64 bits, else the lowest one that has its fingerprint. */
+    bool (*hashes)(const struct layer *layer, const uint8_t *data, uint64_t first, uint64_t last,
+                   bool (*take)(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n,
+                                struct err *err),
+                   void *ctx, struct err *err);
+};
+
 struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
@@ -222,6 +275,9 @@ struct kind {
 
     /* NULL: the kind cannot be filled in memory. */
     const struct kind_bits *bits;
+
+    /* NULL: the kind does not count. */
+    const struct kind_counts *counts;
 
     /* ---- Making a layer from others, without the keys. */
 
