@@ -1,0 +1,62 @@
+#include "store/combine.h"
+
+#include <math.h>
+
+#include "store/header.h"
+#include "store/target.h"
+
+bool combine_counts(const struct header *h)
+{
+    return h->n_layers == 1 && h->layers[0].kind->counts != NULL;
+}
+
+static unsigned bits_of(const struct layer *layer)
+{
+    return layer->kind->counts->bits(layer);
+}
+
+static const struct layer *narrowest(const struct layer *const *layer, unsigned n)
+{
+    const struct layer *best = layer[0];
+    for (unsigned i = 1; i < n; i++)
+        if (bits_of(layer[i]) < bits_of(best))
+            best = layer[i];
+    return best;
+}
+
+unsigned combine_bits(const struct layer *const *layer, unsigned n)
+{
+    return bits_of(narrowest(layer, n));
+}
+
+void combine_header(struct combine *c)
+{
+    const struct layer *like = narrowest(c->layer, c->n);
+    struct header *h = &c->header;
+    struct layer *layer = &h->layers[0];
+    header_begin_like(h, c->keys, c->reproducible);
+    like->kind->counts->narrow(like, c->bits != 0 ? c->bits : bits_of(like), layer);
+    layer->id = 1;
+    h->n_design = layer->n_design = like->n_design;
+    h->fpr_design = layer->fpr_design = like->fpr_design;
+    h->n_layers = 1;
+    format_place(h);
+}
+
+bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err)
+{
+    struct header *h = &c->header;
+    struct target target = {.header = h, .fd = file->fd, .name = name, .threads = c->threads};
+    if (!h->layers[0].kind->counts->combine(c->op, c->layer, c->data, c->n, &target, c->threads,
+                                            &c->seen, err))
+        return false;
+    h->counters = (struct counters){.records = c->seen.total_made,
+                                    .keys_added = c->seen.made,
+                                    .n_keys = (double)c->seen.made};
+    return target_header(h, file->fd, name, err);
+}
+
+double combine_fpr(const struct combine *c)
+{
+    return ldexp((double)c->seen.made, -(int)bits_of(&c->header.layers[0]));
+}
