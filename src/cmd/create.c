@@ -31,6 +31,7 @@ enum {
     OPT_GENERATIONS,
     OPT_FOLDABLE,
     OPT_COMPACT,
+    OPT_COUNTED,
     OPT_LAYOUT,
     OPT_LIKE,
     OPT_FORCE,
@@ -57,6 +58,10 @@ static const struct opt size_opts[] = {
     {OPT_COMPACT, "compact", NULL,
      "make an immutable filter, close to the smallest possible size, for exactly "
      "the keys that are found",
+     false, 0},
+    {OPT_COUNTED, "counted", NULL,
+     "make a set that counts keys and from which they can be removed; --fpr 0 keeps whole "
+     "hashes",
      false, 0},
     {OPT_LIKE, "like", "FILTER",
      "copy capacity, rate and key preparation from FILTER, so that the two "
@@ -121,7 +126,7 @@ struct create {
     struct layout_spec layout;
     uint64_t min_keys, memory;
     double min_ratio;
-    bool compact, force, dry_run, json, reproducible;
+    bool compact, counted, force, dry_run, json, reproducible;
     struct newfile file;
     struct filter_build build;
     struct feed feed;
@@ -136,7 +141,8 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
     case 'n':
         return opt_count(p, &d->n) && opt_positive(p, d->n);
     case 'p':
-        return opt_fpr(p, &d->p);
+        d->exact = num_ratio(p->value, &d->p) && d->p == 0;
+        return d->exact || opt_fpr(p, &d->p);
     case 's':
         return opt_bytes(p, &d->size) && opt_positive(p, d->size);
     case OPT_LIKE:
@@ -148,6 +154,9 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
     case OPT_COMPACT:
         d->kind = kind_compact();
         return c->compact = true;
+    case OPT_COUNTED:
+        d->kind = kind_counting();
+        return c->counted = true;
     case OPT_EMPTY:
         return d->empty = true;
     case OPT_GROW:
@@ -236,16 +245,32 @@ static int check_compact(const struct create *c)
     return 0;
 }
 
-static int check_layout(const struct create *c)
+/* An option that means nothing for the filter of another program, nor for a counted one. */
+static const char *own_option(const struct create *c)
 {
     const struct design *d = &c->design;
-    const char *other = c->compact           ? "--compact"
-                        : d->size != 0       ? "--size"
-                        : d->grow            ? "--grow"
-                        : d->generations > 0 ? "--generations"
-                        : d->foldable        ? "--foldable"
-                        : c->like != NULL    ? "--like"
-                                             : NULL;
+    return c->compact           ? "--compact"
+           : d->size != 0       ? "--size"
+           : d->grow            ? "--grow"
+           : d->generations > 0 ? "--generations"
+           : d->foldable        ? "--foldable"
+           : c->like != NULL    ? "--like"
+                                : NULL;
+}
+
+static int check_counted(const struct create *c)
+{
+    const char *other = c->design.layout != NULL ? "--layout" : own_option(c);
+    if (c->counted && other != NULL)
+        return opt_misuse(&cmd_create, "--counted and %s cannot go together", other);
+    if (!c->counted && c->design.exact)
+        return opt_misuse(&cmd_create, "a rate of 0 is possible only with --counted");
+    return 0;
+}
+
+static int check_layout(const struct create *c)
+{
+    const char *other = own_option(c);
     if (other == NULL)
         return 0;
     return opt_misuse(&cmd_create,
@@ -257,16 +282,13 @@ static int check_layout(const struct create *c)
 static int check_options(const struct create *c)
 {
     const struct design *d = &c->design;
-    if (d->layout != NULL) {
-        int status = check_layout(c);
-        if (status != 0)
-            return status;
-    }
-    if (c->compact) {
-        int status = check_compact(c);
-        if (status != 0)
-            return status;
-    }
+    int status = check_counted(c);
+    if (status == 0 && d->layout != NULL)
+        status = check_layout(c);
+    if (status == 0 && c->compact)
+        status = check_compact(c);
+    if (status != 0)
+        return status;
     bool sizes = d->n != 0 || d->p != 0 || d->size != 0;
     if (c->like != NULL && sizes)
         return opt_misuse(&cmd_create,
@@ -277,12 +299,12 @@ static int check_options(const struct create *c)
     if (d->empty && (c->min_keys != 0 || c->min_ratio != 0))
         return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
                           c->min_keys != 0 ? "--min-keys" : "--min-ratio");
-    bool sized = d->n != 0 || d->size != 0 || c->like != NULL || d->grow ||
+    bool sized = d->n != 0 || d->exact || d->size != 0 || c->like != NULL || d->grow ||
                  (d->layout != NULL && layout_is_sized(d->layout, d->p));
     if (d->empty && !c->compact && !sized)
         return opt_misuse(&cmd_create,
                           "--empty needs --capacity, --size, --like, --grow or --compact");
-    int status = check_chain(c);
+    status = check_chain(c);
     if (status != 0)
         return status;
     uint64_t least = filter_build_min_memory(d);

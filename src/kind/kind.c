@@ -7,12 +7,13 @@
 #include "kind/classic/php.h"
 #include "kind/classic/redisbloom.h"
 #include "kind/classic/redisson.h"
+#include "kind/counted/counted.h"
 #include "kind/parquet/parquet.h"
 #include "kind/ribbon/ribbon.h"
 
-static const struct kind *const kinds[] = {&kind_bloom,  &kind_ribbon,   &kind_guava,
-                                           &kind_gozero, &kind_redisson, &kind_php,
-                                           &kind_redisbloom, &kind_dcso, &kind_parquet};
+static const struct kind *const kinds[] = {
+    &kind_bloom,    &kind_ribbon, &kind_counted,    &kind_guava, &kind_gozero,
+    &kind_redisson, &kind_php,    &kind_redisbloom, &kind_dcso,  &kind_parquet};
 
 const struct kind *kind_by_id(uint32_t id)
 {
@@ -35,6 +36,11 @@ const struct kind *kind_usual(void)
 const struct kind *kind_compact(void)
 {
     return &kind_ribbon;
+}
+
+const struct kind *kind_counting(void)
+{
+    return &kind_counted;
 }
 
 double layer_n_at(const struct layer *layer, double fpr)

@@ -314,10 +314,11 @@ enum { LAYER_BATCH = 256, LAYER_PAGE = 4096 };
 const struct kind *kind_by_id(uint32_t id);
 const struct kind *kind_number(unsigned i);
 
-/* The kinds that `seen create` makes: one that takes keys at any time, and the smallest for
- * --compact. */
+/* The kinds that `seen create` makes: one that takes keys at any time, the smallest for --compact,
+ * and the one that counts for --counted. */
 const struct kind *kind_usual(void);
 const struct kind *kind_compact(void);
+const struct kind *kind_counting(void);
 
 /* The largest number of keys (within 1e-7 of it, or 0.01) for which fpr_at is at most fpr; about
  * 1e18 if there is no limit. */

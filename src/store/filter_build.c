@@ -285,13 +285,20 @@ bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes has
     return keyset_put(b->keys, worker, hashes, n, err);
 }
 
+/* Can the kind be built only from all keys at once? */
+static bool keeps_keys(const struct filter_build *b)
+{
+    const struct kind *kind = design_kind(b->design);
+    return kind->build != NULL && kind->bits == NULL;
+}
+
 /* Counts the keys, unless a size was given and so many came that they are not worth keeping. What
  * is counted must not depend on threads or memory, so the number of records alone decides. */
 static bool count_keys(struct filter_build *b, struct err *err)
 {
     b->n_distinct = 0;
-    b->counted = !design_is_sized(b->design) || b->forecast ||
-                 b->n_put <= direct_keys(b);
+    b->counted = !design_is_sized(b->design) || b->forecast || b->n_put <= direct_keys(b) ||
+                 keeps_keys(b);
     if (!b->counted)
         return !drains(b) || keyset_drain_all(b->keys, err);
     progress_begin("counting keys", b->progress);

@@ -64,6 +64,8 @@ bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct e
                           .n = design_is_sized(d) ? d->n : n,
                           .p = d->p,
                           .size = d->size};
+    if (d->exact)
+        plan->p = plan_least_fpr(plan->n);
     if (d->like != NULL) {
         const struct layer *like = &d->like->layers[0];
         plan->n = d->like->n_design;

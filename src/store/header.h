@@ -24,6 +24,7 @@ struct design {
     const struct layout_spec *layout; /* as another program would make it; with n, p and empty */
     uint64_t n;                /* distinct keys that it is for */
     double p;                  /* FPR with that many */
+    bool exact;                /* the smallest FPR that there can be, instead of p */
     uint64_t size;             /* bytes that the file may take */
     const struct header *like; /* of one layer, which gives n, p and the size */
     bool foldable;             /* of a size that can be halved again and again */

@@ -8,6 +8,11 @@
 /* Half of all absent keys. A filter with a given n and size would be useless above that. */
 static const double WORST_FPR = 0.5;
 
+double plan_least_fpr(uint64_t n)
+{
+    return (n > 0 ? (double)n : 1) * 0x1p-64;
+}
+
 /* The least p for n keys: equal hashes alone give an FPR of n / 2^64, which may be no more than the
  * kind's share of p. */
 static double hash_floor(const struct plan *plan)

@@ -30,6 +30,9 @@ struct plan {
  * would be needed. */
 bool plan_solve(struct plan *plan, struct err *err);
 
+/* The FPR of n keys, at least one, of which nothing but their hashes is known. */
+double plan_least_fpr(uint64_t n);
+
 /* Bytes of the whole file, including header and checksums. */
 uint64_t plan_file_len(const struct plan *plan);
 

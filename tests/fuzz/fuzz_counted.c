@@ -32,7 +32,7 @@ static bool inside(void *ctx, uint64_t page)
 static void query(const struct counted_set *set, const struct counted_run *run, bool sound)
 {
     uint64_t count[COUNTED_RUN], present[COUNTED_RUN / 64] = {0}, len = set->len;
-    bool exact = set->counted.universe == 0 && set->counted.dropped == 0 && sound;
+    bool exact = set->counted.bits == 64 && sound;
     counted_query(set, run->value, run->n, present);
     counted_query_counts(set, run->value, run->n, count);
     for (size_t i = 0; i < run->n; i++) {

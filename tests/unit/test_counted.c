@@ -1,23 +1,20 @@
 /* Counted sets: their bytes and sizes, reading, queries; hostile data. */
+#include <math.h>
+
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "base/cpu.h"
-#include "base/mul.h"
 #include "counted_sets.h"
 #include "variants.h"
 
-static const uint64_t universes[] = {0, 1, 2, 7, 1000, 100003, (uint64_t)1 << 20, 12345678901,
-                                     (uint64_t)1 << 63, UINT64_MAX};
-enum { UNIVERSES = sizeof universes / sizeof *universes };
-
-static const unsigned drops[] = {0, 1, 13, 63};
-enum { DROPS = sizeof drops / sizeof *drops };
+static const unsigned widths[] = {64, 1, 2, 7, 10, 17, 20, 33, 51, 63};
+enum { WIDTHS = sizeof widths / sizeof *widths };
 
 TEST(writers_take_the_smallest_low_for_the_buckets)
 {
-    for (unsigned u = 0; u < UNIVERSES; u++)
+    for (unsigned w = 0; w < WIDTHS; w++)
         for (uint64_t n = 0; n < (uint64_t)1 << 48; n = 3 * n + 1) {
-            struct counted c = {.universe = universes[u]};
+            struct counted c = {.bits = widths[w]};
             uint64_t most = (n > 0 ? n : 1) * 7 / 4;
             counted_design(&c, n);
             CHECK(counted_last_bucket(&c) < most || c.low == 63);
@@ -44,7 +41,7 @@ TEST(sets_have_these_bytes)
     uint64_t value[] = {3, 4, 130, 700, 999}, one[] = {1, 1, 1, 1, 1}, some[] = {1, 2, 1, 300, 2};
     uint64_t many[] = {1000, 1001, 1002, 1003, 1004};
     uint64_t odd[] = {70, 1, 80, 1, 90};
-    struct counted small = {.universe = 1000}, full = {.universe = 0};
+    struct counted small = {.bits = 10}, full = {.bits = 64};
     struct counted_memory m = make_set(&small, &(struct entries){value, one, 5});
     CHECK(m.counted.low == 7 && m.counted.entries == 5 && m.counted.total == 5 && m.len == 16);
     free(m.data);
@@ -70,7 +67,7 @@ static void check_queries(const struct counted_set *set, const struct entries *e
     const struct counted *c = &set->counted;
     for (size_t i = 0; i < N; i++) {
         hash[i] = draw();
-        if (i % 2 == 0 && e->n > 0 && c->universe == 0 && c->dropped == 0)
+        if (i % 2 == 0 && e->n > 0 && c->bits == 64)
             hash[i] = e->value[draw() % e->n];
         if (i < 2)
             hash[i] = i == 0 ? 0 : UINT64_MAX;
@@ -79,7 +76,7 @@ static void check_queries(const struct counted_set *set, const struct entries *e
     counted_query_counts(set, hash, N, count);
     size_t wrong = 0;
     for (size_t i = 0; i < N; i++) {
-        uint64_t v = (c->universe == 0 ? hash[i] : mul_high(hash[i], c->universe)) >> c->dropped;
+        uint64_t v = hash[i] >> (64 - c->bits);
         uint64_t want = count_in(e, v);
         wrong += bit_of(present, i) != (want > 0) || count[i] != want;
     }
@@ -107,21 +104,20 @@ TEST_EACH_VARIANT(sets_hold_what_was_put_in, counted_variants)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 100, 1000, 4000};
     random_restart(1);
-    for (unsigned u = 0; u < UNIVERSES; u++)
-        for (unsigned d = 0; d < DROPS; d++)
-            for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-                struct counted c = {.universe = universes[u], .dropped = drops[d]};
-                struct entries e = draw_entries(sizes[s], counted_top(&c), (u + d + s) % COUNTS);
-                check_both_ways(&c, &e);
-                free_entries(&e);
-            }
+    for (unsigned w = 0; w < WIDTHS; w++)
+        for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            struct counted c = {.bits = widths[w]};
+            struct entries e = draw_entries(sizes[s], counted_top(&c), (w + s) % COUNTS);
+            check_both_ways(&c, &e);
+            free_entries(&e);
+        }
 }
 
 TEST_EACH_VARIANT(counts_of_all_kinds_are_kept, counted_variants)
 {
     random_restart(2);
     for (unsigned counts = 0; counts < COUNTS; counts++) {
-        struct counted c = {.universe = counts % 2 == 0 ? 0 : 1000000};
+        struct counted c = {.bits = counts % 2 == 0 ? 64 : 20};
         struct entries e = draw_entries(9000, counted_top(&c), counts);
         check_both_ways(&c, &e);
         free_entries(&e);
@@ -134,7 +130,7 @@ TEST_EACH_VARIANT(crowded_keys_are_found, counted_variants)
     random_restart(3);
     for (unsigned counts = 0; counts < COUNTS; counts++)
         for (unsigned bits = 8; bits <= 24; bits += 4) {
-            struct counted c = {.universe = 0};
+            struct counted c = {.bits = 64};
             struct entries few = draw_entries(2000, UINT64_MAX, ALL_ONE);
             struct entries e = draw_entries(3000, ((uint64_t)1 << bits) - 1, counts);
             size_t crowd = e.n;
@@ -168,7 +164,7 @@ TEST_EACH_VARIANT(crowded_keys_are_found, counted_variants)
 TEST_EACH_VARIANT(groups_with_long_counts_are_large, counted_variants)
 {
     random_restart(4);
-    struct counted c = {.universe = 0};
+    struct counted c = {.bits = 64};
     struct entries e = draw_entries(8000, UINT64_MAX, HUGE);
     /* More in one bucket than the zero bits of a word that a query reads. */
     for (unsigned i = 0; i < 60; i++)
@@ -196,9 +192,9 @@ TEST_EACH_VARIANT(groups_with_long_counts_are_large, counted_variants)
     free(m.data);
 }
 
-static double bits_of(uint64_t universe, size_t n, enum counts counts)
+static double bits_of(unsigned bits, size_t n, enum counts counts)
 {
-    struct counted c = {.universe = universe};
+    struct counted c = {.bits = bits};
     struct entries e = draw_entries(n, counted_top(&c), counts);
     struct counted_memory m = make_set(&c, &e);
     double expected = (double)counted_expected_len(&c, e.n), off = (double)m.len - expected;
@@ -212,16 +208,12 @@ static double bits_of(uint64_t universe, size_t n, enum counts counts)
 /* Numbers of one seed; others differ by 0.02 bits a key. */
 TEST(sizes_are_within_2_3_bits_of_the_logarithm)
 {
-    static const struct {
-        double p, log2;
-    } rates[] = {{1.0 / 16, 4}, {0.01, 6.643856}, {1e-4, 13.287712}, {1e-6, 19.931569}};
     random_restart(5);
     for (size_t n = 1000; n <= 100000; n *= 10)
-        for (unsigned i = 0; i < sizeof rates / sizeof *rates; i++) {
-            double bits = bits_of((uint64_t)((double)n / rates[i].p), n, ALL_ONE);
-            CHECK(bits < (double)n * (rates[i].log2 + 2.3) + 200);
+        for (unsigned bits = 20; bits <= 64; bits += 4) {
+            double least = bits - log2((double)n);
+            CHECK(bits_of(bits, n, ALL_ONE) < (double)n * (least + 2.3) + 200);
         }
-    CHECK(bits_of(0, 1 << 16, ALL_ONE) < 65536 * (64 - 16 + 2.3));
 }
 
 /* Entropies: 0.19 bits a key for FEW, 2 for GEOMETRIC, 2.95 for ZIPF. Seeds differ by 0.02. */
@@ -229,7 +221,7 @@ TEST(counts_cost_little)
 {
     enum { N = 50000 };
     random_restart(6);
-    struct counted c = {.universe = (uint64_t)N << 13};
+    struct counted c = {.bits = 29};
     static const double most[COUNTS] = {
         [FEW] = 0.35 * N, [GEOMETRIC] = 2.3 * N, [ONE_HUGE] = 200, [ZIPF] = 3.3 * N};
     struct entries e = draw_entries(N, counted_top(&c), ALL_ONE);
@@ -302,7 +294,7 @@ static struct sink encode_part(const struct counted *c, const struct entries *e,
 TEST(parts_joined_are_the_bytes_of_the_whole)
 {
     random_restart(7);
-    struct counted c = {.universe = 0};
+    struct counted c = {.bits = 64};
     struct entries e = draw_entries(40000, UINT64_MAX, ZIPF);
     struct counted_memory m = make_set(&c, &e);
     c = m.counted;
@@ -331,7 +323,7 @@ TEST(parts_joined_are_the_bytes_of_the_whole)
 
 static bool encode_two(uint64_t v, uint64_t count, uint64_t v2, uint64_t count2, struct err *err)
 {
-    struct counted c = {.universe = 1000000, .low = 0};
+    struct counted c = {.bits = 20, .low = 0};
     struct sink s = {{NULL, NULL}, {0, 0}};
     struct counted_sink sink = {keep_lines, keep_groups, &s};
     struct counted_encoder *e = counted_encoder_new(&c, 1, 2, &sink, err);
@@ -356,7 +348,7 @@ TEST(the_encoder_refuses_what_is_no_set)
     CHECK_STR(err.text, order);
     CHECK(!encode_two(4000, 1, 3999, 1, &err));
     CHECK_STR(err.text, order);
-    CHECK(!encode_two(4000, 1, 1000000, 1, &err));
+    CHECK(!encode_two(4000, 1, 1 << 20, 1, &err));
     CHECK_STR(err.text, order);
     CHECK(!encode_two(4000, 1, 4001, UINT64_MAX, &err));
     CHECK_STR(err.text, counts);
@@ -441,7 +433,7 @@ TEST_EACH_VARIANT(damaged_sets_are_read_in_bounds, counted_variants)
     random_restart(8);
     for (unsigned counts = 0; counts < COUNTS; counts++)
         for (unsigned kind = 0; kind < 4; kind++) {
-            struct counted c = {.universe = kind % 2 == 0 ? 0 : 5000};
+            struct counted c = {.bits = kind % 2 == 0 ? 64 : 12};
             struct entries e = draw_entries(
                 kind < 2 ? 300 : 4000, kind == 2 ? 1 << 13 : counted_top(&c), counts);
             struct counted_memory m = make_set(&c, &e);
@@ -456,7 +448,7 @@ TEST(groups_that_overlap_are_refused)
 {
     random_restart(9);
     static struct counted_reader r;
-    struct counted c = {.universe = 0};
+    struct counted c = {.bits = 64};
     struct entries e = draw_entries(20000, UINT64_MAX, ALL_ONE), got;
     struct counted_memory m = make_set(&c, &e);
     struct counted_set set = open_set(&m);
@@ -476,7 +468,7 @@ TEST(bytes_between_groups_are_refused)
 {
     random_restart(11);
     static struct counted_reader r;
-    struct counted c = {.universe = 0};
+    struct counted c = {.bits = 64};
     struct entries e = draw_entries(20000, UINT64_MAX, ALL_ONE), got;
     struct counted_memory m = make_set(&c, &e);
     size_t groups = (size_t)counted_groups(&m.counted);
@@ -499,7 +491,7 @@ TEST(bytes_between_groups_are_refused)
 TEST_EACH_VARIANT(sets_cut_anywhere_are_read_in_bounds, counted_variants)
 {
     random_restart(12);
-    struct counted c = {.universe = 0};
+    struct counted c = {.bits = 64};
     struct entries e = draw_entries(400, 1 << 20, FEW);
     struct counted_memory m = make_set(&c, &e);
     size_t directory = (size_t)counted_directory_len(&m.counted);
@@ -518,22 +510,24 @@ TEST(geometry_is_checked)
 {
     struct err err;
     struct layer good = {.data_len = 17}, bad;
-    counted_to(&(struct counted){.universe = 1000, .low = 7, .entries = 5, .total = 5}, &good);
+    counted_to(&(struct counted){.bits = 10, .low = 7, .entries = 5, .total = 5}, &good);
     MUST(counted_check(&good, &err));
 #define BAD(change, why)                                                                           \
     bad = good;                                                                                    \
     bad.change;                                                                                    \
     CHECK(!counted_check(&bad, &err));                                                             \
     CHECK_STR(err.text, why)
-    BAD(geometry[1] |= 1 << 16, "its number of fingerprint bits is out of range");
+    BAD(geometry[0] = 0, "its number of fingerprint bits is out of range");
+    BAD(geometry[0] = 65, "its number of fingerprint bits is out of range");
+    BAD(geometry[0] |= (uint64_t)1 << 32, "its number of fingerprint bits is out of range");
     BAD(geometry[1] = 64, "its number of fingerprint bits is out of range");
-    BAD(geometry[1] = 64 << 8, "its number of fingerprint bits is out of range");
+    BAD(geometry[1] |= (uint64_t)1 << 32, "its number of fingerprint bits is out of range");
     BAD(data_len = 9, "its directory does not fit its length");
     BAD(data_len = (uint64_t)1 << 60, "its directory does not fit its length");
-    BAD(geometry[0] = 0, "its directory does not fit its length");
+    BAD(geometry[0] = 64, "its directory does not fit its length");
     BAD(geometry[2] = 6, "its number of keys is out of range");
     BAD(geometry[2] = 0, "its number of keys is out of range");
-    BAD(geometry[2] = 1001; bad.geometry[3] = 1001, "its number of keys is out of range");
+    BAD(geometry[2] = 1025; bad.geometry[3] = 1025, "its number of keys is out of range");
     BAD(geometry[2] = 900; bad.geometry[3] = 900, "its number of keys is out of range");
 #undef BAD
 }
@@ -558,7 +552,7 @@ static bool refuse(void *ctx, uint64_t page)
 TEST(pages_decide_about_a_key)
 {
     random_restart(10);
-    struct counted c = {.universe = 0};
+    struct counted c = {.bits = 64};
     struct entries e = draw_entries(7000, UINT64_MAX, ZIPF);
     struct counted_memory m = make_set(&c, &e);
     struct counted_set set = open_set(&m), other = set;

@@ -1,34 +1,33 @@
 /* Streams of counted sets: ranges, and what is made of two. Compared with plain arrays. */
 #include "counted_sets.h"
-#include "base/mul.h"
 #include "kind/counted/stream.h"
 
 /* The same as a merge, one value at a time. */
-static uint64_t expected_count(enum counted_op op, uint64_t a, uint64_t b)
+static uint64_t expected_count(enum counts_op op, uint64_t a, uint64_t b)
 {
     uint64_t most = a > b ? a : b, least = a < b ? a : b;
     switch (op) {
-    case COUNTED_ADD:
+    case COUNTS_ADD:
         return a + b;
-    case COUNTED_MAX:
+    case COUNTS_MAX:
         return most;
-    case COUNTED_DISTINCT:
+    case COUNTS_DISTINCT:
         return 1;
-    case COUNTED_INTERSECT:
+    case COUNTS_INTERSECT:
         return least;
-    case COUNTED_SUBTRACT:
+    case COUNTS_SUBTRACT:
         return a - least;
-    case COUNTED_EXCEPT:
+    case COUNTS_EXCEPT:
         return b == 0 ? a : 0;
     }
     return 0;
 }
 
-static struct entries expected_merge(enum counted_op op, const struct entries *a,
-                                     const struct entries *b, struct counted_seen *seen)
+static struct entries expected_merge(enum counts_op op, const struct entries *a,
+                                     const struct entries *b, struct counts_seen *seen)
 {
     struct entries e = {malloc((a->n + b->n + 1) * 8), malloc((a->n + b->n + 1) * 8), 0};
-    *seen = (struct counted_seen){.a = a->n, .b = b->n};
+    *seen = (struct counts_seen){.a = a->n, .b = b->n};
     size_t n = a->n + b->n;
     memcpy(e.value, a->value, a->n * 8);
     if (b->n > 0)
@@ -44,12 +43,13 @@ static struct entries expected_merge(enum counted_op op, const struct entries *a
         seen->total_b += of_b;
         seen->both += of_a > 0 && of_b > 0;
         seen->total_smaller += of_a < of_b ? of_a : of_b;
-        if (of_a < of_b && seen->lacking++ == 0)
-            seen->first_lacking = v;
+        seen->lacking += of_a < of_b;
         e.value[e.n] = v;
         e.count[e.n] = expected_count(op, of_a, of_b);
+        seen->total_made += e.count[e.n];
         e.n += e.count[e.n] > 0;
     }
+    seen->made = e.n;
     return e;
 }
 
@@ -68,15 +68,15 @@ static struct entries half_of(const struct entries *a, size_t n, uint64_t top, e
     return b;
 }
 
-static void check_merge(const struct entries *a, const struct entries *b, uint64_t universe)
+static void check_merge(const struct entries *a, const struct entries *b, unsigned bits)
 {
     static struct counted_reader ra, rb;
     static struct counted_merge m;
-    struct counted c = {.universe = universe};
+    struct counted c = {.bits = bits};
     struct counted_memory ma = make_set(&c, a), mb = make_set(&c, b);
     struct counted_set sa = open_set(&ma), sb = open_set(&mb);
-    for (enum counted_op op = COUNTED_ADD; op <= COUNTED_EXCEPT; op++) {
-        struct counted_seen seen;
+    for (enum counts_op op = COUNTS_ADD; op <= COUNTS_EXCEPT; op++) {
+        struct counts_seen seen;
         struct entries want = expected_merge(op, a, b, &seen), got;
         struct err err;
         counted_read(&ra, &sa);
@@ -99,10 +99,10 @@ TEST(merges_are_those_of_arrays)
     enum { SIZES = sizeof sizes / sizeof *sizes };
     random_restart(1);
     for (unsigned i = 0; i < SIZES * SIZES; i++) {
-        uint64_t universe = i % 3 == 0 ? 0 : i % 3 == 1 ? 6000 : 1000000;
-        struct entries a = draw_entries(sizes[i % SIZES], universe - 1, counts[i % 4]);
-        struct entries b = half_of(&a, sizes[i / SIZES], universe - 1, counts[i / 4 % 4]);
-        check_merge(&a, &b, universe);
+        const struct counted c = {.bits = i % 3 == 0 ? 64 : i % 3 == 1 ? 12 : 20};
+        struct entries a = draw_entries(sizes[i % SIZES], counted_top(&c), counts[i % 4]);
+        struct entries b = half_of(&a, sizes[i / SIZES], counted_top(&c), counts[i / 4 % 4]);
+        check_merge(&a, &b, c.bits);
         free_entries(&a);
         free_entries(&b);
     }
@@ -112,26 +112,26 @@ TEST(counts_that_do_not_fit_are_refused)
 {
     static struct counted_array a, b;
     static struct counted_merge m;
-    static struct counted_mapped mapped;
-    uint64_t value[] = {6, 7}, large[] = {1, UINT64_MAX - 5}, small[] = {1, 5}, more[] = {1, 6};
+    static struct counted_narrow mapped;
+    uint64_t value[] = {6, 7}, large[] = {1, UINT64_MAX - 7}, small[] = {1, 5}, more[] = {2, 5};
     struct entries got;
     struct err err;
     for (unsigned i = 0; i < 2; i++) {
         counted_array(&a, value, large, 2);
         counted_array(&b, value, i == 0 ? small : more, 2);
-        counted_merge(&m, COUNTED_ADD, &a.stream, &b.stream);
+        counted_merge(&m, COUNTS_ADD, &a.stream, &b.stream);
         CHECK(take_all(&m.stream, 2, &got, &err) == (i == 0));
         if (i == 0)
-            CHECK(got.n == 2 && got.count[1] == UINT64_MAX && got.count[0] == 2);
+            CHECK(got.n == 2 && got.count[1] == UINT64_MAX - 2 && got.count[0] == 2);
         else
-            CHECK_STR(err.text, "a count would be 2^64 or more");
+            CHECK_STR(err.text, "the sum of the counts would be 2^64 or more");
         free_entries(&got);
     }
-    large[0] = 6;
+    large[0] = 8;
     counted_array(&a, value, large, 2);
     counted_narrow(&mapped, &a.stream, 1);
     CHECK(!take_all(&mapped.stream, 2, &got, &err));
-    CHECK_STR(err.text, "a count would be 2^64 or more");
+    CHECK_STR(err.text, "the sum of the counts would be 2^64 or more");
     free_entries(&got);
 }
 
@@ -140,7 +140,7 @@ TEST(ranges_begin_and_end_anywhere)
     static struct counted_reader r;
     random_restart(2);
     for (unsigned kind = 0; kind < 3; kind++) {
-        struct counted c = {.universe = kind == 1 ? 9000 : 0};
+        struct counted c = {.bits = kind == 1 ? 13 : 64};
         struct entries e =
             draw_entries(6000, kind == 2 ? 1 << 14 : counted_top(&c), kind == 0 ? ZIPF : FEW);
         struct counted_memory m = make_set(&c, &e);
@@ -166,13 +166,12 @@ TEST(ranges_begin_and_end_anywhere)
     }
 }
 
-static void check_mapped(struct counted_stream *s, const struct entries *from,
-                         uint64_t (*map)(uint64_t v, uint64_t by), uint64_t by)
+static void check_narrow(struct counted_stream *s, const struct entries *from, unsigned drop)
 {
     struct entries want = {malloc((from->n + 1) * 8), malloc((from->n + 1) * 8), 0}, got;
     struct err err;
     for (size_t i = 0; i < from->n; i++) {
-        uint64_t v = map(from->value[i], by);
+        uint64_t v = from->value[i] >> drop;
         if (want.n == 0 || want.value[want.n - 1] != v) {
             want.value[want.n] = v;
             want.count[want.n++] = 0;
@@ -185,42 +184,29 @@ static void check_mapped(struct counted_stream *s, const struct entries *from,
     free_entries(&got);
 }
 
-static uint64_t shift(uint64_t v, uint64_t by)
-{
-    return v >> by;
-}
-
-/* Of a universe of 100000, with 2 bits dropped. */
-static uint64_t fingerprint(uint64_t hash, uint64_t by)
-{
-    (void)by;
-    return mul_high(hash, 100000) >> 2;
-}
-
 TEST(equal_fingerprints_are_one_entry)
 {
     static const size_t sizes[] = {0, 1, 1023, 1024, 1025, 5000};
     static struct counted_array a;
-    static struct counted_mapped m, twice;
+    static struct counted_narrow m, twice;
     random_restart(3);
     for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct entries e = draw_entries(sizes[s], UINT64_MAX, GEOMETRIC);
         for (unsigned drop = 0; drop <= 63; drop += 7) {
             counted_array(&a, e.value, e.count, e.n);
             counted_narrow(&m, &a.stream, drop);
-            check_mapped(&m.stream, &e, shift, drop);
+            check_narrow(&m.stream, &e, drop);
         }
         counted_array(&a, e.value, e.count, e.n);
         counted_narrow(&m, &a.stream, 50);
         counted_narrow(&twice, &m.stream, 3);
-        check_mapped(&twice.stream, &e, shift, 53);
+        check_narrow(&twice.stream, &e, 53);
         /* Hashes may repeat. */
         for (size_t i = 3; i < e.n; i += 3)
             e.value[i] = e.value[i - 1];
-        const struct counted to = {.universe = 100000, .dropped = 2};
         counted_array(&a, e.value, e.count, e.n);
-        counted_of_hashes(&m, &to, &a.stream);
-        check_mapped(&m.stream, &e, fingerprint, 0);
+        counted_narrow(&m, &a.stream, 47);
+        check_narrow(&m.stream, &e, 47);
         free_entries(&e);
     }
 }
@@ -229,18 +215,18 @@ TEST(equal_fingerprints_are_one_entry)
 TEST(narrowed_sets_have_the_same_bytes)
 {
     static struct counted_array a;
-    static struct counted_mapped m, n;
+    static struct counted_narrow m, n;
     static struct counted_reader r;
     random_restart(4);
     struct entries e = draw_entries(10000, UINT64_MAX, FEW);
-    const struct counted wide = {.universe = 123456789012}, narrow = {123456789012, 12, 0, 0, 0};
+    const struct counted wide = {.bits = 37}, narrow = {.bits = 25};
     struct counted_memory full, direct, derived;
     struct err err;
     counted_array(&a, e.value, e.count, e.n);
-    counted_of_hashes(&m, &wide, &a.stream);
+    counted_narrow(&m, &a.stream, 64 - 37);
     MUST(counted_make(&full, &wide, 10000, &m.stream, &err));
     counted_array(&a, e.value, e.count, e.n);
-    counted_of_hashes(&m, &narrow, &a.stream);
+    counted_narrow(&m, &a.stream, 64 - 25);
     MUST(counted_make(&direct, &narrow, 10000, &m.stream, &err));
     struct counted_set set = open_set(&full);
     counted_read(&r, &set);
@@ -261,7 +247,7 @@ TEST(damage_goes_through_merges)
     static struct counted_reader ra, rb;
     static struct counted_merge m;
     random_restart(5);
-    struct counted c = {.universe = 0};
+    struct counted c = {.bits = 64};
     struct entries e = draw_entries(5000, UINT64_MAX, ALL_ONE), got;
     struct counted_memory good = make_set(&c, &e), bad = make_set(&c, &e);
     /* The second group does not follow the first. */
@@ -271,7 +257,7 @@ TEST(damage_goes_through_merges)
         struct err err;
         counted_read(&ra, i == 0 ? &sa : &sb);
         counted_read(&rb, i == 0 ? &sb : &sa);
-        counted_merge(&m, COUNTED_ADD, &ra.stream, &rb.stream);
+        counted_merge(&m, COUNTS_ADD, &ra.stream, &rb.stream);
         CHECK(!take_all(&m.stream, 10000, &got, &err));
         CHECK_STR(err.text, "the data of a counted set is not valid");
         free_entries(&got);

@@ -1,23 +1,22 @@
 /* Geometry and directory of counted sets. */
 #include "kind/counted/counted.h"
 
+#include <math.h>
+
 #include "kind/counted/parts.h"
 #include "kind/kind.h"
 
 struct counted counted_of(const struct layer *layer)
 {
     const uint64_t *g = layer->geometry;
-    return (struct counted){.universe = g[0],
-                            .dropped = g[1] & 0xff,
-                            .low = g[1] >> 8 & 0xff,
-                            .entries = g[2],
-                            .total = g[3]};
+    return (struct counted){
+        .bits = (unsigned)g[0], .low = (unsigned)g[1], .entries = g[2], .total = g[3]};
 }
 
 void counted_to(const struct counted *c, struct layer *layer)
 {
-    layer->geometry[0] = c->universe;
-    layer->geometry[1] = c->dropped | (uint64_t)c->low << 8;
+    layer->geometry[0] = c->bits;
+    layer->geometry[1] = c->low;
     layer->geometry[2] = c->entries;
     layer->geometry[3] = c->total;
 }
@@ -32,9 +31,10 @@ void counted_design(struct counted *c, uint64_t entries)
 
 bool counted_check(const struct layer *layer, struct err *err)
 {
-    struct counted c = counted_of(layer);
-    if (layer->geometry[1] >> 16 != 0 || c.dropped > 63 || c.low > 63)
+    const uint64_t *g = layer->geometry;
+    if (g[0] < 1 || g[0] > 64 || g[1] > 63)
         return fail(err, "its number of fingerprint bits is out of range");
+    struct counted c = counted_of(layer);
     if (layer->data_len >= COUNTED_MAX_LEN || counted_directory_len(&c) > layer->data_len)
         return fail(err, "its directory does not fit its length");
     /* No more than 8 entries come from a byte. */
@@ -47,7 +47,7 @@ bool counted_check(const struct layer *layer, struct err *err)
 
 double counted_fpr(const struct counted *c)
 {
-    return (double)c->entries / ((double)counted_top(c) + 1);
+    return ldexp((double)c->entries, -(int)c->bits);
 }
 
 uint64_t counted_expected_len(const struct counted *c, uint64_t entries)
@@ -120,6 +120,30 @@ static bool check_line(const struct counted_set *set, uint64_t group, uint64_t *
         last = 8 * blocks;
     *end = *begin + last;
     return last <= room - *begin;
+}
+
+/* Where a group ends whose line is valid. */
+static uint64_t group_end(const struct counted_set *set, uint64_t group, uint64_t begin,
+                          uint64_t end)
+{
+    if (!(counted_load(set, group * COUNTED_LINE) & COUNTED_LARGE))
+        return end;
+    return begin + (counted_load(set, set->directory_len + end - 8) & ~COUNTED_LARGE);
+}
+
+bool counted_check_directory(const struct counted_set *set, struct err *err)
+{
+    uint64_t groups = counted_groups(&set->counted), expected = 0, begin, end;
+    for (uint64_t group = 0; group < groups; group++) {
+        if (!check_line(set, group, &begin, &end) || begin != expected)
+            return fail(err, "line %llu of its directory is not valid",
+                        (unsigned long long)group);
+        expected = group_end(set, group, begin, end);
+        if (expected < end || expected > set->len - set->directory_len)
+            return fail(err, "the table of group %llu is not valid", (unsigned long long)group);
+    }
+    return expected == set->len - set->directory_len ||
+           fail(err, "its groups do not end where its data does");
 }
 
 bool counted_check_page(const struct counted_set *set, uint64_t page, struct err *err)

@@ -2,22 +2,17 @@
  * Counted sets: a layer kind whose keys can be removed. It stores a fingerprint and a count for
  * each key, in ascending order of the fingerprints, and is changed only by a merge into a new file.
  *
- * The fingerprint of a key with the 64-bit hash h is
- *
- *     v = floor(floor(h * universe / 2^64) / 2^dropped)        universe 0 means 2^64
- *
- * so fingerprints are 0 to top = floor((universe - 1) / 2^dropped). With universe 0 and dropped 0
- * the fingerprint is the hash. An absent key is reported present with probability
- * entries / (top + 1), slightly more if 2^dropped does not divide the universe. Keys with equal
- * fingerprints are one entry, which has the sum of their counts. Two sets of one universe can be
- * merged exactly: drop bits of the one that has more, then merge. The sum of all counts is below
- * 2^64, so no count overflows.
+ * The fingerprint v of a key is the top `bits` bits of its 64-bit hash; with 64 bits it is the hash.
+ * An absent key is reported present with probability entries / 2^bits. Keys with equal fingerprints
+ * are one entry, which has the sum of their counts. Any two sets of one hash can be merged exactly:
+ * drop low bits of the finer one's fingerprints, then merge. The sum of all counts is below 2^64, so
+ * no count overflows.
  *
  * A fingerprint v is in bucket floor(v / 2^low) and has the remainder v mod 2^low. 128 buckets are
  * a block, 28 blocks a group. The last block and the last group may have fewer. The geometry is
  *
- *     geometry[0]   universe
- *     geometry[1]   dropped, 0 to 63, in bits 0 to 7; low, 0 to 63, in bits 8 to 15; others zero
+ *     geometry[0]   bits, 1 to 64
+ *     geometry[1]   low, 0 to 63
  *     geometry[2]   entries
  *     geometry[3]   the sum of all counts
  *
@@ -90,6 +85,7 @@
 #include "base/err.h"
 #include "base/variant.h"
 
+struct kind;
 struct layer;
 
 enum {
@@ -106,8 +102,7 @@ enum {
 #define COUNTED_MAX_LEN     ((uint64_t)1 << 60)
 
 struct counted {
-    uint64_t universe; /* 0: 2^64 */
-    unsigned dropped, low;
+    unsigned bits, low;
     uint64_t entries, total; /* total: the sum of all counts */
 };
 
@@ -125,7 +120,7 @@ bool counted_check(const struct layer *layer, struct err *err);
 /* The largest fingerprint. */
 static inline uint64_t counted_top(const struct counted *c)
 {
-    return (c->universe - 1) >> c->dropped;
+    return UINT64_MAX >> (64 - c->bits);
 }
 
 /* The number of the last bucket. (The number of buckets may be 2^64.) */
@@ -186,6 +181,11 @@ bool counted_pages(const struct counted_set *set, uint64_t hash, bool counts,
  * inside the data. */
 bool counted_check_page(const struct counted_set *set, uint64_t page, struct err *err);
 
+/* Validates all of the directory, and that groups follow one another without gaps to the end. */
+bool counted_check_directory(const struct counted_set *set, struct err *err);
+
 extern struct variants counted_variants;
+
+extern const struct kind kind_counted;
 
 #endif

@@ -38,7 +38,7 @@ struct counted_made {
 
 struct counted_encoder;
 
-/* Encodes groups [first, end) of the design: universe, dropped and low; entries and total do not
+/* Encodes groups [first, end) of the design: bits and low; entries and total do not
  * matter. NULL: out of memory. */
 struct counted_encoder *counted_encoder_new(const struct counted *design, uint64_t first,
                                             uint64_t end, const struct counted_sink *sink,

@@ -28,7 +28,7 @@ void counted_array(struct counted_array *a, const uint64_t *value, const uint64_
 
 static bool too_many(struct err *err)
 {
-    return fail(err, "a count would be 2^64 or more");
+    return fail(err, "the sum of the counts would be 2^64 or more");
 }
 
 /* Has it an entry that is not merged yet? Reads on if it must. */
@@ -45,21 +45,21 @@ static bool refill(struct counted_rest *r, struct err *err)
 
 /* The count in the result of an entry with counts a and b, of which one may be 0, not both; 0: it
  * is not in the result. *too_many: there is no such count. */
-COUNTED_INLINE uint64_t combine(enum counted_op op, uint64_t a, uint64_t b, bool *too_many)
+COUNTED_INLINE uint64_t combine(enum counts_op op, uint64_t a, uint64_t b, bool *too_many)
 {
     switch (op) {
-    case COUNTED_ADD:
+    case COUNTS_ADD:
         *too_many |= a + b < a;
         return a + b;
-    case COUNTED_MAX:
+    case COUNTS_MAX:
         return a > b ? a : b;
-    case COUNTED_DISTINCT:
+    case COUNTS_DISTINCT:
         return 1;
-    case COUNTED_INTERSECT:
+    case COUNTS_INTERSECT:
         return a < b ? a : b;
-    case COUNTED_SUBTRACT:
+    case COUNTS_SUBTRACT:
         return (a - b) & -(uint64_t)(a > b);
-    case COUNTED_EXCEPT:
+    case COUNTS_EXCEPT:
         return a & -(uint64_t)(b == 0);
     }
     return 0;
@@ -67,10 +67,10 @@ COUNTED_INLINE uint64_t combine(enum counted_op op, uint64_t a, uint64_t b, bool
 
 /* Merges until a run or the result has ended. There are no branches that depend on the values: they
  * could not be predicted. */
-COUNTED_INLINE bool merge_both(struct counted_merge *m, enum counted_op op, size_t *filled)
+COUNTED_INLINE bool merge_both(struct counted_merge *m, enum counts_op op, size_t *filled)
 {
     const struct counted_run a = m->a.run, b = m->b.run;
-    struct counted_seen seen = m->seen;
+    struct counts_seen seen = m->seen;
     size_t i = m->a.at, j = m->b.at, n = *filled;
     bool too_many = false;
     while (i < a.n && j < b.n && n < COUNTED_RUN) {
@@ -87,9 +87,10 @@ COUNTED_INLINE bool merge_both(struct counted_merge *m, enum counted_op op, size
         seen.total_a += count_a;
         seen.total_b += count_b;
         seen.total_smaller += count_a < count_b ? count_a : count_b;
-        bool lacks = count_a < count_b;
-        seen.first_lacking = (lacks & (seen.lacking == 0)) ? v : seen.first_lacking;
-        seen.lacking += lacks;
+        seen.lacking += count_a < count_b;
+        seen.made += count > 0;
+        seen.total_made += count;
+        too_many |= seen.total_made < count;
     }
     seen.a += i - m->a.at;
     seen.b += j - m->b.at;
@@ -101,40 +102,43 @@ COUNTED_INLINE bool merge_both(struct counted_merge *m, enum counted_op op, size
 }
 
 /* What is left of one when the other has ended. */
-static void merge_rest(struct counted_merge *m, struct counted_rest *r, bool is_a, size_t *filled)
+static bool merge_rest(struct counted_merge *m, struct counted_rest *r, bool is_a, size_t *filled)
 {
     size_t n = *filled, at = r->at;
-    bool unused = false;
+    bool too_many = false;
     for (; at < r->run.n && n < COUNTED_RUN; at++) {
         uint64_t v = r->run.value[at], given = r->run.count[at];
-        uint64_t count = combine(m->op, is_a ? given : 0, is_a ? 0 : given, &unused);
+        uint64_t count = combine(m->op, is_a ? given : 0, is_a ? 0 : given, &too_many);
         m->value[n] = v;
         m->count[n] = count;
         n += count > 0;
         *(is_a ? &m->seen.total_a : &m->seen.total_b) += given;
-        if (!is_a && m->seen.lacking++ == 0)
-            m->seen.first_lacking = v;
+        m->seen.lacking += !is_a;
+        m->seen.made += count > 0;
+        m->seen.total_made += count;
+        too_many |= m->seen.total_made < count;
     }
     *(is_a ? &m->seen.a : &m->seen.b) += at - r->at;
     r->at = at;
     *filled = n;
+    return !too_many;
 }
 
 static bool merge_op(struct counted_merge *m, size_t *filled)
 {
     switch (m->op) {
-    case COUNTED_ADD:
-        return merge_both(m, COUNTED_ADD, filled);
-    case COUNTED_MAX:
-        return merge_both(m, COUNTED_MAX, filled);
-    case COUNTED_DISTINCT:
-        return merge_both(m, COUNTED_DISTINCT, filled);
-    case COUNTED_INTERSECT:
-        return merge_both(m, COUNTED_INTERSECT, filled);
-    case COUNTED_SUBTRACT:
-        return merge_both(m, COUNTED_SUBTRACT, filled);
-    case COUNTED_EXCEPT:
-        return merge_both(m, COUNTED_EXCEPT, filled);
+    case COUNTS_ADD:
+        return merge_both(m, COUNTS_ADD, filled);
+    case COUNTS_MAX:
+        return merge_both(m, COUNTS_MAX, filled);
+    case COUNTS_DISTINCT:
+        return merge_both(m, COUNTS_DISTINCT, filled);
+    case COUNTS_INTERSECT:
+        return merge_both(m, COUNTS_INTERSECT, filled);
+    case COUNTS_SUBTRACT:
+        return merge_both(m, COUNTS_SUBTRACT, filled);
+    case COUNTS_EXCEPT:
+        return merge_both(m, COUNTS_EXCEPT, filled);
     }
     return true;
 }
@@ -149,29 +153,28 @@ static bool next_merged(struct counted_stream *stream, struct counted_run *run, 
             return false;
         if (m->a.ended && m->b.ended)
             break;
-        if (m->a.ended)
-            merge_rest(m, &m->b, false, &n);
-        else if (m->b.ended)
-            merge_rest(m, &m->a, true, &n);
-        else if (!merge_op(m, &n))
+        bool ok = m->a.ended   ? merge_rest(m, &m->b, false, &n)
+                  : m->b.ended ? merge_rest(m, &m->a, true, &n)
+                               : merge_op(m, &n);
+        if (!ok)
             return too_many(err);
     }
     *run = (struct counted_run){.value = m->value, .count = m->count, .n = n};
     return true;
 }
 
-void counted_merge(struct counted_merge *m, enum counted_op op, struct counted_stream *a,
+void counted_merge(struct counted_merge *m, enum counts_op op, struct counted_stream *a,
                    struct counted_stream *b)
 {
     m->stream.next = next_merged;
     m->op = op;
     m->a = (struct counted_rest){.stream = a};
     m->b = (struct counted_rest){.stream = b};
-    m->seen = (struct counted_seen){0};
+    m->seen = (struct counts_seen){0};
 }
 
-/* Maps entries of the run, as many as there is room for in the result. */
-static bool map_run(struct counted_mapped *m, size_t *filled)
+/* Narrows entries of the run, as many as there is room for in the result. */
+static bool narrow_run(struct counted_narrow *m, size_t *filled)
 {
     struct counted_rest *from = &m->from;
     size_t n = *filled, left = from->run.n - from->at, room = COUNTED_RUN - n;
@@ -179,8 +182,7 @@ static bool map_run(struct counted_mapped *m, size_t *filled)
     uint64_t value = m->value_so_far, count = m->count_so_far;
     bool too_large = false;
     for (size_t i = from->at; i < end; i++) {
-        uint64_t v = from->run.value[i];
-        v = m->hashes ? counted_fingerprint(&m->to, v) : v >> m->drop;
+        uint64_t v = from->run.value[i] >> m->drop;
         bool same = count > 0 && v == value;
         m->value[n] = value;
         m->count[n] = count;
@@ -197,9 +199,9 @@ static bool map_run(struct counted_mapped *m, size_t *filled)
     return !too_large;
 }
 
-static bool next_mapped(struct counted_stream *stream, struct counted_run *run, struct err *err)
+static bool next_narrow(struct counted_stream *stream, struct counted_run *run, struct err *err)
 {
-    struct counted_mapped *m = (struct counted_mapped *)stream;
+    struct counted_narrow *m = (struct counted_narrow *)stream;
     size_t n = 0;
     *run = (struct counted_run){.n = 0};
     while (n < COUNTED_RUN) {
@@ -207,7 +209,7 @@ static bool next_mapped(struct counted_stream *stream, struct counted_run *run, 
             return false;
         if (m->from.ended)
             break;
-        if (!map_run(m, &n))
+        if (!narrow_run(m, &n))
             return too_many(err);
     }
     if (n < COUNTED_RUN && m->count_so_far > 0) {
@@ -219,26 +221,10 @@ static bool next_mapped(struct counted_stream *stream, struct counted_run *run, 
     return true;
 }
 
-static void begin_mapped(struct counted_mapped *m, struct counted_stream *from)
+void counted_narrow(struct counted_narrow *m, struct counted_stream *from, unsigned drop)
 {
-    m->stream.next = next_mapped;
+    m->stream.next = next_narrow;
     m->from = (struct counted_rest){.stream = from};
-    m->to = (struct counted){0};
-    m->hashes = false;
-    m->drop = 0;
-    m->value_so_far = m->count_so_far = 0;
-}
-
-void counted_narrow(struct counted_mapped *m, struct counted_stream *from, unsigned drop)
-{
-    begin_mapped(m, from);
     m->drop = drop;
-}
-
-void counted_of_hashes(struct counted_mapped *m, const struct counted *to,
-                       struct counted_stream *from)
-{
-    begin_mapped(m, from);
-    m->hashes = true;
-    m->to = *to;
+    m->value_so_far = m->count_so_far = 0;
 }

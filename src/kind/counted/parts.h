@@ -7,7 +7,6 @@
 
 #include "base/bytes.h"
 #include "base/cpu.h"
-#include "base/mul.h"
 #include "kind/counted/counted.h"
 
 #define COUNTED_INLINE static inline __attribute__((always_inline))
@@ -16,7 +15,7 @@
 
 static inline uint64_t counted_fingerprint(const struct counted *c, uint64_t hash)
 {
-    return (c->universe != 0 ? mul_high(hash, c->universe) : hash) >> c->dropped;
+    return hash >> (64 - c->bits);
 }
 
 /* The bytes from `at` on, where fewer than 8 are left. Bytes outside the data are zero. */

@@ -11,12 +11,14 @@ static bool damaged(struct err *err)
 COUNTED_INLINE bool take(struct counted_reader *r, size_t *n, uint64_t v, uint64_t count)
 {
     bool good = (v > r->previous || !r->any) && count <= UINT64_MAX - r->total && count > 0;
+    bool in_range = v >= r->first && v <= r->last;
     r->any = true;
     r->previous = v;
-    r->total += count;
+    r->total += in_range ? count : 0;
+    r->entries += in_range;
     r->value[*n] = v;
     r->count[*n] = count;
-    *n += v >= r->first && v <= r->last;
+    *n += in_range;
     return good;
 }
 
@@ -83,7 +85,6 @@ static bool read_entries(struct counted_reader *r, uint64_t block, uint64_t begi
         if (behind == 0 || (behind - 8 * begin + remainders + 7) / 8 != end - begin)
             return false;
     }
-    r->entries += n;
     if (value[0] < r->first || value[n - 1] > r->last) {
         for (size_t i = 0; i < n; i++)
             good &= take(r, filled, value[i], count[i]);
@@ -97,6 +98,7 @@ static bool read_entries(struct counted_reader *r, uint64_t block, uint64_t begi
         r->any = true;
         r->previous = value[n - 1];
         r->total = total;
+        r->entries += n;
         *filled += n;
     }
     return good && r->previous <= counted_top(c);
@@ -117,10 +119,27 @@ static bool read_large(struct counted_reader *r, size_t *filled)
         uint64_t less = counted_load(set, r->large_at + wide) & counted_mask(8 * r->large_counts);
         good = v <= most && v <= counted_top(c) - first && less < UINT64_MAX &&
                take(r, filled, first + v, less + 1);
-        r->entries++;
-        r->large_at += size;
+        r->large_at = first + v < r->last ? r->large_at + size : r->large_end;
     }
     return good;
+}
+
+/* Skips the entries of a large block that are before the range: a block may reach over many. */
+static void skip_large(struct counted_reader *r, unsigned size)
+{
+    const struct counted_set *set = r->set;
+    uint64_t first = counted_block_first(&set->counted, r->block - 1);
+    uint64_t n = (r->large_end - r->large_at) / size;
+    unsigned wide = counted_wide(&set->counted);
+    while (r->first > first && n > 0) {
+        uint64_t half = n / 2, at = r->large_at + half * size;
+        if ((counted_load(set, at) & counted_mask(8 * wide)) < r->first - first) {
+            r->large_at = at + size;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
 }
 
 /* Begins a large block of bytes [begin, end). */
@@ -130,8 +149,11 @@ static bool begin_large(struct counted_reader *r, uint64_t begin, uint64_t end)
     unsigned size = counted_wide(&r->set->counted) + r->large_counts;
     r->large_at = begin + 1;
     r->large_end = end;
-    return r->large_counts <= 8 && (end - r->large_at) % size == 0 &&
-           (end - r->large_at) / size > COUNTED_ENTRIES;
+    if (r->large_counts > 8 || (end - r->large_at) % size != 0 ||
+        (end - r->large_at) / size <= COUNTED_ENTRIES)
+        return false;
+    skip_large(r, size);
+    return true;
 }
 
 /* Groups must follow one another without gaps. So no byte is read for two blocks, and the time is

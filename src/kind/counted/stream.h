@@ -6,7 +6,7 @@
  *     struct counted_merge sum;
  *     counted_read(&a, &set_a);
  *     counted_read(&b, &set_b);
- *     counted_merge(&sum, COUNTED_ADD, &a.stream, &b.stream);
+ *     counted_merge(&sum, COUNTS_ADD, &a.stream, &b.stream);
  *     while ((ok = counted_next(&sum.stream, &run, &err)) && run.n > 0) ...
  *
  * Streams hold no memory but their struct, and need no end. Several may be read at a time, each by
@@ -16,6 +16,7 @@
 #define KIND_COUNTED_STREAM_H
 
 #include "kind/counted/counted.h"
+#include "kind/kind.h"
 
 enum { COUNTED_RUN = 1024 };
 
@@ -60,7 +61,7 @@ struct counted_reader {
     unsigned large_counts;        /* bytes of a count in it */
     uint64_t previous;            /* largest fingerprint so far */
     bool any;                     /* there is one */
-    uint64_t entries, total;      /* that were read, those outside of [first, last] included */
+    uint64_t entries, total;      /* that were read */
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
@@ -68,28 +69,12 @@ struct counted_reader {
  * them. Takes time in proportion to the data, whatever it holds. `set` must stay. */
 void counted_read(struct counted_reader *r, const struct counted_set *set);
 
-/* Reads a range, from the block on that has `first`. */
+/* Reads a range. What is not in its blocks is not checked: when all ranges are read, their entries
+ * and totals must sum to those of the set, and counted_check_directory must be true of it. */
 void counted_read_range(struct counted_reader *r, const struct counted_set *set, uint64_t first,
                         uint64_t last);
 
 /* ---- Two streams become one. */
-enum counted_op {
-    COUNTED_ADD,       /* in a or b: the sum of the counts */
-    COUNTED_MAX,       /* in a or b: the larger count */
-    COUNTED_DISTINCT,  /* in a or b: 1 */
-    COUNTED_INTERSECT, /* in a and b: the smaller count */
-    COUNTED_SUBTRACT,  /* in a: its count less that of b, if that is above 0 */
-    COUNTED_EXCEPT,    /* in a and not in b */
-};
-
-/* What both streams had so far. */
-struct counted_seen {
-    uint64_t a, b, both;                /* entries */
-    uint64_t total_a, total_b;          /* sums of counts */
-    uint64_t total_smaller;             /* sum of the smaller counts of those in both */
-    uint64_t lacking;                   /* entries of b with a larger count than a has */
-    uint64_t first_lacking;             /* the smallest of them, if lacking > 0 */
-};
 
 /* The part of a run that is not merged yet. */
 struct counted_rest {
@@ -101,33 +86,28 @@ struct counted_rest {
 
 struct counted_merge {
     struct counted_stream stream;
-    enum counted_op op;
+    enum counts_op op;
     struct counted_rest a, b;
-    struct counted_seen seen;
+    struct counts_seen seen; /* so far */
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
-/* The streams must be of one universe and have the same bits dropped. */
-void counted_merge(struct counted_merge *m, enum counted_op op, struct counted_stream *a,
+/* Fingerprints of both streams must have as many bits. */
+void counted_merge(struct counted_merge *m, enum counts_op op, struct counted_stream *a,
                    struct counted_stream *b);
 
-/* ---- The entries of a set with some more bits dropped, or the fingerprints of hashes: those that
- * become equal are one entry. */
-struct counted_mapped {
+/* ---- The entries of a set without the low bits of their fingerprints: those that become equal are
+ * one entry. */
+struct counted_narrow {
     struct counted_stream stream;
     struct counted_rest from;
-    struct counted to;
-    bool hashes;
     unsigned drop;
     uint64_t value_so_far, count_so_far; /* of an entry that may get more; count 0: none */
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
-/* Drops so many more bits, at most 63. */
-void counted_narrow(struct counted_mapped *m, struct counted_stream *from, unsigned drop);
-
-/* The values of `from` are hashes, ascending; repeats are allowed. */
-void counted_of_hashes(struct counted_mapped *m, const struct counted *to,
-                       struct counted_stream *from);
+/* Drops so many bits, at most 63. The values of `from` may repeat: so of hashes, 64 - bits make
+ * fingerprints. */
+void counted_narrow(struct counted_narrow *m, struct counted_stream *from, unsigned drop);
 
 #endif

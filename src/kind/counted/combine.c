@@ -1,0 +1,279 @@
+/* Counted sets made of others. */
+#include <stdlib.h>
+
+#include "base/parallel.h"
+#include "kind/counted/layer.h"
+#include "kind/counted/parts.h"
+#include "store/target.h"
+
+/* Groups of the result that a thread makes at a time: a page of the directory, and about a mebibyte
+ * of groups. */
+enum { GROUPS_AT_ONCE = 64 };
+
+struct combine {
+    enum counts_op op;
+    const struct counted_set *set;
+    unsigned n;
+    struct counted design;       /* of the result; the parts are its groups */
+    struct counted_layer *layer; /* NULL: only counts */
+    pthread_mutex_t lock;        /* of all that follows */
+    bool failed;
+    struct err first_failure; /* others may fail after it because they gave up */
+    struct counts_seen seen;
+    uint64_t *read, *read_total; /* of each set */
+};
+
+/* A set's entries, made as narrow as the result's. */
+struct input {
+    struct counted_reader reader;
+    struct counted_narrow narrow;
+};
+
+struct work {
+    struct input *input;         /* n */
+    struct counted_merge *merge; /* n, or 1 if n is 1 */
+    struct counted_stream **stream;
+    struct counted_array none;
+};
+
+static void free_work(struct work *w)
+{
+    if (w == NULL)
+        return;
+    free(w->input);
+    free(w->merge);
+    free(w->stream);
+    free(w);
+}
+
+static struct work *new_work(unsigned n, struct err *err)
+{
+    struct work *w = calloc(1, sizeof *w);
+    if (w != NULL) {
+        w->input = calloc(n, sizeof *w->input);
+        w->merge = calloc(n, sizeof *w->merge);
+        w->stream = calloc(n, sizeof(struct counted_stream *));
+    }
+    if (w != NULL && w->input != NULL && w->merge != NULL && w->stream != NULL)
+        return w;
+    free_work(w);
+    fail(err, "out of memory");
+    return NULL;
+}
+
+/* Opens an input for fingerprints [first, last] of the result. */
+static struct counted_stream *open_input(struct input *in, const struct counted_set *set,
+                                         unsigned bits, uint64_t first, uint64_t last)
+{
+    unsigned drop = set->counted.bits - bits;
+    counted_read_range(&in->reader, set, first << drop, last << drop | counted_mask(drop));
+    if (drop == 0)
+        return &in->reader.stream;
+    counted_narrow(&in->narrow, &in->reader.stream, drop);
+    return &in->narrow.stream;
+}
+
+/* Does the order in which streams are combined not matter? */
+static bool is_associative(enum counts_op op)
+{
+    return op != COUNTS_SUBTRACT && op != COUNTS_EXCEPT;
+}
+
+/* Combines the inputs of fingerprints [first, last] to one stream; returns the last merge. Pairs
+ * are combined, then pairs of those, so that n streams take log2(n) steps and not n. */
+static struct counted_merge *combine_range(const struct combine *c, struct work *w, uint64_t first,
+                                           uint64_t last)
+{
+    unsigned made = 0, n = c->n;
+    for (unsigned i = 0; i < n; i++)
+        w->stream[i] = open_input(&w->input[i], &c->set[i], c->design.bits, first, last);
+    if (n == 1) {
+        counted_array(&w->none, NULL, NULL, 0);
+        counted_merge(w->merge, c->op == COUNTS_DISTINCT ? COUNTS_DISTINCT : COUNTS_ADD,
+                      w->stream[0], &w->none.stream);
+        return w->merge;
+    }
+    if (!is_associative(c->op)) {
+        for (unsigned i = 1; i < n; i++) {
+            counted_merge(&w->merge[i], c->op, w->stream[0], w->stream[i]);
+            w->stream[0] = &w->merge[i].stream;
+        }
+        return &w->merge[n - 1];
+    }
+    for (; n > 1; n = (n + 1) / 2) {
+        for (unsigned i = 0; i + 1 < n; i += 2) {
+            counted_merge(&w->merge[made], c->op, w->stream[i], w->stream[i + 1]);
+            w->stream[i / 2] = &w->merge[made++].stream;
+        }
+        if (n % 2 != 0)
+            w->stream[n / 2] = w->stream[n - 1];
+    }
+    return &w->merge[made - 1];
+}
+
+static bool read_on(struct counted_stream *s, struct err *err)
+{
+    struct counted_run run;
+    do {
+        if (!counted_next(s, &run, err))
+            return false;
+    } while (run.n > 0);
+    return true;
+}
+
+static bool add_to(uint64_t *sum, uint64_t more)
+{
+    *sum += more;
+    return *sum >= more;
+}
+
+/* Adds what a part has seen. */
+static bool note(struct combine *c, const struct work *w, const struct counts_seen *part,
+                 struct err *err)
+{
+    struct counts_seen *all = &c->seen;
+    pthread_mutex_lock(&c->lock);
+    all->a += part->a;
+    all->b += part->b;
+    all->both += part->both;
+    all->total_a += part->total_a;
+    all->total_b += part->total_b;
+    all->total_smaller += part->total_smaller;
+    all->lacking += part->lacking;
+    all->made += part->made;
+    bool fits = add_to(&all->total_made, part->total_made);
+    for (unsigned i = 0; i < c->n; i++) {
+        c->read[i] += w->input[i].reader.entries;
+        c->read_total[i] += w->input[i].reader.total;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return fits || fail(err, "the sum of the counts would be 2^64 or more");
+}
+
+static bool make_part(struct combine *c, uint64_t part, struct err *err)
+{
+    uint64_t groups = counted_groups(&c->design), begin = part * GROUPS_AT_ONCE;
+    uint64_t end = groups - begin < GROUPS_AT_ONCE ? groups : begin + GROUPS_AT_ONCE;
+    struct work *w = new_work(c->n, err);
+    if (w == NULL)
+        return false;
+    struct counted_merge *m = combine_range(c, w, counted_group_first(&c->design, begin),
+                                            counted_group_first(&c->design, end) - 1);
+    bool ok = (c->layer == NULL ? read_on(&m->stream, err)
+                                : counted_layer_part(c->layer, begin, end, &m->stream, err)) &&
+              note(c, w, &m->seen, err);
+    free_work(w);
+    return ok;
+}
+
+static bool work(void *ctx, unsigned worker, uint64_t part, struct err *err)
+{
+    struct combine *c = ctx;
+    (void)worker;
+    if (make_part(c, part, err))
+        return true;
+    pthread_mutex_lock(&c->lock);
+    if (!c->failed)
+        c->first_failure = *err;
+    c->failed = true;
+    pthread_mutex_unlock(&c->lock);
+    if (c->layer != NULL)
+        counted_layer_give_up(c->layer);
+    return false;
+}
+
+/* Does all of it. Ranges of a set do not say by themselves whether it has what it should. */
+static bool run(struct combine *c, unsigned threads, struct err *err)
+{
+    uint64_t parts = (counted_groups(&c->design) - 1) / GROUPS_AT_ONCE + 1;
+    c->seen = (struct counts_seen){0};
+    for (unsigned i = 0; i < c->n; i++)
+        c->read[i] = c->read_total[i] = 0;
+    if (!parallel_try(threads, parts, work, c, err)) {
+        *err = c->first_failure;
+        return false;
+    }
+    for (unsigned i = 0; i < c->n; i++)
+        if (c->read[i] != c->set[i].counted.entries || c->read_total[i] != c->set[i].counted.total)
+            return fail(err, "the data of a counted set is not valid");
+    return true;
+}
+
+/* Are there as few entries, and as many, as to have one `low`? If so, designs it. */
+static bool design_is_known(struct combine *c)
+{
+    uint64_t least = 0, most = 0;
+    for (unsigned i = 0; i < c->n; i++) {
+        const struct counted *from = &c->set[i].counted;
+        uint64_t kept = from->bits == c->design.bits ? from->entries : from->entries > 0;
+        switch (c->op) {
+        case COUNTS_ADD:
+        case COUNTS_MAX:
+        case COUNTS_DISTINCT:
+            least = kept > least ? kept : least;
+            most += from->entries;
+            break;
+        case COUNTS_INTERSECT:
+            most = i == 0 || from->entries < most ? from->entries : most;
+            break;
+        case COUNTS_SUBTRACT:
+        case COUNTS_EXCEPT:
+            most = i == 0 ? from->entries : most;
+            least = i == 0 ? kept : least > from->entries ? least - from->entries : 0;
+            break;
+        }
+    }
+    struct counted other = c->design;
+    counted_design(&c->design, most);
+    counted_design(&other, least);
+    return other.low == c->design.low;
+}
+
+static bool write_layer(struct combine *c, const struct target *target, unsigned threads,
+                        struct err *err)
+{
+    struct counted_layer layer;
+    if (!design_is_known(c)) {
+        if (!run(c, threads, err))
+            return false;
+        counted_design(&c->design, c->seen.made);
+    }
+    counted_layer_begin(&layer, target, &c->design);
+    c->layer = &layer;
+    bool ok = run(c, threads, err) && counted_layer_end(&layer, err);
+    counted_layer_free(&layer);
+    return ok;
+}
+
+bool counted_combine(enum counts_op op, const struct layer *const *layer,
+                     const uint8_t *const *data, unsigned n, const struct target *target,
+                     unsigned threads, struct counts_seen *seen, struct err *err)
+{
+    struct combine c = {.op = op, .n = n, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct counted_set *set = calloc(n, sizeof *set);
+    c.read = calloc(n, sizeof *c.read);
+    c.read_total = calloc(n, sizeof *c.read_total);
+    bool ok = set != NULL && c.read != NULL && c.read_total != NULL;
+    if (!ok)
+        fail(err, "out of memory");
+    unsigned bits = 64;
+    for (unsigned i = 0; ok && i < n; i++) {
+        struct counted from = counted_of(layer[i]);
+        set[i] = counted_set(&from, data[i], layer[i]->data_len);
+        bits = from.bits < bits ? from.bits : bits;
+        ok = counted_check_directory(&set[i], err);
+    }
+    c.set = set;
+    c.design.bits = target != NULL ? counted_of(target_layer(target)).bits : bits;
+    if (ok && target == NULL) {
+        design_is_known(&c);
+        ok = run(&c, threads, err);
+    } else if (ok) {
+        ok = write_layer(&c, target, threads, err);
+    }
+    *seen = c.seen;
+    free(set);
+    free(c.read);
+    free(c.read_total);
+    return ok;
+}

@@ -1,0 +1,155 @@
+/* Writes the parts of a layer in order. */
+#include "kind/counted/layer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/target.h"
+
+void counted_census(const struct counted *c, struct census *out)
+{
+    double cells = ldexp(1, (int)c->bits), entries = (double)c->entries;
+    *out = (struct census){.fpr = counted_fpr(c), .n = entries, .n_low = entries,
+                           .n_high = entries, .n_exact = true};
+    if (c->bits == 64)
+        return;
+    /* Each of n keys has one of `cells` fingerprints. So cells * exp(-n / cells) = cells * free are
+     * expected to have none, with a variance of cells * free * (1 - (1 + n / cells) * free). */
+    double free = 1 - out->fpr, per_cell = -log1p(-out->fpr);
+    out->n_exact = false;
+    out->n_at_least = free <= 0;
+    if (out->n_at_least)
+        return;
+    double sd = sqrt(fmax(0, cells * (1 - (1 + per_cell) * free) / free));
+    out->n = cells * per_cell;
+    out->n_low = fmax(entries, out->n - CENSUS_Z95 * sd);
+    out->n_high = out->n + CENSUS_Z95 * sd;
+}
+
+void counted_layer_begin(struct counted_layer *l, const struct target *target,
+                         const struct counted *design)
+{
+    *l = (struct counted_layer){.target = target, .counted = *design};
+    l->counted.entries = l->counted.total = 0;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->turned, NULL);
+}
+
+void counted_layer_free(struct counted_layer *l)
+{
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->turned);
+}
+
+void counted_layer_give_up(struct counted_layer *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->gave_up = true;
+    pthread_cond_broadcast(&l->turned);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* Bytes of a part. */
+struct bytes {
+    uint8_t *data;
+    size_t len, room;
+};
+
+struct part {
+    struct bytes lines, groups;
+};
+
+static bool append(struct bytes *b, const uint8_t *data, size_t len, struct err *err)
+{
+    if (len > b->room - b->len) {
+        size_t room = b->room + b->room / 2 + len;
+        uint8_t *grown = room > b->room ? realloc(b->data, room) : NULL;
+        if (grown == NULL)
+            return fail(err, "out of memory");
+        b->data = grown;
+        b->room = room;
+    }
+    memcpy(b->data + b->len, data, len);
+    b->len += len;
+    return true;
+}
+
+static bool keep_lines(void *ctx, const uint8_t *data, size_t len, struct err *err)
+{
+    return append(&((struct part *)ctx)->lines, data, len, err);
+}
+
+static bool keep_groups(void *ctx, const uint8_t *data, size_t len, struct err *err)
+{
+    return append(&((struct part *)ctx)->groups, data, len, err);
+}
+
+static bool encode(struct counted_encoder *e, struct counted_stream *entries,
+                   struct counted_made *made, struct err *err)
+{
+    struct counted_run run;
+    do {
+        if (!counted_next(entries, &run, err) ||
+            !counted_encode(e, run.value, run.count, run.n, err))
+            return false;
+    } while (run.n > 0);
+    return counted_encoder_end(e, made, err);
+}
+
+/* Waits for the part's turn, and takes its place in the groups. */
+static bool take_turn(struct counted_layer *l, uint64_t first, uint64_t end,
+                      const struct counted_made *made, uint64_t *at, struct err *err)
+{
+    pthread_mutex_lock(&l->lock);
+    while (l->next != first && !l->gave_up)
+        pthread_cond_wait(&l->turned, &l->lock);
+    bool ok = l->gave_up ? fail(err, "given up")
+              : made->total > UINT64_MAX - l->counted.total
+                  ? fail(err, "the sum of the counts would be 2^64 or more")
+                  : true;
+    *at = l->at;
+    if (ok) {
+        l->counted.entries += made->entries;
+        l->counted.total += made->total;
+        l->at += made->groups_len;
+        l->next = end;
+        pthread_cond_broadcast(&l->turned);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return ok;
+}
+
+static bool write_part(struct counted_layer *l, uint64_t first, uint64_t end, struct part *part,
+                       const struct counted_made *made, struct err *err)
+{
+    uint64_t at;
+    if (!take_turn(l, first, end, made, &at, err))
+        return false;
+    counted_move_lines(part->lines.data, part->lines.len, at);
+    return target_write(l->target, part->lines.data, part->lines.len, first * COUNTED_LINE, err) &&
+           target_write(l->target, part->groups.data, part->groups.len,
+                        counted_directory_len(&l->counted) + at, err);
+}
+
+bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
+                        struct counted_stream *entries, struct err *err)
+{
+    struct part part = {{NULL, 0, 0}, {NULL, 0, 0}};
+    struct counted_sink sink = {keep_lines, keep_groups, &part};
+    struct counted_made made;
+    struct counted_encoder *e = counted_encoder_new(&l->counted, first, end, &sink, err);
+    bool ok = e != NULL && encode(e, entries, &made, err);
+    counted_encoder_free(e);
+    ok = ok && write_part(l, first, end, &part, &made, err);
+    free(part.lines.data);
+    free(part.groups.data);
+    return ok;
+}
+
+bool counted_layer_end(struct counted_layer *l, struct err *err)
+{
+    counted_to(&l->counted, target_layer(l->target));
+    target_resize(l->target, counted_directory_len(&l->counted) + l->at);
+    return target_sums(l->target, err);
+}
