@@ -59,6 +59,14 @@ struct census {
     double bits_set; /* fraction of them that are set */
 };
 
+/* Two sets of keys: estimates of how many keys are in a, in b and in any, and the variances of these
+ * estimates; var_both is that of such an estimate for a layer of the keys in both alone. So the
+ * covariance of the estimates for two sets is the variance for what they share (overlap.h). */
+struct pair_census {
+    double a, b, any;
+    double var_a, var_b, var_any, var_both;
+};
+
 /* A layer's geometry for display. Zero: the kind has no such number. */
 struct shape {
     uint64_t pages, lines, partitions;
@@ -205,6 +213,11 @@ struct kind {
     bool (*alike)(const struct layer *a, const struct layer *b);
     void (*census_union)(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                          unsigned threads, struct census *out);
+
+    /* A census of the keys of two layers that are alike, both folded to one size perhaps. False:
+     * too many bits are set. NULL: `alike` is. */
+    bool (*pair)(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
+                 struct pair_census *out);
 
     /* The chance that any of n layers that are alike and of equal size reports an absent key, as a
      * part of the sum of their chances. */

@@ -197,49 +197,6 @@ TEST(too_full_says_at_least)
     free(data);
 }
 
-/* |A and B| for several overlaps. */
-TEST(intersection_is_covered)
-{
-    static const struct bloom bloom = {8, 10, 2};
-    static const unsigned shared[] = {0, 200, 2000, 10000, 20000};
-    enum { N = 20000, RUNS = 200 };
-    uint8_t *a = filter_new(&bloom), *b = filter_new(&bloom);
-    random_restart(0);
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-        unsigned covered = 0;
-        for (unsigned run = 0; run < RUNS; run++) {
-            double n, sd;
-            memset(a, 0, bloom.pages * BLOOM_PAGE);
-            insert_random(&bloom, a, shared[i]);
-            memcpy(b, a, bloom.pages * BLOOM_PAGE);
-            insert_random(&bloom, a, N - shared[i]);
-            insert_random(&bloom, b, N - shared[i]);
-            bloom_intersection(&bloom, a, b, &n, &sd);
-            covered += fabs(n - shared[i]) <= 1.96 * sd;
-        }
-        char what[80];
-        snprintf(what, sizeof what, "%u shared of %u", shared[i], N);
-        CHECK(covers_95(what, covered, RUNS));
-    }
-    free(a);
-    free(b);
-}
-
-TEST(intersection_with_itself)
-{
-    struct bloom bloom = {5, 6, 1};
-    uint8_t *data = filter_new(&bloom);
-    double n, sd;
-    random_restart(0);
-    insert_random(&bloom, data, 10000);
-    struct census census = census_of(&bloom, data);
-    bloom_intersection(&bloom, data, data, &n, &sd);
-    CHECK(fabs(n - census.n) < 1e-6);
-    /* Both are right to second order. */
-    CHECK(fabs(CENSUS_Z95 * sd / (census.n_high - census.n) - 1) < 0.01);
-    free(data);
-}
-
 int main(int argc, char **argv)
 {
     /* How bits are set does not matter here, and emulated machines are slow with vectors. */
@@ -253,7 +210,5 @@ int main(int argc, char **argv)
     RUN(n_is_covered);
     RUN(fpr_is_what_queries_meet);
     RUN(too_full_says_at_least);
-    RUN(intersection_is_covered);
-    RUN(intersection_with_itself);
     return check_done();
 }

@@ -140,17 +140,15 @@ static double fpr_of(const struct bloom *bloom, const struct bloom_census *c, do
  */
 struct throws {
     double n, variance;
-    double left; /* (c + 1) / (B + 1): its inverse estimates e^(throws / B) */
 };
 
 static void throws_table(struct throws of[B + 1])
 {
-    of[0] = (struct throws){0, 0, 1};
+    of[0] = (struct throws){0, 0};
     for (unsigned x = 1; x <= B; x++) {
         double wait = B / (B - x + 1.0);
         of[x].n = of[x - 1].n + wait;
         of[x].variance = of[x - 1].variance + wait * (wait - 1);
-        of[x].left = (B - x + 1) / (B + 1.0);
     }
 }
 
@@ -280,28 +278,33 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
         out->n = out->n_low;
 }
 
-/* |A and B| = |A| + |B| - |A or B|; the last comes from the union of the bits. The variance follows
- * by the delta method from the covariances of the three occupancies; with A = B it becomes that of
- * |A|. */
-void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8_t *b, double *n,
-                        double *sd)
+/* The variance of an estimate from all lines (count_by_lines) for n keys. Of a line with t B bits
+ * thrown into it, it is B (e^t - 1 - t), in throws. So many throws are those of a number of keys
+ * whose mean is n / lines, or twice that if a key has two lines, with a Poisson law, for which the
+ * mean of e^(s keys) is e^(mean (e^s - 1)). */
+static double variance_at(const struct bloom *bloom, double lines, double n)
+{
+    double keys = n * bloom->lines / lines, probes = bloom->k / bloom->lines, s = probes / B;
+    return lines * B * (expm1(keys * expm1(s)) - keys * s) / bloom->k / bloom->k;
+}
+
+bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
+                       struct pair_census *out)
 {
     struct throws of[B + 1];
+    double n[3] = {0}, lines = PAGE_LINES * (double)bloom->pages, clear = 0;
     throws_table(of);
-    double throws = 0, variance = 0;
-    for (uint64_t at = 0; at < bloom->pages * BLOOM_PAGE; at += BLOOM_LINE) {
-        uint8_t both[BLOOM_LINE];
-        for (unsigned i = 0; i < BLOOM_LINE; i++)
-            both[i] = a[at + i] | b[at + i];
-        const struct throws *ta = &of[line_bits(a + at)], *tb = &of[line_bits(b + at)],
-                            *tu = &of[line_bits(both)];
-        throws += ta->n + tb->n - tu->n;
-        double shared = (ta->n + tb->n - tu->n) / B;
-        double phi = shared > 0 ? tu->left / (ta->left * tb->left) - 1 - shared : 0;
-        variance += tu->variance - ta->variance - tb->variance + 2 * B * phi;
+    for (unsigned x = 0; x <= B; x++) {
+        for (unsigned i = 0; i < 3; i++)
+            n[i] += (double)census[i].lines_with[x] * of[x].n / bloom->k;
+        clear += (double)census[2].lines_with[x] * (B - x);
     }
-    *n = throws / bloom->k;
-    *sd = variance > 0 ? sqrt(variance) / bloom->k : 0;
+    *out = (struct pair_census){.a = n[0], .b = n[1], .any = n[2]};
+    out->var_a = variance_at(bloom, lines, n[0]);
+    out->var_b = variance_at(bloom, lines, n[1]);
+    out->var_any = variance_at(bloom, lines, n[2]);
+    out->var_both = variance_at(bloom, lines, fmax(0, n[0] + n[1] - n[2]));
+    return clear > CLEAR_BITS * lines;
 }
 
 /* SplitMix64: the same numbers in every run. */

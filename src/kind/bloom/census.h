@@ -31,9 +31,9 @@ double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, u
 /* For tests: with fewer samples it takes less time, and the error is larger. */
 extern unsigned bloom_union_samples;
 
-/* Estimated |A and B| and its standard deviation from two filters of one geometry, page by page
- * the same. Needs a second pass over both. */
-void bloom_intersection(const struct bloom *bloom, const uint8_t *a, const uint8_t *b, double *n,
-                        double *sd);
+/* Of two filters and of the union of their bits, all of one size: census[0], [1] and [2]. False: too
+ * many bits are set. */
+bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
+                       struct pair_census *out);
 
 #endif

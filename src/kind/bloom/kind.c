@@ -101,34 +101,37 @@ static void census_piece(void *ctx, unsigned worker, uint64_t i)
     struct census_job *job = ctx;
     uint64_t first = i * CENSUS_PAGES, left = job->bloom.pages - first;
     uint64_t n = left < CENSUS_PAGES ? left : CENSUS_PAGES;
-    if (job->n == 1)
+    if (job->n == 1 && bloom_of(job->layer[0]).pages == job->bloom.pages)
         bloom_census_add(&job->bloom, job->data[0] + first * BLOOM_PAGE, n,
                          &job->of_worker[worker]);
     else
         census_of_union(job, first, first + n, &job->of_worker[worker]);
 }
 
-static void run_census(struct census_job *job, unsigned threads, struct census *out)
+/* The sum of what all threads counted. */
+static void run_census(struct census_job *job, unsigned threads, struct bloom_census *out)
 {
-    struct bloom_census alone = {0};
+    *out = (struct bloom_census){0};
     job->of_worker = calloc(threads, sizeof *job->of_worker);
     if (job->of_worker == NULL) {
         threads = 1;
-        job->of_worker = &alone;
+        job->of_worker = out;
     }
     parallel_for(threads, (job->bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, job);
-    for (unsigned w = 1; w < threads; w++)
-        bloom_census_sum(&job->of_worker[0], &job->of_worker[w]);
-    bloom_census_result(&job->bloom, &job->of_worker[0], out);
-    if (job->of_worker != &alone)
-        free(job->of_worker);
+    if (job->of_worker == out)
+        return;
+    for (unsigned w = 0; w < threads; w++)
+        bloom_census_sum(out, &job->of_worker[w]);
+    free(job->of_worker);
 }
 
 static void take_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                         struct census *out)
 {
     struct census_job job = {.bloom = bloom_of(layer), .layer = &layer, .data = &data, .n = 1};
-    run_census(&job, threads, out);
+    struct bloom_census sum;
+    run_census(&job, threads, &sum);
+    bloom_census_result(&job.bloom, &sum, out);
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
@@ -142,13 +145,37 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 }
 
 /* Of the largest size that all of them fold to. */
-static void census_union(const struct layer *const *layer, const uint8_t *const *data,
-                              unsigned n, unsigned threads, struct census *out)
+/* All layers are folded to one size. */
+static struct census_job union_job(const struct layer *const *layer, const uint8_t *const *data,
+                                   unsigned n)
 {
     struct census_job job = {.bloom = bloom_of(layer[0]), .layer = layer, .data = data, .n = n};
     for (unsigned i = 1; i < n; i++)
         job.bloom.pages = common_divisor(job.bloom.pages, bloom_of(layer[i]).pages);
-    run_census(&job, threads, out);
+    return job;
+}
+
+static void census_union(const struct layer *const *layer, const uint8_t *const *data,
+                         unsigned n, unsigned threads, struct census *out)
+{
+    struct census_job job = union_job(layer, data, n);
+    struct bloom_census sum;
+    run_census(&job, threads, &sum);
+    bloom_census_result(&job.bloom, &sum, out);
+}
+
+static bool pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
+                 struct pair_census *out)
+{
+    struct census_job any = union_job(layer, data, 2), a = any, b = any;
+    struct bloom_census sum[3];
+    a.n = b.n = 1;
+    b.layer++;
+    b.data++;
+    run_census(&a, threads, &sum[0]);
+    run_census(&b, threads, &sum[1]);
+    run_census(&any, threads, &sum[2]);
+    return bloom_census_pair(&any.bloom, sum, out);
 }
 
 static double union_part(const struct layer *layer, const uint8_t *const *data, unsigned n)
@@ -279,6 +306,7 @@ const struct kind kind_bloom = {
     .census = take_census,
     .alike = alike,
     .census_union = census_union,
+    .pair = pair,
     .union_part = union_part,
     .shape = shape_of,
     .fpr_at = fpr_at,

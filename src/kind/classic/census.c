@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/parallel.h"
 #include "kind/classic/classic.h"
+#include "kind/overlap.h"
 #include "store/target.h"
 
 /* Bytes in one piece of work. Large, so that distributing pieces costs nothing. */
@@ -115,6 +116,16 @@ void classic_census(const struct layer *layer, const uint8_t *data, unsigned thr
                     struct census *out)
 {
     classic_census_union(&layer, &data, 1, threads, out);
+}
+
+bool classic_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
+                  struct pair_census *out)
+{
+    struct classic c = classic_of(layer[0]);
+    double reach = reach_of(layer[0]), set[3];
+    for (unsigned i = 0; i < 3; i++)
+        set[i] = fmin(reach, (double)count_set(i < 2 ? data + i : data, i < 2 ? 1 : 2, c.m, threads));
+    return overlap_cells(reach, c.k, set, out);
 }
 
 bool classic_alike(const struct layer *a, const struct layer *b)

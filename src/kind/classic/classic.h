@@ -125,6 +125,8 @@ bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes
 void classic_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                     struct census *out);
 void classic_census_of(const struct layer *layer, uint64_t set, struct census *out);
+bool classic_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
+                  struct pair_census *out);
 bool classic_alike(const struct layer *a, const struct layer *b);
 void classic_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                           unsigned threads, struct census *out);
@@ -139,9 +141,9 @@ bool classic_write_union(const struct target *target, const struct union_of *par
 #define CLASSIC_KIND_ALONE                                                                        \
     .query = classic_query, .prefetch = classic_prefetch, .add = classic_add,                     \
     .pages = classic_pages, .census = classic_census, .alike = classic_alike,                     \
-    .census_union = classic_census_union, .shape = classic_shape, .fpr_at = classic_fpr_at,       \
-    .check_fpr = classic_check_fpr, .hash_share = 1, .fpr_min = 0, .fpr_max = 1,                  \
-    .len_max = CLASSIC_MAX_M / 8
+    .census_union = classic_census_union, .pair = classic_pair, .shape = classic_shape,           \
+    .fpr_at = classic_fpr_at, .check_fpr = classic_check_fpr, .hash_share = 1, .fpr_min = 0,      \
+    .fpr_max = 1, .len_max = CLASSIC_MAX_M / 8
 
 #define CLASSIC_KIND                                                                              \
     CLASSIC_KIND_ALONE, .unite = classic_unite, .write_union = classic_write_union

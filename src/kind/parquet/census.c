@@ -14,6 +14,9 @@ enum {
     FEWEST_CLEAR = 5,
 };
 
+/* With a smaller part of the bits clear, whole words are set, and two sets are not compared. */
+static const double LEAST_CLEAR = 1.0 / 32;
+
 /* A key of a block leaves a given bit of it as it is with this chance. */
 static const double MISS = 1 - 1.0 / PARQUET_WORD_BITS;
 
@@ -137,9 +140,18 @@ static void add_sums(struct sums *to, const struct sums *from)
  *                  + (m - 225) ((1 - 2a)^n / (1 - a)^2n - 1) - 1)
  *
  * and an error of it, divided by E a, is one of n. */
-static void estimate(double z, const struct sums *sums, struct census *out)
+static double variance_at(double z, double n)
 {
     enum { IN_BLOCK = PARQUET_BITS - PARQUET_WORD_BITS };
+    double m = PARQUET_BITS * z, a = 1 / (PARQUET_WORD_BITS * z), both = (1 - a) * (1 - a);
+    double in_block = log1p((a / PARQUET_WORD_BITS - a * a) / both), others = log1p(-a * a / both);
+    double spread = IN_BLOCK * expm1(n * in_block) + (m - IN_BLOCK - 1) * expm1(n * others) - 1;
+    double clear = m * exp(n * log1p(-a));
+    return fmax(0, (1 / clear + spread / m) / (log1p(-a) * log1p(-a)));
+}
+
+static void estimate(double z, const struct sums *sums, struct census *out)
+{
     double m = PARQUET_BITS * z, clear = m - (double)sums->set, least = (double)sums->least;
     double a = 1 / (PARQUET_WORD_BITS * z), decay = log1p(-a);
     out->bits = (uint64_t)m;
@@ -150,11 +162,7 @@ static void estimate(double z, const struct sums *sums, struct census *out)
         out->n_high = INFINITY;
         return;
     }
-    double n = log(m / clear) / -decay, both = (1 - a) * (1 - a);
-    double in_block = log1p((a / PARQUET_WORD_BITS - a * a) / both), others = log1p(-a * a / both);
-    double spread = IN_BLOCK * expm1(n * in_block) + (m - IN_BLOCK - 1) * expm1(n * others) - 1;
-    double variance = fmax(0, clear + clear * clear / m * spread);
-    double margin = CENSUS_Z95 * sqrt(variance) / (clear * -decay);
+    double n = log(m / clear) / -decay, margin = CENSUS_Z95 * sqrt(variance_at(z, n));
     out->n = fmax(least, n);
     out->n_low = fmax(least, n - margin);
     out->n_high = fmax(least, n + margin);
@@ -253,15 +261,51 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
+/* Layers folded to one size. */
+static struct job union_job(const struct union_of *parts)
+{
+    struct job job = {.parts = parts, .blocks = parquet_blocks(parts->layer[0])};
+    for (unsigned i = 1; i < parts->n; i++)
+        job.blocks = common_divisor(job.blocks, parquet_blocks(parts->layer[i]));
+    return job;
+}
+
 void parquet_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                           unsigned threads, struct census *out)
 {
     const struct union_of parts = {.n = n, .layer = layer, .data = data};
-    struct job job = {.parts = &parts, .blocks = parquet_blocks(layer[0])};
+    struct job job = union_job(&parts);
     struct err none;
-    for (unsigned i = 1; i < n; i++)
-        job.blocks = common_divisor(job.blocks, parquet_blocks(layer[i]));
     work(&job, threads, out, &none);
+}
+
+/* Numbers of keys and their variances, as in `estimate`. */
+bool parquet_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
+                  struct pair_census *out)
+{
+    const struct union_of parts[3] = {
+        {.n = 1, .layer = layer, .data = data},
+        {.n = 1, .layer = layer + 1, .data = data + 1},
+        {.n = 2, .layer = layer, .data = data},
+    };
+    struct job job = union_job(&parts[2]);
+    double z = (double)job.blocks, decay = log1p(-1 / (PARQUET_WORD_BITS * z)), n[3], variance[3];
+    for (unsigned i = 0; i < 3; i++) {
+        struct census census;
+        struct err none;
+        job.parts = &parts[i];
+        work(&job, threads, &census, &none);
+        if (1 - census.bits_set < LEAST_CLEAR)
+            return false;
+        n[i] = log1p(-census.bits_set) / decay;
+        variance[i] = variance_at(z, n[i]);
+    }
+    *out = (struct pair_census){.a = n[0], .b = n[1], .any = n[2]};
+    out->var_a = variance[0];
+    out->var_b = variance[1];
+    out->var_any = variance[2];
+    out->var_both = variance_at(z, fmax(0, n[0] + n[1] - n[2]));
+    return true;
 }
 
 void parquet_census(const struct layer *layer, const uint8_t *data, unsigned threads,

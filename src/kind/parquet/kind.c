@@ -217,6 +217,7 @@ const struct kind kind_parquet = {
     .census = parquet_census,
     .alike = alike,
     .census_union = parquet_census_union,
+    .pair = parquet_pair,
     .shape = shape_of,
     .fpr_at = parquet_fpr_at,
     .check_fpr = check_fpr,

@@ -63,6 +63,8 @@ void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
 void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 void parquet_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                     struct census *out);
+bool parquet_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
+                  struct pair_census *out);
 void parquet_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                           unsigned threads, struct census *out);
 double parquet_fpr_at(const struct layer *layer, double n);

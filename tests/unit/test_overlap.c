@@ -1,0 +1,326 @@
+#include "check.h"
+#include "kind/kind.h"
+#include "kind/overlap.h"
+#include "kind/parquet/parquet.h"
+#include "random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys that are in both sets, in a alone and in b alone. */
+struct keys {
+    unsigned both, a, b;
+};
+
+enum { FIGURES = 7 };
+
+static const char *const names[FIGURES] = {"a",       "b",      "any",   "both",
+                                           "jaccard", "a in b", "b in a"};
+
+static const struct figure *figure(const struct overlap *o, unsigned i)
+{
+    const struct figure *of[FIGURES] = {&o->a,       &o->b,      &o->any,   &o->both,
+                                        &o->jaccard, &o->a_in_b, &o->b_in_a};
+    return of[i];
+}
+
+static void truth(const struct keys *k, double of[FIGURES])
+{
+    struct overlap o;
+    overlap_exact(k->a + k->both, k->b + k->both, k->both, &o);
+    for (unsigned i = 0; i < FIGURES; i++)
+        of[i] = figure(&o, i)->value;
+}
+
+/* Intervals that held the truth in so many of `runs`: in 94 to 97 of 100, and beyond that by chance
+ * but for one time in 10^5, 4.4 sigma. `discrete`: there may be more, and no fewer than 95. */
+static void check_coverage(const char *what, const unsigned covered[FIGURES], unsigned runs,
+                           bool discrete)
+{
+    double sigma = sqrt(0.95 * 0.05 * runs);
+    for (unsigned i = 0; i < FIGURES; i++) {
+        bool ok = covered[i] >= 0.94 * runs - 4.4 * sigma &&
+                  (discrete || covered[i] <= 0.97 * runs + 4.4 * sigma);
+        if (!ok)
+            printf("# %s, %s: %u of %u\n", what, names[i], covered[i], runs);
+        CHECK(ok);
+    }
+}
+
+static void count(const struct overlap *o, const double is[FIGURES], unsigned covered[FIGURES])
+{
+    for (unsigned i = 0; i < FIGURES; i++) {
+        const struct figure *f = figure(o, i);
+        /* A ratio of whole numbers that is exact may differ in the last bit. */
+        covered[i] += f->low <= is[i] * (1 + 1e-12) && is[i] * (1 - 1e-12) <= f->high;
+    }
+}
+
+TEST(exact_figures)
+{
+    struct overlap o;
+    overlap_exact(10, 5, 3, &o);
+    CHECK(o.a.value == 10 && o.b.value == 5 && o.any.value == 12 && o.both.value == 3);
+    CHECK(o.jaccard.low == 0.25 && o.jaccard.value == 0.25 && o.jaccard.high == 0.25);
+    CHECK(o.a_in_b.value == 0.3 && o.b_in_a.value == 0.6);
+    overlap_exact(0, 5, 0, &o);
+    CHECK(isnan(o.a_in_b.value) && o.b_in_a.value == 0 && o.jaccard.value == 0);
+    overlap_exact(0, 0, 0, &o);
+    CHECK(isnan(o.jaccard.value) && o.any.value == 0);
+}
+
+/* ---- Fingerprints. */
+
+static void put(uint8_t *cells, unsigned bits, unsigned n, uint8_t set)
+{
+    for (unsigned i = 0; i < n; i++)
+        cells[draw() >> (64 - bits)] |= set;
+}
+
+static bool fingerprints(uint8_t *cells, unsigned bits, const struct keys *k, struct overlap *o)
+{
+    uint64_t has[4] = {0};
+    memset(cells, 0, (size_t)1 << bits);
+    put(cells, bits, k->both, 3);
+    put(cells, bits, k->a, 1);
+    put(cells, bits, k->b, 2);
+    for (size_t i = 0; i < (size_t)1 << bits; i++)
+        has[cells[i]]++;
+    return overlap_fingerprints(has[1] + has[3], has[2] + has[3], has[3], bits, o);
+}
+
+static void check_fingerprints(unsigned bits, struct keys k, unsigned runs, bool discrete)
+{
+    uint8_t *cells = malloc((size_t)1 << bits);
+    unsigned covered[FIGURES] = {0};
+    double is[FIGURES];
+    char what[80];
+    truth(&k, is);
+    random_restart(bits);
+    for (unsigned run = 0; run < runs; run++) {
+        struct overlap o;
+        CHECK(fingerprints(cells, bits, &k, &o));
+        count(&o, is, covered);
+    }
+    snprintf(what, sizeof what, "%u bits, %u+%u+%u", bits, k.a, k.both, k.b);
+    check_coverage(what, covered, runs, discrete);
+    free(cells);
+}
+
+TEST(fingerprints_are_covered)
+{
+    enum { RUNS = 500 };
+    check_fingerprints(12, (struct keys){1000, 1000, 500}, RUNS, false);
+    check_fingerprints(12, (struct keys){300, 2000, 1000}, RUNS, false);
+    check_fingerprints(12, (struct keys){1500, 20, 3000}, RUNS, false);
+    check_fingerprints(10, (struct keys){900, 900, 900}, RUNS, false);
+}
+
+TEST(few_fingerprints_are_covered)
+{
+    enum { RUNS = 500 };
+    check_fingerprints(12, (struct keys){100, 100, 50}, RUNS, true);
+    check_fingerprints(12, (struct keys){0, 100, 100}, RUNS, true);
+    check_fingerprints(12, (struct keys){20, 20, 20}, RUNS, true);
+    check_fingerprints(12, (struct keys){100, 0, 0}, RUNS, true);
+    check_fingerprints(12, (struct keys){50, 5, 100}, RUNS, true);
+}
+
+TEST(wide_fingerprints_are_as_good_as_exact)
+{
+    struct overlap o;
+    CHECK(overlap_fingerprints(1000, 500, 300, 50, &o));
+    CHECK(o.a.low == 1000 && o.a.high == 1000 && o.any.high == 1200);
+    CHECK(o.both.low == 300 && o.both.value == 300 && o.both.high == 300);
+    CHECK(fabs(o.jaccard.value - 0.25) < 1e-12 && o.jaccard.high - o.jaccard.low < 1e-6);
+}
+
+TEST(full_sets_are_refused)
+{
+    struct overlap o;
+    CHECK(!overlap_fingerprints(256, 250, 250, 8, &o));
+    CHECK(overlap_fingerprints(240, 230, 230, 8, &o));
+}
+
+TEST(empty_sets)
+{
+    struct overlap o;
+    CHECK(overlap_fingerprints(0, 0, 0, 20, &o));
+    CHECK(o.any.high == 0 && o.both.high == 0 && isnan(o.jaccard.value) && isnan(o.a_in_b.low));
+}
+
+/* ---- Bloom filters. */
+
+struct bloom_pair {
+    struct layer layer[2];
+    uint8_t *data[2];
+};
+
+static void add(struct bloom_pair *p, unsigned which, const uint64_t *hash, unsigned n)
+{
+    const struct layer *layer = &p->layer[which];
+    for (unsigned i = 0; i < n; i += LAYER_BATCH) {
+        uint64_t present[LAYER_BATCH / 64] = {0};
+        unsigned left = n - i < LAYER_BATCH ? n - i : LAYER_BATCH;
+        layer->kind->add(layer, p->data[which], (struct hashes){hash + i, LAYER_BATCH, NULL}, left,
+                         present);
+    }
+}
+
+static void fill(struct bloom_pair *p, const struct keys *k, uint64_t *hash)
+{
+    for (unsigned i = 0; i < 2; i++)
+        memset(p->data[i], 0, p->layer[i].data_len);
+    for (unsigned i = 0; i < k->both + k->a + k->b; i++)
+        hash[i] = draw();
+    add(p, 0, hash, k->both + k->a);
+    add(p, 1, hash, k->both);
+    add(p, 1, hash + k->both + k->a, k->b);
+}
+
+/* Two filters, the second `times` smaller than the first. */
+static bool pair_new(struct bloom_pair *p, const struct layer *layer, unsigned times)
+{
+    struct err err;
+    bool ok = true;
+    for (unsigned i = 0; i < 2; i++) {
+        p->layer[i] = *layer;
+        uint64_t small = layer->geometry[0] / times, units = i == 0 ? small * times : small;
+        p->layer[i].data_len = layer->data_len / layer->geometry[0] * units;
+        p->layer[i].geometry[0] = units;
+        ok &= layer->kind->check(&p->layer[i], &err);
+        p->data[i] = aligned_alloc(LAYER_PAGE, (size_t)layer_pages(&p->layer[i]) * LAYER_PAGE);
+        ok &= p->data[i] != NULL;
+    }
+    return ok;
+}
+
+static struct layer bloom_for(uint64_t capacity, double fpr)
+{
+    struct layer layer = {0};
+    CHECK(kind_usual()->size(capacity, fpr, &layer));
+    return layer;
+}
+
+static void check_pairs(const char *what, const struct layer *like, unsigned times, struct keys k,
+                        unsigned runs)
+{
+    struct bloom_pair p;
+    unsigned covered[FIGURES] = {0};
+    uint64_t *hash = malloc((k.both + k.a + k.b + LAYER_BATCH) * sizeof *hash);
+    double is[FIGURES];
+    CHECK(pair_new(&p, like, times));
+    truth(&k, is);
+    random_restart(k.both + k.a + k.b);
+    for (unsigned run = 0; run < runs; run++) {
+        const struct layer *layer[2] = {&p.layer[0], &p.layer[1]};
+        const uint8_t *data[2] = {p.data[0], p.data[1]};
+        struct pair_census pair;
+        struct overlap o;
+        fill(&p, &k, hash);
+        CHECK(like->kind->alike(layer[0], layer[1]) && like->kind->pair(layer, data, 1, &pair));
+        overlap_estimate(&pair, &o);
+        count(&o, is, covered);
+    }
+    check_coverage(what, covered, runs, false);
+    free(p.data[0]);
+    free(p.data[1]);
+    free(hash);
+}
+
+TEST(bloom_filters_are_covered)
+{
+    enum { RUNS = 500 };
+    struct layer layer = bloom_for(20000, 0.01);
+    check_pairs("bloom at 0.01", &layer, 1, (struct keys){2000, 4000, 8000}, RUNS);
+    layer = bloom_for(5000, 1e-5);
+    check_pairs("bloom at 1e-5", &layer, 1, (struct keys){1000, 3000, 500}, RUNS);
+    layer = bloom_for(5000, 0.001);
+    check_pairs("overfull bloom", &layer, 1, (struct keys){300, 5000, 5000}, RUNS);
+    layer = bloom_for(15000, 0.001);
+    check_pairs("folded bloom", &layer, 3, (struct keys){1000, 3000, 2000}, RUNS);
+}
+
+TEST(parquet_filters_are_covered)
+{
+    enum { RUNS = 500 };
+    struct layer layer = {.kind = &kind_parquet, .n_design = 1, .fpr_design = 0.5};
+    parquet_resize(&layer, 256);
+    check_pairs("parquet", &layer, 1, (struct keys){1000, 2000, 3000}, RUNS);
+    check_pairs("folded parquet", &layer, 2, (struct keys){100, 10, 300}, RUNS);
+}
+
+/* Of a kind that has k bits of m for a key. */
+static void put_cells(uint8_t *cell, unsigned m, unsigned k, unsigned n, uint8_t set)
+{
+    for (unsigned i = 0; i < n * k; i++)
+        cell[draw() % m] |= set;
+}
+
+TEST(tables_of_bits_are_covered)
+{
+    enum { M = 9000, K = 5, RUNS = 500 };
+    static const struct keys k = {300, 700, 400};
+    unsigned covered[FIGURES] = {0};
+    double is[FIGURES];
+    truth(&k, is);
+    random_restart(M);
+    for (unsigned run = 0; run < RUNS; run++) {
+        uint8_t cell[M] = {0};
+        double set[3] = {0};
+        struct pair_census pair;
+        struct overlap o;
+        put_cells(cell, M, K, k.both, 3);
+        put_cells(cell, M, K, k.a, 1);
+        put_cells(cell, M, K, k.b, 2);
+        for (unsigned i = 0; i < M; i++) {
+            set[0] += cell[i] & 1;
+            set[1] += cell[i] >> 1;
+            set[2] += cell[i] != 0;
+        }
+        CHECK(overlap_cells(M, K, set, &pair));
+        overlap_estimate(&pair, &o);
+        count(&o, is, covered);
+    }
+    check_coverage("a table of bits", covered, RUNS, false);
+}
+
+/* A filter and a copy of it. */
+TEST(equal_filters)
+{
+    struct bloom_pair p;
+    uint64_t hash[2000 + LAYER_BATCH];
+    struct pair_census pair;
+    struct overlap o;
+    struct layer like = bloom_for(2000, 0.001);
+    CHECK(pair_new(&p, &like, 1));
+    fill(&p, &(struct keys){2000, 0, 0}, hash);
+    const struct layer *layer[2] = {&p.layer[0], &p.layer[1]};
+    const uint8_t *data[2] = {p.data[0], p.data[1]};
+    CHECK(kind_usual()->pair(layer, data, 3, &pair));
+    overlap_estimate(&pair, &o);
+    CHECK(fabs(o.both.value - o.a.value) < 1e-6 && fabs(o.both.high - o.a.high) < 1e-3);
+    CHECK(o.jaccard.value > 1 - 1e-9 && o.jaccard.low > 1 - 1e-6 && o.jaccard.high <= 1);
+    for (unsigned i = 0; i < 2; i++)
+        memset(p.data[i], 0xff, (size_t)p.layer[i].data_len);
+    CHECK(!kind_usual()->pair(layer, data, 1, &pair));
+    free(p.data[0]);
+    free(p.data[1]);
+}
+
+int main(int argc, char **argv)
+{
+    random_begin(argc, argv);
+    RUN(exact_figures);
+    RUN(fingerprints_are_covered);
+    RUN(few_fingerprints_are_covered);
+    RUN(wide_fingerprints_are_as_good_as_exact);
+    RUN(full_sets_are_refused);
+    RUN(empty_sets);
+    RUN(bloom_filters_are_covered);
+    RUN(parquet_filters_are_covered);
+    RUN(tables_of_bits_are_covered);
+    RUN(equal_filters);
+    return check_done();
+}
