@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM };
+enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM, OPT_COUNTS, OPT_MIN_COUNT };
 
 static const struct opt output_opts[] = {
     {'v', "invert-match", NULL, "select the records whose key is absent", false, 0},
@@ -27,6 +28,9 @@ static const struct opt output_opts[] = {
     {'q', "quiet", NULL, "print nothing; stop at the first selected record", false, 0},
     {'n', "number", NULL, "print each record's number and a colon before it", false, 0},
     {OPT_ANNOTATE, "annotate", NULL, "print every record, after + or - and a TAB", false, 0},
+    {OPT_COUNTS, "counts", NULL,
+     "print how often each record's key was added, and a TAB, before it; FILTER must be counted",
+     false, 0},
     {OPT_VERBOSE, "verbose", NULL,
      "say on stderr how many keys were present, and how many of these "
      "are probably false positives",
@@ -38,6 +42,9 @@ static const struct opt present_opts[] = {
     {OPT_ALSO, "also", "OTHER", "take keys in this filter for present too (repeatable)", true, 0},
     {OPT_WHICH, "which", NULL,
      "print the name of the filter that has the key and a colon before the record", false, 0},
+    {OPT_MIN_COUNT, "min-count", "N",
+     "take a key for present only if it was added N times or more; FILTER must be counted",
+     false, 0},
     {OPT_CONFIRM, "confirm", "SORTED",
      "take a key for present only if it is also in this list, sorted by "
      "LC_ALL=C sort",
@@ -56,7 +63,8 @@ static const struct opt_group groups[] = {
 
 struct query {
     struct keyopt keyopt;
-    bool invert, count, quiet, number, annotate, verbose, which;
+    bool invert, count, quiet, number, annotate, verbose, which, counts;
+    uint64_t min_count; /* 0: none */
     const char **path; /* FILTER and those of --also, in this order */
     struct store **store;
     size_t n_filters, n_open;
@@ -106,6 +114,10 @@ static bool parse_option(struct query *q, struct opt_parser *p, int id)
         return q->number = true;
     case OPT_ANNOTATE:
         return q->annotate = true;
+    case OPT_COUNTS:
+        return q->counts = true;
+    case OPT_MIN_COUNT:
+        return opt_count(p, &q->min_count) && opt_positive(p, q->min_count);
     case OPT_VERBOSE:
         return q->verbose = true;
     case OPT_ALSO:
@@ -126,15 +138,28 @@ struct answers {
     uint64_t present[BATCH_MAX / 64];
     uint64_t selected[BATCH_MAX / 64];
     uint16_t holder[BATCH_MAX]; /* with --which: the filter that has it, its place in q->store */
+    uint64_t count[BATCH_MAX];  /* with --counts or --min-count */
 };
 
-/* Bytes before a record with --annotate. */
-enum { MARK = 2 };
+/* What is printed right before record i. Returns its length. */
+static size_t prefix_of(const struct query *q, const struct answers *a, size_t i,
+                        char text[NUM_TEXT])
+{
+    size_t len = 0;
+    if (q->annotate) {
+        text[len++] = bit_of(a->present, i) ? '+' : '-';
+        text[len++] = '\t';
+    }
+    if (q->counts)
+        len += (size_t)snprintf(text + len, NUM_TEXT - len, "%" PRIu64 "\t", a->count[i]);
+    return len;
+}
 
 static bool note_labels(const struct query *q, const struct batch *b, const struct answers *a,
                         struct result *r)
 {
     const uint64_t *printed = q->annotate ? a->good : a->selected;
+    char prefix[NUM_TEXT];
     for (size_t i = 0; i < b->n; i++) {
         if (!bit_of(printed, i))
             continue;
@@ -148,17 +173,20 @@ static bool note_labels(const struct query *q, const struct batch *b, const stru
         }
         r->labels[r->n_labels++] = (struct label){
             .number = b->n_before + i,
-            .len = (q->annotate ? MARK : 0) + (size_t)(b->record[i + 1] - b->record[i]),
+            .len = prefix_of(q, a, i, prefix) + (size_t)(b->record[i + 1] - b->record[i]),
             .name = q->which ? q->path[a->holder[i]] : NULL};
     }
     return true;
 }
 
-static bool annotate(const struct batch *b, const struct answers *a, struct result *r)
+static bool print_prefixed(const struct query *q, const struct batch *b, const struct answers *a,
+                           struct result *r)
 {
+    const uint64_t *printed = q->annotate ? a->good : a->selected;
+    char prefix[NUM_TEXT];
     for (size_t i = 0; i < b->n; i++)
-        if (bit_of(a->good, i) &&
-            (!output_bytes(&r->out, bit_of(a->present, i) ? "+\t" : "-\t", MARK) ||
+        if (bit_of(printed, i) &&
+            (!output_bytes(&r->out, prefix, prefix_of(q, a, i, prefix)) ||
              !output_bytes(&r->out, b->record[i], (size_t)(b->record[i + 1] - b->record[i]))))
             return false;
     return true;
@@ -172,8 +200,8 @@ static bool print_batch(const struct query *q, const struct batch *b, const stru
         return true;
     if ((q->number || q->which) && !note_labels(q, b, a, r))
         return false;
-    if (q->annotate)
-        return annotate(b, a, r);
+    if (q->annotate || q->counts)
+        return print_prefixed(q, b, a, r);
     return output_select(&r->out, b->record, b->n, a->selected, limit);
 }
 
@@ -186,10 +214,23 @@ static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
     }
 }
 
+/* Marks the keys that are in FILTER. */
+static bool ask_first(struct query *q, const struct batch *b, struct answers *a, struct err *err)
+{
+    if (!q->counts && q->min_count == 0)
+        return store_query(q->store[0], batch_hashes(b), b->n, a->present, err);
+    if (!store_query_counts(q->store[0], batch_hashes(b), b->n, a->count, err))
+        return false;
+    memset(a->present, 0, sizeof a->present);
+    for (size_t i = 0; i < b->n; i++)
+        a->present[i / 64] |= (uint64_t)(a->count[i] > 0) << i % 64;
+    return true;
+}
+
 /* Marks the good keys that are in any filter. */
 static bool ask(struct query *q, const struct batch *b, struct answers *a, struct err *err)
 {
-    if (!store_query(q->store[0], batch_hashes(b), b->n, a->present, err))
+    if (!ask_first(q, b, a, err))
         return false;
     if (q->which)
         memset(a->holder, 0, sizeof a->holder);
@@ -206,8 +247,10 @@ static bool ask(struct query *q, const struct batch *b, struct answers *a, struc
     for (size_t w = 0; w < BATCH_MAX / 64; w++)
         a->present[w] &= a->good[w];
     for (size_t i = 0; q->confirm_path != NULL && i < b->n; i++)
-        if (bit_of(a->present, i) && !confirm_has(&q->confirm, b, i))
+        if (bit_of(a->present, i) && !confirm_has(&q->confirm, b, i)) {
             a->present[i / 64] &= ~((uint64_t)1 << i % 64);
+            a->count[i] = 0;
+        }
     return q->confirm_path == NULL || confirm_sound(&q->confirm, err);
 }
 
@@ -218,9 +261,12 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
     good_records(b, a.good);
     if (!ask(q, b, &a, err))
         return false;
+    r->present += bits_count(a.present, BATCH_MAX);
+    for (size_t i = 0; q->min_count > 1 && i < b->n; i++)
+        if (a.count[i] < q->min_count)
+            a.present[i / 64] &= ~((uint64_t)1 << i % 64);
     for (size_t w = 0; w < BATCH_MAX / 64; w++)
         a.selected[w] = q->invert ? a.good[w] & ~a.present[w] : a.present[w];
-    r->present += bits_count(a.present, BATCH_MAX);
     r->selected += bits_count(a.selected, BATCH_MAX);
     return print_batch(q, b, &a, limit, r) || fail(err, "out of memory");
 }
@@ -394,6 +440,8 @@ static bool open_filter(struct query *q, const char *path)
     q->store[q->n_open++] = s;
     store_expect(s, false);
     warn_unclean(s);
+    if ((q->counts || q->min_count > 0) && !store_check_counts(s, &err))
+        return say_failure(&err);
     q->keyopt.rule.bytes |= store_wants_bytes(s);
     const struct header *first = store_header(q->store[0]), *h = store_header(s);
     return (keyopt_adopt(&q->keyopt, h, path, &err) &&
@@ -460,6 +508,9 @@ static int run_query(struct query *q, int argc, char **argv)
     if (q->which && (q->invert || q->annotate))
         return opt_misuse(&cmd_query, "--which names the filter that has a key: not with %s",
                           q->invert ? "--invert-match" : "--annotate");
+    if ((q->counts || q->min_count > 0) && q->n_filters > 0)
+        return opt_misuse(&cmd_query, "%s asks one filter for its counts: not with --also",
+                          q->counts ? "--counts" : "--min-count");
     if (q->n_filters >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
     if (!keyopt_files(&q->keyopt, &cmd_query, argv + p.first + 1, argc - p.first - 1))

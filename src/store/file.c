@@ -95,6 +95,12 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
     return filter_query(&file_of(s)->filter, keys, n, present, err);
 }
 
+static bool query_counts(struct store *s, struct hashes keys, size_t n, uint64_t *count,
+                         struct err *err)
+{
+    return filter_query_counts(&file_of(s)->filter, keys, n, count, err);
+}
+
 static bool take_census(struct store *s, unsigned threads, struct census *layer,
                         struct census *all, struct err *err)
 {
@@ -172,6 +178,7 @@ static void close_file(struct store *s)
 static const struct store_ops ops = {
     .describe = describe,
     .query = query,
+    .query_counts = query_counts,
     .census = take_census,
     .changed = changed,
     .refresh = refresh,

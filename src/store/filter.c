@@ -333,13 +333,19 @@ static bool need_page(void *ctx, uint64_t page)
     return (word >> page % 64 & 1) || filter_verify_page(need->f, need->layer, page, need->err);
 }
 
+/* Are there pages that have not been verified? */
+static bool is_unverified(const struct filter *f, unsigned layer)
+{
+    return atomic_load_explicit(&f->verifying, memory_order_relaxed) &&
+           atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) != 0;
+}
+
 bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n,
                    struct err *err)
 {
     const struct layer *l = &f->header.layers[layer];
     struct need need = {f, layer, err};
-    if (!atomic_load_explicit(&f->verifying, memory_order_relaxed) ||
-        atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) == 0)
+    if (!is_unverified(f, layer))
         return true;
     return layer_each_page(l, f->data[layer], keys, n, need_page, &need);
 }
@@ -359,6 +365,18 @@ bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *pres
 {
     const struct layers layers = filter_layers(f);
     return layers_query(&layers, keys, n, present, verify, f, err);
+}
+
+bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_t *count,
+                         struct err *err)
+{
+    const struct layer *l = &f->header.layers[0];
+    struct need need = {f, 0, err};
+    for (size_t i = 0; i < n && is_unverified(f, 0); i++)
+        if (!l->kind->counts->pages(l, f->data[0], hashes_from(keys, i), need_page, &need))
+            return false;
+    l->kind->counts->query(l, f->data[0], keys, n, count);
+    return true;
 }
 
 enum filter_health filter_health(const struct filter *f)

@@ -63,6 +63,11 @@ static inline struct layers filter_layers(const struct filter *f)
 bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *present,
                   struct err *err);
 
+/* Sets count[i] to the count of key i, 0 if it is not in. Only of filters with kind->counts. n, and
+ * failures, as above. */
+bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_t *count,
+                         struct err *err);
+
 /* Checks the pages of a layer that decide about these keys, each once while the file is open,
  * against their checksums: for those who go to the layer itself, before they do. A writer calls it
  * under its lock; pages that the session has touched, and those of a dirty file, have no checksums

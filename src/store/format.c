@@ -404,6 +404,15 @@ static bool check_layers(const struct header *h, struct err *err)
     return true;
 }
 
+/* A key's count is one number. */
+static bool check_counting(const struct header *h, struct err *err)
+{
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].kind->counts != NULL && h->n_layers > 1)
+            return fail(err, "is damaged: layer %u counts keys, but is not alone", i);
+    return true;
+}
+
 bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err *err)
 {
     memset(h, 0, sizeof *h);
@@ -418,7 +427,7 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
         if (!decode_layer(p + OFF_LAYERS + (size_t)i * LAYER_LEN, i, &h->layers[i], err))
             return false;
     return check_lanes(h, err) && check_places(h, err) && check_layers(h, err) &&
-           check_policy(h, err);
+           check_policy(h, err) && check_counting(h, err);
 }
 
 static uint64_t align_up(uint64_t n, uint64_t align)

@@ -47,6 +47,14 @@ struct filter *store_file(struct store *s, struct err *err)
     return NULL;
 }
 
+bool store_check_counts(const struct store *s, struct err *err)
+{
+    const struct header *h = store_header(s);
+    return (s->ops->query_counts != NULL && h->layers[0].kind->counts != NULL) ||
+           fail(err, "'%s' does not count its keys: 'seen create --counted' makes a filter that does",
+                s->name);
+}
+
 bool store_stat(struct store *s, struct stat *st)
 {
     struct err ignored;

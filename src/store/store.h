@@ -86,6 +86,10 @@ struct store_ops {
     bool (*census)(struct store *s, unsigned threads, struct census *layer, struct census *all,
                    struct err *err);
 
+    /* NULL: no filter in such a place counts. */
+    bool (*query_counts)(struct store *s, struct hashes keys, size_t n, uint64_t *count,
+                         struct err *err);
+
     /* NULL: no other process changes it. */
     bool (*changed)(const struct store *s);
     bool (*refresh)(struct store *s, struct err *err);
@@ -150,6 +154,16 @@ static inline bool store_query(struct store *s, struct hashes keys, size_t n, ui
                                struct err *err)
 {
     return s->ops->query(s, keys, n, present, err);
+}
+
+/* Does the filter count its keys? If not, says so. */
+bool store_check_counts(const struct store *s, struct err *err);
+
+/* The same with a count for each key, 0 if it is not in. Only if store_check_counts. */
+static inline bool store_query_counts(struct store *s, struct hashes keys, size_t n,
+                                      uint64_t *count, struct err *err)
+{
+    return s->ops->query_counts(s, keys, n, count, err);
 }
 
 /* What all bits say: *all, and unless `layer` is NULL, layer[i] of each layer i. */
