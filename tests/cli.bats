@@ -149,7 +149,7 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
         refuses "seen: option '--capacity': '$n' $count" seen create -n "$n" --empty f.seen
     done
     try 'create '
-    for p in '' 0 1 0.0 1.0 2 -0.1 +0.1 nan inf 0x1p-3 1/0 0/1 3/2 100% % '0.1 ' ' 0.1' 0,1 \
+    for p in '' 1 0.0 1.0 2 -0.1 +0.1 nan inf 0x1p-3 1/0 0/1 3/2 100% % '0.1 ' ' 0.1' 0,1 \
         1e-999; do
         refuses "seen: option '--fpr': '$p' is not a probability between 0 and 1" \
             seen create -n 10 -p "$p" --empty f.seen

@@ -141,7 +141,7 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
     case 'n':
         return opt_count(p, &d->n) && opt_positive(p, d->n);
     case 'p':
-        d->exact = num_ratio(p->value, &d->p) && d->p == 0;
+        d->exact = strcmp(p->value, "0") == 0;
         return d->exact || opt_fpr(p, &d->p);
     case 's':
         return opt_bytes(p, &d->size) && opt_positive(p, d->size);
@@ -264,7 +264,7 @@ static int check_counted(const struct create *c)
     if (c->counted && other != NULL)
         return opt_misuse(&cmd_create, "--counted and %s cannot go together", other);
     if (!c->counted && c->design.exact)
-        return opt_misuse(&cmd_create, "a rate of 0 is possible only with --counted");
+        return opt_misuse(&cmd_create, "an FPR of 0 is possible only with --counted");
     return 0;
 }
 

@@ -6,9 +6,8 @@
 #include "kind/counted/parts.h"
 #include "store/target.h"
 
-/* Groups of the result that a thread makes at a time: a page of the directory, and about a mebibyte
- * of groups. */
-enum { GROUPS_AT_ONCE = 64 };
+/* Groups of the result that a thread makes at a time: about 50 000 entries, of some 100 KiB. */
+enum { GROUPS_AT_ONCE = 16 };
 
 struct combine {
     enum counts_op op;

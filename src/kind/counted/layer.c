@@ -138,7 +138,8 @@ bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
     struct part part = {{NULL, 0, 0}, {NULL, 0, 0}};
     struct counted_sink sink = {keep_lines, keep_groups, &part};
     struct counted_made made;
-    struct counted_encoder *e = counted_encoder_new(&l->counted, first, end, &sink, err);
+    const struct counted design = {.bits = l->counted.bits, .low = l->counted.low};
+    struct counted_encoder *e = counted_encoder_new(&design, first, end, &sink, err);
     bool ok = e != NULL && encode(e, entries, &made, err);
     counted_encoder_free(e);
     ok = ok && write_part(l, first, end, &part, &made, err);

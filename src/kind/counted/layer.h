@@ -18,8 +18,8 @@ struct target;
 bool counted_build(const struct target *target, struct keyset *keys, struct census *census,
                    struct err *err);
 
-/* Hashes in a part of a keyset, at most; bytes that a thread takes besides those. */
-enum { COUNTED_PART = 1 << 18 };
+/* Hashes in a part of a keyset, at most: enough for 30 groups. Bytes that a thread takes besides those. */
+enum { COUNTED_PART = 1 << 17 };
 uint64_t counted_build_memory(void);
 
 /* The `combine` of struct kind_counts. */

@@ -96,8 +96,8 @@ struct counted_code {
 
 struct counted_code counted_best_code(const uint64_t *count, size_t n);
 
-/* Writes code->bits bits, more than 0, from bit number `bit` of `to` on. Bits behind them may
- * become zero, in up to 8 bytes. */
+/* Writes code->bits bits, more than 0, from bit number `bit` of `to` on. The 8 bits behind them
+ * become zero, and up to 9 bytes. */
 void counted_put_counts(uint8_t *to, uint64_t bit, const struct counted_code *code,
                         const uint64_t *count, size_t n);
 

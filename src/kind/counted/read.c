@@ -74,17 +74,18 @@ static bool read_entries(struct counted_reader *r, uint64_t block, uint64_t begi
     if (n > COUNTED_ENTRIES || n == 0)
         return false;
     unsigned buckets = counted_block_buckets(c, block);
-    uint64_t bits = buckets + n, remainders = n * c->low;
+    uint64_t remainders = 8 * end - n * c->low, behind = 8 * begin + buckets + n;
     bool good = true;
     if (counted_block_len(c, buckets, n) == end - begin) {
         for (size_t i = 0; i < n; i++)
             count[i] = 1;
     } else {
-        uint64_t behind =
-            counted_get_counts(set, 8 * begin + bits, 8 * end - remainders, n, count);
-        if (behind == 0 || (behind - 8 * begin + remainders + 7) / 8 != end - begin)
+        behind = counted_get_counts(set, behind, remainders, n, count);
+        if (behind == 0 || remainders - behind > 7)
             return false;
     }
+    if (counted_bits(set, behind, (unsigned)(remainders - behind)) != 0)
+        return false;
     if (value[0] < r->first || value[n - 1] > r->last) {
         for (size_t i = 0; i < n; i++)
             good &= take(r, filled, value[i], count[i]);

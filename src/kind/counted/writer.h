@@ -32,10 +32,11 @@ static inline void counted_write(struct counted_writer *w, uint64_t v, unsigned 
     w->fill = w->fill + width - 64;
 }
 
-/* Writes what is left, in 8 bytes: up to 8 bytes behind the last bit become zero. */
+/* Writes what is left. The 8 bits behind the last one become zero, and up to 9 bytes. */
 static inline void counted_write_end(const struct counted_writer *w)
 {
     put_le64(w->to, w->word);
+    w->to[8] = 0;
 }
 
 #endif

@@ -1,0 +1,452 @@
+/* Layers of counted sets as files get them, by all threads: of keysets, and of other layers. Their
+ * bytes are those that one thread makes in memory. */
+#include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "counted_sets.h"
+#include "keys/keyset.h"
+#include "kind/counted/layer.h"
+#include "store/format.h"
+#include "store/target.h"
+
+/* A file with one layer. */
+struct made {
+    struct header header;
+    int fd;
+    uint8_t *data;
+};
+
+static void begin(struct made *m, unsigned bits)
+{
+    m->header = (struct header){
+        .epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
+    m->header.layers[0] = (struct layer){.kind = &kind_counted, .id = 1, .data_len = 1};
+    counted_to(&(struct counted){.bits = bits}, &m->header.layers[0]);
+    format_place(&m->header);
+    m->fd = memfd_create("counted", MFD_CLOEXEC);
+    m->data = NULL;
+    CHECK(m->fd >= 0);
+}
+
+static struct target target_of(struct made *m, unsigned threads)
+{
+    return (struct target){
+        .header = &m->header, .fd = m->fd, .name = "test", .threads = threads};
+}
+
+static void end(struct made *m)
+{
+    free(m->data);
+    close(m->fd);
+}
+
+/* Does the file have the set, and its checksums? */
+static void check_file(struct made *m, const struct counted_memory *want)
+{
+    const struct layer *layer = &m->header.layers[0];
+    struct counted c = counted_of(layer);
+    CHECK(memcmp(&c, &want->counted, sizeof c) == 0);
+    CHECK(layer->data_len == want->len);
+    m->data = malloc((size_t)layer->data_len);
+    CHECK(pread(m->fd, m->data, want->len, (off_t)layer->data_off) == (ssize_t)want->len);
+    CHECK(memcmp(m->data, want->data, want->len) == 0);
+    uint64_t seed = format_layer_seed(&m->header, layer), wrong = 0;
+    for (uint64_t page = 0; page < layer_pages(layer); page++) {
+        uint8_t sum[4];
+        CHECK(pread(m->fd, sum, sizeof sum, (off_t)(layer->sums_off + 4 * page)) == 4);
+        wrong += get_le32(sum) != format_page_sum(seed, page, want->data + page * LAYER_PAGE,
+                                                  layer_page_len(layer, page));
+    }
+    CHECK(wrong == 0);
+}
+
+/* ---- Of keysets. */
+
+/* The set of all hashes, each of count 1. */
+static struct counted_memory expected(const struct entries *hashes, unsigned bits)
+{
+    static struct counted_array a;
+    static struct counted_narrow n;
+    struct counted design = {.bits = bits};
+    struct counted_memory probe, made = {.data = NULL};
+    struct err err;
+    counted_array(&a, hashes->value, NULL, hashes->n);
+    counted_narrow(&n, &a.stream, 64 - bits);
+    MUST(counted_make(&probe, &design, hashes->n, &n.stream, &err));
+    counted_array(&a, hashes->value, NULL, hashes->n);
+    counted_narrow(&n, &a.stream, 64 - bits);
+    MUST(counted_make(&made, &design, probe.counted.entries, &n.stream, &err));
+    free(probe.data);
+    return made;
+}
+
+/* Builds a layer of hashes that come in an order of their own, parts of `part`. */
+static bool build(struct made *m, const struct entries *hashes, unsigned bits, unsigned threads,
+                  size_t part, struct census *census, struct err *err)
+{
+    uint64_t each = keyset_part_memory(part, 1);
+    struct keyset_spec spec = {.workers = threads,
+                               .memory = keyset_min_memory(threads) + threads * each,
+                               .part = part,
+                               .scratch_dir = "/tmp"};
+    struct keyset *keys = keyset_new(&spec, err);
+    bool ok = keys != NULL;
+    size_t at = 0;
+    for (size_t i = 0; ok && i < hashes->n; i++) {
+        at = (at + 7919) % hashes->n;
+        ok = keyset_put(keys, (unsigned)(i % threads), hashes_of(&hashes->value[at]), 1, err);
+    }
+    begin(m, bits);
+    struct target target = target_of(m, threads);
+    target.n = hashes->n;
+    ok = ok && counted_build(&target, keys, census, err);
+    keyset_free(keys);
+    return ok;
+}
+
+static void check_build(const struct entries *hashes, unsigned bits, unsigned threads, size_t part,
+                        bool random)
+{
+    struct made m;
+    struct census census;
+    struct err err;
+    MUST(build(&m, hashes, bits, threads, part, &census, &err));
+    struct counted_memory want = expected(hashes, bits);
+    check_file(&m, &want);
+    CHECK(census.fpr == ldexp((double)want.counted.entries, -(int)bits));
+    CHECK(census.n_exact == (bits == 64));
+    /* Three times the width of the interval that holds in 95 % of cases. */
+    double n = (double)hashes->n, width = census.n_high - census.n_low;
+    CHECK(!random || census.n_at_least || fabs(census.n - n) <= 1.5 * width + 1);
+    free(want.data);
+    end(&m);
+}
+
+TEST(hashes_in_parts_are_the_set_of_all)
+{
+    static const size_t sizes[] = {0, 1, 2, 5000, 40011}, parts[] = {1000, 3000, 1 << 17};
+    static const unsigned widths[] = {64, 33, 20, 14};
+    random_restart(1);
+    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (unsigned p = 0; p < sizeof parts / sizeof *parts; p++) {
+            struct entries e = draw_entries(sizes[s], UINT64_MAX, ALL_ONE);
+            check_build(&e, widths[(s + p) % 4], 1 + (s + p) % 3, parts[p], true);
+            free_entries(&e);
+        }
+}
+
+/* Fewer fingerprints than chance makes: `low` was guessed for more. */
+TEST(the_number_of_fingerprints_may_be_any)
+{
+    random_restart(2);
+    struct entries e = draw_entries(30000, UINT64_MAX, ALL_ONE);
+    for (size_t i = 0; i < e.n; i++)
+        e.value[i] = (e.value[i] & ~(uint64_t)0xffff00) | (i & 0xffff) << 8;
+    for (size_t i = 1; i < e.n; i++)
+        if (i % 8 != 0)
+            e.value[i] = e.value[i - 1] + 1;
+    check_build(&e, 44, 2, 1000, false);
+    free_entries(&e);
+}
+
+/* Chosen keys: all in few groups, and parts in which none ends; or of one fingerprint, split among
+ * parts. */
+TEST(crowded_hashes_are_carried_on)
+{
+    random_restart(3);
+    for (unsigned shift = 8; shift <= 48; shift += 8) {
+        struct entries e = draw_entries(20000, UINT64_MAX >> shift, ALL_ONE);
+        for (size_t i = 0; i < e.n; i++)
+            e.value[i] += 0x123456789abcdef0;
+        check_build(&e, 64, 3, 1000, false);
+        check_build(&e, 24, 2, 1000, false);
+        free_entries(&e);
+    }
+}
+
+TEST(repeats_are_found_where_none_are_presumed)
+{
+    random_restart(4);
+    for (unsigned repeats = 0; repeats < 2; repeats++) {
+        struct keyset_spec spec = {.workers = 2,
+                                   .memory = (uint64_t)64 << 20,
+                                   .part = 1000,
+                                   .scratch_dir = "/tmp"};
+        struct err err;
+        struct keyset *keys = keyset_new(&spec, &err);
+        MUST(keys != NULL);
+        uint64_t hash = 0;
+        for (unsigned i = 0; i < 9000; i++) {
+            hash = i < 8999 || repeats == 0 ? draw() : hash;
+            MUST(keyset_put(keys, i % 2, hashes_of(&hash), 1, &err));
+        }
+        struct made m;
+        struct census census;
+        begin(&m, 40);
+        struct target target = target_of(&m, 2);
+        target.n = 9000;
+        target.presumed = true;
+        CHECK(counted_build(&target, keys, &census, &err) == (repeats == 0));
+        keyset_free(keys);
+        end(&m);
+    }
+}
+
+/* ---- Of other layers. */
+
+enum { MOST = 5 };
+
+struct inputs {
+    struct counted_memory memory[MOST];
+    struct layer layer[MOST];
+    const struct layer *layers[MOST];
+    const uint8_t *data[MOST];
+    unsigned n;
+};
+
+static void open_inputs(struct inputs *in)
+{
+    for (unsigned i = 0; i < in->n; i++) {
+        in->layer[i] = (struct layer){.kind = &kind_counted, .data_len = in->memory[i].len};
+        counted_to(&in->memory[i].counted, &in->layer[i]);
+        in->layers[i] = &in->layer[i];
+        in->data[i] = in->memory[i].data;
+    }
+}
+
+static void free_inputs(struct inputs *in)
+{
+    for (unsigned i = 0; i < in->n; i++)
+        free(in->memory[i].data);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    return compare_hashes(a, b);
+}
+
+/* The count of what combine makes of counts[0..n), by what kind.h says. */
+static uint64_t combined(enum counts_op op, const uint64_t *counts, unsigned n)
+{
+    uint64_t result = counts[0], others = 0;
+    bool in_others = false;
+    for (unsigned i = 1; i < n; i++) {
+        others += counts[i];
+        in_others |= counts[i] > 0;
+        if (op == COUNTS_MAX)
+            result = counts[i] > result ? counts[i] : result;
+        if (op == COUNTS_INTERSECT)
+            result = counts[i] < result ? counts[i] : result;
+    }
+    if (op == COUNTS_ADD)
+        return result + others;
+    if (op == COUNTS_DISTINCT)
+        return result + others > 0;
+    if (op == COUNTS_SUBTRACT)
+        return result > others ? result - others : 0;
+    return op == COUNTS_EXCEPT && in_others ? 0 : result;
+}
+
+/* Entries with `drop` bits fewer. */
+static struct entries narrowed(const struct entries *e, unsigned drop)
+{
+    struct entries got = {malloc((e->n + 1) * 8), malloc((e->n + 1) * 8), 0};
+    for (size_t i = 0; i < e->n; i++) {
+        bool same = got.n > 0 && got.value[got.n - 1] == e->value[i] >> drop;
+        got.n += !same;
+        got.value[got.n - 1] = e->value[i] >> drop;
+        got.count[got.n - 1] = e->count[i] + (same ? got.count[got.n - 1] : 0);
+    }
+    return got;
+}
+
+static struct entries expected_entries(enum counts_op op, const struct entries *e, unsigned n,
+                                       struct counts_seen *seen)
+{
+    size_t all = 0, distinct = 0;
+    for (unsigned i = 0; i < n; i++)
+        all += e[i].n;
+    struct entries want = {malloc((all + 1) * 8), malloc((all + 1) * 8), 0};
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(want.value + distinct, e[i].value, e[i].n * 8);
+        distinct += e[i].n;
+    }
+    qsort(want.value, all, 8, compare_entries);
+    *seen = (struct counts_seen){.a = e[0].n};
+    for (size_t i = 0; i < all; i++) {
+        uint64_t v = want.value[i], counts[MOST];
+        if (i + 1 < all && want.value[i + 1] == v)
+            continue;
+        for (unsigned k = 0; k < n; k++)
+            counts[k] = count_in(&e[k], v);
+        want.value[want.n] = v;
+        want.count[want.n] = combined(op, counts, n);
+        seen->total_made += want.count[want.n];
+        want.n += want.count[want.n] > 0;
+    }
+    seen->made = want.n;
+    return want;
+}
+
+/* Sets of e[0..n), of `bits` bits each, combined to one of bits `to`, with and without a target. */
+static void check_combine(enum counts_op op, const struct entries *e, const unsigned *bits,
+                          unsigned n, unsigned to, unsigned threads)
+{
+    struct inputs in = {.n = n};
+    struct entries narrow[MOST];
+    struct counts_seen want_seen, seen, dry;
+    struct err err;
+    for (unsigned i = 0; i < n; i++) {
+        in.memory[i] = make_set(&(struct counted){.bits = bits[i]}, &e[i]);
+        narrow[i] = narrowed(&e[i], bits[i] - to);
+    }
+    open_inputs(&in);
+    struct entries entries = expected_entries(op, narrow, n, &want_seen);
+    struct counted_memory want = make_set(&(struct counted){.bits = to}, &entries);
+    struct made m;
+    begin(&m, to);
+    struct target target = target_of(&m, threads);
+    MUST(counted_combine(op, in.layers, in.data, n, &target, threads, &seen, &err));
+    check_file(&m, &want);
+    CHECK(seen.made == want_seen.made && seen.total_made == want_seen.total_made);
+    if (n <= 2)
+        CHECK(seen.a == narrow[0].n && seen.b == (n == 2 ? narrow[1].n : 0));
+    MUST(counted_combine(op, in.layers, in.data, n, NULL, threads, &dry, &err));
+    unsigned narrowest = 64;
+    for (unsigned i = 0; i < n; i++)
+        narrowest = bits[i] < narrowest ? bits[i] : narrowest;
+    if (to == narrowest)
+        CHECK(memcmp(&dry, &seen, sizeof dry) == 0);
+    for (unsigned i = 0; i < n; i++)
+        free_entries(&narrow[i]);
+    free_entries(&entries);
+    free(want.data);
+    free_inputs(&in);
+    end(&m);
+}
+
+/* About half of the values of each set are in the first too. */
+static struct entries draw_related(const struct entries *first, unsigned first_bits, size_t n,
+                                   unsigned bits, enum counts counts)
+{
+    uint64_t top = UINT64_MAX >> (64 - bits);
+    struct entries e = draw_entries(n, top, counts);
+    for (size_t i = 0; i < e.n && first->n > 0; i += 2) {
+        uint64_t v = first->value[draw() % first->n];
+        e.value[i] = bits < first_bits ? v >> (first_bits - bits) : v << (bits - first_bits);
+    }
+    qsort(e.value, e.n, 8, compare_entries);
+    n = e.n;
+    e.n = 0;
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || e.value[i] != e.value[e.n - 1])
+            e.value[e.n++] = e.value[i];
+    return e;
+}
+
+TEST(layers_are_combined_as_arrays_are)
+{
+    static const size_t sizes[] = {60000, 300, 0, 7000, 1};
+    static const unsigned widths[][MOST] = {
+        {64, 64, 64, 64, 64}, {30, 30, 30, 30, 30}, {30, 24, 64, 33, 27}, {22, 40, 23, 26, 64}};
+    random_restart(5);
+    for (enum counts_op op = COUNTS_ADD; op <= COUNTS_EXCEPT; op++)
+        for (unsigned round = 0; round < 8; round++) {
+            unsigned n = 1 + (op + round) % MOST, to = 64;
+            const unsigned *bits = widths[round % 4];
+            struct entries e[MOST];
+            for (unsigned i = 0; i < n; i++) {
+                to = bits[i] < to ? bits[i] : to;
+                e[i] = i == 0 ? draw_entries(sizes[round / 4], UINT64_MAX >> (64 - bits[0]), ZIPF)
+                              : draw_related(&e[0], bits[0], sizes[(i + round) % 5], bits[i],
+                                             (i + round) % 2 == 0 ? FEW : ZIPF);
+                for (size_t j = 0; j < e[i].n; j++)
+                    e[i].count[j] = e[i].count[j] % 1000 + 1;
+            }
+            if (round == 6)
+                to -= 3;
+            check_combine(op, e, bits, n, to, 1 + round % 3);
+            for (unsigned i = 0; i < n; i++)
+                free_entries(&e[i]);
+        }
+}
+
+/* One of several inputs, and whatever is wrong with it. */
+static void check_refused(const struct entries *a, const struct entries *b, unsigned threads,
+                          void (*spoil)(struct inputs *in), const char *why)
+{
+    struct inputs in = {.n = 2};
+    struct counts_seen seen;
+    struct err err = {""};
+    in.memory[0] = make_set(&(struct counted){.bits = 40}, a);
+    in.memory[1] = make_set(&(struct counted){.bits = 40}, b);
+    spoil(&in);
+    open_inputs(&in);
+    struct made m;
+    begin(&m, 40);
+    struct target target = target_of(&m, threads);
+    CHECK(!counted_combine(COUNTS_ADD, in.layers, in.data, 2, &target, threads, &seen, &err));
+    CHECK_STR(err.text, why);
+    free_inputs(&in);
+    end(&m);
+}
+
+static void spoil_nothing(struct inputs *in)
+{
+    (void)in;
+}
+
+static void spoil_entries(struct inputs *in)
+{
+    in->memory[1].counted.entries--;
+}
+
+static void spoil_directory(struct inputs *in)
+{
+    in->memory[1].data[COUNTED_LINE * 5]++;
+}
+
+static void spoil_end(struct inputs *in)
+{
+    in->memory[1].data = realloc(in->memory[1].data, in->memory[1].len + 1);
+    in->memory[1].data[in->memory[1].len++] = 0;
+}
+
+static void spoil_block(struct inputs *in)
+{
+    memset(in->memory[1].data + in->memory[1].len / 2, 0, 3000);
+}
+
+TEST(damage_and_counts_that_do_not_fit_are_refused)
+{
+    static const char damaged[] = "the data of a counted set is not valid";
+    random_restart(6);
+    struct entries a = draw_entries(100000, UINT64_MAX >> 24, ALL_ONE);
+    struct entries b = draw_entries(90000, UINT64_MAX >> 24, ALL_ONE);
+    for (unsigned threads = 1; threads <= 3; threads += 2) {
+        check_refused(&a, &b, threads, spoil_entries, damaged);
+        check_refused(&a, &b, threads, spoil_block, damaged);
+        check_refused(&a, &b, threads, spoil_directory, "line 5 of its directory is not valid");
+        check_refused(&a, &b, threads, spoil_end, "its groups do not end where its data does");
+    }
+    /* In parts of which none has too many. */
+    a.count[0] = UINT64_MAX / 2 - 10;
+    b.count[b.n - 1] = UINT64_MAX / 2 - 10;
+    check_refused(&a, &b, 3, spoil_nothing, "the sum of the counts would be 2^64 or more");
+    free_entries(&a);
+    free_entries(&b);
+}
+
+int main(int argc, char **argv)
+{
+    random_begin(argc, argv);
+    RUN(hashes_in_parts_are_the_set_of_all);
+    RUN(the_number_of_fingerprints_may_be_any);
+    RUN(crowded_hashes_are_carried_on);
+    RUN(repeats_are_found_where_none_are_presumed);
+    RUN(layers_are_combined_as_arrays_are);
+    RUN(damage_and_counts_that_do_not_fit_are_refused);
+    return check_done();
+}
