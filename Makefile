@@ -3,6 +3,7 @@
 # Variables for the caller: CC, CFLAGS, CPPFLAGS, LDFLAGS (appended, so they win), PREFIX, DESTDIR,
 # BUILD (where everything made goes), V=1 (show commands), WERROR=1 (warnings are errors; CI sets it),
 # WITH_HIREDIS=no (do without Redis; default: yes if pkg-config knows hiredis),
+# WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/query.bats`).
 
 BUILD   ?= build
@@ -23,8 +24,14 @@ ifeq ($(WITH_HIREDIS),yes)
 HIREDIS_CFLAGS := -DSEEN_HIREDIS $(patsubst -I%,-isystem %,$(shell pkg-config --cflags hiredis))
 HIREDIS_LIBS := $(shell pkg-config --libs hiredis)
 endif
-ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(HIREDIS_CFLAGS) $(CPPFLAGS) $(CFLAGS)
-LIBS := $(HIREDIS_LIBS) -lz -lm
+WITH_LIBMD ?= $(shell pkg-config --exists libmd 2>/dev/null && echo yes || echo no)
+ifeq ($(WITH_LIBMD),yes)
+LIBMD_CFLAGS := -DSEEN_LIBMD $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libmd))
+LIBMD_LIBS := $(shell pkg-config --libs libmd)
+endif
+OPTIONAL_CFLAGS := $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS)
+ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(OPTIONAL_CFLAGS) $(CPPFLAGS) $(CFLAGS)
+LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) -lz -lm
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)')
@@ -97,7 +104,7 @@ $(BUILD)/flags: FORCE
 
 ## deps: install what is needed to build, to run every test and the demo (Debian 12)
 deps:
-	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev \
+	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libmd-dev \
 	    bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server parallel
 
 ## deps-ci: install what the heavier checks below need
@@ -178,7 +185,7 @@ valgrind:
 ## lint: static checks of sources, headers, scripts and manual pages, at zero warnings
 lint:
 	+$(Q)$(PARALLEL) all
-	$(Q)WARN='$(WARN)' HIREDIS='$(HIREDIS_CFLAGS)' JOBS=$(JOBS) tests/run $(BUILD) tests/lint
+	$(Q)WARN='$(WARN)' OPTIONAL='$(OPTIONAL_CFLAGS)' JOBS=$(JOBS) tests/run $(BUILD) tests/lint
 
 ## check-compilers: gcc and clang, both with -Werror, each running the unit tests
 check-compilers:

@@ -38,6 +38,7 @@ _seen_value()
     case $1 in
         FILTER | OUT | OTHER) _seen_filters "$2" ;;
         FILE | SORTED | FOREIGN) _seen_files "$2" ;;
+        DIGEST) mapfile -t COMPREPLY < <(compgen -W 'sha1 sha256 md5 ntlm' -- "$2") ;;
         DIR)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -d -- "$2")

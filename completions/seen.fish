@@ -35,6 +35,8 @@ for line in (seen help --commands 2>/dev/null)
                 test $command[1] = import; and set more auto
                 test $command[1] = plan; and set more all
                 set -a spec -x -a "$more (seen help --layouts 2>/dev/null)"
+            case DIGEST
+                set -a spec -x -a 'sha1 sha256 md5 ntlm'
             case DIR
                 set -a spec -x -a '(__fish_complete_directories)'
             case '*'

@@ -12,6 +12,7 @@
 
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "keys/digest.h"
 #include "keys/split.h"
 #include "keys/xxh3.h"
 #include "kind/kind.h"
@@ -117,11 +118,14 @@ static void print_version(void)
            "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"
            "gzip input: zlib %s\n"
            "Redis: %s%s\n"
+           "digests: %s\n"
            "splitting records: %s\n"
            "hashing: %s\n",
            SEEN_VERSION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE, zlibVersion(),
            hiredis != NULL ? "hiredis " : "not available (built without hiredis)",
-           hiredis != NULL ? hiredis : "", variant_in_use(&split_variants)->name,
+           hiredis != NULL ? hiredis : "",
+           digest_missing() == NULL ? "libmd" : "not available (built without libmd)",
+           variant_in_use(&split_variants)->name,
            variant_in_use(&xxh3_variants)->name);
     const struct kind *kind;
     for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)

@@ -257,6 +257,20 @@ imported()
     agree f.seen asked
 }
 
+@test "keys by their digests" {
+    seen --version | grep -q 'digests: libmd' || skip 'built without libmd'
+    printf '%s\n' '' password ' Letmein' 'pass wörd' 😀 "$(printf 'é%.0s' {1..200})" \
+        "$(keys_of_all_lengths | tail -n 1)" >keys
+    { cat keys; printf '%s\n' PASSWORD letmein 'pass word' 😁; } >asked
+    for digest in sha1 sha256 md5 ntlm; do
+        for prep in '' '--trim -i'; do
+            # shellcheck disable=SC2086 # options
+            seen create --force -p 1e-6 --digest $digest $prep f.seen keys
+            agree f.seen asked
+        done
+    done
+}
+
 @test "a file that is not clean is read without its checksums" {
     seq 1 2 1000 | seen create f.seen
     seq 1 1000 >asked

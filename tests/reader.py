@@ -8,6 +8,7 @@ It shares no code with the program and needs no module that Python does not brin
 two disagree, the page, the program or this reader is wrong. It is simple, and slow.
 """
 
+import hashlib
 import math
 import mmap
 import struct
@@ -513,6 +514,36 @@ ENCODINGS = {
 }
 
 
+def md4(b):
+    """RFC 1320; hashlib no longer has it everywhere."""
+    b, bits = b + b"\x80", 8 * len(b)
+    b += bytes(-(len(b) + 8) % 64) + struct.pack("<Q", bits)
+    state = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476]
+    rounds = (
+        (lambda x, y, z: x & y | ~x & z, 0, (3, 7, 11, 19), range(16)),
+        (lambda x, y, z: x & y | x & z | y & z, 0x5a827999, (3, 5, 9, 13),
+         [i % 4 * 4 + i // 4 for i in range(16)]),
+        (lambda x, y, z: x ^ y ^ z, 0x6ed9eba1, (3, 9, 11, 15),
+         [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15]),
+    )
+    for at in range(0, len(b), 64):
+        words, (a, x, y, z) = struct.unpack_from("<16I", b, at), state
+        for mix, constant, shifts, order in rounds:
+            for i, word in enumerate(order):
+                sum_, by = a + mix(x, y, z) + words[word] + constant & M32, shifts[i % 4]
+                a, x, y, z = z, (sum_ << by | sum_ >> 32 - by) & M32, x, y
+        state = [s + t & M32 for s, t in zip(state, (a, x, y, z))]
+    return struct.pack("<4I", *state)
+
+
+DIGESTS = {
+    1: lambda key: hashlib.sha1(key).digest(),
+    2: lambda key: hashlib.sha256(key).digest(),
+    3: lambda key: hashlib.md5(key).digest(),
+    4: lambda key: md4(text(key).encode("utf-16-le")),
+}
+
+
 # ---- the file
 
 MAGIC = bytes.fromhex("89 73 65 65 6e 0d 0a 1a")
@@ -841,10 +872,15 @@ class Header:
         require(function in HASHES, "hash function unknown")
         lanes, self.hash = HASHES[function]
         self.seed, self.id, self.preparation = u64(b, 48), b[56:72], u32(b, 72)
-        require(self.preparation >> 16 == 0 and self.preparation & 0xff <= TRIM | FOLD | HEX,
+        require(self.preparation >> 24 == 0 and self.preparation & 0xff <= TRIM | FOLD | HEX,
                 "key preparation unknown")
-        require(self.preparation >> 8 in ENCODINGS, "key encoding unknown")
-        self.encoding = ENCODINGS[self.preparation >> 8]
+        encoding, digest = self.preparation >> 8 & 0xff, self.preparation >> 16
+        require(encoding in ENCODINGS, "key encoding unknown")
+        require(digest == 0 or digest in DIGESTS, "key digest unknown")
+        require(digest == 0 or encoding == 0 and not self.preparation & HEX,
+                "a digest of keys with another preparation")
+        self.encoding = ENCODINGS[encoding]
+        self.digest = DIGESTS.get(digest)
         require(u32(b, 76) <= 1, "counter flags unknown")
         require(0 < struct.unpack_from("<d", b, 88)[0] < 1, "false positive rate out of range")
         self.file_length = u64(b, 96)
@@ -936,6 +972,8 @@ class Filter:
             require(not set(key) - set(b"0123456789abcdefABCDEF") and len(key) % 2 == 0,
                     "a key that is not hexadecimal")
             key = bytes.fromhex(key.decode("ascii"))
+        if self.header.digest is not None:
+            key = self.header.digest(key)
         value_of, encode = self.header.encoding
         return encode(value_of(key))
 

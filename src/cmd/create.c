@@ -636,6 +636,10 @@ static int run_create(struct create *c, int argc, char **argv)
     struct err err;
     if (c->like != NULL && !read_like(c))
         return EXIT_ERROR;
+    if (!keyopt_check_digest(&c->keyopt, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
     if (c->design.layout != NULL && !design_rule(&c->design, &c->keyopt.rule, &err)) {
         say_failure(&err);
         return EXIT_ERROR;

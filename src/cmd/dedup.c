@@ -286,7 +286,8 @@ static bool plan_filter(struct dedup *d, struct header *h)
     struct err err;
     header_begin(h, &d->keyopt.rule, false);
     d->design.grow = d->design.n == 0;
-    return header_design(h, &d->design, 0, &err) || say_failure(&err);
+    return (keyopt_check_digest(&d->keyopt, &err) && header_design(h, &d->design, 0, &err)) ||
+           say_failure(&err);
 }
 
 /* Takes over how keys are prepared for a filter that was opened. */
@@ -367,7 +368,8 @@ static bool open_in_memory(struct dedup *d)
 {
     struct err err;
     double p = d->path == NULL && d->design.p != 0 ? d->design.p : MEMORY_FPR;
-    return known_open_in_memory(&d->adding.known, &d->keyopt.rule, d->design.n, p, &err) ||
+    return (keyopt_check_digest(&d->keyopt, &err) &&
+            known_open_in_memory(&d->adding.known, &d->keyopt.rule, d->design.n, p, &err)) ||
            say_failure(&err);
 }
 

@@ -130,6 +130,8 @@ static bool read_foreign(struct import *im, struct err *err)
 
 static bool write_filter(struct import *im, struct err *err)
 {
+    if (!foreign_rule(&im->filter, &im->keyopt.rule, err))
+        return false;
     foreign_header(&im->filter, &im->keyopt.rule, im->reproducible, &im->header);
     return foreign_write(&im->header, &im->filter, im->bits, &im->file, im->out, im->threads,
                          &im->census, err) &&

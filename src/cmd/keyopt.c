@@ -7,7 +7,15 @@
 #include "base/parallel.h"
 #include "base/say.h"
 
-enum { OPT_SKIP_BAD = 300, OPT_CRLF, OPT_NO_GZIP, OPT_TRIM, OPT_PROGRESS };
+enum {
+    OPT_SKIP_BAD = 300,
+    OPT_CRLF,
+    OPT_NO_GZIP,
+    OPT_TRIM,
+    OPT_PROGRESS,
+    OPT_DIGEST,
+    OPT_DIGESTED,
+};
 
 const struct opt keyopt_opts[] = {
     {'k', "key", "KEY",
@@ -21,6 +29,8 @@ const struct opt keyopt_opts[] = {
     {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
      0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
+    {OPT_DIGESTED, "digested", NULL,
+     "with a filter of digests: the key is its digest already, in hexadecimal digits", false, 0},
     {OPT_SKIP_BAD, "skip-bad", NULL,
      "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "
      "what the filter takes",
@@ -35,6 +45,8 @@ const struct opt keyopt_prep_opts[] = {
     {OPT_TRIM, "trim", NULL, "drop blanks and tabs around the key", false, 0},
     {'i', "ignore-case", NULL, "fold ASCII letters to lower case", false, 0},
     {'x', "hex", NULL, "decode the key from hexadecimal digits", false, 0},
+    {OPT_DIGEST, "digest", "DIGEST",
+     "take the digest of the key in its place: sha1, sha256, md5 or ntlm", false, 0},
     {0},
 };
 
@@ -75,6 +87,28 @@ static bool take_field(struct keyopt *keyopt, struct opt_parser *p)
     return false;
 }
 
+static bool take_digest(struct keyopt *keyopt, const struct opt_parser *p)
+{
+    const struct digest *digest = digest_by_name(p->value);
+    if (digest == NULL) {
+        opt_misuse(p->command, "option '%s': '%s' is none of sha1, sha256, md5 and ntlm", p->name,
+                   p->value);
+        return false;
+    }
+    keyopt->rule.prep |= digest->id << PREP_DIGEST_SHIFT;
+    return true;
+}
+
+static bool not_both(const struct keyopt *keyopt, const struct opt_parser *p)
+{
+    uint32_t prep = keyopt->rule.prep;
+    if ((prep & PREP_HEX) == 0 || prep_digest(prep) == DIGEST_NONE)
+        return true;
+    opt_misuse(p->command, "--hex and --digest cannot go together: for keys that are digests "
+                           "in hexadecimal, --digested");
+    return false;
+}
+
 bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
 {
     switch (id) {
@@ -105,7 +139,11 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
         return true;
     case 'x':
         keyopt->rule.prep |= PREP_HEX;
-        return true;
+        return not_both(keyopt, p);
+    case OPT_DIGEST:
+        return take_digest(keyopt, p) && not_both(keyopt, p);
+    case OPT_DIGESTED:
+        return keyopt->rule.digested = true;
     default:
         return false;
     }
@@ -160,6 +198,27 @@ void keyopt_free(struct keyopt *keyopt)
     free(keyopt->record);
 }
 
+static bool same_digest(uint32_t asked, uint32_t stored, const char *path, struct err *err)
+{
+    const struct digest *a = digest_by_id(prep_digest(asked));
+    const struct digest *s = digest_by_id(prep_digest(stored));
+    if (a == NULL || a == s)
+        return true;
+    if (s == NULL)
+        return fail(err, "'%s' was made without --digest, which cannot be added later", path);
+    return fail(err, "'%s' was made with --digest %s, not %s", path, s->name, a->name);
+}
+
+bool keyopt_check_digest(const struct keyopt *keyopt, struct err *err)
+{
+    const struct digest *digest = digest_by_id(prep_digest(keyopt->rule.prep));
+    if (keyopt->rule.digested)
+        return digest != NULL || fail(err, "--digested is for filters made with --digest");
+    return digest == NULL || digest_missing() == NULL ||
+           fail(err, "cannot take %s digests, only read them (--digested): %s", digest->name,
+                digest_missing());
+}
+
 bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char *path,
                   struct err *err)
 {
@@ -171,10 +230,12 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
         if ((keyopt->rule.prep & ~header->prep & names[i].bit) != 0)
             return fail(err, "'%s' was made without %s, which cannot be added later", path,
                         names[i].option);
+    if (!same_digest(keyopt->rule.prep, header->prep, path, err))
+        return false;
     keyopt->rule.prep = header->prep;
     keyopt->rule.hash = header->hash;
     keyopt->rule.seed = header->seed;
-    return true;
+    return keyopt_check_digest(keyopt, err);
 }
 
 void keyopt_hint_crlf(const struct keyopt *keyopt, bool saw_cr, const char *path)

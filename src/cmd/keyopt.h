@@ -40,7 +40,7 @@ struct keyopt {
 #define KEYOPT_DEFAULT {.rule = {.terminator = '\n', .delimiter = '\t'}}
 
 extern const struct opt keyopt_opts[];      /* input and cutting */
-extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim */
+extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim, --digest */
 
 /* Takes one of these options, which it must be. Reports a mistake itself. */
 bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id);
@@ -56,6 +56,10 @@ void keyopt_free(struct keyopt *keyopt);
  * names it in the message. */
 bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char *path,
                   struct err *err);
+
+/* Can keys be made of these records? Not without libmd if they are to be digested, and --digested
+ * needs a digest. keyopt_adopt sees to it; a command that adopts nothing asks itself. */
+bool keyopt_check_digest(const struct keyopt *keyopt, struct err *err);
 
 /* Hints at --crlf when lines of a list that is read beside the records end in CR. */
 void keyopt_hint_crlf(const struct keyopt *keyopt, bool saw_cr, const char *path);

@@ -17,6 +17,7 @@
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "keys/encode.h"
+#include "keys/digest.h"
 #include "keys/prep.h"
 #include "store/chain.h"
 #include "store/filter.h"
@@ -24,7 +25,7 @@
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_SKIP_BAD };
+enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_DIGESTED, OPT_SKIP_BAD };
 
 static const struct opt own_opts[] = {
     {OPT_JSON, "json", NULL, "print one JSON object for each filter, each on a line", false, 0},
@@ -47,6 +48,8 @@ static const struct opt negatives_opts[] = {
     {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
      0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
+    {OPT_DIGESTED, "digested", NULL, "the key is its digest already, in hexadecimal digits", false,
+     0},
     {OPT_SKIP_BAD, "skip-bad", NULL, "skip records that have no key", false, 0},
     {0},
 };
@@ -294,13 +297,22 @@ static void report_known(struct report *r, const struct field *field, enum sourc
         report_unknown(r, field);
 }
 
+/* The options that prepare keys so. `text` holds the longest, "--trim --ignore-case --digest
+ * sha256". */
+enum { PREP_TEXT = 64 };
+
+static const char *prep_text(uint32_t prep, char *text)
+{
+    const struct digest *d = digest_by_id(prep_digest(prep));
+    snprintf(text, PREP_TEXT, "%s%s%s%s%s", prep & PREP_TRIM ? " --trim" : "",
+             prep & PREP_FOLD ? " --ignore-case" : "", prep & PREP_HEX ? " --hex" : "",
+             d != NULL ? " --digest " : "", d != NULL ? d->name : "");
+    return text[0] != '\0' ? text + 1 : "none";
+}
+
 static void report_file(struct report *r, const struct findings *found)
 {
-    static const char *const preps[] = {
-        "none",  "--trim",       "--ignore-case",       "--trim --ignore-case",
-        "--hex", "--trim --hex", "--ignore-case --hex", "--trim --ignore-case --hex",
-    };
-    static char seed[NUM_TEXT];
+    static char seed[NUM_TEXT], prep[PREP_TEXT];
     const struct header *h = found->header;
     const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
@@ -318,7 +330,7 @@ static void report_file(struct report *r, const struct findings *found)
         report_string(r, &found->facts.field[i], RECORDED, found->facts.value[i]);
     report_string(r, &field_hash, RECORDED, h->hash->name);
     report_string(r, &field_seed, RECORDED, seed);
-    report_string(r, &field_prep, RECORDED, preps[h->prep & PREP_FLAGS]);
+    report_string(r, &field_prep, RECORDED, prep_text(h->prep, prep));
     report_string(r, &field_encoding, RECORDED, encoding != NULL ? encoding->name : "none");
     report_string(r, &field_state, EXACT, health_name(found->health));
     report_known(r, &field_epoch, RECORDED, found->file != NULL ? h->epoch : 0);
@@ -609,6 +621,8 @@ static bool take_option(struct stats *s, struct opt_parser *p, int id)
         return true;
     case OPT_CRLF:
         return s->keyopt.rule.crlf = true;
+    case OPT_DIGESTED:
+        return s->keyopt.rule.digested = true;
     case OPT_SKIP_BAD:
         return s->keyopt.rule.skip_bad = true;
     default:

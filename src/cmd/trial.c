@@ -174,10 +174,13 @@ bool trial_keys(struct store *store, struct keyopt *keyopt, const char *name, st
                         .ctx = &neg,
                         .slot_size = sizeof(struct feed_part),
                         .work = ask_chunk};
+    struct err err;
     keyopt->rule.prep = h->prep;
     keyopt->rule.hash = h->hash;
     keyopt->rule.seed = h->seed;
     keyopt->rule.bytes = store_wants_bytes(store);
+    if (!keyopt_check_digest(keyopt, &err))
+        return say_failure(&err);
     if (!feed_run(&feed))
         return false;
     tally_report(&feed.tally);

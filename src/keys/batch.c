@@ -10,7 +10,14 @@ struct slice {
     size_t len;
 };
 
-enum verdict { KEY_GOOD, KEY_NO_FIELD, KEY_NOT_HEX, KEY_NOT_ENCODED };
+enum verdict {
+    KEY_GOOD,
+    KEY_NO_FIELD,
+    KEY_NOT_HEX,
+    KEY_NO_DIGEST,
+    KEY_NOT_DIGESTED,
+    KEY_NOT_ENCODED,
+};
 
 /* Narrows *key to its field number `field`. */
 static bool take_field(struct slice *key, int field, char delimiter)
@@ -156,16 +163,18 @@ static bool unhex(struct slice *key, char *to)
     return all < 16;
 }
 
-/* Prepares a key as the filter requires, all but its encoding; `to` has capacity for key->len
- * bytes. */
-static enum verdict prepare(struct slice *key, uint32_t prep, char *to)
+/* Prepares a key as the filter requires, all but its digest and encoding; `to` has capacity for
+ * key->len bytes. */
+static enum verdict prepare(struct slice *key, const struct key_rule *rule, char *to)
 {
-    if (prep & PREP_TRIM)
+    if (rule->prep & PREP_TRIM)
         trim(key);
     /* Case does not matter to digits, so no folding first. */
-    if (prep & PREP_HEX)
+    if (rule->digested)
+        return unhex(key, to) ? KEY_GOOD : KEY_NO_DIGEST;
+    if (rule->prep & PREP_HEX)
         return unhex(key, to) ? KEY_GOOD : KEY_NOT_HEX;
-    if (prep & PREP_FOLD)
+    if (rule->prep & PREP_FOLD)
         fold(key, to);
     return KEY_GOOD;
 }
@@ -175,6 +184,10 @@ static bool say_bad(struct err *err, enum verdict verdict, const struct key_rule
     switch (verdict) {
     case KEY_NO_FIELD:
         return fail(err, "has no field %d", rule->field);
+    case KEY_NO_DIGEST:
+        return fail(err, "%s", digest_by_id(prep_digest(rule->prep))->wrong);
+    case KEY_NOT_DIGESTED:
+        return fail(err, "%s", digest_by_id(prep_digest(rule->prep))->bad);
     case KEY_NOT_ENCODED:
         return fail(err, "%s", encoding_by_id(prep_encoding(rule->prep))->bad);
     default:
@@ -250,16 +263,21 @@ static void look_for_cr(struct batch *b, bool terminated)
 /* Does preparation copy keys? Otherwise they are parts of the records. */
 static bool makes_copies(const struct key_rule *rule)
 {
-    return rule->prep & (PREP_FOLD | PREP_HEX);
+    return rule->digested || (rule->prep & (PREP_FOLD | PREP_HEX));
 }
 
-/* Reserves capacity for copies of all keys of this batch, and for what they are encoded to. */
-static bool reserve_scratch(struct batch *b, const struct encoding *e)
+/* Reserves capacity for copies of all keys of this batch, and for what they are digested and
+ * encoded to. */
+static bool reserve_scratch(struct batch *b, const struct digest *d, const struct encoding *e)
 {
     size_t bytes = (size_t)(b->record[b->n] - b->record[0]);
     size_t fixed = 0, per_byte = makes_copies(b->rule);
+    if (d != NULL) {
+        fixed += b->n * d->fixed; /* n is at most BATCH_MAX */
+        per_byte += d->per_byte;
+    }
     if (e != NULL) {
-        fixed = b->n * e->fixed; /* n is at most BATCH_MAX */
+        fixed += b->n * e->fixed;
         per_byte += e->per_byte;
     }
     if (per_byte > 0 && bytes > (SIZE_MAX - fixed) / per_byte)
@@ -287,12 +305,25 @@ static enum verdict make_key(const struct key_rule *rule, const char *record, co
     bool whole = end > record && end[-1] == rule->terminator;
     *key = (struct slice){record, (size_t)(end - record) - whole};
     if (rule->given)
-        return prepare(key, rule->prep, to);
+        return prepare(key, rule, to);
     if (rule->crlf && whole && ends_in_cr(*key))
         key->len--;
     if (rule->field && !take_field(key, rule->field, rule->delimiter))
         return KEY_NO_FIELD;
-    return prepare(key, rule->prep, to);
+    return prepare(key, rule, to);
+}
+
+/* Digests the prepared key. Advances *to if the digest is written there. */
+static enum verdict make_digest(const struct key_rule *rule, const struct digest *d, char **to,
+                                struct slice *key)
+{
+    if (rule->digested)
+        return key->len == d->len ? KEY_GOOD : KEY_NO_DIGEST;
+    if (!d->make(key->data, key->len, *to))
+        return KEY_NOT_DIGESTED;
+    *key = (struct slice){*to, d->len};
+    *to += d->len;
+    return KEY_GOOD;
 }
 
 /* Encodes the prepared key of record i. Advances *to if it is written there. */
@@ -314,9 +345,10 @@ static enum verdict encode(struct batch *b, size_t i, const struct encoding *e, 
 static void make_keys(struct batch *b)
 {
     const struct key_rule *rule = b->rule;
+    const struct digest *d = digest_by_id(prep_digest(rule->prep));
     const struct encoding *e = encoding_by_id(prep_encoding(rule->prep));
     bool copies = makes_copies(rule);
-    if (!reserve_scratch(b, e)) {
+    if (!reserve_scratch(b, d, e)) {
         fail(&b->bad_reason, "no memory for a key of this length");
         stop_before(b, 0);
         return;
@@ -328,6 +360,8 @@ static void make_keys(struct batch *b)
         enum verdict verdict = make_key(rule, b->record[i], b->record[i + 1], to, &key);
         if (copies && verdict == KEY_GOOD)
             to += key.len;
+        if (d != NULL && verdict == KEY_GOOD)
+            verdict = make_digest(rule, d, &to, &key);
         if (e != NULL && verdict == KEY_GOOD)
             verdict = encode(b, i, e, &to, &key);
         if (verdict != KEY_GOOD) {
@@ -499,6 +533,11 @@ const char *key_unprepared(uint32_t prep, const char *text, size_t len)
         const char *why = unprepared_digits(text, len);
         bool integer = why == NULL && e != NULL && e->integer != 0;
         return integer ? unprepared_hex_plain(e, text, len) : why;
+    }
+    const struct digest *d = digest_by_id(prep_digest(prep));
+    if (d != NULL) {
+        const char *why = unprepared_digits(text, len);
+        return why == NULL && len != 2 * d->len ? d->wrong : why;
     }
     for (size_t i = 0; (prep & PREP_FOLD) && i < len; i++)
         if (fold1(text[i]) != text[i])

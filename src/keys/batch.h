@@ -1,6 +1,6 @@
 /*
  * From records to hashed keys, a batch at a time. The records of a chunk are split, prepared (CR,
- * field, trim, fold, hex, encoding; in that order) and hashed.
+ * field, trim, fold, hex, digest, encoding; in that order) and hashed.
  *
  *     struct batch *b = batch_new(&rule);              // one for each thread, reused
  *     batch_start(b, chunk.data, chunk.len);
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "keys/digest.h"
 #include "keys/encode.h"
 #include "keys/hash.h"
 #include "keys/prep.h"
@@ -28,6 +29,7 @@ struct key_rule {
     int field; /* 0: the whole record; 1 first, -1 last */
     char delimiter;
     uint32_t prep; /* prep.h */
+    bool digested; /* with a digest: records hold digests in hexadecimal, not what to digest */
     bool skip_bad;
     const struct hash_fn *hash; /* NULL: the usual one */
     bool given; /* a record is a prepared key (-k) and a terminator; CR and field do not apply */
@@ -53,7 +55,7 @@ struct batch {
     size_t n_before;              /* records of the chunk in earlier batches */
     /* A record without a key, with skip_bad off. Then batch_next returns false. The records before
      * it were returned in batches; n_before counts them. bad_reason is the reason: "has no field
-     * 3", "not hexadecimal", "not UTF-8". */
+     * 3", "not hexadecimal", "not UTF-8". Keys and digests are not in it. */
     bool bad_record;
     struct err bad_reason;
     bool saw_cr; /* crlf is off, and one of the first keys of the chunk ends in CR */
@@ -64,7 +66,7 @@ struct batch {
     size_t key_len[BATCH_MAX];
     const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before it */
     size_t text_len[BATCH_MAX];
-    char *scratch; /* prepared copies of keys, and what they are encoded to */
+    char *scratch; /* prepared copies of keys, and what they are digested or encoded to */
     size_t scratch_len;
     /* Lane l of record i is hash[l * BATCH_MAX + i]; only those that the function has are set. */
     uint64_t hash[HASH_LANES * BATCH_MAX];

@@ -233,7 +233,7 @@ bool confirm_has(struct confirm *c, const struct batch *b, size_t i)
     char plain[ENCODE_PLAIN_MAX];
     struct spelling s = {0};
     s.key = batch_text(b, i, plain, &s.len);
-    if (!(c->prep & PREP_HEX))
+    if (!prep_in_digits(c->prep))
         return is_listed(c, &s);
     s.digits = "0123456789ABCDEF";
     if (is_listed(c, &s))

@@ -31,8 +31,8 @@ bool confirm_open(struct confirm *c, const char *path, const struct key_rule *ru
 void confirm_close(struct confirm *c);
 
 /* Is the key of record i of the batch, which has one, in the list? Keys are looked up as prepared,
- * but not encoded (batch_text); keys given in hexadecimal, as digits of either case. Any number of
- * threads may call this. */
+ * but not encoded (batch_text); keys given in hexadecimal, and digests, as digits of either case.
+ * Any number of threads may call this. */
 bool confirm_has(struct confirm *c, const struct batch *b, size_t i);
 
 /* False, with the reason in *err, if the list was truncated or a search found it not sorted. Then

@@ -1,11 +1,13 @@
 /*
- * How a filter's keys are prepared, as its header says it in 32 bits: three flags and the number of
- * an encoding (encode.h). A key is trimmed, folded, decoded from hexadecimal and encoded, in that
- * order; then it is hashed.
+ * How a filter's keys are prepared, as its header says it in 32 bits: three flags and the numbers
+ * of an encoding (encode.h) and of a digest (digest.h). A key is trimmed, folded, decoded from
+ * hexadecimal, digested and encoded, in that order; then it is hashed. With a digest there is
+ * neither hexadecimal decoding nor an encoding.
  */
 #ifndef KEYS_PREP_H
 #define KEYS_PREP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -15,11 +17,24 @@ enum {
     PREP_FLAGS = PREP_TRIM | PREP_FOLD | PREP_HEX,
     PREP_ENCODING_SHIFT = 8, /* bits 8 to 15: the encoding, 0 for none */
     PREP_ENCODING = 0xff << PREP_ENCODING_SHIFT,
+    PREP_DIGEST_SHIFT = 16, /* bits 16 to 23: the digest, 0 for none */
+    PREP_DIGEST = 0xff << PREP_DIGEST_SHIFT,
 };
 
 static inline unsigned prep_encoding(uint32_t prep)
 {
     return (prep & PREP_ENCODING) >> PREP_ENCODING_SHIFT;
+}
+
+static inline unsigned prep_digest(uint32_t prep)
+{
+    return (prep & PREP_DIGEST) >> PREP_DIGEST_SHIFT;
+}
+
+/* Are the keys written in hexadecimal, where they are listed? */
+static inline bool prep_in_digits(uint32_t prep)
+{
+    return (prep & (PREP_HEX | PREP_DIGEST)) != 0;
 }
 
 #endif

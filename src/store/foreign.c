@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 
 #include "base/sig.h"
+#include "keys/digest.h"
+#include "keys/encode.h"
 #include "keys/prep.h"
 #include "store/chain.h"
 #include "store/header.h"
@@ -12,11 +14,20 @@
 
 _Static_assert((int)LAYOUT_LAYERS == (int)FORMAT_MAX_LAYERS, "a filter file holds them all");
 
-void foreign_rule(const struct layout_filter *filter, struct key_rule *rule)
+static void take_over(const struct layout_filter *filter, struct key_rule *rule)
 {
     rule->hash = filter->hash;
     rule->seed = filter->seed;
-    rule->prep = (rule->prep & PREP_FLAGS) | filter->encoding << PREP_ENCODING_SHIFT;
+    rule->prep &= ~(uint32_t)PREP_ENCODING;
+    rule->prep |= filter->encoding << PREP_ENCODING_SHIFT;
+}
+
+bool foreign_rule(const struct layout_filter *filter, struct key_rule *rule, struct err *err)
+{
+    take_over(filter, rule);
+    return filter->encoding == ENCODE_NONE || prep_digest(rule->prep) == DIGEST_NONE ||
+           fail(err, "--digest: the layout takes keys of encoding %s, which digests cannot be",
+                encoding_by_id(filter->encoding)->name);
 }
 
 void foreign_layers(const struct layout_filter *filter, struct header *h)
@@ -42,7 +53,7 @@ void foreign_header(const struct layout_filter *filter, const struct key_rule *r
                     bool reproducible, struct header *h)
 {
     struct key_rule own = *rule;
-    foreign_rule(filter, &own);
+    take_over(filter, &own);
     header_begin(h, &own, reproducible);
     foreign_layers(filter, h);
 }

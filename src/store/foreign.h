@@ -21,8 +21,8 @@
 #include "store/newfile.h"
 
 /* The preparation of a filter's keys, as the rule has it but for the layout's encoding; and their
- * hash. */
-void foreign_rule(const struct layout_filter *filter, struct key_rule *rule);
+ * hash. Fails if the encoding is not for digests. */
+bool foreign_rule(const struct layout_filter *filter, struct key_rule *rule, struct err *err);
 
 /* Gives a header the layers of such a filter, placed, its policy, capacity and rate. */
 void foreign_layers(const struct layout_filter *filter, struct header *h);

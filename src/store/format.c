@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "keys/digest.h"
 #include "keys/encode.h"
 #include "keys/xxh3.h"
 
@@ -234,13 +235,18 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     h->seed = get_le64(p + OFF_SEED);
     memcpy(h->id, p + OFF_ID, sizeof h->id);
     h->prep = get_le32(p + OFF_PREP);
-    unknown = h->prep & ~(uint32_t)(PREP_FLAGS | PREP_ENCODING);
+    unknown = h->prep & ~(uint32_t)(PREP_FLAGS | PREP_ENCODING | PREP_DIGEST);
     if (unknown != 0)
         return fail(err, "was written by a newer version of seen (key preparation %u)",
                     lowest_bit(unknown));
     unsigned encoding = prep_encoding(h->prep);
     if (encoding != ENCODE_NONE && encoding_by_id(encoding) == NULL)
         return fail(err, "was written by a newer version of seen (key encoding %u)", encoding);
+    unsigned digest = prep_digest(h->prep);
+    if (digest != DIGEST_NONE && digest_by_id(digest) == NULL)
+        return fail(err, "was written by a newer version of seen (key digest %u)", digest);
+    if (digest != DIGEST_NONE && (encoding != ENCODE_NONE || (h->prep & PREP_HEX) != 0))
+        return damaged(err, "its header has no valid key preparation");
     h->n_design = get_le64(p + OFF_N_DESIGN);
     h->fpr_design = get_double(p + OFF_FPR_DESIGN);
     if (!(h->fpr_design > 0 && h->fpr_design < 1))

@@ -54,8 +54,7 @@ bool design_rule(const struct design *d, struct key_rule *rule, struct err *err)
     struct err ignored;
     if (!design_layout(d, CHAIN_FIRST, &filter, err) && !design_layout(d, 1, &filter, &ignored))
         return false;
-    foreign_rule(&filter, rule);
-    return true;
+    return foreign_rule(&filter, rule, err);
 }
 
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err)
@@ -169,6 +168,7 @@ bool header_same_keys(const struct header *a, const struct header *b, struct err
     name_difference(list, sizeof list, (prep & PREP_TRIM) != 0, "--trim");
     name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
     name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
+    name_difference(list, sizeof list, (prep & PREP_DIGEST) != 0, "--digest");
     name_difference(list, sizeof list, (prep & PREP_ENCODING) != 0, "key encoding");
     return list[0] == '\0' || fail(err, "%s", list);
 }

@@ -197,7 +197,12 @@ TEST(newer_files_are_refused_by_name)
             "was written by a newer version of seen (incompatible feature 31)");
     REFUSES(HASH, 4, 99, "was written by a newer version of seen (hash function 99)");
     REFUSES(PREP, 4, 8, "was written by a newer version of seen (key preparation 3)");
-    REFUSES(PREP, 4, 0x10000, "was written by a newer version of seen (key preparation 16)");
+    REFUSES(PREP, 4, 0x1000000, "was written by a newer version of seen (key preparation 24)");
+    REFUSES(PREP, 4, 0x40003, "(accepted)");
+    REFUSES(PREP, 4, 0x50000, "was written by a newer version of seen (key digest 5)");
+    REFUSES(PREP, 4, 0xff0003, "was written by a newer version of seen (key digest 255)");
+    REFUSES(PREP, 4, 0x10004, "is damaged: its header has no valid key preparation");
+    REFUSES(PREP, 4, 0x10100, "is damaged: its header has no valid key preparation");
     REFUSES(PREP, 4, 0x200, "(accepted)");
     REFUSES(PREP, 4, 0xc00, "was written by a newer version of seen (key encoding 12)");
     REFUSES(PREP, 4, 0xff07, "was written by a newer version of seen (key encoding 255)");

@@ -1,0 +1,114 @@
+#include "keys/digest.h"
+
+#include <string.h>
+
+#include "keys/encode.h"
+
+#ifdef SEEN_LIBMD
+
+#include <md4.h>
+#include <md5.h>
+#include <sha1.h>
+#include <sha2.h>
+
+const char *digest_missing(void)
+{
+    return NULL;
+}
+
+/* The state holds the end of the key, so it is wiped. */
+
+static bool make_sha1(const char *key, size_t len, char *out)
+{
+    SHA1_CTX state;
+    SHA1Init(&state);
+    SHA1Update(&state, (const uint8_t *)key, len);
+    SHA1Final((uint8_t *)out, &state);
+    explicit_bzero(&state, sizeof state);
+    return true;
+}
+
+static bool make_sha256(const char *key, size_t len, char *out)
+{
+    SHA2_CTX state;
+    SHA256Init(&state);
+    SHA256Update(&state, (const uint8_t *)key, len);
+    SHA256Final((uint8_t *)out, &state);
+    explicit_bzero(&state, sizeof state);
+    return true;
+}
+
+static bool make_md5(const char *key, size_t len, char *out)
+{
+    MD5_CTX state;
+    MD5Init(&state);
+    MD5Update(&state, (const uint8_t *)key, len);
+    MD5Final((uint8_t *)out, &state);
+    explicit_bzero(&state, sizeof state);
+    return true;
+}
+
+static bool make_ntlm(const char *key, size_t len, char *out)
+{
+    MD4_CTX state;
+    size_t units_len;
+    if (encoding_by_id(ENCODE_UTF16)->encode(key, len, out, &units_len) == NULL) {
+        explicit_bzero(out, 2 * len);
+        return false;
+    }
+    MD4Init(&state);
+    MD4Update(&state, (const uint8_t *)out, units_len);
+    if (units_len > 0)
+        explicit_bzero(out, units_len);
+    MD4Final((uint8_t *)out, &state);
+    explicit_bzero(&state, sizeof state);
+    return true;
+}
+
+#else
+
+const char *digest_missing(void)
+{
+    return "this program was built without libmd (on Debian, install libmd-dev and build it again)";
+}
+
+static bool make_none(const char *key, size_t len, char *out)
+{
+    (void)key, (void)len, (void)out;
+    return false;
+}
+
+#define make_sha1 make_none
+#define make_sha256 make_none
+#define make_md5 make_none
+#define make_ntlm make_none
+
+#endif
+
+/* Text becomes UTF-16 before its digest takes the same place; ASCII grows to 2 bytes. */
+static const struct digest digests[] = {
+    {DIGEST_SHA1, "sha1", 20, 20, 0, make_sha1, "not digested",
+     "is not a SHA-1 digest (40 hexadecimal digits)"},
+    {DIGEST_SHA256, "sha256", 32, 32, 0, make_sha256, "not digested",
+     "is not a SHA-256 digest (64 hexadecimal digits)"},
+    {DIGEST_MD5, "md5", 16, 16, 0, make_md5, "not digested",
+     "is not an MD5 digest (32 hexadecimal digits)"},
+    {DIGEST_NTLM, "ntlm", 16, 16, 2, make_ntlm, "not UTF-8",
+     "is not an NTLM digest (32 hexadecimal digits)"},
+};
+
+const struct digest *digest_by_id(unsigned id)
+{
+    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
+        if (digests[i].id == id)
+            return &digests[i];
+    return NULL;
+}
+
+const struct digest *digest_by_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
+        if (strcmp(digests[i].name, name) == 0)
+            return &digests[i];
+    return NULL;
+}
