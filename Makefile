@@ -167,7 +167,7 @@ asan:
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
 # What these test is not of threads, or others in which it is test it too.
-UNTHREADED := bitmaps cli create_layout dcso docs failing forged format honesty install layout_verbs \
+UNTHREADED := bitmaps cli create_layout dcso digest docs failing forged format honesty install layout_verbs \
     layouts plan reader recipes redis_create redis_module redisbloom
 
 ## tsan: tests of threads under ThreadSanitizer (which does not know fences: gcc warns of that)

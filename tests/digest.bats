@@ -34,7 +34,7 @@ for key in sys.stdin.buffer.read().split(b"\0")[:-1]:
 
 # Passwords of every length from 0 to 300 bytes, in ASCII, and in UTF-8 with characters of 1 to 4
 # bytes.
-passwords()
+make_passwords()
 {
     python3 -c '
 import random, sys
@@ -78,7 +78,7 @@ PYTHON
 
 @test "passwords of every length have the digests that others compute" {
     needs_libmd
-    passwords >passwords
+    make_passwords >passwords
     for digest in $digests; do
         digests_of "$digest" <passwords >digests
         tr a-f A-F <digests >upper
@@ -195,7 +195,7 @@ PYTHON
         '\xf0\x80\x80\x80' '\xf0\x8f\xbf\xbf' '\xed\xa0\x80' '\xed\xbf\xbf' \
         '\xed\xa0\xbd\xed\xb8\x80' '\xf4\x90\x80\x80' '\xf5\x80\x80\x80' '\xe2\x82' '\xf0\x9f\x98' \
         'a longer one \xe2\x82 with its fault inside'; do
-        printf "fine\n$bad\n" >input
+        printf 'fine\n%b\n' "$bad" >input
         run -2 --separate-stderr seen query f.seen input
         [ "$stderr" = 'seen: input:2: not UTF-8' ]
         run -0 --separate-stderr seen add --skip-bad f.seen input
