@@ -22,7 +22,7 @@
 const struct command *const commands[] = {
     &cmd_create, &cmd_add,   &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
     &cmd_shrink, &cmd_merge, &cmd_verify, &cmd_plan,  &cmd_compact,
-    &cmd_import, &cmd_export, &cmd_push, &cmd_pull, NULL,
+    &cmd_subtract, &cmd_compare, &cmd_import, &cmd_export, &cmd_push, &cmd_pull, NULL,
 };
 
 /* If a descriptor from 0 to 2 is closed, the next file opened would get its number, and messages or

@@ -1,10 +1,15 @@
 /* seen compact: a smaller file for the same keys. */
+#include <stdlib.h>
+
+#include "base/disk.h"
 #include "base/num.h"
 #include "base/output.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/summary.h"
+#include "store/combine.h"
+#include "store/derive.h"
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -110,6 +115,40 @@ static void fill_header(struct compact *c)
     format_place(h);
 }
 
+/* For hashes; what does not fit goes to scratch files. */
+enum { DERIVE_MEMORY = 256 << 20 };
+
+static bool build_from_hashes(struct compact *c, struct newfile *file, const char *scratch_dir,
+                              struct err *err)
+{
+    const struct header *from = &c->in.header;
+    const struct design design = {.kind = kind_compact(), .p = c->p};
+    const struct key_rule rule = {.prep = from->prep, .hash = from->hash, .seed = from->seed};
+    struct filter_build build = {.design = &design,
+                                 .rule = &rule,
+                                 .memory = DERIVE_MEMORY,
+                                 .scratch_dir = scratch_dir,
+                                 .threads = c->threads,
+                                 .reproducible = c->reproducible};
+    uint64_t records;
+    bool ok = filter_build_begin(&build, err) && derive_put(&build, &c->in, &records, err) &&
+              filter_build_write(&build, records, file, c->out, err);
+    filter_build_free(&build);
+    return ok;
+}
+
+/* Of a set that counts. */
+static bool derive(struct compact *c, struct newfile *file, struct err *err)
+{
+    char *dir = disk_dir_of(file->path);
+    bool ok = derive_check(&c->in, err) && kind_compact()->check_fpr(c->p, err) &&
+              filter_check_sound(&c->in, c->threads, err) &&
+              (dir != NULL || fail(err, "out of memory")) &&
+              build_from_hashes(c, file, dir, err) && newfile_commit(file, err);
+    free(dir);
+    return ok;
+}
+
 /* In order: a layer's offset depends on the lengths of those before it. */
 static bool drop_columns(struct compact *c, int fd, struct err *err)
 {
@@ -155,7 +194,8 @@ static bool make_file(struct compact *c, struct newfile *file, struct err *err)
         return false;
     if (!newfile_replaces(file, c->in.fd))
         newfile_let_go(file);
-    return check_input(c, err) && write_file(c, file, err);
+    return combine_counts(&c->in.header) ? derive(c, file, err)
+                                         : check_input(c, err) && write_file(c, file, err);
 }
 
 static int compact(struct compact *c)
@@ -204,8 +244,8 @@ const struct command cmd_compact = {
     .summary = "make a compact filter smaller, at a higher false-positive rate",
     .details =
         "Makes OUT, which has the same keys as FILTER, one that 'seen create --compact' made or "
-        "'seen merge' of such, and takes less space at a higher false-positive rate. The keys are "
-        "not needed.",
+        "'seen merge' of such, and takes less space at a higher false-positive rate. FILTER may "
+        "also be a counted set that was made with --fpr 0. The keys are not needed.",
     .groups = groups,
     .run = run,
 };

@@ -18,6 +18,7 @@
 #include "cmd/plan.h"
 #include "cmd/summary.h"
 #include "store/chain.h"
+#include "store/derive.h"
 #include "store/filter.h"
 #include "store/filter_build.h"
 #include "store/foreign.h"
@@ -34,6 +35,7 @@ enum {
     OPT_COUNTED,
     OPT_LAYOUT,
     OPT_LIKE,
+    OPT_FROM,
     OPT_FORCE,
     OPT_MIN_KEYS,
     OPT_MIN_RATIO,
@@ -67,6 +69,8 @@ static const struct opt size_opts[] = {
      "copy capacity, rate and key preparation from FILTER, so that the two "
      "can be merged without loss",
      false, 0},
+    {OPT_FROM, "from", "FILTER",
+     "read no keys, but take those of FILTER, a counted set that was made with --fpr 0", false, 0},
     {OPT_LAYOUT, "layout", "SPEC",
      "make the filter that another program would: NAME[:PARAM=VALUE,...]; seen-layouts(7) has the "
      "names",
@@ -120,10 +124,12 @@ static const double FPR_SLACK = 1.01;
 
 struct create {
     struct keyopt keyopt;
-    const char *path, *like, *tmpdir;
+    const char *path, *like, *from, *tmpdir;
     struct design design;
     struct header like_header;
     struct layout_spec layout;
+    struct filter from_filter; /* of `from`; fd -1: not open */
+    uint64_t from_records;
     uint64_t min_keys, memory;
     double min_ratio;
     bool compact, counted, force, dry_run, json, reproducible;
@@ -147,6 +153,9 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
         return opt_bytes(p, &d->size) && opt_positive(p, d->size);
     case OPT_LIKE:
         c->like = p->value;
+        return true;
+    case OPT_FROM:
+        c->from = p->value;
         return true;
     case OPT_LAYOUT:
         d->layout = &c->layout;
@@ -279,10 +288,30 @@ static int check_layout(const struct create *c)
                       other);
 }
 
+/* With --from. */
+static int check_from(const struct create *c)
+{
+    if (c->from == NULL)
+        return 0;
+    if (c->keyopt.any)
+        return opt_misuse(&cmd_create, "--from takes the keys of '%s': give no others", c->from);
+    if (c->counted)
+        return opt_misuse(&cmd_create, "--from and --counted cannot go together; 'seen shrink' "
+                                       "gives a counted set narrower fingerprints");
+    if (c->design.layout != NULL)
+        return opt_misuse(&cmd_create, "--from and --layout cannot go together: the other program "
+                                       "hashes keys in its own way, so the keys are needed");
+    if (c->design.empty)
+        return opt_misuse(&cmd_create, "--from and --empty cannot go together");
+    return 0;
+}
+
 static int check_options(const struct create *c)
 {
     const struct design *d = &c->design;
-    int status = check_counted(c);
+    int status = check_from(c);
+    if (status == 0)
+        status = check_counted(c);
     if (status == 0 && d->layout != NULL)
         status = check_layout(c);
     if (status == 0 && c->compact)
@@ -374,7 +403,7 @@ static void free_in_order(void *ctx, void *slot)
 
 static uint64_t keys_given(const struct create *c)
 {
-    return tally_keys(&c->feed.tally);
+    return c->from != NULL ? c->from_records : tally_keys(&c->feed.tally);
 }
 
 static double keys_held(const struct create *c)
@@ -461,7 +490,7 @@ static void print_summary(const struct create *c)
     const struct header *h = &c->build.header;
     summary_begin(&j, c->path, h, c->build.census.fpr, keys_held(c));
     json_key(&j, "records");
-    json_uint(&j, c->feed.tally.records);
+    json_uint(&j, c->from != NULL ? c->from_records : c->feed.tally.records);
     json_key(&j, "bad_records");
     json_uint(&j, c->feed.tally.bad);
     json_key(&j, "keys_added");
@@ -498,6 +527,38 @@ static bool read_keys(struct create *c)
     return false;
 }
 
+/* Opens the set whose keys are taken. It may be the file that is replaced. */
+static bool open_from(struct create *c)
+{
+    struct err err;
+    struct filter *from = &c->from_filter;
+    if (c->from == NULL)
+        return true;
+    bool ok = newfile_hold(&c->file, &err) && filter_open(from, c->from, FILTER_READ, &err);
+    if (ok && !newfile_replaces(&c->file, from->fd))
+        newfile_let_go(&c->file);
+    ok = ok && derive_check(from, &err);
+    if (ok && c->like != NULL && !header_same_keys(&c->like_header, &from->header, &err)) {
+        say_error("'%s' cannot be made like '%s' from '%s': they differ in %s", c->path, c->like,
+                  c->from, err.text);
+        return false;
+    }
+    ok = ok && keyopt_adopt(&c->keyopt, &from->header, c->from, &err) &&
+         filter_check_sound(from, c->keyopt.threads, &err);
+    return ok || say_failure(&err);
+}
+
+static bool take_keys(struct create *c)
+{
+    struct err err;
+    if (!derive_put(&c->build, &c->from_filter, &c->from_records, &err))
+        return say_failure(&err);
+    if (c->from_records > 0)
+        return true;
+    say_error("'%s' has no keys, so '%s' is not made", c->from, c->path);
+    return false;
+}
+
 static bool collect(struct create *c, const char *scratch_dir)
 {
     struct err err;
@@ -512,7 +573,7 @@ static bool collect(struct create *c, const char *scratch_dir)
     if (!filter_build_begin(&c->build, &err))
         return say_failure(&err);
     c->keyopt.threads = c->build.threads;
-    return c->design.empty || read_keys(c);
+    return c->design.empty || (c->from != NULL ? take_keys(c) : read_keys(c));
 }
 
 /* Makes the filter, or forecasts what it would be. */
@@ -553,7 +614,7 @@ static bool make_filter(struct create *c)
         say_error("out of memory");
         return false;
     }
-    bool ok = check_tmpdir(c) && collect(c, dir) && build(c) &&
+    bool ok = check_tmpdir(c) && open_from(c) && collect(c, dir) && build(c) &&
               (c->design.empty || enough_keys(c)) && keys_fit(c) && (c->dry_run || commit_file(c));
     free(dir);
     return ok;
@@ -562,7 +623,8 @@ static bool make_filter(struct create *c)
 /* Where the size is decided, standard input is left alone unless something depends on it. */
 static bool needs_keys(const struct create *c)
 {
-    return !design_is_sized(&c->design) || c->keyopt.any || c->min_keys != 0 || c->min_ratio > 0;
+    return !design_is_sized(&c->design) || c->keyopt.any || c->from != NULL || c->min_keys != 0 ||
+           c->min_ratio > 0;
 }
 
 /* Beside what seen's own kinds would take for as many keys. */
@@ -649,9 +711,12 @@ static int run_create(struct create *c, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = DEFAULT_MEMORY};
+    struct create c = {
+        .keyopt = KEYOPT_DEFAULT, .memory = DEFAULT_MEMORY, .from_filter = {.fd = -1}};
     int status = run_create(&c, argc, argv);
     filter_build_free(&c.build);
+    if (c.from_filter.fd >= 0)
+        filter_close(&c.from_filter);
     keyopt_free(&c.keyopt);
     return status;
 }

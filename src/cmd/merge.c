@@ -7,19 +7,31 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "cmd/combining.h"
+#include "cmd/inputs.h"
 #include "cmd/summary.h"
-#include "cmd/warn.h"
 #include "store/chain.h"
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
 #include "store/target.h"
 
-enum { OPT_INTERSECT = 400, OPT_FORCE, OPT_MAX_FPR, OPT_JSON, OPT_REPRODUCIBLE };
+enum {
+    OPT_INTERSECT = 400,
+    OPT_MAX,
+    OPT_DISTINCT,
+    OPT_FORCE,
+    OPT_MAX_FPR,
+    OPT_JSON,
+    OPT_REPRODUCIBLE,
+};
 
 static const struct opt merge_opts[] = {
     {'o', "output", "OUT", "the file to make", false, 0},
     {OPT_INTERSECT, "intersect", NULL, "keep only keys that are in every FILTER", false, 0},
+    {OPT_MAX, "max", NULL, "of counted sets, give a key its largest count (default: the sum)",
+     false, 0},
+    {OPT_DISTINCT, "distinct", NULL, "of counted sets, give every key the count 1", false, 0},
     {OPT_MAX_FPR, "max-fpr", "P",
      "accept a current false-positive rate of up to P (default: the sum "
      "of the inputs' design rates)",
@@ -50,11 +62,10 @@ struct source {
 
 struct merge {
     const char *out;
-    bool intersect, force, json, reproducible;
+    bool intersect, max, distinct, force, json, reproducible;
     double max_fpr;
     unsigned threads;
-    struct filter *in;
-    unsigned n_in, n_open;
+    struct inputs in;
     struct source *sources;
     size_t n_sources;
     struct joint joint[FORMAT_MAX_LAYERS];
@@ -72,6 +83,10 @@ static bool parse_option(struct merge *m, struct opt_parser *p, int id)
         return true;
     case OPT_INTERSECT:
         return m->intersect = true;
+    case OPT_MAX:
+        return m->max = true;
+    case OPT_DISTINCT:
+        return m->distinct = true;
     case OPT_MAX_FPR:
         return opt_fpr(p, &m->max_fpr);
     case OPT_FORCE:
@@ -84,44 +99,6 @@ static bool parse_option(struct merge *m, struct opt_parser *p, int id)
         return opt_threads(p, &m->threads);
     }
     return false;
-}
-
-static bool open_input(struct merge *m, const char *path)
-{
-    struct err err;
-    struct filter *f = &m->in[m->n_open];
-    if (!filter_open(f, path, FILTER_READ, &err))
-        return say_failure(&err);
-    m->n_open++;
-    warn_unclean_file(f);
-    if (!header_same_keys(&m->in[0].header, &f->header, &err)) {
-        say_error("'%s' and '%s' cannot be merged: they differ in %s", m->in[0].path, path,
-                  err.text);
-        return false;
-    }
-    return true;
-}
-
-/* Opens the inputs, with writers locked out of OUT if it is one of them, and reads all of each
- * once: damage must not go from one file into another. */
-static bool open_inputs(struct merge *m, char **paths)
-{
-    struct err err;
-    bool replaces = false;
-    if ((m->json && !output_is_apart(m->file.old_fd, m->out, &err)) ||
-        !newfile_hold(&m->file, &err))
-        return say_failure(&err);
-    for (unsigned i = 0; i < m->n_in; i++) {
-        if (!open_input(m, paths[i]))
-            return false;
-        replaces |= newfile_replaces(&m->file, m->in[i].fd);
-    }
-    if (!replaces)
-        newfile_let_go(&m->file);
-    for (unsigned i = 0; i < m->n_in; i++)
-        if (!filter_check_sound(&m->in[i], m->threads, &err))
-            return say_failure(&err);
-    return true;
 }
 
 static void add_source(struct merge *m, const struct filter *f, const struct layer *layer,
@@ -202,25 +179,25 @@ static void sort_joints(struct merge *m)
 
 static bool place_layers(struct merge *m)
 {
-    m->sources = calloc((size_t)m->n_open * FORMAT_MAX_LAYERS + 1, sizeof *m->sources);
+    m->sources = calloc((size_t)m->in.n * FORMAT_MAX_LAYERS + 1, sizeof *m->sources);
     if (m->sources == NULL) {
         say_error("out of memory");
         return false;
     }
-    for (unsigned i = 0; i < m->n_open; i++)
-        for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
-            if (!m->in[i].header.layers[l].is_void &&
-                !place_layer(m, &m->in[i], &m->in[i].header.layers[l]))
+    for (unsigned i = 0; i < m->in.n; i++)
+        for (unsigned l = 0; l < m->in.filter[i].header.n_layers; l++)
+            if (!m->in.filter[i].header.layers[l].is_void &&
+                !place_layer(m, &m->in.filter[i], &m->in.filter[i].header.layers[l]))
                 return false;
     if (!m->intersect) {
         sort_joints(m);
         return true;
     }
-    bool one_size = m->n_joints == 1 && m->joint[0].n == m->n_open;
-    for (unsigned i = 0; one_size && i < m->n_open; i++)
-        one_size = m->in[i].header.n_layers == 1 && m->joint[0].layer.kind->unite != NULL &&
+    bool one_size = m->n_joints == 1 && m->joint[0].n == m->in.n;
+    for (unsigned i = 0; one_size && i < m->in.n; i++)
+        one_size = m->in.filter[i].header.n_layers == 1 && m->joint[0].layer.kind->unite != NULL &&
                    (m->joint[0].layer.kind->fold == NULL ||
-                    m->in[i].header.layers[0].data_len == m->joint[0].layer.data_len);
+                    m->in.filter[i].header.layers[0].data_len == m->joint[0].layer.data_len);
     if (!one_size)
         say_error("only Bloom filters of the same size and number of probes, of one layer each, "
                   "can be intersected; make them with --like one of them");
@@ -231,7 +208,7 @@ static void fill_header(struct merge *m)
 {
     struct header *h = &m->header;
     double absent = 1;
-    header_begin_like(h, &m->in[0].header, m->reproducible);
+    header_begin_like(h, &m->in.filter[0].header, m->reproducible);
     h->n_layers = m->n_joints;
     for (unsigned i = 0; i < m->n_joints; i++) {
         /* What comes of a merge neither grows nor forgets. */
@@ -294,8 +271,8 @@ static uint64_t keys_added(const struct merge *m)
     uint64_t sum = 0;
     if (m->header.layers[0].kind->layout == NULL)
         return 0;
-    for (unsigned i = 0; i < m->n_in; i++)
-        sum += m->in[i].header.counters.keys_added;
+    for (unsigned i = 0; i < m->in.n; i++)
+        sum += m->in.filter[i].header.counters.keys_added;
     return m->intersect || chain_is_exact(&m->header) ? (uint64_t)round(m->n) : sum;
 }
 
@@ -317,8 +294,8 @@ static bool rate_is_acceptable(const struct merge *m)
 {
     char now[NUM_TEXT], text[NUM_TEXT];
     double limit = 0;
-    for (unsigned i = 0; i < m->n_in; i++)
-        limit += m->in[i].header.fpr_design;
+    for (unsigned i = 0; i < m->in.n; i++)
+        limit += m->in.filter[i].header.fpr_design;
     limit *= FPR_SLACK;
     if (m->max_fpr > 0)
         limit = m->max_fpr;
@@ -368,35 +345,63 @@ static bool write_file(struct merge *m)
     return ok;
 }
 
-static int merge(struct merge *m, char **paths)
+static bool merge_layers(struct merge *m)
+{
+    if (!place_layers(m))
+        return false;
+    fill_header(m);
+    if (!write_file(m))
+        return false;
+    report(m);
+    return true;
+}
+
+static bool merge_counted(struct merge *m)
+{
+    struct combining c = {.out = m->out,
+                          .op = m->intersect  ? COUNTS_INTERSECT
+                                : m->max      ? COUNTS_MAX
+                                : m->distinct ? COUNTS_DISTINCT
+                                              : COUNTS_ADD,
+                          .in = &m->in,
+                          .file = &m->file,
+                          .force = m->force,
+                          .json = m->json,
+                          .reproducible = m->reproducible,
+                          .max_fpr = m->max_fpr,
+                          .threads = m->threads};
+    return combining_run(&c);
+}
+
+static bool merge_inputs(struct merge *m)
+{
+    if (combining_all(&m->in))
+        return merge_counted(m);
+    if (combining_any(&m->in)) {
+        say_error("counted sets cannot be merged with filters of other kinds, which have no "
+                  "counts; 'seen create --from' makes such a filter from a counted set");
+        return false;
+    }
+    if (m->max || m->distinct) {
+        say_error("%s is for counted sets; '%s' is of kind %s, which has no counts",
+                  m->max ? "--max" : "--distinct", m->in.filter[0].path,
+                  format_kind_name(&m->in.filter[0].header));
+        return false;
+    }
+    return merge_layers(m);
+}
+
+static int merge(struct merge *m, char **paths, unsigned n)
 {
     struct err err;
-    m->in = calloc(m->n_in, sizeof *m->in);
-    if (m->in == NULL) {
-        say_error("out of memory");
-        return EXIT_ERROR;
-    }
     if (!newfile_open(&m->file, m->out, m->force, &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
-    bool ok = open_inputs(m, paths) && place_layers(m);
-    if (ok) {
-        fill_header(m);
-        ok = write_file(m);
-    }
+    bool ok = (!m->json || output_is_apart(m->file.old_fd, m->out, &err) || say_failure(&err)) &&
+              inputs_open(&m->in, paths, n, &m->file, m->threads, "merged") && merge_inputs(m);
     newfile_close(&m->file);
-    if (ok)
-        report(m);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
-}
-
-static void free_all(struct merge *m)
-{
-    for (unsigned i = 0; i < m->n_open; i++)
-        filter_close(&m->in[i]);
-    free(m->in);
-    free(m->sources);
 }
 
 static int run(int argc, char **argv)
@@ -414,9 +419,11 @@ static int run(int argc, char **argv)
         return opt_misuse(&cmd_merge, "no output file given (-o OUT)");
     if (p.first == argc)
         return opt_misuse(&cmd_merge, "no FILTER given");
-    m.n_in = (unsigned)(argc - p.first);
-    int status = merge(&m, argv + p.first);
-    free_all(&m);
+    if (m.intersect + m.max + m.distinct > 1)
+        return opt_misuse(&cmd_merge, "--intersect, --max and --distinct: give one of them");
+    int status = merge(&m, argv + p.first, (unsigned)(argc - p.first));
+    inputs_close(&m.in);
+    free(m.sources);
     return status;
 }
 
@@ -427,7 +434,8 @@ const struct command cmd_merge = {
     .details =
         "Makes OUT, which has every key of every FILTER. Filters whose sizes fit each other (the "
         "same number of probes, and one a multiple of the other) become one, exactly; others "
-        "become layers of one file. The filters are only read.",
+        "become layers of one file. Of counted sets, the counts are added. The filters are only "
+        "read.",
     .groups = groups,
     .run = run,
 };

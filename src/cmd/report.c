@@ -79,6 +79,9 @@ static char *show(char *buf, enum form form, double v)
     case FORM_PERCENT:
         show_percent(buf, v);
         return buf;
+    case FORM_RATIO:
+        snprintf(buf, NUM_TEXT, "%.5g", v);
+        return buf;
     case FORM_DECIMAL:
         snprintf(buf, NUM_TEXT, "%.2f", v);
         return buf;

@@ -34,6 +34,7 @@ enum form {
     FORM_BYTES,   /* 17.9 MiB */
     FORM_FPR,     /* 0.000998 */
     FORM_PERCENT, /* a ratio: 0.983 shows as 98.3 % */
+    FORM_RATIO,   /* 0.41664 */
     FORM_DECIMAL, /* 15.55 */
     FORM_TIME,    /* seconds since 1970 */
     FORM_TEXT,

@@ -1,4 +1,5 @@
-/* seen shrink: folds Bloom layers that were made for more keys than they got. */
+/* seen shrink: folds Bloom layers that were made for more keys than they got, and drops bits of the
+ * fingerprints of counted sets. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -7,6 +8,7 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/warn.h"
+#include "store/combine.h"
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -188,13 +190,54 @@ static bool fold(struct shrink *s, struct err *err)
                 num_show_fpr(fpr, s->fpr), num_show_fpr(p, s->p));
 }
 
+/* The fewest bits with which n of 2^bits fingerprints are a part p at most. */
+static unsigned bits_for(const struct shrink *s, unsigned bits)
+{
+    while (bits > 1 && ldexp(fmax(1, s->n), 1 - (int)bits) <= s->p)
+        bits--;
+    return bits;
+}
+
+static bool narrow(struct shrink *s, struct err *err)
+{
+    char fpr[NUM_TEXT], p[NUM_TEXT];
+    const struct header *from = &s->filter.header;
+    const struct layer *layer = &from->layers[0];
+    const uint8_t *data = s->filter.data[0];
+    struct census census;
+    filter_census(&s->filter, 0, s->threads, &census);
+    s->n = census.n;
+    unsigned bits = layer->kind->counts->bits(layer);
+    if (census.fpr > s->p)
+        return fail(err, "'%s' has a false-positive rate of %s already, more than %s", s->path,
+                    num_show_fpr(fpr, census.fpr), num_show_fpr(p, s->p));
+    struct combine c = {.op = COUNTS_ADD,
+                        .layer = &layer,
+                        .data = &data,
+                        .n = 1,
+                        .keys = from,
+                        .bits = bits_for(s, bits),
+                        .threads = s->threads,
+                        .reproducible = s->reproducible};
+    combine_header(&c);
+    struct layer *made = &c.header.layers[0];
+    c.header.fpr_design = made->fpr_design = s->p;
+    if (c.bits < bits)
+        c.header.n_design = made->n_design = (uint64_t)fmax(1, layer_n_at(made, s->p));
+    if (!combine_write(&c, &s->file, s->out, err))
+        return false;
+    s->header = c.header;
+    s->fpr = combine_fpr(&c);
+    return newfile_commit(&s->file, err);
+}
+
 static bool check_filter(struct shrink *s, struct err *err)
 {
     struct filter *f = &s->filter;
     bool any = false;
     for (unsigned i = 0; i < f->header.n_layers; i++)
         any |= f->header.layers[i].kind->fold != NULL;
-    if (!any)
+    if (!any && !combine_counts(&f->header))
         return fail(err, "'%s' is of kind %s, which cannot be folded", s->path,
                     format_kind_name(&f->header));
     if (f->header.policy == POLICY_RING)
@@ -251,7 +294,8 @@ static bool shrink(struct shrink *s, struct err *err)
     bool ok = open_both(s, in_place, err);
     if (s->p == 0)
         s->p = s->filter.header.fpr_design;
-    ok = ok && check_filter(s, err) && fold(s, err) && write_file(s, err);
+    ok = ok && check_filter(s, err) &&
+         (combine_counts(&s->filter.header) ? narrow(s, err) : fold(s, err) && write_file(s, err));
     newfile_close(&s->file);
     if (ok && s->verbose)
         report(s);
@@ -291,7 +335,8 @@ const struct command cmd_shrink = {
         "Folds a Bloom FILTER, or each Bloom layer of one that grew or was merged, into the "
         "fewest pages with which its keys keep the false-positive rate, without the keys: the "
         "result is, bit for bit, what adding them to a filter of that size would have made. "
-        "--foldable in 'seen create' gives sizes that fold well.",
+        "--foldable in 'seen create' gives sizes that fold well. Of a counted set, drops the bits "
+        "of fingerprints that the rate does not need.",
     .groups = groups,
     .run = run,
 };

@@ -59,9 +59,9 @@ struct census {
     double bits_set; /* fraction of them that are set */
 };
 
-/* Two sets of keys: estimates of how many keys are in a, in b and in any, and the variances of these
- * estimates; var_both is that of such an estimate for a layer of the keys in both alone. So the
- * covariance of the estimates for two sets is the variance for what they share (overlap.h). */
+/* Two sets of keys: estimates of how many keys are in a, in b and in any, and the variances of
+ * these estimates; var_both is that of such an estimate for a layer of the keys in both alone. So
+ * the covariance of the estimates for two sets is the variance for what they share (overlap.h). */
 struct pair_census {
     double a, b, any;
     double var_a, var_b, var_any, var_both;

@@ -4,9 +4,9 @@
  *
  * Layers tell numbers of occupied cells: bits of a table, or fingerprints. Keys that share a cell
  * are seen as one, so each number of keys is an estimate, and the variance of that is a function
- * V(n) of the number of keys n. The estimates for two sets S and T have the covariance V(|S and T|):
- * only where keys of both are does chance treat both alike. So with D = A + B - U, the number of
- * keys in both,
+ * V(n) of the number of keys n. The estimates for two sets S and T have the covariance
+ * V(|S and T|): only where keys of both are does chance treat both alike. So with D = A + B - U,
+ * the number of keys in both,
  *
  *     var D      = V(U) - V(A) - V(B) + 2 V(D)
  *     cov(D, U)  = V(A) + V(B) - V(U)

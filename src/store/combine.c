@@ -43,6 +43,14 @@ void combine_header(struct combine *c)
     format_place(h);
 }
 
+/* As many keys as are expected to have so many fingerprints: p = 1 - (1 - 2^-bits)^n. */
+static double distinct(const struct combine *c)
+{
+    unsigned bits = bits_of(&c->header.layers[0]);
+    double p = combine_fpr(c);
+    return bits == 64 || p >= 1 ? (double)c->seen.made : ldexp(-log1p(-p), (int)bits);
+}
+
 bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err)
 {
     struct header *h = &c->header;
@@ -52,7 +60,7 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
         return false;
     h->counters = (struct counters){.records = c->seen.total_made,
                                     .keys_added = c->seen.made,
-                                    .n_keys = (double)c->seen.made};
+                                    .n_keys = distinct(c)};
     return target_header(h, file->fd, name, err);
 }
 

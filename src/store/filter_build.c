@@ -429,7 +429,8 @@ bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *
                         const char *name, struct err *err)
 {
     struct err ignored;
-    b->n_put = b->n_distinct = n_put;
+    b->n_put = n_put;
+    b->n_distinct = b->n_known != 0 ? b->n_known : n_put;
     b->counted = true;
     if (fills_store(design_kind(b->design)))
         return write_store(b, file, name, err);

@@ -44,6 +44,7 @@ struct filter_build {
     unsigned threads;            /* workers; filter_build_begin lowers it to as many as fit */
     bool reproducible;           /* no time and no random id in the file */
     bool progress;               /* shown while keys are counted */
+    uint64_t n_known;            /* distinct hashes that were put; 0: unknown */
     bool forecast;               /* filter_build_forecast is called, and not filter_build_write */
     /* Results. Counters are unknown if the count was estimated from the bits. */
     struct header header;

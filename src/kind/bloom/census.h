@@ -31,8 +31,8 @@ double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, u
 /* For tests: with fewer samples it takes less time, and the error is larger. */
 extern unsigned bloom_union_samples;
 
-/* Of two filters and of the union of their bits, all of one size: census[0], [1] and [2]. False: too
- * many bits are set. */
+/* Of two filters and of the union of their bits, all of one size: census[0], [1] and [2]. False:
+ * too many bits are set. */
 bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
                        struct pair_census *out);
 

@@ -123,8 +123,11 @@ bool classic_pair(const struct layer *const *layer, const uint8_t *const *data, 
 {
     struct classic c = classic_of(layer[0]);
     double reach = reach_of(layer[0]), set[3];
+    set[0] = (double)count_set(data, 1, c.m, threads);
+    set[1] = (double)count_set(data + 1, 1, c.m, threads);
+    set[2] = (double)count_set(data, 2, c.m, threads);
     for (unsigned i = 0; i < 3; i++)
-        set[i] = fmin(reach, (double)count_set(i < 2 ? data + i : data, i < 2 ? 1 : 2, c.m, threads));
+        set[i] = fmin(set[i], reach);
     return overlap_cells(reach, c.k, set, out);
 }
 

@@ -1,0 +1,157 @@
+#include "cmd/combining.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "base/say.h"
+#include "cmd/summary.h"
+
+bool combining_all(const struct inputs *in)
+{
+    bool all = true;
+    for (unsigned i = 0; i < in->n; i++)
+        all &= combine_counts(&in->filter[i].header);
+    return all;
+}
+
+bool combining_any(const struct inputs *in)
+{
+    bool any = false;
+    for (unsigned i = 0; i < in->n; i++)
+        for (unsigned l = 0; l < in->filter[i].header.n_layers; l++)
+            any |= in->filter[i].header.layers[l].kind->counts != NULL;
+    return any;
+}
+
+static unsigned bits_of(const struct layer *layer)
+{
+    return layer->kind->counts->bits(layer);
+}
+
+static unsigned result_bits(const struct combining *c)
+{
+    return bits_of(&c->combine.header.layers[0]);
+}
+
+/* By how much the rates of the inputs may be passed, as in merge of other filters. */
+static const double FPR_SLACK = 1.01;
+
+/* Whole hashes cannot have a lower rate. */
+static bool rate_is_acceptable(const struct combining *c)
+{
+    char now[NUM_TEXT], text[NUM_TEXT];
+    double fpr = combine_fpr(&c->combine), limit = 0;
+    for (unsigned i = 0; i < c->in->n; i++)
+        limit += FPR_SLACK * c->in->filter[i].header.fpr_design;
+    if (c->max_fpr > 0)
+        limit = c->max_fpr;
+    if (fpr <= limit || (c->max_fpr == 0 && (c->force || result_bits(c) == 64)))
+        return true;
+    say_error("the result would have a current false-positive rate of %s, above %s; --max-fpr or "
+              "--force accept it", num_show_fpr(now, fpr), num_show_fpr(text, limit));
+    return false;
+}
+
+static void note_bits(const struct combining *c)
+{
+    const struct filter *widest = &c->in->filter[0];
+    for (unsigned i = 1; i < c->in->n; i++)
+        if (bits_of(&c->in->filter[i].header.layers[0]) > bits_of(&widest->header.layers[0]))
+            widest = &c->in->filter[i];
+    unsigned most = bits_of(&widest->header.layers[0]);
+    if (most > result_bits(c))
+        say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
+                 widest->path, most, c->out, result_bits(c));
+}
+
+static bool subtracts(const struct combining *c)
+{
+    return c->op == COUNTS_SUBTRACT || c->op == COUNTS_EXCEPT;
+}
+
+/* Keys of the first input that none of the others has, but which have a fingerprint of one of
+ * those. Each key that is left had that chance, too. */
+static double lost(const struct combining *c)
+{
+    double chance = 0;
+    if (!subtracts(c) || result_bits(c) == 64)
+        return 0;
+    for (unsigned i = 1; i < c->in->n; i++) {
+        struct census census;
+        filter_census(&c->in->filter[i], 0, c->threads, &census);
+        chance += ldexp(census.n, -(int)result_bits(c));
+    }
+    return chance < 1 ? (double)c->combine.seen.made * chance / (1 - chance) : NAN;
+}
+
+/* A hundredth of a key is not worth a line. */
+static const double FEWEST_LOST = 0.01;
+
+static void report(const struct combining *c)
+{
+    char text[NUM_TEXT], n[NUM_TEXT];
+    const struct counts_seen *seen = &c->combine.seen;
+    double fpr = combine_fpr(&c->combine), gone = lost(c);
+    note_bits(c);
+    if (gone >= FEWEST_LOST)
+        say_warning("about %s keys were taken from '%s' although no other filter has them, because "
+                    "of equal fingerprints", num_show_count(n, gone), c->in->filter[0].path);
+    if (!c->json) {
+        say_note("'%s': current false-positive rate %s, %s keys, sum of counts %llu", c->out,
+                 num_show_fpr(text, fpr), num_show_count(n, (double)seen->made),
+                 (unsigned long long)seen->total_made);
+        return;
+    }
+    struct json j = {.out = stdout};
+    summary_begin(&j, c->out, &c->combine.header, fpr, (double)seen->made);
+    json_key(&j, "counts_total");
+    json_uint(&j, seen->total_made);
+    json_key(&j, "fingerprint_bits");
+    json_uint(&j, result_bits(c));
+    if (subtracts(c)) {
+        json_key(&j, "lost_estimate");
+        json_double(&j, gone);
+    }
+    summary_end(&j);
+}
+
+static bool write_file(struct combining *c)
+{
+    struct err err;
+    unsigned n = c->in->n;
+    const struct layer **layer = calloc(n, sizeof *layer);
+    const uint8_t **data = calloc(n, sizeof *data);
+    bool ok = layer != NULL && data != NULL;
+    for (unsigned i = 0; ok && i < n; i++) {
+        layer[i] = &c->in->filter[i].header.layers[0];
+        data[i] = c->in->filter[i].data[0];
+    }
+    c->combine = (struct combine){.op = c->op,
+                                  .layer = layer,
+                                  .data = data,
+                                  .n = n,
+                                  .keys = &c->in->filter[0].header,
+                                  .threads = c->threads,
+                                  .reproducible = c->reproducible};
+    if (ok) {
+        combine_header(&c->combine);
+        ok = combine_write(&c->combine, c->file, c->out, &err);
+    } else {
+        fail(&err, "out of memory");
+    }
+    free(layer);
+    free(data);
+    return ok || say_failure(&err);
+}
+
+bool combining_run(struct combining *c)
+{
+    struct err err;
+    if (!write_file(c) || !rate_is_acceptable(c))
+        return false;
+    if (!newfile_commit(c->file, &err))
+        return say_failure(&err);
+    report(c);
+    return true;
+}

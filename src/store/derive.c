@@ -1,0 +1,65 @@
+#include "store/derive.h"
+
+#include <stdatomic.h>
+
+#include "base/parallel.h"
+#include "store/combine.h"
+
+bool derive_check(const struct filter *from, struct err *err)
+{
+    if (!combine_counts(&from->header))
+        return fail(err, "'%s' is of kind %s, which has not kept the hashes of its keys; 'seen "
+                         "create --counted --fpr 0' makes a set that does", from->path,
+                    format_kind_name(&from->header));
+    const struct layer *layer = &from->header.layers[0];
+    unsigned bits = layer->kind->counts->bits(layer);
+    return bits == 64 ||
+           fail(err, "'%s' has fingerprints of %u bits, not whole hashes, so other filters cannot "
+                     "be made from it; 'seen create --counted --fpr 0' keeps whole hashes", from->path,
+                bits);
+}
+
+/* Parts into which the hashes are divided, so that all threads have work till the end. */
+enum { PART_BITS = 8 };
+
+struct derive {
+    struct filter_build *build;
+    const struct filter *from;
+    _Atomic uint64_t keys;
+};
+
+struct part {
+    struct derive *derive;
+    unsigned worker;
+};
+
+static bool put(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n, struct err *err)
+{
+    const struct part *part = ctx;
+    (void)count;
+    atomic_fetch_add(&part->derive->keys, n);
+    return filter_build_put(part->derive->build, part->worker, hashes_of(hash), n, err);
+}
+
+static bool put_part(void *ctx, unsigned worker, uint64_t i, struct err *err)
+{
+    struct part part = {ctx, worker};
+    const struct filter *from = part.derive->from;
+    const struct layer *layer = &from->header.layers[0];
+    unsigned shift = 64 - PART_BITS;
+    return layer->kind->counts->hashes(layer, from->data[0], i << shift,
+                                       i << shift | (((uint64_t)1 << shift) - 1), put, &part, err);
+}
+
+bool derive_put(struct filter_build *b, const struct filter *from, uint64_t *records,
+                struct err *err)
+{
+    struct derive d = {.build = b, .from = from};
+    if (!parallel_try(b->threads, (uint64_t)1 << PART_BITS, put_part, &d, err))
+        return false;
+    b->n_known = atomic_load(&d.keys);
+    *records = from->header.counters.records;
+    if (*records < b->n_known)
+        *records = b->n_known;
+    return true;
+}
