@@ -5,7 +5,8 @@
 # shellcheck disable=SC2154,SC2016
 load helpers
 
-commands=(create add query dedup stats rotate shrink merge verify plan compact import
+commands=(create add query dedup stats rotate shrink merge verify plan compact subtract
+    compare import
     export push pull)
 
 # try COMMAND: the second and last line of the message that `refuses` saw says where help is.

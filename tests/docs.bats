@@ -5,7 +5,8 @@
 # shellcheck disable=SC2016
 load helpers
 
-commands=(create add query dedup stats rotate shrink merge verify plan compact import export push
+commands=(create add query dedup stats rotate shrink merge verify plan compact subtract
+    compare import export push
     pull)
 
 # "-n, --capacity N" for each option in a command's help.
