@@ -11,7 +11,8 @@ and the size of what it wrote.
     BENCH_N=10000000        records a file
     BENCH_RUNS=7            rounds (slow rivals take part in the first 3)
     BENCH_KINDS="urls sha1 phones"
-    BENCH_JOBS=REGEX        only jobs whose name matches (yardsticks always run)
+    BENCH_JOBS=REGEX        only jobs whose name matches (yardsticks always run); "counted: " is
+                            the name of those of counted sets, which run all or none
     BENCH_REDIS_N=          records in Redis (a tenth of BENCH_N; 0: none). The names of those jobs
                             begin with "redis: "; if BENCH_JOBS is given, it must have that word
     BENCH_RIVALS=1          0: without the other tools
@@ -66,7 +67,13 @@ GOALS = {
     ("urls", "create --compact -j2"): ("ns", 45),
     ("sha1", "create --compact -j2"): ("ns", 45),
     ("lookup", "query -k, 1 GiB filter"): ("ms", 2),
+    ("counted", "create --counted"): ("x", 1.3),
+    ("counted", "subtract"): ("ns", 30),
+    ("counted", "remove of 1 key"): ("ms", 50),
 }
+
+
+TITLES = {"urls": "URLs", "sha1": "SHA-1 digests", "phones": "phone numbers"}
 
 
 class Job:
@@ -232,6 +239,55 @@ def lookup():
     return job.result()
 
 
+def counted():
+    """Counted sets of N keys each, half of them shared, beside what else does these jobs. The jobs'
+    names begin with "counted: " for BENCH_JOBS. All threads."""
+    keys, other = KINDS[0], KINDS[0] + ".ask"
+    with open("%s/%s" % (DIR, keys), encoding="ascii") as f:
+        key = f.readline().rstrip("\n")
+    for name, file in (("a", keys), ("b", other)):
+        subprocess.check_call([SEEN, "create", "--counted", "-p", "0", "--force",
+                               "%s/counted-%s.seen" % (DIR, name), "%s/%s" % (DIR, file)])
+        subprocess.check_call("LC_ALL=C sort -u -o %s.sorted %s" % (name, file), shell=True, cwd=DIR)
+    out = DIR + "/out.seen"
+    change = "exec %s %%s -k '%s' counted-a.seen" % (SEEN, key)
+    query = "exec %s query -c %%s %s" % (SEEN, other)
+    jobs = [
+        Job("create --compact", "exec %s create --compact -p 1e-6 out.seen %s" % (SEEN, keys),
+            output=out),
+        Job("create --counted", "exec %s create --counted -p 1e-6 out.seen %s" % (SEEN, keys),
+            "create --compact", output=out),
+        Job("create --counted -p 0", "exec %s create --counted -p 0 out.seen %s" % (SEEN, keys),
+            "create --compact", output=out),
+        Job("compact from a set", "exec %s compact -p 1e-6 -o out.seen counted-a.seen" % SEEN,
+            "create --compact", output=out),
+        Job("query, Bloom", query % (keys + ".seen")),
+        Job("query", query % "counted-a.seen", "query, Bloom"),
+        Job("comm -23 of sorted files", "LC_ALL=C exec comm -23 a.sorted b.sorted >out",
+            output=DIR + "/out"),
+        Job("sort -u twice, comm -23",
+            "export LC_ALL=C; sort -u -o a.sorted %s; sort -u -o b.sorted %s; "
+            "exec comm -23 a.sorted b.sorted >out" % (keys, other), "comm -23 of sorted files",
+            output=DIR + "/out", rival=True),
+        Job("subtract", "exec %s subtract -o out.seen counted-a.seen counted-b.seen" % SEEN,
+            "comm -23 of sorted files", output=out),
+        Job("compare", "exec %s compare counted-a.seen counted-b.seen" % SEEN),
+    ]
+    if seen_can("remove", "--help"):
+        jobs += [Job("remove of 1 key", change % "remove"), Job("add of 1 key", change % "add")]
+    by_name = {j.name: j for j in jobs}
+    for round_ in range(RUNS):
+        for j in jobs:
+            if j.rival and (round_ >= SLOW_RUNS or not RIVALS):
+                continue
+            elapsed = j.run()
+            if j.yardstick:
+                j.ratios.append(elapsed / by_name[j.yardstick].times[round_])
+    for name in ("a.sorted", "b.sorted"):
+        os.unlink(DIR + "/" + name)
+    return [j.result() for j in jobs if j.times]
+
+
 def human(n):
     if n is None:
         return ""
@@ -370,8 +426,7 @@ def markdown(kinds):
               ("`awk '!seen[$0]++'`", "awk '!seen[$0]++'"),
               ("`bloom create`, `bloom insert`", "bloom create+insert, p = 0.001"),
               ("`bloom check`, half present", "bloom check, p = 0.001")]
-    titles = {"urls": "URLs", "sha1": "SHA-1 digests", "phones": "phone numbers"}
-    rows = ["| | %s | memory |" % " | ".join(titles[k] for k in kinds),
+    rows = ["| | %s | memory |" % " | ".join(TITLES[k] for k in kinds),
             "|---|" + "--:|" * (len(kinds) + 1)]
     by_name = {k: {r["job"]: r for r in results} for k, results in kinds.items()}
     for title, job in wanted:
@@ -394,7 +449,7 @@ def update_readme(everything):
     path = HERE + "/../../README.md"
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    kinds = {k: v for k, v in everything["kinds"].items() if k != "lookup"}
+    kinds = {k: v for k, v in everything["kinds"].items() if k in TITLES}
     lines = ["![Time a record of seen and of other tools](tests/bench/speed.svg)", "",
              "Measured with %(cpu)s, %(cpus)d CPUs:" % everything["machine"], "", markdown(kinds)]
     begin, end = "<!-- bench -->\n", "<!-- bench ends -->"
@@ -441,6 +496,9 @@ def main():
     if JOBS.search("lookup"):
         everything["kinds"]["lookup"] = [lookup()]
         table("lookup", everything["kinds"]["lookup"])
+    if JOBS.search("counted: "):
+        everything["kinds"]["counted"] = counted()
+        table("counted", everything["kinds"]["counted"])
     if REDIS_N and (not JOBS.pattern or "redis" in JOBS.pattern):
         everything["redis"] = inredis.measure(SEEN, TOOLS, DIR, REDIS_N, min(RUNS, SLOW_RUNS),
                                               lambda name: JOBS.search("redis: " + name))
