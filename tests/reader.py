@@ -549,6 +549,7 @@ DIGESTS = {
 MAGIC = bytes.fromhex("89 73 65 65 6e 0d 0a 1a")
 PAGE = 4096
 IMMUTABLE = 1
+BATCHES = 2
 TRIM, FOLD, HEX = 1, 2, 4
 FIXED, GROWS, RING = 0, 1, 2
 VOID = 1
@@ -861,12 +862,16 @@ class Header:
             raise Damaged("header damaged")
         require(u32(b, 8) == 1, "format version unknown")
         self.incompat = u32(b, 24)
-        require(self.incompat & ~IMMUTABLE == 0, "needs a feature that is unknown")
+        require(self.incompat & ~(IMMUTABLE | BATCHES) == 0, "needs a feature that is unknown")
         n_layers = u32(b, 28)
         require(1 <= n_layers <= 29, "number of layers out of range")
         self.immutable = bool(self.incompat & IMMUTABLE)
-        require(length == (256 + 128 * n_layers + 8 if self.immutable else PAGE),
-                "length of the header wrong")
+        end = 256 + 128 * n_layers
+        if self.incompat & BATCHES:
+            end = length - 8
+            require(0 < end - 256 - 128 * n_layers <= 128 * 16 and end % 16 == 0,
+                    "number of batches out of range")
+        require(length == (end + 8 if self.immutable else PAGE), "length of the header wrong")
         self.epoch, self.state, function = u64(b, 32), u32(b, 40), u32(b, 44)
         require(1 <= self.epoch < 1 << 63 and self.state <= 2, "epoch or state out of range")
         require(function in HASHES, "hash function unknown")
@@ -886,7 +891,7 @@ class Header:
         self.file_length = u64(b, 96)
         self.policy = u32(b, 152)
         require(self.policy <= RING and not (self.immutable and self.policy), "policy unknown")
-        require(zero(b[156:256]) and zero(b[256 + 128 * n_layers:length - 8]),
+        require(zero(b[156:256]) and zero(b[end:length - 8]),
                 "zeroes that are not zero")
         self.length = length
         self.layers = [Layer(b[at:at + 128], self.policy, self.immutable)

@@ -78,10 +78,15 @@ const char *format_kind_name(const struct header *h)
     return h->layers[0].kind->name;
 }
 
+static size_t batches_off(const struct header *h)
+{
+    return OFF_LAYERS + (size_t)h->n_layers * LAYER_LEN;
+}
+
 size_t format_len(const struct header *h)
 {
     return format_is_immutable(h)
-               ? OFF_LAYERS + (size_t)h->n_layers * LAYER_LEN + CHECKSUM_LEN
+               ? batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH + CHECKSUM_LEN
                : FORMAT_PAGE;
 }
 
@@ -141,6 +146,7 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le32(out + OFF_POLICY, (uint32_t)h->policy);
     for (unsigned i = 0; i < h->n_layers; i++)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
+    memcpy(out + batches_off(h), h->batch, (size_t)h->n_batches * FORMAT_BATCH);
     put_le64(out + len - CHECKSUM_LEN, xxh3_bytes(out, len - CHECKSUM_LEN, 0));
     return len;
 }
@@ -205,6 +211,19 @@ static bool check_frame(const uint8_t *p, size_t avail, struct err *err)
     return true;
 }
 
+/* The length of the header tells how many there are; format_len compares the two. */
+static bool decode_batches(const uint8_t *p, struct header *h, struct err *err)
+{
+    if ((h->incompat & INCOMPAT_BATCHES) == 0)
+        return true;
+    size_t without = batches_off(h) + CHECKSUM_LEN, len = get_le32(p + OFF_SLOT_LEN);
+    if (len <= without || (len - without) / FORMAT_BATCH > FORMAT_MAX_BATCHES)
+        return damaged(err, "its header has no valid number of batches");
+    h->n_batches = (unsigned)((len - without) / FORMAT_BATCH);
+    memcpy(h->batch, p + batches_off(h), (size_t)h->n_batches * FORMAT_BATCH);
+    return true;
+}
+
 /* The checksum holds; the fields are still untrusted. */
 static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
 {
@@ -221,6 +240,8 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     h->n_layers = get_le32(p + OFF_N_LAYERS);
     if (h->n_layers == 0 || h->n_layers > FORMAT_MAX_LAYERS)
         return damaged(err, "its header has no valid number of layers");
+    if (!decode_batches(p, h, err))
+        return false;
     if (get_le32(p + OFF_SLOT_LEN) != format_len(h))
         return damaged(err, "its header has the wrong length");
     uint32_t state = get_le32(p + OFF_STATE);
@@ -399,6 +420,8 @@ static bool check_policy(const struct header *h, struct err *err)
 
 static bool check_layers(const struct header *h, struct err *err)
 {
+    if (h->n_batches > 0 && (h->n_layers > 1 || h->layers[0].kind->counts == NULL))
+        return damaged(err, "its header has batches, which its layers cannot have");
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct err why;
         if (!h->layers[i].kind->check(&h->layers[i], &why))
@@ -425,9 +448,9 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
     if (!check_frame(p, avail, err) || !decode_fields(p, h, err) ||
         !decode_counters(p, &h->counters, err))
         return false;
-    size_t directory_end = OFF_LAYERS + (size_t)h->n_layers * LAYER_LEN;
+    size_t end = batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH;
     if (!all_zero(p + OFF_RESERVE, OFF_LAYERS - OFF_RESERVE) ||
-        !all_zero(p + directory_end, format_len(h) - CHECKSUM_LEN - directory_end))
+        !all_zero(p + end, format_len(h) - CHECKSUM_LEN - end))
         return damaged(err, "its header has bytes set that must be zero");
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!decode_layer(p + OFF_LAYERS + (size_t)i * LAYER_LEN, i, &h->layers[i], err))
@@ -465,7 +488,7 @@ static void place_from(struct header *h, unsigned first, uint64_t at)
 /* A file is immutable if no keys can be added to any of its layers. */
 static void set_features(struct header *h)
 {
-    h->incompat |= INCOMPAT_IMMUTABLE;
+    h->incompat = INCOMPAT_IMMUTABLE | (h->n_batches > 0 ? INCOMPAT_BATCHES : 0);
     for (unsigned i = 0; i < h->n_layers; i++)
         if (layer_takes_keys(&h->layers[i]))
             h->incompat &= ~(uint32_t)INCOMPAT_IMMUTABLE;

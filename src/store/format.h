@@ -30,6 +30,8 @@ enum {
     FORMAT_FIRST_LAYER = 3 * FORMAT_PAGE,
     FORMAT_MAX_LAYERS = 29, /* 256 + 29 * 128 bytes of header + 8 of checksum fit in a page */
     FORMAT_MAX_HEADER = FORMAT_PAGE,
+    FORMAT_BATCH = 16,        /* bytes that stand for a batch */
+    FORMAT_MAX_BATCHES = 128, /* with one layer 2440 bytes of header */
 };
 
 /* Feature words: an unknown bit in `compat` is ignored, in `ro_compat` it forbids writing, in
@@ -40,7 +42,8 @@ enum {
     COMPAT_KNOWN = COMPAT_ASSUMED,
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
-    INCOMPAT_KNOWN = INCOMPAT_IMMUTABLE,
+    INCOMPAT_BATCHES = 1 << 1,   /* the header has batches behind the layers */
+    INCOMPAT_KNOWN = INCOMPAT_IMMUTABLE | INCOMPAT_BATCHES,
 };
 
 enum file_state {
@@ -85,9 +88,13 @@ struct header {
     struct counters counters;
     unsigned n_layers;
     struct layer layers[FORMAT_MAX_LAYERS];
+    /* Of filters whose kind counts: the last batches that had an ID (change.h), oldest first. */
+    unsigned n_batches;
+    uint8_t batch[FORMAT_MAX_BATCHES][FORMAT_BATCH];
 };
 
-/* The length of this header: FORMAT_PAGE for mutable files. */
+/* The length of this header: FORMAT_PAGE for mutable files. Depends on n_layers, n_batches and the
+ * feature bits. */
 size_t format_len(const struct header *h);
 
 /* Encodes into `out` (FORMAT_MAX_HEADER bytes); returns format_len(h). */
@@ -121,7 +128,7 @@ static inline bool format_is_immutable(const struct header *h)
 const char *format_kind_name(const struct header *h);
 
 /* Places the layers: sets data_off, sums_off and touched_off of every layer, and file_len, from
- * data_len. Also sets the file's feature bits, which follow from the kinds. */
+ * data_len. Also sets the file's feature bits, which follow from the kinds and n_batches. */
 void format_place(struct header *h);
 
 /* Places only the last layer, which is new, after the file's end. */

@@ -7,6 +7,7 @@
 #include "keys/encode.h"
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
+#include "kind/counted/counted.h"
 #include "random.h"
 
 /* Offsets as man/seen.5 gives them, on purpose not taken from the module. */
@@ -192,7 +193,7 @@ TEST(newer_files_are_refused_by_name)
 {
     REFUSES(VERSION, 4, 2, "was written by a newer version of seen (format 2)");
     REFUSES(VERSION, 4, 0xffffffff, "was written by a newer version of seen (format 4294967295)");
-    REFUSES(INCOMPAT, 4, 2, "was written by a newer version of seen (incompatible feature 1)");
+    REFUSES(INCOMPAT, 4, 4, "was written by a newer version of seen (incompatible feature 2)");
     REFUSES(INCOMPAT, 4, 1u << 31,
             "was written by a newer version of seen (incompatible feature 31)");
     REFUSES(HASH, 4, 99, "was written by a newer version of seen (hash function 99)");
@@ -320,6 +321,81 @@ TEST(a_kind_that_changes_is_not_in_an_immutable_file)
     CHECK_STR(err.text, "is damaged: layer 0 is of a kind that cannot be in this file");
 }
 
+/* A header of a counted set with so many batches. */
+static struct header with_batches(unsigned n)
+{
+    struct header h = sample(1);
+    h.state = STATE_CLEAN;
+    h.layers[0] = (struct layer){
+        .kind = &kind_counted, .id = 7, .n_design = 1000, .fpr_design = 0.25};
+    counted_to(&(struct counted){.bits = 20, .low = 3, .entries = 5, .total = 6}, &h.layers[0]);
+    h.layers[0].data_len = counted_directory_len(&(struct counted){.bits = 20, .low = 3}) + 9;
+    h.n_batches = n;
+    for (unsigned i = 0; i < n; i++)
+        memset(h.batch[i], (int)i + 1, FORMAT_BATCH);
+    format_place(&h);
+    return h;
+}
+
+TEST(batches_are_behind_the_layer)
+{
+    static const unsigned numbers[] = {0, 1, 2, FORMAT_MAX_BATCHES};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        uint8_t slot[FORMAT_MAX_HEADER];
+        struct err err;
+        unsigned n = numbers[i];
+        struct header h = with_batches(n), back;
+        CHECK(format_encode(&h, slot) == LAYER + LAYER_LEN + 16 * n + 8);
+        CHECK(format_decode(slot, format_len(&h), &back, &err));
+        CHECK(get_le32(slot + INCOMPAT) == (n > 0 ? 3u : 1u));
+        CHECK(back.n_batches == n);
+        for (unsigned j = 0; j < n; j++) {
+            CHECK(slot[LAYER + LAYER_LEN + 16 * j] == j + 1);
+            CHECK(memcmp(back.batch[j], h.batch[j], FORMAT_BATCH) == 0);
+        }
+    }
+}
+
+/* Decodes a header with two batches after `change`, with this length of the slot. */
+static const char *batches_reason(unsigned off, uint32_t value, uint32_t len)
+{
+    static struct err err;
+    uint8_t slot[FORMAT_MAX_HEADER] = {0};
+    struct header h = with_batches(2);
+    format_encode(&h, slot);
+    put_le32(slot + SLOT_LEN, len);
+    put_le32(slot + off, value);
+    put_le64(slot + len - 8, xxh3_bytes(slot, len - 8, 0));
+    return format_decode(slot, sizeof slot, &h, &err) ? "(accepted)" : err.text;
+}
+
+TEST(batches_that_cannot_be_are_refused)
+{
+    const uint32_t len = LAYER + LAYER_LEN + 32 + 8;
+    CHECK_STR(batches_reason(SLOT_LEN, len, len), "(accepted)");
+    CHECK_STR(batches_reason(SLOT_LEN, len - 32, len - 32),
+              "is damaged: its header has no valid number of batches");
+    CHECK_STR(batches_reason(SLOT_LEN, len - 8, len - 8),
+              "is damaged: its header has the wrong length");
+    CHECK_STR(batches_reason(SLOT_LEN, LAYER + LAYER_LEN + 8 + 129 * 16,
+                             LAYER + LAYER_LEN + 8 + 129 * 16),
+              "is damaged: its header has no valid number of batches");
+    CHECK_STR(batches_reason(INCOMPAT, INCOMPAT_IMMUTABLE, len),
+              "is damaged: its header has the wrong length");
+    CHECK_STR(batches_reason(N_LAYERS, 2, len),
+              "is damaged: its header has no valid number of batches");
+    struct header h = sample(1), back;
+    struct err err;
+    uint8_t slot[FORMAT_MAX_HEADER];
+    h.state = STATE_CLEAN;
+    h.layers[0].kind = kind_compact();
+    h.n_batches = 1;
+    format_place(&h);
+    format_encode(&h, slot);
+    CHECK(!format_decode(slot, format_len(&h), &back, &err));
+    CHECK_STR(err.text, "is damaged: its header has batches, which its layers cannot have");
+}
+
 TEST(tables_take_no_page_more_than_they_need)
 {
     struct header h = sample(1);
@@ -402,6 +478,8 @@ int main(int argc, char **argv)
     RUN(layers_must_lie_in_order_inside_the_file);
     RUN(geometry_is_asked_of_the_kind);
     RUN(a_kind_that_changes_is_not_in_an_immutable_file);
+    RUN(batches_are_behind_the_layer);
+    RUN(batches_that_cannot_be_are_refused);
     RUN(tables_take_no_page_more_than_they_need);
     RUN(whatever_is_accepted_lies_inside_the_file);
     RUN(page_sums_know_file_layer_and_page);
