@@ -20,6 +20,7 @@ struct combine {
     struct err first_failure; /* others may fail after it because they gave up */
     struct counts_seen seen;
     uint64_t *read, *read_total; /* of each set */
+    bool copied; /* groups of the first set were taken over: what is in them was not read */
 };
 
 /* A set's entries, made as narrow as the result's. */
@@ -149,6 +150,52 @@ static bool note(struct combine *c, const struct work *w, const struct counts_se
     return fits || fail(err, "the sum of the counts would be 2^64 or more");
 }
 
+/* Do keys that are only in the first set stay as they are? */
+static bool keeps_first(enum counts_op op)
+{
+    return op == COUNTS_ADD || op == COUNTS_MAX || op == COUNTS_SUBTRACT || op == COUNTS_EXCEPT;
+}
+
+/* Are the fingerprints [first, last] those of whole groups of the first set, which stay as they are
+ * because the second has none of them? */
+static bool find_same(const struct combine *c, struct work *w, uint64_t first, uint64_t last,
+                      bool *same, struct err *err)
+{
+    const struct counted *a = &c->set[0].counted;
+    struct counted_run run;
+    *same = false;
+    if (c->n != 2 || !keeps_first(c->op) || a->bits != c->design.bits || a->low != c->design.low)
+        return true;
+    if (!counted_next(open_input(&w->input[1], &c->set[1], a->bits, first, last), &run, err))
+        return false;
+    *same = run.n == 0;
+    return true;
+}
+
+static bool copy_part(struct combine *c, uint64_t begin, uint64_t end, struct err *err)
+{
+    pthread_mutex_lock(&c->lock);
+    c->copied = true;
+    pthread_mutex_unlock(&c->lock);
+    return c->layer == NULL || counted_layer_copy(c->layer, begin, end, &c->set[0], err);
+}
+
+static bool merge_part(struct combine *c, struct work *w, uint64_t begin, uint64_t end,
+                       struct err *err)
+{
+    bool same;
+    uint64_t first = counted_group_first(&c->design, begin);
+    uint64_t last = counted_group_first(&c->design, end) - 1;
+    if (!find_same(c, w, first, last, &same, err))
+        return false;
+    if (same)
+        return copy_part(c, begin, end, err);
+    struct counted_merge *m = combine_range(c, w, first, last);
+    return (c->layer == NULL ? read_on(&m->stream, err)
+                             : counted_layer_part(c->layer, begin, end, &m->stream, err)) &&
+           note(c, w, &m->seen, err);
+}
+
 static bool make_part(struct combine *c, uint64_t part, struct err *err)
 {
     uint64_t groups = counted_groups(&c->design), begin = part * GROUPS_AT_ONCE;
@@ -156,11 +203,7 @@ static bool make_part(struct combine *c, uint64_t part, struct err *err)
     struct work *w = new_work(c->n, err);
     if (w == NULL)
         return false;
-    struct counted_merge *m = combine_range(c, w, counted_group_first(&c->design, begin),
-                                            counted_group_first(&c->design, end) - 1);
-    bool ok = (c->layer == NULL ? read_on(&m->stream, err)
-                                : counted_layer_part(c->layer, begin, end, &m->stream, err)) &&
-              note(c, w, &m->seen, err);
+    bool ok = merge_part(c, w, begin, end, err);
     free_work(w);
     return ok;
 }
@@ -181,17 +224,40 @@ static bool work(void *ctx, unsigned worker, uint64_t part, struct err *err)
     return false;
 }
 
+/* Counts what is in the groups that were taken over: all that was not read. */
+static bool note_copied(struct combine *c, struct err *err)
+{
+    const struct counted *a = &c->set[0].counted;
+    if (c->read[0] > a->entries || c->read_total[0] > a->total)
+        return fail(err, "the data of a counted set is not valid");
+    uint64_t entries = a->entries - c->read[0], total = a->total - c->read_total[0];
+    c->read[0] = a->entries;
+    c->read_total[0] = a->total;
+    c->seen.a += entries;
+    c->seen.total_a += total;
+    c->seen.made += entries;
+    if (c->layer != NULL) {
+        c->layer->counted.entries += entries;
+        c->layer->counted.total += total;
+    }
+    return add_to(&c->seen.total_made, total) ||
+           fail(err, "the sum of the counts would be 2^64 or more");
+}
+
 /* Does all of it. Ranges of a set do not say by themselves whether it has what it should. */
 static bool run(struct combine *c, unsigned threads, struct err *err)
 {
     uint64_t parts = (counted_groups(&c->design) - 1) / GROUPS_AT_ONCE + 1;
     c->seen = (struct counts_seen){0};
+    c->copied = false;
     for (unsigned i = 0; i < c->n; i++)
         c->read[i] = c->read_total[i] = 0;
     if (!parallel_try(threads, parts, work, c, err)) {
         *err = c->first_failure;
         return false;
     }
+    if (c->copied && !note_copied(c, err))
+        return false;
     for (unsigned i = 0; i < c->n; i++)
         if (c->read[i] != c->set[i].counted.entries || c->read_total[i] != c->set[i].counted.total)
             return fail(err, "the data of a counted set is not valid");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kind/counted/parts.h"
 #include "store/target.h"
 
 void counted_census(const struct counted *c, struct census *out)
@@ -145,6 +146,36 @@ bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
     ok = ok && write_part(l, first, end, &part, &made, err);
     free(part.lines.data);
     free(part.groups.data);
+    return ok;
+}
+
+/* Where a group begins, or the last one ends. */
+static uint64_t group_begin(const struct counted_set *set, uint64_t group)
+{
+    if (group == counted_groups(&set->counted))
+        return set->len - set->directory_len;
+    return get_le64(set->data + group * COUNTED_LINE) & ~COUNTED_LARGE;
+}
+
+bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,
+                        const struct counted_set *set, struct err *err)
+{
+    uint64_t from = group_begin(set, first), lines = first * COUNTED_LINE, at;
+    uint64_t lines_end = end * COUNTED_LINE;
+    if (lines_end > set->directory_len)
+        lines_end = set->directory_len;
+    struct counted_made made = {.lines_len = lines_end - lines,
+                                .groups_len = group_begin(set, end) - from};
+    struct bytes moved = {NULL, 0, 0};
+    bool ok = append(&moved, set->data + lines, (size_t)made.lines_len, err) &&
+              take_turn(l, first, end, &made, &at, err);
+    if (ok) {
+        counted_move_lines(moved.data, moved.len, at - from);
+        ok = target_write(l->target, moved.data, moved.len, lines, err) &&
+             target_write(l->target, set->data + set->directory_len + from, made.groups_len,
+                          set->directory_len + at, err);
+    }
+    free(moved.data);
     return ok;
 }
 

@@ -35,7 +35,7 @@ void counted_census(const struct counted *c, struct census *out);
  *     struct counted_layer l;
  *     counted_layer_begin(&l, target, &design, &err);
  *     ... in each thread, for groups [first, end): parts begin in order and leave out none ...
- *         counted_layer_part(&l, first, end, entries, &err)
+ *         counted_layer_part(&l, first, end, entries, &err)     // or counted_layer_copy
  *     counted_layer_give_up(&l);                    // if anything fails
  *     ok = counted_layer_end(&l, &err);             // after all parts
  *     counted_layer_free(&l);
@@ -58,6 +58,11 @@ void counted_layer_begin(struct counted_layer *l, const struct target *target,
  * Takes memory for the bytes of those groups. */
 bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
                         struct counted_stream *entries, struct err *err);
+
+/* Takes groups [first, end) over from a set with as many bits and the same `low`, whose directory
+ * is valid. Their entries are not counted: the caller adds them to l->counted. */
+bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,
+                        const struct counted_set *set, struct err *err);
 
 /* Lets threads go that wait for their turn. */
 void counted_layer_give_up(struct counted_layer *l);
