@@ -20,7 +20,7 @@
 #include "redis/conn.h"
 
 const struct command *const commands[] = {
-    &cmd_create, &cmd_add,   &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
+    &cmd_create, &cmd_add,   &cmd_remove, &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
     &cmd_shrink, &cmd_merge, &cmd_verify, &cmd_plan,  &cmd_compact,
     &cmd_subtract, &cmd_compare, &cmd_import, &cmd_export, &cmd_push, &cmd_pull, NULL,
 };

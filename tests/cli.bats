@@ -5,7 +5,7 @@
 # shellcheck disable=SC2154,SC2016
 load helpers
 
-commands=(create add query dedup stats rotate shrink merge verify plan compact subtract
+commands=(create add remove query dedup stats rotate shrink merge verify plan compact subtract
     compare import
     export push pull)
 

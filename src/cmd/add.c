@@ -1,5 +1,6 @@
 #include "base/say.h"
 #include "cmd/adding.h"
+#include "cmd/changing.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
@@ -34,6 +35,7 @@ static const struct opt_group groups[] = {
     {"Adding", add_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
+    {"Counted filters", changing_opts},
     {"Filters in Redis", redisopt_add},
     {"Making a filter in Redis", create_opts},
     {0},
@@ -45,6 +47,7 @@ struct add {
     uint64_t n; /* of a filter to be made: keys; 0: not given */
     double p;   /* FPR; 0: not given */
     struct adding adding;
+    struct changing changing;
 };
 
 static bool parse_option(struct add *a, struct opt_parser *p, int id)
@@ -65,6 +68,8 @@ static bool parse_option(struct add *a, struct opt_parser *p, int id)
     case 'p':
         return opt_fpr(p, &a->p);
     default:
+        if (changing_is(id))
+            return changing_take(&a->changing, p, id);
         return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&a->keyopt, p, id);
     }
 }
@@ -113,6 +118,21 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
            (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
 }
 
+/* A filter that counts is changed by a batch of keys at once. */
+static int add_batch(struct add *a, const char *path)
+{
+    struct changing *c = &a->changing;
+    c->change.path = path;
+    c->change.op = COUNTS_ADD;
+    c->change.max_fpr = a->adding.options.max_fpr;
+    c->change.no_sync = a->adding.no_sync;
+    c->verbose = a->verbose;
+    if (!a->adding.options.rotate)
+        return changing_run(c, &a->keyopt, &cmd_add);
+    say_error("'%s' has no generations, so it cannot be rotated", path);
+    return EXIT_ERROR;
+}
+
 static int run_add(struct add *a, int argc, char **argv)
 {
     struct opt_parser p;
@@ -132,7 +152,14 @@ static int run_add(struct add *a, int argc, char **argv)
     if (status != 0)
         return status;
     if (!open_filter(a, argv[p.first], &err)) {
+        if (store_is_file(argv[p.first]) && changing_suits(argv[p.first]))
+            return add_batch(a, argv[p.first]);
         say_failure(&err);
+        return EXIT_ERROR;
+    }
+    if (a->changing.change.batch_id != NULL) {
+        say_error("'%s' does not remember batches and need not: to add keys again changes nothing",
+                  argv[p.first]);
         return EXIT_ERROR;
     }
     struct known *k = &a->adding.known;
@@ -145,7 +172,8 @@ static int run_add(struct add *a, int argc, char **argv)
 static int run(int argc, char **argv)
 {
     struct add a = {.keyopt = KEYOPT_DEFAULT,
-                    .adding.feed = {.title = "adding", .prompt = true}};
+                    .adding.feed = {.title = "adding", .prompt = true},
+                    .changing = CHANGING_DEFAULT};
     int status = run_add(&a, argc, argv);
     known_close(&a.adding.known);
     keyopt_free(&a.keyopt);

@@ -83,6 +83,11 @@ static bool check_size(const struct filter *f, const struct header *h, struct er
 static bool check_writable(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;
+    if (h->layers[0].kind->counts != NULL)
+        return fail(err,
+                    "'%s' is a counted filter, which takes keys in whole batches, from 'seen add' "
+                    "alone; it can be asked at any time ('seen query', 'seen dedup --also')",
+                    f->path);
     if (format_is_immutable(h))
         return fail(err,
                     "'%s' is a compact filter, to which no keys can be added: make it again from "

@@ -327,18 +327,23 @@ static bool build_layers(struct filter_build *b, struct target *target, struct e
     return ok;
 }
 
+static struct target newest_target(struct filter_build *b, int fd, const char *name)
+{
+    return (struct target){.header = &b->header,
+                           .layer = chain_newest(&b->header),
+                           .fd = fd,
+                           .name = name,
+                           .threads = b->threads,
+                           .n = b->n_distinct};
+}
+
 static bool write_file(struct filter_build *b, bool presumed, struct newfile *file,
                        const char *name, struct err *err)
 {
     if (!make_header(b, b->n_distinct, err))
         return false;
-    struct target target = {.header = &b->header,
-                                  .layer = chain_newest(&b->header),
-                                  .fd = file->fd,
-                                  .name = name,
-                                  .threads = b->threads,
-                                  .n = b->n_distinct,
-                                  .presumed = presumed};
+    struct target target = newest_target(b, file->fd, name);
+    target.presumed = presumed;
     if (!target_reserve(&b->header, file, err) || !build_layers(b, &target, err))
         return false;
     fill_counters(b);
@@ -436,6 +441,17 @@ bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *
         return write_store(b, file, name, err);
     return (may_presume(b->design) && write_file(b, true, file, name, &ignored)) ||
            (count_keys(b, err) && write_file(b, false, file, name, err));
+}
+
+bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const char *name,
+                        struct err *err)
+{
+    b->n_put = n_put;
+    if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
+        return false;
+    struct target target = newest_target(b, fd, name);
+    fill_counters(b);
+    return build_layers(b, &target, err);
 }
 
 bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err)

@@ -77,6 +77,11 @@ bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes has
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
                         const char *name, struct err *err);
 
+/* The same for design->batch_for: into an empty file that need not be kept. The layer is
+ * header.layers[0]. */
+bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const char *name,
+                        struct err *err);
+
 /* The same without a file: counts all keys, and says by formula what the census would. */
 bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err);
 

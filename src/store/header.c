@@ -13,6 +13,8 @@ const struct kind *design_kind(const struct design *d)
 {
     if (d->like != NULL)
         return d->like->layers[0].kind;
+    if (d->batch_for != NULL)
+        return d->batch_for->layers[0].kind;
     if (d->layout != NULL)
         return d->layout->kind;
     return d->kind != NULL ? d->kind : kind_usual();
@@ -73,6 +75,13 @@ bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct e
         memcpy(plan->layer.geometry, like->geometry, sizeof like->geometry);
         if (like->kind->layout != NULL && like->kind->layout->strip != NULL)
             like->kind->layout->strip(&plan->layer);
+        return true;
+    }
+    if (d->batch_for != NULL) {
+        const struct kind_counts *counts = plan->kind->counts;
+        const struct layer *layer = &d->batch_for->layers[0];
+        plan->p = d->batch_for->fpr_design;
+        counts->narrow(layer, counts->bits(layer), &plan->layer);
         return true;
     }
     if (!plan_solve(plan, err))

@@ -27,6 +27,7 @@ struct design {
     bool exact;                /* the smallest FPR that there can be, instead of p */
     uint64_t size;             /* bytes that the file may take */
     const struct header *like; /* of one layer, which gives n, p and the size */
+    const struct header *batch_for; /* of a kind that counts, which gives p and the bits */
     bool foldable;             /* of a size that can be halved again and again */
     bool grow;                 /* without an end (chain.h); n, if given, sizes the first layer */
     unsigned generations;      /* a ring of so many; needs n */

@@ -529,7 +529,8 @@ bool newfile_commit(struct newfile *nf, struct err *err)
             return exists(nf->path, err);
     }
     /* Some file systems cannot sync a directory and need not. */
-    if (fsync(nf->dir_fd) != 0 && errno != EINVAL && errno != ENOSYS && errno != EINTR)
+    if (!nf->hasty && fsync(nf->dir_fd) != 0 && errno != EINVAL && errno != ENOSYS &&
+        errno != EINTR)
         return fail_errno(err, "cannot sync the directory of '%s'", nf->path);
     return true;
 }

@@ -40,6 +40,8 @@ struct newfile {
     int old_fd;    /* the file to be replaced, or -1 */
     bool replace;
     bool foreign;  /* not a filter file of ours, and replaces none */
+    bool hasty;    /* to be set: the commit syncs the file, but does not wait for its name to be on
+                      disk */
     bool held;     /* old_fd is locked already, and only that file may be replaced */
     bool done;
 };

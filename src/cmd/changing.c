@@ -1,0 +1,213 @@
+#include "cmd/changing.h"
+
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "base/num.h"
+#include "base/say.h"
+#include "cmd/cmd.h"
+#include "store/writer.h"
+
+enum { OPT_BATCH_ID = CHANGING_FIRST, OPT_MEMORY, OPT_TMPDIR };
+
+const struct opt changing_opts[] = {
+    {OPT_BATCH_ID, "batch-id", "ID",
+     "do nothing if a batch of this ID has been applied before; FILTER remembers the last 128",
+     false, 0},
+    {OPT_MEMORY, "memory", "BYTES", "memory limit for the keys (default: 256M); the rest goes to "
+                                    "scratch files on disk", false, 0},
+    {OPT_TMPDIR, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)", false,
+     0},
+    {0},
+};
+
+bool changing_take(struct changing *c, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case OPT_BATCH_ID:
+        c->change.batch_id = p->value;
+        if (*p->value != '\0')
+            return true;
+        opt_misuse(p->command, "--batch-id: the ID is empty");
+        return false;
+    case OPT_MEMORY:
+        return opt_bytes(p, &c->memory);
+    case OPT_TMPDIR:
+        c->tmpdir = p->value;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool changing_suits(const char *path)
+{
+    struct filter f;
+    struct err ignored;
+    if (!filter_open(&f, path, FILTER_READ, &ignored))
+        return false;
+    bool suits = change_suits(&f.header);
+    filter_close(&f);
+    return suits;
+}
+
+/* What came of one chunk. */
+struct part {
+    struct feed_part part;
+    uint64_t absent; /* its first record whose key is not there, from 1; 0: none */
+};
+
+/* The first of n keys that the filter does not have; n: none. */
+static bool find_absent(struct changing *c, struct hashes keys, const struct batch *b, size_t *i,
+                        struct err *err)
+{
+    uint64_t present[BATCH_MAX / 64];
+    if (!filter_query(&c->change.now, keys, b->n, present, err))
+        return false;
+    for (*i = 0; *i < b->n; ++*i)
+        if (((present[*i / 64] | b->bad[*i / 64]) >> *i % 64 & 1) == 0)
+            break;
+    return true;
+}
+
+static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
+                 struct err *err)
+{
+    struct changing *c = ctx;
+    struct part *r = slot;
+    struct change *change = &c->change;
+    bool asks = change->op == COUNTS_SUBTRACT && !change->skip_absent && !change->repeated;
+    struct batch *b;
+    (void)chunk;
+    r->absent = 0;
+    while ((b = feed_next(&r->part)) != NULL) {
+        size_t first = b->n;
+        if (asks && !find_absent(c, batch_hashes(b), b, &first, err))
+            return false;
+        if (first < b->n) {
+            r->absent = b->n_before + first + 1;
+            return true;
+        }
+        size_t n = batch_keep_good(b);
+        if (!change->repeated && !change_put(change, worker, batch_hashes(b), n, err))
+            return false;
+    }
+    return true;
+}
+
+static bool commit(void *ctx, const struct chunk *chunk, void *slot)
+{
+    struct changing *c = ctx;
+    const struct part *r = slot;
+    const struct tally *t = &c->feed.tally;
+    (void)chunk;
+    if (r->absent == 0)
+        return true;
+    say_error("%s:%" PRIu64 ": the key is not in '%s': nothing was removed (--skip-absent skips "
+              "such keys)", tally_where(t), t->in_file + r->absent, c->change.path);
+    c->feed.failed = true;
+    return false;
+}
+
+static bool read_keys(struct changing *c, const struct keyopt *keyopt)
+{
+    struct stat st;
+    c->feed = (struct feed){.keyopt = keyopt,
+                            .title = c->change.op == COUNTS_ADD ? "adding" : "removing",
+                            .refuse = fstat(c->change.now.fd, &st) == 0 ? &st : NULL,
+                            .ctx = c,
+                            .slot_size = sizeof(struct part),
+                            .work = work,
+                            .commit = commit};
+    return feed_run(&c->feed);
+}
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void report_change(const struct changing *c)
+{
+    const struct counts_seen *seen = &c->change.combine.seen;
+    uint64_t records = tally_keys(&c->feed.tally), n = c->change.n, changed;
+    const char *what;
+    if (c->change.op == COUNTS_ADD) {
+        changed = seen->made - seen->a;
+        what = "new";
+    } else {
+        changed = seen->a - seen->made;
+        what = "gone";
+    }
+    say_note("%" PRIu64 " record%s, %" PRIu64 " distinct key%s, %" PRIu64 " of them %s; %" PRIu64
+             " key%s in the filter", records, plural(records), n, plural(n), changed, what,
+             seen->made, plural(seen->made));
+}
+
+static void warn_if_full(const struct changing *c)
+{
+    struct add_state state = {0};
+    double p = combine_fpr(&c->change.combine);
+    const struct header *h = &c->change.combine.header;
+    if (c->change.op != COUNTS_ADD || p <= WRITER_WARN_FACTOR * h->fpr_design)
+        return;
+    writer_warn(h, c->change.path, "current", p, &state);
+    say_warning("%s", state.warning);
+}
+
+static void report(const struct changing *c)
+{
+    const struct change *change = &c->change;
+    uint64_t lacking = change->combine.seen.lacking;
+    tally_report(&c->feed.tally);
+    if (change->applied) {
+        warn_if_full(c);
+        if (lacking > 0 && change->op == COUNTS_SUBTRACT)
+            say_note("%" PRIu64 " key%s not in the filter and skipped", lacking,
+                     lacking == 1 ? " was" : "s were");
+        if (c->verbose)
+            report_change(c);
+    } else if (c->verbose) {
+        say_note(change->repeated ? "a batch of this ID has been applied before: nothing was done"
+                                  : "no keys: nothing was done");
+    }
+}
+
+static bool check_memory(struct changing *c, const struct command *command)
+{
+    uint64_t least = change_min_memory(&c->change);
+    char text[NUM_TEXT];
+    if (c->memory >= least)
+        return true;
+    opt_misuse(command, "--memory must be at least %s", num_show_least_bytes(text, least));
+    return false;
+}
+
+static bool change(struct changing *c, struct keyopt *keyopt, const struct command *command)
+{
+    struct change *change = &c->change;
+    struct err err;
+    change->threads = keyopt->threads;
+    change->progress = keyopt->progress;
+    if (!change_open(change, &err) ||
+        !keyopt_adopt(keyopt, &change->now.header, change->path, &err))
+        return say_failure(&err);
+    if (!check_memory(c, command))
+        return false;
+    if (!change_begin(change, &keyopt->rule, c->memory, c->tmpdir, &err))
+        return say_failure(&err);
+    keyopt->threads = change->threads;
+    if (!read_keys(c, keyopt))
+        return false;
+    if (!change_apply(change, tally_keys(&c->feed.tally), &err))
+        return say_failure(&err);
+    report(c);
+    return true;
+}
+
+int changing_run(struct changing *c, struct keyopt *keyopt, const struct command *command)
+{
+    bool ok = change(c, keyopt, command);
+    change_close(&c->change);
+    return ok ? EXIT_SELECTED : EXIT_ERROR;
+}

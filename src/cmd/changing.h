@@ -1,0 +1,49 @@
+/*
+ * Reads a batch of keys and applies it to a filter of a kind that counts (store/change.h): what add
+ * and remove share.
+ *
+ *     struct changing c = CHANGING_DEFAULT;
+ *     default: if (changing_is(id)) return changing_take(&c, p, id);
+ *     c.change.path = path; c.change.op = COUNTS_ADD; ...
+ *     status = changing_run(&c, &keyopt, &command);
+ */
+#ifndef CMD_CHANGING_H
+#define CMD_CHANGING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/feed.h"
+#include "cmd/opt.h"
+#include "store/change.h"
+
+extern const struct opt changing_opts[]; /* --batch-id, --memory, --tmpdir */
+
+enum { CHANGING_FIRST = 700 }; /* their ids are from here on, and below REDISOPT_FIRST */
+
+struct changing {
+    struct change change; /* path, op, skip_absent, no_sync and max_fpr are the caller's */
+    const char *tmpdir;   /* NULL: not given */
+    uint64_t memory;
+    bool verbose;
+    /* The rest is private. */
+    struct feed feed;
+};
+
+#define CHANGING_DEFAULT {.memory = 256 << 20}
+
+static inline bool changing_is(int id)
+{
+    return id >= CHANGING_FIRST && id < CHANGING_FIRST + 100;
+}
+
+/* Takes one of these options. Reports a mistake itself. */
+bool changing_take(struct changing *c, struct opt_parser *p, int id);
+
+/* Is this a file that changes in batches? */
+bool changing_suits(const char *path);
+
+/* Does it all; returns the exit status. */
+int changing_run(struct changing *c, struct keyopt *keyopt, const struct command *command);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * Changes a filter of a kind that counts: the keys of a batch are added to it, or removed from it,
+ * all of them or none. A new file takes the place of the old one, so readers are not disturbed, and
+ * whatever ends the process, the file is as before or as after.
+ *
+ *     struct change c = {.path = path, .op = COUNTS_ADD, .batch_id = id};
+ *     if (change_open(&c, &err) &&
+ *         change_begin(&c, &rule, memory, scratch_dir, &err)) {
+ *         ... change_put(&c, worker, hashes, n, &err) ...       // from each worker's thread
+ *         change_apply(&c, n_put, &err);
+ *     }
+ *     change_close(&c);                                         // in any case
+ *
+ * Equal hashes in a batch count once. Only change_apply locks writers out. What it changes is the
+ * file that has the name by then: two processes that change a filter at once lose nothing.
+ *
+ * A batch may have an ID. The file remembers the last FORMAT_MAX_BATCHES of them, and a batch that
+ * is among them changes nothing. So whoever does not know whether a batch was applied can try it
+ * again. The same ID of a batch to add and of one to remove are two. Batches without keys are not
+ * remembered. A file that is made from others remembers none.
+ */
+#ifndef STORE_CHANGE_H
+#define STORE_CHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "keys/batch.h"
+#include "store/combine.h"
+#include "store/filter.h"
+#include "store/filter_build.h"
+#include "store/newfile.h"
+
+struct change {
+    const char *path;
+    enum counts_op op;    /* COUNTS_ADD or COUNTS_SUBTRACT */
+    bool skip_absent;     /* keys that are not there do not keep the others from being removed */
+    bool no_sync;         /* the new file is on disk in any case, but perhaps not its name */
+    double max_fpr;       /* adding must not pass it; 0: no limit */
+    const char *batch_id; /* NULL: none */
+    unsigned threads;
+    bool progress;
+    /* Results. */
+    bool repeated; /* the batch has been applied before; set by change_open already if so */
+    bool applied;  /* the file was replaced: `combine` has the new header, and what was found */
+    uint64_t n;    /* distinct keys of the batch */
+    struct combine combine;
+    struct filter now; /* the file as change_open found it */
+    /* The rest is private. */
+    uint8_t id[FORMAT_BATCH];
+    struct design design;
+    struct filter_build build;
+    char *own_dir; /* for scratch */
+    struct newfile file;
+    bool file_open;
+};
+
+/* Does a filter of this header change by batches? */
+static inline bool change_suits(const struct header *h)
+{
+    return combine_counts(h);
+}
+
+/* Opens the file and makes sure that it can be replaced. */
+bool change_open(struct change *c, struct err *err);
+
+/* Gets memory for the keys (filter_build.h); may lower c->threads. `rule` must outlive it.
+ * scratch_dir NULL: the directory of the file. */
+bool change_begin(struct change *c, const struct key_rule *rule, uint64_t memory,
+                  const char *scratch_dir, struct err *err);
+
+/* The smallest memory that will do. */
+uint64_t change_min_memory(const struct change *c);
+
+bool change_put(struct change *c, unsigned worker, struct hashes hashes, size_t n,
+                struct err *err);
+
+/* Applies a batch of n_put hashes. */
+bool change_apply(struct change *c, uint64_t n_put, struct err *err);
+
+void change_close(struct change *c);
+
+#endif
