@@ -71,6 +71,39 @@ PYTHON
     diff -u manual made
 }
 
+@test "so is the counted one" {
+    seq 20 | seen create --counted --reproducible -p 0.01 twenty.seen
+    od -A x -t x1 twenty.seen >made
+    sed -n '/vectors: twenty.seen/,/^\.EE/p' "$SOURCE/man/seen.5" | grep -v '^\.' >manual
+    [ -s manual ]
+    diff -u manual made
+}
+
+@test "the counts in seen(5) are read by a second implementation" {
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
+import re, sys, types
+sys.path.insert(0, sys.argv[1] + "/tests")
+from reader import Bits, Counted
+text = open(sys.argv[1] + "/man/seen.5").read()
+rows = re.search(r"vectors: counts\n.*\n((?:.*\n)+?)\.EE", text).group(1).splitlines()
+assert len(rows) >= 4
+for row in rows:
+    counts, code, data = re.split(r"  +", row)
+    counts, data = [int(count) for count in counts.split()], bytes.fromhex(data)
+    layer = types.SimpleNamespace(length=len(data), geometry=(10, 7, 5, sum(counts)))
+    kind = Counted(layer, True)
+    def read(at, length):
+        return data[at:at + length]
+    kind.verify(read)
+    assert kind.block(0, read) == dict(zip((3, 4, 130, 700, 999), counts)), row
+    if code != r"\-":
+        bits = Bits(data[kind.directory:])
+        bits.at = 8 + 5
+        head = bits.take(8)
+        assert code == "%d, %d" % (head >> 6, head & 63), row
+PYTHON
+}
+
 @test "the hashes in seen(5) are those of a second implementation" {
     PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
 import re, sys

@@ -180,6 +180,19 @@ imported()
     [ "$(wc -l <ours)" -ge 1000 ] && [ "$(wc -l <ours)" -lt 1100 ]
 }
 
+@test "counted sets: of one block and of many, of any rate" {
+    for n in 1 30 3000; do
+        seq 1 2 "$((2 * n))" >keys
+        seq 1 "$((n < 1000 ? 1000 : 2 * n))" >asked
+        for p in 0.3 0.01 1e-6 0; do
+            rm -f f.seen
+            seen create --counted -p "$p" f.seen keys
+            agree f.seen asked
+            seen query --counts f.seen asked | diff - <(reader counts f.seen <asked)
+        done
+    done
+}
+
 @test "filters of several layers: growing ones and rings" {
     seq 1 5000 >asked
     seq 1 2 5000 | seen dedup --create -p 1e-3 grown.seen >printed

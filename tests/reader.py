@@ -2,6 +2,8 @@
 """Reads filter files as man/seen.5 describes them, and by nothing else.
 
     reader.py query FILTER <KEYS      print the records whose key is present; exit like `seen query`
+    reader.py counts FILTER <KEYS     the same, with the count and a tab before each, where keys have
+                                      counts
     reader.py verify FILTER           check the header and every checksum; exit 2 if one is wrong
 
 It shares no code with the program and needs no module that Python does not bring along. Where the
@@ -695,6 +697,134 @@ class Table:
         return True
 
 
+class Bits:
+    """Numbers of any width, low bit first, from `at` on in some bytes."""
+
+    def __init__(self, b):
+        self.all, self.at, self.end = int.from_bytes(b, "little"), 0, 8 * len(b)
+
+    def take(self, width):
+        require(self.at + width <= self.end, "a block ends too early")
+        self.at += width
+        return self.all >> self.at - width & (1 << width) - 1
+
+
+def read_counts(bits, n):
+    """The counts of a block's n entries, from where they begin."""
+    head = bits.take(8)
+    k, form = head & 63, head >> 6
+    if form == 0:
+        listed = [i for i in range(n) if bits.take(1)]
+    elif form == 2:
+        listed = list(range(n))
+    else:
+        length, k = (bits.take(8), k) if form == 1 else (k, 0)
+        listed = [bits.take((n - 1).bit_length()) for _ in range(length)]
+    require(listed and listed == sorted(set(listed)) and listed[-1] < n, "a list of no entries")
+    counts, c = [1] * n, 0
+    while listed:
+        stay = [bits.take(1) for _ in listed]
+        for i, stays in zip(listed, stay):
+            if not stays:
+                require(c + k <= 64, "a count is too large")
+                counts[i] = bits.take(c + k) + ((1 << c) - 1 << k) + (1 if form == 2 else 2)
+                require(counts[i] <= M64, "a count is too large")
+        listed, c = [i for i, stays in zip(listed, stay) if stays], c + 1
+    return counts
+
+
+class Counted:
+    """Kind 3."""
+
+    lanes = 1
+    LARGE = 1 << 63
+
+    def __init__(self, layer, immutable):
+        self.width, self.low, self.entries, self.total = layer.geometry
+        self.length = layer.length
+        require(immutable and 1 <= self.width <= 64 and self.low <= 63, "geometry out of range")
+        self.buckets = ((1 << self.width) - 1 >> self.low) + 1
+        self.blocks = (self.buckets + 127) // 128
+        self.groups = (self.blocks + 27) // 28
+        self.directory = 8 * self.groups + 2 * self.blocks
+        require(self.directory <= self.length and self.entries <= min(
+            1 << 48, 1 << self.width, 8 * self.length, self.total)
+                and (self.entries > 0 or self.total == 0), "geometry out of range")
+
+    def place(self, block, read):
+        """Where a block begins and ends in the data, and whether it is large."""
+        group, slot = divmod(block, 28)
+        blocks = min(28, self.blocks - 28 * group)
+        line = read(64 * group, 8 + 2 * blocks)
+        base, first = self.directory + u64(line, 0) % self.LARGE, 0
+        if u64(line, 0) >= self.LARGE:
+            require(zero(line[8:]), "a line of a large group has ends")
+            table, first = read(base, 8 * blocks), 8 * blocks
+            ends = struct.unpack("<%dQ" % blocks, table)
+        else:
+            ends = struct.unpack("<%dH" % blocks, line[8:])
+        begin, end = ends[slot - 1] % self.LARGE if slot else first, ends[slot] % self.LARGE
+        require(first <= begin <= end, "a block ends before it begins")
+        return base + begin, base + end, ends[slot] >= self.LARGE
+
+    def block(self, number, read):
+        """The fingerprints and counts of a block."""
+        begin, end, large = self.place(number, read)
+        first = number * 128 << self.low
+        if begin == end:
+            require(not large, "a large block without entries")
+            return {}
+        b = read(begin, end - begin)
+        if large:
+            wide = (min(64, self.low + 7) + 7) // 8
+            size = wide + b[0]
+            require(b[0] <= 8 and (len(b) - 1) % size == 0 and len(b) > 384 * size + 1,
+                    "a large block of another length")
+            got = [(first + int.from_bytes(b[at:at + wide], "little"),
+                    1 + int.from_bytes(b[at + wide:at + size], "little"))
+                   for at in range(1, len(b), size)]
+        else:
+            buckets, bits, of = min(128, self.buckets - 128 * number), Bits(b), []
+            bucket = 0
+            while bucket < buckets:
+                if bits.take(1):
+                    bucket += 1
+                else:
+                    of.append(bucket)
+            rest = 8 * len(b) - len(of) * self.low
+            require(1 <= len(of) <= 384 and bits.at <= rest, "a block of no length")
+            plain = (bits.at + len(of) * self.low + 7) // 8 == len(b)
+            counts = [1] * len(of) if plain else read_counts(bits, len(of))
+            require(0 <= rest - bits.at <= 7 and bits.take(rest - bits.at) == 0,
+                    "bits before the remainders")
+            remainders = [bits.take(self.low) for _ in of][::-1]
+            got = [(first + (bucket << self.low) + r, count)
+                   for bucket, r, count in zip(of, remainders, counts)]
+        values = [v for v, _ in got]
+        last = min(first + (128 << self.low), 1 << self.width) - 1
+        require(values == sorted(set(values)) and values[-1] <= last, "fingerprints out of order")
+        return dict(got)
+
+    def count(self, lanes, read):
+        v = lanes[0] >> 64 - self.width
+        return self.block(v >> self.low + 7, read).get(v, 0)
+
+    def has(self, lanes, read):
+        return self.count(lanes, read) > 0
+
+    def verify(self, read):
+        at, entries, total = self.directory, 0, 0
+        for number in range(self.blocks):
+            begin, end, _ = self.place(number, read)
+            if number % 28 == 0 and u64(read(64 * (number // 28), 8), 0) >= self.LARGE:
+                at += 8 * min(28, self.blocks - number)
+            require(begin == at, "bytes between blocks")
+            got, at = self.block(number, read), end
+            entries, total = entries + len(got), total + sum(got.values())
+        require((at, entries, total) == (self.length, self.entries, self.total),
+                "a counted set has more or fewer entries than it says")
+
+
 class Classic:
     """What the kinds 16 to 21 share: k positions in an array of m bits."""
 
@@ -826,7 +956,7 @@ class Parquet:
     has = Classic.has
 
 
-KINDS = {1: Bloom, 2: Ribbon, 16: Guava, 17: GoZero, 18: Redisson, 19: Php, 20: RedisBloom,
+KINDS = {1: Bloom, 2: Ribbon, 3: Counted, 16: Guava, 17: GoZero, 18: Redisson, 19: Php, 20: RedisBloom,
          21: Dcso, 22: Parquet}
 
 
@@ -898,6 +1028,8 @@ class Header:
                        for at in range(256, 256 + 128 * n_layers, 128)]
         require(all(layer.kind.lanes <= lanes for layer in self.layers), "hash of too few lanes")
         require(len({layer.id for layer in self.layers}) == n_layers, "two layers of one id")
+        require(n_layers == 1 or not any(isinstance(layer.kind, Counted) for layer in self.layers),
+                "a counted set that is not alone")
         if self.policy != FIXED:
             require(len({layer.generation for layer in self.layers}) == n_layers,
                     "two layers of one generation")
@@ -987,6 +1119,10 @@ class Filter:
         return any(layer.kind.has(lanes, self.reader(layer))
                    for layer in self.header.layers if not layer.void)
 
+    def count(self, key):
+        lanes, layer = self.header.hash(self.prepare(key), self.header.seed), self.header.layers[0]
+        return layer.kind.count(lanes, self.reader(layer))
+
     def verify(self):
         for start, end in self.header.gaps:
             require(zero(self.bytes[start:end]), "bytes between the parts are not zero")
@@ -994,6 +1130,8 @@ class Filter:
         for layer in live:
             for number in range(layer.pages):
                 self.check_page(layer, number)
+            if hasattr(layer.kind, "verify"):
+                layer.kind.verify(self.reader(layer))
         if self.header.state == 0 and not self.header.immutable:
             require(zero(self.bytes[2 * PAGE:3 * PAGE]), "clean, but the session page is not zero")
             for layer in live:
@@ -1009,7 +1147,12 @@ def main(command, path):
             return 0
         selected = 1
         for record in sys.stdin.buffer:
-            if record.removesuffix(b"\n") in seen:
+            if command == "counts":
+                count = seen.count(record.removesuffix(b"\n"))
+                if count:
+                    sys.stdout.buffer.write(b"%d\t" % count + record)
+                    selected = 0
+            elif record.removesuffix(b"\n") in seen:
                 sys.stdout.buffer.write(record)
                 selected = 0
         return selected
@@ -1019,6 +1162,6 @@ def main(command, path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("query", "verify"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("query", "counts", "verify"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

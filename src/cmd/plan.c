@@ -52,7 +52,7 @@ static bool own_row(const struct plan *plan, const struct kind *kind, struct row
         return false;
     *row = (struct row){.kind = kind->name,
                         .file_len = plan_file_len(&own),
-                        .is_mutable = kind->add != NULL};
+                        .is_mutable = kind->add != NULL || kind->counts != NULL};
     kind->cost(&own.layer, plan->n, row->file_len, &row->cost);
     return true;
 }
@@ -186,9 +186,10 @@ static void print_text_row(const struct plan *plan, const struct row *row, FILE 
 static void print_kinds(const struct plan *plan, FILE *out)
 {
     char p[NUM_TEXT], n[NUM_TEXT];
-    struct row row[ROWS], compact;
+    struct row row[ROWS], compact, counted;
     unsigned n_rows = make_rows(plan, row);
     bool has_compact = own_row(plan, kind_compact(), &compact);
+    bool has_counted = own_row(plan, kind_counting(), &counted);
     fprintf(out, "%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
             num_show_fpr(p, plan->p));
     fprintf(out, "%-8s %10s  %8s  %2s  %11s  %12s  %12s  %s\n", "kind", "file size", "bits/key",
@@ -199,10 +200,12 @@ static void print_kinds(const struct plan *plan, FILE *out)
         out,
         "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
         "\nk the bits that it compares. CPU time to build is about what it took on one machine."
-        "\n'seen create' makes %s%s%s%s;"
+        "\n'seen create' makes %s%s%s%s%s%s%s;"
         "\nclassic Bloom and binary fuse filters are shown for comparison.\n",
         bound(plan), kind_usual()->name, has_compact ? ", with --compact " : "",
-        has_compact ? compact.kind : "", has_compact ? ", to which no keys can be added" : "");
+        has_compact ? compact.kind : "", has_compact ? ", to which no keys can be added" : "",
+        has_counted ? ",\nand with --counted " : "", has_counted ? counted.kind : "",
+        has_counted ? ", from which keys can be removed" : "");
 }
 
 static void print_text(const struct plan *plan, const struct plan_layouts *layouts, FILE *out)
@@ -301,9 +304,9 @@ static int run(int argc, char **argv)
         return status;
     w.layouts.n = w.plan.n;
     w.layouts.p = w.plan.p;
-    /* Rates that only the compact kind supports are planned too. */
+    /* Rates that only another kind supports are planned too. */
     if (w.plan.p > 0 && w.plan.size == 0 && !kind_usual()->check_fpr(w.plan.p, &err))
-        w.plan.kind = kind_compact();
+        w.plan.kind = kind_compact()->check_fpr(w.plan.p, &err) ? kind_compact() : kind_counting();
     if (w.has_layouts)
         plan_with_layouts(&w.plan);
     if (w.has_layouts ? !plan_layouts_check(&w.layouts, &err) : !plan_solve(&w.plan, &err)) {

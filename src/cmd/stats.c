@@ -95,6 +95,11 @@ static const struct field field_added = {"keys new when added", "keys_added", FO
 static const struct field field_dropped = {"keys wrongly dropped", "dropped_estimate", FORM_DECIMAL,
                                            NULL, NULL};
 static const struct field field_n = {"distinct keys", "n_estimate", FORM_COUNT, "n_low", "n_high"};
+static const struct field field_fingerprints = {"fingerprints", "fingerprints", FORM_COUNT, NULL,
+                                                NULL};
+static const struct field field_fingerprint = {"bits of a fingerprint", "fingerprint_bits",
+                                               FORM_COUNT, NULL, NULL};
+static const struct field field_total = {"sum of counts", "counts_total", FORM_COUNT, NULL, NULL};
 static const struct field field_load = {"load", "load", FORM_PERCENT, NULL, NULL};
 static const struct field field_left = {"keys left", "keys_left", FORM_COUNT, NULL, NULL};
 static const struct field field_half = {"keys until half full", "keys_until_half", FORM_COUNT, NULL,
@@ -404,23 +409,35 @@ static void report_counters(struct report *r, const struct findings *found)
         report_unknown(r, &field_agree);
 }
 
+/* Kinds that count have a fingerprint of each key. */
+static void report_fingerprints(struct report *r, const struct layer *layer)
+{
+    struct shape shape = layer->kind->shape(layer);
+    if (layer->kind->counts == NULL)
+        return;
+    report_uint(r, &field_total, EXACT, shape.total);
+    report_uint(r, &field_fingerprints, EXACT, shape.fingerprints);
+    report_uint(r, &field_fingerprint, RECORDED, shape.fingerprint);
+}
+
 static void report_keys(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;
     const struct census *all = &found->all;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
-    bool immutable = format_is_immutable(h);
+    bool immutable = format_is_immutable(h) && h->layers[0].kind->counts == NULL;
     unsigned at = h->policy == POLICY_FIXED ? 0 : chain_newest(h);
     const struct layer *newest = &h->layers[at];
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
+    report_fingerprints(r, &h->layers[0]);
     report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
     report_known(r, &field_n_design, design_source(h), h->n_design * found->shards);
     report_number(r, &field_load, source, h->n_design != 0 ? all->n / room(found) : NAN);
     if (h->policy == POLICY_RING)
         report_number(r, &field_left, ESTIMATED,
                       fmax(0, (double)newest->n_design - found->layer[at].n));
-    else if (h->policy == POLICY_FIXED && !immutable && h->n_layers == 1)
+    else if (h->policy == POLICY_FIXED && !immutable && h->n_layers == 1 && h->n_design != 0)
         report_number(r, &field_left, ESTIMATED,
                       keys_until(newest, h->fpr_design, all->fpr) * found->shards);
     else

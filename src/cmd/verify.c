@@ -116,6 +116,17 @@ static void check_tables(const struct filter *f, enum filter_health health, stru
     }
 }
 
+/* What pages do not show by themselves. */
+static void check_layers(const struct filter *f, unsigned threads, struct findings *found)
+{
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        const struct layer *l = &f->header.layers[i];
+        struct err why;
+        if (l->kind->check_whole != NULL && !l->kind->check_whole(l, f->data[i], threads, &why))
+            note(found, l->data_off, "layer %u: %s", i, why.text);
+    }
+}
+
 /* Do the counters agree with each other, and with the bits? */
 static void check_counters(const struct filter *f, unsigned threads, struct findings *found)
 {
@@ -146,6 +157,8 @@ static enum filter_health check_all(const struct filter *f, unsigned threads,
     check_slots(f, health, found);
     check_tables(f, health, found);
     filter_check_pages(f, threads, &found->unchecked, note_page, found);
+    if (health == FILTER_CLEAN && found->n == 0)
+        check_layers(f, threads, found);
     if (health == FILTER_CLEAN && found->n == 0)
         check_counters(f, threads, found);
     return health;

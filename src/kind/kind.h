@@ -73,6 +73,8 @@ struct shape {
     uint64_t m; /* bits, where that is no whole number of pages */
     unsigned k;
     double columns;
+    unsigned fingerprint; /* bits of a fingerprint; of kinds that count, as are the next two */
+    uint64_t fingerprints, total; /* how many there are; the sum of all counts */
 };
 
 /* The cost of building and querying a filter of one layer, for 'seen plan'. */
@@ -197,6 +199,11 @@ struct kind {
      * Whatever a page holds, query and pages read nothing outside the data. */
     bool (*check_page)(const struct layer *layer, const uint8_t *data, uint64_t page,
                        struct err *err);
+
+    /* Validates what no page shows by itself, by reading all data with `threads` threads; check_page
+     * is true of all pages. NULL: pages show everything. */
+    bool (*check_whole)(const struct layer *layer, const uint8_t *data, unsigned threads,
+                        struct err *err);
 
     /* Reads all data, with `threads` threads. The result does not depend on their number. */
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,

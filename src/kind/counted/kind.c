@@ -41,9 +41,21 @@ static void census(const struct layer *layer, const uint8_t *data, unsigned thre
     counted_census(&c, out);
 }
 
+/* Reads all of the set. */
+static bool check_whole(const struct layer *layer, const uint8_t *data, unsigned threads,
+                        struct err *err)
+{
+    struct counts_seen seen;
+    return counted_combine(COUNTS_ADD, &layer, &data, 1, NULL, threads, &seen, err);
+}
+
 static struct shape shape(const struct layer *layer)
 {
-    return (struct shape){.pages = layer_pages(layer)};
+    struct counted c = counted_of(layer);
+    return (struct shape){.pages = layer_pages(layer),
+                          .fingerprint = c.bits,
+                          .fingerprints = c.entries,
+                          .total = c.total};
 }
 
 /* The part of all fingerprints that n keys are expected to have. */
@@ -170,6 +182,7 @@ const struct kind kind_counted = {
     .query = query,
     .pages = pages,
     .check_page = check_page,
+    .check_whole = check_whole,
     .census = census,
     .shape = shape,
     .fpr_at = fpr_at,
