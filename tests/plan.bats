@@ -39,8 +39,9 @@ END
     [ "${BASH_REMATCH[2]}" = "$(row bloom '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
     [[ ${lines[3]} =~ ^ribbon\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +7\ .*\ no$ ]]
     [ "${BASH_REMATCH[2]}" = "$(row ribbon '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
-    [[ ${lines[4]} == classic\ * ]]
-    [[ ${lines[5]} == fuse\ * ]]
+    [[ ${lines[4]} =~ ^counted\ .*\ yes$ ]]
+    [[ ${lines[5]} == classic\ * ]]
+    [[ ${lines[6]} == fuse\ * ]]
 }
 
 @test "the text speaks of ribbon only where it is in the table" {

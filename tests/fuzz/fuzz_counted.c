@@ -115,6 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint64_t page = 0; page * 4096 < set.directory_len; page++)
         sound &= counted_check_page(&set, page, &err);
     bool is_set = read_all(&set, false);
+    MUST(!is_set || !sound || counted_check_directory(&set, &err));
     if (is_set && sound && read_all(&set, true))
         encode_again(&set);
     uint64_t hash[64];
