@@ -92,8 +92,10 @@ END
 @test "what no filter can do is refused with what it would take" {
     refuses "seen: an FPR of 5e-10 is too small for a Bloom filter, where 1e-09 takes 52 bits a key; \
 below that only a compact filter makes sense" seen create --empty -n 1k -p 5e-10 a.seen
-    refuses "seen: an FPR of 1e-10 is too small: the smallest that a filter can have is 2^-32, \
-2.33e-10" seen plan -n 1k -p 1e-10
+    refuses "seen: an FPR of 1e-10 is too small: the smallest that a compact filter can have is 2^-32, \
+2.33e-10" seen create --compact --empty -p 1e-10 a.seen
+    refuses "seen: an FPR of 1e-17 is too small for 1000 keys: 64-bit hashes allow 5.43e-17 or more" \
+        seen plan -n 1k -p 1e-17
     refuses "seen: a size of 10240 bytes is too small: the smallest filter takes 24576" \
         seen plan -s 10K
     refuses "seen: 1.00 MiB is too small for 1000000000 keys: the FPR would be 1; for 0.5 it takes \
@@ -103,6 +105,12 @@ or more" seen plan -n 1e12 -p 1e-9
     refuses "seen: 1e+19 keys are more than 64-bit hashes can tell apart" seen plan -n 1e19
     refuses "seen: 1e+17 keys at an FPR of 0.1 need a file larger than 16.0 PiB" \
         seen plan -n 1e17 -p 0.1
+}
+
+@test "rates that only counted sets have are planned" {
+    run -0 seen plan --json -n 1k -p 1e-10
+    [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = 'counted classic fuse' ]
+    jq -e '.kinds[0] | .mutable and .k == 44' <<<"$output"
 }
 
 @test "wishes that contradict each other, or none" {

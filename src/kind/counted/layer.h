@@ -18,8 +18,10 @@ struct target;
 bool counted_build(const struct target *target, struct keyset *keys, struct census *census,
                    struct err *err);
 
-/* Hashes in a part of a keyset, at most: enough for 30 groups. Bytes that a thread takes besides those. */
+/* Hashes in a part of a keyset, at most: those of about 30 groups. */
 enum { COUNTED_PART = 1 << 17 };
+
+/* Bytes that a thread takes besides those. */
 uint64_t counted_build_memory(void);
 
 /* The `combine` of struct kind_counts. */
