@@ -264,8 +264,10 @@ PYTHON
         seen merge -o new sha1 sha256
     refuses "seen: 'sha256' was made with --digest sha256, not sha1" \
         seen query --digested sha1 --also sha256 -k "$digest"
-    refuses "seen: 'plain' and 'sha1' cannot be queried together: they differ in --digest" \
-        seen query plain --also sha1 -k "$digest"
+    if seen --version | grep -q 'digests: libmd'; then
+        refuses "seen: 'plain' and 'sha1' cannot be queried together: they differ in --digest" \
+            seen query plain --also sha1 -k "$digest"
+    fi
     seen create --force -p 1e-6 --digest sha1 --digested sha1 -k "$digest"
     for line in "${digest%0}" "$digest:3" "0$digest"; do
         echo "$line" >list

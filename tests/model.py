@@ -9,13 +9,19 @@ rate of 1e-9; with the few hundred that come it is below 1e-30. Others, for 100 
 only asked with a list of the keys, --confirm, which makes that no difference.
 """
 import gzip
+import hashlib
 import os
 import random
 import subprocess
 import sys
 
+from reader import md4
+
 SEEN = os.environ.get("SEEN", "seen")
 ABSENT = "absent"
+# A program without libmd can take none.
+VERSION = subprocess.run([SEEN, "--version"], stdout=subprocess.PIPE, check=True).stdout
+DIGESTS = ["sha1", "sha256", "md5", "ntlm"] if b"digests: libmd" in VERSION else [None]
 
 
 class Bad(Exception):
@@ -35,9 +41,13 @@ class Rule:
         self.field = rng.choice([0, 0, 0, 1, 2, 3, -1, -2])
         self.delimiter = rng.choice([b"\t", b",", b" ", b"a"])
         self.skip_bad = rng.random() < 0.6
+        self.digest = rng.choice(DIGESTS) if not self.hex and rng.random() < 0.2 else None
+        self.in_digits = self.hex or self.digest
 
     def prep(self):
-        return [o for o, on in (("-x", self.hex), ("-i", self.fold), ("--trim", self.trim)) if on]
+        digest = ["--digest", self.digest] if self.digest else []
+        return digest + [o for o, on in (("-x", self.hex), ("-i", self.fold),
+                                         ("--trim", self.trim)) if on]
 
     def options(self):
         out = [o for o, on in (("-0", self.null), ("--crlf", self.crlf),
@@ -54,7 +64,14 @@ class Rule:
             if len(key) % 2 or not set(key) <= digits:
                 raise Bad
             return bytes.fromhex(key.decode())
-        return bytes(c | 32 if 65 <= c <= 90 else c for c in key) if self.fold else key
+        if self.fold:
+            key = bytes(c | 32 if 65 <= c <= 90 else c for c in key)
+        if self.digest == "ntlm":
+            try:
+                return md4(key.decode("utf-8").encode("utf-16-le"))
+            except UnicodeDecodeError:
+                raise Bad
+        return hashlib.new(self.digest, key).digest() if self.digest else key
 
     def key(self, record):
         """Of a record with its terminator, which the last of a file may lack."""
@@ -202,10 +219,10 @@ class Case:
         """Writes a list of keys; those of them that can stand there, and options."""
         rule, rng = self.rule, self.rng
         spell = (lambda k: k)
-        if rule.hex:
+        if rule.in_digits:
             upper = rng.random() < 0.5
             spell = (lambda k: (k.hex().upper() if upper else k.hex()).encode())
-        lines = {spell(k) for k in keys if rule.hex or rule.end not in k}
+        lines = {spell(k) for k in keys if rule.in_digits or rule.end not in k}
         if rule.crlf:
             lines = {text + (b"\r" if rng.random() < 0.5 else b"") for text in sorted(lines)}
         data = rule.end.join(sorted(lines))
@@ -298,10 +315,12 @@ class Case:
     def all_there(self, name, keys):
         """Asks for each key of the model by -k, and for one that was never added."""
         for key in sorted(keys):
-            text = key.hex().encode() if self.rule.hex else key
+            text = key.hex().encode() if self.rule.in_digits else key
             if b"\0" in text:
                 continue
-            self.same(self.run(["query", "-q", name, b"--key=" + text])[0], 0, "%r" % text)
+            digested = ["--digested"] if self.rule.digest else []
+            self.same(self.run(["query", "-q", name] + digested + [b"--key=" + text])[0], 0,
+                      "%r" % text)
         if self.p == "1e-9":
             key = ABSENT.encode().hex() if self.rule.hex else ABSENT
             self.same(self.run(["query", "-q", name, "-k", key])[0], 1, "a key that is absent")
