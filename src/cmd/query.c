@@ -20,7 +20,15 @@
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-enum { OPT_ANNOTATE = 400, OPT_VERBOSE, OPT_ALSO, OPT_WHICH, OPT_CONFIRM, OPT_COUNTS, OPT_MIN_COUNT };
+enum {
+    OPT_ANNOTATE = 400,
+    OPT_VERBOSE,
+    OPT_ALSO,
+    OPT_WHICH,
+    OPT_CONFIRM,
+    OPT_COUNTS,
+    OPT_MIN_COUNT,
+};
 
 static const struct opt output_opts[] = {
     {'v', "invert-match", NULL, "select the records whose key is absent", false, 0},

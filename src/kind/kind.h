@@ -128,7 +128,7 @@ struct counts_seen {
 };
 
 struct kind_counts {
-    /* Sets count[i] to the count of key i, 0 if it is not in the layer. n is at most LAYER_BATCH. */
+    /* Sets count[i] to the count of key i, 0 if it is not in. n is at most LAYER_BATCH. */
     void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *count);
 
@@ -141,8 +141,8 @@ struct kind_counts {
 
     /* Combines n layers, at least 1, into the target, which is of this kind and whose layer has as
      * many bits as the narrowest input, or fewer (`narrow`); changes its length (target_resize).
-     * target NULL: nothing is written, and *seen says what would be, by `threads` threads. With more
-     * than two inputs, `seen` has only made and total_made. */
+     * target NULL: nothing is written, and *seen says what would be, by `threads` threads. With
+     * more than two inputs, `seen` has only made and total_made. */
     bool (*combine)(enum counts_op op, const struct layer *const *layer,
                     const uint8_t *const *data, unsigned n, const struct target *target,
                     unsigned threads, struct counts_seen *seen, struct err *err);
@@ -200,8 +200,8 @@ struct kind {
     bool (*check_page)(const struct layer *layer, const uint8_t *data, uint64_t page,
                        struct err *err);
 
-    /* Validates what no page shows by itself, by reading all data with `threads` threads; check_page
-     * is true of all pages. NULL: pages show everything. */
+    /* Validates what no page shows by itself, by reading all data with `threads` threads. All pages
+     * have passed check_page. NULL: pages show everything. */
     bool (*check_whole)(const struct layer *layer, const uint8_t *data, unsigned threads,
                         struct err *err);
 

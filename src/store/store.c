@@ -51,7 +51,8 @@ bool store_check_counts(const struct store *s, struct err *err)
 {
     const struct header *h = store_header(s);
     return (s->ops->query_counts != NULL && h->layers[0].kind->counts != NULL) ||
-           fail(err, "'%s' does not count its keys: 'seen create --counted' makes a filter that does",
+           fail(err,
+                "'%s' does not count its keys: 'seen create --counted' makes a filter that does",
                 s->name);
 }
 

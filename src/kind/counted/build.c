@@ -149,8 +149,9 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     uint64_t first = range->first > 0 ? groups_begun(c, range->first - 1) - 1 : 0;
     bool is_last = range->last == UINT64_MAX;
     uint64_t end = is_last ? counted_groups(c) : groups_begun(c, range->last) - 1;
-    size_t head =
-        is_last ? piece->n : end > first ? count_below(piece->hash, piece->n, first_hash(c, end)) : 0;
+    size_t head = is_last       ? piece->n
+                  : end > first ? count_below(piece->hash, piece->n, first_hash(c, end))
+                                : 0;
     bool ok = exchange(b, range, head, end > first, &taken, err) &&
               (end == first || write_groups(b, first, end, &taken, piece, head, err));
     free(taken.hash);

@@ -2,11 +2,11 @@
  * Counted sets: a layer kind whose keys can be removed. It stores a fingerprint and a count for
  * each key, in ascending order of the fingerprints, and is changed only by a merge into a new file.
  *
- * The fingerprint v of a key is the top `bits` bits of its 64-bit hash; with 64 bits it is the hash.
- * An absent key is reported present with probability entries / 2^bits. Keys with equal fingerprints
- * are one entry, which has the sum of their counts. Any two sets of one hash can be merged exactly:
- * drop low bits of the finer one's fingerprints, then merge. The sum of all counts is below 2^64, so
- * no count overflows.
+ * The fingerprint v of a key is the top `bits` bits of its hash, which has 64. An absent key is
+ * reported present with probability entries / 2^bits. Keys with equal fingerprints are one entry,
+ * which has the sum of their counts. Any two sets of one hash can be merged exactly: drop low bits
+ * of the finer one's fingerprints, then merge. The sum of all counts is below 2^64, so no count
+ * overflows.
  *
  * A fingerprint v is in bucket floor(v / 2^low) and has the remainder v mod 2^low. 128 buckets are
  * a block, 28 blocks a group. The last block and the last group may have fewer. The geometry is
