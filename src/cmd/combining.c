@@ -116,14 +116,11 @@ static void report(const struct combining *c)
     summary_end(&j);
 }
 
-static bool write_file(struct combining *c)
+static bool write_file(struct combining *c, const struct layer **layer, const uint8_t **data,
+                       struct err *err)
 {
-    struct err err;
     unsigned n = c->in->n;
-    const struct layer **layer = calloc(n, sizeof *layer);
-    const uint8_t **data = calloc(n, sizeof *data);
-    bool ok = layer != NULL && data != NULL;
-    for (unsigned i = 0; ok && i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         layer[i] = &c->in->filter[i].header.layers[0];
         data[i] = c->in->filter[i].data[0];
     }
@@ -134,24 +131,25 @@ static bool write_file(struct combining *c)
                                   .keys = &c->in->filter[0].header,
                                   .threads = c->threads,
                                   .reproducible = c->reproducible};
-    if (ok) {
-        combine_header(&c->combine);
-        ok = combine_write(&c->combine, c->file, c->out, &err);
-    } else {
-        fail(&err, "out of memory");
-    }
-    free(layer);
-    free(data);
-    return ok || say_failure(&err);
+    combine_header(&c->combine);
+    return combine_write(&c->combine, c->file, c->out, err);
 }
 
 bool combining_run(struct combining *c)
 {
     struct err err;
-    if (!write_file(c) || !rate_is_acceptable(c))
-        return false;
-    if (!newfile_commit(c->file, &err))
-        return say_failure(&err);
-    report(c);
-    return true;
+    const struct layer **layer = calloc(c->in->n, sizeof *layer);
+    const uint8_t **data = calloc(c->in->n, sizeof *data);
+    bool ok = false;
+    if (layer == NULL || data == NULL)
+        say_error("out of memory");
+    else if (!write_file(c, layer, data, &err))
+        say_failure(&err);
+    else if (rate_is_acceptable(c))
+        ok = newfile_commit(c->file, &err) || say_failure(&err);
+    free(layer);
+    free(data);
+    if (ok)
+        report(c);
+    return ok;
 }

@@ -63,18 +63,18 @@ static bool all_count(const struct inputs *in)
     return true;
 }
 
-static bool subtract(struct combining *c, char **paths, unsigned n)
+static bool subtract(struct combining c, char **paths, unsigned n)
 {
     struct err err;
     struct inputs in = {0};
     struct newfile file;
-    if (!newfile_open(&file, c->out, c->force, &err))
+    if (!newfile_open(&file, c.out, c.force, &err))
         return say_failure(&err);
-    c->in = &in;
-    c->file = &file;
-    bool ok = (!c->json || output_is_apart(file.old_fd, c->out, &err) || say_failure(&err)) &&
-              inputs_open(&in, paths, n, &file, c->threads, "subtracted") && all_count(&in) &&
-              combining_run(c);
+    c.in = &in;
+    c.file = &file;
+    bool ok = (!c.json || output_is_apart(file.old_fd, c.out, &err) || say_failure(&err)) &&
+              inputs_open(&in, paths, n, &file, c.threads, "subtracted") && all_count(&in) &&
+              combining_run(&c);
     newfile_close(&file);
     inputs_close(&in);
     return ok;
@@ -95,7 +95,7 @@ static int run(int argc, char **argv)
         return opt_misuse(&cmd_subtract, "no output file given (-o OUT)");
     if (argc - p.first < 2)
         return opt_misuse(&cmd_subtract, "two filters are needed: A and B");
-    return subtract(&c, argv + p.first, (unsigned)(argc - p.first)) ? EXIT_SELECTED : EXIT_ERROR;
+    return subtract(c, argv + p.first, (unsigned)(argc - p.first)) ? EXIT_SELECTED : EXIT_ERROR;
 }
 
 const struct command cmd_subtract = {

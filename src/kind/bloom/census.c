@@ -284,7 +284,8 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
  * mean of e^(s keys) is e^(mean (e^s - 1)). */
 static double variance_at(const struct bloom *bloom, double lines, double n)
 {
-    double keys = n * bloom->lines / lines, probes = bloom->k / bloom->lines, s = probes / B;
+    unsigned probes = bloom->k / bloom->lines;
+    double keys = n * bloom->lines / lines, s = (double)probes / B;
     return lines * B * (expm1(keys * expm1(s)) - keys * s) / bloom->k / bloom->k;
 }
 
