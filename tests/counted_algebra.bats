@@ -268,6 +268,11 @@ END
     # With many equal fingerprints, the counters stand for the keys that there are likely to be.
     run -0 seen shrink -p 0.05 -o few set
     run -0 seen verify set out few
+    # Batches that were applied are remembered by the file that is replaced.
+    run -0 seen add --batch-id one -k new set
+    run -0 seen shrink -p 1e-3 set
+    run -0 seen add --batch-id one -k new set
+    [ "$(seen query --counts -k new set)" = $'1\tnew' ]
     run -2 --separate-stderr seen shrink -p 1e-9 out
     [[ $stderr == "seen: 'out' has a false-positive rate of 0.000596 already, more than 1e-09" ]]
 }

@@ -2,6 +2,7 @@
  * fingerprints of counted sets. */
 #include <math.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "base/parallel.h"
@@ -224,6 +225,12 @@ static bool narrow(struct shrink *s, struct err *err)
     c.header.fpr_design = made->fpr_design = s->p;
     if (c.bits < bits)
         c.header.n_design = made->n_design = (uint64_t)fmax(1, layer_n_at(made, s->p));
+    /* A batch that FILTER has must not be applied to what replaces it. */
+    if (s->out == s->path) {
+        c.header.n_batches = from->n_batches;
+        memcpy(c.header.batch, from->batch, sizeof from->batch);
+        format_place(&c.header);
+    }
     if (!combine_write(&c, &s->file, s->out, err))
         return false;
     s->header = c.header;
