@@ -1,9 +1,11 @@
 """Filter files as a forger makes them: any field or page is changed, and the checksums are right.
 
-    forge.py FILE [field=VALUE | layer.N.field=VALUE | entry.N.field=VALUE | page.N.PAGE]...
+    forge.py FILE [field=VALUE | layer.N.field=VALUE | entry.N.field=VALUE | line.N.field=VALUE |
+                   page.N.PAGE]...
 
 The offsets are those of seen(5). VALUE is a Python expression; an entry is one of the directory
-of a compact layer 0. page.N.PAGE renews the checksum of a page of layer N.
+of a compact layer 0, a line of that of a counted one. page.N.PAGE renews the checksum of a page of
+layer N.
 """
 import struct
 import sys
@@ -30,6 +32,7 @@ ENTRY = {
     "listed": (20, "I"), "keys": (24, "I"), "seed": (28, "B"), "split": (29, "B"),
     "zeroes": (30, "H"),
 }
+LINE = {"offset": (0, "Q"), "end0": (8, "H"), "end1": (10, "H"), "end15": (38, "H")}
 
 
 class Forged:
@@ -62,9 +65,11 @@ class Forged:
         return (self.layer(0, "data") + self.layer(0, "length") -
                 32 * self.layer(0, "geometry1") + 32 * number)
 
-    def set_entry(self, number, offset, form, value):
-        """Sets a field of an entry of a compact layer 0, and renews the checksum of its page."""
-        at = self.entry_at(number) + offset
+    def line_at(self, number):
+        return self.layer(0, "data") + 64 * number
+
+    def set_data(self, at, form, value):
+        """Sets a field in the data of layer 0, and renews the checksum of its page."""
         struct.pack_into("<" + form, self.data, at, value)
         self.seal_page(0, (at - self.layer(0, "data")) // PAGE)
 
@@ -83,7 +88,10 @@ class Forged:
             self.set_header(256 + 128 * int(rest[0]) + offset, form, value)
         elif part == "entry":
             offset, form = ENTRY[rest[1]]
-            self.set_entry(int(rest[0]), offset, form, value)
+            self.set_data(self.entry_at(int(rest[0])) + offset, form, value)
+        elif part == "line":
+            offset, form = LINE[rest[1]]
+            self.set_data(self.line_at(int(rest[0])) + offset, form, value)
         else:
             offset, form = HEADER[part]
             self.set_header(offset, form, value)

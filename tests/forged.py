@@ -9,7 +9,7 @@ import resource
 import subprocess
 import sys
 
-from forge import ENTRY, HEADER, LAYER, Forged
+from forge import ENTRY, HEADER, LAYER, LINE, Forged
 
 SEEN = os.environ["SEEN"]
 PATIENCE = int(os.environ["PATIENCE"])
@@ -24,6 +24,8 @@ LARGE = [64, 4095, 4096, 4097, 8192, 12288, 2**32, 2**32 + 1, 2**40, 2**41, 2**5
 REAL = [0.0, -0.0, -1.0, 1.0, 1 - 2**-53, 0.5, 0.999, 1e-9, 2**-32, 1e-10, 1e-300, 2.3e-308, 5e-324,
         1.5, 1e3, 1e15, 1e19, 1e300, float("inf"), float("-inf"), float("nan")]
 
+
+COMPACT, COUNTED = 2, 3
 
 # No file that comes of one is much larger: a growing filter gets a layer of twice its size.
 LARGEST = 16 << 20
@@ -60,7 +62,12 @@ def all_cases(sound):
         for number in sorted({0, layers - 1}):
             fields += [("layer.%d.%s" % (number, field), LAYER[field], 256 + 128 * number)
                        for field in LAYER]
-        if file.immutable:
+        kind = file.layer(0, "kind")
+        if kind == COUNTED:
+            for number in (0, file.layer(0, "geometry2") // 4096):
+                fields += [("line.%d.%s" % (number, field), LINE[field], file.line_at(number))
+                           for field in LINE]
+        elif kind == COMPACT:
             for number in sorted({0, file.layer(0, "geometry1") - 1}):
                 fields += [("entry.%d.%s" % (number, field), ENTRY[field], file.entry_at(number))
                            for field in ENTRY]
@@ -83,6 +90,8 @@ def make_sound():
         "ring": ["--generations", "3", "-n", "9000", "keys"],
         "compact": ["--compact", "keys"],
         "parts": ["--compact", "-p", "0.4", "keys", "more"],
+        "counted": ["--counted", "keys"],
+        "hashes": ["--counted", "-p", "0", "keys", "more"],
         "empty": ["--empty", "-n", "4000"],
         "none": ["--empty", "--compact"],
         "prepared": ["-n", "4000", "--hex", "--trim", "--ignore-case", "keys"],
@@ -104,6 +113,7 @@ def commands(name):
     yield "query", "x", "-k", "00000001"
     yield "query", "-c", "x", "keys"
     yield "query", "-c", "x", "-f", "1", "keys"
+    yield "query", "--counts", "x", "keys"
     yield "stats", "x"
     yield "stats", "--json", "--measure", "1000", "x"
     yield "verify", "x"
@@ -112,6 +122,9 @@ def commands(name):
     yield "add", "--no-sync", "x", "keys"
     yield "dedup", "x", "keys"
     yield "rotate", "x"
+    yield "remove", "x", "-k", "00000001"
+    yield "compare", "x", name
+    yield "subtract", "--force", "-o", "out", "x", name
     yield "merge", "--force", "-o", "out", "x", "x"
     yield "merge", "--force", "-o", "out", name, "x"
     yield "merge", "--force", "-o", "out", "x", name
