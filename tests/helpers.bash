@@ -126,3 +126,24 @@ until_waiting()
     inode=$(stat -c %i "$1")
     await "$2" grep -q -- "-> .*:$inode " /proc/locks
 }
+
+PAGE=seen.7
+
+# recipe_script TITLE N [SED]: makes `script` of example number N of that section of $PAGE, edited by
+# a sed script.
+recipe_script()
+{
+    awk -v title=".SS $1" -v n="$2" '
+        /^\.S[SH]/ { here = $0 == title }
+        /^\.EE/ { inside = 0 }
+        inside { print }
+        here && /^\.EX/ { inside = ++count == n }' "$SOURCE/man/$PAGE" |
+        sed -E "s/\\\\\(aq/'/g; s/\\\\-/-/g; s/\\\\e/\\\\/g" >script
+    [ -s script ] && sed -E -i "${3-}" script
+}
+
+# recipe TITLE N [SED]: runs it.
+recipe()
+{
+    recipe_script "$@" && bash script
+}

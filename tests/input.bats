@@ -102,7 +102,9 @@ takes()
     run -1 --separate-stderr seen query -vc -d , -f 2 --skip-bad h one two
     [ "$output" = 0 ]
     run -0 --separate-stderr seen query --annotate -d , -f 2 --skip-bad h one two
-    [ "$output" = $'+\ta,1\n+\tc,3\n+\tx,9' ]
+    [ "$output" = $'+\ta,1\n?\tb\n+\tc,3\n?\td\n+\tx,9\n?\ty' ]
+    run -0 --separate-stderr seen query -n --annotate -d , -f 2 --skip-bad h one
+    [ "$output" = $'1:+\ta,1\n2:?\tb\n3:+\tc,3\n4:?\td' ]
     run -0 --separate-stderr seen add -d , -f 2 --skip-bad --verbose g one two
     [ "${stderr_lines[0]}" = 'seen: 3 of 6 records had no key and were skipped' ]
     [ "${stderr_lines[1]}" = 'seen: 3 records, 3 new keys' ]

@@ -254,16 +254,15 @@ class Case:
         used, bad = source.usable(rule)
         want, selected, n_present = [], 0, 0
         for _, number, record, key in used:
-            if key is None:
-                continue
-            n_present += key in present
-            is_selected = (key in present) != ("-v" in on)
+            sign = b"?" if key is None else b"+" if key in present else b"-"
+            n_present += sign == b"+"
+            is_selected = key is not None and (key in present) != ("-v" in on)
             selected += is_selected
             if on & {"-c", "-q"} or not (is_selected or "--annotate" in on):
                 continue
             text = record if record.endswith(rule.end) else record + rule.end
             if "--annotate" in on:
-                text = (b"+\t" if key in present else b"-\t") + text
+                text = sign + b"\t" + text
             if "-n" in on:
                 text = b"%d:" % number + text
             if "--which" in on and self.p == "1e-9":

@@ -6,21 +6,6 @@ load redis
 
 vectors=$SOURCE/tests/vectors
 
-PAGE=seen.7
-
-# recipe TITLE N [SED]: example number N of that section of $PAGE, edited by a sed script.
-recipe()
-{
-    awk -v title=".SS $1" -v n="$2" '
-        /^\.S[SH]/ { here = $0 == title }
-        /^\.EE/ { inside = 0 }
-        inside { print }
-        here && /^\.EX/ { inside = ++count == n }' "$SOURCE/man/$PAGE" |
-        sed -E "s/\\\\\(aq/'/g; s/\\\\-/-/g; s/\\\\e/\\\\/g" >script
-    [ -s script ] && sed -E -i "${3-}" script || return
-    bash script
-}
-
 # on_server TITLE N: the same with the server of the tests in place of the one that it names, and
 # with small bitmaps.
 on_server()

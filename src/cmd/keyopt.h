@@ -27,7 +27,7 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
-    const char **keys; /* -k, in order */
+    const char **keys; /* -k, in order; NULL: none, or keyopt_give gave one */
     size_t n_keys, keys_capacity;
     char *given;         /* the same as records ... */
     const char **record; /* ... where they begin, and the last one ends */
@@ -47,6 +47,13 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id);
 
 /* Takes the operands behind FILTER. Reports a mistake itself. */
 bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n);
+
+/* Takes one key instead, as if it came with -k, but messages do not show it. It has room for one
+ * byte more, and must stay until it was read. */
+bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err);
+
+/* Is it an option of keyopt_prep_opts? */
+bool keyopt_is_prep(int id);
 
 /* Can the first key file be read? Asked before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);

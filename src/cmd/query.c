@@ -1,6 +1,4 @@
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +7,14 @@
 #include "base/bits.h"
 #include "base/num.h"
 #include "base/output.h"
+#include "base/private.h"
 #include "base/say.h"
+#include "cmd/asked.h"
 #include "cmd/cmd.h"
+#include "cmd/entry.h"
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
-#include "cmd/warn.h"
-#include "keys/confirm.h"
-#include "store/header.h"
 #include "store/redis/redis.h"
 #include "store/store.h"
 
@@ -28,6 +26,8 @@ enum {
     OPT_CONFIRM,
     OPT_COUNTS,
     OPT_MIN_COUNT,
+    OPT_ASK,
+    OPT_TWICE,
 };
 
 static const struct opt output_opts[] = {
@@ -35,7 +35,10 @@ static const struct opt output_opts[] = {
     {'c', "count", NULL, "print only how many records are selected", false, 0},
     {'q', "quiet", NULL, "print nothing; stop at the first selected record", false, 0},
     {'n', "number", NULL, "print each record's number and a colon before it", false, 0},
-    {OPT_ANNOTATE, "annotate", NULL, "print every record, after + or - and a TAB", false, 0},
+    {OPT_ANNOTATE, "annotate", NULL,
+     "print every record, after + or - and a TAB, or after ? if --skip-bad skips it; as a filter "
+     "is replaced, answer from the new one",
+     false, 0},
     {OPT_COUNTS, "counts", NULL,
      "print how often each record's key was added, and a TAB, before it; FILTER must be counted",
      false, 0},
@@ -60,9 +63,19 @@ static const struct opt present_opts[] = {
     {0},
 };
 
+static const struct opt ask_opts[] = {
+    {OPT_ASK, "ask", NULL,
+     "ask for one key at the terminal, without showing it, and say there whether it is known", false,
+     0},
+    {OPT_TWICE, "twice", NULL, "have the key entered twice; it is an error if the two differ",
+     false, 0},
+    {0},
+};
+
 static const struct opt_group groups[] = {
     {"Selection and output", output_opts},
     {"What is present", present_opts},
+    {"Passwords and other secrets", ask_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
     {"Filters in Redis", redisopt_query},
@@ -71,15 +84,11 @@ static const struct opt_group groups[] = {
 
 struct query {
     struct keyopt keyopt;
-    bool invert, count, quiet, number, annotate, verbose, which, counts;
-    uint64_t min_count; /* 0: none */
-    const char **path; /* FILTER and those of --also, in this order */
-    struct store **store;
-    size_t n_filters, n_open;
-    atomic_bool many; /* keys are expected */
-    pthread_rwlock_t lock; /* held while filters are asked; to change their mappings, alone */
-    const char *confirm_path; /* NULL: none */
-    struct confirm confirm;
+    bool invert, count, quiet, number, annotate, verbose, ask, twice;
+    uint64_t min_count;    /* 0: none */
+    bool counts;           /* print them */
+    char no_question[64];  /* an option that does not go with --ask; empty: none */
+    struct asked asked;
     struct feed feed;
     uint64_t selected, present;
 };
@@ -97,20 +106,31 @@ struct result {
     size_t n_labels, labels_capacity;
 };
 
-static bool take_filter(struct query *q, const char *path)
+/* Does the option say something about a key that is asked for at the terminal? */
+static bool goes_with_ask(int id)
 {
-    const char **paths = realloc(q->path, (q->n_filters + 1) * sizeof *paths);
-    if (paths == NULL) {
-        say_error("out of memory");
-        return false;
+    switch (id) {
+    case OPT_ASK:
+    case OPT_TWICE:
+    case OPT_ALSO:
+    case OPT_VERBOSE:
+    case 'q':
+        return true;
+    default:
+        return redisopt_is(id) || keyopt_is_prep(id);
     }
-    q->path = paths;
-    paths[q->n_filters++] = path;
-    return true;
+}
+
+static bool take_also(struct query *q, const char *path)
+{
+    struct err err;
+    return asked_add(&q->asked, path, &err) || say_failure(&err);
 }
 
 static bool parse_option(struct query *q, struct opt_parser *p, int id)
 {
+    if (!goes_with_ask(id))
+        snprintf(q->no_question, sizeof q->no_question, "%s", p->name);
     switch (id) {
     case 'v':
         return q->invert = true;
@@ -129,24 +149,25 @@ static bool parse_option(struct query *q, struct opt_parser *p, int id)
     case OPT_VERBOSE:
         return q->verbose = true;
     case OPT_ALSO:
-        return take_filter(q, p->value);
+        return take_also(q, p->value);
     case OPT_WHICH:
-        return q->which = true;
+        return q->asked.which = true;
     case OPT_CONFIRM:
-        q->confirm_path = p->value;
+        q->asked.list = p->value;
         return true;
+    case OPT_ASK:
+        return q->ask = true;
+    case OPT_TWICE:
+        return q->twice = true;
     default:
         return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&q->keyopt, p, id);
     }
 }
 
-/* What is said of a batch, a bit for each record; of bad records none is set. */
+/* What is said of a batch; no bad record is selected. */
 struct answers {
-    uint64_t good[BATCH_MAX / 64];
-    uint64_t present[BATCH_MAX / 64];
+    struct asked_answers of;
     uint64_t selected[BATCH_MAX / 64];
-    uint16_t holder[BATCH_MAX]; /* with --which: the filter that has it, its place in q->store */
-    uint64_t count[BATCH_MAX];  /* with --counts or --min-count */
 };
 
 /* What is printed right before record i. Returns its length. */
@@ -155,21 +176,20 @@ static size_t prefix_of(const struct query *q, const struct answers *a, size_t i
 {
     size_t len = 0;
     if (q->annotate) {
-        text[len++] = bit_of(a->present, i) ? '+' : '-';
+        text[len++] = bit_of(a->of.present, i) ? '+' : bit_of(a->of.good, i) ? '-' : '?';
         text[len++] = '\t';
     }
     if (q->counts)
-        len += (size_t)snprintf(text + len, NUM_TEXT - len, "%" PRIu64 "\t", a->count[i]);
+        len += (size_t)snprintf(text + len, NUM_TEXT - len, "%" PRIu64 "\t", a->of.count[i]);
     return len;
 }
 
 static bool note_labels(const struct query *q, const struct batch *b, const struct answers *a,
                         struct result *r)
 {
-    const uint64_t *printed = q->annotate ? a->good : a->selected;
     char prefix[NUM_TEXT];
     for (size_t i = 0; i < b->n; i++) {
-        if (!bit_of(printed, i))
+        if (!q->annotate && !bit_of(a->selected, i))
             continue;
         if (r->n_labels == r->labels_capacity) {
             size_t capacity = r->labels_capacity > 0 ? 2 * r->labels_capacity : 1024;
@@ -182,7 +202,7 @@ static bool note_labels(const struct query *q, const struct batch *b, const stru
         r->labels[r->n_labels++] = (struct label){
             .number = b->n_before + i,
             .len = prefix_of(q, a, i, prefix) + (size_t)(b->record[i + 1] - b->record[i]),
-            .name = q->which ? q->path[a->holder[i]] : NULL};
+            .name = q->asked.which ? q->asked.path[a->of.holder[i]] : NULL};
     }
     return true;
 }
@@ -190,13 +210,14 @@ static bool note_labels(const struct query *q, const struct batch *b, const stru
 static bool print_prefixed(const struct query *q, const struct batch *b, const struct answers *a,
                            struct result *r)
 {
-    const uint64_t *printed = q->annotate ? a->good : a->selected;
     char prefix[NUM_TEXT];
-    for (size_t i = 0; i < b->n; i++)
-        if (bit_of(printed, i) &&
-            (!output_bytes(&r->out, prefix, prefix_of(q, a, i, prefix)) ||
-             !output_bytes(&r->out, b->record[i], (size_t)(b->record[i + 1] - b->record[i]))))
+    for (size_t i = 0; i < b->n; i++) {
+        if (!q->annotate && !bit_of(a->selected, i))
+            continue;
+        if (!output_bytes(&r->out, prefix, prefix_of(q, a, i, prefix)) ||
+            !output_bytes(&r->out, b->record[i], (size_t)(b->record[i + 1] - b->record[i])))
             return false;
+    }
     return true;
 }
 
@@ -204,9 +225,9 @@ static bool print_prefixed(const struct query *q, const struct batch *b, const s
 static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
                         const char *limit, struct result *r)
 {
-    if (q->quiet || q->count)
+    if (q->quiet || q->count || q->ask)
         return true;
-    if ((q->number || q->which) && !note_labels(q, b, a, r))
+    if ((q->number || q->asked.which) && !note_labels(q, b, a, r))
         return false;
     if (q->annotate || q->counts)
         return print_prefixed(q, b, a, r);
@@ -222,90 +243,25 @@ static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
     }
 }
 
-/* Marks the keys that are in FILTER. */
-static bool ask_first(struct query *q, const struct batch *b, struct answers *a, struct err *err)
-{
-    if (!q->counts && q->min_count == 0)
-        return store_query(q->store[0], batch_hashes(b), b->n, a->present, err);
-    if (!store_query_counts(q->store[0], batch_hashes(b), b->n, a->count, err))
-        return false;
-    memset(a->present, 0, sizeof a->present);
-    for (size_t i = 0; i < b->n; i++)
-        a->present[i / 64] |= (uint64_t)(a->count[i] > 0) << i % 64;
-    return true;
-}
-
-/* Marks the good keys that are in any filter. */
-static bool ask(struct query *q, const struct batch *b, struct answers *a, struct err *err)
-{
-    if (!ask_first(q, b, a, err))
-        return false;
-    if (q->which)
-        memset(a->holder, 0, sizeof a->holder);
-    for (size_t f = 1; f < q->n_open; f++) {
-        uint64_t also[BATCH_MAX / 64];
-        if (!store_query(q->store[f], batch_hashes(b), b->n, also, err))
-            return false;
-        for (size_t i = 0; q->which && i < b->n; i++)
-            if (bit_of(also, i) && !bit_of(a->present, i))
-                a->holder[i] = (uint16_t)f;
-        for (size_t w = 0; w < (b->n + 63) / 64; w++)
-            a->present[w] |= also[w];
-    }
-    for (size_t w = 0; w < BATCH_MAX / 64; w++)
-        a->present[w] &= a->good[w];
-    for (size_t i = 0; q->confirm_path != NULL && i < b->n; i++)
-        if (bit_of(a->present, i) && !confirm_has(&q->confirm, b, i)) {
-            a->present[i / 64] &= ~((uint64_t)1 << i % 64);
-            a->count[i] = 0;
-        }
-    return q->confirm_path == NULL || confirm_sound(&q->confirm, err);
-}
-
 static bool answer_batch(struct query *q, const struct batch *b, const char *limit,
                          struct result *r, struct err *err)
 {
     struct answers a;
-    good_records(b, a.good);
-    if (!ask(q, b, &a, err))
+    good_records(b, a.of.good);
+    if (!asked_query(&q->asked, b, &a.of, err))
         return false;
-    r->present += bits_count(a.present, BATCH_MAX);
+    r->present += bits_count(a.of.present, BATCH_MAX);
     for (size_t i = 0; q->min_count > 1 && i < b->n; i++)
-        if (a.count[i] < q->min_count)
-            a.present[i / 64] &= ~((uint64_t)1 << i % 64);
+        if (a.of.count[i] < q->min_count)
+            a.of.present[i / 64] &= ~((uint64_t)1 << i % 64);
     for (size_t w = 0; w < BATCH_MAX / 64; w++)
-        a.selected[w] = q->invert ? a.good[w] & ~a.present[w] : a.present[w];
+        a.selected[w] = q->invert ? a.of.good[w] & ~a.of.present[w] : a.of.present[w];
     r->selected += bits_count(a.selected, BATCH_MAX);
     return print_batch(q, b, &a, limit, r) || fail(err, "out of memory");
 }
 
-/* Takes notice of layers that came or went since. */
-static bool follow(struct query *q, struct err *err)
-{
-    bool ok = true;
-    for (size_t f = 0; ok && f < q->n_open; f++) {
-        pthread_rwlock_rdlock(&q->lock);
-        bool changed = store_changed(q->store[f]);
-        pthread_rwlock_unlock(&q->lock);
-        if (!changed)
-            continue;
-        pthread_rwlock_wrlock(&q->lock);
-        ok = store_refresh(q->store[f], err);
-        pthread_rwlock_unlock(&q->lock);
-    }
-    return ok;
-}
-
 /* From this chunk length on, filters are read ahead: the keys will touch many pages. */
 enum { MUCH = 64 << 10 };
-
-static void expect_many(struct query *q)
-{
-    if (atomic_exchange(&q->many, true))
-        return;
-    for (size_t f = 0; f < q->n_open; f++)
-        store_expect(q->store[f], true);
-}
 
 static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
                  struct err *err)
@@ -317,13 +273,10 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     r->selected = r->present = 0;
     r->n_labels = 0;
     r->out.len = 0;
-    bool ok = follow(q, err);
-    pthread_rwlock_rdlock(&q->lock);
-    if (chunk->len >= MUCH)
-        expect_many(q);
+    bool ok = asked_begin(&q->asked, chunk->len >= MUCH, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
-    pthread_rwlock_unlock(&q->lock);
+    asked_end(&q->asked);
     return ok &&
            (output_terminate(&r->out, q->keyopt.rule.terminator) || fail(err, "out of memory"));
 }
@@ -335,7 +288,7 @@ static bool put_label(const struct query *q, struct output *out, const struct la
     char text[NUM_TEXT];
     unsigned long long number = before + label->number + 1;
     int len = q->number ? snprintf(text, sizeof text, "%llu:", number) : 0;
-    return (!q->which || (output_bytes(out, label->name, strlen(label->name)) &&
+    return (!q->asked.which || (output_bytes(out, label->name, strlen(label->name)) &&
                           output_bytes(out, ":", 1))) &&
            output_bytes(out, text, (size_t)len);
 }
@@ -359,7 +312,7 @@ static bool label_records(const struct query *q, struct output *labelled, const 
 
 static bool write_records(struct query *q, struct result *r, uint64_t before)
 {
-    if (!q->number && !q->which)
+    if (!q->number && !q->asked.which)
         return output_write(&r->out);
     struct output labelled = {0};
     bool ok = label_records(q, &labelled, r, before);
@@ -396,7 +349,7 @@ static void free_result(void *ctx, void *slot)
 static void feed(struct query *q)
 {
     struct stat st;
-    bool is_file = store_stat(q->store[0], &st);
+    bool is_file = store_stat(q->asked.now.store[0], &st);
     q->feed = (struct feed){.keyopt = &q->keyopt,
                             .title = "querying",
                             .refuse = is_file ? &st : NULL,
@@ -419,69 +372,37 @@ static bool report_hits(const struct query *q)
     struct err err;
     char expected[NUM_TEXT], fpr[NUM_TEXT];
     double absent_everywhere = 1;
-    for (size_t f = 0; f < q->n_open; f++) {
-        if (!store_census(q->store[f], q->keyopt.threads, NULL, &census, &err))
+    for (size_t f = 0; f < q->asked.now.n; f++) {
+        if (!store_census(q->asked.now.store[f], q->keyopt.threads, NULL, &census, &err))
             return say_failure(&err);
         absent_everywhere *= 1 - census.fpr;
     }
     /* One filter's rate keeps all of its digits. */
-    if (q->n_open > 1)
+    if (q->asked.now.n > 1)
         census.fpr = 1 - absent_everywhere;
     uint64_t asked = tally_keys(&q->feed.tally);
     double absent = (double)(asked - q->present) / (1 - census.fpr);
     /* What is confirmed is sure. */
-    snprintf(expected, sizeof expected, "%.3g", q->confirm_path != NULL ? 0 : absent * census.fpr);
+    snprintf(expected, sizeof expected, "%.3g", q->asked.list != NULL ? 0 : absent * census.fpr);
     say_note("%llu of %llu keys present; probable false positives: about %s (current FPR %s)",
              (unsigned long long)q->present, (unsigned long long)asked, expected,
              num_show_fpr(fpr, census.fpr));
-    for (size_t f = 0; f < q->n_open; f++)
-        redisopt_report(q->store[f]);
-    return true;
-}
-
-static bool open_filter(struct query *q, const char *path)
-{
-    struct err err;
-    struct store *s = store_open(path, STORE_READ, &err);
-    if (s == NULL)
-        return say_failure(&err);
-    q->store[q->n_open++] = s;
-    store_expect(s, false);
-    warn_unclean(s);
-    if ((q->counts || q->min_count > 0) && !store_check_counts(s, &err))
-        return say_failure(&err);
-    q->keyopt.rule.bytes |= store_wants_bytes(s);
-    const struct header *first = store_header(q->store[0]), *h = store_header(s);
-    return (keyopt_adopt(&q->keyopt, h, path, &err) &&
-            header_same_questions(first, q->path[0], h, path, &err)) ||
-           say_failure(&err);
-}
-
-static bool open_list(struct query *q)
-{
-    struct err err;
-    if (!confirm_open(&q->confirm, q->confirm_path, &q->keyopt.rule, &err))
-        return say_failure(&err);
-    keyopt_hint_crlf(&q->keyopt, q->confirm.saw_cr, q->confirm_path);
+    for (size_t f = 0; f < q->asked.now.n; f++)
+        redisopt_report(q->asked.now.store[f]);
     return true;
 }
 
 /* FILTER is asked first. */
 static bool start(struct query *q, const char *path)
 {
-    if (!take_filter(q, path))
-        return false;
-    memmove(q->path + 1, q->path, (q->n_filters - 1) * sizeof *q->path);
-    q->path[0] = path;
-    q->store = calloc(q->n_filters, sizeof(struct store *));
-    if (q->store == NULL) {
-        say_error("out of memory");
-        return false;
-    }
-    for (size_t f = 0; f < q->n_filters; f++)
-        if (!open_filter(q, q->path[f]))
-            return false;
-    return q->confirm_path == NULL || open_list(q);
+    struct asked *a = &q->asked;
+    struct err err;
+    if (!asked_add(a, path, &err))
+        return say_failure(&err);
+    memmove(a->path + 1, a->path, (a->n_paths - 1) * sizeof *a->path);
+    a->path[0] = path;
+    a->follows = q->annotate;
+    return asked_open(a, &err) || say_failure(&err);
 }
 
 static int answer(struct query *q)
@@ -501,6 +422,35 @@ static int answer(struct query *q)
     return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;
 }
 
+/* No copy of the key is left when the answer is given. */
+static int answer_entry(struct query *q, struct entry *e)
+{
+    struct err err;
+    if (!entry_read(e, q->twice, &err) || !keyopt_give(&q->keyopt, e->key, e->len, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
+    int status = answer(q);
+    entry_forget(e);
+    if (status != EXIT_ERROR && !q->quiet)
+        entry_answer(e, status == EXIT_SELECTED);
+    return status;
+}
+
+static int ask(struct query *q)
+{
+    struct entry entry;
+    for (size_t f = 0; f < q->asked.now.n; f++)
+        if (store_wants_bytes(q->asked.now.store[f])) {
+            say_error("--ask sends no key to a server, and '%s' needs that", q->asked.path[f]);
+            return EXIT_ERROR;
+        }
+    private_process();
+    int status = answer_entry(q, &entry);
+    entry_close(&entry);
+    return status;
+}
+
 static int run_query(struct query *q, int argc, char **argv)
 {
     struct opt_parser p;
@@ -513,31 +463,36 @@ static int run_query(struct query *q, int argc, char **argv)
         return p.status;
     if (p.first == argc)
         return opt_misuse(&cmd_query, "no FILTER given");
-    if (q->which && (q->invert || q->annotate))
+    if (q->asked.which && (q->invert || q->annotate))
         return opt_misuse(&cmd_query, "--which names the filter that has a key: not with %s",
                           q->invert ? "--invert-match" : "--annotate");
-    if ((q->counts || q->min_count > 0) && q->n_filters > 0)
+    q->asked.counts = q->counts || q->min_count > 0;
+    if (q->asked.counts && q->asked.n_paths > 0)
         return opt_misuse(&cmd_query, "%s asks one filter for its counts: not with --also",
                           q->counts ? "--counts" : "--min-count");
-    if (q->n_filters >= UINT16_MAX)
+    if (q->asked.n_paths >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
+    if (q->ask && q->no_question[0] != '\0')
+        return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with %s",
+                          q->no_question);
+    if (q->ask && p.first + 1 < argc)
+        return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with KEYFILE");
+    if (q->twice && !q->ask)
+        return opt_misuse(&cmd_query, "--twice is for --ask");
     if (!keyopt_files(&q->keyopt, &cmd_query, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
     q->keyopt.prints = !q->quiet && !q->count;
-    return start(q, argv[p.first]) ? answer(q) : EXIT_ERROR;
+    if (!start(q, argv[p.first]))
+        return EXIT_ERROR;
+    return q->ask ? ask(q) : answer(q);
 }
 
 static int run(int argc, char **argv)
 {
     struct query q = {.keyopt = KEYOPT_DEFAULT};
-    pthread_rwlock_init(&q.lock, NULL);
+    q.asked.keyopt = &q.keyopt;
     int status = run_query(&q, argc, argv);
-    for (size_t f = 0; f < q.n_open; f++)
-        store_close(q.store[f]);
-    free(q.store);
-    free(q.path);
-    confirm_close(&q.confirm);
-    pthread_rwlock_destroy(&q.lock);
+    asked_close(&q.asked);
     keyopt_free(&q.keyopt);
     return status;
 }

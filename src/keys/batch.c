@@ -203,10 +203,20 @@ struct batch *batch_new(const struct key_rule *rule)
     return b;
 }
 
+/* Keys may be secrets. */
+static void free_scratch(struct batch *b)
+{
+    if (b->scratch != NULL)
+        explicit_bzero(b->scratch, b->scratch_len);
+    free(b->scratch);
+}
+
 void batch_free(struct batch *b)
 {
-    if (b)
-        free(b->scratch);
+    if (b == NULL)
+        return;
+    free_scratch(b);
+    explicit_bzero(b, sizeof *b);
     free(b);
 }
 
@@ -285,7 +295,7 @@ static bool reserve_scratch(struct batch *b, const struct digest *d, const struc
     size_t need = fixed + bytes * per_byte;
     if (need <= b->scratch_len)
         return true;
-    free(b->scratch);
+    free_scratch(b);
     b->scratch = malloc(need);
     b->scratch_len = b->scratch ? need : 0;
     return b->scratch != NULL;

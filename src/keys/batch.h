@@ -75,7 +75,7 @@ struct batch {
 
 /* NULL: out of memory. The rule must outlive the batch. */
 struct batch *batch_new(const struct key_rule *rule);
-void batch_free(struct batch *b);
+void batch_free(struct batch *b); /* overwrites copies of keys, and hashes */
 
 /* Begins a chunk; its bytes must stay valid until the last batch_next. */
 void batch_start(struct batch *b, const char *data, size_t len);

@@ -63,6 +63,13 @@ bool store_stat(struct store *s, struct stat *st)
     return f != NULL && fstat(f->fd, st) == 0;
 }
 
+bool store_replaced(struct store *s)
+{
+    struct stat ours, now;
+    return store_stat(s, &ours) && stat(s->name, &now) == 0 &&
+           (now.st_dev != ours.st_dev || now.st_ino != ours.st_ino);
+}
+
 bool store_same(struct store *a, struct store *b)
 {
     struct stat x, y;

@@ -127,6 +127,9 @@ struct filter *store_file(struct store *s, struct err *err);
 /* The file that it is in, which must not be read as keys. False: in none. */
 bool store_stat(struct store *s, struct stat *st);
 
+/* Does its name stand for another file now? False also if there is none of that name. */
+bool store_replaced(struct store *s);
+
 /* Are these one and the same? */
 bool store_same(struct store *a, struct store *b);
 

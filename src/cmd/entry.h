@@ -1,0 +1,37 @@
+/*
+ * A key that a person enters at the terminal, for --ask. It is a secret (private.h).
+ *
+ *     struct entry e;
+ *     if (!entry_read(&e, twice, &err)) ...
+ *     ... e.key, e.len ...
+ *     entry_forget(&e);
+ *     entry_answer(&e, is_known);
+ *     entry_close(&e);                   // after entry_read, in any case
+ */
+#ifndef CMD_ENTRY_H
+#define CMD_ENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/terminal.h"
+
+struct entry {
+    struct terminal terminal;
+    char *key; /* room for one byte more */
+    size_t len;
+};
+
+/* With `twice`, fails if the key is not the same the second time. */
+bool entry_read(struct entry *e, bool twice, struct err *err);
+
+/* Overwrites it, and what is left of it on the stack. */
+void entry_forget(struct entry *e);
+
+/* Tells the person. */
+void entry_answer(struct entry *e, bool is_known);
+
+void entry_close(struct entry *e);
+
+#endif

@@ -1,0 +1,227 @@
+#!/usr/bin/env bats
+# query --ask: a key that is entered at a terminal, and is not left anywhere.
+
+load helpers
+
+# at_terminal <<PYTHON: a script that uses tests/terminal.py.
+at_terminal()
+{
+    { echo 'from terminal import *' && cat; } >script.py
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$SOURCE/tests timeout "$PATIENCE" python3 script.py
+}
+
+# The sanitizers' memory has copies of what they watch.
+needs_memory()
+{
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer keeps memory that was freed'
+}
+
+@test "it asks without echo and says whether the key is known" {
+    seq 1000 | seen create f.seen
+    at_terminal <<'END'
+for key, status, answer in (("500", 0, "known: choose another\n"), ("xyz", 1, "not known\n")):
+    t = Terminal(["seen", "query", "--ask", "f.seen"])
+    t.expect_hidden("Key (not shown): ")
+    t.type(key + "\n")
+    assert t.expect(answer) == "\n"
+    assert t.end() == status
+    assert t.shown == "" and t.echoes()
+END
+}
+
+@test "nothing of it is on stdout or stderr, and -q says nothing at all" {
+    seq 1000 | seen create f.seen
+    at_terminal <<'END'
+for quiet, said in (("", "\nnot known\n"), ("-q", "\n")):
+    t = Terminal(["sh", "-c", "seen query --ask %s f.seen >out 2>err; echo $?" % quiet])
+    t.expect_hidden("shown): ")
+    t.type("secret\n")
+    assert t.expect("1\n") == said
+    assert open("out").read() == open("err").read() == ""
+END
+}
+
+@test "--twice: the key is entered twice, and must be the same" {
+    seq 1000 | seen create f.seen
+    at_terminal <<'END'
+for again, status, said in (("500", 0, "known: choose another\n"),
+                            ("501", 2, "seen: the key was entered in two different ways\n"),
+                            ("5000", 2, "seen: the key was entered in two different ways\n")):
+    t = Terminal(["seen", "query", "--ask", "--twice", "f.seen"])
+    t.expect_hidden("shown): ")
+    t.type("500\n")
+    t.expect_hidden("Once more: ")
+    t.type(again + "\n")
+    t.expect("\n" + said)
+    assert t.end() == status and t.echoes()
+END
+}
+
+@test "any bytes may be entered, and are prepared as the filter's keys" {
+    printf '%s\n' 'Crème brûlée' ' spaced out ' | seen create f.seen
+    printf 'a b\xff\n' | seen create -i --trim i.seen
+    printf 'c0ffee\n' | seen create -x x.seen
+    at_terminal <<'END'
+for file, key, status in (("f", "Crème brûlée", 0), ("f", " spaced out ", 0), ("f", "spaced out", 1),
+                          ("i", b"  A B\xff\t", 0), ("x", "C0FFEE", 0), ("x", "C0FFEF", 1)):
+    t = Terminal(["seen", "query", "--ask", file + ".seen"])
+    t.expect_hidden("shown): ")
+    t.type(key)
+    t.type("\n")
+    assert t.end() == status, key
+END
+}
+
+@test "a key that cannot be one is an error, which does not show it" {
+    printf 'c0ffee\n' | seen create -x x.seen
+    at_terminal <<'END'
+for key, said in (("secret\n", "the key that was entered: not hexadecimal"),
+                  ("\n", "nothing was entered"), ("\x04", "nothing was entered"),
+                  ("a" * 4095 + "\n", "the line is longer than the 4094 bytes that a terminal")):
+    t = Terminal(["seen", "query", "--ask", "--verbose", "x.seen"])
+    t.expect_hidden("shown): ")
+    t.type(key)
+    assert t.expect("seen: " + said) == "\n"
+    assert t.end() == 2 and t.echoes()
+    assert "secret" not in t.shown
+t = Terminal(["seen", "query", "--ask", "x.seen"])
+t.expect_hidden("shown): ")
+t.type("a" * 4094 + "\n")
+t.expect("not known")
+t = Terminal(["seen", "query", "--ask", "x.seen"])
+t.expect_hidden("shown): ")
+t.type("c0ff\x04")
+t.type("ee\x04\x04")
+t.expect("known: choose another")
+END
+}
+
+@test "without a terminal it is one error" {
+    seen create f.seen -k x
+    refuses "seen: cannot ask without a terminal: cannot open '/dev/tty': No such device or address" \
+        setsid -w seen query --ask f.seen
+}
+
+@test "options that say how keys are read or printed do not go with it" {
+    seen create f.seen -k x
+    for option in -v -c -n --annotate --which '--confirm x' '-k x' -0 '-d x' '-f 1' --crlf \
+        --skip-bad --no-gzip '-j 1' --progress; do
+        # shellcheck disable=SC2086 # words
+        run -2 --separate-stderr seen query --ask $option f.seen
+        [[ ${stderr_lines[0]} == 'seen: --ask takes one key from the terminal: not with -'* ]]
+    done
+    refuses 'seen: --ask takes one key from the terminal: not with KEYFILE' \
+        seen query --ask f.seen keys
+    refuses 'seen: --twice is for --ask' seen query --twice f.seen
+}
+
+@test "the terminal is as it was after every signal" {
+    seq 1000 | seen create f.seen
+    at_terminal <<'END'
+signals = {"\x03": signal.SIGINT, "\x1c": signal.SIGQUIT}
+for name in ("HUP", "INT", "QUIT", "TERM", "ALRM", "USR1", "PIPE", "SEGV", "ABRT", "RTMIN"):
+    signals[name] = getattr(signal, "SIG" + name)
+for how, number in signals.items():
+    t = Terminal(["seen", "query", "--ask", "f.seen"], job="fg")
+    t.expect("<job")
+    job = int(t.expect(">"))
+    t.expect_hidden("shown): ")
+    t.type("half a sec")
+    if len(how) == 1:
+        t.type(how)
+    else:
+        os.kill(job, number)
+    t.expect("<ended %d>" % -number)
+    assert t.echoes(), how
+    t.close()
+END
+}
+
+@test "after a stop it asks again" {
+    seq 1000 | seen create f.seen
+    at_terminal <<'END'
+for job in "fg", "bg":
+    t = Terminal(["seen", "query", "--ask", "f.seen"], job=job)
+    t.expect("<job")
+    pid = int(t.expect(">"))
+    if job == "fg":
+        t.expect_hidden("shown): ")
+        t.type("50\x1a")
+        t.expect("<stopped %d>" % signal.SIGTSTP)
+        assert t.echoes()
+        os.kill(t.pid, signal.SIGUSR1)
+        t.expect_hidden("shown): ")
+        t.type("5")
+        os.kill(pid, signal.SIGTSTP)
+        t.expect("<stopped %d>" % signal.SIGTSTP)
+        assert t.echoes()
+    else:
+        t.expect("<stopped %d>" % signal.SIGTTOU)
+        assert t.echoes()
+    os.kill(t.pid, signal.SIGUSR1)
+    t.expect_hidden("shown): ")
+    os.kill(pid, signal.SIGSTOP)
+    t.expect("<stopped %d>" % signal.SIGSTOP)
+    os.kill(t.pid, signal.SIGUSR1)
+    t.expect_hidden("shown): ")
+    t.type("500\n")
+    t.expect("known: choose another")
+    t.expect("<ended 0>")
+    assert t.echoes()
+END
+}
+
+@test "an ignored signal stays ignored" {
+    seq 1000 | seen create f.seen
+    at_terminal <<'END'
+t = Terminal(["sh", "-c", "trap '' INT TSTP; exec seen query --ask f.seen"])
+t.expect_hidden("shown): ")
+os.kill(t.pid, signal.SIGINT)
+os.kill(t.pid, signal.SIGTSTP)
+t.type("500\n")
+t.expect("known")
+assert t.end() == 0
+END
+}
+
+@test "its memory is not swapped, dumped or read by others" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer does not go with strace'
+    seen create f.seen -k x
+    at_terminal <<'END'
+t = Terminal(["strace", "-o", "calls", "-e", "trace=prctl,setrlimit,prlimit64,mlock,madvise",
+              "seen", "query", "--ask", "f.seen"])
+t.expect_hidden("shown): ")
+t.type("x\n")
+t.expect("known")
+t.end()
+END
+    cat calls
+    grep -q 'PR_SET_DUMPABLE, SUID_DUMP_DISABLE' calls
+    grep -q 'RLIMIT_CORE, {rlim_cur=0, rlim_max=0}' calls
+    grep -q '^mlock(' calls
+    grep -q 'MADV_DONTDUMP' calls
+}
+
+# That the search finds what is there is checked too: at some system call it must have found it.
+@test "after the answer the key is nowhere in memory" {
+    needs_memory
+    # A random key is taken for known with a probability of 1e-9.
+    printf '%s\n' word | seen create -p 1e-9 f.seen
+    printf '%s\n' word | seen create -p 1e-9 -i --trim i.seen
+    printf '%s\n' ff | seen create -p 1e-9 -x x.seen
+    seed=$RANDOM
+    echo "seed $seed"
+    at_terminal <<END
+import random
+random.seed($seed)
+for length in 8, 16, 40, 130, 300, 4000:
+    secret = bytes(random.choice(b"0123456789ABCDEF") for _ in range(length))
+    for filter in "f.seen", "i.seen", "x.seen":
+        status, shown = searched(["seen", "query", "--ask", filter], secret)
+        assert status == 1 and "not known" in shown, (status, shown)
+secret = b"The Secret of " + bytes(str(random.getrandbits(64)), "ascii")
+searched(["seen", "query", "--ask", "--verbose", "--twice", "--also", "f.seen", "f.seen"], secret, times=2)
+status, shown = searched(["seen", "query", "--ask", "x.seen"], secret)
+assert status == 2 and "not hexadecimal" in shown
+END
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env bats
+# query --annotate as a coprocess: it answers every question, and takes up filters that are replaced.
+
+load helpers
+
+# start_asked OPTION...: the coprocess `asked`; its messages are in the file `said`.
+start_asked()
+{
+    # shellcheck disable=SC2034 # for ask
+    coproc asked { exec timeout "$PATIENCE" seen query --annotate "$@" 2>said; }
+}
+
+# ask KEY: sets answer to the sign.
+ask()
+{
+    echo "$1" >&"${asked[1]}"
+    IFS= read -r -u "${asked[0]}" answer
+    [ "${answer#??}" = "$1" ]
+    answer=${answer%%$'\t'*}
+}
+
+# until_answer KEY SIGN
+until_answer()
+{
+    until ask "$1" && [ "$answer" = "$2" ]; do
+        sleep 0.05
+    done
+}
+
+# finish_asked: closes its input and sets `status`.
+finish_asked()
+{
+    local pid=$asked_PID
+    eval "exec ${asked[1]}>&-"
+    status=0
+    wait "$pid" || status=$?
+}
+
+@test "a question without a key is answered, too" {
+    printf '%s\n' 00 11 | seen create -x f.seen
+    start_asked --skip-bad f.seen
+    for key in 00:+ zz:? 22:- 1:? 11:+; do
+        ask "${key%:*}"
+        [ "$answer" = "${key#*:}" ]
+    done
+    finish_asked
+    [ "$status" = 0 ]
+    [ "$(cat said)" = 'seen: 2 of 5 records had no key and were skipped' ]
+}
+
+@test "a filter that is replaced answers soon, whatever its seed, size and kind" {
+    seen create f.seen -k one
+    start_asked f.seen
+    ask one && [ "$answer" = + ]
+    ask two && [ "$answer" = - ]
+    seq 100000 | seen create --force --compact f.seen - <(echo two)
+    until_answer two +
+    ask one && [ "$answer" = - ]
+    seen create --generations 3 -n 100 --force f.seen -k three
+    until_answer three +
+    seen add f.seen -k four
+    ask four && [ "$answer" = + ]
+    ask two && [ "$answer" = - ]
+    finish_asked
+    [[ $status = 0 && ! -s said ]]
+}
+
+@test "so do those of --also, and those behind symbolic links" {
+    seen create a.seen -k one
+    seen create --like a.seen b.seen -k two
+    seen create --like a.seen c.seen -k three
+    ln -s b.seen link
+    start_asked --also link a.seen
+    ask one && [ "$answer" = + ]
+    ask two && [ "$answer" = + ]
+    ask three && [ "$answer" = - ]
+    ln -sf c.seen link
+    until_answer three +
+    ask one && [ "$answer" = + ]
+    ask two && [ "$answer" = - ]
+    finish_asked
+    [[ $status = 0 && ! -s said ]]
+}
+
+@test "what cannot take its place is told once, and the old one answers on" {
+    seen create f.seen -k one
+    seen create --trim other.seen -k two
+    echo no filter >broken
+    start_asked f.seen
+    ask one && [ "$answer" = + ]
+    mv f.seen old
+    ask one && [ "$answer" = + ]
+    cp broken new
+    mv new f.seen
+    until [ -s said ]; do
+        ask one && [ "$answer" = + ]
+    done
+    cp other.seen new
+    mv new f.seen
+    # It looks once a second; so it has looked at least twice in the end.
+    until [ "$(wc -l <said)" = 2 ]; do
+        ask two && [ "$answer" = - ]
+    done
+    sleep 2.1
+    ask one && [ "$answer" = + ]
+    cat said
+    [ "$(wc -l <said)" = 2 ]
+    grep -Fq "seen: warning: still answering from the filter that was replaced: 'f.seen' is not" said
+    grep -Fqx "seen: warning: still answering from the filter that was replaced: 'f.seen' prepares keys in another way" said
+    seen create --force new -k two
+    mv new f.seen
+    until_answer two +
+    finish_asked
+    [ "$(wc -l <said)" = 2 ]
+    [ "$status" = 0 ]
+}
+
+@test "without --annotate the filter that was opened answers to the end" {
+    seen create f.seen -k one
+    mkfifo questions
+    timeout "$PATIENCE" seen query -j 1 f.seen questions >answers &
+    exec 7>questions
+    echo one >&7
+    until [ -s answers ]; do :; done
+    seen create --force f.seen -k two
+    sleep 1.1
+    echo two >&7
+    echo one >&7
+    exec 7>&-
+    wait $!
+    [ "$(cat answers)" = $'one\none' ]
+}
+
+# The recipes print 0 for known, 1 for not known, 2 for no answer.
+check_recipe()
+{
+    # The last key is asked when the coprocess is gone.
+    seen create -p 1e-9 known.seen -k alice -k 'b o b' -k ''
+    local want=$'alice 0\nb o b 0\neve 1\n 0\n-n 1' runner=("$@")
+    [ "$(printf '%s\n' alice 'b o b' eve '' -n | "${runner[@]}" script)" = "$want" ]
+    echo damage >known.seen
+    [ "$(printf '%s\n' alice eve | "${runner[@]}" script 2>said)" = $'alice 2\neve 2' ]
+    rm known.seen
+    printf '%s\n' aa | seen create -x known.seen
+    [ "$(printf '%s\n' aa xy AA bb | "${runner[@]}" script)" = $'aa 0\nxy 2\nAA 0\nbb 1' ]
+}
+
+@test "the recipe for bash" {
+    recipe_script 'A program that asks as long as it runs' 1
+    check_recipe bash
+}
+
+@test "the recipe for Python" {
+    recipe_script 'A program that asks as long as it runs' 2
+    check_recipe python3
+}
+
+@test "the recipe for PHP" {
+    command -v php >/dev/null || skip 'php is not installed'
+    recipe_script 'A program that asks as long as it runs' 3
+    check_recipe php
+}
