@@ -209,6 +209,11 @@ END
     printf '%s\n' word | seen create -p 1e-9 f.seen
     printf '%s\n' word | seen create -p 1e-9 -i --trim i.seen
     printf '%s\n' ff | seen create -p 1e-9 -x x.seen
+    filters='"f.seen", "i.seen", "x.seen"'
+    if seen create -p 1e-9 --digest sha1 sha1.seen -k word; then
+        seen create -p 1e-9 --digest ntlm -i ntlm.seen -k word
+        filters+=', "sha1.seen", "ntlm.seen"'
+    fi
     seed=$RANDOM
     echo "seed $seed"
     at_terminal <<END
@@ -216,7 +221,7 @@ import random
 random.seed($seed)
 for length in 8, 16, 40, 130, 300, 4000:
     secret = bytes(random.choice(b"0123456789ABCDEF") for _ in range(length))
-    for filter in "f.seen", "i.seen", "x.seen":
+    for filter in $filters:
         status, shown = searched(["seen", "query", "--ask", filter], secret)
         assert status == 1 and "not known" in shown, (status, shown)
 secret = b"The Secret of " + bytes(str(random.getrandbits(64)), "ascii")

@@ -153,9 +153,11 @@ class Memory:
         ptrace(PTRACE_SYSCALL if self.armed and not self.held else PTRACE_CONT, self.pid, forward)
 
     def search(self):
-        """The first pieces of 8 bytes of the secret, folded or not, with the mapping that they are
-        in. 15 bytes of it in a row hold one of them."""
-        pieces = {secret[i:i + 8] for secret in (self.secret, self.secret.lower())
+        """Pieces of 8 bytes of the secret, folded or not, in UTF-8 or UTF-16, with the mapping that
+        they are in. 15 bytes of it in a row hold one of them."""
+        folded = self.secret.lower()
+        wide = b"".join(b"%c\0" % c for c in self.secret)
+        pieces = {secret[i:i + 8] for secret in (self.secret, folded, wide)
                   for i in range(0, max(1, len(secret) - 7), 8)}
         found = []
         self.maps.seek(0)
