@@ -61,6 +61,51 @@ layers() { seen stats "$1" | grep -c '^layer '; }
     awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p <= 1e-3) }'
 }
 
+has_line() { grep -qxF "$2" "$1"; }
+
+# told OUT FILTER THREADS: dedup of part.1 to part.3 in one process. Behind each another process adds more
+# keys than the newest layer has room for. What is written to a pipe at once comes as one chunk.
+told()
+{
+    local pid i
+    mkfifo "in.$3"
+    seen dedup -j "$3" "$2" <"in.$3" >"$1" &
+    pid=$!
+    exec 8>"in.$3"
+    for i in 1 2 3; do
+        dd if=part.$i bs=4096 status=none >&8
+        await $pid has_line "$1" "new ${i}00"
+        seen dedup -j "$3" "$2" other.$i >>"$1.other"
+    done
+    exec 8>&-
+    wait $pid
+}
+
+@test "a filter that grows under several processes is the same for any number of threads" {
+    seen create --reproducible --grow -n 2k -p 1e-3 --empty empty
+    for i in 1 2 3; do
+        # Of the keys of a part, a third has come before in this process, a third in the other.
+        awk -v part=$i 'BEGIN {
+            for (i = part * 100 - 99; i <= part * 100; i++)
+                printf "%d\nnew %d\nnew %d\n", i * 1000, i / 2, i
+        }' >part.$i
+        [ "$(size part.$i)" -le 4096 ]
+        seq $((i * 30000)) $((i * 60000)) >other.$i
+    done
+    for threads in 1 8; do
+        cp empty f.$threads
+        told out.$threads f.$threads $threads
+    done
+    [ "$(layers f.1)" -ge 6 ]
+    cmp out.1 out.8
+    cmp out.1.other out.8.other
+    # Behind the headers, which have times in them.
+    cmp -i 12288 f.1 f.8
+    for name in records keys_added n_estimate dropped_estimate; do
+        [ "$(number $name f.1)" = "$(number $name f.8)" ]
+    done
+}
+
 @test "a file that was left longer than its header says is a file that was growing" {
     seen create --grow -n 10k --empty g.seen
     seq 1000 | seen add g.seen

@@ -58,6 +58,7 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
         if (!writer_keys_take(&r->keys, b))
             return fail(err, "out of memory");
     }
+    known_peek(&a->known, &r->keys);
     return true;
 }
 

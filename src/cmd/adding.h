@@ -9,7 +9,8 @@
  *     status = adding_status(&a);
  *     known_close(&a.known);                       // in any case
  *
- * Workers cut and hash, and ask the filters that are only read. Commits, one after another, add a
+ * Workers cut and hash, and ask the filters that are only read, and the layers of the one that is
+ * added to that take no more keys. Commits, one after another, add a
  * chunk's keys under the filter's lock and so learn which are new; what is new is printed behind
  * that, while the next chunk is being added.
  */

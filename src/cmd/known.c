@@ -128,6 +128,11 @@ bool known_ask(struct known *k, struct batch *b, struct err *err)
     return !k->has_list || confirm_sound(&k->list, err);
 }
 
+void known_peek(struct known *k, struct writer_keys *keys)
+{
+    store_peek(k->sink, writer_keys_hashes(keys), keys->n, &keys->peeked);
+}
+
 /* Is the key of a record in the list? The record has one, so only memory can be lacking. */
 static bool ask_list(struct known *k, const char *const *record, bool *listed, struct err *err)
 {
@@ -153,7 +158,7 @@ static bool confirm_hits(struct known *k, struct writer_keys *keys, const char *
         if (listed)
             bit_set(before, i);
     }
-    if (store_add(k->run, writer_keys_hashes(keys), before, n, &done, err) != ADD_OK)
+    if (store_add(k->run, writer_keys_hashes(keys), before, NULL, n, &done, err) != ADD_OK)
         return false;
     for (size_t w = 0; w < (n + 63) / 64; w++) {
         uint64_t asked = n - w * 64 < 64 ? ((uint64_t)1 << n % 64) - 1 : ~UINT64_C(0);
@@ -189,7 +194,8 @@ enum add_result known_add(struct known *k, struct writer_keys *keys, const char 
         return ADD_FAILED;
     }
     enum add_result result =
-        store_add(k->sink, writer_keys_hashes(keys), keys->known, keys->n, done, err);
+        store_add(k->sink, writer_keys_hashes(keys), keys->known, &keys->peeked, keys->n, done,
+                  err);
     if (k->run == NULL || confirm_hits(k, keys, record, *done, &why))
         return result;
     *err = why;

@@ -10,6 +10,7 @@
  *     known_begin(&k, &options, &err)
  *     while (...) {
  *         known_ask(&k, batch, &err);                       // any thread, any order
+ *         known_peek(&k, &keys);                            // the same, of a chunk's keys
  *         known_add(&k, &keys, record, &done, &err);        // one thread at a time, in order
  *     }
  *     known_end(&k, sync, &err);
@@ -70,6 +71,9 @@ bool known_begin(struct known *k, const struct add_options *options, struct err 
 
 /* Marks in b->bad the keys of a batch that are in a reference. */
 bool known_ask(struct known *k, struct batch *b, struct err *err);
+
+/* Asks layers that take no more keys, so that known_add need not (store_peek). */
+void known_peek(struct known *k, struct writer_keys *keys);
 
 /* Adds keys (store_add); afterwards the bits of keys->known that are not set, up to *done, are
  * those of the new ones. Key i comes from the record [record[i], record[i + 1]). */

@@ -14,6 +14,8 @@
 #include "keys/hash.h"
 #include "store/layers.h"
 
+struct peeked;
+
 struct backing {
     const struct backing_ops *ops;
     void *place;
@@ -37,6 +39,10 @@ struct backing_ops {
     bool (*touch)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
     void (*rely)(void *place, unsigned layer, struct hashes keys, size_t n,
                  const uint64_t *present);
+
+    /* Of layers that were asked before the lock was taken: the layer before which none need be
+     * asked again. Call it under the lock. NULL: peeked->layers. */
+    unsigned (*trust)(void *place, const struct peeked *peeked);
 
     /* Closes the newest layer and begins another, under the lock (chain.h): for n_next keys at
      * least in a filter that grows. */

@@ -14,6 +14,7 @@
 #ifndef STORE_FILTER_H
 #define STORE_FILTER_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,7 +47,23 @@ struct filter {
     _Atomic bool verifying;
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
     _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
+    /* Held for writing while header or mapping change, for threads that ask beside a writer and
+     * hold it for reading; the caller's. NULL: there are none. */
+    pthread_rwlock_t *gate;
+    uint64_t number; /* so many files were under this name, and open here, before this one */
 };
+
+static inline void filter_shut(const struct filter *f)
+{
+    if (f->gate != NULL)
+        pthread_rwlock_wrlock(f->gate);
+}
+
+static inline void filter_unshut(const struct filter *f)
+{
+    if (f->gate != NULL)
+        pthread_rwlock_unlock(f->gate);
+}
 
 /* Refuses a file that standard output or standard error goes to. */
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);

@@ -78,6 +78,9 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
 void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,
                   const uint64_t *present);
 
+/* Must keys that a layer has be relied on so? */
+bool session_doubts(const struct session *s);
+
 /* Stores s->counters, as changed by the caller, and releases the lock. */
 void session_unlock(struct session *s);
 

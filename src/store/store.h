@@ -7,7 +7,8 @@
  *     store_close(s);
  *
  *     store_add_begin(s, &options, &err);                            // opened with STORE_WRITE
- *     store_add(s, keys, known, n, &done, &err);                     // one thread at a time
+ *     store_peek(s, keys, n, &peeked);                               // any thread; or not at all
+ *     store_add(s, keys, known, &peeked, n, &done, &err);            // one thread at a time
  *     store_conclude(s, false);
  *     store_add_end(s, sync, &err);
  *
@@ -58,6 +59,14 @@ struct add_state {
                           still to come; 0: nobody knows */
 };
 
+/* What layers that take no more keys say of keys that are going to be added: those layers need not
+ * be asked again then. */
+struct peeked {
+    uint64_t *present; /* bit i: one of them has key i */
+    unsigned layers;   /* those before this one were asked: 0: none */
+    uint64_t file;     /* the filter's number of those that were under its name (filter.h) */
+};
+
 /* What is known of a store without reading its bits. */
 struct facts {
     struct layers layers;     /* until the store is refreshed or closed; data[i] is NULL if the bits
@@ -96,8 +105,10 @@ struct store_ops {
     void (*expect)(const struct store *s, bool many); /* NULL: no matter */
 
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
-    enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
-                           size_t *done, struct err *err);
+    /* NULL: it does not pay. */
+    void (*peek)(struct store *s, struct hashes keys, size_t n, struct peeked *out);
+    enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known,
+                           const struct peeked *peeked, size_t n, size_t *done, struct err *err);
     void (*conclude)(struct store *s, bool again);
 
     /* NULL: nothing is left to do when keys have been added. */
@@ -212,13 +223,25 @@ static inline bool store_add_begin(struct store *s, const struct add_options *op
     return s->ops->add_begin(s, options, err);
 }
 
+/* Asks the layers that take no more keys for n keys that are to be added. Sets out->layers and
+ * out->file, and unless layers is 0, bits 0..n-1 of out->present. Any number of threads may do so,
+ * beside store_add too. What cannot be asked is left to store_add, which tells why. */
+static inline void store_peek(struct store *s, struct hashes keys, size_t n, struct peeked *out)
+{
+    out->layers = 0;
+    if (s->ops->peek != NULL)
+        s->ops->peek(s, keys, n, out);
+}
+
 /* Adds n keys in order, but not those whose bit is set in `known`; sets the bits of those that had
  * been reported present before they came. Each key is added as a whole or not at all. The first
- * *done have been dealt with: all n if it returns ADD_OK. */
+ * *done have been dealt with: all n if it returns ADD_OK. `peeked` is what store_peek said of these
+ * keys, or NULL. It changes no result. */
 static inline enum add_result store_add(struct store *s, struct hashes keys, uint64_t *known,
-                                        size_t n, size_t *done, struct err *err)
+                                        const struct peeked *peeked, size_t n, size_t *done,
+                                        struct err *err)
 {
-    return s->ops->add(s, keys, known, n, done, err);
+    return s->ops->add(s, keys, known, peeked, n, done, err);
 }
 
 /* When all has been added: sets the warning to what is to be said of the final FPR if the filter is

@@ -30,6 +30,10 @@ static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
     if (known == NULL)
         return false;
     keys->known = known;
+    uint64_t *present = realloc(keys->peeked.present, room / 64 * sizeof *present);
+    if (present == NULL)
+        return false;
+    keys->peeked.present = present;
     uint64_t *hash = realloc(keys->hash, lanes * room * sizeof *hash);
     if (hash == NULL)
         return false;
@@ -104,6 +108,7 @@ void writer_keys_free(struct writer_keys *keys)
 {
     free(keys->hash);
     free(keys->known);
+    free(keys->peeked.present);
     free(keys->bytes);
     free_copies(keys);
 }
@@ -417,12 +422,31 @@ static bool ask(const struct writer *w, unsigned i, struct hashes keys, size_t n
     return true;
 }
 
+/* The layer before which none need be asked, since they were before the lock was taken. */
+static unsigned first_to_ask(const struct writer *w)
+{
+    const struct backing *b = w->backing;
+    if (w->peeked == NULL || w->peeked->layers == 0 || b->ops->trust == NULL)
+        return w->peeked == NULL ? 0 : w->peeked->layers;
+    return b->ops->trust(b->place, w->peeked);
+}
+
+/* Sets the bits of those keys of a group that these layers had. */
+static void take_peeked(const struct group *g, const uint64_t *peeked, uint64_t *present)
+{
+    for (size_t i = 0; i < g->n; i++)
+        present[i / 64] |= (uint64_t)bit_of(peeked, g->first + g->place[i]) << i % 64;
+}
+
 /* Sets the bits of those keys of a group that another layer has. */
 static bool ask_others(const struct writer *w, const struct group *g, uint64_t *present,
                        struct err *err)
 {
     const struct header *h = header_of(w);
-    for (unsigned i = h->n_layers; i-- > 0;)
+    unsigned first = first_to_ask(w);
+    if (first > 0)
+        take_peeked(g, w->peeked->present, present);
+    for (unsigned i = h->n_layers; i-- > first;)
         if (i != w->layer && !h->layers[i].is_void &&
             !ask(w, i, hashes_in(g), g->n, present, err))
             return false;
@@ -689,8 +713,26 @@ static void catch_up(struct writer *w, bool replaced)
         settle(w);
 }
 
-enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
-                           size_t *done, struct err *err)
+void writer_peek(struct layers layers, struct hashes keys, size_t n, struct peeked *out,
+                 layers_verify *verify, void *ctx)
+{
+    const struct header *h = layers.header;
+    unsigned newest = chain_newest(h);
+    struct err ignored;
+    out->layers = 0;
+    /* The generations of a ring will be emptied. */
+    if (h->policy == POLICY_RING || newest == 0)
+        return;
+    for (size_t i = 0; i < n; i += LAYER_BATCH)
+        if (!layers_query_first(&layers, newest, hashes_from(keys, i),
+                                n - i < LAYER_BATCH ? n - i : LAYER_BATCH, out->present + i / 64,
+                                verify, ctx, &ignored))
+            return;
+    out->layers = newest;
+}
+
+enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known,
+                           const struct peeked *peeked, size_t n, size_t *done, struct err *err)
 {
     const struct backing *b = w->backing;
     bool replaced = false;
@@ -699,7 +741,9 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     if (!b->ops->lock(b->place, &replaced, err))
         return ADD_FAILED;
     catch_up(w, replaced);
+    w->peeked = peeked;
     enum add_result result = add_all(w, keys, known, n, done, err);
+    w->peeked = NULL;
     b->ops->unlock(b->place);
     return result;
 }

@@ -6,7 +6,7 @@
  *     if (!writer_check(layers, name, &options, &err)) ...
  *     writer_begin(&w, &backing, &options, &state);
  *     while (...)
- *         writer_add(&w, keys, known, n, &done, &err);
+ *         writer_add(&w, keys, known, peeked, n, &done, &err);
  *     writer_conclude(&w, false);
  *
  * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the
@@ -28,6 +28,7 @@
 struct writer_keys {
     uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
     uint64_t *known; /* bit i: record i has no key that may be new */
+    struct peeked peeked; /* for the caller to set; there is room for `present` */
     size_t n, room;
     /* With key_rule.bytes: of record i, bytes[i]. They lie in the chunk, or in copies. */
     struct key_bytes *bytes;
@@ -50,6 +51,7 @@ struct writer {
     const struct backing *backing;
     struct add_options options;
     struct add_state *out;
+    const struct peeked *peeked; /* of the keys that are being added; NULL: nothing */
     unsigned layer;     /* the one that takes new keys ... */
     uint64_t generation; /* ... which is this */
     double others_n;    /* keys in other layers when they were closed */
@@ -75,9 +77,13 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
 void writer_begin(struct writer *w, const struct backing *backing,
                   const struct add_options *options, struct add_state *out);
 
-/* As store_add and store_conclude (store.h). */
-enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
-                           size_t *done, struct err *err);
+/* As store_peek, store_add and store_conclude (store.h). writer_peek needs no writer: `layers` must
+ * not change meanwhile, apart from the bits of the one that takes keys. It does not set out->file,
+ * and calls `verify` as layers_query does. */
+void writer_peek(struct layers layers, struct hashes keys, size_t n, struct peeked *out,
+                 layers_verify *verify, void *ctx);
+enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known,
+                           const struct peeked *peeked, size_t n, size_t *done, struct err *err);
 void writer_conclude(struct writer *w, bool again);
 
 /* What is said of a filter whose FPR is above its design's; `when` is "current" or "final". */

@@ -21,6 +21,7 @@ struct outcome {
     size_t done;    /* in all */
     uint64_t known[(KEYS + 63) / 64], present[(ASKED + 63) / 64];
     uint64_t n_new;
+    unsigned n_peeked; /* sum of the layers that were asked beforehand */
     double dropped;
     struct counters counters;
     unsigned n_layers;
@@ -38,16 +39,37 @@ static void make_keys(void)
         asked[i] = random_at(i);
 }
 
-/* Adds all keys in pieces of all sizes. Every seventh is known beforehand. */
-static void add_all(struct store *s, struct outcome *o)
+/* Which layers are asked for a piece before it is added: none; those there are before the piece
+ * before it is added. */
+enum when { NEVER, EARLY };
+
+/* The keys from `from` on, n at most. */
+static struct peeked peek(struct store *s, size_t from, size_t n)
 {
+    static uint64_t present[2][KEYS / 64 + 1]; /* of the next piece, while the other is in use */
+    static unsigned turn;
+    struct peeked out = {.present = present[turn++ % 2]};
+    if (n > KEYS - from)
+        n = KEYS - from;
+    store_peek(s, hashes_of(keys + from), n, &out);
+    return out;
+}
+
+/* Adds all keys in pieces of all sizes. Every seventh is known beforehand. */
+static void add_all(struct store *s, enum when when, struct outcome *o)
+{
+    struct peeked now = {0}, next = {0};
     for (unsigned i = 0; i < KEYS; i += 7)
         o->known[i / 64] |= (uint64_t)1 << i % 64;
     for (size_t n = 64; o->result == ADD_OK && o->done < KEYS; n = n * 2 % 4032) {
         size_t done, left = KEYS - o->done;
+        if (when == EARLY && left > n)
+            next = peek(s, o->done + n, n * 2 % 4032);
+        o->n_peeked += now.layers;
         o->result = store_add(s, hashes_of(keys + o->done), o->known + o->done / 64,
-                              n < left ? n : left, &done, &o->err);
+                              when == EARLY ? &now : NULL, n < left ? n : left, &done, &o->err);
         o->done += done;
+        now = next;
     }
 }
 
@@ -60,14 +82,14 @@ static bool ask_all(struct store *s, struct outcome *o, struct err *err)
 }
 
 /* The script. Closes the store. */
-static struct outcome *run(struct store *s, const struct add_options *options)
+static struct outcome *run(struct store *s, const struct add_options *options, enum when when)
 {
     struct err err;
     struct facts facts;
     struct outcome *o = calloc(1, sizeof *o);
     CHECK(s != NULL && o != NULL);
     MUST(store_add_begin(s, options, &err));
-    add_all(s, o);
+    add_all(s, when, o);
     MUST(store_sync(s, &err));
     MUST(ask_all(s, o, &err));
     o->n_new = s->state.n_new;
@@ -96,7 +118,7 @@ static void check_alike(const struct outcome *a, const struct outcome *b)
     CHECK(a->census.n == b->census.n && a->census.fpr == b->census.fpr);
 }
 
-/* The same header in a file and in memory. */
+/* The same header in a file and in memory, with and without layers asked beforehand. */
 static struct outcome *run_both(const struct design *design, const struct add_options *options)
 {
     struct header h;
@@ -104,11 +126,17 @@ static struct outcome *run_both(const struct design *design, const struct add_op
     const struct key_rule rule = {0};
     header_begin(&h, &rule, false);
     MUST(header_design(&h, design, 0, &err) && filter_build_empty_file("s.seen", &h, &err));
-    struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, &err), options);
-    struct outcome *in_memory = run(memory_open(&h, &err), options);
-    check_alike(in_file, in_memory);
+    MUST(filter_build_empty_file("t.seen", &h, &err));
+    struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, &err), options, NEVER);
+    struct outcome *other[] = {run(memory_open(&h, &err), options, NEVER),
+                               run(memory_open(&h, &err), options, EARLY),
+                               run(store_open("t.seen", STORE_WRITE, &err), options, EARLY)};
+    for (unsigned i = 0; i < 3; i++) {
+        check_alike(in_file, other[i]);
+        CHECK((other[i]->n_peeked > 0) == (i > 0 && design->grow));
+        free(other[i]);
+    }
     scratchdir_clear();
-    free(in_memory);
     return in_file;
 }
 
