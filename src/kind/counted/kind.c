@@ -145,16 +145,16 @@ static bool hashes(const struct layer *layer, const uint8_t *data, uint64_t firs
 {
     const struct counted_set set = set_of(layer, data);
     unsigned shift = 64 - set.counted.bits;
-    struct counted_reader *r = malloc(sizeof *r);
     uint64_t hash[COUNTED_RUN];
     struct counted_run run = {.n = 1};
-    bool ok = r != NULL || fail(err, "out of memory");
+    bool ok = true;
     /* The lowest hash of a fingerprint is to be in the range. */
-    uint64_t above = counted_mask(shift), from = (first >> shift) + ((first & above) != 0);
-    if (!ok || (from > last >> shift) || from > counted_top(&set.counted)) {
-        free(r);
-        return ok;
-    }
+    uint64_t from = (first >> shift) + ((first & counted_mask(shift)) != 0);
+    if (from > last >> shift)
+        return true;
+    struct counted_reader *r = malloc(sizeof *r);
+    if (r == NULL)
+        return fail(err, "out of memory");
     counted_read_range(r, &set, from, last >> shift);
     while (ok && (ok = counted_next(&r->stream, &run, err)) && run.n > 0) {
         for (size_t i = 0; i < run.n; i++)

@@ -63,6 +63,8 @@ struct part {
 
 static bool append(struct bytes *b, const uint8_t *data, size_t len, struct err *err)
 {
+    if (len == 0)
+        return true;
     if (len > b->room - b->len) {
         size_t room = b->room + b->room / 2 + len;
         uint8_t *grown = room > b->room ? realloc(b->data, room) : NULL;
