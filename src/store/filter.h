@@ -53,6 +53,7 @@ struct filter {
     uint64_t number; /* so many files were under this name, and open here, before this one */
 };
 
+/* Around each change of header or mapping; they do not nest. */
 static inline void filter_shut(const struct filter *f)
 {
     if (f->gate != NULL)

@@ -63,7 +63,7 @@ struct add_state {
  * be asked again then. */
 struct peeked {
     uint64_t *present; /* bit i: one of them has key i */
-    unsigned layers;   /* those before this one were asked: 0: none */
+    unsigned layers;   /* those before this one were asked; 0: none */
     uint64_t file;     /* the filter's number of those that were under its name (filter.h) */
 };
 

@@ -375,8 +375,8 @@ TEST(what_is_known_beforehand_is_left_out)
     scratchdir_clear();
 }
 
-/* Adds LAYER_BATCH keys from `first` on that were asked beforehand; says that all of them were found
- * then, in the layers and the file of `peeked`. Returns how many were new. */
+/* Adds LAYER_BATCH keys from `first` on, and says that all of them were found beforehand, in the
+ * layers and the file of `peeked`. Returns how many were new. */
 static uint64_t add_lied_of(struct store *s, uint64_t first, struct peeked peeked)
 {
     uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64], known[LAYER_BATCH / 64] = {0};
