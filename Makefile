@@ -4,6 +4,7 @@
 # BUILD (where everything made goes), V=1 (show commands), WERROR=1 (warnings are errors; CI sets it),
 # WITH_HIREDIS=no (do without Redis; default: yes if pkg-config knows hiredis),
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
+# WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
 # JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/query.bats`).
 
 BUILD   ?= build
@@ -29,9 +30,14 @@ ifeq ($(WITH_LIBMD),yes)
 LIBMD_CFLAGS := -DSEEN_LIBMD $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libmd))
 LIBMD_LIBS := $(shell pkg-config --libs libmd)
 endif
-OPTIONAL_CFLAGS := $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS)
+WITH_SODIUM ?= $(shell pkg-config --exists libsodium 2>/dev/null && echo yes || echo no)
+ifeq ($(WITH_SODIUM),yes)
+SODIUM_CFLAGS := -DSEEN_SODIUM $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libsodium))
+SODIUM_LIBS := $(shell pkg-config --libs libsodium)
+endif
+OPTIONAL_CFLAGS := $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
 ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(OPTIONAL_CFLAGS) $(CPPFLAGS) $(CFLAGS)
-LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) -lz -lm
+LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) $(SODIUM_LIBS) -lz -lm
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)')
@@ -105,7 +111,7 @@ $(BUILD)/flags: FORCE
 ## deps: install what is needed to build, to run every test and the demo (Debian 12)
 deps:
 	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libmd-dev \
-	    bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server parallel
+	    libsodium-dev bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server parallel
 
 ## deps-ci: install what the heavier checks below need
 deps-ci:

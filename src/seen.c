@@ -18,6 +18,7 @@
 #include "kind/kind.h"
 #include "kind/layout.h"
 #include "redis/conn.h"
+#include "store/secret.h"
 
 const struct command *const commands[] = {
     &cmd_create, &cmd_add,   &cmd_remove, &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
@@ -113,19 +114,21 @@ static void print_help(FILE *out)
 
 static void print_version(void)
 {
-    const char *hiredis = conn_hiredis_version();
+    const char *hiredis = conn_hiredis_version(), *sodium = secret_sodium_version();
     printf("seen %s\n"
            "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"
            "gzip input: zlib %s\n"
            "Redis: %s%s\n"
            "digests: %s\n"
+           "secrets: %s%s\n"
            "splitting records: %s\n"
            "hashing: %s\n",
            SEEN_VERSION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE, zlibVersion(),
            hiredis != NULL ? "hiredis " : "not available (built without hiredis)",
            hiredis != NULL ? hiredis : "",
            digest_missing() == NULL ? "libmd" : "not available (built without libmd)",
-           variant_in_use(&split_variants)->name,
+           sodium != NULL ? "libsodium " : "not available (built without libsodium)",
+           sodium != NULL ? sodium : "", variant_in_use(&split_variants)->name,
            variant_in_use(&xxh3_variants)->name);
     const struct kind *kind;
     for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)

@@ -106,9 +106,9 @@ PYTHON
 
 @test "the hashes in seen(5) are those of a second implementation" {
     PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
-import re, sys
+import re, struct, sys
 sys.path.insert(0, sys.argv[1] + "/tests")
-from reader import murmur3_lanes, xxh3
+from reader import derive, murmur3_lanes, siphash, xxh3
 text = open(sys.argv[1] + "/man/seen.5").read()
 
 def vectors(of):
@@ -136,6 +136,17 @@ for key, lanes in plain:
     assert lanes == murmur3_lanes(key, 0), key
 for key, lanes in seeded:
     assert lanes == murmur3_lanes(key, seed), key
+secret = bytes(range(32))
+keys = [derive(secret, b"seen siphash-2-4", n.to_bytes(8, "little")) for n in (0, seed)]
+sip = list(vectors("SipHash"))
+assert len(sip) == 4
+for key, hashes in sip:
+    assert hashes == tuple(siphash(key, k) for k in keys), key
+assert siphash(bytes(range(15)), bytes(range(16))) == 0xa129ca6149be45e5
+proof = [derive(secret, b"seen header", struct.pack("<IIQ", 10, prep, 0)) for prep in (0, 3)]
+derived = [derive(secret, b"seen secret id", b""), *proof, *keys]
+rows = re.search(r"vectors: secret\n((?:.*\n)+?)\.EE", text).group(1).splitlines()
+assert [row.split()[-1] for row in rows] == [value.hex() for value in derived]
 PYTHON
 }
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Reads filter files as man/seen.5 describes them, and by nothing else.
 
-    reader.py query FILTER <KEYS      print the records whose key is present; exit like `seen query`
-    reader.py counts FILTER <KEYS     the same, with the count and a tab before each, where keys have
-                                      counts
-    reader.py verify FILTER           check the header and every checksum; exit 2 if one is wrong
+    reader.py query FILTER [SECRET] <KEYS    print the records whose key is present; exit like
+                                             `seen query`. SECRET is the file of a secret.
+    reader.py counts FILTER [SECRET] <KEYS   the same, with the count and a tab before each, where
+                                             keys have counts
+    reader.py verify FILTER                  check the header and every checksum; exit 2 if one is
+                                             wrong
 
 It shares no code with the program and needs no module that Python does not bring along. Where the
 two disagree, the page, the program or this reader is wrong. It is simple, and slow.
@@ -329,6 +331,34 @@ def fnv1(b, _seed):
     return h
 
 
+def siphash(b, key):
+    """SipHash-2-4 with a key of 16 bytes."""
+    k0, k1 = u64(key, 0), u64(key, 8)
+    v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
+    v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
+    full = len(b) // 8 * 8
+    words = [u64(b, at) for at in range(0, full, 8)]
+    words.append(int.from_bytes(b[full:], "little") | (len(b) & 0xFF) << 56)
+    for word, rounds in [(w, 2) for w in words] + [(None, 4)]:
+        if word is None:
+            v2 ^= 0xFF
+        else:
+            v3 ^= word
+        for _ in range(rounds):
+            v0, v2 = v0 + v1 & M64, v2 + v3 & M64
+            v1, v3 = rotl(v1, 13) ^ v0, rotl(v3, 16) ^ v2
+            v0, v2 = rotl(v0, 32) + v3 & M64, v2 + v1 & M64
+            v1, v3 = rotl(v1, 17) ^ v2, rotl(v3, 21) ^ v0
+            v2 = rotl(v2, 32)
+        if word is not None:
+            v0 ^= word
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def derive(secret, purpose, data):
+    return hashlib.blake2b(data, digest_size=16, key=secret, person=purpose).digest()
+
+
 # ---- the functions of the PHP class: int stands for PHP's integers, float for its doubles
 
 def as_int(x):
@@ -439,7 +469,9 @@ HASHES = {
     7: (1, single(xxh64)),
     8: (1, single(fnv1)),
     9: (8, php),
+    10: (1, single(siphash)),  # its seed is a key
 }
+KEYED = 10
 
 
 # ---- encodings of keys
@@ -550,8 +582,7 @@ DIGESTS = {
 
 MAGIC = bytes.fromhex("89 73 65 65 6e 0d 0a 1a")
 PAGE = 4096
-IMMUTABLE = 1
-BATCHES = 2
+IMMUTABLE, BATCHES, WITH_SECRET = 1, 2, 4
 TRIM, FOLD, HEX = 1, 2, 4
 FIXED, GROWS, RING = 0, 1, 2
 VOID = 1
@@ -992,7 +1023,8 @@ class Header:
             raise Damaged("header damaged")
         require(u32(b, 8) == 1, "format version unknown")
         self.incompat = u32(b, 24)
-        require(self.incompat & ~(IMMUTABLE | BATCHES) == 0, "needs a feature that is unknown")
+        require(self.incompat & ~(IMMUTABLE | BATCHES | WITH_SECRET) == 0,
+                "needs a feature that is unknown")
         n_layers = u32(b, 28)
         require(1 <= n_layers <= 29, "number of layers out of range")
         self.immutable = bool(self.incompat & IMMUTABLE)
@@ -1006,6 +1038,10 @@ class Header:
         require(1 <= self.epoch < 1 << 63 and self.state <= 2, "epoch or state out of range")
         require(function in HASHES, "hash function unknown")
         lanes, self.hash = HASHES[function]
+        self.keyed = bool(self.incompat & WITH_SECRET)
+        require(self.keyed == (function == KEYED), "a secret without a hash function for it")
+        self.secret_id, self.proof = b[160:176], b[176:192]
+        self.proven = b[44:48] + b[72:76] + b[48:56]
         self.seed, self.id, self.preparation = u64(b, 48), b[56:72], u32(b, 72)
         require(self.preparation >> 24 == 0 and self.preparation & 0xff <= TRIM | FOLD | HEX,
                 "key preparation unknown")
@@ -1021,7 +1057,8 @@ class Header:
         self.file_length = u64(b, 96)
         self.policy = u32(b, 152)
         require(self.policy <= RING and not (self.immutable and self.policy), "policy unknown")
-        require(zero(b[156:256]) and zero(b[end:length - 8]),
+        require(zero(b[156:160]) and zero(b[192 if self.keyed else 160:256]) and
+                zero(b[end:length - 8]),
                 "zeroes that are not zero")
         self.length = length
         self.layers = [Layer(b[at:at + 128], self.policy, self.immutable)
@@ -1056,7 +1093,7 @@ class Header:
 
 
 class Filter:
-    def __init__(self, path):
+    def __init__(self, path, secret=None):
         # Mapped: a bitmap of the PHP class has 512 MiB, most of them holes.
         with open(path, "rb") as f:
             empty = f.seek(0, 2) == 0
@@ -1066,6 +1103,17 @@ class Filter:
         require(longer == 0 or longer > 0 and self.header.policy == GROWS,
                 "the file has another length")
         self.good_pages = set()
+        self.start = self.header.seed
+        if self.header.keyed and secret is not None:
+            self.start = self.key_of(secret)
+
+    def key_of(self, secret):
+        """The key of the hash function, from the right secret."""
+        require(len(secret) == 32, "a secret of another length")
+        require(derive(secret, b"seen secret id", b"") == self.header.secret_id, "another secret")
+        require(derive(secret, b"seen header", self.header.proven) == self.header.proof,
+                "the header was made without the secret")
+        return derive(secret, b"seen siphash-2-4", struct.pack("<Q", self.header.seed))
 
     def choose_header(self):
         slots = []
@@ -1114,13 +1162,17 @@ class Filter:
         value_of, encode = self.header.encoding
         return encode(value_of(key))
 
+    def hash(self, key):
+        require(not self.header.keyed or isinstance(self.start, bytes), "needs a secret")
+        return self.header.hash(self.prepare(key), self.start)
+
     def __contains__(self, key):
-        lanes = self.header.hash(self.prepare(key), self.header.seed)
+        lanes = self.hash(key)
         return any(layer.kind.has(lanes, self.reader(layer))
                    for layer in self.header.layers if not layer.void)
 
     def count(self, key):
-        lanes, layer = self.header.hash(self.prepare(key), self.header.seed), self.header.layers[0]
+        lanes, layer = self.hash(key), self.header.layers[0]
         return layer.kind.count(lanes, self.reader(layer))
 
     def verify(self):
@@ -1139,9 +1191,13 @@ class Filter:
                 require(zero(touched), "clean, but pages are marked as touched")
 
 
-def main(command, path):
+def main(command, path, secret_path=None):
     try:
-        seen = Filter(path)
+        secret = None
+        if secret_path is not None:
+            with open(secret_path, "rb") as f:
+                secret = f.read()
+        seen = Filter(path, secret)
         if command == "verify":
             seen.verify()
             return 0
@@ -1162,6 +1218,6 @@ def main(command, path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("query", "counts", "verify"):
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in ("query", "counts", "verify"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

@@ -123,7 +123,10 @@ static bool build_from_hashes(struct compact *c, struct newfile *file, const cha
 {
     const struct header *from = &c->in.header;
     const struct design design = {.kind = kind_compact(), .p = c->p};
-    const struct key_rule rule = {.prep = from->prep, .hash = from->hash, .seed = from->seed};
+    const struct key_rule rule = {.prep = from->prep,
+                                  .hash = from->hash,
+                                  .seed.number = from->seed,
+                                  .mark = from->secret};
     struct filter_build build = {.design = &design,
                                  .rule = &rule,
                                  .memory = DERIVE_MEMORY,

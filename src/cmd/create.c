@@ -34,6 +34,7 @@ enum {
     OPT_COMPACT,
     OPT_COUNTED,
     OPT_LAYOUT,
+    OPT_NEW_SECRET,
     OPT_LIKE,
     OPT_FROM,
     OPT_FORCE,
@@ -100,6 +101,8 @@ static const struct opt file_opts[] = {
                                     "rest goes to scratch files on disk", false, 0},
     {OPT_TMPDIR, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)", false,
      0},
+    {OPT_NEW_SECRET, "new-secret", NULL, "make the file of --secret if there is none, of random "
+                                         "bytes", false, 0},
     {OPT_DRY_RUN, "dry-run", NULL, "print what would be made, as plan does; write nothing", false,
      0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id: the same "
@@ -132,7 +135,7 @@ struct create {
     uint64_t from_records;
     uint64_t min_keys, memory;
     double min_ratio;
-    bool compact, counted, force, dry_run, json, reproducible;
+    bool compact, counted, force, dry_run, json, reproducible, new_secret;
     struct newfile file;
     struct filter_build build;
     struct feed feed;
@@ -177,6 +180,8 @@ static bool parse_option(struct create *c, struct opt_parser *p, int id)
         return true;
     case OPT_FOLDABLE:
         return d->foldable = true;
+    case OPT_NEW_SECRET:
+        return c->new_secret = true;
     case OPT_FORCE:
         return c->force = true;
     case OPT_MIN_KEYS:
@@ -279,7 +284,7 @@ static int check_counted(const struct create *c)
 
 static int check_layout(const struct create *c)
 {
-    const char *other = own_option(c);
+    const char *other = c->keyopt.secret_path != NULL ? "--secret" : own_option(c);
     if (other == NULL)
         return 0;
     return opt_misuse(&cmd_create,
@@ -309,6 +314,10 @@ static int check_from(const struct create *c)
 static int check_options(const struct create *c)
 {
     const struct design *d = &c->design;
+    if (c->new_secret && c->keyopt.secret_path == NULL)
+        return opt_misuse(&cmd_create, "--new-secret needs --secret, which names the file");
+    if (c->new_secret && (c->like != NULL || c->from != NULL || c->dry_run))
+        return opt_misuse(&cmd_create, "--new-secret: not with --like, --from or --dry-run");
     int status = check_from(c);
     if (status == 0)
         status = check_counted(c);
@@ -656,12 +665,23 @@ static bool print_plan(const struct create *c)
     return true;
 }
 
+/* Reads the secret of a new filter, or makes it; another filter's has been read. */
+static bool take_secret(struct create *c, struct err *err)
+{
+    const char *secret = c->keyopt.secret_path;
+    if (c->like != NULL)
+        return true;
+    if (c->new_secret && access(secret, F_OK) != 0 && errno == ENOENT && !secret_make(secret, err))
+        return false;
+    return keyopt_new(&c->keyopt, err);
+}
+
 static bool create(struct create *c)
 {
     struct err err;
     struct header ignored = {0};
     if ((design_is_sized(&c->design) && !header_design(&ignored, &c->design, 0, &err)) ||
-        !newfile_open(&c->file, c->path, c->force, &err))
+        !take_secret(c, &err) || !newfile_open(&c->file, c->path, c->force, &err))
         return say_failure(&err);
     if (c->json && !output_is_apart(c->file.old_fd, c->path, &err)) {
         newfile_close(&c->file);

@@ -284,6 +284,8 @@ static void free_output(void *ctx, void *slot)
 static bool plan_filter(struct dedup *d, struct header *h)
 {
     struct err err;
+    if (!keyopt_new(&d->keyopt, &err))
+        return say_failure(&err);
     header_begin(h, &d->keyopt.rule, false);
     d->design.grow = d->design.n == 0;
     return (keyopt_check_digest(&d->keyopt, &err) && header_design(h, &d->design, 0, &err)) ||
@@ -368,6 +370,8 @@ static bool open_in_memory(struct dedup *d)
 {
     struct err err;
     double p = d->path == NULL && d->design.p != 0 ? d->design.p : MEMORY_FPR;
+    if (d->n_also == 0 && !keyopt_new(&d->keyopt, &err))
+        return say_failure(&err);
     return (keyopt_check_digest(&d->keyopt, &err) &&
             known_open_in_memory(&d->adding.known, &d->keyopt.rule, d->design.n, p, &err)) ||
            say_failure(&err);

@@ -15,6 +15,7 @@ enum {
     OPT_PROGRESS,
     OPT_DIGEST,
     OPT_DIGESTED,
+    OPT_SECRET,
 };
 
 const struct opt keyopt_opts[] = {
@@ -34,6 +35,10 @@ const struct opt keyopt_opts[] = {
     {OPT_SKIP_BAD, "skip-bad", NULL,
      "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "
      "what the filter takes",
+     false, 0},
+    {OPT_SECRET, "secret", "FILE",
+     "hash keys with the secret in this file, as FILTER was made or is to be made; for an existing "
+     "one, SEEN_SECRET can name the file instead",
      false, 0},
     {OPT_NO_GZIP, "no-gzip", NULL, "do not decompress gzip input; read it as keys", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
@@ -123,6 +128,9 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
         return take_field(keyopt, p);
     case OPT_CRLF:
         return keyopt->rule.crlf = true;
+    case OPT_SECRET:
+        keyopt->secret_path = p->value;
+        return true;
     case OPT_SKIP_BAD:
         return keyopt->rule.skip_bad = true;
     case OPT_NO_GZIP:
@@ -216,6 +224,62 @@ void keyopt_free(struct keyopt *keyopt)
     free(keyopt->keys);
     free(keyopt->given);
     free(keyopt->record);
+    secret_wipe(&keyopt->secret);
+    explicit_bzero(&keyopt->rule.seed, sizeof keyopt->rule.seed);
+}
+
+/* The name of the secret's file, or NULL. */
+static const char *secret_path(const struct keyopt *keyopt)
+{
+    const char *path = keyopt->secret_path != NULL ? keyopt->secret_path : getenv("SEEN_SECRET");
+    return path != NULL && path[0] != '\0' ? path : NULL;
+}
+
+/* Reads it, once: it may be a pipe. */
+static bool read_secret(struct keyopt *keyopt, const char *path, struct err *err)
+{
+    bool others;
+    if (keyopt->secret_read)
+        return true;
+    if (!secret_read(&keyopt->secret, path, &others, err))
+        return false;
+    if (others)
+        say_warning("other users can read or change the secret in '%s'; 'chmod 600' forbids it",
+                    path);
+    return keyopt->secret_read = true;
+}
+
+bool keyopt_new(struct keyopt *keyopt, struct err *err)
+{
+    if (keyopt->secret_path == NULL)
+        return true;
+    if (!read_secret(keyopt, keyopt->secret_path, err))
+        return false;
+    struct key_rule *rule = &keyopt->rule;
+    rule->hash = hash_keyed();
+    secret_seed(&keyopt->secret, &rule->seed);
+    secret_mark(&keyopt->secret, rule->hash, rule->seed.number, rule->prep, &rule->mark);
+    return true;
+}
+
+static bool adopt_secret(struct keyopt *keyopt, const struct header *header, const char *path,
+                         struct err *err)
+{
+    struct err why;
+    if (!format_has_secret(header))
+        return keyopt->secret_path == NULL ||
+               fail(err, "'%s' was made without a secret, so --secret cannot be given for it",
+                    path);
+    const char *file = secret_path(keyopt);
+    if (file == NULL)
+        return fail(err, "'%s' was made with a secret: --secret or SEEN_SECRET must name its file",
+                    path);
+    if (!read_secret(keyopt, file, err))
+        return false;
+    if (!secret_check(&keyopt->secret, header, path, &why))
+        return fail(err, "'%s' %s", file, why.text);
+    secret_seed(&keyopt->secret, &keyopt->rule.seed);
+    return true;
 }
 
 static bool same_digest(uint32_t asked, uint32_t stored, const char *path, struct err *err)
@@ -254,8 +318,9 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
         return false;
     keyopt->rule.prep = header->prep;
     keyopt->rule.hash = header->hash;
-    keyopt->rule.seed = header->seed;
-    return keyopt_check_digest(keyopt, err);
+    keyopt->rule.seed.number = header->seed;
+    keyopt->rule.mark = header->secret;
+    return keyopt_check_digest(keyopt, err) && adopt_secret(keyopt, header, path, err);
 }
 
 void keyopt_hint_crlf(const struct keyopt *keyopt, bool saw_cr, const char *path)

@@ -22,6 +22,7 @@
 #include "cmd/cmd.h"
 #include "keys/batch.h"
 #include "store/format.h"
+#include "store/secret.h"
 
 struct keyopt {
     struct key_rule rule;
@@ -33,6 +34,9 @@ struct keyopt {
     const char **record; /* ... where they begin, and the last one ends */
     char *const *files;
     size_t n_files;
+    const char *secret_path; /* --secret; NULL: not given */
+    struct secret secret;    /* what is in that file or the environment's ... */
+    bool secret_read;        /* ... when it has been read */
     bool any; /* -k or a key file was given */
     bool prints; /* records are printed as they come, so no key file may be standard output */
 };
@@ -59,8 +63,11 @@ bool keyopt_is_prep(int id);
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 void keyopt_free(struct keyopt *keyopt);
 
-/* Takes over a filter's preparation and seed; fails if other preparation was asked for. `path`
- * names it in the message. */
+/* For keys of no filter yet: reads the secret, if --secret is given. */
+bool keyopt_new(struct keyopt *keyopt, struct err *err);
+
+/* Takes over a filter's preparation, seed and secret; fails if other preparation was asked for, or
+ * on the wrong secret or none. `path` names it in the message. */
 bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char *path,
                   struct err *err);
 

@@ -25,7 +25,15 @@
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-enum { OPT_JSON = 500, OPT_MEASURE, OPT_NEGATIVES, OPT_CRLF, OPT_DIGESTED, OPT_SKIP_BAD };
+enum {
+    OPT_JSON = 500,
+    OPT_MEASURE,
+    OPT_NEGATIVES,
+    OPT_SECRET,
+    OPT_CRLF,
+    OPT_DIGESTED,
+    OPT_SKIP_BAD,
+};
 
 static const struct opt own_opts[] = {
     {OPT_JSON, "json", NULL, "print one JSON object for each filter, each on a line", false, 0},
@@ -36,6 +44,10 @@ static const struct opt own_opts[] = {
     {OPT_NEGATIVES, "negatives", "FILE",
      "the same with keys from FILE (- is standard input) that were "
      "never added",
+     false, 0},
+    {OPT_SECRET, "secret", "FILE",
+     "check that FILTER was made with this secret, and query with it (default: the file that "
+     "SEEN_SECRET names)",
      false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
@@ -74,6 +86,9 @@ static const struct field field_version = {"format version", "format_version", F
 static const struct field field_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
 static const struct field field_hash = {"hash", "hash", FORM_TEXT, NULL, NULL};
 static const struct field field_seed = {"hash seed", "seed", FORM_TEXT, NULL, NULL};
+static const struct field field_secret = {"secret", "secret", FORM_FLAG, NULL, NULL};
+static const struct field field_secret_id = {"secret's identifier", "secret_id", FORM_TEXT, NULL,
+                                             NULL};
 static const struct field field_prep = {"key preparation", "preparation", FORM_TEXT, NULL, NULL};
 static const struct field field_encoding = {"key encoding", "encoding", FORM_TEXT, NULL, NULL};
 static const struct field field_layout = {"layout", "layout", FORM_TEXT, NULL, NULL};
@@ -263,6 +278,16 @@ static void find_layout(struct findings *found)
         found->layout->facts(&filter, note_fact, &found->facts);
 }
 
+/* Takes over how keys are hashed, if keys are to be asked, or a secret to be checked. */
+static bool adopt_keys(struct stats *s, const struct findings *found)
+{
+    struct err err;
+    if (s->measure == 0 && s->negatives == NULL && s->keyopt.secret_path == NULL)
+        return true;
+    s->keyopt.rule.prep = 0; /* that of the filter before */
+    return keyopt_adopt(&s->keyopt, found->header, found->store->name, &err) || say_failure(&err);
+}
+
 static bool find_out(struct stats *s, struct store *store, struct findings *found)
 {
     struct err none;
@@ -275,8 +300,8 @@ static bool find_out(struct stats *s, struct store *store, struct findings *foun
     found->counters_known = counters_known(found);
     found->consistent = !found->counters_known ||
                         layers_counters_agree(found->header, found->layer, &found->n_bits);
-    return (s->measure == 0 ||
-            trial_random(store, s->measure, s->keyopt.threads, &found->random)) &&
+    return adopt_keys(s, found) &&
+           (s->measure == 0 || trial_random(store, &s->keyopt, s->measure, &found->random)) &&
            (s->negatives == NULL || trial_keys(store, &s->keyopt, s->negatives, &found->negatives));
 }
 
@@ -317,7 +342,7 @@ static const char *prep_text(uint32_t prep, char *text)
 
 static void report_file(struct report *r, const struct findings *found)
 {
-    static char seed[NUM_TEXT], prep[PREP_TEXT];
+    static char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT], prep[PREP_TEXT];
     const struct header *h = found->header;
     const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
@@ -335,6 +360,9 @@ static void report_file(struct report *r, const struct findings *found)
         report_string(r, &found->facts.field[i], RECORDED, found->facts.value[i]);
     report_string(r, &field_hash, RECORDED, h->hash->name);
     report_string(r, &field_seed, RECORDED, seed);
+    report_flag(r, &field_secret, RECORDED, format_has_secret(h));
+    secret_id_text(&h->secret, secret_id);
+    report_string(r, &field_secret_id, RECORDED, format_has_secret(h) ? secret_id : NULL);
     report_string(r, &field_prep, RECORDED, prep_text(h->prep, prep));
     report_string(r, &field_encoding, RECORDED, encoding != NULL ? encoding->name : "none");
     report_string(r, &field_state, EXACT, health_name(found->health));
@@ -635,6 +663,9 @@ static bool take_option(struct stats *s, struct opt_parser *p, int id)
         return false;
     case OPT_NEGATIVES:
         s->negatives = p->value;
+        return true;
+    case OPT_SECRET:
+        s->keyopt.secret_path = p->value;
         return true;
     case OPT_CRLF:
         return s->keyopt.rule.crlf = true;

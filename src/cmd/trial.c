@@ -28,6 +28,7 @@ void trial_interval(const struct trial *trial, double *low, double *high)
 struct measurement {
     struct store *store;
     const struct encoding *encoding;
+    const struct key_rule *rule;
     uint64_t seed, keys;
     _Atomic uint64_t hits;
 };
@@ -81,7 +82,6 @@ static void draw(const struct measurement *m, uint64_t i, struct drawn *key)
 static bool measure_batch(struct measurement *m, uint64_t at, size_t n, uint64_t *hits,
                           struct err *err)
 {
-    const struct header *h = store_header(m->store);
     uint64_t hash[HASH_LANES * LAYER_BATCH], present[LAYER_BATCH / 64];
     struct drawn key[LAYER_BATCH];
     const char *data[LAYER_BATCH];
@@ -93,7 +93,7 @@ static bool measure_batch(struct measurement *m, uint64_t at, size_t n, uint64_t
         len[i] = key[i].len;
         bytes[i] = (struct key_bytes){data[i], len[i]};
     }
-    h->hash->keys(data, len, n, h->seed, hash, LAYER_BATCH);
+    key_rule_hash(m->rule)->keys(data, len, n, &m->rule->seed, hash, LAYER_BATCH);
     if (!store_query(m->store, (struct hashes){hash, LAYER_BATCH, bytes}, n, present, err))
         return false;
     *hits += bits_count(present, n);
@@ -115,10 +115,12 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
     return true;
 }
 
-bool trial_random(struct store *store, uint64_t n, unsigned threads, struct trial *trial)
+bool trial_random(struct store *store, const struct keyopt *keyopt, uint64_t n,
+                  struct trial *trial)
 {
     struct measurement m = {.store = store,
-                            .encoding = encoding_by_id(prep_encoding(store_header(store)->prep)),
+                            .encoding = encoding_by_id(prep_encoding(keyopt->rule.prep)),
+                            .rule = &keyopt->rule,
                             .keys = n};
     struct err err;
     if (m.encoding != NULL &&
@@ -130,7 +132,7 @@ bool trial_random(struct store *store, uint64_t n, unsigned threads, struct tria
         say_error("cannot get random numbers from the system");
         return false;
     }
-    if (!parallel_try(threads, n / BLOCK + (n % BLOCK != 0), measure_block, &m, &err))
+    if (!parallel_try(keyopt->threads, n / BLOCK + (n % BLOCK != 0), measure_block, &m, &err))
         return say_failure(&err);
     *trial = (struct trial){n, m.hits};
     return true;
@@ -166,7 +168,6 @@ bool trial_keys(struct store *store, struct keyopt *keyopt, const char *name, st
 {
     struct stat st;
     bool is_file = store_stat(store, &st);
-    const struct header *h = store_header(store);
     struct negatives neg = {.store = store};
     struct feed feed = {.keyopt = keyopt,
                         .title = "asking",
@@ -174,13 +175,7 @@ bool trial_keys(struct store *store, struct keyopt *keyopt, const char *name, st
                         .ctx = &neg,
                         .slot_size = sizeof(struct feed_part),
                         .work = ask_chunk};
-    struct err err;
-    keyopt->rule.prep = h->prep;
-    keyopt->rule.hash = h->hash;
-    keyopt->rule.seed = h->seed;
     keyopt->rule.bytes = store_wants_bytes(store);
-    if (!keyopt_check_digest(keyopt, &err))
-        return say_failure(&err);
     if (!feed_run(&feed))
         return false;
     tally_report(&feed.tally);

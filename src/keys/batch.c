@@ -438,15 +438,15 @@ static bool hash_records(struct batch *b, bool terminated)
     if (is_plain(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
         size_t whole = b->n - !terminated;
-        fn->records(b->record, whole, rule->seed, b->hash, BATCH_MAX);
+        fn->records(b->record, whole, &rule->seed, b->hash, BATCH_MAX);
         if (!terminated) {
             size_t len = (size_t)(b->record[b->n] - b->record[whole]);
-            fn->keys(&b->record[whole], &len, 1, rule->seed, b->hash + whole, BATCH_MAX);
+            fn->keys(&b->record[whole], &len, 1, &rule->seed, b->hash + whole, BATCH_MAX);
         }
         return true;
     }
     make_keys(b);
-    fn->keys(b->key, b->key_len, b->n, rule->seed, b->hash, BATCH_MAX);
+    fn->keys(b->key, b->key_len, b->n, &rule->seed, b->hash, BATCH_MAX);
     return b->n > 0;
 }
 

@@ -33,7 +33,8 @@ struct key_rule {
     bool skip_bad;
     const struct hash_fn *hash; /* NULL: the usual one */
     bool given; /* a record is a prepared key (-k) and a terminator; CR and field do not apply */
-    uint64_t seed;
+    struct hash_seed seed;
+    struct hash_mark mark; /* of the seed's key, with a keyed hash */
     bool bytes; /* batch_hashes gives the keys' bytes too */
 };
 

@@ -7,6 +7,7 @@
 #include "keys/murmur3_suffix.h"
 #include "keys/murmur64a.h"
 #include "keys/php.h"
+#include "keys/siphash.h"
 #include "keys/xxh3.h"
 #include "keys/xxh64.h"
 
@@ -14,6 +15,7 @@ static const struct hash_fn *const functions[] = {
     &hash_xxh3_64,     &hash_murmur3_128,    &hash_murmur3_128_suffix,
     &hash_highway_128, &hash_murmur64a_pair, &hash_murmur2_pair,
     &hash_xxh64,       &hash_fnv1_64,        &hash_php_32,
+    &hash_siphash_2_4,
 };
 
 const struct hash_fn *hash_by_id(uint32_t id)
@@ -27,4 +29,9 @@ const struct hash_fn *hash_by_id(uint32_t id)
 const struct hash_fn *hash_usual(void)
 {
     return &hash_xxh3_64;
+}
+
+const struct hash_fn *hash_keyed(void)
+{
+    return &hash_siphash_2_4;
 }

@@ -4,7 +4,8 @@
  *
  *     const struct hash_fn *fn = hash_by_id(id);    // NULL: unknown
  *     uint64_t hash[HASH_LANES * N];                // fn->lanes * N of them are used
- *     fn->keys(data, len, n, seed, hash, N);        // n <= N
+ *     struct hash_seed seed = {.number = 0};
+ *     fn->keys(data, len, n, &seed, hash, N);       // n <= N
  *     struct hashes h = {hash, N, NULL};
  *
  * To add a function, write its file with one `struct hash_fn`, and add it to the list in hash.c.
@@ -12,24 +13,42 @@
 #ifndef KEYS_HASH_H
 #define KEYS_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HASH_LANES = 14 }; /* at most */
+enum {
+    HASH_LANES = 14, /* at most */
+    HASH_KEY = 16,   /* bytes */
+    HASH_MARK = 16,  /* bytes */
+};
+
+/* What a function starts from. */
+struct hash_seed {
+    uint64_t number;       /* stands in the filter */
+    uint8_t key[HASH_KEY]; /* of a function that is `keyed`: a secret, which stands nowhere */
+};
+
+/* What a filter's header says of the key and of where it comes from (store/secret.h). */
+struct hash_mark {
+    uint8_t id[HASH_MARK];
+    uint8_t proof[HASH_MARK];
+};
 
 struct hash_fn {
     uint32_t id; /* as stored in a file */
     const char *name;
     unsigned lanes;
+    bool keyed; /* uses seed->key, and not the number */
 
     /* Writes lane l of key i, data[i] of len[i] bytes, to out[l * stride + i], for i < n. */
-    void (*keys)(const char *const *data, const size_t *len, size_t n, uint64_t seed,
-                 uint64_t *out, size_t stride);
+    void (*keys)(const char *const *data, const size_t *len, size_t n,
+                 const struct hash_seed *seed, uint64_t *out, size_t stride);
 
     /* The same for n adjacent records. Each ends with a terminator of one byte, which is not
      * hashed: key i is [record[i], record[i + 1] - 1). */
-    void (*records)(const char *const *record, size_t n, uint64_t seed, uint64_t *out,
-                    size_t stride);
+    void (*records)(const char *const *record, size_t n, const struct hash_seed *seed,
+                    uint64_t *out, size_t stride);
 };
 
 /* A prepared key: what is hashed. */
@@ -69,5 +88,8 @@ const struct hash_fn *hash_by_id(uint32_t id);
 
 /* The default function of new filters; other programs' layouts have their own. */
 const struct hash_fn *hash_usual(void);
+
+/* That of filters with a secret (store/secret.h). */
+const struct hash_fn *hash_keyed(void);
 
 #endif

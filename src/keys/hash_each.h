@@ -4,7 +4,7 @@
  *     static void one(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride);
  *     HASH_EACH(one)      // makes hash_keys() and hash_records()
  *
- * It writes lane l to out[l * stride].
+ * It writes lane l to out[l * stride]. The seed is the number of the struct hash_seed.
  */
 #ifndef KEYS_HASH_EACH_H
 #define KEYS_HASH_EACH_H
@@ -12,18 +12,19 @@
 #include "keys/hash.h"
 
 #define HASH_EACH(one)                                                                             \
-    static void hash_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed,     \
-                          uint64_t *out, size_t stride)                                            \
+    static void hash_keys(const char *const *data, const size_t *len, size_t n,                    \
+                          const struct hash_seed *seed, uint64_t *out, size_t stride)              \
     {                                                                                              \
         for (size_t i = 0; i < n; i++)                                                             \
-            one(data[i], len[i], seed, out + i, stride);                                           \
+            one(data[i], len[i], seed->number, out + i, stride);                                   \
     }                                                                                              \
                                                                                                    \
-    static void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out,    \
-                             size_t stride)                                                        \
+    static void hash_records(const char *const *record, size_t n, const struct hash_seed *seed,    \
+                             uint64_t *out, size_t stride)                                         \
     {                                                                                              \
         for (size_t i = 0; i < n; i++)                                                             \
-            one(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed, out + i, stride);        \
+            one(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed->number, out + i,         \
+                stride);                                                                           \
     }
 
 #endif

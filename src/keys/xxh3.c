@@ -41,18 +41,18 @@ uint64_t xxh3_bytes(const void *data, size_t len, uint64_t seed)
     return in_use()->one(data, len, seed);
 }
 
-static void hash_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed,
-                      uint64_t *out, size_t stride)
+static void hash_keys(const char *const *data, const size_t *len, size_t n,
+                      const struct hash_seed *seed, uint64_t *out, size_t stride)
 {
     (void)stride;
-    xxh3_keys(data, len, n, seed, out);
+    xxh3_keys(data, len, n, seed->number, out);
 }
 
-static void hash_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out,
-                         size_t stride)
+static void hash_records(const char *const *record, size_t n, const struct hash_seed *seed,
+                         uint64_t *out, size_t stride)
 {
     (void)stride;
-    xxh3_records(record, n, seed, out);
+    xxh3_records(record, n, seed->number, out);
 }
 
 const struct hash_fn hash_xxh3_64 = {

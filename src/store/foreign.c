@@ -17,7 +17,7 @@ _Static_assert((int)LAYOUT_LAYERS == (int)FORMAT_MAX_LAYERS, "a filter file hold
 static void take_over(const struct layout_filter *filter, struct key_rule *rule)
 {
     rule->hash = filter->hash;
-    rule->seed = filter->seed;
+    rule->seed.number = filter->seed;
     rule->prep &= ~(uint32_t)PREP_ENCODING;
     rule->prep |= filter->encoding << PREP_ENCODING_SHIFT;
 }
@@ -60,6 +60,8 @@ void foreign_header(const struct layout_filter *filter, const struct key_rule *r
 
 bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err)
 {
+    if (h->hash->keyed)
+        return fail(err, "has a secret, which no other program knows of");
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].kind->layout == NULL || h->layers[i].kind != h->layers[0].kind)
             return fail(err, "is of no other program's layout");

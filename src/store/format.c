@@ -41,6 +41,9 @@ enum {
     OFF_DROPPED = 144,
     OFF_POLICY = 152,
     OFF_RESERVE = 156,
+    OFF_SECRET_ID = 160,
+    OFF_SECRET_PROOF = 176,
+    OFF_RESERVE_2 = 192,
     OFF_LAYERS = 256,
 };
 
@@ -144,6 +147,8 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_double(out + OFF_N_KEYS, sane ? h->counters.n_keys : 0);
     put_double(out + OFF_DROPPED, sane ? h->counters.dropped : 0);
     put_le32(out + OFF_POLICY, (uint32_t)h->policy);
+    memcpy(out + OFF_SECRET_ID, h->secret.id, sizeof h->secret.id);
+    memcpy(out + OFF_SECRET_PROOF, h->secret.proof, sizeof h->secret.proof);
     for (unsigned i = 0; i < h->n_layers; i++)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
     memcpy(out + batches_off(h), h->batch, (size_t)h->n_batches * FORMAT_BATCH);
@@ -253,6 +258,11 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     if (h->hash == NULL)
         return fail(err, "was written by a newer version of seen (hash function %" PRIu32 ")",
                     hash);
+    if (h->hash->keyed != format_has_secret(h))
+        return damaged(err, h->hash->keyed ? "its hash function needs a secret, and it has none"
+                                           : "it has a secret, and a hash function without one");
+    memcpy(h->secret.id, p + OFF_SECRET_ID, sizeof h->secret.id);
+    memcpy(h->secret.proof, p + OFF_SECRET_PROOF, sizeof h->secret.proof);
     h->seed = get_le64(p + OFF_SEED);
     memcpy(h->id, p + OFF_ID, sizeof h->id);
     h->prep = get_le32(p + OFF_PREP);
@@ -364,7 +374,8 @@ static bool step_over_mutable(uint64_t *at, const struct layer *l, uint64_t file
 static bool check_lanes(const struct header *h, struct err *err)
 {
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (h->layers[i].kind->lanes > h->hash->lanes)
+        if (h->layers[i].kind->lanes > h->hash->lanes ||
+            (h->layers[i].kind->layout != NULL && h->hash->keyed))
             return fail(
                 err, "is damaged: layer %u is of a kind that its hash function does not fit", i);
     return true;
@@ -449,7 +460,9 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
         !decode_counters(p, &h->counters, err))
         return false;
     size_t end = batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH;
-    if (!all_zero(p + OFF_RESERVE, OFF_LAYERS - OFF_RESERVE) ||
+    size_t mark_end = format_has_secret(h) ? OFF_RESERVE_2 : OFF_SECRET_ID;
+    if (!all_zero(p + OFF_RESERVE, OFF_SECRET_ID - OFF_RESERVE) ||
+        !all_zero(p + mark_end, OFF_LAYERS - mark_end) ||
         !all_zero(p + end, format_len(h) - CHECKSUM_LEN - end))
         return damaged(err, "its header has bytes set that must be zero");
     for (unsigned i = 0; i < h->n_layers; i++)
@@ -488,7 +501,8 @@ static void place_from(struct header *h, unsigned first, uint64_t at)
 /* A file is immutable if no keys can be added to any of its layers. */
 static void set_features(struct header *h)
 {
-    h->incompat = INCOMPAT_IMMUTABLE | (h->n_batches > 0 ? INCOMPAT_BATCHES : 0);
+    h->incompat &= INCOMPAT_SECRET;
+    h->incompat |= INCOMPAT_IMMUTABLE | (h->n_batches > 0 ? INCOMPAT_BATCHES : 0);
     for (unsigned i = 0; i < h->n_layers; i++)
         if (layer_takes_keys(&h->layers[i]))
             h->incompat &= ~(uint32_t)INCOMPAT_IMMUTABLE;

@@ -43,7 +43,8 @@ enum {
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
     INCOMPAT_BATCHES = 1 << 1,   /* the header has batches behind the layers */
-    INCOMPAT_KNOWN = INCOMPAT_IMMUTABLE | INCOMPAT_BATCHES,
+    INCOMPAT_SECRET = 1 << 2,    /* the header has the mark of a secret */
+    INCOMPAT_KNOWN = INCOMPAT_IMMUTABLE | INCOMPAT_BATCHES | INCOMPAT_SECRET,
 };
 
 enum file_state {
@@ -79,6 +80,7 @@ struct header {
     uint8_t id[16]; /* random; part of every page's checksum */
     const struct hash_fn *hash;
     uint64_t seed;
+    struct hash_mark secret; /* zero without INCOMPAT_SECRET */
     uint32_t prep; /* how keys are prepared (prep.h) */
     enum policy policy;
     uint64_t n_design; /* 0: grows */
@@ -122,6 +124,12 @@ bool format_is_filter(const uint8_t *p, size_t avail);
 static inline bool format_is_immutable(const struct header *h)
 {
     return (h->incompat & INCOMPAT_IMMUTABLE) != 0;
+}
+
+/* Does a secret decide on the hashes of keys? Then the function is a keyed one. */
+static inline bool format_has_secret(const struct header *h)
+{
+    return (h->incompat & INCOMPAT_SECRET) != 0;
 }
 
 /* The name of the layers' kind; "mixed" if there are several. */

@@ -102,23 +102,32 @@ static void stamp(struct header *h, bool reproducible)
         memcpy(h->id, &h->created, sizeof h->created);
 }
 
-static void begin(struct header *h, const struct hash_fn *hash, uint64_t seed,
-                  uint32_t prep, bool reproducible)
-{
-    *h = (struct header){
-        .epoch = 1, .state = STATE_CLEAN, .hash = hash, .seed = seed, .prep = prep};
-    stamp(h, reproducible);
-}
 
 void header_begin(struct header *h, const struct key_rule *rule, bool reproducible)
 {
-    begin(h, key_rule_hash(rule), rule->seed, rule->prep, reproducible);
+    *h = (struct header){.epoch = 1,
+                         .state = STATE_CLEAN,
+                         .hash = key_rule_hash(rule),
+                         .seed = rule->seed.number,
+                         .prep = rule->prep};
+    stamp(h, reproducible);
+    if (!h->hash->keyed)
+        return;
+    h->incompat |= INCOMPAT_SECRET;
+    h->secret = rule->mark;
 }
 
 void header_begin_like(struct header *h, const struct header *other, bool reproducible)
 {
-    begin(h, other->hash, other->seed, other->prep, reproducible);
-    h->compat = other->compat & COMPAT_ASSUMED;
+    *h = (struct header){.compat = other->compat & COMPAT_ASSUMED,
+                         .incompat = other->incompat & INCOMPAT_SECRET,
+                         .epoch = 1,
+                         .state = STATE_CLEAN,
+                         .hash = other->hash,
+                         .seed = other->seed,
+                         .secret = other->secret,
+                         .prep = other->prep};
+    stamp(h, reproducible);
 }
 
 static bool design_chain(struct header *h, const struct design *d, uint64_t n, struct err *err)
@@ -174,6 +183,8 @@ bool header_same_keys(const struct header *a, const struct header *b, struct err
     uint32_t prep = a->prep ^ b->prep;
     name_difference(list, sizeof list, a->hash != b->hash, "hash function");
     name_difference(list, sizeof list, a->seed != b->seed, "hash seed");
+    name_difference(list, sizeof list, memcmp(&a->secret, &b->secret, sizeof a->secret) != 0,
+                    "secret");
     name_difference(list, sizeof list, (prep & PREP_TRIM) != 0, "--trim");
     name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
     name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");

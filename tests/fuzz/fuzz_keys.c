@@ -289,7 +289,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .prep = (uint32_t)data[0] >> 3 & PREP_FLAGS,
         .field = (int8_t)(data[1] & 0xf0) / 16,
         .delimiter = (char)data[2],
-        .seed = data[3],
+        .seed.number = data[3],
     };
     unsigned encoding = encoding_by_id(data[1] & 15) != NULL ? data[1] & 15 : ENCODE_NONE;
     rule.prep |= encoding << PREP_ENCODING_SHIFT;
@@ -320,7 +320,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             key_len = reference_encode(encoding, key, key_len, encoded);
             bool bad = b->bad[i / 64] >> i % 64 & 1;
             MUST(bad == (key_len < 0));
-            MUST(bad || b->hash[i] == xxh3_bytes(encoded, (size_t)key_len, rule.seed));
+            MUST(bad || b->hash[i] == xxh3_bytes(encoded, (size_t)key_len, rule.seed.number));
             MUST(!bad || rule.skip_bad);
             at += n;
         }

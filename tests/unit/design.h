@@ -35,7 +35,7 @@ static inline void positions_of(const struct layout_filter *f, const char *key, 
 {
     uint64_t hash[HASH_LANES];
     const size_t len = strlen(key);
-    f->hash->keys(&key, &len, 1, f->seed, hash, 1);
+    f->hash->keys(&key, &len, 1, &(struct hash_seed){.number = f->seed}, hash, 1);
     f->layer[0].kind->layout->positions(&f->layer[0], (struct hashes){hash, 1, NULL}, 1, out);
 }
 

@@ -219,7 +219,7 @@ static inline bool golden_hash(const struct taken *t, const struct golden_keys *
     if (e != NULL)
         key = e->encode(key, len, room, &len);
     if (key != NULL)
-        t->filter.hash->keys(&key, &len, 1, t->filter.seed, hash, 1);
+        t->filter.hash->keys(&key, &len, 1, &(struct hash_seed){.number = t->filter.seed}, hash, 1);
     free(room);
     return key != NULL;
 }

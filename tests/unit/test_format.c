@@ -193,7 +193,7 @@ TEST(newer_files_are_refused_by_name)
 {
     REFUSES(VERSION, 4, 2, "was written by a newer version of seen (format 2)");
     REFUSES(VERSION, 4, 0xffffffff, "was written by a newer version of seen (format 4294967295)");
-    REFUSES(INCOMPAT, 4, 4, "was written by a newer version of seen (incompatible feature 2)");
+    REFUSES(INCOMPAT, 4, 8, "was written by a newer version of seen (incompatible feature 3)");
     REFUSES(INCOMPAT, 4, 1u << 31,
             "was written by a newer version of seen (incompatible feature 31)");
     REFUSES(HASH, 4, 99, "was written by a newer version of seen (hash function 99)");
@@ -210,6 +210,29 @@ TEST(newer_files_are_refused_by_name)
     REFUSES(LAYER, 4, 77, "was written by a newer version of seen (layer kind 77)");
     CHECK(reason(COMPAT, 4, 0xffffffff) == NULL);
     CHECK(reason(RO_COMPAT, 4, 0xffffffff) == NULL);
+}
+
+TEST(a_secret_needs_its_hash_function)
+{
+    REFUSES(INCOMPAT, 4, 4, "is damaged: it has a secret, and a hash function without one");
+    REFUSES(HASH, 4, 10, "is damaged: its hash function needs a secret, and it has none");
+    uint8_t slot[FORMAT_MAX_HEADER];
+    struct header h = sample(1), got;
+    struct err err;
+    h.hash = hash_keyed();
+    h.incompat |= INCOMPAT_SECRET;
+    memset(h.secret.id, 0xab, sizeof h.secret.id);
+    h.secret.proof[15] = 1;
+    format_encode(&h, slot);
+    MUST(format_decode(slot, sizeof slot, &got, &err));
+    CHECK(format_has_secret(&got) && got.hash == hash_keyed());
+    CHECK(memcmp(&got.secret, &h.secret, sizeof h.secret) == 0);
+    /* No layout of another program has one. */
+    h.layers[0].kind = kind_by_id(22);
+    format_encode(&h, slot);
+    CHECK(!format_decode(slot, sizeof slot, &got, &err));
+    CHECK_STR(err.text,
+              "is damaged: layer 0 is of a kind that its hash function does not fit");
 }
 
 TEST(a_refused_slot_that_is_whole_has_its_epoch)
@@ -472,6 +495,7 @@ int main(int argc, char **argv)
     RUN(every_flipped_bit_is_found);
     RUN(every_truncation_is_found);
     RUN(newer_files_are_refused_by_name);
+    RUN(a_secret_needs_its_hash_function);
     RUN(a_refused_slot_that_is_whole_has_its_epoch);
     RUN(fields_out_of_range_are_refused);
     RUN(zeroes_must_be_zero);

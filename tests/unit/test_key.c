@@ -139,7 +139,7 @@ static bool yields(const struct key_rule *plain_rule, const char *input, size_t 
                 return false;
             bool bad = bar == w + 1 && *w == '!';
             ok &= bad == (b->bad[i / 64] >> i % 64 & 1) && b->record[i] == record;
-            ok &= bad || b->hash[i] == xxh3_bytes(w, (size_t)(bar - w), rule->seed);
+            ok &= bad || b->hash[i] == xxh3_bytes(w, (size_t)(bar - w), rule->seed.number);
             record = b->record[i + 1];
             n_bad += bad;
             w = bar + 1;
@@ -160,7 +160,7 @@ TEST(rules_make_the_keys_they_should)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
         struct key_rule rule = r->rule;
-        for (rule.seed = 0; rule.seed < 2; rule.seed++)
+        for (rule.seed.number = 0; rule.seed.number < 2; rule.seed.number++)
             if (!yields(&rule, r->input, r->len, r->want, r->want_len)) {
                 printf("# the row of line %d\n", r->line);
                 CHECK(false);
@@ -485,7 +485,7 @@ TEST(a_key_given_as_such_is_prepared_but_not_cut)
                             .delimiter = ',',
                             .prep = PREP_TRIM | PREP_FOLD,
                             .given = true,
-                            .seed = 5};
+                            .seed.number = 5};
     struct batch *b = batch_new(&rule);
     uint64_t hash;
     CHECK(take_given(b, TEXT(" A,b\r\n "), &hash));
@@ -500,13 +500,14 @@ TEST(a_batch_of_records_that_are_cut_already)
 {
     static const char text[] = "1,\tA\r\n2,bb\n\n3,c\r";
     const char *record[] = {text, text + 6, text + 11, text + 12, text + sizeof text - 1};
-    struct key_rule rule = {.terminator = '\n', .seed = 7};
+    struct key_rule rule = {.terminator = '\n', .seed.number = 7};
     struct batch *b = batch_new(&rule);
     CHECK(batch_take(b, record, 4) && b->n == 4);
     CHECK(key_is(b, 0, TEXT("1,\tA\r")) && key_is(b, 1, TEXT("2,bb")) && key_is(b, 2, "", 0));
     CHECK(key_is(b, 3, TEXT("3,c\r"))); /* it has no terminator */
     for (unsigned how = 0; how < 8; how++) {
-        rule = (struct key_rule){.terminator = '\n', .delimiter = ',', .seed = 7, .skip_bad = true};
+        rule = (struct key_rule){
+            .terminator = '\n', .delimiter = ',', .seed.number = 7, .skip_bad = true};
         rule.crlf = how & 1;
         rule.field = how & 2;
         rule.prep = how & 4 ? PREP_TRIM | PREP_FOLD : 0;

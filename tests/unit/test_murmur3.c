@@ -62,8 +62,9 @@ TEST(keys_hash_as_elsewhere)
 {
     struct records r;
     uint64_t hash[2 * N_VECTORS];
+    const struct hash_seed seed = {.number = 0};
     make_records(&r);
-    murmur3()->keys(r.begin, r.len, N_VECTORS, 0, hash, N_VECTORS);
+    murmur3()->keys(r.begin, r.len, N_VECTORS, &seed, hash, N_VECTORS);
     for (size_t v = 0; v < N_VECTORS; v++)
         CHECK(hash[v] == vectors[v].lane[0] && hash[N_VECTORS + v] == vectors[v].lane[1]);
 }
@@ -72,10 +73,10 @@ TEST(records_hash_as_keys)
 {
     struct records r;
     uint64_t of_keys[2 * N_VECTORS], of_records[2 * N_VECTORS];
-    const uint64_t seed = 0x123456789abcdef0;
+    const struct hash_seed seed = {.number = 0x123456789abcdef0};
     make_records(&r);
-    murmur3()->keys(r.begin, r.len, N_VECTORS, seed, of_keys, N_VECTORS);
-    murmur3()->records(r.begin, N_VECTORS, seed, of_records, N_VECTORS);
+    murmur3()->keys(r.begin, r.len, N_VECTORS, &seed, of_keys, N_VECTORS);
+    murmur3()->records(r.begin, N_VECTORS, &seed, of_records, N_VECTORS);
     CHECK(memcmp(of_keys, of_records, sizeof of_keys) == 0);
     CHECK(of_keys[0] != vectors[0].lane[0]);
 }

@@ -77,7 +77,8 @@ static struct hashes golden_keys(const struct layout_filter *filter)
             exit(1);
         const char *const key = line;
         size_t len = strcspn(line, "\n");
-        filter->hash->keys(&key, &len, 1, filter->seed, golden_hash + i, KEYS);
+        filter->hash->keys(&key, &len, 1, &(struct hash_seed){.number = filter->seed},
+                           golden_hash + i, KEYS);
     }
     fclose(f);
     return (struct hashes){golden_hash, KEYS, NULL};
