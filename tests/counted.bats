@@ -154,3 +154,23 @@ field() { seen stats --json "$1" | jq -r "$2"; }
     run -2 --separate-stderr seen query --counts -c g <(seq 20000)
     [[ $stderr == *"is damaged"* ]]
 }
+
+@test "verify reads all of a set, whatever its checksums say" {
+    seq 20000 | seen create --counted -p 0 f
+    for change in geometry2=19999 geometry3=20001 geometry1=50; do
+        cp f g
+        forge g "layer.0.$change"
+        run -2 --separate-stderr seen verify g
+        [[ $stderr == "seen: 'g' is damaged at offset 392: layer 0: "* ]] ||
+            [[ $stderr == "seen: 'g' is damaged: layer 0: "* ]]
+    done
+}
+
+@test "stats tell of fingerprints and counts" {
+    seq 1000 | seen create --counted -n 2000 -p 0.001 f
+    [ "$(field f '[.counts_total, .fingerprints, .fingerprint_bits] | @tsv')" = $'1000\t1000\t21' ]
+    [ "$(field f '[.policy, .n_design] | @tsv')" = $'FPR rises\t2000' ]
+    jq -e '.keys_left > 1000 and .keys_left < 1200' <(seen stats --json f)
+    run -0 seen stats f
+    [[ $output =~ sum\ of\ counts\ +1000\ +exact ]]
+}
