@@ -131,8 +131,11 @@ named()
         run seen plan -n $n -p "$least"
         [[ $status = 0 || $output == *"need a file larger than 16.0 PiB" ]]
     done
-    least=$(named seen plan -n 1000 -p 1e-10)
+    least=$(named seen plan -n 1000 -p 1e-18)
     seen plan -n 1000 -p "$least"
+    seen create --counted --empty -n 1000 -p "$least" counted
+    least=$(named seen create --compact --empty -p 1e-10 compact)
+    seen create --compact --empty -p "$least" compact
 }
 
 @test "the least --memory that is named is enough" {
