@@ -30,21 +30,6 @@ counts()
         END { n = split(keys, key, " "); for (i = 1; i <= n; i++) print count[key[i]] + 0 }' | xargs
 }
 
-# need_strace: does it work here?
-need_strace()
-{
-    [ -z "${SANITIZER-}" ] || skip 'a sanitizer does not go with strace'
-    strace -qq -o /dev/null true 2>/dev/null || skip 'strace is not installed, or may not trace'
-}
-
-# failing CALL WHEN COMMAND...: runs it while that system call fails.
-failing()
-{
-    local call=$1 when=$2
-    shift 2
-    strace -f -qq -o /dev/null -e trace="$call" -e inject="$call:$when" "$@"
-}
-
 @test "each distinct key of a batch counts once, and is gone when removed as often as added" {
     printf '%s\n' a b b c | seen create --counted -n 2000 f.seen
     quiet seen add f.seen <(printf '%s\n' a a a d)

@@ -3,28 +3,12 @@
 
 load helpers
 
-# Does strace work here?
-need_strace()
-{
-    [ -z "${SANITIZER-}" ] || skip 'a sanitizer does not go with strace'
-    strace -qq -o /dev/null true 2>/dev/null || skip 'strace is not installed, or may not trace'
-}
-
 # calls COMMAND...: its writes to a filter's two headers and its syncs, in order: A, B and S.
 calls()
 {
     strace -f -qq -o trace -e trace=pwritev,fdatasync "$@"
     sed -n 's/^[0-9]* *fdatasync(.*/S/p; s/.*pwritev(.*, 0) *= 4096$/A/p
         s/.*pwritev(.*, 4096) *= 4096$/B/p' trace | tr -d '\n'
-}
-
-# failing CALL WHEN COMMAND...: runs it while that system call fails. strace counts the calls of each
-# thread: with -j1, one makes those of add.
-failing()
-{
-    local call=$1 when=$2
-    shift 2
-    strace -f -qq -o /dev/null -e trace="$call" -e inject="$call:$when" "$@"
 }
 
 # one_line MESSAGE: what the last run said on stderr.

@@ -14,6 +14,22 @@ setup()
     cd "$BATS_TEST_TMPDIR" || return
 }
 
+# need_strace: does it work here?
+need_strace()
+{
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer does not go with strace'
+    strace -qq -o /dev/null true 2>/dev/null || skip 'strace is not installed, or may not trace'
+}
+
+# failing CALL WHEN COMMAND...: runs it while that system call fails. strace counts the calls of each
+# thread: with -j1, one makes those of add.
+failing()
+{
+    local call=$1 when=$2
+    shift 2
+    strace -f -qq -o /dev/null -e trace="$call" -e inject="$call:$when" "$@"
+}
+
 # refuses MESSAGE COMMAND...: exit status 2, nothing on stdout, this as the first line on stderr.
 refuses()
 {

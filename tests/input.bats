@@ -426,6 +426,20 @@ takes()
     [ "$({ read -r _; seen query f; } <two)" = a ]
 }
 
+@test "what is read of a file does not wait for the stream behind it" {
+    need_strace
+    mkfifo late
+    seq 1000 >first
+    quiet seen create --empty -n 10k f
+    # One thread is held up in reading the file, until the other waits for the stream.
+    strace -f -qq -o /dev/null -e trace=pread64 -e inject=pread64:delay_exit=200000 \
+        seen dedup -j2 f first late >out &
+    exec 7>late
+    await $! cmp -s first out
+    exec 7>&-
+    wait $!
+}
+
 @test "options for keys that make no sense are refused" {
     quiet seen create f -k a
     for command in 'create g' 'add f' 'query f'; do

@@ -16,7 +16,8 @@
 #include "keys/source.h"
 #include "keys/stream.h"
 
-/* An open file. Regular ones are read by all threads, outside the lock. */
+/* An open file. Regular ones are read by all threads, outside the lock: it may be held for long by
+ * one that waits for the stream that comes next. */
 struct file {
     struct source source;
     size_t index;
@@ -25,9 +26,9 @@ struct file {
 
     struct regular regular;
     uint64_t next_chunk;
-    off_t read_to;  /* the furthest that was read */
-    unsigned users; /* threads that are reading it outside the lock */
-    bool failed;    /* and that has been reported */
+    _Atomic int64_t read_to; /* the furthest that was read */
+    atomic_uint users;       /* threads that are reading it; and one while chunks are to come */
+    atomic_bool failed;      /* and that has been reported */
 };
 
 struct input {
@@ -82,7 +83,7 @@ static void file_close(const struct input *in, struct file *f)
     if (!is_stdin(&in->spec, f->index))
         close(f->source.fd);
     else if (f->is_regular) /* who reads it after us goes on where we ended */
-        (void)lseek(f->source.fd, f->read_to, SEEK_SET);
+        (void)lseek(f->source.fd, (off_t)f->read_to, SEEK_SET);
     if (f->is_regular)
         regular_end(&f->regular);
     stream_end(&f->stream);
@@ -106,6 +107,19 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
         return stream_begin(&f->stream, src, &st, spec->gzip, err);
     f->read_to = f->regular.start;
     return true;
+}
+
+static void file_release(const struct input *in, struct file *f)
+{
+    if (atomic_fetch_sub(&f->users, 1) == 1)
+        file_close(in, f);
+}
+
+/* No more chunks of the current file are to come. */
+static void leave(struct input *in, struct file *f)
+{
+    in->file = NULL;
+    file_release(in, f);
 }
 
 static struct file *file_open(struct input *in, size_t index, struct err *err)
@@ -137,13 +151,14 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
     }
     f->source = src;
     f->index = index;
+    f->users = 1;
     if (file_begin(in, f, err))
         return f;
     file_close(in, f);
     return NULL;
 }
 
-/* Chunks. All but input_next and input_settle expect the lock to be held. */
+/* Chunks. All but read_regular, input_settle and input_next expect the lock to be held. */
 
 static enum input_got give_failure(struct input *in, size_t file, struct chunk *chunk)
 {
@@ -155,38 +170,48 @@ static enum input_got give_failure(struct input *in, size_t file, struct chunk *
     return INPUT_FAILED;
 }
 
-static enum input_got next_of_regular(struct input *in, struct file *f, struct chunk *chunk,
-                                      struct err *err)
+/* A chunk of a regular file that is to be read. */
+struct claim {
+    struct file *file; /* NULL: none */
+    uint64_t i;
+};
+
+static void claim_regular(struct input *in, struct file *f, struct chunk *chunk,
+                          struct claim *claim)
 {
-    const struct regular *r = &f->regular;
-    uint64_t i = f->next_chunk++;
+    uint64_t i = f->next_chunk++, n = f->regular.n_chunks;
+    *claim = (struct claim){f, i};
     chunk->seq = in->seq++;
     chunk->file = f->index;
     /* With prompt, whatever follows may keep us waiting. */
-    chunk->more_ready = !in->spec.prompt || i + 1 < r->n_chunks;
+    chunk->more_ready = !in->spec.prompt || i + 1 < n;
     f->users++;
-    if (i + 1 == r->n_chunks)
-        in->file = NULL;
+    if (i + 1 == n)
+        leave(in, f);
+}
 
-    pthread_mutex_unlock(&in->lock);
+static void raise_to(_Atomic int64_t *most, int64_t value)
+{
+    int64_t old = atomic_load(most);
+    while (old < value && !atomic_compare_exchange_weak(most, &old, value))
+        ;
+}
+
+static enum input_got read_regular(const struct input *in, const struct claim *claim,
+                                   struct chunk *chunk, struct err *err)
+{
+    struct file *f = claim->file;
+    const struct regular *r = &f->regular;
     off_t read_to = 0;
-    bool ok = regular_chunk(r, &f->source, i, chunk, &read_to, err);
-    pthread_mutex_lock(&in->lock);
-
     bool report = false;
-    if (!ok) {
-        report = !f->failed && (r->mapped == NULL || mapped_input_first_report(r->mapped));
-        f->failed = true;
+    if (!regular_chunk(r, &f->source, claim->i, chunk, &read_to, err)) {
+        report = !atomic_exchange(&f->failed, true) &&
+                 (r->mapped == NULL || mapped_input_first_report(r->mapped));
         chunk->data = "";
         chunk->len = 0;
-        if (in->file == f)
-            in->file = NULL;
-    } else if (read_to > f->read_to) {
-        f->read_to = read_to;
     }
-    f->users--;
-    if (!f->users && in->file != f)
-        file_close(in, f);
+    raise_to(&f->read_to, read_to);
+    file_release(in, f);
     return report ? INPUT_FAILED : INPUT_CHUNK_READ;
 }
 
@@ -220,7 +245,8 @@ static enum input_got next_of_stream(struct input *in, struct file *f, struct ch
     return INPUT_END;
 }
 
-static enum input_got next_locked(struct input *in, struct chunk *chunk, struct err *err)
+static enum input_got next_locked(struct input *in, struct chunk *chunk, struct claim *claim,
+                                  struct err *err)
 {
     for (;;) {
         if (in->stopped || sig_caught())
@@ -234,13 +260,18 @@ static enum input_got next_locked(struct input *in, struct chunk *chunk, struct 
                 return give_failure(in, index, chunk);
         }
         struct file *f = in->file;
-        if (f->is_regular)
-            return next_of_regular(in, f, chunk, err);
+        if (f->failed) {
+            leave(in, f);
+            continue;
+        }
+        if (f->is_regular) {
+            claim_regular(in, f, chunk, claim);
+            return INPUT_CHUNK_READ;
+        }
         enum input_got got = next_of_stream(in, f, chunk, err);
         if (got == INPUT_CHUNK_READ)
             return got;
-        in->file = NULL;
-        file_close(in, f);
+        leave(in, f);
         if (got == INPUT_FAILED)
             return got;
     }
@@ -248,11 +279,12 @@ static enum input_got next_locked(struct input *in, struct chunk *chunk, struct 
 
 enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err)
 {
+    struct claim claim = {0};
     mapped_input_let_go(chunk);
     pthread_mutex_lock(&in->lock);
-    enum input_got got = next_locked(in, chunk, err);
+    enum input_got got = next_locked(in, chunk, &claim, err);
     pthread_mutex_unlock(&in->lock);
-    return got;
+    return claim.file != NULL ? read_regular(in, &claim, chunk, err) : got;
 }
 
 /* Bytes in all files; 0 if one of them is no regular file. */
@@ -305,7 +337,7 @@ void input_close(struct input *in)
     if (!in)
         return;
     if (in->file)
-        file_close(in, in->file);
+        leave(in, in->file);
     pthread_mutex_destroy(&in->lock);
     free(in);
 }
