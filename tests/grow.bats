@@ -302,6 +302,9 @@ told()
     gzip <list >list.gz
     refuses "seen: 'list.gz' is gzip data, which cannot be searched: decompress it first" \
         seen query --confirm list.gz f.seen list
+    printf '\xfd7zXZ\0\n' >list.xz
+    refuses "seen: 'list.xz' is xz data, which cannot be searched: decompress it first" \
+        seen query --confirm list.xz f.seen list
 }
 
 @test "query --confirm: a list with CRs is hinted at, and --crlf looks past them" {

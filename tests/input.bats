@@ -264,24 +264,67 @@ takes()
     quiet seen create --force -0 f input
 }
 
-@test "what other compressors made is warned of" {
-    printf '\xfd7zXZ\0\n1\n2\n' >xz
-    printf '\x28\xb5\x2f\xfd\n1\n2\n' >zstd
-    printf 'BZh91AY&SY\n1\n2\n' >bzip2
-    printf 'BZh91AY&S\n1\n2\n' >none
-    for name in xz zstd bzip2; do
-        run -0 --separate-stderr seen create --force f none $name $name
-        [ -z "$output" ]
-        [ "$stderr" = "seen: warning: '$name' looks like $name data, but is read as keys: only gzip is decompressed" ]
-        run -0 seen query -q f -k 2
-        quiet seen create --force --no-gzip f $name
+# refused_as FORMAT COMMAND: `packed`, by every command that reads keys, from a file and from a pipe.
+refused_as()
+{
+    local way says="is $1 data, and only gzip is decompressed here: $2 FILE | seen ..."
+    rm -f h
+    for way in 'create h' 'add g' 'query g' 'query --annotate g' 'dedup g' 'remove c'; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'packed' $says" seen $way packed || return
+        # shellcheck disable=SC2086
+        refuses "seen: '(standard input)' $says" seen $way <packed || return
+        # In pieces, as a slow pipe gives it.
+        # shellcheck disable=SC2086
+        refuses "seen: '(standard input)' $says" seen $way < <(dd if=packed bs=1 status=none) ||
+            return
     done
-    quiet seen create --force f none
-    run -0 --separate-stderr seen query -c f xz
-    [ "$output" = 2 ]
-    [[ $stderr == "seen: warning: 'xz' looks like xz data"* ]]
-    # Only where input begins.
-    quiet seen create --force f <(cat none bzip2)
+    [ ! -e h ] && run -1 seen query -q g packed --no-gzip
+}
+
+@test "what other compressors made is refused with the command that decompresses it" {
+    seen create -n 1000 g -k key
+    seen create --counted -n 1000 c -k key
+    cp g before
+    for name in xz zstd bzip2 lz4; do
+        command -v $name >/dev/null || continue
+        seq 10 | $name -c >packed
+        refused_as $name "$name -dc"
+        $name -dc packed | cmp - <(seq 10)
+    done
+    # What the programs would write, where they are not installed; and zip.
+    printf '\xfd7zXZ\0\n1\n2\n' >packed
+    refused_as xz 'xz -dc'
+    printf '\x28\xb5\x2f\xfd\n1\n2\n' >packed
+    refused_as zstd 'zstd -dc'
+    printf 'BZh91AY&SY\n1\n2\n' >packed
+    refused_as bzip2 'bzip2 -dc'
+    printf '\x04\x22\x4d\x18\n1\n2\n' >packed
+    refused_as lz4 'lz4 -dc'
+    printf 'PK\3\4\n1\n2\n' >packed
+    refused_as zip 'unzip -p'
+    cmp <(data g) <(data before)
+    # A file that cannot be used does not keep query from the others.
+    echo key >plain
+    run -2 --separate-stderr seen query g packed plain
+    [ "$output" = key ]
+}
+
+@test "with --no-gzip, and where it is not the input's first bytes, other compressors' data is keys" {
+    seen create -n 1000 g -k key
+    for start in '\xfd7zXZ\0' '\x28\xb5\x2f\xfd' 'BZh91AY&SY' '\x04\x22\x4d\x18' 'PK\3\4'; do
+        printf '%b\n1\n' "$start" >packed
+        run -1 seen query -q g packed --no-gzip
+        [ -z "$output" ]
+        seen create --force --no-gzip f packed
+        [ "$(seen query -c --no-gzip f packed)" = 2 ]
+        { echo key; cat packed; } | quiet seen create --force f
+        # All but the last of the bytes that tell.
+        printf '%b' "$start" | head -c -1 >part
+        quiet seen create --force f part
+    done
+    printf 'BZhelium\nPKZIP\n' >like
+    quiet seen create --force f like
 }
 
 @test "gzip is recognised by what is in it" {

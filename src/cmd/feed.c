@@ -63,7 +63,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct feed_part *part = slot;
     tally_begin(&f->tally, chunk);
     return commit_part(f, chunk, part) &&
-           (tally_end(&f->tally, chunk, &part->tally) || fail_run(f));
+           (tally_end(&f->tally, &part->tally) || fail_run(f));
 }
 
 static bool finish(void *ctx, const struct chunk *chunk, void *slot)
@@ -195,7 +195,6 @@ static void free_batches(struct feed *f)
 
 bool feed_run(struct feed *f)
 {
-    f->tally.keyopt = f->keyopt;
     bool ok = make_batches(f) || fail_memory();
     if (ok)
         ok = f->keyopt->n_keys > 0 ? feed_given(f) : feed_input(f);

@@ -40,7 +40,7 @@ const struct opt keyopt_opts[] = {
      "hash keys with the secret in this file, as FILTER was made or is to be made; for an existing "
      "one, SEEN_SECRET can name the file instead",
      false, 0},
-    {OPT_NO_GZIP, "no-gzip", NULL, "do not decompress gzip input; read it as keys", false, 0},
+    {OPT_NO_GZIP, "no-gzip", NULL, "read compressed input as keys, gzip too", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
     {0},

@@ -1,7 +1,5 @@
 #include "cmd/tally.h"
 
-#include <string.h>
-
 #include "base/progress.h"
 #include "base/say.h"
 
@@ -32,34 +30,6 @@ void tally_begin(struct tally *t, const struct chunk *chunk)
     }
 }
 
-static bool begins(const char *data, size_t len, const char *magic, size_t magic_len)
-{
-    return len >= magic_len && memcmp(data, magic, magic_len) == 0;
-}
-
-/* The compressor whose data begins like this; NULL: none known. */
-static const char *compressor(const char *data, size_t len)
-{
-    if (begins(data, len, "\xfd\x37\x7a\x58\x5a", 6)) /* followed by a NUL */
-        return "xz";
-    if (begins(data, len, "\x28\xb5\x2f\xfd", 4))
-        return "zstd";
-    /* Between them is a digit, the size of its blocks. */
-    if (begins(data, len, "BZh", 3) && len > 4 && begins(data + 4, len - 4, "1AY&SY", 6))
-        return "bzip2";
-    return NULL;
-}
-
-static void warn_of_compressed(struct tally *t, const struct chunk *chunk)
-{
-    const char *name = compressor(chunk->data, chunk->len);
-    if (name == NULL || t->warned || t->keyopt->no_gzip)
-        return;
-    t->warned = true;
-    say_warning("'%s' looks like %s data, but is read as keys: only gzip is decompressed",
-                tally_where(t), name);
-}
-
 void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
 {
     t->records += of_chunk->records;
@@ -67,10 +37,8 @@ void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
     t->bad += of_chunk->bad;
 }
 
-bool tally_end(struct tally *t, const struct chunk *chunk, const struct chunk_tally *of_chunk)
+bool tally_end(struct tally *t, const struct chunk_tally *of_chunk)
 {
-    if (t->in_file == 0)
-        warn_of_compressed(t, chunk);
     tally_add(t, of_chunk);
     if (of_chunk->saw_cr && !t->hinted) {
         t->hinted = true;

@@ -8,7 +8,7 @@
  *     tally_batches_end(&of_chunk, b);
  *
  *     tally_begin(&tally, &chunk);                    // one chunk at a time, in input order
- *     tally_end(&tally, &chunk, &of_chunk);
+ *     tally_end(&tally, &of_chunk);
  */
 #ifndef CMD_TALLY_H
 #define CMD_TALLY_H
@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "cmd/keyopt.h"
 #include "keys/batch.h"
 #include "keys/input.h"
 
@@ -37,11 +36,10 @@ void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b);
 /* The records of all chunks committed so far. */
 struct tally {
     const struct input *input; /* NULL: keys given with -k */
-    const struct keyopt *keyopt;
     size_t file;
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;
-    bool hinted, warned; /* about CRs, about compressed data */
+    bool hinted; /* about CRs */
 };
 
 /* The source of the records in messages: a file's name, or "--key". */
@@ -50,9 +48,9 @@ const char *tally_where(const struct tally *t);
 /* Call first in commit: advances in_file to the beginning of this chunk. */
 void tally_begin(struct tally *t, const struct chunk *chunk);
 
-/* Call last: adds the chunk, prints notes about CRs and compressed data, and shows progress. If
+/* Call last: adds the chunk, prints a note about CRs, and shows progress. If
  * there is a record without a key, prints an error and returns false. */
-bool tally_end(struct tally *t, const struct chunk *chunk, const struct chunk_tally *of_chunk);
+bool tally_end(struct tally *t, const struct chunk_tally *of_chunk);
 
 /* Only adds records to the counts: for keys given with -k. */
 void tally_add(struct tally *t, const struct chunk_tally *of_chunk);

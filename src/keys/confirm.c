@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/output.h"
+#include "keys/compressed.h"
 #include "store/format.h"
 
 /* When the list is opened, up to TRIALS lines are compared with each other, and each with the next
@@ -134,8 +135,12 @@ bool confirm_open(struct confirm *c, const char *path, const struct key_rule *ru
     if (!ok || st.st_size == 0)
         return ok;
     const struct mapped *list = &c->list;
+    const struct compressed *compressed = compressed_find(list->data, list->len);
     if (list->len >= sizeof gzip_magic && memcmp(list->data, gzip_magic, sizeof gzip_magic) == 0)
         fail(err, "'%s' is gzip data, which cannot be searched: decompress it first", path);
+    else if (compressed != NULL)
+        fail(err, "'%s' is %s data, which cannot be searched: decompress it first", path,
+             compressed->format);
     else if (format_is_filter((const uint8_t *)list->data, list->len))
         fail(err, "'%s' is a seen filter, not a sorted list", path);
     else if (try_lines(c, err)) {

@@ -17,7 +17,8 @@
  * a record of which only a part has come is then left out.
  *
  * Input that begins with 1f 8b 08 and no reserved flag is inflated, member after member; a
- * truncated or damaged member, or anything else behind the last, is an error.
+ * truncated or damaged member, or anything else behind the last, is an error. So is input that
+ * begins as other compressors' data does (compressed.h).
  */
 #ifndef KEYS_INPUT_H
 #define KEYS_INPUT_H
@@ -34,7 +35,7 @@ struct input_spec {
     char *const *files; /* "-" is standard input; must outlive the input */
     size_t n_files;     /* 0: standard input */
     char terminator;    /* '\n' or 0 */
-    bool gzip;          /* recognise it */
+    bool gzip;          /* recognise it, and refuse what is compressed otherwise */
     bool prompt;        /* deliver what has come as soon as nothing more is ready */
     bool keep;          /* records are used after input_settle, too: nothing is mapped */
     size_t chunk_len;   /* 0: INPUT_CHUNK */

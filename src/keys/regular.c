@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/disk.h"
+#include "keys/compressed.h"
 #include "keys/gzip.h"
 
 enum {
@@ -19,12 +20,12 @@ enum {
 };
 
 /* True also if that cannot be read: stream.h reads it again, and says why it cannot. */
-static bool may_be_gzip(int fd, off_t start)
+static bool may_be_compressed(int fd, off_t start)
 {
-    unsigned char magic[4];
+    unsigned char magic[COMPRESSED_MAGIC];
     size_t got;
     return !disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) ||
-           (got >= GZIP_MAGIC && gzip_like(magic, got));
+           (got >= GZIP_MAGIC && gzip_like(magic, got)) || compressed_find(magic, got) != NULL;
 }
 
 bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
@@ -34,7 +35,7 @@ bool regular_begin(struct regular *r, const struct source *src, const struct sta
     if (start < 0 || start >= st->st_size)
         return false;
     posix_fadvise(src->fd, start, 0, POSIX_FADV_SEQUENTIAL);
-    if (how->gzip && may_be_gzip(src->fd, start))
+    if (how->gzip && may_be_compressed(src->fd, start))
         return false;
     uint64_t len = (uint64_t)(st->st_size - start);
     *r = (struct regular){.start = start, .size = st->st_size, .changed = st->st_ctim};

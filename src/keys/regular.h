@@ -32,7 +32,7 @@ struct regular {
 };
 
 struct regular_how {
-    bool gzip;         /* leave a file that looks like gzip to stream.h */
+    bool gzip;         /* leave a file that looks compressed to stream.h */
     bool large_chunks; /* of files that are large enough */
     bool keep;         /* records are used after a chunk is settled, too: map nothing */
 };

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keys/compressed.h"
+
 enum { PIPE_LEN = 1 << 20 }; /* the most that Linux grants everybody unless told otherwise */
 
 static size_t read_more(struct stream *s, const struct source *src, char *to, size_t capacity,
@@ -84,6 +86,19 @@ static bool record_ready(struct stream *s, const struct source *src)
     }
 }
 
+/* The stream's first bytes. True, and the stream is broken: they are those of a format that is not
+ * decompressed. */
+static bool is_compressed(struct stream *s, const struct source *src, const char *p, size_t n)
+{
+    const struct compressed *c = compressed_find(p, n);
+    if (c == NULL)
+        return false;
+    s->end = SOURCE_BROKEN;
+    s->ahead_at = s->ahead_len = 0;
+    return !fail(&s->why, "'%s' is %s data, and only gzip is decompressed here: %s FILE | seen ...",
+                 src->name, c->format, c->command);
+}
+
 bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk,
                   struct err *err)
 {
@@ -120,6 +135,10 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
         if (!put_back(s, chunk->buffer + end, len - end))
             return source_fail_memory(src, err);
     }
+    if (s->pos == 0 && s->refuse_compressed && is_compressed(s, src, chunk->buffer, end)) {
+        more = false;
+        end = 0;
+    }
     s->pos += end;
     chunk->more_ready = more && (!src->prompt || record_ready(s, src));
     chunk_set(chunk, 0, end);
@@ -142,6 +161,7 @@ bool stream_begin(struct stream *s, const struct source *src, const struct stat 
         return source_fail_memory(src, err);
     if (s->gzip.found)
         return true;
+    s->refuse_compressed = true;
     s->end = s->gzip.raw_end;
     bool ok = put_back(s, (const char *)s->gzip.z.next_in, s->gzip.z.avail_in);
     gzip_end(&s->gzip);

@@ -29,14 +29,15 @@ struct stream {
     struct err why;      /* with SOURCE_BROKEN */
     /* The rest is private. */
     struct gzip gzip;
+    bool refuse_compressed; /* by others than gzip */
     uint64_t pos; /* offset of the next byte for a chunk; a record begins there */
     /* Bytes not yet in a chunk come from ahead[ahead_at..ahead_len) first. */
     char *ahead;
     size_t ahead_at, ahead_len, ahead_capacity;
 };
 
-/* With `gzip`, finds out whether the stream is compressed. False: no memory; a failure to read is
- * left in `end`. */
+/* With `gzip`, finds out whether the stream is compressed with it; other compressed data then breaks
+ * the stream at its first chunk. False: no memory; a failure to read is left in `end`. */
 bool stream_begin(struct stream *s, const struct source *src, const struct stat *st, bool gzip,
                   struct err *err);
 
