@@ -149,8 +149,8 @@ PAGE=seen.7
 # a sed script.
 recipe_script()
 {
-    awk -v title=".SS $1" -v n="$2" '
-        /^\.S[SH]/ { here = $0 == title }
+    awk -v title="$1" -v n="$2" '
+        /^\.S[SH]/ { here = substr($0, 5) == title }
         /^\.EE/ { inside = 0 }
         inside { print }
         here && /^\.EX/ { inside = ++count == n }' "$SOURCE/man/$PAGE" |

@@ -213,9 +213,49 @@ END
         seen add r.seen <(seq $((2500 * i + 1)) $((2500 * i + 2500)))
     done
     seen stats --json r.seen | jq -e '.policy == "rotates" and .n_design == 10000 and
-        .load == .n_estimate / 12500 and .load > 0.95 and .load < 1.05 and .keys_left < 100'
+        .load_all == .n_estimate / 12500 and .load_all > 0.95 and .load_all < 1.05 and
+        .load == .layers[4].load and .load > 0.95 and .load < 1.05'
     seen rotate r.seen
-    seen stats --json r.seen | jq -e '.load < 0.85 and .keys_left == 2500'
+    seen stats --json r.seen | jq -e '.load == 0 and .load_all < 0.85'
     run -0 seen stats --negatives <(seq 100) --measure 1000 f.seen
     [[ $output == *$'\ncurrent FPR lies '*$'\ncurrent FPR lies, negatives '* ]]
+}
+
+@test "a ring whose keys all came in one generation is full" {
+    seen create --generations 7 -n 70000 --empty r.seen
+    seq 35000 | seen dedup r.seen >new 2>warning
+    grep -q 'fuller than it was made for' warning
+    seen stats --json r.seen | jq -e '.load > 3 and .load < 3.7 and .load_all < 0.5 and
+        .keys_left == 0 and .fpr_current > 0.01'
+    seen stats r.seen | grep -E '^keys left  +0 '
+    # A rotation makes room in the newest, but not in the promise.
+    seen rotate r.seen
+    seen stats --json r.seen | jq -e '.load == 0 and .keys_left == 0'
+}
+
+@test "the keys that are left bring a ring to its design FPR" {
+    seen create --generations 4 -n 40000 -p 0.01 --empty r.seen
+    seen add r.seen <(seq 10000)
+    seen rotate r.seen
+    seen add r.seen <(seq 10001 15000)
+    left=$(seen stats --json r.seen | jq '.keys_left | floor')
+    seen add r.seen <(seq 20001 $((20000 + left)))
+    seen stats --json r.seen | jq -e '.fpr_current > 0.0095 and .fpr_current < 0.0105 and
+        .keys_left < 200'
+}
+
+@test "the recipe for a filter that is nearly full" {
+    seen create exact.seen <(seq 1000)
+    seen create --empty -n 1000 half.seen
+    seen add half.seen <(seq 500)
+    seen create --generations 7 -n 70000 --empty ring.seen
+    seq 9800 | seen add ring.seen
+    seen create --grow grows.seen <(seq 10)
+    # The first is one that create sized for what it has.
+    PAGE=seen-stats.1 run -0 --separate-stderr recipe EXAMPLES 1
+    [ "$output" = $'exact.seen is nearly full\nring.seen is nearly full' ]
+    [ -z "$stderr" ]
+    touch broken.seen
+    PAGE=seen-stats.1 run --separate-stderr recipe EXAMPLES 1
+    [[ $stderr == *broken.seen* ]]
 }

@@ -116,6 +116,8 @@ static const struct field field_fingerprint = {"bits of a fingerprint", "fingerp
                                                FORM_COUNT, NULL, NULL};
 static const struct field field_total = {"sum of counts", "counts_total", FORM_COUNT, NULL, NULL};
 static const struct field field_load = {"load", "load", FORM_PERCENT, NULL, NULL};
+static const struct field field_load_all = {"load of all generations", "load_all", FORM_PERCENT,
+                                            NULL, NULL};
 static const struct field field_left = {"keys left", "keys_left", FORM_COUNT, NULL, NULL};
 static const struct field field_half = {"keys until half full", "keys_until_half", FORM_COUNT, NULL,
                                         NULL};
@@ -376,19 +378,6 @@ static void report_file(struct report *r, const struct findings *found)
     report_uint(r, &field_bytes, EXACT, h->file_len);
 }
 
-/* Keys that the filter is for: a ring keeps its capacity while the newest generation fills up
- * beside those that hold it. */
-static double room(const struct findings *found)
-{
-    const struct header *h = found->header;
-    double n = 0;
-    if (h->policy != POLICY_RING)
-        return (double)h->n_design * found->shards;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        n += (double)h->layers[i].n_design;
-    return n;
-}
-
 /* Keys that a layer takes until its FPR is `limit`, which is now `fpr`. */
 static double keys_until(const struct layer *layer, double limit, double fpr)
 {
@@ -448,6 +437,46 @@ static void report_fingerprints(struct report *r, const struct layer *layer)
     report_uint(r, &field_fingerprint, RECORDED, shape.fingerprint);
 }
 
+/* A ring is as full as the generation that takes keys: what the others have room for is lost. */
+static void report_load(struct report *r, const struct findings *found, enum source source)
+{
+    const struct header *h = found->header;
+    const struct census *all = &found->all;
+    double room = 0;
+    if (h->policy != POLICY_RING) {
+        room = (double)h->n_design * found->shards;
+        report_number(r, &field_load, source, room != 0 ? all->n / room : NAN);
+        return;
+    }
+    unsigned newest = chain_newest(h);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        room += (double)h->layers[i].n_design;
+    report_number(r, &field_load, source,
+                  found->layer[newest].n / (double)h->layers[newest].n_design);
+    report_number(r, &field_load_all, source, all->n / room);
+}
+
+/* Keys that the filter takes until its FPR reaches that of its design. */
+static void report_left(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    unsigned at = h->policy == POLICY_RING ? chain_newest(h) : 0;
+    const struct layer *layer = &h->layers[at];
+    double fpr = found->layer[at].fpr, all = found->all.fpr;
+    bool immutable = format_is_immutable(h) && layer->kind->counts == NULL;
+    bool one = h->policy == POLICY_RING || (h->policy == POLICY_FIXED && h->n_layers == 1);
+    if (immutable || !one || h->n_design == 0) {
+        report_unknown(r, &field_left);
+        return;
+    }
+    /* The layer's share of the design FPR: what a key misses in it, it misses in the others with a
+     * chance of (1 - all) / (1 - fpr). */
+    double limit = h->n_layers == 1 ? h->fpr_design
+                                    : 1 - (1 - h->fpr_design) * (1 - fpr) / (1 - all);
+    report_number(r, &field_left, ESTIMATED,
+                  all < h->fpr_design ? keys_until(layer, limit, fpr) * found->shards : 0);
+}
+
 static void report_keys(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;
@@ -455,21 +484,12 @@ static void report_keys(struct report *r, const struct findings *found)
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
     bool immutable = format_is_immutable(h) && h->layers[0].kind->counts == NULL;
-    unsigned at = h->policy == POLICY_FIXED ? 0 : chain_newest(h);
-    const struct layer *newest = &h->layers[at];
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
     report_fingerprints(r, &h->layers[0]);
     report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
     report_known(r, &field_n_design, design_source(h), h->n_design * found->shards);
-    report_number(r, &field_load, source, h->n_design != 0 ? all->n / room(found) : NAN);
-    if (h->policy == POLICY_RING)
-        report_number(r, &field_left, ESTIMATED,
-                      fmax(0, (double)newest->n_design - found->layer[at].n));
-    else if (h->policy == POLICY_FIXED && !immutable && h->n_layers == 1 && h->n_design != 0)
-        report_number(r, &field_left, ESTIMATED,
-                      keys_until(newest, h->fpr_design, all->fpr) * found->shards);
-    else
-        report_unknown(r, &field_left);
+    report_load(r, found, source);
+    report_left(r, found);
     report_half(r, found);
     report_counters(r, found);
 }
