@@ -129,7 +129,9 @@ same()
     seen import --layout php "$SOURCE/tests/vectors/php/ph_3.bits" -o php.seen
     seen create --layout redisson -p 0.01 rs.seen keys
     seen create --generations 2 -n 1000 --empty ring.seen
-    seen stats --json --measure 100 --negatives keys f.seen c.seen php.seen rs.seen ring.seen | grep -oE '"[a-z_]+":' |
+    seen create --counted counted.seen keys
+    seen stats --json --measure 100 --negatives keys f.seen c.seen \
+        php.seen rs.seen ring.seen counted.seen | grep -oE '"[a-z_]+":' |
         tr -d '":' | grep -vx size | sort -u >printed
     # In the page: the tags of the section, and within the text of `layers`, every bold word.
     sed -n '/^\.SH OUTPUT/,/^\.SH EXIT/p' "$SOURCE/man/seen-stats.1" |
