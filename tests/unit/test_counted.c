@@ -1,4 +1,5 @@
 /* Counted sets: their bytes and sizes, reading, queries; hostile data. */
+#include <malloc.h>
 #include <math.h>
 
 #include "base/bits.h"
@@ -587,6 +588,7 @@ TEST(every_variant_is_there)
 
 int main(int argc, char **argv)
 {
+    mallopt(M_PERTURB, 0x5a); /* what is not written is not zero */
     random_begin(argc, argv);
     RUN(writers_take_the_smallest_low_for_the_buckets);
     RUN(sets_have_these_bytes);

@@ -764,7 +764,7 @@ TEST(features_of_newer_versions)
     CHECK_STR(err.text, "'f' was written by a newer version of seen: it can be read only");
     /* One slot that we must not read is enough: the other is older. */
     h = header_of("f");
-    h.incompat = 4;
+    h.incompat = 1u << 31;
     h.epoch++;
     uint8_t slot[FORMAT_MAX_HEADER];
     size_t len = format_encode(&h, slot);
@@ -772,7 +772,7 @@ TEST(features_of_newer_versions)
     MUST(disk_write(fd, slot, len, h.epoch % 2 * FORMAT_PAGE, "f", &err));
     close(fd);
     CHECK(!filter_open(&f, "f", FILTER_READ, &err));
-    CHECK_STR(err.text, "'f' was written by a newer version of seen (incompatible feature 2)");
+    CHECK_STR(err.text, "'f' was written by a newer version of seen (incompatible feature 31)");
 }
 
 TEST(a_file_that_has_used_up_its_epochs_can_be_read)

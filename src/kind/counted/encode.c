@@ -192,6 +192,8 @@ static bool put_block(struct counted_encoder *e, struct err *err)
         size_t zero = (size_t)(e->value[i] >> low & (COUNTED_BUCKETS - 1)) + i;
         word[zero / 64] |= (uint64_t)1 << zero % 64;
     }
+    /* What follows the last word, up to 7 bits, is zero, too. */
+    put_le64(to + 8 * WORDS, 0);
     for (unsigned i = 0; i < WORDS; i++)
         put_le64(to + 8 * i, 64 * i + 64 <= bits ? ~word[i]
                              : 64 * i < bits     ? ~word[i] & counted_mask(bits % 64)
