@@ -475,8 +475,8 @@ refused_as()
     seq 1000 >first
     quiet seen create --empty -n 10k f
     # One thread is held up in reading the file, until the other waits for the stream.
-    strace -f -qq -o /dev/null -e trace=pread64 -e inject=pread64:delay_exit=200000 \
-        seen dedup -j2 f first late >out &
+    timeout "$PATIENCE" strace -f -qq -o /dev/null \
+        -e trace=pread64 -e inject=pread64:delay_exit=200000 seen dedup -j2 f first late >out &
     exec 7>late
     await $! cmp -s first out
     exec 7>&-

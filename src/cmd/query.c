@@ -65,8 +65,8 @@ static const struct opt present_opts[] = {
 
 static const struct opt ask_opts[] = {
     {OPT_ASK, "ask", NULL,
-     "ask for one key at the terminal, without showing it, and say there whether it is known", false,
-     0},
+     "ask for one key at the terminal, without showing it, and say there whether it is known",
+     false, 0},
     {OPT_TWICE, "twice", NULL, "have the key entered twice; it is an error if the two differ",
      false, 0},
     {0},

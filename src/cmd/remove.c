@@ -62,7 +62,8 @@ static bool check_filter(const char *path)
     filter_close(&f);
     if (!suits)
         say_error("'%s' does not keep its keys apart, so that none can be taken out without "
-                  "others: 'seen create --counted' makes filters from which keys can be removed", path);
+                  "others: 'seen create --counted' makes filters from which keys can be removed",
+                  path);
     return suits;
 }
 
@@ -100,8 +101,8 @@ const struct command cmd_remove = {
     .summary = "take keys out of a counted filter",
     .details =
         "Reads keys, one a line, from the KEYFILEs or standard input, and removes each of them "
-        "once from FILTER, one that 'seen create --counted' made: all of them, or none if one is not "
-        "there. A new file takes the place of FILTER.",
+        "once from FILTER, one that 'seen create --counted' made: all of them, or none if one is "
+        "not there. A new file takes the place of FILTER.",
     .groups = groups,
     .run = run,
 };

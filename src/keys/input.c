@@ -185,9 +185,10 @@ static void claim_regular(struct input *in, struct file *f, struct chunk *chunk,
     chunk->file = f->index;
     /* With prompt, whatever follows may keep us waiting. */
     chunk->more_ready = !in->spec.prompt || i + 1 < n;
-    f->users++;
-    if (i + 1 == n)
-        leave(in, f);
+    if (i + 1 < n)
+        f->users++;
+    else
+        in->file = NULL; /* its user is now the claim */
 }
 
 static void raise_to(_Atomic int64_t *most, int64_t value)

@@ -121,6 +121,7 @@ static bool write_batch(struct change *c, uint64_t n_put, struct batch_layer *b,
 {
     struct stat st;
     b->fd = disk_scratch(c->build.scratch_dir, err);
+    b->layer = &c->build.header.layers[0];
     if (b->fd < 0 || !filter_build_batch(&c->build, n_put, b->fd, "the batch", err))
         return false;
     if (fstat(b->fd, &st) != 0)
@@ -133,7 +134,6 @@ static bool write_batch(struct change *c, uint64_t n_put, struct batch_layer *b,
         return fail_errno(err, "cannot map the batch");
     b->map = map;
     b->len = (size_t)st.st_size;
-    b->layer = &c->build.header.layers[0];
     c->n = c->build.header.counters.keys_added;
     sig_guard(b->map, b->len, "the batch", -1);
     return true;

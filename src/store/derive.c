@@ -14,9 +14,10 @@ bool derive_check(const struct filter *from, struct err *err)
     const struct layer *layer = &from->header.layers[0];
     unsigned bits = layer->kind->counts->bits(layer);
     return bits == 64 ||
-           fail(err, "'%s' has fingerprints of %u bits, not whole hashes, so other filters cannot "
-                     "be made from it; 'seen create --counted --fpr 0' keeps whole hashes", from->path,
-                bits);
+           fail(err,
+                "'%s' has fingerprints of %u bits, not whole hashes, so other filters cannot be "
+                "made from it; 'seen create --counted --fpr 0' keeps whole hashes",
+                from->path, bits);
 }
 
 /* Parts into which the hashes are divided, so that all threads have work till the end. */

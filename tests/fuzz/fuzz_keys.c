@@ -301,7 +301,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     choose_variant(&xxh3_variants, choose_variant(&split_variants, data[3]));
     size_t len = size - 5;
-    char *text = malloc(len + !len), *key = malloc(len + DIGEST_MAX), *encoded = malloc(6 * len + DIGEST_MAX);
+    char *text = malloc(len + !len), *key = malloc(len + DIGEST_MAX);
+    char *encoded = malloc(6 * len + DIGEST_MAX);
     MUST(text && key && encoded);
     memcpy(text, data + 5, len);
 

@@ -55,7 +55,7 @@ TEST(sets_have_these_bytes)
     check_bytes(&small, &(struct entries){value, odd, 5},
                 "00000000000000000b00f4b6a01ea48be3cc131006");
     value[4] = UINT64_MAX;
-    check_bytes(&full, &(struct entries){value, one, 5}, 
+    check_bytes(&full, &(struct entries){value, one, 5},
                 "00000000000000002800f097ffffffffffffffcf2b00000000"
                 "00000401000000000000010000000000001800000000000000");
 }
