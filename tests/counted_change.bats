@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Counted filters that change: add and remove, in batches that are applied as a whole or not at all.
+# Counted sets that change: add and remove, in batches that are applied as a whole or not at all.
 
 # Single quotes here hold other programs; `run` sets stderr, and hold_lock holder.
 # shellcheck disable=SC2016,SC2154
@@ -331,6 +331,11 @@ counts()
     quiet seen add --max-fpr 1e-3 f.seen <(seq 500)
     run -0 --separate-stderr seen add f.seen <(seq 10000)
     [[ $stderr == "seen: warning: 'f.seen' is fuller than it was made for: "* ]]
+    # With whole hashes, no other filter would have a lower rate.
+    seen create --counted -p 0 --empty g.seen
+    quiet seen add g.seen <(seq 1000)
+    run -2 --separate-stderr seen add --max-fpr 1e-17 g.seen -k x
+    [[ $stderr == *': nothing was added' ]]
 }
 
 @test "what makes no sense is refused, and what does is named" {
@@ -347,7 +352,7 @@ counts()
         seen remove "$uri" -k a
     for command in dedup rotate; do
         run -2 --separate-stderr seen $command n.seen </dev/null
-        [[ $stderr == "seen: 'n.seen' is a counted filter, which takes keys in whole batches, "* ]]
+        [[ $stderr == "seen: 'n.seen' is a counted set, which takes keys in whole batches, "* ]]
     done
     [ "$(seen dedup --create --also n.seen g.seen <<<$'a\nb')" = b ]
     refuses "seen: 'f.seen' does not remember batches and need not: to add keys again changes nothing" \

@@ -35,7 +35,7 @@ static const struct opt_group groups[] = {
     {"Adding", add_opts},
     {"Keys", keyopt_opts},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
-    {"Counted filters", changing_opts},
+    {"Counted sets", changing_opts},
     {"Filters in Redis", redisopt_add},
     {"Making a filter in Redis", create_opts},
     {0},

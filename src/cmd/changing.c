@@ -149,7 +149,10 @@ static void warn_if_full(const struct changing *c)
     struct add_state state = {0};
     double p = combine_fpr(&c->change.combine);
     const struct header *h = &c->change.combine.header;
-    if (c->change.op != COUNTS_ADD || p <= WRITER_WARN_FACTOR * h->fpr_design)
+    const struct layer *made = &h->layers[0];
+    /* Whole hashes cannot have a lower rate. */
+    if (c->change.op != COUNTS_ADD || p <= WRITER_WARN_FACTOR * h->fpr_design ||
+        combine_bits(&made, 1) == 64)
         return;
     writer_warn(h, c->change.path, "current", p, &state);
     say_warning("%s", state.warning);

@@ -98,7 +98,7 @@ static int run(int argc, char **argv)
 const struct command cmd_remove = {
     .name = "remove",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
-    .summary = "take keys out of a counted filter",
+    .summary = "take keys out of a counted set",
     .details =
         "Reads keys, one a line, from the KEYFILEs or standard input, and removes each of them "
         "once from FILTER, one that 'seen create --counted' made: all of them, or none if one is "

@@ -85,7 +85,7 @@ static bool check_writable(const struct filter *f, struct err *err)
     const struct header *h = &f->header;
     if (h->layers[0].kind->counts != NULL)
         return fail(err,
-                    "'%s' is a counted filter, which takes keys in whole batches, from 'seen add' "
+                    "'%s' is a counted set, which takes keys in whole batches, from 'seen add' "
                     "alone; it can be asked at any time ('seen query', 'seen dedup --also')",
                     f->path);
     if (format_is_immutable(h))
