@@ -30,6 +30,10 @@ needs_strace()
     soak --cases "$(slice 100)" pairs
 }
 
+@test "counted sets are what a model of them is, after long random sequences of commands" {
+    soak --seed "${SEED:-$RANDOM}" --cases "$(slice 5)" counted
+}
+
 @test "eight writers on a file that is replaced under them lose nothing" {
     soak chaos
 }

@@ -183,7 +183,12 @@ bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,
 
 bool counted_layer_end(struct counted_layer *l, struct err *err)
 {
-    counted_to(&l->counted, target_layer(l->target));
+    static const uint8_t zeroes[8];
+    struct layer *layer = target_layer(l->target);
+    counted_to(&l->counted, layer);
     target_resize(l->target, counted_directory_len(&l->counted) + l->at);
-    return target_sums(l->target, err);
+    /* An attempt with another `low` may have written more than this. */
+    uint64_t padding = layer->sums_off - layer->data_off - layer->data_len;
+    return target_write(l->target, zeroes, padding, layer->data_len, err) &&
+           target_sums(l->target, err);
 }
