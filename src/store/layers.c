@@ -241,11 +241,14 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
      * it says little of the keys. */
     const struct layout *layout = h->layers[0].kind->layout;
     bool assumes = layout != NULL && layout->caveat != NULL;
-    /* How many fingerprints a set has is exact, and check_whole counts them; but if keys were chosen,
-     * any number of them may share one. */
-    assumes |= h->layers[0].kind->counts != NULL;
     if (h->counters.unknown || assumes || (h->policy == POLICY_FIXED && h->n_layers > 1))
         return true;
+    /* How many fingerprints a set has is exact, and check_whole counts them. But if keys were chosen,
+     * any number of them may share one. */
+    if (h->layers[0].kind->counts != NULL) {
+        *n_bits = layer[0].n;
+        return true;
+    }
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct census *c = &layer[i];
         double negative = passed * (1 - c->fpr), given = c->n / passed;
