@@ -337,3 +337,75 @@ PYTHON
             seen $command f.seen -k dragon
     done
 }
+
+@test "--hex: a key of another length is an error, wherever all were of one length" {
+    local i wrong="is not 40 hexadecimal digits, as the keys of the filter are"
+    for i in 1 2 3; do printf '%s' $i | sha1sum; done | cut -d ' ' -f 1 >sha1
+    for i in 1 2 3; do printf '%s' $i | md5sum; done | cut -d ' ' -f 1 >md5
+    for options in '' '-n 100' --compact --counted '--grow -j1' '--generations 2 -n 100'; do
+        # shellcheck disable=SC2086 # words
+        quiet seen create --force --hex $options f sha1
+        seen stats --json f | jq -e '.key_bytes == 20'
+        [ "$(seen query -c f sha1)" = 3 ]
+        refuses "seen: md5:1: $wrong" seen query f md5
+        refuses "seen: --key '00ff': $wrong" seen query f -k 00ff
+        [ "$(seen query --annotate --skip-bad f md5 | cut -c 1 | tr -d '\n')" = '???' ]
+        reader verify f
+    done
+    refuses "seen: md5:1: $wrong" seen add f md5
+    refuses "seen: md5:1: $wrong" seen dedup f md5
+    # What is made of a filter has keys of the same length; a merge may have several.
+    quiet seen create --counted -p 0 --hex c sha1
+    seen compact --fpr 0.01 -o small c
+    refuses "seen: md5:1: $wrong" seen query small md5
+    quiet seen create --from c again
+    refuses "seen: md5:1: $wrong" seen query again md5
+    quiet seen create --hex -n 100 a sha1
+    quiet seen create --hex -n 100 b md5
+    [ "$(seen query -c --also b a md5)" = 3 ]
+    seen merge -o both a b
+    [ "$(seen query -c both sha1)$(seen query -c both md5)" = 33 ]
+    seen merge -o same a a
+    refuses "seen: md5:1: $wrong" seen query same md5
+    quiet seen create --counted -p 0 --hex d md5
+    seen merge -o counted c d
+    [ "$(seen query -c counted md5)" = 3 ]
+    # Keys of several lengths, or of none, ask for nothing; a filter made empty neither.
+    cat sha1 md5 >mixed
+    quiet seen create --hex --force -j3 f mixed
+    [ "$(seen query -c f md5)" = 3 ]
+    run -1 seen query f -k 00ff
+    quiet seen create --hex --force f -k ''
+    run -1 seen query f -k 00ff
+    quiet seen create --hex --force --empty -n 10 f
+    seen stats --json f | jq -e '.key_bytes == null'
+    seen add f md5 sha1
+    # 255 bytes can be recorded, 256 not.
+    for i in 510 512; do
+        printf "%0${i}d\n" 7 | quiet seen create --hex --force f
+        seen stats --json f | jq -e ".key_bytes == (if $i == 510 then 255 else null end)"
+    done
+}
+
+@test "a list like DIGEST:COUNT is noted, unless its digests are the keys" {
+    local text
+    for i in 1 2 3; do printf '%s' $i | sha1sum; done | sed 's/ .*/:1/' >list
+    text="seen: records in 'list' look like DIGEST:COUNT; the digests alone are the keys with -d: -f1 \
+and --hex, or --digested if the filter has --digest"
+    seen create --digest sha1 --empty -n 100 s
+    for command in 'create f' 'create --force -d: -f1 f' 'query f' 'dedup --create u' 'add f' 'add s'; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr seen $command list list
+        echo "$command: $stderr"
+        [ "$(grep -cxF "$text" <<<"$stderr")" = 1 ]
+    done
+    sed -i 's/$/\r/' list
+    run --separate-stderr seen create --force f list
+    grep -qxF "$text" <<<"$stderr"
+    quiet seen create --force --crlf -d: -f1 --hex f list
+    quiet seen add --crlf --digested -d: -f1 s list
+    # Neither a short number, nor what is no digest, nor a digest without a count.
+    printf '%s\n' 12:34 00112233445566778899aabbccddeef:1 00112233445566778899aabbccddeeff \
+        00112233445566778899aabbccddeeff:x 00112233445566778899aabbccddeeff: >list
+    quiet seen create --force f list
+}

@@ -130,8 +130,9 @@ same()
     seen create --layout redisson -p 0.01 rs.seen keys
     seen create --generations 2 -n 1000 --empty ring.seen
     seen create --counted counted.seen keys
-    seen stats --json --measure 100 --negatives keys f.seen c.seen \
-        php.seen rs.seen ring.seen counted.seen | grep -oE '"[a-z_]+":' |
+    seen create --hex hex.seen -k 00ff
+    { seen stats --json --measure 100 --negatives keys f.seen c.seen php.seen rs.seen
+        seen stats --json ring.seen counted.seen hex.seen; } | grep -oE '"[a-z_]+":' |
         tr -d '":' | grep -vx size | sort -u >printed
     # In the page: the tags of the section, and within the text of `layers`, every bold word.
     sed -n '/^\.SH OUTPUT/,/^\.SH EXIT/p' "$SOURCE/man/seen-stats.1" |
@@ -141,6 +142,17 @@ same()
             { tag = 0 }' |
         grep -oE '[a-z_]{4,}|\b[km]\b' | sort -u >documented
     diff printed documented
+}
+
+@test "no recipe takes an error of query for an answer" {
+    # `if seen query`, or && or || behind it.
+    run -1 grep -nE '(if|while|until|!) +seen query|seen query[^|]*(&&|\|\|)' \
+        "$SOURCE/README.md" "$SOURCE"/man/*.[17]
+    echo '0a0a' >keys
+    seen create --hex urls.seen keys
+    export PAGE=seen-query.1 url
+    for url in 0a0a 0b0b 0c; do recipe EXAMPLES 2; done >out
+    diff out - <<<$'known\nnew\nno answer'
 }
 
 # complete_bash WORD...: what bash offers for the last word.

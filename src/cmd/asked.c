@@ -42,8 +42,14 @@ static bool open_filter(const struct asked *a, size_t i, struct keyopt *keyopt,
         return false;
     keyopt->rule.bytes |= store_wants_bytes(s);
     const struct header *first = store_header(v->store[0]), *h = store_header(s);
-    return keyopt_adopt(keyopt, h, a->path[i], err) &&
-           header_same_questions(first, a->path[0], h, a->path[i], err);
+    if (!keyopt_adopt(keyopt, h, a->path[i], err) ||
+        !header_same_questions(first, a->path[0], h, a->path[i], err))
+        return false;
+    /* A key of another length than those of one filter may be in another. */
+    for (size_t f = 0; f < i; f++)
+        if (format_key_len(store_header(v->store[f])) != format_key_len(h))
+            keyopt->rule.key_len = 0;
+    return true;
 }
 
 static bool open_list(const struct asked *a, const struct keyopt *keyopt, struct asked_view *v,

@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "cmd/summary.h"
+#include "store/header.h"
 
 bool combining_all(const struct inputs *in)
 {
@@ -132,6 +133,8 @@ static bool write_file(struct combining *c, const struct layer **layer, const ui
                                   .threads = c->threads,
                                   .reproducible = c->reproducible};
     combine_header(&c->combine);
+    for (unsigned i = 1; i < n; i++)
+        header_join_keys(&c->combine.header, &c->in->filter[i].header);
     return combine_write(&c->combine, c->file, c->out, err);
 }
 

@@ -124,6 +124,7 @@ static bool build_from_hashes(struct compact *c, struct newfile *file, const cha
     const struct header *from = &c->in.header;
     const struct design design = {.kind = kind_compact(), .p = c->p};
     const struct key_rule rule = {.prep = from->prep,
+                                  .key_len = format_key_len(from),
                                   .hash = from->hash,
                                   .seed.number = from->seed,
                                   .mark = from->secret};

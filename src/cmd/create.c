@@ -511,6 +511,15 @@ static void print_summary(const struct create *c)
     summary_end(&j);
 }
 
+/* Encoded keys have lengths of their own. */
+static unsigned recorded_len(const struct create *c)
+{
+    const uint32_t prep = c->keyopt.rule.prep;
+    size_t len = c->feed.tally.hex_len;
+    bool fits = len <= COMPAT_KEY_LEN >> COMPAT_KEY_LEN_SHIFT;
+    return (prep & PREP_HEX) != 0 && prep_encoding(prep) == 0 && fits ? (unsigned)len : 0;
+}
+
 static bool read_keys(struct create *c)
 {
     struct stat old;
@@ -529,6 +538,7 @@ static bool read_keys(struct create *c)
     }
     if (!feed_run(&c->feed))
         return false;
+    c->keyopt.rule.key_len = recorded_len(c);
     if (keys_given(c) > 0)
         return true;
     say_error("no keys%s, so '%s' is not made (--empty makes an empty filter)",

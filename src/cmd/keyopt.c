@@ -317,6 +317,7 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
     if (!same_digest(keyopt->rule.prep, header->prep, path, err))
         return false;
     keyopt->rule.prep = header->prep;
+    keyopt->rule.key_len = format_key_len(header);
     keyopt->rule.hash = header->hash;
     keyopt->rule.seed.number = header->seed;
     keyopt->rule.mark = header->secret;

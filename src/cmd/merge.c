@@ -209,6 +209,8 @@ static void fill_header(struct merge *m)
     struct header *h = &m->header;
     double absent = 1;
     header_begin_like(h, &m->in.filter[0].header, m->reproducible);
+    for (unsigned i = 1; i < m->in.n; i++)
+        header_join_keys(h, &m->in.filter[i].header);
     h->n_layers = m->n_joints;
     for (unsigned i = 0; i < m->n_joints; i++) {
         /* What comes of a merge neither grows nor forgets. */

@@ -90,6 +90,8 @@ static const struct field field_secret = {"secret", "secret", FORM_FLAG, NULL, N
 static const struct field field_secret_id = {"secret's identifier", "secret_id", FORM_TEXT, NULL,
                                              NULL};
 static const struct field field_prep = {"key preparation", "preparation", FORM_TEXT, NULL, NULL};
+static const struct field field_key_len = {"bytes of each key", "key_bytes", FORM_COUNT, NULL,
+                                           NULL};
 static const struct field field_encoding = {"key encoding", "encoding", FORM_TEXT, NULL, NULL};
 static const struct field field_layout = {"layout", "layout", FORM_TEXT, NULL, NULL};
 static const struct field field_shards = {"shards", "shards", FORM_COUNT, NULL, NULL};
@@ -366,6 +368,8 @@ static void report_file(struct report *r, const struct findings *found)
     secret_id_text(&h->secret, secret_id);
     report_string(r, &field_secret_id, RECORDED, format_has_secret(h) ? secret_id : NULL);
     report_string(r, &field_prep, RECORDED, prep_text(h->prep, prep));
+    if ((h->prep & PREP_HEX) != 0)
+        report_known(r, &field_key_len, RECORDED, format_key_len(h));
     report_string(r, &field_encoding, RECORDED, encoding != NULL ? encoding->name : "none");
     report_string(r, &field_state, EXACT, health_name(found->health));
     report_known(r, &field_epoch, RECORDED, found->file != NULL ? h->epoch : 0);

@@ -6,6 +6,8 @@
 void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
 {
     of_chunk->saw_cr |= b->saw_cr;
+    of_chunk->saw_counts |= b->saw_counts;
+    of_chunk->hex_len = batch_join_len(of_chunk->hex_len, b->hex_len);
     of_chunk->records += b->n;
     of_chunk->bad += b->n_bad;
 }
@@ -35,6 +37,7 @@ void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
     t->records += of_chunk->records;
     t->in_file += of_chunk->records;
     t->bad += of_chunk->bad;
+    t->hex_len = batch_join_len(t->hex_len, of_chunk->hex_len);
 }
 
 bool tally_end(struct tally *t, const struct chunk_tally *of_chunk)
@@ -44,6 +47,11 @@ bool tally_end(struct tally *t, const struct chunk_tally *of_chunk)
         t->hinted = true;
         say_note("records in '%s' end in CR, which is taken as part of the key; --crlf drops it",
                  tally_where(t));
+    }
+    if (of_chunk->saw_counts && !t->hinted_counts) {
+        t->hinted_counts = true;
+        say_note("records in '%s' look like DIGEST:COUNT; the digests alone are the keys with "
+                 "-d: -f1 and --hex, or --digested if the filter has --digest", tally_where(t));
     }
     if (of_chunk->bad_record) {
         say_error("%s:%llu: %s", tally_where(t), (unsigned long long)t->in_file + 1,

@@ -24,7 +24,8 @@
 /* The records of one chunk. */
 struct chunk_tally {
     uint64_t records, bad;
-    bool saw_cr;
+    bool saw_cr, saw_counts;
+    size_t hex_len; /* of all keys (batch_join_len) */
     bool bad_record; /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
 };
@@ -39,7 +40,8 @@ struct tally {
     size_t file;
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;
-    bool hinted; /* about CRs */
+    size_t hex_len;
+    bool hinted, hinted_counts; /* about CRs; about HEX:COUNT */
 };
 
 /* The source of the records in messages: a file's name, or "--key". */
@@ -48,7 +50,7 @@ const char *tally_where(const struct tally *t);
 /* Call first in commit: advances in_file to the beginning of this chunk. */
 void tally_begin(struct tally *t, const struct chunk *chunk);
 
-/* Call last: adds the chunk, prints a note about CRs, and shows progress. If
+/* Call last: adds the chunk, prints notes about what it saw, and shows progress. If
  * there is a record without a key, prints an error and returns false. */
 bool tally_end(struct tally *t, const struct chunk_tally *of_chunk);
 

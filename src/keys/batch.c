@@ -14,6 +14,7 @@ enum verdict {
     KEY_GOOD,
     KEY_NO_FIELD,
     KEY_NOT_HEX,
+    KEY_WRONG_LEN,
     KEY_NO_DIGEST,
     KEY_NOT_DIGESTED,
     KEY_NOT_ENCODED,
@@ -172,8 +173,11 @@ static enum verdict prepare(struct slice *key, const struct key_rule *rule, char
     /* Case does not matter to digits, so no folding first. */
     if (rule->digested)
         return unhex(key, to) ? KEY_GOOD : KEY_NO_DIGEST;
-    if (rule->prep & PREP_HEX)
-        return unhex(key, to) ? KEY_GOOD : KEY_NOT_HEX;
+    if (rule->prep & PREP_HEX) {
+        if (!unhex(key, to))
+            return KEY_NOT_HEX;
+        return rule->key_len == 0 || key->len == rule->key_len ? KEY_GOOD : KEY_WRONG_LEN;
+    }
     if (rule->prep & PREP_FOLD)
         fold(key, to);
     return KEY_GOOD;
@@ -190,6 +194,9 @@ static bool say_bad(struct err *err, enum verdict verdict, const struct key_rule
         return fail(err, "%s", digest_by_id(prep_digest(rule->prep))->bad);
     case KEY_NOT_ENCODED:
         return fail(err, "%s", encoding_by_id(prep_encoding(rule->prep))->bad);
+    case KEY_WRONG_LEN:
+        return fail(err, "is not %u hexadecimal digits, as the keys of the filter are",
+                    2 * rule->key_len);
     default:
         return fail(err, "not hexadecimal");
     }
@@ -227,6 +234,7 @@ void batch_start(struct batch *b, const char *data, size_t len)
     b->n_before = 0;
     b->bad_record = false;
     b->saw_cr = false;
+    b->saw_counts = false;
     b->record[0] = data;
     b->at = data;
     b->end = data + len;
@@ -257,16 +265,42 @@ static bool ends_in_cr(struct slice key)
     return key.len && key.data[key.len - 1] == '\r';
 }
 
-/* Does a CR end the key, not just the record? Records of a file tend to be alike, so only the first
- * few are checked. */
-static void look_for_cr(struct batch *b, bool terminated)
+/* Does a CR end the key, not just the record? */
+static bool has_cr(const struct key_rule *rule, struct slice key)
+{
+    bool has_key = !rule->field || take_field(&key, rule->field, rule->delimiter);
+    return !rule->crlf && has_key && ends_in_cr(key);
+}
+
+/* Lists of stolen passwords have lines like this: a digest of 16 to 64 bytes, a colon, how often it
+ * was found. */
+static bool is_counted_digest(struct slice record)
+{
+    size_t digits = 0, i;
+    while (digits < record.len && hex_value(record.data[digits]) < 16)
+        digits++;
+    if (digits < 32 || digits > 128 || digits % 2 != 0)
+        return false;
+    if (ends_in_cr(record))
+        record.len--;
+    if (record.len < digits + 2 || record.data[digits] != ':')
+        return false;
+    for (i = digits + 1; i < record.len && record.data[i] >= '0' && record.data[i] <= '9'; i++)
+        ;
+    return i == record.len;
+}
+
+/* Looks for what is probably not meant. Records of a file tend to be alike, so only the first few
+ * are checked. */
+static void look_at_first(struct batch *b, bool terminated)
 {
     const struct key_rule *rule = b->rule;
+    bool is_digest = rule->field && (rule->digested || (rule->prep & PREP_HEX));
     size_t n = b->n < 8 ? b->n : 8;
     for (size_t i = 0; i + !terminated < n; i++) {
-        struct slice key = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
-        bool has_key = !rule->field || take_field(&key, rule->field, rule->delimiter);
-        b->saw_cr |= has_key && ends_in_cr(key);
+        struct slice record = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
+        b->saw_cr |= has_cr(rule, record);
+        b->saw_counts |= !is_digest && is_counted_digest(record);
     }
 }
 
@@ -364,12 +398,15 @@ static void make_keys(struct batch *b)
         return;
     }
     memset(b->bad, 0, sizeof b->bad);
+    b->hex_len = 0;
     char *to = b->scratch;
     for (size_t i = 0; i < b->n; i++) {
         struct slice key;
         enum verdict verdict = make_key(rule, b->record[i], b->record[i + 1], to, &key);
-        if (copies && verdict == KEY_GOOD)
+        if (copies && verdict == KEY_GOOD) {
             to += key.len;
+            b->hex_len = batch_join_len(b->hex_len, key.len > 0 ? key.len : SIZE_MAX);
+        }
         if (d != NULL && verdict == KEY_GOOD)
             verdict = make_digest(rule, d, &to, &key);
         if (e != NULL && verdict == KEY_GOOD)
@@ -470,8 +507,8 @@ bool batch_next(struct batch *b)
     bool terminated = cut(b);
     if (!b->n)
         return false;
-    if (!b->n_before && !rule->crlf && rule->terminator == '\n')
-        look_for_cr(b, terminated);
+    if (!b->n_before && rule->terminator == '\n')
+        look_at_first(b, terminated);
     return hash_batch(b, terminated);
 }
 

@@ -30,6 +30,7 @@ struct key_rule {
     char delimiter;
     uint32_t prep; /* prep.h */
     bool digested; /* with a digest: records hold digests in hexadecimal, not what to digest */
+    unsigned key_len; /* with PREP_HEX: a key of another length is bad; 0: any may come */
     bool skip_bad;
     const struct hash_fn *hash; /* NULL: the usual one */
     bool given; /* a record is a prepared key (-k) and a terminator; CR and field do not apply */
@@ -60,6 +61,9 @@ struct batch {
     bool bad_record;
     struct err bad_reason;
     bool saw_cr; /* crlf is off, and one of the first keys of the chunk ends in CR */
+    bool saw_counts; /* one of the first records is a digest in hexadecimal and a number, HEX:COUNT,
+                        and not only the digest is taken as the key, or it is taken as text */
+    size_t hex_len; /* with PREP_HEX: the length of all keys of this batch (batch_join_len) */
     /* Private to batch.c. */
     const char *at, *end; /* bytes not split yet */
     size_t n_found;       /* records found after record[0] */
@@ -73,6 +77,12 @@ struct batch {
     uint64_t hash[HASH_LANES * BATCH_MAX];
     struct key_bytes bytes[BATCH_MAX]; /* with rule->bytes; empty for bad records */
 };
+
+/* The length of all keys of two groups: 0, none; SIZE_MAX, several. */
+static inline size_t batch_join_len(size_t a, size_t b)
+{
+    return a == 0 || a == b ? b : b == 0 ? a : SIZE_MAX;
+}
 
 /* NULL: out of memory. The rule must outlive the batch. */
 struct batch *batch_new(const struct key_rule *rule);

@@ -39,7 +39,11 @@ enum {
 enum {
     COMPAT_ASSUMED = 1 << 0, /* capacity and rate are not stated by the filter's origin, but taken
                                 from m and k: half of the bits set */
-    COMPAT_KNOWN = COMPAT_ASSUMED,
+    /* Bits 8 to 15: the length in bytes of all keys that the filter was made of, which are given in
+     * hexadecimal digits (PREP_HEX); 0 if it is not known, or not one. */
+    COMPAT_KEY_LEN_SHIFT = 8,
+    COMPAT_KEY_LEN = 0xff << COMPAT_KEY_LEN_SHIFT,
+    COMPAT_KNOWN = COMPAT_ASSUMED | COMPAT_KEY_LEN,
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
     INCOMPAT_BATCHES = 1 << 1,   /* the header has batches behind the layers */
@@ -130,6 +134,12 @@ static inline bool format_is_immutable(const struct header *h)
 static inline bool format_has_secret(const struct header *h)
 {
     return (h->incompat & INCOMPAT_SECRET) != 0;
+}
+
+/* The length in bytes that keys must have; 0: any. */
+static inline unsigned format_key_len(const struct header *h)
+{
+    return (h->prep & PREP_HEX) != 0 ? (h->compat & COMPAT_KEY_LEN) >> COMPAT_KEY_LEN_SHIFT : 0;
 }
 
 /* The name of the layers' kind; "mixed" if there are several. */

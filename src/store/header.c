@@ -105,7 +105,8 @@ static void stamp(struct header *h, bool reproducible)
 
 void header_begin(struct header *h, const struct key_rule *rule, bool reproducible)
 {
-    *h = (struct header){.epoch = 1,
+    *h = (struct header){.compat = (uint32_t)rule->key_len << COMPAT_KEY_LEN_SHIFT,
+                         .epoch = 1,
                          .state = STATE_CLEAN,
                          .hash = key_rule_hash(rule),
                          .seed = rule->seed.number,
@@ -119,7 +120,7 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
 
 void header_begin_like(struct header *h, const struct header *other, bool reproducible)
 {
-    *h = (struct header){.compat = other->compat & COMPAT_ASSUMED,
+    *h = (struct header){.compat = other->compat & (COMPAT_ASSUMED | COMPAT_KEY_LEN),
                          .incompat = other->incompat & INCOMPAT_SECRET,
                          .epoch = 1,
                          .state = STATE_CLEAN,
@@ -128,6 +129,12 @@ void header_begin_like(struct header *h, const struct header *other, bool reprod
                          .secret = other->secret,
                          .prep = other->prep};
     stamp(h, reproducible);
+}
+
+void header_join_keys(struct header *h, const struct header *other)
+{
+    if (format_key_len(h) != format_key_len(other))
+        h->compat &= ~(uint32_t)COMPAT_KEY_LEN;
 }
 
 static bool design_chain(struct header *h, const struct design *d, uint64_t n, struct err *err)

@@ -58,6 +58,10 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
 /* The same for the keys of another filter. */
 void header_begin_like(struct header *h, const struct header *other, bool reproducible);
 
+/* To be called for each further filter whose keys the new one has too: their length is known only
+ * if it is the same in all. */
+void header_join_keys(struct header *h, const struct header *other);
+
 /* Gives it the layers of any filter, placed, its policy, capacity, rate and feature bits; the layer
  * that takes keys is chain_newest(h). n and failures as with design_plan. */
 bool header_design(struct header *h, const struct design *d, uint64_t n, struct err *err);
