@@ -276,3 +276,15 @@ END
     run -2 --separate-stderr seen shrink -p 1e-9 out
     [[ $stderr == "seen: 'out' has a false-positive rate of 0.000596 already, more than 1e-09" ]]
 }
+
+@test "merge and subtract are silent, unless --verbose asks" {
+    quiet seen create --counted -p 0 a <(seq 100)
+    quiet seen create --counted -p 0 b <(seq 40)
+    for command in merge subtract; do
+        quiet seen $command --force -o out a b
+        run -0 --separate-stderr seen $command --verbose --force -o out a b
+        [[ -z $output && $stderr == "seen: 'out': current false-positive rate "*" keys, sum of counts "* ]]
+        run -0 --separate-stderr seen $command --verbose --json --force -o out a b
+        [[ $output == {* && $stderr == "seen: 'out': "* ]]
+    done
+}

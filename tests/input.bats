@@ -98,7 +98,7 @@ takes()
     [ "$output" = $'a,1\nc,3\nx,9' ]
     # They are neither present nor absent, but they have numbers.
     run -0 --separate-stderr seen query -n -d , -f 2 --skip-bad h one two
-    [ "$output" = $'1:a,1\n3:c,3\n1:x,9' ]
+    [ "$output" = $'one:1:a,1\none:3:c,3\ntwo:1:x,9' ]
     run -1 --separate-stderr seen query -vc -d , -f 2 --skip-bad h one two
     [ "$output" = 0 ]
     run -0 --separate-stderr seen query --annotate -d , -f 2 --skip-bad h one two

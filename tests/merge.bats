@@ -25,7 +25,8 @@ rejects()
         for part in 0 1 2; do
             awk "NR % 3 == $part" <(seq 20000) | quiet seen create --like all.seen $part.seen
         done
-        run -0 --separate-stderr seen merge -o out.seen 0.seen 1.seen 2.seen
+        quiet seen merge -o out.seen 0.seen 1.seen 2.seen
+        run -0 --separate-stderr seen merge --verbose --force -o out.seen 0.seen 1.seen 2.seen
         [ -z "$output" ]
         [[ $stderr == "seen: 'out.seen': current false-positive rate "*" 1 layer" ]]
         cmp <(data out.seen) <(data all.seen)
@@ -75,7 +76,7 @@ rejects()
     quiet seen create a one
     quiet seen create b two
     quiet seen create -p 1e-6 c <(seq 60001 61000)
-    run -0 --separate-stderr seen merge -o ab a b
+    run -0 --separate-stderr seen merge --verbose -o ab a b
     [[ $stderr == "seen: 'ab': current false-positive rate 0.00"*' 2 layers, '*'--like'* ]]
     run -0 seen query -c ab <(cat one two)
     [ "$output" = 22000 ]

@@ -167,10 +167,19 @@ like_grep()
     printf 'a\nx\na\n' >one
     printf 'x\na' >two
     quiet seen create -p 1e-9 f -k a
+    quiet seen create -p 1e-9 g -k b
     run -0 seen query -n f one two
-    [ "$output" = $'1:a\n3:a\n2:a' ]
-    run -0 seen query -nv f one two -
-    [ "$output" = $'2:x\n1:x' ]
+    [ "$output" = $'one:1:a\none:3:a\ntwo:2:a' ]
+    run -0 seen query -nv f one two - <one
+    [ "$output" = $'one:2:x\ntwo:1:x\n(standard input):2:x' ]
+    run -0 seen query -n --annotate f one two
+    [ "$output" = $'one:1:+\ta\none:2:-\tx\none:3:+\ta\ntwo:1:-\tx\ntwo:2:+\ta' ]
+    run -0 seen query -n --which --also g f one two
+    [ "${lines[0]}" = f:one:1:a ]
+    run -0 seen query -n f one
+    [ "$output" = $'1:a\n3:a' ]
+    run -0 seen query -n f - <one
+    [ "$output" = $'1:a\n3:a' ]
     run -0 seen query -n f -k x -k a
     [ "$output" = 2:a ]
     seq 100000 >many

@@ -228,6 +228,7 @@ END
     seen stats --json r.seen | jq -e '.load > 3 and .load < 3.7 and .load_all < 0.5 and
         .keys_left == 0 and .fpr_current > 0.01'
     seen stats r.seen | grep -E '^keys left  +0 '
+    seen stats r.seen | grep -E '^keys wrongly dropped  +[0-9.]+ +estimated$'
     # A rotation makes room in the newest, but not in the promise.
     seen rotate r.seen
     seen stats --json r.seen | jq -e '.load == 0 and .keys_left == 0'

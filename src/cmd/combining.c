@@ -98,12 +98,12 @@ static void report(const struct combining *c)
     if (gone >= FEWEST_LOST)
         say_warning("about %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints", num_show_count(n, gone), c->in->filter[0].path);
-    if (!c->json) {
+    if (c->verbose)
         say_note("'%s': current false-positive rate %s, %s keys, sum of counts %llu", c->out,
                  num_show_fpr(text, fpr), num_show_count(n, (double)seen->made),
                  (unsigned long long)seen->total_made);
+    if (!c->json)
         return;
-    }
     struct json j = {.out = stdout};
     summary_begin(&j, c->out, &c->combine.header, fpr, (double)seen->made);
     json_key(&j, "counts_total");

@@ -18,7 +18,7 @@ struct combining {
     enum counts_op op;
     const struct inputs *in;
     struct newfile *file;
-    bool force, json, reproducible;
+    bool force, json, reproducible, verbose;
     double max_fpr; /* of the result; 0: the sum of the inputs' design rates, or any with `force` */
     unsigned threads;
     /* The rest is private. */
@@ -29,7 +29,7 @@ struct combining {
 bool combining_all(const struct inputs *in);
 bool combining_any(const struct inputs *in);
 
-/* Writes and commits the file, and prints what it is. */
+/* Writes and commits the file, and prints with `verbose` or `json` what it is. */
 bool combining_run(struct combining *c);
 
 #endif

@@ -24,6 +24,7 @@ enum {
     OPT_MAX_FPR,
     OPT_JSON,
     OPT_REPRODUCIBLE,
+    OPT_VERBOSE,
 };
 
 static const struct opt merge_opts[] = {
@@ -39,6 +40,8 @@ static const struct opt merge_opts[] = {
     {OPT_FORCE, "force", NULL, "replace an existing OUT, and accept any false-positive rate", false,
      0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
+    {OPT_VERBOSE, "verbose", NULL, "say on stderr what was made, and its false-positive rate", false,
+     0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
@@ -62,7 +65,7 @@ struct source {
 
 struct merge {
     const char *out;
-    bool intersect, max, distinct, force, json, reproducible;
+    bool intersect, max, distinct, force, json, reproducible, verbose;
     double max_fpr;
     unsigned threads;
     struct inputs in;
@@ -95,6 +98,8 @@ static bool parse_option(struct merge *m, struct opt_parser *p, int id)
         return m->json = true;
     case OPT_REPRODUCIBLE:
         return m->reproducible = true;
+    case OPT_VERBOSE:
+        return m->verbose = true;
     case 'j':
         return opt_threads(p, &m->threads);
     }
@@ -320,12 +325,12 @@ static const char *why_layers(const struct merge *m)
 static void report(const struct merge *m)
 {
     char text[NUM_TEXT], n[NUM_TEXT];
-    if (!m->json) {
+    if (m->verbose)
         say_note("'%s': current false-positive rate %s, about %s keys, %u layer%s", m->out,
                  num_show_fpr(text, m->fpr), num_show_count(n, m->n), m->n_joints,
                  why_layers(m));
+    if (!m->json)
         return;
-    }
     struct json j = {.out = stdout};
     summary_begin(&j, m->out, &m->header, m->fpr, m->n);
     summary_end(&j);
@@ -370,6 +375,7 @@ static bool merge_counted(struct merge *m)
                           .force = m->force,
                           .json = m->json,
                           .reproducible = m->reproducible,
+                          .verbose = m->verbose,
                           .max_fpr = m->max_fpr,
                           .threads = m->threads};
     return combining_run(&c);

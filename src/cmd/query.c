@@ -34,7 +34,9 @@ static const struct opt output_opts[] = {
     {'v', "invert-match", NULL, "select the records whose key is absent", false, 0},
     {'c', "count", NULL, "print only how many records are selected", false, 0},
     {'q', "quiet", NULL, "print nothing; stop at the first selected record", false, 0},
-    {'n', "number", NULL, "print each record's number and a colon before it", false, 0},
+    {'n', "number", NULL,
+     "print each record's number and a colon before it, and the file's name if there are several",
+     false, 0},
     {OPT_ANNOTATE, "annotate", NULL,
      "print every record, after + or - and a TAB, or after ? if --skip-bad skips it; as a filter "
      "is replaced, answer from the new one",
@@ -281,15 +283,21 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
            (output_terminate(&r->out, q->keyopt.rule.terminator) || fail(err, "out of memory"));
 }
 
-/* Adds what is printed before a record. */
+static bool put_name(struct output *out, const char *name)
+{
+    return output_bytes(out, name, strlen(name)) && output_bytes(out, ":", 1);
+}
+
+/* Adds what is printed before a record. As grep does, -n names the file where there are several. */
 static bool put_label(const struct query *q, struct output *out, const struct label *label,
                       uint64_t before)
 {
     char text[NUM_TEXT];
+    bool names = q->number && q->keyopt.n_files > 1;
     unsigned long long number = before + label->number + 1;
     int len = q->number ? snprintf(text, sizeof text, "%llu:", number) : 0;
-    return (!q->asked.which || (output_bytes(out, label->name, strlen(label->name)) &&
-                          output_bytes(out, ":", 1))) &&
+    return (!q->asked.which || put_name(out, label->name)) &&
+           (!names || put_name(out, tally_where(&q->feed.tally))) &&
            output_bytes(out, text, (size_t)len);
 }
 

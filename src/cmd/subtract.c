@@ -7,7 +7,7 @@
 #include "cmd/inputs.h"
 #include "store/newfile.h"
 
-enum { OPT_EXCEPT = 400, OPT_FORCE, OPT_MAX_FPR, OPT_JSON, OPT_REPRODUCIBLE };
+enum { OPT_EXCEPT = 400, OPT_FORCE, OPT_MAX_FPR, OPT_JSON, OPT_REPRODUCIBLE, OPT_VERBOSE };
 
 static const struct opt subtract_opts[] = {
     {'o', "output", "OUT", "the file to make", false, 0},
@@ -21,6 +21,8 @@ static const struct opt subtract_opts[] = {
     {OPT_FORCE, "force", NULL, "replace an existing OUT, and accept any false-positive rate", false,
      0},
     {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
+    {OPT_VERBOSE, "verbose", NULL, "say on stderr what was made, and its false-positive rate", false,
+     0},
     {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
@@ -45,6 +47,8 @@ static bool parse_option(struct combining *c, struct opt_parser *p, int id)
         return c->json = true;
     case OPT_REPRODUCIBLE:
         return c->reproducible = true;
+    case OPT_VERBOSE:
+        return c->verbose = true;
     case 'j':
         return opt_threads(p, &c->threads);
     }

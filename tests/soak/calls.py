@@ -385,10 +385,9 @@ class Judge:
         """How it ended, and what it said."""
         status, stderr = outcome.status, outcome.stderr
         lines = stderr.splitlines()
-        # Of what failed; not what dedup says of records that it could not print, or merge of its OUT.
+        # Of what failed; not what dedup says of records that it could not print.
         causes = [line for line in lines if not line.startswith("seen: warning: ")
-                  and not line.endswith("were not printed")
-                  and "current false-positive rate" not in line]
+                  and not line.endswith("were not printed")]
         if status is None:
             self.blame("did not end in %d s" % PATIENCE)
         elif status == -signal.SIGKILL and "KILL" in self.whats:
