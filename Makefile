@@ -218,7 +218,7 @@ soak:
 	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
 	$(Q)SEEN=$(abspath $(BUILD))/seen FORGED=0 bats tests/forged.bats
 
-## bench: speed and size beside other tools, also in Redis (BENCH_N records, BENCH_JOBS names)
+## bench: speed and size beside other tools (BENCH_N records, BENCH_JOBS names; see bench.py)
 bench:
 	+$(Q)$(PARALLEL) all CFLAGS='-O2 -g'
 	$(Q)python3 tests/bench/bench.py $(BUILD)

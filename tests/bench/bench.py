@@ -15,6 +15,11 @@ and the size of what it wrote.
                             the name of those of counted sets, which run all or none
     BENCH_REDIS_N=          records in Redis (a tenth of BENCH_N; 0: none). The names of those jobs
                             begin with "redis: "; if BENCH_JOBS is given, it must have that word
+    BENCH_DIGESTS=          digests of stolen passwords in the stream that becomes a filter (BENCH_N;
+                            0: none), and
+    BENCH_LIST=             at most as many in a stored list, for other tools (BENCH_N). These jobs
+                            run all or none; if BENCH_JOBS is given, it must have "passwords".
+                            BENCH_KINDS= BENCH_JOBS=passwords BENCH_DIGESTS=1e9 is that alone
     BENCH_RIVALS=1          0: without the other tools
     BENCH_DIR=BUILD/bench   where the data is, and where filters are written
     BENCH_README=0          1: put table and picture into README.md, between its two bench comments
@@ -32,6 +37,7 @@ import subprocess
 import sys
 
 import inredis
+import passwords
 
 BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -40,6 +46,8 @@ TOOLS = BUILD + "/bench/"
 SEEN = BUILD + "/seen"
 N = int(float(os.environ.get("BENCH_N", "1e7")))
 REDIS_N = int(float(os.environ.get("BENCH_REDIS_N", N // 10)))
+DIGESTS = int(float(os.environ.get("BENCH_DIGESTS", N)))
+LIST = int(float(os.environ.get("BENCH_LIST", N)))
 RUNS = int(os.environ.get("BENCH_RUNS", "7"))
 KINDS = os.environ.get("BENCH_KINDS", "urls sha1 phones").split()
 JOBS = re.compile(os.environ.get("BENCH_JOBS", ""))
@@ -502,6 +510,8 @@ def main():
     if REDIS_N and (not JOBS.pattern or "redis" in JOBS.pattern):
         everything["redis"] = inredis.measure(SEEN, TOOLS, DIR, REDIS_N, min(RUNS, SLOW_RUNS),
                                               lambda name: JOBS.search("redis: " + name))
+    if DIGESTS and (not JOBS.pattern or "passwords" in JOBS.pattern):
+        everything["passwords"] = passwords.measure(SEEN, TOOLS, DIR, DIGESTS, LIST)
     with open(TOOLS + "results.json", "w", encoding="ascii") as f:
         json.dump(everything, f, indent=1)
     picture = svg(everything["kinds"].get("urls", []))
