@@ -383,3 +383,29 @@ full()
             seen add --max-fpr $limit g <(seq 200000 200500)
     done
 }
+
+@test "--create makes a file as dedup does" {
+    seq 1000 >keys
+    quiet seen add --create f keys
+    seen dedup --create g keys >/dev/null
+    for filter in f g; do
+        seen stats --json $filter | jq -e '.policy == "grows" and .fpr_design == 0.001'
+    done
+    cmp <(data f) <(data g)
+    quiet seen add --create f -k new
+    [ "$(seen query -c f keys <(echo new))" = 1001 ]
+    quiet seen add --create -n 5000 -p 1e-4 -i sized -k ABC
+    seen stats --json sized | jq -e '.policy == "FPR rises" and .n_design == 5000 and .fpr_design == 1e-4'
+    run -0 seen query -q sized -k abc
+    # What is there is used as it is.
+    refuses "seen: 'f' was made without --trim, which cannot be added later" \
+        seen add --create --trim f -k x
+    seen create --counted c keys
+    quiet seen add --create --batch-id 1 c -k 1
+    # Nothing is made where it cannot be used.
+    refuses "seen: cannot open 'none': No such file or directory" seen add --create h none
+    refuses "seen: --batch-id is for counted sets, which 'seen create --counted' makes" \
+        seen add --create --batch-id 1 h -k 1
+    [ ! -e h ]
+    refuses "seen: cannot open 'h': No such file or directory" seen add h -k 1
+}

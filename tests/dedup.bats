@@ -400,3 +400,46 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     [[ $(cat said) =~ ^"seen: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
     [ "${BASH_REMATCH[1]}" -ge 5 ] && [ "${BASH_REMATCH[1]}" -le 10 ]
 }
+
+@test "-q says by the exit status whether a key was new" {
+    run -0 --separate-stderr seen dedup -q --create f -k a
+    [[ -z $output && -z $stderr ]]
+    run -1 --separate-stderr seen dedup -q f -k a
+    [[ -z $output && -z $stderr ]]
+    run -1 seen dedup -q --dry-run f -k a
+    run -0 seen dedup -q --dry-run f -k b
+    run -0 seen dedup -q f -k a -k b
+    # All records are read and added, whatever came first; -v turns the question around.
+    seq 100000 >keys
+    run -0 seen dedup -qc f keys
+    [ -z "$output" ]
+    [ "$(seen query -c f keys)" = 100000 ]
+    run -1 seen dedup -q f keys
+    run -0 seen dedup -qv f keys
+    run -1 seen dedup -qv f -k new
+    run -1 seen dedup -q f /dev/null
+    run -2 seen dedup -q f none
+    run -2 seen dedup -q none -k a
+}
+
+@test "-q: of many that ask with a new key, one is told that it is new" {
+    seen dedup --create f </dev/null
+    for i in 1 2 3 4 5 6 7 8; do
+        (for key in 1 2 3 4 5; do
+            seen dedup -q f -k $key && echo $key
+        done; true) >told.$i &
+    done
+    wait
+    diff <(sort told.*) <(seq 5)
+}
+
+@test "the recipe for one key at a time" {
+    export alert=fire
+    printf '#!/bin/sh\necho sent "$1"\n' >send
+    chmod +x send
+    PATH=$PWD:$PATH
+    [ "$(PAGE=seen-dedup.1 recipe EXAMPLES 1)" = 'sent fire' ]
+    [ -z "$(PAGE=seen-dedup.1 recipe EXAMPLES 1)" ]
+    echo damaged >sent.seen
+    [ "$(PAGE=seen-dedup.1 recipe EXAMPLES 1 2>/dev/null)" = 'sent fire' ]
+}

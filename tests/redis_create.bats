@@ -128,8 +128,6 @@ one of this size has $(seen export --pad large.seen -o - | wc -c)" \
 
 @test "where --create is of no use" {
     local name
-    refuses "seen: --create is for filters in Redis: make a file by 'seen create'" \
-        seen add --create f.seen -k 1
     refuses 'seen: --capacity and --fpr are for a filter that is made: they need --create' \
         seen add -n 10 "$(uri k gozero)" -k 1
     [ ! -e f.seen ]

@@ -1,3 +1,6 @@
+#include <errno.h>
+#include <unistd.h>
+
 #include "base/say.h"
 #include "cmd/adding.h"
 #include "cmd/changing.h"
@@ -24,9 +27,11 @@ static const struct opt add_opts[] = {
 };
 
 static const struct opt create_opts[] = {
-    {OPT_CREATE, "create", NULL, "make FILTER if there is none", false, 0},
+    {OPT_CREATE, "create", NULL,
+     "make FILTER if there is none; a file grows, unless --capacity is given", false, 0},
     {'n', "capacity", "N", "make FILTER for N distinct keys", false, 0},
-    {'p', "fpr", "P", "make FILTER with this false-positive rate (default: the layout's)", false,
+    {'p', "fpr", "P",
+     "make FILTER with this false-positive rate (default: 0.001; in Redis, the layout's)", false,
      0},
     {0},
 };
@@ -37,7 +42,7 @@ static const struct opt_group groups[] = {
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
     {"Counted sets", changing_opts},
     {"Filters in Redis", redisopt_add},
-    {"Making a filter in Redis", create_opts},
+    {"Making a filter", create_opts},
     {0},
 };
 
@@ -95,23 +100,35 @@ static int add(struct add *a)
     return adding_status(&a->adding);
 }
 
-static int check_options(const struct add *a, const char *path)
+static int check_options(const struct add *a)
 {
-    if (a->create && store_is_file(path))
-        return opt_misuse(&cmd_add,
-                          "--create is for filters in Redis: make a file by 'seen create'");
     if (!a->create && (a->n != 0 || a->p != 0))
         return opt_misuse(&cmd_add, "--capacity and --fpr are for a filter that is made: they need "
                                     "--create");
     return 0;
 }
 
+/* Makes a filter file if there is none. */
+static bool make_file(struct add *a, const char *path, struct err *err)
+{
+    struct header h;
+    if (access(path, F_OK) == 0 || errno != ENOENT)
+        return true;
+    if (a->changing.change.batch_id != NULL)
+        return fail(err, "--batch-id is for counted sets, which 'seen create --counted' makes");
+    return adding_plan_file(&a->keyopt, a->n, a->p, &h, err) &&
+           adding_make_file(&a->keyopt, path, &h, err);
+}
+
 /* Opens the filter, with its preparation of keys, and makes it if it is to be made. */
 static bool open_filter(struct add *a, const char *path, struct err *err)
 {
+    bool in_redis = !store_is_file(path);
+    if (a->create && !in_redis && !make_file(a, path, err))
+        return false;
     struct known *k = &a->adding.known;
     enum redis_there there = REDIS_THERE;
-    if (!(a->create ? known_prepare(k, path, a->n, a->p, &there, err) : known_open(k, path, err)) ||
+    if (!(a->create && in_redis ? known_prepare(k, path, a->n, a->p, &there, err) : known_open(k, path, err)) ||
         !keyopt_adopt(&a->keyopt, store_header(k->sink), path, err))
         return false;
     return there == REDIS_THERE ||
@@ -148,7 +165,7 @@ static int run_add(struct add *a, int argc, char **argv)
         return opt_misuse(&cmd_add, "no FILTER given");
     if (!keyopt_files(&a->keyopt, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    int status = check_options(a, argv[p.first]);
+    int status = check_options(a);
     if (status != 0)
         return status;
     if (!open_filter(a, argv[p.first], &err)) {

@@ -7,6 +7,23 @@
 
 #include "base/say.h"
 #include "base/sig.h"
+#include "store/filter_build.h"
+
+bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header *h,
+                      struct err *err)
+{
+    const struct design design = {.n = n, .p = p, .grow = n == 0};
+    if (!keyopt_new(keyopt, err))
+        return false;
+    header_begin(h, &keyopt->rule, false);
+    return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
+}
+
+bool adding_make_file(struct keyopt *keyopt, const char *path, const struct header *h,
+                      struct err *err)
+{
+    return keyopt_check_first(keyopt, err) && filter_build_empty_file(path, h, err);
+}
 
 /* Workers. */
 

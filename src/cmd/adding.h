@@ -23,6 +23,7 @@
 
 #include "cmd/feed.h"
 #include "cmd/known.h"
+#include "store/header.h"
 #include "store/writer.h"
 
 /* What came of one chunk. */
@@ -36,6 +37,14 @@ struct added {
     uint64_t *selected; /* a bit: for `print` to use */
     size_t capacity;    /* records */
 };
+
+/* Plans a filter file for n keys, or if n is 0 one that grows, at FPR p, or the usual one if p is
+ * 0. Makes a planned one at `path`, unless something is there by then: that is no failure. Key
+ * preparation is fixed by that, so all else that is needed should be there. */
+bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header *h,
+                      struct err *err);
+bool adding_make_file(struct keyopt *keyopt, const char *path, const struct header *h,
+                      struct err *err);
 
 struct adding {
     struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */

@@ -33,6 +33,8 @@ enum {
 static const struct opt output_opts[] = {
     {'v', "invert-match", NULL, "print the records that are not new", false, 0},
     {'c', "count", NULL, "print only how many records would be printed", false, 0},
+    {'q', "quiet", NULL,
+     "print nothing; the exit status is 0 if a record would be printed, 1 if none", false, 0},
     {OPT_DRY_RUN, "dry-run", NULL, "print new records, and add nothing to FILTER", false, 0},
     {OPT_VERBOSE, "verbose", NULL,
      "say on stderr how many keys were new, and how many new ones were probably taken for known",
@@ -82,8 +84,9 @@ static const double MEMORY_FPR = 1e-9;
 
 struct dedup {
     struct keyopt keyopt;
-    bool invert, count, dry_run, create, verbose;
-    struct design design;     /* of a filter to be made */
+    bool invert, count, quiet, dry_run, create, verbose;
+    uint64_t n;               /* of a filter to be made: keys; 0: not given */
+    double p;                 /* FPR; 0: not given */
     const char *path;         /* NULL: none */
     const char *confirm_path; /* NULL: none */
     const char **also_path;   /* and FILTER, in a dry run */
@@ -120,10 +123,12 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
         return d->invert = true;
     case 'c':
         return d->count = true;
+    case 'q':
+        return d->quiet = true;
     case 'n':
-        return opt_count(p, &d->design.n) && opt_positive(p, d->design.n);
+        return opt_count(p, &d->n) && opt_positive(p, d->n);
     case 'p':
-        return opt_fpr(p, &d->design.p);
+        return opt_fpr(p, &d->p);
     case OPT_ALSO:
         return take_also(d, p->value);
     case OPT_CONFIRM:
@@ -267,7 +272,7 @@ static bool print(void *ctx, const struct chunk *chunk, struct added *r)
     d->n_selected += count;
     if (d->closed)
         d->n_unprinted += count;
-    else if (count > 0 && !d->count)
+    else if (count > 0 && !d->count && !d->quiet)
         write_records(d, (struct result *)r, chunk->data + chunk->len, count);
     return !d->closed;
 }
@@ -280,17 +285,6 @@ static void free_output(void *ctx, void *slot)
 }
 
 /* Setting up. */
-
-static bool plan_filter(struct dedup *d, struct header *h)
-{
-    struct err err;
-    if (!keyopt_new(&d->keyopt, &err))
-        return say_failure(&err);
-    header_begin(h, &d->keyopt.rule, false);
-    d->design.grow = d->design.n == 0;
-    return (keyopt_check_digest(&d->keyopt, &err) && header_design(h, &d->design, 0, &err)) ||
-           say_failure(&err);
-}
 
 /* Takes over how keys are prepared for a filter that was opened. */
 static bool adopt(struct dedup *d, const struct store *s, struct err *err)
@@ -327,8 +321,7 @@ static bool suits_others(const struct dedup *d, const struct header *h, struct e
 static bool create_and_open(struct dedup *d, struct header *h)
 {
     struct err err;
-    if (!keyopt_check_first(&d->keyopt, &err) || !suits_others(d, h, &err) ||
-        !filter_build_empty_file(d->path, h, &err))
+    if (!suits_others(d, h, &err) || !adding_make_file(&d->keyopt, d->path, h, &err))
         return say_failure(&err);
     return open_file(d) &&
            (suits_others(d, store_header(d->adding.known.sink), &err) || say_failure(&err));
@@ -340,7 +333,7 @@ static bool prepare(struct dedup *d, bool *to_be_made)
     struct err err;
     struct known *k = &d->adding.known;
     enum redis_there there;
-    if (!known_prepare(k, d->path, d->design.n, d->design.p, &there, &err) ||
+    if (!known_prepare(k, d->path, d->n, d->p, &there, &err) ||
         !adopt(d, k->sink, &err) || (d->dry_run && !known_only_ask(k, there, &err)))
         return say_failure(&err);
     *to_be_made = there != REDIS_THERE;
@@ -358,22 +351,25 @@ static bool make_prepared(struct dedup *d)
 /* Opens FILTER, or plans the one that is to be made. */
 static bool open_own(struct dedup *d, struct header *h, bool *to_be_made)
 {
+    struct err err;
     if (d->create && !store_is_file(d->path))
         return prepare(d, to_be_made);
     *to_be_made = is_to_be_made(d);
     if (d->dry_run)
         return *to_be_made || take_also(d, d->path);
-    return *to_be_made ? plan_filter(d, h) : open_file(d);
+    if (!*to_be_made)
+        return open_file(d);
+    return adding_plan_file(&d->keyopt, d->n, d->p, h, &err) || say_failure(&err);
 }
 
 static bool open_in_memory(struct dedup *d)
 {
     struct err err;
-    double p = d->path == NULL && d->design.p != 0 ? d->design.p : MEMORY_FPR;
+    double p = d->path == NULL && d->p != 0 ? d->p : MEMORY_FPR;
     if (d->n_also == 0 && !keyopt_new(&d->keyopt, &err))
         return say_failure(&err);
     return (keyopt_check_digest(&d->keyopt, &err) &&
-            known_open_in_memory(&d->adding.known, &d->keyopt.rule, d->design.n, p, &err)) ||
+            known_open_in_memory(&d->adding.known, &d->keyopt.rule, d->n, p, &err)) ||
            say_failure(&err);
 }
 
@@ -429,7 +425,7 @@ static void conclude(struct dedup *d)
     if (warning != NULL)
         say_warning("%s; new ones probably taken for known: %.3g", warning,
                     known_lost(k, d->keyopt.threads));
-    if (d->count)
+    if (d->count && !d->quiet)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)
         report(d);
@@ -442,14 +438,16 @@ static int dedup(struct dedup *d)
         conclude(d);
     if (d->closed && !d->adding.feed.failed)
         return 128 + SIGPIPE;
-    return adding_status(&d->adding);
+    int status = adding_status(&d->adding);
+    bool none = d->quiet && d->n_selected == 0;
+    return status == EXIT_SELECTED && none ? EXIT_NONE : status;
 }
 
 static int check_options(const struct dedup *d)
 {
     if (d->create && d->path == NULL)
         return opt_misuse(&cmd_dedup, "--create needs a FILTER to make");
-    if (!d->create && d->path != NULL && (d->design.n != 0 || d->design.p != 0))
+    if (!d->create && d->path != NULL && (d->n != 0 || d->p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");
     return 0;
@@ -469,7 +467,7 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     d->path = any ? argv[p.first] : NULL;
     if (!keyopt_files(&d->keyopt, &cmd_dedup, argv + p.first + any, argc - p.first - any))
         return EXIT_ERROR;
-    d->keyopt.prints = !d->count;
+    d->keyopt.prints = !d->count && !d->quiet;
     int status = check_options(d);
     if (status != 0)
         return status;
