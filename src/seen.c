@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "base/say.h"
+#include "base/typing.h"
 #include "cmd/cmd.h"
 #include "keys/digest.h"
 #include "keys/split.h"
@@ -47,48 +48,33 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* Typing errors between a and b: letters that are missing, wrong, extra, or swapped with their
- * neighbour. (Optimal string alignment, three rows of its table at a time.) */
-static unsigned typing_errors(const char *a, const char *b)
+/* What other programs call our commands. */
+static const char *const synonyms[][2] = {
+    {"build", "create"},   {"check", "query"}, {"contains", "query"}, {"del", "remove"},
+    {"delete", "remove"},  {"diff", "compare"}, {"fill", "add"},      {"filter", "query"},
+    {"find", "query"},     {"grep", "query"},  {"has", "query"},      {"info", "stats"},
+    {"init", "create"},    {"insert", "add"},  {"join", "merge"},     {"lookup", "query"},
+    {"make", "create"},    {"new", "create"},  {"put", "add"},        {"rm", "remove"},
+    {"show", "stats"},     {"status", "stats"}, {"test", "query"},    {"union", "merge"},
+    {"uniq", "dedup"},     {"unique", "dedup"}, {"validate", "verify"},
+};
+
+static const char *meant_by(const char *name)
 {
-    enum { LONGEST = 16 };
-    size_t la = strlen(a), lb = strlen(b);
-    if (la > LONGEST || lb > LONGEST)
-        return LONGEST;
-    unsigned rows[3][LONGEST + 1] = {{0}};
-    for (size_t j = 0; j <= lb; j++)
-        rows[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= la; i++) {
-        unsigned *row = rows[i % 3], *up = rows[(i + 2) % 3], *up2 = rows[(i + 1) % 3];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= lb; j++) {
-            unsigned best = up[j - 1] + (a[i - 1] != b[j - 1]);
-            if (up[j] + 1 < best)
-                best = up[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                up2[j - 2] + 1 < best)
-                best = up2[j - 2] + 1;
-            row[j] = best;
-        }
-    }
-    return rows[la % 3][lb];
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+        if (strcmp(synonyms[i][0], name) == 0)
+            return synonyms[i][1];
+    struct typing t = typing_begin(name, strlen(name));
+    for (const struct command *const *c = commands; *c != NULL; c++)
+        typing_offer(&t, (*c)->name);
+    return t.nearest;
 }
 
 static int unknown_command(const char *name)
 {
-    const struct command *nearest = NULL;
-    size_t fewest = 3; /* more than two errors, or in half the letters: another word */
-    for (const struct command *const *c = commands; *c != NULL; c++) {
-        size_t errors = typing_errors(name, (*c)->name);
-        if (errors < fewest && 2 * errors < strlen(name)) {
-            fewest = errors;
-            nearest = *c;
-        }
-    }
-    if (nearest != NULL)
-        return opt_misuse(NULL, "'%s' is not a command; did you mean '%s'?", name, nearest->name);
+    const char *meant = meant_by(name);
+    if (meant != NULL)
+        return opt_misuse(NULL, "'%s' is not a command; did you mean '%s'?", name, meant);
     return opt_misuse(NULL, "'%s' is not a command", name);
 }
 

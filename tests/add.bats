@@ -58,7 +58,7 @@ clean()
     run -0 seen query -c f <(seq 10; seq 20 30; seq 40 50; echo a; echo)
     [ "$output" = 34 ]
     run -2 --separate-stderr seen add f one missing two.gz
-    [ "$stderr" = "seen: cannot open 'missing': No such file or directory" ]
+    [ "$stderr" = "seen: cannot open 'missing': No such file or directory (-k gives a key)" ]
     clean f
 }
 

@@ -72,6 +72,24 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     refuses "seen: 'qurey' is not a command; did you mean 'query'?" seen qurey f
     try ''
     refuses "seen: 'create2' is not a command; did you mean 'create'?" seen create2
+    while read -r word meant; do
+        refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"
+    done <<END
+check query
+insert add
+info stats
+rm remove
+delete remove
+removee remove
+union merge
+END
+    # Each of them has another name than the commands, and means one.
+    sed -n '/synonyms\[\]/,/^};/s/},/},\n/gp' "$SOURCE/src/seen.c" |
+        sed -n 's/.*{"\(.*\)", "\(.*\)"}.*/\1 \2/p' >synonyms
+    [ "$(wc -l <synonyms)" -gt 20 ]
+    while read -r word meant; do
+        [[ " ${commands[*]} " == *" $meant "* && " ${commands[*]} " != *" $word "* ]]
+    done <synonyms
     refuses "seen: 'frobnicate' is not a command" seen frobnicate
     refuses "seen: 'x' is not a command" seen x
     refuses "seen: '' is not a command" seen ''
@@ -90,6 +108,17 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     done
     refuses "seen: unknown option '-Q'" seen query -cQ f.seen
     refuses "seen: unknown option '-Q'" seen query --count -Qc f.seen
+}
+
+@test "the nearest option is named" {
+    refuses "seen: unknown option '--capcity'; did you mean '--capacity'?" seen create --capcity 3 f
+    refuses "seen: unknown option '--capcity'; did you mean '--capacity'?" seen create --capcity=3 f
+    try 'create '
+    refuses "seen: unknown option '--rotate-at-capasity'; did you mean '--rotate-at-capacity'?" \
+        seen add --rotate-at-capasity f
+    refuses "seen: unknown option '--hepl'; did you mean '--help'?" seen query --hepl
+    refuses "seen: unknown option '--x'" seen query --x
+    refuses "seen: unknown option '--$(printf '%0100d' 0)'" seen query "--$(printf '%0100d' 0)"
 }
 
 @test "an abbreviation stands for the only option that begins so" {
@@ -306,4 +335,81 @@ closed() { "$@" >&-; }
     done
     run -0 seen help --commands
     [ "$(cut -f 1 <<<"$output" | tr '\n' ' ')" = "${commands[*]} " ]
+}
+
+@test "a missing key file that may be a key: -k is named" {
+    seen create f -k a
+    seen create --counted c -k a
+    local command
+    for command in 'create g' 'add f' 'query f' 'dedup f' 'dedup --create new' 'remove c'; do
+        # shellcheck disable=SC2086
+        refuses "seen: cannot open '1.2.3.4': No such file or directory (-k gives a key)" \
+            seen $command 1.2.3.4
+    done
+    refuses "seen: cannot open 'http://a/b': No such file or directory (-k gives a key)" \
+        seen query f http://a/b
+    refuses "seen: cannot open './none': No such file or directory" seen query f ./none
+    refuses "seen: cannot open '/none/a': No such file or directory" seen query f /none/a
+    refuses "seen: cannot open 'f/a': Not a directory" seen query f f/a
+    # Not where no key can be given.
+    refuses "seen: cannot open 'none': No such file or directory" seen query none a
+    refuses "seen: cannot open 'none': No such file or directory" seen stats --negatives none f
+    [ ! -e g ] && [ ! -e new ]
+}
+
+@test "dedup of a list as FILTER: how it goes without one" {
+    seq 9 >list
+    for option in '' --create; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup <'list'" \
+            seen dedup $option list </dev/null
+    done
+    seen dedup <'list' | cmp - list
+    # Keys were given, or no lines are there.
+    refuses "seen: 'list' is not a seen filter" seen dedup list -k a
+    refuses "seen: 'list' is not a seen filter" seen dedup list list
+    : >empty
+    refuses "seen: 'empty' is not a seen filter: it is empty" seen dedup empty </dev/null
+    seen create f -k a
+    head -c 100 f >cut
+    run -2 --separate-stderr seen dedup cut </dev/null
+    [[ $stderr != *'without FILTER'* ]]
+}
+
+@test "a filter is not made under the name -, which stands for standard output elsewhere" {
+    local says="seen: a filter cannot go to standard output; './-' is a file of the name '-'"
+    seq 9 >list
+    seen create -n 1000 f list
+    seen create --counted -p 0 c list
+    gzip -dc "$SOURCE/tests/vectors/guava/g64_bytes_n50000_p0001.guava.gz" >guava
+    refuses "$says" seen create - list
+    refuses "$says" seen create --force --empty -n 9 -
+    refuses "$says" seen create --from c -
+    refuses "$says" seen dedup --create - list
+    refuses "$says" seen merge -o - f f
+    refuses "$says" seen compact -p 0.01 -o - c
+    refuses "$says" seen shrink -o - f
+    refuses "$says" seen subtract -o - c c
+    refuses "$says" seen import --layout guava -n 50000 -p 0.001 guava -o -
+    [ ! -e - ]
+    quiet seen create ./- list
+    [ "$(seen query -c ./- list)" = 9 ]
+}
+
+@test "create: a filter that is there and gets no keys is left as it was" {
+    seen create f -k a
+    before=$(digest f)
+    refuses "seen: no keys, so 'f' is left as it was (--empty makes an empty filter)" \
+        seen create --force f </dev/null
+    [ "$(digest f)" = "$before" ]
+    refuses "seen: no keys, so 'g' is not made (--empty makes an empty filter)" seen create g </dev/null
+    seen create --counted --empty -p 0 none
+    refuses "seen: 'none' has no keys, so 'f' is left as it was" seen create --force --from none f
+    [ "$(digest f)" = "$before" ]
+}
+
+@test "plan 1e6: the option is named" {
+    refuses "seen: '1e6' is too much: did you mean -n 1e6?" seen plan 1e6
+    refuses "seen: '250k' is too much: did you mean -n 250k?" seen plan 250k
+    refuses "seen: 'list' is too much: plan reads no files" seen plan list
 }

@@ -117,7 +117,7 @@ rejects()
 @test "an input that cannot be read is named, and nothing is made" {
     seq 10 >keys
     mkdir dir
-    rejects "seen: cannot open 'missing': No such file or directory" seen create f keys missing
+    rejects "seen: cannot open 'missing': No such file or directory (-k gives a key)" seen create f keys missing
     rejects "seen: cannot read 'dir': Is a directory" seen create f keys dir
     rejects "seen: '-' is given twice" seen create f - keys - </dev/null
     only keys dir

@@ -365,7 +365,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
         seen dedup --create --also folded.seen f.seen in
     refuses "seen: 'unsorted' is not sorted as LC_ALL=C sort does it" \
         seen dedup --create --confirm unsorted f.seen in
-    refuses "seen: cannot open 'none': No such file or directory" seen dedup --create f.seen none
+    refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" seen dedup --create f.seen none
     [ ! -e f.seen ]
     LC_ALL=C sort in >sorted
     run -0 seen dedup -i --create --also folded.seen --confirm sorted f.seen in

@@ -86,7 +86,7 @@ like_grep()
     run -1 seen query -c f /dev/null
     [ "$output" = 0 ]
     run -2 --separate-stderr seen query f missing
-    [ "$stderr" = "seen: cannot open 'missing': No such file or directory" ]
+    [ "$stderr" = "seen: cannot open 'missing': No such file or directory (-k gives a key)" ]
     refuses "seen: cannot open 'missing': No such file or directory" seen query missing keys
     refuses "seen: 'keys' is not a seen filter" seen query keys f ||
         [[ ${stderr_lines[0]} == "seen: 'keys' is not a seen filter"* ]]
@@ -102,7 +102,7 @@ like_grep()
     mkdir dir
     run -2 --separate-stderr seen query f keys missing dir keys
     [ "$output" = $'a\nb\na\nb' ]
-    [ "${stderr_lines[0]}" = "seen: cannot open 'missing': No such file or directory" ]
+    [ "${stderr_lines[0]}" = "seen: cannot open 'missing': No such file or directory (-k gives a key)" ]
     [ "${stderr_lines[1]}" = "seen: cannot read 'dir': Is a directory" ]
     [ "${#stderr_lines[@]}" = 2 ]
     run -2 --separate-stderr seen query -c f missing keys

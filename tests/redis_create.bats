@@ -141,7 +141,7 @@ one of this size has $(seen export --pad large.seen -o - | wc -c)" \
     local name
     name=$(uri k gozero:bits=20000)
     for command in add dedup; do
-        refuses "seen: cannot open 'none': No such file or directory" \
+        refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" \
             seen $command --create "$name" none
     done
     refuses "seen: cannot open 'none.seen': No such file or directory" \

@@ -420,13 +420,19 @@ static double keys_held(const struct create *c)
     return c->build.header.counters.n_keys;
 }
 
+/* For messages: of the file, after a failure. */
+static const char *outcome(const struct create *c)
+{
+    return access(c->path, F_OK) == 0 ? "left as it was" : "not made";
+}
+
 static bool too_few_keys(const struct create *c, const char *option, double want)
 {
     char held[NUM_TEXT], wanted[NUM_TEXT];
     double n = keys_held(c);
     say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
               n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path,
-              access(c->path, F_OK) == 0 ? "left as it was" : "not made");
+              outcome(c));
     return false;
 }
 
@@ -541,8 +547,8 @@ static bool read_keys(struct create *c)
     c->keyopt.rule.key_len = recorded_len(c);
     if (keys_given(c) > 0)
         return true;
-    say_error("no keys%s, so '%s' is not made (--empty makes an empty filter)",
-              c->feed.tally.bad > 0 ? " in any record" : "", c->path);
+    say_error("no keys%s, so '%s' is %s (--empty makes an empty filter)",
+              c->feed.tally.bad > 0 ? " in any record" : "", c->path, outcome(c));
     return false;
 }
 
@@ -574,7 +580,7 @@ static bool take_keys(struct create *c)
         return say_failure(&err);
     if (c->from_records > 0)
         return true;
-    say_error("'%s' has no keys, so '%s' is not made", c->from, c->path);
+    say_error("'%s' has no keys, so '%s' is %s", c->from, c->path, outcome(c));
     return false;
 }
 

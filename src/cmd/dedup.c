@@ -1,11 +1,14 @@
 /* seen dedup: what is new goes into the filter first (adding.h) and is printed then. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 #include "base/num.h"
 #include "base/output.h"
 #include "base/say.h"
@@ -15,6 +18,7 @@
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "store/filter_build.h"
+#include "store/format.h"
 #include "store/header.h"
 #include "store/redis/redis.h"
 
@@ -300,11 +304,32 @@ static bool is_to_be_made(const struct dedup *d)
     return d->create && access(d->path, F_OK) != 0 && errno == ENOENT;
 }
 
+/* Is FILTER, the only operand, a file of lines? */
+static bool is_list(const struct dedup *d)
+{
+    struct stat st;
+    uint8_t start[8];
+    size_t got = 0;
+    int fd = d->keyopt.any ? -1 : open(d->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return false;
+    bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    bool is_read = is_file && disk_read(fd, start, sizeof start, 0, &got);
+    close(fd);
+    return is_read && got > 0 && !format_is_filter(start, got);
+}
+
 static bool open_file(struct dedup *d)
 {
     struct err err;
     struct known *k = &d->adding.known;
-    return (known_open(k, d->path, &err) && adopt(d, k->sink, &err)) || say_failure(&err);
+    if (known_open(k, d->path, &err))
+        return adopt(d, k->sink, &err) || say_failure(&err);
+    if (is_list(d))
+        say_error("%s; without FILTER: seen dedup <'%s'", err.text, d->path);
+    else
+        say_failure(&err);
+    return false;
 }
 
 /* Are keys of FILTER, which has or is to have that header, those of the other filters? */

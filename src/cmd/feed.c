@@ -102,6 +102,7 @@ static struct input *open_input(const struct feed *f, struct err *err)
                               .gzip = !keyopt->no_gzip,
                               .prompt = f->prompt,
                               .chunk_len = f->chunk_len,
+                              .hint_k = !f->only_files,
                               .prints = keyopt->prints,
                               .keep = f->finish != NULL};
     if (f->refuse != NULL) {

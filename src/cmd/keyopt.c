@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "base/say.h"
+#include "keys/input.h"
 
 enum {
     OPT_SKIP_BAD = 300,
@@ -216,7 +217,7 @@ bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
 {
     const char *first = keyopt->n_files > 0 ? keyopt->files[0] : "-";
     return strcmp(first, "-") == 0 || access(first, R_OK) == 0 ||
-           fail_errno(err, "cannot open '%s'", first);
+           input_fail_open(first, true, err);
 }
 
 void keyopt_free(struct keyopt *keyopt)

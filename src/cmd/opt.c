@@ -10,6 +10,7 @@
 
 #include "base/num.h"
 #include "base/say.h"
+#include "base/typing.h"
 #include "cmd/cmd.h"
 
 enum {
@@ -111,9 +112,13 @@ static int unknown_long(const struct command *command, const char *given)
     char candidates[512];
     size_t n = 0;
     int matches = 0;
+    struct typing typing = typing_begin(given + 2, len > 2 ? len - 2 : 0);
     for (int i = 0; i < table.n; i++) {
         const char *name = table.opts[i]->name;
-        if (name == NULL || len < 2 || strncmp(name, given + 2, len - 2) != 0)
+        if (name == NULL)
+            continue;
+        typing_offer(&typing, name);
+        if (len < 2 || strncmp(name, given + 2, len - 2) != 0)
             continue;
         int wrote =
             snprintf(candidates + n, sizeof candidates - n, "%s--%s", matches ? ", " : "", name);
@@ -123,6 +128,9 @@ static int unknown_long(const struct command *command, const char *given)
     }
     if (matches > 1)
         return opt_misuse(command, "option '%.*s' is ambiguous: %s", (int)len, given, candidates);
+    if (typing.nearest != NULL)
+        return opt_misuse(command, "unknown option '%.*s'; did you mean '--%s'?", (int)len, given,
+                          typing.nearest);
     return opt_misuse(command, "unknown option '%.*s'", (int)len, given);
 }
 

@@ -297,6 +297,10 @@ static int run(int argc, char **argv)
             return EXIT_ERROR;
     if (id < 0)
         return p.status;
+    uint64_t n;
+    if (p.first < argc && num_count(argv[p.first], &n))
+        return opt_misuse(&cmd_plan, "'%s' is too much: did you mean -n %s?", argv[p.first],
+                          argv[p.first]);
     if (p.first < argc)
         return opt_misuse(&cmd_plan, "'%s' is too much: plan reads no files", argv[p.first]);
     int status = check_options(&w);

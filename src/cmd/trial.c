@@ -171,6 +171,7 @@ bool trial_keys(struct store *store, struct keyopt *keyopt, const char *name, st
     struct negatives neg = {.store = store};
     struct feed feed = {.keyopt = keyopt,
                         .title = "asking",
+                        .only_files = true,
                         .refuse = is_file ? &st : NULL,
                         .ctx = &neg,
                         .slot_size = sizeof(struct feed_part),

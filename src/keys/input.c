@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -122,6 +123,16 @@ static void leave(struct input *in, struct file *f)
     file_release(in, f);
 }
 
+bool input_fail_open(const char *name, bool hint_k, struct err *err)
+{
+    bool is_key = errno == ENOENT && (strchr(name, '/') == NULL || strstr(name, "://") != NULL);
+    fail_errno(err, "cannot open '%s'", name);
+    size_t len = strlen(err->text);
+    if (hint_k && is_key)
+        snprintf(err->text + len, sizeof err->text - len, " (-k gives a key)");
+    return false;
+}
+
 static struct file *file_open(struct input *in, size_t index, struct err *err)
 {
     const char *name = input_name(in, index);
@@ -131,7 +142,7 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
          * another thread takes. */
         fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0) {
-            fail_errno(err, "cannot open '%s'", name);
+            input_fail_open(name, in->spec.hint_k, err);
             return NULL;
         }
     }

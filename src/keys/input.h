@@ -39,12 +39,17 @@ struct input_spec {
     bool prompt;        /* deliver what has come as soon as nothing more is ready */
     bool keep;          /* records are used after input_settle, too: nothing is mapped */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
+    bool hint_k;        /* -k could have given a key: see input_fail_open */
     bool prints;        /* refuse the file that standard output goes to */
     dev_t forbid_dev;   /* refuse this file as input: the filter itself; both 0: none */
     ino_t forbid_ino;
 };
 
 enum { INPUT_CHUNK = 256 << 10 };
+
+/* Can the key file not be opened? Says so, for errno; with `hint_k`, also how keys are given, if there
+ * is no such file and it would be none: it has no '/', or is a URL. Returns false. */
+bool input_fail_open(const char *name, bool hint_k, struct err *err);
 
 enum input_got {
     INPUT_CHUNK_READ,

@@ -420,6 +420,8 @@ static bool open_new(struct newfile *nf, const char *path, bool replace, bool fo
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err)
 {
+    if (strcmp(path, "-") == 0)
+        return fail(err, "a filter cannot go to standard output; './-' is a file of the name '-'");
     return open_new(nf, path, replace, false, err);
 }
 

@@ -202,7 +202,7 @@ static bool check_fpr(double p, struct err *err)
     return p >= BLOOM_MIN_FPR ||
            fail(err,
                 "an FPR of %s is too small for a Bloom filter, where %s takes 52 bits a key; "
-                "below that only a compact filter makes sense",
+                "compact filters allow 2^-32 and more, counted ones N / 2^64 for N keys",
                 num_show_fpr(asked, p), num_show_least_fpr(least, BLOOM_MIN_FPR));
 }
 
