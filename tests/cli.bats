@@ -371,8 +371,8 @@ closed() { "$@" >&-; }
     : >empty
     refuses "seen: 'empty' is not a seen filter: it is empty" seen dedup empty </dev/null
     seen create f -k a
-    head -c 100 f >cut
-    run -2 --separate-stderr seen dedup cut </dev/null
+    head -c 100 f >short
+    run -2 --separate-stderr seen dedup short </dev/null
     [[ $stderr != *'without FILTER'* ]]
 }
 

@@ -47,8 +47,8 @@ struct input_spec {
 
 enum { INPUT_CHUNK = 256 << 10 };
 
-/* Can the key file not be opened? Says so, for errno; with `hint_k`, also how keys are given, if there
- * is no such file and it would be none: it has no '/', or is a URL. Returns false. */
+/* For errno: says that the key file cannot be opened. With `hint_k`, also how a key is given, if
+ * there is no such file and the name may be a key: it has no '/', or is a URL. Returns false. */
 bool input_fail_open(const char *name, bool hint_k, struct err *err);
 
 enum input_got {
