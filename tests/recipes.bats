@@ -13,7 +13,8 @@ on_server()
     local socket=redis+unix://$REDIS_DIR/a/socket
     recipe "$1" "$2" "s#redis://[a-z.]+/([a-z:]+)\?#$socket?key=\1\&#
         s#redis://[a-z.]+/([a-z:]+)#$socket?key=\1#
-        s/bits=20000000/bits=20000/"
+        s/bits=20000000/bits=20000/
+        s,^cd /srv$,cd .,"
 }
 
 start_server()
@@ -304,4 +305,51 @@ PYTHON
     offset=4 length=$(size column.sbbf)
     export offset length
     [ "$(recipe 'A Bloom filter for a Parquet column' 2)" = shanghai ]
+}
+
+# crontabs FILE: the crontab lines of the README or of a manual page, with those that set variables.
+crontabs()
+{
+    sed -E "s/\\\\\(aq/'/g; s/\\\\-/-/g; s/\\\\e/\\\\/g" "$1" | grep -E '^(PATH=|[0-9*]+( [0-9*]+){4} )'
+}
+
+# as_cron FILE: runs each job of a crontab as cron does: by sh, with the variables that are set above
+# it and nothing else. /usr/local/bin and /srv are directories here.
+as_cron()
+{
+    local line path=/usr/bin:/bin
+    while IFS= read -r line; do
+        line=${line//\/usr\/local\/bin/$PWD\/bin}
+        line=${line//\/srv/$PWD\/srv}
+        case $line in
+            PATH=*) path=${line#PATH=} ;;
+            *) env -i HOME="$PWD" LOGNAME=me SHELL=/bin/sh PATH="$path" sh -c "${line#* * * * * }" ||
+                return ;;
+        esac
+    done <"$1"
+}
+
+@test "crontab lines run with the environment that cron gives" {
+    mkdir bin srv
+    ln -s "$SEEN" bin/seen
+    printf '#!/bin/sh\nseq 1000 | gzip\n' >bin/curl
+    chmod +x bin/curl
+    for page in README.md man/seen.7 man/seen-create.1; do
+        echo "$page"
+        rm -f srv/*
+        seen create --generations 7 -n 7000 --empty srv/week.seen
+        crontabs "$SOURCE/$page" >tab
+        cat tab
+        grep -q ' seen ' tab
+        # Each page says where seen is before it uses it; without that, the job fails.
+        [[ $(head -n 1 tab) == PATH=* ]]
+        run -127 as_cron <(grep -v ^PATH tab | grep -m 1 -E '\*  seen|\| seen')
+        as_cron tab
+        if grep -q rotate tab; then
+            seen stats --json srv/week.seen | jq -e '[.layers[].generation] | max == 9'
+        fi
+        if grep -q list.seen tab; then
+            [ "$(seq 1000 | seen query -c srv/list.seen)" = 1000 ]
+        fi
+    done
 }
