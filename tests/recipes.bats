@@ -353,3 +353,32 @@ as_cron()
         fi
     done
 }
+
+@test "the step of a crawler that ends the warnings after a kill" {
+    local step='A crawler'
+    quiet recipe "$step" 2
+    mkfifo found
+    seen dedup --create urls.seen <found >got 3>&- &
+    writer=$!
+    exec 8>found
+    echo http://example.org/ >&8
+    until_present urls.seen http://example.org/ $writer
+    # While a process writes, nothing is repaired.
+    run -2 recipe "$step" 2
+    [[ $output == *'is being written by another process'* ]]
+    kill -KILL $writer
+    exec 8>&-
+    run wait $writer
+    # A run that ends well does not clear the mark.
+    echo http://example.com/ | seen dedup urls.seen >got 2>warning
+    grep -q 'verify --repair' warning
+    run -0 --separate-stderr seen query -c urls.seen -k http://example.org/
+    [[ $stderr == *'verify --repair'* ]]
+    recipe "$step" 2
+    [ "$(state urls.seen)" = clean ]
+    quiet seen query -q urls.seen -k http://example.org/
+    quiet seen query -q urls.seen -k http://example.com/
+    before=$(digest urls.seen)
+    recipe "$step" 2
+    [ "$(digest urls.seen)" = "$before" ]
+}
