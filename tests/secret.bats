@@ -127,8 +127,8 @@ filters are like" seen create --layout guava --secret s g.seen keys
     [ "$stderr" = "seen: cannot create 'none/s': No such file or directory" ]
     # Each secret is another, and so are the bits.
     seen create --secret s2 --new-secret -p 1e-6 i.seen keys
-    run ! cmp s s2
-    run ! cmp <(data g.seen) <(data i.seen)
+    run -1 cmp -s s s2
+    run -1 cmp -s <(data g.seen) <(data i.seen)
     # The same secret makes the same bits.
     cmp <(data f.seen) <(data g.seen)
 }

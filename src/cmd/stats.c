@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/chi2.h"
 #include "base/exact.h"
 #include "base/num.h"
 #include "base/progress.h"
@@ -145,6 +146,14 @@ static const struct field field_line_max = {"bits in fullest line", "line_max", 
                                             NULL};
 static const struct field field_lines_full = {"full lines", "lines_full", FORM_COUNT, NULL, NULL};
 
+static const struct field field_lines_chisq = {"chi-square of lines", "lines_chisq", FORM_DECIMAL,
+                                              NULL, NULL};
+static const struct field field_lines_freedom = {"degrees of freedom", "lines_freedom", FORM_COUNT,
+                                                 NULL, NULL};
+static const struct field field_lines_p = {"chance of such lines", "lines_p", FORM_FPR, NULL, NULL};
+static const struct field field_line_max_p = {"chance of so full a line", "line_max_p", FORM_FPR,
+                                              NULL, NULL};
+
 static const struct field field_fpr_measured = {"measured FPR", "fpr_measured", FORM_FPR, "fpr_low",
                                                 "fpr_high"};
 static const struct field field_measured_keys = {"random keys asked", "measured_keys", FORM_COUNT,
@@ -193,6 +202,8 @@ struct findings {
     unsigned shards; /* 1: it is whole */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
+    struct occupancy lines; /* of all layers that have any */
+    double lines_p;         /* the chance that random keys leave them so; 1: nothing to compare */
     uint64_t damaged, unchecked; /* pages */
     struct trial random, negatives;
     bool counters_known;
@@ -282,6 +293,30 @@ static void find_layout(struct findings *found)
         found->layout->facts(&filter, note_fact, &found->facts);
 }
 
+/* Are lines filled as random keys fill them? Layers are independent, so what each adds to
+ * chi-square can be summed. */
+static void compare_lines(const struct stats *s, struct findings *found)
+{
+    struct facts facts;
+    bool any = false;
+    store_describe(found->store, &facts);
+    for (unsigned i = 0; i < found->header->n_layers; i++) {
+        const struct layer *layer = &found->header->layers[i];
+        struct occupancy one;
+        if (layer->is_void || layer->kind->occupancy == NULL || facts.layers.data[i] == NULL)
+            continue;
+        layer->kind->occupancy(layer, facts.layers.data[i], s->keyopt.threads, &one);
+        found->lines.chi2 += one.chi2;
+        found->lines.freedom += one.freedom;
+        any = true;
+        found->lines.fullest += one.fullest * (1 - found->lines.fullest);
+    }
+    if (!any)
+        found->lines.fullest = 1;
+    found->lines_p =
+        found->lines.freedom > 0 ? chi2_tail(found->lines.chi2, found->lines.freedom) : 1;
+}
+
 /* Takes over how keys are hashed, if keys are to be asked, or a secret to be checked. */
 static bool adopt_keys(struct stats *s, const struct findings *found)
 {
@@ -301,6 +336,7 @@ static bool find_out(struct stats *s, struct store *store, struct findings *foun
     if (!read_all(s, found))
         return false;
     find_layout(found);
+    compare_lines(s, found);
     found->counters_known = counters_known(found);
     found->consistent = !found->counters_known ||
                         layers_counters_agree(found->header, found->layer, &found->n_bits);
@@ -537,6 +573,11 @@ static void report_space(struct report *r, const struct findings *found)
     report_uint(r, &field_line_min, EXACT, all->line_min);
     report_uint(r, &field_line_max, EXACT, all->line_max);
     report_uint(r, &field_lines_full, EXACT, all->lines_full);
+    bool compared = found->lines.freedom > 0;
+    report_number(r, &field_lines_chisq, EXACT, compared ? found->lines.chi2 : NAN);
+    report_known(r, &field_lines_freedom, EXACT, found->lines.freedom);
+    report_number(r, &field_lines_p, EXACT, compared ? found->lines_p : NAN);
+    report_number(r, &field_line_max_p, EXACT, found->lines.fullest);
 }
 
 struct trial_fields {
@@ -638,6 +679,9 @@ static void report_all(const struct stats *s, const struct findings *found)
     report_end(&r);
 }
 
+/* Filters of which nobody chose the keys are taken for polluted so seldom. */
+static const double ALARM = 1e-6;
+
 static void warn(const struct findings *found)
 {
     const char *name = found->store->name;
@@ -654,6 +698,11 @@ static void warn(const struct findings *found)
             "hashed in another way",
             name, num_show_count(bits, found->n_bits),
             num_show_count(counted, found->header->counters.n_keys));
+    else if (found->lines_p < ALARM || found->lines.fullest < ALARM)
+        say_warning(
+            "'%s': random keys would fill its lines so with a chance of %.1g: keys were chosen to "
+            "fill it, or bits were set or cleared by other means",
+            name, fmin(found->lines_p, found->lines.fullest));
 }
 
 static bool stats_of(struct stats *s, const char *path)

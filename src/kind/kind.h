@@ -67,6 +67,13 @@ struct pair_census {
     double var_a, var_b, var_any, var_both;
 };
 
+/* How well the numbers of bits set in lines agree with those that random keys set. */
+struct occupancy {
+    double chi2;      /* of that many degrees ... */
+    unsigned freedom; /* ... 0: there is too little to compare */
+    double fullest;   /* the chance that random keys fill any line as much as the fullest one */
+};
+
 /* A layer's geometry for display. Zero: the kind has no such number. */
 struct shape {
     uint64_t pages, lines, partitions;
@@ -208,6 +215,10 @@ struct kind {
     /* Reads all data, with `threads` threads. The result does not depend on their number. */
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
+
+    /* Reads all data, as census does. NULL: the kind has no lines. */
+    void (*occupancy)(const struct layer *layer, const uint8_t *data, unsigned threads,
+                      struct occupancy *out);
 
     /* The FPR by a sample of hashes, `bits_set` being the fraction of bits that are set: for kinds
      * whose formula, which census uses, is off by more than 1 %. The result does not depend on the

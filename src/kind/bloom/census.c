@@ -17,11 +17,6 @@ enum {
     HIT_BITS = 36,
 };
 
-/* Up to so many clear bits a line on average, the estimate is made from all lines together: with
- * fewer, some lines are full. With 16, a line is full with a chance of e^-16, or e^-8 if it has
- * half as many clear bits as the average. */
-enum { CLEAR_BITS = 16 };
-
 /* With fewer clear bits than this in the whole filter, their number no longer bounds the number of
  * keys from above: its law is too far from a normal one. Below 5, the interval's upper end would
  * fail to hold up to 9 % of the time. */
@@ -269,7 +264,7 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
     out->bits = (uint64_t)lines * B;
     out->bits_set = 1 - (double)clear / (lines * B);
     out->fpr = fpr_of(bloom, c, lines);
-    if ((double)clear > CLEAR_BITS * lines)
+    if ((double)clear > BLOOM_CLEAR_BITS * lines)
         count_by_lines(bloom, c, out);
     else
         count_by_clear_bits(bloom, (double)clear, out);
@@ -305,7 +300,7 @@ bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *cen
     out->var_b = variance_at(bloom, lines, n[1]);
     out->var_any = variance_at(bloom, lines, n[2]);
     out->var_both = variance_at(bloom, lines, fmax(0, n[0] + n[1] - n[2]));
-    return clear > CLEAR_BITS * lines;
+    return clear > BLOOM_CLEAR_BITS * lines;
 }
 
 /* SplitMix64: the same numbers in every run. */
