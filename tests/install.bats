@@ -16,6 +16,7 @@ setup()
     [ -f share/man/man1/seen.1 ]
     [ -f share/man/man5/seen.5 ]
     [ -f share/man/man7/seen.7 ]
+    [ -f share/man/man7/seen-passwords.7 ]
     [ -f share/bash-completion/completions/seen ]
     [ -f share/zsh/site-functions/_seen ]
     [ -f share/fish/vendor_completions.d/seen.fish ]
