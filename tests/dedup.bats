@@ -435,6 +435,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
 
 @test "the recipe for one key at a time" {
     export alert=fire
+    # shellcheck disable=SC2016 # for the script
     printf '#!/bin/sh\necho sent "$1"\n' >send
     chmod +x send
     PATH=$PWD:$PATH

@@ -150,8 +150,7 @@ same()
         "$SOURCE/README.md" "$SOURCE"/man/*.[17]
     echo '0a0a' >keys
     seen create --hex urls.seen keys
-    export PAGE=seen-query.1 url
-    for url in 0a0a 0b0b 0c; do recipe EXAMPLES 2; done >out
+    for key in 0a0a 0b0b 0c; do PAGE=seen-query.1 recipe EXAMPLES 2 "s/[$]url/$key/"; done >out
     diff out - <<<$'known\nnew\nno answer'
 }
 

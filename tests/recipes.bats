@@ -373,6 +373,7 @@ as_cron()
     echo http://example.com/ | seen dedup urls.seen >got 2>warning
     grep -q 'verify --repair' warning
     run -0 --separate-stderr seen query -c urls.seen -k http://example.org/
+    # shellcheck disable=SC2154 # set by run
     [[ $stderr == *'verify --repair'* ]]
     recipe "$step" 2
     [ "$(state urls.seen)" = clean ]
