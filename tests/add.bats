@@ -403,7 +403,8 @@ full()
     seen create --counted c keys
     quiet seen add --create --batch-id 1 c -k 1
     # Nothing is made where it cannot be used.
-    refuses "seen: cannot open 'none': No such file or directory" seen add --create h none
+    refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" \
+        seen add --create h none
     refuses "seen: --batch-id is for counted sets, which 'seen create --counted' makes" \
         seen add --create --batch-id 1 h -k 1
     [ ! -e h ]
