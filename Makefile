@@ -111,7 +111,8 @@ $(BUILD)/flags: FORCE
 ## deps: install what is needed to build, to run every test and the demo (Debian 12)
 deps:
 	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libmd-dev \
-	    libsodium-dev bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server parallel
+	    libsodium-dev bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server parallel \
+	    python3-prometheus-client
 
 ## deps-ci: install what the heavier checks below need
 deps-ci:

@@ -135,7 +135,7 @@ same()
         seen stats --json ring.seen counted.seen hex.seen; } | grep -oE '"[a-z_]+":' |
         tr -d '":' | grep -vx size | sort -u >printed
     # In the page: the tags of the section, and within the text of `layers`, every bold word.
-    sed -n '/^\.SH OUTPUT/,/^\.SH EXIT/p' "$SOURCE/man/seen-stats.1" |
+    sed -n '/^\.SH OUTPUT/,/^\.SS Prometheus/p' "$SOURCE/man/seen-stats.1" |
         awk '/^\.TP/ { tag = 1; next }
             tag { print; layers = /layers/ }
             !tag && layers && /^\.BR? / { print }

@@ -314,13 +314,14 @@ crontabs()
 }
 
 # as_cron FILE: runs each job of a crontab as cron does: by sh, with the variables that are set above
-# it and nothing else. /usr/local/bin and /srv are directories here.
+# it and nothing else. /usr/local/bin, /srv and /var/lib/prometheus are directories here.
 as_cron()
 {
     local line path=/usr/bin:/bin
     while IFS= read -r line; do
         line=${line//\/usr\/local\/bin/$PWD\/bin}
         line=${line//\/srv/$PWD\/srv}
+        line=${line//\/var\/lib\/prometheus/$PWD\/prometheus}
         case $line in
             PATH=*) path=${line#PATH=} ;;
             *) env -i HOME="$PWD" LOGNAME=me SHELL=/bin/sh PATH="$path" sh -c "${line#* * * * * }" ||
@@ -330,7 +331,7 @@ as_cron()
 }
 
 @test "crontab lines run with the environment that cron gives" {
-    mkdir bin srv
+    mkdir -p bin srv prometheus/node-exporter
     ln -s "$SEEN" bin/seen
     printf '#!/bin/sh\nseq 1000 | gzip\n' >bin/curl
     chmod +x bin/curl
@@ -347,6 +348,9 @@ as_cron()
         as_cron tab
         if grep -q rotate tab; then
             seen stats --json srv/week.seen | jq -e '[.layers[].generation] | max == 9'
+        fi
+        if grep -q prometheus tab; then
+            grep -q '^seen_filter_readable{file=".*/week.seen"} 1$' prometheus/node-exporter/seen.prom
         fi
         if grep -q list.seen tab; then
             [ "$(seq 1000 | seen query -c srv/list.seen)" = 1000 ]

@@ -260,3 +260,76 @@ END
     PAGE=seen-stats.1 run --separate-stderr recipe EXAMPLES 1
     [[ $stderr == *broken.seen* ]]
 }
+
+@test "--prometheus: the names, and what they say, by --json" {
+    local quoted=$'a "b\\c\n\xff\xc3\xa9.seen'
+    seq 1000 | seen create -n 2000 f.seen
+    seq 50 | seen create --counted c.seen
+    seen create --compact "$quoted" f.seen
+    seen create --generations 3 -n 3000 --empty ring.seen
+    seq 2000 | seen add ring.seen
+    run -0 --separate-stderr seen stats --prometheus f.seen c.seen "$quoted" ring.seen
+    [ -z "$stderr" ]
+    printf '%s\n' "$output" >metrics
+    # Each metric begins with its help and its type, and its samples follow, one a filter.
+    awk '/^# HELP / { name = $3; next }
+        /^# TYPE / { if ($3 != name || NF != 4 || name in seen) exit 1; seen[name] = 1; next }
+        index($0, name "{file=\"") != 1 || !/} [0-9.e+-]+$/ { exit 1 }' metrics
+    [ "$(grep -c '^# HELP' metrics)" = "$(grep -c '^# TYPE' metrics)" ]
+    grep -qF 'seen_filter_readable{file="a \"b\\c\\n\\xffé.seen"} 1' metrics
+    # The table of the manual page is complete, and the values are those of --json.
+    sed -n '/^seen_filter/p' "$SOURCE/man/seen-stats.1" >table
+    sed -nE 's/^# TYPE (.*) .*/\1/p' metrics | grep -vE 'readable|clean' | sort |
+        diff - <(cut -d ' ' -f 1 table | sort)
+    for file in f.seen c.seen ring.seen; do
+        seen stats --json "$file" >json
+        while read -r metric member; do
+            [ "$(sed -n "s/^$metric{file=\"$file\"} //p" metrics | jq 'tostring | .[:10]')" = \
+                "$(jq ".$member | values | tostring | .[:10]" json)" ] || { echo "$file $metric"; return 1; }
+        done <table
+        grep -q "^seen_filter_clean{file=\"$file\"} 1" metrics
+    done
+    awk '/^# TYPE/ && ($3 ~ /_total$/) != ($4 == "counter") { exit 1 }' metrics
+}
+
+@test "--prometheus: a parser of Prometheus takes it" {
+    local python=
+    for python in python3 /usr/bin/python3 ''; do
+        [ -z "$python" ] || $python -c 'import prometheus_client' 2>/dev/null && break
+    done
+    [ -n "$python" ] || skip 'python3-prometheus-client is not installed'
+    local quoted=$'a "b\\c\n\xff\xc3\xa9.seen'
+    seq 1000 | seen create -n 2000 f.seen
+    seen create --compact "$quoted" f.seen
+    run -2 --separate-stderr seen stats --prometheus f.seen "$quoted" none.seen
+    printf '%s\n' "$output" >metrics
+    $python - metrics <<'END'
+import sys
+from prometheus_client.parser import text_fd_to_metric_families
+seen = {}
+for family in text_fd_to_metric_families(open(sys.argv[1])):
+    assert family.documentation and family.type in ('gauge', 'counter'), family
+    for sample in family.samples:
+        assert list(sample.labels) == ['file'], sample
+        key = sample.name, sample.labels['file']
+        assert key not in seen, key
+        seen[key] = sample.value
+assert seen['seen_filter_readable', 'a "b\\c\\n\\xffé.seen'] == 1, seen
+assert seen['seen_filter_readable', 'none.seen'] == 0
+assert seen['seen_filter_records_total', 'f.seen'] == 1000
+assert seen['seen_filter_design_false_positive_ratio', 'f.seen'] == 0.001
+assert len([key for key in seen if key[1] == 'none.seen']) == 1
+assert len(seen) > 25
+END
+}
+
+@test "--prometheus: what cannot be read or is damaged" {
+    seq 1000 | seen create -n 2000 f.seen
+    poke f.seen $(($(size f.seen) - 100)) "$(printf '%02x' $((0x$(peek f.seen $(($(size f.seen) - 100)) 1) ^ 1)))"
+    run -2 --separate-stderr seen stats --prometheus f.seen none.seen
+    [[ $output == *'seen_filter_damaged_pages{file="f.seen"} 1'* ]]
+    [[ $output == *'seen_filter_readable{file="f.seen"} 1'*'seen_filter_readable{file="none.seen"} 0'* ]]
+    [ "$(grep -c none.seen <<<"$output")" = 1 ]
+    refuses "seen: 'f.seen' is given twice" seen stats --prometheus f.seen none.seen f.seen
+    refuses 'seen: only one of --json and --prometheus' seen stats --json --prometheus f.seen
+}

@@ -18,6 +18,18 @@ void report_begin(struct report *r, bool json, FILE *out)
         json_open(&r->json, '{');
 }
 
+void report_begin_metrics(struct report *r, struct metrics *metrics)
+{
+    report_begin(r, false, stdout);
+    r->metrics = metrics;
+}
+
+static void note(struct report *r, const struct field *field, double value)
+{
+    if (r->metrics != NULL && !r->in_item)
+        metrics_note(r->metrics, field->key, value);
+}
+
 static struct report_row *new_row(struct report *r, const struct field *field, enum source source)
 {
     assert(r->n_rows < REPORT_ROWS);
@@ -113,6 +125,7 @@ void report_range(struct report *r, const struct field *field, enum source sourc
         report_unknown(r, field);
         return;
     }
+    note(r, field, value);
     char v[NUM_TEXT], from[NUM_TEXT], to[NUM_TEXT], text[4 * NUM_TEXT];
     show(v, field->form, value);
     show(from, field->form, low);
@@ -146,6 +159,7 @@ void report_number(struct report *r, const struct field *field, enum source sour
 void report_uint(struct report *r, const struct field *field, enum source source, uint64_t value)
 {
     char text[NUM_TEXT];
+    note(r, field, (double)value);
     if (field->form == FORM_COUNT)
         snprintf(text, sizeof text, "%llu", (unsigned long long)value);
     else
@@ -306,6 +320,6 @@ void report_end(struct report *r)
 {
     if (r->is_json)
         end_json(r);
-    else
+    else if (r->metrics == NULL)
         end_text(r);
 }

@@ -20,6 +20,7 @@
 
 #include "base/json.h"
 #include "base/num.h"
+#include "cmd/metrics.h"
 
 enum source {
     UNKNOWN,
@@ -53,6 +54,7 @@ enum { REPORT_ROWS = 64, REPORT_ITEMS = 32, REPORT_COLUMNS = 16 };
 struct report {
     FILE *out;
     bool is_json;
+    struct metrics *metrics; /* NULL: none */
     struct json json;
     struct report_row {
         const struct field *field;
@@ -71,6 +73,8 @@ struct report {
 };
 
 void report_begin(struct report *r, bool json, FILE *out);
+/* Prints nothing: numbers outside the list go to `metrics`, in its present filter. */
+void report_begin_metrics(struct report *r, struct metrics *metrics);
 void report_end(struct report *r);
 
 /* Each adds one value. A number that is not finite is unknown; so is a NULL string. Strings must

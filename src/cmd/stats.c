@@ -28,6 +28,7 @@
 
 enum {
     OPT_JSON = 500,
+    OPT_PROMETHEUS,
     OPT_MEASURE,
     OPT_NEGATIVES,
     OPT_SECRET,
@@ -38,6 +39,8 @@ enum {
 
 static const struct opt own_opts[] = {
     {OPT_JSON, "json", NULL, "print one JSON object for each filter, each on a line", false, 0},
+    {OPT_PROMETHEUS, "prometheus", NULL,
+     "print metrics in the text format of Prometheus, for its textfile collector", false, 0},
     {OPT_MEASURE, "measure", "N",
      "query N random keys, and report the measured false-positive rate beside "
      "the computed one",
@@ -78,7 +81,8 @@ struct stats {
     struct keyopt keyopt;
     uint64_t measure;      /* random keys to ask; 0: none */
     char *negatives; /* or NULL */
-    bool json;
+    bool json, prometheus;
+    struct metrics metrics; /* with `prometheus` */
 };
 
 static const struct field field_file = {"file", "file", FORM_TEXT, NULL, NULL};
@@ -664,10 +668,15 @@ static void report_layers(struct report *r, const struct findings *found)
     report_list_end(r);
 }
 
-static void report_all(const struct stats *s, const struct findings *found)
+static void report_all(struct stats *s, const struct findings *found)
 {
     struct report r;
-    report_begin(&r, s->json, stdout);
+    if (s->prometheus) {
+        report_begin_metrics(&r, &s->metrics);
+        metrics_note(&s->metrics, "clean", found->health == FILTER_CLEAN);
+    } else {
+        report_begin(&r, s->json, stdout);
+    }
     report_file(&r, found);
     report_keys(&r, found);
     report_fpr(&r, found);
@@ -714,6 +723,8 @@ static bool stats_of(struct stats *s, const char *path)
         return say_failure(&err);
     bool ok = find_out(s, store, &found);
     if (ok) {
+        if (s->prometheus)
+            metrics_note(&s->metrics, "readable", true);
         report_all(s, &found);
         say_flush();
         warn(&found);
@@ -722,11 +733,41 @@ static bool stats_of(struct stats *s, const char *path)
     return ok && found.damaged == 0;
 }
 
+static bool stats_of_each(struct stats *s, char **names, size_t n)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && !s->json)
+            putchar('\n');
+        ok = stats_of(s, names[i]) && ok;
+    }
+    return ok;
+}
+
+static bool metrics_of_each(struct stats *s, char **names, size_t n)
+{
+    struct err err;
+    struct metrics *m = &s->metrics;
+    bool ok = metrics_begin(m, names, n, &err) || say_failure(&err);
+    bool begun = ok;
+    for (size_t i = 0; begun && i < n; i++) {
+        metrics_next(m);
+        metrics_note(m, "readable", false);
+        ok = stats_of(s, names[i]) && ok;
+    }
+    if (begun)
+        metrics_print(m, stdout);
+    metrics_free(m);
+    return ok;
+}
+
 static bool take_option(struct stats *s, struct opt_parser *p, int id)
 {
     switch (id) {
     case OPT_JSON:
         return s->json = true;
+    case OPT_PROMETHEUS:
+        return s->prometheus = true;
     case OPT_MEASURE:
         if (!opt_count(p, &s->measure))
             return false;
@@ -764,17 +805,15 @@ static int run(int argc, char **argv)
         return p.status;
     if (p.first == argc)
         return opt_misuse(&cmd_stats, "no FILTER given");
+    if (s.json && s.prometheus)
+        return opt_misuse(&cmd_stats, "only one of --json and --prometheus");
     if (s.negatives != NULL && strcmp(s.negatives, "-") == 0 && argc - p.first > 1)
         return opt_misuse(&cmd_stats, "standard input can be read only once, for one FILTER");
     char *files[] = {s.negatives};
     if (!keyopt_files(&s.keyopt, &cmd_stats, files, s.negatives != NULL))
         return EXIT_ERROR;
-    bool ok = true;
-    for (int i = p.first; i < argc; i++) {
-        if (i > p.first && !s.json)
-            putchar('\n');
-        ok = stats_of(&s, argv[i]) && ok;
-    }
+    bool ok = (s.prometheus ? metrics_of_each : stats_of_each)(&s, argv + p.first,
+                                                                (size_t)(argc - p.first));
     keyopt_free(&s.keyopt);
     return ok ? 0 : EXIT_ERROR;
 }

@@ -36,8 +36,8 @@ struct stream {
     size_t ahead_at, ahead_len, ahead_capacity;
 };
 
-/* With `gzip`, finds out whether the stream is compressed with it; data that is compressed otherwise
- * breaks the stream at its first chunk. False: no memory; a failure to read is left in `end`. */
+/* With `gzip`, finds out whether the stream is compressed with it; data of other compressors breaks
+ * the stream at its first chunk. False: no memory; a failure to read is left in `end`. */
 bool stream_begin(struct stream *s, const struct source *src, const struct stat *st, bool gzip,
                   struct err *err);
 
