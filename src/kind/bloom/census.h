@@ -13,8 +13,8 @@
 #include "kind/bloom/bloom.h"
 
 /* Up to so many clear bits a line on average, the number of keys is estimated from all lines
- * together: with fewer, some lines are full. With 16, a line is full with a chance of e^-16, or e^-8
- * if it has half as many clear bits as the average. */
+ * together: with fewer, some lines are full. With 16, a line is full with a chance of e^-16, or
+ * e^-8 if it has half as many clear bits as the average. */
 enum { BLOOM_CLEAR_BITS = 16 };
 
 struct bloom_census {
