@@ -240,7 +240,8 @@ BINDIR  := $(DESTDIR)$(PREFIX)/bin
 MANDIR  := $(DESTDIR)$(PREFIX)/share/man
 BASHDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
-FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+# fish looks below /usr/local/share only where XDG_DATA_DIRS is set.
+FISHDIR ?= $(if $(filter /usr/local,$(PREFIX)),/etc/fish/completions,$(PREFIX)/share/fish/vendor_completions.d)
 # Completions go where that shell is set up; WITH_BASHCOMP=yes or =no (and so on) decides otherwise.
 WITH_BASHCOMP ?= $(if $(wildcard /usr/share/bash-completion),yes,no)
 WITH_ZSHCOMP  ?= $(if $(wildcard /usr/share/zsh),yes,no)

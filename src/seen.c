@@ -102,6 +102,7 @@ static void print_version(void)
 {
     const char *hiredis = conn_hiredis_version(), *sodium = secret_sodium_version();
     printf("seen %s\n"
+           "license: MIT\n"
            "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"
            "gzip input: zlib %s\n"
            "Redis: %s%s\n"

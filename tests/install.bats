@@ -23,9 +23,25 @@ setup()
 }
 
 @test "uninstall leaves no file behind" {
-    "${make[@]}" install
-    "${make[@]}" uninstall
-    [ -z "$(find "$BATS_TEST_TMPDIR/usr" ! -type d)" ]
+    for prefix in /usr /usr/local; do
+        "${make[@]}" install PREFIX=$prefix
+        "${make[@]}" uninstall PREFIX=$prefix
+        [ -z "$(find "$BATS_TEST_TMPDIR" -path "$BATS_TEST_TMPDIR/bats*" -prune -o ! -type d -print)" ]
+    done
+}
+
+@test "fish finds what is installed in /usr/local, whatever the environment" {
+    "${make[@]}" install PREFIX=/usr/local
+    [ -f "$BATS_TEST_TMPDIR/etc/fish/completions/seen.fish" ]
+    [ ! -e "$BATS_TEST_TMPDIR/usr/local/share/fish" ]
+    command -v fish >/dev/null || skip 'fish is not installed'
+    # shellcheck disable=SC2016 # fish is to expand it
+    env -i HOME="$BATS_TEST_TMPDIR" PATH="$PATH" fish -c 'contains /etc/fish/completions $fish_complete_path'
+}
+
+@test "the license is at the top, and the program names it" {
+    [ "$(head -n 1 "$SOURCE/LICENSE")" = 'MIT License' ]
+    "$SEEN" --version | grep -qx 'license: MIT'
 }
 
 @test "completions can be left out" {
