@@ -56,7 +56,7 @@ FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 POWER := tests/power/replay.py tests/power/model.py
 
-.PHONY: all help deps deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
+.PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
         check-compilers emulated interop soak bench profile plot install uninstall clean tests FORCE
 # `make -j deps check` must not build before the compiler is there.
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
@@ -108,11 +108,15 @@ $(BUILD)/flags: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)echo '$(CC) $(ALL_CFLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(LDFLAGS)' >$@
 
-## deps: install what is needed to build, to run every test and the demo (Debian 12)
-deps:
+## deps: install what is needed to build and for the demo (Debian 12); with check, for the tests too
+TESTING := check unit bats fuzz-replay asan tsan
+deps: $(if $(filter $(TESTING),$(MAKECMDGOALS)),deps-check)
 	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libmd-dev \
-	    libsodium-dev bats python3 jq strace mandoc zsh fish cracklib-runtime redis-server parallel \
-	    python3-prometheus-client
+	    libsodium-dev cracklib-runtime
+
+## deps-check: install what the tests need besides
+deps-check:
+	$(Q)tests/deps bats python3 jq strace mandoc zsh fish redis-server parallel python3-prometheus-client
 
 ## deps-ci: install what the heavier checks below need
 deps-ci:

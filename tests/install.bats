@@ -1,8 +1,11 @@
 #!/usr/bin/env bats
 # Installing into an empty place, and taking everything out again.
 
+bats_require_minimum_version 1.5.0
+
 setup()
 {
+    cd "$BATS_TEST_TMPDIR" || return
     build=$(dirname "$SEEN")
     # What is installed is what is being tested: nothing is built here.
     make=(env -u MAKEFLAGS make --no-print-directory -C "$SOURCE" -o all BUILD="$build" DESTDIR="$BATS_TEST_TMPDIR"
@@ -50,4 +53,34 @@ setup()
     [ -x bin/seen ]
     [ -z "$(find . -type f -path '*completions*')" ]
     [ -z "$(find . -type f -path '*zsh*')" ]
+}
+
+@test "make deps: what the tests need only with the tests" {
+    "${make[@]}" -n deps demo >without
+    "${make[@]}" -n deps check >with
+    grep -q '^tests/deps gcc ' without
+    run -1 grep -qE 'tests/deps.* (bats|jq|zsh) ' without
+    grep -q '^tests/deps gcc ' with
+    grep -q '^tests/deps bats ' with
+}
+
+@test "the demo: what it shows, and the commands that it names at its end" {
+    [ -e /usr/share/dict/cracklib-small ] || skip 'cracklib-runtime is not installed'
+    mkdir build
+    ln -s "$SEEN" build/seen
+    BUILD=build bash "$SOURCE/tests/demo" >out
+    # Each row of statistics that it greps for is there.
+    for row in 'file size' 'distinct keys' 'design FPR' 'current FPR' 'bits a key'; do
+        [ "$(sed -n '/^--- Weak/,/^--- URLs/p' out | grep -c "^$row ")" = 1 ]
+    done
+    run -1 grep -n capacity <(sed -n '/^--- Weak/,/^--- URLs/p' out)
+    for file in weak.seen urls.seen words urls monday tuesday; do
+        [ -s build/demo/$file ]
+        grep -q " $file\$" out
+    done
+    sed -n '/^Try them:/,$s/^  //p' out >commands
+    [ "$(wc -l <commands)" = 4 ]
+    bash -e commands >tried
+    [ "$(head -n 1 tried)" = Password ]
+    grep -q '^distinct keys ' tried
 }
