@@ -387,6 +387,33 @@ counts()
     [ "$(keys blocked.seen)" = 90 ]
 }
 
+@test "the job of seen(7) may be stopped anywhere and run again" {
+    local title='A block list that changes every hour'
+    mkdir "done" bin
+    seq 100 >first.txt
+    recipe "$title" 1
+    seq 90 110 >2026-11-20T10.add
+    seq 10 >2026-11-20T10.remove
+    { seq 5; echo 200; } >2026-11-20T11.add
+    seq 101 300 >2026-11-20T12.remove
+    printf '#!/bin/sh\nkill -9 $PPID\n' >bin/mv
+    chmod +x bin/mv
+    recipe_script "$title" 2 's#/srv/blocked#.#'
+    for i in 1 2; do
+        run -137 env PATH="$PWD/bin:$PATH" bash script
+        [ "$(keys master.seen)" = 110 ]
+    done
+    bash script
+    [ "$(sums master.seen)" = '95 95' ]
+    [ "$(counts master.seen 1 5 6 90 101 200)" = '1 1 0 1 0 0' ]
+    [ ! -e 2026-11-20T12.remove ]
+    quiet bash script
+    recipe_script "$title" 3 's/^[0-9* ]+//; s#/srv/blocked#.#g; /flock|PATH/d'
+    quiet bash script
+    [ "$(seen query -c ship.seen <(seq 6 10; seq 101 300))" = 0 ]
+    [ "$(seen query -c ship.seen <(seq 5; seq 11 100))" = 95 ]
+}
+
 @test "random batches, beside a model" {
     seed=${SEED:-$RANDOM}
     echo "seed $seed"

@@ -337,9 +337,16 @@ as_cron()
     chmod +x bin/curl
     for page in README.md man/seen.7 man/seen-create.1; do
         echo "$page"
-        rm -f srv/*
+        rm -rf srv/*
         seen create --generations 7 -n 7000 --empty srv/week.seen
         crontabs "$SOURCE/$page" >tab
+        if grep -q blocked/job tab; then
+            mkdir -p "srv/blocked/done"
+            seq 100 >srv/blocked/20.remove
+            seq 200 | seen create --counted -p 0 srv/blocked/master.seen
+            recipe_script 'A block list that changes every hour' 2 "s,/srv,$PWD/srv,"
+            install script srv/blocked/job
+        fi
         cat tab
         grep -q ' seen ' tab
         # Each page says where seen is before it uses it; without that, the job fails.
@@ -351,6 +358,9 @@ as_cron()
         fi
         if grep -q prometheus tab; then
             grep -q '^seen_filter_readable{file=".*/week.seen"} 1$' prometheus/node-exporter/seen.prom
+        fi
+        if grep -q ship.seen tab; then
+            [ "$(seq 200 | seen query srv/blocked/ship.seen)" = "$(seq 101 200)" ]
         fi
         if grep -q list.seen tab; then
             [ "$(seq 1000 | seen query -c srv/list.seen)" = 1000 ]
