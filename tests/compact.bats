@@ -223,7 +223,10 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
         for jobs in 1 2; do
             quiet seen create --force -j "$jobs" --hex a.seen keys
             quiet seen create --force --compact -j "$jobs" --hex b.seen keys
-            for file in a.seen b.seen; do
+            quiet seen create --force --counted -p 0 -j "$jobs" --hex c.seen keys
+            # Many of them have the same fingerprint.
+            quiet seen create --force --counted -p 0.05 -j "$jobs" --hex d.seen keys
+            for file in a.seen b.seen c.seen d.seen; do
                 [ "$(seen query -c "$file" keys)" = 30000 ]
                 seen verify "$file"
                 [ "$(seen stats --json "$file" | jq .keys_added)" = 30000 ]

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/counted_make.h"
 #include "base/bytes.h"
-#include "kind/counted/encode.h"
 #include "kind/kind.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

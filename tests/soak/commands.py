@@ -156,6 +156,19 @@ def compact_and_other(m):
     m.seen("create", "-n", "1000", "o.seen", "@b")
 
 
+def counted(m):
+    m.seen("create", "--counted", "-p", "0", "f.seen", "@a")
+
+
+def counted_two(m):
+    counted(m)
+    m.seen("create", "--counted", "-p", "0", "g.seen", "@b")
+
+
+def counted_both(m):
+    m.seen("create", "--counted", "-p", "1e-6", "f.seen", "@a", "@b")
+
+
 def dirty(m):
     fixed(m)
     m.dirty()
@@ -258,6 +271,31 @@ COMMANDS = [
     Command("compact-over", ["compact", "--force", "-p", "0.01", "-o", "o.seen", "f.seen"],
             prepare=compact_and_other, target="o.seen", before=("b",), after=("a",),
             takes_keys=False, named=True),
+    _create("counted", "--counted", "-j2"),
+    _create("counted-named", "--counted", "-p", "0", "-j1", named=True),
+    _replace("counted", "--counted", "-j1", prepare=counted),
+    Command("add-counted", ["add", "-j1", "--batch-id", "1", "f.seen", "@b"], prepare=counted,
+            before=("a",), after=("a", "b")),
+    Command("add-counted-named", ["add", "-j2", "--batch-id", "1", "f.seen", "@b"], prepare=counted,
+            before=("a",), after=("a", "b"), named=True),
+    Command("add-counted-no-sync", ["add", "--no-sync", "--batch-id", "1", "f.seen", "@b"],
+            prepare=counted, before=("a",), after=("a", "b")),
+    Command("remove", ["remove", "-j1", "--batch-id", "1", "f.seen", "@b"], prepare=counted_both,
+            before=("a",), after=("a",)),
+    Command("remove-pipe", ["remove", "-j2", "--skip-absent", "f.seen"], input="b",
+            prepare=counted_both, before=("a",), after=("a",), named=True),
+    Command("subtract", ["subtract", "-o", "o.seen", "f.seen", "g.seen"], prepare=counted_two,
+            target="o.seen", after=("a",),
+            again=["subtract", "--force", "-o", "o.seen", "f.seen", "g.seen"]),
+    Command("merge-counted", ["merge", "--force", "-o", "f.seen", "f.seen", "g.seen"],
+            prepare=counted_two, before=("a",), after=("a", "b"), named=True),
+    Command("shrink-counted", ["shrink", "-p", "1e-4", "f.seen"], prepare=counted, before=("a",),
+            after=("a",)),
+    Command("compact-counted", ["compact", "-p", "0.01", "-o", "o.seen", "f.seen"],
+            prepare=counted, target="o.seen", after=("a",), takes_keys=False,
+            again=["compact", "--force", "-p", "0.01", "-o", "o.seen", "f.seen"]),
+    Command("create-from", ["create", "--from", "f.seen", "o.seen"], prepare=counted,
+            target="o.seen", after=("a",), again=["create", "--force", "--from", "f.seen", "o.seen"]),
     Command("repair", ["verify", "--repair", "f.seen"], prepare=dirty, before=("a", "c"),
             replaces=False),
     Command("add-beside", ["add", "-j1", "f.seen", "@b"], prepare=fixed, before=("a",), after=("b",),

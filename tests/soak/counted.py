@@ -1,10 +1,11 @@
 """Counted sets beside a model of them, over long random sequences of commands.
 
-A case has four files and a crowd of keys whose hashes are known (tests/reader.py, tests/crafted.py):
-random ones, some with equal fingerprints, many of one block, and such that differ in the last bit.
-A random command makes or changes a file; some of them are killed, or given an error, at a random
-system call, and then repeated. After each, of every key of the crowd, the file must have the count that the
-model has, which is that of its fingerprint; stats must have its sums, and verify must find no fault.
+A case has four files and a crowd of keys whose hashes are known (tests/reader.py, crafted.py):
+random ones, some with equal fingerprints, many of one block, and such that differ in the last bit. A
+random command makes or changes a file; some of them are killed, or given an error, at a random
+system call, and then repeated. After each, of every key of the crowd, the file must have the count
+that the model has, which is that of its fingerprint; stats must have its sums, and verify must find
+no fault.
 
 A case is a number: --seed N --cases 1 counted runs it alone. Cases of 300 to 3000 keys take turns
 with larger ones, which --short leaves out.
@@ -26,7 +27,7 @@ from crafted import key_of  # noqa: E402
 from reader import xxh3  # noqa: E402
 
 NAME = "counted"
-TITLE = "counted sets are what a model of them is, whatever the commands, and wherever they are cut off"
+TITLE = "counted sets are what a model of them is, wherever commands are cut off"
 FILES = ["a.seen", "b.seen", "c.seen", "d.seen"]
 RATES = [0, 0, 0, 1e-12, 1e-6, 1e-3, 0.05, 0.4]
 REMEMBERED = 128  # batches
@@ -109,14 +110,15 @@ class Case:
         self.log.append(" ".join(command[-len(args) - 1:]) +
                         (" <%d keys" % len(keys) if keys is not None else "") +
                         ("   cut off at %s:%s:%d" % cut if cut else ""))
-        done = subprocess.run(command, cwd=self.directory, input=text, capture_output=True, text=True,
-                              env=TRACED, timeout=PATIENCE, check=False)
+        done = subprocess.run(command, cwd=self.directory, input=text, capture_output=True,
+                              text=True, env=TRACED, timeout=PATIENCE, check=False)
         self.said = done.stderr
         return done
 
     def expect(self, done, status, said=""):
         if done.returncode != status or said not in done.stderr:
-            raise Wrong("status %d, not %d with '%s': %s" % (done.returncode, status, said, done.stderr))
+            raise Wrong("status %d, not %d with '%s': %s"
+                        % (done.returncode, status, said, done.stderr))
 
     def some(self):
         """Numbers of keys: a few or many, in no order, with repeats."""
@@ -167,10 +169,10 @@ class Case:
         self.files[name] = model
 
     def make(self, name, new, args, keys=None, old=None, status=0, said=""):
-        """Runs a command that replaces a file: `new` is the model of what it makes, None if it has to
-        fail. It may be cut off before, and is then repeated."""
+        """Runs a command that replaces a file: `new` is the model of what it makes, None if it has
+        to fail. It may be cut off before, and is then repeated."""
         if self.traces and self.chance.random() < 0.25:
-            # What is cut off leaves the old file or the new one. Batches of one ID are applied once.
+            # What is cut off leaves the old file or the new one. A batch of an ID is applied once.
             self.cut += 1
             how = self.chance.choice(["signal=KILL", "signal=KILL", "error=ENOSPC", "error=EIO"])
             cut = (self.chance.choice(CUT), how, self.chance.choice([1, 2, 3, 4, 5, 8, 13, 20]))
@@ -181,8 +183,8 @@ class Case:
             if not (is_new or (is_old and done.returncode != 0)):
                 raise Wrong("%s is neither the old nor the new one (status %d: %s)"
                             % (name, done.returncode, done.stderr))
-            # Without an ID, whether it was done knows only who looks. To do it twice makes another file,
-            # also where an input is replaced.
+            # Without an ID, whether it was done knows only who looks. To do it twice makes another
+            # file, also where an input is replaced.
             if is_new and "--batch-id" not in args:
                 self.files[name] = new
                 return
@@ -224,7 +226,8 @@ class Case:
 
     def add(self, name):
         old, keys = self.files[name], self.some()
-        new = Set(old.bits, collections.Counter(old.counts) + old.of(self.hashes(keys)), old.batches)
+        sums = collections.Counter(old.counts) + old.of(self.hashes(keys))
+        new = Set(old.bits, sums, old.batches)
         said, status = "", 0
         if sum(new.counts.values()) >= LIMIT:
             new, status, said = None, 2, "the sum of the counts would be 2^64 or more"
@@ -259,7 +262,8 @@ class Case:
         inputs = chance.choices(sorted(self.files), k=chance.choice([2, 2, 3, 5]))
         bits = min(self.files[i].bits for i in inputs)
         parts = [self.files[i].narrowed(bits) for i in inputs]
-        op = chance.choice(["add", "add", "--max", "--distinct", "--intersect", "subtract", "--except"])
+        op = chance.choice(["add", "add", "--max", "--distinct", "--intersect", "subtract",
+                            "--except"])
         if op in ("subtract", "--except"):
             counts = parts[0]
             for part in parts[1:]:
@@ -336,8 +340,8 @@ class Case:
                 raise Wrong("compare: " + done.stderr)
             return
         got = json.loads(done.stdout)
-        want = {"fingerprint_bits": bits, "counts_a": sum(one.values()), "counts_b": sum(two.values()),
-                "counts_smaller": sum((one & two).values())}
+        want = {"fingerprint_bits": bits, "counts_a": sum(one.values()),
+                "counts_b": sum(two.values()), "counts_smaller": sum((one & two).values())}
         if bits == 64:
             want.update({"a": len(one), "b": len(two), "intersection": len(one & two),
                          "union": len(one | two)})
@@ -374,7 +378,8 @@ def attack(tap, options):
                 os.unlink(os.path.join(directory, name))
             return case, seed, wrong
 
-        for case, seed, wrong in in_parallel(range(options.seed, options.seed + cases), options, one):
+        seeds = range(options.seed, options.seed + cases)
+        for case, seed, wrong in in_parallel(seeds, options, one):
             cut, done = cut + case.cut, done + case.done
             if wrong:
                 failed += 1

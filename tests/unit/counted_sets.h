@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kind/counted/encode.h"
+#include "counted_make.h"
 #include "kind/kind.h"
 #include "random.h"
 

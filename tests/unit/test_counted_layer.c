@@ -42,7 +42,7 @@ static void end(struct made *m)
     close(m->fd);
 }
 
-/* Does the file have the set, and its checksums? */
+/* Does the file have the set, padding of zeroes, and its checksums? */
 static void check_file(struct made *m, const struct counted_memory *want)
 {
     const struct layer *layer = &m->header.layers[0];
@@ -52,6 +52,11 @@ static void check_file(struct made *m, const struct counted_memory *want)
     m->data = malloc((size_t)layer->data_len);
     CHECK(pread(m->fd, m->data, want->len, (off_t)layer->data_off) == (ssize_t)want->len);
     CHECK(memcmp(m->data, want->data, want->len) == 0);
+    size_t padding = (size_t)(layer->sums_off - layer->data_off - layer->data_len);
+    uint8_t behind[8] = {0};
+    CHECK(padding < 8 && pread(m->fd, behind, padding, (off_t)(layer->data_off + want->len)) ==
+                             (ssize_t)padding);
+    CHECK(get_le64(behind) == 0);
     uint64_t seed = format_layer_seed(&m->header, layer), wrong = 0;
     for (uint64_t page = 0; page < layer_pages(layer); page++) {
         uint8_t sum[4];

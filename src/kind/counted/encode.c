@@ -285,40 +285,8 @@ bool counted_encoder_end(struct counted_encoder *e, struct counted_made *made, s
     return true;
 }
 
-/* ---- A set in memory. */
-
-struct pieces {
-    uint8_t *data;
-    size_t lines_len, len, room;
-};
-
-static bool keep_lines(void *ctx, const uint8_t *data, size_t len, struct err *err)
-{
-    struct pieces *p = ctx;
-    (void)err;
-    memcpy(p->data + p->lines_len, data, len);
-    p->lines_len += len;
-    return true;
-}
-
-static bool keep_groups(void *ctx, const uint8_t *data, size_t len, struct err *err)
-{
-    struct pieces *p = ctx;
-    if (len > p->room - p->len) {
-        size_t room = p->room / 2 * 3 + len;
-        uint8_t *grown = room > p->room ? realloc(p->data, room) : NULL;
-        if (grown == NULL)
-            return fail(err, "out of memory");
-        p->data = grown;
-        p->room = room;
-    }
-    memcpy(p->data + p->len, data, len);
-    p->len += len;
-    return true;
-}
-
-static bool encode_all(struct counted_encoder *e, struct counted_stream *from,
-                       struct counted_made *made, struct err *err)
+bool counted_encode_all(struct counted_encoder *e, struct counted_stream *from,
+                        struct counted_made *made, struct err *err)
 {
     struct counted_run run;
     do {
@@ -326,29 +294,4 @@ static bool encode_all(struct counted_encoder *e, struct counted_stream *from,
             return false;
     } while (run.n > 0);
     return counted_encoder_end(e, made, err);
-}
-
-bool counted_make(struct counted_memory *out, const struct counted *design, uint64_t entries,
-                  struct counted_stream *from, struct err *err)
-{
-    struct counted c = *design;
-    counted_design(&c, entries);
-    uint64_t lines = counted_directory_len(&c), room = counted_expected_len(&c, entries) + PIECE;
-    struct pieces p = {.len = (size_t)lines, .room = (size_t)room};
-    const struct counted_sink sink = {keep_lines, keep_groups, &p};
-    struct counted_made made;
-    p.data = room < SIZE_MAX ? malloc((size_t)room) : NULL;
-    if (p.data == NULL)
-        return fail(err, "out of memory");
-    struct counted_encoder *e = counted_encoder_new(&c, 0, counted_groups(&c), &sink, err);
-    bool ok = e != NULL && encode_all(e, from, &made, err);
-    counted_encoder_free(e);
-    if (!ok) {
-        free(p.data);
-        return false;
-    }
-    c.entries = made.entries;
-    c.total = made.total;
-    *out = (struct counted_memory){.counted = c, .data = p.data, .len = p.len};
-    return true;
 }

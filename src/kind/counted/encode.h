@@ -50,6 +50,11 @@ bool counted_encode(struct counted_encoder *e, const uint64_t *value, const uint
                     size_t n, struct err *err);
 
 bool counted_encoder_end(struct counted_encoder *e, struct counted_made *made, struct err *err);
+
+/* Appends all of a stream, and ends. */
+bool counted_encode_all(struct counted_encoder *e, struct counted_stream *from,
+                        struct counted_made *made, struct err *err);
+
 void counted_encoder_free(struct counted_encoder *e); /* may be NULL */
 
 /* The smallest fingerprint of a group; top + 1, or 0 if that is 2^64, for the number of groups. */
@@ -57,16 +62,5 @@ uint64_t counted_group_first(const struct counted *c, uint64_t group);
 
 /* Adds `by` to the offsets of groups in lines of the directory. */
 void counted_move_lines(uint8_t *lines, size_t len, uint64_t by);
-
-/* A set in memory. */
-struct counted_memory {
-    struct counted counted;
-    uint8_t *data; /* malloc'ed */
-    uint64_t len;
-};
-
-/* All of a stream, with `low` for so many entries. */
-bool counted_make(struct counted_memory *out, const struct counted *design, uint64_t entries,
-                  struct counted_stream *from, struct err *err);
 
 #endif

@@ -88,18 +88,6 @@ static bool keep_groups(void *ctx, const uint8_t *data, size_t len, struct err *
     return append(&((struct part *)ctx)->groups, data, len, err);
 }
 
-static bool encode(struct counted_encoder *e, struct counted_stream *entries,
-                   struct counted_made *made, struct err *err)
-{
-    struct counted_run run;
-    do {
-        if (!counted_next(entries, &run, err) ||
-            !counted_encode(e, run.value, run.count, run.n, err))
-            return false;
-    } while (run.n > 0);
-    return counted_encoder_end(e, made, err);
-}
-
 /* Waits for the part's turn, and takes its place in the groups. */
 static bool take_turn(struct counted_layer *l, uint64_t first, uint64_t end,
                       const struct counted_made *made, uint64_t *at, struct err *err)
@@ -143,7 +131,7 @@ bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
     struct counted_made made;
     const struct counted design = {.bits = l->counted.bits, .low = l->counted.low};
     struct counted_encoder *e = counted_encoder_new(&design, first, end, &sink, err);
-    bool ok = e != NULL && encode(e, entries, &made, err);
+    bool ok = e != NULL && counted_encode_all(e, entries, &made, err);
     counted_encoder_free(e);
     ok = ok && write_part(l, first, end, &part, &made, err);
     free(part.lines.data);
