@@ -92,7 +92,7 @@ END
     seq 20000 | counted -p 0 --reproducible a
     seq 20001 30000 | counted -p 0 --reproducible b
     for threads in 1 5; do
-        run -0 seen merge --reproducible --force -j $threads -o out b a
+        run -0 seen merge --verbose --reproducible --force -j $threads -o out b a
         [[ $stderr$output == *"30000 keys, sum of counts 30000" ]]
         cmp <(data out) <(data all)
     done

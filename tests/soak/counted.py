@@ -80,7 +80,7 @@ class Crowd:
         weights = [chance.random() ** 3 for _ in makers]
         for i in range(n):
             h = chance.choices(makers, weights)[0](i)
-            key = b"key %d" % i if h is None else key_of(h)
+            key = b"k%07d" % i if h is None else key_of(h)
             self.keys.append(key.hex())
             self.hashes.append(xxh3(key, 0) if h is None else h)
         self.text = "".join(k + "\n" for k in self.keys)
