@@ -243,8 +243,8 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
     bool assumes = layout != NULL && layout->caveat != NULL;
     if (h->counters.unknown || assumes || (h->policy == POLICY_FIXED && h->n_layers > 1))
         return true;
-    /* How many fingerprints a set has is exact, and check_whole counts them. But if keys were chosen,
-     * any number of them may share one. */
+    /* How many fingerprints a set has is exact, and check_whole counts them. But if keys were
+     * chosen, any number of them may share one. */
     if (h->layers[0].kind->counts != NULL) {
         *n_bits = layer[0].n;
         return true;
