@@ -11,16 +11,7 @@
 #include "../unit/counted_make.h"
 #include "base/bytes.h"
 #include "kind/kind.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)                                                                                 \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);                     \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "must.h"
 
 static bool inside(void *ctx, uint64_t page)
 {
