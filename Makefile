@@ -39,6 +39,10 @@ OPTIONAL_CFLAGS := $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
 ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(OPTIONAL_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) $(SODIUM_LIBS) -lz -lm
 
+# Symbols are bound at the start. Bound at the first call, each would save all vector registers on the
+# stack, and with them what memcpy left there of a secret.
+BIND_NOW := -Wl,-z,relro,-z,now
+
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)')
 JOBS ?= $(shell nproc)
@@ -72,7 +76,7 @@ help:
 
 $(BUILD)/seen: $(OBJ)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(OBJ) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(BIND_NOW) $(LDFLAGS) -o $@ $(OBJ) $(LIBS)
 
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	$(call say,CC,$@)
@@ -106,7 +110,7 @@ $(BUILD)/power/record.so: tests/power/record.c $(BUILD)/flags
 # A change of compiler or flags rebuilds everything: objects of two kinds are never linked together.
 $(BUILD)/flags: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)echo '$(CC) $(ALL_CFLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(LDFLAGS)' >$@
+	$(Q)echo '$(CC) $(ALL_CFLAGS) $(BIND_NOW) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(BIND_NOW) $(LDFLAGS)' >$@
 
 ## deps: install what is needed to build and for the demo (Debian 12); with check, for the tests too
 TESTING := check unit bats fuzz-replay asan tsan

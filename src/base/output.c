@@ -22,9 +22,15 @@ static bool make_room(struct output *o, size_t more)
     size_t room = o->room ? o->room : 4096;
     while (room - o->len < more)
         room *= 2;
-    char *data = realloc(o->data, room);
+    char *data = o->secret ? malloc(room) : realloc(o->data, room);
     if (data == NULL)
         return false;
+    if (o->secret && o->data != NULL) {
+        size_t len = o->len;
+        memcpy(data, o->data, len);
+        output_free(o);
+        o->len = len;
+    }
     o->data = data;
     o->room = room;
     return true;
@@ -98,8 +104,17 @@ bool output_terminate(struct output *o, char terminator)
     return o->len == 0 || o->data[o->len - 1] == terminator || output_bytes(o, &terminator, 1);
 }
 
+void output_empty(struct output *o)
+{
+    /* All of it: copies of whole vectors go beyond the end. */
+    if (o->secret && o->data != NULL)
+        explicit_bzero(o->data, o->room);
+    o->len = 0;
+}
+
 void output_free(struct output *o)
 {
+    output_empty(o);
     free(o->data);
 }
 
@@ -126,7 +141,7 @@ bool output_write(struct output *o)
     size_t written;
     if (!output_write_bytes(o->data, o->len, &written))
         return false;
-    o->len = 0;
+    output_empty(o);
     return true;
 }
 

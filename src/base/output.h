@@ -14,6 +14,7 @@
 struct output {
     char *data;
     size_t len, room;
+    bool secret; /* overwritten when it was written, or is freed */
 };
 
 /* Each appends, or returns false when there is no memory. */
@@ -27,6 +28,7 @@ bool output_select(struct output *o, const char *const *record, size_t n, const 
 /* The last byte appended, if any, shall be `terminator`. */
 bool output_terminate(struct output *o, char terminator);
 
+void output_empty(struct output *o);
 void output_free(struct output *o);
 
 /* Writes bytes to standard output; *written says how many, after a failure too. On failure says so,

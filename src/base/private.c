@@ -17,9 +17,14 @@ void *private_alloc(size_t len)
     void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
+    private_keep(p, len);
+    return p;
+}
+
+void private_keep(void *p, size_t len)
+{
     (void)mlock(p, len);
     (void)madvise(p, len, MADV_DONTDUMP);
-    return p;
 }
 
 void private_free(void *p, size_t len)

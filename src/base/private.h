@@ -23,6 +23,9 @@ void *private_alloc(size_t len);
 /* Overwrites them first. `p` may be NULL. */
 void private_free(void *p, size_t len);
 
+/* Has memory not swapped out, if RLIMIT_MEMLOCK allows that, until it is given back. */
+void private_keep(void *p, size_t len);
+
 /* Overwrites the stack below the caller's frame: what functions that have returned left there. */
 void private_clean_stack(void);
 

@@ -178,6 +178,7 @@ static void take_up(struct asked *a)
     a->now = now;
     a->keyopt->rule.hash = keyopt.rule.hash; /* other fields are read by other threads */
     a->keyopt->rule.seed = keyopt.rule.seed;
+    a->keyopt->rule.mark = keyopt.rule.mark;
     a->keyopt->rule.bytes = keyopt.rule.bytes;
     pthread_rwlock_unlock(&a->lock);
     close_view(&old);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/private.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "keys/pump.h"
@@ -48,6 +49,10 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     begin_part(part, f->batch[worker], false);
     batch_start(part->batch, chunk->data, chunk->len);
     part->failed = !f->work(f->ctx, worker, chunk, slot, &part->err);
+    if (f->keyopt->rule.secret) {
+        batch_wipe(part->batch);
+        private_clean_stack();
+    }
 }
 
 static bool commit_part(struct feed *f, const struct chunk *chunk, struct feed_part *part)
@@ -62,8 +67,11 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct feed *f = ctx;
     struct feed_part *part = slot;
     tally_begin(&f->tally, chunk);
-    return commit_part(f, chunk, part) &&
-           (tally_end(&f->tally, &part->tally) || fail_run(f));
+    bool ok = commit_part(f, chunk, part) &&
+              (tally_end(&f->tally, &part->tally) || fail_run(f));
+    if (f->keyopt->rule.secret)
+        private_clean_stack();
+    return ok;
 }
 
 static bool finish(void *ctx, const struct chunk *chunk, void *slot)
@@ -101,6 +109,7 @@ static struct input *open_input(const struct feed *f, struct err *err)
                               .terminator = keyopt->rule.terminator,
                               .gzip = !keyopt->no_gzip,
                               .prompt = f->prompt,
+                              .secret = keyopt->rule.secret,
                               .chunk_len = f->chunk_len,
                               .hint_k = !f->only_files,
                               .prints = keyopt->prints,

@@ -275,6 +275,7 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     r->selected = r->present = 0;
     r->n_labels = 0;
     r->out.len = 0;
+    r->out.secret = q->keyopt.rule.secret;
     bool ok = asked_begin(&q->asked, chunk->len >= MUCH, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
@@ -322,12 +323,13 @@ static bool write_records(struct query *q, struct result *r, uint64_t before)
 {
     if (!q->number && !q->asked.which)
         return output_write(&r->out);
-    struct output labelled = {0};
+    struct output labelled = {.secret = q->keyopt.rule.secret};
     bool ok = label_records(q, &labelled, r, before);
     if (!ok)
         say_error("out of memory");
     ok = ok && output_write(&labelled);
     output_free(&labelled);
+    output_empty(&r->out);
     return ok;
 }
 
@@ -410,7 +412,13 @@ static bool start(struct query *q, const char *path)
     memmove(a->path + 1, a->path, (a->n_paths - 1) * sizeof *a->path);
     a->path[0] = path;
     a->follows = q->annotate;
-    return asked_open(a, &err) || say_failure(&err);
+    if (!asked_open(a, &err))
+        return say_failure(&err);
+    struct key_rule *rule = &q->keyopt.rule;
+    rule->secret = q->ask || (prep_digest(rule->prep) != DIGEST_NONE && !rule->digested);
+    if (rule->secret)
+        private_process();
+    return true;
 }
 
 static int answer(struct query *q)
@@ -453,7 +461,6 @@ static int ask(struct query *q)
             say_error("--ask sends no key to a server, and '%s' needs that", q->asked.path[f]);
             return EXIT_ERROR;
         }
-    private_process();
     int status = answer_entry(q, &entry);
     entry_close(&entry);
     return status;

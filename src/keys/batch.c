@@ -218,12 +218,19 @@ static void free_scratch(struct batch *b)
     free(b->scratch);
 }
 
+void batch_wipe(struct batch *b)
+{
+    if (b->scratch != NULL)
+        explicit_bzero(b->scratch, b->scratch_len);
+    explicit_bzero(b->hash, sizeof b->hash);
+}
+
 void batch_free(struct batch *b)
 {
     if (b == NULL)
         return;
-    free_scratch(b);
-    explicit_bzero(b, sizeof *b);
+    batch_wipe(b);
+    free(b->scratch);
     free(b);
 }
 

@@ -36,6 +36,7 @@ struct key_rule {
     bool given; /* a record is a prepared key (-k) and a terminator; CR and field do not apply */
     struct hash_seed seed;
     struct hash_mark mark; /* of the seed's key, with a keyed hash */
+    bool secret; /* keys and records are secrets: copies are overwritten after use */
     bool bytes; /* batch_hashes gives the keys' bytes too */
 };
 
@@ -90,6 +91,9 @@ void batch_free(struct batch *b); /* overwrites copies of keys, and hashes */
 
 /* Begins a chunk; its bytes must stay valid until the last batch_next. */
 void batch_start(struct batch *b, const char *data, size_t len);
+
+/* When a chunk is done: overwrites copies of keys, and hashes. */
+void batch_wipe(struct batch *b);
 
 /* Prepares and hashes the next batch of records. False at the end of the chunk or at a bad record.
  */

@@ -3,12 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/private.h"
 #include "keys/mapped_input.h"
 
 enum { ALIGN = 4096 };
 
+void chunk_wipe(struct chunk *chunk)
+{
+    if (chunk->secret && chunk->filled > 0)
+        explicit_bzero(chunk->buffer, chunk->filled);
+    chunk->filled = 0;
+}
+
 static void free_buffer(struct chunk *chunk)
 {
+    chunk_wipe(chunk);
     free(chunk->buffer);
     chunk->buffer = NULL;
     chunk->buffer_len = 0;
@@ -26,9 +35,13 @@ static bool resize(struct chunk *chunk, size_t len, size_t keep)
     void *buffer;
     if (posix_memalign(&buffer, ALIGN, len) != 0)
         return false;
+    if (chunk->secret)
+        private_keep(buffer, len);
     if (keep)
         memcpy(buffer, chunk->buffer, keep);
-    free(chunk->buffer);
+    size_t filled = chunk->filled;
+    free_buffer(chunk);
+    chunk->filled = filled;
     chunk->buffer = buffer;
     chunk->buffer_len = len;
     return true;

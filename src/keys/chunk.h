@@ -27,11 +27,16 @@ struct chunk {
     /* Owned. Zero-initialise the struct. */
     char *buffer;
     size_t buffer_len;
+    size_t filled; /* bytes of the buffer that were read from somewhere */
+    bool secret;   /* they are overwritten after use (base/private.h) */
     struct mapped_input *mapped; /* or its records lie in a mapped file, in these bytes */
     size_t used_from, used_to;
 };
 
 void chunk_free(struct chunk *chunk);
+
+/* Its records are used: overwrites them if they are secret. */
+void chunk_wipe(struct chunk *chunk);
 
 /* A chunk is read with this many bytes more. Its last record probably ends there. */
 enum { CHUNK_OVERLAP = 1024 };

@@ -54,6 +54,8 @@ void gzip_end(struct gzip *g)
 {
     if (g->found)
         inflateEnd(&g->z);
+    if (g->raw != NULL)
+        explicit_bzero(g->raw, RAW_LEN); /* perhaps no gzip, but a secret */
     free(g->raw);
     *g = (struct gzip){0};
 }

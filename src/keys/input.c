@@ -97,7 +97,7 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
     const struct input_spec *spec = &in->spec;
     const struct source *src = &f->source;
     const struct regular_how how = {
-        .gzip = spec->gzip, .large_chunks = in->large_chunks, .keep = spec->keep};
+        .gzip = spec->gzip, .large_chunks = in->large_chunks, .keep = spec->keep || spec->secret};
     struct stat st;
     if (fstat(src->fd, &st) != 0)
         return source_fail_read(src, err);
@@ -150,6 +150,7 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
                                .name = name,
                                .terminator = in->spec.terminator,
                                .prompt = in->spec.prompt,
+                               .secret = in->spec.secret,
                                .chunk_len = in->spec.chunk_len,
                                .stopped = &in->stopped,
                                .done = &in->done};
@@ -293,6 +294,7 @@ enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err
 {
     struct claim claim = {0};
     mapped_input_let_go(chunk);
+    chunk->secret = in->spec.secret;
     pthread_mutex_lock(&in->lock);
     enum input_got got = next_locked(in, chunk, &claim, err);
     pthread_mutex_unlock(&in->lock);

@@ -40,6 +40,7 @@ struct input_spec {
     bool keep;          /* records are used after input_settle, too: nothing is mapped */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
     bool hint_k;        /* -k could have given a key: see input_fail_open */
+    bool secret;        /* what was read is overwritten after use, and nothing is mapped */
     bool prints;        /* refuse the file that standard output goes to */
     dev_t forbid_dev;   /* refuse this file as input: the filter itself; both 0: none */
     ino_t forbid_ino;

@@ -56,6 +56,7 @@ static struct slot **place_of(struct run *run, uint64_t seq)
 
 static void release(struct run *run, struct slot *slot)
 {
+    chunk_wipe(&slot->chunk);
     slot->next_free = run->free;
     run->free = slot;
     pthread_cond_signal(&run->slot_freed);

@@ -85,7 +85,7 @@ static bool read_chunk(const struct regular *r, const struct source *src, uint64
         return source_fail_read(src, err);
     if (got < want && is_cut(r, src->fd, at + (off_t)got))
         return fail_cut(src, err);
-    size_t end = base + got;
+    size_t end = chunk->filled = base + got;
     bool at_eof = got < want;
     if (end > LEAD)
         source_count(src, end - LEAD < range ? end - LEAD : range);
@@ -120,6 +120,7 @@ static bool read_chunk(const struct regular *r, const struct source *src, uint64
         if (!disk_read(src->fd, chunk->buffer + end, want, (uint64_t)at + (end - base), &got))
             return source_fail_read(src, err);
         end += got;
+        chunk->filled = end;
         at_eof = got < want;
         if (at_eof && is_cut(r, src->fd, at + (off_t)(end - base)))
             return fail_cut(src, err);

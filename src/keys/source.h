@@ -17,6 +17,7 @@ struct source {
     const char *name; /* for messages */
     char terminator;  /* of records */
     bool prompt;      /* deliver what has come as soon as nothing more is ready */
+    bool secret;      /* what was read is overwritten after use */
     size_t chunk_len; /* bytes in which the records of a chunk begin */
     /* Of the whole input. */
     const atomic_bool *stopped;

@@ -30,6 +30,14 @@ static size_t take(struct stream *s, const struct source *src, char *to, size_t 
     return n;
 }
 
+/* The bytes may be secret. */
+static void free_ahead(struct stream *s)
+{
+    if (s->ahead != NULL)
+        explicit_bzero(s->ahead, s->ahead_capacity);
+    free(s->ahead);
+}
+
 /* Makes space for `len` bytes in ahead, beyond those that are there. */
 static bool fit_ahead(struct stream *s, size_t len)
 {
@@ -40,9 +48,12 @@ static bool fit_ahead(struct stream *s, size_t len)
     s->ahead_len = have;
     if (s->ahead_capacity - have >= len)
         return true;
-    char *p = len <= SIZE_MAX / 2 - have ? realloc(s->ahead, 2 * (have + len)) : NULL;
+    char *p = len <= SIZE_MAX / 2 - have ? malloc(2 * (have + len)) : NULL;
     if (!p)
         return false;
+    if (have > 0)
+        memcpy(p, s->ahead, have);
+    free_ahead(s);
     s->ahead = p;
     s->ahead_capacity = 2 * (have + len);
     return true;
@@ -62,6 +73,13 @@ static bool put_back(struct stream *s, const char *p, size_t n)
         memcpy(s->ahead, p, n);
     s->ahead_len = n;
     return true;
+}
+
+/* Overwrites what is no longer ahead. */
+static void wipe_taken(struct stream *s)
+{
+    explicit_bzero(s->ahead, s->ahead_at);
+    explicit_bzero(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
 }
 
 /* Is a whole record there without waiting? */
@@ -123,6 +141,7 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
         }
         size_t from = len < limit ? limit - 1 : len;
         len += n;
+        chunk->filled = len;
         const char *t = memrchr(chunk->buffer + len - n, terminator, n);
         if (t)
             whole = (size_t)(t - chunk->buffer) + 1;
@@ -142,6 +161,8 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
     s->pos += end;
     chunk->more_ready = more && (!src->prompt || record_ready(s, src));
     chunk_set(chunk, 0, end);
+    if (src->secret && s->ahead != NULL)
+        wipe_taken(s);
     return true;
 }
 
@@ -171,5 +192,5 @@ bool stream_begin(struct stream *s, const struct source *src, const struct stat 
 void stream_end(struct stream *s)
 {
     gzip_end(&s->gzip);
-    free(s->ahead);
+    free_ahead(s);
 }
