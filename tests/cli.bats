@@ -319,9 +319,48 @@ closed() { "$@" >&-; }
     [ -z "$output" ]
     [[ $stderr == seen:*keys* ]]
     [[ $stderr != *$'\r'* ]]
+    for kind in '' --compact --counted '-n 1000'; do
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr seen create --progress --force $kind g.seen keys
+        [[ ${stderr_lines[0]} == 'seen: reading keys: '* ]]
+        [ "${stderr_lines[-1]}" = 'seen: making the filter: 100 %' ]
+    done
     run -0 --separate-stderr seen verify --progress f.seen
     [ "$output" = 'f.seen: ok' ]
     [ "$stderr" = 'seen: checking: 4.00 KiB of 4.00 KiB (100 %)' ]
+}
+
+@test "progress does not get between what is typed or printed at a terminal" {
+    seq 1000 | seen create f.seen
+    cat >script.py <<'END'
+from terminal import *
+
+def shown(command):
+    t = Terminal(["sh", "-c", command])
+    t.end()
+    return t.shown
+
+# Longer than it takes for progress to be shown.
+slowly = "{ echo 1; sleep 1.5; echo 2; sleep 0.5; echo 3; }"
+assert shown(slowly + " | seen query f.seen") == "1\n2\n3\n"
+assert shown(slowly + " | seen dedup") == "1\n2\n3\n"
+# On request in lines of its own.
+forced = shown("seq 3 | seen query --progress f.seen")
+assert "\r" not in forced and "1\n2\n3\n" in forced and "seen: " in forced, forced
+# With output elsewhere it may be shown, and is gone at the end.
+there = shown(slowly + " | seen query f.seen >out; echo end")
+assert re.search(r"^(\r.* keys.*\r *\r)?end\n$", there), there
+# Keys that are typed.
+t = Terminal(["seen", "add", "f.seen"])
+t.expect("ends them\n")
+t.type("a\n")
+time.sleep(1.2)
+t.type("b\n\x04")
+t.end()
+assert t.shown == "a\nb\n", t.shown
+END
+    sed -i '1i import re' script.py
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$SOURCE/tests timeout "$PATIENCE" python3 script.py
 }
 
 @test "the list for completion scripts has five columns" {

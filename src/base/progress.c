@@ -16,6 +16,7 @@ static struct {
     char what[64];
     double began, next; /* seconds by the monotonic clock */
     uint64_t done, total, keys;
+    bool in_parts; /* done and total are no bytes */
     bool fresh;       /* some numbers are not in the log yet */
     size_t on_screen; /* length of the line now shown */
 } progress;
@@ -39,10 +40,14 @@ static size_t compose(char *line, size_t size, double elapsed)
     char a[NUM_TEXT], b[NUM_TEXT];
     size_t n = (size_t)snprintf(line, size, "%s:", progress.what);
     const char *comma = "";
-    if (progress.total != 0 && progress.done <= progress.total) {
+    double part = progress.total != 0 ? (double)progress.done / (double)progress.total : 0;
+    int percent = part <= 1 ? (int)(100 * part) : 100;
+    if (progress.in_parts) {
+        n += (size_t)snprintf(line + n, size - n, " %d %%", percent);
+    } else if (progress.total != 0 && progress.done <= progress.total) {
         n += (size_t)snprintf(line + n, size - n, " %s of %s (%d %%)",
                               num_show_bytes(a, progress.done), num_show_bytes(b, progress.total),
-                              (int)(100 * (double)progress.done / (double)progress.total));
+                              percent);
         comma = ",";
     } else if (progress.done != 0) {
         n += (size_t)snprintf(line + n, size - n, " %s", num_show_bytes(a, progress.done));
@@ -114,10 +119,10 @@ static void show(double time)
     progress.fresh = false;
 }
 
-void progress_begin(const char *what, bool force)
+void progress_begin(const char *what, bool force, bool busy)
 {
     memset(&progress, 0, sizeof progress);
-    progress.terminal = isatty(STDERR_FILENO);
+    progress.terminal = !busy && isatty(STDERR_FILENO);
     progress.on = force || progress.terminal;
     progress_stage(what);
 }
@@ -140,20 +145,32 @@ void progress_stage(const char *what)
     progress.began = now();
     progress.next = progress.began + first_after;
     progress.done = progress.total = progress.keys = 0;
-    progress.fresh = false;
+    progress.fresh = progress.in_parts = false;
 }
 
-void progress_update(uint64_t done_bytes, uint64_t total_bytes, uint64_t keys)
+static void update(uint64_t done, uint64_t total, uint64_t keys)
 {
-    if (!progress.on)
-        return;
-    progress.done = done_bytes;
-    progress.total = total_bytes;
+    progress.done = done;
+    progress.total = total;
     progress.keys = keys;
     progress.fresh = true;
     double time = now();
     if (time >= progress.next)
         show(time);
+}
+
+void progress_update(uint64_t done_bytes, uint64_t total_bytes, uint64_t keys)
+{
+    if (progress.on)
+        update(done_bytes, total_bytes, keys);
+}
+
+void progress_part(uint64_t done, uint64_t total)
+{
+    if (!progress.on)
+        return;
+    progress.in_parts = true;
+    update(done, total, 0);
 }
 
 void progress_hide(void)

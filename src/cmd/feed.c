@@ -96,13 +96,18 @@ static void slot_free(void *ctx, void *slot)
         f->slot_free(f->ctx, slot);
 }
 
-static struct input *open_input(const struct feed *f, struct err *err)
+static bool reads_terminal(const struct keyopt *keyopt)
 {
-    const struct keyopt *keyopt = f->keyopt;
     bool from_stdin = keyopt->n_files == 0;
     for (size_t i = 0; i < keyopt->n_files; i++)
         from_stdin |= strcmp(keyopt->files[i], "-") == 0;
-    if (from_stdin && isatty(STDIN_FILENO))
+    return from_stdin && isatty(STDIN_FILENO);
+}
+
+static struct input *open_input(const struct feed *f, struct err *err)
+{
+    const struct keyopt *keyopt = f->keyopt;
+    if (reads_terminal(keyopt))
         say_note("reading keys from the terminal, one a line; Ctrl-D ends them");
     struct input_spec spec = {.files = keyopt->files,
                               .n_files = keyopt->n_files,
@@ -137,7 +142,8 @@ static bool feed_input(struct feed *f)
                         .failed = f->keep_going ? input_failed : NULL,
                         .finish = f->finish != NULL ? finish : NULL,
                         .slot_free = slot_free};
-    progress_begin(f->title, f->keyopt->progress);
+    bool busy = reads_terminal(f->keyopt) || (f->keyopt->prints && isatty(STDOUT_FILENO));
+    progress_begin(f->title, f->keyopt->progress, busy);
     bool ok = pump_run(&pump, &err) || say_failure(&err);
     progress_end();
     f->tally.input = NULL;

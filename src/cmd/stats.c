@@ -238,7 +238,7 @@ static bool read_bits(const struct stats *s, struct findings *found, struct err 
     found->health = facts.is_writing ? FILTER_WRITING
                     : facts.is_dirty ? FILTER_DIRTY
                                      : FILTER_CLEAN;
-    progress_begin("checking", false);
+    progress_begin("checking", false, false);
     if (found->file != NULL)
         found->damaged = filter_check_pages(found->file, s->keyopt.threads, &found->unchecked, NULL,
                                             NULL);

@@ -224,6 +224,7 @@ static bool repair_file(struct filter *f, unsigned threads, struct err *err)
     bool dirty = filter_health(f) == FILTER_DIRTY, slot_damaged = f->slot_damaged;
     if (!session_repair(f, threads, &differing, err))
         return false;
+    progress_end();
     if (dirty || slot_damaged)
         print_name(f);
     if (dirty)
@@ -246,12 +247,12 @@ static bool repair_and_check(const struct verify *v, struct filter *f, enum filt
     struct err err;
     bool ok = true;
     if (v->repair && !is_immutable(f)) {
-        progress_begin("repairing", v->progress);
+        progress_begin("repairing", v->progress, false);
         ok = repair_file(f, v->threads, &err);
         progress_end();
     }
     if (ok) {
-        progress_begin("checking", v->progress);
+        progress_begin("checking", v->progress, false);
         ok = check_stable(f, v->threads, health, found, &err);
         progress_end();
     }

@@ -109,6 +109,7 @@ struct keyset {
     size_t arena_blocks, blocks; /* whole huge pages of them; those that are used */
     _Atomic size_t pool_left; /* the last so many blocks; each belongs to whoever takes it first */
     atomic_bool stop;
+    _Atomic uint64_t parts_done; /* of the present pass, for progress */
     keyset_visitor *visit;
     void (*gave_up)(void *ctx);
     void *visit_ctx;

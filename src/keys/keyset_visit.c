@@ -3,6 +3,7 @@
 
 #include "base/disk.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "keys/distinct.h"
 #include "keys/keyset_parts.h"
 #include "keys/lanes.h"
@@ -602,12 +603,24 @@ struct pass {
     bool (*partition)(struct keyset *ks, struct worker *worker, unsigned partition);
 };
 
+/* Worker 0 shows the progress of all. */
+static void part_done(struct keyset *ks, unsigned w, uint64_t parts)
+{
+    uint64_t done = atomic_fetch_add_explicit(&ks->parts_done, 1, memory_order_relaxed) + 1;
+    if (w == 0)
+        progress_part(done, parts);
+}
+
 static void pass_partition(void *ctx, unsigned w, uint64_t i)
 {
     struct pass *pass = ctx;
     struct keyset *ks = pass->ks;
-    if (ks->stop || pass->partition(ks, &ks->workers[w], (unsigned)i))
+    if (ks->stop)
         return;
+    if (pass->partition(ks, &ks->workers[w], (unsigned)i)) {
+        part_done(ks, w, KEYSET_PARTITIONS);
+        return;
+    }
     ks->workers[w].failed = true;
     ks->stop = true;
 }
@@ -616,6 +629,7 @@ static void pass_partition(void *ctx, unsigned w, uint64_t i)
 static void begin_pass(struct keyset *ks)
 {
     ks->stop = false;
+    ks->parts_done = 0;
     for (unsigned w = 0; w < ks->spec.workers; w++) {
         ks->workers[w].failed = false;
         ks->workers[w].n_distinct = 0;
@@ -632,6 +646,14 @@ static bool pass_result(const struct keyset *ks, struct err *err)
     return true;
 }
 
+static bool end_pass(const struct keyset *ks, uint64_t parts, struct err *err)
+{
+    if (!pass_result(ks, err))
+        return false;
+    progress_part(parts, parts);
+    return true;
+}
+
 static bool run_pass(struct keyset *ks,
                      bool (*partition)(struct keyset *ks, struct worker *worker,
                                        unsigned partition),
@@ -640,7 +662,7 @@ static bool run_pass(struct keyset *ks,
     struct pass pass = {ks, partition};
     begin_pass(ks);
     parallel_for(visitors_of(&ks->spec), KEYSET_PARTITIONS, pass_partition, &pass);
-    return pass_result(ks, err);
+    return end_pass(ks, KEYSET_PARTITIONS, err);
 }
 
 static bool end_puts(struct keyset *ks, struct err *err)
@@ -770,8 +792,10 @@ static void pass_prefix(void *ctx, unsigned w, uint64_t i)
     if (ks->stop)
         return;
     if (get_buffers(ks, worker) &&
-        visit_prefix(ks, worker, interval_of(i << 1 << (63 - ks->bits), 64 - ks->bits), 0))
+        visit_prefix(ks, worker, interval_of(i << 1 << (63 - ks->bits), 64 - ks->bits), 0)) {
+        part_done(ks, w, (uint64_t)1 << ks->bits);
         return;
+    }
     worker->failed = true;
     if (!atomic_exchange(&ks->stop, true))
         ks->gave_up(ks->visit_ctx);
@@ -788,5 +812,5 @@ bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit
     ks->bits = bits;
     begin_pass(ks);
     parallel_for(visitors_of(&ks->spec), (uint64_t)1 << bits, pass_prefix, ks);
-    return pass_result(ks, err);
+    return end_pass(ks, (uint64_t)1 << bits, err);
 }

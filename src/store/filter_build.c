@@ -301,7 +301,7 @@ static bool count_keys(struct filter_build *b, struct err *err)
                  keeps_keys(b);
     if (!b->counted)
         return !drains(b) || keyset_drain_all(b->keys, err);
-    progress_begin("counting keys", b->progress);
+    progress_begin("counting keys", b->progress, false);
     bool ok = keyset_finish(b->keys, &b->n_distinct, err);
     progress_end();
     return ok;
@@ -319,11 +319,13 @@ static void fill_counters(struct filter_build *b)
 static bool build_layers(struct filter_build *b, struct target *target, struct err *err)
 {
     unsigned filled = target->layer;
+    progress_begin("making the filter", b->progress, false);
     bool ok = b->counted || b->bits == NULL
                   ? newest(b)->kind->build(target, b->keys, &b->census, err)
                   : newest(b)->kind->bits->write(target, b->bits, &b->census, err);
     for (target->layer = 0; ok && target->layer < b->header.n_layers; target->layer++)
         ok = target->layer == filled || target_zero_sums(target, err);
+    progress_end();
     return ok;
 }
 
