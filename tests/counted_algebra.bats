@@ -285,6 +285,6 @@ END
         run -0 --separate-stderr seen $command --verbose --force -o out a b
         [[ -z $output && $stderr == "seen: 'out': current false-positive rate "*" keys, sum of counts "* ]]
         run -0 --separate-stderr seen $command --verbose --json --force -o out a b
-        [[ $output == {* && $stderr == "seen: 'out': "* ]]
+        [[ $output == "{"* && $stderr == "seen: 'out': "* ]]
     done
 }

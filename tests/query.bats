@@ -165,12 +165,13 @@ like_grep()
 
 @test "-n numbers the records of each file" {
     printf 'a\nx\na\n' >one
+    cp one third
     printf 'x\na' >two
     quiet seen create -p 1e-9 f -k a
     quiet seen create -p 1e-9 g -k b
     run -0 seen query -n f one two
     [ "$output" = $'one:1:a\none:3:a\ntwo:2:a' ]
-    run -0 seen query -nv f one two - <one
+    run -0 seen query -nv f one two - <third
     [ "$output" = $'one:2:x\ntwo:1:x\n(standard input):2:x' ]
     run -0 seen query -n --annotate f one two
     [ "$output" = $'one:1:+\ta\none:2:-\tx\none:3:+\ta\ntwo:1:-\tx\ntwo:2:+\ta' ]
