@@ -82,6 +82,8 @@ def make_sound():
         f.write(keys)
     with open("more", "w") as f:
         f.write("".join("%08x\n" % n for n in range(900000000, 900100000)))
+    with open("short", "w") as f:
+        f.write("01\n")
     wishes = {
         "fixed": ["-n", "4000", "keys"],
         "full": ["-n", "4000", "-p", "0.4", "keys"],
@@ -94,7 +96,7 @@ def make_sound():
         "hashes": ["--counted", "-p", "0", "keys", "more"],
         "empty": ["--empty", "-n", "4000"],
         "none": ["--empty", "--compact"],
-        "prepared": ["-n", "4000", "--hex", "--trim", "--ignore-case", "keys"],
+        "prepared": ["-n", "4000", "--hex", "--trim", "--ignore-case", "keys", "short"],
     }
     sound = {}
     for name, wish in wishes.items():

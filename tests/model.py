@@ -129,6 +129,12 @@ class Input:
         except Bad:
             return None
 
+    def name(self, f):
+        """What query -n puts before the number."""
+        if len(self.files) == 1:
+            return b""
+        return b"(standard input):" if self.args[f] == "-" else b"in%d:" % f
+
     def usable(self, rule):
         """(file, number, record, key) up to the first bad record, and whether there is one."""
         out = []
@@ -253,7 +259,7 @@ class Case:
                                     source.stdin)
         used, bad = source.usable(rule)
         want, selected, n_present = [], 0, 0
-        for _, number, record, key in used:
+        for f, number, record, key in used:
             sign = b"?" if key is None else b"+" if key in present else b"-"
             n_present += sign == b"+"
             is_selected = key is not None and (key in present) != ("-v" in on)
@@ -264,7 +270,7 @@ class Case:
             if "--annotate" in on:
                 text = sign + b"\t" + text
             if "-n" in on:
-                text = b"%d:" % number + text
+                text = source.name(f) + b"%d:" % number + text
             if "--which" in on and self.p == "1e-9":
                 text = present[key].encode() + b":" + text
             want.append(text)

@@ -9,8 +9,8 @@ static bool check_fpr(double p, struct err *err)
     num_show_fpr(asked, p);
     if (p < RIBBON_MIN_FPR)
         return fail(err,
-                    "an FPR of %s is too small: the smallest that a compact filter can have is "
-                    "2^-32, %s; counted ones allow N / 2^64 for N keys",
+                    "an FPR of %s is too small: counted filters allow N / 2^64 for N keys, "
+                    "compact ones 2^-32, %s",
                     asked, num_show_least_fpr(limit, RIBBON_MIN_FPR));
     return p <= RIBBON_MAX_FPR ||
            fail(err,
