@@ -364,8 +364,9 @@ counts()
     refuses "seen: cannot open 'none.seen': No such file or directory" seen remove none.seen -k a
 }
 
-@test "the job of README.md may be stopped anywhere and run again" {
-    sed -n '/^for batch in/,/^done/p' "$SOURCE/README.md" >job
+@test "the job with IDs of seen(7) may be stopped anywhere and run again" {
+    recipe_script 'A block list with counts' 2 '/^PATH|^cd/d'
+    mv script job
     [ "$(wc -l <job)" = 4 ]
     mkdir "done" bin
     seq 100 | seen create --counted -n 2000 blocked.seen

@@ -120,6 +120,17 @@ same()
     [ "$(tail -n 1 out | cut -d ' ' -f 1)" -ge 30 ]
 }
 
+@test "the examples of other pages print what the pages say" {
+    seq 40000 >ours.txt
+    seq 25001 70000 >theirs.txt
+    seq 100000 | seen create list.seen
+    for page in plan compare verify; do
+        PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/examples.py" "$SOURCE/man/seen-$page.1" >out ||
+            { cat out; false; }
+        run -1 grep '^0 ' out
+    done
+}
+
 @test "seen-stats(1) has exactly the members that --json prints" {
     seq 100 >keys
     seen create -n 1000 f.seen keys

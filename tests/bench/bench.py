@@ -425,11 +425,7 @@ def markdown(kinds):
     most = "-j%d" % thread_counts()[-1]
     wanted = [("`wc -l FILE`", "wc -l"),
               ("`seen create F FILE`", "create " + most),
-              ("the same with `-j1`", "create -j1"),
-              ("`cat FILE \\| seen create F`", "create, pipe " + most),
               ("`seen query F FILE`, half present", "query " + most),
-              ("the same with `-j1`", "query -j1"),
-              ("`cat FILE \\| seen query F`", "query, pipe " + most),
               ("`sort -u`", "sort -u"),
               ("`awk '!seen[$0]++'`", "awk '!seen[$0]++'"),
               ("`bloom create`, `bloom insert`", "bloom create+insert, p = 0.001"),
