@@ -71,6 +71,85 @@ takes()
     run -1 seen query -d : -f 1 f -k k2:x
 }
 
+@test "several fields are joined by the delimiter, in the order of the list" {
+    printf 'a,b,c\n,e,\n' >input
+    takes '-d , -f 1,3' input a,c ,
+    takes '-d , -f 3,1' input c,a ,
+    takes '-d, -f-1,2,-3' input c,b,a ,e,
+    printf 'k\t1\tX\n' >input
+    takes '-f 3,1' input $'X\tk'
+    # What a filter holds is asked about by files with other columns, as one key on the command line.
+    printf '7,alice,x\n8,bob,x\n' >users.csv
+    printf 'alice,x,7\nbob,x,9\n' >today.csv
+    quiet seen create f -d, -f 2,1 users.csv
+    run -0 seen query -d, -f 1,3 f today.csv
+    [ "$output" = alice,x,7 ]
+    run -0 seen query -d, -f 2,1 f -k alice,7
+    # The same fields, but not the same key.
+    run -1 seen query -c -d, -f 3,1 f today.csv
+    tr , ';' <today.csv >other.csv
+    run -1 seen query -c -d';' -f 1,3 f other.csv
+    # One that is missing is an error, one that is empty is not.
+    printf 'a,b\na,\na\n' >input
+    run -2 --separate-stderr seen dedup -d, -f 1,2 <input
+    [ "$output" = $'a,b\na,' ]
+    [ "$stderr" = 'seen: (standard input):3: has no field 2' ]
+    run -0 --separate-stderr seen dedup -d, -f 1,2 --skip-bad <input
+    [ "$stderr" = 'seen: 1 of 3 records had no key and were skipped' ]
+}
+
+@test "the whole key is prepared, not each of its fields" {
+    printf ' A , B \n' >input
+    takes '--trim -i -d , -f 2,1' input 'b , a'
+    # At either end a delimiter that is a blank is trimmed too.
+    printf '\tb\nb\t\n' >input
+    takes '--trim -f 1,2' input b
+}
+
+@test "joined keys are confirmed, and counted" {
+    printf '1,a\n2,b\n' | quiet seen create -p 0.4 -d, -f 2,1 f
+    printf 'a,1\nb,2\n' >list
+    { printf '1,a\n2,b\n'; seq -f '%.0f,c' 100; } >input
+    run -0 seen query --confirm list -d, -f 2,1 f input
+    [ "$output" = $'1,a\n2,b' ]
+    printf 'a;x;1\na;y;1\nb;x;2\n' >input
+    quiet seen create --counted -d';' -f 1,-1 g input
+    head -n 1 input | quiet seen add -d';' -f 1,3 g
+    run -0 seen query --counts g -k 'a;1' -k 'b;2'
+    [ "$output" = $'2\ta;1\n1\tb;2' ]
+    head -n 1 input | quiet seen remove -d';' -f -3,-1 g
+    run -0 seen query --counts g -k 'a;1'
+    [ "$output" = $'1\ta;1' ]
+}
+
+@test "fields between runs of blanks are those of awk" {
+    printf 'a b\n \t c\t  d \t\ne\tf g\n' >input
+    takes '-w -f 1' input a c e
+    takes '--whitespace -f -1' input b d g
+    takes '-wf2,1' input 'b a' 'd c' 'f e'
+    awk '{ print $2 }' input >words
+    takes '-w -f 2' input b d f
+    seen create --reproducible --force -n 100 -p 1e-9 want words
+    cmp want made
+    # A record of blanks has none. A CR is no blank.
+    printf 'a\n \t \n\n b\r\n' >input
+    run -0 --separate-stderr seen dedup -w -f 1 --crlf --skip-bad <input
+    [ "$output" = $'a\n b\r' ]
+    [ "$stderr" = 'seen: 2 of 4 records had no key and were skipped' ]
+    run -2 --separate-stderr seen dedup -w -f -2 <<<$'x y\nz '
+    [ "$stderr" = 'seen: (standard input):2: has no field -2' ]
+}
+
+@test "a CR in one of several fields is noticed" {
+    printf 'a,b\r\n' >input
+    for fields in 2,1 1,2 2; do
+        run -0 --separate-stderr seen create --force -d, -f $fields f input
+        [[ $stderr == *'end in CR'* ]]
+        quiet seen create --force --crlf -d, -f $fields f input
+    done
+    quiet seen create --force -d, -f 1 f input
+}
+
 @test "a record without the field is an error with its place, or is skipped" {
     printf 'a,1\nb\nc,3\nd\n' >one
     printf 'x,9\ny\n' >two
@@ -486,7 +565,8 @@ refused_as()
 @test "options for keys that make no sense are refused" {
     quiet seen create f -k a
     for command in 'create g' 'add f' 'query f'; do
-        for bad in '-f 0' '-f x' '-f 1.5' '-d ab' '-j 0' '-j x' '-j -1'; do
+        for bad in '-f 0' '-f x' '-f 1.5' '-f 1,' '-f ,1' '-f 1-3' '-f 1,0' '-f 00000000000000001' \
+            '-d ab' '-j 0' '-j x' '-j -1'; do
             # shellcheck disable=SC2086
             run -2 --separate-stderr seen $command $bad -k a
             [ -z "$output" ]
@@ -497,4 +577,25 @@ refused_as()
         [[ ${stderr_lines[0]} == "seen: option '--delimiter': "* ]]
     done
     [ ! -e g ]
+    refuses "seen: option '--field': field -1 is named twice" seen query -f -1,2,-1 f
+    refuses "seen: option '--field': 'two' is not a whole number from -1000000 to 1000000" \
+        seen query -f 1,two,3 f
+    seq -s $'\t' 16 | quiet seen create --force -f "$(seq -s , 16)" f
+    refuses "seen: option '--field': more than 16 fields" seen query -f "$(seq -s , 17)" f
+}
+
+@test "a delimiter needs fields" {
+    seen create --counted f -k a
+    for command in create add query dedup remove 'stats --negatives none'; do
+        for option in -d, '-d ,' '--delimiter ,' '-d , --crlf'; do
+            # shellcheck disable=SC2086 # words
+            refuses 'seen: --delimiter is for fields: --field says which of them is the key' \
+                seen $command $option f
+        done
+        # shellcheck disable=SC2086
+        refuses 'seen: --whitespace is for fields: --field says which of them is the key' \
+            seen $command -w f
+        # shellcheck disable=SC2086
+        refuses 'seen: --delimiter and --whitespace cannot go together' seen $command -d, -w -f1 f
+    done
 }

@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -38,8 +39,10 @@ class Rule:
         self.fold = rng.random() < 0.3
         self.trim = rng.random() < 0.3
         self.crlf = rng.random() < 0.3
-        self.field = rng.choice([0, 0, 0, 1, 2, 3, -1, -2])
-        self.delimiter = rng.choice([b"\t", b",", b" ", b"a"])
+        self.fields = rng.choice([[], [], [], rng.sample([1, 2, 3, -1, -2], 1),
+                                  rng.sample([1, 2, 3, -1, -2], rng.choice([2, 3]))])
+        self.whitespace = rng.random() < 0.3
+        self.delimiter = b" " if self.whitespace else rng.choice([b"\t", b",", b" ", b"a"])
         self.skip_bad = rng.random() < 0.6
         self.digest = rng.choice(DIGESTS) if not self.hex and rng.random() < 0.2 else None
         self.in_digits = self.hex or self.digest
@@ -52,8 +55,9 @@ class Rule:
     def options(self):
         out = [o for o, on in (("-0", self.null), ("--crlf", self.crlf),
                                ("--skip-bad", self.skip_bad)) if on]
-        if self.field:
-            out += ["-f", str(self.field), "-d", self.delimiter]
+        if self.fields:
+            out += ["-f", ",".join(map(str, self.fields))]
+            out += ["-w"] if self.whitespace else ["-d", self.delimiter]
         return out
 
     def prepare(self, key):
@@ -79,12 +83,11 @@ class Rule:
         key = record[:-1] if whole else record
         if self.crlf and whole and key.endswith(b"\r"):
             key = key[:-1]
-        if self.field:
-            fields = key.split(self.delimiter)
-            n = self.field - 1 if self.field > 0 else self.field
-            if n >= len(fields) or -n > len(fields):
+        if self.fields:
+            there = re.findall(b"[^ \t]+", key) if self.whitespace else key.split(self.delimiter)
+            if not all(-len(there) <= n <= len(there) for n in self.fields):
                 raise Bad
-            key = fields[n]
+            key = self.delimiter.join(there[n - 1 if n > 0 else n] for n in self.fields)
         return self.prepare(key)
 
 
@@ -168,7 +171,7 @@ def pick(rng, rule, pool, most):
 def line(rng, rule, key):
     """A record that has a key somewhere."""
     text = key.replace(rule.end, b"")
-    if rule.field and rng.random() < 0.8:
+    if rule.fields and rng.random() < 0.8:
         fields = [b"f", b"", text][:rng.randrange(1, 4)] + [text]
         text = rule.delimiter.join(fields)
     if rng.random() < 0.3:

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "keys/input.h"
@@ -27,9 +28,14 @@ const struct opt keyopt_opts[] = {
     {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", false,
      0},
     {'z', NULL, NULL, NULL, false, '0'},
-    {'d', "delimiter", "C", "fields end with this one byte (default: TAB)", false, 0},
-    {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
-     0},
+    {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", false, 0},
+    {'w', "whitespace", NULL,
+     "with -f: runs of blanks and tabs part fields, and those around the record do not count",
+     false, 0},
+    {'f', "field", "N[,N]...",
+     "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
+     "with the delimiter between them, or a blank with -w",
+     false, 0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
     {OPT_DIGESTED, "digested", NULL,
      "with a filter of digests: the key is its digest already, in hexadecimal digits", false, 0},
@@ -79,18 +85,50 @@ static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
         return false;
     }
     keyopt->rule.delimiter = p->value[0];
-    return true;
+    return keyopt->delimits = true;
 }
 
-static bool take_field(struct keyopt *keyopt, struct opt_parser *p)
+enum { FARTHEST_FIELD = 1000000 };
+
+/* Adds field number `number` to the n that the list has. */
+static bool take_field(struct keyopt *keyopt, const struct opt_parser *p, size_t n, int number)
 {
-    if (!opt_int(p, -1000000, 1000000, &keyopt->rule.field))
-        return false;
-    if (keyopt->rule.field != 0)
-        return true;
-    opt_misuse(p->command, "option '%s': fields are counted from 1, or from -1 backwards",
-               p->name);
-    return false;
+    int *field = keyopt->rule.field;
+    for (size_t i = 0; i < n; i++)
+        if (field[i] == number) {
+            opt_misuse(p->command, "option '%s': field %d is named twice", p->name, number);
+            return false;
+        }
+    if (number == 0)
+        opt_misuse(p->command, "option '%s': fields are counted from 1, or from -1 backwards",
+                   p->name);
+    else if (n == KEY_FIELDS)
+        opt_misuse(p->command, "option '%s': more than %d fields", p->name, KEY_FIELDS);
+    else
+        field[n] = number;
+    return number != 0 && n < KEY_FIELDS;
+}
+
+static bool take_fields(struct keyopt *keyopt, const struct opt_parser *p)
+{
+    const char *at = p->value;
+    for (size_t n = 0;; n++) {
+        char text[16] = ""; /* long enough for all numbers in range */
+        long number;
+        size_t len = strcspn(at, ",");
+        if (len < sizeof text)
+            memcpy(text, at, len);
+        if (!num_int(text, -FARTHEST_FIELD, FARTHEST_FIELD, &number)) {
+            opt_misuse(p->command, "option '%s': '%.*s' is not a whole number from %d to %d",
+                       p->name, (int)len, at, -FARTHEST_FIELD, FARTHEST_FIELD);
+            return false;
+        }
+        if (!take_field(keyopt, p, n, (int)number))
+            return false;
+        if (at[len] == '\0')
+            return true;
+        at += len + 1;
+    }
 }
 
 static bool take_digest(struct keyopt *keyopt, const struct opt_parser *p)
@@ -126,7 +164,9 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
     case 'd':
         return take_delimiter(keyopt, p);
     case 'f':
-        return take_field(keyopt, p);
+        return take_fields(keyopt, p);
+    case 'w':
+        return keyopt->rule.whitespace = true;
     case OPT_CRLF:
         return keyopt->rule.crlf = true;
     case OPT_SECRET:
@@ -179,6 +219,18 @@ static bool make_given(struct keyopt *keyopt)
     return keyopt->rule.given = true;
 }
 
+static bool check_fields(const struct keyopt *keyopt, const struct command *command)
+{
+    const struct key_rule *rule = &keyopt->rule;
+    bool parts = keyopt->delimits || rule->whitespace, both = keyopt->delimits && rule->whitespace;
+    if (both)
+        opt_misuse(command, "--delimiter and --whitespace cannot go together");
+    else if (parts && rule->field[0] == 0)
+        opt_misuse(command, "%s is for fields: --field says which of them is the key",
+                   keyopt->delimits ? "--delimiter" : "--whitespace");
+    return !both && (!parts || rule->field[0] != 0);
+}
+
 bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n)
 {
     keyopt->files = files;
@@ -186,6 +238,8 @@ bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **f
     keyopt->any = n > 0 || keyopt->n_keys > 0;
     if (keyopt->threads == 0)
         keyopt->threads = parallel_cpus();
+    if (!check_fields(keyopt, command))
+        return false;
     if (keyopt->n_keys > 0 && n > 0) {
         opt_misuse(command, "keys are given with --key and in '%s': only one of both", files[0]);
         return false;

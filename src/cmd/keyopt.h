@@ -28,6 +28,7 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
+    bool delimits; /* -d was given */
     const char **keys; /* -k, in order; NULL: none, or keyopt_give gave one */
     size_t n_keys, keys_capacity;
     char *given;         /* the same as records ... */
@@ -49,7 +50,7 @@ extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim, --di
 /* Takes one of these options, which it must be. Reports a mistake itself. */
 bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id);
 
-/* Takes the operands behind FILTER. Reports a mistake itself. */
+/* Takes the operands behind FILTER, when all options are taken. Reports a mistake itself. */
 bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n);
 
 /* Takes one key instead, as if it came with -k, but messages do not show it. It has room for one

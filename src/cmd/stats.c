@@ -60,9 +60,12 @@ static const struct opt own_opts[] = {
 static const struct opt negatives_opts[] = {
     {'0', "null", NULL, "records end with a NUL byte instead of a newline", false, 0},
     {'z', NULL, NULL, NULL, false, '0'},
-    {'d', "delimiter", "C", "fields end with this one byte (default: TAB)", false, 0},
-    {'f', "field", "N", "the key is field N of the record, the first is 1, the last is -1", false,
-     0},
+    {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", false, 0},
+    {'w', "whitespace", NULL, "with -f: runs of blanks and tabs part fields", false, 0},
+    {'f', "field", "N[,N]...",
+     "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
+     "with the delimiter between them, or a blank with -w",
+     false, 0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
     {OPT_DIGESTED, "digested", NULL, "the key is its digest already, in hexadecimal digits", false,
      0},

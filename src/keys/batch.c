@@ -20,8 +20,13 @@ enum verdict {
     KEY_NOT_ENCODED,
 };
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
 /* Narrows *key to its field number `field`. */
-static bool take_field(struct slice *key, int field, char delimiter)
+static bool take_delimited(struct slice *key, int field, char delimiter)
 {
     const char *p = key->data, *end = p + key->len;
     for (; field > 1; field--) {
@@ -48,9 +53,58 @@ static bool take_field(struct slice *key, int field, char delimiter)
     return true;
 }
 
-static bool is_blank(char c)
+/* The same where runs of blanks part fields; those before the first and behind the last do not
+ * count. */
+static bool take_word(struct slice *key, int field)
 {
-    return c == ' ' || c == '\t';
+    const char *p = key->data, *end = p + key->len, *begin = p, *stop = end;
+    for (; field > 0; field--) {
+        for (begin = p; begin < end && is_blank(*begin); begin++)
+            ;
+        for (p = begin; p < end && !is_blank(*p); p++)
+            ;
+        stop = p;
+    }
+    for (; field < 0; field++) {
+        for (stop = end; stop > p && is_blank(stop[-1]); stop--)
+            ;
+        for (end = stop; end > p && !is_blank(end[-1]); end--)
+            ;
+        begin = end;
+    }
+    key->data = begin;
+    key->len = (size_t)(stop - begin);
+    return begin < stop;
+}
+
+static bool take_field(struct slice *key, int field, const struct key_rule *rule)
+{
+    return rule->whitespace ? take_word(key, field)
+                            : take_delimited(key, field, rule->delimiter);
+}
+
+static bool joins_fields(const struct key_rule *rule)
+{
+    return rule->field[0] != 0 && rule->field[1] != 0;
+}
+
+/* Makes the key of several fields, at *to, which is advanced. Returns 0, or the first field that is
+ * missing. */
+static int join_fields(struct slice *key, const struct key_rule *rule, char **to)
+{
+    char *at = *to;
+    for (const int *field = rule->field; *field != 0; field++) {
+        struct slice part = *key;
+        if (!take_field(&part, *field, rule))
+            return *field;
+        if (field > rule->field)
+            *at++ = rule->whitespace ? ' ' : rule->delimiter;
+        memcpy(at, part.data, part.len);
+        at += part.len;
+    }
+    *key = (struct slice){*to, (size_t)(at - *to)};
+    *to = at;
+    return 0;
 }
 
 static void trim(struct slice *key)
@@ -183,11 +237,13 @@ static enum verdict prepare(struct slice *key, const struct key_rule *rule, char
     return KEY_GOOD;
 }
 
-static bool say_bad(struct err *err, enum verdict verdict, const struct key_rule *rule)
+static bool say_bad(struct batch *b, enum verdict verdict)
 {
+    struct err *err = &b->bad_reason;
+    const struct key_rule *rule = b->rule;
     switch (verdict) {
     case KEY_NO_FIELD:
-        return fail(err, "has no field %d", rule->field);
+        return fail(err, "has no field %d", b->missing);
     case KEY_NO_DIGEST:
         return fail(err, "%s", digest_by_id(prep_digest(rule->prep))->wrong);
     case KEY_NOT_DIGESTED:
@@ -272,11 +328,15 @@ static bool ends_in_cr(struct slice key)
     return key.len && key.data[key.len - 1] == '\r';
 }
 
-/* Does a CR end the key, not just the record? */
-static bool has_cr(const struct key_rule *rule, struct slice key)
+/* Does a CR end the key, or a field of it, not just the record? */
+static bool has_cr(const struct key_rule *rule, struct slice record)
 {
-    bool has_key = !rule->field || take_field(&key, rule->field, rule->delimiter);
-    return !rule->crlf && has_key && ends_in_cr(key);
+    bool found = !rule->field[0] && ends_in_cr(record);
+    for (const int *field = rule->field; *field != 0; field++) {
+        struct slice part = record;
+        found |= take_field(&part, *field, rule) && ends_in_cr(part);
+    }
+    return !rule->crlf && found;
 }
 
 /* Lists of stolen passwords have lines like this: a digest of 16 to 64 bytes, a colon, how often it
@@ -302,7 +362,7 @@ static bool is_counted_digest(struct slice record)
 static void look_at_first(struct batch *b, bool terminated)
 {
     const struct key_rule *rule = b->rule;
-    bool is_digest = rule->field && (rule->digested || (rule->prep & PREP_HEX));
+    bool is_digest = rule->field[0] && (rule->digested || (rule->prep & PREP_HEX));
     size_t n = b->n < 8 ? b->n : 8;
     for (size_t i = 0; i + !terminated < n; i++) {
         struct slice record = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
@@ -317,12 +377,28 @@ static bool makes_copies(const struct key_rule *rule)
     return rule->digested || (rule->prep & (PREP_FOLD | PREP_HEX));
 }
 
-/* Reserves capacity for copies of all keys of this batch, and for what they are digested and
- * encoded to. */
+/* The most that keys joined of fields can take, for records of so many bytes in all. A field is
+ * named at most twice, once from each end. Of L bytes without the terminator, the fields that are
+ * counted from one end and a delimiter for each take at most L + 1; both ends together, less the
+ * delimiter that the last field lacks, 2 L + 1. Only the last record of a file may lack its
+ * terminator, so the sum is at most 2 * bytes + 1. */
+static bool joined_most(size_t bytes, size_t *most)
+{
+    *most = 2 * bytes + 1;
+    return bytes <= (SIZE_MAX - 1) / 2;
+}
+
+/* Reserves capacity for keys joined of fields, for copies of all keys of this batch, and for what
+ * they are digested and encoded to. */
 static bool reserve_scratch(struct batch *b, const struct digest *d, const struct encoding *e)
 {
     size_t bytes = (size_t)(b->record[b->n] - b->record[0]);
     size_t fixed = 0, per_byte = makes_copies(b->rule);
+    if (joins_fields(b->rule)) {
+        if (!joined_most(bytes, &bytes))
+            return false;
+        per_byte++;
+    }
     if (d != NULL) {
         fixed += b->n * d->fixed; /* n is at most BATCH_MAX */
         per_byte += d->per_byte;
@@ -349,19 +425,32 @@ static void stop_before(struct batch *b, size_t i)
     b->n = i;
 }
 
-/* Extracts the key of record [record, end) and prepares it; `to` has capacity for a copy. */
-static enum verdict make_key(const struct key_rule *rule, const char *record, const char *end,
-                             char *to, struct slice *key)
+/* Narrows *key, a record, to its key, or joins it at *to. */
+static bool take_fields(struct batch *b, char **to, struct slice *key)
 {
+    const struct key_rule *rule = b->rule;
+    if (joins_fields(rule))
+        b->missing = join_fields(key, rule, to);
+    else
+        b->missing = take_field(key, rule->field[0], rule) ? 0 : rule->field[0];
+    return b->missing == 0;
+}
+
+/* Extracts the key of record i and prepares it. Advances *to if fields are joined there; then there
+ * is capacity for a copy. */
+static enum verdict make_key(struct batch *b, size_t i, char **to, struct slice *key)
+{
+    const struct key_rule *rule = b->rule;
+    const char *record = b->record[i], *end = b->record[i + 1];
     bool whole = end > record && end[-1] == rule->terminator;
     *key = (struct slice){record, (size_t)(end - record) - whole};
     if (rule->given)
-        return prepare(key, rule, to);
+        return prepare(key, rule, *to);
     if (rule->crlf && whole && ends_in_cr(*key))
         key->len--;
-    if (rule->field && !take_field(key, rule->field, rule->delimiter))
+    if (rule->field[0] && !take_fields(b, to, key))
         return KEY_NO_FIELD;
-    return prepare(key, rule, to);
+    return prepare(key, rule, *to);
 }
 
 /* Digests the prepared key. Advances *to if the digest is written there. */
@@ -409,7 +498,7 @@ static void make_keys(struct batch *b)
     char *to = b->scratch;
     for (size_t i = 0; i < b->n; i++) {
         struct slice key;
-        enum verdict verdict = make_key(rule, b->record[i], b->record[i + 1], to, &key);
+        enum verdict verdict = make_key(b, i, &to, &key);
         if (copies && verdict == KEY_GOOD) {
             to += key.len;
             b->hex_len = batch_join_len(b->hex_len, key.len > 0 ? key.len : SIZE_MAX);
@@ -420,7 +509,7 @@ static void make_keys(struct batch *b)
             verdict = encode(b, i, e, &to, &key);
         if (verdict != KEY_GOOD) {
             if (!rule->skip_bad) {
-                say_bad(&b->bad_reason, verdict, rule);
+                say_bad(b, verdict);
                 stop_before(b, i);
                 return;
             }
@@ -436,7 +525,7 @@ static void make_keys(struct batch *b)
 /* Is the whole record the key, unchanged? */
 static bool is_plain(const struct key_rule *rule)
 {
-    return !rule->prep && (rule->given || (!rule->field && !rule->crlf));
+    return !rule->prep && (rule->given || (!rule->field[0] && !rule->crlf));
 }
 
 const char *batch_key(const struct batch *b, size_t i, size_t *len)

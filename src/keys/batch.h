@@ -23,11 +23,17 @@
 #include "keys/split.h"
 #include "kind/kind.h"
 
+enum { KEY_FIELDS = 16 };
+
 struct key_rule {
     char terminator;
     bool crlf;
-    int field; /* 0: the whole record; 1 first, -1 last */
+    /* The fields that make the key, in this order and with a delimiter between them; no number
+     * comes twice. 1 is the first field of the record, -1 the last; 0 ends the list. None: the
+     * whole record is the key. */
+    int field[KEY_FIELDS + 1];
     char delimiter;
+    bool whitespace; /* fields are parted by runs of blanks and tabs instead; a blank joins them */
     uint32_t prep; /* prep.h */
     bool digested; /* with a digest: records hold digests in hexadecimal, not what to digest */
     unsigned key_len; /* with PREP_HEX: a key of another length is bad; 0: any may come */
@@ -70,9 +76,10 @@ struct batch {
     size_t n_found;       /* records found after record[0] */
     const char *key[BATCH_MAX];
     size_t key_len[BATCH_MAX];
+    int missing; /* the field that a record lacks */
     const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before it */
     size_t text_len[BATCH_MAX];
-    char *scratch; /* prepared copies of keys, and what they are digested or encoded to */
+    char *scratch; /* joined fields, prepared copies of keys, and their digests or encodings */
     size_t scratch_len;
     /* Lane l of record i is hash[l * BATCH_MAX + i]; only those that the function has are set. */
     uint64_t hash[HASH_LANES * BATCH_MAX];

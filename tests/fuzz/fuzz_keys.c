@@ -1,6 +1,6 @@
 /*
  * Any bytes cut by any rule: the batches must yield what a loop yields that handles one byte after
- * the other. The first five bytes of the input make the rule, the rest are the records.
+ * the other. The first six bytes of the input make the rule, the rest are the records.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -12,13 +12,21 @@
 #include "keys/xxh3.h"
 #include "must.h"
 
-enum { DIGEST_MAX = 32 }; /* SHA-256 */
+enum {
+    HEAD = 6,
+    DIGEST_MAX = 32, /* SHA-256 */
+};
 
 static int digit_value(char c)
 {
     static const char digits[] = "0123456789abcdef0123456789ABCDEF";
     const char *d = c ? strchr(digits, c) : NULL;
     return d ? (int)(d - digits) % 16 : -1;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
 }
 
 /* Begin and end of field number `field`; false if there are fewer. */
@@ -44,6 +52,49 @@ static bool find_field(const char *p, size_t len, int field, char delimiter, siz
         *begin = i + 1;
     }
     return true;
+}
+
+/* The same of fields between runs of blanks. */
+static bool find_word(const char *p, size_t len, int field, size_t *begin, size_t *end)
+{
+    int n = 0, at = 0;
+    for (size_t i = 0; i < len; i++)
+        n += !is_blank(p[i]) && (i == 0 || is_blank(p[i - 1]));
+    int wanted = field > 0 ? field : n + 1 + field;
+    if (wanted < 1 || wanted > n)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        at += !is_blank(p[i]) && (i == 0 || is_blank(p[i - 1]));
+        if (at == wanted) {
+            *begin = i;
+            for (*end = i; *end < len && !is_blank(p[*end]); ++*end)
+                ;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The whole record or its fields, joined into `to`, which has room for three times as much; the
+ * length, or -1 for none. */
+static long cut(const struct key_rule *rule, const char *record, size_t len, char *to)
+{
+    size_t n = 0;
+    for (size_t f = 0; rule->field[f] != 0; f++) {
+        size_t begin, end;
+        int field = rule->field[f];
+        char delimiter = rule->delimiter;
+        if (rule->whitespace ? !find_word(record, len, field, &begin, &end)
+                             : !find_field(record, len, field, delimiter, &begin, &end))
+            return -1;
+        if (f > 0)
+            to[n++] = rule->whitespace ? ' ' : delimiter;
+        while (begin < end)
+            to[n++] = record[begin++];
+    }
+    if (rule->field[0] == 0)
+        memcpy(to, record, n = len);
+    return (long)n;
 }
 
 /* The characters of s; their number, or -1 if it is not UTF-8. */
@@ -224,30 +275,38 @@ static long reference_digest(const struct key_rule *rule, char *key, long n)
     return made ? (long)d->len : -1;
 }
 
-/* The key of one record, into `key`, which has room; its length, or -1 for none. */
+/* The key of one record, into `key`, which has room for three times as much; its length, or -1 for
+ * none. */
 static long reference(const struct key_rule *rule, const char *record, size_t len, char *key)
 {
     size_t begin = 0, end = len;
+    char *whole = malloc(3 * len + 1);
+    MUST(whole);
     if (end && record[end - 1] == rule->terminator) {
         end--;
         if (rule->crlf && end && record[end - 1] == '\r')
             end--;
     }
-    if (rule->field && !find_field(record, end, rule->field, rule->delimiter, &begin, &end))
+    long n = cut(rule, record, end, whole);
+    if (n < 0) {
+        free(whole);
         return -1;
+    }
+    end = (size_t)n;
     if (rule->prep & PREP_TRIM) {
-        while (begin < end && (record[begin] == ' ' || record[begin] == '\t'))
+        while (begin < end && is_blank(whole[begin]))
             begin++;
-        while (begin < end && (record[end - 1] == ' ' || record[end - 1] == '\t'))
+        while (begin < end && is_blank(whole[end - 1]))
             end--;
     }
-    long n = 0;
+    n = 0;
     for (size_t i = begin; i < end; i++) {
-        char c = record[i];
+        char c = whole[i];
         if ((rule->prep & PREP_FOLD) && c >= 'A' && c <= 'Z')
             c = (char)(c - 'A' + 'a');
         key[n++] = c;
     }
+    free(whole);
     if (!(rule->prep & PREP_HEX) && !rule->digested)
         return n;
     for (long i = 0; i < n; i += 2) {
@@ -278,19 +337,38 @@ static unsigned choose_variant(struct variants *variants, unsigned n)
     return n / count;
 }
 
+/* Four bits, as a number from -8 to 7. */
+static int nibble(unsigned bits)
+{
+    return (int)(bits & 7U) - (int)(bits & 8U);
+}
+
+/* Up to three fields; the list ends at a 0 or a number that comes again. */
+static void put_fields(int *field, const uint8_t *data)
+{
+    const int number[] = {nibble(data[1] >> 4), nibble(data[5]), nibble(data[5] >> 4)};
+    for (size_t n = 0; n < 3 && number[n] != 0; n++) {
+        for (size_t i = 0; i < n; i++)
+            if (number[i] == number[n])
+                return;
+        field[n] = number[n];
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 5)
+    if (size < HEAD)
         return 0;
     struct key_rule rule = {
         .terminator = data[0] & 1 ? '\n' : (char)data[4],
         .crlf = data[0] & 2,
         .skip_bad = data[0] & 4,
         .prep = (uint32_t)data[0] >> 3 & PREP_FLAGS,
-        .field = (int8_t)(data[1] & 0xf0) / 16,
+        .whitespace = data[0] & 128,
         .delimiter = (char)data[2],
         .seed.number = data[3],
     };
+    put_fields(rule.field, data);
     unsigned encoding = encoding_by_id(data[1] & 15) != NULL ? data[1] & 15 : ENCODE_NONE;
     rule.prep |= encoding << PREP_ENCODING_SHIFT;
     unsigned number = data[1] & 15U, last = ENCODE_KRYO5_REF;
@@ -300,11 +378,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         rule.digested = data[0] & 64;
     }
     choose_variant(&xxh3_variants, choose_variant(&split_variants, data[3]));
-    size_t len = size - 5;
-    char *text = malloc(len + !len), *key = malloc(len + DIGEST_MAX);
-    char *encoded = malloc(6 * len + DIGEST_MAX);
+    size_t len = size - HEAD;
+    char *text = malloc(len + !len), *key = malloc(3 * len + DIGEST_MAX);
+    char *encoded = malloc(18 * len + DIGEST_MAX);
     MUST(text && key && encoded);
-    memcpy(text, data + 5, len);
+    memcpy(text, data + HEAD, len);
 
     struct batch *b = batch_new(&rule);
     MUST(b);

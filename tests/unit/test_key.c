@@ -44,29 +44,59 @@ static const struct row rows[] = {
     ROW("a\r\r\n\rb\r\n", "a\r|\rb|", .terminator = '\n', .crlf = true),
     ROW("a\r\nb\r", "a|b\r|", .terminator = '\n', .crlf = true),
     /* Fields from the left. */
-    ROW("a,b,c\n", "a|", .terminator = '\n', .field = 1, .delimiter = ','),
-    ROW("a,b,c\n", "b|", .terminator = '\n', .field = 2, .delimiter = ','),
-    ROW("a,b,c\n", "c|", .terminator = '\n', .field = 3, .delimiter = ','),
-    ROW("a,b,c\n", "!|", .terminator = '\n', .field = 4, .delimiter = ',', .skip_bad = true),
-    ROW("\na\n,\n,,\n", "|a|||", .terminator = '\n', .field = 1, .delimiter = ','),
-    ROW("\na\n,\n,,\n", "!|!|||", .terminator = '\n', .field = 2, .delimiter = ',',
+    ROW("a,b,c\n", "a|", .terminator = '\n', .field = {1}, .delimiter = ','),
+    ROW("a,b,c\n", "b|", .terminator = '\n', .field = {2}, .delimiter = ','),
+    ROW("a,b,c\n", "c|", .terminator = '\n', .field = {3}, .delimiter = ','),
+    ROW("a,b,c\n", "!|", .terminator = '\n', .field = {4}, .delimiter = ',', .skip_bad = true),
+    ROW("\na\n,\n,,\n", "|a|||", .terminator = '\n', .field = {1}, .delimiter = ','),
+    ROW("\na\n,\n,,\n", "!|!|||", .terminator = '\n', .field = {2}, .delimiter = ',',
         .skip_bad = true),
-    ROW("a,b\nc\nd,e,f", "b|!|e|", .terminator = '\n', .field = 2, .delimiter = ',',
+    ROW("a,b\nc\nd,e,f", "b|!|e|", .terminator = '\n', .field = {2}, .delimiter = ',',
         .skip_bad = true),
     /* Fields from the right. */
-    ROW("a,b,c\n", "c|", .terminator = '\n', .field = -1, .delimiter = ','),
-    ROW("a,b,c\n", "b|", .terminator = '\n', .field = -2, .delimiter = ','),
-    ROW("a,b,c\n", "a|", .terminator = '\n', .field = -3, .delimiter = ','),
-    ROW("a,b,c\n", "!|", .terminator = '\n', .field = -4, .delimiter = ',', .skip_bad = true),
-    ROW("\na\n,\n,a\na,\n", "|a||a||", .terminator = '\n', .field = -1, .delimiter = ','),
-    ROW("a\n,\n,a\nb,", "!|||b|", .terminator = '\n', .field = -2, .delimiter = ',',
+    ROW("a,b,c\n", "c|", .terminator = '\n', .field = {-1}, .delimiter = ','),
+    ROW("a,b,c\n", "b|", .terminator = '\n', .field = {-2}, .delimiter = ','),
+    ROW("a,b,c\n", "a|", .terminator = '\n', .field = {-3}, .delimiter = ','),
+    ROW("a,b,c\n", "!|", .terminator = '\n', .field = {-4}, .delimiter = ',', .skip_bad = true),
+    ROW("\na\n,\n,a\na,\n", "|a||a||", .terminator = '\n', .field = {-1}, .delimiter = ','),
+    ROW("a\n,\n,a\nb,", "!|||b|", .terminator = '\n', .field = {-2}, .delimiter = ',',
         .skip_bad = true),
+    /* Several, joined in the order of the list. */
+    ROW("a,b,c\n", "a,c|", .terminator = '\n', .field = {1, 3}, .delimiter = ','),
+    ROW("a,b,c\n", "c,a|", .terminator = '\n', .field = {3, 1}, .delimiter = ','),
+    ROW("a,b,c\nd", "b,c,a|!|", .terminator = '\n', .field = {2, -1, -3}, .delimiter = ',',
+        .skip_bad = true),
+    ROW("a,b\na\n,\n", "b,b,a,a|!|,,,|", .terminator = '\n', .field = {2, -1, 1, -2},
+        .delimiter = ',', .skip_bad = true),
+    ROW(",a\na,\n,\n", ",a|a,|,|", .terminator = '\n', .field = {1, 2}, .delimiter = ','),
+    ROW("a,b\r\nc,d\r", "b,a|d\r,c|", .terminator = '\n', .crlf = true, .field = {2, 1},
+        .delimiter = ','),
+    ROW(" A , B \n", "b , a|", .terminator = '\n', .field = {2, 1}, .delimiter = ',',
+        .prep = PREP_TRIM | PREP_FOLD),
+    ROW("404b\n", "@K|", .terminator = '\n', .field = {1, 2}, .delimiter = '0',
+        .prep = PREP_HEX),
+    ROW("b;\xc3\xa9;a\nc", "a\0;\0b\0|!|", .terminator = '\n', .field = {3, 1}, .delimiter = ';',
+        .prep = ENCODED(UTF16), .skip_bad = true),
+    /* Runs of blanks. */
+    ROW("a b\n \t a\t b \nb\n \n\n", "b|b|!|!|!|", .terminator = '\n', .field = {2},
+        .whitespace = true, .skip_bad = true),
+    ROW("a b\n \t a\t b \nb\n \n\n", "a|a|b|!|!|", .terminator = '\n', .field = {1},
+        .whitespace = true, .skip_bad = true),
+    ROW("a b\n \t a\t b \nb\n \n\n", "b|b|b|!|!|", .terminator = '\n', .field = {-1},
+        .whitespace = true, .skip_bad = true),
+    ROW("a b\n \t a\t b \nb\n \nx y z", "a|a|!|!|y|", .terminator = '\n', .field = {-2},
+        .whitespace = true, .skip_bad = true),
+    ROW("a  bb\tc \r\n d e f", "c bb bb|f d e|", .terminator = '\n', .field = {3, -3, 2},
+        .whitespace = true),
+    ROW("a  bb\tc\r\n d e f\r", "c a bb|f\r d e|", .terminator = '\n', .crlf = true,
+        .field = {3, -3, 2}, .whitespace = true),
+    ROW("A  b\0", "b A|", .terminator = 0, .field = {2, 1}, .whitespace = true),
     /* Any byte may delimit. */
-    ROW("a\0b\n", "b|", .terminator = '\n', .field = 2, .delimiter = 0),
+    ROW("a\0b\n", "b|", .terminator = '\n', .field = {2}, .delimiter = 0),
     ROW("a\xff"
         "b\n",
-        "b|", .terminator = '\n', .field = -1, .delimiter = (char)0xff),
-    ROW("a\nb\0", "b|", .terminator = 0, .field = 2, .delimiter = '\n'),
+        "b|", .terminator = '\n', .field = {-1}, .delimiter = (char)0xff),
+    ROW("a\nb\0", "b|", .terminator = 0, .field = {2}, .delimiter = '\n'),
     /* Trim, fold, hex. */
     ROW(" \ta b\t \n \n\n\va\n", "a b|||\va|", .terminator = '\n', .prep = PREP_TRIM),
     ROW("AbZ@[`{\n\xc9\n", "abz@[`{|\xc9|", .terminator = '\n', .prep = PREP_FOLD),
@@ -74,21 +104,21 @@ static const struct row rows[] = {
     ROW("4\n4a4\n4g\n 4a\n4a \n0x4a\n4a", "!|!|!|!|!|!|J|", .terminator = '\n', .prep = PREP_HEX,
         .skip_bad = true),
     /* And their order. */
-    ROW(" A ; B \r\n", "b|", .terminator = '\n', .crlf = true, .field = 2, .delimiter = ';',
+    ROW(" A ; B \r\n", "b|", .terminator = '\n', .crlf = true, .field = {2}, .delimiter = ';',
         .prep = PREP_TRIM | PREP_FOLD),
-    ROW("4A:1\r\n 4b :2\r\n", "J|K|", .terminator = '\n', .crlf = true, .field = 1,
+    ROW("4A:1\r\n 4b :2\r\n", "J|K|", .terminator = '\n', .crlf = true, .field = {1},
         .delimiter = ':', .prep = PREP_TRIM | PREP_FOLD | PREP_HEX),
     ROW("x\r\n", "x\r|", .terminator = '\n', .prep = PREP_TRIM),
     ROW(" \r\n", "|", .terminator = '\n', .crlf = true, .prep = PREP_TRIM),
-    ROW("a \n", "|", .terminator = '\n', .field = 2, .delimiter = ' '),
-    ROW(" a \n", "a|", .terminator = '\n', .field = 2, .delimiter = ' ', .prep = PREP_TRIM),
+    ROW("a \n", "|", .terminator = '\n', .field = {2}, .delimiter = ' '),
+    ROW(" a \n", "a|", .terminator = '\n', .field = {2}, .delimiter = ' ', .prep = PREP_TRIM),
     /* Encodings, which come last. */
     ROW("ab\n\n\xc3\xa9", "a\0b\0||\xe9\0|", .terminator = '\n', .prep = ENCODED(UTF16)),
     ROW("a\n\xc3\nb", "a|!|b|", .terminator = '\n', .prep = ENCODED(UTF8), .skip_bad = true),
     ROW("7\n 7\n-0\n\n99999999999", "\7\0\0\0|!|\0\0\0\0|!|!|", .terminator = '\n',
         .prep = ENCODED(INT32), .skip_bad = true),
     ROW(" +07\r\n", "7|", .terminator = '\n', .crlf = true, .prep = PREP_TRIM | ENCODED(DECIMAL)),
-    ROW("1;+2\n3\n4;x\n5;6", "2|!|!|6|", .terminator = '\n', .field = 2, .delimiter = ';',
+    ROW("1;+2\n3\n4;x\n5;6", "2|!|!|6|", .terminator = '\n', .field = {2}, .delimiter = ';',
         .prep = ENCODED(DECIMAL32), .skip_bad = true),
     ROW("\1\n\1\2A\n", "\"\\u0001\"|\"\\u0001\\u0002a\"|", .terminator = '\n',
         .prep = PREP_FOLD | ENCODED(JSON)),
@@ -270,15 +300,20 @@ TEST(a_bad_record_ends_the_batches)
 
 TEST(a_missing_field_is_named)
 {
-    struct key_rule rule = {.terminator = '\n', .field = 3, .delimiter = '\t', .prep = PREP_HEX};
+    struct key_rule rule = {.terminator = '\n', .field = {3}, .delimiter = '\t', .prep = PREP_HEX};
     struct batch *b = batch_new(&rule);
     batch_start(b, "a\tb\n", 4);
     CHECK(!batch_next(b) && b->bad_record && b->n_before == 0);
     CHECK_STR(b->bad_reason.text, "has no field 3");
-    rule.field = -3;
+    rule.field[0] = -3;
     batch_start(b, "a\tb\n", 4);
     CHECK(!batch_next(b));
     CHECK_STR(b->bad_reason.text, "has no field -3");
+    rule.field[0] = 2;
+    rule.field[1] = -4;
+    batch_start(b, "a\tb\n", 4);
+    CHECK(!batch_next(b));
+    CHECK_STR(b->bad_reason.text, "has no field -4");
     batch_free(b);
 }
 
@@ -481,7 +516,7 @@ TEST(a_key_given_as_such_is_prepared_but_not_cut)
 {
     struct key_rule rule = {.terminator = '\n',
                             .crlf = true,
-                            .field = 2,
+                            .field = {2},
                             .delimiter = ',',
                             .prep = PREP_TRIM | PREP_FOLD,
                             .given = true,
@@ -509,7 +544,7 @@ TEST(a_batch_of_records_that_are_cut_already)
         rule = (struct key_rule){
             .terminator = '\n', .delimiter = ',', .seed.number = 7, .skip_bad = true};
         rule.crlf = how & 1;
-        rule.field = how & 2;
+        rule.field[0] = how & 2;
         rule.prep = how & 4 ? PREP_TRIM | PREP_FOLD : 0;
         CHECK(batch_take(b, record, 4) && b->n == 4 && b->n_bad == (how & 2 ? 1 : 0));
         for (size_t i = 0; i < 4; i++) {
@@ -520,11 +555,11 @@ TEST(a_batch_of_records_that_are_cut_already)
             CHECK(b->hash[i] == xxh3_bytes(key, len, 7));
         }
         bool cr = !rule.crlf;
-        CHECK(rule.field || rule.prep || key_is(b, 0, "1,\tA\r", 4U + cr));
-        CHECK(!rule.field || !rule.prep || key_is(b, 0, "a\r", 1U + cr));
-        CHECK(!rule.field || key_is(b, 3, TEXT("c\r")));
+        CHECK(rule.field[0] || rule.prep || key_is(b, 0, "1,\tA\r", 4U + cr));
+        CHECK(!rule.field[0] || !rule.prep || key_is(b, 0, "a\r", 1U + cr));
+        CHECK(!rule.field[0] || key_is(b, 3, TEXT("c\r")));
     }
-    rule.field = 2;
+    rule.field[0] = 2;
     rule.skip_bad = false;
     CHECK(batch_take(b, record, 4) && b->n == 2 && b->bad_record);
     CHECK_STR(b->bad_reason.text, "has no field 2");
