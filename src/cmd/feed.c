@@ -42,11 +42,23 @@ static void begin_part(struct feed_part *part, struct batch *b, bool is_given)
     part->is_taken = false;
 }
 
+/* The worker's batch, which is made when it is first needed. NULL: out of memory. */
+static struct batch *batch_of(struct feed *f, unsigned worker)
+{
+    if (f->batch[worker] == NULL)
+        f->batch[worker] = batch_new(&f->keyopt->rule);
+    return f->batch[worker];
+}
+
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
     struct feed_part *part = slot;
-    begin_part(part, f->batch[worker], false);
+    begin_part(part, batch_of(f, worker), false);
+    if (part->batch == NULL) {
+        part->failed = !fail(&part->err, "out of memory");
+        return;
+    }
     batch_start(part->batch, chunk->data, chunk->len);
     part->failed = !f->work(f->ctx, worker, chunk, slot, &part->err);
     if (f->keyopt->rule.secret) {
@@ -55,9 +67,10 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     }
 }
 
+/* Without a batch the command did no work, and what is in the slot is of another chunk. */
 static bool commit_part(struct feed *f, const struct chunk *chunk, struct feed_part *part)
 {
-    if (f->commit != NULL && !f->commit(f->ctx, chunk, part))
+    if (f->commit != NULL && part->batch != NULL && !f->commit(f->ctx, chunk, part))
         return false;
     return !part->failed || say_failure(&part->err) || fail_run(f);
 }
@@ -77,7 +90,8 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 static bool finish(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
-    return f->finish(f->ctx, chunk, slot);
+    const struct feed_part *part = slot;
+    return part->batch == NULL || f->finish(f->ctx, chunk, slot);
 }
 
 /* Reports the file and continues with the next, as grep does. */
@@ -170,10 +184,12 @@ static bool feed_batch(struct feed *f, struct batch *b, struct feed_part *part)
 static bool feed_given(struct feed *f)
 {
     const struct keyopt *keyopt = f->keyopt;
-    struct batch *b = f->batch[0];
+    struct batch *b = batch_of(f, 0);
     struct feed_part *part = calloc(1, f->slot_size);
-    if (part == NULL)
+    if (b == NULL || part == NULL) {
+        free(part);
         return fail_memory();
+    }
     bool go_on = true;
     for (size_t next = 0; go_on && next < keyopt->n_keys; next += b->n) {
         size_t left = keyopt->n_keys - next;
@@ -192,15 +208,6 @@ static bool feed_given(struct feed *f)
     return true;
 }
 
-static bool make_batches(struct feed *f)
-{
-    f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
-    for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)
-        if ((f->batch[i] = batch_new(&f->keyopt->rule)) == NULL)
-            return false;
-    return f->batch != NULL;
-}
-
 static void free_batches(struct feed *f)
 {
     for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)
@@ -211,7 +218,8 @@ static void free_batches(struct feed *f)
 
 bool feed_run(struct feed *f)
 {
-    bool ok = make_batches(f) || fail_memory();
+    f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
+    bool ok = f->batch != NULL || fail_memory();
     if (ok)
         ok = f->keyopt->n_keys > 0 ? feed_given(f) : feed_input(f);
     free_batches(f);

@@ -260,9 +260,15 @@ static bool say_bad(struct batch *b, enum verdict verdict)
 
 struct batch *batch_new(const struct key_rule *rule)
 {
-    struct batch *b = calloc(1, sizeof *b);
-    if (b)
-        b->rule = rule;
+    struct batch *b = malloc(sizeof *b);
+    if (b == NULL)
+        return NULL;
+    b->rule = rule;
+    b->scratch = NULL;
+    b->scratch_len = 0;
+    b->lanes = 0;
+    b->hex_len = 0;
+    batch_start(b, "", 0);
     return b;
 }
 
@@ -278,7 +284,7 @@ void batch_wipe(struct batch *b)
 {
     if (b->scratch != NULL)
         explicit_bzero(b->scratch, b->scratch_len);
-    explicit_bzero(b->hash, sizeof b->hash);
+    explicit_bzero(b->hash, b->lanes * BATCH_MAX * sizeof *b->hash);
 }
 
 void batch_free(struct batch *b)
@@ -568,6 +574,8 @@ static bool hash_records(struct batch *b, bool terminated)
 {
     const struct key_rule *rule = b->rule;
     const struct hash_fn *fn = key_rule_hash(rule);
+    if (b->lanes < fn->lanes)
+        b->lanes = fn->lanes;
     if (is_plain(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
         size_t whole = b->n - !terminated;

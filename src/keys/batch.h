@@ -81,6 +81,7 @@ struct batch {
     size_t text_len[BATCH_MAX];
     char *scratch; /* joined fields, prepared copies of keys, and their digests or encodings */
     size_t scratch_len;
+    unsigned lanes; /* of hash that were used */
     /* Lane l of record i is hash[l * BATCH_MAX + i]; only those that the function has are set. */
     uint64_t hash[HASH_LANES * BATCH_MAX];
     struct key_bytes bytes[BATCH_MAX]; /* with rule->bytes; empty for bad records */

@@ -19,8 +19,8 @@ struct run {
     const struct pump *pump;
     pthread_mutex_t lock;
     pthread_cond_t slot_freed;
-    struct slot *slots;
-    size_t n_slots;
+    struct slot **slots; /* as many as were needed so far: n_made */
+    size_t n_slots, n_made;
     struct slot *free;
     struct slot *
         *done; /* worked on, waiting for commit: sequence s is at s mod n_slots */
@@ -114,21 +114,58 @@ static void advance(struct run *run)
     }
 }
 
+static void free_slot(const struct pump *pump, struct slot *slot)
+{
+    if (slot->data != NULL && pump->slot_free != NULL)
+        pump->slot_free(pump->ctx, slot->data);
+    free(slot->data);
+    chunk_free(&slot->chunk);
+    free(slot);
+}
+
+static struct slot *make_slot(struct run *run)
+{
+    const struct pump *pump = run->pump;
+    struct slot *slot = calloc(1, sizeof *slot);
+    if (slot != NULL && (slot->data = calloc(1, pump->slot_size ? pump->slot_size : 1)) != NULL)
+        return run->slots[run->n_made++] = slot;
+    free(slot);
+    run->failed = run->stop = true;
+    fail(run->err, "out of memory");
+    advance(run);
+    return NULL;
+}
+
+/* NULL: there is nothing more to do. */
 static struct slot *take_slot(struct run *run)
 {
-    while (run->free == NULL && !run->stop)
+    while (run->free == NULL && run->n_made == run->n_slots && !run->stop)
         pthread_cond_wait(&run->slot_freed, &run->lock);
     if (run->stop || run->ended)
         return NULL;
+    if (run->free == NULL)
+        return make_slot(run);
     struct slot *slot = run->free;
     run->free = slot->next_free;
     return slot;
 }
 
+/* From this length on, a chunk keeps a thread busy for longer than it takes to start another. */
+enum { LONG = 32 << 10 };
+
+/* Is there work for another thread? A first chunk that is short may be all there is. */
+static bool more_to_come(const struct slot *slot)
+{
+    return slot->got == INPUT_CHUNK_READ && (slot->chunk.seq > 0 || slot->chunk.len >= LONG);
+}
+
+/* Each worker starts the next one, and waits for its end. */
 static void *worker_main(void *arg)
 {
     struct run *run = arg;
     const struct pump *pump = run->pump;
+    pthread_t next;
+    bool has_next = false;
     pthread_mutex_lock(&run->lock);
     unsigned worker = run->workers++;
     struct slot *slot;
@@ -136,6 +173,8 @@ static void *worker_main(void *arg)
         pthread_mutex_unlock(&run->lock);
         slot->got = sig_caught() ? INPUT_END : input_next(pump->input, &slot->chunk, &slot->err);
         bool ended = slot->got == INPUT_END;
+        if (!has_next && worker + 1 < pump->threads && more_to_come(slot))
+            has_next = pthread_create(&next, NULL, worker_main, run) == 0;
         if (slot->got == INPUT_CHUNK_READ) {
             pump->work(pump->ctx, worker, &slot->chunk, slot->data);
             slot->got = input_settle(&slot->chunk, &slot->err);
@@ -150,40 +189,9 @@ static void *worker_main(void *arg)
         advance(run);
     }
     pthread_mutex_unlock(&run->lock);
+    if (has_next)
+        pthread_join(next, NULL);
     return NULL;
-}
-
-static bool make_slots(struct run *run)
-{
-    const struct pump *pump = run->pump;
-    /* One in work for each thread, and as many again waiting for an earlier one. */
-    run->n_slots = 2 * (size_t)pump->threads;
-    run->slots = calloc(run->n_slots, sizeof *run->slots);
-    run->done = calloc(run->n_slots, sizeof *run->done);
-    if (run->slots == NULL || run->done == NULL)
-        return false;
-    for (size_t i = 0; i < run->n_slots; i++) {
-        struct slot *slot = &run->slots[i];
-        slot->data = calloc(1, pump->slot_size ? pump->slot_size : 1);
-        if (slot->data == NULL)
-            return false;
-        slot->next_free = run->free;
-        run->free = slot;
-    }
-    return true;
-}
-
-static void free_slots(struct run *run)
-{
-    for (size_t i = 0; run->slots != NULL && i < run->n_slots; i++) {
-        struct slot *slot = &run->slots[i];
-        if (slot->data != NULL && run->pump->slot_free != NULL)
-            run->pump->slot_free(run->pump->ctx, slot->data);
-        free(slot->data);
-        chunk_free(&slot->chunk);
-    }
-    free(run->slots);
-    free(run->done);
 }
 
 bool pump_run(const struct pump *pump, struct err *err)
@@ -191,21 +199,18 @@ bool pump_run(const struct pump *pump, struct err *err)
     struct run run = {.pump = pump,
                       .err = err,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
-                      .slot_freed = PTHREAD_COND_INITIALIZER};
-    pthread_t *threads = calloc(pump->threads, sizeof *threads);
-    bool ok = threads != NULL && make_slots(&run);
-    if (ok) {
-        unsigned started = 0;
-        while (started + 1 < pump->threads &&
-               pthread_create(&threads[started], NULL, worker_main, &run) == 0)
-            started++;
+                      .slot_freed = PTHREAD_COND_INITIALIZER,
+                      /* One in work for each thread, and as many again waiting for an earlier one.
+                       */
+                      .n_slots = 2 * (size_t)pump->threads};
+    run.slots = calloc(run.n_slots, sizeof *run.slots);
+    run.done = calloc(run.n_slots, sizeof *run.done);
+    bool ok = (run.slots != NULL && run.done != NULL) || fail(err, "out of memory");
+    if (ok)
         worker_main(&run);
-        for (unsigned i = 0; i < started; i++)
-            pthread_join(threads[i], NULL);
-    } else {
-        fail(err, "out of memory");
-    }
-    free_slots(&run);
-    free(threads);
+    for (size_t i = 0; i < run.n_made; i++)
+        free_slot(pump, run.slots[i]);
+    free(run.slots);
+    free(run.done);
     return ok && !run.failed;
 }

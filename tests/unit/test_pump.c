@@ -6,6 +6,8 @@
 #include "check.h"
 #include "keys/pump.h"
 
+#include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,7 +21,7 @@ enum { CHUNK = 1024 };
 
 /* What the callbacks see. */
 struct seen {
-    unsigned threads;
+    unsigned threads, threads_before; /* before: of the process */
     size_t stop_after; /* commits; 0: never */
     bool stop_at_failure;
     atomic_int committing, wrong, works, slots_made, slots_freed;
@@ -249,6 +251,82 @@ TEST(failures_come_in_their_place)
     free(all);
 }
 
+/* Of this process; a sanitizer may have one too. */
+static unsigned count_threads(void)
+{
+    unsigned n = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *d; tasks != NULL && (d = readdir(tasks)) != NULL;)
+        n += d->d_name[0] != '.';
+    if (tasks != NULL)
+        closedir(tasks);
+    return n;
+}
+
+static bool commit_alone(void *ctx, const struct chunk *chunk, void *data)
+{
+    struct seen *s = ctx;
+    s->wrong += count_threads() != s->threads_before;
+    return commit(ctx, chunk, data);
+}
+
+TEST(few_keys_need_no_threads)
+{
+    static char few[] = "few";
+    char *files[] = {few}, *all = NULL;
+    struct err err;
+    size_t len = 0;
+    make_file(few, 10, &all, &len);
+    struct seen s = {.threads = 64, .threads_before = count_threads()};
+    struct input_spec spec = {.files = files, .n_files = 1, .terminator = '\n'};
+    struct input *in = input_open(&spec, &err);
+    CHECK(in != NULL && len < INPUT_CHUNK);
+    struct pump pump = {in,   s.threads,    &s,     sizeof(struct slot),
+                        work, commit_alone, failed, slot_free, NULL};
+    CHECK(pump_run(&pump, &err));
+    input_close(in);
+    CHECK(s.wrong == 0 && s.commits == 1);
+    CHECK(s.len == len && memcmp(s.text, all, len) == 0);
+    seen_free(&s);
+    free(all);
+}
+
+/* The first chunk is worked on by one thread. The others have to meet, each on a thread of its own:
+ * if there are too few of them, the alarm ends the test. */
+static pthread_barrier_t meeting;
+
+static void work_together(void *ctx, unsigned worker, const struct chunk *chunk, void *data)
+{
+    if (chunk->seq > 0)
+        pthread_barrier_wait(&meeting);
+    work(ctx, worker, chunk, data);
+}
+
+TEST(many_keys_get_all_threads)
+{
+    static char name[5][4] = {"m0", "m1", "m2", "m3", "m4"};
+    char *files[] = {name[0], name[1], name[2], name[3], name[4]}, *all = NULL;
+    struct err err;
+    size_t len = 0;
+    for (int i = 0; i < 5; i++)
+        make_file(files[i], 1, &all, &len);
+    struct seen s = {.threads = 4};
+    struct input_spec spec = {.files = files, .n_files = 5, .terminator = '\n'};
+    struct input *in = input_open(&spec, &err);
+    struct pump pump = {in,     s.threads, &s,        sizeof(struct slot), work_together,
+                        commit, failed,    slot_free, NULL};
+    CHECK(in != NULL && pthread_barrier_init(&meeting, NULL, s.threads) == 0);
+    alarm(60);
+    CHECK(pump_run(&pump, &err));
+    alarm(0);
+    pthread_barrier_destroy(&meeting);
+    input_close(in);
+    CHECK(s.wrong == 0 && s.commits == 5);
+    CHECK(s.len == len && memcmp(s.text, all, len) == 0);
+    seen_free(&s);
+    free(all);
+}
+
 /* A writer that says something and then neither goes on nor away: whoever waits for more must not
  * keep a stopped pump from ending. The alarm is for a pump that hangs; it is far longer than any
  * run. */
@@ -324,6 +402,8 @@ int main(void)
     RUN(no_input_no_commit);
     RUN(nothing_is_committed_after_stop);
     RUN(failures_come_in_their_place);
+    RUN(few_keys_need_no_threads);
+    RUN(many_keys_get_all_threads);
     RUN(stop_does_not_wait_for_input);
     RUN(a_signal_ends_input_but_loses_nothing_begun);
     scratchdir_leave();
