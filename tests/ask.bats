@@ -276,29 +276,28 @@ END
     at_terminal <<END
 import random
 random.seed($seed)
-for options in [], ["-n"], ["-j3"]:
+for options in ["-j1"], ["-n", "-j3"]:
     stdin, questions = os.pipe()
     answers, stdout = os.pipe()
-    t = Terminal(["seen", "query", "--annotate", *options, "sha1.seen"], secret=b"none at first",
-                 stdin=stdin, stdout=stdout)
+    t = Terminal(["seen", "query", "--annotate", *options, "sha1.seen"], secret=b"", stdin=stdin,
+                 stdout=stdout)
     os.close(stdin)
     os.close(stdout)
 
-    def ask(question):
-        os.write(questions, question + b"\n")
+    def answered(question):
         t.until(lambda: select.select([answers], [], [], 0)[0], "answer")
-        return os.read(answers, 65536)
+        return question in os.read(answers, 65536)
 
-    for length in 16, 100, 1500, 30:
-        secret = b"%x" % random.getrandbits(4 * length)
-        assert secret in ask(secret)
-        t.memory.secret = secret
-        end = time.monotonic() + PATIENCE / 4
-        while t.memory.search():
-            t.memory.step()
-            assert time.monotonic() < end, t.memory.search()[:5]
+    for length in 16, 1500, 30:
+        t.memory.secret = secret = b"%0*x" % (length, random.getrandbits(4 * length))
+        os.write(questions, b"before\n" + secret)
+        assert answered(b"before")
+        t.until(t.memory.search, "secret in memory")
+        os.write(questions, b"\n")
+        assert answered(secret)
+        t.until(lambda: not t.memory.search(), "memory without the secret")
     os.close(questions)
     os.close(answers)
-    assert t.end() == 1
+    assert t.end() == 1 and not t.memory.left
 END
 }

@@ -56,7 +56,8 @@ def be_shell(argv, job):
 
 class Terminal:
     """The program leads a session of its own. As a `job` it is a process group in that of a small
-    shell instead, "fg" or "bg": only so can it be stopped from the keyboard."""
+    shell instead, "fg" or "bg": only so can it be stopped from the keyboard. With the empty secret
+    its memory is searched only when `memory.search` is called, for `memory.secret`."""
 
     def __init__(self, argv, secret=None, job=None, stdin=None, stdout=None):
         self.pid, self.fd = pty.fork()
@@ -72,7 +73,9 @@ class Terminal:
                 be_shell(argv, job)
             os.execvp(argv[0], argv)
         self.shown = ""
-        self.memory = Memory(self.pid, secret, stdin is not None) if secret is not None else None
+        self.memory = None
+        if secret is not None:
+            self.memory = Memory(self.pid, secret, bool(secret) and stdin is not None)
 
     def step(self, wait=0.02):
         """Reads what is shown within that time. False: the terminal is gone."""
@@ -170,7 +173,8 @@ class Memory:
             start, end = (int(x, 16) for x in where.split("-"))
             try:
                 self.mem.seek(start)
-                data = self.mem.read(end - start)
+                # Stacks are mostly zeroes; a piece in UTF-16 may end in one.
+                data = self.mem.read(end - start).strip(b"\0") + b"\0"
             except (OSError, OverflowError, ValueError):
                 continue
             found += [(piece, line) for piece in pieces if piece in data]

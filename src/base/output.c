@@ -106,9 +106,10 @@ bool output_terminate(struct output *o, char terminator)
 
 void output_empty(struct output *o)
 {
-    /* All of it: copies of whole vectors go beyond the end. */
-    if (o->secret && o->data != NULL)
-        explicit_bzero(o->data, o->room);
+    if (o->secret && o->data != NULL) {
+        size_t used = o->len + WIDEST; /* copies of whole vectors go so far beyond the end */
+        explicit_bzero(o->data, used < o->room ? used : o->room);
+    }
     o->len = 0;
 }
 

@@ -265,25 +265,23 @@ struct batch *batch_new(const struct key_rule *rule)
         return NULL;
     b->rule = rule;
     b->scratch = NULL;
-    b->scratch_len = 0;
+    b->scratch_len = b->scratch_used = 0;
     b->lanes = 0;
     b->hex_len = 0;
     batch_start(b, "", 0);
     return b;
 }
 
-/* Keys may be secrets. */
-static void free_scratch(struct batch *b)
+static void wipe_scratch(struct batch *b)
 {
-    if (b->scratch != NULL)
-        explicit_bzero(b->scratch, b->scratch_len);
-    free(b->scratch);
+    if (b->scratch_used > 0)
+        explicit_bzero(b->scratch, b->scratch_used);
+    b->scratch_used = 0;
 }
 
 void batch_wipe(struct batch *b)
 {
-    if (b->scratch != NULL)
-        explicit_bzero(b->scratch, b->scratch_len);
+    wipe_scratch(b);
     explicit_bzero(b->hash, b->lanes * BATCH_MAX * sizeof *b->hash);
 }
 
@@ -416,12 +414,17 @@ static bool reserve_scratch(struct batch *b, const struct digest *d, const struc
     if (per_byte > 0 && bytes > (SIZE_MAX - fixed) / per_byte)
         return false;
     size_t need = fixed + bytes * per_byte;
-    if (need <= b->scratch_len)
-        return true;
-    free_scratch(b);
-    b->scratch = malloc(need);
-    b->scratch_len = b->scratch ? need : 0;
-    return b->scratch != NULL;
+    if (need > b->scratch_len) {
+        wipe_scratch(b); /* keys may be secrets */
+        free(b->scratch);
+        b->scratch = malloc(need);
+        b->scratch_len = b->scratch ? need : 0;
+    }
+    if (b->scratch == NULL)
+        return need == 0;
+    if (b->scratch_used < need)
+        b->scratch_used = need;
+    return true;
 }
 
 /* Ends the batch before record i, which has no key. The record is reported after the others. */

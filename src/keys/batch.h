@@ -80,7 +80,7 @@ struct batch {
     const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before it */
     size_t text_len[BATCH_MAX];
     char *scratch; /* joined fields, prepared copies of keys, and their digests or encodings */
-    size_t scratch_len;
+    size_t scratch_len, scratch_used; /* used: since it was overwritten */
     unsigned lanes; /* of hash that were used */
     /* Lane l of record i is hash[l * BATCH_MAX + i]; only those that the function has are set. */
     uint64_t hash[HASH_LANES * BATCH_MAX];

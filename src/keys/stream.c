@@ -30,11 +30,19 @@ static size_t take(struct stream *s, const struct source *src, char *to, size_t 
     return n;
 }
 
+static void mark_dirty(struct stream *s)
+{
+    if (s->dirty_from > s->ahead_at)
+        s->dirty_from = s->ahead_at;
+    if (s->dirty_to < s->ahead_len)
+        s->dirty_to = s->ahead_len;
+}
+
 /* The bytes may be secret. */
 static void free_ahead(struct stream *s)
 {
     if (s->ahead != NULL)
-        explicit_bzero(s->ahead, s->ahead_capacity);
+        explicit_bzero(s->ahead + s->dirty_from, s->dirty_to - s->dirty_from);
     free(s->ahead);
 }
 
@@ -46,6 +54,7 @@ static bool fit_ahead(struct stream *s, size_t len)
         memmove(s->ahead, s->ahead + s->ahead_at, have);
     s->ahead_at = 0;
     s->ahead_len = have;
+    mark_dirty(s);
     if (s->ahead_capacity - have >= len)
         return true;
     char *p = len <= SIZE_MAX / 2 - have ? malloc(2 * (have + len)) : NULL;
@@ -56,6 +65,8 @@ static bool fit_ahead(struct stream *s, size_t len)
     free_ahead(s);
     s->ahead = p;
     s->ahead_capacity = 2 * (have + len);
+    s->dirty_from = 0;
+    s->dirty_to = have;
     return true;
 }
 
@@ -72,14 +83,17 @@ static bool put_back(struct stream *s, const char *p, size_t n)
     if (n)
         memcpy(s->ahead, p, n);
     s->ahead_len = n;
+    mark_dirty(s);
     return true;
 }
 
 /* Overwrites what is no longer ahead. */
 static void wipe_taken(struct stream *s)
 {
-    explicit_bzero(s->ahead, s->ahead_at);
-    explicit_bzero(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
+    explicit_bzero(s->ahead + s->dirty_from, s->ahead_at - s->dirty_from);
+    explicit_bzero(s->ahead + s->ahead_len, s->dirty_to - s->ahead_len);
+    s->dirty_from = s->ahead_at;
+    s->dirty_to = s->ahead_len;
 }
 
 /* Is a whole record there without waiting? */
@@ -101,6 +115,7 @@ static bool record_ready(struct stream *s, const struct source *src)
         if (!got)
             return false;
         s->ahead_len += got;
+        mark_dirty(s);
     }
 }
 

@@ -34,6 +34,8 @@ struct stream {
     /* Bytes not yet in a chunk come from ahead[ahead_at..ahead_len) first. */
     char *ahead;
     size_t ahead_at, ahead_len, ahead_capacity;
+    /* Nothing that was read is in ahead before and behind these bytes. */
+    size_t dirty_from, dirty_to;
 };
 
 /* With `gzip`, finds out whether the stream is compressed with it; data of other compressors breaks
