@@ -271,16 +271,16 @@ END
 @test "so does a coprocess, before the next question" {
     needs_memory
     seen create -p 1e-9 --digest sha1 sha1.seen -k word || skip 'no libmd'
+    seen create -p 1e-9 --digest ntlm -i ntlm.seen -k word
     seed=$RANDOM
     echo "seed $seed"
     at_terminal <<END
 import random
 random.seed($seed)
-for options in ["-j1"], ["-n", "-j3"]:
+for options in ["-j1", "sha1.seen"], ["-n", "-j3", "ntlm.seen"]:
     stdin, questions = os.pipe()
     answers, stdout = os.pipe()
-    t = Terminal(["seen", "query", "--annotate", *options, "sha1.seen"], secret=b"", stdin=stdin,
-                 stdout=stdout)
+    t = Terminal(["seen", "query", "--annotate", *options], secret=b"", stdin=stdin, stdout=stdout)
     os.close(stdin)
     os.close(stdout)
 
