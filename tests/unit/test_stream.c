@@ -1,0 +1,77 @@
+/* A stream of secrets: of the records that were handed out nothing is left in front of the bytes
+ * that are still ahead. (tests/ask.bats searches the rest of the memory.) */
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "keys/stream.h"
+
+enum { RECORD = 100, RECORDS = 300 };
+
+/* Of which record i consists. */
+static char letter(size_t i)
+{
+    return (char)('a' + i % 26);
+}
+
+static void write_records(int fd)
+{
+    for (size_t i = 0; i < RECORDS; i++) {
+        char record[RECORD];
+        memset(record, letter(i), sizeof record - 1);
+        record[RECORD - 1] = '\n';
+        CHECK(write(fd, record, sizeof record) == (ssize_t)sizeof record);
+    }
+}
+
+static bool is_zero(const char *p, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (p[i] != 0)
+            return false;
+    return true;
+}
+
+TEST(records_that_were_taken_are_overwritten)
+{
+    int end[2];
+    struct stat st;
+    struct err err;
+    atomic_bool stopped = false;
+    _Atomic uint64_t done = 0;
+    CHECK(pipe(end) == 0 && fstat(end[0], &st) == 0);
+    struct source src = {.fd = end[0],
+                         .name = "pipe",
+                         .terminator = '\n',
+                         .prompt = true, /* reads ahead */
+                         .secret = true,
+                         .chunk_len = 2 * RECORD,
+                         .stopped = &stopped,
+                         .done = &done};
+    struct stream s;
+    struct chunk chunk = {.secret = true};
+    size_t records = 0, in_front = 0;
+    CHECK(stream_begin(&s, &src, &st, false, &err));
+    write_records(end[1]);
+    close(end[1]);
+    do {
+        MUST(stream_chunk(&s, &src, &chunk, &err));
+        for (size_t at = 0; at < chunk.len; at += RECORD)
+            CHECK(chunk.data[at] == letter(records++));
+        CHECK(is_zero(s.ahead, s.ahead_at));
+        in_front += s.ahead_at;
+    } while (chunk.len > 0);
+    CHECK(records == RECORDS && done == (uint64_t)RECORD * RECORDS);
+    CHECK(in_front > 0);
+    stream_end(&s);
+    chunk_free(&chunk);
+    close(end[0]);
+}
+
+int main(void)
+{
+    RUN(records_that_were_taken_are_overwritten);
+    return check_done();
+}
