@@ -23,6 +23,7 @@ ask()
 until_answer()
 {
     until ask "$1" && [ "$answer" = "$2" ]; do
+        [ -n "${asked_PID-}" ] || return 1
         sleep 0.05
     done
 }
@@ -63,6 +64,18 @@ finish_asked()
     ask two && [ "$answer" = - ]
     finish_asked
     [[ $status = 0 && ! -s said ]]
+}
+
+@test "and so does one of hexadecimal keys of another length" {
+    seen create -x f.seen -k aabb
+    start_asked --skip-bad f.seen
+    ask aabb && [ "$answer" = + ]
+    ask aabbcc && [ "$answer" = '?' ]
+    seen create -x --force f.seen -k aabbcc
+    until_answer aabbcc +
+    ask aabb && [ "$answer" = '?' ]
+    finish_asked
+    [ "$status" = 0 ]
 }
 
 @test "so do those of --also, and those behind symbolic links" {

@@ -157,33 +157,46 @@ static void say_kept(struct asked *a, const struct err *err)
         *a->why = *err;
 }
 
-/* Opens what the names stand for now, and asks that from now on. */
-static void take_up(struct asked *a)
+/* Opens what the names stand for now. */
+static bool open_new(const struct asked *a, struct keyopt *keyopt, struct asked_view *now,
+                     struct err *err)
 {
-    struct keyopt keyopt = *a->keyopt;
-    struct asked_view now, old;
-    struct err err;
-    bool ok = open_view(a, &keyopt, &now, &err);
+    if (!open_view(a, keyopt, now, err))
+        return false;
     /* The records that come are for the old preparation. */
-    if (ok && keyopt.rule.prep != a->keyopt->rule.prep) {
-        ok = fail(&err, "'%s' prepares keys in another way", a->path[0]);
-        close_view(&now);
-    }
-    if (!ok) {
-        say_kept(a, &err);
-        return;
-    }
+    if (keyopt->rule.prep == a->keyopt->rule.prep)
+        return true;
+    close_view(now);
+    return fail(err, "'%s' prepares keys in another way", a->path[0]);
+}
+
+/* Asks those from now on. */
+static void change_to(struct asked *a, const struct asked_view *now, const struct key_rule *rule)
+{
     pthread_rwlock_wrlock(&a->lock);
-    old = a->now;
-    a->now = now;
-    a->keyopt->rule.hash = keyopt.rule.hash; /* other fields are read by other threads */
-    a->keyopt->rule.seed = keyopt.rule.seed;
-    a->keyopt->rule.mark = keyopt.rule.mark;
-    a->keyopt->rule.bytes = keyopt.rule.bytes;
+    struct asked_view old = a->now;
+    a->now = *now;
+    a->keyopt->rule.key_len = rule->key_len; /* other fields are read by other threads */
+    a->keyopt->rule.hash = rule->hash;
+    a->keyopt->rule.seed = rule->seed;
+    a->keyopt->rule.mark = rule->mark;
+    a->keyopt->rule.bytes = rule->bytes;
     pthread_rwlock_unlock(&a->lock);
     close_view(&old);
     free(a->why);
     a->why = NULL;
+}
+
+static void take_up(struct asked *a)
+{
+    struct keyopt keyopt = *a->keyopt;
+    struct asked_view now;
+    struct err err;
+    if (open_new(a, &keyopt, &now, &err))
+        change_to(a, &now, &keyopt.rule);
+    else
+        say_kept(a, &err);
+    keyopt_wipe(&keyopt);
 }
 
 static void look(struct asked *a)

@@ -274,13 +274,18 @@ bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
            input_fail_open(first, true, err);
 }
 
+void keyopt_wipe(struct keyopt *keyopt)
+{
+    secret_wipe(&keyopt->secret);
+    explicit_bzero(&keyopt->rule.seed, sizeof keyopt->rule.seed);
+}
+
 void keyopt_free(struct keyopt *keyopt)
 {
     free(keyopt->keys);
     free(keyopt->given);
     free(keyopt->record);
-    secret_wipe(&keyopt->secret);
-    explicit_bzero(&keyopt->rule.seed, sizeof keyopt->rule.seed);
+    keyopt_wipe(keyopt);
 }
 
 /* The name of the secret's file, or NULL. */

@@ -62,7 +62,11 @@ bool keyopt_is_prep(int id);
 
 /* Can the first key file be read? Asked before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
+
 void keyopt_free(struct keyopt *keyopt);
+
+/* Overwrites its secret and what was derived from that; keyopt_free does so, too. */
+void keyopt_wipe(struct keyopt *keyopt);
 
 /* For keys of no filter yet: reads the secret, if --secret is given. */
 bool keyopt_new(struct keyopt *keyopt, struct err *err);
