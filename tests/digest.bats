@@ -363,6 +363,9 @@ PYTHON
     quiet seen create --hex -n 100 a sha1
     quiet seen create --hex -n 100 b md5
     [ "$(seen query -c --also b a md5)" = 3 ]
+    refuses "seen: --key '00ff': $wrong" seen dedup --also b a -k 00ff
+    cat sha1 md5 | seen dedup --also a --also b >new
+    [ ! -s new ]
     seen merge -o both a b
     [ "$(seen query -c both sha1)$(seen query -c both md5)" = 33 ]
     seen merge -o same a a

@@ -46,6 +46,7 @@ class Rule:
         self.skip_bad = rng.random() < 0.6
         self.digest = rng.choice(DIGESTS) if not self.hex and rng.random() < 0.2 else None
         self.in_digits = self.hex or self.digest
+        self.length = 0  # of all keys of a --hex filter, if it is known
 
     def prep(self):
         digest = ["--digest", self.digest] if self.digest else []
@@ -67,7 +68,10 @@ class Rule:
             digits = set(b"0123456789abcdefABCDEF")
             if len(key) % 2 or not set(key) <= digits:
                 raise Bad
-            return bytes.fromhex(key.decode())
+            key = bytes.fromhex(key.decode())
+            if self.length not in (0, len(key)):
+                raise Bad
+            return key
         if self.fold:
             key = bytes(c | 32 if 65 <= c <= 90 else c for c in key)
         if self.digest == "ntlm":
@@ -205,7 +209,8 @@ class Case:
         return self.rule.options() + ["-j%d" % self.rng.choice([1, 1, 2, 3])]
 
     def fill(self, name, how):
-        """Makes a filter by create or add; the set of its keys."""
+        """Makes a filter by create or add; the set of its keys, and the length that all have if it is
+        stored with them."""
         source = Input(self.rng, self.rule, self.pool)
         used, bad = source.usable(self.rule)
         keys = {key for _, _, _, key in used if key is not None}
@@ -215,14 +220,16 @@ class Case:
             status, _, _ = self.run(["add", "--no-sync"] + self.common() + [name] + source.args,
                                     source.stdin)
             self.same(status, 2 if bad else 0, "status of add")
-            return keys
+            return keys, 0
         status, _, _ = self.run(["create"] + args + self.common() + [name] + source.args,
                                 source.stdin)
         self.same(status, 2 if bad or not keys else 0, "status of create")
         if status != 0:
             self.same(self.run(["create", "--empty"] + args + [name])[0], 0, "status of create")
-            return set()
-        return keys
+            return set(), 0
+        lengths = {len(key) for key in keys}
+        length = max(lengths)
+        return keys, length if self.rule.hex and len(lengths) == 1 and length < 256 else 0
 
     def list_of(self, keys):
         """Writes a list of keys; those of them that can stand there, and options."""
@@ -244,10 +251,17 @@ class Case:
                 if spell(k) in lines or (rule.crlf and spell(k) + b"\r" in lines)}
 
     def query(self, one, other):
+        length = self.rule.length
+        self.ask(one, other)
+        self.rule.length = length
+
+    def ask(self, one, other):
         rng, rule = self.rng, self.rule
-        source = Input(rng, rule, self.pool)
         on = {o for o in ("-v", "-c", "-q", "-n", "--annotate", "--which", "--verbose", "--also")
               if rng.random() < 0.25}
+        if "--also" in on and not self.agree:
+            rule.length = 0
+        source = Input(rng, rule, self.pool)
         if "--which" in on:
             on -= {"-v", "--annotate"}
         args = sorted(on - {"--also"}) + (["--also", "g.seen"] if "--also" in on else [])
@@ -331,12 +345,14 @@ class Case:
                       "%r" % text)
         if self.p == "1e-9":
             key = ABSENT.encode().hex() if self.rule.hex else ABSENT
-            self.same(self.run(["query", "-q", name, "-k", key])[0], 1, "a key that is absent")
+            want = 2 if self.rule.length not in (0, len(ABSENT)) else 1
+            self.same(self.run(["query", "-q", name, "-k", key])[0], want, "a key that is absent")
 
     def play(self):
         rng = self.rng
-        one = self.fill("f.seen", rng.choice(["create", "add"]))
-        other = self.fill("g.seen", rng.choice(["create", "add"]))
+        one, length = self.fill("f.seen", rng.choice(["create", "add"]))
+        other, other_length = self.fill("g.seen", rng.choice(["create", "add"]))
+        self.rule.length, self.agree = length, length == other_length
         for _ in range(2):
             self.query(one, other)
             self.dedup(one, other)

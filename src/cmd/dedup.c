@@ -293,9 +293,19 @@ static void free_output(void *ctx, void *slot)
 /* Takes over how keys are prepared for a filter that was opened. */
 static bool adopt(struct dedup *d, const struct store *s, struct err *err)
 {
+    const struct known *k = &d->adding.known;
+    struct key_rule *rule = &d->keyopt.rule;
+    unsigned len = rule->key_len;
     warn_unclean(s);
-    d->keyopt.rule.bytes |= store_wants_bytes(s);
-    return keyopt_adopt(&d->keyopt, store_header(s), s->name, err);
+    rule->bytes |= store_wants_bytes(s);
+    if (!keyopt_adopt(&d->keyopt, store_header(s), s->name, err))
+        return false;
+    /* FILTER gets only keys of its own length; a key of any length may be in one of the others. */
+    if (k->sink != NULL && s != k->sink)
+        rule->key_len = len;
+    else if (s != k->sink && k->n_references > 1 && rule->key_len != len)
+        rule->key_len = 0;
+    return true;
 }
 
 /* Is FILTER one that --create makes? */
