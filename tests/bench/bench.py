@@ -4,15 +4,16 @@
     bench.py BUILD          (BUILD/seen is measured; data and results go to BUILD/bench)
 
 Every job of a kind of record runs once a round, yardstick and rivals in between, so that whatever
-else the machine does meets all of them alike. Shown: the median time, time a record, the median
-over rounds of the ratio to the yardstick of the same round, peak memory of the job's largest process,
-and the size of what it wrote.
+else the machine does meets all of them alike. Shown: the median time, time a record, CPU time a
+record, of all processes and threads (steadier than time where others use the machine too), the
+median over rounds of the ratio to the yardstick of the same round, peak memory of the job's largest
+process, the size of what it wrote, and its bits a record.
 
     BENCH_N=10000000        records a file
     BENCH_RUNS=7            rounds (slow rivals take part in the first 3)
     BENCH_KINDS="urls sha1 phones"
-    BENCH_JOBS=REGEX        only jobs whose name matches (yardsticks always run); "counted: " is
-                            the name of those of counted sets, which run all or none
+    BENCH_JOBS=REGEX        only jobs whose name matches, and their yardsticks. These run
+                            all or none: "lookup", "grown", and "counted: " of counted sets
     BENCH_REDIS_N=          records in Redis (a tenth of BENCH_N; 0: none). The names of those jobs
                             begin with "redis: "; if BENCH_JOBS is given, it must have that word
     BENCH_DIGESTS=          digests of stolen passwords in the stream that becomes a filter (BENCH_N;
@@ -20,6 +21,10 @@ and the size of what it wrote.
     BENCH_LIST=             at most as many in a stored list, for other tools (BENCH_N). These jobs
                             run all or none; if BENCH_JOBS is given, it must have "passwords".
                             BENCH_KINDS= BENCH_JOBS=passwords BENCH_DIGESTS=1e9 is that alone
+    BENCH_BASE=             another seen program, such as the last release: each job of seen is run
+                            with it too, in pairs. Shown: the median ratios of time and CPU time,
+                            below 1 where this build is the faster one; a job that it cannot do has
+                            none. Not for those in Redis and of passwords
     BENCH_RIVALS=1          0: without the other tools
     BENCH_DIR=BUILD/bench   where the data is, and where filters are written
     BENCH_README=0          1: put table and picture into README.md, between its two bench comments
@@ -51,13 +56,14 @@ LIST = int(float(os.environ.get("BENCH_LIST", N)))
 RUNS = int(os.environ.get("BENCH_RUNS", "7"))
 KINDS = os.environ.get("BENCH_KINDS", "urls sha1 phones").split()
 JOBS = re.compile(os.environ.get("BENCH_JOBS", ""))
+BASE = os.environ.get("BENCH_BASE") and os.path.abspath(os.environ["BENCH_BASE"])
 RIVALS = os.environ.get("BENCH_RIVALS", "1") != "0"
 SLOW_RUNS = 3
 GREP_N = min(N, 1000000)
 CPUS = len(os.sched_getaffinity(0))
 
 # What seen wants to reach on two cores: (kind, job) -> (measure, at most). "x" is the ratio to the
-# yardstick, "ns" time a record; "rival" the ratio to that job, at least.
+# yardstick, "ns" time a record, "ms" time, "cpu ms" CPU time.
 GOALS = {
     ("urls", "create -j2"): ("x", 1.25),
     ("sha1", "create -j2"): ("x", 1.4),
@@ -74,7 +80,10 @@ GOALS = {
     ("urls", "dedup -j2"): ("ns", 25),
     ("urls", "create --compact -j2"): ("ns", 45),
     ("sha1", "create --compact -j2"): ("ns", 45),
-    ("lookup", "query -k, 1 GiB filter"): ("ms", 2),
+    ("lookup", "query -k, 1 GiB filter"): ("ms", 1.5),
+    ("lookup", "query of 100 keys, 1 GiB filter"): ("ms", 1.5),
+    ("lookup", "dedup -k, 1 GiB filter"): ("cpu ms", 1.5),
+    ("grown", "dedup, grown to %d" % N): ("x", 1.5),
     ("counted", "create --counted"): ("x", 1.3),
     ("counted", "subtract"): ("ns", 30),
     ("counted", "remove of 1 key"): ("ms", 50),
@@ -97,42 +106,89 @@ class Job:
         self.rival = rival
         self.records = records or N
         self.times = []
+        self.cpu_times = []
         self.ratios = []
+        self.base_ratios = []  # (of time, of CPU time)
+        self.can_base = True
         self.memory = 0
         self.size = None
 
-    def run(self):
+    def once(self, program):
+        """Status, time, memory, CPU time."""
         if self.output and os.path.exists(self.output):
             os.unlink(self.output)
         argv = self.command if isinstance(self.command, list) else ["sh", "-c", self.command]
+        argv = [a.replace(SEEN, program) for a in argv]
         status = subprocess.call([TOOLS + "clock", TOOLS + "clock.out", *argv], cwd=DIR,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        with open(TOOLS + "clock.out", encoding="ascii") as f:
+            seconds, memory, cpu = f.read().split()
+        return status, float(seconds), int(memory), float(cpu)
+
+    def run_base(self):
+        """Time and CPU time of the other program, or None."""
+        if not BASE or not self.can_base or SEEN not in str(self.command):
+            return None
+        status, seconds, _, cpu = self.once(BASE)
+        self.can_base = status in self.statuses
+        return (seconds, cpu) if self.can_base else None
+
+    def run(self):
+        base_first = len(self.times) % 2 == 1
+        base = self.run_base() if base_first else None
+        status, seconds, memory, cpu = self.once(SEEN)
         if status not in self.statuses:
             sys.exit("bench: status %d from: %s" % (status, self.command))
-        with open(TOOLS + "clock.out", encoding="ascii") as f:
-            seconds, memory = f.read().split()
-        self.times.append(float(seconds))
-        self.memory = max(self.memory, int(memory))
+        self.times.append(seconds)
+        self.cpu_times.append(cpu)
+        self.memory = max(self.memory, memory)
         if self.output:
             self.size = os.path.getsize(self.output)
-        return self.times[-1]
+        if not base_first:
+            base = self.run_base()
+        if base:
+            self.base_ratios.append((seconds / base[0], cpu / max(base[1], 1e-6)))
+        return seconds
+
+    def forget(self):
+        """Leaves out what was measured so far."""
+        for kept in self.times, self.cpu_times, self.base_ratios:
+            kept.clear()
 
     def result(self):
         median = statistics.median(self.times)
+        cpu = statistics.median(self.cpu_times)
+        base = [statistics.median(r) for r in zip(*self.base_ratios)] or [None, None]
         return {
             "job": self.name,
             "command": str(self.command).replace(SEEN, "seen"),
             "seconds": median,
             "seconds_min": min(self.times),
             "seconds_max": max(self.times),
+            "cpu_seconds": cpu,
+            "cpu_seconds_min": min(self.cpu_times),
             "runs": len(self.times),
             "ns_per_record": median / self.records * 1e9,
+            "cpu_ns_per_record": cpu / self.records * 1e9,
             "yardstick": self.yardstick,
             "ratio": statistics.median(self.ratios) if self.ratios else None,
+            "base_ratio": base[0],
+            "base_cpu_ratio": base[1],
             "peak_bytes": self.memory,
             "output_bytes": self.size,
             "output_bits_per_record": self.size * 8 / self.records if self.size else None,
         }
+
+
+def run_rounds(jobs):
+    by_name = {j.name: j for j in jobs}
+    for round_ in range(RUNS):
+        for j in jobs:
+            if j.rival and (round_ >= SLOW_RUNS or not RIVALS):
+                continue
+            elapsed = j.run()
+            if j.yardstick:
+                j.ratios.append(elapsed / by_name[j.yardstick].times[round_])
 
 
 def make_data():
@@ -188,8 +244,11 @@ def jobs_for(kind):
     seen("query, pipe", "cat %s | {seen} query -j{j} %s >/dev/null" % (ask, filter_),
          "wc -l, queries, pipe")
     if seen_can("dedup", "--help"):
+        jobs.append(Job("cat, into a file", "exec cat %s >out" % file))
         seen("dedup", "exec {seen} dedup --create -n %d -j{j} out.seen %s >out" % (N, file), "wc -l",
              output=DIR + "/out.seen")
+        seen("dedup, growing", "exec {seen} dedup --create -j{j} out.seen %s >out" % file,
+             "cat, into a file", output=DIR + "/out.seen")
     if seen_can("create", "--compact", "--force", "-k", "x", DIR + "/out.seen"):
         seen("create --compact", "exec {seen} create --compact -j{j} out.seen %s" % file, "wc -l",
              output=DIR + "/out.seen")
@@ -213,7 +272,9 @@ def jobs_for(kind):
                   % (N, file), "wc -l", output=DIR + "/out.bloom")
             rival("bloom check, p = 0.001", "exec bloom check %s.bloom <%s >/dev/null"
                   % (kind, ask), "wc -l, queries")
-    return [j for j in jobs if j.name.startswith("wc -l") or JOBS.search(j.name)]
+    wanted = [j for j in jobs if JOBS.search(j.name)]
+    yardsticks = {j.yardstick for j in wanted}
+    return [j for j in jobs if j in wanted or j.name in yardsticks]
 
 
 def prepare(kind):
@@ -234,17 +295,42 @@ def prepare(kind):
 
 
 def lookup():
-    """One key asked of a large filter by a process of its own."""
+    """A few keys and a large filter, by a process of their own. dedup waits for the disk: its CPU
+    time is what the program can do something about."""
     big = DIR + "/big.seen"
     if os.path.exists(big):
         os.unlink(big)
     subprocess.check_call([SEEN, "create", "--empty", "-s", "1G", "-p", "0.001", big])
-    job = Job("query -k, 1 GiB filter", [SEEN, "query", "-c", "-k", "somebody", big], records=1,
-              statuses=(0, 1))
+    with open(DIR + "/hundred", "w", encoding="ascii") as f:
+        f.writelines("%d\n" % i for i in range(100))
+    jobs = [
+        Job("query -k, 1 GiB filter", [SEEN, "query", "-c", "-k", "somebody", big], records=1,
+            statuses=(0, 1)),
+        Job("query of 100 keys, 1 GiB filter", [SEEN, "query", "-c", big, DIR + "/hundred"],
+            records=100, statuses=(0, 1)),
+        Job("dedup -k, 1 GiB filter", [SEEN, "dedup", "-c", "-k", "somebody", big], records=1),
+        Job("dedup of 100 keys, 1 GiB filter", [SEEN, "dedup", "-c", big, DIR + "/hundred"],
+            records=100),
+    ]
     for _ in range(21):
-        job.run()
+        for job in jobs:
+            job.run()
     os.unlink(big)
-    return job.result()
+    return [j.result() for j in jobs]
+
+
+def grown():
+    """Filters that grew, beside those made for the number: the ratio is of time, the last column has
+    the sizes. All threads."""
+    out = DIR + "/out.seen"
+    jobs = []
+    for n in sorted({N // 10, N * 2 // 5, N * 7 // 10, N}):
+        first = "head -n %d %s | exec %s dedup --create %%s out.seen >out" % (n, KINDS[0], SEEN)
+        jobs += [Job("dedup, made for %d" % n, first % ("-n %d" % n), output=out, records=n),
+                 Job("dedup, grown to %d" % n, first % "", "dedup, made for %d" % n, output=out,
+                     records=n)]
+    run_rounds(jobs)
+    return [j.result() for j in jobs]
 
 
 def counted():
@@ -282,15 +368,10 @@ def counted():
         Job("compare", "exec %s compare counted-a.seen counted-b.seen" % SEEN),
     ]
     if seen_can("remove", "--help"):
-        jobs += [Job("remove of 1 key", change % "remove"), Job("add of 1 key", change % "add")]
-    by_name = {j.name: j for j in jobs}
-    for round_ in range(RUNS):
-        for j in jobs:
-            if j.rival and (round_ >= SLOW_RUNS or not RIVALS):
-                continue
-            elapsed = j.run()
-            if j.yardstick:
-                j.ratios.append(elapsed / by_name[j.yardstick].times[round_])
+        for verb in "remove", "add":  # each undoes the other, so neither can run twice
+            jobs.append(Job(verb + " of 1 key", change % verb))
+            jobs[-1].can_base = False
+    run_rounds(jobs)
     for name in ("a.sorted", "b.sorted"):
         os.unlink(DIR + "/" + name)
     return [j.result() for j in jobs if j.times]
@@ -312,20 +393,27 @@ def verdict(kind, result):
         return ""
     measure, most = goal
     value = {"x": result["ratio"], "ns": result["ns_per_record"],
-             "ms": result["seconds"] * 1e3}[measure]
-    unit = {"x": "x", "ns": " ns", "ms": " ms"}[measure]
+             "ms": result["seconds"] * 1e3, "cpu ms": result["cpu_seconds"] * 1e3}[measure]
+    unit = {"x": "x", "ns": " ns", "ms": " ms", "cpu ms": " ms CPU"}[measure]
     return "%s <= %g%s" % ("yes" if value <= most else "NO ", most, unit)
 
 
 def table(kind, results):
     print("\n%s, %s records" % (kind, format(N, ",")) if kind != "lookup" else "\nlookup")
-    print("%-32s %9s %9s %8s %9s %9s  %s" % ("job", "seconds", "ns/record", "ratio", "memory",
-                                             "written", "goal"))
+    base = ("%8s %8s " % ("base", "base CPU")) if BASE else ""
+    print("%-32s %9s %9s %9s %8s %s%9s %9s %6s  %s" % (
+        "job", "seconds", "ns/record", "CPU ns", "ratio", base, "memory", "written", "bits", "goal"))
+
+    def number(form, value):
+        return form % value if value else ""
+
     for r in results:
-        print("%-32s %9.4f %9s %8s %9s %9s  %s" % (
-            r["job"], r["seconds"], "%.1f" % r["ns_per_record"] if kind != "lookup" else "",
-            "%.2f" % r["ratio"] if r["ratio"] else "", human(r["peak_bytes"]),
-            human(r["output_bytes"]), verdict(kind, r)))
+        base = "%8s %8s " % (number("%.2f", r["base_ratio"]),
+                             number("%.2f", r["base_cpu_ratio"])) if BASE else ""
+        print("%-32s %9.4f %9.1f %9.1f %8s %s%9s %9s %6s  %s" % (
+            r["job"], r["seconds"], r["ns_per_record"], r["cpu_ns_per_record"],
+            number("%.2f", r["ratio"]), base, human(r["peak_bytes"]), human(r["output_bytes"]),
+            number("%.2f", r["output_bits_per_record"]), verdict(kind, r)))
     sys.stdout.flush()
 
 
@@ -480,26 +568,22 @@ def main():
     for kind in KINDS:
         prepare(kind)
         jobs = jobs_for(kind)
-        by_name = {j.name: j for j in jobs}
         for j in jobs:
             if not j.rival:
                 j.run()  # to have everything in memory; not counted
-                j.times.clear()
-        for round_ in range(RUNS):
-            for j in jobs:
-                if j.rival and round_ >= SLOW_RUNS:
-                    continue
-                elapsed = j.run()
-                if j.yardstick:
-                    j.ratios.append(elapsed / by_name[j.yardstick].times[round_])
+                j.forget()
+        run_rounds(jobs)
         results = [j.result() for j in jobs]
         everything["kinds"][kind] = results
         table(kind, results)
         if RIVALS:
             against(results)
     if JOBS.search("lookup"):
-        everything["kinds"]["lookup"] = [lookup()]
+        everything["kinds"]["lookup"] = lookup()
         table("lookup", everything["kinds"]["lookup"])
+    if KINDS and JOBS.search("grown"):
+        everything["kinds"]["grown"] = grown()
+        table("grown", everything["kinds"]["grown"])
     if JOBS.search("counted: "):
         everything["kinds"]["counted"] = counted()
         table("counted", everything["kinds"]["counted"])

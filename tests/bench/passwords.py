@@ -80,7 +80,7 @@ class Bench:
         if status not in statuses:
             sys.exit("bench: status %d from: %s" % (status, command))
         with open(self.tools + "clock.out", encoding="ascii") as f:
-            seconds, memory = f.read().split()
+            seconds, memory, _ = f.read().split()
         return float(seconds), int(memory), sampler.most
 
     def path(self, name):
