@@ -107,8 +107,8 @@ make_keys() { seq 2 "$1" | xargs printf '%08x\n'; echo 01; }
         run -0 --separate-stderr seen stats p.seen
         # Bits that are all new look like more keys than were counted.
         [[ $stderr == "seen: warning: 'p.seen': its bits hold "*' keys, but '*' were counted: '* ||
-            $stderr == "seen: warning: 'p.seen': random keys would fill its lines so with a chance \
-of "*': keys were chosen to fill it, or bits were set or cleared by other means' ]]
+            $stderr == "seen: warning: 'p.seen': random keys fill its lines like this with a \
+probability of "*': keys were chosen to fill it, or bits were set or cleared by other means' ]]
         run -0 --separate-stderr seen stats q.seen
         [ -z "$stderr" ]
         is "$(figure q.seen .lines_p) >= 1e-6 && $(figure q.seen .line_max_p) >= 1e-6"

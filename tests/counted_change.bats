@@ -342,9 +342,9 @@ counts()
     seen create f.seen -k a
     seen create --compact c.seen -k a
     seen create --counted -n 2000 n.seen -k a
-    why='does not keep its keys apart, so that none can be taken out without others'
+    why='does not keep its keys apart, so none can be removed without others'
     for f in f c; do
-        refuses "seen: '$f.seen' $why: 'seen create --counted' makes filters from which keys can be removed" \
+        refuses "seen: '$f.seen' $why; 'seen create --counted' makes filters from which keys can be removed" \
             seen remove $f.seen -k a
     done
     uri=redis://127.0.0.1:1/x
@@ -355,7 +355,7 @@ counts()
         [[ $stderr == "seen: 'n.seen' is a counted set, which takes keys in whole batches, "* ]]
     done
     [ "$(seen dedup --create --also n.seen g.seen <<<$'a\nb')" = b ]
-    refuses "seen: 'f.seen' does not remember batches and need not: to add keys again changes nothing" \
+    refuses "seen: 'f.seen' remembers no batches and needs none: adding keys again changes nothing" \
         seen add --batch-id x f.seen -k b
     refuses "seen: 'n.seen' has no generations, so it cannot be rotated" \
         seen add --rotate-at-capacity n.seen -k a

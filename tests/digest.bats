@@ -393,7 +393,7 @@ PYTHON
 @test "a list like DIGEST:COUNT is noted, unless its digests are the keys" {
     local text
     for i in 1 2 3; do printf '%s' $i | sha1sum; done | sed 's/ .*/:1/' >list
-    text="seen: records in 'list' look like DIGEST:COUNT; the digests alone are the keys with -d: -f1 \
+    text="seen: records in 'list' look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 \
 and --hex, or --digested if the filter has --digest"
     seen create --digest sha1 --empty -n 100 s
     for command in 'create f' 'create --force -d: -f1 f' 'query f' 'dedup --create u' 'add f' 'add s'; do

@@ -176,7 +176,7 @@ static int run_add(struct add *a, int argc, char **argv)
         return EXIT_ERROR;
     }
     if (a->changing.change.batch_id != NULL) {
-        say_error("'%s' does not remember batches and need not: to add keys again changes nothing",
+        say_error("'%s' remembers no batches and needs none: adding keys again changes nothing",
                   argv[p.first]);
         return EXIT_ERROR;
     }

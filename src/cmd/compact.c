@@ -247,9 +247,9 @@ const struct command cmd_compact = {
     .synopsis = "[OPTION]... --fpr P -o OUT FILTER",
     .summary = "make a compact filter smaller, at a higher false-positive rate",
     .details =
-        "Makes OUT, which has the same keys as FILTER, one that 'seen create --compact' made or "
-        "'seen merge' of such, and takes less space at a higher false-positive rate. FILTER may "
-        "also be a counted set that was made with --fpr 0. The keys are not needed.",
+        "Makes OUT, which has the same keys as FILTER, but a smaller size and a higher "
+        "false-positive rate. FILTER was made by 'seen create --compact', or by 'seen merge' from "
+        "such filters; or it is a counted set that was made with --fpr 0. The keys are not needed.",
     .groups = groups,
     .run = run,
 };

@@ -187,10 +187,10 @@ const struct command cmd_compare = {
     .synopsis = "[OPTION]... A B",
     .summary = "count the keys that two filters share",
     .details =
-        "Prints how many keys are in A, in B, in any and in both, the Jaccard index (both / any), "
-        "and which part of each is in the other, with 95 % intervals. Of counted sets that were "
-        "made with --fpr 0 the numbers are exact; of others, and of Bloom filters whose sizes fit, "
-        "they are estimates. The filters are only read.",
+        "Prints how many keys are in A, in B, in A or B and in both, the Jaccard index (both / "
+        "A or B), and which part of each is in the other, with 95 % intervals. The numbers are "
+        "exact for counted sets that were made with --fpr 0. For other counted sets, and for Bloom "
+        "filters whose sizes fit, they are estimates. The filters are only read.",
     .groups = groups,
     .run = run,
 };

@@ -531,9 +531,9 @@ const struct command cmd_dedup = {
     .summary = "print the records whose key is new, and add them",
     .details =
         "Reads records, one a line, from the KEYFILEs or standard input. Those whose key is not in "
-        "FILTER yet are added to it and then printed, in order and byte for byte; of several with "
-        "one key, the first. Any number of processes may share one FILTER: no record is printed "
-        "twice. Without FILTER, a filter in memory serves for this one run.",
+        "FILTER yet are added to it and then printed, in order and byte for byte. Of several "
+        "records with the same key, the first is printed. Any number of processes may share one "
+        "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory.",
     .groups = groups,
     .run = run,
 };

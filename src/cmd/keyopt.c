@@ -44,8 +44,8 @@ const struct opt keyopt_opts[] = {
      "what the filter takes",
      false, 0},
     {OPT_SECRET, "secret", "FILE",
-     "hash keys with the secret in this file, as FILTER was made or is to be made; for an existing "
-     "one, SEEN_SECRET can name the file instead",
+     "hash keys with the secret in this file, with which FILTER was made or is to be made; for an "
+     "existing FILTER, SEEN_SECRET can name the file instead",
      false, 0},
     {OPT_NO_GZIP, "no-gzip", NULL, "read compressed input as keys, gzip too", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},

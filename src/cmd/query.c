@@ -38,8 +38,8 @@ static const struct opt output_opts[] = {
      "print each record's number and a colon before it, and the file's name if there are several",
      false, 0},
     {OPT_ANNOTATE, "annotate", NULL,
-     "print every record, after + or - and a TAB, or after ? if --skip-bad skips it; as a filter "
-     "is replaced, answer from the new one",
+     "print every record after + (present) or - (absent) and a TAB, or after ? if --skip-bad "
+     "skips it; if a filter is replaced, answer from the new one",
      false, 0},
     {OPT_COUNTS, "counts", NULL,
      "print how often each record's key was added, and a TAB, before it; FILTER must be counted",

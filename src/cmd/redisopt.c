@@ -11,9 +11,9 @@ enum { OPT_PASSWORD_FILE = REDISOPT_FIRST, OPT_LIVE, OPT_BULK, OPT_WAIT };
     {OPT_PASSWORD_FILE, "password-file", "FILE",                                                   \
      "the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0}
 #define LIVE                                                                                       \
-    {OPT_LIVE, "live", NULL, "send commands for each key (default: what is cheaper)", false, 0}
+    {OPT_LIVE, "live", NULL, "send commands for each key (default: the cheaper way)", false, 0}
 #define BULK                                                                                       \
-    {OPT_BULK, "bulk", NULL, "move whole bitmaps: ask a copy, or unite in one step", false, 0}
+    {OPT_BULK, "bulk", NULL, "move whole bitmaps: query a copy, or unite in one step", false, 0}
 #define WAIT                                                                                       \
     {OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", false, 0}
 

@@ -61,8 +61,8 @@ static bool check_filter(const char *path)
     bool suits = change_suits(&f.header);
     filter_close(&f);
     if (!suits)
-        say_error("'%s' does not keep its keys apart, so that none can be taken out without "
-                  "others: 'seen create --counted' makes filters from which keys can be removed",
+        say_error("'%s' does not keep its keys apart, so none can be removed without others; "
+                  "'seen create --counted' makes filters from which keys can be removed",
                   path);
     return suits;
 }
@@ -101,8 +101,8 @@ const struct command cmd_remove = {
     .summary = "take keys out of a counted set",
     .details =
         "Reads keys, one a line, from the KEYFILEs or standard input, and removes each of them "
-        "once from FILTER, one that 'seen create --counted' made: all of them, or none if one is "
-        "not there. A new file takes the place of FILTER.",
+        "once from FILTER, which 'seen create --counted' made. If one of them is not there, none "
+        "is removed. A new file takes the place of FILTER.",
     .groups = groups,
     .run = run,
 };

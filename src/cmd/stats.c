@@ -712,8 +712,8 @@ static void warn(const struct findings *found)
             num_show_count(counted, found->header->counters.n_keys));
     else if (found->lines_p < ALARM || found->lines.fullest < ALARM)
         say_warning(
-            "'%s': random keys would fill its lines so with a chance of %.1g: keys were chosen to "
-            "fill it, or bits were set or cleared by other means",
+            "'%s': random keys fill its lines like this with a probability of %.1g: keys were "
+            "chosen to fill it, or bits were set or cleared by other means",
             name, fmin(found->lines_p, found->lines.fullest));
 }
 
@@ -826,10 +826,10 @@ const struct command cmd_stats = {
     .synopsis = "[OPTION]... FILTER...",
     .summary = "report the contents and false-positive rate of a filter",
     .details =
-        "Prints what a filter is, the number of distinct keys in it as told by its bits, and its "
-        "false-positive rate: the design FPR was promised at design capacity, the current FPR "
-        "is computed from the bits as they are, the measured FPR is what keys that were never "
-        "added meet. Each figure is marked exact, estimated (with a 95 % interval in "
+        "Prints what a filter is, the number of distinct keys in it, estimated from its bits, and "
+        "its false-positive rate. The design FPR was promised at design capacity, the current FPR "
+        "is computed from the present bits, and the measured FPR is the result of a test with keys "
+        "that were never added. Each figure is marked exact, estimated (with a 95 % interval in "
         "parentheses), or recorded in the file when it happened.",
     .groups = groups,
     .run = run,
