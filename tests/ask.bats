@@ -96,6 +96,21 @@ t.expect("known: choose another")
 END
 }
 
+@test "a filter with a secret is asked with it" {
+    seen create --new-secret --secret site.secret f.seen -k 500 || skip 'no libsodium'
+    at_terminal <<'END'
+for how in "--secret site.secret", "":
+    for key, status in ("500", 0), ("501", 1):
+        t = Terminal(["seen", "query", "--ask", *how.split(), "f.seen"])
+        t.expect_hidden("shown): ")
+        t.type(key + "\n")
+        assert t.end() == status
+    os.environ["SEEN_SECRET"] = "site.secret"
+END
+    refuses "seen: 'f.seen' was made with a secret: --secret or SEEN_SECRET must name its file" \
+        seen query --ask f.seen
+}
+
 @test "without a terminal it is one error" {
     seen create f.seen -k x
     refuses "seen: cannot ask without a terminal: cannot open '/dev/tty': No such device or address" \

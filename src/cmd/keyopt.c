@@ -259,8 +259,10 @@ bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err)
     return keyopt->rule.given = true;
 }
 
-bool keyopt_is_prep(int id)
+bool keyopt_is_of_filter(int id)
 {
+    if (id == OPT_SECRET)
+        return true;
     for (const struct opt *o = keyopt_prep_opts; o->id != 0; o++)
         if (o->id == id)
             return true;

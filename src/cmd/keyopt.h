@@ -57,8 +57,8 @@ bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **f
  * byte more, and must stay until it was read. */
 bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err);
 
-/* Is it an option of keyopt_prep_opts? */
-bool keyopt_is_prep(int id);
+/* Is it --secret or one of keyopt_prep_opts? The others say where keys are and how to read them. */
+bool keyopt_is_of_filter(int id);
 
 /* Can the first key file be read? Asked before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);

@@ -119,7 +119,7 @@ static bool goes_with_ask(int id)
     case 'q':
         return true;
     default:
-        return redisopt_is(id) || keyopt_is_prep(id);
+        return redisopt_is(id) || keyopt_is_of_filter(id);
     }
 }
 
