@@ -40,7 +40,7 @@ END
     prepare
     export PATH="$PWD/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
     python3 "$SOURCE/tests/examples.py" "$SOURCE/README.md" >out || { cat out; false; }
-    [ "$(tail -n 1 out | cut -d ' ' -f 1)" -ge 15 ]
+    [ "$(tail -n 1 out | cut -d ' ' -f 1)" -ge 12 ]
 }
 
 @test "the links of the README lead to files" {

@@ -509,11 +509,14 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, sans-serif; f
 
 
 def markdown(kinds):
-    """The README's table: nanoseconds a record, and in brackets the ratio to wc -l."""
+    """The README's table: nanoseconds a record, and in brackets the ratio to wc -l. The whole one is
+    in seen-performance(7)."""
     most = "-j%d" % thread_counts()[-1]
     wanted = [("`wc -l FILE`", "wc -l"),
               ("`seen create F FILE`", "create " + most),
+              ("the same with `-j1`", "create -j1"),
               ("`seen query F FILE`, half present", "query " + most),
+              ("the same with `-j1`", "query -j1"),
               ("`sort -u`", "sort -u"),
               ("`awk '!seen[$0]++'`", "awk '!seen[$0]++'"),
               ("`bloom create`, `bloom insert`", "bloom create+insert, p = 0.001"),
