@@ -105,11 +105,15 @@ class Input:
 
     def __init__(self, rng, rule, pool):
         self.args, self.stdin, self.files = [], b"", []
+        self.header = rng.choice([0, 0, 0, 1, 2, 30])
+        if self.header:
+            self.args.append("--header=%d" % self.header)
         given = rng.random() < 0.3
         if given:
             keys = [k.replace(b"\0", b"") for k in pick(rng, rule, pool, 12)] or [b"k"]
             for key in keys:
                 self.args += [b"--key=" + key]
+            self.header = 0  # of files alone
             self.files = [[(k + rule.end, self.attempt(rule.prepare, k)) for k in keys]]
             return
         for i in range(rng.choice([1, 1, 2])):
@@ -140,13 +144,22 @@ class Input:
         """What query -n puts before the number."""
         if len(self.files) == 1:
             return b""
-        return b"(standard input):" if self.args[f] == "-" else b"in%d:" % f
+        names = [a for a in self.args if not a.startswith("--")]
+        return b"(standard input):" if names[f] == "-" else b"in%d:" % f
+
+    def printed_header(self, rule):
+        """As it is printed: that of the first file that has a record."""
+        for file in self.files:
+            if file and self.header:
+                text = b"".join(record for record, _ in file[:self.header])
+                return [text if text.endswith(rule.end) else text + rule.end]
+        return []
 
     def usable(self, rule):
         """(file, number, record, key) up to the first bad record, and whether there is one."""
         out = []
         for f, file in enumerate(self.files):
-            for n, (record, key) in enumerate(file):
+            for n, (record, key) in list(enumerate(file))[self.header:]:
                 if key is None and not rule.skip_bad:
                     return out, True
                 out.append((f, n + 1, record, key))
@@ -275,7 +288,8 @@ class Case:
         status, out, err = self.run(["query"] + self.common() + args + ["f.seen"] + source.args,
                                     source.stdin)
         used, bad = source.usable(rule)
-        want, selected, n_present = [], 0, 0
+        want = [] if on & {"-c", "-q"} else source.printed_header(rule)
+        selected = n_present = 0
         for f, number, record, key in used:
             sign = b"?" if key is None else b"+" if key in present else b"-"
             n_present += sign == b"+"
@@ -315,7 +329,7 @@ class Case:
         status, out, err = self.run(["dedup", "--no-sync"] + self.common() + args + ["f.seen"] +
                                     source.args, source.stdin)
         used, bad = source.usable(rule)
-        want, new, n = [], set(), 0
+        want, new, n = source.printed_header(rule), set(), 0
         for _, _, record, key in used:
             if key is None:
                 continue

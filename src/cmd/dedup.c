@@ -269,9 +269,24 @@ static void write_records(struct dedup *d, struct result *r, const char *limit, 
     d->n_unprinted += count_cut(added, count, written);
 }
 
+static void write_header(struct dedup *d, struct result *r, const struct chunk *chunk)
+{
+    size_t written = 0;
+    r->out.len = 0;
+    if (output_bytes(&r->out, chunk->data, chunk->len) &&
+        output_terminate(&r->out, d->keyopt.rule.terminator)) {
+        d->closed = !write_bytes(d, r->out.data, r->out.len, &written);
+        return;
+    }
+    say_error("out of memory");
+    d->adding.feed.failed = d->closed = true;
+}
+
 static bool print(void *ctx, const struct chunk *chunk, struct added *r)
 {
     struct dedup *d = ctx;
+    if (chunk->first_header && !d->closed && !d->count && !d->quiet)
+        write_header(d, (struct result *)r, chunk);
     size_t count = select_records(d, r, r->done);
     d->n_selected += count;
     if (d->closed)

@@ -59,7 +59,8 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
         part->failed = !fail(&part->err, "out of memory");
         return;
     }
-    batch_start(part->batch, chunk->data, chunk->len);
+    part->tally.header = chunk->header;
+    batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
     part->failed = !f->work(f->ctx, worker, chunk, slot, &part->err);
     if (f->keyopt->rule.secret) {
         batch_wipe(part->batch);
@@ -130,6 +131,7 @@ static struct input *open_input(const struct feed *f, struct err *err)
                               .prompt = f->prompt,
                               .secret = keyopt->rule.secret,
                               .chunk_len = f->chunk_len,
+                              .header = keyopt->header,
                               .hint_k = !f->only_files,
                               .prints = keyopt->prints,
                               .keep = f->finish != NULL};

@@ -21,6 +21,9 @@
  *                         .slot_size = sizeof(struct result)};
  *     if (!feed_run(&feed)) return EXIT_ERROR;   // and has said why
  *
+ * The header of a file (--header) comes in a chunk of its own, which has no batches; a command that
+ * prints records prints the data of the first one, which chunk->first_header marks.
+ *
  * A slot belongs to one chunk of the input from work to finish. Slots are reused, so that buffers
  * live as long as the run. Keys given with -k come as chunks of one batch each.
  */

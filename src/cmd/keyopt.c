@@ -11,6 +11,7 @@
 
 enum {
     OPT_SKIP_BAD = 300,
+    OPT_HEADER,
     OPT_CRLF,
     OPT_NO_GZIP,
     OPT_TRIM,
@@ -35,6 +36,10 @@ const struct opt keyopt_opts[] = {
     {'f', "field", "N[,N]...",
      "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
      "with the delimiter between them, or a blank with -w",
+     false, 0},
+    {OPT_HEADER, "header", "N",
+     "the first N records of each file are no keys; where records are printed, those of the first "
+     "file are printed as they are",
      false, 0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
     {OPT_DIGESTED, "digested", NULL,
@@ -167,6 +172,8 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
         return take_fields(keyopt, p);
     case 'w':
         return keyopt->rule.whitespace = true;
+    case OPT_HEADER:
+        return opt_count(p, &keyopt->header);
     case OPT_CRLF:
         return keyopt->rule.crlf = true;
     case OPT_SECRET:

@@ -29,6 +29,7 @@ struct keyopt {
     unsigned threads;
     bool no_gzip, progress;
     bool delimits; /* -d was given */
+    uint64_t header; /* records of each file that are no keys */
     const char **keys; /* -k, in order; NULL: none, or keyopt_give gave one */
     size_t n_keys, keys_capacity;
     char *given;         /* the same as records ... */

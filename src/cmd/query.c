@@ -104,7 +104,7 @@ struct result {
         uint64_t number;  /* from the chunk's beginning */
         size_t len;       /* of the record in out */
         const char *name; /* of the filter that has it */
-    } *labels; /* with --number or --which: of the records in out */
+    } *labels; /* with --number or --which: of the records in out, but of a header */
     size_t n_labels, labels_capacity;
 };
 
@@ -223,11 +223,16 @@ static bool print_prefixed(const struct query *q, const struct batch *b, const s
     return true;
 }
 
+static bool prints(const struct query *q)
+{
+    return !q->quiet && !q->count && !q->ask;
+}
+
 /* Puts what is to be printed of a batch into r->out. Memory may be read up to limit. */
 static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
                         const char *limit, struct result *r)
 {
-    if (q->quiet || q->count || q->ask)
+    if (!prints(q))
         return true;
     if ((q->number || q->asked.which) && !note_labels(q, b, a, r))
         return false;
@@ -280,6 +285,8 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
     asked_end(&q->asked);
+    if (ok && chunk->first_header && prints(q))
+        ok = output_bytes(&r->out, chunk->data, chunk->len) || fail(err, "out of memory");
     return ok &&
            (output_terminate(&r->out, q->keyopt.rule.terminator) || fail(err, "out of memory"));
 }
@@ -321,7 +328,7 @@ static bool label_records(const struct query *q, struct output *labelled, const 
 
 static bool write_records(struct query *q, struct result *r, uint64_t before)
 {
-    if (!q->number && !q->asked.which)
+    if (r->n_labels == 0)
         return output_write(&r->out);
     struct output labelled = {.secret = q->keyopt.rule.secret};
     bool ok = label_records(q, &labelled, r, before);

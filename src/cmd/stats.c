@@ -32,6 +32,7 @@ enum {
     OPT_MEASURE,
     OPT_NEGATIVES,
     OPT_SECRET,
+    OPT_HEADER,
     OPT_CRLF,
     OPT_DIGESTED,
     OPT_SKIP_BAD,
@@ -66,6 +67,7 @@ static const struct opt negatives_opts[] = {
      "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
      "with the delimiter between them, or a blank with -w",
      false, 0},
+    {OPT_HEADER, "header", "N", "the first N records are no keys", false, 0},
     {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
     {OPT_DIGESTED, "digested", NULL, "the key is its digest already, in hexadecimal digits", false,
      0},
@@ -784,6 +786,8 @@ static bool take_option(struct stats *s, struct opt_parser *p, int id)
     case OPT_SECRET:
         s->keyopt.secret_path = p->value;
         return true;
+    case OPT_HEADER:
+        return opt_count(p, &s->keyopt.header);
     case OPT_CRLF:
         return s->keyopt.rule.crlf = true;
     case OPT_DIGESTED:

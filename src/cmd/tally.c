@@ -35,7 +35,7 @@ void tally_begin(struct tally *t, const struct chunk *chunk)
 void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
 {
     t->records += of_chunk->records;
-    t->in_file += of_chunk->records;
+    t->in_file += of_chunk->records + of_chunk->header;
     t->bad += of_chunk->bad;
     t->hex_len = batch_join_len(t->hex_len, of_chunk->hex_len);
 }

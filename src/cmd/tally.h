@@ -24,6 +24,7 @@
 /* The records of one chunk. */
 struct chunk_tally {
     uint64_t records, bad;
+    uint64_t header; /* records of a header, which are not among those */
     bool saw_cr, saw_counts;
     size_t hex_len; /* of all keys (batch_join_len) */
     bool bad_record; /* stopped before record `records` of the chunk, which has no key */

@@ -24,6 +24,8 @@ struct chunk {
     const char *data;
     size_t len;      /* whole records; the last one of a file may lack its terminator */
     bool more_ready; /* not known to be the last bytes that are ready */
+    uint64_t header; /* it holds so many records of the file's header and no others; 0: no header */
+    bool first_header; /* the first of the input */
     /* Owned. Zero-initialise the struct. */
     char *buffer;
     size_t buffer_len;
@@ -48,6 +50,11 @@ bool chunk_fit(struct chunk *chunk, size_t len);
 
 /* Doubles the buffer and keeps its contents. False: out of memory. */
 bool chunk_grow(struct chunk *chunk);
+
+/* Looks for the header's records in bytes [from, to) of the buffer, until chunk->header, which
+ * counts them, is `most`. Returns where the last one ends; `end` if none ends there. */
+size_t chunk_find_header(struct chunk *chunk, size_t from, size_t to, char terminator,
+                         uint64_t most, size_t end);
 
 /* The records are bytes [begin, end) of the buffer. */
 void chunk_set(struct chunk *chunk, size_t begin, size_t end);

@@ -23,6 +23,7 @@ struct file {
     struct source source;
     size_t index;
     bool is_regular; /* or a stream */
+    bool begun;      /* its header has been read, if it is to have one */
     struct stream stream;
 
     struct regular regular;
@@ -38,6 +39,7 @@ struct input {
     pthread_mutex_t lock; /* for all below but done and stopped */
     struct file *file;
     size_t next_file;
+    bool gave_header;
     uint64_t seq;
     uint64_t total;
     _Atomic uint64_t done;
@@ -179,6 +181,7 @@ static enum input_got give_failure(struct input *in, size_t file, struct chunk *
     chunk->data = "";
     chunk->len = 0;
     chunk->more_ready = false;
+    chunk->header = 0;
     return INPUT_FAILED;
 }
 
@@ -239,6 +242,40 @@ enum input_got input_settle(const struct chunk *chunk, struct err *err)
     return INPUT_FAILED;
 }
 
+static bool read_header(struct input *in, struct file *f, struct chunk *chunk, struct err *err)
+{
+    uint64_t records = in->spec.header;
+    if (!f->is_regular)
+        return stream_header(&f->stream, &f->source, records, chunk, err);
+    if (!regular_header(&f->regular, &f->source, records, chunk, err))
+        return false;
+    f->read_to = f->regular.start;
+    chunk->more_ready = !in->spec.prompt || f->regular.n_chunks > 0;
+    return true;
+}
+
+/* INPUT_END: there is none. */
+static enum input_got next_header(struct input *in, struct file *f, struct chunk *chunk,
+                                  struct err *err)
+{
+    f->begun = true;
+    if (in->spec.header == 0)
+        return INPUT_END;
+    if (!read_header(in, f, chunk, err)) {
+        f->failed = true;
+        return give_failure(in, f->index, chunk);
+    }
+    if (chunk->len == 0) {
+        chunk->header = 0;
+        return INPUT_END;
+    }
+    chunk->seq = in->seq++;
+    chunk->file = f->index;
+    chunk->first_header = !in->gave_header;
+    in->gave_header = true;
+    return INPUT_CHUNK_READ;
+}
+
 /* INPUT_END: of this file. */
 static enum input_got next_of_stream(struct input *in, struct file *f, struct chunk *chunk,
                                      struct err *err)
@@ -273,7 +310,10 @@ static enum input_got next_locked(struct input *in, struct chunk *chunk, struct 
                 return give_failure(in, index, chunk);
         }
         struct file *f = in->file;
-        if (f->failed) {
+        enum input_got got = f->begun ? INPUT_END : next_header(in, f, chunk, err);
+        if (got != INPUT_END)
+            return got;
+        if (f->failed || (f->is_regular && f->next_chunk == f->regular.n_chunks)) {
             leave(in, f);
             continue;
         }
@@ -281,7 +321,7 @@ static enum input_got next_locked(struct input *in, struct chunk *chunk, struct 
             claim_regular(in, f, chunk, claim);
             return INPUT_CHUNK_READ;
         }
-        enum input_got got = next_of_stream(in, f, chunk, err);
+        got = next_of_stream(in, f, chunk, err);
         if (got == INPUT_CHUNK_READ)
             return got;
         leave(in, f);
@@ -295,6 +335,8 @@ enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err
     struct claim claim = {0};
     mapped_input_let_go(chunk);
     chunk->secret = in->spec.secret;
+    chunk->header = 0;
+    chunk->first_header = false;
     pthread_mutex_lock(&in->lock);
     enum input_got got = next_locked(in, chunk, &claim, err);
     pthread_mutex_unlock(&in->lock);

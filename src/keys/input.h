@@ -13,6 +13,9 @@
  * was opened; streams by one thread at a time. Large files come in chunks of 512 KiB unless
  * chunk_len is given, and are mapped unless `keep` is set.
  *
+ * With `header`, the first records of each file come in a chunk of their own, as long as they are
+ * together, and what is said above is of the bytes behind them.
+ *
  * A signal (sig.h) is taken for the end of the input, also in the middle of a wait for more of it;
  * a record of which only a part has come is then left out.
  *
@@ -39,6 +42,7 @@ struct input_spec {
     bool prompt;        /* deliver what has come as soon as nothing more is ready */
     bool keep;          /* records are used after input_settle, too: nothing is mapped */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
+    uint64_t header;    /* records of a file's header */
     bool hint_k;        /* -k could have given a key: see input_fail_open */
     bool secret;        /* what was read is overwritten after use, and nothing is mapped */
     bool prints;        /* refuse the file that standard output goes to */

@@ -28,6 +28,12 @@ static bool may_be_compressed(int fd, off_t start)
            (got >= GZIP_MAGIC && gzip_like(magic, got)) || compressed_find(magic, got) != NULL;
 }
 
+static void count_chunks(struct regular *r)
+{
+    uint64_t len = r->start < r->size ? (uint64_t)(r->size - r->start) : 0;
+    r->n_chunks = len / r->range + (len % r->range != 0);
+}
+
 bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
                    const struct regular_how *how)
 {
@@ -44,7 +50,7 @@ bool regular_begin(struct regular *r, const struct source *src, const struct sta
         r->mapped = mapped_input_open(src, (uint64_t)st->st_size);
     large = large && (how->keep || r->mapped != NULL);
     r->range = large ? LARGE_CHUNK : src->chunk_len;
-    r->n_chunks = len / r->range + (len % r->range != 0);
+    count_chunks(r);
     return true;
 }
 
@@ -66,6 +72,37 @@ static bool is_cut(const struct regular *r, int fd, off_t end)
 static bool fail_cut(const struct source *src, struct err *err)
 {
     return fail(err, "cannot read '%s': it became shorter", src->name);
+}
+
+bool regular_header(struct regular *r, const struct source *src, uint64_t records,
+                    struct chunk *chunk, struct err *err)
+{
+    size_t len = 0, end = 0;
+    bool at_eof = false;
+    if (!chunk_fit(chunk, src->chunk_len + CHUNK_OVERLAP))
+        return source_fail_memory(src, err);
+    while (chunk->header < records && !at_eof) {
+        if (len == chunk->buffer_len && !chunk_grow(chunk))
+            return source_fail_memory(src, err);
+        size_t want = chunk->buffer_len - len, got;
+        if (!disk_read(src->fd, chunk->buffer + len, want, (uint64_t)r->start + len, &got))
+            return source_fail_read(src, err);
+        chunk->filled = len + got;
+        end = chunk_find_header(chunk, len, len + got, src->terminator, records, end);
+        len += got;
+        at_eof = got < want;
+    }
+    if (at_eof && is_cut(r, src->fd, r->start + (off_t)len))
+        return fail_cut(src, err);
+    if (chunk->header < records && end < len) { /* the last record lacks its terminator */
+        chunk->header++;
+        end = len;
+    }
+    chunk_set(chunk, 0, end);
+    source_count(src, end);
+    r->start += (off_t)end;
+    count_chunks(r);
+    return true;
 }
 
 /* Whether a record begins at the first byte of the chunk's range is told by the byte before it; its

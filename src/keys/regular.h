@@ -4,6 +4,7 @@
  *
  *     struct regular r;
  *     regular_begin(&r, &src, &st, &how)
+ *     regular_header(&r, &src, records, &chunk, &err)            // or not
  *     for (uint64_t i = 0; i < r.n_chunks; i++)                  // any thread, any order
  *         regular_chunk(&r, &src, i, &chunk, &read_to, &err)
  *     regular_end(&r);
@@ -41,6 +42,10 @@ struct regular_how {
  * reading tells how long they are. */
 bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
                    const struct regular_how *how);
+
+/* Reads the first records of the file, so many or all that there are. Chunks begin behind them. */
+bool regular_header(struct regular *r, const struct source *src, uint64_t records,
+                    struct chunk *chunk, struct err *err);
 
 /* Reads chunk i, up to byte *read_to of the file. */
 bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,

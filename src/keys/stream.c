@@ -119,17 +119,51 @@ static bool record_ready(struct stream *s, const struct source *src)
     }
 }
 
-/* The stream's first bytes. True, and the stream is broken: they are those of a format that is not
- * decompressed. */
+/* The bytes of the next chunk. True, and the stream is broken: it begins as a format does that is
+ * not decompressed. */
 static bool is_compressed(struct stream *s, const struct source *src, const char *p, size_t n)
 {
-    const struct compressed *c = compressed_find(p, n);
+    const struct compressed *c = s->refuse_compressed ? compressed_find(p, n) : NULL;
+    s->refuse_compressed = s->refuse_compressed && n == 0;
     if (c == NULL)
         return false;
     s->end = SOURCE_BROKEN;
     s->ahead_at = s->ahead_len = 0;
     return !fail(&s->why, "'%s' is %s data, and only gzip is decompressed here: %s FILE | seen ...",
                  src->name, c->format, c->command);
+}
+
+bool stream_header(struct stream *s, const struct source *src, uint64_t records,
+                   struct chunk *chunk, struct err *err)
+{
+    size_t len = 0, end = 0;
+    bool more = true;
+    if (!chunk_fit(chunk, src->chunk_len + CHUNK_OVERLAP))
+        return source_fail_memory(src, err);
+    while (chunk->header < records && more) {
+        if (len == chunk->buffer_len && !chunk_grow(chunk))
+            return source_fail_memory(src, err);
+        size_t n = take(s, src, chunk->buffer + len, chunk->buffer_len - len, true);
+        chunk->filled = len + n;
+        end = chunk_find_header(chunk, len, len + n, src->terminator, records, end);
+        len += n;
+        more = n > 0;
+    }
+    if (!more && s->end == SOURCE_ENDED && end < len) { /* the last record lacks its terminator */
+        chunk->header++;
+        end = len;
+    }
+    if (more && !put_back(s, chunk->buffer + end, len - end))
+        return source_fail_memory(src, err);
+    if (is_compressed(s, src, chunk->buffer, end)) {
+        more = false;
+        end = 0;
+    }
+    chunk->more_ready = more && (!src->prompt || record_ready(s, src));
+    chunk_set(chunk, 0, end);
+    if (src->secret && s->ahead != NULL)
+        wipe_taken(s);
+    return true;
 }
 
 bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk,
@@ -169,7 +203,7 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
         if (!put_back(s, chunk->buffer + end, len - end))
             return source_fail_memory(src, err);
     }
-    if (s->pos == 0 && s->refuse_compressed && is_compressed(s, src, chunk->buffer, end)) {
+    if (is_compressed(s, src, chunk->buffer, end)) {
         more = false;
         end = 0;
     }

@@ -3,6 +3,7 @@
  *
  *     struct stream s;
  *     if (!stream_begin(&s, &src, &st, gzip, &err)) ...
+ *     stream_header(&s, &src, records, &chunk, &err)   // or not
  *     while (stream_chunk(&s, &src, &chunk, &err) && chunk.len > 0)
  *         ... records ...
  *     if (s.end == SOURCE_BROKEN) ... s.why ...
@@ -30,7 +31,7 @@ struct stream {
     /* The rest is private. */
     struct gzip gzip;
     bool refuse_compressed; /* by others than gzip */
-    uint64_t pos; /* offset of the next byte for a chunk; a record begins there */
+    uint64_t pos; /* bytes in chunks, without the header; a record begins there */
     /* Bytes not yet in a chunk come from ahead[ahead_at..ahead_len) first. */
     char *ahead;
     size_t ahead_at, ahead_len, ahead_capacity;
@@ -42,6 +43,10 @@ struct stream {
  * the stream at its first chunk. False: no memory; a failure to read is left in `end`. */
 bool stream_begin(struct stream *s, const struct source *src, const struct stat *st, bool gzip,
                   struct err *err);
+
+/* Reads the first records, so many or all that there are. False: no memory. */
+bool stream_header(struct stream *s, const struct source *src, uint64_t records,
+                   struct chunk *chunk, struct err *err);
 
 /* Fills the chunk; with nothing when the stream is at its end. False: no memory. */
 bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk,

@@ -108,6 +108,8 @@ struct seen {
         enum input_got got;
         bool given;
         size_t file;
+        uint64_t header;
+        bool first_header;
         struct text text;
         char why[300];
     } * piece;
@@ -132,6 +134,8 @@ static void *collect(void *arg)
         p->given = true;
         p->got = got;
         p->file = chunk.file;
+        p->header = chunk.header;
+        p->first_header = chunk.first_header;
         append(&p->text, chunk.data, got == INPUT_CHUNK_READ ? chunk.len : 0);
         if (got == INPUT_FAILED)
             snprintf(p->why, sizeof p->why, "%.299s", err.text);
@@ -221,8 +225,8 @@ static void *write_pipe(void *arg)
     return NULL;
 }
 
-static struct seen read_pipe(struct text text, char terminator, size_t chunk_len, bool prompt,
-                             unsigned threads)
+/* With the specification's files replaced. */
+static struct seen read_pipe_as(struct text text, struct input_spec spec, unsigned threads)
 {
     int fds[2];
     if (pipe(fds) != 0)
@@ -232,16 +236,20 @@ static struct seen read_pipe(struct text text, char terminator, size_t chunk_len
     pthread_create(&thread, NULL, write_pipe, &w);
     char path[40], *file = path;
     snprintf(path, sizeof path, "/dev/fd/%d", fds[0]);
-    struct input_spec spec = {.files = &file,
-                              .n_files = 1,
-                              .terminator = terminator,
-                              .gzip = true,
-                              .prompt = prompt,
-                              .chunk_len = chunk_len};
+    spec.files = &file;
+    spec.n_files = 1;
     struct seen s = read_input(&spec, threads);
     pthread_join(thread, NULL);
     close(fds[0]);
     return s;
+}
+
+static struct seen read_pipe(struct text text, char terminator, size_t chunk_len, bool prompt,
+                             unsigned threads)
+{
+    struct input_spec spec = {
+        .terminator = terminator, .gzip = true, .prompt = prompt, .chunk_len = chunk_len};
+    return read_pipe_as(text, spec, threads);
 }
 
 static const size_t chunk_lens[] = {1, 7, 64, 5000, 256 << 10};
@@ -310,6 +318,156 @@ TEST(prompt_chunks_hold_the_same_records)
         free(t.data);
         free(gz.data);
     }
+}
+
+/* The length of the first `records` records, fewer if there are no more; *n says how many. */
+static size_t len_of_records(struct text t, char terminator, size_t records, size_t *n)
+{
+    size_t len = 0;
+    for (*n = 0; *n < records && len < t.len; ++*n) {
+        const char *end = memchr(t.data + len, terminator, t.len - len);
+        len = end ? (size_t)(end - t.data) + 1 : t.len;
+    }
+    return len;
+}
+
+/* Does the header come first, in a chunk of its own, and is the rest chunked as if it were all? */
+static bool header_matches(const struct seen *s, struct text t, const struct input_spec *spec)
+{
+    size_t n, len = len_of_records(t, spec->terminator, spec->header, &n);
+    struct text after = {t.data + len, t.len - len};
+    struct seen rest = {.n = s->n - 1, .piece = s->piece + 1};
+    for (size_t i = 0; i < rest.n; i++)
+        if (rest.piece[i].header != 0 || rest.piece[i].first_header)
+            return false;
+    struct text all = joined(&rest);
+    bool chunked = spec->prompt ? same(all, after.data, after.len)
+                                : chunks_match(&rest, after, spec->terminator, spec->chunk_len);
+    free(all.data);
+    return chunked && s->piece[0].header == n && s->piece[0].first_header &&
+           same(s->piece[0].text, t.data, len);
+}
+
+TEST(a_header_comes_in_a_chunk_of_its_own)
+{
+    for (unsigned round = 0; round < 10; round++) {
+        char terminator = round % 2 ? '\n' : 0;
+        struct text t = random_records(1 + draw() % 40000, terminator), gz = {0};
+        append_gzip(&gz, t.data, t.len);
+        size_t n;
+        len_of_records(t, terminator, SIZE_MAX, &n);
+        const uint64_t headers[] = {1, 3, 1 + draw() % n, n, n + 5};
+        char *plain_file = file_of("plain", t), *gzip_file = file_of("gz", gz);
+        for EACH (h, headers) {
+            struct input_spec spec = {.n_files = 1,
+                                      .terminator = terminator,
+                                      .gzip = true,
+                                      .prompt = draw() % 2,
+                                      .chunk_len = chunk_lens[draw() % 5],
+                                      .header = headers[h]};
+            struct seen s[4];
+            spec.files = &plain_file;
+            s[0] = read_input(&spec, 3);
+            spec.files = &gzip_file;
+            s[1] = read_input(&spec, 2);
+            s[2] = read_pipe_as(t, spec, 2);
+            s[3] = read_pipe_as(gz, spec, 1);
+            for (int i = 0; i < 4; i++) {
+                CHECK(header_matches(&s[i], t, &spec));
+                seen_free(&s[i]);
+            }
+        }
+        free(t.data);
+        free(gz.data);
+    }
+}
+
+TEST(a_mapped_file_has_a_header_too)
+{
+    struct text t = random_records(3 << 20, '\n');
+    size_t n, len = len_of_records(t, '\n', 1000, &n);
+    char *file = file_of("large", t);
+    struct input_spec spec = {.files = &file, .n_files = 1, .terminator = '\n', .header = 1000};
+    struct seen s = read_input(&spec, 3);
+    struct text all = joined(&s);
+    CHECK(n == 1000 && s.piece[0].header == n && s.piece[0].text.len == len && s.n > 3);
+    CHECK(same(all, t.data, t.len));
+    seen_free(&s);
+    free(all.data);
+    free(t.data);
+}
+
+TEST(each_file_has_a_header_and_one_is_the_first)
+{
+    struct text t = random_records(500, '\n'), gz = {0}, none = {0};
+    append_gzip(&gz, t.data, t.len);
+    char *files[] = {file_of("none", none), file_of("gz", gz), file_of("plain", t)};
+    struct input_spec spec = {
+        .files = files, .n_files = 3, .terminator = '\n', .gzip = true, .header = 2};
+    for EACH (k, thread_counts) {
+        struct seen s = read_input(&spec, thread_counts[k]);
+        size_t with[3] = {0};
+        for (size_t i = 0; i < s.n; i++) {
+            with[s.piece[i].file] += s.piece[i].header;
+            CHECK(s.piece[i].first_header == (s.piece[i].file == 1 && s.piece[i].header == 2));
+        }
+        CHECK(with[0] == 0 && with[1] == 2 && with[2] == 2);
+        seen_free(&s);
+    }
+    free(t.data);
+    free(gz.data);
+}
+
+TEST(a_header_of_which_a_part_came_waits_for_its_end)
+{
+    int fds[2];
+    if (pipe(fds) != 0)
+        abort();
+    char path[40], *file = path;
+    snprintf(path, sizeof path, "/dev/fd/%d", fds[0]);
+    struct input_spec spec = {.files = &file,
+                              .n_files = 1,
+                              .terminator = '\n',
+                              .gzip = true,
+                              .prompt = true,
+                              .header = 2};
+    struct err err;
+    struct chunk chunk = {0};
+    struct input *in = input_open(&spec, &err);
+    write_all(fds[1], "a\nb\nc\nd", 7, false);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ && chunk.header == 2);
+    CHECK(chunk.len == 4 && memcmp(chunk.data, "a\nb\n", 4) == 0 && chunk.more_ready);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ && chunk.header == 0);
+    CHECK(chunk.len == 2 && memcmp(chunk.data, "c\n", 2) == 0 && !chunk.more_ready);
+    close(fds[1]);
+    CHECK(input_next(in, &chunk, &err) == INPUT_CHUNK_READ && chunk.len == 1);
+    CHECK(input_next(in, &chunk, &err) == INPUT_END);
+    chunk_free(&chunk);
+    input_close(in);
+    close(fds[0]);
+}
+
+TEST(a_header_that_cannot_be_read_is_reported_once)
+{
+    struct text t = random_records(300, '\n'), gz = {0}, packed = {0};
+    append_gzip(&gz, t.data, t.len);
+    gz.len -= 9; /* of its end */
+    append(&packed, "BZh91AY&SY\nx\n", 13);
+    char *files[] = {file_of("gz", gz), file_of("packed", packed), file_of("plain", t)};
+    struct input_spec spec = {
+        .files = files, .n_files = 3, .terminator = '\n', .gzip = true, .header = 10000};
+    struct seen s = read_input(&spec, 2);
+    size_t failed[3] = {0};
+    for (size_t i = 0; i < s.n; i++) {
+        failed[s.piece[i].file] += s.piece[i].got == INPUT_FAILED;
+        CHECK(s.piece[i].file != 1 || s.piece[i].text.len == 0);
+    }
+    CHECK(failed[0] == 1 && failed[1] == 1 && failed[2] == 0);
+    CHECK(s.n > 0 && same(s.piece[s.n - 1].text, t.data, t.len));
+    seen_free(&s);
+    free(t.data);
+    free(gz.data);
+    free(packed.data);
 }
 
 TEST(prompt_does_not_wait_for_more_than_a_record)
@@ -746,6 +904,11 @@ int main(int argc, char **argv)
         return 2;
     RUN(every_source_gives_the_same_chunks);
     RUN(prompt_chunks_hold_the_same_records);
+    RUN(a_header_comes_in_a_chunk_of_its_own);
+    RUN(a_mapped_file_has_a_header_too);
+    RUN(each_file_has_a_header_and_one_is_the_first);
+    RUN(a_header_of_which_a_part_came_waits_for_its_end);
+    RUN(a_header_that_cannot_be_read_is_reported_once);
     RUN(prompt_does_not_wait_for_more_than_a_record);
     RUN(prompt_knows_whether_a_full_chunk_was_the_last);
     RUN(one_record_may_be_longer_than_many_chunks);
