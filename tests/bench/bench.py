@@ -27,7 +27,8 @@ process, the size of what it wrote, and its bits a record.
                             none. Not for those in Redis and of passwords
     BENCH_RIVALS=1          0: without the other tools
     BENCH_DIR=BUILD/bench   where the data is, and where filters are written
-    BENCH_README=0          1: put table and picture into README.md, between its two bench comments
+    BENCH_PAGE=0            1: put the table into man/seen-performance.7, between its two bench
+                            comments, and the picture beside this file
 
 Results: a table on stdout, BUILD/bench/results.json, and BUILD/bench/speed.svg.
 """
@@ -508,50 +509,45 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, sans-serif; f
 ''' % (width, height, width, height, "\n".join(body))
 
 
-def markdown(kinds):
-    """The README's table: nanoseconds a record, and in brackets the ratio to wc -l. The whole one is
-    in seen-performance(7)."""
+def roff(kinds):
+    """The table of seen-performance(7): nanoseconds a record, and in brackets the ratio to wc -l."""
     most = "-j%d" % thread_counts()[-1]
-    wanted = [("`wc -l FILE`", "wc -l"),
-              ("`seen create F FILE`", "create " + most),
-              ("the same with `-j1`", "create -j1"),
-              ("`seen query F FILE`, half present", "query " + most),
-              ("the same with `-j1`", "query -j1"),
-              ("`sort -u`", "sort -u"),
-              ("`awk '!seen[$0]++'`", "awk '!seen[$0]++'"),
-              ("`bloom create`, `bloom insert`", "bloom create+insert, p = 0.001"),
-              ("`bloom check`, half present", "bloom check, p = 0.001")]
-    rows = ["| | %s | memory |" % " | ".join(TITLES[k] for k in kinds),
-            "|---|" + "--:|" * (len(kinds) + 1)]
+    wanted = [("wc -l FILE", "wc -l"),
+              ("seen create F FILE", "create " + most),
+              ("  the same with -j1", "create -j1"),
+              ("cat FILE | seen create F", "create, pipe " + most),
+              ("seen query F FILE", "query " + most),
+              ("  the same with -j1", "query -j1"),
+              ("cat FILE | seen query F", "query, pipe " + most),
+              ("sort -u", "sort -u"),
+              ("awk '!seen[$0]++'", "awk '!seen[$0]++'"),
+              ("bloom create + insert", "bloom create+insert, p = 0.001"),
+              ("bloom check", "bloom check, p = 0.001")]
+    rows = ["%-24s%s   memory" % ("", "".join("  %-10s" % TITLES[k].split()[0] for k in kinds))]
     by_name = {k: {r["job"]: r for r in results} for k, results in kinds.items()}
     for title, job in wanted:
         found = [by_name[k][job] for k in kinds if job in by_name[k]]
-        cells = []
+        cells = ""
         for r in found:
-            ns = r["ns_per_record"]
-            cell = "%.1f" % ns if ns < 100 else format(round(ns), ",")
-            if r["ratio"]:
-                cell += " (%s)" % ("%.2f" % r["ratio"] if r["ratio"] < 10 else round(r["ratio"]))
-            cells.append(cell)
+            ratio = r["ratio"]
+            cells += " %4.*f" % (1 if r["ns_per_record"] < 100 else 0, r["ns_per_record"])
+            cells += " %-6s" % ("(%.*f)" % (2 if ratio < 10 else 0, ratio) if ratio else "")
         if found:
-            rows.append("| %s | %s | %s |" % (title, " | ".join(cells),
-                                              human(max(r["peak_bytes"] for r in found))))
-    return "\n".join(rows) + "\n"
+            rows.append("%-24s%s%9s" % (title, cells, human(max(r["peak_bytes"] for r in found))))
+    return "".join(row.replace("-", "\\-").replace("'", "\\(aq") + "\n" for row in rows)
 
 
-def update_readme(everything):
+def update_page(everything):
     shutil.copy(TOOLS + "speed.svg", HERE + "/speed.svg")
-    path = HERE + "/../../README.md"
+    path = HERE + "/../../man/seen-performance.7"
     with open(path, encoding="utf-8") as f:
         text = f.read()
     kinds = {k: v for k, v in everything["kinds"].items() if k in TITLES}
-    lines = ["![Time a record of seen and of other tools](tests/bench/speed.svg)", "",
-             "Measured with %(cpu)s, %(cpus)d CPUs:" % everything["machine"], "", markdown(kinds)]
-    begin, end = "<!-- bench -->\n", "<!-- bench ends -->"
+    begin, end = '.\\" bench\n', '.\\" bench ends\n'
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     with open(path, "w", encoding="utf-8") as f:
-        f.write(before + begin + "\n".join(lines) + end + after)
+        f.write(before + begin + roff(kinds) + end + after)
 
 
 def machine():
@@ -601,8 +597,8 @@ def main():
     if picture:
         with open(TOOLS + "speed.svg", "w", encoding="utf-8") as f:
             f.write(picture)
-        if os.environ.get("BENCH_README", "0") != "0":
-            update_readme(everything)
+        if os.environ.get("BENCH_PAGE", "0") != "0":
+            update_page(everything)
 
 
 main()
