@@ -27,6 +27,44 @@ start_server()
 
 teardown() { redis_stop; }
 
+# A table whose names have all that quotes are for, and a filter that knows some of them.
+quoted_table()
+{
+    printf 'id,name,city\r\n1,"Doe, Jane","a ""b"""\r\n2,"two\nlines",x\r\n3,Ann,"p,q"\n4,B"C,y\n' \
+        >users.csv
+    quiet seen create -p 1e-9 known.seen -k 'Doe, Jane' -k 'B"C' -k 'name'
+    printf 'id,name,city\n2,"two\nlines",x\n3,Ann,"p,q"\n' >want.csv
+}
+
+@test "tables with quotes: Miller" {
+    command -v mlr >/dev/null || skip 'mlr is not installed'
+    quoted_table
+    sed -i 's/B"C/Bob/' users.csv
+    seen add known.seen -k Bob
+    recipe 'Tables with quotes' 1
+    cmp new.csv want.csv
+}
+
+@test "tables with quotes: Python" {
+    quoted_table
+    recipe 'Tables with quotes' 2
+    cmp new.csv want.csv
+    # Bytes that are no UTF-8 stay what they are.
+    printf 'id,name\n\n1,\377\n2,a\xc3\xa9\n' >users.csv
+    quiet seen add known.seen -k $'a\xc3\xa9'
+    recipe 'Tables with quotes' 2
+    printf 'id,name\n1,\377\n' | cmp new.csv -
+}
+
+@test "tables with quotes: JSON" {
+    printf '%s\n' '{"user":"a","host":"b\tc"}' '{"host":"b","user":"a","n":"x\\y"}' \
+        '{"user":"a","host":"b\tc","n":2}' '{"user":"a\tb","host":"c"}' >log.json
+    recipe 'Tables with quotes' 3 >new.json
+    jq -c . log.json | sed -n '1,2p;4p' | cmp new.json -
+    recipe 'Tables with quotes' 3 >new.json
+    [ ! -s new.json ]
+}
+
 @test "leave Guava" {
     cp "$vectors/guava/g64_bytes_n1000_p01.guava" links.guava
     chmod u+w links.guava
