@@ -120,13 +120,9 @@ class Terminal:
 
     def end(self):
         """The exit status, or minus the signal that ended it. What was not read before, may be lost:
-        the end of a session flushes its terminal. Not so if its memory is searched."""
+        the end of a session flushes its terminal."""
         if self.memory is not None:
-            while self.memory.left is None:
-                self.memory.step()
-                self.step()
-            while select.select([self.fd], [], [], 0.1)[0]:
-                self.step()
+            self.until(lambda: self.memory.left is not None, "exit")
             return self.memory.end()
         while self.step():
             pass
@@ -202,20 +198,22 @@ class Memory:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def searched(argv, secret, times=1, stdin=None, stdout=None):
-    """Has the secret entered so often, or read from a file. Returns the exit status and what was
-    shown; fails if the process never held the secret, or still did when it exited. Only the first
-    thread is watched, so with several it is not known whether another held it."""
+def searched(argv, secret, prompts=(), said="", stdin=None, stdout=None):
+    """Has the secret entered at the prompts, or read from a file, and waits for what is said.
+    Returns the exit status; fails if the process never held the secret, or still did when it
+    exited. Only the first thread is watched, so with several it is not known whether another held
+    it."""
     t = Terminal(argv, secret=secret, stdin=stdin, stdout=stdout)
-    shown = ""
-    for _ in range(times if stdin is None else 0):
-        shown += t.expect("): " if not shown else "more: ")
+    for prompt in prompts:
+        t.expect(prompt)
         t.memory.arm()
         t.type(secret + b"\n")
+    if said:
+        t.expect(said)
     status = t.end()
     assert t.memory.held or "-j3" in argv, "the search finds nothing"
     assert not t.memory.left, t.memory.left[:5]
-    return status, t.shown
+    return status
 
 
 if __name__ == "__main__":
