@@ -271,18 +271,23 @@ static double step_at(const struct writer *w, double n)
     return ldexp(FPR_STEP * n_design, doublings > 0 ? doublings : 0);
 }
 
-/* Above capacity the bits are looked at, once a step, for the part of absent keys that they do not
- * report, as a multiple of what the formula says. Many keys are taken for present then, and without
- * this a number of keys that is too large would give too high an FPR, which makes it larger still.
- * A page of bits is read for 50 keys or more. */
+/* Where many keys are taken for present, a number of keys that is too large gives too high an FPR,
+ * which makes it larger still: an error in it grows by 1 / (1 - FPR). Up to this FPR that is 7 %. */
+static const double HIGH_FPR = 1.0 / 16;
+
+/* Above capacity and that FPR the bits are looked at, once a step, for the part of absent keys that
+ * they do not report, as a multiple of what the formula says. A page of bits is read for 50 keys or
+ * more, but for the first key of a run; below, one key must not cost a look at the whole layer. */
 static void correct_fpr(struct writer *w)
 {
     double n = keys_now(w);
     if (n <= (double)target(w)->n_design || n < w->correct_until)
         return;
+    double absent = 1 - target(w)->kind->fpr_at(target(w), n);
+    if (absent > 1 - HIGH_FPR)
+        return;
     struct census census;
     layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
-    double absent = 1 - target(w)->kind->fpr_at(target(w), n);
     w->correction = (1 - census.fpr) / fmax(LEAST_NEGATIVE, absent);
     w->correct_until = n + step_at(w, n);
     w->step_end = 0;
