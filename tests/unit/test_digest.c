@@ -147,6 +147,27 @@ TEST(records_that_are_no_digests)
     }
 }
 
+/* A coprocess wipes after each question. */
+TEST(a_short_key_costs_no_more_after_a_long_one)
+{
+    const struct key_rule rule = {.terminator = '\n', .prep = DIGEST(NTLM) | PREP_FOLD};
+    enum { LONG = 100000 };
+    struct batch *b = batch_new(&rule);
+    char *text = malloc(LONG + 1);
+    memset(text, 'A', LONG);
+    text[LONG] = '\n';
+    batch_start(b, text, LONG + 1);
+    CHECK(batch_next(b) && b->scratch_used > LONG);
+    batch_wipe(b);
+    batch_start(b, text + LONG - 10, 11);
+    CHECK(batch_next(b) && b->scratch_used > 10 && b->scratch_used < 100);
+    CHECK(b->scratch_len > LONG); /* wiped already */
+    for (size_t i = b->scratch_used; i < LONG; i++)
+        CHECK(b->scratch[i] == 0);
+    batch_free(b);
+    free(text);
+}
+
 TEST(digests_in_lists)
 {
     const uint32_t prep = DIGEST(MD5) | PREP_FOLD;
@@ -168,11 +189,13 @@ int main(void)
         RUN(the_key_is_wiped_behind_its_digest);
         RUN(a_batch_digests_its_keys_or_takes_digests);
         RUN(records_that_are_no_digests);
+        RUN(a_short_key_costs_no_more_after_a_long_one);
     } else {
         SKIP(known_digests, missing);
         SKIP(the_key_is_wiped_behind_its_digest, missing);
         SKIP(a_batch_digests_its_keys_or_takes_digests, missing);
         SKIP(records_that_are_no_digests, missing);
+        SKIP(a_short_key_costs_no_more_after_a_long_one, missing);
     }
     RUN(digests_have_names_and_numbers);
     RUN(digests_in_lists);
