@@ -27,4 +27,10 @@ char *num_show_fpr(char *buf, double p);       /* "0.000998", "9.98e-07", "0": 3
 char *num_show_least_fpr(char *buf, double p); /* the same rounded up, for p > 0 */
 char *num_show_seconds(char *buf, double s);   /* "0.3 s", "4 min 10 s", "2 h 05 min" */
 
+/* The ending of a noun after n: "1 key", "2 keys". */
+static inline const char *num_plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 #endif

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "base/say.h"
 #include "cmd/adding.h"
 #include "cmd/changing.h"
@@ -83,8 +84,8 @@ static void report(const struct add *a)
 {
     unsigned long long records = tally_keys(&a->adding.feed.tally);
     unsigned long long n_new = known_n_new(&a->adding.known);
-    say_note("%llu record%s, %llu new key%s", records, records == 1 ? "" : "s", n_new,
-             n_new == 1 ? "" : "s");
+    say_note("%llu record%s, %llu new key%s", records, num_plural(records), n_new,
+             num_plural(n_new));
     redisopt_report(a->adding.known.sink);
 }
 

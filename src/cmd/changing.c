@@ -122,11 +122,6 @@ static bool read_keys(struct changing *c, const struct keyopt *keyopt)
     return feed_run(&c->feed);
 }
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void report_change(const struct changing *c)
 {
     const struct counts_seen *seen = &c->change.combine.seen;
@@ -140,8 +135,8 @@ static void report_change(const struct changing *c)
         what = "gone";
     }
     say_note("%" PRIu64 " record%s, %" PRIu64 " distinct key%s, %" PRIu64 " of them %s; %" PRIu64
-             " key%s in the filter", records, plural(records), n, plural(n), changed, what,
-             seen->made, plural(seen->made));
+             " key%s in the filter", records, num_plural(records), n, num_plural(n), changed, what,
+             seen->made, num_plural(seen->made));
 }
 
 static void warn_if_full(const struct changing *c)

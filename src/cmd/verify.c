@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/say.h"
@@ -183,11 +184,6 @@ static bool check_stable(struct filter *f, unsigned threads, enum filter_health 
     return fail(err, "'%s' kept changing while it was checked", f->path);
 }
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void print_name(const struct filter *f)
 {
     visible_print(stdout, f->path);
@@ -199,20 +195,20 @@ static bool report(const struct filter *f, enum filter_health health, const stru
     char more[60] = "";
     if (found->n > 1)
         snprintf(more, sizeof more, " (and %" PRIu64 " more place%s)", found->n - 1,
-                 plural(found->n - 1));
+                 num_plural(found->n - 1));
     if (found->n > 0)
         say_error("'%s' is damaged at offset %" PRIu64 ": %s%s", f->path, found->offset,
                   found->text, more);
     if (health == FILTER_DIRTY)
         say_error("'%s' is dirty: a process died while adding keys, and %" PRIu64
                   " page%s cannot be checked (--repair puts it in order)",
-                  f->path, found->unchecked, plural(found->unchecked));
+                  f->path, found->unchecked, num_plural(found->unchecked));
     if (found->n > 0 || health == FILTER_DIRTY)
         return false;
     print_name(f);
     if (health == FILTER_WRITING)
         printf("ok, except %" PRIu64 " page%s being written\n", found->unchecked,
-               plural(found->unchecked));
+               num_plural(found->unchecked));
     else
         puts("ok");
     return true;
@@ -230,7 +226,7 @@ static bool repair_file(struct filter *f, unsigned threads, struct err *err)
     if (dirty)
         printf("repaired: %" PRIu64 " page%s had changed since the checksums were made; add the "
                "keys of the interrupted run again\n",
-               differing, plural(differing));
+               differing, num_plural(differing));
     else if (slot_damaged)
         puts("repaired: a damaged copy of the header");
     return true;

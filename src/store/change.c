@@ -172,7 +172,7 @@ static bool check_old(const struct change *c, const struct batch_layer *b, const
 static bool refuse_lacking(const struct change *c, const struct filter *old, struct err *err)
 {
     uint64_t lacking = c->combine.seen.lacking;
-    const char *s = lacking == 1 ? "" : "s";
+    const char *s = num_plural(lacking);
     if (memcmp(c->now.header.id, old->header.id, sizeof old->header.id) != 0)
         return fail(err, "%" PRIu64 " key%s of the batch went missing from '%s' meanwhile: nothing "
                          "was removed", lacking, s, c->path);

@@ -459,12 +459,12 @@ void bulk_describe(struct bulk *b, char *out, size_t room)
     unsigned long long live = atomic_load(&b->n_live), bulk = atomic_load(&b->n_bulk);
     char size[NUM_TEXT];
     num_show_bytes(size, (r->m + 7) / 8 * r->n_shards);
-    int n = snprintf(out, room, "%llu key%s sent by commands", live, live == 1 ? "" : "s");
+    int n = snprintf(out, room, "%llu key%s sent by commands", live, num_plural(live));
     if (bulk == 0 || n < 0 || (size_t)n >= room)
         return;
     if (b->n_steps > 0)
         snprintf(out + n, room - (size_t)n, ", %llu in %u step%s that moved bitmaps of %s", bulk,
-                 b->n_steps, b->n_steps == 1 ? "" : "s", size);
+                 b->n_steps, num_plural(b->n_steps), size);
     else
         snprintf(out + n, room - (size_t)n, ", %llu asked of a copy of %s", bulk, size);
 }
