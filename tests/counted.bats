@@ -91,8 +91,7 @@ field() { seen stats --json "$1" | jq -r "$2"; }
             seen create --counted $other f like
     done
     refuses "seen: an FPR of 0 is possible only with --counted" seen create -p 0 f like
-    run -2 seen create --counted --empty f
-    [[ $output == *"--empty needs"* ]]
+    refuses "seen: --empty needs --capacity or --fpr 0" seen create --counted --empty f
     [ ! -e f ]
 }
 

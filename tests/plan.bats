@@ -109,8 +109,26 @@ or more" seen plan -n 1e12 -p 1e-9
 
 @test "rates that only counted sets have are planned" {
     run -0 seen plan --json -n 1k -p 1e-10
-    [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = 'counted classic fuse' ]
+    [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = 'counted classic' ]
     jq -e '.kinds[0] | .mutable and .k == 44' <<<"$output"
+    run -0 seen plan -n 1k -p 1e-10
+    [ "$(grep '^.seen create' <<<"$output")" = \
+        "'seen create --counted' makes counted, from which keys can be removed." ]
+}
+
+@test "-p 0 plans whole hashes" {
+    seq 1000 >keys
+    run -0 seen plan --json -n 1000 -p 0
+    [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = 'counted classic' ]
+    [ "$output" = "$(seen create --counted -p 0 --dry-run --json a.seen keys)" ]
+    jq -e '.kinds[0].k == 64 and .fpr_design == 5.421010862427522e-17' <<<"$output"
+    # The textbook: m = n log2(1/p) / ln 2 = 77.96 bits a key.
+    jq -e '.kinds[1] | .k == 54 and (.bits_per_key | 77.9 < . and . < 78)' <<<"$output"
+    for options in '-s 1M' '-n 1k -s 1M' '-n 1k --layout guava'; do
+        # shellcheck disable=SC2086 # several options
+        refuses 'seen: an FPR of 0 takes a capacity (-n), and neither --size nor --layout' \
+            seen plan -p 0 $options
+    done
 }
 
 @test "wishes that contradict each other, or none" {
@@ -121,7 +139,7 @@ or more" seen plan -n 1e12 -p 1e-9
     refuses "seen: a capacity of 0 keys makes no filter" seen plan -n 0
     refuses "seen: a size of 0 bytes makes no filter" seen plan -s 0
     refuses "seen: 'f' is too much: plan reads no files" seen plan -n 1 f
-    for p in 0 1 2 -1 100% x; do
+    for p in 0.0 1 2 -1 100% x; do
         run -2 --separate-stderr seen plan -n 1k -p "$p"
         [ -z "$output" ]
     done

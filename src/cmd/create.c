@@ -340,8 +340,9 @@ static int check_options(const struct create *c)
     bool sized = d->n != 0 || d->exact || d->size != 0 || c->like != NULL || d->grow ||
                  (d->layout != NULL && layout_is_sized(d->layout, d->p));
     if (d->empty && !c->compact && !sized)
-        return opt_misuse(&cmd_create,
-                          "--empty needs --capacity, --size, --like, --grow or --compact");
+        return opt_misuse(&cmd_create, "--empty needs %s",
+                          c->counted ? "--capacity or --fpr 0"
+                                     : "--capacity, --size, --like, --grow or --compact");
     status = check_chain(c);
     if (status != 0)
         return status;

@@ -17,7 +17,7 @@ static const struct opt plan_opts[] = {
     {'n', "capacity", "N", "distinct keys to design for: 1000, 250k, 1e9", false, 0},
     {'p', "fpr", "P",
      "probability that an absent key is taken for present: 0.001 (default), 1e-6, "
-     "1/1000, 0.1%",
+     "1/1000, 0.1%; 0: whole hashes, in a counted set",
      false, 0},
     {'s', "size", "BYTES",
      "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
@@ -83,11 +83,12 @@ static void textbook_row(const struct plan *plan, struct row *row)
                         true};
 }
 
-static void fuse_row(const struct plan *plan, struct row *row)
+static bool fuse_row(const struct plan *plan, struct row *row)
 {
     double slots;
     unsigned width;
-    others_fuse(plan->n, plan->p, &slots, &width);
+    if (!others_fuse(plan->n, plan->p, &slots, &width))
+        return false;
     uint64_t len = bytes_of(slots * width);
     /* Memory to build: each key's hash, and the state of peeling for each slot. */
     *row = (struct row){"fuse",
@@ -98,6 +99,7 @@ static void fuse_row(const struct plan *plan, struct row *row)
                          .build_memory = len + (uint64_t)(8 * (double)plan->n + 9 * slots),
                          .build_time = FUSE_TIME},
                         false};
+    return true;
 }
 
 enum { ROWS = 16 };
@@ -112,7 +114,7 @@ static unsigned make_rows(const struct plan *plan, struct row row[ROWS])
     for (unsigned i = 0; (kind = kind_number(i)) != NULL && n < ROWS - 2; i++)
         n += kind->layout == NULL && own_row(plan, kind, &row[n]);
     textbook_row(plan, &row[n++]);
-    fuse_row(plan, &row[n++]);
+    n += fuse_row(plan, &row[n]);
     return n;
 }
 
@@ -183,13 +185,20 @@ static void print_text_row(const struct plan *plan, const struct row *row, FILE 
             num_show_seconds(seconds, build_seconds(plan, row)), row->is_mutable ? "yes" : "no");
 }
 
+/* How to make a filter of this kind, if there can be one. */
+static void print_maker(const struct plan *plan, const struct kind *kind, const char *option,
+                        const char *remark, FILE *out)
+{
+    struct row row;
+    if (own_row(plan, kind, &row))
+        fprintf(out, "\n'seen create%s' makes %s%s.", option, row.kind, remark);
+}
+
 static void print_kinds(const struct plan *plan, FILE *out)
 {
     char p[NUM_TEXT], n[NUM_TEXT];
-    struct row row[ROWS], compact, counted;
+    struct row row[ROWS];
     unsigned n_rows = make_rows(plan, row);
-    bool has_compact = own_row(plan, kind_compact(), &compact);
-    bool has_counted = own_row(plan, kind_counting(), &counted);
     fprintf(out, "%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
             num_show_fpr(p, plan->p));
     fprintf(out, "%-8s %10s  %8s  %2s  %11s  %12s  %12s  %s\n", "kind", "file size", "bits/key",
@@ -199,13 +208,12 @@ static void print_kinds(const struct plan *plan, FILE *out)
     fprintf(
         out,
         "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
-        "\nk the bits that it compares. CPU time to build is about what it took on one machine."
-        "\n'seen create' makes %s%s%s%s%s%s%s;"
-        "\nclassic Bloom and binary fuse filters are shown for comparison.\n",
-        bound(plan), kind_usual()->name, has_compact ? ", with --compact " : "",
-        has_compact ? compact.kind : "", has_compact ? ", to which no keys can be added" : "",
-        has_counted ? ",\nand with --counted " : "", has_counted ? counted.kind : "",
-        has_counted ? ", from which keys can be removed" : "");
+        "\nk the bits that it compares. CPU time to build is about what it took on one machine.",
+        bound(plan));
+    print_maker(plan, kind_usual(), "", "", out);
+    print_maker(plan, kind_compact(), " --compact", ", to which no keys can be added", out);
+    print_maker(plan, kind_counting(), " --counted", ", from which keys can be removed", out);
+    fprintf(out, "\nClassic Bloom and binary fuse filters are for comparison.\n");
 }
 
 static void print_text(const struct plan *plan, const struct plan_layouts *layouts, FILE *out)
@@ -239,6 +247,7 @@ struct wishes {
     struct layout_spec spec;
     struct plan_layouts layouts;
     bool json, has_n, has_size, has_layouts;
+    bool exact; /* whole hashes: the least rate that there can be */
 };
 
 static bool take_layout(struct wishes *w, const char *text)
@@ -260,7 +269,8 @@ static bool parse_option(struct wishes *w, struct opt_parser *p, int id)
         w->has_n = true;
         return opt_count(p, &w->plan.n);
     case 'p':
-        return opt_fpr(p, &w->plan.p);
+        w->exact = strcmp(p->value, "0") == 0;
+        return w->exact || opt_fpr(p, &w->plan.p);
     case 's':
         w->has_size = true;
         return opt_bytes(p, &w->plan.size);
@@ -282,6 +292,9 @@ static int check_options(const struct wishes *w)
         return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
     if (w->has_size && w->plan.size == 0)
         return opt_misuse(&cmd_plan, "a size of 0 bytes makes no filter");
+    if (w->exact && (w->has_size || w->has_layouts))
+        return opt_misuse(&cmd_plan, "an FPR of 0 takes a capacity (-n), and neither --size nor "
+                                     "--layout");
     return 0;
 }
 
@@ -308,6 +321,8 @@ static int run(int argc, char **argv)
         return status;
     w.layouts.n = w.plan.n;
     w.layouts.p = w.plan.p;
+    if (w.exact)
+        w.plan.p = plan_least_fpr(w.plan.n);
     /* Rates that only another kind supports are planned too. */
     if (w.plan.p > 0 && w.plan.size == 0 && !kind_usual()->check_fpr(w.plan.p, &err))
         w.plan.kind = kind_compact()->check_fpr(w.plan.p, &err) ? kind_compact() : kind_counting();

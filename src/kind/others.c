@@ -11,7 +11,9 @@ void others_bloom(uint64_t n, double p, double *m, unsigned *k)
     *m = 0;
     *k = 0;
     for (unsigned i = 1; i <= 64; i++) {
-        double bits = i * (double)n / -exact_log(1 - exact_exp_negative(ln_p / i));
+        double fill = exact_exp_negative(ln_p / i);
+        /* Of a small x, 1 - x has few digits left of it, but -ln(1 - x) is x within x / 2. */
+        double bits = i * (double)n / (fill < 1e-8 ? fill : -exact_log(1 - fill));
         if (*k == 0 || bits < *m) {
             *m = bits;
             *k = i;
@@ -20,10 +22,11 @@ void others_bloom(uint64_t n, double p, double *m, unsigned *k)
     *m = ceil(*m);
 }
 
-void others_fuse(uint64_t n, double p, double *slots, unsigned *width)
+bool others_fuse(uint64_t n, double p, double *slots, unsigned *width)
 {
     double log2_p = -exact_log(p) / exact_log(2), keys = (double)n;
     double factor = n > 1 ? fmax(1.125, 0.875 + 0.25 * exact_log(1e6) / exact_log(keys)) : 2;
     *width = log2_p <= 8 ? 8 : log2_p <= 16 ? 16 : 32;
     *slots = ceil(keys * factor);
+    return log2_p <= 32;
 }

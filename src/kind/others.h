@@ -2,6 +2,7 @@
 #ifndef KIND_OTHERS_H
 #define KIND_OTHERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The textbook's Bloom filter, whose probes may fall on any bit: the bits m and the number of
@@ -10,7 +11,7 @@ void others_bloom(uint64_t n, double p, double *m, unsigned *k);
 
 /* A binary fuse filter of three segments: slots, and bits a slot. (T. M. Graf, D. Lemire, "Binary
  * fuse filters: fast and smaller than xor filters", 2022, section 4; fingerprints are of 8, 16 or
- * 32 bits in every implementation.) */
-void others_fuse(uint64_t n, double p, double *slots, unsigned *width);
+ * 32 bits in every implementation.) False: p is too small for 32 bits. */
+bool others_fuse(uint64_t n, double p, double *slots, unsigned *width);
 
 #endif

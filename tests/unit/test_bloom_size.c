@@ -156,6 +156,24 @@ TEST(bits_per_key_are_as_published)
     }
 }
 
+/* Where 1 - p is 1, k = log2(1/p) still takes n log2(1/p) / ln 2 bits. */
+TEST(a_classic_filter_for_the_smallest_rate)
+{
+    double m;
+    unsigned k;
+    others_bloom(1000000, 0x1p-60, &m, &k);
+    CHECK(k == 60);
+    CHECK(fabs(m / 1e6 - 60 / log(2)) < 0.001);
+}
+
+TEST(a_fuse_filter_has_32_bits_at_most)
+{
+    double slots;
+    unsigned width;
+    CHECK(others_fuse(1000000, 0x1p-32, &slots, &width) && width == 32);
+    CHECK(!others_fuse(1000000, 0x1p-33, &slots, &width));
+}
+
 /* moment[j] = E[(X/B)^k] for the number X of bits of a line that are set once j keys have thrown k
  * bits each: the occupancy law, by its recursion, a throw at a time. */
 static double *exact_moments(unsigned k, unsigned max_j)
@@ -320,6 +338,8 @@ int main(void)
     RUN(log_agrees_with_libm);
     RUN(sizes_are_these_everywhere);
     RUN(bits_per_key_are_as_published);
+    RUN(a_classic_filter_for_the_smallest_rate);
+    RUN(a_fuse_filter_has_32_bits_at_most);
     RUN(fpr_agrees_with_the_occupancy_law);
     RUN(fpr_at_the_ends);
     RUN(size_is_the_smallest);
