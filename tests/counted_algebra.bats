@@ -270,11 +270,29 @@ END
     run -0 seen verify set out few
     # Batches that were applied are remembered by the file that is replaced.
     run -0 seen add --batch-id one -k new set
-    run -0 seen shrink -p 1e-3 set
+    run -0 seen shrink -p 1e-5 set
+    run -0 seen shrink -p 1e-3 --force -o set ./set
     run -0 seen add --batch-id one -k new set
     [ "$(seen query --counts -k new set)" = $'1\tnew' ]
     run -2 --separate-stderr seen shrink -p 1e-9 out
     [[ $stderr == "seen: 'out' has a false-positive rate of 0.000596 already, more than 1e-09" ]]
+}
+
+@test "a result that replaces an input remembers its batches, another does not" {
+    seq 100 | counted -p 0 a
+    seq 50 | counted -p 0 b
+    run -0 seen add --batch-id one -k new a
+    run -0 seen add --batch-id two -k other b
+    run -0 seen merge --force -o a b a
+    run -0 seen subtract --force -o a a b
+    run -0 seen add --batch-id one -k new a
+    [ "$(seen query --counts -k new a)" = $'1\tnew' ]
+    # The batch `two` is one of b's, and was never applied to a.
+    run -0 seen add --batch-id two -k other a
+    [ "$(seen query --counts -k other a)" = $'1\tother' ]
+    run -0 seen merge -o c a b
+    run -0 seen add --batch-id one -k new c
+    [ "$(seen query --counts -k new c)" = $'2\tnew' ]
 }
 
 @test "merge and subtract are silent, unless --verbose asks" {

@@ -135,6 +135,9 @@ static bool write_file(struct combining *c, const struct layer **layer, const ui
     combine_header(&c->combine);
     for (unsigned i = 1; i < n; i++)
         header_join_keys(&c->combine.header, &c->in->filter[i].header);
+    for (unsigned i = 0; i < n; i++)
+        if (newfile_replaces(c->file, c->in->filter[i].fd))
+            combine_keep_batches(&c->combine, &c->in->filter[i].header);
     return combine_write(&c->combine, c->file, c->out, err);
 }
 

@@ -226,11 +226,8 @@ static bool narrow(struct shrink *s, struct err *err)
     if (c.bits < bits)
         c.header.n_design = made->n_design = (uint64_t)fmax(1, layer_n_at(made, s->p));
     /* A batch that FILTER has must not be applied to what replaces it. */
-    if (s->out == s->path) {
-        c.header.n_batches = from->n_batches;
-        memcpy(c.header.batch, from->batch, sizeof from->batch);
-        format_place(&c.header);
-    }
+    if (newfile_replaces(&s->file, s->filter.fd))
+        combine_keep_batches(&c, from);
     if (!combine_write(&c, &s->file, s->out, err))
         return false;
     s->header = c.header;

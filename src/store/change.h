@@ -17,7 +17,8 @@
  * A batch may have an ID. The file remembers the last FORMAT_MAX_BATCHES of them, and a batch that
  * is among them changes nothing. So whoever does not know whether a batch was applied can try it
  * again. The same ID of a batch to add and of one to remove are two. Batches without keys are not
- * remembered. A file that is made from others remembers none.
+ * remembered. A file that is made from others remembers none, unless it takes the
+ * place of one of them.
  */
 #ifndef STORE_CHANGE_H
 #define STORE_CHANGE_H

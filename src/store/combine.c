@@ -1,6 +1,7 @@
 #include "store/combine.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "store/header.h"
 #include "store/target.h"
@@ -41,6 +42,13 @@ void combine_header(struct combine *c)
     h->fpr_design = layer->fpr_design = like->fpr_design;
     h->n_layers = 1;
     format_place(h);
+}
+
+void combine_keep_batches(struct combine *c, const struct header *replaced)
+{
+    c->header.n_batches = replaced->n_batches;
+    memcpy(c->header.batch, replaced->batch, sizeof replaced->batch);
+    format_place(&c->header);
 }
 
 /* As many keys as are expected to have so many fingerprints: p = 1 - (1 - 2^-bits)^n. */

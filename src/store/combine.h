@@ -44,6 +44,10 @@ unsigned combine_bits(const struct layer *const *layer, unsigned n);
 /* Makes the header, but for what depends on the keys. */
 void combine_header(struct combine *c);
 
+/* For a file that takes the place of an input: the batches that were applied to this are not to be
+ * applied to the result (store/change.h). After combine_header. */
+void combine_keep_batches(struct combine *c, const struct header *replaced);
+
 /* Writes all of the file, which is `name` in messages. Counters are the numbers of the result. */
 bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err);
 
