@@ -107,12 +107,12 @@ static bool make_room(struct counted_encoder *e, uint64_t len, struct err *err)
 {
     if (len < e->out_room && e->out_len < e->out_room - len)
         return true;
-    size_t room = e->out_len + (size_t)len + PIECE + e->out_room / 2;
-    uint8_t *out = len < SIZE_MAX / 4 ? realloc(e->out, room) : NULL;
+    uint64_t room = e->out_len + len + PIECE + e->out_room / 2;
+    uint8_t *out = room < SIZE_MAX / 2 ? realloc(e->out, (size_t)room) : NULL;
     if (out == NULL)
         return fail(err, "out of memory");
     e->out = out;
-    e->out_room = room;
+    e->out_room = (size_t)room;
     return true;
 }
 
