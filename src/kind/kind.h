@@ -65,6 +65,8 @@ struct census {
 struct pair_census {
     double a, b, any;
     double var_a, var_b, var_any, var_both;
+    unsigned k;         /* cells of a key: bits, or one fingerprint */
+    double occupied[3]; /* cells that any key has: in a, in b, in any */
 };
 
 /* How well the numbers of bits set in lines agree with those that random keys set. */

@@ -5,10 +5,14 @@
 /* With fewer free cells than this, their number has no normal law. */
 enum { FEWEST_FREE = 16 };
 
-/* Up to such a mean, the law of a Poisson number is summed; then it is close to a normal one. */
-enum { POISSON_MEAN = 100, POISSON_TERMS = 256 };
+/* Up to such a variance, the law of a number of cells is summed; then it is close to a normal one.
+ */
+enum { FEW = 100, TERMS = 256 };
 
 static const double LEVEL = 0.95;
+
+/* Of a chance: all such terms together are below 1e-13. */
+static const double NOTHING = 1e-18;
 
 /* e^t - 1 - t for t >= 0, without loss of digits where t is small. */
 static double exp_above_line(double t)
@@ -31,8 +35,9 @@ bool overlap_cells(double cells, unsigned k, const double occupied[3], struct pa
                             : fmax(0, n[0] + n[1] - n[2]);
         variance[i] = cells * exp_above_line(k * keys / cells) / k / k;
     }
-    *out = (struct pair_census){n[0],        n[1],        n[2],       variance[0],
-                                variance[1], variance[2], variance[3]};
+    *out = (struct pair_census){n[0],        n[1],        n[2],        variance[0],
+                                variance[1], variance[2], variance[3], k,
+                                {occupied[0], occupied[1], occupied[2]}};
     return true;
 }
 
@@ -69,18 +74,20 @@ static struct figure number(double value, double sd, const struct margins *m)
     return (struct figure){value, fmax(0, value - m->below * sd), value + m->above * sd};
 }
 
-/* Holds the ratios for both ends of `part`, too, if these are whole numbers. */
-static struct figure ratio(const struct figure *part, double whole, double variance,
-                           const struct margins *of_part, const struct margins *of_whole)
+/* `value` is that of part / of; without variance it is exact. Else, if the ends of `part` are whole
+ * numbers, the interval holds every ratio of numbers in both intervals. */
+static struct figure ratio(double value, double variance, const struct figure *part,
+                           const struct figure *of, const struct margins *part_margins,
+                           const struct margins *of_margins)
 {
-    if (!(whole > 0))
+    if (!(of->value > 0))
         return exact(NAN);
-    double value = part->value / whole, sd = sqrt(fmax(0, variance)) / whole;
-    double low = value - fmax(CENSUS_Z95, fmax(of_part->below, of_whole->above)) * sd;
-    double high = value + fmax(CENSUS_Z95, fmax(of_part->above, of_whole->below)) * sd;
-    if (of_part->whole) {
-        low = fmin(low, part->low / whole);
-        high = fmax(high, part->high / whole);
+    double sd = sqrt(variance) / of->value;
+    double low = value - fmax(CENSUS_Z95, fmax(part_margins->below, of_margins->above)) * sd;
+    double high = value + fmax(CENSUS_Z95, fmax(part_margins->above, of_margins->below)) * sd;
+    if (part_margins->whole && variance > 0) {
+        low = fmin(low, part->low / of->high);
+        high = fmax(high, part->high / of->low);
     }
     return (struct figure){clamp(value, 0, 1), clamp(low, 0, 1), clamp(high, 0, 1)};
 }
@@ -90,69 +97,95 @@ static double variance_of_both(const struct pair_census *p)
     return fmax(0, p->var_any - p->var_a - p->var_b + 2 * p->var_both);
 }
 
+/* A difference of variances of this size, 0 if there is none but for rounding. */
+static double clear_of_rounding(double variance, double size)
+{
+    return variance > 1e-9 * size ? variance : 0;
+}
+
 struct all_margins {
     struct margins a, b, any, both;
 };
 
-static void estimate(const struct pair_census *p, const struct all_margins *m, struct overlap *out)
+/* `any` is the best estimate of that number; that in `p` is the one that fits the others. */
+static void estimate(const struct pair_census *p, double any, const struct all_margins *m,
+                     struct overlap *out)
 {
     double both = p->a + p->b - p->any, var = variance_of_both(p);
     out->a = number(p->a, sqrt(p->var_a), &m->a);
     out->b = number(p->b, sqrt(p->var_b), &m->b);
-    out->any = number(p->any, sqrt(p->var_any), &m->any);
+    out->any = number(any, sqrt(p->var_any), &m->any);
     out->both = number(both, sqrt(var), &m->both);
     double j = both / p->any, in_b = both / p->a, in_a = both / p->b;
-    out->jaccard = ratio(&out->both, p->any,
-                         var + j * j * p->var_any - 2 * j * (p->var_a + p->var_b - p->var_any),
-                         &m->both, &m->any);
-    out->a_in_b = ratio(&out->both, p->a, var + in_b * in_b * p->var_a - 2 * in_b * p->var_both,
-                        &m->both, &m->a);
-    out->b_in_a = ratio(&out->both, p->b, var + in_a * in_a * p->var_b - 2 * in_a * p->var_both,
-                        &m->both, &m->b);
+    double var_j = var + j * j * p->var_any - 2 * j * (p->var_a + p->var_b - p->var_any);
+    double var_b = var + in_b * in_b * p->var_a - 2 * in_b * p->var_both;
+    double var_a = var + in_a * in_a * p->var_b - 2 * in_a * p->var_both;
+    out->jaccard = ratio(j, clear_of_rounding(var_j, p->var_any), &out->both, &out->any, &m->both,
+                         &m->any);
+    out->a_in_b = ratio(in_b, clear_of_rounding(var_b, p->var_any), &out->both, &out->a, &m->both,
+                        &m->a);
+    out->b_in_a = ratio(in_a, clear_of_rounding(var_a, p->var_any), &out->both, &out->b, &m->both,
+                        &m->b);
 }
 
-void overlap_estimate(const struct pair_census *pair, struct overlap *out)
-{
-    struct all_margins m = {NORMAL, NORMAL, NORMAL, NORMAL};
-    estimate(pair, &m, out);
-}
-
-/* A law of whole numbers: chance[i] that of i - POISSON_TERMS. */
+/* A law of whole numbers: chance[i] that of first + i. */
 struct law {
-    double chance[2 * POISSON_TERMS];
+    double first, chance[2 * TERMS];
 };
 
-static void poisson(double mean, double chance[POISSON_TERMS])
+/* Numbers that come in groups: of groups with a Poisson law, each of a Poisson number of mean c.
+ * (J. Neyman, 1939: his type A.) Their mean is variance / (1 + c); with c = 0 it is a Poisson law.
+ */
+static void grouped(double variance, double c, double chance[TERMS])
 {
-    chance[0] = exp(-mean);
-    for (int i = 1; i < POISSON_TERMS; i++)
-        chance[i] = chance[i - 1] * mean / i;
+    double mean = variance / (1 + c), none = c > 0 ? -expm1(-c) / c : 1;
+    chance[0] = exp(-mean * none);
+    for (int i = 1; i < TERMS; i++) {
+        double sum = 0, weight = exp(-c);
+        for (int j = 0; j < i && (j < c || weight > NOTHING); weight *= c / ++j)
+            sum += weight * chance[i - 1 - j];
+        chance[i] = mean / i * sum;
+    }
 }
 
-/* A Poisson number less another. */
-static void difference(double mean, double less, struct law *law)
+/* A number of that law less another. */
+static void difference(double variance, double less, double c, struct law *law)
 {
-    double plus[POISSON_TERMS], minus[POISSON_TERMS];
-    poisson(mean, plus);
-    poisson(less, minus);
-    *law = (struct law){{0}};
-    for (int i = 0; i < POISSON_TERMS; i++)
-        for (int j = 0; j < POISSON_TERMS && (j == 0 || less > 0); j++)
-            law->chance[POISSON_TERMS + i - j] += plus[i] * minus[j];
+    double plus[TERMS], minus[TERMS];
+    grouped(variance, c, plus);
+    grouped(less, c, minus);
+    *law = (struct law){.first = -TERMS};
+    for (int i = 0; i < TERMS; i++)
+        for (int j = 0; j < TERMS && plus[i] > NOTHING && (j == 0 || less > 0); j++)
+            law->chance[TERMS + i - j] += plus[i] * minus[j];
 }
 
-/* The shortest interval that has the number with a chance of LEVEL at least. */
-static void shortest(const struct law *law, int *low, int *high)
+/* From the law of the cells that are missing to `found`, where k belong to a key, to that of the
+ * number of keys: only multiples of k are possible. Returns the chance of these. */
+static double law_of_keys(struct law *law, double found, unsigned k)
 {
-    int first = 0, end;
-    for (int i = 1; i < 2 * POISSON_TERMS; i++)
+    double keys = ceil((found + law->first) / k), sum = 0;
+    double next = keys * k - (found + law->first);
+    law->first = keys;
+    for (unsigned i = 0; i < 2 * TERMS; i++, next += k) {
+        law->chance[i] = next < 2 * TERMS ? law->chance[(unsigned)next] : 0;
+        sum += law->chance[i];
+    }
+    return sum;
+}
+
+/* The shortest interval that has the number with a chance of at least LEVEL * all. */
+static void shortest(const struct law *law, double all, double *low, double *high)
+{
+    unsigned first = 0, end;
+    for (unsigned i = 1; i < 2 * TERMS; i++)
         if (law->chance[i] > law->chance[first])
             first = i;
     end = first + 1;
     double sum = law->chance[first];
-    while (sum < LEVEL) {
+    while (sum < LEVEL * all) {
         double below = first > 0 ? law->chance[first - 1] : 0;
-        double above = end < 2 * POISSON_TERMS ? law->chance[end] : 0;
+        double above = end < 2 * TERMS ? law->chance[end] : 0;
         if (below == 0 && above == 0)
             break;
         sum += fmax(below, above);
@@ -161,44 +194,65 @@ static void shortest(const struct law *law, int *low, int *high)
         else
             first--;
     }
-    *low = first - POISSON_TERMS;
-    *high = end - 1 - POISSON_TERMS;
+    *low = law->first + first;
+    *high = law->first + end - 1;
 }
 
-/* `found` is what was counted, and the number sought is that and a Poisson number of mean `more`,
- * less one of mean `less`. Returns the estimate, in whole numbers where the law is summed. */
-static double whole(double found, double estimate, double more, double less, struct margins *m)
+/* Less than this, and the law does not fit what was found: the keys are not random. */
+static const double LEAST_CHANCE = 1e-9;
+
+/* Keys that share a line of a Bloom filter have several cells in common: how many on average, from
+ * what the variance is more than the number of cells that are missing. */
+static double group_mean(const struct pair_census *p)
+{
+    double missing = p->k * p->any - p->occupied[2];
+    return missing > 0 ? fmax(0, (double)p->k * p->k * p->var_any / missing - 1) : 0;
+}
+
+/* `found` cells were counted; k for each key would be that and `more`, less `less`, of which k^2
+ * times the variances are given, and of the same law. Returns the estimate, a whole number where
+ * the law is summed. */
+static double whole(const struct pair_census *p, double found, double estimate, double more,
+                    double less, struct margins *m)
 {
     struct law law;
-    int low, high;
+    double low, high, square = (double)p->k * p->k;
     *m = NORMAL;
-    if (more > POISSON_MEAN || less > POISSON_MEAN || !(more + less > 0))
+    if (square * fmax(more, less) > FEW || !(more + less > 0))
         return estimate;
-    difference(more, less, &law);
-    shortest(&law, &low, &high);
-    double sd = sqrt(more + less), value = clamp(round(estimate), found + low, found + high);
-    m->below = (value - (found + low)) / sd;
-    m->above = (found + high - value) / sd;
+    difference(square * more, square * less, group_mean(p), &law);
+    double all = law_of_keys(&law, found, p->k);
+    if (all < LEAST_CHANCE)
+        return estimate;
+    shortest(&law, all, &low, &high);
+    double sd = sqrt(more + less), value = clamp(round(estimate), low, high);
+    m->below = (value - low) / sd;
+    m->above = (high - value) / sd;
     m->whole = true;
     return value;
+}
+
+void overlap_estimate(const struct pair_census *pair, struct overlap *out)
+{
+    struct pair_census p = *pair;
+    struct all_margins m;
+    /* Cells in both are those of several keys in both, or of a key in a only and one in b only. The
+     * variance of the latter is `chance`. */
+    double both = p.a + p.b - p.any, chance = fmax(0, variance_of_both(&p) - p.var_both);
+    double shared = p.occupied[0] + p.occupied[1] - p.occupied[2];
+    double any = whole(pair, p.occupied[2], p.any, p.var_any, 0, &m.any);
+    p.a = whole(pair, p.occupied[0], p.a, p.var_a, 0, &m.a);
+    p.b = whole(pair, p.occupied[1], p.b, p.var_b, 0, &m.b);
+    p.any = p.a + p.b - whole(pair, shared, both, p.var_both, chance, &m.both);
+    estimate(&p, any, &m, out);
 }
 
 bool overlap_fingerprints(uint64_t a, uint64_t b, uint64_t both, unsigned bits, struct overlap *out)
 {
     struct pair_census p;
-    struct all_margins m;
     double found[3] = {(double)a, (double)b, (double)(a - both) + (double)b};
     if (!overlap_cells(ldexp(1, (int)bits), 1, found, &p))
         return false;
-    /* Fingerprints in both that have a key of each only, and keys in both that have the fingerprint
-     * of another such. */
-    double keys = p.a + p.b - p.any, chance = fmax(0, variance_of_both(&p) - p.var_both);
-    double any = whole(found[2], p.any, p.var_any, 0, &m.any);
-    p.a = whole(found[0], p.a, p.var_a, 0, &m.a);
-    p.b = whole(found[1], p.b, p.var_b, 0, &m.b);
-    double in_both = whole((double)both, keys, p.var_both, chance, &m.both);
-    p.any = p.a + p.b - in_both;
-    estimate(&p, &m, out);
-    out->any = number(any, sqrt(p.var_any), &m.any);
+    overlap_estimate(&p, out);
     return true;
 }

@@ -13,6 +13,10 @@
  *     cov(D, A)  = V(D)
  *
  * and ratios have their variance by the delta method.
+ *
+ * Where few cells are those of several keys, the number of keys has no normal law. Then k n is the
+ * number of occupied cells and a number of missing ones whose law is summed, and the interval has
+ * the shortest range of whole numbers n with 95 % of it.
  */
 #ifndef KIND_OVERLAP_H
 #define KIND_OVERLAP_H
@@ -38,9 +42,8 @@ void overlap_exact(uint64_t a, uint64_t b, uint64_t both, struct overlap *out);
 
 void overlap_estimate(const struct pair_census *pair, struct overlap *out);
 
-/* Of sets in which a key is one of 2^bits fingerprints, from numbers of fingerprints. Where few
- * keys share one, the error is a whole number with the law of a difference of two Poisson numbers.
- * False: the sets are too full. */
+/* Of sets in which a key is one of 2^bits fingerprints, from numbers of fingerprints. False: the
+ * sets are too full. */
 bool overlap_fingerprints(uint64_t a, uint64_t b, uint64_t both, unsigned bits,
                           struct overlap *out);
 

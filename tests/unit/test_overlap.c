@@ -204,7 +204,7 @@ static struct layer bloom_for(uint64_t capacity, double fpr)
 }
 
 static void check_pairs(const char *what, const struct layer *like, unsigned times, struct keys k,
-                        unsigned runs)
+                        unsigned runs, bool discrete)
 {
     struct bloom_pair p;
     unsigned covered[FIGURES] = {0};
@@ -223,7 +223,7 @@ static void check_pairs(const char *what, const struct layer *like, unsigned tim
         overlap_estimate(&pair, &o);
         count(&o, is, covered);
     }
-    check_coverage(what, covered, runs, false);
+    check_coverage(what, covered, runs, discrete);
     free(p.data[0]);
     free(p.data[1]);
     free(hash);
@@ -233,13 +233,26 @@ TEST(bloom_filters_are_covered)
 {
     enum { RUNS = 500 };
     struct layer layer = bloom_for(20000, 0.01);
-    check_pairs("bloom at 0.01", &layer, 1, (struct keys){2000, 4000, 8000}, RUNS);
+    check_pairs("bloom at 0.01", &layer, 1, (struct keys){2000, 4000, 8000}, RUNS, false);
     layer = bloom_for(5000, 1e-5);
-    check_pairs("bloom at 1e-5", &layer, 1, (struct keys){1000, 3000, 500}, RUNS);
+    check_pairs("bloom at 1e-5", &layer, 1, (struct keys){1000, 3000, 500}, RUNS, false);
     layer = bloom_for(5000, 0.001);
-    check_pairs("overfull bloom", &layer, 1, (struct keys){300, 5000, 5000}, RUNS);
+    check_pairs("overfull bloom", &layer, 1, (struct keys){300, 5000, 5000}, RUNS, false);
     layer = bloom_for(15000, 0.001);
-    check_pairs("folded bloom", &layer, 3, (struct keys){1000, 3000, 2000}, RUNS);
+    check_pairs("folded bloom", &layer, 3, (struct keys){1000, 3000, 2000}, RUNS, false);
+}
+
+/* Their intervals have whole ends. */
+TEST(small_bloom_filters_are_covered)
+{
+    enum { RUNS = 1000 };
+    static const double fpr[] = {0.1, 1e-6};
+    for (unsigned i = 0; i < sizeof fpr / sizeof *fpr; i++) {
+        struct layer layer = bloom_for(100, fpr[i]);
+        check_pairs("small bloom, half shared", &layer, 1, (struct keys){50, 50, 50}, RUNS, true);
+        check_pairs("small bloom, few shared", &layer, 1, (struct keys){10, 90, 90}, RUNS, true);
+        check_pairs("small bloom, more keys", &layer, 1, (struct keys){150, 50, 250}, RUNS, true);
+    }
 }
 
 TEST(parquet_filters_are_covered)
@@ -247,8 +260,8 @@ TEST(parquet_filters_are_covered)
     enum { RUNS = 500 };
     struct layer layer = {.kind = &kind_parquet, .n_design = 1, .fpr_design = 0.5};
     parquet_resize(&layer, 256);
-    check_pairs("parquet", &layer, 1, (struct keys){1000, 2000, 3000}, RUNS);
-    check_pairs("folded parquet", &layer, 2, (struct keys){100, 10, 300}, RUNS);
+    check_pairs("parquet", &layer, 1, (struct keys){1000, 2000, 3000}, RUNS, false);
+    check_pairs("folded parquet", &layer, 2, (struct keys){100, 10, 300}, RUNS, true);
 }
 
 /* Of a kind that has k bits of m for a key. */
@@ -286,16 +299,16 @@ TEST(tables_of_bits_are_covered)
     check_coverage("a table of bits", covered, RUNS, false);
 }
 
-/* A filter and a copy of it. */
-TEST(equal_filters)
+/* A filter and a copy of it: the numbers of keys are estimates, but not the ratios. */
+static void check_equal(unsigned n)
 {
     struct bloom_pair p;
     uint64_t hash[2000 + LAYER_BATCH];
     struct pair_census pair;
     struct overlap o;
-    struct layer like = bloom_for(2000, 0.001);
+    struct layer like = bloom_for(n, 0.001);
     CHECK(pair_new(&p, &like, 1));
-    fill(&p, &(struct keys){2000, 0, 0}, hash);
+    fill(&p, &(struct keys){n, 0, 0}, hash);
     const struct layer *layer[2] = {&p.layer[0], &p.layer[1]};
     const uint8_t *data[2] = {p.data[0], p.data[1]};
     CHECK(kind_usual()->pair(layer, data, 3, &pair));
@@ -309,6 +322,12 @@ TEST(equal_filters)
     free(p.data[1]);
 }
 
+TEST(equal_filters)
+{
+    check_equal(2000);
+    check_equal(100);
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
@@ -319,6 +338,7 @@ int main(int argc, char **argv)
     RUN(full_sets_are_refused);
     RUN(empty_sets);
     RUN(bloom_filters_are_covered);
+    RUN(small_bloom_filters_are_covered);
     RUN(parquet_filters_are_covered);
     RUN(tables_of_bits_are_covered);
     RUN(equal_filters);

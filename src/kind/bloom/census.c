@@ -288,19 +288,24 @@ bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *cen
                        struct pair_census *out)
 {
     struct throws of[B + 1];
-    double n[3] = {0}, lines = PAGE_LINES * (double)bloom->pages, clear = 0;
+    double n[3] = {0}, set[3] = {0}, lines = PAGE_LINES * (double)bloom->pages;
     throws_table(of);
     for (unsigned x = 0; x <= B; x++) {
-        for (unsigned i = 0; i < 3; i++)
+        for (unsigned i = 0; i < 3; i++) {
             n[i] += (double)census[i].lines_with[x] * of[x].n / bloom->k;
-        clear += (double)census[2].lines_with[x] * (B - x);
+            set[i] += (double)census[i].lines_with[x] * x;
+        }
     }
-    *out = (struct pair_census){.a = n[0], .b = n[1], .any = n[2]};
+    *out = (struct pair_census){.a = n[0],
+                                .b = n[1],
+                                .any = n[2],
+                                .k = bloom->k,
+                                .occupied = {set[0], set[1], set[2]}};
     out->var_a = variance_at(bloom, lines, n[0]);
     out->var_b = variance_at(bloom, lines, n[1]);
     out->var_any = variance_at(bloom, lines, n[2]);
     out->var_both = variance_at(bloom, lines, fmax(0, n[0] + n[1] - n[2]));
-    return clear > BLOOM_CLEAR_BITS * lines;
+    return B * lines - set[2] > BLOOM_CLEAR_BITS * lines;
 }
 
 /* SplitMix64: the same numbers in every run. */
