@@ -438,11 +438,13 @@ static void stop_before(struct batch *b, size_t i)
 static bool take_fields(struct batch *b, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
+    int missing = rule->field[0];
     if (joins_fields(rule))
-        b->missing = join_fields(key, rule, to);
-    else
-        b->missing = take_field(key, rule->field[0], rule) ? 0 : rule->field[0];
-    return b->missing == 0;
+        missing = join_fields(key, rule, to);
+    else if (take_field(key, missing, rule))
+        return true;
+    b->missing = missing;
+    return missing == 0;
 }
 
 /* Extracts the key of record i and prepares it. Advances *to if fields are joined there; then there
