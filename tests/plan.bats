@@ -112,8 +112,8 @@ or more" seen plan -n 1e12 -p 1e-9
     [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = 'counted classic' ]
     jq -e '.kinds[0] | .mutable and .k == 44' <<<"$output"
     run -0 seen plan -n 1k -p 1e-10
-    [ "$(grep '^.seen create' <<<"$output")" = \
-        "'seen create --counted' makes counted, from which keys can be removed." ]
+    [ "$(grep '^.create' <<<"$output")" = \
+        "'create --counted' makes counted, from which keys can be removed." ]
 }
 
 @test "-p 0 plans whole hashes" {

@@ -191,7 +191,7 @@ static void print_maker(const struct plan *plan, const struct kind *kind, const 
 {
     struct row row;
     if (own_row(plan, kind, &row))
-        fprintf(out, "\n'seen create%s' makes %s%s.", option, row.kind, remark);
+        fprintf(out, "\n'create%s' makes %s%s.", option, row.kind, remark);
 }
 
 static void print_kinds(const struct plan *plan, FILE *out)
