@@ -272,7 +272,8 @@ static double step_at(const struct writer *w, double n)
 }
 
 /* Where many keys are taken for present, a number of keys that is too large gives too high an FPR,
- * which makes it larger still: an error in it grows by 1 / (1 - FPR). Up to this FPR that is 7 %. */
+ * which makes it larger still: an error in it grows by 1 / (1 - FPR). Up to this FPR that is 7 %.
+ */
 static const double HIGH_FPR = 1.0 / 16;
 
 /* Above capacity and that FPR the bits are looked at, once a step, for the part of absent keys that
