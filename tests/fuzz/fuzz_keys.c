@@ -81,7 +81,7 @@ static long cut(const struct key_rule *rule, const char *record, size_t len, cha
 {
     size_t n = 0;
     for (size_t f = 0; rule->field[f] != 0; f++) {
-        size_t begin, end;
+        size_t begin = 0, end = 0;
         int field = rule->field[f];
         char delimiter = rule->delimiter;
         if (rule->whitespace ? !find_word(record, len, field, &begin, &end)
