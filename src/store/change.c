@@ -35,8 +35,7 @@ static bool hash_id(struct change *c, struct err *err)
     if (len < 0)
         return fail(err, "out of memory");
     const char *data = text;
-    hash_highway_128.keys(&data, &(size_t){(size_t)len}, 1, &(struct hash_seed){0}, lane,
-                          1);
+    hash_highway_128.keys(&data, &(size_t){(size_t)len}, 1, &(struct hash_seed){0}, lane, 1);
     free(text);
     put_le64(c->id, lane[0]);
     put_le64(c->id + 8, lane[1]);
