@@ -251,7 +251,7 @@ TEST(failures_come_in_their_place)
     free(all);
 }
 
-/* Of this process; a sanitizer may have one too. */
+/* Of this process; a sanitizer may have one too. Those that were joined may be there for a while. */
 static unsigned count_threads(void)
 {
     unsigned n = 0;
@@ -266,7 +266,7 @@ static unsigned count_threads(void)
 static bool commit_alone(void *ctx, const struct chunk *chunk, void *data)
 {
     struct seen *s = ctx;
-    s->wrong += count_threads() != s->threads_before;
+    s->wrong += count_threads() > s->threads_before;
     return commit(ctx, chunk, data);
 }
 
