@@ -251,7 +251,7 @@ TEST(failures_come_in_their_place)
     free(all);
 }
 
-/* Of this process; a sanitizer may have one too. Those that were joined may be there for a while. */
+/* Of this process; a sanitizer may have one too. Those that were joined may stay for a while. */
 static unsigned count_threads(void)
 {
     unsigned n = 0;
