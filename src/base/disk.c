@@ -112,3 +112,19 @@ bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got)
     }
     return true;
 }
+
+ssize_t disk_read_next(int fd, void *buf, size_t len)
+{
+    size_t got = 0;
+    while (got < len) {
+        ssize_t n = read(fd, (char *)buf + got, len - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    return (ssize_t)got;
+}

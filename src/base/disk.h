@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include "base/err.h"
@@ -40,5 +41,9 @@ char *disk_dir_of(const char *path);
 /* Reads len bytes at that offset into buf. *got is less only at the end of the file. On an error
  * returns false, with errno set and *got bytes read. */
 bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got);
+
+/* Reads up to len bytes, of a pipe too, from where fd stands. Returns their number, which is less
+ * only at the end, or -1 with errno. */
+ssize_t disk_read_next(int fd, void *buf, size_t len);
 
 #endif

@@ -1,10 +1,11 @@
 #include "redis/password.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/disk.h"
 
 /* Longer ones are taken for the wrong file. */
 enum { MAX_PASSWORD = 4096 };
@@ -16,23 +17,6 @@ static bool from_environment(char **out, struct err *err)
         return true;
     *out = strdup(value);
     return *out != NULL || fail_errno(err, "cannot read REDISCLI_AUTH");
-}
-
-/* Up to `room` bytes of the file; -1 with errno. */
-static ssize_t read_all(int fd, char *buf, size_t room)
-{
-    size_t len = 0;
-    while (len < room) {
-        ssize_t n = read(fd, buf + len, room - len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        len += (size_t)n;
-    }
-    return (ssize_t)len;
 }
 
 /* The first line of what was read, without its end. */
@@ -58,7 +42,7 @@ static bool from_file(const char *file, char **out, struct err *err)
     if (fd < 0)
         return fail_errno(err, "cannot open '%s'", file);
     char buf[MAX_PASSWORD + 2]; /* with CR and newline */
-    ssize_t n = read_all(fd, buf, sizeof buf);
+    ssize_t n = disk_read_next(fd, buf, sizeof buf);
     bool ok = n >= 0 ? take_line(file, buf, (size_t)n, out, err)
                      : fail_errno(err, "cannot read '%s'", file);
     explicit_bzero(buf, sizeof buf);

@@ -1,6 +1,5 @@
 #include "store/secret.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,29 +61,12 @@ static void derive(const struct secret *secret, const char *purpose, const uint8
 
 _Static_assert((int)HASH_MARK == (int)HASH_KEY, "derive makes marks and keys");
 
-/* Up to `room` bytes of the file, which may be a pipe; -1 with errno. */
-static ssize_t read_all(int fd, uint8_t *buf, size_t room)
-{
-    size_t len = 0;
-    while (len < room) {
-        ssize_t n = read(fd, buf + len, room - len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        len += (size_t)n;
-    }
-    return (ssize_t)len;
-}
-
 static bool read_open(struct secret *secret, int fd, const char *path, bool *others,
                       struct err *err)
 {
     uint8_t buf[SECRET_LEN + 1];
     struct stat st;
-    ssize_t n = fstat(fd, &st) == 0 ? read_all(fd, buf, sizeof buf) : -1;
+    ssize_t n = fstat(fd, &st) == 0 ? disk_read_next(fd, buf, sizeof buf) : -1;
     memcpy(secret->bytes, buf, sizeof secret->bytes);
     explicit_bzero(buf, sizeof buf);
     *others = n >= 0 && S_ISREG(st.st_mode) && (st.st_mode & 066) != 0;
