@@ -8,6 +8,47 @@
 #include "cmd/summary.h"
 #include "store/header.h"
 
+enum { OPT_MAX_FPR = RESULT_FIRST, OPT_FORCE, OPT_REPRODUCIBLE, OPT_VERBOSE, OPT_JSON };
+
+const struct opt result_opts[] = {
+    {'o', "output", "OUT", "the file to make", false, 0},
+    {OPT_MAX_FPR, "max-fpr", "P",
+     "accept a current false-positive rate of up to P (default: the sum "
+     "of the inputs' design rates)",
+     false, 0},
+    {OPT_FORCE, "force", NULL, "replace an existing OUT, and accept any false-positive rate", false,
+     0},
+    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
+    {OPT_VERBOSE, "verbose", NULL,
+     "say on stderr what was made, and its false-positive rate", false, 0},
+    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0},
+};
+
+bool result_take(struct result_options *o, struct opt_parser *p, int id)
+{
+    switch (id) {
+    case 'o':
+        o->out = p->value;
+        return true;
+    case OPT_MAX_FPR:
+        return opt_fpr(p, &o->max_fpr);
+    case OPT_FORCE:
+        return o->force = true;
+    case OPT_REPRODUCIBLE:
+        return o->reproducible = true;
+    case OPT_VERBOSE:
+        return o->verbose = true;
+    case OPT_JSON:
+        return o->json = true;
+    case 'j':
+        return opt_threads(p, &o->threads);
+    default:
+        return false;
+    }
+}
+
 bool combining_all(const struct inputs *in)
 {
     bool all = true;
@@ -45,9 +86,9 @@ static bool rate_is_acceptable(const struct combining *c)
     double fpr = combine_fpr(&c->combine), limit = 0;
     for (unsigned i = 0; i < c->in->n; i++)
         limit += FPR_SLACK * c->in->filter[i].header.fpr_design;
-    if (c->max_fpr > 0)
-        limit = c->max_fpr;
-    if (fpr <= limit || (c->max_fpr == 0 && (c->force || result_bits(c) == 64)))
+    if (c->result->max_fpr > 0)
+        limit = c->result->max_fpr;
+    if (fpr <= limit || (c->result->max_fpr == 0 && (c->result->force || result_bits(c) == 64)))
         return true;
     say_error("the result would have a current false-positive rate of %s, above %s; --max-fpr or "
               "--force accept it", num_show_fpr(now, fpr), num_show_fpr(text, limit));
@@ -63,7 +104,7 @@ static void note_bits(const struct combining *c)
     unsigned most = bits_of(&widest->header.layers[0]);
     if (most > result_bits(c))
         say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
-                 widest->path, most, c->out, result_bits(c));
+                 widest->path, most, c->result->out, result_bits(c));
 }
 
 static bool subtracts(const struct combining *c)
@@ -80,7 +121,7 @@ static double lost(const struct combining *c)
         return 0;
     for (unsigned i = 1; i < c->in->n; i++) {
         struct census census;
-        filter_census(&c->in->filter[i], 0, c->threads, &census);
+        filter_census(&c->in->filter[i], 0, c->result->threads, &census);
         chance += ldexp(census.n, -(int)result_bits(c));
     }
     return chance < 1 ? (double)c->combine.seen.made * chance / (1 - chance) : NAN;
@@ -98,14 +139,14 @@ static void report(const struct combining *c)
     if (gone >= FEWEST_LOST)
         say_warning("about %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints", num_show_count(n, gone), c->in->filter[0].path);
-    if (c->verbose)
-        say_note("'%s': current false-positive rate %s, %s keys, sum of counts %llu", c->out,
-                 num_show_fpr(text, fpr), num_show_count(n, (double)seen->made),
+    if (c->result->verbose)
+        say_note("'%s': current false-positive rate %s, %s keys, sum of counts %llu",
+                 c->result->out, num_show_fpr(text, fpr), num_show_count(n, (double)seen->made),
                  (unsigned long long)seen->total_made);
-    if (!c->json)
+    if (!c->result->json)
         return;
     struct json j = {.out = stdout};
-    summary_begin(&j, c->out, &c->combine.header, fpr, (double)seen->made);
+    summary_begin(&j, c->result->out, &c->combine.header, fpr, (double)seen->made);
     json_key(&j, "counts_total");
     json_uint(&j, seen->total_made);
     json_key(&j, "fingerprint_bits");
@@ -130,15 +171,15 @@ static bool write_file(struct combining *c, const struct layer **layer, const ui
                                   .data = data,
                                   .n = n,
                                   .keys = &c->in->filter[0].header,
-                                  .threads = c->threads,
-                                  .reproducible = c->reproducible};
+                                  .threads = c->result->threads,
+                                  .reproducible = c->result->reproducible};
     combine_header(&c->combine);
     for (unsigned i = 1; i < n; i++)
         header_join_keys(&c->combine.header, &c->in->filter[i].header);
     for (unsigned i = 0; i < n; i++)
         if (newfile_replaces(c->file, c->in->filter[i].fd))
             combine_keep_batches(&c->combine, &c->in->filter[i].header);
-    return combine_write(&c->combine, c->file, c->out, err);
+    return combine_write(&c->combine, c->file, c->result->out, err);
 }
 
 bool combining_run(struct combining *c)

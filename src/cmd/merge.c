@@ -4,7 +4,6 @@
 
 #include "base/num.h"
 #include "base/output.h"
-#include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/combining.h"
@@ -20,34 +19,18 @@ enum {
     OPT_INTERSECT = 400,
     OPT_MAX,
     OPT_DISTINCT,
-    OPT_FORCE,
-    OPT_MAX_FPR,
-    OPT_JSON,
-    OPT_REPRODUCIBLE,
-    OPT_VERBOSE,
 };
 
 static const struct opt merge_opts[] = {
-    {'o', "output", "OUT", "the file to make", false, 0},
     {OPT_INTERSECT, "intersect", NULL, "keep only keys that are in every FILTER", false, 0},
     {OPT_MAX, "max", NULL, "of counted sets, give a key its largest count (default: the sum)",
      false, 0},
     {OPT_DISTINCT, "distinct", NULL, "of counted sets, give every key the count 1", false, 0},
-    {OPT_MAX_FPR, "max-fpr", "P",
-     "accept a current false-positive rate of up to P (default: the sum "
-     "of the inputs' design rates)",
-     false, 0},
-    {OPT_FORCE, "force", NULL, "replace an existing OUT, and accept any false-positive rate", false,
-     0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
-    {OPT_VERBOSE, "verbose", NULL,
-     "say on stderr what was made, and its false-positive rate", false, 0},
-    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
     {0},
 };
 
-static const struct opt_group groups[] = {{"Options", merge_opts}, {0}};
+static const struct opt_group groups[] = {
+    {"Keys", merge_opts}, {"The file that is made", result_opts}, {0}};
 
 /* A layer of the output, in which one or more input layers are united. */
 struct joint {
@@ -64,10 +47,8 @@ struct source {
 };
 
 struct merge {
-    const char *out;
-    bool intersect, max, distinct, force, json, reproducible, verbose;
-    double max_fpr;
-    unsigned threads;
+    bool intersect, max, distinct;
+    struct result_options result;
     struct inputs in;
     struct source *sources;
     size_t n_sources;
@@ -81,29 +62,15 @@ struct merge {
 static bool parse_option(struct merge *m, struct opt_parser *p, int id)
 {
     switch (id) {
-    case 'o':
-        m->out = p->value;
-        return true;
     case OPT_INTERSECT:
         return m->intersect = true;
     case OPT_MAX:
         return m->max = true;
     case OPT_DISTINCT:
         return m->distinct = true;
-    case OPT_MAX_FPR:
-        return opt_fpr(p, &m->max_fpr);
-    case OPT_FORCE:
-        return m->force = true;
-    case OPT_JSON:
-        return m->json = true;
-    case OPT_REPRODUCIBLE:
-        return m->reproducible = true;
-    case OPT_VERBOSE:
-        return m->verbose = true;
-    case 'j':
-        return opt_threads(p, &m->threads);
+    default:
+        return result_take(&m->result, p, id);
     }
-    return false;
 }
 
 static void add_source(struct merge *m, const struct filter *f, const struct layer *layer,
@@ -119,7 +86,7 @@ static const double FPR_SLACK = 1.01;
 static double keys_in(const struct merge *m, const struct layer *layer, const uint8_t *data)
 {
     struct census census = {0};
-    layer->kind->census(layer, data, m->threads, &census);
+    layer->kind->census(layer, data, m->result.threads, &census);
     return census.n;
 }
 
@@ -213,7 +180,7 @@ static void fill_header(struct merge *m)
 {
     struct header *h = &m->header;
     double absent = 1;
-    header_begin_like(h, &m->in.filter[0].header, m->reproducible);
+    header_begin_like(h, &m->in.filter[0].header, m->result.reproducible);
     for (unsigned i = 1; i < m->in.n; i++)
         header_join_keys(h, &m->in.filter[i].header);
     h->n_layers = m->n_joints;
@@ -239,8 +206,8 @@ static bool write_joint(struct merge *m, unsigned i, const struct layer **layer,
     struct target target = {.header = &m->header,
                                   .layer = i,
                                   .fd = m->file.fd,
-                                  .name = m->out,
-                                  .threads = m->threads};
+                                  .name = m->result.out,
+                                  .threads = m->result.threads};
     struct union_of parts = {.layer = layer, .data = data, .intersect = m->intersect};
     for (size_t s = 0; s < m->n_sources; s++)
         if (m->sources[s].joint == i) {
@@ -252,7 +219,7 @@ static bool write_joint(struct merge *m, unsigned i, const struct layer **layer,
         return united->kind->write_union(&target, &parts, &m->joint[i].census, err);
     if (!target_copy(&target, data[0], err))
         return false;
-    united->kind->census(united, data[0], m->threads, &m->joint[i].census);
+    united->kind->census(united, data[0], m->result.threads, &m->joint[i].census);
     return true;
 }
 
@@ -304,9 +271,9 @@ static bool rate_is_acceptable(const struct merge *m)
     for (unsigned i = 0; i < m->in.n; i++)
         limit += m->in.filter[i].header.fpr_design;
     limit *= FPR_SLACK;
-    if (m->max_fpr > 0)
-        limit = m->max_fpr;
-    if (m->fpr <= limit || (m->force && m->max_fpr == 0))
+    if (m->result.max_fpr > 0)
+        limit = m->result.max_fpr;
+    if (m->fpr <= limit || (m->result.force && m->result.max_fpr == 0))
         return true;
     say_error("the result would have a current false-positive rate of %s, above %s; --max-fpr or "
               "--force accept it", num_show_fpr(now, m->fpr), num_show_fpr(text, limit));
@@ -325,14 +292,14 @@ static const char *why_layers(const struct merge *m)
 static void report(const struct merge *m)
 {
     char text[NUM_TEXT], n[NUM_TEXT];
-    if (m->verbose)
-        say_note("'%s': current false-positive rate %s, about %s keys, %u layer%s", m->out,
+    if (m->result.verbose)
+        say_note("'%s': current false-positive rate %s, about %s keys, %u layer%s", m->result.out,
                  num_show_fpr(text, m->fpr), num_show_count(n, m->n), m->n_joints,
                  why_layers(m));
-    if (!m->json)
+    if (!m->result.json)
         return;
     struct json j = {.out = stdout};
-    summary_begin(&j, m->out, &m->header, m->fpr, m->n);
+    summary_begin(&j, m->result.out, &m->header, m->fpr, m->n);
     summary_end(&j);
 }
 
@@ -344,7 +311,7 @@ static bool write_file(struct merge *m)
         fill_counters(m);
         if (!rate_is_acceptable(m))
             return false;
-        ok = target_header(&m->header, m->file.fd, m->out, &err) &&
+        ok = target_header(&m->header, m->file.fd, m->result.out, &err) &&
              newfile_commit(&m->file, &err);
     }
     if (!ok)
@@ -365,19 +332,13 @@ static bool merge_layers(struct merge *m)
 
 static bool merge_counted(struct merge *m)
 {
-    struct combining c = {.out = m->out,
-                          .op = m->intersect  ? COUNTS_INTERSECT
+    struct combining c = {.op = m->intersect  ? COUNTS_INTERSECT
                                 : m->max      ? COUNTS_MAX
                                 : m->distinct ? COUNTS_DISTINCT
                                               : COUNTS_ADD,
                           .in = &m->in,
                           .file = &m->file,
-                          .force = m->force,
-                          .json = m->json,
-                          .reproducible = m->reproducible,
-                          .verbose = m->verbose,
-                          .max_fpr = m->max_fpr,
-                          .threads = m->threads};
+                          .result = &m->result};
     return combining_run(&c);
 }
 
@@ -402,19 +363,20 @@ static bool merge_inputs(struct merge *m)
 static int merge(struct merge *m, char **paths, unsigned n)
 {
     struct err err;
-    if (!newfile_open(&m->file, m->out, m->force, &err)) {
+    const struct result_options *o = &m->result;
+    if (!newfile_open(&m->file, o->out, o->force, &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
-    bool ok = (!m->json || output_is_apart(m->file.old_fd, m->out, &err) || say_failure(&err)) &&
-              inputs_open(&m->in, paths, n, &m->file, m->threads, "merged") && merge_inputs(m);
+    bool ok = !o->json || output_is_apart(m->file.old_fd, o->out, &err) || say_failure(&err);
+    ok = ok && inputs_open(&m->in, paths, n, &m->file, o->threads, "merged") && merge_inputs(m);
     newfile_close(&m->file);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 
 static int run(int argc, char **argv)
 {
-    struct merge m = {.threads = parallel_cpus()};
+    struct merge m = {.result = RESULT_DEFAULT};
     struct opt_parser p;
     int id;
     opt_begin(&p, &cmd_merge, argc, argv);
@@ -423,7 +385,7 @@ static int run(int argc, char **argv)
             return EXIT_ERROR;
     if (id < 0)
         return p.status;
-    if (m.out == NULL)
+    if (m.result.out == NULL)
         return opt_misuse(&cmd_merge, "no output file given (-o OUT)");
     if (p.first == argc)
         return opt_misuse(&cmd_merge, "no FILTER given");
