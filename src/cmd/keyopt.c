@@ -9,18 +9,6 @@
 #include "base/say.h"
 #include "keys/input.h"
 
-enum {
-    OPT_SKIP_BAD = 300,
-    OPT_HEADER,
-    OPT_CRLF,
-    OPT_NO_GZIP,
-    OPT_TRIM,
-    OPT_PROGRESS,
-    OPT_DIGEST,
-    OPT_DIGESTED,
-    OPT_SECRET,
-};
-
 const struct opt keyopt_opts[] = {
     {'k', "key", "KEY",
      "take this key instead of reading key files (repeatable); other users can "
@@ -37,32 +25,32 @@ const struct opt keyopt_opts[] = {
      "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
      "with the delimiter between them, or a blank with -w",
      false, 0},
-    {OPT_HEADER, "header", "N",
+    {KEYOPT_HEADER, "header", "N",
      "the first N records of each file are no keys; where records are printed, those of the first "
      "file are printed as they are",
      false, 0},
-    {OPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
-    {OPT_DIGESTED, "digested", NULL,
+    {KEYOPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
+    {KEYOPT_DIGESTED, "digested", NULL,
      "with a filter of digests: the key is its digest already, in hexadecimal digits", false, 0},
-    {OPT_SKIP_BAD, "skip-bad", NULL,
+    {KEYOPT_SKIP_BAD, "skip-bad", NULL,
      "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "
      "what the filter takes",
      false, 0},
-    {OPT_SECRET, "secret", "FILE",
+    {KEYOPT_SECRET, "secret", "FILE",
      "hash keys with the secret in this file, with which FILTER was made or is to be made; for an "
      "existing FILTER, SEEN_SECRET can name the file instead",
      false, 0},
-    {OPT_NO_GZIP, "no-gzip", NULL, "read compressed input as keys, gzip too", false, 0},
+    {KEYOPT_NO_GZIP, "no-gzip", NULL, "read compressed input as keys, gzip too", false, 0},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
-    {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
+    {KEYOPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
     {0},
 };
 
 const struct opt keyopt_prep_opts[] = {
-    {OPT_TRIM, "trim", NULL, "drop blanks and tabs around the key", false, 0},
+    {KEYOPT_TRIM, "trim", NULL, "drop blanks and tabs around the key", false, 0},
     {'i', "ignore-case", NULL, "fold ASCII letters to lower case", false, 0},
     {'x', "hex", NULL, "decode the key from hexadecimal digits", false, 0},
-    {OPT_DIGEST, "digest", "DIGEST",
+    {KEYOPT_DIGEST, "digest", "DIGEST",
      "take the digest of the key in its place: sha1, sha256, md5 or ntlm", false, 0},
     {0},
 };
@@ -172,22 +160,22 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
         return take_fields(keyopt, p);
     case 'w':
         return keyopt->rule.whitespace = true;
-    case OPT_HEADER:
+    case KEYOPT_HEADER:
         return opt_count(p, &keyopt->header);
-    case OPT_CRLF:
+    case KEYOPT_CRLF:
         return keyopt->rule.crlf = true;
-    case OPT_SECRET:
+    case KEYOPT_SECRET:
         keyopt->secret_path = p->value;
         return true;
-    case OPT_SKIP_BAD:
+    case KEYOPT_SKIP_BAD:
         return keyopt->rule.skip_bad = true;
-    case OPT_NO_GZIP:
+    case KEYOPT_NO_GZIP:
         return keyopt->no_gzip = true;
     case 'j':
         return opt_threads(p, &keyopt->threads);
-    case OPT_PROGRESS:
+    case KEYOPT_PROGRESS:
         return keyopt->progress = true;
-    case OPT_TRIM:
+    case KEYOPT_TRIM:
         keyopt->rule.prep |= PREP_TRIM;
         return true;
     case 'i':
@@ -196,9 +184,9 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
     case 'x':
         keyopt->rule.prep |= PREP_HEX;
         return not_both(keyopt, p);
-    case OPT_DIGEST:
+    case KEYOPT_DIGEST:
         return take_digest(keyopt, p) && not_both(keyopt, p);
-    case OPT_DIGESTED:
+    case KEYOPT_DIGESTED:
         return keyopt->rule.digested = true;
     default:
         return false;
@@ -268,7 +256,7 @@ bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err)
 
 bool keyopt_is_of_filter(int id)
 {
-    if (id == OPT_SECRET)
+    if (id == KEYOPT_SECRET)
         return true;
     for (const struct opt *o = keyopt_prep_opts; o->id != 0; o++)
         if (o->id == id)

@@ -45,6 +45,19 @@ struct keyopt {
 
 #define KEYOPT_DEFAULT {.rule = {.terminator = '\n', .delimiter = '\t'}}
 
+/* Their long options' ids, for a command whose table has some of them in other words. */
+enum {
+    KEYOPT_SKIP_BAD = 300,
+    KEYOPT_HEADER,
+    KEYOPT_CRLF,
+    KEYOPT_NO_GZIP,
+    KEYOPT_TRIM,
+    KEYOPT_PROGRESS,
+    KEYOPT_DIGEST,
+    KEYOPT_DIGESTED,
+    KEYOPT_SECRET,
+};
+
 extern const struct opt keyopt_opts[];      /* input and cutting */
 extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim, --digest */
 

@@ -1,0 +1,456 @@
+#include "cmd/figures.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/exact.h"
+#include "base/num.h"
+#include "cmd/trial.h"
+#include "keys/digest.h"
+#include "keys/encode.h"
+#include "keys/prep.h"
+#include "store/chain.h"
+#include "store/secret.h"
+
+static const struct field field_file = {"file", "file", FORM_TEXT, NULL, NULL};
+static const struct field field_version = {"format version", "format_version", FORM_COUNT, NULL,
+                                           NULL};
+static const struct field field_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
+static const struct field field_hash = {"hash", "hash", FORM_TEXT, NULL, NULL};
+static const struct field field_seed = {"hash seed", "seed", FORM_TEXT, NULL, NULL};
+static const struct field field_secret = {"secret", "secret", FORM_FLAG, NULL, NULL};
+static const struct field field_secret_id = {"secret's identifier", "secret_id", FORM_TEXT, NULL,
+                                             NULL};
+static const struct field field_prep = {"key preparation", "preparation", FORM_TEXT, NULL, NULL};
+static const struct field field_key_len = {"bytes of each key", "key_bytes", FORM_COUNT, NULL,
+                                           NULL};
+static const struct field field_encoding = {"key encoding", "encoding", FORM_TEXT, NULL, NULL};
+static const struct field field_layout = {"layout", "layout", FORM_TEXT, NULL, NULL};
+static const struct field field_shards = {"shards", "shards", FORM_COUNT, NULL, NULL};
+static const struct field field_caveat = {"note", "caveat", FORM_TEXT, NULL, NULL};
+static const struct field field_state = {"state", "state", FORM_TEXT, NULL, NULL};
+static const struct field field_epoch = {"epoch", "epoch", FORM_COUNT, NULL, NULL};
+static const struct field field_created = {"created", "created", FORM_TIME, NULL, NULL};
+static const struct field field_changed = {"changed", "changed", FORM_TIME, NULL, NULL};
+static const struct field field_damaged = {"damaged pages", "pages_damaged", FORM_COUNT, NULL,
+                                           NULL};
+static const struct field field_bytes = {"file size", "bytes", FORM_BYTES, NULL, NULL};
+
+static const struct field field_policy = {"when full", "policy", FORM_TEXT, NULL, NULL};
+static const struct field field_n_design = {"design capacity", "n_design", FORM_COUNT, NULL, NULL};
+static const struct field field_records = {"records given", "records", FORM_COUNT, NULL, NULL};
+static const struct field field_added = {"keys new when added", "keys_added", FORM_COUNT, NULL,
+                                         NULL};
+static const struct field field_dropped = {"keys wrongly dropped", "dropped_estimate", FORM_DECIMAL,
+                                           NULL, NULL};
+static const struct field field_n = {"distinct keys", "n_estimate", FORM_COUNT, "n_low", "n_high"};
+static const struct field field_fingerprints = {"fingerprints", "fingerprints", FORM_COUNT, NULL,
+                                                NULL};
+static const struct field field_fingerprint = {"bits of a fingerprint", "fingerprint_bits",
+                                               FORM_COUNT, NULL, NULL};
+static const struct field field_total = {"sum of counts", "counts_total", FORM_COUNT, NULL, NULL};
+static const struct field field_load = {"load", "load", FORM_PERCENT, NULL, NULL};
+static const struct field field_load_all = {"load of all generations", "load_all", FORM_PERCENT,
+                                            NULL, NULL};
+static const struct field field_left = {"keys left", "keys_left", FORM_COUNT, NULL, NULL};
+static const struct field field_half = {"keys until half full", "keys_until_half", FORM_COUNT, NULL,
+                                        NULL};
+static const struct field field_agree = {"counters agree with bits", "consistent", FORM_FLAG, NULL,
+                                         NULL};
+
+static const struct field field_fpr_design = {"design FPR", "fpr_design", FORM_FPR, NULL, NULL};
+static const struct field field_fpr_now = {"current FPR", "fpr_current", FORM_FPR, NULL, NULL};
+static const struct field field_fpr_formula = {"FPR by (c/m)^k", "fpr_formula", FORM_FPR, NULL,
+                                               NULL};
+static const struct field field_fpr_full = {"FPR at design capacity", "fpr_at_capacity", FORM_FPR,
+                                            NULL, NULL};
+static const struct field field_hash_floor = {"FPR of equal hashes", "fpr_hash", FORM_FPR, NULL,
+                                              NULL};
+static const struct field field_bits_per_key = {"bits a key", "bits_per_key", FORM_DECIMAL, NULL,
+                                                NULL};
+static const struct field field_overhead = {"above the least possible", "overhead", FORM_PERCENT,
+                                            NULL, NULL};
+static const struct field field_bits_set = {"bits set", "bits_set", FORM_PERCENT, NULL, NULL};
+static const struct field field_line_min = {"bits in emptiest line", "line_min", FORM_COUNT, NULL,
+                                            NULL};
+static const struct field field_line_max = {"bits in fullest line", "line_max", FORM_COUNT, NULL,
+                                            NULL};
+static const struct field field_lines_full = {"full lines", "lines_full", FORM_COUNT, NULL, NULL};
+
+static const struct field field_lines_chisq = {"chi-square of lines", "lines_chisq", FORM_DECIMAL,
+                                              NULL, NULL};
+static const struct field field_lines_freedom = {"degrees of freedom", "lines_freedom", FORM_COUNT,
+                                                 NULL, NULL};
+static const struct field field_lines_p = {"chance of such lines", "lines_p", FORM_FPR, NULL, NULL};
+static const struct field field_line_max_p = {"chance of so full a line", "line_max_p", FORM_FPR,
+                                              NULL, NULL};
+
+static const struct field field_fpr_measured = {"measured FPR", "fpr_measured", FORM_FPR, "fpr_low",
+                                                "fpr_high"};
+static const struct field field_measured_keys = {"random keys asked", "measured_keys", FORM_COUNT,
+                                                 NULL, NULL};
+static const struct field field_measured_hits = {"random keys present", "measured_hits", FORM_COUNT,
+                                                 NULL, NULL};
+static const struct field field_measured_verdict = {"current FPR lies", "measured_verdict",
+                                                    FORM_TEXT, NULL, NULL};
+static const struct field field_fpr_negatives = {"measured FPR, negatives", "negatives_fpr",
+                                                 FORM_FPR, "negatives_low", "negatives_high"};
+static const struct field field_negatives_keys = {"negatives asked", "negatives_keys", FORM_COUNT,
+                                                  NULL, NULL};
+static const struct field field_negatives_hits = {"negatives present", "negatives_hits", FORM_COUNT,
+                                                  NULL, NULL};
+static const struct field field_negatives_verdict = {"current FPR lies, negatives",
+                                                     "negatives_verdict",
+                                                     FORM_TEXT, NULL, NULL};
+
+static const struct field field_layer_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
+static const struct field field_layer_bytes = {"size", "bytes", FORM_BYTES, NULL, NULL};
+static const struct field field_layer_pages = {NULL, "pages", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_m = {"m", "m", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_k = {"k", "k", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_lines = {"lines", "lines", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_columns = {"columns", "columns", FORM_DECIMAL, NULL, NULL};
+static const struct field field_layer_parts = {"partitions", "partitions", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_n_design = {"capacity", "n_design", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_fpr_design = {"design FPR", "fpr_design", FORM_FPR, NULL,
+                                                    NULL};
+static const struct field field_layer_n = {"keys", "n_estimate", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_bits = {"bits set", "bits_set", FORM_PERCENT, NULL, NULL};
+static const struct field field_layer_load = {"load", "load", FORM_PERCENT, NULL, NULL};
+static const struct field field_layer_generation = {"generation", "generation", FORM_COUNT, NULL,
+                                                    NULL};
+static const struct field field_layer_age = {"age, s", "age_seconds", FORM_COUNT, NULL, NULL};
+static const struct field field_layer_fpr = {"FPR", "fpr_current", FORM_FPR, NULL, NULL};
+
+static const char *health_name(enum filter_health health)
+{
+    switch (health) {
+    case FILTER_CLEAN:
+        return "clean";
+    case FILTER_WRITING:
+        return "writing";
+    default:
+        return "dirty";
+    }
+}
+
+/* A figure of which 0 says that it is not known. */
+static void report_known(struct report *r, const struct field *field, enum source source,
+                         uint64_t value)
+{
+    if (value != 0)
+        report_uint(r, field, source, value);
+    else
+        report_unknown(r, field);
+}
+
+/* The options that prepare keys so. `text` holds the longest, "--trim --ignore-case --digest
+ * sha256". */
+enum { PREP_TEXT = 64 };
+
+static const char *prep_text(uint32_t prep, char *text)
+{
+    const struct digest *d = digest_by_id(prep_digest(prep));
+    snprintf(text, PREP_TEXT, "%s%s%s%s%s", prep & PREP_TRIM ? " --trim" : "",
+             prep & PREP_FOLD ? " --ignore-case" : "", prep & PREP_HEX ? " --hex" : "",
+             d != NULL ? " --digest " : "", d != NULL ? d->name : "");
+    return text[0] != '\0' ? text + 1 : "none";
+}
+
+static void report_file(struct report *r, const struct findings *found)
+{
+    static char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT], prep[PREP_TEXT];
+    const struct header *h = found->header;
+    const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
+    snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
+    report_string(r, &field_file, EXACT, found->store->name);
+    if (found->file != NULL)
+        report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
+    else
+        report_unknown(r, &field_version);
+    report_string(r, &field_kind, RECORDED, format_kind_name(h));
+    if (found->layout != NULL)
+        report_string(r, &field_layout, RECORDED, found->spec);
+    if (found->shards > 1)
+        report_uint(r, &field_shards, EXACT, found->shards);
+    for (unsigned i = 0; i < found->facts.n; i++)
+        report_string(r, &found->facts.field[i], RECORDED, found->facts.value[i]);
+    report_string(r, &field_hash, RECORDED, h->hash->name);
+    report_string(r, &field_seed, RECORDED, seed);
+    report_flag(r, &field_secret, RECORDED, format_has_secret(h));
+    secret_id_text(&h->secret, secret_id);
+    report_string(r, &field_secret_id, RECORDED, format_has_secret(h) ? secret_id : NULL);
+    report_string(r, &field_prep, RECORDED, prep_text(h->prep, prep));
+    if ((h->prep & PREP_HEX) != 0)
+        report_known(r, &field_key_len, RECORDED, format_key_len(h));
+    report_string(r, &field_encoding, RECORDED, encoding != NULL ? encoding->name : "none");
+    report_string(r, &field_state, EXACT, health_name(found->health));
+    report_known(r, &field_epoch, RECORDED, found->file != NULL ? h->epoch : 0);
+    report_known(r, &field_created, RECORDED, h->created);
+    report_known(r, &field_changed, RECORDED, h->changed);
+    if (found->health == FILTER_CLEAN && found->file != NULL)
+        report_uint(r, &field_damaged, EXACT, found->damaged);
+    else
+        report_unknown(r, &field_damaged);
+    report_uint(r, &field_bytes, EXACT, h->file_len);
+}
+
+/* Keys that a layer takes until its FPR is `limit`, which is now `fpr`. */
+static double keys_until(const struct layer *layer, double limit, double fpr)
+{
+    return fpr < limit ? layer_n_at(layer, limit) - layer_n_at(layer, fpr) : 0;
+}
+
+/* Is a figure of the design recorded, or taken from m and k? */
+static enum source design_source(const struct header *h)
+{
+    return (h->compat & COMPAT_ASSUMED) != 0 ? ASSUMED : RECORDED;
+}
+
+/* Other programs' filters are commonly rebuilt when half of the bits are set. */
+static void report_half(struct report *r, const struct findings *found)
+{
+    const struct layer *layer = &found->header->layers[0];
+    double k = layer->kind->shape(layer).k;
+    if (found->layout == NULL || found->header->n_layers != 1 || k == 0)
+        return;
+    double half = exp(-M_LN2 * k); /* the FPR at which half of the bits are set: 2^-k */
+    report_number(r, &field_half, ESTIMATED,
+                  fmax(0, layer_n_at(layer, half) * found->shards - found->all.n));
+}
+
+/* What was counted of the keys. Other programs count those that changed a bit, some of them. */
+static void report_counters(struct report *r, const struct findings *found)
+{
+    const struct counters *c = &found->header->counters;
+    bool counted =
+        found->layout != NULL && found->layout->counts && found->health == FILTER_CLEAN;
+    if (found->counters_known)
+        report_uint(r, &field_records, RECORDED, c->records);
+    else
+        report_unknown(r, &field_records);
+    if (found->counters_known || counted)
+        report_uint(r, &field_added, RECORDED, c->keys_added);
+    else
+        report_unknown(r, &field_added);
+    if (found->counters_known)
+        report_number(r, &field_dropped, ESTIMATED, c->dropped);
+    else
+        report_unknown(r, &field_dropped);
+    if (found->counters_known && isfinite(found->n_bits))
+        report_flag(r, &field_agree, EXACT, found->consistent);
+    else
+        report_unknown(r, &field_agree);
+}
+
+/* Kinds that count have a fingerprint of each key. */
+static void report_fingerprints(struct report *r, const struct layer *layer)
+{
+    struct shape shape = layer->kind->shape(layer);
+    if (layer->kind->counts == NULL)
+        return;
+    report_uint(r, &field_total, EXACT, shape.total);
+    report_uint(r, &field_fingerprints, EXACT, shape.fingerprints);
+    report_uint(r, &field_fingerprint, RECORDED, shape.fingerprint);
+}
+
+/* A ring is as full as the generation that takes keys: what the others have room for is lost. */
+static void report_load(struct report *r, const struct findings *found, enum source source)
+{
+    const struct header *h = found->header;
+    const struct census *all = &found->all;
+    double room = 0;
+    if (h->policy != POLICY_RING) {
+        room = (double)h->n_design * found->shards;
+        report_number(r, &field_load, source, room != 0 ? all->n / room : NAN);
+        return;
+    }
+    unsigned newest = chain_newest(h);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        room += (double)h->layers[i].n_design;
+    report_number(r, &field_load, source,
+                  found->layer[newest].n / (double)h->layers[newest].n_design);
+    report_number(r, &field_load_all, source, all->n / room);
+}
+
+/* Keys that the filter takes until its FPR reaches that of its design. */
+static void report_left(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    unsigned at = h->policy == POLICY_RING ? chain_newest(h) : 0;
+    const struct layer *layer = &h->layers[at];
+    double fpr = found->layer[at].fpr, all = found->all.fpr;
+    bool immutable = format_is_immutable(h) && layer->kind->counts == NULL;
+    bool one = h->policy == POLICY_RING || (h->policy == POLICY_FIXED && h->n_layers == 1);
+    if (immutable || !one || h->n_design == 0) {
+        report_unknown(r, &field_left);
+        return;
+    }
+    /* The layer's share of the design FPR: what a key misses in it, it misses in the others with a
+     * chance of (1 - all) / (1 - fpr). */
+    double limit = h->n_layers == 1 ? h->fpr_design
+                                    : 1 - (1 - h->fpr_design) * (1 - fpr) / (1 - all);
+    report_number(r, &field_left, ESTIMATED,
+                  all < h->fpr_design ? keys_until(layer, limit, fpr) * found->shards : 0);
+}
+
+static void report_keys(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    const struct census *all = &found->all;
+    enum source source = all->n_exact ? EXACT : ESTIMATED;
+    static const char *const policies[] = {"FPR rises", "grows", "rotates"};
+    bool immutable = format_is_immutable(h) && h->layers[0].kind->counts == NULL;
+    report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
+    report_fingerprints(r, &h->layers[0]);
+    report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
+    report_known(r, &field_n_design, design_source(h), h->n_design * found->shards);
+    report_load(r, found, source);
+    report_left(r, found);
+    report_half(r, found);
+    report_counters(r, found);
+}
+
+static void report_fpr(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    const struct layer *layer = &h->layers[0];
+    report_number(r, &field_fpr_design, design_source(h), h->fpr_design);
+    /* What generations report that share keys is found out by a sample. */
+    bool sampled = h->policy == POLICY_RING || layer->kind->sampled_fpr != NULL;
+    report_number(r, &field_fpr_now, sampled ? ESTIMATED : EXACT, found->all.fpr);
+    if (layer->kind->sampled_fpr != NULL)
+        report_number(r, &field_fpr_formula, EXACT, found->layer[0].fpr);
+    if (h->n_layers == 1 && layer->n_design != 0)
+        report_number(r, &field_fpr_full, EXACT,
+                      layer->kind->fpr_at(layer, (double)layer->n_design));
+    else
+        report_unknown(r, &field_fpr_full);
+    report_number(r, &field_hash_floor, ESTIMATED, found->all.n * 0x1p-64);
+}
+
+static void report_space(struct report *r, const struct findings *found)
+{
+    const struct census *all = &found->all;
+    double bits = 8 * (double)found->header->file_len;
+    double needed = all->fpr > 0 ? all->n * -exact_log(all->fpr) / exact_log(2) : 0;
+    enum source source = all->n_exact ? EXACT : ESTIMATED;
+    if (all->n > 0)
+        report_number(r, &field_bits_per_key, source, bits / all->n);
+    else
+        report_unknown(r, &field_bits_per_key);
+    if (needed > 0)
+        report_number(r, &field_overhead, source, bits / needed - 1);
+    else
+        report_unknown(r, &field_overhead);
+    if (all->bits > 0)
+        report_number(r, &field_bits_set, EXACT, all->bits_set);
+    if (all->lines == 0)
+        return;
+    report_uint(r, &field_line_min, EXACT, all->line_min);
+    report_uint(r, &field_line_max, EXACT, all->line_max);
+    report_uint(r, &field_lines_full, EXACT, all->lines_full);
+    bool compared = found->lines.freedom > 0;
+    report_number(r, &field_lines_chisq, EXACT, compared ? found->lines.chi2 : NAN);
+    report_known(r, &field_lines_freedom, EXACT, found->lines.freedom);
+    report_number(r, &field_lines_p, EXACT, compared ? found->lines_p : NAN);
+    report_number(r, &field_line_max_p, EXACT, found->lines.fullest);
+}
+
+struct trial_fields {
+    const struct field *fpr, *keys, *hits, *verdict;
+};
+
+static void report_trial(struct report *r, const struct trial_fields *fields,
+                         const struct trial *trial, double fpr)
+{
+    double low, high;
+    trial_interval(trial, &low, &high);
+    report_range(r, fields->fpr, ESTIMATED, (double)trial->hits / (double)trial->keys, low, high);
+    report_uint(r, fields->keys, EXACT, trial->keys);
+    report_uint(r, fields->hits, EXACT, trial->hits);
+    report_string(r, fields->verdict, ESTIMATED,
+                  fpr < low    ? "below the interval"
+                  : fpr > high ? "above the interval"
+                               : "within the interval");
+}
+
+static void report_trials(struct report *r, const struct findings *found)
+{
+    static const struct trial_fields random = {&field_fpr_measured, &field_measured_keys,
+                                               &field_measured_hits, &field_measured_verdict};
+    static const struct trial_fields own = {&field_fpr_negatives, &field_negatives_keys,
+                                            &field_negatives_hits, &field_negatives_verdict};
+    if (found->random.keys != 0)
+        report_trial(r, &random, &found->random, found->all.fpr);
+    if (found->negatives.keys != 0)
+        report_trial(r, &own, &found->negatives, found->all.fpr);
+}
+
+static void report_shape(struct report *r, const struct shape *shape)
+{
+    if (shape->pages != 0)
+        report_uint(r, &field_layer_pages, RECORDED, shape->pages);
+    if (shape->m != 0)
+        report_uint(r, &field_layer_m, RECORDED, shape->m);
+    if (shape->k != 0)
+        report_uint(r, &field_layer_k, RECORDED, shape->k);
+    if (shape->lines != 0)
+        report_uint(r, &field_layer_lines, RECORDED, shape->lines);
+    if (shape->columns != 0)
+        report_number(r, &field_layer_columns, RECORDED, shape->columns);
+    if (shape->partitions != 0)
+        report_uint(r, &field_layer_parts, RECORDED, shape->partitions);
+}
+
+static void report_layer(struct report *r, const struct layer *layer, const struct census *census,
+                         enum policy policy)
+{
+    uint64_t now = (uint64_t)time(NULL);
+    struct shape shape = layer->kind->shape(layer);
+    double load = layer->n_design != 0 ? census->n / (double)layer->n_design : NAN;
+    report_string(r, &field_layer_kind, RECORDED, layer->kind->name);
+    report_uint(r, &field_layer_bytes, RECORDED, layer->data_len);
+    report_shape(r, &shape);
+    report_known(r, &field_layer_n_design, RECORDED, layer->n_design);
+    report_number(r, &field_layer_fpr_design, RECORDED, layer->fpr_design);
+    report_number(r, &field_layer_n, ESTIMATED, census->n);
+    if (layer->kind->layout != NULL)
+        report_number(r, &field_layer_bits, EXACT, census->bits_set);
+    report_number(r, &field_layer_load, ESTIMATED, load);
+    report_number(r, &field_layer_fpr, EXACT, census->fpr);
+    if (policy != POLICY_FIXED)
+        report_uint(r, &field_layer_generation, RECORDED, layer->generation);
+    else
+        report_unknown(r, &field_layer_generation);
+    if (layer->since != 0 && layer->since <= now)
+        report_uint(r, &field_layer_age, EXACT, now - layer->since);
+    else
+        report_unknown(r, &field_layer_age);
+}
+
+static void report_layers(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    report_list(r, "layers");
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        report_item(r, "layer", i);
+        report_layer(r, &h->layers[i], &found->layer[i], h->policy);
+        report_item_end(r);
+    }
+    report_list_end(r);
+}
+
+void figures_report(struct report *r, const struct findings *found)
+{
+    report_file(r, found);
+    report_keys(r, found);
+    report_fpr(r, found);
+    report_space(r, found);
+    report_trials(r, found);
+    if (found->layout != NULL && found->layout->caveat != NULL)
+        report_string(r, &field_caveat, EXACT, found->layout->caveat);
+    report_layers(r, found);
+}
