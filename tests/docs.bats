@@ -131,6 +131,30 @@ same()
     done
 }
 
+@test "speeds by version in seen-performance(7) are made from their data" {
+    history() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/bench/history.py" "$@"; }
+    sed -n '/^\.\\" history$/,/^\.\\" history ends$/{//!p}' "$SOURCE/man/seen-performance.7" >page
+    [ "$(wc -l <page)" -ge 3 ]
+    history "$SOURCE/tests/bench/history.jsonl" | diff page -
+    # A run is added at the end, in place of one of the same version, commit and processor.
+    run_of()
+    {
+        printf '{"date": "%s", "commit": "%s", "machine": {"seen": "seen 9", "cpu": "x-1", "cpus": 4},
+            "kinds": {"urls": [{"job": "query -j2", "cpu_ns_per_record": %s, "ratio": 1.234}]}}' "$@"
+    }
+    run_of 2030-01-01 abc 12.34 >first
+    run_of 2030-01-02 def 56.78 >second
+    run_of 2030-01-03 abc 90.12 >third
+    cp "$SOURCE/tests/bench/history.jsonl" runs
+    chmod u+w runs
+    history runs first >table
+    history runs second >table
+    history runs third >table
+    { cat page; printf '%s\n' '2030\-01\-02, seen 9 (def), 4 CPUs, x\-1:' \
+        '                56.8 (1.23)' '2030\-01\-03, seen 9 (abc), 4 CPUs, x\-1:' \
+        '                90.1 (1.23)'; } | diff - table
+}
+
 @test "seen-stats(1) has exactly the members that --json prints" {
     seq 100 >keys
     seen create -n 1000 f.seen keys

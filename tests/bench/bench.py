@@ -28,7 +28,8 @@ process, the size of what it wrote, and its bits a record.
     BENCH_RIVALS=1          0: without the other tools
     BENCH_DIR=BUILD/bench   where the data is, and where filters are written
     BENCH_PAGE=0            1: put the table into man/seen-performance.7, between its two bench
-                            comments, and the picture beside this file
+                            comments, and the picture beside this file; add a line to history.jsonl,
+                            and put its table between the two history comments (see history.py)
 
 Results: a table on stdout, BUILD/bench/results.json, and BUILD/bench/speed.svg.
 """
@@ -41,7 +42,9 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
+import history
 import inredis
 import passwords
 
@@ -534,20 +537,40 @@ def roff(kinds):
             cells += " %-6s" % ("(%.*f)" % (2 if ratio < 10 else 0, ratio) if ratio else "")
         if found:
             rows.append("%-24s%s%9s" % (title, cells, human(max(r["peak_bytes"] for r in found))))
-    return "".join(row.replace("-", "\\-").replace("'", "\\(aq") + "\n" for row in rows)
+    return "".join(history.escape(row) + "\n" for row in rows)
+
+
+def replace(text, name, table):
+    begin, end = '.\\" %s\n' % name, '.\\" %s ends\n' % name
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return before + begin + table + end + after
 
 
 def update_page(everything):
     shutil.copy(TOOLS + "speed.svg", HERE + "/speed.svg")
+    runs = HERE + "/history.jsonl"
+    history.add(runs, everything)
     path = HERE + "/../../man/seen-performance.7"
     with open(path, encoding="utf-8") as f:
         text = f.read()
     kinds = {k: v for k, v in everything["kinds"].items() if k in TITLES}
-    begin, end = '.\\" bench\n', '.\\" bench ends\n'
-    before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
+    text = replace(text, "bench", roff(kinds))
+    text = replace(text, "history", history.table(history.read(runs)))
     with open(path, "w", encoding="utf-8") as f:
-        f.write(before + begin + roff(kinds) + end + after)
+        f.write(text)
+
+
+def commit():
+    """The last one that changed the program, with + if it was changed since; "" without git."""
+    def git(*args):
+        return subprocess.run(["git", "-C", HERE + "/../..", *args], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    program = ["--", "src", "Makefile"]
+    last = git("log", "-1", "--abbrev=9", "--format=%h", *program).stdout.strip()
+    changed = last and git("diff", "--quiet", "HEAD", *program).returncode != 0
+    return last + ("+" if changed else "")
 
 
 def machine():
@@ -563,7 +586,8 @@ def main():
     make_data()
     where = machine()
     print("%(seen)s; %(cpu)s, %(cpus)d CPUs" % where)
-    everything = {"machine": where, "n": N, "runs": RUNS, "kinds": {}}
+    everything = {"machine": where, "date": time.strftime("%Y-%m-%d", time.gmtime()),
+                  "commit": commit(), "n": N, "runs": RUNS, "kinds": {}}
     for kind in KINDS:
         prepare(kind)
         jobs = jobs_for(kind)
