@@ -18,7 +18,7 @@ struct slot {
 struct run {
     const struct pump *pump;
     pthread_mutex_t lock;
-    pthread_cond_t slot_freed;
+    pthread_cond_t more; /* a slot is free, or a commit is due, or this is the end */
     struct slot **slots; /* as many as were needed so far: n_made */
     size_t n_slots, n_made;
     struct slot *free;
@@ -59,17 +59,23 @@ static void release(struct run *run, struct slot *slot)
     chunk_wipe(&slot->chunk);
     slot->next_free = run->free;
     run->free = slot;
-    pthread_cond_signal(&run->slot_freed);
+    pthread_cond_signal(&run->more);
 }
 
 /* The steps below call out without holding the lock. One thread at a time does each. False: there
  * is nothing to do now. */
 
+static bool commit_is_due(struct run *run)
+{
+    return !run->committing && *place_of(run, run->next_commit) != NULL &&
+           run->next_commit - run->next_finish < UNFINISHED;
+}
+
 static bool commit_next(struct run *run)
 {
-    struct slot *slot = *place_of(run, run->next_commit);
-    if (run->committing || slot == NULL || run->next_commit - run->next_finish >= UNFINISHED)
+    if (!commit_is_due(run))
         return false;
+    struct slot *slot = *place_of(run, run->next_commit);
     run->committing = true;
     if (!run->stop) {
         slot->committed = slot->got == INPUT_CHUNK_READ;
@@ -80,6 +86,9 @@ static bool commit_next(struct run *run)
     }
     run->next_commit++;
     run->committing = false;
+    /* While this thread finishes what it has committed, one that waits may commit. */
+    if (run->pump->finish != NULL && commit_is_due(run))
+        pthread_cond_signal(&run->more);
     return true;
 }
 
@@ -103,15 +112,17 @@ static bool finish_next(struct run *run)
     return true;
 }
 
-/* Commits and finishes as many chunks as possible. */
-static void advance(struct run *run)
+/* Commits and finishes as many chunks as possible. False: none. */
+static bool advance(struct run *run)
 {
+    bool any = false;
     while (finish_next(run) || commit_next(run))
-        ;
+        any = true;
     if (run->stop) {
         input_stop(run->pump->input);
-        pthread_cond_broadcast(&run->slot_freed);
+        pthread_cond_broadcast(&run->more);
     }
+    return any;
 }
 
 static void free_slot(const struct pump *pump, struct slot *slot)
@@ -140,7 +151,8 @@ static struct slot *make_slot(struct run *run)
 static struct slot *take_slot(struct run *run)
 {
     while (run->free == NULL && run->n_made == run->n_slots && !run->stop)
-        pthread_cond_wait(&run->slot_freed, &run->lock);
+        if (!advance(run))
+            pthread_cond_wait(&run->more, &run->lock);
     if (run->stop || run->ended)
         return NULL;
     if (run->free == NULL)
@@ -199,7 +211,7 @@ bool pump_run(const struct pump *pump, struct err *err)
     struct run run = {.pump = pump,
                       .err = err,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
-                      .slot_freed = PTHREAD_COND_INITIALIZER,
+                      .more = PTHREAD_COND_INITIALIZER,
                       /* One in work for each thread, and as many again waiting for an earlier one.
                        */
                       .n_slots = 2 * (size_t)pump->threads};

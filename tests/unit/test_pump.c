@@ -327,6 +327,75 @@ TEST(many_keys_get_all_threads)
     free(all);
 }
 
+/* Chunk 1 is committed when all slots are full, and it is not finished before chunk 2 is being
+ * committed: by the thread that waits for a slot. */
+struct turns {
+    atomic_int worked;
+    atomic_uint committed; /* begun */
+    atomic_bool late;
+};
+
+enum { WAITS = 20000 }; /* of 1 ms at least: far longer than a commit takes to begin */
+
+static void count_work(void *ctx, unsigned worker, const struct chunk *chunk, void *data)
+{
+    struct turns *t = ctx;
+    (void)worker;
+    (void)chunk;
+    (void)data;
+    t->worked++;
+}
+
+static bool commit_when_full(void *ctx, const struct chunk *chunk, void *data)
+{
+    struct turns *t = ctx;
+    (void)data;
+    t->committed++;
+    if (chunk->seq != 1)
+        return true;
+    for (int i = 0; i < WAITS && t->worked < 5; i++)
+        usleep(1000);
+    usleep(20000); /* the other thread begins to wait */
+    return true;
+}
+
+static bool finish_beside_commit(void *ctx, const struct chunk *chunk, void *data)
+{
+    struct turns *t = ctx;
+    (void)data;
+    if (chunk->seq != 1)
+        return true;
+    for (int i = 0; i < WAITS && t->committed < 3; i++)
+        usleep(1000);
+    t->late = t->committed < 3;
+    return true;
+}
+
+TEST(who_waits_for_a_slot_commits)
+{
+    static char one[] = "one";
+    char *files[] = {one}, *all = NULL;
+    size_t len = 0;
+    struct err err;
+    struct turns t = {0};
+    make_file(one, 3000, &all, &len);
+    struct input_spec spec = {
+        .files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK, .keep = true};
+    struct input *in = input_open(&spec, &err);
+    CHECK(in != NULL);
+    struct pump pump = {.input = in,
+                        .threads = 2,
+                        .ctx = &t,
+                        .work = count_work,
+                        .commit = commit_when_full,
+                        .finish = finish_beside_commit};
+    CHECK(pump_run(&pump, &err));
+    CHECK(!t.late);
+    CHECK(t.committed == (unsigned)t.worked && t.worked > 100);
+    input_close(in);
+    free(all);
+}
+
 /* A writer that says something and then neither goes on nor away: whoever waits for more must not
  * keep a stopped pump from ending. The alarm is for a pump that hangs; it is far longer than any
  * run. */
@@ -404,6 +473,7 @@ int main(void)
     RUN(failures_come_in_their_place);
     RUN(few_keys_need_no_threads);
     RUN(many_keys_get_all_threads);
+    RUN(who_waits_for_a_slot_commits);
     RUN(stop_does_not_wait_for_input);
     RUN(a_signal_ends_input_but_loses_nothing_begun);
     scratchdir_leave();
