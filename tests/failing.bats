@@ -179,7 +179,7 @@ end()
     cut_short=0
     for kilobytes in 17000 20000 23000 26000 29000; do
         status=0
-        (ulimit -v $kilobytes && seq 1200000 | seen dedup -j1 >got 2>err) || status=$?
+        (ulimit -v $kilobytes && seq 1200000 | seen dedup -n 1M -j1 >got 2>err) || status=$?
         [ $status = 0 ] && continue
         [ $status = 2 ]
         [[ $(cat err) == "seen: cannot make a filter in memory of "*": Cannot allocate memory" ]]

@@ -7,14 +7,27 @@
 
 #include "base/say.h"
 #include "base/sig.h"
+#include "store/chain.h"
 #include "store/filter_build.h"
+
+uint64_t adding_first(const struct keyopt *keyopt)
+{
+    const struct input_spec spec = {.files = keyopt->files,
+                                    .n_files = keyopt->n_files,
+                                    .terminator = keyopt->rule.terminator,
+                                    .gzip = !keyopt->no_gzip,
+                                    .secret = keyopt->rule.secret};
+    return chain_first(keyopt->n_keys > 0 ? 0 : input_guess_records(&spec));
+}
 
 bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header *h,
                       struct err *err)
 {
-    const struct design design = {.n = n, .p = p, .grow = n == 0};
+    struct design design = {.n = n, .p = p, .grow = n == 0};
     if (!keyopt_new(keyopt, err))
         return false;
+    if (design.grow)
+        design.n = adding_first(keyopt);
     header_begin(h, &keyopt->rule, false);
     return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
 }
@@ -90,25 +103,24 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     return store_sync(a->known.sink, err);
 }
 
-/* Foretells the keys behind the n of this chunk. A filter in memory grows at most once, to the size
- * that the whole input needs if it continues as it began. Every extra layer slows each lookup;
- * reserve 10 % more. Only in memory: the bytes of a file must not depend on whether the keys came
- * from a file or a pipe. */
-static void expect(struct adding *a, size_t n)
+/* Foretells the keys behind the n of this chunk, and the new ones in it and behind it. The bytes of
+ * a file must not depend on how far readers are ahead, so new keys are foretold from the chunks
+ * that were added, where these are parts of files of known length. */
+static void expect(struct adding *a, const struct chunk *chunk, size_t n)
 {
     struct add_state *state = &a->known.sink->state;
     uint64_t done, total;
     if (a->feed.tally.input == NULL)
         return;
     input_progress(a->feed.tally.input, &done, &total);
+    a->unforeseen |= total == 0 || !chunk->is_plain;
+    state->to_come = a->unforeseen ? 0 : forecast_rest(&a->forecast, total, state->n_new);
     state->ends = total > 0;
     state->ahead = 0;
     if (done == 0 || done >= total)
         return;
     double part = (double)(total - done) / (double)done;
     state->ahead = (uint64_t)(part * (double)(tally_keys(&a->feed.tally) + n));
-    if (a->known.in_memory)
-        state->to_come = (uint64_t)(1.1 * (double)state->n_new * part);
 }
 
 /* Adds the keys of a chunk; false when it stopped before the last, and said why. */
@@ -140,11 +152,12 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
-    (void)chunk;
     if (r->part.failed || a->feed.failed) /* printing may fail meanwhile */
         return !a->feed.failed;
-    expect(a, r->keys.n);
-    return add_keys(a, r);
+    expect(a, chunk, r->keys.n);
+    bool ok = add_keys(a, r);
+    forecast_pass(&a->forecast, chunk->len, a->known.sink->state.n_new);
+    return ok;
 }
 
 static bool finish(void *ctx, const struct chunk *chunk, void *slot)

@@ -23,6 +23,7 @@
 
 #include "cmd/feed.h"
 #include "cmd/known.h"
+#include "keys/forecast.h"
 #include "store/header.h"
 #include "store/writer.h"
 
@@ -37,6 +38,10 @@ struct added {
     uint64_t *selected; /* a bit: for `print` to use */
     size_t capacity;    /* records */
 };
+
+/* The capacity of the first layer of a filter that is made for these keys and grows; 0: the usual
+ * one. */
+uint64_t adding_first(const struct keyopt *keyopt);
 
 /* Plans a filter file for n keys, or if n is 0 one that grows, at FPR p, or the usual one if p is
  * 0. Makes a planned one at `path`, unless something is there by then: that is no failure. Key
@@ -61,6 +66,8 @@ struct adding {
     void (*slot_free)(void *ctx, void *slot); /* what is behind struct added; NULL: nothing */
     /* The rest is private. */
     uint64_t since_sync;
+    struct forecast forecast;
+    bool unforeseen; /* nothing can be foretold of this input */
 };
 
 /* Adds all keys, under signals caught, and reports records without a key. False: nothing was begun;

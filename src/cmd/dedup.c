@@ -418,8 +418,9 @@ static bool open_in_memory(struct dedup *d)
     double p = d->path == NULL && d->p != 0 ? d->p : MEMORY_FPR;
     if (d->n_also == 0 && !keyopt_new(&d->keyopt, &err))
         return say_failure(&err);
+    uint64_t n = d->n != 0 ? d->n : adding_first(&d->keyopt);
     return (keyopt_check_digest(&d->keyopt, &err) &&
-            known_open_in_memory(&d->adding.known, &d->keyopt.rule, d->n, p, &err)) ||
+            known_open_in_memory(&d->adding.known, &d->keyopt.rule, n, p, &err)) ||
            say_failure(&err);
 }
 

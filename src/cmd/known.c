@@ -6,7 +6,6 @@
 
 #include "base/bits.h"
 #include "base/say.h"
-#include "store/chain.h"
 #include "store/header.h"
 #include "store/memory.h"
 
@@ -98,7 +97,7 @@ bool known_confirm(struct known *k, const char *path, const struct key_rule *rul
     /* What is in memory is of this run, so it is known. */
     if (!k->has_list || k->in_memory)
         return k->has_list;
-    k->run = open_in_memory(rule, CHAIN_FIRST, RUN_FPR, err);
+    k->run = open_in_memory(rule, 0, RUN_FPR, err);
     return k->run != NULL;
 }
 

@@ -23,6 +23,7 @@ struct chunk {
     size_t file; /* index of its file */
     const char *data;
     size_t len;      /* whole records; the last one of a file may lack its terminator */
+    bool is_plain; /* its bytes are those of a file whose length input_progress counted */
     bool more_ready; /* not known to be the last bytes that are ready */
     uint64_t header; /* it holds so many records of the file's header and no others; 0: no header */
     bool first_header; /* the first of the input */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 #include "base/output.h"
 #include "base/sig.h"
 #include "keys/mapped_input.h"
@@ -198,6 +199,7 @@ static void claim_regular(struct input *in, struct file *f, struct chunk *chunk,
     *claim = (struct claim){f, i};
     chunk->seq = in->seq++;
     chunk->file = f->index;
+    chunk->is_plain = true;
     /* With prompt, whatever follows may keep us waiting. */
     chunk->more_ready = !in->spec.prompt || i + 1 < n;
     if (i + 1 < n)
@@ -286,6 +288,7 @@ static enum input_got next_of_stream(struct input *in, struct file *f, struct ch
     if (chunk->len) {
         chunk->seq = in->seq++;
         chunk->file = f->index;
+        chunk->is_plain = false;
         return INPUT_CHUNK_READ;
     }
     if (s->end == SOURCE_BROKEN) {
@@ -363,6 +366,43 @@ static uint64_t total_len(const struct input_spec *spec)
             total += (uint64_t)(st.st_size - start);
     }
     return total;
+}
+
+/* Terminators in parts of a file of that length, and the bytes of these parts. */
+static void sample(const struct input_spec *spec, int fd, uint64_t start, uint64_t len, uint64_t *n,
+                   uint64_t *bytes)
+{
+    enum { PARTS = 8, PART = 8 << 10 };
+    char part[PART];
+    for (uint64_t i = 0; i < PARTS; i++) {
+        size_t got = 0;
+        disk_read(fd, part, sizeof part, start + len / PARTS * i, &got);
+        *bytes += got;
+        for (size_t b = 0; b < got; b++)
+            *n += part[b] == spec->terminator;
+    }
+    if (spec->secret)
+        explicit_bzero(part, sizeof part);
+}
+
+uint64_t input_guess_records(const struct input_spec *spec)
+{
+    uint64_t total = total_len(spec), n = 0, bytes = 0;
+    for (size_t i = 0; total > 0 && bytes == 0 && i < count_files(spec); i++) {
+        struct stat st;
+        bool owned = !is_stdin(spec, i);
+        int fd = owned ? open(spec->files[i], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+                       : STDIN_FILENO;
+        if (fd < 0)
+            continue;
+        off_t start = lseek(fd, 0, SEEK_CUR);
+        if (start >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && start < st.st_size &&
+            !(spec->gzip && regular_may_be_compressed(fd, start)))
+            sample(spec, fd, (uint64_t)start, (uint64_t)(st.st_size - start), &n, &bytes);
+        if (owned)
+            close(fd);
+    }
+    return bytes > 0 ? (uint64_t)((double)total / (double)bytes * (double)n) + 1 : 0;
 }
 
 struct input *input_open(const struct input_spec *spec, struct err *err)

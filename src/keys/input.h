@@ -78,6 +78,10 @@ void input_stop(struct input *in);
 /* Printable name of file i: its path, or "(standard input)" as grep has it. */
 const char *input_name(const struct input *in, size_t file);
 
+/* About so many records are in the files, none of which has been read: by the lengths of the files
+ * and of records here and there in the first one. 0: that is not known. */
+uint64_t input_guess_records(const struct input_spec *spec);
+
 /* Bytes taken from the files so far (compressed ones as stored), and in all; total is 0 when that
  * is not known. For progress. */
 void input_progress(const struct input *in, uint64_t *done, uint64_t *total);

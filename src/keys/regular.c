@@ -19,8 +19,7 @@ enum {
     LARGE_CHUNK = 512 << 10,
 };
 
-/* True also if that cannot be read: stream.h reads it again, and says why it cannot. */
-static bool may_be_compressed(int fd, off_t start)
+bool regular_may_be_compressed(int fd, off_t start)
 {
     unsigned char magic[COMPRESSED_MAGIC];
     size_t got;
@@ -41,14 +40,14 @@ bool regular_begin(struct regular *r, const struct source *src, const struct sta
     if (start < 0 || start >= st->st_size)
         return false;
     posix_fadvise(src->fd, start, 0, POSIX_FADV_SEQUENTIAL);
-    if (how->gzip && may_be_compressed(src->fd, start))
+    if (how->gzip && regular_may_be_compressed(src->fd, start))
         return false;
     uint64_t len = (uint64_t)(st->st_size - start);
     *r = (struct regular){.start = start, .size = st->st_size, .changed = st->st_ctim};
+    /* Where chunks begin must not depend on memory: it tells in a filter that grows. */
     bool large = len >= LARGE_CHUNK && how->large_chunks;
     if (large && !how->keep)
         r->mapped = mapped_input_open(src, (uint64_t)st->st_size);
-    large = large && (how->keep || r->mapped != NULL);
     r->range = large ? LARGE_CHUNK : src->chunk_len;
     count_chunks(r);
     return true;

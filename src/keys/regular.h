@@ -38,6 +38,10 @@ struct regular_how {
     bool keep;         /* records are used after a chunk is settled, too: map nothing */
 };
 
+/* Must stream.h read the file, from `start` on? True also if that cannot be told: stream.h says why
+ * it cannot be read. */
+bool regular_may_be_compressed(int fd, off_t start);
+
 /* False: not a file for this module. That holds for files without a size too, as in /proc: only
  * reading tells how long they are. */
 bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,

@@ -14,9 +14,9 @@
 #include "base/err.h"
 #include "store/session.h"
 
-/* Closes the newest layer and begins another. A growing filter gets a new layer for at least n_next
- * keys. A ring, which must have no unfinished rotation, empties its oldest layer. Reads all bits of
- * the newest layer with `threads` threads. */
+/* Closes the newest layer and begins another. A growing filter gets a new layer for n_next keys, or
+ * the usual number if that is 0. A ring, which must have no unfinished rotation, empties its oldest
+ * layer. Reads all bits of the newest layer with `threads` threads. */
 bool advance(struct session *s, unsigned threads, uint64_t n_next, struct err *err);
 
 /* Finishes an interrupted rotation, if there is one. */

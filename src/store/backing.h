@@ -44,8 +44,8 @@ struct backing_ops {
      * asked again. Call it under the lock. NULL: peeked->layers. */
     unsigned (*trust)(void *place, const struct peeked *peeked);
 
-    /* Closes the newest layer and begins another, under the lock (chain.h): for n_next keys at
-     * least in a filter that grows. */
+    /* Closes the newest layer and begins another, under the lock (chain.h): in a filter that grows
+     * for n_next keys, or the usual number if that is 0. */
     bool (*advance)(void *place, unsigned threads, uint64_t n_next, struct err *err);
 };
 

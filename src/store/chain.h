@@ -1,9 +1,10 @@
 /*
  * Filters whose layers change: a list of layers; the newest takes keys.
  *
- * A growing filter (POLICY_GROW) gets another layer of twice the capacity when the newest is full.
- * Each layer gets a part of the promised FPR that the earlier layers have left, measured by their
- * bits. A key is inserted only if no layer has it. Other programs' layouts have their own rules
+ * A growing filter (POLICY_GROW) gets another layer when the newest is full: of four times its
+ * capacity, from 2^20 keys on of twice; or for the rest of the input, if that is foretold. Each
+ * layer gets a part of the promised FPR that the earlier layers have left, measured by their bits.
+ * A key is inserted only if no layer has it. Other programs' layouts have their own rules
  * (kind->next, kind->exact_capacity).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
@@ -24,17 +25,17 @@
 #include "store/layers.h"
 
 enum {
-    CHAIN_FIRST = 1 << 20,  /* default capacity of a growing filter's first layer */
+    CHAIN_FIRST = 1 << 18, /* capacity of a growing filter's first layer if nothing is known */
     CHAIN_GENERATIONS = FORMAT_MAX_LAYERS - 1,
 };
 
 /* The layer that takes keys. */
 unsigned chain_newest(const struct header *h);
 
-/* Sets up the layers of a new header: the first layer of a filter that grows and keeps FPR p; or
- * the layers of a ring that remembers n keys for at least `generations` rotations. Sets the
- * header's policy, capacity and rate. The newest layer takes keys since h->created. Does not place
- * the layers. */
+/* Sets up the layers of a new header: the first layer of a filter that grows and keeps FPR p, for n
+ * keys, or CHAIN_FIRST if that is 0, and nobody knows how many are to come; or the layers of a ring
+ * that remembers n keys for at least `generations` rotations. Sets the header's policy, capacity
+ * and rate. The newest layer takes keys since h->created. Does not place the layers. */
 bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p,
                          struct err *err);
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
@@ -55,13 +56,21 @@ void chain_recount(const struct layers *layers, unsigned threads, struct counter
 /* Can a filter whose newest layer is exact and full grow? If not, the error says why. */
 bool chain_can_grow(const struct header *h, struct err *err);
 
+/* The first layer's capacity if an input of about n records comes first; 0: as if nobody knew. */
+uint64_t chain_first(uint64_t n);
+
+/* The capacity that the next layer is to have when the newest is full: for chain_grow. n_new of the
+ * keys came from an input that is foretold to bring `to_come` more, if that is not 0. */
+uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come);
+
 /* A header for these layers, with the newest closed: its keys from the counters, its FPR from its
  * bits, all of which are read. The first step of every change of layers. */
 struct header chain_close(const struct layers *layers, const struct counters *counters,
                           unsigned threads);
 
-/* Adds a layer for at least n_next keys, placed, to a header whose newest layer is closed. Here and
- * below, `name` names the filter in messages. */
+/* Adds a layer for n_next keys, or of the usual capacity if that is 0, placed, to a header whose
+ * newest layer is closed. Kinds with rules of their own do not ask for n_next. Here and below,
+ * `name` names the filter in messages. */
 bool chain_grow(struct header *h, uint64_t n_next, const char *name, struct err *err);
 
 /* The steps of a rotation; the caller does the second step, emptying the layer. chain_void marks

@@ -139,11 +139,12 @@ void header_join_keys(struct header *h, const struct header *other)
 
 static bool design_chain(struct header *h, const struct design *d, uint64_t n, struct err *err)
 {
-    uint64_t first = d->grow && d->n == 0 ? CHAIN_FIRST : d->n;
-    if (d->grow && n > first)
+    uint64_t first = d->n;
+    if (d->grow && n > (d->n != 0 ? d->n : CHAIN_FIRST))
         first = n;
-    struct plan whole = {
-        .kind = design_kind(d), .n = first, .p = d->p != 0 ? d->p : PLAN_FPR};
+    struct plan whole = {.kind = design_kind(d),
+                         .n = first != 0 ? first : CHAIN_FIRST,
+                         .p = d->p != 0 ? d->p : PLAN_FPR};
     return plan_solve(&whole, err) &&
            (d->grow ? chain_start_growing(h, whole.kind, first, whole.p, err)
                     : chain_start_ring(h, whole.kind, d->generations, first, whole.p, err));

@@ -55,8 +55,8 @@ struct add_state {
     char warning[512]; /* what the last call found worth saying; empty: nothing */
     bool ends;         /* set by the caller: the input is known to end ... */
     uint64_t ahead;    /* ... and about so many keys are still to come of it */
-    uint64_t to_come;  /* set by the caller: when a filter has to grow, about so many new keys are
-                          still to come; 0: nobody knows */
+    uint64_t to_come;  /* set by the caller: about so many new keys are still to come, those that it
+                          adds now among them, if a filter has to grow; 0: nobody knows */
 };
 
 /* What layers that take no more keys say of keys that are going to be added: those layers need not

@@ -597,6 +597,13 @@ void writer_conclude(struct writer *w, bool again)
  * go in one by one. */
 static const double FULL = 1.0 / 64;
 
+/* Of the new keys that were foretold, those that have not come; 0: nobody knows. */
+static uint64_t to_come(const struct writer *w)
+{
+    uint64_t n = w->out->to_come, came = w->out->n_new - w->n_before;
+    return n > came ? n - came : n != 0;
+}
+
 /* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of
  * keys, at least 1, that may go in before this is asked again. */
 static bool make_room(struct writer *w, size_t *room, struct err *err)
@@ -609,7 +616,8 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
         const struct backing *b = w->backing;
-        if (!b->ops->advance(b->place, w->options.threads, w->out->to_come, err))
+        uint64_t n = chain_wanted(header_of(w), w->out->n_new, to_come(w));
+        if (!b->ops->advance(b->place, w->options.threads, n, err))
             return false;
         settle(w);
         return make_room(w, room, err);
@@ -748,6 +756,7 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
         return ADD_FAILED;
     catch_up(w, replaced);
     w->peeked = peeked;
+    w->n_before = w->out->n_new;
     enum add_result result = add_all(w, keys, known, n, done, err);
     w->peeked = NULL;
     b->ops->unlock(b->place);

@@ -65,6 +65,7 @@ struct writer {
     double fpr, layer_fpr; /* for the counters: FPR of all and of the layer, in the step ... */
     double step_start, step_end; /* ... that goes from so many keys in the layer to so many */
     double correction, correct_until; /* of 1 - FPR, by the bits, until so many keys are in */
+    uint64_t n_before; /* out->n_new when the keys that are being added came */
     double max_n, warn_n; /* distinct keys in the layer at which max_fpr is reached, and that
                              of which is warned */
 };

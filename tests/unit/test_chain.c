@@ -1,6 +1,7 @@
 /* Layers that come and go: growth and rotation, and crashes in between. */
 #include "store/chain.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -223,7 +224,7 @@ TEST(keys_that_come_again_stay_and_are_not_new)
 }
 
 /* The layers' rates are recorded when they are closed, and what a new one gets is 0.15 of what is
- * left. */
+ * left; the first, which was made for a number of keys, has 0.3. */
 TEST(the_rate_holds_over_the_chain)
 {
     struct err err;
@@ -236,13 +237,14 @@ TEST(the_rate_holds_over_the_chain)
         n_new += add("g.seen", at, 10000, false);
     CHECK(count("g.seen", 0, TOTAL) == TOTAL);
     MUST(filter_open(&f, "g.seen", FILTER_READ, &err));
-    CHECK(f.header.n_layers == 5);
-    double left = p;
+    CHECK(f.header.n_layers == 4);
+    double left = p, part = 0.3;
     for (unsigned i = 0; i < f.header.n_layers; i++) {
         const struct layer *l = &f.header.layers[i];
         struct census census;
-        CHECK(l->n_design == (uint64_t)2000 << i && l->generation == i + 1);
-        CHECK(l->fpr_design > 0.1499 * left && l->fpr_design < 0.1501 * left);
+        CHECK(l->n_design == (uint64_t)2000 << 2 * i && l->generation == i + 1);
+        CHECK(fabs(l->fpr_design - part * left) < 1e-4 * left);
+        part = 0.15;
         filter_census(&f, i, 1, &census);
         if (i + 1 < f.header.n_layers)
             CHECK(l->fpr_closed == census.fpr);
@@ -267,6 +269,88 @@ TEST(the_newest_layer_is_not_void)
     CHECK(chain_newest(&h) == 2);
     h.layers[2].is_void = true;
     CHECK(chain_newest(&h) == 1);
+}
+
+/* Closes the newest layer as full, and grows by chain_wanted. */
+static struct layer *next_of(struct header *h, uint64_t n_new, uint64_t to_come)
+{
+    struct err err;
+    struct layer *full = &h->layers[h->n_layers - 1];
+    full->fpr_closed = full->fpr_design;
+    full->n_closed = (double)full->n_design;
+    if (!did(chain_grow(h, chain_wanted(h, n_new, to_come), "g.seen", &err), err.text))
+        return NULL;
+    return &h->layers[h->n_layers - 1];
+}
+
+static double left_of(const struct header *h)
+{
+    double left = h->fpr_design;
+    for (unsigned i = 0; i + 1 < h->n_layers; i++)
+        left -= h->layers[i].fpr_closed;
+    return left;
+}
+
+static bool has_part(const struct header *h, double part)
+{
+    return fabs(h->layers[h->n_layers - 1].fpr_design - part * left_of(h)) < 1e-4 * left_of(h);
+}
+
+static struct header growing(uint64_t n, double p)
+{
+    struct err err;
+    struct header h;
+    const struct key_rule rule = {0};
+    header_begin(&h, &rule, true);
+    MUST(chain_start_growing(&h, kind_usual(), n, p, &err));
+    format_place(&h);
+    return h;
+}
+
+TEST(the_next_layer_is_for_what_is_foretold)
+{
+    enum { M = 1 << 20 };
+    struct header h = growing(0, 1e-3);
+    CHECK(h.layers[0].n_design == CHAIN_FIRST && has_part(&h, 0.15));
+    CHECK(next_of(&h, 0, 0)->n_design == M && has_part(&h, 0.15));
+    CHECK(next_of(&h, 0, 0)->n_design == 2 * M && has_part(&h, 0.15));
+    /* Of a run that brought little, a little more. */
+    CHECK(next_of(&h, M, 10)->n_design == 4 * M && has_part(&h, 0.15));
+    CHECK(next_of(&h, M, 10 * M)->n_design == 10 * M && has_part(&h, 0.3));
+
+    h = growing(M, 1e-3);
+    CHECK(has_part(&h, 0.3));
+    CHECK(next_of(&h, M, 5 * M)->n_design == 5 * M && has_part(&h, 0.3));
+    /* The rest: what there is of it, or an eighth of all. */
+    CHECK(next_of(&h, 6 * M, M)->n_design == M && has_part(&h, 0.15));
+    CHECK(next_of(&h, 7 * M, 1)->n_design == 7 * M / 8 && has_part(&h, 0.15));
+    CHECK(next_of(&h, M, 1)->n_design == 7 * M / 8 * 4);
+    next_of(&h, 0, 0);
+    CHECK(next_of(&h, 100 * M, 1)->n_design == (uint64_t)7 * M / 8 * 16);
+
+    CHECK(chain_first(0) == 0 && chain_first(1) == 1 << 14);
+    CHECK(chain_first(100000) == 105000 && chain_first(M) == 0);
+}
+
+/* After the least helpful forecasts. */
+TEST(small_beginnings_grow_to_1e10_keys)
+{
+    static const double rates[] = {0.01, 1e-3, 1e-6, 1e-9};
+    for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++)
+        for (unsigned most = 1; most < 8; most++) {
+            struct header h = growing(chain_first(1), rates[r]);
+            uint64_t all = h.layers[0].n_design;
+            while (all < 10000000000 && h.n_layers < FORMAT_MAX_LAYERS) {
+                bool all_at_once = h.n_layers < most;
+                const struct layer *l =
+                    next_of(&h, all_at_once ? all : 0, h.n_layers % 2 != 0 ? 1 : 5 * all);
+                CHECK(l != NULL);
+                if (l == NULL)
+                    break;
+                all += l->n_design;
+            }
+            CHECK(all >= 10000000000);
+        }
 }
 
 TEST(there_is_an_end_to_growth)
@@ -338,16 +422,12 @@ TEST(a_filter_that_knows_what_is_to_come_grows_once)
     enum { N = 50000 };
     uint64_t known[N / 64 + 1] = {0};
     struct counters counters;
-    CHECK(grow(N, 0, known, &counters) == 5);
+    CHECK(grow(N, 0, known, &counters) == 4);
     CHECK(count("g.seen", 0, N) == N);
     scratchdir_clear();
     memset(known, 0, sizeof known);
-    CHECK(grow(N, N, known, &counters) == 2);
+    CHECK(grow(N, N + N / 100, known, &counters) == 2);
     CHECK(count("g.seen", 0, N) == N && is_sound("g.seen"));
-    /* Less than twice the last one is no layer. */
-    scratchdir_clear();
-    memset(known, 0, sizeof known);
-    CHECK(grow(N, 1, known, &counters) == 5);
     scratchdir_clear();
 }
 
@@ -571,6 +651,8 @@ int main(void)
     RUN(keys_that_come_again_stay_and_are_not_new);
     RUN(the_rate_holds_over_the_chain);
     RUN(the_newest_layer_is_not_void);
+    RUN(the_next_layer_is_for_what_is_foretold);
+    RUN(small_beginnings_grow_to_1e10_keys);
     RUN(there_is_an_end_to_growth);
     RUN(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted);
     RUN(a_filter_that_knows_what_is_to_come_grows_once);
