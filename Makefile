@@ -61,7 +61,7 @@ REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 POWER := tests/power/replay.py tests/power/model.py
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers emulated interop soak bench profile plot install uninstall clean tests FORCE
+        check-compilers emulated interop soak bench profile plot growth install uninstall clean tests FORCE
 # `make -j deps check` must not build before the compiler is there.
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -241,6 +241,11 @@ profile:
 plot:
 	+$(Q)$(PARALLEL) all
 	$(Q)python3 tests/bench/sizes.py $(BUILD) >tests/bench/sizes.svg
+
+## growth: measure what growth costs in space and time at 81 sizes, and draw it (some minutes)
+growth:
+	+$(Q)$(PARALLEL) all
+	$(Q)python3 tests/bench/growth.py $(BUILD) >$(BUILD)/growth.svg
 
 # ---- installation
 
