@@ -118,7 +118,7 @@ static bool make_file(struct add *a, const char *path, struct err *err)
     if (a->changing.change.batch_id != NULL)
         return fail(err, "--batch-id is for counted sets, which 'seen create --counted' makes");
     return adding_plan_file(&a->keyopt, a->n, a->p, &h, err) &&
-           adding_make_file(&a->keyopt, path, &h, err);
+           adding_make_file(&a->adding, path, &h, err);
 }
 
 /* Opens the filter, with its preparation of keys, and makes it if it is to be made. */
@@ -184,7 +184,6 @@ static int run_add(struct add *a, int argc, char **argv)
     struct known *k = &a->adding.known;
     a->keyopt.rule.bytes = store_wants_bytes(k->sink);
     warn_unclean(k->sink);
-    a->adding.feed.keyopt = &a->keyopt;
     return add(a);
 }
 
@@ -193,6 +192,7 @@ static int run(int argc, char **argv)
     struct add a = {.keyopt = KEYOPT_DEFAULT,
                     .adding.feed = {.title = "adding", .prompt = true},
                     .changing = CHANGING_DEFAULT};
+    a.adding.feed.keyopt = &a.keyopt;
     int status = run_add(&a, argc, argv);
     known_close(&a.adding.known);
     keyopt_free(&a.keyopt);

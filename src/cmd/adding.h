@@ -25,6 +25,7 @@
 #include "cmd/known.h"
 #include "keys/forecast.h"
 #include "store/header.h"
+#include "store/refit.h"
 #include "store/writer.h"
 
 /* What came of one chunk. */
@@ -44,11 +45,8 @@ struct added {
 uint64_t adding_first(const struct keyopt *keyopt);
 
 /* Plans a filter file for n keys, or if n is 0 one that grows, at FPR p, or the usual one if p is
- * 0. Makes a planned one at `path`, unless something is there by then: that is no failure. Key
- * preparation is fixed by that, so all else that is needed should be there. */
+ * 0. */
 bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header *h,
-                      struct err *err);
-bool adding_make_file(struct keyopt *keyopt, const char *path, const struct header *h,
                       struct err *err);
 
 struct adding {
@@ -65,10 +63,17 @@ struct adding {
     void *ctx;
     void (*slot_free)(void *ctx, void *slot); /* what is behind struct added; NULL: nothing */
     /* The rest is private. */
+    struct header made; /* of the file that adding_make_file has made; n_layers 0: none */
+    struct refit *refit; /* NULL: the size of the file remains */
     uint64_t since_sync;
     struct forecast forecast;
     bool unforeseen; /* nothing can be foretold of this input */
 };
+
+/* Makes a planned file at `path`, unless something is there by then: that is no failure. Key
+ * preparation is fixed by that, so all else that is needed should be there. If it grows, adding_run
+ * gives it the right size for the keys of this run in the end. */
+bool adding_make_file(struct adding *a, const char *path, const struct header *h, struct err *err);
 
 /* Adds all keys, under signals caught, and reports records without a key. False: nothing was begun;
  * why has been said, if it was no signal. */

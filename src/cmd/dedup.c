@@ -371,7 +371,7 @@ static bool suits_others(const struct dedup *d, const struct header *h, struct e
 static bool create_and_open(struct dedup *d, struct header *h)
 {
     struct err err;
-    if (!suits_others(d, h, &err) || !adding_make_file(&d->keyopt, d->path, h, &err))
+    if (!suits_others(d, h, &err) || !adding_make_file(&d->adding, d->path, h, &err))
         return say_failure(&err);
     return open_file(d) &&
            (suits_others(d, store_header(d->adding.known.sink), &err) || say_failure(&err));

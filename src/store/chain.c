@@ -7,10 +7,9 @@
 
 /* Each layer gets this part of the remaining FPR, and this multiple of the last layer's capacity.
  * Over final sizes from 1e6 to 1e8 keys, 0.15 (the rest shrinks by 0.85) and 2 took 2.0 times the
- * bits of a filter of the right size, 3.3 at most; half and 2 took 3.2 to 3.9 times. Small layers
- * grow faster: between 1e5 and 1e6 keys they take 2.7 times the bits. Doubled from the first on
- * they would take 2.2 times, but every new key is looked for in each of them: 6e6 keys from a pipe
- * then took 28 % more CPU time than with a first layer for 2^20, and so 11 % more. */
+ * bits of a filter of the right size, 3.8 at most; half and 2 took 3.2 to 3.9 times. Small layers
+ * grow faster, since every new key is looked for in each: with a first layer for 2^18 and doublings
+ * 6e6 keys from a pipe took 28 % more CPU time than with one for 2^20, with this 11 % more. */
 static const double BUDGET = 0.15;
 enum { GROWTH = 2, SMALL = 1 << 20, SMALL_GROWTH = 4 };
 

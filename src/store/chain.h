@@ -25,7 +25,7 @@
 #include "store/layers.h"
 
 enum {
-    CHAIN_FIRST = 1 << 18, /* capacity of a growing filter's first layer if nothing is known */
+    CHAIN_FIRST = 1 << 20, /* capacity of a growing filter's first layer if nothing is known */
     CHAIN_GENERATIONS = FORMAT_MAX_LAYERS - 1,
 };
 

@@ -227,6 +227,7 @@ static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
     if (!has_addresses(memory + FIRST_THREAD + other_threads(b)))
         return fail(err, "cannot get memory for keys: the address space is full");
     b->keys = keyset_new(spec, err);
+    b->fits = keyset_fits(spec);
     return b->keys != NULL;
 }
 

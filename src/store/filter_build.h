@@ -49,6 +49,7 @@ struct filter_build {
     /* Results. Counters are unknown if the count was estimated from the bits. */
     struct header header;
     struct census census;
+    uint64_t fits; /* so many hashes, repeats counted, fit in memory for certain */
     /* The rest is private. */
     struct keyset *keys;
     struct store *store; /* of a layout that has no `build`: where keys go in the end ... */

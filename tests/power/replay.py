@@ -475,6 +475,14 @@ def dedup(run):
              give=given, during=[ABSENT, frozenset()], printed=True, after=[given])
 
 
+def refit(run):
+    """dedup --create of a filter that grows, which gets the size of its keys in the end"""
+    given = keys("new", 900)
+    run.seen("dedup", "--create", "-p", "0.1", "-j1", F, give=given,
+             during=[ABSENT, frozenset()], after=[given])
+    run.add(keys("newer", 200))
+
+
 def merge(run):
     """merge --force -o one of the inputs"""
     new = keys("new", 200)
@@ -620,7 +628,7 @@ def failed_repair(run, n):
 
 SCENARIOS = {
     "create": create, "create-force": create_force, "add": add, "grow": grow, "ring": ring,
-    "dedup": dedup, "merge": merge, "shrink": shrink, "beside": beside,
+    "dedup": dedup, "refit": refit, "merge": merge, "shrink": shrink, "beside": beside,
     "beside-killed": beside_killed, "beside-growth": beside_growth, "no-sync": no_sync,
     "no-sync-grow": no_sync_grow, "no-sync-beside": no_sync_beside,
 }

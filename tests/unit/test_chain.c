@@ -312,11 +312,14 @@ TEST(the_next_layer_is_for_what_is_foretold)
     enum { M = 1 << 20 };
     struct header h = growing(0, 1e-3);
     CHECK(h.layers[0].n_design == CHAIN_FIRST && has_part(&h, 0.15));
-    CHECK(next_of(&h, 0, 0)->n_design == M && has_part(&h, 0.15));
     CHECK(next_of(&h, 0, 0)->n_design == 2 * M && has_part(&h, 0.15));
     /* Of a run that brought little, a little more. */
     CHECK(next_of(&h, M, 10)->n_design == 4 * M && has_part(&h, 0.15));
     CHECK(next_of(&h, M, 10 * M)->n_design == 10 * M && has_part(&h, 0.3));
+
+    h = growing(M / 4, 1e-3);
+    CHECK(next_of(&h, 0, 0)->n_design == M && has_part(&h, 0.15));
+    CHECK(next_of(&h, 0, 0)->n_design == 2 * M && has_part(&h, 0.15));
 
     h = growing(M, 1e-3);
     CHECK(has_part(&h, 0.3));

@@ -1,0 +1,143 @@
+#include "store/refit.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "store/chain.h"
+#include "store/filter.h"
+#include "store/filter_build.h"
+#include "store/target.h"
+
+/* A file is replaced if it is larger by this. One layer takes about 1.12 times the bits of a filter
+ * that does not grow: so no file is left that takes more than 1.35 times these. */
+static const double TOO_LARGE = 1.2;
+
+struct refit {
+    struct design design;
+    struct filter_build build;
+    uint8_t id[sizeof((struct header *)0)->id];
+    pthread_rwlock_t gate; /* held to put, and alone to give up */
+    bool given_up;         /* build is free */
+    _Atomic uint64_t n_put;
+};
+
+struct refit *refit_new(const struct header *h, const struct key_rule *rule, uint64_t memory,
+                        unsigned threads)
+{
+    struct err ignored;
+    struct refit *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return NULL;
+    r->design = (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true};
+    r->build = (struct filter_build){
+        .design = &r->design, .rule = rule, .memory = memory, .threads = threads};
+    memcpy(r->id, h->id, sizeof r->id);
+    pthread_rwlock_init(&r->gate, NULL);
+    bool ok = filter_build_begin(&r->build, &ignored);
+    if (ok && r->build.threads == threads)
+        return r;
+    if (!ok)
+        r->given_up = true;
+    refit_free(r);
+    return NULL;
+}
+
+static void give_up(struct refit *r)
+{
+    pthread_rwlock_wrlock(&r->gate);
+    if (!r->given_up)
+        filter_build_free(&r->build);
+    r->given_up = true;
+    pthread_rwlock_unlock(&r->gate);
+}
+
+/* Puts those of LAYER_BATCH keys at most. */
+static bool put_some(struct refit *r, unsigned worker, struct hashes keys, const uint64_t *known,
+                     size_t n)
+{
+    struct err ignored;
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    unsigned lanes = key_rule_hash(r->build.rule)->lanes;
+    size_t n_given = 0;
+    for (size_t i = 0; i < n; i++) {
+        for (unsigned l = 0; l < lanes; l++)
+            lane[l][n_given] = hashes_lane(keys, l)[i];
+        n_given += !bit_of(known, i);
+    }
+    if (atomic_fetch_add(&r->n_put, n_given) + n_given > r->build.fits)
+        return false;
+    return filter_build_put(&r->build, worker, (struct hashes){lane[0], LAYER_BATCH, NULL}, n_given,
+                            &ignored);
+}
+
+void refit_put(struct refit *r, unsigned worker, struct hashes keys, const uint64_t *known,
+               size_t n)
+{
+    pthread_rwlock_rdlock(&r->gate);
+    bool ok = !r->given_up;
+    for (size_t i = 0; ok && i < n; i += LAYER_BATCH)
+        ok = put_some(r, worker, hashes_from(keys, i), known + i / 64,
+                      n - i < LAYER_BATCH ? n - i : LAYER_BATCH);
+    pthread_rwlock_unlock(&r->gate);
+    if (!ok)
+        give_up(r);
+}
+
+/* Are the keys of the file those that were put? Who gave it a key, even a known one, is counted. */
+static bool has_our_keys(const struct refit *r, const struct filter *f)
+{
+    const struct header *h = &f->header;
+    return memcmp(h->id, r->id, sizeof r->id) == 0 && h->state == STATE_CLEAN &&
+           !filter_changed(f) && !h->counters.unknown && h->counters.records == r->n_put;
+}
+
+static bool is_too_large(struct refit *r, const struct header *old)
+{
+    struct header h = *old;
+    struct err ignored;
+    return header_design(&h, &r->design, (uint64_t)old->counters.n_keys, &ignored) &&
+           (double)old->file_len > TOO_LARGE * (double)h.file_len;
+}
+
+static bool write_file(struct refit *r, const struct header *old, struct newfile *file,
+                       const char *path)
+{
+    struct err ignored;
+    struct header *h = &r->build.header;
+    if (!filter_build_write(&r->build, r->n_put, file, path, &ignored))
+        return false;
+    h->created = h->layers[0].since = old->created;
+    h->counters.dropped = old->counters.dropped;
+    return target_header(h, file->fd, path, &ignored);
+}
+
+void refit_apply(struct refit *r, const char *path, bool hasty)
+{
+    struct err ignored;
+    struct newfile file;
+    struct filter old;
+    if (r->given_up || !newfile_open(&file, path, true, &ignored))
+        return;
+    file.hasty = hasty;
+    r->design.n = chain_first(1);
+    if (newfile_hold(&file, &ignored) && filter_open(&old, path, FILTER_READ, &ignored)) {
+        if (newfile_replaces(&file, old.fd) && has_our_keys(r, &old) &&
+            is_too_large(r, &old.header) && write_file(r, &old.header, &file, path))
+            newfile_commit(&file, &ignored);
+        filter_close(&old);
+    }
+    newfile_close(&file);
+}
+
+void refit_free(struct refit *r)
+{
+    if (r == NULL)
+        return;
+    if (!r->given_up)
+        filter_build_free(&r->build);
+    pthread_rwlock_destroy(&r->gate);
+    free(r);
+}
