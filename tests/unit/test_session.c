@@ -21,8 +21,8 @@
 
 enum { PAGES = 8, CAPACITY = 10000 };
 
-/* Makes an empty filter of PAGES pages. */
-static bool make(const char *path, uint64_t seed)
+/* Makes an empty filter. */
+static bool make_pages(const char *path, uint64_t seed, uint64_t pages)
 {
     static const uint8_t zero[FORMAT_PAGE];
     struct header h = {.epoch = 1,
@@ -34,13 +34,13 @@ static bool make(const char *path, uint64_t seed)
     static uint8_t next_id;
     h.id[0] = ++next_id;
     h.layers[0] = (struct layer){.id = 1, .n_design = CAPACITY, .fpr_design = 0.01};
-    bloom_to(&(struct bloom){.pages = PAGES, .k = 6, .lines = 1}, &h.layers[0]);
+    bloom_to(&(struct bloom){.pages = pages, .k = 6, .lines = 1}, &h.layers[0]);
     format_place(&h);
     struct newfile nf;
     struct err err;
     uint8_t slot[FORMAT_MAX_HEADER], sum[4];
     bool ok = newfile_open(&nf, path, true, &err) && newfile_reserve(&nf, h.file_len, &err);
-    for (uint64_t page = 0; ok && page < PAGES; page++) {
+    for (uint64_t page = 0; ok && page < pages; page++) {
         put_le32(sum,
                  format_page_sum(format_layer_seed(&h, &h.layers[0]), page, zero, sizeof zero));
         ok = disk_write(nf.fd, sum, 4, h.layers[0].sums_off + 4 * page, path, &err);
@@ -52,6 +52,11 @@ static bool make(const char *path, uint64_t seed)
     if (!ok)
         printf("# %s\n", err.text);
     return ok;
+}
+
+static bool make(const char *path, uint64_t seed)
+{
+    return make_pages(path, seed, PAGES);
 }
 
 /* Tests begin in an empty directory. */
@@ -628,6 +633,45 @@ TEST(repair_blesses_no_damage)
     CHECK(header_of("f").state == STATE_CLEAN && !sound("f"));
 }
 
+/* The first key whose bits are on this page of layer 0. */
+static uint64_t key_on(const struct filter *f, uint64_t page)
+{
+    const struct layer *l = &f->header.layers[0];
+    for (uint64_t i = 0;; i++) {
+        uint64_t hash = key(i), got;
+        l->kind->page(l, hashes_of(&hash), 1, &got);
+        if (got == page)
+            return hash;
+    }
+}
+
+/* A filter of which all other pages are touched, for every place of the one that is not. */
+TEST(a_writer_finds_damage_in_the_last_page_it_touches)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    const uint64_t sizes[] = {1, 8, 27};
+    for (size_t n = 0; n < sizeof sizes / sizeof sizes[0]; n++)
+        for (uint64_t last = 0; last < sizes[n]; last++) {
+            CHECK(make_pages("f", 0, sizes[n]));
+            poke("f", (off_t)(header_of("f").layers[0].data_off + last * FORMAT_PAGE + 17));
+            MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+            MUST(session_begin(&s, &f, &err));
+            MUST(session_lock(&s, &err));
+            for (uint64_t page = 0; page < sizes[n]; page++) {
+                uint64_t hash = key_on(&f, page);
+                if (page != last)
+                    MUST(session_touch(&s, 0, hashes_of(&hash), 1, &err));
+            }
+            uint64_t hash = key_on(&f, last);
+            CHECK(!session_touch(&s, 0, hashes_of(&hash), 1, &err));
+            session_unlock(&s);
+            MUST(session_end(&s, false, &err));
+            filter_close(&f);
+        }
+}
+
 TEST(a_reader_finds_damage_in_what_it_needs)
 {
     struct filter f;
@@ -848,6 +892,7 @@ int main(int argc, char **argv)
     RUN_CLEAN(a_damaged_slot_is_mended_before_the_other_is_written);
     RUN_CLEAN(a_file_that_is_overwritten_in_place_is_not_believed);
     RUN_CLEAN(repair_blesses_no_damage);
+    RUN_CLEAN(a_writer_finds_damage_in_the_last_page_it_touches);
     RUN_CLEAN(a_reader_finds_damage_in_what_it_needs);
     RUN_CLEAN(a_reader_is_not_misled_by_a_writer);
     RUN_CLEAN(a_file_open_for_reading_can_be_locked_against_writers);
