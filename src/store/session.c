@@ -510,12 +510,12 @@ static bool touch(void *ctx, uint64_t page)
            touch_first(t, page);
 }
 
-/* So many bytes of the bitmap are looked through in less time than it takes to find a key's page and
- * look that up. */
+/* So many bytes of the bitmap are looked through in less time than it takes to find a key's page
+ * and look that up. */
 enum { BYTES_A_KEY = 16 };
 
-/* Are all pages of a layer touched? So it is after some keys for each. Finding out which page a key
- * has takes a tenth of the time of adding it; with ten pages a key, a fifth. */
+/* Are all pages of a layer touched? So it is after some keys for each. Finding out which page a
+ * key has takes a tenth of the time of adding it; with ten pages a key, a fifth. */
 static bool all_touched(const struct layer *l, const uint8_t *touched)
 {
     uint64_t pages = layer_pages(l), whole = pages / 8;
