@@ -27,6 +27,19 @@ bytes()
     chmod 600 "$2"
 }
 
+@test "who has read a secret leaves no core dump" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer does not go with strace'
+    make_filter
+    for command in query add dedup; do
+        strace -o calls -e trace=prctl,openat seen $command --secret s f.seen -k 1 >/dev/null
+        cat calls
+        [ "$(grep -nm 1 'PR_SET_DUMPABLE, SUID_DUMP_DISABLE' calls | cut -d : -f 1)" -lt \
+            "$(grep -nm 1 'openat(.*"s"' calls | cut -d : -f 1)" ]
+    done
+    strace -o calls -e trace=prctl seen query f.seen -k 1 || [ $? = 2 ]
+    ! grep -q PR_SET_DUMPABLE calls
+}
+
 @test "a filter is asked with its secret, by --secret or by SEEN_SECRET" {
     make_filter
     [ "$(stat -c '%a %s' s)" = '600 32' ]

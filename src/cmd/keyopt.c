@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "base/parallel.h"
+#include "base/private.h"
 #include "base/say.h"
 #include "keys/input.h"
 
@@ -298,6 +299,7 @@ static bool read_secret(struct keyopt *keyopt, const char *path, struct err *err
     bool others;
     if (keyopt->secret_read)
         return true;
+    private_process();
     if (!secret_read(&keyopt->secret, path, &others, err))
         return false;
     if (others)
