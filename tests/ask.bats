@@ -3,11 +3,20 @@
 
 load helpers
 
-# at_terminal <<PYTHON: a script that uses tests/terminal.py.
+# at_terminal <<PYTHON: a script that uses tests/terminal.py, with random numbers of a seed.
 at_terminal()
 {
-    { echo 'from terminal import *' && cat; } >script.py
+    local seed=$RANDOM
+    echo "seed $seed"
+    { printf '%s\n' 'from terminal import *' 'import random' "random.seed($seed)" && cat; } >script.py
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$SOURCE/tests timeout "$PATIENCE" python3 script.py
+}
+
+# Makes sha1.seen and ntlm.seen, of digests.
+digest_filters()
+{
+    seen create -p 1e-9 --digest sha1 sha1.seen -k word &&
+        seen create -p 1e-9 --digest ntlm -i ntlm.seen -k word
 }
 
 # The sanitizers' memory has copies of what they watch.
@@ -228,15 +237,10 @@ END
     printf '%s\n' word | seen create -p 1e-9 -i --trim i.seen
     printf '%s\n' ff ffff | seen create -p 1e-9 -x x.seen
     filters='"f.seen", "i.seen", "x.seen"'
-    if seen create -p 1e-9 --digest sha1 sha1.seen -k word; then
-        seen create -p 1e-9 --digest ntlm -i ntlm.seen -k word
+    if digest_filters; then
         filters+=', "sha1.seen", "ntlm.seen"'
     fi
-    seed=$RANDOM
-    echo "seed $seed"
     at_terminal <<END
-import random
-random.seed($seed)
 for length in 8, 16, 40, 130, 300, 4000:
     secret = bytes(random.choice(b"0123456789ABCDEF") for _ in range(length))
     for filter in $filters:
@@ -251,14 +255,9 @@ END
 # What is printed is read by us, not by the process.
 @test "a filter of digests forgets what it was asked on standard input" {
     needs_memory
-    seen create -p 1e-9 --digest sha1 sha1.seen -k word || skip 'no libmd'
-    seen create -p 1e-9 --digest ntlm -i ntlm.seen -k word
-    seed=$RANDOM
-    echo "seed $seed"
-    at_terminal <<END
+    digest_filters || skip 'no libmd'
+    at_terminal <<'END'
 import itertools
-import random
-random.seed($seed)
 letters = b"0123456789abcdefGHIJKLMNOPQRSTUVWXYZ"
 for how, options, filter in itertools.product(
         ("pipe", "file"), (["-q", "-j1"], ["--annotate", "-n", "-j3"]), ("sha1.seen", "ntlm.seen")):
@@ -284,13 +283,8 @@ END
 
 @test "so does a coprocess, before the next question" {
     needs_memory
-    seen create -p 1e-9 --digest sha1 sha1.seen -k word || skip 'no libmd'
-    seen create -p 1e-9 --digest ntlm -i ntlm.seen -k word
-    seed=$RANDOM
-    echo "seed $seed"
-    at_terminal <<END
-import random
-random.seed($seed)
+    digest_filters || skip 'no libmd'
+    at_terminal <<'END'
 for options in ["-j1", "sha1.seen"], ["-n", "-j3", "ntlm.seen"]:
     stdin, questions = os.pipe()
     answers, stdout = os.pipe()

@@ -5,20 +5,6 @@
 # shellcheck disable=SC2016
 load helpers
 
-# rejects PATTERN COMMAND...: exit status 2, nothing on stdout, one line like this on stderr, and no
-# file `out`.
-rejects()
-{
-    local pattern=$1
-    shift
-    run -2 --separate-stderr "$@"
-    # shellcheck disable=SC2053 # a pattern
-    if [[ -n $output || $stderr != $pattern || -e out ]]; then
-        printf '%s\n' "command: $*" "stdout:  $output" "stderr:  $stderr" "wanted:  $pattern"
-        return 1
-    fi
-}
-
 counted() { quiet seen create --counted "$@"; }
 
 @test "algebra of sets with whole hashes is that of Python's Counter" {
@@ -296,8 +282,8 @@ END
 }
 
 @test "merge and subtract are silent, unless --verbose asks" {
-    quiet seen create --counted -p 0 a <(seq 100)
-    quiet seen create --counted -p 0 b <(seq 40)
+    seq 100 | counted -p 0 a
+    seq 40 | counted -p 0 b
     for command in merge subtract; do
         quiet seen $command --force -o out a b
         run -0 --separate-stderr seen $command --verbose --force -o out a b

@@ -22,19 +22,6 @@ only()
     [[ $names == "$(printf '%s\n' "$@" | sort)" ]] || { echo "here: $names"; return 1; }
 }
 
-# rejects PATTERN COMMAND...: exit status 2, nothing on stdout, and a first line like this on stderr.
-rejects()
-{
-    local pattern=$1
-    shift
-    run -2 --separate-stderr "$@"
-    # shellcheck disable=SC2053 # a pattern
-    if [[ -n $output || ${stderr_lines[0]} != $pattern ]]; then
-        printf '%s\n' "command: $*" "stdout:  $output" "stderr:  $stderr" "wanted:  $pattern"
-        return 1
-    fi
-}
-
 @test "a filter is made for exactly the distinct keys" {
     seq 1000 >keys
     seq 500 >>keys

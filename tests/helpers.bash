@@ -46,6 +46,21 @@ refuses()
     fi
 }
 
+# rejects PATTERN COMMAND...: exit status 2, nothing on stdout, no file "out", and one line like this on
+# stderr, behind which a usage error has one about --help.
+rejects()
+{
+    local pattern=$1
+    shift
+    run -2 --separate-stderr "$@"
+    # shellcheck disable=SC2053 # a pattern
+    if [[ -n $output || -e out || ${stderr_lines[0]} != $pattern ||
+        ${stderr_lines[*]:1} != ?("Try 'seen "*) ]]; then
+        printf '%s\n' "command: $*" "stdout:  $output" "stderr:  $stderr" "wanted:  $pattern"
+        return 1
+    fi
+}
+
 # quiet COMMAND...: exit status 0, and not a word on stdout or stderr.
 quiet()
 {

@@ -3,20 +3,6 @@
 
 load helpers
 
-# rejects PATTERN COMMAND...: exit status 2, nothing on stdout, one line like this on stderr, and no
-# file `out`.
-rejects()
-{
-    local pattern=$1
-    shift
-    run -2 --separate-stderr "$@"
-    # shellcheck disable=SC2053 # a pattern
-    if [[ -n $output || $stderr != $pattern || -e out ]]; then
-        printf '%s\n' "command: $*" "stdout:  $output" "stderr:  $stderr" "wanted:  $pattern"
-        return 1
-    fi
-}
-
 @test "a union is what would have been made of all keys at once" {
     for options in '-p 0.01' '-p 1e-5' '-p 0.001 -i --trim'; do
         rm -f ./*.seen
