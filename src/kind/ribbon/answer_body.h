@@ -3,28 +3,33 @@
  *
  *     ANSWER    its name
  *     TARGET    its attributes: the instructions it may use
- *     AGREES(a, b, low, high, fingerprint, columns)    do all columns match the fingerprint? A
- *               column is the parity of the bits that `low` selects from the word at a and
- *               `high` from the word at b
+ *     AGREES(a, b, low, high, fingerprint, columns, most)    do all columns match the fingerprint?
+ *               A column is the parity of the bits that `low` selects from the word at a and `high`
+ *               from the word at b. `most` is a constant: there are at most so many columns
  */
 
-TARGET static unsigned ANSWER(const uint8_t *data, const struct ribbon_probes *p, unsigned which,
-                              const struct ribbon_probes *next, unsigned coming)
+TARGET static inline __attribute__((always_inline)) unsigned
+ANSWER_UP_TO(const uint8_t *data, const struct ribbon_probes *p,
+                const struct ribbon_probes *next, unsigned most)
 {
     unsigned yes = 0;
     for (unsigned i = 0; i < RIBBON_PROBES; i++) {
-        if (coming >> i & 1)
-            ribbon_prefetch(data, next, i);
-        if ((which >> i & 1) == 0)
-            continue;
-        unsigned offset = p->start[i] % RIBBON_WIDTH;
-        yes |= (unsigned)AGREES(data + p->low[i], data + p->high[i],
-                                ribbon_in_first(p->coefficients[i], offset),
-                                ribbon_in_next(p->coefficients[i], offset), p->fingerprint[i],
-                                p->columns[i])
+        ribbon_prefetch(data, next, i);
+        yes |= (unsigned)AGREES(data + p->low[i], data + p->high[i], p->in_first[i], p->in_next[i],
+                                p->fingerprint[i], p->columns[i], most)
                << i;
     }
     return yes;
+}
+
+TARGET static unsigned ANSWER(const uint8_t *data, const struct ribbon_probes *p, unsigned columns,
+                              const struct ribbon_probes *next)
+{
+    if (columns <= 8)
+        return ANSWER_UP_TO(data, p, next, 8);
+    if (columns <= 16)
+        return ANSWER_UP_TO(data, p, next, 16);
+    return ANSWER_UP_TO(data, p, next, RIBBON_MAX_COLUMNS);
 }
 
 #undef ANSWER

@@ -31,22 +31,19 @@ AVX2_INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, __m256i low
 }
 
 AVX2_INLINE bool agrees_avx2(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
-                             uint32_t fingerprint, unsigned columns)
+                             uint32_t fingerprint, unsigned columns, unsigned most)
 {
     const __m256i lanes = _mm256_setr_epi64x(0, 1, 2, 3);
     __m256i lows = _mm256_set1_epi64x((long long)low);
     __m256i highs = _mm256_set1_epi64x((long long)high);
-    bool same = true;
-    for (unsigned j = 0; j < columns && same; j += 8) {
-        __m256i left = _mm256_set1_epi64x((long long)columns - j);
-        __m256i mask = _mm256_cmpgt_epi64(left, lanes);
-        __m256i above = _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(4)));
-        unsigned odd = odd_columns(a + 8 * j, b + 8 * j, lows, highs, mask);
-        odd |= odd_columns(a + 8 * j + 32, b + 8 * j + 32, lows, highs, above) << 4;
-        unsigned wanted = columns - j < 8 ? (1U << (columns - j)) - 1 : 0xff;
-        same = ((odd ^ fingerprint >> j) & wanted) == 0;
+    __m256i left = _mm256_set1_epi64x((long long)columns);
+    uint32_t odd = 0;
+#pragma GCC unroll 8
+    for (unsigned j = 0; j < most; j += 4) {
+        __m256i mask = _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(j)));
+        odd |= odd_columns(a + 8 * j, b + 8 * j, lows, highs, mask) << j;
     }
-    return same;
+    return _bzhi_u32(odd ^ fingerprint, columns) == 0;
 }
 
 #define ANSWER answer_avx2

@@ -46,22 +46,29 @@ AVX512_INLINE void store_low(uint32_t *to, __m512i x)
     _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi64_epi32(x));
 }
 
-AVX512_INLINE bool agrees_avx512(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
-                                 uint32_t fingerprint, unsigned columns)
+/* One bit for each of the columns in `lanes`, of eight: the parity of the selected bits at a and b.
+ * The other columns are not read. */
+AVX512_INLINE __mmask8 odd_columns(const uint8_t *a, const uint8_t *b, __mmask8 lanes, __m512i low,
+                                   __m512i high)
 {
-    const __m512i one = _mm512_set1_epi64(1);
+    __m512i x = _mm512_and_epi64(_mm512_maskz_loadu_epi64(lanes, a), low);
+    __m512i y = _mm512_and_epi64(_mm512_maskz_loadu_epi64(lanes, b), high);
+    __m512i count = _mm512_popcnt_epi64(_mm512_xor_epi64(x, y));
+    return _mm512_test_epi64_mask(count, _mm512_set1_epi64(1));
+}
+
+AVX512_INLINE bool agrees_avx512(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
+                                 uint32_t fingerprint, unsigned columns, unsigned most)
+{
     __m512i lows = _mm512_set1_epi64((long long)low), highs = _mm512_set1_epi64((long long)high);
-    bool same = true;
-    for (unsigned j = 0; j < columns && same; j += 8) {
-        unsigned left = columns - j;
-        __mmask8 lanes = (__mmask8)(left < 8 ? (1U << left) - 1 : 0xff);
-        __m512i both = _mm512_xor_epi64(
-            _mm512_and_epi64(_mm512_maskz_loadu_epi64(lanes, a + 8 * j), lows),
-            _mm512_and_epi64(_mm512_maskz_loadu_epi64(lanes, b + 8 * j), highs));
-        unsigned odd = _mm512_test_epi64_mask(_mm512_popcnt_epi64(both), one);
-        same = ((odd ^ fingerprint >> j) & lanes) == 0;
-    }
-    return same;
+    uint32_t lanes = _bzhi_u32(UINT32_MAX, columns);
+    __mmask8 odd[RIBBON_MAX_COLUMNS / 8] = {0};
+#pragma GCC unroll 8
+    for (unsigned j = 0; j < most; j += 8)
+        odd[j / 8] = odd_columns(a + 8 * j, b + 8 * j, (__mmask8)(lanes >> j), lows, highs);
+    uint32_t all = _mm512_kunpackw(_mm512_kunpackb(odd[3], odd[2]),
+                                   _mm512_kunpackb(odd[1], odd[0]));
+    return ((all ^ fingerprint) & lanes) == 0;
 }
 
 #define ANSWER answer_avx512
@@ -220,7 +227,11 @@ AVX512 static unsigned aim_avx512(const struct ribbon_source *s, const uint64_t 
     _mm512_storeu_si512(p->low, low);
     _mm512_storeu_si512(p->high, high);
     _mm512_storeu_si512(p->threshold, threshold);
-    _mm512_storeu_si512(p->coefficients, coefficients_of(x));
+    __m512i c = coefficients_of(x);
+    __m512i offset = _mm512_and_epi64(start, _mm512_set1_epi64(RIBBON_WIDTH - 1));
+    __m512i rest = _mm512_sub_epi64(_mm512_set1_epi64(RIBBON_WIDTH), offset);
+    _mm512_storeu_si512(p->in_first, _mm512_sllv_epi64(c, offset));
+    _mm512_storeu_si512(p->in_next, _mm512_srlv_epi64(c, rest)); /* 0 for a shift by 64 */
     store_low(p->start, start);
     store_low(p->fingerprint, fingerprints_of(x));
     store_low(p->columns, columns);

@@ -128,20 +128,30 @@ RIBBON_INLINE bool ribbon_is_sane(const struct ribbon_source *s, const struct ri
 enum { RIBBON_PROBES = 8 };
 
 /* What decides about key i. Its columns are `columns` words at `low`, of the segment where it
- * starts, and as many at `high`, of the next one. They count only if the key is not bumped; the
- * byte at `threshold` holds its bucket's threshold. All three are offsets in the data. */
+ * starts, of which its equation takes the bits `in_first`, and as many at `high`, of the next one,
+ * of which it takes `in_next`. They count only if the key is not bumped; the byte at `threshold`
+ * holds its bucket's threshold. All three are offsets in the data. */
 struct ribbon_probes {
     uint64_t low[RIBBON_PROBES], high[RIBBON_PROBES], threshold[RIBBON_PROBES];
-    uint64_t coefficients[RIBBON_PROBES];
+    uint64_t in_first[RIBBON_PROBES], in_next[RIBBON_PROBES];
     uint32_t start[RIBBON_PROBES], fingerprint[RIBBON_PROBES], columns[RIBBON_PROBES];
 };
 
+/* Probe i then reads no column and the first byte of the data, which has at least one entry. */
+RIBBON_INLINE void ribbon_no_probe(struct ribbon_probes *p, unsigned i)
+{
+    p->low[i] = p->high[i] = p->threshold[i] = 0;
+    p->start[i] = p->columns[i] = 0;
+}
+
+/* Into the second-level cache: its misses wait in a longer queue than those of the first. */
 RIBBON_INLINE void ribbon_prefetch(const uint8_t *data, const struct ribbon_probes *p, unsigned i)
 {
-    const uint8_t *end = data + p->high[i] + 8 * (size_t)p->columns[i] - 1;
-    for (const uint8_t *line = data + p->low[i]; line < end; line += 64)
-        __builtin_prefetch(line);
-    __builtin_prefetch(end);
+    const uint8_t *first = data + p->low[i];
+    const uint8_t *last = data + p->high[i] + 8 * (size_t)p->columns[i] - (p->columns[i] != 0);
+    for (const uint8_t *line = first; line < last; line += 64)
+        __builtin_prefetch(line, 0, 2);
+    __builtin_prefetch(last, 0, 2);
 }
 
 /* The most equations added at a time. A bucket has at most RIBBON_BUCKET starts, whose equations
@@ -170,10 +180,11 @@ struct ribbon_variant {
      * valid. Does not call s->need. */
     unsigned (*aim)(const struct ribbon_source *s, const uint64_t *hash, struct ribbon_probes *p);
 
-    /* Sets bit i of the result if all columns of probe i agree, for the probes in `which`.
-     * Meanwhile prefetches what the probes in `coming` of the next eight keys will read. */
-    unsigned (*answer)(const uint8_t *data, const struct ribbon_probes *p, unsigned which,
-                       const struct ribbon_probes *next, unsigned coming);
+    /* Sets bit i of the result if all columns of probe i agree. No probe has more than `columns`.
+     * Meanwhile prefetches what eight other keys will read, key by key: a CPU has some twenty cache
+     * lines in flight at a time, and a key needs three to five. */
+    unsigned (*answer)(const uint8_t *data, const struct ribbon_probes *p, unsigned columns,
+                       const struct ribbon_probes *next);
 
     /* Computes the equations of keys x[0..n), n at most RIBBON_GROUP, in a table with `starts`
      * starts, fewer than 2^32. May read x[n..n + 7). */

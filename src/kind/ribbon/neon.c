@@ -35,8 +35,9 @@ INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, unsigned columns
 }
 
 INLINE bool agrees_neon(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
-                        uint32_t fingerprint, unsigned columns)
+                        uint32_t fingerprint, unsigned columns, unsigned most)
 {
+    (void)most;
     uint8x16_t lows = vreinterpretq_u8_u64(vdupq_n_u64(low));
     uint8x16_t highs = vreinterpretq_u8_u64(vdupq_n_u64(high));
     bool same = true;

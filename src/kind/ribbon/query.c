@@ -105,7 +105,9 @@ RIBBON_INLINE bool aim(const struct ribbon_source *s, const struct way *way,
     p->low[i] = way->table + 8 * ribbon_words(&s->ribbon, narrow, segment);
     /* With offset 0, all coefficients are in one segment, perhaps the last. */
     p->high[i] = p->low[i] + (start % RIBBON_WIDTH ? 8 * columns : 0);
-    p->coefficients[i] = ribbon_coefficients(x);
+    uint64_t c = ribbon_coefficients(x);
+    p->in_first[i] = ribbon_in_first(c, start % RIBBON_WIDTH);
+    p->in_next[i] = ribbon_in_next(c, start % RIBBON_WIDTH);
     p->fingerprint[i] = ribbon_fingerprint(x);
     return ribbon_may_read(s, p->threshold[i], 1, v);
 }
@@ -156,26 +158,39 @@ static enum ribbon_verdict find(const struct ribbon_source *s, uint64_t hash,
     return look_up(s, &way.e, list, hash);
 }
 
+enum { ALL = (1U << RIBBON_PROBES) - 1 };
+
 /* Keys looked up at a time. */
 struct group {
-    uint64_t hash[RIBBON_PROBES];
+    const uint64_t *hash;
+    uint64_t copy[RIBBON_PROBES]; /* of the hashes, of a group that is not full */
     struct ribbon_probes probes;
     unsigned all, known; /* all keys; keys whose probe is known */
 };
 
-/* Takes up to RIBBON_PROBES keys. */
+/* Takes up to RIBBON_PROBES keys, at least one. */
 static void begin_group(const struct ribbon_source *s, const uint64_t *hash, size_t n,
                         struct group *g)
 {
-    g->all = n < RIBBON_PROBES ? (1U << n) - 1 : (1U << RIBBON_PROBES) - 1;
-    g->known = 0;
-    if (n == 0)
-        return;
-    for (size_t i = 0; i < RIBBON_PROBES; i++)
-        g->hash[i] = hash[i < n ? i : 0];
+    g->hash = hash;
+    g->all = ALL;
+    if (n < RIBBON_PROBES) {
+        for (size_t i = 0; i < RIBBON_PROBES; i++)
+            g->copy[i] = hash[i < n ? i : 0];
+        g->hash = g->copy;
+        g->all = (1U << n) - 1;
+    }
     g->known = ribbon_in_use()->aim(s, g->hash, &g->probes) & g->all;
-    for (unsigned keys = g->known; keys != 0; keys &= keys - 1)
-        __builtin_prefetch(s->data + g->probes.threshold[__builtin_ctz(keys)]);
+    for (unsigned keys = ALL & ~g->known; keys != 0; keys &= keys - 1)
+        ribbon_no_probe(&g->probes, (unsigned)__builtin_ctz(keys));
+    for (unsigned i = 0; i < RIBBON_PROBES; i++)
+        __builtin_prefetch(s->data + g->probes.threshold[i]);
+}
+
+static unsigned answer(const struct ribbon_source *s, const struct ribbon_probes *p,
+                       const struct ribbon_probes *next)
+{
+    return ribbon_in_use()->answer(s->data, p, s->ribbon.columns + (s->ribbon.wide != 0), next);
 }
 
 /* Probes in later tables or split partitions. They are answered eight at a time; the rest at the
@@ -186,9 +201,12 @@ struct late {
     unsigned n;
 };
 
-static void answer_late(const uint8_t *data, struct late *late, uint64_t *present)
+static void answer_late(const struct ribbon_source *s, struct late *late, uint64_t *present)
 {
-    unsigned yes = ribbon_in_use()->answer(data, &late->probes, (1U << late->n) - 1, NULL, 0);
+    static const struct ribbon_probes none;
+    for (unsigned i = late->n; i < RIBBON_PROBES; i++)
+        ribbon_no_probe(&late->probes, i);
+    unsigned yes = answer(s, &late->probes, &none) & ((1U << late->n) - 1);
     for (; yes != 0; yes &= yes - 1)
         bit_set(present, late->key[__builtin_ctz(yes)]);
     late->n = 0;
@@ -206,49 +224,60 @@ static void look_further(const struct ribbon_source *s, uint64_t hash, size_t ke
     ribbon_prefetch(s->data, &late->probes, late->n);
     late->key[late->n++] = key;
     if (late->n == RIBBON_PROBES)
-        answer_late(s->data, late, present);
+        answer_late(s, late, present);
 }
 
-/* `first` is the number of the group's first key in the batch. Prefetches for the next group are
- * spread between the answers, key by key: a CPU has some twenty cache lines in flight at a time,
- * and a key needs three to five. */
+/* Sets the answers of a group, whose first key has the number `first` in the batch. No branch
+ * depends on them: where half of the keys are present, that costs more than the rest. Meanwhile
+ * prefetches for `next`. */
 static void end_group(const struct ribbon_source *s, const struct group *g, size_t first,
-                      const struct group *next, struct late *late, uint64_t *present)
+                      const struct ribbon_probes *next, struct late *late, uint64_t *present)
 {
     unsigned here = 0;
-    for (unsigned keys = g->known; keys != 0; keys &= keys - 1) {
-        unsigned i = (unsigned)__builtin_ctz(keys);
+    uint64_t yes = answer(s, &g->probes, next);
+    for (unsigned i = 0; i < RIBBON_PROBES; i++) {
         bool bumped = ribbon_is_bumped(s->data[g->probes.threshold[i]], g->probes.start[i]);
         here |= (unsigned)!bumped << i;
     }
-    uint64_t yes = ribbon_in_use()->answer(s->data, &g->probes, here, &next->probes, next->known);
-    present[first / 64] |= yes << first % 64;
+    here &= g->known;
+    present[first / 64] |= (yes & here) << first % 64;
     for (unsigned keys = g->all & ~here; keys != 0; keys &= keys - 1) {
         unsigned i = (unsigned)__builtin_ctz(keys);
         look_further(s, g->hash[i], first + i, late, present);
     }
 }
 
+/* Groups whose lines are fetched before they are answered. */
+enum { AHEAD = 3 };
+
 void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present)
 {
+    static const struct ribbon_probes none;
     const uint64_t *hash = keys.lane0;
     const struct ribbon_source s = {
         .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
-    struct group group[2], *now = &group[0], *next = &group[1];
+    struct group ring[AHEAD + 1];
     struct late late = {.n = 0};
-    begin_group(&s, hash, n, now);
-    for (unsigned known = now->known; known != 0; known &= known - 1)
-        ribbon_prefetch(data, &now->probes, (unsigned)__builtin_ctz(known));
-    for (size_t at = 0; at < n; at += RIBBON_PROBES) {
-        size_t end = n - at < RIBBON_PROBES ? n : at + RIBBON_PROBES;
-        begin_group(&s, hash + end, n - end, next);
-        end_group(&s, now, at, next, &late, present);
-        struct group *done = now;
-        now = next;
-        next = done;
+    size_t begun = 0;
+    for (; begun < n && begun < AHEAD * RIBBON_PROBES; begun += RIBBON_PROBES) {
+        struct group *g = &ring[begun / RIBBON_PROBES];
+        begin_group(&s, hash + begun, n - begun, g);
+        for (unsigned i = 0; i < RIBBON_PROBES; i++)
+            ribbon_prefetch(data, &g->probes, i);
     }
-    answer_late(data, &late, present);
+    for (size_t at = 0; at < n; at += RIBBON_PROBES) {
+        const struct ribbon_probes *coming = &none;
+        if (begun < n) {
+            struct group *g = &ring[begun / RIBBON_PROBES % (AHEAD + 1)];
+            begin_group(&s, hash + begun, n - begun, g);
+            coming = &g->probes;
+            begun += RIBBON_PROBES;
+        }
+        end_group(&s, &ring[at / RIBBON_PROBES % (AHEAD + 1)], at, coming, &late, present);
+    }
+    if (late.n != 0)
+        answer_late(&s, &late, present);
 }
 
 bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
