@@ -9,6 +9,11 @@ record, of all processes and threads (steadier than time where others use the ma
 median over rounds of the ratio to the yardstick of the same round, peak memory of the job's largest
 process, the size of what it wrote, and its bits a record.
 
+What reads a pipe has a goal that is measured against the pipe. The least time that it can take is
+the larger of two: that of a bare reader in its place (bare.c), and the CPU time of that reader, of
+who writes to it, and of the job's own work, on all CPUs at once. A job's own work is its CPU time
+with the same records in a file, less that of a bare read of the file. All are of the same round.
+
     BENCH_N=10000000        records a file
     BENCH_RUNS=7            rounds (slow rivals take part in the first 3)
     BENCH_KINDS="urls sha1 phones"
@@ -67,16 +72,17 @@ GREP_N = min(N, 1000000)
 CPUS = len(os.sched_getaffinity(0))
 
 # What seen wants to reach on two cores: (kind, job) -> (measure, at most). "x" is the ratio to the
-# yardstick, "ns" time a record, "ms" time, "cpu ms" CPU time.
+# yardstick, "least" that to the least time of what reads a pipe, "ns" time a record, "ms" time,
+# "cpu ms" CPU time.
 GOALS = {
     ("urls", "create -j2"): ("x", 1.25),
     ("sha1", "create -j2"): ("x", 1.4),
     ("urls", "create -j1"): ("x", 2.3),
     ("sha1", "create -j1"): ("x", 2.2),
-    ("urls", "create, pipe -j2"): ("x", 0.4),
-    ("sha1", "create, pipe -j2"): ("x", 0.4),
-    ("urls", "query, pipe -j2"): ("x", 0.5),
-    ("sha1", "query, pipe -j2"): ("x", 0.5),
+    ("urls", "create, pipe -j2"): ("least", 1.15),
+    ("sha1", "create, pipe -j2"): ("least", 1.15),
+    ("urls", "query, pipe -j2"): ("least", 1.15),
+    ("sha1", "query, pipe -j2"): ("least", 1.15),
     ("urls", "query -j2"): ("x", 1.5),
     ("sha1", "query -j2"): ("x", 1.25),
     ("phones", "create -j2"): ("ns", 5),
@@ -101,17 +107,19 @@ class Job:
     """A command line, and what must be true around it."""
 
     def __init__(self, name, command, yardstick=None, output=None, rival=False, records=None,
-                 statuses=(0,)):
+                 statuses=(0,), least=()):
         self.name = name
         self.command = command  # for the shell, or a list of arguments
         self.statuses = statuses
         self.yardstick = yardstick
+        self.least = least  # with a pipe: bare reads of it and of a file, and this job from a file
         self.output = output  # a file that the job makes: removed before, measured after
         self.rival = rival
         self.records = records or N
         self.times = []
         self.cpu_times = []
         self.ratios = []
+        self.least_ratios = []
         self.base_ratios = []  # (of time, of CPU time)
         self.can_base = True
         self.memory = 0
@@ -176,12 +184,18 @@ class Job:
             "cpu_ns_per_record": cpu / self.records * 1e9,
             "yardstick": self.yardstick,
             "ratio": statistics.median(self.ratios) if self.ratios else None,
+            "least_ratio": statistics.median(self.least_ratios) if self.least_ratios else None,
             "base_ratio": base[0],
             "base_cpu_ratio": base[1],
             "peak_bytes": self.memory,
             "output_bytes": self.size,
             "output_bits_per_record": self.size * 8 / self.records if self.size else None,
         }
+
+
+def least_time(pipe, file, job, round_):
+    cpu = pipe.cpu_times[round_] + job.cpu_times[round_] - file.cpu_times[round_]
+    return max(pipe.times[round_], cpu / CPUS)
 
 
 def run_rounds(jobs):
@@ -193,13 +207,16 @@ def run_rounds(jobs):
             elapsed = j.run()
             if j.yardstick:
                 j.ratios.append(elapsed / by_name[j.yardstick].times[round_])
+            if j.least:
+                least = least_time(*(by_name[name] for name in j.least), round_)
+                j.least_ratios.append(elapsed / least)
 
 
 def make_data():
     os.makedirs(DIR, exist_ok=True)
     os.makedirs(TOOLS, exist_ok=True)
     source = HERE + "/gen.c"
-    for tool in ("gen", "clock"):
+    for tool in ("gen", "clock", "bare"):
         subprocess.check_call(["cc", "-O2", "-o", TOOLS + tool, "%s/%s.c" % (HERE, tool)])
     for kind in KINDS:
         for name, args in ((kind, (0, N)), (kind + ".ask", (0, N, N)),
@@ -232,12 +249,20 @@ def jobs_for(kind):
         Job("wc -l, pipe", "cat %s | wc -l >/dev/null" % file),
         Job("wc -l, queries", "exec wc -l %s >/dev/null" % ask),
         Job("wc -l, queries, pipe", "cat %s | wc -l >/dev/null" % ask),
+        Job("bare reader", "exec %sbare <%s" % (TOOLS, file)),
+        Job("bare reader, pipe", "cat %s | %sbare" % (file, TOOLS)),
+        Job("bare reader, queries", "exec %sbare <%s" % (TOOLS, ask)),
+        Job("bare reader, queries, pipe", "cat %s | %sbare" % (ask, TOOLS)),
     ]
 
     def seen(name, command, yardstick, **more):
         for j in thread_counts():
             full = "%s -j%d" % (name, j)
-            jobs.append(Job(full, command.format(seen=SEEN, j=j), yardstick, **more))
+            least = ()
+            if yardstick.endswith(", pipe"):
+                pipe = yardstick.replace("wc -l", "bare reader")
+                least = (pipe, pipe.replace(", pipe", ""), full.replace(", pipe", ""))
+            jobs.append(Job(full, command.format(seen=SEEN, j=j), yardstick, least=least, **more))
 
     seen("create", "exec {seen} create -j{j} out.seen %s" % file, "wc -l", output=DIR + "/out.seen")
     seen("create -n", "exec {seen} create -j{j} -n %d out.seen %s" % (N, file), "wc -l",
@@ -277,8 +302,9 @@ def jobs_for(kind):
             rival("bloom check, p = 0.001", "exec bloom check %s.bloom <%s >/dev/null"
                   % (kind, ask), "wc -l, queries")
     wanted = [j for j in jobs if JOBS.search(j.name)]
-    yardsticks = {j.yardstick for j in wanted}
-    return [j for j in jobs if j in wanted or j.name in yardsticks]
+    others = {j.yardstick for j in wanted}.union(*(j.least for j in wanted))
+    others |= {j.yardstick for j in jobs if j.name in others}
+    return [j for j in jobs if j in wanted or j.name in others]
 
 
 def prepare(kind):
@@ -396,9 +422,10 @@ def verdict(kind, result):
     if not goal:
         return ""
     measure, most = goal
-    value = {"x": result["ratio"], "ns": result["ns_per_record"],
+    value = {"x": result["ratio"], "least": result["least_ratio"], "ns": result["ns_per_record"],
              "ms": result["seconds"] * 1e3, "cpu ms": result["cpu_seconds"] * 1e3}[measure]
-    unit = {"x": "x", "ns": " ns", "ms": " ms", "cpu ms": " ms CPU"}[measure]
+    unit = {"x": "x", "least": " of the least, is %.2f" % value, "ns": " ns", "ms": " ms",
+            "cpu ms": " ms CPU"}[measure]
     return "%s <= %g%s" % ("yes" if value <= most else "NO ", most, unit)
 
 
