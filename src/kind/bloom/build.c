@@ -16,7 +16,8 @@
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
 
 /* Pages made at a time. A keyset's range needs fewer, unless the filter is made for many more keys
- * than there are; then each worker builds no more than 1 MiB at a time. */
+ * than there are; then each worker builds no more than 1 MiB at a time, which the CPU's cache holds.
+ */
 uint64_t bloom_build_region = REGION / 4;
 
 /* Keys of a range whose bits were all set already, because of a repeat or by chance. */
@@ -221,12 +222,8 @@ static bool insert_batch(struct build *b, struct region *region, const uint64_t 
 {
     uint64_t present[LAYER_BATCH / 64] = {0};
     region->seen += n;
-    if (!b->target->presumed) {
-        bloom_insert(&b->bloom, region->buf, region->first, hash, n);
-        return true;
-    }
-    bloom_test_insert(&b->bloom, region->buf, region->first, hash, n, present);
-    for (size_t w = 0; w < LAYER_BATCH / 64; w++)
+    bloom_insert_cached(&b->bloom, region->buf, region->first, hash, n, present);
+    for (size_t w = 0; b->target->presumed && w < LAYER_BATCH / 64; w++)
         for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
             region->suspect[region->n_suspects++] = hash[w * 64 + (unsigned)__builtin_ctzll(bits)];
             if (region->n_suspects == SUSPECTS && !settle_suspects(region, range))
