@@ -6,7 +6,8 @@ thread. Run it with `make profile`; needs perf (Debian: linux-perf).
 
 Samples are sorted into stages by the functions on the stack, innermost first. Fresh memory is what the
 kernel spends on pages that are touched for the first time. Behind the table stands what memory
-allows on this machine (limits.c).
+allows on this machine (limits.c). For a filter far larger than the caches, take
+PROFILE_N=1e8 PROFILE_KINDS=phones.
 
     PROFILE_N=10000000      records a file
     PROFILE_KINDS="urls phones"
@@ -27,6 +28,7 @@ KINDS = os.environ.get("PROFILE_KINDS", "urls phones").split()
 RUNS = int(os.environ.get("PROFILE_RUNS", "3"))
 HZ = 5000
 
+PROBE = "probe (ribbon)"
 STAGES = [
     ("find records", r"^split|^cut$|memchr|batch_next"),
     ("hash", r"^hash_|XXH3"),
@@ -38,7 +40,7 @@ STAGES = [
     ("solve equations (ribbon)", r"^(ribbon_)?(add|derive|solve)_|do_table|build_by|build_part"
                                  r"|try_loads|ribbon_work"),
     ("probe (Bloom)", r"^query_"),
-    ("probe (ribbon)", r"^answer_|^aim_|^ribbon_(query|aim)|^(begin|end)_group$|^find$|^look_"),
+    (PROBE, r"^answer_|^aim_|^ribbon_(query|aim)|^(begin|end)_group$|^find$|^look_"),
     ("checksums, bit counts", r"page_sum|sum_piece|census|count_"),
     ("copy records to print", r"^output_"),
     ("fresh memory", r"exc_page_fault"),
@@ -115,7 +117,12 @@ def main():
         if any(cells):
             print("| %s | %s |" % (name, " | ".join(cells)))
     print("| all | %s |" % " | ".join("%.1f" % sum(c.values()) for _, c in columns), flush=True)
-    subprocess.check_call([DIR + "/limits", "%s/profile.%s" % (DIR, KINDS[0])])
+    # The filter made last is compact.
+    bits = int(8 * os.path.getsize(DIR + "/profile.seen") / N)
+    print("probing a compact filter of %s: %.1f" % (KINDS[-1], columns[-1][1].get(PROBE, 0)),
+          flush=True)
+    subprocess.check_call([DIR + "/limits", "%s/profile.%s" % (DIR, KINDS[0]),
+                           DIR + "/profile.seen", str(bits)])
 
 
 main()
