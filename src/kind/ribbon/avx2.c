@@ -30,18 +30,23 @@ AVX2_INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, __m256i low
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_slli_epi64(sum, 63)));
 }
 
+/* Many columns take longer than a branch that is guessed wrong. */
 AVX2_INLINE bool agrees_avx2(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
                              uint32_t fingerprint, unsigned columns, unsigned most)
 {
     const __m256i lanes = _mm256_setr_epi64x(0, 1, 2, 3);
     __m256i lows = _mm256_set1_epi64x((long long)low);
     __m256i highs = _mm256_set1_epi64x((long long)high);
-    __m256i left = _mm256_set1_epi64x((long long)columns);
     uint32_t odd = 0;
-#pragma GCC unroll 8
-    for (unsigned j = 0; j < most; j += 4) {
-        __m256i mask = _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(j)));
+#pragma GCC unroll 4
+    for (unsigned j = 0; j < most; j += 8) {
+        if (most > 16 && (j >= columns || _bzhi_u32(odd ^ fingerprint, j) != 0))
+            break;
+        __m256i left = _mm256_set1_epi64x((long long)columns - j);
+        __m256i mask = _mm256_cmpgt_epi64(left, lanes);
+        __m256i above = _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(4)));
         odd |= odd_columns(a + 8 * j, b + 8 * j, lows, highs, mask) << j;
+        odd |= odd_columns(a + 8 * j + 32, b + 8 * j + 32, lows, highs, above) << (j + 4);
     }
     return _bzhi_u32(odd ^ fingerprint, columns) == 0;
 }
