@@ -174,7 +174,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     # Without what has random numbers in it: the headers, and the checksums behind them.
     bits() { tail -c $(($(number pages "$1") * 4096)) "$1"; }
     seq 100000 >in
-    for threads in 1 2 8; do
+    for threads in 1 2 8 500; do
         cat in in | seen dedup --create -p 1e-4 -j $threads f.$threads | cmp - in
         [ "$(capacities f.$threads)" = "[100000]" ]
         cmp <(bits f.1) <(bits f.$threads)
@@ -253,6 +253,13 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     exec 9>&-
     [ "$(capacities ended.seen)" = "[1048576]" ]
     [ "$(seen query -c ended.seen in)" = 1000 ]
+    # One whose output nobody reads: not all that was read need have been added.
+    exec 8<>pipe 9>pipe 8>&-
+    status=0
+    cat in | seen dedup --create unread.seen >&9 || status=$?
+    exec 9>&-
+    [ $status = 141 ]
+    [ "$(capacities unread.seen)" = "[1048576]" ]
 }
 
 @test "a filter that cannot be replaced is as good as before" {

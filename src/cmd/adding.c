@@ -164,7 +164,8 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 static bool finish(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct adding *a = ctx;
-    return a->print(a->ctx, chunk, slot);
+    a->stopped |= !a->print(a->ctx, chunk, slot);
+    return !a->stopped;
 }
 
 static void slot_free(void *ctx, void *slot)
@@ -199,22 +200,25 @@ static void feed(struct adding *a)
     f->refuse = NULL;
 }
 
-/* For the keys of refit.h: what 'seen create' takes for them. 30 million fit into it. */
-static const uint64_t REFIT_MEMORY = 256 << 20;
+/* The keys of refit.h take 128 MiB then, half of what 'seen create' takes. */
+static const uint64_t REFIT_KEYS = 16 << 20;
 
 /* Another process may have made the file that this one meant to make. */
 static void begin_refit(struct adding *a)
 {
+    struct stat st;
     const struct header *h = store_header(a->known.sink);
     if (a->made.n_layers > 0 && h->policy == POLICY_GROW &&
-        memcmp(h->id, a->made.id, sizeof h->id) == 0)
-        a->refit = refit_new(h, &a->feed.keyopt->rule, REFIT_MEMORY,
+        memcmp(h->id, a->made.id, sizeof h->id) == 0 && store_stat(a->known.sink, &st))
+        a->refit = refit_new(h, &st, &a->feed.keyopt->rule, REFIT_KEYS,
                              a->feed.keyopt->threads);
 }
 
+/* Not of a run that was stopped: workers may have put keys that were not added. Another process may
+ * have added as many. */
 static void end_refit(struct adding *a)
 {
-    if (a->refit != NULL && !a->feed.failed && !sig_caught())
+    if (a->refit != NULL && !a->feed.failed && !a->stopped && !sig_caught())
         refit_apply(a->refit, a->known.sink->name, a->no_sync);
     refit_free(a->refit);
 }

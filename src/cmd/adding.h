@@ -65,6 +65,7 @@ struct adding {
     /* The rest is private. */
     struct header made; /* of the file that adding_make_file has made; n_layers 0: none */
     struct refit *refit; /* NULL: the size of the file remains */
+    bool stopped;        /* by `print` */
     uint64_t since_sync;
     struct forecast forecast;
     bool unforeseen; /* nothing can be foretold of this input */

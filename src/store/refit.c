@@ -19,13 +19,26 @@ struct refit {
     struct design design;
     struct filter_build build;
     uint8_t id[sizeof((struct header *)0)->id];
+    dev_t dev; /* of the file */
+    ino_t ino;
     pthread_rwlock_t gate; /* held to put, and alone to give up */
     bool given_up;         /* build is free */
+    uint64_t most; /* keys that are kept */
     _Atomic uint64_t n_put;
 };
 
-struct refit *refit_new(const struct header *h, const struct key_rule *rule, uint64_t memory,
-                        unsigned threads)
+/* Memory for so many keys, most of which is not touched before they come. What is kept must not
+ * depend on the number of threads, so each has memory of its own. A keyset looks through its
+ * partitions in a quarter of it and gives a quarter of the rest to workers for themselves: of 16
+ * bytes, 9 are for keys that any worker puts. A worker takes 1 MiB of input, 1 MiB for a block in
+ * each partition, and less than 1 MiB else; with the quarter, that is less than 4 MiB. */
+static uint64_t memory_for(const struct design *d, uint64_t most, unsigned threads)
+{
+    return 16 * most * keyset_lanes(design_kind(d)->lanes) + ((uint64_t)threads << 22);
+}
+
+struct refit *refit_new(const struct header *h, const struct stat *file,
+                        const struct key_rule *rule, uint64_t most, unsigned threads)
 {
     struct err ignored;
     struct refit *r = calloc(1, sizeof *r);
@@ -33,10 +46,14 @@ struct refit *refit_new(const struct header *h, const struct key_rule *rule, uin
         return NULL;
     r->design = (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true};
     r->build = (struct filter_build){
-        .design = &r->design, .rule = rule, .memory = memory, .threads = threads};
+        .design = &r->design, .rule = rule, .threads = threads};
+    r->build.memory = memory_for(&r->design, most, threads);
     memcpy(r->id, h->id, sizeof r->id);
+    r->dev = file->st_dev;
+    r->ino = file->st_ino;
     pthread_rwlock_init(&r->gate, NULL);
     bool ok = filter_build_begin(&r->build, &ignored);
+    r->most = most < r->build.fits ? most : r->build.fits;
     if (ok && r->build.threads == threads)
         return r;
     if (!ok)
@@ -67,7 +84,7 @@ static bool put_some(struct refit *r, unsigned worker, struct hashes keys, const
             lane[l][n_given] = hashes_lane(keys, l)[i];
         n_given += !bit_of(known, i);
     }
-    if (atomic_fetch_add(&r->n_put, n_given) + n_given > r->build.fits)
+    if (atomic_fetch_add(&r->n_put, n_given) + n_given > r->most)
         return false;
     return filter_build_put(&r->build, worker, (struct hashes){lane[0], LAYER_BATCH, NULL}, n_given,
                             &ignored);
@@ -84,6 +101,14 @@ void refit_put(struct refit *r, unsigned worker, struct hashes keys, const uint6
     pthread_rwlock_unlock(&r->gate);
     if (!ok)
         give_up(r);
+}
+
+/* Is it the file that was made, and no copy? One with two names would become two files. */
+static bool is_our_file(const struct refit *r, const struct filter *f)
+{
+    struct stat st;
+    return fstat(f->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino &&
+           st.st_nlink == 1;
 }
 
 /* Are the keys of the file those that were put? Who gave it a key, even a known one, is counted. */
@@ -124,7 +149,7 @@ void refit_apply(struct refit *r, const char *path, bool hasty)
     file.hasty = hasty;
     r->design.n = chain_first(1);
     if (newfile_hold(&file, &ignored) && filter_open(&old, path, FILTER_READ, &ignored)) {
-        if (newfile_replaces(&file, old.fd) && has_our_keys(r, &old) &&
+        if (newfile_replaces(&file, old.fd) && is_our_file(r, &old) && has_our_keys(r, &old) &&
             is_too_large(r, &old.header) && write_file(r, &old.header, &file, path))
             newfile_commit(&file, &ignored);
         filter_close(&old);

@@ -1,10 +1,11 @@
-/* A filter that is made anew for its keys: what does not fit into memory, and what is in the way.
+/* A filter that is made anew for its keys: more than are kept, and what is in the way.
  * The rest is in grow.bats. */
 #include "store/refit.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "keys/xxh3.h"
@@ -51,18 +52,48 @@ static void add(struct refit *r, unsigned only_added)
     store_close(s);
 }
 
+static void copy_to(const char *to)
+{
+    uint8_t part[4096];
+    size_t n;
+    FILE *in = fopen(path, "rb"), *out = fopen(to, "wb");
+    CHECK(in != NULL && out != NULL);
+    if (in == NULL || out == NULL)
+        return;
+    while ((n = fread(part, 1, sizeof part, in)) > 0)
+        CHECK(fwrite(part, 1, n, out) == n);
+    CHECK(fclose(in) == 0 && fclose(out) == 0);
+}
+
+/* What happens to the file before it would be replaced. */
+enum event { NOTHING, COPIED, LINKED };
+
+struct run {
+    uint64_t most;
+    unsigned threads, only_added;
+    enum event event;
+};
+
 /* Was the file replaced? It has all keys in either case. */
-static bool is_replaced(uint64_t memory, unsigned only_added)
+static bool is_replaced(struct run run)
 {
     struct header h;
     struct stat before, after;
     struct err err;
+    remove("other.seen");
     make(&h);
-    struct refit *r = refit_new(&h, &rule, memory, 2);
+    CHECK(stat(path, &before) == 0);
+    struct refit *r = refit_new(&h, &before, &rule, run.most, run.threads);
     CHECK(r != NULL);
     if (r == NULL)
         return false;
-    add(r, only_added);
+    add(r, run.only_added);
+    if (run.event == COPIED) {
+        copy_to("other.seen");
+        CHECK(rename("other.seen", path) == 0);
+    } else if (run.event == LINKED) {
+        CHECK(link(path, "other.seen") == 0);
+    }
     CHECK(stat(path, &before) == 0);
     refit_apply(r, path, false);
     refit_free(r);
@@ -82,17 +113,32 @@ static bool is_replaced(uint64_t memory, unsigned only_added)
 
 TEST(it_gets_the_size_of_its_keys)
 {
-    CHECK(is_replaced(64 << 20, 0));
+    CHECK(is_replaced((struct run){.most = N, .threads = 2}));
 }
 
-TEST(it_keeps_its_size_if_memory_is_short)
+TEST(so_it_does_with_many_threads)
 {
-    CHECK(!is_replaced(9 << 20, 0));
+    CHECK(is_replaced((struct run){.most = N, .threads = 200}));
+}
+
+TEST(it_keeps_its_size_if_more_keys_come_than_are_kept)
+{
+    CHECK(!is_replaced((struct run){.most = N - 1, .threads = 2}));
 }
 
 TEST(it_keeps_its_size_if_it_has_more_keys)
 {
-    CHECK(!is_replaced(64 << 20, 1));
+    CHECK(!is_replaced((struct run){.most = N, .threads = 2, .only_added = 1}));
+}
+
+TEST(a_copy_in_its_place_stays)
+{
+    CHECK(!is_replaced((struct run){.most = N, .threads = 2, .event = COPIED}));
+}
+
+TEST(it_stays_if_it_has_another_name)
+{
+    CHECK(!is_replaced((struct run){.most = N, .threads = 2, .event = LINKED}));
 }
 
 int main(void)
@@ -100,8 +146,11 @@ int main(void)
     if (!scratchdir_enter())
         return 1;
     RUN(it_gets_the_size_of_its_keys);
-    RUN(it_keeps_its_size_if_memory_is_short);
+    RUN(so_it_does_with_many_threads);
+    RUN(it_keeps_its_size_if_more_keys_come_than_are_kept);
     RUN(it_keeps_its_size_if_it_has_more_keys);
+    RUN(a_copy_in_its_place_stays);
+    RUN(it_stays_if_it_has_another_name);
     scratchdir_leave();
     return check_done();
 }
