@@ -16,8 +16,7 @@
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
 
 /* Pages made at a time. A keyset's range needs fewer, unless the filter is made for many more keys
- * than there are; then each worker builds no more than 1 MiB at a time, which the CPU's cache holds.
- */
+ * than there are; then each worker builds no more than 1 MiB at a time, which the cache holds. */
 uint64_t bloom_build_region = REGION / 4;
 
 /* Keys of a range whose bits were all set already, because of a repeat or by chance. */
