@@ -202,7 +202,9 @@ class Case:
         self.rule = Rule(rng)
         self.pool = [word(rng, self.rule) for _ in range(12)]
         self.listed = rng.random() < 0.4
-        self.p = "0.4" if self.listed and rng.random() < 0.5 else "1e-9"
+        # With --crlf the line "k\r" lists the key "k\r" too, which at 0.4 may be reported present.
+        often = self.listed and not self.rule.crlf and rng.random() < 0.5
+        self.p = "0.4" if often else "1e-9"
         self.log, self.said = [], b""
 
     def run(self, args, stdin=b""):
