@@ -206,6 +206,15 @@ end()
     done
 }
 
+@test "a disk too full for a layer that takes all keys has room for the usual one" {
+    need_strace
+    seq 1200000 | failing fallocate error=ENOSPC:when=2 seen dedup -j1 --create -p 1e-9 g.seen >out
+    seq 1200000 | cmp - out
+    [ "$(seen stats --json g.seen | jq -c '[.layers[].n_design]')" = "[1048576,2097152]" ]
+    [ "$(seq 1200000 | seen query -c g.seen)" = 1200000 ]
+    seen verify g.seen
+}
+
 @test "gzip is decompressed though the first look at the file fails" {
     need_strace
     seq 1000 >keys

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/disk.h"
 #include "base/say.h"
 #include "base/sig.h"
 #include "store/chain.h"
@@ -78,6 +79,8 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct added *r = slot;
     struct batch *b;
     (void)chunk;
+    if (a->refit != NULL)
+        refit_put(a->refit, worker, &r->kept);
     r->keys.n = r->done = 0;
     while ((b = feed_next(&r->part)) != NULL) {
         if (a->print != NULL && !note_records(r, b))
@@ -88,7 +91,7 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
             return fail(err, "out of memory");
     }
     if (a->refit != NULL)
-        refit_put(a->refit, worker, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n);
+        refit_note(a->refit, &r->kept, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n);
     known_peek(&a->known, &r->keys);
     return true;
 }
@@ -156,7 +159,10 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     if (r->part.failed || a->feed.failed) /* printing may fail meanwhile */
         return !a->feed.failed;
     expect(a, chunk, r->keys.n);
+    a->now = &r->kept;
     bool ok = add_keys(a, r);
+    if (ok)
+        refit_added(&r->kept);
     forecast_pass(&a->forecast, chunk->len, a->known.sink->state.n_new);
     return ok;
 }
@@ -172,6 +178,8 @@ static void slot_free(void *ctx, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
+    if (a->refit != NULL)
+        refit_drop(a->refit, &r->kept);
     if (a->slot_free != NULL)
         a->slot_free(a->ctx, slot);
     free(r->start);
@@ -200,18 +208,52 @@ static void feed(struct adding *a)
     f->refuse = NULL;
 }
 
-/* The keys of refit.h take 128 MiB then, half of what 'seen create' takes. */
-static const uint64_t REFIT_KEYS = 16 << 20;
+static bool kept_complete(void *ctx, const uint8_t *id, uint64_t records, size_t done)
+{
+    const struct adding *a = ctx;
+    return a->refit != NULL && refit_complete(a->refit, a->now, id, records, done);
+}
+
+static bool kept_each(void *ctx, size_t done, unsigned threads, keyset_each_fn *each, void *to,
+                      struct err *err)
+{
+    const struct adding *a = ctx;
+    return refit_each(a->refit, a->now, done, threads, each, to, err);
+}
+
+static bool kept_forget(void *ctx)
+{
+    const struct adding *a = ctx;
+    return a->refit != NULL && refit_forget(a->refit);
+}
+
+/* The keys of refit.h take 128 MiB of memory then, half of what 'seen create' takes, and 1 GiB of
+ * disk, but no more than a part of what is free. */
+enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
+
+static uint64_t keys_on_disk(const char *dir)
+{
+    struct err ignored;
+    uint64_t bytes, n = 0;
+    if (disk_space(dir, &bytes, &ignored))
+        n = bytes / PART_OF_DISK / sizeof(uint64_t);
+    return n < KEPT_ON_DISK ? n : KEPT_ON_DISK;
+}
 
 /* Another process may have made the file that this one meant to make. */
 static void begin_refit(struct adding *a)
 {
     struct stat st;
     const struct header *h = store_header(a->known.sink);
-    if (a->made.n_layers > 0 && h->policy == POLICY_GROW &&
-        memcmp(h->id, a->made.id, sizeof h->id) == 0 && store_stat(a->known.sink, &st))
-        a->refit = refit_new(h, &st, &a->feed.keyopt->rule, REFIT_KEYS,
-                             a->feed.keyopt->threads);
+    if (a->made.n_layers == 0 || h->policy != POLICY_GROW ||
+        memcmp(h->id, a->made.id, sizeof h->id) != 0 || !store_stat(a->known.sink, &st) ||
+        (a->scratch_dir = disk_dir_of(a->known.sink->name)) == NULL)
+        return;
+    const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
+                                        .in_memory = KEPT_IN_MEMORY,
+                                        .scratch_dir = a->scratch_dir,
+                                        .threads = a->feed.keyopt->threads};
+    a->refit = refit_new(h, &st, &a->feed.keyopt->rule, &limits);
 }
 
 /* Not of a run that was stopped: workers may have put keys that were not added. Another process may
@@ -221,6 +263,7 @@ static void end_refit(struct adding *a)
     if (a->refit != NULL && !a->feed.failed && !a->stopped && !sig_caught())
         refit_apply(a->refit, a->known.sink->name, a->no_sync);
     refit_free(a->refit);
+    free(a->scratch_dir);
 }
 
 bool adding_run(struct adding *a)
@@ -228,6 +271,9 @@ bool adding_run(struct adding *a)
     struct err err;
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
+    a->kept = (struct kept_keys){
+        .ctx = a, .complete = kept_complete, .each = kept_each, .forget = kept_forget};
+    a->options.kept = &a->kept;
     a->options.may_repeat = a->print == NULL;
     a->options.may_guess = a->print == NULL && !a->counts;
     if (!known_begin(&a->known, &a->options, &err)) {

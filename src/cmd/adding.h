@@ -33,6 +33,7 @@ struct added {
     struct feed_part part;
     struct writer_keys keys; /* of the records */
     size_t done;            /* keys that were added or found */
+    struct refit_keys kept; /* the same keys, on their way to refit */
     /* With `print` only: a place for each record. */
     const char **start; /* where it begins, and where the last one ends */
     uint64_t *bad;      /* a bit: it has no key */
@@ -65,6 +66,9 @@ struct adding {
     /* The rest is private. */
     struct header made; /* of the file that adding_make_file has made; n_layers 0: none */
     struct refit *refit; /* NULL: the size of the file remains */
+    char *scratch_dir;   /* of refit */
+    struct kept_keys kept;
+    const struct refit_keys *now; /* those that are being added */
     bool stopped;        /* by `print` */
     uint64_t since_sync;
     struct forecast forecast;

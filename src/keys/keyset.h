@@ -84,6 +84,12 @@ struct keyset_range {
 typedef bool keyset_visitor(void *ctx, const struct keyset_range *range, struct err *err);
 bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct err *err);
 
+/* Hands over all hashes that were put so far, in no order, repeats among them; puts may go on
+ * afterwards. Partitions that follow one another are not handed over at the same time. */
+typedef bool keyset_each_fn(void *ctx, const struct keyset_piece *piece, struct err *err);
+bool keyset_each(struct keyset *ks, unsigned threads, keyset_each_fn *each, void *ctx,
+                 struct err *err);
+
 /* The memory that one visitor takes for parts of that many hashes. */
 uint64_t keyset_part_memory(size_t part, unsigned lanes);
 

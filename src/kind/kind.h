@@ -38,8 +38,8 @@ struct layer {
     bool is_void;         /* its keys do not count: about to be emptied */
     uint64_t generation;  /* the highest takes new keys; of equals, the last */
     uint64_t since;       /* when it began to take keys, seconds since 1970; 0: unknown */
-    double n_closed;      /* distinct keys when it stopped taking keys; of kinds with exact_capacity
-                             the keys that changed a bit */
+    double n_closed;      /* distinct keys when it stopped taking keys, 0 if a later layer has them
+                             too; of kinds with exact_capacity the keys that changed a bit */
     double fpr_closed;    /* FPR at that time, from the bits; 0: unknown */
 };
 

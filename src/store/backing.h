@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "keys/hash.h"
+#include "store/chain.h"
 #include "store/layers.h"
 
 struct peeked;
@@ -45,8 +46,12 @@ struct backing_ops {
     unsigned (*trust)(void *place, const struct peeked *peeked);
 
     /* Closes the newest layer and begins another, under the lock (chain.h): in a filter that grows
-     * for n_next keys, or the usual number if that is 0. */
-    bool (*advance)(void *place, unsigned threads, uint64_t n_next, struct err *err);
+     * the one that is wanted. */
+    bool (*advance)(void *place, unsigned threads, struct next_layer want, struct err *err);
+
+    /* From now on no layer before this one need be asked: it has their keys. Call it under the
+     * lock. NULL: layers never have keys of others (next_layer.holds_all). */
+    void (*cover)(void *place, unsigned layer);
 };
 
 #endif

@@ -24,6 +24,11 @@ static const double LAST_BUDGET = 0.3, RESERVED = 0.4;
 static const uint64_t REST = 8;
 enum { REST_LAYERS = 6 };
 
+/* A layer that takes all earlier keys too is for so many times their number. By the time it is
+ * full, a third of all keys have been put into a later layer; just after it was made, four thirds.
+ * From a pipe, 1e8 keys took 0.6 times the CPU time of layers that double. */
+static const double ALL_GROWTH = 4;
+
 /* The least capacity of a first layer that is sized for an input: 40 KB at an FPR of 0.001. */
 static const uint64_t LEAST_FIRST = 1 << 14;
 
@@ -158,6 +163,12 @@ uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come)
     return to_come > least ? to_come : least;
 }
 
+uint64_t chain_wanted_for_all(double n_keys)
+{
+    static const double MOST = 0x1p60;
+    return (uint64_t)fmin(ALL_GROWTH * n_keys, MOST);
+}
+
 static unsigned oldest_layer(const struct header *h)
 {
     unsigned oldest = 0;
@@ -254,16 +265,18 @@ bool chain_can_grow(const struct header *h, struct err *err)
            (h->policy == POLICY_GROW || fail(err, "it is not one that grows"));
 }
 
-bool chain_grow(struct header *h, uint64_t n_next, const char *name, struct err *err)
+bool chain_grow(struct header *h, struct next_layer want, const char *name, struct err *err)
 {
     struct err why;
     struct layer made;
     unsigned next = h->n_layers;
     if (!has_generation(h, name, err))
         return false;
-    if (!has_place(h, &why) || !make_next(h, n_next, &made, &why))
+    if (!has_place(h, &why) || !make_next(h, want.n, &made, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
     made.generation = h->layers[chain_newest(h)].generation + 1;
+    for (unsigned i = 0; i < next && want.holds_all; i++)
+        h->layers[i].n_closed = 0;
     h->layers[next] = made;
     h->layers[next].since = now();
     h->n_layers++;

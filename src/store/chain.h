@@ -4,8 +4,9 @@
  * A growing filter (POLICY_GROW) gets another layer when the newest is full: of four times its
  * capacity, from 2^20 keys on of twice; or for the rest of the input, if that is foretold. Each
  * layer gets a part of the promised FPR that the earlier layers have left, measured by their bits.
- * A key is inserted only if no layer has it. Other programs' layouts have their own rules
- * (kind->next, kind->exact_capacity).
+ * A key is inserted only if no layer has it. Where all keys are kept elsewhere (store.h), they go
+ * into the new layer too, which is made for that and is the only one that need be asked then. Other
+ * programs' layouts have their own rules (kind->next, kind->exact_capacity).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
  * empties the oldest and makes it the newest. A key is inserted unless the newest layer has it, so
@@ -59,19 +60,27 @@ bool chain_can_grow(const struct header *h, struct err *err);
 /* The first layer's capacity if an input of about n records comes first; 0: as if nobody knew. */
 uint64_t chain_first(uint64_t n);
 
-/* The capacity that the next layer is to have when the newest is full: for chain_grow. n_new of the
- * keys came from an input that is foretold to bring `to_come` more, if that is not 0. */
+/* What the next layer of a filter that grows is to be. */
+struct next_layer {
+    uint64_t n;     /* capacity in keys; 0: the usual one */
+    bool holds_all; /* the keys of all earlier layers go into it too, which count none then */
+};
+
+/* The capacity that it is to have when the newest is full. n_new of the keys came from an input
+ * that is foretold to bring `to_come` more, if that is not 0. */
 uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come);
+
+/* The same for a layer that holds all keys, now n_keys. */
+uint64_t chain_wanted_for_all(double n_keys);
 
 /* A header for these layers, with the newest closed: its keys from the counters, its FPR from its
  * bits, all of which are read. The first step of every change of layers. */
 struct header chain_close(const struct layers *layers, const struct counters *counters,
                           unsigned threads);
 
-/* Adds a layer for n_next keys, or of the usual capacity if that is 0, placed, to a header whose
- * newest layer is closed. Kinds with rules of their own do not ask for n_next. Here and below,
- * `name` names the filter in messages. */
-bool chain_grow(struct header *h, uint64_t n_next, const char *name, struct err *err);
+/* Adds that layer, placed, to a header whose newest layer is closed. Kinds with rules of their own
+ * do not ask for next.n. Here and below, `name` names the filter in messages. */
+bool chain_grow(struct header *h, struct next_layer next, const char *name, struct err *err);
 
 /* The steps of a rotation; the caller does the second step, emptying the layer. chain_void marks
  * the oldest layer void; *n_lost is its number of keys. chain_find_void returns the void layer, or

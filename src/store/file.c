@@ -13,6 +13,10 @@ struct file {
     struct session session;
     struct backing backing;
     struct writer writer;
+    /* Those that are asked before the lock is taken begin with layer `covered`, in the file with
+     * this number (filter.h). Changed with the gate held for writing. */
+    unsigned covered;
+    uint64_t covered_in;
 };
 
 static struct file *file_of(struct store *s)
@@ -69,10 +73,19 @@ static unsigned trust(void *place, const struct peeked *peeked)
     return holds ? peeked->layers : 0;
 }
 
-static bool next_layer(void *place, unsigned threads, uint64_t n_next, struct err *err)
+static bool next_layer(void *place, unsigned threads, struct next_layer want, struct err *err)
 {
     struct file *file = place;
-    return advance(&file->session, threads, n_next, err);
+    return advance(&file->session, threads, want, err);
+}
+
+static void cover(void *place, unsigned layer)
+{
+    struct file *file = place;
+    pthread_rwlock_wrlock(&file->gate);
+    file->covered = layer;
+    file->covered_in = file->filter.number;
+    pthread_rwlock_unlock(&file->gate);
 }
 
 static const struct backing_ops backing_ops = {
@@ -83,6 +96,7 @@ static const struct backing_ops backing_ops = {
     .rely = rely,
     .trust = trust,
     .advance = next_layer,
+    .cover = cover,
 };
 
 static void describe(const struct store *s, struct facts *facts)
@@ -157,7 +171,8 @@ static void peek(struct store *s, struct hashes keys, size_t n, struct peeked *o
 {
     struct file *file = file_of(s);
     pthread_rwlock_rdlock(&file->gate);
-    writer_peek(filter_layers(&file->filter), keys, n, out, verify, file);
+    unsigned first = file->covered_in == file->filter.number ? file->covered : 0;
+    writer_peek(filter_layers(&file->filter), first, keys, n, out, verify, file);
     out->file = file->filter.number;
     pthread_rwlock_unlock(&file->gate);
 }

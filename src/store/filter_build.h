@@ -74,6 +74,10 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes,
                       size_t n, struct err *err);
 
+/* Hands over all hashes that were put so far (keyset.h). */
+bool filter_build_each(struct filter_build *b, unsigned threads, keyset_each_fn *each, void *ctx,
+                       struct err *err);
+
 /* Writes the file, which is `name` in messages, but does not commit it. n_put hashes were put. */
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
                         const char *name, struct err *err);

@@ -7,22 +7,24 @@
 
 /* Fetches what all layers will be asked for into the cache. With five layers, 78 MB in all, that
  * makes queries faster by a tenth. */
-static void prefetch(const struct layers *l, unsigned n_layers, struct hashes keys, size_t n)
+static void prefetch(const struct layers *l, unsigned first, unsigned end, struct hashes keys,
+                     size_t n)
 {
-    for (unsigned i = 0; i < n_layers; i++) {
+    for (unsigned i = first; i < end; i++) {
         const struct layer *layer = &l->header->layers[i];
         if (!layer->is_void && layer->kind->prefetch != NULL)
             layer->kind->prefetch(layer, l->data[i], keys, n);
     }
 }
 
-bool layers_query_first(const struct layers *l, unsigned n_layers, struct hashes keys, size_t n,
-                        uint64_t *present, layers_verify *verify, void *ctx, struct err *err)
+bool layers_query_some(const struct layers *l, unsigned first, unsigned end, struct hashes keys,
+                       size_t n, uint64_t *present, layers_verify *verify, void *ctx,
+                       struct err *err)
 {
     memset(present, 0, (n + 63) / 64 * sizeof *present);
-    if (n_layers > 1)
-        prefetch(l, n_layers, keys, n);
-    for (unsigned i = 0; i < n_layers; i++) {
+    if (end - first > 1)
+        prefetch(l, first, end, keys, n);
+    for (unsigned i = first; i < end; i++) {
         const struct layer *layer = &l->header->layers[i];
         if (layer->is_void)
             continue;
@@ -36,7 +38,7 @@ bool layers_query_first(const struct layers *l, unsigned n_layers, struct hashes
 bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err)
 {
-    return layers_query_first(l, l->header->n_layers, keys, n, present, verify, ctx, err);
+    return layers_query_some(l, 0, l->header->n_layers, keys, n, present, verify, ctx, err);
 }
 
 void layers_census(const struct layers *l, unsigned layer, unsigned threads, struct census *out)
@@ -79,23 +81,54 @@ static void set_n(struct census *all, double n, double low, double high)
     all->n_high = high;
 }
 
+/* So many layers at the beginning have no keys that the next one does not have (chain.h). */
+static unsigned n_covered(const struct header *h)
+{
+    unsigned n = 0;
+    while (h->policy == POLICY_GROW && n + 1 < h->n_layers && h->layers[n].n_closed == 0)
+        n++;
+    return n;
+}
+
+/* Who asked them too took this part of absent keys for known that others did not. */
+static double covered_fpr(const struct census *layer, unsigned covered)
+{
+    double absent = 1;
+    for (unsigned i = 0; i < covered; i++)
+        absent *= 1 - layer[i].fpr;
+    return 1 - absent;
+}
+
+/* The one that has the keys of covered layers; or, if it is about to get them, the one of those
+ * that has most. */
+static const struct census *covering(const struct census *layer, unsigned covered)
+{
+    const struct census *most = &layer[covered];
+    for (unsigned i = 0; i < covered; i++)
+        if (layer[i].n > most->n)
+            most = &layer[i];
+    return most;
+}
+
 /* In a filter that grows a key is in one layer, unless an older one reported it before it was in
  * any: then it is in none. So of g keys given while a layer took keys, n came to it, a binomial
  * number with the chance `passed` that the older layers do not report a key: g = n / passed, with
  * the variance g (1 - passed) / passed besides that of n. */
 static void sum_grown(const struct header *h, const struct census *layer, struct census *all)
 {
+    unsigned covered = n_covered(h);
     double n = 0, below = 0, above = 0, passed = 1;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct census *c = &layer[i];
+    for (unsigned i = covered; i < h->n_layers; i++) {
+        const struct census *c = i == covered ? covering(layer, covered) : &layer[i];
         double given = c->n / passed;
         double chance = CENSUS_Z95 * sqrt(given * (1 - passed) / passed);
         n += given;
         below = hypot(below, hypot((c->n - c->n_low) / passed, chance));
         above = hypot(above, hypot((c->n_high - c->n) / passed, chance));
-        passed *= 1 - c->fpr;
+        passed *= 1 - layer[i].fpr;
     }
-    set_n(all, n, fmax(0, n - below), n + above);
+    double asked = covered_fpr(layer, covered);
+    set_n(all, n, fmax(0, n - below), n + above + (asked < 1 ? n * asked / (1 - asked) : INFINITY));
 }
 
 /* Layers of which nobody knows what keys they share: at least as many as one of them has, at most
@@ -249,7 +282,11 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
         *n_bits = layer[0].n;
         return true;
     }
-    for (unsigned i = 0; i < h->n_layers; i++) {
+    unsigned covered = n_covered(h);
+    double asked = covered_fpr(layer, covered);
+    if (covering(layer, covered) != &layer[covered] || asked > MOST_FPR)
+        return true;
+    for (unsigned i = covered; i < h->n_layers; i++) {
         const struct census *c = &layer[i];
         double negative = passed * (1 - c->fpr), given = c->n / passed;
         if (c->n_at_least || negative < 1 - MOST_FPR)
@@ -266,6 +303,6 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
     *n_bits = n;
     dropped = fmin(dropped, h->counters.dropped);
     double chance = ALARM_LOG / 3 + sqrt(ALARM_LOG * (ALARM_LOG / 9 + 2 * dropped));
-    chance += FORMULA_ERROR * dropped;
+    chance += FORMULA_ERROR * dropped + n * asked;
     return fabs(n - h->counters.n_keys) <= ALARM_SD * sqrt(variance) + factor * chance;
 }

@@ -29,9 +29,10 @@ typedef bool layers_verify(void *ctx, unsigned layer, struct hashes keys, size_t
 bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err);
 
-/* The same of layers 0 to n_layers - 1. */
-bool layers_query_first(const struct layers *l, unsigned n_layers, struct hashes keys, size_t n,
-                        uint64_t *present, layers_verify *verify, void *ctx, struct err *err);
+/* The same of layers `first` to end - 1. */
+bool layers_query_some(const struct layers *l, unsigned first, unsigned end, struct hashes keys,
+                       size_t n, uint64_t *present, layers_verify *verify, void *ctx,
+                       struct err *err);
 
 /* Census of one layer; of each; of the whole, from those of the layers. The FPR of the whole is
  * 1 - prod(1 - fpr_i), in a ring that of generations that share keys (kind->union_part). Its n is

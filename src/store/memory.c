@@ -73,9 +73,9 @@ static void unlock(void *place)
     (void)place;
 }
 
-static bool grow(struct memory *m, struct header *h, uint64_t n_next, struct err *err)
+static bool grow(struct memory *m, struct header *h, struct next_layer want, struct err *err)
 {
-    if (!chain_grow(h, n_next, NAME, err) || !get_layers(m, h, err))
+    if (!chain_grow(h, want, NAME, err) || !get_layers(m, h, err))
         return false;
     m->header = *h;
     return true;
@@ -95,20 +95,20 @@ static bool rotate(struct memory *m, struct header *h, struct err *err)
     return true;
 }
 
-static bool advance(void *place, unsigned threads, uint64_t n_next, struct err *err)
+static bool advance(void *place, unsigned threads, struct next_layer want, struct err *err)
 {
     struct memory *m = place;
     const struct layers layers = layers_of(m);
     struct header h = chain_close(&layers, &m->header.counters, threads);
     pthread_rwlock_wrlock(&m->gate);
-    bool ok = h.policy == POLICY_RING ? rotate(m, &h, err) : grow(m, &h, n_next, err);
+    bool ok = h.policy == POLICY_RING ? rotate(m, &h, err) : grow(m, &h, want, err);
     pthread_rwlock_unlock(&m->gate);
     return ok;
 }
 
 bool memory_advance(struct store *s, struct err *err)
 {
-    return advance(s, 1, 0, err);
+    return advance(s, 1, (struct next_layer){0}, err);
 }
 
 static const struct backing_ops backing_ops = {.lock = lock, .unlock = unlock, .advance = advance};
@@ -154,7 +154,7 @@ static void peek(struct store *s, struct hashes keys, size_t n, struct peeked *o
 {
     struct memory *m = memory_of(s);
     pthread_rwlock_rdlock(&m->gate);
-    writer_peek(layers_of(m), keys, n, out, NULL, NULL);
+    writer_peek(layers_of(m), 0, keys, n, out, NULL, NULL);
     pthread_rwlock_unlock(&m->gate);
     out->file = 0;
 }

@@ -21,10 +21,11 @@ struct refit {
     uint8_t id[sizeof((struct header *)0)->id];
     dev_t dev; /* of the file */
     ino_t ino;
-    pthread_rwlock_t gate; /* held to put, and alone to give up */
+    pthread_rwlock_t gate; /* held to put; alone for what is more than that */
     bool given_up;         /* build is free */
-    uint64_t most; /* keys that are kept */
+    uint64_t most;         /* keys that are kept */
     _Atomic uint64_t n_put;
+    struct refit_keys *noted; /* changed with the gate held alone */
 };
 
 /* Memory for so many keys, most of which is not touched before they come. What is kept must not
@@ -38,23 +39,25 @@ static uint64_t memory_for(const struct design *d, uint64_t most, unsigned threa
 }
 
 struct refit *refit_new(const struct header *h, const struct stat *file,
-                        const struct key_rule *rule, uint64_t most, unsigned threads)
+                        const struct key_rule *rule, const struct refit_limits *limits)
 {
     struct err ignored;
     struct refit *r = calloc(1, sizeof *r);
     if (r == NULL)
         return NULL;
     r->design = (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true};
-    r->build = (struct filter_build){
-        .design = &r->design, .rule = rule, .threads = threads};
-    r->build.memory = memory_for(&r->design, most, threads);
+    r->build = (struct filter_build){.design = &r->design,
+                                     .rule = rule,
+                                     .threads = limits->threads,
+                                     .scratch_dir = limits->scratch_dir};
+    r->build.memory = memory_for(&r->design, limits->in_memory, limits->threads);
     memcpy(r->id, h->id, sizeof r->id);
     r->dev = file->st_dev;
     r->ino = file->st_ino;
+    r->most = limits->most;
     pthread_rwlock_init(&r->gate, NULL);
     bool ok = filter_build_begin(&r->build, &ignored);
-    r->most = most < r->build.fits ? most : r->build.fits;
-    if (ok && r->build.threads == threads)
+    if (ok && r->build.threads == limits->threads)
         return r;
     if (!ok)
         r->given_up = true;
@@ -62,45 +65,171 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
     return NULL;
 }
 
+static bool copy_known(struct refit_keys *k, const uint64_t *known, size_t n)
+{
+    size_t words = (n + 63) / 64;
+    if (k->room < words) {
+        uint64_t *larger = realloc(k->known, words * sizeof *larger);
+        if (larger == NULL)
+            return false;
+        k->known = larger;
+        k->room = words;
+    }
+    if (n > 0)
+        memcpy(k->known, known, words * sizeof *known);
+    return true;
+}
+
 static void give_up(struct refit *r)
 {
-    pthread_rwlock_wrlock(&r->gate);
     if (!r->given_up)
         filter_build_free(&r->build);
     r->given_up = true;
-    pthread_rwlock_unlock(&r->gate);
 }
 
-/* Puts those of LAYER_BATCH keys at most. */
-static bool put_some(struct refit *r, unsigned worker, struct hashes keys, const uint64_t *known,
-                     size_t n)
+void refit_note(struct refit *r, struct refit_keys *k, struct hashes keys, const uint64_t *known,
+                size_t n)
 {
-    struct err ignored;
-    uint64_t lane[HASH_LANES][LAYER_BATCH];
-    unsigned lanes = key_rule_hash(r->build.rule)->lanes;
-    size_t n_given = 0;
-    for (size_t i = 0; i < n; i++) {
-        for (unsigned l = 0; l < lanes; l++)
-            lane[l][n_given] = hashes_lane(keys, l)[i];
-        n_given += !bit_of(known, i);
-    }
-    if (atomic_fetch_add(&r->n_put, n_given) + n_given > r->most)
-        return false;
-    return filter_build_put(&r->build, worker, (struct hashes){lane[0], LAYER_BATCH, NULL}, n_given,
-                            &ignored);
-}
-
-void refit_put(struct refit *r, unsigned worker, struct hashes keys, const uint64_t *known,
-               size_t n)
-{
-    pthread_rwlock_rdlock(&r->gate);
-    bool ok = !r->given_up;
-    for (size_t i = 0; ok && i < n; i += LAYER_BATCH)
-        ok = put_some(r, worker, hashes_from(keys, i), known + i / 64,
-                      n - i < LAYER_BATCH ? n - i : LAYER_BATCH);
-    pthread_rwlock_unlock(&r->gate);
+    bool ok = copy_known(k, known, n);
+    k->keys = keys;
+    k->n = ok ? n : 0;
+    if (ok && k->is_listed)
+        return;
+    pthread_rwlock_wrlock(&r->gate);
     if (!ok)
         give_up(r);
+    if (!k->is_listed) {
+        k->next = r->noted;
+        r->noted = k;
+        k->is_listed = true;
+    }
+    pthread_rwlock_unlock(&r->gate);
+}
+
+void refit_added(struct refit_keys *k)
+{
+    k->added = true;
+}
+
+/* Some keys of a batch, without those that were known. */
+struct part {
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    size_t n;
+};
+
+static void take_part(const struct refit *r, const struct refit_keys *k, size_t from, size_t end,
+                      struct part *out)
+{
+    unsigned lanes = key_rule_hash(r->build.rule)->lanes;
+    out->n = 0;
+    for (size_t i = from; i < end; i++) {
+        for (unsigned l = 0; l < lanes; l++)
+            out->lane[l][out->n] = hashes_lane(k->keys, l)[i];
+        out->n += !bit_of(k->known, i);
+    }
+}
+
+static size_t part_end(size_t from, size_t n)
+{
+    return n - from < LAYER_BATCH ? n : from + LAYER_BATCH;
+}
+
+static bool put_part(struct refit *r, unsigned worker, const struct part *part)
+{
+    struct err ignored;
+    const struct hashes keys = {part->lane[0], LAYER_BATCH, NULL};
+    return atomic_fetch_add(&r->n_put, part->n) + part->n <= r->most &&
+           filter_build_put(&r->build, worker, keys, part->n, &ignored);
+}
+
+/* With the gate held. False: there is no room for them. */
+static bool put(struct refit *r, unsigned worker, struct refit_keys *k)
+{
+    struct part part;
+    bool ok = true;
+    for (size_t i = 0; k->added && !r->given_up && ok && i < k->n; i += LAYER_BATCH) {
+        take_part(r, k, i, part_end(i, k->n), &part);
+        ok = put_part(r, worker, &part);
+    }
+    k->added = false;
+    return ok;
+}
+
+bool refit_forget(struct refit *r)
+{
+    pthread_rwlock_wrlock(&r->gate);
+    bool were_kept = !r->given_up;
+    give_up(r);
+    pthread_rwlock_unlock(&r->gate);
+    return were_kept;
+}
+
+void refit_put(struct refit *r, unsigned worker, struct refit_keys *k)
+{
+    pthread_rwlock_rdlock(&r->gate);
+    bool ok = put(r, worker, k);
+    pthread_rwlock_unlock(&r->gate);
+    if (!ok)
+        refit_forget(r);
+}
+
+void refit_drop(struct refit *r, struct refit_keys *k)
+{
+    struct refit_keys **at = &r->noted;
+    if (!k->is_listed)
+        return;
+    pthread_rwlock_wrlock(&r->gate);
+    if (!put(r, 0, k))
+        give_up(r);
+    while (*at != k)
+        at = &(*at)->next;
+    *at = k->next;
+    pthread_rwlock_unlock(&r->gate);
+    free(k->known);
+    *k = (struct refit_keys){0};
+}
+
+/* With the gate held alone: puts all that was added. */
+static void put_all(struct refit *r)
+{
+    for (struct refit_keys *k = r->noted; k != NULL; k = k->next)
+        if (!put(r, 0, k))
+            give_up(r);
+}
+
+static uint64_t count_unknown(const struct refit_keys *k, size_t n)
+{
+    uint64_t known = 0;
+    for (size_t i = 0; i < n; i++)
+        known += bit_of(k->known, i);
+    return n - known;
+}
+
+bool refit_complete(struct refit *r, const struct refit_keys *now, const uint8_t *id,
+                    uint64_t records, size_t done)
+{
+    if (design_kind(&r->design)->bits == NULL)
+        return false;
+    pthread_rwlock_wrlock(&r->gate);
+    put_all(r);
+    bool ok = !r->given_up && memcmp(id, r->id, sizeof r->id) == 0 && now->n >= done &&
+              r->n_put + count_unknown(now, done) == records;
+    pthread_rwlock_unlock(&r->gate);
+    return ok;
+}
+
+bool refit_each(struct refit *r, const struct refit_keys *now, size_t done, unsigned threads,
+                keyset_each_fn *each, void *to, struct err *err)
+{
+    struct part part;
+    pthread_rwlock_wrlock(&r->gate);
+    bool ok = !r->given_up && filter_build_each(&r->build, threads, each, to, err);
+    pthread_rwlock_unlock(&r->gate);
+    for (size_t i = 0; ok && i < done; i += LAYER_BATCH) {
+        take_part(r, now, i, part_end(i, done), &part);
+        ok = each(to, &(struct keyset_piece){part.lane[0], part.n}, err);
+    }
+    return ok;
 }
 
 /* Is it the file that was made, and no copy? One with two names would become two files. */

@@ -518,12 +518,16 @@ enum { BYTES_A_KEY = 16 };
  * key has takes a tenth of the time of adding it; with ten pages a key, a fifth. */
 static bool all_touched(const struct layer *l, const uint8_t *touched)
 {
-    uint64_t pages = layer_pages(l), whole = pages / 8;
+    uint64_t pages = layer_pages(l), whole = pages / 8, i = 0;
     uint8_t rest = (uint8_t)((1u << pages % 8) - 1);
-    /* The first byte is all ones, and each of the others is as the one before it. */
-    return (whole == 0 || (touched[0] == UINT8_MAX &&
-                           memcmp(touched, touched + 1, (size_t)whole - 1) == 0)) &&
-           (rest == 0 || (touched[whole] & rest) == rest);
+    for (; i + sizeof(uint64_t) <= whole; i += sizeof(uint64_t)) /* the bitmap begins a page */
+        if (__atomic_load_n((const uint64_t *)(const void *)(touched + i), __ATOMIC_RELAXED) !=
+            UINT64_MAX)
+            return false;
+    for (; i < whole; i++)
+        if (__atomic_load_n(touched + i, __ATOMIC_RELAXED) != UINT8_MAX)
+            return false;
+    return rest == 0 || (__atomic_load_n(touched + whole, __ATOMIC_RELAXED) & rest) == rest;
 }
 
 bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n,

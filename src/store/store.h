@@ -25,6 +25,7 @@
 
 #include "base/err.h"
 #include "keys/hash.h"
+#include "keys/keyset.h"
 #include "store/layers.h"
 
 struct filter;
@@ -40,12 +41,30 @@ enum add_result {
     ADD_FAILED,
 };
 
+/* All keys that have been given to a filter, kept by the caller (refit.h). When the filter grows,
+ * they go into the new layer too, and the layers before it need not be asked any more. */
+struct kept_keys {
+    void *ctx;
+
+    /* Are these all keys of the filter with this id, which was given so many records? Of the call
+     * of store_add that asks this, the first `done` keys count. */
+    bool (*complete)(void *ctx, const uint8_t *id, uint64_t records, size_t done);
+
+    /* Hands them over, as keyset_each does. */
+    bool (*each)(void *ctx, size_t done, unsigned threads, keyset_each_fn *each, void *to,
+                 struct err *err);
+
+    /* Keeps them no longer, as the filter may need the disk space. False: none were kept. */
+    bool (*forget)(void *ctx);
+};
+
 struct add_options {
     unsigned threads;
     double max_fpr; /* refuse to pass it; 0: no limit */
     bool rotate;    /* rotate a ring whose newest generation is full */
     bool may_repeat; /* the caller does not rely on which keys were new ... */
     bool may_guess;  /* ... nor on how many */
+    const struct kept_keys *kept; /* NULL: none are */
 };
 
 /* What adding has come to since store_add_begin. */
@@ -63,7 +82,7 @@ struct add_state {
  * be asked again then. */
 struct peeked {
     uint64_t *present; /* bit i: one of them has key i */
-    unsigned layers;   /* those before this one were asked; 0: none */
+    unsigned first, layers; /* those from `first` on before this one were asked; 0: none */
     uint64_t file;     /* the filter's number of those that were under its name (filter.h) */
 };
 

@@ -211,16 +211,20 @@ static double closed_fpr(const struct writer *w, unsigned layer)
 static void settle(struct writer *w)
 {
     const struct header *h = header_of(w);
-    double absent = 1;
+    double absent = 1, absent_before = 1;
     w->layer = chain_newest(h);
     w->generation = target(w)->generation;
     w->others_n = 0;
-    for (unsigned i = 0; i < h->n_layers; i++)
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        if (i == w->covered)
+            absent_before = absent;
         if (i != w->layer && !h->layers[i].is_void) {
             absent *= 1 - closed_fpr(w, i);
             w->others_n += h->layers[i].n_closed;
         }
+    }
     w->others_fpr = 1 - absent;
+    w->asked_fpr = 1 - absent / fmax(LEAST_NEGATIVE, absent_before);
     w->exact = chain_is_exact(h);
     double n = w->exact ? keys_of_added(target(w), (double)chain_newest_keys(h, counters_of(w)))
                         : counters_of(w)->n_keys - w->others_n;
@@ -308,7 +312,7 @@ static void update_fpr(struct writer *w)
     double middle = step > 1 ? (w->step_start + w->step_end - 1) / 2 : n;
     double absent = w->correction * (1 - target(w)->kind->fpr_at(target(w), middle));
     w->layer_fpr = 1 - fmin(1, fmax(LEAST_NEGATIVE, absent));
-    w->fpr = fmin(whole_fpr(w, w->layer_fpr), 1 - LEAST_NEGATIVE);
+    w->fpr = fmin(1 - (1 - w->layer_fpr) * (1 - w->asked_fpr), 1 - LEAST_NEGATIVE);
     if (w->exact)
         go_on_from(w, n, w->layer_fpr);
 }
@@ -428,13 +432,15 @@ static bool ask(const struct writer *w, unsigned i, struct hashes keys, size_t n
     return true;
 }
 
-/* The layer before which none need be asked, since they were before the lock was taken. */
-static unsigned first_to_ask(const struct writer *w)
+/* The layer before which none need be asked, since they were before the lock was taken; 0: none
+ * were. What is reported must not depend on when that was, so they must have been the same. */
+static unsigned first_not_peeked(const struct writer *w)
 {
     const struct backing *b = w->backing;
-    if (w->peeked == NULL || w->peeked->layers == 0 || b->ops->trust == NULL)
-        return w->peeked == NULL ? 0 : w->peeked->layers;
-    return b->ops->trust(b->place, w->peeked);
+    const struct peeked *peeked = w->peeked;
+    if (peeked == NULL || peeked->layers == 0 || peeked->first != w->covered)
+        return 0;
+    return b->ops->trust != NULL ? b->ops->trust(b->place, peeked) : peeked->layers;
 }
 
 /* Sets the bits of those keys of a group that these layers had. */
@@ -449,8 +455,8 @@ static bool ask_others(const struct writer *w, const struct group *g, uint64_t *
                        struct err *err)
 {
     const struct header *h = header_of(w);
-    unsigned first = first_to_ask(w);
-    if (first > 0)
+    unsigned peeked = first_not_peeked(w), first = peeked > w->covered ? peeked : w->covered;
+    if (peeked > 0)
         take_peeked(g, w->peeked->present, present);
     for (unsigned i = h->n_layers; i-- > first;)
         if (i != w->layer && !h->layers[i].is_void &&
@@ -501,7 +507,7 @@ static bool ask_settled(const struct writer *w, const struct group *one, bool *s
     const struct header *h = header_of(w);
     uint64_t present = 0;
     bool ring = h->policy == POLICY_RING;
-    for (unsigned i = 0; i < h->n_layers; i++)
+    for (unsigned i = w->covered; i < h->n_layers; i++)
         if (!h->layers[i].is_void && (!ring || i == w->layer) &&
             !ask(w, i, hashes_in(one), 1, &present, err))
             return false;
@@ -604,6 +610,77 @@ static uint64_t to_come(const struct writer *w)
     return n > came ? n - came : n != 0;
 }
 
+/* A layer that gets the kept keys. */
+struct covering {
+    const struct backing *backing;
+    unsigned layer;
+};
+
+static bool put_kept(void *ctx, const struct keyset_piece *piece, struct err *err)
+{
+    const struct covering *c = ctx;
+    const struct backing *b = c->backing;
+    const struct layer *layer = &b->layers.header->layers[c->layer];
+    for (size_t i = 0, n; i < piece->n; i += n) {
+        uint64_t ignored[GROUP_WORDS] = {0};
+        const struct hashes keys = {piece->hash + i, LAYER_BATCH, NULL};
+        n = piece->n - i < LAYER_BATCH ? piece->n - i : LAYER_BATCH;
+        if (b->ops->touch != NULL && !b->ops->touch(b->place, c->layer, keys, n, err))
+            return false;
+        layer->kind->add(layer, b->layers.data[c->layer], keys, n, ignored);
+    }
+    return true;
+}
+
+/* In a layer of so many pages, two each, a page has keys of two partitions at most, and these
+ * follow one another: keyset_each hands them over one after the other. So threads share no page. */
+enum { LEAST_PAGES = 2 * KEYSET_PARTITIONS };
+
+/* The newest layer, which is empty, gets all kept keys. If that fails, all layers are asked as
+ * before, and it is unknown how many keys they have in common. */
+static void cover(struct writer *w)
+{
+    struct err ignored;
+    const struct kept_keys *kept = w->options.kept;
+    const struct header *h = header_of(w);
+    struct covering c = {w->backing, chain_newest(h)};
+    unsigned threads = layer_pages(&h->layers[c.layer]) < LEAST_PAGES ? 1 : w->options.threads;
+    if (!kept->each(kept->ctx, w->done, threads, put_kept, &c, &ignored)) {
+        counters_of(w)->unknown = true;
+        return;
+    }
+    w->covered = c.layer;
+    w->backing->ops->cover(w->backing->place, c.layer);
+}
+
+/* Gives the filter its next layer. */
+static bool grow(struct writer *w, struct err *err)
+{
+    const struct header *h = header_of(w);
+    const struct backing *b = w->backing;
+    const struct kept_keys *kept = w->options.kept;
+    uint64_t rest = to_come(w);
+    const struct next_layer usual = {.n = chain_wanted(h, w->out->n_new, rest)};
+    struct next_layer want = usual;
+    /* If the rest is foretold, few layers follow. A process that was killed may have added keys
+     * that the counters lack. */
+    want.holds_all = kept != NULL && b->ops->cover != NULL && h->policy == POLICY_GROW &&
+                     rest == 0 && !counters_of(w)->unknown &&
+                     kept->complete(kept->ctx, h->id, counters_of(w)->records, w->done);
+    if (want.holds_all)
+        want.n = chain_wanted_for_all(counters_of(w)->n_keys);
+    bool ok = b->ops->advance(b->place, w->options.threads, want, err);
+    if (ok && want.holds_all)
+        cover(w);
+    if (!ok && kept != NULL && kept->forget(kept->ctx)) { /* the disk may be full */
+        struct err ignored;
+        ok = b->ops->advance(b->place, w->options.threads, usual, &ignored);
+    }
+    if (ok)
+        settle(w);
+    return ok;
+}
+
 /* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of
  * keys, at least 1, that may go in before this is asked again. */
 static bool make_room(struct writer *w, size_t *room, struct err *err)
@@ -615,11 +692,8 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     double n_design = (double)target(w)->n_design, left = n_design - keys_now(w);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
-        const struct backing *b = w->backing;
-        uint64_t n = chain_wanted(header_of(w), w->out->n_new, to_come(w));
-        if (!b->ops->advance(b->place, w->options.threads, n, err))
+        if (!grow(w, err))
             return false;
-        settle(w);
         return make_room(w, room, err);
     }
     if (left < LAYER_BATCH)
@@ -669,7 +743,7 @@ static enum add_result make_exact_room(struct writer *w, struct hashes keys, uin
         fail(err, "not added: '%s' is full: %s", b->name, why.text);
         return ADD_FULL;
     }
-    if (!b->ops->advance(b->place, w->options.threads, 0, err))
+    if (!b->ops->advance(b->place, w->options.threads, (struct next_layer){0}, err))
         return ADD_FAILED;
     settle(w);
     return make_exact_room(w, keys, known, n, done, room, err);
@@ -698,6 +772,7 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
 {
     while (*done < n) {
         size_t room;
+        w->done = *done;
         enum add_result result = w->exact
                                      ? make_exact_room(w, keys, known, n, done, &room, err)
                                      : make_room(w, &room, err) ? ADD_OK : ADD_FAILED;
@@ -720,27 +795,31 @@ static void catch_up(struct writer *w, bool replaced)
 {
     const struct header *h = header_of(w);
     unsigned newest = chain_newest(h);
-    if (replaced)
+    if (replaced) {
+        w->options.kept = NULL;
+        w->covered = 0;
         snprintf(w->out->warning, sizeof w->out->warning,
                  "'%.300s' was replaced; going on with the new file", w->backing->name);
+    }
     if (replaced || newest != w->layer || h->layers[newest].generation != w->generation)
         settle(w);
 }
 
-void writer_peek(struct layers layers, struct hashes keys, size_t n, struct peeked *out,
-                 layers_verify *verify, void *ctx)
+void writer_peek(struct layers layers, unsigned first, struct hashes keys, size_t n,
+                 struct peeked *out, layers_verify *verify, void *ctx)
 {
     const struct header *h = layers.header;
     unsigned newest = chain_newest(h);
     struct err ignored;
     out->layers = 0;
+    out->first = first;
     /* The generations of a ring will be emptied. */
-    if (h->policy == POLICY_RING || newest == 0)
+    if (h->policy == POLICY_RING || newest <= first)
         return;
     for (size_t i = 0; i < n; i += LAYER_BATCH)
-        if (!layers_query_first(&layers, newest, hashes_from(keys, i),
-                                n - i < LAYER_BATCH ? n - i : LAYER_BATCH, out->present + i / 64,
-                                verify, ctx, &ignored))
+        if (!layers_query_some(&layers, first, newest, hashes_from(keys, i),
+                               n - i < LAYER_BATCH ? n - i : LAYER_BATCH, out->present + i / 64,
+                               verify, ctx, &ignored))
             return;
     out->layers = newest;
 }

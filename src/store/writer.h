@@ -52,17 +52,21 @@ struct writer {
     struct add_options options;
     struct add_state *out;
     const struct peeked *peeked; /* of the keys that are being added; NULL: nothing */
+    unsigned covered;   /* this layer has the keys of all before it */
+    size_t done;        /* of the keys that are being added */
     unsigned layer;     /* the one that takes new keys ... */
     uint64_t generation; /* ... which is this */
     double others_n;    /* keys in other layers when they were closed */
-    double others_fpr;  /* of the other layers together */
+    double others_fpr;  /* of the other layers together ... */
+    double asked_fpr;   /* ... and of those of them that are asked */
     double warned_fpr;  /* of the warning that was given; 0: none yet */
     bool exact;         /* `layer` takes exactly n_design keys (chain_is_exact) */
     double layer_n;     /* distinct keys in `layer` ... */
     double counted_n;   /* ... when the count of keys was this, ... */
     double each;        /* ... and for each that is counted since, so many more */
     double looked_n;    /* layer_n at the last look at the bits */
-    double fpr, layer_fpr; /* for the counters: FPR of all and of the layer, in the step ... */
+    double fpr, layer_fpr; /* for the counters: FPR of all that are asked and of the layer, in the
+                              step ... */
     double step_start, step_end; /* ... that goes from so many keys in the layer to so many */
     double correction, correct_until; /* of 1 - FPR, by the bits, until so many keys are in */
     uint64_t n_before; /* out->n_new when the keys that are being added came */
@@ -79,10 +83,10 @@ void writer_begin(struct writer *w, const struct backing *backing,
                   const struct add_options *options, struct add_state *out);
 
 /* As store_peek, store_add and store_conclude (store.h). writer_peek needs no writer: `layers` must
- * not change meanwhile, apart from the bits of the one that takes keys. It does not set out->file,
- * and calls `verify` as layers_query does. */
-void writer_peek(struct layers layers, struct hashes keys, size_t n, struct peeked *out,
-                 layers_verify *verify, void *ctx);
+ * not change meanwhile, apart from the bits of the one that takes keys. It asks from layer `first`
+ * on, does not set out->file, and calls `verify` as layers_query does. */
+void writer_peek(struct layers layers, unsigned first, struct hashes keys, size_t n,
+                 struct peeked *out, layers_verify *verify, void *ctx);
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known,
                            const struct peeked *peeked, size_t n, size_t *done, struct err *err);
 void writer_conclude(struct writer *w, bool again);

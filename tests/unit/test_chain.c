@@ -71,7 +71,7 @@ static bool rotate(const char *path, struct err *err)
     struct session s;
     if (!filter_open(&f, path, FILTER_WRITE, err) || !session_hold(&s, &f, err))
         return false;
-    bool ok = advance_finish(&s, err) && advance(&s, 1, 0, err);
+    bool ok = advance_finish(&s, err) && advance(&s, 1, (struct next_layer){0}, err);
     session_release(&s);
     filter_close(&f);
     return ok;
@@ -278,7 +278,8 @@ static struct layer *next_of(struct header *h, uint64_t n_new, uint64_t to_come)
     struct layer *full = &h->layers[h->n_layers - 1];
     full->fpr_closed = full->fpr_design;
     full->n_closed = (double)full->n_design;
-    if (!did(chain_grow(h, chain_wanted(h, n_new, to_come), "g.seen", &err), err.text))
+    const struct next_layer want = {.n = chain_wanted(h, n_new, to_come)};
+    if (!did(chain_grow(h, want, "g.seen", &err), err.text))
         return NULL;
     return &h->layers[h->n_layers - 1];
 }
@@ -305,6 +306,24 @@ static struct header growing(uint64_t n, double p)
     MUST(chain_start_growing(&h, kind_usual(), n, p, &err));
     format_place(&h);
     return h;
+}
+
+TEST(a_layer_that_holds_all_keys_counts_them)
+{
+    enum { M = 1 << 20 };
+    struct err err;
+    struct header h = growing(0, 1e-3);
+    next_of(&h, 0, 0);
+    h.layers[1].n_closed = 2 * M;
+    CHECK(chain_wanted_for_all(3 * M) == 12 * M);
+    CHECK(chain_wanted_for_all(1e30) == (uint64_t)1 << 60);
+    CHECK(chain_grow(&h, (struct next_layer){12 * M, true}, "g.seen", &err));
+    CHECK(h.n_layers == 3 && h.layers[2].n_design == 12 * M && has_part(&h, 0.3));
+    CHECK(h.layers[0].n_closed == 0 && h.layers[1].n_closed == 0);
+    CHECK(h.layers[0].fpr_closed > 0);
+    /* The next one's keys are its own. */
+    next_of(&h, 0, 0);
+    CHECK(h.layers[1].n_closed == 0 && h.layers[2].n_closed == 12 * M);
 }
 
 TEST(the_next_layer_is_for_what_is_foretold)
@@ -385,7 +404,7 @@ TEST(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted)
     MUST(session_lock(&s, &err));
     s.counters.unknown = true;
     s.counters.n_keys = 7;
-    MUST(advance(&s, 1, 0, &err));
+    MUST(advance(&s, 1, (struct next_layer){0}, &err));
     session_unlock(&s);
     CHECK(f.header.n_layers == 2);
     CHECK(f.header.layers[0].n_closed > 1400 && f.header.layers[0].n_closed < 1600);
@@ -654,6 +673,7 @@ int main(void)
     RUN(keys_that_come_again_stay_and_are_not_new);
     RUN(the_rate_holds_over_the_chain);
     RUN(the_newest_layer_is_not_void);
+    RUN(a_layer_that_holds_all_keys_counts_them);
     RUN(the_next_layer_is_for_what_is_foretold);
     RUN(small_beginnings_grow_to_1e10_keys);
     RUN(there_is_an_end_to_growth);
