@@ -73,6 +73,18 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
         seen dedup --dry-run none.seen /dev/null
 }
 
+@test "a dry run skips the keys that FILTER would not take, whatever --also has" {
+    printf '%s\n' ff | seen create -x -n 1k f.seen
+    printf '%s\n' abcd ef | seen create -x -n 1k two.seen
+    printf '%s\n' ff 01 abcd 0123 ef 02 >in
+    run -0 --separate-stderr seen dedup --dry-run --skip-bad --also two.seen f.seen in
+    [ "$output" = $'01\n02' ]
+    dry=$stderr
+    run -0 --separate-stderr seen dedup --skip-bad --also two.seen f.seen in
+    [ "$output" = $'01\n02' ]
+    [ "$stderr" = "$dry" ]
+}
+
 @test "--create makes a filter that grows, or one of a given size" {
     seq 100 | seen dedup --create a.seen | cmp <(seq 100) -
     seq 90 110 | seen dedup --create a.seen | cmp <(seq 101 110) -

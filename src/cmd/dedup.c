@@ -315,10 +315,13 @@ static bool adopt(struct dedup *d, const struct store *s, struct err *err)
     rule->bytes |= store_wants_bytes(s);
     if (!keyopt_adopt(&d->keyopt, store_header(s), s->name, err))
         return false;
-    /* FILTER gets only keys of its own length; a key of any length may be in one of the others. */
-    if (k->sink != NULL && s != k->sink)
+    /* FILTER gets only keys of its own length, as a dry run shows; a key of any length may be in
+     * one of the others. */
+    if (s == k->sink || (d->dry_run && s->name == d->path))
+        return true;
+    if (k->sink != NULL)
         rule->key_len = len;
-    else if (s != k->sink && k->n_references > 1 && rule->key_len != len)
+    else if (k->n_references > 1 && rule->key_len != len)
         rule->key_len = 0;
     return true;
 }
