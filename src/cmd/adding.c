@@ -274,6 +274,8 @@ bool adding_run(struct adding *a)
     a->kept = (struct kept_keys){
         .ctx = a, .complete = kept_complete, .each = kept_each, .forget = kept_forget};
     a->options.kept = &a->kept;
+    crew_init(&a->crew);
+    a->options.crew = a->feed.crew = &a->crew;
     a->options.may_repeat = a->print == NULL;
     a->options.may_guess = a->print == NULL && !a->counts;
     if (!known_begin(&a->known, &a->options, &err)) {

@@ -10,9 +10,9 @@
  *     known_close(&a.known);                       // in any case
  *
  * Workers cut and hash, and ask the filters that are only read, and the layers of the one that is
- * added to that take no more keys. Commits, one after another, add a
- * chunk's keys under the filter's lock and so learn which are new; what is new is printed behind
- * that, while the next chunk is being added.
+ * added to that take no more keys. Commits, one after another, add a chunk's keys under the
+ * filter's lock, with the help of workers that wait for a chunk, and so learn which are new; what
+ * is new is printed behind that, while the next chunk is being added.
  */
 #ifndef CMD_ADDING_H
 #define CMD_ADDING_H
@@ -26,7 +26,7 @@
 #include "keys/forecast.h"
 #include "store/header.h"
 #include "store/refit.h"
-#include "store/writer.h"
+#include "store/writer_keys.h"
 
 /* What came of one chunk. */
 struct added {
@@ -68,6 +68,7 @@ struct adding {
     struct refit *refit; /* NULL: the size of the file remains */
     char *scratch_dir;   /* of refit */
     struct kept_keys kept;
+    struct crew crew; /* workers that wait for a chunk */
     const struct refit_keys *now; /* those that are being added */
     bool stopped;        /* by `print` */
     uint64_t since_sync;

@@ -24,7 +24,7 @@
 #include "store/foreign.h"
 #include "store/header.h"
 #include "store/newfile.h"
-#include "store/writer.h"
+#include "store/writer_keys.h"
 
 enum {
     OPT_EMPTY = 400,

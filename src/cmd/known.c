@@ -103,7 +103,7 @@ bool known_confirm(struct known *k, const char *path, const struct key_rule *rul
 
 bool known_begin(struct known *k, const struct add_options *options, struct err *err)
 {
-    const struct add_options plain = {.threads = options->threads};
+    const struct add_options plain = {.threads = options->threads, .crew = options->crew};
     struct err ignored;
     if (!store_add_begin(k->sink, k->in_memory ? &plain : options, err))
         return false;

@@ -28,7 +28,7 @@
 #include "keys/confirm.h"
 #include "store/redis/redis.h"
 #include "store/store.h"
-#include "store/writer.h"
+#include "store/writer_keys.h"
 
 struct known {
     struct store *sink; /* that keys are added to */

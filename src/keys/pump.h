@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/crew.h"
 #include "base/err.h"
 #include "keys/input.h"
 
@@ -38,6 +39,10 @@ struct pump {
      * commit stopped the run. May use the chunk's records if the input keeps them. False stops.
      * NULL: nothing to do. */
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
+
+    /* With it, commit may share work with threads that wait for their next chunk. NULL: it does
+     * not. */
+    struct crew *crew;
 };
 
 /* Runs to the end of the input, until a callback stops it, or until sig_caught() (sig.h). Chunks

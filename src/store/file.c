@@ -205,6 +205,7 @@ static struct filter *filter_of(struct store *s)
 
 static void close_file(struct store *s)
 {
+    writer_free(&file_of(s)->writer);
     filter_close(&file_of(s)->filter);
     pthread_rwlock_destroy(&file_of(s)->gate);
     free(s);

@@ -173,6 +173,7 @@ static void conclude(struct store *s, bool again)
 static void close_memory(struct store *s)
 {
     struct memory *m = memory_of(s);
+    writer_free(&m->writer);
     for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++)
         if (m->data[i] != NULL)
             munmap(m->data[i], (size_t)m->header.layers[i].data_len);

@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "base/crew.h"
 #include "base/err.h"
 #include "keys/hash.h"
 #include "keys/keyset.h"
@@ -65,6 +66,7 @@ struct add_options {
     bool may_repeat; /* the caller does not rely on which keys were new ... */
     bool may_guess;  /* ... nor on how many */
     const struct kept_keys *kept; /* NULL: none are */
+    struct crew *crew; /* threads that may help store_add; NULL: none. It changes no result. */
 };
 
 /* What adding has come to since store_add_begin. */

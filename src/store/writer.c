@@ -21,98 +21,6 @@ static const double FPR_STEP = 1.0 / 32;
  * this. */
 static const double LEAST_NEGATIVE = 0x1p-30;
 
-static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
-{
-    if (keys->room - keys->n >= more)
-        return true;
-    size_t room = 2 * keys->room + BATCH_MAX;
-    uint64_t *known = realloc(keys->known, room / 64 * sizeof *known);
-    if (known == NULL)
-        return false;
-    keys->known = known;
-    uint64_t *present = realloc(keys->peeked.present, room / 64 * sizeof *present);
-    if (present == NULL)
-        return false;
-    keys->peeked.present = present;
-    uint64_t *hash = realloc(keys->hash, lanes * room * sizeof *hash);
-    if (hash == NULL)
-        return false;
-    keys->hash = hash;
-    for (unsigned l = lanes; l-- > 1;)
-        memmove(hash + l * room, hash + l * keys->room, keys->n * sizeof *hash);
-    keys->room = room;
-    return true;
-}
-
-/* What keys of a batch became by preparation; the batch is reused. */
-struct key_copies {
-    struct key_copies *next;
-    char data[];
-};
-
-static void free_copies(struct writer_keys *keys)
-{
-    while (keys->copies != NULL) {
-        struct key_copies *next = keys->copies->next;
-        free(keys->copies);
-        keys->copies = next;
-    }
-}
-
-static bool take_bytes(struct writer_keys *keys, const struct batch *b)
-{
-    struct key_bytes *out = realloc(keys->bytes, keys->room * sizeof *out);
-    size_t need = 0;
-    if (out == NULL)
-        return false;
-    keys->bytes = out;
-    out += keys->n;
-    memcpy(out, b->bytes, b->n * sizeof *out);
-    for (size_t i = 0; i < b->n; i++)
-        need += batch_key_stays(b, i) ? 0 : out[i].len;
-    if (need == 0)
-        return true;
-    struct key_copies *copies = malloc(sizeof *copies + need);
-    if (copies == NULL)
-        return false;
-    copies->next = keys->copies;
-    keys->copies = copies;
-    char *to = copies->data;
-    for (size_t i = 0; i < b->n; i++)
-        if (out[i].len > 0 && !batch_key_stays(b, i)) {
-            out[i].data = memcpy(to, out[i].data, out[i].len);
-            to += out[i].len;
-        }
-    return true;
-}
-
-bool writer_keys_take(struct writer_keys *keys, const struct batch *b)
-{
-    const struct hashes from = batch_hashes(b);
-    unsigned lanes = key_rule_hash(b->rule)->lanes;
-    if (!reserve(keys, lanes, BATCH_MAX))
-        return false;
-    if (keys->n == 0)
-        free_copies(keys);
-    if (b->rule->bytes && !take_bytes(keys, b))
-        return false;
-    for (unsigned l = 0; l < lanes; l++)
-        memcpy(keys->hash + l * keys->room + keys->n, hashes_lane(from, l),
-               b->n * sizeof *keys->hash);
-    memcpy(keys->known + keys->n / 64, b->bad, sizeof b->bad);
-    keys->n += b->n;
-    return true;
-}
-
-void writer_keys_free(struct writer_keys *keys)
-{
-    free(keys->hash);
-    free(keys->known);
-    free(keys->peeked.present);
-    free(keys->bytes);
-    free_copies(keys);
-}
-
 static const struct header *header_of(const struct writer *w)
 {
     return w->backing->layers.header;
@@ -150,6 +58,9 @@ static void find_limits(struct writer *w)
     double warn_fpr = WRITER_WARN_FACTOR * header_of(w)->fpr_design;
     /* What takes no more keys than it was made for is never too full. */
     w->warn_n = w->exact ? INFINITY : layer_n_at(target(w), layer_fpr(w, warn_fpr));
+    w->plain_n = fmin((double)target(w)->n_design, w->warn_n);
+    if (w->options.max_fpr > 0)
+        w->plain_n = fmin(w->plain_n, NEAR * w->max_n);
 }
 
 /* The count that the number of keys in the layer follows. An exact layer of another program may
@@ -261,6 +172,7 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
 void writer_begin(struct writer *w, const struct backing *backing,
                   const struct add_options *options, struct add_state *out)
 {
+    writer_free(w);
     *w = (struct writer){.backing = backing, .options = *options, .out = out};
     settle(w);
 }
@@ -767,12 +679,93 @@ static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *
     return ADD_OK;
 }
 
+/* A key that is inserted counts as 1 / (1 - FPR) keys: two at most, as long as the FPR is no more
+ * than a half. */
+enum { MOST_EACH = 2 };
+
+/* Of n records, the number of the first that can be inserted before anything else than counting has
+ * to be done, in groups that are the same as if they were added one after another; 0: none. */
+static size_t plain_records(const struct writer *w, size_t n)
+{
+    const struct header *h = header_of(w);
+    double left = (w->plain_n - keys_now(w)) / MOST_EACH - LAYER_BATCH;
+    if (w->exact || h->policy == POLICY_RING || w->correct_until > 0 || left < LAYER_BATCH ||
+        whole_fpr(w, target(w)->kind->fpr_at(target(w), w->plain_n)) > 1 - 1.0 / MOST_EACH)
+        return 0;
+    size_t most = left < DIVIDE_MAX ? (size_t)left : DIVIDE_MAX;
+    return n <= most ? n : most / LAYER_BATCH * LAYER_BATCH;
+}
+
+static bool touch_divided(const struct writer *w, struct err *err)
+{
+    const struct backing *b = w->backing;
+    const struct divide *d = &w->divide;
+    for (size_t i = 0; b->ops->touch != NULL && i < d->n; i += LAYER_BATCH)
+        if (!b->ops->touch(b->place, w->layer, hashes_of(d->hash + i),
+                           d->n - i < LAYER_BATCH ? d->n - i : LAYER_BATCH, err))
+            return false;
+    return true;
+}
+
+/* The records of a piece that are not inserted: those known beforehand and those that another layer
+ * has. False: other layers have not been asked. */
+static bool find_skipped(const struct writer *w, const uint64_t *known, size_t from, size_t n,
+                         uint64_t *skip)
+{
+    bool is_alone = w->layer == w->covered;
+    if (w->layer != header_of(w)->n_layers - 1 || (!is_alone && first_not_peeked(w) != w->layer))
+        return false;
+    for (size_t i = 0; i < (n + 63) / 64; i++)
+        skip[i] = known[from / 64 + i] | (is_alone ? 0 : w->peeked->present[from / 64 + i]);
+    return true;
+}
+
+/* Counts n records, whose keys were not inserted or that the layer had where `had` says so, and
+ * makes these known. */
+static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had, size_t n)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        size_t n_known = 0, n_new = 0;
+        for (end = i; end < n && end < i + LAYER_BATCH; end += 64) {
+            uint64_t all = n - end < 64 ? ((uint64_t)1 << (n - end)) - 1 : ~UINT64_C(0);
+            n_known += (unsigned)__builtin_popcountll(known[end / 64] & all);
+            n_new += (unsigned)__builtin_popcountll(~had[end / 64] & all);
+            known[end / 64] |= had[end / 64] & all;
+        }
+        counters_of(w)->records += (end < n ? end : n) - i - n_known;
+        count_keys(w, n_new, n_new);
+    }
+}
+
+/* Adds the keys of n records from `from` on, which are plain ones, with the help of others. False:
+ * it was not done. */
+static bool add_divided(struct writer *w, struct hashes keys, uint64_t *known, size_t from,
+                        size_t n)
+{
+    struct err ignored;
+    uint64_t skip[DIVIDE_MAX / 64], had[DIVIDE_MAX / 64];
+    if (!divide_pays(target(w), w->options.crew, n) || from % 64 != 0 ||
+        !find_skipped(w, known, from, n, skip) ||
+        !divide_take(&w->divide, target(w), hashes_from(keys, from), n, skip) ||
+        !touch_divided(w, &ignored))
+        return false;
+    divide_insert(&w->divide, w->options.crew, target(w), w->backing->layers.data[w->layer], had);
+    for (size_t i = 0; i < (n + 63) / 64; i++)
+        had[i] |= skip[i];
+    count_divided(w, known + from / 64, had, n);
+    return true;
+}
+
 static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                                  size_t *done, struct err *err)
 {
     while (*done < n) {
-        size_t room;
+        size_t room, many = plain_records(w, n - *done);
         w->done = *done;
+        if (many > 0 && add_divided(w, keys, known, *done, many)) {
+            *done += many;
+            continue;
+        }
         enum add_result result = w->exact
                                      ? make_exact_room(w, keys, known, n, done, &room, err)
                                      : make_room(w, &room, err) ? ADD_OK : ADD_FAILED;
@@ -840,4 +833,9 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     w->peeked = NULL;
     b->ops->unlock(b->place);
     return result;
+}
+
+void writer_free(struct writer *w)
+{
+    divide_free(&w->divide);
 }

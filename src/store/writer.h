@@ -3,11 +3,13 @@
  * limits of the false-positive rate, the counters, and what is to be done when a layer is full
  * (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
  *
+ *     struct writer w = {0};
  *     if (!writer_check(layers, name, &options, &err)) ...
  *     writer_begin(&w, &backing, &options, &state);
  *     while (...)
  *         writer_add(&w, keys, known, peeked, n, &done, &err);
  *     writer_conclude(&w, false);
+ *     writer_free(&w);
  *
  * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the
  * keys added, scaled to agree with the last look; where a limit is near, the bits decide.
@@ -20,31 +22,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "keys/batch.h"
 #include "store/backing.h"
+#include "store/divide.h"
 #include "store/store.h"
-
-/* The keys of the first n records of a chunk, those of `known` excepted. */
-struct writer_keys {
-    uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
-    uint64_t *known; /* bit i: record i has no key that may be new */
-    struct peeked peeked; /* for the caller to set; there is room for `present` */
-    size_t n, room;
-    /* With key_rule.bytes: of record i, bytes[i]. They lie in the chunk, or in copies. */
-    struct key_bytes *bytes;
-    struct key_copies *copies;
-};
-
-/* Appends all records of a batch; those without a key (batch.bad) as known. A batch of fewer than
- * BATCH_MAX is the last. The first batch, when n is 0, ends the life of earlier ones' keys. False:
- * out of memory. */
-bool writer_keys_take(struct writer_keys *keys, const struct batch *b);
-void writer_keys_free(struct writer_keys *keys);
-
-static inline struct hashes writer_keys_hashes(const struct writer_keys *keys)
-{
-    return (struct hashes){keys->hash, keys->room, keys->bytes};
-}
 
 /* Private. */
 struct writer {
@@ -70,6 +50,8 @@ struct writer {
     double step_start, step_end; /* ... that goes from so many keys in the layer to so many */
     double correction, correct_until; /* of 1 - FPR, by the bits, until so many keys are in */
     uint64_t n_before; /* out->n_new when the keys that are being added came */
+    double plain_n;    /* up to so many keys in the layer, counting is all there is to do */
+    struct divide divide;
     double max_n, warn_n; /* distinct keys in the layer at which max_fpr is reached, and that
                              of which is warned */
 };
@@ -78,7 +60,7 @@ struct writer {
 bool writer_check(struct layers layers, const char *name, const struct add_options *options,
                   struct err *err);
 
-/* The others must outlive `w`; *out begins as zero. */
+/* *w is zero, or was begun before. The others must outlive it; *out begins as zero. */
 void writer_begin(struct writer *w, const struct backing *backing,
                   const struct add_options *options, struct add_state *out);
 
@@ -90,6 +72,7 @@ void writer_peek(struct layers layers, unsigned first, struct hashes keys, size_
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known,
                            const struct peeked *peeked, size_t n, size_t *done, struct err *err);
 void writer_conclude(struct writer *w, bool again);
+void writer_free(struct writer *w);
 
 /* What is said of a filter whose FPR is above its design's; `when` is "current" or "final". */
 void writer_warn(const struct header *h, const char *name, const char *when, double fpr,

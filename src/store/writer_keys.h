@@ -1,0 +1,43 @@
+/*
+ * The keys of a chunk of input, collected from its batches, on their way into a store.
+ *
+ *     struct writer_keys keys = {0};
+ *     keys.n = 0;                                  // before the first batch of each chunk
+ *     writer_keys_take(&keys, batch);
+ *     store_peek(s, writer_keys_hashes(&keys), keys.n, &keys.peeked);
+ *     store_add(s, writer_keys_hashes(&keys), keys.known, &keys.peeked, keys.n, &done, &err);
+ *     writer_keys_free(&keys);
+ */
+#ifndef STORE_WRITER_KEYS_H
+#define STORE_WRITER_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keys/batch.h"
+#include "store/store.h"
+
+/* The keys of the first n records of a chunk, those of `known` excepted. */
+struct writer_keys {
+    uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
+    uint64_t *known; /* bit i: record i has no key that may be new */
+    struct peeked peeked; /* for the caller to set; there is room for `present` */
+    size_t n, room;
+    /* With key_rule.bytes: of record i, bytes[i]. They lie in the chunk, or in copies. */
+    struct key_bytes *bytes;
+    struct key_copies *copies;
+};
+
+/* Appends all records of a batch; those without a key (batch.bad) as known. A batch of fewer than
+ * BATCH_MAX is the last. The first batch, when n is 0, ends the life of earlier ones' keys. False:
+ * out of memory. */
+bool writer_keys_take(struct writer_keys *keys, const struct batch *b);
+void writer_keys_free(struct writer_keys *keys);
+
+static inline struct hashes writer_keys_hashes(const struct writer_keys *keys)
+{
+    return (struct hashes){keys->hash, keys->room, keys->bytes};
+}
+
+#endif
