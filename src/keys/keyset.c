@@ -504,6 +504,14 @@ bool keyset_put(struct keyset *ks, unsigned w, struct hashes hashes, size_t n,
                         : put_body(ks, worker, hashes, n, err, lanes);
 }
 
+bool keyset_read(const struct worker *of, void *to, size_t len, uint64_t off, struct err *err)
+{
+    size_t got;
+    if (!disk_read(of->scratch, to, len, off, &got))
+        return fail_errno(err, "cannot read scratch file");
+    return got == len || fail(err, "cannot read scratch file: it ends early");
+}
+
 bool keyset_close_blocks(struct keyset *ks, struct err *err)
 {
     for (unsigned w = 0; w < ks->spec.workers; w++)

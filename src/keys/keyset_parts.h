@@ -1,6 +1,7 @@
 /*
  * What a keyset is made of. keyset.c collects hashes in memory and puts what there is no room for
- * into scratch files, keyset_visit.c reads them back, range by range. For these two only.
+ * into scratch files, keyset_visit.c reads them back, range by range, keyset_each.c in no order.
+ * For these only.
  *
  * All hashes are in arrays as lanes.h has them, in memory and in scratch. Numbers of hashes, and
  * places in these arrays, are counted in lanes: all are multiples of the number of lanes, which is
@@ -127,6 +128,9 @@ void *keyset_map(size_t bytes, bool huge);
 /* Ends putting: no block is full but open. */
 bool keyset_close_blocks(struct keyset *ks, struct err *err);
 
+/* Reads from the scratch file of a worker. */
+bool keyset_read(const struct worker *of, void *to, size_t len, uint64_t off, struct err *err);
+
 static inline unsigned visitors_of(const struct keyset_spec *spec)
 {
     return spec->visitors != 0 && spec->visitors < spec->workers ? spec->visitors : spec->workers;
@@ -143,6 +147,31 @@ static inline uint64_t *open_block(const struct worker *worker, unsigned partiti
     uint64_t *next = worker->next[partition];
     *n = next != NULL ? in_open_block(next) : 0;
     return next != NULL ? next - *n : NULL;
+}
+
+/* Hashes of a share in memory, block by block. */
+struct blocks {
+    uint64_t *const *full;
+    uint64_t *open;
+    size_t n; /* lanes */
+};
+
+static inline struct blocks blocks_in(const struct worker *of, unsigned partition)
+{
+    const struct share *s = &of->share[partition];
+    struct blocks b = {.full = s->full};
+    size_t n_open;
+    b.open = open_block(of, partition, &n_open);
+    b.n = s->n_full * BLOCK + n_open;
+    return b;
+}
+
+/* The lanes from number i on that lie behind one another, `end` at most. */
+static inline uint64_t *some_of(const struct blocks *b, size_t i, size_t end, size_t *n)
+{
+    size_t block = i / BLOCK, left = BLOCK - i % BLOCK;
+    *n = end - i < left ? end - i : left;
+    return (block < b->n / BLOCK ? b->full[block] : b->open) + i % BLOCK;
 }
 
 static inline unsigned subrange_of(uint64_t hash)

@@ -1,7 +1,6 @@
 /* Hashes of a keyset, range by range. */
 #include <string.h>
 
-#include "base/disk.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "keys/distinct.h"
@@ -140,15 +139,6 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bo
     return true;
 }
 
-static bool read_scratch(const struct worker *of, void *to, size_t len, uint64_t off,
-                         struct err *err)
-{
-    size_t got;
-    if (!disk_read(of->scratch, to, len, off, &got))
-        return fail_errno(err, "cannot read scratch file");
-    return got == len || fail(err, "cannot read scratch file: it ends early");
-}
-
 /* Those subranges of a partition that the interval has a part in. */
 static void subranges_in(const struct gathering *g, unsigned *first, unsigned *last)
 {
@@ -166,7 +156,7 @@ static bool gather_scratch(struct gathering *g, const struct worker *of, uint64_
         bool straight = whole && n <= g->ks->capacity - g->n;
         count = straight || n < 4 * BLOCK ? (size_t)n : 4 * BLOCK;
         uint64_t *to = straight ? g->worker->gathered + g->n : buffer;
-        if (!read_scratch(of, to, count * sizeof *to, off, &g->worker->err))
+        if (!keyset_read(of, to, count * sizeof *to, off, &g->worker->err))
             return false;
         if (straight)
             g->n += count;
@@ -219,8 +209,8 @@ static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t
                           struct count *count, bool *fits)
 {
     struct extent_index index;
-    if (!read_scratch(of, &index, index_bytes(g->ks->spec.lanes), off + n * sizeof(uint64_t),
-                      &g->worker->err))
+    if (!keyset_read(of, &index, index_bytes(g->ks->spec.lanes), off + n * sizeof(uint64_t),
+                     &g->worker->err))
         return false;
     struct span span = span_in_extent(g, &index, n);
     if (count != NULL) {
@@ -238,7 +228,7 @@ static bool gather_run(struct gathering *g, const struct worker *of, uint64_t ru
                        unsigned partition, struct count *count, bool *fits)
 {
     struct run run;
-    if (!read_scratch(of, &run, sizeof run, runs + partition * sizeof run, &g->worker->err))
+    if (!keyset_read(of, &run, sizeof run, runs + partition * sizeof run, &g->worker->err))
         return false;
     if (!run.in_extents)
         return count != NULL ||
@@ -250,31 +240,6 @@ static bool gather_run(struct gathering *g, const struct worker *of, uint64_t ru
         run.n -= n;
     }
     return true;
-}
-
-/* Hashes of a share in memory, block by block. */
-struct blocks {
-    uint64_t *const *full;
-    uint64_t *open;
-    size_t n; /* lanes */
-};
-
-static struct blocks blocks_in(const struct worker *of, unsigned partition)
-{
-    const struct share *s = &of->share[partition];
-    struct blocks b = {.full = s->full};
-    size_t n_open;
-    b.open = open_block(of, partition, &n_open);
-    b.n = s->n_full * BLOCK + n_open;
-    return b;
-}
-
-/* The lanes from number i on that lie behind one another, `end` at most. */
-static uint64_t *some_of(const struct blocks *b, size_t i, size_t end, size_t *n)
-{
-    size_t block = i / BLOCK, left = BLOCK - i % BLOCK;
-    *n = end - i < left ? end - i : left;
-    return (block < b->n / BLOCK ? b->full[block] : b->open) + i % BLOCK;
 }
 
 /* Where in [i, end), which is sorted, the first hash begins that is not below `hash`, or, if
@@ -688,89 +653,6 @@ bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct er
     ks->visit_ctx = ctx;
     ks->bits = KEYSET_BITS;
     return run_pass(ks, visit_partition, err);
-}
-
-struct handing {
-    struct keyset *ks;
-    keyset_each_fn *each;
-    void *ctx;
-    bool odd; /* the partitions of this pass */
-};
-
-/* Hands over some lanes. */
-static bool hand_over(const struct handing *h, const uint64_t *hash, size_t n, struct err *err)
-{
-    const struct keyset_piece piece = {hash, n / h->ks->spec.lanes};
-    return h->each(h->ctx, &piece, err);
-}
-
-static bool hand_blocks(const struct handing *h, const struct worker *of, unsigned partition,
-                        struct err *err)
-{
-    struct blocks b = blocks_in(of, partition);
-    size_t n;
-    for (size_t i = 0; i < b.n; i += n) {
-        const uint64_t *hash = some_of(&b, i, b.n, &n);
-        if (!hand_over(h, hash, n, err))
-            return false;
-    }
-    return true;
-}
-
-static bool hand_scratch(const struct handing *h, const struct worker *of, uint64_t off, uint64_t n,
-                         struct err *err)
-{
-    uint64_t buffer[4 * BLOCK];
-    for (size_t some; n > 0; n -= some, off += some * sizeof *buffer) {
-        some = n < 4 * BLOCK ? (size_t)n : 4 * BLOCK;
-        if (!read_scratch(of, buffer, some * sizeof *buffer, off, err) ||
-            !hand_over(h, buffer, some, err))
-            return false;
-    }
-    return true;
-}
-
-static bool hand_run(const struct handing *h, const struct worker *of, uint64_t runs,
-                     unsigned partition, struct err *err)
-{
-    struct run run;
-    if (!read_scratch(of, &run, sizeof run, runs + partition * sizeof run, err))
-        return false;
-    if (!run.in_extents)
-        return hand_scratch(h, of, run.off, run.n, err);
-    for (uint64_t n; run.n > 0; run.n -= n, run.off += extent_bytes(h->ks->spec.lanes)) {
-        n = run.n < EXTENT ? run.n : EXTENT;
-        if (!hand_scratch(h, of, run.off, n, err))
-            return false;
-    }
-    return true;
-}
-
-static bool hand_partition(void *ctx, unsigned worker, uint64_t i, struct err *err)
-{
-    const struct handing *h = ctx;
-    unsigned partition = 2 * (unsigned)i + h->odd;
-    (void)worker;
-    for (unsigned w = 0; w < h->ks->spec.workers; w++) {
-        const struct worker *of = &h->ks->workers[w];
-        if (!hand_blocks(h, of, partition, err))
-            return false;
-        for (size_t s = 0; of->share[partition].n_spilled > 0 && s < of->n_spills; s++)
-            if (!hand_run(h, of, of->spills[s], partition, err))
-                return false;
-    }
-    return true;
-}
-
-bool keyset_each(struct keyset *ks, unsigned threads, keyset_each_fn *each, void *ctx,
-                 struct err *err)
-{
-    struct handing h = {.ks = ks, .each = each, .ctx = ctx};
-    if (!keyset_close_blocks(ks, err) ||
-        !parallel_try(threads, KEYSET_PARTITIONS / 2, hand_partition, &h, err))
-        return false;
-    h.odd = true;
-    return parallel_try(threads, KEYSET_PARTITIONS / 2, hand_partition, &h, err);
 }
 
 LANES_INLINE size_t equal_neighbours_body(uint64_t *a, size_t n, unsigned lanes)
