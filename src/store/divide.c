@@ -6,13 +6,10 @@
 #include "base/bits.h"
 #include "base/bytes.h"
 
-/* Fewer keys are in before another thread has woken up, which takes 50 us. */
-enum { FEWEST = 4096 };
-
-bool divide_pays(const struct layer *layer, const struct crew *crew, size_t n)
+bool divide_pays(const struct layer *layer, const struct crew *crew)
 {
-    return crew != NULL && n >= FEWEST && layer->kind->page != NULL && layer->kind->lanes == 1 &&
-           crew_is_idle(crew);
+    return crew != NULL && crew_is_idle(crew) && layer->kind->page != NULL &&
+           layer->kind->lanes == 1;
 }
 
 static bool reserve(struct divide *d, size_t n)

@@ -4,7 +4,7 @@
  * layer, and what is reported of each key, are as if they had come one after another.
  *
  *     struct divide d = {0};
- *     if (divide_pays(layer, crew, n) && divide_take(&d, layer, keys, n, skip))
+ *     if (divide_pays(layer, crew) && divide_take(&d, layer, keys, n, skip))
  *         ... d.hash, d.n ...
  *         divide_insert(&d, crew, layer, data, present);
  *     divide_free(&d);
@@ -23,8 +23,9 @@
  * after; of the keys of a chunk, enough are in each that prefetching them pays. */
 enum { DIVIDE_PARTS = 32 };
 
-/* So many keys at most in one call: a place has 16 bits. */
-enum { DIVIDE_MAX = 1 << 16 };
+/* Keys in one call. Fewer are in before another thread has woken up, which takes about 50 us; of
+ * more, a place would take more than 16 bits. */
+enum { DIVIDE_FEWEST = 1 << 12, DIVIDE_MAX = 1 << 16 };
 
 struct divide {
     uint64_t *hash; /* of the n keys that are to be inserted, part by part, each in order */
@@ -37,8 +38,8 @@ struct divide {
     size_t start[DIVIDE_PARTS + 1];
 };
 
-/* Can so many keys be divided, and does anybody wait to help? */
-bool divide_pays(const struct layer *layer, const struct crew *crew, size_t n);
+/* Can keys be divided, and does anybody wait to help? crew NULL: nobody. */
+bool divide_pays(const struct layer *layer, const struct crew *crew);
 
 /* Divides n keys, DIVIDE_MAX at most, those excepted whose bit is set in `skip`. False: out of
  * memory. */

@@ -737,35 +737,37 @@ static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had
     }
 }
 
-/* Adds the keys of n records from `from` on, which are plain ones, with the help of others. False:
- * it was not done. */
-static bool add_divided(struct writer *w, struct hashes keys, uint64_t *known, size_t from,
-                        size_t n)
+/* Adds keys from record `from` of `end` on with the help of others, if some wait and there are
+ * enough plain records. Returns the number of records; 0: it was not done. */
+static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known, size_t from,
+                          size_t end)
 {
     struct err ignored;
+    struct crew *crew = w->options.crew;
     uint64_t skip[DIVIDE_MAX / 64], had[DIVIDE_MAX / 64];
-    if (!divide_pays(target(w), w->options.crew, n) || from % 64 != 0 ||
-        !find_skipped(w, known, from, n, skip) ||
+    if (end - from < DIVIDE_FEWEST || from % 64 != 0 || !divide_pays(target(w), crew))
+        return 0;
+    size_t n = plain_records(w, end - from);
+    if (n < DIVIDE_FEWEST || !find_skipped(w, known, from, n, skip) ||
         !divide_take(&w->divide, target(w), hashes_from(keys, from), n, skip) ||
         !touch_divided(w, &ignored))
-        return false;
-    divide_insert(&w->divide, w->options.crew, target(w), w->backing->layers.data[w->layer], had);
+        return 0;
+    divide_insert(&w->divide, crew, target(w), w->backing->layers.data[w->layer], had);
     for (size_t i = 0; i < (n + 63) / 64; i++)
         had[i] |= skip[i];
     count_divided(w, known + from / 64, had, n);
-    return true;
+    return n;
 }
 
 static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                                  size_t *done, struct err *err)
 {
     while (*done < n) {
-        size_t room, many = plain_records(w, n - *done);
-        w->done = *done;
-        if (many > 0 && add_divided(w, keys, known, *done, many)) {
-            *done += many;
+        size_t room, divided = add_divided(w, keys, known, *done, n);
+        *done += divided;
+        if (divided > 0)
             continue;
-        }
+        w->done = *done;
         enum add_result result = w->exact
                                      ? make_exact_room(w, keys, known, n, done, &room, err)
                                      : make_room(w, &room, err) ? ADD_OK : ADD_FAILED;

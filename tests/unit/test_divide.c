@@ -116,21 +116,20 @@ TEST(so_do_those_of_parquet)
     check_layer(&f.layer[0]);
 }
 
-TEST(few_keys_are_not_divided_and_none_without_help)
+TEST(nothing_is_divided_without_help_or_without_a_page)
 {
     struct crew nobody;
     struct layer layer;
+    struct layout_filter f;
     crew_init(&nobody);
     CHECK(kind_usual()->size(1000000, 1e-3, &layer));
     helpers_await(&helpers.crew);
-    CHECK(divide_pays(&layer, &helpers.crew, MOST));
-    CHECK(!divide_pays(&layer, &helpers.crew, 1000));
-    CHECK(!divide_pays(&layer, &nobody, MOST));
-    CHECK(!divide_pays(&layer, NULL, MOST));
+    CHECK(divide_pays(&layer, &helpers.crew));
+    CHECK(!divide_pays(&layer, &nobody));
+    CHECK(!divide_pays(&layer, NULL));
     /* Several pages decide about each key. */
-    struct layout_filter f;
     CHECK(design("guava", 100000, 1e-3, &f));
-    CHECK(!divide_pays(&f.layer[0], &helpers.crew, MOST));
+    CHECK(!divide_pays(&f.layer[0], &helpers.crew));
 }
 
 int main(int argc, char **argv)
@@ -139,7 +138,7 @@ int main(int argc, char **argv)
     helpers_begin(&helpers);
     RUN(bloom_layers_of_all_sizes_get_the_same_bits);
     RUN(so_do_those_of_parquet);
-    RUN(few_keys_are_not_divided_and_none_without_help);
+    RUN(nothing_is_divided_without_help_or_without_a_page);
     helpers_end(&helpers);
     return check_done();
 }
