@@ -26,7 +26,7 @@ struct crew {
     /* Signalled, by whoever holds the lock, when there is something to do; then one thread or all
      * look for it. */
     pthread_cond_t more;
-    unsigned n_jobs; /* that were shared so far */
+    unsigned n_jobs; /* that were shared so far, for tests */
     /* The rest is private. */
     pthread_cond_t left; /* the last helper has left the job */
     struct crew_job *job; /* NULL: none */

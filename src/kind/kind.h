@@ -196,7 +196,7 @@ struct kind {
                 uint64_t *present);
 
     /* Sets page[i] to the one data page that decides about key i, i < n, and that `add` changes.
-     * NULL: several pages decide about a key; `pages` names them. */
+     * Such a kind has one lane. NULL: several pages decide about a key; `pages` names them. */
     void (*page)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 
     /* Calls need(ctx, page) for every page that decides about the first key, before reading from

@@ -8,8 +8,7 @@
 
 bool divide_pays(const struct layer *layer, const struct crew *crew)
 {
-    return crew != NULL && crew_is_idle(crew) && layer->kind->page != NULL &&
-           layer->kind->lanes == 1;
+    return crew != NULL && crew_is_idle(crew) && layer->kind->page != NULL;
 }
 
 static bool reserve(struct divide *d, size_t n)

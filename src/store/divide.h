@@ -23,9 +23,11 @@
  * after; of the keys of a chunk, enough are in each that prefetching them pays. */
 enum { DIVIDE_PARTS = 32 };
 
-/* Keys in one call. Fewer are in before another thread has woken up, which takes about 50 us; of
- * more, a place would take more than 16 bits. */
-enum { DIVIDE_FEWEST = 1 << 12, DIVIDE_MAX = 1 << 16 };
+/* Fewer keys are in before another thread has woken up, which takes about 50 us. */
+enum { DIVIDE_FEWEST = 1 << 12 };
+
+/* So many keys at most in one call: a place has 16 bits. */
+enum { DIVIDE_MAX = 1 << 16 };
 
 struct divide {
     uint64_t *hash; /* of the n keys that are to be inserted, part by part, each in order */
@@ -46,8 +48,8 @@ bool divide_pays(const struct layer *layer, const struct crew *crew);
 bool divide_take(struct divide *d, const struct layer *layer, struct hashes keys, size_t n,
                  const uint64_t *skip);
 
-/* Inserts them, and sets bit i of `present`, whose other bits among the first n it clears, if the
- * layer had key i when its turn came (kind.h: add). n and skip are those of divide_take. */
+/* Inserts them. Sets bit i of `present`, of all keys that divide_take was given, if the layer had
+ * key i when its turn came (kind.h: add), and clears the others. */
 void divide_insert(struct divide *d, struct crew *crew, const struct layer *layer, uint8_t *data,
                    uint64_t *present);
 

@@ -51,6 +51,23 @@ static double whole_fpr(const struct writer *w, double in_layer)
  * near from nine tenths of its keys on. */
 static const double NEAR = 0.9;
 
+/* A key that is inserted counts as 1 / (1 - FPR) keys: up to PLAIN_FPR, as 1.5 at most. So when
+ * as many are in as half of the room, a quarter of it is left. */
+static const double PLAIN_FPR = 1.0 / 3;
+enum { PART_OF_ROOM = 2 };
+
+/* In a ring, keys that another layer has go into the newest one too, and do not count as new. */
+static void find_plain(struct writer *w)
+{
+    const struct header *h = header_of(w);
+    w->plain_n = fmin((double)target(w)->n_design, w->warn_n);
+    if (w->options.max_fpr > 0)
+        w->plain_n = fmin(w->plain_n, NEAR * w->max_n);
+    if (w->exact || h->policy == POLICY_RING ||
+        whole_fpr(w, target(w)->kind->fpr_at(target(w), w->plain_n)) > PLAIN_FPR)
+        w->plain_n = 0;
+}
+
 static void find_limits(struct writer *w)
 {
     if (w->options.max_fpr > 0)
@@ -58,9 +75,7 @@ static void find_limits(struct writer *w)
     double warn_fpr = WRITER_WARN_FACTOR * header_of(w)->fpr_design;
     /* What takes no more keys than it was made for is never too full. */
     w->warn_n = w->exact ? INFINITY : layer_n_at(target(w), layer_fpr(w, warn_fpr));
-    w->plain_n = fmin((double)target(w)->n_design, w->warn_n);
-    if (w->options.max_fpr > 0)
-        w->plain_n = fmin(w->plain_n, NEAR * w->max_n);
+    find_plain(w);
 }
 
 /* The count that the number of keys in the layer follows. An exact layer of another program may
@@ -679,45 +694,47 @@ static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *
     return ADD_OK;
 }
 
-/* A key that is inserted counts as 1 / (1 - FPR) keys: two at most, as long as the FPR is no more
- * than a half. */
-enum { MOST_EACH = 2 };
-
 /* Of n records, the number of the first that can be inserted before anything else than counting has
- * to be done, in groups that are the same as if they were added one after another; 0: none. */
+ * to be done, in groups that are the same as if they were added one after another. */
 static size_t plain_records(const struct writer *w, size_t n)
 {
-    const struct header *h = header_of(w);
-    double left = (w->plain_n - keys_now(w)) / MOST_EACH - LAYER_BATCH;
-    if (w->exact || h->policy == POLICY_RING || w->correct_until > 0 || left < LAYER_BATCH ||
-        whole_fpr(w, target(w)->kind->fpr_at(target(w), w->plain_n)) > 1 - 1.0 / MOST_EACH)
-        return 0;
-    size_t most = left < DIVIDE_MAX ? (size_t)left : DIVIDE_MAX;
+    double fit = (w->plain_n - keys_now(w)) / PART_OF_ROOM;
+    size_t most = fit > DIVIDE_MAX ? DIVIDE_MAX : fit > 0 ? (size_t)fit : 0;
     return n <= most ? n : most / LAYER_BATCH * LAYER_BATCH;
 }
 
-static bool touch_divided(const struct writer *w, struct err *err)
+static bool touch_divided(const struct writer *w)
 {
+    struct err ignored; /* that of a group alone tells at which key */
     const struct backing *b = w->backing;
     const struct divide *d = &w->divide;
-    for (size_t i = 0; b->ops->touch != NULL && i < d->n; i += LAYER_BATCH)
+    if (b->ops->touch == NULL)
+        return true;
+    for (size_t i = 0; i < d->n; i += LAYER_BATCH)
         if (!b->ops->touch(b->place, w->layer, hashes_of(d->hash + i),
-                           d->n - i < LAYER_BATCH ? d->n - i : LAYER_BATCH, err))
+                           d->n - i < LAYER_BATCH ? d->n - i : LAYER_BATCH, &ignored))
             return false;
     return true;
 }
 
+/* Is the layer the only one that has to be asked? */
+static bool is_alone(const struct writer *w)
+{
+    return w->layer == w->covered;
+}
+
+static bool others_were_asked(const struct writer *w)
+{
+    return is_alone(w) || first_not_peeked(w) == w->layer;
+}
+
 /* The records of a piece that are not inserted: those known beforehand and those that another layer
- * has. False: other layers have not been asked. */
-static bool find_skipped(const struct writer *w, const uint64_t *known, size_t from, size_t n,
+ * has. */
+static void find_skipped(const struct writer *w, const uint64_t *known, size_t from, size_t n,
                          uint64_t *skip)
 {
-    bool is_alone = w->layer == w->covered;
-    if (w->layer != header_of(w)->n_layers - 1 || (!is_alone && first_not_peeked(w) != w->layer))
-        return false;
     for (size_t i = 0; i < (n + 63) / 64; i++)
-        skip[i] = known[from / 64 + i] | (is_alone ? 0 : w->peeked->present[from / 64 + i]);
-    return true;
+        skip[i] = known[from / 64 + i] | (is_alone(w) ? 0 : w->peeked->present[from / 64 + i]);
 }
 
 /* Counts n records, whose keys were not inserted or that the layer had where `had` says so, and
@@ -742,15 +759,14 @@ static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had
 static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known, size_t from,
                           size_t end)
 {
-    struct err ignored;
     struct crew *crew = w->options.crew;
     uint64_t skip[DIVIDE_MAX / 64], had[DIVIDE_MAX / 64];
-    if (end - from < DIVIDE_FEWEST || from % 64 != 0 || !divide_pays(target(w), crew))
-        return 0;
     size_t n = plain_records(w, end - from);
-    if (n < DIVIDE_FEWEST || !find_skipped(w, known, from, n, skip) ||
-        !divide_take(&w->divide, target(w), hashes_from(keys, from), n, skip) ||
-        !touch_divided(w, &ignored))
+    if (n < DIVIDE_FEWEST || from % 64 != 0 || !divide_pays(target(w), crew) ||
+        !others_were_asked(w))
+        return 0;
+    find_skipped(w, known, from, n, skip);
+    if (!divide_take(&w->divide, target(w), hashes_from(keys, from), n, skip) || !touch_divided(w))
         return 0;
     divide_insert(&w->divide, crew, target(w), w->backing->layers.data[w->layer], had);
     for (size_t i = 0; i < (n + 63) / 64; i++)

@@ -50,10 +50,10 @@ struct writer {
     double step_start, step_end; /* ... that goes from so many keys in the layer to so many */
     double correction, correct_until; /* of 1 - FPR, by the bits, until so many keys are in */
     uint64_t n_before; /* out->n_new when the keys that are being added came */
-    double plain_n;    /* up to so many keys in the layer, counting is all there is to do */
-    struct divide divide;
     double max_n, warn_n; /* distinct keys in the layer at which max_fpr is reached, and that
                              of which is warned */
+    double plain_n;       /* up to so many, counting them is all there is to do; 0: never */
+    struct divide divide; /* room for those that are shared with other threads */
 };
 
 /* Can keys be added there, with these options? */

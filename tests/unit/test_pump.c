@@ -135,8 +135,14 @@ static bool run(struct seen *s, char *const *files, size_t n_files, bool prompt)
     struct input *in = input_open(&spec, &err);
     if (in == NULL)
         return false;
-    struct pump pump = {in,     s->threads, s,         sizeof(struct slot), work,
-                        commit, failed,     slot_free, NULL, NULL};
+    struct pump pump = {.input = in,
+                        .threads = s->threads,
+                        .ctx = s,
+                        .slot_size = sizeof(struct slot),
+                        .work = work,
+                        .commit = commit,
+                        .failed = failed,
+                        .slot_free = slot_free};
     bool ok = pump_run(&pump, &err);
     if (!ok)
         printf("# %s\n", err.text);
@@ -281,8 +287,14 @@ TEST(few_keys_need_no_threads)
     struct input_spec spec = {.files = files, .n_files = 1, .terminator = '\n'};
     struct input *in = input_open(&spec, &err);
     CHECK(in != NULL && len < INPUT_CHUNK);
-    struct pump pump = {in,   s.threads,    &s,     sizeof(struct slot),
-                        work, commit_alone, failed, slot_free, NULL, NULL};
+    struct pump pump = {.input = in,
+                        .threads = s.threads,
+                        .ctx = &s,
+                        .slot_size = sizeof(struct slot),
+                        .work = work,
+                        .commit = commit_alone,
+                        .failed = failed,
+                        .slot_free = slot_free};
     CHECK(pump_run(&pump, &err));
     input_close(in);
     CHECK(s.wrong == 0 && s.commits == 1);
@@ -313,8 +325,14 @@ TEST(many_keys_get_all_threads)
     struct seen s = {.threads = 4};
     struct input_spec spec = {.files = files, .n_files = 5, .terminator = '\n'};
     struct input *in = input_open(&spec, &err);
-    struct pump pump = {in,     s.threads, &s,        sizeof(struct slot), work_together,
-                        commit, failed,    slot_free, NULL, NULL};
+    struct pump pump = {.input = in,
+                        .threads = s.threads,
+                        .ctx = &s,
+                        .slot_size = sizeof(struct slot),
+                        .work = work_together,
+                        .commit = commit,
+                        .failed = failed,
+                        .slot_free = slot_free};
     CHECK(in != NULL && pthread_barrier_init(&meeting, NULL, s.threads) == 0);
     alarm(60);
     CHECK(pump_run(&pump, &err));
@@ -500,8 +518,14 @@ static bool signal_ends(unsigned threads, char *const *files, const char *all, s
         struct input_spec spec = {
             .files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK};
         struct input *in = input_open(&spec, &err);
-        struct pump pump = {in,   threads,           &s,     sizeof(struct slot),
-                            work, commit_and_signal, failed, slot_free, NULL, NULL};
+        struct pump pump = {.input = in,
+                            .threads = threads,
+                            .ctx = &s,
+                            .slot_size = sizeof(struct slot),
+                            .work = work,
+                            .commit = commit_and_signal,
+                            .failed = failed,
+                            .slot_free = slot_free};
         sig_catch();
         bool ok = in != NULL && pump_run(&pump, &err) && sig_caught() == SIGTERM && s.wrong == 0;
         /* All that was begun is committed, and nothing is left out in between. */

@@ -14,7 +14,8 @@
 #include "store/header.h"
 #include "store/memory.h"
 
-enum { KEYS = 60000, ASKED = 512 * LAYER_BATCH };
+/* In a filter for SMALL keys, no piece is so far from its end that it is divided. */
+enum { KEYS = 60000, SMALL = 5000, ASKED = 512 * LAYER_BATCH };
 
 /* What came of the script. */
 struct outcome {
@@ -69,6 +70,8 @@ static void add_all(struct store *s, enum when when, struct crew *crew, struct o
 {
     struct peeked now = {0}, next = {0};
     for (unsigned i = 0; i < KEYS; i += 7)
+        o->known[i / 64] |= (uint64_t)1 << i % 64;
+    for (unsigned i = KEYS; i % 64 != 0; i += 2) /* to be left alone */
         o->known[i / 64] |= (uint64_t)1 << i % 64;
     for (size_t n = 4096; o->result == ADD_OK && o->done < KEYS; n = n * 2 % 16320) {
         size_t done, left = KEYS - o->done;
@@ -164,7 +167,7 @@ static struct outcome *run_both(const struct design *design, const struct add_op
                                run_helped(memory_open(&h, &err), options, EARLY),
                                run_helped(store_open("u.seen", STORE_WRITE, &err), options,
                                           EARLY)};
-    bool may_be_divided = design->generations == 0 && options->max_fpr == 0;
+    bool may_be_divided = design->generations == 0 && design->n != SMALL && design->p < 1.0 / 3;
     for (unsigned i = 0; i < 5; i++) {
         check_alike(in_file, other[i]);
         CHECK((other[i]->n_peeked > 0) == (i > 0 && design->grow));
@@ -221,10 +224,19 @@ TEST(a_ring_forgets_alike_in_every_store)
     free(o);
 }
 
+TEST(a_large_ring_too)
+{
+    const struct add_options options = {.threads = 1, .rotate = true};
+    struct outcome *o =
+        run_both(&(struct design){.n = 40000, .p = 1e-3, .generations = 2}, &options);
+    CHECK(o->result == ADD_OK && o->done == KEYS);
+    free(o);
+}
+
 TEST(a_store_is_full_at_the_same_key)
 {
     const struct add_options options = {.threads = 1, .max_fpr = 1e-3};
-    struct outcome *o = run_both(&(struct design){.n = 5000, .p = 1e-3}, &options);
+    struct outcome *o = run_both(&(struct design){.n = SMALL, .p = 1e-3}, &options);
     CHECK(o->result == ADD_FULL && o->done > 6000 && o->done < 8000);
     CHECK_STR(o->err.text,
               "not added: the false-positive rate of 's.seen' would pass 0.001");
@@ -233,6 +245,29 @@ TEST(a_store_is_full_at_the_same_key)
     for (size_t i = o->done; i < o->done + 1000; i++)
         behind += (unsigned)(o->present[i / 64] >> i % 64 & 1);
     CHECK(behind < 10 && o->census.fpr <= 1e-3);
+    free(o);
+}
+
+TEST(a_large_store_too)
+{
+    const struct add_options options = {.threads = 1, .max_fpr = 1e-4};
+    struct outcome *o = run_both(&(struct design){.n = 25000, .p = 1e-3}, &options);
+    CHECK(o->result == ADD_FULL && o->done > 20416 && o->done < 28608);
+    CHECK(o->census.fpr > 0.99e-4 && o->census.fpr < 1.01e-4); /* a key is 0.05 % of it */
+    free(o);
+}
+
+TEST(a_store_that_is_much_too_full_counts_alike)
+{
+    struct outcome *o = run_both(&(struct design){.n = 12000, .p = 1e-3}, &plain);
+    CHECK(o->result == ADD_OK && o->done == KEYS && o->census.fpr > 1.0 / 16);
+    free(o);
+}
+
+TEST(a_store_of_a_high_fpr_counts_alike)
+{
+    struct outcome *o = run_both(&(struct design){.n = 25000, .p = 0.9}, &plain);
+    CHECK(o->result == ADD_OK && o->done == KEYS && o->census.fpr > 0.6);
     free(o);
 }
 
@@ -281,7 +316,11 @@ int main(int argc, char **argv)
     RUN(a_fixed_filter_is_the_same_in_every_store);
     RUN(a_filter_grows_alike_in_every_store);
     RUN(a_ring_forgets_alike_in_every_store);
+    RUN(a_large_ring_too);
     RUN(a_store_is_full_at_the_same_key);
+    RUN(a_large_store_too);
+    RUN(a_store_that_is_much_too_full_counts_alike);
+    RUN(a_store_of_a_high_fpr_counts_alike);
     RUN(what_a_store_is_not_it_refuses);
     RUN(memory_that_is_not_there_is_refused);
     scratchdir_leave();
