@@ -2,27 +2,44 @@
 
 #ifdef CPU_X86
 
+/* The dynamic linker of glibc 2.33 and later has asked the CPU. __builtin_cpu_supports asks again,
+ * at the start of every program: in virtual machines that takes some 20 us a question. */
+#if __has_include(<sys/platform/x86.h>)
+#include <sys/platform/x86.h>
+#define HAS(gcc_name, glibc_name) CPU_FEATURE_ACTIVE(glibc_name)
+#else
+#define HAS(gcc_name, glibc_name) __builtin_cpu_supports(gcc_name)
+#endif
+
+bool cpu_has_popcnt(void)
+{
+    return HAS("popcnt", POPCNT);
+}
+
 bool cpu_has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2");
+    return HAS("avx2", AVX2) && HAS("bmi", BMI1) && HAS("bmi2", BMI2);
 }
 
 bool cpu_has_avx512(void)
 {
-    return cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+    return cpu_has_avx2() && HAS("avx512f", AVX512F) && HAS("avx512bw", AVX512BW) &&
+           HAS("avx512dq", AVX512DQ) && HAS("avx512vl", AVX512VL);
 }
 
 bool cpu_has_avx512_bits(void)
 {
-    return cpu_has_avx512() && __builtin_cpu_supports("avx512vbmi") &&
-           __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bitalg") &&
-           __builtin_cpu_supports("avx512vpopcntdq");
+    return cpu_has_avx512() && HAS("avx512vbmi", AVX512_VBMI) &&
+           HAS("avx512vbmi2", AVX512_VBMI2) && HAS("avx512bitalg", AVX512_BITALG) &&
+           HAS("avx512vpopcntdq", AVX512_VPOPCNTDQ);
 }
 
 #else
+
+bool cpu_has_popcnt(void)
+{
+    return false;
+}
 
 bool cpu_has_avx2(void)
 {

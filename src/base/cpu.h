@@ -12,6 +12,7 @@
 #define CPU_NEON 1
 #endif
 
+bool cpu_has_popcnt(void);      /* x86 only */
 bool cpu_has_avx2(void);        /* AVX2, BMI1, BMI2 */
 bool cpu_has_avx512(void);      /* AVX-512 F, BW, DQ, VL; and all of the above */
 bool cpu_has_avx512_bits(void); /* VBMI, VBMI2, BITALG, VPOPCNTDQ; and all of the above */

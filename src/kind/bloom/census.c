@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/exact.h"
 #include "base/mul.h"
 #include "kind/bloom/size.h"
@@ -100,7 +101,7 @@ void bloom_census_add(const struct bloom *bloom, const uint8_t *data, uint64_t p
     for (unsigned x = 0; x <= B; x++)
         hit[x] = (uint64_t)(fill_power(x, bloom->k / 2) * (double)((uint64_t)1 << HIT_BITS) + 0.5);
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("popcnt")) {
+    if (cpu_has_popcnt()) {
         count_popcnt(bloom, data, pages, hit, c);
         return;
     }
