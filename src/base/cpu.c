@@ -6,7 +6,16 @@
  * at the start of every program: in virtual machines that takes some 20 us a question. */
 #if __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
-#define HAS(gcc_name, glibc_name) CPU_FEATURE_ACTIVE(glibc_name)
+
+/* CPU_FEATURE_ACTIVE of that header shifts an int by 31 bits for some features. */
+static bool is_active(unsigned feature)
+{
+    enum { BITS = 32, REGISTERS = 4 };
+    const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(feature / (BITS * REGISTERS));
+    return leaf->active_array[feature / BITS % REGISTERS] >> feature % BITS & 1;
+}
+
+#define HAS(gcc_name, glibc_name) is_active(x86_cpu_##glibc_name)
 #else
 #define HAS(gcc_name, glibc_name) __builtin_cpu_supports(gcc_name)
 #endif
