@@ -40,8 +40,8 @@ struct pump {
      * NULL: nothing to do. */
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
 
-    /* With it, commit may share work with threads that wait for their next chunk. NULL: it does
-     * not. */
+    /* If set, and initialized, commit may share work with threads that wait for their next chunk
+     * (crew.h). NULL: it does not. */
     struct crew *crew;
 };
 

@@ -79,8 +79,8 @@ struct header chain_close(const struct layers *layers, const struct counters *co
                           unsigned threads);
 
 /* Adds that layer, placed, to a header whose newest layer is closed. Kinds with rules of their own
- * do not ask for next.n. Here and below, `name` names the filter in messages. */
-bool chain_grow(struct header *h, struct next_layer next, const char *name, struct err *err);
+ * do not ask for want.n. Here and below, `name` names the filter in messages. */
+bool chain_grow(struct header *h, struct next_layer want, const char *name, struct err *err);
 
 /* The steps of a rotation; the caller does the second step, emptying the layer. chain_void marks
  * the oldest layer void; *n_lost is its number of keys. chain_find_void returns the void layer, or

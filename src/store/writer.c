@@ -56,15 +56,12 @@ static const double NEAR = 0.9;
 static const double PLAIN_FPR = 1.0 / 3;
 enum { PART_OF_ROOM = 2 };
 
-/* In a ring, keys that another layer has go into the newest one too, and do not count as new. */
 static void find_plain(struct writer *w)
 {
-    const struct header *h = header_of(w);
     w->plain_n = fmin((double)target(w)->n_design, w->warn_n);
     if (w->options.max_fpr > 0)
         w->plain_n = fmin(w->plain_n, NEAR * w->max_n);
-    if (w->exact || h->policy == POLICY_RING ||
-        whole_fpr(w, target(w)->kind->fpr_at(target(w), w->plain_n)) > PLAIN_FPR)
+    if (w->exact || whole_fpr(w, target(w)->kind->fpr_at(target(w), w->plain_n)) > PLAIN_FPR)
         w->plain_n = 0;
 }
 
@@ -717,15 +714,16 @@ static bool touch_divided(const struct writer *w)
     return true;
 }
 
-/* Is the layer the only one that has to be asked? */
+/* Are all layers but the last covered? */
 static bool is_alone(const struct writer *w)
 {
-    return w->layer == w->covered;
+    return w->covered == header_of(w)->n_layers - 1;
 }
 
+/* In a ring, a key goes into the newest layer although another has it: others are never asked. */
 static bool others_were_asked(const struct writer *w)
 {
-    return is_alone(w) || first_not_peeked(w) == w->layer;
+    return is_alone(w) || first_not_peeked(w) == header_of(w)->n_layers - 1;
 }
 
 /* The records of a piece that are not inserted: those known beforehand and those that another layer

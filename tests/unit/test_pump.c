@@ -124,6 +124,18 @@ static void slot_free(void *ctx, void *data)
     free(slot->copy);
 }
 
+static struct pump pump_for(struct input *in, struct seen *s)
+{
+    return (struct pump){.input = in,
+                         .threads = s->threads,
+                         .ctx = s,
+                         .slot_size = sizeof(struct slot),
+                         .work = work,
+                         .commit = commit,
+                         .failed = failed,
+                         .slot_free = slot_free};
+}
+
 static bool run(struct seen *s, char *const *files, size_t n_files, bool prompt)
 {
     struct err err;
@@ -135,14 +147,7 @@ static bool run(struct seen *s, char *const *files, size_t n_files, bool prompt)
     struct input *in = input_open(&spec, &err);
     if (in == NULL)
         return false;
-    struct pump pump = {.input = in,
-                        .threads = s->threads,
-                        .ctx = s,
-                        .slot_size = sizeof(struct slot),
-                        .work = work,
-                        .commit = commit,
-                        .failed = failed,
-                        .slot_free = slot_free};
+    struct pump pump = pump_for(in, s);
     bool ok = pump_run(&pump, &err);
     if (!ok)
         printf("# %s\n", err.text);
@@ -287,14 +292,8 @@ TEST(few_keys_need_no_threads)
     struct input_spec spec = {.files = files, .n_files = 1, .terminator = '\n'};
     struct input *in = input_open(&spec, &err);
     CHECK(in != NULL && len < INPUT_CHUNK);
-    struct pump pump = {.input = in,
-                        .threads = s.threads,
-                        .ctx = &s,
-                        .slot_size = sizeof(struct slot),
-                        .work = work,
-                        .commit = commit_alone,
-                        .failed = failed,
-                        .slot_free = slot_free};
+    struct pump pump = pump_for(in, &s);
+    pump.commit = commit_alone;
     CHECK(pump_run(&pump, &err));
     input_close(in);
     CHECK(s.wrong == 0 && s.commits == 1);
@@ -325,14 +324,8 @@ TEST(many_keys_get_all_threads)
     struct seen s = {.threads = 4};
     struct input_spec spec = {.files = files, .n_files = 5, .terminator = '\n'};
     struct input *in = input_open(&spec, &err);
-    struct pump pump = {.input = in,
-                        .threads = s.threads,
-                        .ctx = &s,
-                        .slot_size = sizeof(struct slot),
-                        .work = work_together,
-                        .commit = commit,
-                        .failed = failed,
-                        .slot_free = slot_free};
+    struct pump pump = pump_for(in, &s);
+    pump.work = work_together;
     CHECK(in != NULL && pthread_barrier_init(&meeting, NULL, s.threads) == 0);
     alarm(60);
     CHECK(pump_run(&pump, &err));
@@ -518,14 +511,8 @@ static bool signal_ends(unsigned threads, char *const *files, const char *all, s
         struct input_spec spec = {
             .files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK};
         struct input *in = input_open(&spec, &err);
-        struct pump pump = {.input = in,
-                            .threads = threads,
-                            .ctx = &s,
-                            .slot_size = sizeof(struct slot),
-                            .work = work,
-                            .commit = commit_and_signal,
-                            .failed = failed,
-                            .slot_free = slot_free};
+        struct pump pump = pump_for(in, &s);
+        pump.commit = commit_and_signal;
         sig_catch();
         bool ok = in != NULL && pump_run(&pump, &err) && sig_caught() == SIGTERM && s.wrong == 0;
         /* All that was begun is committed, and nothing is left out in between. */
