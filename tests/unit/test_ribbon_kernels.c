@@ -1,6 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/cpu.h"
 #include "kind/ribbon/key.h"
 #include "random.h"
@@ -208,6 +211,62 @@ TEST_EACH_VARIANT(probes_and_answers, ribbon_variants)
     CHECK(known > 50000 && unknown > 10000 && yes > 1000);
 }
 
+/* The parity of each column's selected bits. */
+static uint32_t agreeing(const uint8_t *data, const struct ribbon_probes *p, unsigned i)
+{
+    uint32_t odd = 0;
+    for (unsigned j = 0; j < p->columns[i]; j++) {
+        uint64_t a = get_le64(data + p->low[i] + 8 * j) & p->in_first[i];
+        uint64_t b = get_le64(data + p->high[i] + 8 * j) & p->in_next[i];
+        odd |= (uint32_t)__builtin_parityll(a ^ b) << j;
+    }
+    return odd;
+}
+
+/* Probe i of columns anywhere in `len` bytes, often at their beginning or end. */
+static void put_probe(struct ribbon_probes *p, unsigned i, unsigned columns, size_t len)
+{
+    bool alone = draw() % 8 == 0;
+    uint64_t last = len / 8 - (alone ? 1 : 2) * columns;
+    uint64_t places[] = {0, last, draw() % (last + 1)};
+    p->low[i] = 8 * places[draw() % 3];
+    p->high[i] = p->low[i] + (alone ? 0 : 8 * columns);
+    p->in_first[i] = draw();
+    p->in_next[i] = alone ? 0 : draw();
+    p->columns[i] = columns;
+}
+
+/* Answers depend on each column, and on no other byte: there is no memory around the columns. */
+TEST_EACH_VARIANT(every_column_counts, ribbon_variants)
+{
+    const struct ribbon_variant *v = ribbon_in_use();
+    const size_t len = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *around = mmap(NULL, 3 * len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *data = around + len;
+    CHECK(around != MAP_FAILED && mprotect(data, len, PROT_READ | PROT_WRITE) == 0);
+    for (size_t i = 0; i < len; i++)
+        data[i] = (uint8_t)draw();
+    for (unsigned round = 0; round < 1000; round++)
+        for (unsigned most = 1; most <= RIBBON_MAX_COLUMNS; most++) {
+            struct ribbon_probes p = {0};
+            unsigned want = 0;
+            for (unsigned i = 0; i < RIBBON_PROBES; i++) {
+                unsigned columns = most - (most > 1 && draw() % 2);
+                uint32_t flip = draw() % 2 ? (uint32_t)1 << draw() % columns : 0;
+                uint32_t unused = columns < 32 ? (uint32_t)draw() << columns : 0;
+                put_probe(&p, i, columns, len);
+                p.fingerprint[i] = agreeing(data, &p, i) ^ flip ^ unused;
+                if (draw() % 16 == 0) {
+                    ribbon_no_probe(&p, i);
+                    flip = 0;
+                }
+                want |= (unsigned)(flip == 0) << i;
+            }
+            CHECK(v->answer(data, &p, most, &p) == want);
+        }
+    munmap(around, 3 * len);
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
@@ -215,5 +274,6 @@ int main(int argc, char **argv)
     RUN(derived_equations);
     RUN(added_equations);
     RUN(probes_and_answers);
+    RUN(every_column_counts);
     return check_done();
 }

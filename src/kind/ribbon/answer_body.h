@@ -25,6 +25,8 @@ ANSWER_UP_TO(const uint8_t *data, const struct ribbon_probes *p,
 TARGET static unsigned ANSWER(const uint8_t *data, const struct ribbon_probes *p, unsigned columns,
                               const struct ribbon_probes *next)
 {
+    if (columns <= 4)
+        return ANSWER_UP_TO(data, p, next, 4);
     if (columns <= 8)
         return ANSWER_UP_TO(data, p, next, 8);
     if (columns <= 16)

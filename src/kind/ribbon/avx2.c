@@ -18,35 +18,35 @@ AVX2_INLINE __m256i parities(__m256i x)
     return _mm256_shuffle_epi8(odd, _mm256_and_si256(folded, low));
 }
 
-/* One bit for each of four columns: the parity of the selected bits at a and b. */
+/* A bit for each of the columns in `lanes`, of four: the parity of the selected bits at a and b. */
 AVX2_INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, __m256i low, __m256i high,
-                                 __m256i mask)
+                                 __m256i lanes)
 {
     __m256i x =
-        _mm256_and_si256(_mm256_maskload_epi64((const long long *)(const void *)a, mask), low);
+        _mm256_and_si256(_mm256_maskload_epi64((const long long *)(const void *)a, lanes), low);
     __m256i y =
-        _mm256_and_si256(_mm256_maskload_epi64((const long long *)(const void *)b, mask), high);
+        _mm256_and_si256(_mm256_maskload_epi64((const long long *)(const void *)b, lanes), high);
     __m256i sum = _mm256_sad_epu8(parities(_mm256_xor_si256(x, y)), _mm256_setzero_si256());
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_slli_epi64(sum, 63)));
 }
 
-/* Many columns take longer than a branch that is guessed wrong. */
+/* No load goes past the last column: of four or more, the last registers overlap (avx512.c).
+ * Many columns take longer than a branch that is guessed wrong. */
 AVX2_INLINE bool agrees_avx2(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
                              uint32_t fingerprint, unsigned columns, unsigned most)
 {
-    const __m256i lanes = _mm256_setr_epi64x(0, 1, 2, 3);
     __m256i lows = _mm256_set1_epi64x((long long)low);
     __m256i highs = _mm256_set1_epi64x((long long)high);
+    __m256i lanes =
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x((long long)columns), _mm256_setr_epi64x(0, 1, 2, 3));
+    unsigned last = columns < 4 ? 0 : columns - 4;
     uint32_t odd = 0;
-#pragma GCC unroll 4
-    for (unsigned j = 0; j < most; j += 8) {
-        if (most > 16 && (j >= columns || _bzhi_u32(odd ^ fingerprint, j) != 0))
+#pragma GCC unroll 8
+    for (unsigned j = 0; j < most; j += 4) {
+        if (most > 16 && j % 8 == 0 && (j >= columns || _bzhi_u32(odd ^ fingerprint, j) != 0))
             break;
-        __m256i left = _mm256_set1_epi64x((long long)columns - j);
-        __m256i mask = _mm256_cmpgt_epi64(left, lanes);
-        __m256i above = _mm256_cmpgt_epi64(left, _mm256_add_epi64(lanes, _mm256_set1_epi64x(4)));
-        odd |= odd_columns(a + 8 * j, b + 8 * j, lows, highs, mask) << j;
-        odd |= odd_columns(a + 8 * j + 32, b + 8 * j + 32, lows, highs, above) << (j + 4);
+        unsigned at = j < last ? j : last;
+        odd |= odd_columns(a + 8 * at, b + 8 * at, lows, highs, lanes) << at;
     }
     return _bzhi_u32(odd ^ fingerprint, columns) == 0;
 }

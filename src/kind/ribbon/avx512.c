@@ -46,29 +46,42 @@ AVX512_INLINE void store_low(uint32_t *to, __m512i x)
     _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi64_epi32(x));
 }
 
-/* One bit for each of the columns in `lanes`, of eight: the parity of the selected bits at a and b.
- * The other columns are not read. */
-AVX512_INLINE __mmask8 odd_columns(const uint8_t *a, const uint8_t *b, __mmask8 lanes, __m512i low,
-                                   __m512i high)
+/* A bit for each of the columns in `lanes`, of at most `most` or eight: the parity of the selected
+ * bits. */
+AVX512_INLINE uint32_t odd_columns(const void *columns, __mmask8 lanes, unsigned most,
+                                   __m512i selected)
 {
-    __m512i x = _mm512_and_epi64(_mm512_maskz_loadu_epi64(lanes, a), low);
-    __m512i y = _mm512_and_epi64(_mm512_maskz_loadu_epi64(lanes, b), high);
-    __m512i count = _mm512_popcnt_epi64(_mm512_xor_epi64(x, y));
+    __m512i x = most <= 4 ? _mm512_zextsi256_si512(_mm256_maskz_loadu_epi64(lanes, columns))
+                          : _mm512_maskz_loadu_epi64(lanes, columns);
+    __m512i count = _mm512_popcnt_epi64(_mm512_and_epi64(x, selected));
     return _mm512_test_epi64_mask(count, _mm512_set1_epi64(1));
 }
 
+/* A load also waits for lines from which its mask takes nothing. So no load goes past the last
+ * column: where columns do not fill a register, the one of b ends with them, and where they fill
+ * more than one, the last two overlap. */
 AVX512_INLINE bool agrees_avx512(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
                                  uint32_t fingerprint, unsigned columns, unsigned most)
 {
     __m512i lows = _mm512_set1_epi64((long long)low), highs = _mm512_set1_epi64((long long)high);
-    uint32_t lanes = _bzhi_u32(UINT32_MAX, columns);
-    __mmask8 odd[RIBBON_MAX_COLUMNS / 8] = {0};
+    uint32_t all = _bzhi_u32(UINT32_MAX, columns), odd = 0;
+    __mmask8 lanes = (__mmask8)all;
+    if (most <= 8) {
+        unsigned unused = most - columns;
+        const void *end = (const void *)((uintptr_t)b - 8 * (uintptr_t)unused);
+        odd = odd_columns(a, lanes, most, lows) ^
+              odd_columns(end, (__mmask8)(lanes << unused), most, highs) >> unused;
+        return ((odd ^ fingerprint) & all) == 0;
+    }
+    unsigned last = columns < 8 ? 0 : columns - 8;
 #pragma GCC unroll 8
-    for (unsigned j = 0; j < most; j += 8)
-        odd[j / 8] = odd_columns(a + 8 * j, b + 8 * j, (__mmask8)(lanes >> j), lows, highs);
-    uint32_t all = _mm512_kunpackw(_mm512_kunpackb(odd[3], odd[2]),
-                                   _mm512_kunpackb(odd[1], odd[0]));
-    return ((all ^ fingerprint) & lanes) == 0;
+    for (unsigned j = 0; j < most; j += 8) {
+        unsigned at = j < last ? j : last;
+        odd |= (odd_columns(a + 8 * at, lanes, most, lows) ^
+                odd_columns(b + 8 * at, lanes, most, highs))
+               << at;
+    }
+    return ((odd ^ fingerprint) & all) == 0;
 }
 
 #define ANSWER answer_avx512
