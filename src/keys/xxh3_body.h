@@ -59,7 +59,7 @@ struct keys {
             size_t i = (size_t)(which[j] - ways) - 1, len = keys.len[i];                           \
             if (len - (shortest) > (longest) - (shortest)) /* outside the range */               \
                 __builtin_unreachable();                                                           \
-            __builtin_prefetch(ahead_of(keys.data[i], AHEAD), 0, 2);                               \
+            ahead_fetch(ahead_of(keys.data[i], AHEAD));                                            \
             keys.out[i] = XXH3_64bits_withSeed(keys.data[i], len, keys.seed);                      \
         }                                                                                          \
     }

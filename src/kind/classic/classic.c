@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/ahead.h"
 #include "base/bytes.h"
 #include "base/exact.h"
 #include "base/num.h"
@@ -165,16 +166,16 @@ static void locate_next(const struct layer *layer, unsigned k, struct hashes key
     locate(layer, keys, left < most ? left : most, g);
 }
 
-/* Smaller filters stay in the cache, and prefetching would only cost time. */
+/* Smaller filters stay in the cache, and fetching would only cost time. */
 enum { CACHED = 1 << 18 };
 
-static void prefetch_read(const uint8_t *data, const uint64_t *position, size_t n)
+AHEAD_INLINE void fetch(const uint8_t *data, const uint64_t *position, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        __builtin_prefetch(data + position[i] / 8, 0);
+        ahead_fetch(data + position[i] / 8);
 }
 
-static void prefetch_write(const uint8_t *data, const uint64_t *position, size_t n)
+AHEAD_INLINE void fetch_to_write(const uint8_t *data, const uint64_t *position, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         __builtin_prefetch(data + position[i] / 8, 1);
@@ -202,7 +203,7 @@ static void query_group(const struct group *g, const uint8_t *data, unsigned k, 
         left[n_left] = (uint16_t)i;
         if (!all_set(data, position, FIRST))
             continue;
-        prefetch_read(data, position + FIRST, k - FIRST);
+        fetch(data, position + FIRST, k - FIRST);
         n_left++;
     }
     for (size_t i = 0; i < n_left; i++) {
@@ -221,7 +222,7 @@ void classic_query(const struct layer *layer, const uint8_t *data, struct hashes
         locate_next(layer, c.k, hashes_from(keys, at), n - at, &g);
         if (layer->data_len > CACHED && c.k > FIRST) {
             for (size_t i = 0; i < g.n; i++)
-                prefetch_read(data, g.position + i * c.k, FIRST);
+                fetch(data, g.position + i * c.k, FIRST);
             query_group(&g, data, c.k, at, present);
             continue;
         }
@@ -239,7 +240,7 @@ void classic_prefetch(const struct layer *layer, const uint8_t *data, struct has
     for (size_t at = 0; at < n; at += g.n) {
         locate_next(layer, c.k, hashes_from(keys, at), n - at, &g);
         for (size_t i = 0; i < g.n; i++)
-            __builtin_prefetch(data + g.position[i * c.k] / 8);
+            fetch(data, g.position + i * c.k, 1);
     }
 }
 
@@ -264,7 +265,7 @@ void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
     bool fetch = layer->data_len > CACHED;
     locate_next(layer, c.k, keys, n, g);
     if (fetch)
-        prefetch_write(data, g->position, g->n * c.k);
+        fetch_to_write(data, g->position, g->n * c.k);
     for (size_t at = 0; at < n; at += g->n, g = next, next = &groups[g == &groups[0]]) {
         size_t end = at + g->n;
         next->n = 0;
@@ -272,7 +273,7 @@ void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
             locate_next(layer, c.k, hashes_from(keys, end), n - end, next);
         for (size_t i = 0; i < g->n; i++) {
             if (fetch && i < next->n)
-                prefetch_write(data, next->position + i * c.k, c.k);
+                fetch_to_write(data, next->position + i * c.k, c.k);
             bool had = set_all(data, g->position + i * c.k, c.k);
             present[(at + i) / 64] |= (uint64_t)had << (at + i) % 64;
         }

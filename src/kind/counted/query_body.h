@@ -25,7 +25,7 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
     for (size_t i = 0; i < n; i++) {
         v[i] = counted_fingerprint(&c, hash[i]);
         uint64_t block = v[i] >> c.low >> COUNTED_BUCKET_BITS, group = block / COUNTED_BLOCKS;
-        __builtin_prefetch(data + group * COUNTED_LINE);
+        ahead_fetch(data + group * COUNTED_LINE);
         begin[i] = group * COUNTED_LINE;
         run[i] = (uint16_t)(block - group * COUNTED_BLOCKS);
     }
@@ -45,9 +45,9 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
             continue;
         }
         unsigned bucket = v[i] >> c.low & (COUNTED_BUCKETS - 1);
-        __builtin_prefetch(data + begin[left]);
+        ahead_fetch(data + begin[left]);
         /* About 128 + 110 bits for 128 buckets. */
-        __builtin_prefetch(data + begin[left] + bucket * 238 / 1024 + 8);
+        ahead_fetch(data + begin[left] + bucket * 238 / 1024 + 8);
         left += low < high;
     }
     for (size_t k = 0; k < left; k++) {
@@ -76,7 +76,7 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
         }
         unsigned entries = (unsigned)__builtin_ctzll(rest), first = at - before;
         uint64_t bit = 8 * end[k] - (uint64_t)(first + entries) * c.low;
-        __builtin_prefetch(ahead_of(data, (size_t)(bit / 8)));
+        ahead_fetch(ahead_of(data, (size_t)(bit / 8)));
         begin[in_bucket] = bit;
         run[in_bucket] = (uint16_t)entries;
         key[in_bucket] = (uint16_t)i;

@@ -3,6 +3,7 @@
 #ifndef KIND_RIBBON_KEY_H
 #define KIND_RIBBON_KEY_H
 
+#include "base/ahead.h"
 #include "base/cpu.h"
 #include "base/mul.h"
 #include "kind/ribbon/ribbon.h"
@@ -144,14 +145,13 @@ RIBBON_INLINE void ribbon_no_probe(struct ribbon_probes *p, unsigned i)
     p->start[i] = p->columns[i] = 0;
 }
 
-/* Into the second-level cache: its misses wait in a longer queue than those of the first. */
-RIBBON_INLINE void ribbon_prefetch(const uint8_t *data, const struct ribbon_probes *p, unsigned i)
+AHEAD_INLINE void ribbon_prefetch(const uint8_t *data, const struct ribbon_probes *p, unsigned i)
 {
     const uint8_t *first = data + p->low[i];
     const uint8_t *last = data + p->high[i] + 8 * (size_t)p->columns[i] - (p->columns[i] != 0);
     for (const uint8_t *line = first; line < last; line += 64)
-        __builtin_prefetch(line, 0, 2);
-    __builtin_prefetch(last, 0, 2);
+        ahead_fetch(line);
+    ahead_fetch(last);
 }
 
 /* The most equations added at a time. A bucket has at most RIBBON_BUCKET starts, whose equations

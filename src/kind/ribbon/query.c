@@ -184,7 +184,7 @@ static void begin_group(const struct ribbon_source *s, const uint64_t *hash, siz
     for (unsigned keys = ALL & ~g->known; keys != 0; keys &= keys - 1)
         ribbon_no_probe(&g->probes, (unsigned)__builtin_ctz(keys));
     for (unsigned i = 0; i < RIBBON_PROBES; i++)
-        __builtin_prefetch(s->data + g->probes.threshold[i]);
+        ahead_fetch(s->data + g->probes.threshold[i]);
 }
 
 static unsigned answer(const struct ribbon_source *s, const struct ribbon_probes *p,

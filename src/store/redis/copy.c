@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/ahead.h"
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "base/sig.h"
@@ -89,7 +90,7 @@ static void find(const struct copy *c, const struct copy *also, const struct red
         few->shard[i] = redis_shard_of(r, keys, i);
         few->bits[i] = c->bits[few->shard[i]];
         for (unsigned j = 0; j < r->k; j++)
-            __builtin_prefetch(few->bits[i] + few->position[i * r->k + j] / 8);
+            ahead_fetch(few->bits[i] + few->position[i * r->k + j] / 8);
         if (also == NULL)
             continue;
         few->also[i] = also->bits[few->shard[i]];
