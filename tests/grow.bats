@@ -170,6 +170,21 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(capacities few.seen)" = "[16384]" ]
 }
 
+@test "the first layer for many records is for the keys that a look at the file finds" {
+    seq 1000001 2500000 >in
+    seen add --no-sync --create f.seen in
+    [[ $(capacities f.seen) =~ ^.([0-9]+).$ ]]
+    [ "${BASH_REMATCH[1]}" -ge 1500000 ] && [ "${BASH_REMATCH[1]}" -lt 1650000 ]
+    # Each key comes twelve times: 125000 are less than the usual layer has room for.
+    awk '{ print int($1 / 12) }' in >many
+    shuf --random-source=<(yes) many >mixed
+    awk '{ print $1, $1 % 50000 }' in >fields
+    # A run that nobody listens to leaves the first layer as it was.
+    seen dedup --no-sync --create g.seen mixed | head -n 1
+    seen dedup --no-sync -f 2 -d ' ' --create h.seen fields | head -n 1
+    [ "$(capacities g.seen) $(capacities h.seen)" = "[1048576] [1048576]" ]
+}
+
 @test "a filter that a run has made gets the size of its keys in the end" {
     # Without what has random numbers in it: the headers, and the checksums behind them.
     bits() { tail -c $(($(number pages "$1") * 4096)) "$1"; }

@@ -8,8 +8,18 @@
 #include "base/disk.h"
 #include "base/say.h"
 #include "base/sig.h"
+#include "keys/survey.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
+
+/* The keys of refit.h take 128 MiB of memory then, half of what 'seen create' takes, and 1 GiB of
+ * disk, but no more than a part of what is free. */
+enum {
+    KEPT_IN_MEMORY = 16 << 20,
+    KEPT_ON_DISK = 128 << 20,
+    KEPT_MOST = KEPT_IN_MEMORY + KEPT_ON_DISK,
+    PART_OF_DISK = 8,
+};
 
 uint64_t adding_first(const struct keyopt *keyopt)
 {
@@ -18,7 +28,13 @@ uint64_t adding_first(const struct keyopt *keyopt)
                                     .terminator = keyopt->rule.terminator,
                                     .gzip = !keyopt->no_gzip,
                                     .secret = keyopt->rule.secret};
-    return chain_first(keyopt->n_keys > 0 ? 0 : input_guess_records(&spec));
+    uint64_t n = keyopt->n_keys > 0 ? 0 : survey_records(&spec);
+    if (n > CHAIN_FIRST) {
+        uint64_t n_keys = survey_keys(&spec, &keyopt->rule, n);
+        n = n_keys > CHAIN_FIRST ? n_keys : 0;
+    }
+    /* Where more keys were expected than come, refit.h mends it: of so many. */
+    return chain_first(n < KEPT_MOST ? n : KEPT_MOST);
 }
 
 bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header *h,
@@ -226,10 +242,6 @@ static bool kept_forget(void *ctx)
     const struct adding *a = ctx;
     return a->refit != NULL && refit_forget(a->refit);
 }
-
-/* The keys of refit.h take 128 MiB of memory then, half of what 'seen create' takes, and 1 GiB of
- * disk, but no more than a part of what is free. */
-enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
 
 static uint64_t keys_on_disk(const char *dir)
 {

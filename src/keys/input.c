@@ -368,27 +368,24 @@ static uint64_t total_len(const struct input_spec *spec)
     return total;
 }
 
-/* Terminators in parts of a file of that length, and the bytes of these parts. */
-static void sample(const struct input_spec *spec, int fd, uint64_t start, uint64_t len, uint64_t *n,
-                   uint64_t *bytes)
+static void look(const struct input_looks *how, bool secret, int fd, uint64_t start, uint64_t len)
 {
-    enum { PARTS = 8, PART = 8 << 10 };
-    char part[PART];
-    for (uint64_t i = 0; i < PARTS; i++) {
+    char *part = malloc(how->part_len);
+    for (uint64_t i = 0; part != NULL && i < how->parts; i++) {
         size_t got = 0;
-        disk_read(fd, part, sizeof part, start + len / PARTS * i, &got);
-        *bytes += got;
-        for (size_t b = 0; b < got; b++)
-            *n += part[b] == spec->terminator;
+        disk_read(fd, part, how->part_len, start + len / how->parts * i, &got);
+        how->each(how->ctx, part, got);
     }
-    if (spec->secret)
-        explicit_bzero(part, sizeof part);
+    if (part != NULL && secret)
+        explicit_bzero(part, how->part_len);
+    free(part);
 }
 
-uint64_t input_guess_records(const struct input_spec *spec)
+uint64_t input_look(const struct input_spec *spec, const struct input_looks *how)
 {
-    uint64_t total = total_len(spec), n = 0, bytes = 0;
-    for (size_t i = 0; total > 0 && bytes == 0 && i < count_files(spec); i++) {
+    uint64_t total = total_len(spec);
+    bool looked = false;
+    for (size_t i = 0; total > 0 && !looked && i < count_files(spec); i++) {
         struct stat st;
         bool owned = !is_stdin(spec, i);
         int fd = owned ? open(spec->files[i], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
@@ -396,13 +393,14 @@ uint64_t input_guess_records(const struct input_spec *spec)
         if (fd < 0)
             continue;
         off_t start = lseek(fd, 0, SEEK_CUR);
-        if (start >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && start < st.st_size &&
-            !(spec->gzip && regular_may_be_compressed(fd, start)))
-            sample(spec, fd, (uint64_t)start, (uint64_t)(st.st_size - start), &n, &bytes);
+        looked = start >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && start < st.st_size &&
+                 !(spec->gzip && regular_may_be_compressed(fd, start));
+        if (looked)
+            look(how, spec->secret, fd, (uint64_t)start, (uint64_t)(st.st_size - start));
         if (owned)
             close(fd);
     }
-    return bytes > 0 ? (uint64_t)((double)total / (double)bytes * (double)n) + 1 : 0;
+    return looked ? total : 0;
 }
 
 struct input *input_open(const struct input_spec *spec, struct err *err)

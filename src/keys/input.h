@@ -78,9 +78,17 @@ void input_stop(struct input *in);
 /* Printable name of file i: its path, or "(standard input)" as grep has it. */
 const char *input_name(const struct input *in, size_t file);
 
-/* About so many records are in the files, none of which has been read: by the lengths of the files
- * and of records here and there in the first one. 0: that is not known. */
-uint64_t input_guess_records(const struct input_spec *spec);
+/* Looks at parts of an input that has not been read. */
+struct input_looks {
+    unsigned parts; /* at equal distances */
+    size_t part_len;
+    void (*each)(void *ctx, const char *part, size_t len); /* parts begin and end anywhere */
+    void *ctx;
+};
+
+/* Looks at the first file that is regular and not compressed. Returns the bytes in all files; 0 if
+ * one of them is no regular file, or none could be looked at. */
+uint64_t input_look(const struct input_spec *spec, const struct input_looks *how);
 
 /* Bytes taken from the files so far (compressed ones as stored), and in all; total is 0 when that
  * is not known. For progress. */

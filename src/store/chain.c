@@ -147,7 +147,7 @@ static uint64_t usual_next(const struct layer *last)
 uint64_t chain_first(uint64_t n)
 {
     n += n / 20; /* not all records are as long as those that were looked at */
-    return n == 0 || n > SMALL ? 0 : n > LEAST_FIRST ? n : LEAST_FIRST;
+    return n == 0 ? 0 : n > LEAST_FIRST ? n : LEAST_FIRST;
 }
 
 uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come)

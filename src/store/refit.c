@@ -111,35 +111,37 @@ void refit_added(struct refit_keys *k)
     k->added = true;
 }
 
-/* Some keys of a batch, without those that were known. */
+/* Some keys of a batch, LAYER_BATCH at most, without those that were known. */
 struct part {
-    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    struct hashes keys; /* those of the batch, or copies */
     size_t n;
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
 };
 
+/* Of keys up to number `end`, from a multiple of LAYER_BATCH on. Mostly, none were known. */
 static void take_part(const struct refit *r, const struct refit_keys *k, size_t from, size_t end,
                       struct part *out)
 {
     unsigned lanes = key_rule_hash(r->build.rule)->lanes;
+    size_t n = end - from < LAYER_BATCH ? end - from : LAYER_BATCH;
+    out->keys = hashes_from(k->keys, from);
+    out->n = n;
+    if (bits_count(k->known + from / 64, n) == 0)
+        return;
+    out->keys = (struct hashes){out->lane[0], LAYER_BATCH, NULL};
     out->n = 0;
-    for (size_t i = from; i < end; i++) {
+    for (size_t i = from; i < from + n; i++) {
         for (unsigned l = 0; l < lanes; l++)
             out->lane[l][out->n] = hashes_lane(k->keys, l)[i];
         out->n += !bit_of(k->known, i);
     }
 }
 
-static size_t part_end(size_t from, size_t n)
-{
-    return n - from < LAYER_BATCH ? n : from + LAYER_BATCH;
-}
-
 static bool put_part(struct refit *r, unsigned worker, const struct part *part)
 {
     struct err ignored;
-    const struct hashes keys = {part->lane[0], LAYER_BATCH, NULL};
     return atomic_fetch_add(&r->n_put, part->n) + part->n <= r->most &&
-           filter_build_put(&r->build, worker, keys, part->n, &ignored);
+           filter_build_put(&r->build, worker, part->keys, part->n, &ignored);
 }
 
 /* With the gate held. False: there is no room for them. */
@@ -148,7 +150,7 @@ static bool put(struct refit *r, unsigned worker, struct refit_keys *k)
     struct part part;
     bool ok = true;
     for (size_t i = 0; k->added && !r->given_up && ok && i < k->n; i += LAYER_BATCH) {
-        take_part(r, k, i, part_end(i, k->n), &part);
+        take_part(r, k, i, k->n, &part);
         ok = put_part(r, worker, &part);
     }
     k->added = false;
@@ -226,8 +228,8 @@ bool refit_each(struct refit *r, const struct refit_keys *now, size_t done, unsi
     bool ok = !r->given_up && filter_build_each(&r->build, threads, each, to, err);
     pthread_rwlock_unlock(&r->gate);
     for (size_t i = 0; ok && i < done; i += LAYER_BATCH) {
-        take_part(r, now, i, part_end(i, done), &part);
-        ok = each(to, &(struct keyset_piece){part.lane[0], part.n}, err);
+        take_part(r, now, i, done, &part);
+        ok = each(to, &(struct keyset_piece){part.keys.lane0, part.n}, err);
     }
     return ok;
 }

@@ -351,7 +351,7 @@ TEST(the_next_layer_is_for_what_is_foretold)
     CHECK(next_of(&h, 100 * M, 1)->n_design == (uint64_t)7 * M / 8 * 16);
 
     CHECK(chain_first(0) == 0 && chain_first(1) == 1 << 14);
-    CHECK(chain_first(100000) == 105000 && chain_first(M) == 0);
+    CHECK(chain_first(100000) == 105000 && chain_first(100 * M) == 105 * M);
 }
 
 /* After the least helpful forecasts. */

@@ -1,0 +1,83 @@
+#include "keys/survey.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "keys/distinct.h"
+
+struct counted {
+    char terminator;
+    uint64_t n, bytes;
+};
+
+static void count(void *ctx, const char *part, size_t len)
+{
+    struct counted *c = ctx;
+    c->bytes += len;
+    for (size_t i = 0; i < len; i++)
+        c->n += part[i] == c->terminator;
+}
+
+uint64_t survey_records(const struct input_spec *spec)
+{
+    struct counted c = {.terminator = spec->terminator};
+    const struct input_looks how = {.parts = 8, .part_len = 8 << 10, .each = count, .ctx = &c};
+    uint64_t total = input_look(spec, &how);
+    return c.bytes > 0 ? (uint64_t)((double)total / (double)c.bytes * (double)c.n) + 1 : 0;
+}
+
+/* Of URLs, PARTS * PART bytes are 16 000 records. Of 1e7 records, each of whose keys comes ten
+ * times, 115 are then repeats. */
+enum { PARTS = 32, PART = 32 << 10, PART_KEYS = 1 << 10 };
+
+struct keys {
+    struct batch *batch;
+    uint64_t hash[PARTS * PART_KEYS], tmp[PARTS * PART_KEYS];
+    size_t n;
+};
+
+/* Takes whole records of a part. */
+static void take(void *ctx, const char *part, size_t len)
+{
+    struct keys *k = ctx;
+    char terminator = k->batch->rule->terminator;
+    const char *first = memchr(part, terminator, len), *last = memrchr(part, terminator, len);
+    if (first == last)
+        return;
+    batch_start(k->batch, first + 1, (size_t)(last - first));
+    for (size_t room = PART_KEYS, n; room > 0 && batch_next(k->batch); room -= n) {
+        n = batch_keep_good(k->batch);
+        n = n < room ? n : room;
+        memcpy(k->hash + k->n, batch_hashes(k->batch).lane0, n * sizeof *k->hash);
+        k->n += n;
+    }
+    batch_wipe(k->batch);
+}
+
+/* If each key comes c times in N records, two of them have the same key with a probability of
+ * (c - 1) / (N - 1). Each such pair of n records, which has n (n - 1) / 2, is a repeat. */
+static double times_each(uint64_t records, size_t n, size_t n_distinct)
+{
+    double pairs = (double)n * ((double)n - 1) / 2;
+    return 1 + (double)(n - n_distinct) * (double)records / pairs;
+}
+
+uint64_t survey_keys(const struct input_spec *spec, const struct key_rule *rule, uint64_t records)
+{
+    uint64_t n_keys = records;
+    struct keys *k = malloc(sizeof *k);
+    if (k == NULL)
+        return n_keys;
+    k->n = 0;
+    k->batch = batch_new(rule);
+    const struct input_looks how = {.parts = PARTS, .part_len = PART, .each = take, .ctx = k};
+    if (k->batch != NULL && input_look(spec, &how) > 0 && k->n > 1) {
+        size_t n_distinct = distinct(k->hash, k->tmp, k->n, 1, 64);
+        n_keys = (uint64_t)((double)records / times_each(records, k->n, n_distinct)) + 1;
+    }
+    explicit_bzero(k->hash, sizeof k->hash);
+    explicit_bzero(k->tmp, sizeof k->tmp);
+    batch_free(k->batch);
+    free(k);
+    return n_keys;
+}

@@ -1,0 +1,125 @@
+/* keys/survey.c: how many records and keys a file may bring. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "keys/survey.h"
+#include "scratchdir.h"
+
+enum { N = 1 << 21 };
+
+static char name[] = "in", *const path[] = {name, name};
+static const struct input_spec spec = {
+    .files = path, .n_files = 1, .terminator = '\n', .gzip = true};
+
+/* Numbers 0 to N - 1 in another order. */
+static uint64_t scatter(uint64_t i)
+{
+    uint64_t x = i * 0x9e3779b1 % N;
+    x = (x ^ x >> 11) * 0x85ebca6b % N;
+    return x ^ x >> 10;
+}
+
+/* N records of ten bytes and those before: from record `from` on, each key comes `times` times. */
+static void write_records(unsigned times, uint64_t from, const char *before)
+{
+    FILE *out = fopen("in", "w");
+    CHECK(out != NULL);
+    for (uint64_t i = 0; i < N; i++) {
+        uint64_t key = i < from ? i : N + scatter(i) / times;
+        fprintf(out, "%s%09llx\n", before, (unsigned long long)key);
+    }
+    CHECK(fclose(out) == 0);
+}
+
+static uint64_t keys_of(const struct key_rule *rule)
+{
+    return survey_keys(&spec, rule, survey_records(&spec));
+}
+
+static bool is_near(uint64_t got, double want, double part)
+{
+    return fabs((double)got - want) <= part * want;
+}
+
+TEST(records_are_told_by_their_lengths)
+{
+    const struct input_spec twice = {.files = path, .n_files = 2, .terminator = '\n'};
+    write_records(1, 0, "");
+    CHECK(is_near(survey_records(&spec), N, 0.001));
+    CHECK(is_near(survey_records(&twice), 2 * N, 0.001));
+}
+
+TEST(keys_are_told_by_repeats)
+{
+    const struct key_rule rule = {.terminator = '\n'};
+    uint64_t n;
+    write_records(1, 0, "");
+    n = survey_records(&spec);
+    CHECK(survey_keys(&spec, &rule, n) == n + 1);
+    for (unsigned times = 2; times <= 64; times *= 2) {
+        /* A pair of the 32768 records that are looked at is a repeat with a probability of
+         * (times - 1) / N, so at least 256 repeats are expected, with a standard deviation of a
+         * sixteenth: 0.4 is six of these. */
+        write_records(times, 0, "");
+        CHECK(is_near(keys_of(&rule), (double)N / times, 0.4));
+    }
+    /* A part of the keys comes often. */
+    write_records(N, N / 2, "");
+    CHECK(keys_of(&rule) < N / 2);
+}
+
+TEST(keys_are_what_the_rule_says)
+{
+    const struct key_rule field = {.terminator = '\n', .field = {2}, .delimiter = ' '},
+                          other = {.terminator = '\n', .field = {1}, .delimiter = ' '},
+                          lacking = {.terminator = '\n', .field = {3}, .delimiter = ' '};
+    write_records(1, 0, "a ");
+    uint64_t n = survey_records(&spec);
+    CHECK(survey_keys(&spec, &field, n) == n + 1);
+    CHECK(survey_keys(&spec, &other, n) < N / 100);
+    CHECK(survey_keys(&spec, &lacking, n) == n);
+    /* A third of the records has a second field. */
+    FILE *out = fopen("in", "w");
+    CHECK(out != NULL);
+    for (unsigned i = 0; i < N; i++)
+        fprintf(out, i % 3 == 0 ? "a %x\n" : "%x\n", i);
+    CHECK(fclose(out) == 0);
+    const struct key_rule skipping = {
+        .terminator = '\n', .field = {2}, .delimiter = ' ', .skip_bad = true};
+    n = survey_records(&spec);
+    CHECK(survey_keys(&spec, &skipping, n) == n + 1);
+}
+
+TEST(what_cannot_be_looked_at)
+{
+    const struct key_rule rule = {.terminator = '\n'};
+    unlink("in");
+    CHECK(survey_records(&spec) == 0 && survey_keys(&spec, &rule, 7) == 7);
+    CHECK(mkfifo("in", 0600) == 0);
+    CHECK(survey_records(&spec) == 0 && survey_keys(&spec, &rule, 7) == 7);
+    unlink("in");
+    FILE *out = fopen("in", "w");
+    CHECK(out != NULL && survey_records(&spec) == 0);
+    for (int i = 0; i < 100000; i++)
+        fputs("one record", out);
+    CHECK(fclose(out) == 0 && survey_records(&spec) == 1 && survey_keys(&spec, &rule, 1) == 1);
+    out = fopen("in", "w");
+    CHECK(out != NULL && fputs("\x1f\x8b\x08\x01 and so on\n", out) >= 0 && fclose(out) == 0);
+    CHECK(survey_records(&spec) == 0 && survey_keys(&spec, &rule, 7) == 7);
+}
+
+int main(void)
+{
+    if (!scratchdir_enter())
+        return 1;
+    RUN(records_are_told_by_their_lengths);
+    RUN(keys_are_told_by_repeats);
+    RUN(keys_are_what_the_rule_says);
+    RUN(what_cannot_be_looked_at);
+    scratchdir_leave();
+    return check_done();
+}
