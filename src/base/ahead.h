@@ -21,7 +21,8 @@ AHEAD_INLINE void ahead_fetch(const void *p)
     __builtin_prefetch(p, 0, 2);
 }
 
-/* An address for fetching. It may lie outside any object, where C has no valid pointers. */
+/* An address for fetching, or for a load of which no lane there is read. It may lie outside any
+ * object, where C has no valid pointers. */
 static inline const void *ahead_of(const void *p, size_t bytes)
 {
     uintptr_t at = (uintptr_t)p + bytes;

@@ -68,7 +68,7 @@ AVX512_INLINE bool agrees_avx512(const uint8_t *a, const uint8_t *b, uint64_t lo
     __mmask8 lanes = (__mmask8)all;
     if (most <= 8) {
         unsigned unused = most - columns;
-        const void *end = (const void *)((uintptr_t)b - 8 * (uintptr_t)unused);
+        const void *end = ahead_of(b, -(size_t)8 * unused);
         odd = odd_columns(a, lanes, most, lows) ^
               odd_columns(end, (__mmask8)(lanes << unused), most, highs) >> unused;
         return ((odd ^ fingerprint) & all) == 0;
