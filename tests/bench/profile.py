@@ -34,7 +34,7 @@ STAGES = [
     ("hash", r"^hash_|XXH3"),
     ("collect by prefix", r"keyset_put|put_batch|next_block|close_block"),
     ("sort", r"^sort_|^insertion$|put_in_order"),
-    ("look for repeats", r"remove_repeats|^distinct|^by_(marks|table|sorting)$|is_repeated"
+    ("look for repeats", r"remove_repeats|^distinct|^by_(marks|table|sorting)$|be_repeated"
                          r"|settle_suspects|remove_equal"),
     ("set bits (Bloom)", r"^(test_)?insert_"),
     ("solve equations (ribbon)", r"^(ribbon_)?(add|derive|solve)_|do_table|build_by|build_part"
