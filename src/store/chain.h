@@ -57,7 +57,8 @@ void chain_recount(const struct layers *layers, unsigned threads, struct counter
 /* Can a filter whose newest layer is exact and full grow? If not, the error says why. */
 bool chain_can_grow(const struct header *h, struct err *err);
 
-/* The first layer's capacity if an input of about n records comes first; 0: as if nobody knew. */
+/* The first layer's capacity if an input of about n distinct keys comes first; 0: as if nobody
+ * knew. */
 uint64_t chain_first(uint64_t n);
 
 /* What the next layer of a filter that grows is to be. */
