@@ -183,6 +183,21 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen dedup --no-sync --create g.seen mixed | head -n 1
     seen dedup --no-sync -f 2 -d ' ' --create h.seen fields | head -n 1
     [ "$(capacities g.seen) $(capacities h.seen)" = "[1048576] [1048576]" ]
+    # One long file three times: repeats are far away, so more keys are expected than come. The layer
+    # is made smaller in the end, or where there is no room for it.
+    seq 1000001 2000000 >in
+    cat in in in >thrice
+    seen dedup --no-sync --create i.seen thrice | head -n 1
+    [[ $(capacities i.seen) =~ ^.([0-9]+).$ ]]
+    [ "${BASH_REMATCH[1]}" -gt 2000000 ] && [ "${BASH_REMATCH[1]}" -lt 3300000 ]
+    seen add --no-sync --create j.seen thrice
+    [ "$(capacities j.seen)" = "[1000000]" ]
+    (ulimit -f 3000; seen add --no-sync --create k.seen thrice)
+    [ "$(capacities k.seen)" = "[1048576]" ]
+    [ "$(seen query -c k.seen in)" = 1000000 ]
+    # In memory, where nothing would make it smaller, it is the usual one.
+    [ -n "${SANITIZER-}" ] || ulimit -v 150000 # a sanitizer takes addresses by the terabyte
+    seen dedup -j1 <thrice | cmp - in
 }
 
 @test "a filter that a run has made gets the size of its keys in the end" {

@@ -14,27 +14,37 @@
 
 /* The keys of refit.h take 128 MiB of memory then, half of what 'seen create' takes, and 1 GiB of
  * disk, but no more than a part of what is free. */
-enum {
-    KEPT_IN_MEMORY = 16 << 20,
-    KEPT_ON_DISK = 128 << 20,
-    KEPT_MOST = KEPT_IN_MEMORY + KEPT_ON_DISK,
-    PART_OF_DISK = 8,
-};
+enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
+
+static struct input_spec spec_of(const struct keyopt *keyopt)
+{
+    return (struct input_spec){.files = keyopt->files,
+                               .n_files = keyopt->n_files,
+                               .terminator = keyopt->rule.terminator,
+                               .gzip = !keyopt->no_gzip,
+                               .secret = keyopt->rule.secret};
+}
 
 uint64_t adding_first(const struct keyopt *keyopt)
 {
-    const struct input_spec spec = {.files = keyopt->files,
-                                    .n_files = keyopt->n_files,
-                                    .terminator = keyopt->rule.terminator,
-                                    .gzip = !keyopt->no_gzip,
-                                    .secret = keyopt->rule.secret};
+    const struct input_spec spec = spec_of(keyopt);
     uint64_t n = keyopt->n_keys > 0 ? 0 : survey_records(&spec);
-    if (n > CHAIN_FIRST) {
-        uint64_t n_keys = survey_keys(&spec, &keyopt->rule, n);
-        n = n_keys > CHAIN_FIRST ? n_keys : 0;
-    }
-    /* Where more keys were expected than come, refit.h mends it: of so many. */
-    return chain_first(n < KEPT_MOST ? n : KEPT_MOST);
+    return n <= CHAIN_FIRST ? chain_first(n) : 0;
+}
+
+/* The same for a file. Of many records, a survey tells how many keys they have. If it tells too
+ * many, the file gets the right size in the end, if its keys can be kept; so it must not tell many
+ * more than are kept in memory. */
+static uint64_t first_of_file(const struct keyopt *keyopt)
+{
+    const struct input_spec spec = spec_of(keyopt);
+    uint64_t n = keyopt->n_keys > 0 ? 0 : survey_records(&spec);
+    if (n <= CHAIN_FIRST)
+        return chain_first(n);
+    n = survey_keys(&spec, &keyopt->rule, n);
+    if (n > KEPT_IN_MEMORY)
+        n = KEPT_IN_MEMORY;
+    return n > CHAIN_FIRST ? chain_first(n) : 0;
 }
 
 bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header *h,
@@ -44,15 +54,24 @@ bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header
     if (!keyopt_new(keyopt, err))
         return false;
     if (design.grow)
-        design.n = adding_first(keyopt);
+        design.n = first_of_file(keyopt);
     header_begin(h, &keyopt->rule, false);
     return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
 }
 
 bool adding_make_file(struct adding *a, const char *path, const struct header *h, struct err *err)
 {
+    const struct layer *first = &h->layers[0];
+    struct design usual = {.kind = first->kind, .p = h->fpr_design, .grow = true};
     a->made = *h;
-    return keyopt_check_first(a->feed.keyopt, err) && filter_build_empty_file(path, h, err);
+    if (!keyopt_check_first(a->feed.keyopt, err))
+        return false;
+    if (filter_build_empty_file(path, h, err))
+        return true;
+    /* There may be no room for all the keys that are expected, but for those that come. */
+    return h->policy == POLICY_GROW && first->n_design > CHAIN_FIRST &&
+           header_design(&a->made, &usual, 0, err) &&
+           filter_build_empty_file(path, &a->made, err);
 }
 
 /* Workers. */

@@ -41,8 +41,8 @@ struct added {
     size_t capacity;    /* records */
 };
 
-/* The capacity of the first layer of a filter that is made for these keys and grows; 0: the usual
- * one. */
+/* The capacity of the first layer of a filter in memory that is made for these keys and grows; 0:
+ * the usual one. */
 uint64_t adding_first(const struct keyopt *keyopt);
 
 /* Plans a filter file for n keys, or if n is 0 one that grows, at FPR p, or the usual one if p is

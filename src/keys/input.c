@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/disk.h"
+#include "base/mul.h"
 #include "base/output.h"
 #include "base/sig.h"
 #include "keys/mapped_input.h"
@@ -368,38 +369,56 @@ static uint64_t total_len(const struct input_spec *spec)
     return total;
 }
 
-static void look(const struct input_looks *how, bool secret, int fd, uint64_t start, uint64_t len)
+/* Where part i begins in `total` bytes, and how long it is. Parts begin anywhere in equal ranges:
+ * at equal distances they would miss that a file repeats itself. */
+static uint64_t part_at(const struct input_looks *how, uint64_t total, uint64_t i, size_t *len)
 {
+    uint64_t begin = total / how->parts * i, random = (i + 1) * 0x9e3779b97f4a7c15;
+    uint64_t range = i + 1 < how->parts ? total / how->parts : total - begin;
+    random = (random ^ random >> 32) * 0xd6e8feb86659fd93;
+    *len = range < how->part_len ? (size_t)range : how->part_len;
+    return begin + mul_high(random, range - *len + 1);
+}
+
+/* Looks at the parts that begin in a file, which is `base` bytes behind the beginning. False: it is
+ * none to look at. */
+static bool look(const struct input_spec *spec, const struct input_looks *how, uint64_t total,
+                 size_t file, uint64_t *base)
+{
+    struct stat st;
+    bool owned = !is_stdin(spec, file), looked = false;
+    int fd = owned ? open(spec->files[file], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+                   : STDIN_FILENO;
     char *part = malloc(how->part_len);
-    for (uint64_t i = 0; part != NULL && i < how->parts; i++) {
-        size_t got = 0;
-        disk_read(fd, part, how->part_len, start + len / how->parts * i, &got);
-        how->each(how->ctx, part, got);
+    off_t start = fd >= 0 ? lseek(fd, 0, SEEK_CUR) : -1;
+    if (part != NULL && start >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        start < st.st_size) {
+        uint64_t len = (uint64_t)(st.st_size - start);
+        looked = !(spec->gzip && regular_may_be_compressed(fd, start));
+        for (uint64_t i = 0; looked && i < how->parts; i++) {
+            size_t part_len, got = 0;
+            uint64_t at = part_at(how, total, i, &part_len);
+            if (at < *base || at - *base >= len)
+                continue;
+            disk_read(fd, part, part_len, (uint64_t)start + (at - *base), &got);
+            how->each(how->ctx, part, got);
+        }
+        *base += len;
     }
-    if (part != NULL && secret)
+    if (part != NULL && spec->secret)
         explicit_bzero(part, how->part_len);
     free(part);
+    if (owned && fd >= 0)
+        close(fd);
+    return looked;
 }
 
 uint64_t input_look(const struct input_spec *spec, const struct input_looks *how)
 {
-    uint64_t total = total_len(spec);
+    uint64_t total = total_len(spec), base = 0;
     bool looked = false;
-    for (size_t i = 0; total > 0 && !looked && i < count_files(spec); i++) {
-        struct stat st;
-        bool owned = !is_stdin(spec, i);
-        int fd = owned ? open(spec->files[i], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-                       : STDIN_FILENO;
-        if (fd < 0)
-            continue;
-        off_t start = lseek(fd, 0, SEEK_CUR);
-        looked = start >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && start < st.st_size &&
-                 !(spec->gzip && regular_may_be_compressed(fd, start));
-        if (looked)
-            look(how, spec->secret, fd, (uint64_t)start, (uint64_t)(st.st_size - start));
-        if (owned)
-            close(fd);
-    }
+    for (size_t i = 0; total > 0 && i < count_files(spec); i++)
+        looked |= look(spec, how, total, i, &base);
     return looked ? total : 0;
 }
 

@@ -80,14 +80,14 @@ const char *input_name(const struct input *in, size_t file);
 
 /* Looks at parts of an input that has not been read. */
 struct input_looks {
-    unsigned parts; /* at equal distances */
-    size_t part_len;
+    unsigned parts;  /* all over the files; they do not overlap */
+    size_t part_len; /* at most */
     void (*each)(void *ctx, const char *part, size_t len); /* parts begin and end anywhere */
     void *ctx;
 };
 
-/* Looks at the first file that is regular and not compressed. Returns the bytes in all files; 0 if
- * one of them is no regular file, or none could be looked at. */
+/* Looks at files that are not compressed. Returns the bytes in all files; 0 if one of them is no
+ * regular file, or none could be looked at. */
 uint64_t input_look(const struct input_spec *spec, const struct input_looks *how);
 
 /* Bytes taken from the files so far (compressed ones as stored), and in all; total is 0 when that

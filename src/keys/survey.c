@@ -1,5 +1,6 @@
 #include "keys/survey.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,14 +27,14 @@ uint64_t survey_records(const struct input_spec *spec)
     return c.bytes > 0 ? (uint64_t)((double)total / (double)c.bytes * (double)c.n) + 1 : 0;
 }
 
-/* Of URLs, PARTS * PART bytes are 16 000 records. Of 1e7 records, each of whose keys comes ten
- * times, 115 are then repeats. */
-enum { PARTS = 32, PART = 32 << 10, PART_KEYS = 1 << 10 };
+/* Of URLs, PARTS * PART bytes are 16 000 records: of 1e7, drawn from 1e6 keys, 128 are repeats. */
+enum { PARTS = 64, PART = 16 << 10, PART_KEYS = 1 << 9, LEAST = 1000 };
 
 struct keys {
     struct batch *batch;
     uint64_t hash[PARTS * PART_KEYS], tmp[PARTS * PART_KEYS];
     size_t n;
+    unsigned parts; /* that have keys */
 };
 
 /* Takes whole records of a part. */
@@ -45,35 +46,38 @@ static void take(void *ctx, const char *part, size_t len)
     if (first == last)
         return;
     batch_start(k->batch, first + 1, (size_t)(last - first));
+    size_t before = k->n;
     for (size_t room = PART_KEYS, n; room > 0 && batch_next(k->batch); room -= n) {
         n = batch_keep_good(k->batch);
         n = n < room ? n : room;
         memcpy(k->hash + k->n, batch_hashes(k->batch).lane0, n * sizeof *k->hash);
         k->n += n;
     }
+    k->parts += k->n > before;
     batch_wipe(k->batch);
 }
 
-/* If each key comes c times in N records, two of them have the same key with a probability of
- * (c - 1) / (N - 1). Each such pair of n records, which has n (n - 1) / 2, is a repeat. */
-static double times_each(uint64_t records, size_t n, size_t n_distinct)
+/* If n records are drawn from K keys alike, each of their n (n - 1) / 2 pairs is a repeat with a
+ * probability of 1 / K, and N records have K (1 - exp(-N / K)) distinct keys. */
+static double distinct_keys(double records, size_t n, size_t n_distinct)
 {
-    double pairs = (double)n * ((double)n - 1) / 2;
-    return 1 + (double)(n - n_distinct) * (double)records / pairs;
+    double pairs = (double)n * ((double)n - 1) / 2, each = (double)(n - n_distinct) / pairs;
+    return each > 0 ? -expm1(-records * each) / each : records;
 }
 
 uint64_t survey_keys(const struct input_spec *spec, const struct key_rule *rule, uint64_t records)
 {
-    uint64_t n_keys = records;
+    uint64_t n_keys = 0;
     struct keys *k = malloc(sizeof *k);
     if (k == NULL)
-        return n_keys;
-    k->n = 0;
+        return 0;
+    k->n = k->parts = 0;
     k->batch = batch_new(rule);
     const struct input_looks how = {.parts = PARTS, .part_len = PART, .each = take, .ctx = k};
-    if (k->batch != NULL && input_look(spec, &how) > 0 && k->n > 1) {
+    if (k->batch != NULL && input_look(spec, &how) > 0 && k->n >= LEAST &&
+        k->parts >= PARTS / 2) {
         size_t n_distinct = distinct(k->hash, k->tmp, k->n, 1, 64);
-        n_keys = (uint64_t)((double)records / times_each(records, k->n, n_distinct)) + 1;
+        n_keys = (uint64_t)ceil(distinct_keys((double)records, k->n, n_distinct));
     }
     explicit_bzero(k->hash, sizeof k->hash);
     explicit_bzero(k->tmp, sizeof k->tmp);

@@ -113,7 +113,7 @@ void refit_added(struct refit_keys *k)
 
 /* Some keys of a batch, LAYER_BATCH at most, without those that were known. */
 struct part {
-    struct hashes keys; /* those of the batch, or copies */
+    struct hashes keys; /* those of the batch, or copies: lane 0 is in a row */
     size_t n;
     uint64_t lane[HASH_LANES][LAYER_BATCH];
 };

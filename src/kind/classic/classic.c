@@ -262,9 +262,9 @@ void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
 {
     struct classic c = classic_of(layer);
     struct group groups[2], *g = &groups[0], *next = &groups[1];
-    bool fetch = layer->data_len > CACHED;
+    bool is_large = layer->data_len > CACHED;
     locate_next(layer, c.k, keys, n, g);
-    if (fetch)
+    if (is_large)
         fetch_to_write(data, g->position, g->n * c.k);
     for (size_t at = 0; at < n; at += g->n, g = next, next = &groups[g == &groups[0]]) {
         size_t end = at + g->n;
@@ -272,7 +272,7 @@ void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
         if (end < n)
             locate_next(layer, c.k, hashes_from(keys, end), n - end, next);
         for (size_t i = 0; i < g->n; i++) {
-            if (fetch && i < next->n)
+            if (is_large && i < next->n)
                 fetch_to_write(data, next->position + i * c.k, c.k);
             bool had = set_all(data, g->position + i * c.k, c.k);
             present[(at + i) / 64] |= (uint64_t)had << (at + i) % 64;
