@@ -2,6 +2,7 @@
  * The program: finds the command and runs it, handles help and version, and makes sure that
  * standard output was written.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ const struct command *const commands[] = {
 static bool occupy_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) >= 0)
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
             continue;
         if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
             return false;
