@@ -146,9 +146,9 @@ static bool refresh(struct store *s, struct err *err)
     return filter_refresh(&file_of(s)->filter, err);
 }
 
-static void expect(const struct store *s, bool many)
+static void expect(struct store *s, bool many)
 {
-    filter_expect(&const_file_of(s)->filter, many);
+    filter_expect(&file_of(s)->filter, many);
 }
 
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)

@@ -20,6 +20,7 @@
 #include "base/progress.h"
 #include "base/sig.h"
 #include "redis/uri.h"
+#include "store/filter_few.h"
 #include "store/lock.h"
 
 /* Chooses between two slots. A slot that is whole counts even if we must refuse it: the other one
@@ -363,8 +364,9 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
     return layer_each_page(l, f->data[layer], keys, n, need_page, &need);
 }
 
-void filter_expect(const struct filter *f, bool many)
+void filter_expect(struct filter *f, bool many)
 {
+    f->few = !many;
     (void)madvise(f->map, f->map_len, many ? MADV_NORMAL : MADV_RANDOM);
 }
 
@@ -377,6 +379,8 @@ bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *pres
                   struct err *err)
 {
     const struct layers layers = filter_layers(f);
+    if (n <= FILTER_FEW && f->few && filter_few_query(f, keys, n, present))
+        return true;
     return layers_query(&layers, keys, n, present, verify, f, err);
 }
 

@@ -43,6 +43,7 @@ struct filter {
     struct header header;
     uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping */
     bool slot_damaged; /* one of two header slots does not hold */
+    atomic_bool few;   /* few keys are expected (filter_few.h) */
     /* Checking of pages on first touch: a bit for each page that held, and how many are left. */
     _Atomic bool verifying;
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
@@ -96,9 +97,9 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
 /* The same for one page. */
 bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
-/* Hints the access pattern: many keys, with read-ahead (the default), or random access, for which
- * only the pages that the keys need are read from disk. */
-void filter_expect(const struct filter *f, bool many);
+/* Hints the access pattern: many keys, with read-ahead (the default), or few, for which only the
+ * pages that they need are read. */
+void filter_expect(struct filter *f, bool many);
 
 /* The file's state, told from its header and from who holds its locks. */
 enum filter_health filter_health(const struct filter *f);

@@ -123,7 +123,7 @@ struct store_ops {
     /* NULL: no other process changes it. */
     bool (*changed)(const struct store *s);
     bool (*refresh)(struct store *s, struct err *err);
-    void (*expect)(const struct store *s, bool many); /* NULL: no matter */
+    void (*expect)(struct store *s, bool many); /* NULL: no matter */
 
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
     /* NULL: it does not pay. */
@@ -230,7 +230,7 @@ static inline bool store_tell_way(struct store *s, char *out, size_t room)
 }
 
 /* Will many keys be asked for? At first many are expected. */
-static inline void store_expect(const struct store *s, bool many)
+static inline void store_expect(struct store *s, bool many)
 {
     if (s->ops->expect != NULL)
         s->ops->expect(s, many);

@@ -238,18 +238,35 @@ static inline void golden_add(struct taken *t, const struct golden_keys *keys, s
     }
 }
 
+/* Is the first key in? Asked in all data, and in a copy of the page that decides if one does. */
+static inline bool golden_has(struct taken *t, struct hashes key)
+{
+    const struct layer *layer = taken_layer(t);
+    uint64_t present = 0, page;
+    layer->kind->query(layer, t->data, key, 1, &present);
+    if (layer->kind->page == NULL)
+        return present != 0;
+    layer->kind->page(layer, key, 1, &page);
+    size_t len = layer_page_len(layer, page);
+    uint8_t *bytes = malloc(len);
+    if (bytes == NULL)
+        exit(2);
+    memcpy(bytes, t->data + page * LAYER_PAGE, len);
+    CHECK(layer->kind->query_page(layer, bytes, page, key) == (present != 0));
+    free(bytes);
+    return present != 0;
+}
+
 /* '1' or '0' for each of n keys, each followed by a newline, as in *.absent. */
 static inline struct golden golden_answer(struct taken *t, const struct golden_keys *keys,
                                           size_t n)
 {
     struct golden out = {malloc(2 * n + 1), 2 * n};
     for (size_t i = 0; i < n; i++) {
-        uint64_t hash[HASH_LANES], present = 0;
+        uint64_t hash[HASH_LANES];
         if (!golden_hash(t, keys, i, hash))
             exit(2);
-        taken_layer(t)->kind->query(taken_layer(t), t->data, (struct hashes){hash, 1, NULL}, 1,
-                                    &present);
-        out.data[2 * i] = present != 0 ? '1' : '0';
+        out.data[2 * i] = golden_has(t, (struct hashes){hash, 1, NULL}) ? '1' : '0';
         out.data[2 * i + 1] = '\n';
     }
     return out;

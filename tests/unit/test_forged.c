@@ -18,6 +18,7 @@
 #include "store/advance.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
+#include "store/filter_few.h"
 #include "store/session.h"
 #include "store/store.h"
 
@@ -152,15 +153,27 @@ static bool inside(void *ctx, uint64_t page)
     return true;
 }
 
+/* Asks the queries' keys, n at a time. False: none of the file's pages is believed. */
+static bool ask_each(struct filter *f, unsigned n, uint64_t *present)
+{
+    struct err err;
+    filter_expect(f, n > FILTER_FEW);
+    for (unsigned i = 0; i < QUERIES; i += n)
+        if (!filter_query(f, hashes_of(queries + i), n, present + i / 64, &err))
+            return false;
+    return true;
+}
+
 /* How many of the queries' keys are present; -1: none of the file's pages is believed. */
 static int ask(struct filter *f)
 {
-    struct err err;
     int found = 0;
-    uint64_t present[QUERIES / 64], page[LAYER_BATCH], unchecked;
-    for (unsigned i = 0; i < QUERIES; i += LAYER_BATCH)
-        if (!filter_query(f, hashes_of(queries + i), LAYER_BATCH, present + i / 64, &err))
-            return -1;
+    uint64_t few[QUERIES / 64], present[QUERIES / 64], page[LAYER_BATCH], unchecked;
+    bool answered = ask_each(f, FILTER_FEW, few);
+    CHECK(ask_each(f, LAYER_BATCH, present) == answered);
+    if (!answered)
+        return -1;
+    CHECK(memcmp(few, present, sizeof few) == 0);
     for (unsigned i = 0; i < QUERIES / 64; i++)
         found += __builtin_popcountll(present[i]);
     for (unsigned i = 0; i < f->header.n_layers; i++) {

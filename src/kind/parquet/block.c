@@ -22,6 +22,14 @@ static uint32_t bit_of_word(uint64_t hash, unsigned w)
     return (uint32_t)1 << ((uint32_t)hash * salt[w] >> 27);
 }
 
+static inline bool has_bits(const uint8_t *block, uint64_t hash)
+{
+    uint32_t missing = 0;
+    for (unsigned w = 0; w < PARQUET_WORDS; w++)
+        missing |= ~get_le32(block + 4 * w) & bit_of_word(hash, w);
+    return missing == 0;
+}
+
 AHEAD_INLINE void fetch_blocks(uint64_t blocks, const uint8_t *data, const uint64_t *hash, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -43,10 +51,7 @@ void parquet_query(const struct layer *layer, const uint8_t *data, struct hashes
         if (i + AHEAD < fetched)
             fetch_blocks(blocks, data, keys.lane0 + i + AHEAD, 1);
         const uint8_t *block = data + block_of(blocks, keys.lane0[i]) * PARQUET_BLOCK;
-        uint32_t missing = 0;
-        for (unsigned w = 0; w < PARQUET_WORDS; w++)
-            missing |= ~get_le32(block + 4 * w) & bit_of_word(keys.lane0[i], w);
-        present[i / 64] |= (uint64_t)(missing == 0) << i % 64;
+        present[i / 64] |= (uint64_t)has_bits(block, keys.lane0[i]) << i % 64;
     }
 }
 
@@ -70,9 +75,18 @@ void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
     }
 }
 
+enum { BLOCKS_OF_PAGE = LAYER_PAGE / PARQUET_BLOCK };
+
 void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page)
 {
     uint64_t blocks = parquet_blocks(layer);
     for (size_t i = 0; i < n; i++)
-        page[i] = block_of(blocks, keys.lane0[i]) / (LAYER_PAGE / PARQUET_BLOCK);
+        page[i] = block_of(blocks, keys.lane0[i]) / BLOCKS_OF_PAGE;
+}
+
+bool parquet_query_page(const struct layer *layer, const uint8_t *bytes, uint64_t page,
+                        struct hashes key)
+{
+    uint64_t block = block_of(parquet_blocks(layer), key.lane0[0]) - page * BLOCKS_OF_PAGE;
+    return has_bits(bytes + block * PARQUET_BLOCK, key.lane0[0]);
 }
