@@ -32,6 +32,7 @@ struct writer {
     struct add_options options;
     struct add_state *out;
     const struct peeked *peeked; /* of the keys that are being added; NULL: nothing */
+    bool few;           /* as those are */
     unsigned covered;   /* this layer has the keys of all before it */
     size_t done;        /* of the keys that are being added */
     unsigned layer;     /* the one that takes new keys ... */

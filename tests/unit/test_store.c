@@ -3,7 +3,9 @@
 #include "store/store.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
+#include "base/bits.h"
 #include "check.h"
 #include "helpers.h"
 #include "random.h"
@@ -271,6 +273,34 @@ TEST(a_store_of_a_high_fpr_counts_alike)
     free(o);
 }
 
+/* They are added with the layers' data protected from writing. */
+TEST(few_known_keys_write_no_page)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    enum { N = 100 };
+    uint64_t none[N / 64 + 1] = {0}, all[N / 64 + 1] = {0};
+    size_t done;
+    header_begin(&h, &rule, false);
+    MUST(header_design(&h, &(struct design){.n = 2500, .p = 1e-3, .grow = true}, 0, &err));
+    MUST(filter_build_empty_file("s.seen", &h, &err));
+    struct store *s = store_open("s.seen", STORE_WRITE, &err);
+    CHECK(s != NULL);
+    struct filter *f = store_file(s, &err);
+    size_t data_len = (size_t)f->header.layers[0].data_len;
+    MUST(store_add_begin(s, &plain, &err));
+    CHECK(store_add(s, hashes_of(keys), none, NULL, N, &done, &err) == ADD_OK);
+    CHECK(s->state.n_new > N / 2 && mprotect(f->data[0], data_len, PROT_READ) == 0);
+    uint64_t n_new = s->state.n_new;
+    CHECK(store_add(s, hashes_of(keys), all, NULL, N, &done, &err) == ADD_OK && done == N);
+    CHECK(mprotect(f->data[0], data_len, PROT_READ | PROT_WRITE) == 0);
+    CHECK(s->state.n_new == n_new && bits_count(all, N) == N);
+    MUST(store_add_end(s, true, &err));
+    store_close(s);
+    scratchdir_clear();
+}
+
 TEST(what_a_store_is_not_it_refuses)
 {
     struct header h;
@@ -321,6 +351,7 @@ int main(int argc, char **argv)
     RUN(a_large_store_too);
     RUN(a_store_that_is_much_too_full_counts_alike);
     RUN(a_store_of_a_high_fpr_counts_alike);
+    RUN(few_known_keys_write_no_page);
     RUN(what_a_store_is_not_it_refuses);
     RUN(memory_that_is_not_there_is_refused);
     scratchdir_leave();
