@@ -117,7 +117,7 @@ static bool make_file(struct add *a, const char *path, struct err *err)
         return true;
     if (a->changing.change.batch_id != NULL)
         return fail(err, "--batch-id is for counted sets, which 'seen create --counted' makes");
-    return adding_plan_file(&a->keyopt, a->n, a->p, &h, err) &&
+    return adding_plan_file(&a->keyopt, a->n, a->p, true, &h, err) &&
            adding_make_file(&a->adding, path, &h, err);
 }
 

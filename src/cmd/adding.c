@@ -25,36 +25,29 @@ static struct input_spec spec_of(const struct keyopt *keyopt)
                                .secret = keyopt->rule.secret};
 }
 
-uint64_t adding_first(const struct keyopt *keyopt)
-{
-    const struct input_spec spec = spec_of(keyopt);
-    uint64_t n = keyopt->n_keys > 0 ? 0 : survey_records(&spec);
-    return n <= CHAIN_FIRST ? chain_first(n) : 0;
-}
-
-/* The same for a file. Of many records, a survey tells how many keys they have. If it tells too
- * many, the file gets the right size in the end, if its keys can be kept; so it must not tell many
- * more than are kept in memory. */
-static uint64_t first_of_file(const struct keyopt *keyopt)
+/* Of many records, a survey tells how many keys they have. If it tells too many, a file gets the
+ * right size in the end, if its keys can be kept; so it must not tell many more than are kept in
+ * memory. */
+uint64_t adding_first(const struct keyopt *keyopt, bool alone)
 {
     const struct input_spec spec = spec_of(keyopt);
     uint64_t n = keyopt->n_keys > 0 ? 0 : survey_records(&spec);
     if (n <= CHAIN_FIRST)
         return chain_first(n);
-    n = survey_keys(&spec, &keyopt->rule, n);
+    n = alone ? survey_keys(&spec, &keyopt->rule, n) : 0;
     if (n > KEPT_IN_MEMORY)
         n = KEPT_IN_MEMORY;
     return n > CHAIN_FIRST ? chain_first(n) : 0;
 }
 
-bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header *h,
+bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, bool alone, struct header *h,
                       struct err *err)
 {
     struct design design = {.n = n, .p = p, .grow = n == 0};
     if (!keyopt_new(keyopt, err))
         return false;
     if (design.grow)
-        design.n = first_of_file(keyopt);
+        design.n = adding_first(keyopt, alone);
     header_begin(h, &keyopt->rule, false);
     return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
 }

@@ -41,13 +41,13 @@ struct added {
     size_t capacity;    /* records */
 };
 
-/* The capacity of the first layer of a filter in memory that is made for these keys and grows; 0:
- * the usual one. */
-uint64_t adding_first(const struct keyopt *keyopt);
+/* The capacity of the first layer of a growing filter that is made for these keys; 0: the usual
+ * one. `alone`: no other filter may have some of the keys, which would then not come into it. */
+uint64_t adding_first(const struct keyopt *keyopt, bool alone);
 
 /* Plans a filter file for n keys, or if n is 0 one that grows, at FPR p, or the usual one if p is
- * 0. */
-bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, struct header *h,
+ * 0. `alone` as above. */
+bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, bool alone, struct header *h,
                       struct err *err);
 
 struct adding {

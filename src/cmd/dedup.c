@@ -412,16 +412,18 @@ static bool open_own(struct dedup *d, struct header *h, bool *to_be_made)
         return *to_be_made || take_also(d, d->path);
     if (!*to_be_made)
         return open_file(d);
-    return adding_plan_file(&d->keyopt, d->n, d->p, h, &err) || say_failure(&err);
+    return adding_plan_file(&d->keyopt, d->n, d->p, d->n_also == 0, h, &err) ||
+           say_failure(&err);
 }
 
 static bool open_in_memory(struct dedup *d)
 {
     struct err err;
+    bool alone = d->path == NULL && d->n_also == 0;
     double p = d->path == NULL && d->p != 0 ? d->p : MEMORY_FPR;
     if (d->n_also == 0 && !keyopt_new(&d->keyopt, &err))
         return say_failure(&err);
-    uint64_t n = d->n != 0 ? d->n : adding_first(&d->keyopt);
+    uint64_t n = d->n != 0 ? d->n : adding_first(&d->keyopt, alone);
     return (keyopt_check_digest(&d->keyopt, &err) &&
             known_open_in_memory(&d->adding.known, &d->keyopt.rule, n, p, &err)) ||
            say_failure(&err);

@@ -199,8 +199,8 @@ struct kind {
      * Such a kind has one lane. NULL: several pages decide about a key; `pages` names them. */
     void (*page)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 
-    /* Is the first key in the layer? `bytes` are those of the page that decides about it, `page`. Set
-     * where the member above is. */
+    /* Is the first key in the layer? `bytes` are those of page `page`, which decides about it. Set
+     * exactly if the member above is. */
     bool (*query_page)(const struct layer *layer, const uint8_t *bytes, uint64_t page,
                        struct hashes key);
 
