@@ -1,6 +1,5 @@
 #include "store/writer.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +7,6 @@
 #include "base/bits.h"
 #include "base/num.h"
 #include "store/chain.h"
-
-/* The FPR that goes into the counters is worked out for steps of so many keys, as a part of the
- * capacity. The steps begin at multiples of their length, whoever adds the keys in however many
- * runs, and the FPR in the middle of a step counts for all of it. Where the FPR rises with the m-th
- * power of n, that is off by m^2 step^2 / 24: at capacity 0.2 % for p = 0.001, where m is 6, and
- * 1 % for m = 15, the most there is, where hardly a key is lost. */
-static const double FPR_STEP = 1.0 / 32;
-
-/* A filter in which nearly all bits are set still takes keys. What they add to the counters is
- * divided by the part of absent keys that it does not report, which is taken for no less than
- * this. */
-static const double LEAST_NEGATIVE = 0x1p-30;
 
 static const struct header *header_of(const struct writer *w)
 {
@@ -36,135 +23,21 @@ static const struct layer *target(const struct writer *w)
     return &header_of(w)->layers[w->layer];
 }
 
-/* The layer's share of an FPR of the whole filter. */
-static double layer_fpr(const struct writer *w, double fpr)
-{
-    return 1 - (1 - fpr) / (1 - w->others_fpr);
-}
-
-static double whole_fpr(const struct writer *w, double in_layer)
-{
-    return 1 - (1 - in_layer) * (1 - w->others_fpr);
-}
-
-/* What the bits give may differ from the formula by some per cent in a small filter, so max_fpr is
- * near from nine tenths of its keys on. */
-static const double NEAR = 0.9;
-
-/* A key that is inserted counts as 1 / (1 - FPR) keys: up to PLAIN_FPR, as 1.5 at most. So when
- * as many are in as half of the room, a quarter of it is left. */
-static const double PLAIN_FPR = 1.0 / 3;
-enum { PART_OF_ROOM = 2 };
-
-static void find_plain(struct writer *w)
-{
-    w->plain_n = fmin((double)target(w)->n_design, w->warn_n);
-    if (w->options.max_fpr > 0)
-        w->plain_n = fmin(w->plain_n, NEAR * w->max_n);
-    if (w->exact || whole_fpr(w, target(w)->kind->fpr_at(target(w), w->plain_n)) > PLAIN_FPR)
-        w->plain_n = 0;
-}
-
-static void find_limits(struct writer *w)
-{
-    if (w->options.max_fpr > 0)
-        w->max_n = layer_n_at(target(w), layer_fpr(w, w->options.max_fpr));
-    double warn_fpr = WRITER_WARN_FACTOR * header_of(w)->fpr_design;
-    /* What takes no more keys than it was made for is never too full. */
-    w->warn_n = w->exact ? INFINITY : layer_n_at(target(w), layer_fpr(w, warn_fpr));
-    find_plain(w);
-}
-
-/* The count that the number of keys in the layer follows. An exact layer of another program may
- * have an FPR at which it matters that n_keys also counts keys that older layers have kept out. */
-static double count_now(const struct writer *w)
-{
-    return w->exact ? (double)counters_of(w)->keys_added : counters_of(w)->n_keys;
-}
-
-/* Distinct keys in the layer that takes new ones. */
-static double keys_now(const struct writer *w)
-{
-    return w->layer_n + (count_now(w) - w->counted_n) * w->each;
-}
-
-/* Goes on from a number of keys in the layer, of which the last met this FPR there. */
-static void go_on_from(struct writer *w, double n, double fpr)
-{
-    w->layer_n = n;
-    w->counted_n = count_now(w);
-    w->each = w->exact ? 1 / fmax(LEAST_NEGATIVE, 1 - fpr) : 1;
-}
-
-/* Distinct keys of which `added` changed a bit of a layer: those that came in each of a number of
- * steps, at the FPR that the formula gives for its middle. */
-static double keys_of_added(const struct layer *layer, double added)
-{
-    enum { STEPS = 32 };
-    double step = added / STEPS, n = 0;
-    for (int i = 0; i < STEPS; i++)
-        n += step / fmax(LEAST_NEGATIVE, 1 - layer->kind->fpr_at(layer, n + step / 2));
-    return n;
-}
-
-/* Reads all bits of the layer. Keys are counted so that the formula gives the FPR that the bits
- * give. */
-static void look(struct writer *w)
-{
-    struct census census;
-    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
-    go_on_from(w, layer_n_at(target(w), census.fpr), census.fpr);
-    w->looked_n = w->layer_n;
-    w->correct_until = 0;
-    w->step_end = 0;
-}
-
-/* The FPR of a layer that takes no keys: as noted when it was closed, else by its bits. */
-static double closed_fpr(const struct writer *w, unsigned layer)
-{
-    const struct header *h = header_of(w);
-    struct census census;
-    if (h->policy != POLICY_FIXED)
-        return h->layers[layer].fpr_closed;
-    layers_census(&w->backing->layers, layer, w->options.threads, &census);
-    return census.fpr;
-}
-
-/* Finds out where keys go and how full that is. */
+/* Finds the layer that takes keys, and how full it is. */
 static void settle(struct writer *w)
 {
     const struct header *h = header_of(w);
-    double absent = 1, absent_before = 1;
     w->layer = chain_newest(h);
     w->generation = target(w)->generation;
-    w->others_n = 0;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        if (i == w->covered)
-            absent_before = absent;
-        if (i != w->layer && !h->layers[i].is_void) {
-            absent *= 1 - closed_fpr(w, i);
-            w->others_n += h->layers[i].n_closed;
-        }
-    }
-    w->others_fpr = 1 - absent;
-    w->asked_fpr = 1 - absent / fmax(LEAST_NEGATIVE, absent_before);
-    w->exact = chain_is_exact(h);
-    double n = w->exact ? keys_of_added(target(w), (double)chain_newest_keys(h, counters_of(w)))
-                        : counters_of(w)->n_keys - w->others_n;
-    go_on_from(w, n, w->exact ? target(w)->kind->fpr_at(target(w), n) : 0);
-    w->looked_n = w->layer_n;
-    /* Counters that a crash has made unknown are too low; those of a merge are from the bits. */
-    bool too_low = counters_of(w)->unknown && !w->exact &&
-                   (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
-    if (too_low || (h->policy == POLICY_FIXED && h->n_layers > 1))
-        look(w);
     w->warned_fpr = 0;
-    find_limits(w);
-    if (w->options.max_fpr > 0 && keys_now(w) > NEAR * w->max_n)
-        look(w);
-    w->step_end = 0;
-    w->correction = 1;
-    w->correct_until = 0;
+    w->rate = (struct rate){.backing = w->backing,
+                            .out = w->out,
+                            .layer = w->layer,
+                            .covered = w->covered,
+                            .threads = w->options.threads,
+                            .max_fpr = w->options.max_fpr,
+                            .warn_fpr = WRITER_WARN_FACTOR * h->fpr_design};
+    rate_begin(&w->rate);
 }
 
 bool writer_check(struct layers layers, const char *name, const struct add_options *options,
@@ -187,84 +60,6 @@ void writer_begin(struct writer *w, const struct backing *backing,
     writer_free(w);
     *w = (struct writer){.backing = backing, .options = *options, .out = out};
     settle(w);
-}
-
-/* The length of a step at n keys. Above twice the capacity, where the FPR rises more slowly, steps
- * are doubled whenever n is. */
-static double step_at(const struct writer *w, double n)
-{
-    int doublings;
-    double n_design = fmax(1, (double)target(w)->n_design);
-    frexp(n / (2 * n_design), &doublings);
-    return ldexp(FPR_STEP * n_design, doublings > 0 ? doublings : 0);
-}
-
-/* Where many keys are taken for present, a number of keys that is too large gives too high an FPR,
- * which makes it larger still: an error in it grows by 1 / (1 - FPR). Up to this FPR that is 7 %.
- */
-static const double HIGH_FPR = 1.0 / 16;
-
-/* Above capacity and that FPR the bits are looked at, once a step, for the part of absent keys that
- * they do not report, as a multiple of what the formula says. A page of bits is read for 50 keys or
- * more, but for the first key of a run; below, one key must not cost a look at the whole layer. */
-static void correct_fpr(struct writer *w)
-{
-    double n = keys_now(w);
-    if (n <= (double)target(w)->n_design || n < w->correct_until)
-        return;
-    double absent = 1 - target(w)->kind->fpr_at(target(w), n);
-    if (absent > 1 - HIGH_FPR)
-        return;
-    struct census census;
-    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
-    w->correction = (1 - census.fpr) / fmax(LEAST_NEGATIVE, absent);
-    w->correct_until = n + step_at(w, n);
-    w->step_end = 0;
-}
-
-/* The FPR of the filter about now, for the counters. */
-static void update_fpr(struct writer *w)
-{
-    double n = fmax(0, keys_now(w));
-    if (n >= w->step_start && n < w->step_end)
-        return;
-    double step = step_at(w, n);
-    w->step_start = floor(n / step) * step;
-    w->step_end = w->step_start + step;
-    /* The first key of a step meets the FPR at its start, the last that of one key less than its
-     * end. */
-    double middle = step > 1 ? (w->step_start + w->step_end - 1) / 2 : n;
-    double absent = w->correction * (1 - target(w)->kind->fpr_at(target(w), middle));
-    w->layer_fpr = 1 - fmin(1, fmax(LEAST_NEGATIVE, absent));
-    w->fpr = fmin(1 - (1 - w->layer_fpr) * (1 - w->asked_fpr), 1 - LEAST_NEGATIVE);
-    if (w->exact)
-        go_on_from(w, n, w->layer_fpr);
-}
-
-/* Counts keys that were inserted, of which n_new were not reported by any layer, step by step. */
-static void count_keys(struct writer *w, size_t n_inserted, size_t n_new)
-{
-    struct counters *c = counters_of(w);
-    bool ring = header_of(w)->policy == POLICY_RING;
-    double new_part = n_inserted > 0 ? (double)n_new / (double)n_inserted : 0;
-    w->out->n_new += n_new;
-    if (!w->exact)
-        c->keys_added += n_new;
-    while (n_inserted > 0) {
-        update_fpr(w);
-        /* A ring counts the keys of each generation: those of others are no loss to this one. */
-        double absent = 1 - (ring ? w->layer_fpr : w->fpr);
-        double room = w->step_end - keys_now(w);
-        double in_step = ceil(w->exact ? room / w->each : room * absent);
-        size_t n = in_step < (double)n_inserted ? (size_t)fmax(1, in_step) : n_inserted;
-        double lost = new_part * (double)n * w->fpr / (1 - w->fpr);
-        w->out->dropped += lost;
-        c->dropped += lost;
-        c->n_keys += (double)n / absent;
-        if (w->exact)
-            c->keys_added += n;
-        n_inserted -= n;
-    }
 }
 
 enum { GROUP_WORDS = LAYER_BATCH / 64 };
@@ -420,7 +215,7 @@ static bool add_group(struct writer *w, struct group *g, uint64_t *known, struct
     /* In a ring what comes again goes in again. */
     if (h->policy != POLICY_RING)
         leave_out(g, elsewhere, known);
-    correct_fpr(w);
+    rate_correct(&w->rate);
     if (!insert(w, g, present, err))
         return false;
     size_t n_inserted = g->n - bits_count(present, LAYER_BATCH);
@@ -428,7 +223,7 @@ static bool add_group(struct writer *w, struct group *g, uint64_t *known, struct
         present[i] |= elsewhere[i];
     mark_known(g, present, known);
     counters_of(w)->records += n_given;
-    count_keys(w, n_inserted, g->n - bits_count(present, LAYER_BATCH));
+    rate_count(&w->rate, n_inserted, g->n - bits_count(present, LAYER_BATCH));
     return true;
 }
 
@@ -445,15 +240,6 @@ static bool ask_settled(const struct writer *w, const struct group *one, bool *s
             return false;
     *settled = present & 1;
     return true;
-}
-
-/* Near max_fpr the bits are looked at again whenever half of the keys have come that by the last
- * look there was room for; so there are few looks, and the last ones are at every key. */
-static void look_if_stale(struct writer *w)
-{
-    double since = keys_now(w) - w->looked_n;
-    if (since > 0 && since >= (w->max_n - w->layer_n) / 2)
-        look(w);
 }
 
 /* The last key may raise the FPR by some times of what the formula says of a key: it does so when
@@ -485,8 +271,7 @@ static enum add_result add_carefully(struct writer *w, struct hashes keys, uint6
             counters_of(w)->records++;
             continue;
         }
-        look_if_stale(w);
-        if (keys_now(w) + SPARE > w->max_n)
+        if (!rate_allows(&w->rate, SPARE))
             return writer_refuse(w->backing->name, w->options.max_fpr, err);
         if (!add_group(w, &one, known, err))
             return ADD_FAILED;
@@ -511,11 +296,10 @@ void writer_warn(const struct header *h, const char *name, const char *when, dou
 
 static void warn(struct writer *w, const char *when)
 {
-    look(w);
-    if (keys_now(w) <= w->warn_n)
+    rate_look(&w->rate);
+    if (!rate_is_high(&w->rate))
         return;
-    double in_layer = target(w)->kind->fpr_at(target(w), w->layer_n);
-    w->warned_fpr = whole_fpr(w, in_layer);
+    w->warned_fpr = rate_now(&w->rate);
     writer_warn(header_of(w), w->backing->name, when, w->warned_fpr, w->out);
 }
 
@@ -621,7 +405,7 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     *room = LAYER_BATCH;
     if (policy == POLICY_FIXED || (policy == POLICY_RING && !w->options.rotate))
         return true;
-    double n_design = (double)target(w)->n_design, left = n_design - keys_now(w);
+    double n_design = (double)target(w)->n_design, left = n_design - rate_keys(&w->rate);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
         if (!grow(w, err))
@@ -687,11 +471,8 @@ static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *
 {
     struct group g;
     double n = (double)(end - *done);
-    if (w->options.max_fpr > 0 && keys_now(w) + n > NEAR * w->max_n) {
-        look_if_stale(w);
-        if (keys_now(w) + 2 * n > w->max_n)
-            return add_carefully(w, keys, known, end, done, err);
-    }
+    if (rate_is_near_max(&w->rate, n) && !rate_allows(&w->rate, 2 * n))
+        return add_carefully(w, keys, known, end, done, err);
     gather(&g, w, keys, known, *done, end);
     if (!add_group(w, &g, known, err))
         return ADD_FAILED;
@@ -703,7 +484,7 @@ static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *
  * to be done, in groups that are the same as if they were added one after another. */
 static size_t plain_records(const struct writer *w, size_t n)
 {
-    double fit = (w->plain_n - keys_now(w)) / PART_OF_ROOM;
+    double fit = rate_plain_room(&w->rate);
     size_t most = fit > DIVIDE_MAX ? DIVIDE_MAX : fit > 0 ? (size_t)fit : 0;
     return n <= most ? n : most / LAYER_BATCH * LAYER_BATCH;
 }
@@ -756,7 +537,7 @@ static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had
             known[end / 64] |= had[end / 64] & all;
         }
         counters_of(w)->records += (end < n ? end : n) - i - n_known;
-        count_keys(w, n_new, n_new);
+        rate_count(&w->rate, n_new, n_new);
     }
 }
 
@@ -790,7 +571,7 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
         if (divided > 0)
             continue;
         w->done = *done;
-        enum add_result result = w->exact
+        enum add_result result = chain_is_exact(header_of(w))
                                      ? make_exact_room(w, keys, known, n, done, &room, err)
                                      : make_room(w, &room, err) ? ADD_OK : ADD_FAILED;
         if (result != ADD_OK)
@@ -801,7 +582,7 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
         result = add_some(w, keys, known, end, done, err);
         if (result != ADD_OK)
             return result;
-        if (w->warned_fpr == 0 && keys_now(w) > w->warn_n)
+        if (w->warned_fpr == 0 && rate_is_high(&w->rate))
             warn(w, "current");
     }
     return ADD_OK;
