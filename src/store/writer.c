@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/num.h"
 #include "store/chain.h"
+#include "store/group.h"
 
 static const struct header *header_of(const struct writer *w)
 {
@@ -62,81 +63,6 @@ void writer_begin(struct writer *w, const struct backing *backing,
     settle(w);
 }
 
-enum { GROUP_WORDS = LAYER_BATCH / 64 };
-
-/* Keys that go in together: those of some records that are not known. Key i is that of record
- * first + place[i]. */
-struct group {
-    uint64_t lane[HASH_LANES][LAYER_BATCH];
-    unsigned n_lanes;
-    uint16_t place[LAYER_BATCH];
-    size_t n, first;
-};
-
-static struct hashes hashes_in(const struct group *g)
-{
-    return (struct hashes){g->lane[0], LAYER_BATCH, NULL};
-}
-
-/* Takes those of records [from, to), which are LAYER_BATCH at most; mostly, all of them. */
-static void gather(struct group *g, const struct writer *w, struct hashes keys,
-                   const uint64_t *known, size_t from, size_t to)
-{
-    uint64_t any_known = 0;
-    for (size_t i = from / 64; i * 64 < to; i++)
-        any_known |= known[i];
-    g->n = 0;
-    g->first = from;
-    g->n_lanes = header_of(w)->hash->lanes;
-    if (any_known == 0) {
-        g->n = to - from;
-        for (unsigned l = 0; l < g->n_lanes; l++)
-            memcpy(g->lane[l], hashes_lane(keys, l) + from, g->n * sizeof *g->lane[l]);
-        for (unsigned i = 0; i < LAYER_BATCH; i++)
-            g->place[i] = (uint16_t)i;
-        return;
-    }
-    for (size_t i = from; i < to; i++) {
-        for (unsigned l = 0; l < g->n_lanes; l++)
-            g->lane[l][g->n] = hashes_lane(keys, l)[i];
-        g->place[g->n] = (uint16_t)(i - from);
-        g->n += !bit_of(known, i);
-    }
-}
-
-/* Makes the keys i of a group known whose bit i is set; those of whole groups, a word at a time. */
-static void mark_known(const struct group *g, const uint64_t *present, uint64_t *known)
-{
-    bool is_whole = g->n > 0 && g->place[g->n - 1] == g->n - 1;
-    if (is_whole && g->first % 64 == 0) {
-        for (size_t w = 0; w < (g->n + 63) / 64; w++)
-            known[g->first / 64 + w] |= present[w];
-        return;
-    }
-    for (size_t w = 0; w < GROUP_WORDS; w++)
-        for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
-            size_t i = 64 * w + (unsigned)__builtin_ctzll(bits);
-            bit_set(known, g->first + g->place[i]);
-        }
-}
-
-/* The same, and they leave the group; clears the bits. */
-static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
-{
-    size_t n = 0;
-    if (bits_count(present, LAYER_BATCH) == 0)
-        return;
-    mark_known(g, present, known);
-    for (size_t i = 0; i < g->n; i++) {
-        for (unsigned l = 0; l < g->n_lanes; l++)
-            g->lane[l][n] = g->lane[l][i];
-        g->place[n] = g->place[i];
-        n += !bit_of(present, i);
-    }
-    g->n = n;
-    memset(present, 0, LAYER_BATCH / 8);
-}
-
 /* Sets the bits of those keys that a layer has, which are then relied on. */
 static bool ask(const struct writer *w, unsigned i, struct hashes keys, size_t n, uint64_t *present,
                 struct err *err)
@@ -162,13 +88,6 @@ static unsigned first_not_peeked(const struct writer *w)
     return b->ops->trust != NULL ? b->ops->trust(b->place, peeked) : peeked->layers;
 }
 
-/* Sets the bits of those keys of a group that these layers had. */
-static void take_peeked(const struct group *g, const uint64_t *peeked, uint64_t *present)
-{
-    for (size_t i = 0; i < g->n; i++)
-        present[i / 64] |= (uint64_t)bit_of(peeked, g->first + g->place[i]) << i % 64;
-}
-
 /* Sets the bits of those keys of a group that another layer has. */
 static bool ask_others(const struct writer *w, const struct group *g, uint64_t *present,
                        struct err *err)
@@ -176,10 +95,10 @@ static bool ask_others(const struct writer *w, const struct group *g, uint64_t *
     const struct header *h = header_of(w);
     unsigned peeked = first_not_peeked(w), first = peeked > w->covered ? peeked : w->covered;
     if (peeked > 0)
-        take_peeked(g, w->peeked->present, present);
+        group_take_peeked(g, w->peeked->present, present);
     for (unsigned i = h->n_layers; i-- > first;)
         if (i != w->layer && !h->layers[i].is_void &&
-            !ask(w, i, hashes_in(g), g->n, present, err))
+            !ask(w, i, group_hashes(g), g->n, present, err))
             return false;
     return true;
 }
@@ -194,13 +113,13 @@ static bool insert(struct writer *w, const struct group *g, uint64_t *present, s
     const struct backing *b = w->backing;
     if (g->n == 0)
         return true;
-    if (w->few && !ask(w, w->layer, hashes_in(g), g->n, present, err))
+    if (w->few && !ask(w, w->layer, group_hashes(g), g->n, present, err))
         return false;
     if (bits_count(present, LAYER_BATCH) == g->n)
         return true;
-    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, hashes_in(g), g->n, err))
+    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, group_hashes(g), g->n, err))
         return false;
-    target(w)->kind->add(target(w), b->layers.data[w->layer], hashes_in(g), g->n, present);
+    target(w)->kind->add(target(w), b->layers.data[w->layer], group_hashes(g), g->n, present);
     return true;
 }
 
@@ -214,14 +133,14 @@ static bool add_group(struct writer *w, struct group *g, uint64_t *known, struct
         return false;
     /* In a ring what comes again goes in again. */
     if (h->policy != POLICY_RING)
-        leave_out(g, elsewhere, known);
+        group_leave_out(g, elsewhere, known);
     rate_correct(&w->rate);
     if (!insert(w, g, present, err))
         return false;
     size_t n_inserted = g->n - bits_count(present, LAYER_BATCH);
     for (size_t i = 0; i < GROUP_WORDS; i++)
         present[i] |= elsewhere[i];
-    mark_known(g, present, known);
+    group_mark_known(g, present, known);
     counters_of(w)->records += n_given;
     rate_count(&w->rate, n_inserted, g->n - bits_count(present, LAYER_BATCH));
     return true;
@@ -236,7 +155,7 @@ static bool ask_settled(const struct writer *w, const struct group *one, bool *s
     bool ring = h->policy == POLICY_RING;
     for (unsigned i = w->covered; i < h->n_layers; i++)
         if (!h->layers[i].is_void && (!ring || i == w->layer) &&
-            !ask(w, i, hashes_in(one), 1, &present, err))
+            !ask(w, i, group_hashes(one), 1, &present, err))
             return false;
     *settled = present & 1;
     return true;
@@ -261,7 +180,7 @@ static enum add_result add_carefully(struct writer *w, struct hashes keys, uint6
     for (; *done < end; ++*done) {
         struct group one;
         bool settled;
-        gather(&one, w, keys, known, *done, *done + 1);
+        group_gather(&one, keys, header_of(w)->hash->lanes, known, *done, *done + 1);
         if (one.n == 0)
             continue;
         if (!ask_settled(w, &one, &settled, err))
@@ -426,14 +345,14 @@ static bool skip_present(struct writer *w, struct hashes keys, uint64_t *known, 
     uint64_t present[GROUP_WORDS] = {0};
     const struct header *h = header_of(w);
     size_t n = 0;
-    gather(&g, w, keys, known, *done, end);
+    group_gather(&g, keys, header_of(w)->hash->lanes, known, *done, end);
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (!ask(w, i, hashes_in(&g), g.n, present, err))
+        if (!ask(w, i, group_hashes(&g), g.n, present, err))
             return false;
     for (; n < g.n && bit_of(present, n); n++)
-        bit_set(known, g.first + g.place[n]);
+        bit_set(known, group_record(&g, n));
     counters_of(w)->records += n;
-    *done = n < g.n ? g.first + g.place[n] : end;
+    *done = n < g.n ? group_record(&g, n) : end;
     return true;
 }
 
@@ -473,7 +392,7 @@ static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *
     double n = (double)(end - *done);
     if (rate_is_near_max(&w->rate, n) && !rate_allows(&w->rate, 2 * n))
         return add_carefully(w, keys, known, end, done, err);
-    gather(&g, w, keys, known, *done, end);
+    group_gather(&g, keys, header_of(w)->hash->lanes, known, *done, end);
     if (!add_group(w, &g, known, err))
         return ADD_FAILED;
     *done = end;
