@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "store/chain.h"
 #include "store/group.h"
+#include "store/grow.h"
 
 static const struct header *header_of(const struct writer *w)
 {
@@ -245,75 +246,19 @@ static uint64_t to_come(const struct writer *w)
     return n > came ? n - came : n != 0;
 }
 
-/* A layer that gets the kept keys. */
-struct covering {
-    const struct backing *backing;
-    unsigned layer;
-};
-
-static bool put_kept(void *ctx, const struct keyset_piece *piece, struct err *err)
-{
-    const struct covering *c = ctx;
-    const struct backing *b = c->backing;
-    const struct layer *layer = &b->layers.header->layers[c->layer];
-    for (size_t i = 0, n; i < piece->n; i += n) {
-        uint64_t ignored[GROUP_WORDS] = {0};
-        const struct hashes keys = {piece->hash + i, LAYER_BATCH, NULL};
-        n = piece->n - i < LAYER_BATCH ? piece->n - i : LAYER_BATCH;
-        if (b->ops->touch != NULL && !b->ops->touch(b->place, c->layer, keys, n, err))
-            return false;
-        layer->kind->add(layer, b->layers.data[c->layer], keys, n, ignored);
-    }
-    return true;
-}
-
-/* In a layer of so many pages, two each, a page has keys of two partitions at most, and these
- * follow one another: keyset_each hands them over one after the other. So threads share no page. */
-enum { LEAST_PAGES = 2 * KEYSET_PARTITIONS };
-
-/* The newest layer, which is empty, gets all kept keys. If that fails, all layers are asked as
- * before, and it is unknown how many keys they have in common. */
-static void cover(struct writer *w)
-{
-    struct err ignored;
-    const struct kept_keys *kept = w->options.kept;
-    const struct header *h = header_of(w);
-    struct covering c = {w->backing, chain_newest(h)};
-    unsigned threads = layer_pages(&h->layers[c.layer]) < LEAST_PAGES ? 1 : w->options.threads;
-    if (!kept->each(kept->ctx, w->done, threads, put_kept, &c, &ignored)) {
-        counters_of(w)->unknown = true;
-        return;
-    }
-    w->covered = c.layer;
-    w->backing->ops->cover(w->backing->place, c.layer);
-}
-
 /* Gives the filter its next layer. */
-static bool grow(struct writer *w, struct err *err)
+static bool next_layer(struct writer *w, struct err *err)
 {
-    const struct header *h = header_of(w);
-    const struct backing *b = w->backing;
-    const struct kept_keys *kept = w->options.kept;
-    uint64_t rest = to_come(w);
-    const struct next_layer usual = {.n = chain_wanted(h, w->out->n_new, rest)};
-    struct next_layer want = usual;
-    /* If the rest is foretold, few layers follow. A process that was killed may have added keys
-     * that the counters lack. */
-    want.holds_all = kept != NULL && b->ops->cover != NULL && h->policy == POLICY_GROW &&
-                     rest == 0 && !counters_of(w)->unknown &&
-                     kept->complete(kept->ctx, h->id, counters_of(w)->records, w->done);
-    if (want.holds_all)
-        want.n = chain_wanted_for_all(counters_of(w)->n_keys);
-    bool ok = b->ops->advance(b->place, w->options.threads, want, err);
-    if (ok && want.holds_all)
-        cover(w);
-    if (!ok && kept != NULL && kept->forget(kept->ctx)) { /* the disk may be full */
-        struct err ignored;
-        ok = b->ops->advance(b->place, w->options.threads, usual, &ignored);
-    }
-    if (ok)
-        settle(w);
-    return ok;
+    const struct growth g = {.backing = w->backing,
+                             .kept = w->options.kept,
+                             .threads = w->options.threads,
+                             .n_new = w->out->n_new,
+                             .to_come = to_come(w),
+                             .done = w->done};
+    if (!grow(&g, &w->covered, err))
+        return false;
+    settle(w);
+    return true;
 }
 
 /* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of
@@ -327,7 +272,7 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     double n_design = (double)target(w)->n_design, left = n_design - rate_keys(&w->rate);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
-        if (!grow(w, err))
+        if (!next_layer(w, err))
             return false;
         return make_room(w, room, err);
     }

@@ -1,6 +1,6 @@
 /*
  * Adding keys to the layers of a filter, wherever they are (backing.h): batches under a lock, the
- * limits of the false-positive rate (rate.h), and what is done when a layer is full (chain.h). It
+ * limits of the false-positive rate (rate.h), and the next layer when one is full (grow.h). It
  * tells which of the keys were new. Stores call it; commands use store.h.
  *
  *     struct writer w = {0};
