@@ -1,7 +1,6 @@
 #include "store/writer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -32,6 +31,10 @@ static void settle(struct writer *w)
     w->layer = chain_newest(h);
     w->generation = target(w)->generation;
     w->warned_fpr = 0;
+    w->lookup = (struct lookup){.backing = w->backing,
+                                .newest = w->layer,
+                                .covered = w->covered,
+                                .peeked = w->lookup.peeked};
     w->rate = (struct rate){.backing = w->backing,
                             .out = w->out,
                             .layer = w->layer,
@@ -64,57 +67,18 @@ void writer_begin(struct writer *w, const struct backing *backing,
     settle(w);
 }
 
-/* Sets the bits of those keys that a layer has, which are then relied on. */
-static bool ask(const struct writer *w, unsigned i, struct hashes keys, size_t n, uint64_t *present,
-                struct err *err)
-{
-    const struct backing *b = w->backing;
-    const struct layer *layer = &header_of(w)->layers[i];
-    if (b->ops->verify != NULL && !b->ops->verify(b->place, i, keys, n, err))
-        return false;
-    layer->kind->query(layer, b->layers.data[i], keys, n, present);
-    if (b->ops->rely != NULL)
-        b->ops->rely(b->place, i, keys, n, present);
-    return true;
-}
-
-/* The layer before which none need be asked, since they were before the lock was taken; 0: none
- * were. What is reported must not depend on when that was, so they must have been the same. */
-static unsigned first_not_peeked(const struct writer *w)
-{
-    const struct backing *b = w->backing;
-    const struct peeked *peeked = w->peeked;
-    if (peeked == NULL || peeked->layers == 0 || peeked->first != w->covered)
-        return 0;
-    return b->ops->trust != NULL ? b->ops->trust(b->place, peeked) : peeked->layers;
-}
-
-/* Sets the bits of those keys of a group that another layer has. */
-static bool ask_others(const struct writer *w, const struct group *g, uint64_t *present,
-                       struct err *err)
-{
-    const struct header *h = header_of(w);
-    unsigned peeked = first_not_peeked(w), first = peeked > w->covered ? peeked : w->covered;
-    if (peeked > 0)
-        group_take_peeked(g, w->peeked->present, present);
-    for (unsigned i = h->n_layers; i-- > first;)
-        if (i != w->layer && !h->layers[i].is_void &&
-            !ask(w, i, group_hashes(g), g->n, present, err))
-            return false;
-    return true;
-}
-
-/* So few keys are looked for before they are inserted. If the layer has all of them, no page is
- * written, and none has to go to disk: of 100 known keys in a file of 1 GiB, that takes 50 ms. */
+/* A call with at most this number of keys looks for them before it inserts them. If the layer has
+ * all of them, it writes no page, and no page has to go to disk. For 100 known keys in a file of
+ * 1 GiB, writing to disk takes 50 ms. */
 enum { FEW = 128 };
 
-/* Sets the bits of those keys of a group that the layer had. */
+/* Inserts a group. Sets the bits of the keys that the layer had. */
 static bool insert(struct writer *w, const struct group *g, uint64_t *present, struct err *err)
 {
     const struct backing *b = w->backing;
     if (g->n == 0)
         return true;
-    if (w->few && !ask(w, w->layer, group_hashes(g), g->n, present, err))
+    if (w->few && !lookup_newest(&w->lookup, g, present, err))
         return false;
     if (bits_count(present, LAYER_BATCH) == g->n)
         return true;
@@ -124,15 +88,16 @@ static bool insert(struct writer *w, const struct group *g, uint64_t *present, s
     return true;
 }
 
-/* Adds a group, counts the keys that were new, and makes the others known; none if it fails. */
+/* Adds a group, counts the keys that were new, and makes the others known. If it fails, no key was
+ * added. */
 static bool add_group(struct writer *w, struct group *g, uint64_t *known, struct err *err)
 {
     uint64_t elsewhere[GROUP_WORDS] = {0}, present[GROUP_WORDS] = {0};
     const struct header *h = header_of(w);
     size_t n_given = g->n;
-    if (h->n_layers > 1 && !ask_others(w, g, elsewhere, err))
+    if (h->n_layers > 1 && !lookup_others(&w->lookup, g, elsewhere, err))
         return false;
-    /* In a ring what comes again goes in again. */
+    /* In a ring, keys of older generations go into the newest again. */
     if (h->policy != POLICY_RING)
         group_leave_out(g, elsewhere, known);
     rate_correct(&w->rate);
@@ -147,23 +112,8 @@ static bool add_group(struct writer *w, struct group *g, uint64_t *known, struct
     return true;
 }
 
-/* Would adding this one key change nothing? */
-static bool ask_settled(const struct writer *w, const struct group *one, bool *settled,
-                        struct err *err)
-{
-    const struct header *h = header_of(w);
-    uint64_t present = 0;
-    bool ring = h->policy == POLICY_RING;
-    for (unsigned i = w->covered; i < h->n_layers; i++)
-        if (!h->layers[i].is_void && (!ring || i == w->layer) &&
-            !ask(w, i, group_hashes(one), 1, &present, err))
-            return false;
-    *settled = present & 1;
-    return true;
-}
-
-/* The last key may raise the FPR by some times of what the formula says of a key: it does so when
- * it comes into a line that is nearly full. */
+/* A key may raise the FPR by several times what the formula says: that happens when its line is
+ * nearly full. So the last key must have room for this number of keys. */
 static const double SPARE = 3;
 
 enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
@@ -176,17 +126,17 @@ enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
 
 /* Adds the keys of records [*done, end) one by one, as long as max_fpr allows. */
 static enum add_result add_carefully(struct writer *w, struct hashes keys, uint64_t *known,
-                                       size_t end, size_t *done, struct err *err)
+                                     size_t end, size_t *done, struct err *err)
 {
     for (; *done < end; ++*done) {
         struct group one;
-        bool settled;
+        uint64_t present[GROUP_WORDS] = {0};
         group_gather(&one, keys, header_of(w)->hash->lanes, known, *done, *done + 1);
         if (one.n == 0)
             continue;
-        if (!ask_settled(w, &one, &settled, err))
+        if (!lookup_all(&w->lookup, &one, present, err))
             return ADD_FAILED;
-        if (settled) {
+        if (bit_of(present, 0)) {
             bit_set(known, *done);
             counters_of(w)->records++;
             continue;
@@ -235,11 +185,11 @@ void writer_conclude(struct writer *w, bool again)
         w->out->warning[0] = '\0';
 }
 
-/* A layer is full when fewer than this part of its keys find room: not so few that the last of them
- * go in one by one. */
+/* A layer is full when it has room for less than this part of its capacity. With a smaller part,
+ * the last keys would go in one by one. */
 static const double FULL = 1.0 / 64;
 
-/* Of the new keys that were foretold, those that have not come; 0: nobody knows. */
+/* The number of foretold new keys that are still to come; 0: nobody knows. */
 static uint64_t to_come(const struct writer *w)
 {
     uint64_t n = w->out->to_come, came = w->out->n_new - w->n_before;
@@ -261,8 +211,8 @@ static bool next_layer(struct writer *w, struct err *err)
     return true;
 }
 
-/* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of
- * keys, at least 1, that may go in before this is asked again. */
+/* Begins the next layer if this one is full and the filter's policy allows it. Sets *room to the
+ * number of keys, at least 1, that may go in before the next call. */
 static bool make_room(struct writer *w, size_t *room, struct err *err)
 {
     enum policy policy = header_of(w)->policy;
@@ -281,19 +231,17 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     return true;
 }
 
-/* Deals with the records from *done on, LAYER_BATCH at most, up to the first whose key no layer
- * has. */
+/* Skips the records from *done on, LAYER_BATCH at most, whose keys the layers have. Stops at the
+ * first key that no layer has. */
 static bool skip_present(struct writer *w, struct hashes keys, uint64_t *known, size_t end,
                          size_t *done, struct err *err)
 {
     struct group g;
     uint64_t present[GROUP_WORDS] = {0};
-    const struct header *h = header_of(w);
     size_t n = 0;
     group_gather(&g, keys, header_of(w)->hash->lanes, known, *done, end);
-    for (unsigned i = 0; i < h->n_layers; i++)
-        if (!ask(w, i, group_hashes(&g), g.n, present, err))
-            return false;
+    if (!lookup_all(&w->lookup, &g, present, err))
+        return false;
     for (; n < g.n && bit_of(present, n); n++)
         bit_set(known, group_record(&g, n));
     counters_of(w)->records += n;
@@ -301,9 +249,9 @@ static bool skip_present(struct writer *w, struct hashes keys, uint64_t *known, 
     return true;
 }
 
-/* Sees to it that an exact layer has room for the next key that no layer has; those before it are
- * dealt with. Sets *room to a number of records that may go in before this is asked again: 0 if
- * none of those that were looked at is left. */
+/* The same for an exact layer, which takes no key too many. Near its end, first skips the records
+ * whose keys the layers have. Sets *room to the number of records that may go in before the next
+ * call: 0 if all records that it looked at were skipped and no room is left. */
 static enum add_result make_exact_room(struct writer *w, struct hashes keys, uint64_t *known,
                                        size_t n, size_t *done, size_t *room, struct err *err)
 {
@@ -331,7 +279,7 @@ static enum add_result make_exact_room(struct writer *w, struct hashes keys, uin
 
 /* Adds the keys of records [*done, end), LAYER_BATCH at most. */
 static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *known,
-                                  size_t end, size_t *done, struct err *err)
+                                size_t end, size_t *done, struct err *err)
 {
     struct group g;
     double n = (double)(end - *done);
@@ -344,8 +292,8 @@ static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *
     return ADD_OK;
 }
 
-/* Of n records, the number of the first that can be inserted before anything else than counting has
- * to be done, in groups that are the same as if they were added one after another. */
+/* The number of records, of the next n, that can be inserted and need only be counted. They make
+ * the same groups as if they were added one after another. */
 static size_t plain_records(const struct writer *w, size_t n)
 {
     double fit = rate_plain_room(&w->rate);
@@ -355,7 +303,7 @@ static size_t plain_records(const struct writer *w, size_t n)
 
 static bool touch_divided(const struct writer *w)
 {
-    struct err ignored; /* that of a group alone tells at which key */
+    struct err ignored; /* add_group fails with it again and tells at which key */
     const struct backing *b = w->backing;
     const struct divide *d = &w->divide;
     if (b->ops->touch == NULL)
@@ -367,29 +315,8 @@ static bool touch_divided(const struct writer *w)
     return true;
 }
 
-/* Are all layers but the last covered? */
-static bool is_alone(const struct writer *w)
-{
-    return w->covered == header_of(w)->n_layers - 1;
-}
-
-/* In a ring, a key goes into the newest layer although another has it: others are never asked. */
-static bool others_were_asked(const struct writer *w)
-{
-    return is_alone(w) || first_not_peeked(w) == header_of(w)->n_layers - 1;
-}
-
-/* The records of a piece that are not inserted: those known beforehand and those that another layer
- * has. */
-static void find_skipped(const struct writer *w, const uint64_t *known, size_t from, size_t n,
-                         uint64_t *skip)
-{
-    for (size_t i = 0; i < (n + 63) / 64; i++)
-        skip[i] = known[from / 64 + i] | (is_alone(w) ? 0 : w->peeked->present[from / 64 + i]);
-}
-
-/* Counts n records, whose keys were not inserted or that the layer had where `had` says so, and
- * makes these known. */
+/* Counts n records. Where the bit of `had` is set, the key was skipped or the layer had it: makes
+ * these keys known. */
 static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
@@ -405,8 +332,8 @@ static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had
     }
 }
 
-/* Adds keys from record `from` of `end` on with the help of others, if some wait and there are
- * enough plain records. Returns the number of records; 0: it was not done. */
+/* Adds the keys of the first of records [from, end) with the help of other threads, if some of
+ * these wait and enough records need only be counted. Returns the number of records added, or 0. */
 static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known, size_t from,
                           size_t end)
 {
@@ -414,9 +341,10 @@ static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known,
     uint64_t skip[DIVIDE_MAX / 64], had[DIVIDE_MAX / 64];
     size_t n = plain_records(w, end - from);
     if (n < DIVIDE_FEWEST || from % 64 != 0 || !divide_pays(target(w), crew) ||
-        !others_were_asked(w))
+        !lookup_is_peeked(&w->lookup))
         return 0;
-    find_skipped(w, known, from, n, skip);
+    memcpy(skip, known + from / 64, (n + 63) / 64 * sizeof *skip);
+    lookup_take_peeked(&w->lookup, from, n, skip);
     if (!divide_take(&w->divide, target(w), hashes_from(keys, from), n, skip) || !touch_divided(w))
         return 0;
     divide_insert(&w->divide, crew, target(w), w->backing->layers.data[w->layer], had);
@@ -427,7 +355,7 @@ static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known,
 }
 
 static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
-                                 size_t *done, struct err *err)
+                               size_t *done, struct err *err)
 {
     while (*done < n) {
         size_t room, divided = add_divided(w, keys, known, *done, n);
@@ -452,7 +380,7 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
     return ADD_OK;
 }
 
-/* After the lock was taken: has anything happened to the layers? */
+/* Finds out, under the lock, what other processes have done to the layers. */
 static void catch_up(struct writer *w, bool replaced)
 {
     const struct header *h = header_of(w);
@@ -496,11 +424,11 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     if (!b->ops->lock(b->place, &replaced, err))
         return ADD_FAILED;
     catch_up(w, replaced);
-    w->peeked = peeked;
+    w->lookup.peeked = peeked;
     w->few = n <= FEW;
     w->n_before = w->out->n_new;
     enum add_result result = add_all(w, keys, known, n, done, err);
-    w->peeked = NULL;
+    w->lookup.peeked = NULL;
     b->ops->unlock(b->place);
     return result;
 }

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "store/backing.h"
 #include "store/divide.h"
+#include "store/lookup.h"
 #include "store/rate.h"
 #include "store/store.h"
 
@@ -29,16 +30,18 @@ struct writer {
     const struct backing *backing;
     struct add_options options;
     struct add_state *out;
-    const struct peeked *peeked; /* of the keys that are being added; NULL: nothing */
-    bool few;           /* as those are */
-    unsigned covered;   /* this layer has the keys of all before it */
-    size_t done;        /* of the keys that are being added */
-    unsigned layer;     /* the one that takes new keys ... */
-    uint64_t generation; /* ... which is this */
-    double warned_fpr;  /* of the warning that was given; 0: none yet */
-    uint64_t n_before; /* out->n_new when the keys that are being added came */
-    struct rate rate;     /* FPR and counters of keys */
-    struct divide divide; /* room for those that are shared with other threads */
+    /* Of the keys in the present call. */
+    bool few;
+    size_t done;
+    uint64_t n_before; /* out->n_new when they came */
+    /* Of the filter. */
+    unsigned layer;      /* takes new keys ... */
+    uint64_t generation; /* ... and is this generation */
+    unsigned covered;    /* this layer has the keys of all before it */
+    double warned_fpr;   /* of the last warning; 0: none yet */
+    struct lookup lookup;
+    struct rate rate;
+    struct divide divide; /* room for keys that are shared with other threads */
 };
 
 /* Can keys be added there, with these options? */
