@@ -1,25 +1,13 @@
 #include "store/writer.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/num.h"
 #include "store/chain.h"
-
-/* The FPR that goes into the counters is worked out for steps of so many keys, as a part of the
- * capacity. The steps begin at multiples of their length, whoever adds the keys in however many
- * runs, and the FPR in the middle of a step counts for all of it. Where the FPR rises with the m-th
- * power of n, that is off by m^2 step^2 / 24: at capacity 0.2 % for p = 0.001, where m is 6, and
- * 1 % for m = 15, the most there is, where hardly a key is lost. */
-static const double FPR_STEP = 1.0 / 32;
-
-/* A filter in which nearly all bits are set still takes keys. What they add to the counters is
- * divided by the part of absent keys that it does not report, which is taken for no less than
- * this. */
-static const double LEAST_NEGATIVE = 0x1p-30;
+#include "store/group.h"
+#include "store/grow.h"
 
 static const struct header *header_of(const struct writer *w)
 {
@@ -36,135 +24,25 @@ static const struct layer *target(const struct writer *w)
     return &header_of(w)->layers[w->layer];
 }
 
-/* The layer's share of an FPR of the whole filter. */
-static double layer_fpr(const struct writer *w, double fpr)
-{
-    return 1 - (1 - fpr) / (1 - w->others_fpr);
-}
-
-static double whole_fpr(const struct writer *w, double in_layer)
-{
-    return 1 - (1 - in_layer) * (1 - w->others_fpr);
-}
-
-/* What the bits give may differ from the formula by some per cent in a small filter, so max_fpr is
- * near from nine tenths of its keys on. */
-static const double NEAR = 0.9;
-
-/* A key that is inserted counts as 1 / (1 - FPR) keys: up to PLAIN_FPR, as 1.5 at most. So when
- * as many are in as half of the room, a quarter of it is left. */
-static const double PLAIN_FPR = 1.0 / 3;
-enum { PART_OF_ROOM = 2 };
-
-static void find_plain(struct writer *w)
-{
-    w->plain_n = fmin((double)target(w)->n_design, w->warn_n);
-    if (w->options.max_fpr > 0)
-        w->plain_n = fmin(w->plain_n, NEAR * w->max_n);
-    if (w->exact || whole_fpr(w, target(w)->kind->fpr_at(target(w), w->plain_n)) > PLAIN_FPR)
-        w->plain_n = 0;
-}
-
-static void find_limits(struct writer *w)
-{
-    if (w->options.max_fpr > 0)
-        w->max_n = layer_n_at(target(w), layer_fpr(w, w->options.max_fpr));
-    double warn_fpr = WRITER_WARN_FACTOR * header_of(w)->fpr_design;
-    /* What takes no more keys than it was made for is never too full. */
-    w->warn_n = w->exact ? INFINITY : layer_n_at(target(w), layer_fpr(w, warn_fpr));
-    find_plain(w);
-}
-
-/* The count that the number of keys in the layer follows. An exact layer of another program may
- * have an FPR at which it matters that n_keys also counts keys that older layers have kept out. */
-static double count_now(const struct writer *w)
-{
-    return w->exact ? (double)counters_of(w)->keys_added : counters_of(w)->n_keys;
-}
-
-/* Distinct keys in the layer that takes new ones. */
-static double keys_now(const struct writer *w)
-{
-    return w->layer_n + (count_now(w) - w->counted_n) * w->each;
-}
-
-/* Goes on from a number of keys in the layer, of which the last met this FPR there. */
-static void go_on_from(struct writer *w, double n, double fpr)
-{
-    w->layer_n = n;
-    w->counted_n = count_now(w);
-    w->each = w->exact ? 1 / fmax(LEAST_NEGATIVE, 1 - fpr) : 1;
-}
-
-/* Distinct keys of which `added` changed a bit of a layer: those that came in each of a number of
- * steps, at the FPR that the formula gives for its middle. */
-static double keys_of_added(const struct layer *layer, double added)
-{
-    enum { STEPS = 32 };
-    double step = added / STEPS, n = 0;
-    for (int i = 0; i < STEPS; i++)
-        n += step / fmax(LEAST_NEGATIVE, 1 - layer->kind->fpr_at(layer, n + step / 2));
-    return n;
-}
-
-/* Reads all bits of the layer. Keys are counted so that the formula gives the FPR that the bits
- * give. */
-static void look(struct writer *w)
-{
-    struct census census;
-    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
-    go_on_from(w, layer_n_at(target(w), census.fpr), census.fpr);
-    w->looked_n = w->layer_n;
-    w->correct_until = 0;
-    w->step_end = 0;
-}
-
-/* The FPR of a layer that takes no keys: as noted when it was closed, else by its bits. */
-static double closed_fpr(const struct writer *w, unsigned layer)
-{
-    const struct header *h = header_of(w);
-    struct census census;
-    if (h->policy != POLICY_FIXED)
-        return h->layers[layer].fpr_closed;
-    layers_census(&w->backing->layers, layer, w->options.threads, &census);
-    return census.fpr;
-}
-
-/* Finds out where keys go and how full that is. */
+/* Finds the layer that takes keys, and how full it is. */
 static void settle(struct writer *w)
 {
     const struct header *h = header_of(w);
-    double absent = 1, absent_before = 1;
     w->layer = chain_newest(h);
     w->generation = target(w)->generation;
-    w->others_n = 0;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        if (i == w->covered)
-            absent_before = absent;
-        if (i != w->layer && !h->layers[i].is_void) {
-            absent *= 1 - closed_fpr(w, i);
-            w->others_n += h->layers[i].n_closed;
-        }
-    }
-    w->others_fpr = 1 - absent;
-    w->asked_fpr = 1 - absent / fmax(LEAST_NEGATIVE, absent_before);
-    w->exact = chain_is_exact(h);
-    double n = w->exact ? keys_of_added(target(w), (double)chain_newest_keys(h, counters_of(w)))
-                        : counters_of(w)->n_keys - w->others_n;
-    go_on_from(w, n, w->exact ? target(w)->kind->fpr_at(target(w), n) : 0);
-    w->looked_n = w->layer_n;
-    /* Counters that a crash has made unknown are too low; those of a merge are from the bits. */
-    bool too_low = counters_of(w)->unknown && !w->exact &&
-                   (h->policy != POLICY_FIXED || h->state == STATE_DIRTY);
-    if (too_low || (h->policy == POLICY_FIXED && h->n_layers > 1))
-        look(w);
     w->warned_fpr = 0;
-    find_limits(w);
-    if (w->options.max_fpr > 0 && keys_now(w) > NEAR * w->max_n)
-        look(w);
-    w->step_end = 0;
-    w->correction = 1;
-    w->correct_until = 0;
+    w->lookup = (struct lookup){.backing = w->backing,
+                                .newest = w->layer,
+                                .covered = w->covered,
+                                .peeked = w->lookup.peeked};
+    w->rate = (struct rate){.backing = w->backing,
+                            .out = w->out,
+                            .layer = w->layer,
+                            .covered = w->covered,
+                            .threads = w->options.threads,
+                            .max_fpr = w->options.max_fpr,
+                            .warn_fpr = WRITER_WARN_FACTOR * h->fpr_design};
+    rate_begin(&w->rate);
 }
 
 bool writer_check(struct layers layers, const char *name, const struct add_options *options,
@@ -189,275 +67,53 @@ void writer_begin(struct writer *w, const struct backing *backing,
     settle(w);
 }
 
-/* The length of a step at n keys. Above twice the capacity, where the FPR rises more slowly, steps
- * are doubled whenever n is. */
-static double step_at(const struct writer *w, double n)
-{
-    int doublings;
-    double n_design = fmax(1, (double)target(w)->n_design);
-    frexp(n / (2 * n_design), &doublings);
-    return ldexp(FPR_STEP * n_design, doublings > 0 ? doublings : 0);
-}
-
-/* Where many keys are taken for present, a number of keys that is too large gives too high an FPR,
- * which makes it larger still: an error in it grows by 1 / (1 - FPR). Up to this FPR that is 7 %.
- */
-static const double HIGH_FPR = 1.0 / 16;
-
-/* Above capacity and that FPR the bits are looked at, once a step, for the part of absent keys that
- * they do not report, as a multiple of what the formula says. A page of bits is read for 50 keys or
- * more, but for the first key of a run; below, one key must not cost a look at the whole layer. */
-static void correct_fpr(struct writer *w)
-{
-    double n = keys_now(w);
-    if (n <= (double)target(w)->n_design || n < w->correct_until)
-        return;
-    double absent = 1 - target(w)->kind->fpr_at(target(w), n);
-    if (absent > 1 - HIGH_FPR)
-        return;
-    struct census census;
-    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
-    w->correction = (1 - census.fpr) / fmax(LEAST_NEGATIVE, absent);
-    w->correct_until = n + step_at(w, n);
-    w->step_end = 0;
-}
-
-/* The FPR of the filter about now, for the counters. */
-static void update_fpr(struct writer *w)
-{
-    double n = fmax(0, keys_now(w));
-    if (n >= w->step_start && n < w->step_end)
-        return;
-    double step = step_at(w, n);
-    w->step_start = floor(n / step) * step;
-    w->step_end = w->step_start + step;
-    /* The first key of a step meets the FPR at its start, the last that of one key less than its
-     * end. */
-    double middle = step > 1 ? (w->step_start + w->step_end - 1) / 2 : n;
-    double absent = w->correction * (1 - target(w)->kind->fpr_at(target(w), middle));
-    w->layer_fpr = 1 - fmin(1, fmax(LEAST_NEGATIVE, absent));
-    w->fpr = fmin(1 - (1 - w->layer_fpr) * (1 - w->asked_fpr), 1 - LEAST_NEGATIVE);
-    if (w->exact)
-        go_on_from(w, n, w->layer_fpr);
-}
-
-/* Counts keys that were inserted, of which n_new were not reported by any layer, step by step. */
-static void count_keys(struct writer *w, size_t n_inserted, size_t n_new)
-{
-    struct counters *c = counters_of(w);
-    bool ring = header_of(w)->policy == POLICY_RING;
-    double new_part = n_inserted > 0 ? (double)n_new / (double)n_inserted : 0;
-    w->out->n_new += n_new;
-    if (!w->exact)
-        c->keys_added += n_new;
-    while (n_inserted > 0) {
-        update_fpr(w);
-        /* A ring counts the keys of each generation: those of others are no loss to this one. */
-        double absent = 1 - (ring ? w->layer_fpr : w->fpr);
-        double room = w->step_end - keys_now(w);
-        double in_step = ceil(w->exact ? room / w->each : room * absent);
-        size_t n = in_step < (double)n_inserted ? (size_t)fmax(1, in_step) : n_inserted;
-        double lost = new_part * (double)n * w->fpr / (1 - w->fpr);
-        w->out->dropped += lost;
-        c->dropped += lost;
-        c->n_keys += (double)n / absent;
-        if (w->exact)
-            c->keys_added += n;
-        n_inserted -= n;
-    }
-}
-
-enum { GROUP_WORDS = LAYER_BATCH / 64 };
-
-/* Keys that go in together: those of some records that are not known. Key i is that of record
- * first + place[i]. */
-struct group {
-    uint64_t lane[HASH_LANES][LAYER_BATCH];
-    unsigned n_lanes;
-    uint16_t place[LAYER_BATCH];
-    size_t n, first;
-};
-
-static struct hashes hashes_in(const struct group *g)
-{
-    return (struct hashes){g->lane[0], LAYER_BATCH, NULL};
-}
-
-/* Takes those of records [from, to), which are LAYER_BATCH at most; mostly, all of them. */
-static void gather(struct group *g, const struct writer *w, struct hashes keys,
-                   const uint64_t *known, size_t from, size_t to)
-{
-    uint64_t any_known = 0;
-    for (size_t i = from / 64; i * 64 < to; i++)
-        any_known |= known[i];
-    g->n = 0;
-    g->first = from;
-    g->n_lanes = header_of(w)->hash->lanes;
-    if (any_known == 0) {
-        g->n = to - from;
-        for (unsigned l = 0; l < g->n_lanes; l++)
-            memcpy(g->lane[l], hashes_lane(keys, l) + from, g->n * sizeof *g->lane[l]);
-        for (unsigned i = 0; i < LAYER_BATCH; i++)
-            g->place[i] = (uint16_t)i;
-        return;
-    }
-    for (size_t i = from; i < to; i++) {
-        for (unsigned l = 0; l < g->n_lanes; l++)
-            g->lane[l][g->n] = hashes_lane(keys, l)[i];
-        g->place[g->n] = (uint16_t)(i - from);
-        g->n += !bit_of(known, i);
-    }
-}
-
-/* Makes the keys i of a group known whose bit i is set; those of whole groups, a word at a time. */
-static void mark_known(const struct group *g, const uint64_t *present, uint64_t *known)
-{
-    bool is_whole = g->n > 0 && g->place[g->n - 1] == g->n - 1;
-    if (is_whole && g->first % 64 == 0) {
-        for (size_t w = 0; w < (g->n + 63) / 64; w++)
-            known[g->first / 64 + w] |= present[w];
-        return;
-    }
-    for (size_t w = 0; w < GROUP_WORDS; w++)
-        for (uint64_t bits = present[w]; bits != 0; bits &= bits - 1) {
-            size_t i = 64 * w + (unsigned)__builtin_ctzll(bits);
-            bit_set(known, g->first + g->place[i]);
-        }
-}
-
-/* The same, and they leave the group; clears the bits. */
-static void leave_out(struct group *g, uint64_t *present, uint64_t *known)
-{
-    size_t n = 0;
-    if (bits_count(present, LAYER_BATCH) == 0)
-        return;
-    mark_known(g, present, known);
-    for (size_t i = 0; i < g->n; i++) {
-        for (unsigned l = 0; l < g->n_lanes; l++)
-            g->lane[l][n] = g->lane[l][i];
-        g->place[n] = g->place[i];
-        n += !bit_of(present, i);
-    }
-    g->n = n;
-    memset(present, 0, LAYER_BATCH / 8);
-}
-
-/* Sets the bits of those keys that a layer has, which are then relied on. */
-static bool ask(const struct writer *w, unsigned i, struct hashes keys, size_t n, uint64_t *present,
-                struct err *err)
-{
-    const struct backing *b = w->backing;
-    const struct layer *layer = &header_of(w)->layers[i];
-    if (b->ops->verify != NULL && !b->ops->verify(b->place, i, keys, n, err))
-        return false;
-    layer->kind->query(layer, b->layers.data[i], keys, n, present);
-    if (b->ops->rely != NULL)
-        b->ops->rely(b->place, i, keys, n, present);
-    return true;
-}
-
-/* The layer before which none need be asked, since they were before the lock was taken; 0: none
- * were. What is reported must not depend on when that was, so they must have been the same. */
-static unsigned first_not_peeked(const struct writer *w)
-{
-    const struct backing *b = w->backing;
-    const struct peeked *peeked = w->peeked;
-    if (peeked == NULL || peeked->layers == 0 || peeked->first != w->covered)
-        return 0;
-    return b->ops->trust != NULL ? b->ops->trust(b->place, peeked) : peeked->layers;
-}
-
-/* Sets the bits of those keys of a group that these layers had. */
-static void take_peeked(const struct group *g, const uint64_t *peeked, uint64_t *present)
-{
-    for (size_t i = 0; i < g->n; i++)
-        present[i / 64] |= (uint64_t)bit_of(peeked, g->first + g->place[i]) << i % 64;
-}
-
-/* Sets the bits of those keys of a group that another layer has. */
-static bool ask_others(const struct writer *w, const struct group *g, uint64_t *present,
-                       struct err *err)
-{
-    const struct header *h = header_of(w);
-    unsigned peeked = first_not_peeked(w), first = peeked > w->covered ? peeked : w->covered;
-    if (peeked > 0)
-        take_peeked(g, w->peeked->present, present);
-    for (unsigned i = h->n_layers; i-- > first;)
-        if (i != w->layer && !h->layers[i].is_void &&
-            !ask(w, i, hashes_in(g), g->n, present, err))
-            return false;
-    return true;
-}
-
-/* So few keys are looked for before they are inserted. If the layer has all of them, no page is
- * written, and none has to go to disk: of 100 known keys in a file of 1 GiB, that takes 50 ms. */
+/* A call with at most this number of keys looks for them before it inserts them. If the layer has
+ * all of them, it writes no page, and no page has to go to disk. For 100 known keys in a file of
+ * 1 GiB, writing to disk takes 50 ms. */
 enum { FEW = 128 };
 
-/* Sets the bits of those keys of a group that the layer had. */
+/* Inserts a group. Sets the bits of the keys that the layer had. */
 static bool insert(struct writer *w, const struct group *g, uint64_t *present, struct err *err)
 {
     const struct backing *b = w->backing;
     if (g->n == 0)
         return true;
-    if (w->few && !ask(w, w->layer, hashes_in(g), g->n, present, err))
+    if (w->few && !lookup_newest(&w->lookup, g, present, err))
         return false;
     if (bits_count(present, LAYER_BATCH) == g->n)
         return true;
-    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, hashes_in(g), g->n, err))
+    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, group_hashes(g), g->n, err))
         return false;
-    target(w)->kind->add(target(w), b->layers.data[w->layer], hashes_in(g), g->n, present);
+    target(w)->kind->add(target(w), b->layers.data[w->layer], group_hashes(g), g->n, present);
     return true;
 }
 
-/* Adds a group, counts the keys that were new, and makes the others known; none if it fails. */
+/* Adds a group, counts the keys that were new, and makes the others known. If it fails, no key was
+ * added. */
 static bool add_group(struct writer *w, struct group *g, uint64_t *known, struct err *err)
 {
     uint64_t elsewhere[GROUP_WORDS] = {0}, present[GROUP_WORDS] = {0};
     const struct header *h = header_of(w);
     size_t n_given = g->n;
-    if (h->n_layers > 1 && !ask_others(w, g, elsewhere, err))
+    if (h->n_layers > 1 && !lookup_others(&w->lookup, g, elsewhere, err))
         return false;
-    /* In a ring what comes again goes in again. */
+    /* In a ring, keys of older generations go into the newest again. */
     if (h->policy != POLICY_RING)
-        leave_out(g, elsewhere, known);
-    correct_fpr(w);
+        group_leave_out(g, elsewhere, known);
+    rate_correct(&w->rate);
     if (!insert(w, g, present, err))
         return false;
     size_t n_inserted = g->n - bits_count(present, LAYER_BATCH);
     for (size_t i = 0; i < GROUP_WORDS; i++)
         present[i] |= elsewhere[i];
-    mark_known(g, present, known);
+    group_mark_known(g, present, known);
     counters_of(w)->records += n_given;
-    count_keys(w, n_inserted, g->n - bits_count(present, LAYER_BATCH));
+    rate_count(&w->rate, n_inserted, g->n - bits_count(present, LAYER_BATCH));
     return true;
 }
 
-/* Would adding this one key change nothing? */
-static bool ask_settled(const struct writer *w, const struct group *one, bool *settled,
-                        struct err *err)
-{
-    const struct header *h = header_of(w);
-    uint64_t present = 0;
-    bool ring = h->policy == POLICY_RING;
-    for (unsigned i = w->covered; i < h->n_layers; i++)
-        if (!h->layers[i].is_void && (!ring || i == w->layer) &&
-            !ask(w, i, hashes_in(one), 1, &present, err))
-            return false;
-    *settled = present & 1;
-    return true;
-}
-
-/* Near max_fpr the bits are looked at again whenever half of the keys have come that by the last
- * look there was room for; so there are few looks, and the last ones are at every key. */
-static void look_if_stale(struct writer *w)
-{
-    double since = keys_now(w) - w->looked_n;
-    if (since > 0 && since >= (w->max_n - w->layer_n) / 2)
-        look(w);
-}
-
-/* The last key may raise the FPR by some times of what the formula says of a key: it does so when
- * it comes into a line that is nearly full. */
+/* A key may raise the FPR by several times what the formula says: that happens when its line is
+ * nearly full. So the last key must have room for this number of keys. */
 static const double SPARE = 3;
 
 enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
@@ -470,23 +126,22 @@ enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
 
 /* Adds the keys of records [*done, end) one by one, as long as max_fpr allows. */
 static enum add_result add_carefully(struct writer *w, struct hashes keys, uint64_t *known,
-                                       size_t end, size_t *done, struct err *err)
+                                     size_t end, size_t *done, struct err *err)
 {
     for (; *done < end; ++*done) {
         struct group one;
-        bool settled;
-        gather(&one, w, keys, known, *done, *done + 1);
+        uint64_t present[GROUP_WORDS] = {0};
+        group_gather(&one, keys, header_of(w)->hash->lanes, known, *done, *done + 1);
         if (one.n == 0)
             continue;
-        if (!ask_settled(w, &one, &settled, err))
+        if (!lookup_all(&w->lookup, &one, present, err))
             return ADD_FAILED;
-        if (settled) {
+        if (bit_of(present, 0)) {
             bit_set(known, *done);
             counters_of(w)->records++;
             continue;
         }
-        look_if_stale(w);
-        if (keys_now(w) + SPARE > w->max_n)
+        if (!rate_allows(&w->rate, SPARE))
             return writer_refuse(w->backing->name, w->options.max_fpr, err);
         if (!add_group(w, &one, known, err))
             return ADD_FAILED;
@@ -511,11 +166,10 @@ void writer_warn(const struct header *h, const char *name, const char *when, dou
 
 static void warn(struct writer *w, const char *when)
 {
-    look(w);
-    if (keys_now(w) <= w->warn_n)
+    rate_look(&w->rate);
+    if (!rate_is_high(&w->rate))
         return;
-    double in_layer = target(w)->kind->fpr_at(target(w), w->layer_n);
-    w->warned_fpr = whole_fpr(w, in_layer);
+    w->warned_fpr = rate_now(&w->rate);
     writer_warn(header_of(w), w->backing->name, when, w->warned_fpr, w->out);
 }
 
@@ -531,100 +185,44 @@ void writer_conclude(struct writer *w, bool again)
         w->out->warning[0] = '\0';
 }
 
-/* A layer is full when fewer than this part of its keys find room: not so few that the last of them
- * go in one by one. */
+/* A layer is full when it has room for less than this part of its capacity. With a smaller part,
+ * the last keys would go in one by one. */
 static const double FULL = 1.0 / 64;
 
-/* Of the new keys that were foretold, those that have not come; 0: nobody knows. */
+/* The number of foretold new keys that are still to come; 0: nobody knows. */
 static uint64_t to_come(const struct writer *w)
 {
     uint64_t n = w->out->to_come, came = w->out->n_new - w->n_before;
     return n > came ? n - came : n != 0;
 }
 
-/* A layer that gets the kept keys. */
-struct covering {
-    const struct backing *backing;
-    unsigned layer;
-};
-
-static bool put_kept(void *ctx, const struct keyset_piece *piece, struct err *err)
+/* Gives the filter its next layer. */
+static bool next_layer(struct writer *w, struct err *err)
 {
-    const struct covering *c = ctx;
-    const struct backing *b = c->backing;
-    const struct layer *layer = &b->layers.header->layers[c->layer];
-    for (size_t i = 0, n; i < piece->n; i += n) {
-        uint64_t ignored[GROUP_WORDS] = {0};
-        const struct hashes keys = {piece->hash + i, LAYER_BATCH, NULL};
-        n = piece->n - i < LAYER_BATCH ? piece->n - i : LAYER_BATCH;
-        if (b->ops->touch != NULL && !b->ops->touch(b->place, c->layer, keys, n, err))
-            return false;
-        layer->kind->add(layer, b->layers.data[c->layer], keys, n, ignored);
-    }
+    const struct growth g = {.backing = w->backing,
+                             .kept = w->options.kept,
+                             .threads = w->options.threads,
+                             .n_new = w->out->n_new,
+                             .to_come = to_come(w),
+                             .done = w->done};
+    if (!grow(&g, &w->covered, err))
+        return false;
+    settle(w);
     return true;
 }
 
-/* In a layer of so many pages, two each, a page has keys of two partitions at most, and these
- * follow one another: keyset_each hands them over one after the other. So threads share no page. */
-enum { LEAST_PAGES = 2 * KEYSET_PARTITIONS };
-
-/* The newest layer, which is empty, gets all kept keys. If that fails, all layers are asked as
- * before, and it is unknown how many keys they have in common. */
-static void cover(struct writer *w)
-{
-    struct err ignored;
-    const struct kept_keys *kept = w->options.kept;
-    const struct header *h = header_of(w);
-    struct covering c = {w->backing, chain_newest(h)};
-    unsigned threads = layer_pages(&h->layers[c.layer]) < LEAST_PAGES ? 1 : w->options.threads;
-    if (!kept->each(kept->ctx, w->done, threads, put_kept, &c, &ignored)) {
-        counters_of(w)->unknown = true;
-        return;
-    }
-    w->covered = c.layer;
-    w->backing->ops->cover(w->backing->place, c.layer);
-}
-
-/* Gives the filter its next layer. */
-static bool grow(struct writer *w, struct err *err)
-{
-    const struct header *h = header_of(w);
-    const struct backing *b = w->backing;
-    const struct kept_keys *kept = w->options.kept;
-    uint64_t rest = to_come(w);
-    const struct next_layer usual = {.n = chain_wanted(h, w->out->n_new, rest)};
-    struct next_layer want = usual;
-    /* If the rest is foretold, few layers follow. A process that was killed may have added keys
-     * that the counters lack. */
-    want.holds_all = kept != NULL && b->ops->cover != NULL && h->policy == POLICY_GROW &&
-                     rest == 0 && !counters_of(w)->unknown &&
-                     kept->complete(kept->ctx, h->id, counters_of(w)->records, w->done);
-    if (want.holds_all)
-        want.n = chain_wanted_for_all(counters_of(w)->n_keys);
-    bool ok = b->ops->advance(b->place, w->options.threads, want, err);
-    if (ok && want.holds_all)
-        cover(w);
-    if (!ok && kept != NULL && kept->forget(kept->ctx)) { /* the disk may be full */
-        struct err ignored;
-        ok = b->ops->advance(b->place, w->options.threads, usual, &ignored);
-    }
-    if (ok)
-        settle(w);
-    return ok;
-}
-
-/* Sees to it that the layer has room, if the filter's policy says how. Sets *room to a number of
- * keys, at least 1, that may go in before this is asked again. */
+/* Begins the next layer if this one is full and the filter's policy allows it. Sets *room to the
+ * number of keys, at least 1, that may go in before the next call. */
 static bool make_room(struct writer *w, size_t *room, struct err *err)
 {
     enum policy policy = header_of(w)->policy;
     *room = LAYER_BATCH;
     if (policy == POLICY_FIXED || (policy == POLICY_RING && !w->options.rotate))
         return true;
-    double n_design = (double)target(w)->n_design, left = n_design - keys_now(w);
+    double n_design = (double)target(w)->n_design, left = n_design - rate_keys(&w->rate);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1) {
-        if (!grow(w, err))
+        if (!next_layer(w, err))
             return false;
         return make_room(w, room, err);
     }
@@ -633,29 +231,27 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     return true;
 }
 
-/* Deals with the records from *done on, LAYER_BATCH at most, up to the first whose key no layer
- * has. */
+/* Skips the records from *done on, LAYER_BATCH at most, whose keys the layers have. Stops at the
+ * first key that no layer has. */
 static bool skip_present(struct writer *w, struct hashes keys, uint64_t *known, size_t end,
                          size_t *done, struct err *err)
 {
     struct group g;
     uint64_t present[GROUP_WORDS] = {0};
-    const struct header *h = header_of(w);
     size_t n = 0;
-    gather(&g, w, keys, known, *done, end);
-    for (unsigned i = 0; i < h->n_layers; i++)
-        if (!ask(w, i, hashes_in(&g), g.n, present, err))
-            return false;
+    group_gather(&g, keys, header_of(w)->hash->lanes, known, *done, end);
+    if (!lookup_all(&w->lookup, &g, present, err))
+        return false;
     for (; n < g.n && bit_of(present, n); n++)
-        bit_set(known, g.first + g.place[n]);
+        bit_set(known, group_record(&g, n));
     counters_of(w)->records += n;
-    *done = n < g.n ? g.first + g.place[n] : end;
+    *done = n < g.n ? group_record(&g, n) : end;
     return true;
 }
 
-/* Sees to it that an exact layer has room for the next key that no layer has; those before it are
- * dealt with. Sets *room to a number of records that may go in before this is asked again: 0 if
- * none of those that were looked at is left. */
+/* The same for an exact layer, which takes no key too many. Near its end, first skips the records
+ * whose keys the layers have. Sets *room to the number of records that may go in before the next
+ * call: 0 if all records that it looked at were skipped and no room is left. */
 static enum add_result make_exact_room(struct writer *w, struct hashes keys, uint64_t *known,
                                        size_t n, size_t *done, size_t *room, struct err *err)
 {
@@ -683,34 +279,31 @@ static enum add_result make_exact_room(struct writer *w, struct hashes keys, uin
 
 /* Adds the keys of records [*done, end), LAYER_BATCH at most. */
 static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *known,
-                                  size_t end, size_t *done, struct err *err)
+                                size_t end, size_t *done, struct err *err)
 {
     struct group g;
     double n = (double)(end - *done);
-    if (w->options.max_fpr > 0 && keys_now(w) + n > NEAR * w->max_n) {
-        look_if_stale(w);
-        if (keys_now(w) + 2 * n > w->max_n)
-            return add_carefully(w, keys, known, end, done, err);
-    }
-    gather(&g, w, keys, known, *done, end);
+    if (rate_is_near_max(&w->rate, n) && !rate_allows(&w->rate, 2 * n))
+        return add_carefully(w, keys, known, end, done, err);
+    group_gather(&g, keys, header_of(w)->hash->lanes, known, *done, end);
     if (!add_group(w, &g, known, err))
         return ADD_FAILED;
     *done = end;
     return ADD_OK;
 }
 
-/* Of n records, the number of the first that can be inserted before anything else than counting has
- * to be done, in groups that are the same as if they were added one after another. */
+/* The number of records, of the next n, that can be inserted and need only be counted. They make
+ * the same groups as if they were added one after another. */
 static size_t plain_records(const struct writer *w, size_t n)
 {
-    double fit = (w->plain_n - keys_now(w)) / PART_OF_ROOM;
+    double fit = rate_plain_room(&w->rate);
     size_t most = fit > DIVIDE_MAX ? DIVIDE_MAX : fit > 0 ? (size_t)fit : 0;
     return n <= most ? n : most / LAYER_BATCH * LAYER_BATCH;
 }
 
 static bool touch_divided(const struct writer *w)
 {
-    struct err ignored; /* that of a group alone tells at which key */
+    struct err ignored; /* add_group fails with it again and tells at which key */
     const struct backing *b = w->backing;
     const struct divide *d = &w->divide;
     if (b->ops->touch == NULL)
@@ -722,29 +315,8 @@ static bool touch_divided(const struct writer *w)
     return true;
 }
 
-/* Are all layers but the last covered? */
-static bool is_alone(const struct writer *w)
-{
-    return w->covered == header_of(w)->n_layers - 1;
-}
-
-/* In a ring, a key goes into the newest layer although another has it: others are never asked. */
-static bool others_were_asked(const struct writer *w)
-{
-    return is_alone(w) || first_not_peeked(w) == header_of(w)->n_layers - 1;
-}
-
-/* The records of a piece that are not inserted: those known beforehand and those that another layer
- * has. */
-static void find_skipped(const struct writer *w, const uint64_t *known, size_t from, size_t n,
-                         uint64_t *skip)
-{
-    for (size_t i = 0; i < (n + 63) / 64; i++)
-        skip[i] = known[from / 64 + i] | (is_alone(w) ? 0 : w->peeked->present[from / 64 + i]);
-}
-
-/* Counts n records, whose keys were not inserted or that the layer had where `had` says so, and
- * makes these known. */
+/* Counts n records. Where the bit of `had` is set, the key was skipped or the layer had it: makes
+ * these keys known. */
 static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
@@ -756,12 +328,12 @@ static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had
             known[end / 64] |= had[end / 64] & all;
         }
         counters_of(w)->records += (end < n ? end : n) - i - n_known;
-        count_keys(w, n_new, n_new);
+        rate_count(&w->rate, n_new, n_new);
     }
 }
 
-/* Adds keys from record `from` of `end` on with the help of others, if some wait and there are
- * enough plain records. Returns the number of records; 0: it was not done. */
+/* Adds the keys of the first of records [from, end) with the help of other threads, if some of
+ * these wait and enough records need only be counted. Returns the number of records added, or 0. */
 static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known, size_t from,
                           size_t end)
 {
@@ -769,9 +341,10 @@ static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known,
     uint64_t skip[DIVIDE_MAX / 64], had[DIVIDE_MAX / 64];
     size_t n = plain_records(w, end - from);
     if (n < DIVIDE_FEWEST || from % 64 != 0 || !divide_pays(target(w), crew) ||
-        !others_were_asked(w))
+        !lookup_is_peeked(&w->lookup))
         return 0;
-    find_skipped(w, known, from, n, skip);
+    memcpy(skip, known + from / 64, (n + 63) / 64 * sizeof *skip);
+    lookup_take_peeked(&w->lookup, from, n, skip);
     if (!divide_take(&w->divide, target(w), hashes_from(keys, from), n, skip) || !touch_divided(w))
         return 0;
     divide_insert(&w->divide, crew, target(w), w->backing->layers.data[w->layer], had);
@@ -782,7 +355,7 @@ static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known,
 }
 
 static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
-                                 size_t *done, struct err *err)
+                               size_t *done, struct err *err)
 {
     while (*done < n) {
         size_t room, divided = add_divided(w, keys, known, *done, n);
@@ -790,7 +363,7 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
         if (divided > 0)
             continue;
         w->done = *done;
-        enum add_result result = w->exact
+        enum add_result result = chain_is_exact(header_of(w))
                                      ? make_exact_room(w, keys, known, n, done, &room, err)
                                      : make_room(w, &room, err) ? ADD_OK : ADD_FAILED;
         if (result != ADD_OK)
@@ -801,13 +374,13 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
         result = add_some(w, keys, known, end, done, err);
         if (result != ADD_OK)
             return result;
-        if (w->warned_fpr == 0 && keys_now(w) > w->warn_n)
+        if (w->warned_fpr == 0 && rate_is_high(&w->rate))
             warn(w, "current");
     }
     return ADD_OK;
 }
 
-/* After the lock was taken: has anything happened to the layers? */
+/* Finds out, under the lock, what other processes have done to the layers. */
 static void catch_up(struct writer *w, bool replaced)
 {
     const struct header *h = header_of(w);
@@ -851,11 +424,11 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     if (!b->ops->lock(b->place, &replaced, err))
         return ADD_FAILED;
     catch_up(w, replaced);
-    w->peeked = peeked;
+    w->lookup.peeked = peeked;
     w->few = n <= FEW;
     w->n_before = w->out->n_new;
     enum add_result result = add_all(w, keys, known, n, done, err);
-    w->peeked = NULL;
+    w->lookup.peeked = NULL;
     b->ops->unlock(b->place);
     return result;
 }

@@ -1,7 +1,7 @@
 /*
  * Adding keys to the layers of a filter, wherever they are (backing.h): batches under a lock, the
- * limits of the false-positive rate, the counters, and what is to be done when a layer is full
- * (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
+ * limits of the false-positive rate (rate.h), and the next layer when one is full (grow.h). It
+ * tells which of the keys were new. Stores call it; commands use store.h.
  *
  *     struct writer w = {0};
  *     if (!writer_check(layers, name, &options, &err)) ...
@@ -10,9 +10,6 @@
  *         writer_add(&w, keys, known, peeked, n, &done, &err);
  *     writer_conclude(&w, false);
  *     writer_free(&w);
- *
- * Between looks at all the bits, which take time, the FPR is followed by the kind's formula for the
- * keys added, scaled to agree with the last look; where a limit is near, the bits decide.
  */
 #ifndef STORE_WRITER_H
 #define STORE_WRITER_H
@@ -24,6 +21,8 @@
 #include "base/err.h"
 #include "store/backing.h"
 #include "store/divide.h"
+#include "store/lookup.h"
+#include "store/rate.h"
 #include "store/store.h"
 
 /* Private. */
@@ -31,30 +30,18 @@ struct writer {
     const struct backing *backing;
     struct add_options options;
     struct add_state *out;
-    const struct peeked *peeked; /* of the keys that are being added; NULL: nothing */
-    bool few;           /* as those are */
-    unsigned covered;   /* this layer has the keys of all before it */
-    size_t done;        /* of the keys that are being added */
-    unsigned layer;     /* the one that takes new keys ... */
-    uint64_t generation; /* ... which is this */
-    double others_n;    /* keys in other layers when they were closed */
-    double others_fpr;  /* of the other layers together ... */
-    double asked_fpr;   /* ... and of those of them that are asked */
-    double warned_fpr;  /* of the warning that was given; 0: none yet */
-    bool exact;         /* `layer` takes exactly n_design keys (chain_is_exact) */
-    double layer_n;     /* distinct keys in `layer` ... */
-    double counted_n;   /* ... when the count of keys was this, ... */
-    double each;        /* ... and for each that is counted since, so many more */
-    double looked_n;    /* layer_n at the last look at the bits */
-    double fpr, layer_fpr; /* for the counters: FPR of all that are asked and of the layer, in the
-                              step ... */
-    double step_start, step_end; /* ... that goes from so many keys in the layer to so many */
-    double correction, correct_until; /* of 1 - FPR, by the bits, until so many keys are in */
-    uint64_t n_before; /* out->n_new when the keys that are being added came */
-    double max_n, warn_n; /* distinct keys in the layer at which max_fpr is reached, and that
-                             of which is warned */
-    double plain_n;       /* up to so many, counting them is all there is to do; 0: never */
-    struct divide divide; /* room for those that are shared with other threads */
+    /* Of the keys in the present call. */
+    bool few;
+    size_t done;
+    uint64_t n_before; /* out->n_new when they came */
+    /* Of the filter. */
+    unsigned layer;      /* takes new keys ... */
+    uint64_t generation; /* ... and is this generation */
+    unsigned covered;    /* this layer has the keys of all before it */
+    double warned_fpr;   /* of the last warning; 0: none yet */
+    struct lookup lookup;
+    struct rate rate;
+    struct divide divide; /* room for keys that are shared with other threads */
 };
 
 /* Can keys be added there, with these options? */
