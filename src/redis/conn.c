@@ -329,8 +329,8 @@ void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct 
     c->out_len += len;
 }
 
-/* Sends what the socket accepts. If the server has closed the connection, drops the output: the last
- * replies may still be unread, and receive_some finds the end. */
+/* Sends what the socket accepts. If the server has closed the connection, drops the output: the
+ * last replies may still be unread, and receive_some finds the end. */
 static void send_some(struct conn *c)
 {
     if (c->sent == c->out_len)
