@@ -28,8 +28,9 @@ const struct command *const commands[] = {
     &cmd_subtract, &cmd_compare, &cmd_import, &cmd_export, &cmd_push, &cmd_pull, NULL,
 };
 
-/* If a descriptor from 0 to 2 is closed, the next file opened would get its number, and messages or
- * output would go into a filter. Opens it in the wrong direction, so that using it still fails. */
+/* If one of the descriptors 0 to 2 is closed, the next file opened gets its number, and messages or
+ * output would go into a filter. Opens /dev/null there in the wrong direction, so that using the
+ * descriptor still fails. */
 static bool occupy_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -49,7 +50,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* What other programs call our commands. */
+/* Names that other programs use for these commands. */
 static const char *const synonyms[][2] = {
     {"build", "create"},   {"check", "query"}, {"contains", "query"}, {"del", "remove"},
     {"delete", "remove"},  {"diff", "compare"}, {"fill", "add"},      {"filter", "query"},
@@ -135,7 +136,7 @@ static bool is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* A line for each spec that names a layout, or one of its parameters, and what it means. */
+/* Prints one line (spec, tab, meaning) for each layout and for each parameter or choice of it. */
 static void list_layouts(void)
 {
     const struct kind *kind;

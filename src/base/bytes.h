@@ -55,14 +55,14 @@ static inline void put_le64(void *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-/* Are all of them zero? True of none. */
+/* Are all bytes zero? True if len is 0. */
 static inline bool bytes_zero(const void *p, size_t len)
 {
     const uint8_t *byte = p;
     return len == 0 || (byte[0] == 0 && memcmp(byte, byte + 1, len - 1) == 0);
 }
 
-/* The number of bits that are set. */
+/* The number of set bits. */
 static inline uint64_t bytes_count(const void *p, size_t len)
 {
     const unsigned char *bytes = (const unsigned char *)p;

@@ -5,7 +5,7 @@
 
 /* With a = freedom / 2 and x halved, the tail is the incomplete gamma function Q(a, x). Abramowitz
  * and Stegun, Handbook of Mathematical Functions: 6.5.29 is the series of 1 - Q for small x, 6.5.31
- * the continued fraction of Q for others. */
+ * the continued fraction of Q for larger x. */
 
 /* x^a e^-x / Gamma(a) */
 static double factor(double a, double x)
@@ -24,8 +24,8 @@ static double by_series(double a, double x)
     return 1 - sum * factor(a, x);
 }
 
-/* Lentz's method: the value is a product, each factor nearer to 1. There, x is above a + 1, so that
- * no denominator comes near to 0. */
+/* Lentz's method: the value is a product whose factors approach 1. Called only for x >= a + 1, so
+ * that no denominator comes near 0. */
 static double by_fraction(double a, double x)
 {
     double b = x + 1 - a, c = 1 / DBL_MIN, d = 1 / b, value = d, change = 0;

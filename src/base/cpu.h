@@ -1,5 +1,5 @@
-/* CPU features, detected at run time. True only if the operating system also saves the registers;
- * false in builds for other machines. */
+/* CPU features, detected at run time. True only if the operating system also saves the
+ * registers. False in builds for other architectures. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 

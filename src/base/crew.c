@@ -5,7 +5,7 @@ struct crew_job {
     void *ctx;
     unsigned n;
     atomic_uint next;
-    unsigned helpers; /* that are in the job */
+    unsigned helpers; /* threads now in the job, without the one that shares it */
 };
 
 void crew_init(struct crew *crew)

@@ -1,5 +1,5 @@
 /*
- * Threads of which those that wait for something to do help one that has much.
+ * Work sharing: threads that wait for work help a thread that has much of it.
  *
  *     crew_init(&crew);
  *
@@ -8,11 +8,11 @@
  *         crew_wait(&crew);
  *     pthread_mutex_unlock(&crew.lock);
  *
- *     if (crew_is_idle(&crew))                  // one that has much to do; one at a time, without
- *         crew_share(&crew, n, body, ctx);      // the lock
+ *     if (crew_is_idle(&crew))                  // a thread that has much work; only one thread
+ *         crew_share(&crew, n, body, ctx);      // at a time, without the lock
  *
- * Nobody is called away from other work, so a job never waits for more than what helpers have begun
- * of it.
+ * No thread is interrupted in other work, so crew_share waits at most for the calls of `body` that
+ * helpers have begun.
  */
 #ifndef BASE_CREW_H
 #define BASE_CREW_H
@@ -23,10 +23,10 @@
 
 struct crew {
     pthread_mutex_t lock;
-    /* Signalled, by whoever holds the lock, when there is something to do; then one thread or all
-     * look for it. */
+    /* Signal it (for one thread) or broadcast it (for all), with the lock held, when there is new
+     * work. */
     pthread_cond_t more;
-    unsigned n_jobs; /* that were shared so far, for tests */
+    unsigned n_jobs; /* jobs shared so far, for tests */
     /* The rest is private. */
     pthread_cond_t left; /* the last helper has left the job */
     struct crew_job *job; /* NULL: none */
@@ -35,14 +35,14 @@ struct crew {
 
 void crew_init(struct crew *crew);
 
-/* Waits until `more` is signalled, or for no reason. Called with the lock held, which it gives up
- * meanwhile. Helps with jobs instead, if there are any. */
+/* Helps with the current job, if there is one; else waits until `more` is signalled. May return
+ * spuriously. Call it with the lock held; it releases the lock meanwhile. */
 void crew_wait(struct crew *crew);
 
-/* Was a thread waiting just now? */
+/* Is a thread waiting? The answer may be outdated on return. */
 bool crew_is_idle(const struct crew *crew);
 
-/* Calls body(ctx, i) once for each i in [0, n), on this thread and on those that wait. */
+/* Calls body(ctx, i) once for each i in [0, n), on this thread and on waiting threads. */
 void crew_share(struct crew *crew, unsigned n, void (*body)(void *ctx, unsigned i), void *ctx);
 
 #endif

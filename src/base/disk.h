@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 
-/* Writes all of buf at that offset. */
+/* Writes all of buf at offset `off`. */
 bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
                 struct err *err);
 
@@ -38,12 +38,12 @@ bool disk_space(const char *dir, uint64_t *bytes, struct err *err);
 /* The directory part of path, allocated ("." for none). NULL: out of memory. */
 char *disk_dir_of(const char *path);
 
-/* Reads len bytes at that offset into buf. *got is less only at the end of the file. On an error
- * returns false, with errno set and *got bytes read. */
+/* Reads len bytes at offset `off` into buf. *got is less than len only at the end of the file. On
+ * an error returns false, with errno set and *got bytes read. */
 bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got);
 
-/* Reads up to len bytes, of a pipe too, from where fd stands. Returns their number, which is less
- * only at the end, or -1 with errno. */
+/* Reads len bytes from the current position; fd may be a pipe. Returns the number of bytes read,
+ * which is less than len only at the end of the input, or -1 with errno set. */
 ssize_t disk_read_next(int fd, void *buf, size_t len);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A file mapped for reading. It may lose its end while in use: another process truncates it, or the
- * disk fails. Lost bytes read as zeroes, and mapped_whole reports the loss.
+ * A file mapped for reading. If another process truncates it or the disk fails meanwhile, lost
+ * bytes read as zeroes, and mapped_whole reports the loss.
  *
  *     if (!mapped_open(&m, fd, len)) ...       // errno says why
  *     ... m.data[0..m.len) ...
@@ -27,7 +27,7 @@ struct mapped {
  * returns false and sets errno: EFBIG if they do not fit into the address space. */
 bool mapped_open(struct mapped *m, int fd, uint64_t len);
 
-/* Are the first `len` bytes in the file, now and when they were read? */
+/* True if nothing was found missing and the file still has at least `len` bytes. */
 bool mapped_whole(const struct mapped *m, size_t len);
 
 void mapped_close(struct mapped *m);

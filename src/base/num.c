@@ -14,15 +14,15 @@ static bool is_digit(char c)
 /* An unsigned decimal number at the start of a string, split into its parts but not yet converted.
  */
 struct decimal {
-    const char *begin, *point, *end; /* begin: whole digits; end: after the mantissa's last */
+    const char *begin, *point, *end; /* the mantissa: [begin, point) whole, [point, end) fraction */
     int exp10;
 };
 
-/* Larger exponents are typing errors, and far outside the range of a double. */
+/* A larger exponent is a typing error; it is far outside the range of a double. */
 enum { MAX_EXPONENT = 999 };
 
 /* Reads DIGITS[.DIGITS][e[+-]DIGITS], at least one digit in the mantissa. Returns the rest of the
- * string, or NULL. An `e` without digits is left to the caller, as a suffix. */
+ * string, or NULL. An `e` without digits is part of the rest, as a suffix. */
 static const char *scan_decimal(const char *s, struct decimal *d)
 {
     *d = (struct decimal){.begin = s};
@@ -104,8 +104,8 @@ static bool decimal_double(const struct decimal *d, int shift, double *out)
     return isfinite(*out);
 }
 
-/* 1 for k, 2 for M, and so on; 0 for anything else. Either case: milli- makes no sense here. E is
- * missing because it begins an exponent. */
+/* 1 for k, 2 for M, and so on; 0 for anything else. Both cases are accepted: milli- makes no
+ * sense here. E is missing because it begins an exponent. */
 static int suffix_power(char c)
 {
     static const char upper[] = "KMGTP", lower[] = "kmgtp";
@@ -147,8 +147,8 @@ bool num_bytes(const char *s, uint64_t *out)
     if (((*rest != '\0' || blank) && strcmp(rest, "iB") != 0) || d.exp10 != 0)
         return false;
 
-    /* Integers for the whole part. The fraction is of a unit of at most 2^50, which a double holds;
-     * what is left of a byte is dropped. */
+    /* The whole part is computed in integers. The unit is at most 2^50, so a double is exact enough
+     * for the fraction, which is rounded down to bytes. */
     uint64_t unit = (uint64_t)1 << (10 * power), whole = 0;
     double fraction = 0;
     struct decimal part = {d.begin, d.point, d.point, 0};
@@ -218,8 +218,8 @@ bool num_int(const char *s, long min, long max, long *out)
     return true;
 }
 
-/* The number of decimals that give v in [0, 1000) three significant digits. The bounds are the
- * values that rounding makes one digit longer. */
+/* The number of decimals for three significant digits of v in [0, 1000). From each bound on,
+ * rounding gives v one more digit before the point. */
 static int decimals(double v)
 {
     return v < 9.995 ? 2 : v < 99.95 ? 1 : 0;

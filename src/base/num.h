@@ -1,6 +1,6 @@
 /*
- * Numbers as people read and write them. Parsing is strict: the whole string, in range, in the C
- * locale.
+ * Parses and formats numbers for people. Parsing is strict: the whole string must be a number in
+ * range, as in the C locale; else the function returns false.
  */
 #ifndef BASE_NUM_H
 #define BASE_NUM_H
@@ -19,7 +19,7 @@ bool num_int(const char *s, long min, long max, long *out);
 enum { NUM_TEXT = 40 };
 
 /* Each formats into buf (NUM_TEXT bytes) and returns it. */
-char *num_show_bytes(char *buf, uint64_t n);   /* "999 B", "17.9 MiB": 3 digits */
+char *num_show_bytes(char *buf, uint64_t n);   /* "999 B", "17.9 MiB": 3 or 4 digits */
 char *num_show_least_bytes(char *buf, uint64_t n); /* the same rounded up: at least n */
 char *num_show_count(char *buf, double n);     /* "9999000" exactly below 1e15, else "1.23e+18" */
 char *num_show_short(char *buf, double n);     /* "1.2M", "350k", "12": for progress and plan */

@@ -10,9 +10,9 @@
 #include "base/bits.h"
 #include "base/say.h"
 
-/* Records up to the largest of these widths are copied as whole vectors, selected or not. The end
- * of the output then advances only past the selected ones, so no branch depends on the data. If
- * every second key of a query is present, this is up to a third faster than a branch. */
+/* Records of at most WIDEST bytes are copied as whole vectors, selected or not. The end of the
+ * output then advances only past selected records, so no branch depends on the data. If half the
+ * keys of a query are present, this is up to a third faster than a branch. */
 enum { WIDEST = 128 };
 
 static bool make_room(struct output *o, size_t more)
@@ -107,7 +107,7 @@ bool output_terminate(struct output *o, char terminator)
 void output_empty(struct output *o)
 {
     if (o->secret && o->data != NULL) {
-        size_t used = o->len + WIDEST; /* copies of whole vectors go so far beyond the end */
+        size_t used = o->len + WIDEST; /* vector copies may write past the end */
         explicit_bzero(o->data, used < o->room ? used : o->room);
     }
     o->len = 0;

@@ -12,8 +12,8 @@
 void parallel_for(unsigned threads, uint64_t n,
                   void (*body)(void *ctx, unsigned worker, uint64_t i), void *ctx);
 
-/* The same with a body that may fail. After a failure, no further call begins. False, with the
- * reason of the first failure, if one failed. */
+/* The same with a body that may fail. After a failure, no further call begins. Returns false,
+ * with the reason of the first failure, if a call failed. */
 bool parallel_try(unsigned threads, uint64_t n,
                   bool (*body)(void *ctx, unsigned worker, uint64_t i, struct err *err), void *ctx,
                   struct err *err);

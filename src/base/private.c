@@ -35,7 +35,7 @@ void private_free(void *p, size_t len)
     munmap(p, len);
 }
 
-/* More than the frames of a query take together. */
+/* More than all stack frames of a query together. */
 enum { STACK = 64 << 10 };
 
 __attribute__((noinline)) void private_clean_stack(void)

@@ -1,6 +1,6 @@
 /*
- * Secrets in memory: they are overwritten after use, and kept out of core dumps and, where the
- * system lets us, out of swap space.
+ * Memory for secrets: overwritten after use, kept out of core dumps and, where the system permits,
+ * out of swap space.
  *
  *     private_process();
  *     char *line = private_alloc(n);
@@ -16,17 +16,18 @@
  * memory. Best effort. */
 void private_process(void);
 
-/* Pages of their own, zeroed, which are not swapped out if RLIMIT_MEMLOCK allows that. NULL: out of
- * memory. */
+/* Allocates zeroed memory on pages of its own, not swapped out if RLIMIT_MEMLOCK allows that. NULL:
+ * out of memory. */
 void *private_alloc(size_t len);
 
-/* Overwrites them first. `p` may be NULL. */
+/* Overwrites the memory and frees it. `p` may be NULL. */
 void private_free(void *p, size_t len);
 
-/* Has memory not swapped out, if RLIMIT_MEMLOCK allows that, until it is given back. */
+/* Keeps memory from being swapped out, if RLIMIT_MEMLOCK allows that, until it is unmapped.
+ * Page-aligned memory is also left out of core dumps. */
 void private_keep(void *p, size_t len);
 
-/* Overwrites the stack below the caller's frame: what functions that have returned left there. */
+/* Overwrites the stack below the caller's frame, where returned functions may have left secrets. */
 void private_clean_stack(void);
 
 #endif

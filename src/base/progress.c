@@ -16,7 +16,7 @@ static struct {
     char what[64];
     double began, next; /* seconds by the monotonic clock */
     uint64_t done, total, keys;
-    bool in_parts; /* done and total are no bytes */
+    bool in_parts; /* done and total count parts, not bytes */
     bool fresh;       /* some numbers are not in the log yet */
     size_t on_screen; /* length of the line now shown */
 } progress;
@@ -67,8 +67,8 @@ static size_t compose(char *line, size_t size, double elapsed)
     return n;
 }
 
-/* A shell that put this process into the background uses the screen for other things. On a terminal
- * that does not control us (tcgetpgrp fails) there is no such shell. */
+/* While this process is in the background, its shell uses the screen for other things. There is no
+ * such shell if the terminal is not the controlling one (tcgetpgrp fails). */
 static bool in_background(void)
 {
     pid_t group = tcgetpgrp(STDERR_FILENO);

@@ -1,8 +1,8 @@
 /*
  * A progress line on stderr for work that takes longer than a second. Shown only on a terminal or
- * on request; redrawn at most four times a second; erased at the end. Where records are typed or
- * printed at a terminal meanwhile, it would be in their way: then it is not shown, or on request in
- * lines of their own.
+ * on request; redrawn at most four times a second; erased at the end. If records are typed or
+ * printed at a terminal meanwhile, a redrawn line would disturb them: then the line is not shown,
+ * or, on request, printed at intervals as in a log.
  */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
@@ -10,17 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* `force` is --progress; with `busy`, a terminal is used for records meanwhile. Only one progress
- * line at a time. */
+/* `force`: --progress was given. `busy`: a terminal is used for records meanwhile. Only one
+ * progress line at a time. */
 void progress_begin(const char *what, bool force, bool busy);
 
-/* Cheap to call often. total 0: unknown. Only one thread at a time. */
+/* Cheap to call often. total_bytes 0: unknown. Only one thread at a time. */
 void progress_update(uint64_t done_bytes, uint64_t total_bytes, uint64_t keys);
 
-/* The same for work in equal parts. */
+/* The same for work that is counted in equal parts, not in bytes. */
 void progress_part(uint64_t done, uint64_t total);
 
-/* Begins the next stage: a new word in front, numbers reset. */
+/* Begins the next stage: `what` begins the line, numbers are reset. */
 void progress_stage(const char *what);
 void progress_end(void);
 

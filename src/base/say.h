@@ -18,8 +18,7 @@ void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /*
 /* Prints why something failed; returns false. */
 bool say_failure(const struct err *err);
 
-/* Flushes stdio's standard output, so that messages come after it. An error is not reported here
- * but by say_finish. */
+/* Flushes stdio's standard output, so that messages come after it. say_finish reports an error. */
 void say_flush(void);
 
 /* From now on, a message about failed standard output also says that the file `path` was made. The
@@ -27,7 +26,8 @@ void say_flush(void);
 void say_made(const char *path);
 
 /* Closes standard output. Returns false and prints a message if part of it could not be written. If
- * the reader has closed the pipe and SIGPIPE is ignored, prints nothing, as with the signal. */
+ * the reader has closed the pipe and SIGPIPE is ignored, prints nothing, as if SIGPIPE had ended
+ * the process. */
 bool say_finish(void);
 
 #endif

@@ -37,8 +37,8 @@ static void remove_doomed(void)
  * signal counts only after this time. */
 enum { PATIENCE_MS = 1000 };
 
-/* Handlers may run in several threads at once, so `first` may be later than `now`. Signed
- * differences handle that, and are right when a short `long` wraps. */
+/* Handlers may run in several threads at once, so `first` may be later than `now`. A signed
+ * difference handles that, and also a 32-bit `long` that wraps. */
 static bool is_impatient(void)
 {
     static atomic_ulong first; /* time of the first signal; 0: none yet */
@@ -135,8 +135,8 @@ static size_t put_text(char *out, const char *text)
     return len;
 }
 
-/* Why a page of a mapped file is missing. Only a file being written can lack space: writing fills
- * its holes. */
+/* Is a page of a mapped file missing because the disk is full? Possible only for a file being
+ * written: writing fills its holes. */
 static bool lacks_space(const struct guard *g, unsigned long long offset)
 {
     struct stat st;
@@ -156,7 +156,7 @@ static void say_lost(const struct guard *g, unsigned long long offset)
     len += put_text(line + len, full ? ": No space left on device\n"
                                      : ": it was truncated, or the disk failed\n");
     if (write(STDERR_FILENO, line, len) < 0)
-        return; /* nowhere to print; the exit status must do */
+        return; /* nowhere to print; the exit status tells */
 }
 
 /* Maps zeroes over the rest of a mapping. */

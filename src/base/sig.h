@@ -18,8 +18,8 @@ int sig_caught(void);
 /* Handles SIGBUS in [map, map + len), a mapped file that was truncated or cannot be read. With
  * sig_guard, the process prints "seen: cannot read 'name' ..." and exits with status 2. With
  * sig_bear, *lost is set, and from that page on the mapping reads as zeroes. Call sig_unguard
- * before unmapping or before `lost` goes away. `name` is a path by which the file was opened. fd is
- * a file being written, so that the message can say that its disk is full; -1 for others. */
+ * before unmapping, and before `lost` becomes invalid. `name` is the path of the file. fd is the
+ * file if it is being written, so that the message can say that its disk is full; else -1. */
 void sig_guard(const void *map, unsigned long long len, const char *name, int fd);
 bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost); /* false: no memory */
 void sig_unguard(const void *map);

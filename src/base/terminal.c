@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Signals that came during a question; the index is the number. */
+/* Signals caught during a question, by number. */
 static volatile sig_atomic_t caught[NSIG];
 
 static void on_signal(int number)
@@ -25,13 +25,13 @@ static bool any_caught(void)
     return false;
 }
 
-/* Is nothing done by default on this signal? */
+/* Does this signal do nothing by default? */
 static bool does_nothing(int number)
 {
     return number == SIGCHLD || number == SIGURG || number == SIGWINCH;
 }
 
-/* What signals did before the question. `is_ours` tells which have on_signal meanwhile. */
+/* The actions of signals before the question. is_ours[i]: on_signal replaces that of signal i. */
 struct dispositions {
     struct sigaction old[NSIG];
     bool is_ours[NSIG];
@@ -39,7 +39,7 @@ struct dispositions {
 
 static void catch_signals(struct dispositions *d)
 {
-    struct sigaction action = {.sa_handler = on_signal}; /* calls that wait fail with EINTR */
+    struct sigaction action = {.sa_handler = on_signal}; /* blocking calls fail with EINTR */
     sigemptyset(&action.sa_mask);
     for (int i = 1; i < NSIG; i++) {
         caught[i] = 0;
@@ -57,7 +57,7 @@ static void release_signals(const struct dispositions *d)
 
 bool terminal_open(struct terminal *t, struct err *err)
 {
-    /* O_NONBLOCK: poll waits for the line, and read must not if another process takes it. */
+    /* O_NONBLOCK: poll waits for the line; read must not block if another process takes it. */
     *t = (struct terminal){.fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
     return t->fd >= 0 ||
            fail_errno(err, "cannot ask without a terminal: cannot open '/dev/tty'");
@@ -70,8 +70,8 @@ void terminal_close(struct terminal *t)
     t->fd = -1;
 }
 
-/* Waits for an event without a limit, or until a signal is caught. One that comes just before is
- * not missed: signals are blocked from the check to the wait. */
+/* Waits for an event, without a time limit, or until a signal is caught. Signals are blocked from
+ * the check to the wait, so that none is missed. */
 static bool wait_for(const struct terminal *t, short events)
 {
     sigset_t all, mask;
@@ -105,7 +105,7 @@ void terminal_say(const struct terminal *t, const char *text)
     put(t, text);
 }
 
-/* Turns echo off. If that fails with EINTR, a signal was caught: SIGTTOU in the background. */
+/* Turns echo off. Fails with EINTR if a signal was caught, such as SIGTTOU in the background. */
 static bool hide(struct terminal *t)
 {
     struct termios now;
@@ -121,8 +121,8 @@ static bool hide(struct terminal *t)
     return tcsetattr(t->fd, TCSAFLUSH, &now) == 0;
 }
 
-/* With SIGTTOU blocked this works in the background, too. What was typed and not read is dropped:
- * it may be a part of a secret, and must not go to the shell. */
+/* Restores the terminal. SIGTTOU is blocked so that this works in the background, too. Unread input
+ * is dropped: it may be part of a secret, which the shell must not get. */
 static void show(const struct terminal *t)
 {
     sigset_t set, mask;
@@ -134,7 +134,7 @@ static void show(const struct terminal *t)
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
-/* Reads up to a newline, or up to the end of what was entered. */
+/* Reads up to a newline or the end of input. */
 static bool read_line(const struct terminal *t, char *line, size_t *len, struct err *err)
 {
     for (*len = 0; *len < TERMINAL_LINE && wait_for(t, POLLIN);) {
@@ -170,8 +170,8 @@ static bool ask_once(struct terminal *t, const char *prompt, char *line, size_t 
     return ok;
 }
 
-/* Lets the signals that were caught do what they do without us. Returns whether the process was
- * only stopped or continued. */
+/* Raises the caught signals again, now with their previous actions. Returns true if there were any
+ * and all of them only stop or continue a process. */
 static bool deliver(void)
 {
     bool only_stops = any_caught();

@@ -32,7 +32,7 @@ static size_t errors_between(const char *a, size_t la, const char *b, size_t lb)
 
 struct typing typing_begin(const char *given, size_t len)
 {
-    /* More than two errors, or in half the letters: another word. */
+    /* With more than two errors, or errors in half the letters, it is another word. */
     return (struct typing){.given = given, .len = len, .fewest = 3};
 }
 

@@ -12,59 +12,59 @@
 #include "redis/slot.h"
 
 enum {
-    MAX_NODES = 4096,  /* four times as many as a cluster should have at most */
+    MAX_NODES = 4096,  /* four times the recommended maximum for a cluster */
     NO_NODE = UINT16_MAX,
     MAX_HOST = 255,    /* a name in DNS */
     MAX_PORT = 65535,
     MAX_REDIRECTS = 5, /* rounds without a pause: two are normal */
     FIRST_PAUSE_MS = 25,
     LAST_PAUSE_MS = 1000,
-    RECONNECT_PAUSE_MS = 250, /* before a single server's connection is opened once more */
+    RECONNECT_PAUSE_MS = 250, /* before reconnecting to a single server */
 };
 
 struct node {
-    char *host; /* NULL: the address that was given */
+    char *host; /* NULL: at cluster.address */
     unsigned port;
     bool is_master;
     struct conn *conn; /* NULL: none */
-    size_t begin, end; /* the part of `order` that is its round's */
-    size_t next;       /* the command in `order` whose reply comes next */
-    size_t block;      /* the first command of its block */
-    bool again;        /* the block must be sent again: replies to it have said so */
-    bool has_answered; /* commands, since cluster_wait was last called */
+    size_t begin, end; /* the node's part of `order` in this round */
+    size_t next;       /* place in `order` of the command whose reply comes next */
+    size_t block;      /* place in `order` of the first command of its block */
+    bool again;        /* a reply requires that the block be sent again */
+    bool has_answered; /* has answered commands since the last cluster_wait */
 };
 
 enum job_state { PENDING, DONE, LOST };
 
-/* A command on its way. A block's are always in the same state. */
+/* A command being run. All commands of a block are always in the same state. */
 struct job {
     uint16_t node;
     uint8_t state;
-    bool asking; /* a block's first: go to that node once, with ASKING before it */
+    bool asking; /* first of a block: send the block to `node` once, after ASKING */
 };
 
 struct cluster {
     struct cluster_options options;
     struct conn_address address;
-    struct node *nodes; /* the first is the address that was given */
+    struct node *nodes; /* the first is at `address` */
     size_t n_nodes;
-    uint16_t *owners; /* of SLOTS slots, NO_NODE for unknown; NULL: it is no cluster */
+    uint16_t *owners; /* of SLOTS slots, NO_NODE for unknown; NULL: a single server */
     bool is_map_old;
-    size_t source; /* the node to be asked first for a map */
+    size_t source; /* the node to ask first for a map */
     struct replies replies, map_replies;
     struct job *jobs; /* jobs_room of each */
     size_t *order;    /* commands by node */
     size_t jobs_room;
     struct conn **conns; /* for conn_wait, MAX_NODES of each */
     struct pollfd *polls;
-    struct err trouble;  /* the latest that may pass */
+    struct err trouble;  /* the latest error that may be temporary */
 };
 
-/* What came of sending all pending commands once. */
+/* The result of sending all pending commands once. */
 struct round {
     size_t pending, lost;
-    bool waits;       /* a server refused for a reason that passes */
-    bool unreachable; /* a server could not be reached, or went away */
+    bool waits;       /* a server refused temporarily */
+    bool unreachable; /* a server could not be reached, or its connection was lost */
 };
 
 /* ---- nodes */
@@ -88,7 +88,7 @@ static void disconnect(struct node *node)
     node->conn = NULL;
 }
 
-/* Sees to a connection that can be used. */
+/* Makes sure that the node has a usable connection. */
 static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
 {
     if (node->conn != NULL && conn_is_stale(node->conn))
@@ -100,7 +100,7 @@ static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
     return node->conn != NULL;
 }
 
-/* The node at host:port, a new one if it is not known; NO_NODE if there is no room for it. */
+/* Finds the node at host:port, or adds it. NO_NODE: it cannot be added. */
 static uint16_t find_node(struct cluster *cl, const char *host, size_t len, unsigned port)
 {
     for (size_t i = 0; i < cl->n_nodes; i++) {
@@ -116,8 +116,8 @@ static uint16_t find_node(struct cluster *cl, const char *host, size_t len, unsi
     return (uint16_t)cl->n_nodes++;
 }
 
-/* The same for what node `teller` told. It calls itself by an empty name if it does not know how it
- * is reached: it has been reached, or is on this machine. */
+/* The same for an address told by node `teller`. A node that does not know its own address gives an
+ * empty host: then uses the host at which it was reached, or 127.0.0.1 for a socket. */
 static uint16_t told_node(struct cluster *cl, const struct node *teller, const char *host,
                           size_t len, unsigned port)
 {
@@ -126,7 +126,8 @@ static uint16_t told_node(struct cluster *cl, const struct node *teller, const c
     return len > 0 ? find_node(cl, host, len, port) : find_node(cl, self, strlen(self), port);
 }
 
-/* Nodes come and go in the lifetime of a process: forgets them all before there are too many. */
+/* Forgets all nodes but the first. Nodes come and go in the lifetime of a process: without this,
+ * there could be too many. */
 static void forget_nodes(struct cluster *cl)
 {
     while (cl->n_nodes > 1) {
@@ -141,7 +142,7 @@ static void forget_nodes(struct cluster *cl)
 
 /* ---- the map of slots */
 
-/* The owners of all slots, unknown at first; false: no memory. */
+/* Allocates the owners of all slots, unknown at first, if that was not done. False: no memory. */
 static bool be_cluster(struct cluster *cl)
 {
     if (cl->owners != NULL)
@@ -157,7 +158,7 @@ static bool is_integer(const struct reply *r, int64_t min, int64_t max)
     return r->type == REPLY_INTEGER && r->integer >= min && r->integer <= max;
 }
 
-/* A node in the answer to CLUSTER SLOTS: host, port and more. NO_NODE if it is not understood. */
+/* Parses a node in the answer to CLUSTER SLOTS: host, port and more. NO_NODE: not understood. */
 static uint16_t map_node(struct cluster *cl, const struct node *teller, const struct reply *r)
 {
     if (r->type != REPLY_ARRAY || r->n < 2 || !is_integer(&r->elements[1], 1, MAX_PORT))
@@ -169,8 +170,8 @@ static uint16_t map_node(struct cluster *cl, const struct node *teller, const st
     return host->type == REPLY_STRING ? told_node(cl, teller, host->text, host->n, port) : NO_NODE;
 }
 
-/* Takes the answer to CLUSTER SLOTS: ranges of slots, each first, last, master, replicas. What is
- * not understood is left out: its slots are asked about where any others are. */
+/* Takes the answer to CLUSTER SLOTS: ranges of slots, each with first, last, master, replicas.
+ * Ranges not understood are skipped: commands for their slots go to any node, which redirects. */
 static bool take_map(struct cluster *cl, const struct node *teller, const struct reply *map)
 {
     if (map->type != REPLY_ARRAY || !be_cluster(cl))
@@ -197,8 +198,8 @@ static bool take_map(struct cluster *cl, const struct node *teller, const struct
     return true;
 }
 
-/* Asks one node, to which there is a connection, for the map. False with an error: the connection
- * failed; with none: the answer is no map. */
+/* Asks one connected node for the map. False: the connection failed. *is_map: the answer was a map,
+ * which is now in use. */
 static bool ask_map(struct cluster *cl, struct node *node, bool *is_map, struct err *err)
 {
     struct requests rq = {0};
@@ -219,19 +220,19 @@ static size_t first_source(const struct cluster *cl)
     return cl->source < cl->n_nodes ? cl->source : 0;
 }
 
-/* Asks nodes until one has told its map: first those to which there is a connection. */
+/* Asks nodes for the map until one gives it; connected nodes first. */
 static void refresh_map(struct cluster *cl, uint64_t until)
 {
     size_t n = cl->n_nodes, at = first_source(cl);
     for (size_t i = 0; i < 2 * n && (i < n || conn_now() < until); i++) {
         struct node *node = &cl->nodes[at];
         at = at + 1 < n ? at + 1 : 0;
-        struct err err; /* the trouble that made the map old is the one to tell */
+        struct err err; /* dropped: the error that made the map old is the one to report */
         bool is_map;
         if ((i < n && node->conn == NULL) || !connect_node(cl, node, &err) ||
             !ask_map(cl, node, &is_map, &err) || !is_map)
             continue;
-        /* If what it told is of no use, another is asked. */
+        /* If this map is of no use, the next refresh asks the next node first. */
         cl->source = at;
         cl->is_map_old = false;
         return;
@@ -240,7 +241,7 @@ static void refresh_map(struct cluster *cl, uint64_t until)
 
 /* ---- a round: all pending commands are sent once */
 
-/* Where commands go that can go anywhere, or whose slot's owner is unknown. */
+/* The node for commands that can go to any node, or whose slot has no known owner. */
 static uint16_t any_node(const struct cluster *cl)
 {
     for (size_t i = 0; i < cl->n_nodes; i++)
@@ -295,7 +296,8 @@ static void queue_jobs(struct cluster *cl, struct node *node, const struct reque
     }
 }
 
-/* The node has gone, or was not there: what becomes of those of its blocks that are unanswered? */
+/* The node's connection was lost, or could not be opened. Its unanswered blocks become pending
+ * again if they can be repeated, else lost. */
 static void leave_node(struct cluster *cl, struct node *node, bool can_repeat,
                        struct reply **replies, struct round *round)
 {
@@ -312,7 +314,7 @@ static void leave_node(struct cluster *cl, struct node *node, bool can_repeat,
     disconnect(node);
 }
 
-/* "MOVED SLOT HOST:PORT" or "ASK ...": the node that is meant, or NO_NODE. */
+/* The target node of "MOVED SLOT HOST:PORT" or "ASK ...", or NO_NODE. */
 static uint16_t redirection(struct cluster *cl, const struct node *teller, const struct reply *r)
 {
     const char *slot = strchr(r->text, ' ');
@@ -349,7 +351,7 @@ static bool redirect(struct cluster *cl, const struct node *node, struct job *jo
     return true;
 }
 
-/* A refusal that will pass, before which nothing was done. */
+/* Is it a temporary refusal? The server has then not run the command. */
 static bool passes(const struct reply *r)
 {
     return reply_is_error(r, "LOADING") || reply_is_error(r, "TRYAGAIN") ||
@@ -357,7 +359,7 @@ static bool passes(const struct reply *r)
            reply_is_error(r, "CLUSTERDOWN");
 }
 
-/* Must the block be sent again, for this reply? */
+/* Does this reply require that the block be sent again? */
 static bool is_again(struct cluster *cl, const struct node *node, struct job *first, int slot,
                      const struct reply *r, struct round *round)
 {
@@ -373,7 +375,7 @@ static bool is_again(struct cluster *cl, const struct node *node, struct job *fi
     return true;
 }
 
-/* All commands of the node's block have been answered. */
+/* All commands of the node's block have been answered: they are done, or pending again. */
 static void end_block(struct cluster *cl, struct node *node, struct reply **replies,
                       struct round *round)
 {
@@ -390,8 +392,8 @@ static void end_block(struct cluster *cl, struct node *node, struct reply **repl
     node->again = false;
 }
 
-/* The reply to the node's next command has come. The first one that is no answer decides what
- * becomes of its block: those behind it only tell that the whole was given up. */
+/* Takes the reply to the node's next command. The first redirection or temporary refusal in a block
+ * decides for the whole block: the replies after it only say that the block was discarded. */
 static void take_reply(struct cluster *cl, struct node *node, const struct requests *rq,
                        struct reply *r, struct reply **replies, struct round *round)
 {
@@ -409,7 +411,7 @@ static void take_reply(struct cluster *cl, struct node *node, const struct reque
         end_block(cl, node, replies, round);
 }
 
-/* Takes what has come from a node. */
+/* Takes the replies that have arrived from a node. */
 static void take_replies(struct cluster *cl, struct node *node, const struct requests *rq,
                          enum cluster_repeat repeat, struct reply **replies, struct round *round)
 {
@@ -434,7 +436,7 @@ static struct round run_round(struct cluster *cl, const struct requests *rq,
                               enum cluster_repeat repeat, struct reply **replies)
 {
     struct round round = {0};
-    /* Redirections add nodes behind these. */
+    /* Redirections append nodes; these take part from the next round on. */
     size_t n_nodes = cl->n_nodes, n_busy;
     sort_jobs(cl, rq);
     for (size_t i = 0; i < n_nodes; i++) {
@@ -459,7 +461,7 @@ static struct round run_round(struct cluster *cl, const struct requests *rq,
     return round;
 }
 
-/* ---- the whole */
+/* ---- a call of cluster_run: rounds until all commands are answered */
 
 static bool get_jobs(struct cluster *cl, size_t n)
 {
@@ -481,15 +483,15 @@ static void pause_ms(uint64_t ms)
     nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}, NULL);
 }
 
-/* The course of a call of cluster_run. */
+/* The state of a call of cluster_run. */
 struct course {
     unsigned redirects;
-    uint64_t until; /* when patience ends; 0: there was no trouble yet */
+    uint64_t until; /* when patience ends; 0: no command was left pending yet */
     uint64_t pause;
-    bool reopened; /* the connection to a single server */
+    bool reopened; /* the connection to a single server was opened once more */
 };
 
-/* After a round that left commands pending: prepares the next. False: there is no use in one. */
+/* Prepares the next round, after one that left commands pending. False: give up. */
 static bool prepare_next(struct cluster *cl, struct course *course, const struct round *round)
 {
     uint64_t now = conn_now();
@@ -547,7 +549,7 @@ bool cluster_run(struct cluster *cl, const struct requests *requests, enum clust
 
 /* ---- replicas */
 
-/* Takes a node's reply to WAIT: how many replicas have it. */
+/* Checks a node's reply to WAIT: the number of replicas that have acknowledged. */
 static bool take_count(const struct cluster *cl, const struct node *node, const struct reply *r,
                        unsigned replicas, unsigned ms, struct err *err)
 {
@@ -568,7 +570,7 @@ static bool fail_unknown(const struct cluster *cl, const struct node *node, stru
                      "was written", name);
 }
 
-/* Asks the nodes; the first trouble is told. */
+/* Sends WAIT to the nodes that have answered commands. Reports the first error. */
 static bool ask_replicas(struct cluster *cl, const struct requests *rq, struct err *err)
 {
     bool ok = true;
@@ -641,7 +643,7 @@ static void free_memory(struct cluster *cl)
     free(cl);
 }
 
-/* Without connections; NULL: no memory. */
+/* Allocates a cluster without connections. NULL: no memory. */
 static struct cluster *new_cluster(const struct uri *address,
                                    const struct cluster_options *options)
 {

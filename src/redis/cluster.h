@@ -1,6 +1,6 @@
 /*
- * The servers that keys live on: one server, or the nodes of a Redis Cluster. Both are used in the
- * same way. Redirections are followed, and troubles that pass are waited for.
+ * Runs commands on one Redis server or on the nodes of a Redis Cluster. Both are used in the same
+ * way. Redirections are followed; after a temporary error, commands are sent again.
  *
  *     struct cluster *cl = cluster_open(&address, &options, &err);    // NULL: see err
  *     if (!cluster_run(cl, &requests, CLUSTER_REPEAT, replies, &err)) ...
@@ -28,42 +28,46 @@ enum { CLUSTER_PATIENCE_MS = 60000 }; /* longer than a usual failover (15 s and 
 
 struct cluster_options {
     struct conn_options conn; /* its user and db are set from the address */
-    unsigned patience_ms;     /* how long to wait for troubles that pass */
+    unsigned patience_ms;     /* how long to retry after temporary errors */
 };
 
-/* Connects to the server named; if that is a node of a cluster, asks it for the others. The address
- * and the options' strings must outlive the cluster. */
+/* Connects to the server at `address`. If it is a node of a cluster, asks it for the other nodes.
+ * The address and the options' strings must outlive the cluster. */
 struct cluster *cluster_open(const struct uri *address, const struct cluster_options *options,
                              struct err *err);
 void cluster_close(struct cluster *cl); /* or NULL */
 
-/* Nodes that own slots; 0 if it is no cluster. */
+/* The number of nodes that own slots; 0 if there is no cluster. */
 unsigned cluster_masters(const struct cluster *cl);
 
-/* May commands be carried out twice? They are when the connection was lost after they had been sent
- * and before they were answered. */
+/* May commands run twice? With CLUSTER_REPEAT, commands that were sent but not answered before the
+ * connection was lost are sent again. */
 enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT };
 
-/* Runs the commands: each goes to the node that has its slot, all are sent before any reply is
- * waited for. replies[i] becomes the reply to command i. It can be an error; the exceptions are
- * those that are dealt with here: MOVED and ASK are followed; LOADING, TRYAGAIN, BUSY, MASTERDOWN
- * and CLUSTERDOWN, and nodes of a cluster that cannot be reached, are waited for. A lost connection
- * to a single server is opened once more. The commands of one batch can be carried out in any order
- * if they go to different nodes or are redirected, but not those of a block (requests.h), which
- * have a reply each or none at all. If a command in MULTI ... EXEC is refused for good, the reply
- * to it says why, that to EXEC only that nothing was done.
+/* Runs the commands. Each goes to the node that owns its slot; all are sent before any reply is
+ * awaited. replies[i] becomes the reply to command i, which can be an error. These cases are
+ * handled here:
+ * - MOVED and ASK: the redirection is followed.
+ * - LOADING, TRYAGAIN, BUSY, MASTERDOWN, CLUSTERDOWN, and unreachable nodes of a cluster: the
+ *   commands are sent again, for up to patience_ms.
+ * - A lost connection to a single server: it is opened once more.
  *
- * Returns false when a command remained without a reply: replies[i] of those are NULL. Commands not
- * to be repeated may then have been carried out, or not. A signal (sig.h) ends waiting.
+ * Commands of one batch can run in any order if they go to different nodes or are redirected. The
+ * commands of a block (requests.h) keep their order; either all of them have replies, or none. If a
+ * command in MULTI ... EXEC is refused for good, its own reply gives the reason; the reply to EXEC
+ * says only that nothing was done.
  *
- * The replies stay until the next call. */
+ * Returns false if commands remained without a reply: their replies[i] are NULL. Such commands
+ * may or may not have run. A signal (sig.h) ends waiting.
+ *
+ * The replies are valid until the next call. */
 bool cluster_run(struct cluster *cl, const struct requests *requests, enum cluster_repeat repeat,
                  struct reply **replies, struct err *err);
 
-/* Waits until what was written is on so many replicas: asks all nodes that have answered commands
- * since the last call, on the same connections (WAIT). Fails if fewer replicas have acknowledged it
- * after so many milliseconds (options.conn.reply_ms must be more), or if a connection was lost
- * meanwhile: the node may have been replaced by a replica that lacks it. */
+/* Waits until `replicas` replicas of each node have acknowledged all writes (WAIT). Asks the nodes
+ * that have answered commands since the last call, on the same connections. Fails if fewer replicas
+ * have acknowledged within `ms` milliseconds (options.conn.reply_ms must be more), or if a
+ * connection was lost meanwhile: the node may have been replaced by a replica that lacks writes. */
 bool cluster_wait(struct cluster *cl, unsigned replicas, unsigned ms, struct err *err);
 
 #endif

@@ -36,17 +36,17 @@ enum {
     /* A string in Redis has at most 512 MiB (proto-max-bulk-len). A server that sends a longer
      * reply than this is broken or malicious. */
     MAX_REPLY = 520 << 20,
-    /* Elements of all arrays of a batch: an array is allocated when its length is announced, before
-     * its elements come. Far more than the bits of a batch of keys. */
+    /* Limit on the elements of all arrays of a batch: an array is allocated when its length
+     * arrives, before its elements. Far more than a batch of keys has bits. */
     MAX_ELEMENTS = 4 << 20,
-    BUSY_MS = 10, /* pause before a server whose backlog is full is tried again */
+    BUSY_MS = 10, /* pause between attempts to connect to a server with a full backlog */
 };
 
 struct conn {
     struct conn_options options;
     char name[CONN_NAME];
     redisContext *context;
-    char *out; /* what is to be sent: out_len bytes, of which `sent` are gone */
+    char *out; /* out_len bytes to send; the first `sent` of them have been sent */
     size_t out_len, out_room, sent;
     size_t expected;
     uint64_t active; /* time of the last byte sent or received, or of the first one queued */
@@ -55,7 +55,7 @@ struct conn {
     char trouble[CONN_NAME + 200];
 };
 
-/* Why no more can come of it. The first reason stays. */
+/* Marks the connection as failed, for this reason. The first reason stays. */
 static bool lose(struct conn *c, const char *reason)
 {
     if (!c->failed)
@@ -64,9 +64,9 @@ static bool lose(struct conn *c, const char *reason)
     return false;
 }
 
-/* ---- replies, as hiredis parses them. NULL makes it fail with "Out of memory". */
+/* ---- replies: callbacks of hiredis' parser. NULL makes it fail with "Out of memory". */
 
-/* The place for a value: an element of the array that it is in, or one of its own. */
+/* The memory for a value: its element of the array around it, or, at the top, a new reply. */
 static struct reply *place(const redisReadTask *task)
 {
     if (task->parent != NULL)
@@ -127,11 +127,11 @@ static void *make_nil(const redisReadTask *task)
 
 static void free_nothing(void *reply)
 {
-    (void)reply; /* lies in a struct replies */
+    (void)reply; /* its struct replies is freed as a whole */
 }
 
 #if HIREDIS_MAJOR >= 1
-/* Types of RESP3, which is not asked for. */
+/* Types of RESP3, which is never requested. */
 static void *refuse_double(const redisReadTask *task, double value, char *text, size_t len)
 {
     (void)task, (void)value, (void)text, (void)len;
@@ -176,7 +176,7 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-/* Begins to connect. A Unix socket whose backlog is full is tried again until the time is over. */
+/* Begins to connect. If the backlog of a Unix socket is full, tries again until `until`. */
 static bool begin(struct conn *c, const struct conn_address *a, uint64_t until, struct err *err)
 {
     for (;;) {
@@ -195,7 +195,7 @@ static bool begin(struct conn *c, const struct conn_address *a, uint64_t until, 
     }
 }
 
-/* Milliseconds left, as poll takes them. */
+/* The time left, as a timeout for poll. */
 static int left(uint64_t until)
 {
     uint64_t now = conn_now();
@@ -217,23 +217,23 @@ static bool finish(struct conn *c, uint64_t until, struct err *err)
     return reason == 0 || cannot_connect(c, strerror(reason), err);
 }
 
-/* Does this refusal of AUTH only mean that no password is needed? As redis-cli, this program goes
- * on: REDISCLI_AUTH may be there for another server. */
+/* Does this refusal of AUTH only mean that the server needs no password? Then this program goes on,
+ * like redis-cli: REDISCLI_AUTH may be set for another server. */
 static bool needs_no_password(const struct conn *c, const struct reply *r)
 {
     return c->options.user == NULL && reply_is_error(r, "ERR") &&
            strstr(r->text, "without any password configured") != NULL;
 }
 
-/* Refusals of PING that tell nothing about later commands, or nothing lasting. */
+/* Is this refusal of PING temporary, or does it concern no other command (NOPERM)? */
 static bool may_pass(const struct reply *r)
 {
     return reply_is_error(r, "NOPERM") || reply_is_error(r, "LOADING") ||
            reply_is_error(r, "MASTERDOWN") || reply_is_error(r, "BUSY");
 }
 
-/* AUTH and SELECT as needed, and a PING, which tells at once whether the server wants a password or
- * has too many clients. */
+/* Sends AUTH and SELECT as needed, and PING. The reply to PING shows at once whether the server
+ * wants a password or has too many clients. */
 static bool greet(struct conn *c, struct err *err)
 {
     struct requests rq = {0};
@@ -329,8 +329,8 @@ void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct 
     c->out_len += len;
 }
 
-/* If the server has gone, what it said before may still be there to be read: the reader finds the
- * end. */
+/* Sends what the socket accepts. If the server has closed the connection, drops the output: the
+ * last replies may still be unread, and receive_some finds the end. */
 static void send_some(struct conn *c)
 {
     if (c->sent == c->out_len)
@@ -368,7 +368,7 @@ enum conn_got conn_next(struct conn *c, struct reply **reply)
     void *parsed = NULL;
     if (c->expected == 0)
         return CONN_NOTHING;
-    /* Before a loss is told, what came before it is. */
+    /* Replies that came before a loss are returned before it is reported. */
     if (redisReaderGetReply(c->context->reader, &parsed) != REDIS_OK) {
         lose(c, c->context->reader->errstr);
         return CONN_FAILED;
@@ -385,7 +385,7 @@ size_t conn_expected(const struct conn *c)
     return c->expected;
 }
 
-/* Receives what poll has found. False: nothing has come, and there is still time. */
+/* Receives data if poll found any, and checks the time-out. False: neither data nor a failure. */
 static bool get_on(struct conn *c, const struct pollfd *found)
 {
     if (found->revents & ~POLLOUT) {
@@ -417,7 +417,7 @@ void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room)
         }
         if (until == UINT64_MAX)
             return;
-        poll(room, n, left(until)); /* if it fails, it has found nothing */
+        poll(room, n, left(until)); /* if it fails, all revents stay 0 */
         for (size_t i = 0; i < n; i++)
             has_got_on |= room[i].fd >= 0 && get_on(conns[i], &room[i]);
     }

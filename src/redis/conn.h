@@ -8,11 +8,11 @@
  *     conn_close(c);
  *
  *     conn_queue(c, bytes, len, 1, &replies);                         // several: as cluster.c does
- *     conn_wait(conns, n);                                            // until one has got on
+ *     conn_wait(conns, n, room);                                      // until data or a failure
  *     while ((got = conn_next(c, &reply)) == CONN_REPLY) ...
  *
- * A time-out runs from the last byte that was sent or received. A connection on which anything went
- * wrong is of no use any more: close it. Not for two threads at once.
+ * A time-out runs from the last byte that was sent or received. After any failure a connection is
+ * unusable: close it. Not for two threads at once.
  */
 #ifndef REDIS_CONN_H
 #define REDIS_CONN_H
@@ -43,53 +43,55 @@ struct conn_options {
     unsigned connect_ms, reply_ms;
 };
 
-/* Longer strings are cut off. "host:port", "[::1]:port" or the socket's path. */
+/* The name for messages: "host:port", "[::1]:port" or the socket's path. Truncated if longer. */
 enum { CONN_NAME = 300 };
 void conn_name(const struct conn_address *address, char name[CONN_NAME]);
 
-/* "0.14.1", or NULL in a program without it. */
+/* The version, such as "0.14.1"; NULL in builds without hiredis. */
 const char *conn_hiredis_version(void);
 
-/* Connects, gives user and password, and selects the database. */
+/* Connects, authenticates, and selects the database. */
 struct conn *conn_open(const struct conn_address *address, const struct conn_options *options,
                        struct err *err);
 void conn_close(struct conn *c); /* or NULL */
 
-/* Takes the bytes of commands to which n replies are expected. The replies go into *into, which
- * must stay until all have been taken. Failure is found by conn_next. */
+/* Copies the bytes of commands, which get n replies, into the send queue. The replies are stored in
+ * *into, which must stay valid until all have been taken. conn_next reports failures. */
 void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct replies *into);
 
 enum conn_got {
     CONN_REPLY,
-    CONN_NOTHING, /* yet, or all have been taken */
+    CONN_NOTHING, /* no reply yet, or all have been taken */
     CONN_FAILED,  /* see conn_trouble */
 };
 
-/* The next reply, if it has come. */
+/* Takes the next reply, if it has arrived. */
 enum conn_got conn_next(struct conn *c, struct reply **reply);
 
-/* Replies that are still to be taken. */
+/* The number of replies still to be taken. */
 size_t conn_expected(const struct conn *c);
 
-/* Sends and receives, on those of n connections on which replies are expected, until one of them
- * has received something or failed. Room is needed for n `struct pollfd`. */
+/* Sends and receives on those of the n connections that expect replies, until one of them has
+ * received data or failed. `room` is working memory for n `struct pollfd`. */
 struct pollfd;
 void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room);
 
-/* Sends commands and reads the replies: *replies gets those, out[i] is that to command i. */
+/* Sends commands and reads the replies. out[i] becomes the reply to command i; its memory is in
+ * *replies. */
 bool conn_exchange(struct conn *c, const struct requests *requests, struct replies *replies,
                    struct reply **out, struct err *err);
 
-/* Why it failed: a sentence that names the server. */
+/* Why the connection failed: a sentence that names the server. */
 const char *conn_trouble(const struct conn *c);
 
-/* Is it certain that the server received nothing of what was queued after the last reply? */
+/* Is it certain that the server received nothing that was queued since all earlier replies came? */
 bool conn_unsent(const struct conn *c);
 
-/* Has the server closed it while nothing was asked? Costs a system call. */
+/* Is the connection unusable, for example because the server closed it when idle? Costs a system
+ * call. */
 bool conn_is_stale(const struct conn *c);
 
-/* Milliseconds of a clock that never steps. */
+/* The monotonic clock, in milliseconds. */
 uint64_t conn_now(void);
 
 #endif

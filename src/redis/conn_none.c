@@ -1,4 +1,5 @@
-/* In place of conn.c where there is no hiredis: there are no connections. */
+/* For builds without hiredis: replaces the functions of conn.c that need it. conn_open always
+ * fails. */
 #include "redis/conn.h"
 
 #ifndef SEEN_HIREDIS

@@ -7,7 +7,7 @@
 
 #include "base/disk.h"
 
-/* Longer ones are taken for the wrong file. */
+/* A file with a longer first line is probably the wrong file. */
 enum { MAX_PASSWORD = 4096 };
 
 static bool from_environment(char **out, struct err *err)
@@ -19,7 +19,7 @@ static bool from_environment(char **out, struct err *err)
     return *out != NULL || fail_errno(err, "cannot read REDISCLI_AUTH");
 }
 
-/* The first line of what was read, without its end. */
+/* Takes the first line of buf, without its line ending. */
 static bool take_line(const char *file, char *buf, size_t n, char **out, struct err *err)
 {
     char *newline = memchr(buf, '\n', n);

@@ -9,11 +9,11 @@
 
 #include "base/err.h"
 
-/* Reads the first line of `file`, or REDISCLI_AUTH if that is NULL. *out is NULL if there is none;
- * else it belongs to the caller, for password_free. */
+/* Reads the first line of `file`, or REDISCLI_AUTH if `file` is NULL. *out becomes NULL if there is
+ * no password; else the caller frees it with password_free. */
 bool password_read(const char *file, char **out, struct err *err);
 
-/* Overwrites it first. */
+/* Overwrites the password and frees it. It may be NULL. */
 void password_free(char *password);
 
 #endif

@@ -11,8 +11,8 @@ struct reply_block {
     alignas(max_align_t) char data[];
 };
 
-/* A first block holds the replies to a few hundred commands. Blocks beyond the second size are not
- * kept for the next batch. */
+/* The first block, of FIRST_ROOM bytes, holds the replies to a few hundred commands. Blocks larger
+ * than KEPT_ROOM are not kept for the next batch. */
 enum { FIRST_ROOM = 16 << 10, KEPT_ROOM = 4 << 20 };
 
 void *reply_alloc(struct replies *rs, size_t len)

@@ -1,9 +1,9 @@
 /*
- * Commands to a Redis server, encoded as they are sent (RESP: an array of bulk strings), one behind
- * the other. They are kept until they are answered, as a redirected command is sent again.
+ * A batch of commands to a Redis server, encoded as they are sent (RESP: arrays of bulk strings).
+ * Keep the batch until it is answered: a redirected command is sent again.
  *
  *     struct requests rq = {0};
- *     requests_begin(&rq, 3, "GETBIT");       // with its name, three words
+ *     requests_begin(&rq, 3, "GETBIT");       // three words, including the name
  *     requests_key(&rq, key, key_len);
  *     requests_number(&rq, position);
  *     ... more commands, cluster_run (cluster.h), requests_clear ...
@@ -21,9 +21,9 @@
 enum { REQUESTS_ANY_SLOT = -1 };
 
 struct request {
-    size_t begin; /* in data; it ends where the next one begins */
+    size_t begin; /* offset in data; the command ends where the next one begins */
     int slot;     /* of its block's first key; REQUESTS_ANY_SLOT: any server will do */
-    bool joined;  /* is of one block with the command before it */
+    bool joined;  /* in the same block as the command before it */
 };
 
 struct requests {
@@ -41,14 +41,14 @@ void requests_word(struct requests *rq, const char *text);
 void requests_bytes(struct requests *rq, const void *data, size_t len);
 void requests_number(struct requests *rq, uint64_t number);
 
-/* The next n commands are one block, as MULTI ... EXEC: they go to one server, on one connection,
- * one behind the other. If one of them is redirected, or refused for a reason that passes, or if
- * the connection is lost before all are answered, this befalls all. In a cluster, all keys of a
- * block must be of one slot. A block that is not MULTI ... EXEC may have been carried out in part
- * before it is sent again. */
+/* Makes the next n commands one block, such as MULTI ... EXEC. They go to one server, on one
+ * connection, without other commands between them. If one of them is redirected or refused
+ * temporarily, or if the connection is lost before all are answered, this applies to the whole
+ * block. In a cluster, all keys of a block must be in one slot. A block that is not MULTI ... EXEC
+ * may have run in part before it is sent again. */
 void requests_block(struct requests *rq, size_t n);
 
-/* A key. The first of a command, or of a block, decides which server gets it. */
+/* Appends a key. The first key of a command, or of a block, decides which server gets it. */
 void requests_key(struct requests *rq, const void *key, size_t len);
 
 /* Sends a command without a key to the server that has this slot. */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 /* CRC-16/XMODEM: polynomial x^16 + x^12 + x^5 + 1, initial value 0, nothing reflected. Four bits at
- * a time: the remainder of i * x^16, i < 16, is the product of i and the polynomial's lower part
- * 0x1021, whose bits are so far apart that nothing carries. */
+ * a time: the remainder of i * x^16, i < 16, is the integer product of i and the polynomial's lower
+ * part 0x1021. The bits of 0x1021 are at least 4 apart, so nothing carries. */
 static unsigned crc16(const unsigned char *p, size_t len)
 {
     unsigned crc = 0;

@@ -1,7 +1,7 @@
 /*
  * Slots of a Redis Cluster (Redis Cluster Specification, "Key distribution model"): a key belongs
- * to slot CRC16(key) mod 16384. If it holds a '{' and behind it a '}' that is not the very next
- * byte, only what is between the first of each counts, so that keys can be made to lie together.
+ * to slot CRC16(key) mod 16384. If at least one byte lies between the first '{' of the key and the
+ * next '}', only those bytes are hashed. So keys can be placed in the same slot.
  */
 #ifndef REDIS_SLOT_H
 #define REDIS_SLOT_H

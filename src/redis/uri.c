@@ -33,7 +33,7 @@ static bool refuse(struct parser *ps, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(reason, sizeof reason, fmt, ap);
     va_end(ap);
-    /* The text is as long as a command line may be, and the reason has to follow. */
+    /* The text can be as long as a command line: truncates it, so that the reason fits. */
     return fail(ps->err, "cannot use '%.1000s': %s", ps->text, reason);
 }
 
@@ -47,8 +47,8 @@ bool uri_is(const char *name)
     return begins(name, TCP) || begins(name, LOCAL) || begins(name, TLS);
 }
 
-/* Cuts s at the first `c`: returns what is before it, and leaves in *s what is behind it. Without
- * one, returns all, and *s becomes empty with p NULL. */
+/* Cuts s at the first `c`: returns the part before it and leaves the part after it in *s. Without a
+ * `c`, returns all, and *s becomes empty with p NULL. */
 static struct span cut(struct span *s, char c)
 {
     struct span head = *s;
@@ -71,7 +71,7 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Decodes s behind the strings decoded before it, and ends it with NUL. */
+/* Decodes s to the end of the strings decoded so far, and ends it with NUL. */
 static bool decode(struct parser *ps, struct span s, const char **text, size_t *len)
 {
     char *begin = ps->out, *out = begin;
@@ -95,7 +95,7 @@ static bool decode(struct parser *ps, struct span s, const char **text, size_t *
     return true;
 }
 
-/* A string that is not empty and holds no NUL. */
+/* Decodes a string that must not be empty or hold a NUL. */
 static bool decode_text(struct parser *ps, const char *what, struct span s, const char **text)
 {
     size_t len = 0;
@@ -147,7 +147,7 @@ static enum parameter parameter_named(struct span name)
     return 0;
 }
 
-/* One NAME=VALUE. `known` are the parameters that the scheme has, *given those that came before. */
+/* One NAME=VALUE. `known`: the parameters of the scheme. *given: the parameters seen so far. */
 static bool parse_parameter(struct parser *ps, struct span value, unsigned known, unsigned *given)
 {
     struct span name = cut(&value, '=');
@@ -271,9 +271,9 @@ static bool parse(struct parser *ps)
 
 bool uri_parse(const char *text, struct uri *out, struct err *err)
 {
-    /* Decoding lengthens nothing, and between two decoded strings stands a separator, where the
-     * NUL of the first goes; the last takes the NUL of the text. A repeated string is refused
-     * before it is decoded. */
+    /* The decoded strings fit: decoding lengthens no string. The NUL of each takes the place of the
+     * separator behind it, that of the last the place of the text's NUL. A repeated parameter is
+     * refused before it is decoded. */
     *out = (struct uri){.shards = 1, .store = malloc(strlen(text) + 1)};
     if (out->store == NULL)
         return fail_errno(err, "cannot use '%.1000s'", text);

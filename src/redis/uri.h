@@ -1,12 +1,13 @@
 /*
- * The address of a value in Redis, as given in place of a file's name:
+ * The address of a value in Redis, given instead of a file name:
  *
  *     redis://[USER@]HOST[:PORT]/KEY[?layout=SPEC&db=N&shards=S]
  *     redis+unix://[USER@]/SOCKET?key=KEY[&layout=SPEC&db=N&shards=S]
  *
- * All parts are percent-decoded (RFC 3986); an IPv6 address stands in brackets. A plus sign is a
- * plus sign. After the scheme and the authority, only '%' and, as separators, '?' and '&' are
- * special: SPEC's ':' and ',' and a key's '/' and '#' need no escape. Only KEY may hold NUL.
+ * All parts are percent-decoded (RFC 3986); an IPv6 address stands in brackets. A '+' does
+ * not stand for a space. After the scheme and the authority, only '%' and, as separators, '?' and
+ * '&' are special: SPEC's ':' and ',' and a key's '/' and '#' need no escape. Only KEY may hold
+ * NUL.
  *
  *     struct uri uri;
  *     if (uri_is(name) && uri_parse(name, &uri, &err)) { ... uri_free(&uri); }
@@ -21,11 +22,11 @@
 
 enum {
     URI_PORT = 6379,        /* unless given */
-    URI_MAX_SHARDS = 16384, /* slots of a cluster: more shards could not lie apart */
+    URI_MAX_SHARDS = 16384, /* slots of a cluster: more shards would have to share slots */
     URI_MAX_SOCKET = 107,   /* sun_path of sockaddr_un, less its NUL */
 };
 
-/* Strings end with NUL; those not given are NULL. Exactly one of host and socket is given. */
+/* Strings end with NUL; a string not given is NULL. Exactly one of host and socket is given. */
 struct uri {
     const char *host; /* without brackets */
     unsigned port;
@@ -39,8 +40,8 @@ struct uri {
     char *store;     /* owns the strings */
 };
 
-/* Does the name begin as one of these do (rediss:// too)? A file of such a name can be given as
- * ./redis://... */
+/* Does the name begin with redis://, redis+unix:// or rediss:// (TLS, which uri_parse refuses)? A
+ * file with such a name can be given as ./redis://... */
 bool uri_is(const char *name);
 
 /* On failure *out needs no uri_free. */
