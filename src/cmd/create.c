@@ -646,8 +646,8 @@ static bool make_filter(struct create *c)
     return ok;
 }
 
-/* Must a dry run read keys? If the options fix the size, standard input is read only if a check
- * needs the number of keys. */
+/* Must a dry run read keys? If the options fix the size, it reads keys only if they are given or
+ * a check needs their number. Otherwise it leaves standard input alone. */
 static bool needs_keys(const struct create *c)
 {
     return !design_is_sized(&c->design) || c->keyopt.any || c->from != NULL || c->min_keys != 0 ||

@@ -185,7 +185,7 @@ static size_t count_runs(const uint64_t *selected, size_t n)
     return runs;
 }
 
-/* The first record from `at` on that is selected, or, unless `printed`, not selected. n: none. */
+/* The first record from `at` on whose bit in `selected` is `printed`; n if there is none. */
 static size_t next_record(const uint64_t *selected, size_t n, size_t at, bool printed)
 {
     while (at < n) {

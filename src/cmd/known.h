@@ -76,8 +76,8 @@ bool known_ask(struct known *k, struct batch *b, struct err *err);
 /* Queries the layers that take no more keys, so that known_add need not (store_peek). */
 void known_peek(struct known *k, struct writer_keys *keys);
 
-/* Adds keys (store_add). Afterwards, of the first *done keys, those whose bit in keys->known is
- * clear were new. Key i comes from the record [record[i], record[i + 1]). */
+/* Adds keys (store_add). Afterwards, if i < *done and bit i of keys->known is clear, key i was new.
+ * Key i comes from the record [record[i], record[i + 1]). */
 enum add_result known_add(struct known *k, struct writer_keys *keys, const char *const *record,
                             size_t *done, struct err *err);
 

@@ -251,8 +251,7 @@ static uint64_t keys_added(const struct merge *m)
     return m->intersect || chain_is_exact(&m->header) ? (uint64_t)round(m->n) : sum;
 }
 
-/* Inputs of a union may share keys, and nobody knows how many. So the keys are estimated from the
- * bits. */
+/* Inputs may share an unknown number of keys, so a union's keys are estimated from the bits. */
 static void fill_counters(struct merge *m)
 {
     double absent = 1;

@@ -28,8 +28,8 @@ bool trial_random(struct store *store, const struct keyopt *keyopt, uint64_t n,
 /* Queries the keys of keyopt's files; `name` names them in messages. Fails if there are no keys. */
 bool trial_keys(struct store *store, struct keyopt *keyopt, const char *name, struct trial *trial);
 
-/* Wilson's 95 % interval for the rate of which trial->hits in trial->keys is a sample. Unlike the
- * usual interval, it holds for rates near 0, and with no hits at all. */
+/* Wilson's 95 % interval for the rate, from `hits` in `keys`. Unlike the usual interval, it holds
+ * for rates near 0, and with no hits at all. */
 void trial_interval(const struct trial *trial, double *low, double *high);
 
 #endif
