@@ -48,7 +48,7 @@ struct tally {
 /* The source of the records in messages: a file's name, or "--key". */
 const char *tally_where(const struct tally *t);
 
-/* Call first in commit: advances in_file to the beginning of this chunk. */
+/* Call first in commit: sets in_file to 0 if the chunk begins another file. */
 void tally_begin(struct tally *t, const struct chunk *chunk);
 
 /* Call last: adds the chunk, prints notes about what it saw, and shows progress. If
