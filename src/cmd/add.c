@@ -50,8 +50,8 @@ static const struct opt_group groups[] = {
 struct add {
     struct keyopt keyopt;
     bool verbose, create;
-    uint64_t n; /* of a filter to be made: keys; 0: not given */
-    double p;   /* FPR; 0: not given */
+    uint64_t n; /* capacity of a filter to be made; 0: not given */
+    double p;   /* its FPR; 0: not given */
     struct adding adding;
     struct changing changing;
 };
@@ -121,7 +121,7 @@ static bool make_file(struct add *a, const char *path, struct err *err)
            adding_make_file(&a->adding, path, &h, err);
 }
 
-/* Opens the filter, with its preparation of keys, and makes it if it is to be made. */
+/* Opens the filter and adopts its key preparation. With --create, makes a missing filter. */
 static bool open_filter(struct add *a, const char *path, struct err *err)
 {
     bool in_redis = !store_is_file(path);
@@ -137,7 +137,7 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
            (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
 }
 
-/* A filter that counts is changed by a batch of keys at once. */
+/* Changes a counted set by one batch of keys. */
 static int add_batch(struct add *a, const char *path)
 {
     struct changing *c = &a->changing;

@@ -12,8 +12,8 @@
 #include "store/chain.h"
 #include "store/filter_build.h"
 
-/* The keys of refit.h take 128 MiB of memory then, half of what 'seen create' takes, and 1 GiB of
- * disk, but no more than a part of what is free. */
+/* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, half of what 'seen create'
+ * takes, and 1 GiB of disk, but at most 1/8 of the free disk space. */
 enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
 
 static struct input_spec spec_of(const struct keyopt *keyopt)
@@ -25,9 +25,9 @@ static struct input_spec spec_of(const struct keyopt *keyopt)
                                .secret = keyopt->rule.secret};
 }
 
-/* Of many records, a survey tells how many keys they have. If it tells too many, a file gets the
- * right size in the end, if its keys can be kept; so it must not tell many more than are kept in
- * memory. */
+/* For many records, a survey estimates the number of distinct keys. If the estimate is too high,
+ * refit.h corrects the size of a file at the end, provided that it could keep the keys. So the
+ * estimate is limited to the number of keys that are kept in memory. */
 uint64_t adding_first(const struct keyopt *keyopt, bool alone)
 {
     const struct input_spec spec = spec_of(keyopt);
@@ -61,7 +61,7 @@ bool adding_make_file(struct adding *a, const char *path, const struct header *h
         return false;
     if (filter_build_empty_file(path, h, err))
         return true;
-    /* There may be no room for all the keys that are expected, but for those that come. */
+    /* The disk may be too full for the expected keys, but not for the actual ones. */
     return h->policy == POLICY_GROW && first->n_design > CHAIN_FIRST &&
            header_design(&a->made, &usual, 0, err) &&
            filter_build_empty_file(path, &a->made, err);
@@ -135,9 +135,10 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     return store_sync(a->known.sink, err);
 }
 
-/* Foretells the keys behind the n of this chunk, and the new ones in it and behind it. The bytes of
- * a file must not depend on how far readers are ahead, so new keys are foretold from the chunks
- * that were added, where these are parts of files of known length. */
+/* Forecasts the number of keys after the n of this chunk (`ahead`), and the number of new keys in
+ * and after it (`to_come`). The bytes of the filter must not depend on how far readers are ahead.
+ * So `to_come` is computed only from chunks already added, and only if they are parts of files of
+ * known length. */
 static void expect(struct adding *a, const struct chunk *chunk, size_t n)
 {
     struct add_state *state = &a->known.sink->state;
@@ -155,7 +156,8 @@ static void expect(struct adding *a, const struct chunk *chunk, size_t n)
     state->ahead = (uint64_t)(part * (double)(tally_keys(&a->feed.tally) + n));
 }
 
-/* Adds the keys of a chunk; false when it stopped before the last, and said why. */
+/* Adds the keys of a chunk. False if it stopped before the last one. The reason was printed, unless
+ * it was a signal. */
 static bool add_keys(struct adding *a, struct added *r)
 {
     struct err err;
@@ -179,7 +181,7 @@ static bool add_keys(struct adding *a, struct added *r)
     return false;
 }
 
-/* Of a chunk that could not be asked for to its end nothing is added. */
+/* Adds nothing of a chunk whose work failed. */
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct adding *a = ctx;
@@ -264,7 +266,7 @@ static uint64_t keys_on_disk(const char *dir)
     return n < KEPT_ON_DISK ? n : KEPT_ON_DISK;
 }
 
-/* Another process may have made the file that this one meant to make. */
+/* Only for a file that this process made: another process may have made it first. */
 static void begin_refit(struct adding *a)
 {
     struct stat st;
@@ -280,8 +282,8 @@ static void begin_refit(struct adding *a)
     a->refit = refit_new(h, &st, &a->feed.keyopt->rule, &limits);
 }
 
-/* Not of a run that was stopped: workers may have put keys that were not added. Another process may
- * have added as many. */
+/* No refit after a run that stopped early: workers may have put keys that were not added. The
+ * number of keys need not show it, because another process may have added as many. */
 static void end_refit(struct adding *a)
 {
     if (a->refit != NULL && !a->feed.failed && !a->stopped && !sig_caught())

@@ -45,7 +45,7 @@ static bool open_filter(const struct asked *a, size_t i, struct keyopt *keyopt,
     if (!keyopt_adopt(keyopt, h, a->path[i], err) ||
         !header_same_questions(first, a->path[0], h, a->path[i], err))
         return false;
-    /* A key of another length than those of one filter may be in another. */
+    /* If the filters' key lengths differ, keys of any length are accepted. */
     for (size_t f = 0; f < i; f++)
         if (format_key_len(store_header(v->store[f])) != format_key_len(h))
             keyopt->rule.key_len = 0;
@@ -66,7 +66,8 @@ static bool open_list(const struct asked *a, const struct keyopt *keyopt, struct
     return true;
 }
 
-/* Opens all and has keys made for them. After a failure nothing is open. */
+/* Opens all filters and the list, and adopts their key preparation. After a failure nothing is
+ * open. */
 static bool open_view(const struct asked *a, struct keyopt *keyopt, struct asked_view *v,
                       struct err *err)
 {
@@ -106,7 +107,7 @@ void asked_close(struct asked *a)
     free(a->why);
 }
 
-/* Takes notice of layers that came or went since. */
+/* Picks up layers that were added or dropped since the last call. */
 static bool refresh(struct asked *a, struct err *err)
 {
     bool ok = true;
@@ -125,13 +126,13 @@ static bool refresh(struct asked *a, struct err *err)
 
 enum { LOOK_MS = 1000 };
 
-/* Is it time to look at the names again? For one thread. */
+/* Is it time to look at the names again? True for one thread only. */
 static bool is_time(struct asked *a)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     unsigned long now = (unsigned long)t.tv_sec * 1000 + (unsigned long)t.tv_nsec / 1000000;
-    unsigned long then = a->looked; /* differences are right when a short `long` wraps */
+    unsigned long then = a->looked; /* the difference is right even if a 32-bit `long` wraps */
     return now - then >= LOOK_MS && atomic_compare_exchange_strong(&a->looked, &then, now);
 }
 
@@ -145,7 +146,7 @@ static bool any_replaced(struct asked *a)
     return replaced;
 }
 
-/* Says why, unless that was said last. */
+/* Prints why the old filters stay in use, unless the last message gave the same reason. */
 static void say_kept(struct asked *a, const struct err *err)
 {
     if (a->why != NULL && strcmp(a->why->text, err->text) == 0)
@@ -157,26 +158,26 @@ static void say_kept(struct asked *a, const struct err *err)
         *a->why = *err;
 }
 
-/* Opens what the names stand for now. */
+/* Opens the files that the names refer to now. */
 static bool open_new(const struct asked *a, struct keyopt *keyopt, struct asked_view *now,
                      struct err *err)
 {
     if (!open_view(a, keyopt, now, err))
         return false;
-    /* The records that come are for the old preparation. */
+    /* The remaining records are meant for the old preparation. */
     if (keyopt->rule.prep == a->keyopt->rule.prep)
         return true;
     close_view(now);
     return fail(err, "'%s' prepares keys in another way", a->path[0]);
 }
 
-/* Asks those from now on. */
+/* Switches to the new filters. */
 static void change_to(struct asked *a, const struct asked_view *now, const struct key_rule *rule)
 {
     pthread_rwlock_wrlock(&a->lock);
     struct asked_view old = a->now;
     a->now = *now;
-    a->keyopt->rule.key_len = rule->key_len; /* other fields are read by other threads */
+    a->keyopt->rule.key_len = rule->key_len; /* other threads read the other fields without lock */
     a->keyopt->rule.hash = rule->hash;
     a->keyopt->rule.seed = rule->seed;
     a->keyopt->rule.mark = rule->mark;
@@ -232,7 +233,7 @@ void asked_end(struct asked *a)
     pthread_rwlock_unlock(&a->lock);
 }
 
-/* Asks FILTER. */
+/* Queries FILTER. */
 static bool ask_first(struct asked *a, const struct batch *b, struct asked_answers *answers,
                       struct err *err)
 {

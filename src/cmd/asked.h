@@ -1,10 +1,10 @@
 /*
- * The filters that `query` asks: FILTER, those of --also, and the list of --confirm.
+ * The filters that `query` searches: FILTER and those of --also, and the list of --confirm.
  *
  *     struct asked a = {.keyopt = &keyopt};
  *     asked_add(&a, path, &err)                      // each filter; FILTER first
  *     asked_open(&a, &err)
- *     ... any thread:
+ *     ... for each chunk, in any thread:
  *     asked_begin(&a, many, &err)
  *     asked_query(&a, batch, &answers, &err)
  *     asked_end(&a)
@@ -26,15 +26,15 @@
 #include "keys/confirm.h"
 #include "store/store.h"
 
-/* What is known of a batch: a bit, or an entry, for each record. */
+/* The answers for a batch: a bit or an entry for each record. */
 struct asked_answers {
-    uint64_t good[BATCH_MAX / 64]; /* set by the caller: the record has a key; others are absent */
+    uint64_t good[BATCH_MAX / 64]; /* set by the caller: the record has a key; else it is absent */
     uint64_t present[BATCH_MAX / 64];
-    uint16_t holder[BATCH_MAX]; /* with `which`: the first filter that has it, among the paths */
+    uint16_t holder[BATCH_MAX]; /* with `which`: index in `path` of the first filter with the key */
     uint64_t count[BATCH_MAX];  /* with `counts` */
 };
 
-/* What is open. */
+/* The open filters and list. */
 struct asked_view {
     struct store **store; /* as many as there are paths, or fewer after a failure */
     size_t n;
@@ -42,38 +42,38 @@ struct asked_view {
 };
 
 struct asked {
-    struct keyopt *keyopt; /* takes over how the filters' keys are made */
+    struct keyopt *keyopt; /* adopts the filters' key preparation */
     const char *list;      /* of --confirm; NULL: none */
-    bool which;            /* the answers tell which filter has a key ... */
-    bool counts;           /* ... and how often; then there is one filter, which must be counted */
-    bool follows;          /* take up filters that are replaced while keys are asked */
+    bool which;            /* the answers name the filter that has a key ... */
+    bool counts;           /* ... and its count; then there is one filter, a counted set */
+    bool follows;          /* open filters anew if they are replaced during the run */
     const char **path;
     size_t n_paths;
     struct asked_view now;
     /* The rest is private. */
-    pthread_rwlock_t lock; /* held while filters are asked; to change what is open, alone */
+    pthread_rwlock_t lock; /* for reading: to query; for writing: to change what is open */
     bool has_lock;
-    atomic_bool many;       /* keys are expected */
-    atomic_ulong looked;    /* when names were last looked at: milliseconds */
-    atomic_bool is_looking; /* a thread does so */
-    struct err *why;        /* the last reason why a new filter could not be taken up */
+    atomic_bool many;       /* many keys are expected */
+    atomic_ulong looked;    /* when names were last looked at, in milliseconds */
+    atomic_bool is_looking; /* a thread looks at the names now */
+    struct err *why;        /* the last reason printed why a new filter cannot be used */
 };
 
 /* Adds a filter; the path is kept. */
 bool asked_add(struct asked *a, const char *path, struct err *err);
 
-/* Opens all of them. They must be filters for the same keys. */
+/* Opens all filters, which must be for the same keys (header_same_questions). */
 bool asked_open(struct asked *a, struct err *err);
 
-/* Before keys are prepared and asked: takes notice of what other processes changed. `many`: read
- * ahead, as many keys are to be asked. With `follows`, looks once a second whether a name stands
- * for another file. Then all filters are opened anew. If one of them cannot be used in place of the
- * old one, that is said once for each reason, and the old ones are asked on. After a failure, too,
- * comes asked_end. */
+/* Call asked_begin before keys are prepared and queried, and asked_end afterwards, even after a
+ * failure. asked_begin picks up changes by other processes. `many`: many keys follow, so filters
+ * are read ahead. With `follows`, it checks once a second whether a name now refers to another
+ * file, and then opens all filters anew. If one of them cannot replace the old one, each new reason
+ * is printed once, and the old filters stay in use. */
 bool asked_begin(struct asked *a, bool many, struct err *err);
 void asked_end(struct asked *a);
 
-/* A key is present if it is in any filter, and not denied by the list. */
+/* A key is present if any filter has it and the list, if there is one, has it too. */
 bool asked_query(struct asked *a, const struct batch *b, struct asked_answers *answers,
                  struct err *err);
 

@@ -51,13 +51,13 @@ bool changing_suits(const char *path)
     return suits;
 }
 
-/* What came of one chunk. */
+/* The result of one chunk. */
 struct part {
     struct feed_part part;
-    uint64_t absent; /* its first record whose key is not there, from 1; 0: none */
+    uint64_t absent; /* number of its first record whose key is absent, from 1; 0: none */
 };
 
-/* The first of n keys that the filter does not have; n: none. */
+/* Sets *i to the first key of the batch that is not in the filter; b->n: none. */
 static bool find_absent(struct changing *c, struct hashes keys, const struct batch *b, size_t *i,
                         struct err *err)
 {
@@ -145,7 +145,7 @@ static void warn_if_full(const struct changing *c)
     double p = combine_fpr(&c->change.combine);
     const struct header *h = &c->change.combine.header;
     const struct layer *made = &h->layers[0];
-    /* Whole hashes cannot have a lower rate. */
+    /* With whole hashes, no lower FPR is possible. */
     if (c->change.op != COUNTS_ADD || p <= WRITER_WARN_FACTOR * h->fpr_design ||
         combine_bits(&made, 1) == 64)
         return;

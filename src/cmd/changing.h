@@ -1,6 +1,5 @@
 /*
- * Reads a batch of keys and applies it to a filter of a kind that counts (store/change.h): what add
- * and remove share.
+ * Reads a batch of keys and applies it to a counted set (store/change.h), for add and remove.
  *
  *     struct changing c = CHANGING_DEFAULT;
  *     default: if (changing_is(id)) return changing_take(&c, p, id);
@@ -19,7 +18,7 @@
 
 extern const struct opt changing_opts[]; /* --batch-id, --memory, --tmpdir */
 
-enum { CHANGING_FIRST = 700 }; /* their ids are from here on, and below REDISOPT_FIRST */
+enum { CHANGING_FIRST = 700 }; /* ids of these options begin here, below REDISOPT_FIRST */
 
 struct changing {
     struct change change; /* path, op, skip_absent, no_sync and max_fpr are the caller's */
@@ -40,10 +39,10 @@ static inline bool changing_is(int id)
 /* Takes one of these options. Reports a mistake itself. */
 bool changing_take(struct changing *c, struct opt_parser *p, int id);
 
-/* Is this a file that changes in batches? */
+/* Is the file a counted set, to which changing_run can apply a batch? */
 bool changing_suits(const char *path);
 
-/* Does it all; returns the exit status. */
+/* Reads and applies the batch; returns the exit status. */
 int changing_run(struct changing *c, struct keyopt *keyopt, const struct command *command);
 
 #endif

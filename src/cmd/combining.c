@@ -76,10 +76,10 @@ static unsigned result_bits(const struct combining *c)
     return bits_of(&c->combine.header.layers[0]);
 }
 
-/* By how much the rates of the inputs may be passed, as in merge of other filters. */
+/* The result may exceed the sum of the inputs' rates by this factor, as in merge.c. */
 static const double FPR_SLACK = 1.01;
 
-/* Whole hashes cannot have a lower rate. */
+/* A result with whole hashes is always accepted, since no lower FPR is possible. */
 static bool rate_is_acceptable(const struct combining *c)
 {
     char now[NUM_TEXT], text[NUM_TEXT];
@@ -112,8 +112,8 @@ static bool subtracts(const struct combining *c)
     return c->op == COUNTS_SUBTRACT || c->op == COUNTS_EXCEPT;
 }
 
-/* Keys of the first input that none of the others has, but which have a fingerprint of one of
- * those. Each key that is left had that chance, too. */
+/* Estimates the keys of the first input that were removed only because another input has a key with
+ * the same fingerprint. Each key that is left had the same chance of being removed. */
 static double lost(const struct combining *c)
 {
     double chance = 0;
@@ -127,7 +127,7 @@ static double lost(const struct combining *c)
     return chance < 1 ? (double)c->combine.seen.made * chance / (1 - chance) : NAN;
 }
 
-/* A hundredth of a key is not worth a line. */
+/* Fewer lost keys are not reported. */
 static const double FEWEST_LOST = 0.01;
 
 static void report(const struct combining *c)

@@ -1,6 +1,6 @@
 /*
- * What merge and subtract share: options; and making a file of counted sets from others
- * (store/combine.h), and saying what came of it.
+ * Shared by merge and subtract: their options; combining counted sets into a new file
+ * (store/combine.h); and the report on that file.
  *
  *     struct result_options options = RESULT_DEFAULT;
  *     default: return result_take(&options, p, id);
@@ -19,18 +19,18 @@
 
 extern const struct opt result_opts[]; /* -o, --max-fpr, --force and so on */
 
-enum { RESULT_FIRST = 500 }; /* their long options' ids are from here on */
+enum { RESULT_FIRST = 500 }; /* ids of the long options begin here */
 
 struct result_options {
     const char *out; /* NULL: not given */
     bool force, json, reproducible, verbose;
-    double max_fpr; /* of the result; 0: the sum of the inputs' design rates, or any with `force` */
+    double max_fpr; /* of the result; 0: the sum of the inputs' design rates; with `force`, any */
     unsigned threads;
 };
 
 #define RESULT_DEFAULT {.threads = parallel_cpus()}
 
-/* Takes one of these options. Reports a mistake itself; false, too, for another option's id. */
+/* Takes one of these options. False after a mistake, which it reports, or for any other id. */
 bool result_take(struct result_options *o, struct opt_parser *p, int id);
 
 struct combining {
@@ -42,11 +42,11 @@ struct combining {
     struct combine combine;
 };
 
-/* Do all inputs count? Does any? */
+/* Are all inputs counted sets? Is any? */
 bool combining_all(const struct inputs *in);
 bool combining_any(const struct inputs *in);
 
-/* Writes and commits the file, and prints with `verbose` or `json` what it is. */
+/* Writes and commits the file. With `verbose` or `json`, prints a summary of it. */
 bool combining_run(struct combining *c);
 
 #endif

@@ -75,8 +75,8 @@ static bool check_input(struct compact *c, struct err *err)
     return filter_check_sound(&c->in, c->threads, err);
 }
 
-/* Divides the rate p among the layers: equal parts, but a layer made for a higher rate keeps it and
- * leaves less to the others. */
+/* Divides the rate p among the layers in equal parts. A layer that was made for a higher rate than
+ * its part keeps that rate, and the others get less. */
 static void share_rate(const struct header *from, double p, double *share)
 {
     unsigned n = from->n_layers;
@@ -115,7 +115,7 @@ static void fill_header(struct compact *c)
     format_place(h);
 }
 
-/* For hashes; what does not fit goes to scratch files. */
+/* Memory for hashes; the rest goes to scratch files. */
 enum { DERIVE_MEMORY = 256 << 20 };
 
 static bool build_from_hashes(struct compact *c, struct newfile *file, const char *scratch_dir,
@@ -141,7 +141,7 @@ static bool build_from_hashes(struct compact *c, struct newfile *file, const cha
     return ok;
 }
 
-/* Of a set that counts. */
+/* Makes the file from a counted set. */
 static bool derive(struct compact *c, struct newfile *file, struct err *err)
 {
     char *dir = disk_dir_of(file->path);
@@ -168,7 +168,7 @@ static bool drop_columns(struct compact *c, int fd, struct err *err)
 static bool write_file(struct compact *c, struct newfile *file, struct err *err)
 {
     fill_header(c);
-    /* The output is no longer than the input; the rest is freed at the end. */
+    /* The output is at most as long as the input; unused space is freed at the end. */
     return newfile_reserve(file, c->in.header.file_len, err) && drop_columns(c, file->fd, err) &&
            target_header(&c->header, file->fd, c->out, err) && newfile_commit(file, err);
 }
@@ -190,7 +190,7 @@ static bool print_summary(const struct compact *c)
     return true;
 }
 
-/* IN may be OUT, so it must not be replaced by others meanwhile. */
+/* FILTER may be OUT. Then writers stay locked out of it until the commit. */
 static bool make_file(struct compact *c, struct newfile *file, struct err *err)
 {
     if ((c->json && !output_is_apart(file->old_fd, c->out, err)) || !newfile_hold(file, err) ||

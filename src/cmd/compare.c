@@ -48,7 +48,7 @@ struct compare {
     const struct filter *a, *b;
     struct overlap overlap;
     enum source source;
-    /* Of kinds that count. */
+    /* For counted sets only. */
     bool counts;
     unsigned bits;
     struct counts_seen seen;
@@ -88,7 +88,7 @@ static bool compare_layers(struct compare *c, struct err *err)
     return true;
 }
 
-/* Does the filter, for itself, tell what it shares with others? */
+/* Can this filter be compared with any other filter? */
 static bool check_filter(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;

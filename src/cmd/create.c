@@ -1,5 +1,5 @@
-/* seen create: the options and what is wrong with them, the reading of keys, and what is said of
- * the filter. What becomes of the keys is filter_build.h's. */
+/* seen create: checks options, reads keys, and reports on the filter. filter_build.h makes the
+ * filter from the keys. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -121,8 +121,8 @@ static const struct opt_group groups[] = {
 
 enum { DEFAULT_MEMORY = 256 << 20 };
 
-/* The current FPR may pass the design FPR by this factor before keys are said not to fit: what the
- * random spread of bits makes of n keys in a filter for n keys. */
+/* The current FPR may exceed the design FPR by this factor: with n keys in a filter for n keys, the
+ * random spread of bits causes as much. Above it, the keys do not fit. */
 static const double FPR_SLACK = 1.01;
 
 struct create {
@@ -224,7 +224,7 @@ static bool read_like(struct create *c)
     return true;
 }
 
-/* Wishes for a filter that grows, forgets or folds. */
+/* Checks the options for a filter that grows, forgets or folds. */
 static int check_chain(const struct create *c)
 {
     const struct design *d = &c->design;
@@ -259,7 +259,7 @@ static int check_compact(const struct create *c)
     return 0;
 }
 
-/* An option that means nothing for the filter of another program, nor for a counted one. */
+/* Returns an option that fits neither another program's layout nor a counted set; NULL: none. */
 static const char *own_option(const struct create *c)
 {
     const struct design *d = &c->design;
@@ -421,7 +421,7 @@ static double keys_held(const struct create *c)
     return c->build.header.counters.n_keys;
 }
 
-/* For messages: of the file, after a failure. */
+/* The state of the file after a failure, for messages. */
 static const char *outcome(const struct create *c)
 {
     return access(c->path, F_OK) == 0 ? "left as it was" : "not made";
@@ -464,8 +464,7 @@ static bool keys_fit(const struct create *c)
     double promised = layer->fpr_design;
     if (h->policy == POLICY_GROW)
         return true;
-    /* By another program's rules, a filter for n keys may have a higher FPR than it was asked for.
-     */
+    /* By another program's rules, a filter for n keys may exceed the FPR that was asked for. */
     if (layer->kind->layout != NULL)
         promised = fmax(promised, layer->kind->fpr_at(layer, (double)layer->n_design));
     double sure = h->counters.unknown ? census->n_low : (double)h->counters.keys_added;
@@ -518,7 +517,8 @@ static void print_summary(const struct create *c)
     summary_end(&j);
 }
 
-/* Encoded keys have lengths of their own. */
+/* The length of all keys in bytes, if they are hexadecimal and have one length that fits into the
+ * header; else 0. Encoded keys give 0, because encoding changes their lengths. */
 static unsigned recorded_len(const struct create *c)
 {
     const uint32_t prep = c->keyopt.rule.prep;
@@ -553,7 +553,7 @@ static bool read_keys(struct create *c)
     return false;
 }
 
-/* Opens the set whose keys are taken. It may be the file that is replaced. */
+/* Opens the counted set of --from. It may be the file that is replaced. */
 static bool open_from(struct create *c)
 {
     struct err err;
@@ -617,7 +617,7 @@ static bool commit_file(struct create *c)
     return newfile_commit(&c->file, &err) || say_failure(&err);
 }
 
-/* Scratch is seldom needed; that there is no place for it should not be known only then. */
+/* Scratch files are seldom needed, so an unusable directory must be reported early. */
 static bool check_tmpdir(const struct create *c)
 {
     struct err err;
@@ -646,14 +646,15 @@ static bool make_filter(struct create *c)
     return ok;
 }
 
-/* Where the size is decided, standard input is left alone unless something depends on it. */
+/* Must a dry run read keys? If the options fix the size, it reads keys only if they are given or
+ * a check needs their number. Otherwise it leaves standard input alone. */
 static bool needs_keys(const struct create *c)
 {
     return !design_is_sized(&c->design) || c->keyopt.any || c->from != NULL || c->min_keys != 0 ||
            c->min_ratio > 0;
 }
 
-/* Beside what seen's own kinds would take for as many keys. */
+/* Prints the plan for a layout beside those for seen's own kinds and as many keys. */
 static bool print_layout_plan(const struct create *c, uint64_t n)
 {
     struct err err;
@@ -682,7 +683,8 @@ static bool print_plan(const struct create *c)
     return true;
 }
 
-/* Reads the secret of a new filter, or makes it; another filter's has been read. */
+/* Reads the secret for a new filter. --new-secret makes a missing one. With --like, the secret has
+ * been read already. */
 static bool take_secret(struct create *c, struct err *err)
 {
     const char *secret = c->keyopt.secret_path;

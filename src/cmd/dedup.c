@@ -1,4 +1,4 @@
-/* seen dedup: what is new goes into the filter first (adding.h) and is printed then. */
+/* seen dedup: adds new keys to the filter (adding.h), then prints their records. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -83,26 +83,26 @@ static const struct opt_group groups[] = {
     {0},
 };
 
-/* Without FILTER, what is lost to false positives is to be nothing at all. */
+/* Without FILTER. So low that practically no record is lost to false positives. */
 static const double MEMORY_FPR = 1e-9;
 
 struct dedup {
     struct keyopt keyopt;
     bool invert, count, quiet, dry_run, create, verbose;
-    uint64_t n;               /* of a filter to be made: keys; 0: not given */
-    double p;                 /* FPR; 0: not given */
+    uint64_t n;               /* capacity of a filter to be made; 0: not given */
+    double p;                 /* its FPR; 0: not given */
     const char *path;         /* NULL: none */
     const char *confirm_path; /* NULL: none */
-    const char **also_path;   /* and FILTER, in a dry run */
+    const char **also_path;   /* of --also; in a dry run FILTER, too */
     size_t n_also;
     struct adding adding;
 
     uint64_t n_selected, n_unprinted; /* records */
     bool closed; /* standard output cannot be written to ... */
-    bool reader_gone; /* ... as nobody reads it any more */
+    bool reader_gone; /* ... because its reader has closed it */
 };
 
-/* What came of one chunk. Of these, at most two are added and not printed. */
+/* The result of one chunk. At most two chunks are added and not yet printed. */
 struct result {
     struct added added;
     struct output out;
@@ -159,7 +159,7 @@ static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
 
 /* Printing. */
 
-/* Marks in r->selected what is to be printed of the first n records; returns how many. */
+/* Marks in r->selected which of the first n records to print; returns their number. */
 static size_t select_records(const struct dedup *d, struct added *r, size_t n)
 {
     size_t count = 0;
@@ -185,7 +185,7 @@ static size_t count_runs(const uint64_t *selected, size_t n)
     return runs;
 }
 
-/* The first record from `at` on that is to be printed, or is not to be; n if there is none. */
+/* The first record from `at` on whose bit in `selected` is `printed`; n if there is none. */
 static size_t next_record(const uint64_t *selected, size_t n, size_t at, bool printed)
 {
     while (at < n) {
@@ -199,7 +199,7 @@ static size_t next_record(const uint64_t *selected, size_t n, size_t at, bool pr
     return at < n ? at : n;
 }
 
-/* Writes bytes and adds to *written how many were. */
+/* Writes bytes and adds the number of written bytes to *written. */
 static bool write_bytes(struct dedup *d, const char *data, size_t len, size_t *written)
 {
     size_t n;
@@ -239,7 +239,7 @@ static bool write_copies(struct dedup *d, struct result *r, const char *limit, s
     return false;
 }
 
-/* How many of the selected records are not whole in the bytes that were written. */
+/* The number of selected records that were not written in full. */
 static size_t count_cut(const struct added *r, size_t count, size_t written)
 {
     for (size_t i = next_record(r->selected, r->done, 0, true); i < r->done;
@@ -253,8 +253,9 @@ static size_t count_cut(const struct added *r, size_t count, size_t written)
     return count;
 }
 
-/* So many pieces of a chunk are written from where they stand: a call for each takes less time than
- * copying them together. On a first run there is but a piece or, with false positives, a few. */
+/* Up to this number of runs of selected records in a chunk, each run is written by its own call,
+ * which takes less time than copying the runs together. On a first run of the command, a chunk is
+ * one run or, with false positives, a few. */
 enum { FEW_RUNS = 16 };
 
 static void write_records(struct dedup *d, struct result *r, const char *limit, size_t count)
@@ -305,7 +306,7 @@ static void free_output(void *ctx, void *slot)
 
 /* Setting up. */
 
-/* Takes over how keys are prepared for a filter that was opened. */
+/* Adopts the key preparation of a filter that was opened. */
 static bool adopt(struct dedup *d, const struct store *s, struct err *err)
 {
     const struct known *k = &d->adding.known;
@@ -315,8 +316,8 @@ static bool adopt(struct dedup *d, const struct store *s, struct err *err)
     rule->bytes |= store_wants_bytes(s);
     if (!keyopt_adopt(&d->keyopt, store_header(s), s->name, err))
         return false;
-    /* FILTER gets only keys of its own length, as a dry run shows; a key of any length may be in
-     * one of the others. */
+    /* FILTER takes only keys of its own length, in a dry run too. The other filters need not have
+     * keys of that length. */
     if (s == k->sink || (d->dry_run && s->name == d->path))
         return true;
     if (k->sink != NULL)
@@ -326,7 +327,7 @@ static bool adopt(struct dedup *d, const struct store *s, struct err *err)
     return true;
 }
 
-/* Is FILTER one that --create makes? */
+/* Must --create make FILTER? */
 static bool is_to_be_made(const struct dedup *d)
 {
     return d->create && access(d->path, F_OK) != 0 && errno == ENOENT;
@@ -360,7 +361,7 @@ static bool open_file(struct dedup *d)
     return false;
 }
 
-/* Are keys of FILTER, which has or is to have that header, those of the other filters? */
+/* Is FILTER, whose header is or will be h, for the same keys as the other filters? */
 static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
 {
     const struct known *k = &d->adding.known;
@@ -369,8 +370,8 @@ static bool suits_others(const struct dedup *d, const struct header *h, struct e
                                  err);
 }
 
-/* Makes FILTER and opens it, when all else that is needed is there: key preparation is fixed by
- * that. Another process may have made it meanwhile, from other options. */
+/* Makes FILTER and opens it. Called last, because it fixes the key preparation. Another process may
+ * have made FILTER meanwhile from other options, so its header is compared again. */
 static bool create_and_open(struct dedup *d, struct header *h)
 {
     struct err err;
@@ -380,7 +381,7 @@ static bool create_and_open(struct dedup *d, struct header *h)
            (suits_others(d, store_header(d->adding.known.sink), &err) || say_failure(&err));
 }
 
-/* Opens FILTER in Redis, which is to be made if it is not there. */
+/* Opens FILTER in Redis, or prepares to make it if it is missing. */
 static bool prepare(struct dedup *d, bool *to_be_made)
 {
     struct err err;
@@ -393,7 +394,7 @@ static bool prepare(struct dedup *d, bool *to_be_made)
     return true;
 }
 
-/* Makes it, when all else that is needed is there. */
+/* Makes FILTER as prepared. Called last. */
 static bool make_prepared(struct dedup *d)
 {
     struct err err;
@@ -476,7 +477,7 @@ static void conclude(struct dedup *d)
         say_note("%s%llu records %s '%s' were not printed",
                  d->reader_gone ? "standard output was closed: " : "",
                  (unsigned long long)d->n_unprinted, d->invert ? "known to" : "added to", d->path);
-    /* Of a filter that is too full: how much was lost to that. */
+    /* If the filter is too full, print how many keys were lost to that. */
     const char *warning = known_conclude(k, true);
     if (warning != NULL)
         say_warning("%s; new ones probably taken for known: %.3g", warning,

@@ -19,17 +19,17 @@
 
 struct entry {
     struct terminal terminal;
-    char *key; /* room for one byte more */
+    char *key; /* has room for one more byte */
     size_t len;
 };
 
 /* With `twice`, fails if the key is not the same the second time. */
 bool entry_read(struct entry *e, bool twice, struct err *err);
 
-/* Overwrites it, and what is left of it on the stack. */
+/* Overwrites the key and any traces of it on the stack. */
 void entry_forget(struct entry *e);
 
-/* Tells the person. */
+/* Prints the answer at the terminal. */
 void entry_answer(struct entry *e, bool is_known);
 
 void entry_close(struct entry *e);

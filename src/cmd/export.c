@@ -33,7 +33,7 @@ struct export {
     struct newfile file[LAYOUT_FILES];
     char *name[LAYOUT_FILES];
     uint64_t len[LAYOUT_FILES];
-    bool sparse; /* of a large bitmap that is nearly empty: what is zero becomes holes */
+    bool sparse; /* zero bytes become holes, for large and nearly empty bitmaps */
 };
 
 static bool parse_option(struct export *e, struct opt_parser *p, int id)
@@ -100,7 +100,7 @@ static bool open_files(struct export *e, const struct layout *layout, struct err
     return true;
 }
 
-/* What was not written at the end of a file. */
+/* Extends files whose zero bytes at the end were not written. */
 static bool lengthen_files(const struct export *e, struct err *err)
 {
     for (unsigned i = 0; e->sparse && i < e->n_files; i++)
@@ -109,7 +109,7 @@ static bool lengthen_files(const struct export *e, struct err *err)
     return true;
 }
 
-/* The last file is named first: the first one, which says what the others are, comes last. */
+/* Commits the last file first. The first file describes the others, so it must appear last. */
 static bool commit_files(struct export *e, struct err *err)
 {
     for (unsigned i = e->n_files; i-- > 0;)
@@ -141,8 +141,8 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter, 
     return is_stdout || (lengthen_files(e, err) && commit_files(e, err));
 }
 
-/* Some layouts say how many keys the newest layer has. While keys are being added, and after a
- * crash, the header is behind its bits. */
+/* Some layouts store the number of keys in the newest layer. While keys are being added, and after
+ * a crash, the counter in the header is behind the bits, so the keys are recounted from these. */
 static void count_newest(const struct export *e, struct header *h)
 {
     const struct layers layers = filter_layers(&e->filter);

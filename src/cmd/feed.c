@@ -68,7 +68,7 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     }
 }
 
-/* Without a batch the command did no work, and what is in the slot is of another chunk. */
+/* Without a batch, work was not called, and the slot still has the result of another chunk. */
 static bool commit_part(struct feed *f, const struct chunk *chunk, struct feed_part *part)
 {
     if (f->commit != NULL && part->batch != NULL && !f->commit(f->ctx, chunk, part))

@@ -21,8 +21,8 @@
  *                         .slot_size = sizeof(struct result)};
  *     if (!feed_run(&feed)) return EXIT_ERROR;   // and has said why
  *
- * The header of a file (--header) comes in a chunk of its own, which has no batches; a command that
- * prints records prints the data of the first one, which chunk->first_header marks.
+ * The header of a file (--header) is a chunk of its own, without batches. A command that prints
+ * records also prints the data of the first header, which chunk->first_header marks.
  *
  * A slot belongs to one chunk of the input from work to finish. Slots are reused, so that buffers
  * live as long as the run. Keys given with -k come as chunks of one batch each.
@@ -48,7 +48,7 @@ struct feed_part {
     struct err err;
     /* The rest is private. */
     struct batch *batch;
-    bool is_given, is_taken; /* of -k; the batch is split and was delivered */
+    bool is_given, is_taken; /* the batch is of keys given with -k; it was delivered */
 };
 
 struct feed {

@@ -136,7 +136,7 @@ static const char *health_name(enum filter_health health)
     }
 }
 
-/* A figure of which 0 says that it is not known. */
+/* Reports a figure, or that it is unknown if its value is 0. */
 static void report_known(struct report *r, const struct field *field, enum source source,
                          uint64_t value)
 {
@@ -146,7 +146,7 @@ static void report_known(struct report *r, const struct field *field, enum sourc
         report_unknown(r, field);
 }
 
-/* The options that prepare keys so. `text` holds the longest, "--trim --ignore-case --digest
+/* Room for the options of any key preparation. The longest are "--trim --ignore-case --digest
  * sha256". */
 enum { PREP_TEXT = 64 };
 
@@ -197,7 +197,7 @@ static void report_file(struct report *r, const struct findings *found)
     report_uint(r, &field_bytes, EXACT, h->file_len);
 }
 
-/* Keys that a layer takes until its FPR is `limit`, which is now `fpr`. */
+/* Keys that a layer takes until its FPR rises from `fpr`, its value now, to `limit`. */
 static double keys_until(const struct layer *layer, double limit, double fpr)
 {
     return fpr < limit ? layer_n_at(layer, limit) - layer_n_at(layer, fpr) : 0;
@@ -221,7 +221,7 @@ static void report_half(struct report *r, const struct findings *found)
                   fmax(0, layer_n_at(layer, half) * found->shards - found->all.n));
 }
 
-/* What was counted of the keys. Other programs count those that changed a bit, some of them. */
+/* The counters of keys. Some other programs count the keys that changed a bit. */
 static void report_counters(struct report *r, const struct findings *found)
 {
     const struct counters *c = &found->header->counters;
@@ -256,7 +256,8 @@ static void report_fingerprints(struct report *r, const struct layer *layer)
     report_uint(r, &field_fingerprint, RECORDED, shape.fingerprint);
 }
 
-/* A ring is as full as the generation that takes keys: what the others have room for is lost. */
+/* The load of a ring is that of its newest generation. The others take no more keys, even if they
+ * have room. */
 static void report_load(struct report *r, const struct findings *found, enum source source)
 {
     const struct header *h = found->header;
@@ -275,7 +276,7 @@ static void report_load(struct report *r, const struct findings *found, enum sou
     report_number(r, &field_load_all, source, all->n / room);
 }
 
-/* Keys that the filter takes until its FPR reaches that of its design. */
+/* Keys that the filter takes until its FPR reaches the design FPR. */
 static void report_left(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;
@@ -288,8 +289,8 @@ static void report_left(struct report *r, const struct findings *found)
         report_unknown(r, &field_left);
         return;
     }
-    /* The layer's share of the design FPR: what a key misses in it, it misses in the others with a
-     * chance of (1 - all) / (1 - fpr). */
+    /* The layer's FPR when the filter reaches the design FPR. All other layers together report an
+     * absent key absent with probability (1 - all) / (1 - fpr). */
     double limit = h->n_layers == 1 ? h->fpr_design
                                     : 1 - (1 - h->fpr_design) * (1 - fpr) / (1 - all);
     report_number(r, &field_left, ESTIMATED,
@@ -318,7 +319,7 @@ static void report_fpr(struct report *r, const struct findings *found)
     const struct header *h = found->header;
     const struct layer *layer = &h->layers[0];
     report_number(r, &field_fpr_design, design_source(h), h->fpr_design);
-    /* What generations report that share keys is found out by a sample. */
+    /* Generations share keys, so the FPR of a ring is estimated by a sample. */
     bool sampled = h->policy == POLICY_RING || layer->kind->sampled_fpr != NULL;
     report_number(r, &field_fpr_now, sampled ? ESTIMATED : EXACT, found->all.fpr);
     if (layer->kind->sampled_fpr != NULL)

@@ -5,7 +5,7 @@
 #include "cmd/findings.h"
 #include "cmd/report.h"
 
-/* Adds all that was found to a report that has begun. */
+/* Adds all findings to a report that has begun. */
 void figures_report(struct report *r, const struct findings *found);
 
 #endif

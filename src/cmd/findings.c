@@ -8,7 +8,7 @@
 #include "base/say.h"
 #include "store/foreign.h"
 
-/* Counters stand for what was added in sessions that ended well. */
+/* Counters include only sessions that ended well, so they are known only for a clean filter. */
 static bool counters_known(const struct findings *found)
 {
     return found->health == FILTER_CLEAN && !found->header->counters.unknown;
@@ -32,9 +32,9 @@ static bool read_bits(const struct wanted *wanted, struct findings *found, struc
     return store_census(found->store, wanted->keyopt.threads, found->layer, &found->all, err);
 }
 
-/* Header and bits are of one moment if no header was written while the bits were read. With writers
- * that come and go all the time that may never be so; then the file is one that is being written,
- * whose counters are not known. */
+/* Header and bits match if no header was written while the bits were read. If writers come and go
+ * all the time, every try may fail. Then the file counts as being written, and its counters as
+ * unknown. */
 enum { TRIES = 5 };
 
 static bool read_all(const struct wanted *wanted, struct findings *found)
@@ -70,7 +70,7 @@ static void note_fact(void *ctx, const char *name, const char *value)
     facts->n++;
 }
 
-/* What the filter is for another program. */
+/* Finds which layout of another program the filter has, if any. */
 static void find_layout(struct findings *found)
 {
     struct layout_filter filter;
@@ -83,8 +83,8 @@ static void find_layout(struct findings *found)
         found->layout->facts(&filter, note_fact, &found->facts);
 }
 
-/* Are lines filled as random keys fill them? Layers are independent, so what each adds to
- * chi-square can be summed. */
+/* Compares how full the lines are with what random keys would cause. Layers are independent, so
+ * their chi-squares can be summed. */
 static void compare_lines(const struct wanted *wanted, struct findings *found)
 {
     struct facts facts;
@@ -107,13 +107,13 @@ static void compare_lines(const struct wanted *wanted, struct findings *found)
         found->lines.freedom > 0 ? chi2_tail(found->lines.chi2, found->lines.freedom) : 1;
 }
 
-/* Takes over how keys are hashed, if keys are to be asked, or a secret to be checked. */
+/* Adopts the filter's key preparation if keys will be queried or a secret is checked. */
 static bool adopt_keys(struct wanted *wanted, const struct findings *found)
 {
     struct err err;
     if (wanted->measure == 0 && wanted->negatives == NULL && wanted->keyopt.secret_path == NULL)
         return true;
-    wanted->keyopt.rule.prep = 0; /* that of the filter before */
+    wanted->keyopt.rule.prep = 0; /* forget that of the previous filter */
     return keyopt_adopt(&wanted->keyopt, found->header, found->store->name, &err) ||
            say_failure(&err);
 }

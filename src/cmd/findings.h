@@ -23,32 +23,32 @@
 #include "store/format.h"
 #include "store/store.h"
 
-/* What of a filter takes more than reading it. */
+/* Findings that need more than reading the filter. */
 struct wanted {
-    struct keyopt keyopt; /* threads for all; how to read `negatives`; --secret: it is checked */
+    struct keyopt keyopt; /* threads; how to read `negatives`; the --secret to check */
     uint64_t measure;     /* random keys to ask; 0: none */
     char *negatives;      /* a file of keys to ask; NULL: none */
 };
 
-/* Facts of a layout, at most. */
+/* The most facts that are kept of a layout. */
 enum { FACTS = 8 };
 
 /* What was found out about one filter. */
 struct findings {
     struct store *store;
     const struct header *header;
-    const struct filter *file; /* NULL: the store is none, and has no pages to be checked */
-    unsigned shards;           /* 1: it is whole */
+    const struct filter *file; /* NULL: the store is not a file, so it has no pages to check */
+    unsigned shards;           /* 1: the filter is not sharded */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
-    struct occupancy lines; /* of all layers that have any */
-    double lines_p;         /* the chance that random keys leave them so; 1: nothing to compare */
+    struct occupancy lines; /* the sum over all layers that have lines */
+    double lines_p;         /* probability of this chi-square with random keys; 1: no data */
     uint64_t damaged;       /* pages */
-    struct trial random, negatives; /* without keys: not wanted */
+    struct trial random, negatives; /* keys 0: not wanted */
     bool counters_known;
-    bool consistent; /* counters and bits; true if counters are unknown */
-    double n_bits;   /* keys that the counters should have counted */
-    /* Of another program's layout. */
+    bool consistent; /* counters agree with bits; true if counters are unknown */
+    double n_bits;   /* about what counters.n_keys should be, by the bits; NAN: cannot be told */
+    /* For a filter of another program's layout. */
     const struct layout *layout; /* NULL: none */
     char spec[LAYOUT_TEXT];
     struct layout_facts {
@@ -58,8 +58,8 @@ struct findings {
     } facts;
 };
 
-/* Reads all of the filter, and asks what is wanted. Says itself what fails. What was found points
- * into the store. */
+/* Reads the whole filter and queries the wanted keys. Prints why it fails. The findings point into
+ * the store. */
 bool findings_gather(struct findings *found, struct store *store, struct wanted *wanted);
 
 #endif

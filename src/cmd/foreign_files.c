@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads to the end what is no regular file. */
+/* Reads a file that cannot be mapped, such as a pipe, to its end. */
 static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *err)
 {
     size_t room = 1 << 16, len = 0;

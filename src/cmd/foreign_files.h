@@ -1,5 +1,5 @@
 /*
- * The files of a filter of another program, whole, in memory.
+ * The files of another program's filter, each mapped or read into memory as a whole.
  *
  *     struct foreign_files files;
  *     if (foreign_open(&files, "name", layout, &err)) ...     // name, or name.header and name.data
@@ -18,8 +18,8 @@ struct foreign_files {
     struct layout_foreign in;
     /* The rest is private. */
     char *name[LAYOUT_FILES];
-    struct mapped map[LAYOUT_FILES]; /* of a regular file ... */
-    uint8_t *read[LAYOUT_FILES];     /* ... or what came from another */
+    struct mapped map[LAYOUT_FILES]; /* a regular file ... */
+    uint8_t *read[LAYOUT_FILES];     /* ... or the bytes of a pipe or device */
 };
 
 /* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. */

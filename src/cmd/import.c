@@ -76,7 +76,7 @@ static bool parse_option(struct import *im, struct opt_parser *p, int id)
     }
 }
 
-/* Finds the one layout that the contents of FOREIGN fit, and says which. */
+/* Finds the one layout that fits the contents of FOREIGN, and sets im->spec to it. */
 static bool recognize(struct import *im, struct err *err)
 {
     const struct kind *kind, *found = NULL;

@@ -1,5 +1,5 @@
 /*
- * The filters that a command reads to make another, or to compare them.
+ * The filters that a command reads, to make another filter from them or to compare them.
  *
  *     struct inputs in = {0};
  *     if (!inputs_open(&in, paths, n, &file, threads, "merged")) ...
@@ -15,12 +15,13 @@
 
 struct inputs {
     struct filter *filter;
-    unsigned n; /* open ones */
+    unsigned n; /* filters that are open */
 };
 
-/* Opens n filters, whose keys must be prepared and hashed alike; "cannot be `done`" else. Reads all
- * of each once: damage must not go from one file into another. Of a file to be replaced, NULL if
- * there is none, writers are locked out if it is one of them. Says itself what is wrong. */
+/* Opens n filters. They must prepare and hash keys alike; otherwise the message says that they
+ * "cannot be `done`". Reads each filter whole and fails on damage, which must not be copied into
+ * another file. `file` is the output, or NULL. If it replaces one of the filters, writers stay
+ * locked out of that one. Prints why it fails. */
 bool inputs_open(struct inputs *in, char **paths, unsigned n, struct newfile *file,
                  unsigned threads, const char *done);
 

@@ -84,7 +84,7 @@ static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
 
 enum { FARTHEST_FIELD = 1000000 };
 
-/* Adds field number `number` to the n that the list has. */
+/* Appends field number `number` to the list, which has n fields. */
 static bool take_field(struct keyopt *keyopt, const struct opt_parser *p, size_t n, int number)
 {
     int *field = keyopt->rule.field;
@@ -194,7 +194,7 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
     }
 }
 
-/* Makes records of the keys. */
+/* Turns the keys given with -k into records. */
 static bool make_given(struct keyopt *keyopt)
 {
     size_t bytes = 0;
@@ -293,7 +293,7 @@ static const char *secret_path(const struct keyopt *keyopt)
     return path != NULL && path[0] != '\0' ? path : NULL;
 }
 
-/* Reads it, once: it may be a pipe. */
+/* Reads the secret, but only once: the file may be a pipe. */
 static bool read_secret(struct keyopt *keyopt, const char *path, struct err *err)
 {
     bool others;

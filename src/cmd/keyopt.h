@@ -1,5 +1,5 @@
 /*
- * The options that say where keys come from and how they are cut from records. feed.h reads them.
+ * Options for where keys come from and how they are cut from records. feed.h then reads the keys.
  *
  *     struct keyopt keyopt = KEYOPT_DEFAULT;
  *     while ((id = opt_next(&p)) > 0)
@@ -29,23 +29,23 @@ struct keyopt {
     unsigned threads;
     bool no_gzip, progress;
     bool delimits; /* -d was given */
-    uint64_t header; /* records of each file that are no keys */
-    const char **keys; /* -k, in order; NULL: none, or keyopt_give gave one */
+    uint64_t header; /* number of records at the start of each file that are no keys */
+    const char **keys; /* -k, in order; NULL: none, or a key from keyopt_give */
     size_t n_keys, keys_capacity;
-    char *given;         /* the same as records ... */
-    const char **record; /* ... where they begin, and the last one ends */
+    char *given;         /* the same keys as records ... */
+    const char **record; /* ... where each begins, and where the last one ends */
     char *const *files;
     size_t n_files;
     const char *secret_path; /* --secret; NULL: not given */
-    struct secret secret;    /* what is in that file or the environment's ... */
-    bool secret_read;        /* ... when it has been read */
+    struct secret secret;    /* read from that file or the one in SEEN_SECRET ... */
+    bool secret_read;        /* ... if this is set */
     bool any; /* -k or a key file was given */
     bool prints; /* records are printed as they come, so no key file may be standard output */
 };
 
 #define KEYOPT_DEFAULT {.rule = {.terminator = '\n', .delimiter = '\t'}}
 
-/* Their long options' ids, for a command whose table has some of them in other words. */
+/* Ids of the long options, for a command that lists some of them with its own help text. */
 enum {
     KEYOPT_SKIP_BAD = 300,
     KEYOPT_HEADER,
@@ -61,40 +61,40 @@ enum {
 extern const struct opt keyopt_opts[];      /* input and cutting */
 extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim, --digest */
 
-/* Takes one of these options, which it must be. Reports a mistake itself. */
+/* Takes one of these options; false for any other. Reports a mistake itself. */
 bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id);
 
-/* Takes the operands behind FILTER, when all options are taken. Reports a mistake itself. */
+/* Takes the operands after FILTER. Call it after all options. Reports a mistake itself. */
 bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n);
 
-/* Takes one key instead, as if it came with -k, but messages do not show it. It has room for one
- * byte more, and must stay until it was read. */
+/* Takes one key instead, as with -k, but messages do not show it. `key` must have room for one more
+ * byte, and must stay valid until feed_run returns. */
 bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err);
 
-/* Is it --secret or one of keyopt_prep_opts? The others say where keys are and how to read them. */
+/* Is the option --secret or one of keyopt_prep_opts? The others only say how to read keys. */
 bool keyopt_is_of_filter(int id);
 
-/* Can the first key file be read? Asked before a filter is made for its keys. */
+/* Can the first key file be read? Call this before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 
 void keyopt_free(struct keyopt *keyopt);
 
-/* Overwrites its secret and what was derived from that; keyopt_free does so, too. */
+/* Overwrites the secret and what was derived from it. keyopt_free does this too. */
 void keyopt_wipe(struct keyopt *keyopt);
 
-/* For keys of no filter yet: reads the secret, if --secret is given. */
+/* For a new filter: reads the secret, if --secret is given. */
 bool keyopt_new(struct keyopt *keyopt, struct err *err);
 
-/* Takes over a filter's preparation, seed and secret; fails if other preparation was asked for, or
- * on the wrong secret or none. `path` names it in the message. */
+/* Adopts a filter's key preparation, seed and secret. Fails if the options ask for other
+ * preparation, or if the secret is wrong or missing. `path` names the filter in the message. */
 bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char *path,
                   struct err *err);
 
-/* Can keys be made of these records? Not without libmd if they are to be digested, and --digested
- * needs a digest. keyopt_adopt sees to it; a command that adopts nothing asks itself. */
+/* Can keys be made as the options say? Taking digests needs libmd; --digested needs a digest.
+ * keyopt_adopt checks this. A command that adopts no filter must call it. */
 bool keyopt_check_digest(const struct keyopt *keyopt, struct err *err);
 
-/* Hints at --crlf when lines of a list that is read beside the records end in CR. */
+/* Suggests --crlf if lines of a list of keys, such as that of --confirm, end in CR. */
 void keyopt_hint_crlf(const struct keyopt *keyopt, bool saw_cr, const char *path);
 
 #endif

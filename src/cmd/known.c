@@ -9,7 +9,7 @@
 #include "store/header.h"
 #include "store/memory.h"
 
-/* Of what a run keeps for itself, nothing at all is to be lost to false positives. */
+/* For the filter of this run. So low that practically no key is lost to false positives. */
 static const double RUN_FPR = 1e-9;
 
 static struct store *open_in_memory(const struct key_rule *rule, uint64_t n, double p,
@@ -94,7 +94,7 @@ bool known_confirm(struct known *k, const char *path, const struct key_rule *rul
     if (k->single == NULL)
         return fail(err, "out of memory");
     k->has_list = confirm_open(&k->list, path, rule, err);
-    /* What is in memory is of this run, so it is known. */
+    /* A sink in memory has only keys of this run. They are known without the list. */
     if (!k->has_list || k->in_memory)
         return k->has_list;
     k->run = open_in_memory(rule, 0, RUN_FPR, err);
@@ -132,7 +132,8 @@ void known_peek(struct known *k, struct writer_keys *keys)
     store_peek(k->sink, writer_keys_hashes(keys), keys->n, &keys->peeked);
 }
 
-/* Is the key of a record in the list? The record has one, so only memory can be lacking. */
+/* Is the key of a record in the list? The record is known to have a key, so batch_take fails only
+ * if memory is lacking. */
 static bool ask_list(struct known *k, const char *const *record, bool *listed, struct err *err)
 {
     if (!batch_take(k->single, record, 1))
@@ -141,7 +142,7 @@ static bool ask_list(struct known *k, const char *const *record, bool *listed, s
     return true;
 }
 
-/* Makes new again those of n keys that the filter has reported present, but that are not in the
+/* Of the first n keys, marks as new those that the sink reported present, but that are not in the
  * list and were not new earlier in this run. */
 static bool confirm_hits(struct known *k, struct writer_keys *keys, const char *const *record,
                          size_t n, struct err *err)
@@ -168,7 +169,7 @@ static bool confirm_hits(struct known *k, struct writer_keys *keys, const char *
     return confirm_sound(&k->list, err);
 }
 
-/* A copy of what is known of the keys so far. */
+/* Copies keys->known to k->before. */
 static bool keep(struct known *k, const struct writer_keys *keys)
 {
     if (k->before_capacity < keys->room) {
@@ -223,7 +224,7 @@ double known_lost(const struct known *k, unsigned threads)
     }
     if (absent <= 0)
         return INFINITY;
-    /* New and not taken for known in a reference: N * absent. */
+    /* The number of new keys that no reference took for known: N * absent. */
     double passed = (double)a->n_new + a->dropped;
     return a->dropped + passed * (1 - absent) / absent;
 }

@@ -43,7 +43,7 @@ struct joint {
 struct source {
     const struct layer *layer;
     const uint8_t *data;
-    unsigned joint; /* where it goes */
+    unsigned joint; /* the output layer that it goes into */
 };
 
 struct merge {
@@ -80,7 +80,7 @@ static void add_source(struct merge *m, const struct filter *f, const struct lay
     m->joint[joint].n++;
 }
 
-/* Rates within a hundredth of the limit are the random spread of bits, not more keys. */
+/* A rate of up to 1 % above the limit is the random spread of bits, not more keys. */
 static const double FPR_SLACK = 1.01;
 
 static double keys_in(const struct merge *m, const struct layer *layer, const uint8_t *data)
@@ -90,8 +90,9 @@ static double keys_in(const struct merge *m, const struct layer *layer, const ui
     return census.n;
 }
 
-/* Is it good to unite a layer with a joint in `united`? If that is smaller than one of them, which
- * was folded, it must have room for the keys of both: else they are better off side by side. */
+/* Should a layer and a joint be united in `united`? If `united` is smaller than one of them, that
+ * one was folded, and `united` must have room for the keys of both. Otherwise they should stay
+ * separate layers. */
 static bool has_room(const struct merge *m, unsigned joint, const struct layer *layer,
                      const uint8_t *data, const struct layer *united)
 {
@@ -107,7 +108,7 @@ static bool has_room(const struct merge *m, unsigned joint, const struct layer *
     return united->kind->fpr_at(united, n) <= FPR_SLACK * limit;
 }
 
-/* Puts an input layer where it can be united with others, or beside them. */
+/* Unites an input layer with a joint that it fits, or makes it a new joint. */
 static bool place_layer(struct merge *m, const struct filter *f, const struct layer *layer)
 {
     for (unsigned i = 0; i < m->n_joints; i++) {
@@ -133,7 +134,7 @@ static bool place_layer(struct merge *m, const struct filter *f, const struct la
     return true;
 }
 
-/* Keys can be added to the last layer, so those that cannot be changed come first. */
+/* Keys are added to the last layer, so layers that take no keys come first. */
 static void sort_joints(struct merge *m)
 {
     struct joint sorted[FORMAT_MAX_LAYERS];
@@ -185,7 +186,7 @@ static void fill_header(struct merge *m)
         header_join_keys(h, &m->in.filter[i].header);
     h->n_layers = m->n_joints;
     for (unsigned i = 0; i < m->n_joints; i++) {
-        /* What comes of a merge neither grows nor forgets. */
+        /* The result neither grows nor forgets. */
         const struct layer *from = &m->joint[i].layer;
         h->layers[i] = (struct layer){.kind = from->kind,
                                       .id = i + 1,
@@ -237,9 +238,9 @@ static bool write_layers(struct merge *m, struct err *err)
     return ok;
 }
 
-/* What layouts of other programs go on counting from (struct counters): as those programs do when
- * they join filters, the sum. Of an intersection, and where the number decides when a layer is
- * full, it is what the bits tell. */
+/* The counter from which layouts of other programs go on counting (struct counters). For a union it
+ * is the sum, as in those programs. It is estimated from the bits for an intersection, and where
+ * the counter decides when a layer is full. */
 static uint64_t keys_added(const struct merge *m)
 {
     uint64_t sum = 0;
@@ -250,7 +251,7 @@ static uint64_t keys_added(const struct merge *m)
     return m->intersect || chain_is_exact(&m->header) ? (uint64_t)round(m->n) : sum;
 }
 
-/* Of a union nobody knows how many keys were in more than one input, so the bits tell. */
+/* Inputs may share an unknown number of keys, so a union's keys are estimated from the bits. */
 static void fill_counters(struct merge *m)
 {
     double absent = 1;

@@ -6,7 +6,7 @@
 
 #include "base/visible.h"
 
-/* Names are a promise to those who monitor: new ones may come, none may change. */
+/* Users monitor these names: new ones may be added, but none may change. */
 static const struct {
     const char *key, *name, *type, *help;
 } families[] = {
@@ -85,7 +85,7 @@ void metrics_note(struct metrics *m, const char *key, double value)
             m->value[i * m->n + m->at - 1] = value;
 }
 
-/* In quotes, \ and " have a \ in front. Labels have no newlines: they are visible text. */
+/* In quotes, \ and " are escaped by \. Labels have no newlines: they are visible text. */
 static void put_quoted(const char *text, FILE *out)
 {
     putc('"', out);

@@ -23,19 +23,19 @@
 
 struct metrics {
     /* All private. */
-    size_t n, at;  /* how many filters; the present one, from 1 */
-    char **label;  /* their names, fit to be shown */
-    double *value; /* of each metric, that of each filter; NAN: unknown */
+    size_t n, at;  /* number of filters; the current one, from 1 */
+    char **label;  /* their names, as visible text */
+    double *value; /* by metric, then by filter; NAN: unknown */
 };
 
 /* Fails if a name is given twice. */
 bool metrics_begin(struct metrics *m, char *const *names, size_t n, struct err *err);
 
-/* The figures of the next filter follow. */
+/* Begins the figures of the next filter. */
 void metrics_next(struct metrics *m);
 
-/* A figure by its key in the output of --json, or "readable" or "clean", 0 or 1. Keys that are no
- * metric are ignored. */
+/* Stores a figure. `key` is its name in the output of --json, or "readable" or "clean" (0 or 1).
+ * Keys without a metric are ignored. */
 void metrics_note(struct metrics *m, const char *key, double value);
 
 void metrics_print(const struct metrics *m, FILE *out);

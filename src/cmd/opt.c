@@ -104,8 +104,8 @@ static const char *name_of(const struct opt *opt)
     return name;
 }
 
-/* For a word `given` with "--" that getopt does not know: either none of our options begins so, or
- * several do. */
+/* Reports `given`, a word that begins with "--" and is unknown to getopt. Either no option begins
+ * with it, or several do. */
 static int unknown_long(const struct command *command, const char *given)
 {
     size_t len = strcspn(given, "=");

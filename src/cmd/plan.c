@@ -247,7 +247,7 @@ struct wishes {
     struct layout_spec spec;
     struct plan_layouts layouts;
     bool json, has_n, has_size, has_layouts;
-    bool exact; /* whole hashes: the least rate that there can be */
+    bool exact; /* whole hashes: the lowest possible rate */
 };
 
 static bool take_layout(struct wishes *w, const char *text)
@@ -323,7 +323,7 @@ static int run(int argc, char **argv)
     w.layouts.p = w.plan.p;
     if (w.exact)
         w.plan.p = plan_least_fpr(w.plan.n);
-    /* Rates that only another kind supports are planned too. */
+    /* If the usual kind does not support the rate, plan for one that does. */
     if (w.plan.p > 0 && w.plan.size == 0 && !kind_usual()->check_fpr(w.plan.p, &err))
         w.plan.kind = kind_compact()->check_fpr(w.plan.p, &err) ? kind_compact() : kind_counting();
     if (w.has_layouts)

@@ -8,12 +8,12 @@
 #include "cmd/plan_layouts.h"
 #include "store/plan.h"
 
-/* Solves a plan that is shown beside layouts. Other programs make filters that seen does not: then
- * plan->kind becomes NULL, and only the layouts are shown. */
+/* Solves a plan that is shown beside layouts. Other programs may have filters that plan->kind
+ * cannot have. Then plan->kind becomes NULL, and only the layouts are shown. */
 void plan_with_layouts(struct plan *plan);
 
-/* A table with a row for each kind of filter, or one JSON object, of a solved plan; and of layouts,
- * unless NULL. */
+/* Prints a solved plan, and the layouts unless NULL: as a table with a row for each kind of filter,
+ * or as one JSON object. */
 void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json, FILE *out);
 
 #endif

@@ -9,7 +9,7 @@
 struct row {
     const struct kind *kind;
     bool ok;
-    struct err why;    /* it cannot be made */
+    struct err why;    /* unless ok: why it cannot be made */
     uint64_t n;        /* distinct keys */
     uint64_t bits;     /* m */
     unsigned k;

@@ -1,4 +1,4 @@
-/* What filters of other programs' layouts would be, for `seen plan` and `seen create --dry-run`. */
+/* Plans filters of other programs' layouts, for `seen plan` and `seen create --dry-run`. */
 #ifndef CMD_PLAN_LAYOUTS_H
 #define CMD_PLAN_LAYOUTS_H
 
@@ -17,13 +17,13 @@ struct plan_layouts {
     double p;
 };
 
-/* Can the one layout be made? With every layout: yes. */
+/* Can the layout `spec` be made? True if `spec` is NULL. */
 bool plan_layouts_check(const struct plan_layouts *plan, struct err *err);
 
-/* A table with a row for each; a layout that cannot be made has the reason instead. */
+/* Prints a table with a row for each layout. If one cannot be made, its row gives the reason. */
 void plan_layouts_print(const struct plan_layouts *plan, FILE *out);
 
-/* The same as a JSON array. */
+/* Prints the same as a JSON array. */
 void plan_layouts_json(const struct plan_layouts *plan, struct json *j);
 
 #endif

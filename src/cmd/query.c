@@ -95,7 +95,7 @@ struct query {
     uint64_t selected, present;
 };
 
-/* What came of one chunk. */
+/* The result of one chunk. */
 struct result {
     struct feed_part part;
     uint64_t selected, present;
@@ -103,12 +103,12 @@ struct result {
     struct label {
         uint64_t number;  /* from the chunk's beginning */
         size_t len;       /* of the record in out */
-        const char *name; /* of the filter that has it */
-    } *labels; /* with --number or --which: of the records in out, but of a header */
+        const char *name; /* of the filter that has the key */
+    } *labels; /* with --number or --which: of the records in out, except header records */
     size_t n_labels, labels_capacity;
 };
 
-/* Does the option say something about a key that is asked for at the terminal? */
+/* Can the option be given with --ask? */
 static bool goes_with_ask(int id)
 {
     switch (id) {
@@ -166,13 +166,13 @@ static bool parse_option(struct query *q, struct opt_parser *p, int id)
     }
 }
 
-/* What is said of a batch; no bad record is selected. */
+/* The answers for a batch, and the selected records. Bad records are never selected. */
 struct answers {
     struct asked_answers of;
     uint64_t selected[BATCH_MAX / 64];
 };
 
-/* What is printed right before record i. Returns its length. */
+/* Writes to `text` what is printed right before record i. Returns its length. */
 static size_t prefix_of(const struct query *q, const struct answers *a, size_t i,
                         char text[NUM_TEXT])
 {
@@ -228,7 +228,7 @@ static bool prints(const struct query *q)
     return !q->quiet && !q->count && !q->ask;
 }
 
-/* Puts what is to be printed of a batch into r->out. Memory may be read up to limit. */
+/* Appends the output for a batch to r->out. Memory may be read up to limit. */
 static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
                         const char *limit, struct result *r)
 {
@@ -241,7 +241,7 @@ static bool print_batch(const struct query *q, const struct batch *b, const stru
     return output_select(&r->out, b->record, b->n, a->selected, limit);
 }
 
-/* Bits 0..n-1, those of bad records left out. */
+/* Sets bits 0..n-1, except those of bad records. */
 static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
 {
     for (size_t w = 0; w < BATCH_MAX / 64; w++) {
@@ -309,7 +309,7 @@ static bool put_label(const struct query *q, struct output *out, const struct la
            output_bytes(out, text, (size_t)len);
 }
 
-/* The records of r->out again, each behind its label. `before` records came before the chunk. */
+/* Copies the records of r->out, each after its label. `before` records came before the chunk. */
 static bool label_records(const struct query *q, struct output *labelled, const struct result *r,
                           uint64_t before)
 {
@@ -317,7 +317,7 @@ static bool label_records(const struct query *q, struct output *labelled, const 
     for (size_t i = 0; i < r->n_labels && at < end; i++) {
         size_t len = r->labels[i].len;
         bool last = i + 1 == r->n_labels; /* a terminator may have been added */
-        if (last || len > (size_t)(end - at)) /* there was no memory, which feed.h says */
+        if (last || len > (size_t)(end - at)) /* memory was lacking, which feed.c reports */
             len = (size_t)(end - at);
         if (!put_label(q, labelled, &r->labels[i], before) || !output_bytes(labelled, at, len))
             return false;
@@ -381,8 +381,8 @@ static void feed(struct query *q)
     q->feed.refuse = NULL;
 }
 
-/* Of a absent keys a * fpr are reported present, so the absent ones that were reported as such are
- * a * (1 - fpr). */
+/* Of N absent keys, N * fpr are reported present and N * (1 - fpr) absent. So N is the number of
+ * keys reported absent, divided by 1 - fpr. */
 static bool report_hits(const struct query *q)
 {
     struct census census = {0};
@@ -394,12 +394,12 @@ static bool report_hits(const struct query *q)
             return say_failure(&err);
         absent_everywhere *= 1 - census.fpr;
     }
-    /* One filter's rate keeps all of its digits. */
+    /* With one filter, its own rate is used: 1 - (1 - fpr) would lose digits. */
     if (q->asked.now.n > 1)
         census.fpr = 1 - absent_everywhere;
     uint64_t asked = tally_keys(&q->feed.tally);
     double absent = (double)(asked - q->present) / (1 - census.fpr);
-    /* What is confirmed is sure. */
+    /* Keys confirmed by the list are no false positives. */
     snprintf(expected, sizeof expected, "%.3g", q->asked.list != NULL ? 0 : absent * census.fpr);
     say_note("%llu of %llu keys present; probable false positives: about %s (current FPR %s)",
              (unsigned long long)q->present, (unsigned long long)asked, expected,
@@ -409,7 +409,7 @@ static bool report_hits(const struct query *q)
     return true;
 }
 
-/* FILTER is asked first. */
+/* Opens all filters. FILTER comes first. */
 static bool start(struct query *q, const char *path)
 {
     struct asked *a = &q->asked;
@@ -445,7 +445,7 @@ static int answer(struct query *q)
     return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;
 }
 
-/* No copy of the key is left when the answer is given. */
+/* All copies of the key are overwritten before the answer is printed. */
 static int answer_entry(struct query *q, struct entry *e)
 {
     struct err err;

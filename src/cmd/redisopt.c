@@ -22,7 +22,7 @@ const struct opt redisopt_query[] = {LIVE, BULK, PASSWORD_FILE, {0}};
 const struct opt redisopt_add[] = {LIVE, BULK, WAIT, PASSWORD_FILE, {0}};
 const struct opt redisopt_push[] = {WAIT, PASSWORD_FILE, {0}};
 
-/* Two ways contradict each other. */
+/* Only one of --live and --bulk may be given. */
 static bool take_way(struct opt_parser *p, enum redis_way way)
 {
     static enum redis_way taken;

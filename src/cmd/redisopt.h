@@ -1,5 +1,5 @@
 /*
- * The options for filters in Redis. Files take no notice of them.
+ * The options for filters in Redis. They have no effect on files.
  *
  *     {"Filters in Redis", redisopt_query}                   // or another of these
  *     default: return redisopt_is(id) ? redisopt_take(&p, id) : keyopt_take(&keyopt, &p, id);
@@ -13,9 +13,9 @@
 #include "store/store.h"
 
 extern const struct opt redisopt_connect[]; /* how to connect */
-extern const struct opt redisopt_query[];   /* and how keys are asked */
-extern const struct opt redisopt_add[];     /* and how they are added, and what is waited for */
-extern const struct opt redisopt_push[];    /* the latter, and how to connect */
+extern const struct opt redisopt_query[];   /* and how keys are queried */
+extern const struct opt redisopt_add[];     /* and how they are added, and replicas to wait for */
+extern const struct opt redisopt_push[];    /* the replicas to wait for, and how to connect */
 
 enum { REDISOPT_FIRST = 800 }; /* ids from here on are of these options */
 
@@ -24,11 +24,11 @@ static inline bool redisopt_is(int id)
     return id >= REDISOPT_FIRST;
 }
 
-/* Takes one of these options: stores that are opened afterwards keep to it. Reports a mistake
+/* Takes one of these options. It applies to stores that are opened afterwards. Reports a mistake
  * itself. */
 bool redisopt_take(struct opt_parser *p, int id);
 
-/* Says for --verbose how keys went to a store, if there is a choice. */
+/* For --verbose: prints how keys were sent to a store, if there is a choice. */
 void redisopt_report(struct store *s);
 
 #endif

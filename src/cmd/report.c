@@ -71,7 +71,8 @@ static void show_time(char *buf, double seconds)
         snprintf(buf, NUM_TEXT, "%.0f s after 1970", seconds);
 }
 
-/* A ratio as a percentage with three significant digits; whole numbers without decimals. */
+/* A ratio as a percentage: no decimals from 100 % on, one from 10 % on, else two. Below 0.01 %, two
+ * significant digits. */
 static void show_percent(char *buf, double ratio)
 {
     double v = 100 * ratio, size = fabs(v);

@@ -27,7 +27,7 @@ enum source {
     EXACT,     /* read, or computed from the present file */
     ESTIMATED, /* with a 95 % interval, where one is given */
     RECORDED,  /* stored in the file earlier */
-    ASSUMED,   /* recorded nowhere; taken from what is */
+    ASSUMED,   /* not recorded; derived from fields that are */
 };
 
 enum form {
@@ -73,7 +73,7 @@ struct report {
 };
 
 void report_begin(struct report *r, bool json, FILE *out);
-/* Prints nothing: numbers outside the list go to `metrics`, in its present filter. */
+/* Prints nothing. Numbers outside the list go to `metrics`, for its current filter. */
 void report_begin_metrics(struct report *r, struct metrics *metrics);
 void report_end(struct report *r);
 

@@ -40,11 +40,11 @@ struct shrink {
     struct filter filter;
     struct newfile file;
     struct header header; /* of the new file */
-    double fpr, n;        /* of it, by its bits */
+    double fpr, n;        /* of the new file, by its bits */
     struct {
-        double n;            /* distinct keys in FILTER's */
-        struct layer folded; /* what it is to become */
-        double fpr;          /* of that, by its bits */
+        double n;            /* distinct keys in FILTER's layer */
+        struct layer folded; /* the layer that it becomes */
+        double fpr;          /* of the new layer, by its bits */
     } layer[FORMAT_MAX_LAYERS];
 };
 
@@ -68,7 +68,7 @@ static bool parse_option(struct shrink *s, struct opt_parser *p, int id)
     return false;
 }
 
-/* The part of the rate that is layer i's. */
+/* Layer i's share of the FPR. */
 static double share(const struct shrink *s, unsigned i)
 {
     const struct header *h = &s->filter.header;
@@ -80,16 +80,16 @@ static bool folds(const struct shrink *s, unsigned i)
     return s->filter.header.layers[i].kind->fold != NULL;
 }
 
-/* Chooses the smallest layer of more than `above` bytes into which layer i folds and, by the
- * design's formula, may keep its rate. The bits decide; they differ from the formula by some per
- * cent at most. */
+/* Chooses the smallest layer of more than `above` bytes into which layer i folds and which may keep
+ * its rate by the design's formula. The bits decide later. They differ from the formula by a few
+ * per cent at most, hence the factor. */
 static void choose_fold(struct shrink *s, unsigned i, uint64_t above)
 {
     const struct layer *layer = &s->filter.header.layers[i];
     layer->kind->fold(layer, s->layer[i].n, 1.05 * share(s, i), above, &s->layer[i].folded);
 }
 
-/* The header of the new file, with the layers folded as they are to be. */
+/* Makes the header of the new file, with the layers folded as chosen. */
 static void make_header(struct shrink *s)
 {
     const struct header *from = &s->filter.header;
@@ -150,7 +150,7 @@ static bool write_layers(struct shrink *s, struct err *err)
     return ok;
 }
 
-/* Folds layers less whose rate is too high. False: there are none. */
+/* Chooses a larger size for folded layers whose rate is too high. False: no size changed. */
 static bool correct_folds(struct shrink *s)
 {
     bool any = false;
@@ -165,8 +165,8 @@ static bool correct_folds(struct shrink *s)
     return any;
 }
 
-/* Folds each layer into the fewest pages with which it keeps its part of the rate, and leaves it as
- * it is where there are none. */
+/* Folds each layer into the fewest pages with which it keeps its share of the rate. A layer for
+ * which there is no such size stays as it is. */
 static bool fold(struct shrink *s, struct err *err)
 {
     char fpr[NUM_TEXT], p[NUM_TEXT];
@@ -191,7 +191,7 @@ static bool fold(struct shrink *s, struct err *err)
                 num_show_fpr(fpr, s->fpr), num_show_fpr(p, s->p));
 }
 
-/* The fewest bits with which n of 2^bits fingerprints are a part p at most. */
+/* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */
 static unsigned bits_for(const struct shrink *s, unsigned bits)
 {
     while (bits > 1 && ldexp(fmax(1, s->n), 1 - (int)bits) <= s->p)
@@ -225,7 +225,7 @@ static bool narrow(struct shrink *s, struct err *err)
     c.header.fpr_design = made->fpr_design = s->p;
     if (c.bits < bits)
         c.header.n_design = made->n_design = (uint64_t)fmax(1, layer_n_at(made, s->p));
-    /* A batch that FILTER has must not be applied to what replaces it. */
+    /* Batches applied to FILTER must not be applied again to the file that replaces it. */
     if (newfile_replaces(&s->file, s->filter.fd))
         combine_keep_batches(&c, from);
     if (!combine_write(&c, &s->file, s->out, err))
@@ -249,7 +249,7 @@ static bool check_filter(struct shrink *s, struct err *err)
     return filter_check_sound(f, s->threads, err);
 }
 
-/* When FILTER is replaced, no key may be added between the reading of it and the rename. */
+/* If FILTER is replaced, no key may be added to it between reading and rename. */
 static bool open_both(struct shrink *s, bool in_place, struct err *err)
 {
     if (!newfile_open(&s->file, s->out, in_place || s->force, err))
@@ -265,8 +265,8 @@ static bool open_both(struct shrink *s, bool in_place, struct err *err)
     return true;
 }
 
-/* The counters are those of the bits that were read if the file was clean and no writer has come
- * since: whoever changes a bit writes a header before. */
+/* The counters match the bits that were read if the file was clean and no writer has come since. A
+ * writer writes a header before it changes a bit. */
 static bool counters_hold(const struct shrink *s)
 {
     atomic_thread_fence(memory_order_acquire);

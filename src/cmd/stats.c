@@ -80,7 +80,8 @@ static void report_all(struct stats *s, const struct findings *found)
     report_end(&r);
 }
 
-/* Filters of which nobody chose the keys are taken for polluted so seldom. */
+/* A probability below this causes a warning. Filters whose keys nobody chose cause a false warning
+ * at about this rate. */
 static const double ALARM = 1e-6;
 
 static void warn(const struct findings *found)

@@ -24,7 +24,7 @@
 /* The records of one chunk. */
 struct chunk_tally {
     uint64_t records, bad;
-    uint64_t header; /* records of a header, which are not among those */
+    uint64_t header; /* records of a header, not counted in `records` */
     bool saw_cr, saw_counts;
     size_t hex_len; /* of all keys (batch_join_len) */
     bool bad_record; /* stopped before record `records` of the chunk, which has no key */
@@ -42,13 +42,13 @@ struct tally {
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;
     size_t hex_len;
-    bool hinted, hinted_counts; /* about CRs; about HEX:COUNT */
+    bool hinted, hinted_counts; /* the hint about CRs was printed; the one about HEX:COUNT */
 };
 
 /* The source of the records in messages: a file's name, or "--key". */
 const char *tally_where(const struct tally *t);
 
-/* Call first in commit: advances in_file to the beginning of this chunk. */
+/* Call first in commit: sets in_file to 0 if the chunk begins another file. */
 void tally_begin(struct tally *t, const struct chunk *chunk);
 
 /* Call last: adds the chunk, prints notes about what it saw, and shows progress. If

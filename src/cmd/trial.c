@@ -49,7 +49,7 @@ static uint64_t random_word(uint64_t seed, uint64_t i)
     return z ^ z >> 31;
 }
 
-/* A key in the form that the filter's keys have before they are encoded. */
+/* Makes a random key in the form that the filter's keys have before encoding. */
 static size_t random_text(const struct encoding *e, uint64_t a, uint64_t b, char *text)
 {
     int len = e->integer == 0 ? snprintf(text, TEXT_KEY, "%016" PRIx64 "%016" PRIx64, a, b)

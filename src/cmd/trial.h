@@ -1,5 +1,5 @@
 /*
- * What a filter answers about keys that are not in it: for the measured false-positive rate.
+ * Measures the false-positive rate of a filter by querying keys that are not in it.
  *
  *     struct trial trial;
  *     if (!trial_random(store, &keyopt, 1000000, &trial)) ...      // and has said why
@@ -18,18 +18,18 @@ struct trial {
     uint64_t keys, hits;
 };
 
-/* Both take how keys are hashed from keyopt, after keyopt_adopt. */
+/* Both functions hash keys as keyopt says. Call keyopt_adopt before them. */
 
-/* Asks n random keys: 128 bits, 32 hexadecimal digits where keys are text, or integers where they
- * are integers. Of integers of 32 bits, some may have been added. */
+/* Queries n random keys: 128 bits; or 32 hexadecimal digits if the filter's keys are text, or
+ * integers if they are integers. Some 32-bit integers may have been added before. */
 bool trial_random(struct store *store, const struct keyopt *keyopt, uint64_t n,
                   struct trial *trial);
 
-/* Asks the keys of keyopt's files; `name` names them in messages. No keys are a failure. */
+/* Queries the keys of keyopt's files; `name` names them in messages. Fails if there are no keys. */
 bool trial_keys(struct store *store, struct keyopt *keyopt, const char *name, struct trial *trial);
 
-/* Wilson's 95 % interval for the rate behind `hits` in `keys`: unlike the usual one it holds for
- * rates near 0, and for no hits at all. */
+/* Wilson's 95 % interval for the rate, from `hits` in `keys`. Unlike the usual interval, it holds
+ * for rates near 0, and with no hits at all. */
 void trial_interval(const struct trial *trial, double *low, double *high);
 
 #endif

@@ -26,11 +26,11 @@ static const struct opt verify_opts[] = {
 
 static const struct opt_group groups[] = {{"Options", verify_opts}, {0}};
 
-/* What was found: the damage that lies first in the file, and how many in all. */
+/* The damage found: the first place in the file, and the number of places. */
 struct findings {
     uint64_t n, offset;
     char text[200];
-    uint64_t unchecked; /* pages that cannot be checked while, or after, somebody writes */
+    uint64_t unchecked; /* pages that cannot be checked: being written, or left dirty */
 };
 
 __attribute__((format(printf, 3, 4))) static void note(struct findings *found, uint64_t offset,
@@ -77,7 +77,7 @@ static void check_slots(const struct filter *f, enum filter_health health, struc
 {
     if (is_immutable(f))
         return; /* its only header was checked when it was opened */
-    /* Slots are written one at a time, by live writers too: filter_open has waited for that. */
+    /* A live writer writes one slot at a time, and filter_open has waited for it to finish. */
     if (f->slot_damaged) {
         check_slot(f, FORMAT_SLOT_A, found);
         check_slot(f, FORMAT_SLOT_B, found);
@@ -89,7 +89,8 @@ static void check_slots(const struct filter *f, enum filter_health health, struc
                    found);
 }
 
-/* Padding, which nothing else looks at, and the bitmap that only writers use. */
+/* Checks the padding, which nothing else reads, and the bitmap of touched pages, which only writers
+ * use. */
 static void check_tables(const struct filter *f, enum filter_health health, struct findings *found)
 {
     static const char padding[] = "padding is not zero";
@@ -117,7 +118,7 @@ static void check_tables(const struct filter *f, enum filter_health health, stru
     }
 }
 
-/* What pages do not show by themselves. */
+/* Checks what single pages do not show. */
 static void check_layers(const struct filter *f, unsigned threads, struct findings *found)
 {
     for (unsigned i = 0; i < f->header.n_layers; i++) {
@@ -165,7 +166,8 @@ static enum filter_health check_all(const struct filter *f, unsigned threads,
     return health;
 }
 
-/* Writers may come and go while a file is being checked; what was found then means nothing. */
+/* Findings are void if a writer came or went during the check. Then the check is repeated, up to
+ * this number of tries. */
 enum { TRIES = 5 };
 
 static bool check_stable(struct filter *f, unsigned threads, enum filter_health *health,
@@ -257,8 +259,8 @@ static bool repair_and_check(const struct verify *v, struct filter *f, enum filt
     return ok;
 }
 
-/* To be repaired, a file is opened for writing; but not one that nobody writes to, whose damage
- * nothing can mend. */
+/* With --repair, opens the file for writing, unless it is immutable: damage to an immutable file
+ * cannot be repaired. */
 static bool open_file(const struct verify *v, struct filter *f, const char *path, struct err *err)
 {
     if (v->repair) {
