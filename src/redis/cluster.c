@@ -31,7 +31,8 @@ struct node {
     size_t next;       /* place in `order` of the command whose reply comes next */
     size_t block;      /* place in `order` of the first command of its block */
     bool again;        /* a reply requires that the block be sent again */
-    bool has_answered; /* has answered commands since the last cluster_wait */
+    bool has_answered; /* has answered commands since the last cluster_wait ... */
+    bool was_lost;     /* ... on a connection that was lost since */
 };
 
 enum job_state { PENDING, DONE, LOST };
@@ -86,6 +87,7 @@ static void disconnect(struct node *node)
 {
     conn_close(node->conn);
     node->conn = NULL;
+    node->was_lost |= node->has_answered;
 }
 
 /* Makes sure that the node has a usable connection. */
@@ -577,11 +579,11 @@ static bool ask_replicas(struct cluster *cl, const struct requests *rq, struct e
     reply_clear(&cl->map_replies);
     for (size_t i = 0; i < cl->n_nodes; i++) {
         struct node *node = &cl->nodes[i];
-        if (node->has_answered && node->conn != NULL)
+        if (node->has_answered && !node->was_lost)
             conn_queue(node->conn, rq->data, rq->len, 1, &cl->map_replies);
-        else if (node->has_answered && ok)
+        else if (node->was_lost && ok)
             ok = fail_unknown(cl, node, err);
-        node->has_answered = false;
+        node->has_answered = node->was_lost = false;
     }
     return ok;
 }

@@ -410,6 +410,8 @@ void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room)
             if (c->expected == 0 || c->failed)
                 continue;
             send_some(c);
+            if (c->failed)
+                return;
             room[i].fd = c->context->fd;
             room[i].events = (short)(POLLIN | (c->out_len > 0 ? POLLOUT : 0));
             if (c->active + c->options.reply_ms < until)

@@ -556,6 +556,12 @@ TEST(no_replicas)
     CHECK(!cluster_wait(cl, 1, 1000, &err));
     ends_with(err.text, "was lost before its replicas had acknowledged what was written");
     CHECK(is_text(ask(cl, "SET @a 1"), "OK"));
+    /* A new connection does not know what the old one wrote. */
+    CHECK(sh("redis a CLIENT KILL TYPE normal") == 0);
+    CHECK(is_text(ask(cl, "SET @a 2"), "OK"));
+    CHECK(!cluster_wait(cl, 1, 1000, &err));
+    ends_with(err.text, "was lost before its replicas had acknowledged what was written");
+    CHECK(cluster_wait(cl, 1, 1000, &err)); /* it has been told */
     close_server(cl, &uri);
 }
 
