@@ -19,6 +19,27 @@ no_repeats() { [ -z "$(LC_ALL=C sort "$1" | uniq -d | head -n 1)" ]; }
 # subset A B: every line of A is a line of B.
 subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2"))" ]; }
 
+@test "without a file: records of an input in a file say how large the filter in memory is to be" {
+    need_strace
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer maps memory of its own'
+    seq 2000000 >in
+    layers() {
+        strace -qq -e trace=mmap -o trace seen dedup -j1 -c "$@" <in
+        awk '/MAP_ANONYMOUS/ && $2 + 0 > 7000000' trace | wc -l
+    }
+    [ "$(layers)" = $'2000000\n1' ]
+    # Of keys that another filter may have, fewer are expected.
+    seen create other.seen <<<a
+    [ "$(layers --also other.seen | tail -n 1)" = 2 ]
+}
+
+@test "a filter in memory grows by less if there is no memory for what is foretold" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more'
+    seq 1200000 >part
+    cat part part part part part part part part >in
+    [ "$(ulimit -v 60000 && seen dedup -j1 -c <in)" = 1200000 ]
+}
+
 @test "alone it is the awk idiom" {
     { links 1 3000; links 2000 5000; printf '\n\nlast'; } >in
     awk '!seen[$0]++' in >want

@@ -57,6 +57,17 @@ static bool can_hold_all(const struct growth *g)
            g->kept->complete(g->kept->ctx, h->id, b->counters->records, g->done);
 }
 
+/* The disk or the memory may have no room for what is foretold, but for the keys that come. */
+static bool grow_less(const struct growth *g, struct next_layer usual)
+{
+    struct err ignored;
+    const struct backing *b = g->backing;
+    bool forgot = g->kept != NULL && g->kept->forget(g->kept->ctx);
+    return (forgot && b->ops->advance(b->place, g->threads, usual, &ignored)) ||
+           (usual.n > 0 &&
+            b->ops->advance(b->place, g->threads, (struct next_layer){0}, &ignored));
+}
+
 bool grow(const struct growth *g, unsigned *covered, struct err *err)
 {
     const struct backing *b = g->backing;
@@ -68,9 +79,5 @@ bool grow(const struct growth *g, unsigned *covered, struct err *err)
     bool ok = b->ops->advance(b->place, g->threads, want, err);
     if (ok && want.holds_all)
         cover(g, covered);
-    if (!ok && g->kept != NULL && g->kept->forget(g->kept->ctx)) { /* the disk may be full */
-        struct err ignored;
-        ok = b->ops->advance(b->place, g->threads, usual, &ignored);
-    }
-    return ok;
+    return ok || grow_less(g, usual);
 }
