@@ -80,7 +80,7 @@ static bool is_associative(enum counts_op op)
 }
 
 /* Combines all inputs, restricted to fingerprints [first, last], into one stream. Returns the last
- * merge. If the order is free, merges form a balanced tree: an entry passes log2(n) merges, not n. */
+ * merge. If the order is free, merges form a balanced tree: an entry passes log2(n), not n. */
 static struct counted_merge *combine_range(const struct combine *c, struct work *w, uint64_t first,
                                            uint64_t last)
 {
