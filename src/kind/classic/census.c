@@ -1,4 +1,4 @@
-/* What the bits of a classic Bloom filter say, and unions of such filters. */
+/* Estimates from the bits of a classic Bloom filter, and unions of such filters. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "kind/overlap.h"
 #include "store/target.h"
 
-/* Bytes in one piece of work. Large, so that distributing pieces costs nothing. */
+/* Bytes in one piece of work. Large, so that the cost of distributing pieces is negligible. */
 enum { PIECE = 1 << 16 };
 
-/* Bits that can be reached; those beyond are never set. */
+/* The number of bits that a position can reach. Bits beyond are never set. */
 static double reach_of(const struct layer *layer)
 {
     const struct layout *layout = layer->kind->layout;
@@ -23,7 +23,7 @@ double classic_fpr_at(const struct layer *layer, double n)
 {
     struct classic c = classic_of(layer);
     double reach = reach_of(layer);
-    /* -1/m for one bit, where the logarithm has no value. */
+    /* With one bit the logarithm is infinite. */
     double clear = reach > 1 ? exp(n * c.k * log1p(-1 / reach)) : n > 0 ? 0 : 1;
     return pow(1 - clear, c.k);
 }
@@ -33,12 +33,12 @@ double classic_estimate(uint64_t m, unsigned k, uint64_t set)
     return -(double)m / k * log1p(-(double)set / (double)m);
 }
 
-/* With fewer clear bits than this, their number no longer bounds the number of keys from above. */
+/* With fewer clear bits than this, the estimate of the number of keys has no upper bound. */
 enum { FEWEST_CLEAR = 5 };
 
-/* The number of clear bits of m after n keys with k positions each has the mean m q, q = e^(-kn/m),
- * and the variance m q (1 - (1 + kn/m) q): that of empty cells (Feller, Introduction to Probability
- * I, II.11). An error of the number of clear bits is one of n times k q. */
+/* After n keys with k positions each, the number of clear bits has the mean m q, q = e^(-kn/m), and
+ * the variance m q (1 - (1 + kn/m) q), like the number of empty cells (Feller, Introduction to
+ * Probability I, II.11). The error of n is that of the number of clear bits, divided by k q. */
 static void estimate(double m, unsigned k, double set, struct census *out)
 {
     double clear = m - set, least = ceil(set / k);
@@ -83,7 +83,7 @@ static void count_piece(void *ctx, unsigned worker, uint64_t i)
     job->of_worker[worker] += count_bytes(job, first, first + (left < PIECE ? left : PIECE));
 }
 
-/* The set bits of a union of n layers with the same m. */
+/* The number of set bits in the union of n layers with the same m. */
 static uint64_t count_set(const uint8_t *const *data, unsigned n, uint64_t m, unsigned threads)
 {
     struct count job = {.data = data, .n = n, .bytes = classic_bytes(m)};
@@ -146,7 +146,7 @@ bool classic_unite(const struct layer *a, const struct layer *b, struct layer *o
 struct unite {
     const struct target *target;
     const struct union_of *parts;
-    uint64_t bytes; /* of bits; what follows is that of the first part */
+    uint64_t bytes; /* bytes of bits; the extra bytes are copied from the first part */
     uint64_t *set_of_worker;
 };
 

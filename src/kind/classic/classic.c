@@ -13,8 +13,8 @@
 
 enum {
     PAGE_BITS = 8 * LAYER_PAGE,
-    /* Positions that are worked out before the first of them is looked at. As many cache lines fit
-     * in the first level of the cache. */
+    /* Positions that are computed before the first one is read. This many cache lines fit in the
+     * L1 cache. */
     POSITIONS = 256,
     ROOM = (int)CLASSIC_MAX_K > (int)POSITIONS ? (int)CLASSIC_MAX_K : (int)POSITIONS,
 };
@@ -48,7 +48,7 @@ bool classic_check(const struct layer *layer, struct err *err)
            fail(err, "its number of bits does not fit its length");
 }
 
-/* The keys with which half of the bits are set. */
+/* The number of keys that set half of the bits. */
 static uint64_t half_full(const struct classic *c)
 {
     double n = (double)c->m * M_LN2 / c->k;
@@ -65,7 +65,7 @@ void classic_design(const struct classic *c, const struct layout_spec *spec,
     out->layer[0].fpr_design = out->fpr_design;
 }
 
-/* The rate goes into the file, so it is the same on every machine. */
+/* The FPR is stored in the file, so it must be the same on every machine. */
 static double design_fpr(const struct classic *c, uint64_t n)
 {
     double clear = exact_exp_negative(-(double)c->k * (double)n / (double)c->m);
@@ -73,7 +73,7 @@ static double design_fpr(const struct classic *c, uint64_t n)
     return fmax(DBL_MIN, fmin(fpr, 1 - DBL_EPSILON));
 }
 
-/* Rounding errors of the formula, relative; far below what anyone asks for. */
+/* Relative tolerance for rounding errors of the formula; negligible for any requested FPR. */
 static const double SLACK = 1e-6;
 
 bool classic_design_for(const struct classic *c, uint64_t n, double p, struct layout_filter *out,
@@ -147,7 +147,7 @@ static bool is_set(const uint8_t *data, uint64_t position)
     return data[position / 8] >> position % 8 & 1;
 }
 
-/* Keys whose positions are worked out together. */
+/* Keys whose positions are computed together. */
 struct group {
     size_t n;
     uint64_t position[ROOM];
@@ -189,8 +189,8 @@ static bool all_set(const uint8_t *data, const uint64_t *position, size_t n)
     return i == n;
 }
 
-/* Of a key that is absent, one of the first positions is mostly clear: only if these are set are
- * the others fetched. */
+/* Positions that are read first. For an absent key, one of them is mostly clear. The others are
+ * fetched only if the first ones are all set. */
 enum { FIRST = 3 };
 
 static void query_group(const struct group *g, const uint8_t *data, unsigned k, size_t first,
@@ -232,7 +232,7 @@ void classic_query(const struct layer *layer, const uint8_t *data, struct hashes
     }
 }
 
-/* The first position alone: most absent keys need no more than two. */
+/* Prefetches the first position only: most absent keys need at most two. */
 void classic_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
 {
     struct classic c = classic_of(layer);
@@ -244,7 +244,7 @@ void classic_prefetch(const struct layer *layer, const uint8_t *data, struct has
     }
 }
 
-/* Sets all bits; had they been set? */
+/* Sets all bits. True if all of them were set before. */
 static bool set_all(uint8_t *data, const uint64_t *position, size_t n)
 {
     bool had = true;

@@ -1,19 +1,20 @@
 /*
- * Classic Bloom filters: a key has k positions in one array of m bits, and is in the filter if all
- * of them are set. Most layouts of other programs are of this family; they differ in the hash, in
- * the rule from hash to positions (layout->positions) and in what stands around the bits.
+ * Classic Bloom filters: a key has k positions in one array of m bits, and is in the filter if the
+ * bits at all its positions are set. Most layouts of other programs belong to this family. They
+ * differ in the hash function, in the rule from hash to positions (layout->positions) and in the
+ * file format around the bits.
  *
  *     data       the bits: bit x is at place x mod 8, from the low end, of byte x / 8; zero bits
  *                up to a multiple of 64; then, in some layouts, other bytes (`extra`)
- *     geometry   [0] m   [1] k, and from bit 16 on what the layout wants   [2] extra bytes
- *                [3] what the layout wants
+ *     geometry   [0] m   [1] k, and from bit 16 on a value of the layout (`variant`)
+ *                [2] extra bytes   [3] a value of the layout
  *
- * A layout of the family is a file with a struct layout and
+ * To add a layout to the family, write a file with a struct layout and
  *
  *     const struct kind kind_name = {.id = 100, .name = "name", .layout = &layout, .lanes = 2,
  *                                    CLASSIC_KIND};
  *
- * `check` of a layout tests what is its own, and calls classic_check.
+ * The layout's `check` validates the layout's own fields, then calls classic_check.
  */
 #ifndef KIND_CLASSIC_CLASSIC_H
 #define KIND_CLASSIC_CLASSIC_H
@@ -23,24 +24,24 @@
 #include "kind/layout.h"
 
 enum {
-    /* The smallest rate that a double can hold, 2^-1074, takes k = 1074; a file may say more. */
+    /* The smallest FPR in a double, 2^-1074, needs k = 1074; a file may state a larger k. */
     CLASSIC_MAX_K = 4096,
     CLASSIC_K_BITS = 16, /* of geometry[1] */
 };
 
-/* More bits than this are no filter: 2^45 bits are 4 TiB. */
+/* Largest number of bits: 2^45 bits are 4 TiB. */
 #define CLASSIC_MAX_M ((uint64_t)1 << 45)
 
 struct classic {
     uint64_t m;
     unsigned k;
     uint64_t variant; /* geometry[1] from bit 16 on */
-    uint64_t extra;   /* bytes behind the bits */
+    uint64_t extra;   /* bytes after the bits */
 };
 
 struct classic classic_of(const struct layer *layer);
 
-/* Sets geometry and data_len. The kind and geometry[3] stay. */
+/* Sets geometry[0] to [2] and data_len. The kind and geometry[3] stay unchanged. */
 void classic_to(const struct classic *c, struct layer *layer);
 
 /* Bytes of m bits, in whole words. */
@@ -49,18 +50,18 @@ static inline uint64_t classic_bytes(uint64_t m)
     return (m + 63) / 64 * 8;
 }
 
-/* x mod m for many x, m at most CLASSIC_MAX_M: two divisions when it is set up, two multiplications
- * for each x. */
+/* Computes x mod m for many x, m at most CLASSIC_MAX_M: two divisions for the setup, two
+ * multiplications for each x. */
 struct modulus {
     uint64_t m, inverse; /* floor((2^(64 + shift) - 1) / m) */
     unsigned shift;
 };
 
-enum { MODULUS_SHIFT = 18 }; /* 64 less the bits of CLASSIC_MAX_M, less one */
+enum { MODULUS_SHIFT = 18 }; /* 64 - log2(CLASSIC_MAX_M) - 1 */
 
-/* With m inverse + r = 2^64 - 1 the inverse is floor(((2^64 - 1) 2^shift + 2^shift - 1) / m), which
- * is inverse 2^shift + floor((r 2^shift + 2^shift - 1) / m). It has 64 bits, since 2^shift is at
- * most m. */
+/* The result's inverse is floor(((2^64 - 1) 2^shift + 2^shift - 1) / m). With 2^64 - 1 = m inverse
+ * + r, where `inverse` is the variable below, this equals inverse 2^shift +
+ * floor((r 2^shift + 2^shift - 1) / m). It fits 64 bits, since 2^shift is at most m. */
 static inline struct modulus modulus_of(uint64_t m)
 {
     unsigned log2_m = 63 - (unsigned)__builtin_clzll(m);
@@ -69,8 +70,8 @@ static inline struct modulus modulus_of(uint64_t m)
     return (struct modulus){m, (inverse << shift) + ((r << shift) + low) / m, shift};
 }
 
-/* The quotient is right or 1 too small: x / m - x inverse / 2^(64 + shift) is at most x / 2^(64 +
- * shift). So it is mostly right, and the branch is predicted. */
+/* The quotient is exact or 1 too small, since x / m - x inverse / 2^(64 + shift) is at most
+ * x / 2^(64 + shift). It is mostly exact, so the branch is predicted. */
 static inline uint64_t modulo(uint64_t x, struct modulus by)
 {
     uint64_t r = x - (mul_high(x, by.inverse) >> by.shift) * by.m;
@@ -79,37 +80,39 @@ static inline uint64_t modulo(uint64_t x, struct modulus by)
     return r;
 }
 
-/* Sets the design of a foreign filter of one layer that does not state it: from the spec where that
- * has it; else n = m ln 2 / k, with which half of the bits are set, and p = 2^-k. */
+/* Sets the design of a foreign filter of one layer that does not state it. Capacity and FPR are
+ * those of the spec, if given; else n = m ln 2 / k, the number of keys that set half of the bits,
+ * and p = 2^-k. */
 void classic_design(const struct classic *c, const struct layout_spec *spec,
                     struct layout_filter *out);
 
-/* Sets the design of a filter of one layer, which has the size that it is to have: for n keys (0:
- * for as many as half of its bits are set with), p as its FPR, or what the formula gives, (1 -
- * e^(-kn/m))^k, where p is 0. Fails if the formula gives more than p. */
+/* Sets the design of a new filter of one layer with given m and k. The capacity is n, or with n = 0
+ * the number of keys that set half of the bits. The FPR is p, or with p = 0 that of the formula,
+ * (1 - e^(-kn/m))^k. Fails if p is given and the formula gives more. */
 bool classic_design_for(const struct classic *c, uint64_t n, double p, struct layout_filter *out,
                         struct err *err);
 
-/* The m and k with the lowest FPR, before they are rounded: -n ln p / (ln 2)^2, and m / n ln 2. In
- * doubles, from left to right: other programs do the same. */
+/* The optimal m and k, not rounded: -n ln p / (ln 2)^2, and m / n ln 2. Evaluated in doubles, from
+ * left to right, as other programs do. */
 double classic_best_m(double n, double p);
 double classic_best_k(double m, double n);
 
-/* Of layouts without a configuration in Redis. */
+/* For layouts that store no configuration in Redis. */
 extern const struct layout_redis classic_redis;
 
-/* Bitmaps as Redis has them (SETBIT): the bits alone, in ORDER_HIGH_FIRST; zero bytes at the end
- * may be missing. Reading fails if a bit from m on is set. */
+/* Bitmaps as Redis stores them (SETBIT): the bits alone, in ORDER_HIGH_FIRST. Trailing zero bytes
+ * may be missing. Reading fails if bit m or a later bit is set. */
 bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
                          struct err *err);
 bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
                           const struct layout_sink *sink, struct err *err);
 uint64_t classic_bitmap_len(const struct layout_filter *filter);
 
-/* Distinct keys of which c of m bits are set: -m/k ln(1 - c/m) (Swamidass and Baldi, 2007). */
+/* The estimated number of distinct keys if c of m bits are set: -m/k ln(1 - c/m) (Swamidass and
+ * Baldi, 2007). */
 double classic_estimate(uint64_t m, unsigned k, uint64_t set);
 
-/* Are all bits of `bits` from bit m on zero? Fails with the first that is set. */
+/* Are all bits of `bits` from bit m on zero? If not, the error names the first that is set. */
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err);
 
 /* The members of struct kind that do not depend on the layout. */

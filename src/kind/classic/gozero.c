@@ -1,7 +1,7 @@
 /*
- * go-zero's Bloom filter (core/bloom of the repository zeromicro/go-zero). It is a bitmap in Redis
- * and nothing else: the program that uses it knows m, and k is always 14. Position i of a key is
- * lane i of its hash (keys/murmur3_suffix.h), modulo m.
+ * go-zero's Bloom filter (core/bloom of the repository zeromicro/go-zero). It is only a bitmap in
+ * Redis: m is not stored but set by the program that uses it, and k is always 14. Position i of a
+ * key is lane i of its hash (keys/murmur3_suffix.h), modulo m.
  */
 #include "kind/classic/gozero.h"
 
@@ -26,7 +26,7 @@ enum {
     BITS_PER_KEY = 20, /* what go-zero recommends; about 7e-5 */
 };
 
-/* Redis takes no offset of 2^32 or more. */
+/* Redis accepts only bit offsets below 2^32. */
 static const uint64_t MAX_M = (uint64_t)1 << 32;
 
 static void positions(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out)

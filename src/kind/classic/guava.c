@@ -1,7 +1,7 @@
 /*
- * Guava's BloomFilter. A file is a byte for the strategy, a byte for k, the number of words in four
- * bytes, and words of 64 bits, all big-endian. m is always 64 times the number of words. Capacity,
- * FPR and funnel are not in the file.
+ * Guava's BloomFilter. A file has a byte for the strategy, a byte for k, the number of words in
+ * four bytes, then the words of 64 bits, all big-endian. m is always 64 times the number of words.
+ * The file does not state capacity, FPR or funnel.
  *
  * From the two halves h1, h2 of a key's 128-bit MurmurHash3, position i is
  *
@@ -47,7 +47,7 @@ enum {
 
 static const uint64_t MAX_WORDS = INT32_MAX;
 
-/* BloomFilter.create(funnel, n). */
+/* The FPR of BloomFilter.create(funnel, n). */
 static const double DEFAULT_FPR = 0.03;
 
 static void mitz_64(const struct classic *c, struct hashes keys, size_t n, uint64_t *out)
@@ -83,7 +83,7 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
         mitz_32(&c, keys, n, out);
 }
 
-/* The 32-bit strategy gives 31 bits. */
+/* The 32-bit strategy gives positions below 2^31. */
 static uint64_t reach(const struct layer *layer)
 {
     struct classic c = classic_of(layer);
@@ -116,8 +116,8 @@ static void describe(const struct layout_spec *spec, const struct classic *c,
     classic_to(c, &out->layer[0]);
 }
 
-/* BloomFilter.create, optimalNumOfBits and optimalNumOfHashFunctions. All in doubles, in the order
- * in which Java evaluates them. */
+/* As BloomFilter.create, optimalNumOfBits and optimalNumOfHashFunctions do: all in doubles, in
+ * Java's order of evaluation. */
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
@@ -143,7 +143,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     return true;
 }
 
-/* Are these the bytes in front of whole words, nothing behind them? */
+/* Is this a header, followed by exactly as many words as it states? */
 static bool recognize(const struct layout_foreign *in)
 {
     const uint8_t *p = in->data[0];

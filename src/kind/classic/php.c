@@ -1,10 +1,10 @@
 /*
- * The Bloom filter of a PHP class that uses Redis bitmaps. Each hash function of a list gives a key
- * one position, of 32 bits, so m is always 2^32. Which functions these are is not stored anywhere:
- * it is in the program.
+ * The Bloom filter of a PHP class that uses Redis bitmaps. The class has a list of hash functions,
+ * each of which gives a key one position of 32 bits, so m is always 2^32. The list is not stored:
+ * only the PHP program knows it.
  *
- * Such a bitmap takes up to 512 MiB, and is nearly empty for long. So in a filter file it has
- * holes, and besides the bitmap there is a foreign file that lists the positions of the set bits.
+ * Such a bitmap takes up to 512 MiB and is mostly nearly empty. So a filter file stores it with
+ * holes, and a foreign file can be a list of the positions of the set bits instead of the bitmap.
  */
 #include "kind/classic/php.h"
 
@@ -49,7 +49,7 @@ static bool check(const struct layer *layer, struct err *err)
     return classic_check(layer, err);
 }
 
-/* Does a seed list that function? */
+/* Does the seed list the function? */
 static bool lists(uint64_t seed, unsigned function)
 {
     for (; seed != 0; seed >>= 4)
@@ -94,7 +94,8 @@ static bool describe(const struct layout_spec *spec, struct classic *c,
     return true;
 }
 
-/* The size is given, so the capacity is that of half of the bits, unless p asks for less. */
+/* The size is fixed. Without p, the capacity is the number of keys that set half of the bits, and n
+ * must not exceed it. */
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
@@ -137,7 +138,7 @@ static int next_position(struct list *list, uint64_t *position, struct err *err)
     return 1;
 }
 
-/* Checks the list, and finds the number of bytes up to that of the highest position. */
+/* Validates the list. Sets *bytes to the bytes of a bitmap that ends with the highest position. */
 static bool measure(struct list list, uint64_t *bytes, struct err *err)
 {
     uint64_t position;
@@ -156,7 +157,7 @@ static bool read_list(const struct layout_foreign *in, struct layout_bits *bits,
     uint64_t bytes, position;
     if (!measure(list, &bytes, err))
         return false;
-    /* At most 512 MiB of addresses; only the pages with a bit take memory. */
+    /* At most 512 MiB of address space; only pages with set bits take memory. */
     uint8_t *data = calloc(bytes > 0 ? (size_t)bytes : 1, 1);
     if (data == NULL)
         return fail(err, "out of memory");

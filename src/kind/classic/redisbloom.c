@@ -1,7 +1,7 @@
 /*
- * A filter of RedisBloom is two files: NAME.header, which BF.SCANDUMP gives first, and NAME.data,
- * all that it gives later, joined. The header has a part for the chain and one for each link,
- * packed and little-endian; the data are the bits of the links, one after the other, bit x at place
+ * A filter of RedisBloom is two files. NAME.header is the first reply of BF.SCANDUMP; NAME.data is
+ * all later replies, joined. The header has a part for the chain and one for each link, packed and
+ * little-endian. The data file has the bits of the links, one link after the other, bit x at place
  * x mod 8 of byte x / 8.
  *
  *     offset  type  chain                     offset  type      link
@@ -17,12 +17,12 @@
  * Position i of a key is a + i b mod 2^64 mod m, i = 0 ... k-1, where a and b are the lanes of its
  * hash and m is 2^n2, or `bits` where n2 is 0.
  *
- * A key is in the filter if any link has it. A new key goes into the last link; if that holds as
- * many keys as it was made for, a link of `growth` times its capacity and half its error follows.
+ * A key is in the filter if it is in any link. A new key goes into the last link. If that link has
+ * reached its capacity, a new link follows, with `growth` times its capacity and half its error.
  *
- * Geometry: [0] m  [1] k, and from bit 16 on what struct kept says  [2] bytes of data behind the
- * last word that has bits  [3] the bits per key, a double. The layer's data are `bytes` bytes, and
- * zeroes up to a multiple of 8.
+ * Geometry: [0] m  [1] k, and from bit 16 on struct kept, packed  [2] bytes of data after the last
+ * word that has bits  [3] the bits per key, a double. The layer's data is `bytes` bytes, then zero
+ * bytes up to a multiple of 8.
  */
 #include "kind/classic/redisbloom.h"
 
@@ -50,16 +50,16 @@ static const struct layout_param params[] = {
 
 /* Options of a chain. */
 enum {
-    NOROUND = 1,      /* as many bits as are needed, not a power of two */
-    ENTS_IS_BITS = 2, /* the capacity that was asked for is n2 */
-    FORCE64 = 4,      /* the hash function of 64 bits */
+    NOROUND = 1,      /* the number of bits is not rounded up to a power of two */
+    ENTS_IS_BITS = 2, /* the requested capacity is n2 */
+    FORCE64 = 4,      /* the 64-bit hash function */
     NO_SCALING = 8,
     OPTIONS = 15,
 };
 
 enum form { OLD, MIDDLE, CURRENT };
 
-/* Lengths in headers: of modules up to 2.0.3, of 2.2.0, and of 2.2.1 and later. */
+/* Lengths of the parts of a header: in modules up to 2.0.3, in 2.2.0, and from 2.2.1 on. */
 static const struct {
     unsigned chain, link;
 } lengths[] = {{16, 49}, {20, 49}, {20, 53}};
@@ -70,20 +70,20 @@ static const uint64_t SEED_64 = 0xc6a4a7935bd1e995, SEED_32 = 0x5bd1e995, SEED_M
 
 enum { DEFAULT_GROWTH = 2, MAX_N2 = 63 };
 
-/* As doubles hold them exactly. */
+/* The largest count that fits a double exactly. */
 static const uint64_t MAX_KEYS = (uint64_t)1 << 53;
 
-/* RedisBloom's constants, which are not quite ln(2)^2 and ln(2): at error rates of 1/2, 1/4 and 1/8
- * k is one higher than with exact ones. */
+/* RedisBloom's constants are not exactly ln(2)^2 and ln(2): for error rates of 1/2, 1/4 and 1/8, k
+ * is one higher than with the exact values. */
 static const double LN2_SQUARED = 0.480453013918201, LN2 = 0.693147180559945;
 
-/* What is kept of a link beside its numbers. */
+/* Further properties of a link, stored in the variant of struct classic. */
 struct kept {
-    unsigned n2;       /* m is 2^n2; 0: any number */
+    unsigned n2;       /* m is 2^n2; 0: m is any number */
     unsigned options;
     enum form form;
-    bool no_bits;      /* in old forms: `bits` is 0 where n2 is not */
-    unsigned missing;  /* the data are so many bytes short of a whole word */
+    bool no_bits;      /* in old forms: `bits` is 0 although n2 is not */
+    unsigned missing;  /* bytes by which the data is short of a whole word */
     uint32_t growth;
 };
 
@@ -141,14 +141,15 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
-/* Each result has a variable, so that machines whose registers hold more digits round it too. */
+/* The product is stored in a variable to round it to a double, also on machines with wider
+ * floating-point registers. */
 static double k_for(double bpe)
 {
     double k = LN2 * bpe;
     return ceil(k);
 }
 
-/* False if bpe is no number. */
+/* Does bpe give this k? False if bpe is not a number. */
 static bool has_k(double bpe, unsigned k)
 {
     return k_for(bpe) == k;
@@ -172,8 +173,8 @@ static bool check(const struct layer *layer, struct err *err)
     return sound || fail(err, "its geometry is not one of RedisBloom's");
 }
 
-/* The link that RedisBloom makes for n keys (bloom_init): `like` gives options and growth. In
- * doubles, in the order in which it computes them. */
+/* The link that RedisBloom makes for n keys (bloom_init), with the options and growth of `like`.
+ * All in doubles, in RedisBloom's order of evaluation. */
 static bool size_link(uint64_t n, double error, const struct kept *like, struct layer *out,
                       struct err *err)
 {
@@ -232,8 +233,8 @@ static bool check_add(const struct layer *newest, struct err *err)
            fail(err, "modules before 2.2.1 wrote it, whose rules for adding are others");
 }
 
-/* Sets hash, design and policy by the links. Each further link halves the error, so all that may
- * follow the last have as much together as that one. */
+/* Sets hash, seed, capacity and FPR from the links. Each further link halves the error, so the
+ * errors of all links that may follow the last one sum to at most its error. */
 static void describe_chain(uint64_t seed, struct layout_filter *out)
 {
     const struct layer *last = &out->layer[out->n_layers - 1];
@@ -248,7 +249,7 @@ static void describe_chain(uint64_t seed, struct layout_filter *out)
     out->fpr_design = fmin(error, 1 - DBL_EPSILON);
 }
 
-/* BF.RESERVE. */
+/* Makes the filter that BF.RESERVE makes. */
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
@@ -366,7 +367,7 @@ static bool read_link(const struct chain *c, unsigned i, struct layer *out, stru
     return true;
 }
 
-/* Where the bits of link i are. */
+/* Finds the bits of link i, at *at in the data file, and advances *at. */
 static bool find_bits(const struct layout_foreign *in, const struct layer *layer, unsigned i,
                       uint64_t *at, struct layout_bits *bits, struct err *err)
 {
@@ -406,7 +407,7 @@ static bool read_links(const struct chain *c, const struct layout_foreign *in,
                 in->len[1] - at);
 }
 
-/* Where the spec says what the file says, they agree. */
+/* Parameters given in the spec must agree with the file. */
 static bool check_spec(const struct layout_spec *spec, const struct chain *c, struct err *err)
 {
     uint64_t growth;
@@ -422,7 +423,7 @@ static bool check_spec(const struct layout_spec *spec, const struct chain *c, st
                      "2.0.2, or it has another hash function");
 }
 
-/* The same of capacity and FPR. */
+/* Capacity and FPR given beside the spec must agree with the file. */
 static bool check_design(const struct layout_spec *spec, const struct layout_filter *f,
                          struct err *err)
 {
@@ -456,7 +457,8 @@ static bool recognize(const struct layout_foreign *in)
     return read_chain(in->data[0], in->len[0], &c, &ignored);
 }
 
-/* The keys of link i: a closed one's as noted, the newest one's from the count of all. */
+/* The number of keys of link i: the stored number of a closed link; for the newest link, the number
+ * of all keys less those of the closed links. */
 static uint64_t keys_of(const struct layout_filter *filter, unsigned i)
 {
     uint64_t closed = 0;

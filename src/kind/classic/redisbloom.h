@@ -1,5 +1,5 @@
-/* The Bloom filters of Redis' module RedisBloom (BF.RESERVE, BF.ADD), as BF.SCANDUMP gives them:
- * chains of links, each a layer. */
+/* The Bloom filters of the Redis module RedisBloom (BF.RESERVE, BF.ADD), as BF.SCANDUMP gives them:
+ * chains of links. Each link is a layer. */
 #ifndef KIND_CLASSIC_REDISBLOOM_H
 #define KIND_CLASSIC_REDISBLOOM_H
 

@@ -1,10 +1,11 @@
 /*
- * Redisson's RBloomFilter. The bits are a bitmap in Redis; m and k are in a hash beside it, with
- * the capacity and the FPR from which Redisson computed them. A program that opens the filter gives
- * its own capacity and FPR, and finds nothing in it unless these give the same m and k.
+ * Redisson's RBloomFilter. The bits are a bitmap in Redis. A Redis hash beside it, the
+ * configuration, has m and k, and the capacity and the FPR from which Redisson computed them. A
+ * program that opens the filter gives its own capacity and FPR, and finds no keys unless these give
+ * the same m and k.
  *
- * Position i is (h mod 2^63) mod m, where h begins as the first half of the key's hash
- * (keys/highway.h), to which the second half and the first are added in turn.
+ * Position i is (h mod 2^63) mod m. h starts as the first half of the key's hash (keys/highway.h).
+ * After each position one half is added to h: alternately the second and the first.
  */
 #include "kind/classic/redisson.h"
 
@@ -54,10 +55,10 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
 
 /*
  * The positions of a key depend on each other: with h1 + h2 = u they are h1, u, h1 + u, 2u,
- * h1 + 2u, 3u ... So a key whose u is that of another has all multiples of u in common with it,
- * and at half full the FPR of a filter with k = 7 is 12 % above (c/m)^k. The sample below draws
- * halves of a hash for which the first two positions are set, which has a chance of (c/m)^2, and
- * finds how many of these have all the others set too.
+ * h1 + 2u, 3u ... So two keys with the same u share the positions of all multiples of u. With half
+ * of the bits set and k = 7, the FPR is 12 % above (c/m)^k, where c of m bits are set. The sample
+ * below draws random halves of a hash whose first two positions are set; this has the probability
+ * (c/m)^2. The FPR is that probability times the fraction of samples with all other positions set.
  */
 
 enum { SAMPLE_BLOCK = 1 << 12, MOST_DRAWS = 1 << 25 };
@@ -102,10 +103,11 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
     }
 }
 
-/* Enough samples for a deviation of 0.5 %, if (c/m)^(k-2) of them hit; but a sample takes 2 m/c
- * draws on average until the first two positions are set, and no more draws than some tenths of a
- * second allow: for k = 13 at half full, 8 million samples have a deviation of 1.6 %. Where too few
- * would hit, the rate is below 1e-4, and is left to the formula. */
+/* The number of samples aims at a relative standard deviation of 0.5 %, if (c/m)^(k-2) of them hit.
+ * A sample takes 2 m/c draws on average until the first two positions are set. MOST_DRAWS limits
+ * the time to some tenths of a second: for k = 13 with half of the bits set, 8 million samples have
+ * a deviation of 1.6 %. If too few samples would hit, the FPR is below 1e-4 and is computed by the
+ * formula. */
 static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set)
 {
@@ -147,7 +149,7 @@ static void describe(const struct layout_spec *spec, const struct classic *c,
     classic_to(c, &out->layer[0]);
 }
 
-/* tryInit: optimalNumOfBits and optimalNumOfHashFunctions. */
+/* As tryInit does with optimalNumOfBits and optimalNumOfHashFunctions. */
 static bool size(uint64_t n, double p, struct classic *c, struct err *err)
 {
     char rate[NUM_TEXT];
@@ -163,7 +165,7 @@ static bool size(uint64_t n, double p, struct classic *c, struct err *err)
     return true;
 }
 
-/* m and k as the spec gives them; 0: it does not. */
+/* Reads m and k from the spec. 0: not given. */
 static bool given(const struct layout_spec *spec, struct classic *c, struct err *err)
 {
     uint64_t k = 0;
@@ -175,7 +177,8 @@ static bool given(const struct layout_spec *spec, struct classic *c, struct err 
     return true;
 }
 
-/* From -n and -p where both are given, with which bits and k must agree; else from these. */
+/* Computes m and k from -n and -p if both are given; the parameters bits and k, where given, must
+ * agree. Else takes m and k from these parameters. */
 static bool settle(const struct layout_spec *spec, struct classic *c, struct err *err)
 {
     struct classic asked = {0};
@@ -211,7 +214,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
             return false;
         describe(spec, &c, out);
     }
-    /* k is rounded, so that the formula may give a little more than p. */
+    /* k is rounded, so the formula may give slightly more than p. */
     out->n_design = out->layer[0].n_design = n;
     out->fpr_design = out->layer[0].fpr_design = p;
     return true;
@@ -245,8 +248,8 @@ static void show(const struct layout_filter *filter, char *out, size_t room)
     layout_show_number(out, room, &params[HASHES], c.k);
 }
 
-/* Java's Double.toString for 0 < p < 1: of the decimals that are read as p, the nearest of the
- * shortest, with two digits at least. From 0.001 on it has no exponent. */
+/* Writes p, 0 < p < 1, as Java's Double.toString does: the shortest decimal that reads back as p,
+ * the nearest if there are several, with at least two digits. From 0.001 on without exponent. */
 static void show_java(char *out, size_t room, double p)
 {
     char text[32], digits[32];
@@ -265,8 +268,8 @@ static void show_java(char *out, size_t room, double p)
         snprintf(out, room, "%c.%sE%d", digits[0], digits[1] != '\0' ? digits + 1 : "0", exponent);
 }
 
-/* The fields of the configuration. The last two are left out where they are not known: Redisson can
- * do without. */
+/* The fields of the configuration. The last two are omitted if they are unknown: Redisson does not
+ * need them. */
 static void facts(const struct layout_filter *filter,
                   void (*each)(void *ctx, const char *name, const char *value), void *ctx)
 {
@@ -291,7 +294,7 @@ enum { FIELD_SIZE, FIELD_ITERATIONS, FIELD_INSERTIONS, FIELD_PROBABILITY };
 static const char *const fields[] = {"size", "hashIterations", "expectedInsertions",
                                      "falseProbability", NULL};
 
-/* "{NAME}:config", so that both keys are in one slot; a name with a brace is left to itself. */
+/* "{NAME}:config", so that both keys are in one slot. A name with a brace is not wrapped. */
 static size_t config_key(const char *key, size_t len, char *out)
 {
     static const char SUFFIX[] = ":config";
@@ -307,7 +310,8 @@ static size_t config_key(const char *key, size_t len, char *out)
     return (size_t)(at - out) + sizeof SUFFIX - 1;
 }
 
-/* Redisson compares the text, so it must be as Java writes it: digits, the first not 0. */
+/* Redisson compares the fields as text. So a number must be as Java writes it: digits, the first
+ * not 0. */
 static bool field_number(const char *const *value, unsigned field, uint64_t max, uint64_t *out,
                          struct err *err)
 {
@@ -323,7 +327,7 @@ static bool field_number(const char *const *value, unsigned field, uint64_t max,
                 fields[field], text);
 }
 
-/* n and p, if they are there and lead to this size. */
+/* Sets n and p of the spec, if the fields are there and give this m and k. */
 static void field_design(const char *const *value, const struct classic *c,
                          struct layout_spec *spec)
 {

@@ -1,4 +1,4 @@
-/* A counted set of the hashes of a keyset. */
+/* Builds a counted set from the hashes of a keyset. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "kind/counted/layer.h"
 #include "store/target.h"
 
-/* A thread's streams and its encoder, which has pieces of 1 MiB (encode.h), and the bytes of its
- * part: 64 bits for each hash and as much again while memory for them grows. */
+/* 3 MiB for a thread's streams and its encoder, which buffers 1 MiB (encode.c). Then the bytes of
+ * its part: 64 bits for each hash, and as much again while their buffer grows. */
 uint64_t counted_build_memory(void)
 {
     return ((uint64_t)3 << 20) + 2 * 8 * (uint64_t)COUNTED_PART;
 }
 
-/* One array behind another. */
+/* Two arrays read as one stream. */
 struct joined {
     struct counted_stream stream;
     struct counted_array array[2];
@@ -32,9 +32,9 @@ static bool next_joined(struct counted_stream *stream, struct counted_run *run, 
     return counted_next(&j->array[1].stream, run, err);
 }
 
-/* Parts of the keyset are ranges of hashes, and few groups end where a range ends. So each part
- * makes the groups that end in it, and hands on the hashes of the one that it only begins. These
- * are as many as a group has, about 4000, unless keys were chosen. */
+/* Parts of the keyset are ranges of hashes. A range rarely ends where a group ends. So each part
+ * writes the groups that end in it, and carries the hashes of its unfinished group over to the next
+ * part. These are at most the hashes of one group, about 4000 unless the keys are adversarial. */
 struct carry {
     uint64_t *hash;
     size_t n;
@@ -43,8 +43,8 @@ struct carry {
 struct build {
     struct counted_layer layer;
     bool presumed;
-    /* Under the layer's lock. */
-    uint64_t next; /* the first hash of the part that takes what is carried */
+    /* Guarded by the layer's lock. */
+    uint64_t next; /* the first hash of the part that takes `carry` next */
     struct carry carry;
 };
 
@@ -58,7 +58,7 @@ static void give_up(void *ctx)
     counted_layer_give_up(&((struct build *)ctx)->layer);
 }
 
-/* Groups that begin at hashes up to `last`. */
+/* The number of groups that begin at hashes up to `last`. */
 static uint64_t groups_begun(const struct counted *c, uint64_t last)
 {
     uint64_t bucket = last >> (64 - c->bits) >> c->low;
@@ -85,7 +85,7 @@ static size_t count_below(const uint64_t *a, size_t n, uint64_t limit)
     return low;
 }
 
-/* Appends hashes to what is carried. */
+/* Appends hashes to a carry. */
 static bool carry_on(struct carry *c, const uint64_t *hash, size_t n, struct err *err)
 {
     if (n == 0)
@@ -100,8 +100,8 @@ static bool carry_on(struct carry *c, const uint64_t *hash, size_t n, struct err
     return true;
 }
 
-/* When the part's turn comes, takes what is carried to it, unless no group ends in it, and carries
- * on hash[head..n). */
+/* Waits for the part's turn. If a group ends in the part, takes the carried hashes. Appends the
+ * part's hash[head..n) to the carry. */
 static bool exchange(struct build *b, const struct keyset_range *range, size_t head, bool ends,
                      struct carry *taken, struct err *err)
 {
@@ -145,7 +145,7 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     struct carry taken = {NULL, 0};
     if (range->had_repeats && b->presumed)
         return fail(err, "some keys are repeated");
-    /* The group that is begun already, and where it or the last of the next ones ends. */
+    /* Groups [first, end) end in this range; `first` may have begun in an earlier one. */
     uint64_t first = range->first > 0 ? groups_begun(c, range->first - 1) - 1 : 0;
     bool is_last = range->last == UINT64_MAX;
     uint64_t end = is_last ? counted_groups(c) : groups_begun(c, range->last) - 1;
@@ -158,7 +158,7 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     return ok;
 }
 
-/* Fingerprints that n random hashes are expected to have. */
+/* The expected number of distinct fingerprints of n random hashes. */
 static uint64_t expected_entries(unsigned bits, uint64_t n)
 {
     double cells = ldexp(1, (int)bits);
@@ -181,8 +181,9 @@ static bool build(const struct target *target, struct keyset *keys, const struct
     return ok;
 }
 
-/* How many fingerprints there are is known at the end. With `low` for more or fewer, all is made
- * once more: seldom, since random hashes have about the expected number. */
+/* `low` depends on the number of fingerprints, which is known only at the end. So the first build
+ * uses the expected number. If the real number gives another `low`, the set is built again. This is
+ * rare, since random hashes have about the expected number. */
 bool counted_build(const struct target *target, struct keyset *keys, struct census *census,
                    struct err *err)
 {

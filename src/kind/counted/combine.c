@@ -1,4 +1,4 @@
-/* Counted sets made of others. */
+/* Makes a counted set from others. */
 #include <stdlib.h>
 
 #include "base/parallel.h"
@@ -6,24 +6,24 @@
 #include "kind/counted/parts.h"
 #include "store/target.h"
 
-/* Groups of the result that a thread makes at a time: about 50 000 entries, of some 100 KiB. */
+/* Groups of the result that a thread makes at a time: about 50 000 entries, some 100 KiB. */
 enum { GROUPS_AT_ONCE = 16 };
 
 struct combine {
     enum counts_op op;
     const struct counted_set *set;
     unsigned n;
-    struct counted design;       /* of the result; the parts are its groups */
+    struct counted design;       /* of the result; a part is a range of its groups */
     struct counted_layer *layer; /* NULL: only counts */
-    pthread_mutex_t lock;        /* of all that follows */
+    pthread_mutex_t lock;        /* guards all that follows */
     bool failed;
-    struct err first_failure; /* others may fail after it because they gave up */
+    struct err first_failure; /* later failures may only say that a thread gave up */
     struct counts_seen seen;
-    uint64_t *read, *read_total; /* of each set */
-    bool copied; /* groups of the first set were taken over: what is in them was not read */
+    uint64_t *read, *read_total; /* of each set: entries read, and the sum of their counts */
+    bool copied; /* groups of the first set were copied without reading their entries */
 };
 
-/* A set's entries, made as narrow as the result's. */
+/* Reads a set, and narrows its fingerprints to the bits of the result. */
 struct input {
     struct counted_reader reader;
     struct counted_narrow narrow;
@@ -73,14 +73,14 @@ static struct counted_stream *open_input(struct input *in, const struct counted_
     return &in->narrow.stream;
 }
 
-/* Does the order in which streams are combined not matter? */
+/* May the streams be combined in any order? */
 static bool is_associative(enum counts_op op)
 {
     return op != COUNTS_SUBTRACT && op != COUNTS_EXCEPT;
 }
 
-/* Combines the inputs of fingerprints [first, last] to one stream; returns the last merge. Pairs
- * are combined, then pairs of those, so that n streams take log2(n) steps and not n. */
+/* Combines all inputs, restricted to fingerprints [first, last], into one stream. Returns the last
+ * merge. If the order is free, merges form a balanced tree: an entry passes log2(n), not n. */
 static struct counted_merge *combine_range(const struct combine *c, struct work *w, uint64_t first,
                                            uint64_t last)
 {
@@ -127,7 +127,7 @@ static bool add_to(uint64_t *sum, uint64_t more)
     return *sum >= more;
 }
 
-/* Adds what a part has seen. */
+/* Adds the numbers of a part to the totals. */
 static bool note(struct combine *c, const struct work *w, const struct counts_seen *part,
                  struct err *err)
 {
@@ -150,14 +150,14 @@ static bool note(struct combine *c, const struct work *w, const struct counts_se
     return fits || fail(err, "the sum of the counts would be 2^64 or more");
 }
 
-/* Do keys that are only in the first set stay as they are? */
+/* Does a key that is only in the first set keep its count? */
 static bool keeps_first(enum counts_op op)
 {
     return op == COUNTS_ADD || op == COUNTS_MAX || op == COUNTS_SUBTRACT || op == COUNTS_EXCEPT;
 }
 
-/* Are the fingerprints [first, last] those of whole groups of the first set, which stay as they are
- * because the second has none of them? */
+/* Sets *same if the groups with fingerprints [first, last] can be copied from the first set: its
+ * groups have the same layout as those of the result, and the second set has no entry in them. */
 static bool find_same(const struct combine *c, struct work *w, uint64_t first, uint64_t last,
                       bool *same, struct err *err)
 {
@@ -224,7 +224,7 @@ static bool work(void *ctx, unsigned worker, uint64_t part, struct err *err)
     return false;
 }
 
-/* Counts what is in the groups that were taken over: all that was not read. */
+/* Counts the entries of the copied groups: all entries of the first set that were not read. */
 static bool note_copied(struct combine *c, struct err *err)
 {
     const struct counted *a = &c->set[0].counted;
@@ -244,7 +244,8 @@ static bool note_copied(struct combine *c, struct err *err)
            fail(err, "the sum of the counts would be 2^64 or more");
 }
 
-/* Does all of it. Ranges of a set do not say by themselves whether it has what it should. */
+/* Combines all parts. Reading ranges does not check the entries and the total of a whole set: that
+ * is done here. */
 static bool run(struct combine *c, unsigned threads, struct err *err)
 {
     uint64_t parts = (counted_groups(&c->design) - 1) / GROUPS_AT_ONCE + 1;
@@ -264,7 +265,8 @@ static bool run(struct combine *c, unsigned threads, struct err *err)
     return true;
 }
 
-/* Are there as few entries, and as many, as to have one `low`? If so, designs it. */
+/* Sets the design's `low` for the largest possible number of entries. True if the smallest possible
+ * number gives the same `low`. */
 static bool design_is_known(struct combine *c)
 {
     uint64_t least = 0, most = 0;

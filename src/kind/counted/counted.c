@@ -37,7 +37,7 @@ bool counted_check(const struct layer *layer, struct err *err)
     struct counted c = counted_of(layer);
     if (layer->data_len >= COUNTED_MAX_LEN || counted_directory_len(&c) > layer->data_len)
         return fail(err, "its directory does not fit its length");
-    /* No more than 8 entries come from a byte. */
+    /* An entry takes at least one bit, so a byte holds at most 8. */
     if (c.entries > COUNTED_MAX_ENTRIES || c.entries > c.total ||
         (c.entries > 0 && c.entries - 1 > counted_top(&c)) || c.entries / 8 > layer->data_len ||
         (c.entries == 0 && c.total != 0))
@@ -99,7 +99,8 @@ struct counted_block counted_find_block(const struct counted_set *set, uint64_t 
                                   .large = large};
 }
 
-/* A group's line. *end: where the group ends; of a large one, at least. */
+/* Validates the line of a group. *begin, *end: where the group begins and ends, counted from the
+ * first group; for a large group, *end is the end of its table. */
 static bool check_line(const struct counted_set *set, uint64_t group, uint64_t *begin,
                        uint64_t *end)
 {
@@ -122,7 +123,7 @@ static bool check_line(const struct counted_set *set, uint64_t group, uint64_t *
     return last <= room - *begin;
 }
 
-/* Where a group ends whose line is valid. */
+/* Where a group ends. `begin` and `end` are from check_line. */
 static uint64_t group_end(const struct counted_set *set, uint64_t group, uint64_t begin,
                           uint64_t end)
 {

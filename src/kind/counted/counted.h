@@ -1,11 +1,12 @@
 /*
  * Counted sets: a layer kind whose keys can be removed. It stores a fingerprint and a count for
- * each key, in ascending order of the fingerprints, and is changed only by a merge into a new file.
+ * each key, in ascending order of the fingerprints. A set is changed only by a merge into a new
+ * file. Query a set with counted_query; read, merge and write sets as streams (stream.h, encode.h).
  *
- * The fingerprint v of a key is the top `bits` bits of its hash, which has 64. An absent key is
- * reported present with probability entries / 2^bits. Keys with equal fingerprints are one entry,
- * which has the sum of their counts. Any two sets of one hash can be merged exactly: drop low bits
- * of the finer one's fingerprints, then merge. The sum of all counts is below 2^64, so no count
+ * The fingerprint v of a key is the top `bits` bits of its 64-bit hash. An absent key is reported
+ * present with probability entries / 2^bits. Keys with equal fingerprints share one entry, which
+ * holds the sum of their counts. Any two sets of one hash function can be merged exactly: drop low
+ * bits of the longer fingerprints, then merge. The sum of all counts is below 2^64, so no count
  * overflows.
  *
  * A fingerprint v is in bucket floor(v / 2^low) and has the remainder v mod 2^low. 128 buckets are
@@ -16,9 +17,9 @@
  *     geometry[2]   entries
  *     geometry[3]   the sum of all counts
  *
- * Writers use the smallest low with buckets <= 7/4 entries, 63 if there is none, and for an empty
- * set that for one entry; readers take any. The data has the directory and then the groups, without
- * gaps. The directory has a line for each group: 64 bytes, fewer for the last group if that has
+ * Writers use the smallest low with buckets <= 7/4 entries, or 63 if there is none; an empty set
+ * gets the low of one entry. Readers accept any low. The data is the directory, then the groups,
+ * without gaps. The directory has a line for each group: 64 bytes, fewer for a last group with
  * fewer blocks.
  *
  *     line    u64 offset of the group in the groups; bit 63: the group is large
@@ -28,51 +29,54 @@
  * A group is large if it is longer than 65535 bytes or one of its blocks is large. The u16 are then
  * zero, and the group begins with a table:
  *
- *     table   u64 for each block: where it ends in the group, which includes the table;
- *             bit 63: the block is large
+ *     table   u64 for each block: where it ends in the group (the table counts as part of the
+ *             group); bit 63: the block is large
  *
- * In a block, bit i is bit i mod 8 of byte i div 8. With b buckets (128, or fewer in the last
- * block) and n entries, n <= 384, it has
+ * In a block, bit i is bit i mod 8 of byte i div 8. A block with b buckets (128, or fewer in the
+ * last block) and n entries, n <= 384, has
  *
- *     buckets     for each bucket as many 0 bits as it has entries, then a 1 bit
+ *     buckets     for each bucket one 0 bit per entry, then a 1 bit
  *     counts      nothing if all counts are 1; else see below
- *     zero bits   as few as make the block whole bytes
+ *     padding     0 to 7 zero bits, up to whole bytes
  *     remainders  `low` bits each, low bit first, in descending order: the remainder of entry i
  *                 ends i * low bits before the end of the block
  *
  * So a query needs neither n nor the counts. The counts are there exactly if the block is longer
- * than ceil((b + n + n * low) / 8) bytes. They code a number x for each entry in a list:
+ * than ceil((b + n + n * low) / 8) bytes. The form selects a list of entries. The counts field
+ * encodes one number x for each listed entry; all other counts are 1:
  *
- *     bits 0 to 5   k; in form 3 the length of the list, and k is 0
- *     bits 6 and 7  the form. 0: a bit for each entry follows, 1 if its count is above 1. These
- *                      are the list; x = count - 2
- *                   1: 8 bits follow, the length of the list; then the number of each entry of the
- *                      list, from 0, ascending, in ceil(log2 n) bits each. They have the counts
- *                      above 1; x = count - 2
- *                   2: all entries are the list; x = count - 1
+ *     bits 0 to 5   k; in form 3 the length of the list, with k = 0
+ *     bits 6 and 7  the form:
+ *                   0: one bit for each entry follows: 1 if its count is above 1. Entries with a
+ *                      1 bit are listed; x = count - 2
+ *                   1: the length of the list follows in 8 bits; then the index of each listed
+ *                      entry, from 0, ascending, in ceil(log2 n) bits each. Entries with counts
+ *                      above 1 are listed; x = count - 2
+ *                   2: all entries are listed; x = count - 1
  *                   3: as form 1, without the 8 bits
- *     then for c = 0, 1, 2, ..., until no entry of the list is left
- *                   for each entry that is left a bit: does it stay for the next c?
- *                   for each that does not stay x - (2^c - 1) * 2^k, in c + k bits
+ *     rounds        c = 0, 1, 2, ..., until no listed entry remains:
+ *                   for each remaining entry one bit: 1 if it remains for the next round
+ *                   for each entry that leaves x - (2^c - 1) * 2^k, in c + k bits
  *
- * That is the exponential Golomb code of order k, in an order that makes it fast to find one count.
- * Writers take for each form the smallest k of which k + 1 takes no fewer bits, and the form that
- * then takes the fewest bits, of several the smallest; form 1 only if the list has at most 255,
- * form 3 at most 63. No list is empty. A few counts above 1 cost about 8 bits each, and 8 for every
- * block that has any; geometric and Zipf distributions cost within 0.3 bits a key of their entropy.
+ * This is the exponential Golomb code of order k, arranged so that a single count is found fast.
+ * For each form, writers take the smallest k for which k + 1 needs no fewer bits. They then take
+ * the form with the fewest bits, of equals the one with the smallest number. Form 1 holds at most
+ * 255 listed entries, form 3 at most 63. No list is empty. A few counts above 1 cost about 8 bits
+ * each, plus 8 bits for every block that has any. Geometric and Zipf distributions cost within 0.3
+ * bits a key of their entropy.
  *
- * A large block has more than 384 entries. That does not happen by chance: 73 to 146 are expected,
- * with a standard deviation of at most 12. It has
+ * A large block has more than 384 entries. Random hashes make none: they give a block 73 to 146
+ * entries on average, with a standard deviation of at most 12. A large block has
  *
  *     u8        bytes of a count: 0 to 8
- *     entries   v - first in ceil(min(64, low + 7) / 8) bytes, first being the smallest fingerprint
- *               of the block's buckets; count - 1 in as many bytes as the largest one needs
+ *     entries   v - first in ceil(min(64, low + 7) / 8) bytes, where first is the smallest
+ *               fingerprint of the block's buckets; count - 1 in as many bytes as the largest needs
  *
- * so that chosen keys, too, are found in logarithmic time.
+ * A lookup there is a binary search: adversarial keys, too, are found in logarithmic time.
  *
- * Size: with x = buckets / entries, 7/8 < x <= 7/4, an entry takes 1 + low bits, and a bucket 1 bit
- * and 8 * 64 / (28 * 128) = 0.143 bits of the directory, which is log2(1/p) + 1 + 1.143 x - log2(x)
- * bits an entry: 2.11 to 2.20 bits above log2(1/p). Whole bytes take 3.5 bits a block, 0.03 x.
+ * Size: let x = buckets / entries, 7/8 < x <= 7/4. An entry takes 1 + low bits. A bucket takes 1
+ * bit, and 8 * 64 / (28 * 128) = 0.143 bits of the directory. The sum is log2(1/p) + 1 + 1.143 x -
+ * log2(x) bits an entry: 2.11 to 2.20 bits above log2(1/p). Padding adds 3.5 bits a block, 0.03 x.
  * (The code of buckets and remainders is that of P. Elias, 1974, and R. Fano, 1971.)
  */
 #ifndef KIND_COUNTED_COUNTED_H
@@ -97,7 +101,8 @@ enum {
     COUNTED_GROUP_BYTES = 65535,                /* of a group that is not large, at most */
 };
 
-/* Entries that a layer may have; bytes of data, so few that bit numbers fit 64 bits. */
+/* Largest number of entries of a layer; largest data length, chosen so that bit numbers fit 64
+ * bits. */
 #define COUNTED_MAX_ENTRIES ((uint64_t)1 << 48)
 #define COUNTED_MAX_LEN     ((uint64_t)1 << 60)
 
@@ -111,7 +116,7 @@ struct counted {
 struct counted counted_of(const struct layer *layer);
 void counted_to(const struct counted *counted, struct layer *layer);
 
-/* Sets `low` as writers do. */
+/* Sets `low` to the value that writers use for this number of entries. */
 void counted_design(struct counted *counted, uint64_t entries);
 
 /* Checks geometry and length of a layer. Takes constant time. */
@@ -148,8 +153,8 @@ static inline uint64_t counted_directory_len(const struct counted *c)
 /* The probability that an absent key is reported present. */
 double counted_fpr(const struct counted *c);
 
-/* The length of the data for so many entries with random hashes, all counts 1, within 2 % or 32
- * bytes. */
+/* The expected length of the data, for entries with random hashes and all counts 1. Exact to
+ * within 2 % or 32 bytes. */
 uint64_t counted_expected_len(const struct counted *c, uint64_t entries);
 
 /* A set in memory, or mapped. */
@@ -160,11 +165,11 @@ struct counted_set {
     uint64_t directory_len;
 };
 
-/* `counted` and `len` have passed counted_check. */
+/* `counted` and `len` must have passed counted_check. */
 struct counted_set counted_set(const struct counted *counted, const uint8_t *data, uint64_t len);
 
-/* Sets bit i of present if the set has hash[i]. Clears no bits. Whatever the data holds, nothing
- * outside it is read, and a key takes logarithmic time. */
+/* Sets bit i of present if the set has hash[i]. Clears no bits. Safe for any data: nothing outside
+ * it is read, and a lookup takes logarithmic time. */
 void counted_query(const struct counted_set *set, const uint64_t *hash, size_t n,
                    uint64_t *present);
 
@@ -172,16 +177,17 @@ void counted_query(const struct counted_set *set, const uint64_t *hash, size_t n
 void counted_query_counts(const struct counted_set *set, const uint64_t *hash, size_t n,
                           uint64_t *count);
 
-/* Calls need(ctx, page) for every page of 4096 bytes that decides about a hash (and with `counts`
- * about its count), before reading from it. Stops and returns false if need does. */
+/* Calls need(ctx, page) for every page of 4096 bytes that the lookup of a hash reads (with `counts`
+ * also the lookup of its count), before reading from it. Stops and returns false if need does. */
 bool counted_pages(const struct counted_set *set, uint64_t hash, bool counts,
                    bool (*need)(void *ctx, uint64_t page), void *ctx);
 
-/* Validates the part of the directory that is in a page of 4096 bytes: offsets ascend and are
+/* Validates the part of the directory that is in a page of 4096 bytes: offsets must ascend and be
  * inside the data. */
 bool counted_check_page(const struct counted_set *set, uint64_t page, struct err *err);
 
-/* Validates all of the directory, and that groups follow one another without gaps to the end. */
+/* Validates the whole directory: groups must follow one another without gaps, to the end of the
+ * data. */
 bool counted_check_directory(const struct counted_set *set, struct err *err);
 
 extern struct variants counted_variants;

@@ -7,13 +7,13 @@ static unsigned log2_of(uint64_t x)
     return 63 - (unsigned)__builtin_clzll(x);
 }
 
-/* Bits of the number of an entry: ceil(log2 n). */
+/* Bits of the index of an entry: ceil(log2 n). */
 static unsigned number_width(size_t n)
 {
     return n > 1 ? log2_of(n - 1) + 1 : 0;
 }
 
-/* What is stored of a count. */
+/* What is subtracted from a count before it is encoded. */
 static uint64_t less_of(unsigned form)
 {
     return form == COUNTED_ALL ? 1 : 2;
@@ -40,7 +40,7 @@ static unsigned best_order(const uint64_t *x, size_t n, uint64_t *bits)
     return order;
 }
 
-/* The list's numbers x. Returns how many. */
+/* Sets the numbers x of the listed entries (counted.h). Returns how many are listed. */
 static size_t list_of(const uint64_t *count, size_t n, unsigned form, uint64_t *x)
 {
     size_t listed = 0;
@@ -110,7 +110,7 @@ void counted_put_counts(uint8_t *to, uint64_t bit, const struct counted_code *co
     counted_write_end(&w);
 }
 
-/* A block's counts while they are read: bits [bit, end) of the data. */
+/* Reads the counts of a block, in bits [bit, end) of the data. */
 struct reader {
     const struct counted_set *set;
     uint64_t bit, end;
@@ -123,7 +123,7 @@ static bool has_bits(const struct reader *r, uint64_t n)
     return r->bit <= r->end && n <= r->end - r->bit;
 }
 
-/* Reads what comes before the list. */
+/* Reads the fields before the list. */
 static bool begin(struct reader *r, size_t n)
 {
     if (!has_bits(r, 8))
@@ -148,7 +148,7 @@ static bool begin(struct reader *r, size_t n)
     return r->listed > 0 && r->listed <= n && has_bits(r, r->listed * number_width(n));
 }
 
-/* Reads the numbers of the listed entries and goes behind them. */
+/* Reads the indexes of the listed entries, and advances past them. */
 static bool read_list(struct reader *r, size_t n, uint16_t *number)
 {
     if (r->form == COUNTED_ALL) {
@@ -174,7 +174,8 @@ static bool read_list(struct reader *r, size_t n, uint16_t *number)
     return r->listed > 0;
 }
 
-/* The count whose number is stored as m, of a list entry that left at c; 0 if it is above 2^64. */
+/* The count of an entry that leaves the list in round c with the stored value m; 0 if it does not
+ * fit 64 bits. */
 static uint64_t count_of(const struct reader *r, uint64_t m, unsigned c)
 {
     uint64_t less = counted_mask(c) << (r->order & 63), x = m + less, count = x + less_of(r->form);
@@ -231,8 +232,8 @@ static size_t count_ones(const struct counted_set *set, uint64_t bit, size_t n)
     return ones;
 }
 
-/* Sets *i to the place in the list of entry *i, and goes behind the list's numbers. False: it is
- * not in the list. */
+/* Changes *i from the index of an entry to its place in the list, and advances past the list's
+ * indexes. False: the entry is not listed. */
 static bool find_listed(struct reader *r, size_t n, size_t *i)
 {
     if (r->form == COUNTED_ALL)

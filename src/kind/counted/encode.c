@@ -7,10 +7,10 @@
 #include "kind/counted/parts.h"
 #include "kind/counted/writer.h"
 
-/* Bytes are handed on in pieces of about that size. */
+/* Bytes are handed to the sink in pieces of about these sizes. */
 enum { PIECE = 1 << 20, LINES_PIECE = 1 << 16 };
 
-/* Bytes behind a block that its writers may change. */
+/* Bytes after a block that the bit writers may overwrite. */
 enum { SLACK = 16 };
 
 struct counted_encoder {
@@ -19,14 +19,14 @@ struct counted_encoder {
     struct counted_made made;
     bool any;
     uint64_t previous;
-    /* The block that is being collected. */
-    uint64_t block, block_last; /* its largest fingerprint */
-    uint64_t *value, *count;    /* room of them */
+    /* The block whose entries are being collected. */
+    uint64_t block, block_last; /* its number, its largest fingerprint */
+    uint64_t *value, *count;    /* arrays of `room` elements */
     size_t n, room;
-    /* The group that is being made, and the bytes that wait for the sink. */
+    /* The group that is being encoded, and the bytes that wait for the sink. */
     uint64_t group, end_group;
-    uint64_t ends[COUNTED_BLOCKS]; /* as in the table of a large group, without the table */
-    unsigned slot;                 /* blocks of the group that are made */
+    uint64_t ends[COUNTED_BLOCKS]; /* as in a large group's table, not counting the table's bytes */
+    unsigned slot;                 /* blocks of the group that are encoded */
     uint8_t *out;
     size_t out_len, out_room, group_at; /* where the group begins in out */
     uint8_t lines[LINES_PIECE];
@@ -88,7 +88,7 @@ static bool flush_lines(struct counted_encoder *e, struct err *err)
     return len == 0 || e->sink.lines(e->sink.ctx, e->lines, len, err);
 }
 
-/* Hands on all groups that are ready. */
+/* Hands all finished groups to the sink. */
 static bool flush_groups(struct counted_encoder *e, struct err *err)
 {
     size_t len = e->group_at, rest = e->out_len - len;
@@ -102,7 +102,7 @@ static bool flush_groups(struct counted_encoder *e, struct err *err)
     return ok;
 }
 
-/* Makes room for so many bytes behind what is there. */
+/* Makes room for `len` more bytes of output. */
 static bool make_room(struct counted_encoder *e, uint64_t len, struct err *err)
 {
     if (len < e->out_room && e->out_len < e->out_room - len)
@@ -192,7 +192,7 @@ static bool put_block(struct counted_encoder *e, struct err *err)
         size_t zero = (size_t)(e->value[i] >> low & (COUNTED_BUCKETS - 1)) + i;
         word[zero / 64] |= (uint64_t)1 << zero % 64;
     }
-    /* What follows the last word, up to 7 bits, is zero, too. */
+    /* Up to 7 padding bits after the last word must be zero, too. */
     put_le64(to + 8 * WORDS, 0);
     for (unsigned i = 0; i < WORDS; i++)
         put_le64(to + 8 * i, 64 * i + 64 <= bits ? ~word[i]
@@ -205,7 +205,7 @@ static bool put_block(struct counted_encoder *e, struct err *err)
     return true;
 }
 
-/* Makes the collected block. */
+/* Encodes the collected block. */
 static bool end_block(struct counted_encoder *e, struct err *err)
 {
     bool large = e->n > COUNTED_ENTRIES;
@@ -216,7 +216,7 @@ static bool end_block(struct counted_encoder *e, struct err *err)
     return e->slot < counted_group_blocks(&e->counted, e->group) || end_group(e, err);
 }
 
-/* Goes on to a block, with empty ones before it. */
+/* Ends the current block and starts the given one. All blocks between are empty. */
 static bool go_to_block(struct counted_encoder *e, uint64_t block, struct err *err)
 {
     while (e->block < block) {

@@ -1,5 +1,5 @@
 /*
- * Makes a counted set of a stream of entries.
+ * Encodes entries, in ascending order, as a counted set.
  *
  *     struct counted_encoder *e = counted_encoder_new(&design, 0, counted_groups(&design), &sink,
  *                                                     &err);
@@ -7,16 +7,16 @@
  *     counted_encoder_end(e, &made, &err);            // writes the rest
  *     counted_encoder_free(e);
  *
- * `low` must be known at the beginning, and so how many entries will come. A wrong number makes a
- * valid set that takes more space, but only the right one makes the same bytes for the same
- * entries. Where it is not known, for example of a union, read and merge twice, first to count.
+ * `low` must be set at the beginning, and depends on the number of entries (counted_design). With a
+ * wrong number the set is valid but takes more space; only the right one gives the same bytes for
+ * the same entries. If the number is unknown, as for a union, merge twice: first only to count.
  *
- * To encode with several threads, give each some groups, with an encoder and a sink of its own, and
- * then put the parts together: the groups one after another, and the lines of the directory after
- * counted_move_lines. The bytes are the same.
+ * To encode with several threads, give each thread a range of groups, an encoder and a sink. Then
+ * join the parts: the groups one after another, and the lines of the directory after
+ * counted_move_lines. The bytes are the same as with one thread.
  *
- * Memory: about 2 MiB, 24 bytes for each entry of the largest block, and twice its length; blocks
- * are small unless keys were chosen.
+ * Memory: about 2 MiB, 24 bytes for each entry of the largest block, and twice the length of that
+ * block. Blocks are small unless the keys are adversarial.
  */
 #ifndef KIND_COUNTED_ENCODE_H
 #define KIND_COUNTED_ENCODE_H
@@ -24,7 +24,7 @@
 #include "kind/counted/counted.h"
 #include "kind/counted/stream.h"
 
-/* Where the bytes go. Each part is written in order. */
+/* Receives the output: lines of the directory, and groups, each in order. */
 struct counted_sink {
     bool (*lines)(void *ctx, const uint8_t *data, size_t len, struct err *err);
     bool (*groups)(void *ctx, const uint8_t *data, size_t len, struct err *err);
@@ -38,26 +38,27 @@ struct counted_made {
 
 struct counted_encoder;
 
-/* Encodes groups [first, end) of the design: bits and low; entries and total do not
- * matter. NULL: out of memory. */
+/* Encodes groups [first, end). `design` gives bits and low; its entries and total are ignored.
+ * NULL: out of memory. */
 struct counted_encoder *counted_encoder_new(const struct counted *design, uint64_t first,
                                             uint64_t end, const struct counted_sink *sink,
                                             struct err *err);
 
-/* Appends n entries. count NULL: all are 1. Fails, too, if a value is not above the one before or
- * not in the groups, if a count is 0 or if the sum of all counts does not fit 64 bits. */
+/* Appends n entries. count NULL: all counts are 1. Also fails if a value is not above the previous
+ * one or not in the groups, if a count is 0, or if the sum of all counts does not fit 64 bits. */
 bool counted_encode(struct counted_encoder *e, const uint64_t *value, const uint64_t *count,
                     size_t n, struct err *err);
 
 bool counted_encoder_end(struct counted_encoder *e, struct counted_made *made, struct err *err);
 
-/* Appends all of a stream, and ends. */
+/* Appends a whole stream, and calls counted_encoder_end. */
 bool counted_encode_all(struct counted_encoder *e, struct counted_stream *from,
                         struct counted_made *made, struct err *err);
 
 void counted_encoder_free(struct counted_encoder *e); /* may be NULL */
 
-/* The smallest fingerprint of a group; top + 1, or 0 if that is 2^64, for the number of groups. */
+/* The smallest fingerprint of a group. For group = counted_groups it is counted_top + 1, or 0 if
+ * that is 2^64. */
 uint64_t counted_group_first(const struct counted *c, uint64_t group);
 
 /* Adds `by` to the offsets of groups in lines of the directory. */

@@ -58,7 +58,7 @@ static struct shape shape(const struct layer *layer)
                           .total = c.total};
 }
 
-/* The part of all fingerprints that n keys are expected to have. */
+/* The expected fraction of all fingerprints that n keys occupy. */
 static double fpr_at(const struct layer *layer, double n)
 {
     return -expm1(n * log1p(-ldexp(1, -(int)counted_of(layer).bits)));
@@ -70,7 +70,8 @@ static bool check_fpr(double p, struct err *err)
     return p < 1 || fail(err, "an FPR of %s is too large", num_show_fpr(text, p));
 }
 
-/* The fewest bits with which n / 2^bits is at most p. Plans with smaller rates were refused. */
+/* The fewest bits with which n / 2^bits is at most p. An FPR that needs more than 64 bits was
+ * refused before. */
 static unsigned bits_for(uint64_t n, double p)
 {
     unsigned bits = 1;
@@ -90,11 +91,11 @@ static bool size(uint64_t n, double p, struct layer *out)
     return true;
 }
 
-/* Memory of create: the most it takes without --memory; for each key, while all keys are in memory;
- * and for input. */
+/* Memory of `seen create`, in bytes: the limit without --memory; per key, while all keys are in
+ * memory; for input. */
 static const uint64_t BUILD_MEMORY = (uint64_t)256 << 20, KEY_MEMORY = 64, INPUT_MEMORY = 16 << 20;
 
-/* Measured on one machine; includes reading and hashing of short keys. */
+/* CPU nanoseconds per key, measured on one machine. Includes reading and hashing of short keys. */
 static const double BUILD_TIME = 50;
 
 static void cost(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out)
@@ -148,7 +149,7 @@ static bool hashes(const struct layer *layer, const uint8_t *data, uint64_t firs
     uint64_t hash[COUNTED_RUN];
     struct counted_run run = {.n = 1};
     bool ok = true;
-    /* The lowest hash of a fingerprint is to be in the range. */
+    /* Select the fingerprints whose lowest hash is in the range. */
     uint64_t from = (first >> shift) + ((first & counted_mask(shift)) != 0);
     if (from > last >> shift)
         return true;

@@ -15,8 +15,9 @@ void counted_census(const struct counted *c, struct census *out)
                            .n_high = entries, .n_exact = true};
     if (c->bits == 64)
         return;
-    /* Each of n keys has one of `cells` fingerprints. So cells * exp(-n / cells) = cells * free are
-     * expected to have none, with a variance of cells * free * (1 - (1 + n / cells) * free). */
+    /* Each of n keys has one of `cells` fingerprints. The number of unused fingerprints has the
+     * mean cells * exp(-n / cells) = cells * free, and the variance
+     * cells * free * (1 - (1 + n / cells) * free). */
     double free = 1 - out->fpr, per_cell = -log1p(-out->fpr);
     out->n_exact = false;
     out->n_at_least = free <= 0;
@@ -51,7 +52,7 @@ void counted_layer_give_up(struct counted_layer *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Bytes of a part. */
+/* A growing buffer. */
 struct bytes {
     uint8_t *data;
     size_t len, room;
@@ -88,7 +89,7 @@ static bool keep_groups(void *ctx, const uint8_t *data, size_t len, struct err *
     return append(&((struct part *)ctx)->groups, data, len, err);
 }
 
-/* Waits for the part's turn, and takes its place in the groups. */
+/* Waits for the part's turn, and reserves space for its groups at *at. */
 static bool take_turn(struct counted_layer *l, uint64_t first, uint64_t end,
                       const struct counted_made *made, uint64_t *at, struct err *err)
 {
@@ -139,7 +140,8 @@ bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
     return ok;
 }
 
-/* Where a group begins, or the last one ends. */
+/* Where a group begins, counted from the first group. For group = counted_groups: where the last
+ * group ends. */
 static uint64_t group_begin(const struct counted_set *set, uint64_t group)
 {
     if (group == counted_groups(&set->counted))
@@ -175,7 +177,7 @@ bool counted_layer_end(struct counted_layer *l, struct err *err)
     struct layer *layer = target_layer(l->target);
     counted_to(&l->counted, layer);
     target_resize(l->target, counted_directory_len(&l->counted) + l->at);
-    /* An attempt with another `low` may have written more than this. */
+    /* An earlier attempt with another `low` may have written more, so zero the padding. */
     uint64_t padding = layer->sums_off - layer->data_off - layer->data_len;
     return target_write(l->target, zeroes, padding, layer->data_len, err) &&
            target_sums(l->target, err);

@@ -1,6 +1,6 @@
 /*
- * Making a layer that is a counted set: from a keyset, or from other layers. Parts of it, whole
- * groups each, are encoded by several threads into memory and written in order.
+ * Writes a layer that is a counted set, from a keyset or from other layers. Several threads encode
+ * parts of it, whole groups each, into memory, and write them in order.
  */
 #ifndef KIND_COUNTED_LAYER_H
 #define KIND_COUNTED_LAYER_H
@@ -13,15 +13,15 @@
 struct keyset;
 struct target;
 
-/* The `build` of kind_counted. The layer has the bits of its fingerprints; the rest of its geometry
- * and its length follow from the keys. */
+/* The `build` of kind_counted. The layer's geometry must have `bits`; the rest of the geometry and
+ * the length follow from the keys. */
 bool counted_build(const struct target *target, struct keyset *keys, struct census *census,
                    struct err *err);
 
-/* Hashes in a part of a keyset, at most: those of about 30 groups. */
+/* Largest number of hashes in a part of a keyset: those of about 30 groups. */
 enum { COUNTED_PART = 1 << 17 };
 
-/* Bytes that a thread takes besides those. */
+/* Bytes of memory that a thread takes besides those hashes. */
 uint64_t counted_build_memory(void);
 
 /* The `combine` of struct kind_counts. */
@@ -29,14 +29,14 @@ bool counted_combine(enum counts_op op, const struct layer *const *layer,
                      const uint8_t *const *data, unsigned n, const struct target *target,
                      unsigned threads, struct counts_seen *seen, struct err *err);
 
-/* What a full set of so many entries is known to be. */
+/* The census of a set with this geometry. */
 void counted_census(const struct counted *c, struct census *out);
 
 /* ---- A layer that is being written.
  *
  *     struct counted_layer l;
- *     counted_layer_begin(&l, target, &design, &err);
- *     ... in each thread, for groups [first, end): parts begin in order and leave out none ...
+ *     counted_layer_begin(&l, target, &design);
+ *     ... in each thread, for groups [first, end); parts start in order, without gaps ...
  *         counted_layer_part(&l, first, end, entries, &err)     // or counted_layer_copy
  *     counted_layer_give_up(&l);                    // if anything fails
  *     ok = counted_layer_end(&l, &err);             // after all parts
@@ -44,11 +44,11 @@ void counted_census(const struct counted *c, struct census *out);
  */
 struct counted_layer {
     const struct target *target;
-    struct counted counted; /* entries and total: of the parts so far */
-    pthread_mutex_t lock;   /* of all that follows, and of these two */
+    struct counted counted; /* entries and total: sums over the parts written so far */
+    pthread_mutex_t lock;   /* guards entries, total and all that follows */
     pthread_cond_t turned;
     uint64_t next;  /* the first group of the next part to be written */
-    uint64_t at;    /* where its groups begin, in the groups */
+    uint64_t at;    /* its offset, counted from the first group */
     bool gave_up;
 };
 
@@ -56,20 +56,20 @@ struct counted_layer {
 void counted_layer_begin(struct counted_layer *l, const struct target *target,
                          const struct counted *design);
 
-/* Encodes a stream that has the entries of groups [first, end), and writes it when its turn comes.
- * Takes memory for the bytes of those groups. */
+/* Encodes a stream that has the entries of groups [first, end), waits for its turn and writes them.
+ * Takes memory for the bytes of these groups. */
 bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
                         struct counted_stream *entries, struct err *err);
 
-/* Takes groups [first, end) over from a set with as many bits and the same `low`, whose directory
- * is valid. Their entries are not counted: the caller adds them to l->counted. */
+/* Copies groups [first, end) from a set with the same `bits` and `low` and a valid directory. The
+ * entries are not counted: the caller adds them to l->counted. */
 bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,
                         const struct counted_set *set, struct err *err);
 
-/* Lets threads go that wait for their turn. */
+/* Wakes the threads that wait for their turn, and lets them fail. */
 void counted_layer_give_up(struct counted_layer *l);
 
-/* Gives the layer its geometry and its length, and writes the checksums. */
+/* Sets the layer's geometry and length, and writes the checksums. */
 bool counted_layer_end(struct counted_layer *l, struct err *err);
 
 void counted_layer_free(struct counted_layer *l);

@@ -1,4 +1,4 @@
-/* Streams made of streams. */
+/* Streams over arrays and over other streams. */
 #include "kind/counted/stream.h"
 
 #include "kind/counted/parts.h"
@@ -31,7 +31,7 @@ static bool too_many(struct err *err)
     return fail(err, "the sum of the counts would be 2^64 or more");
 }
 
-/* Has it an entry that is not merged yet? Reads on if it must. */
+/* Reads the next run if the current one is used up. Sets `ended` at the end of the stream. */
 static bool refill(struct counted_rest *r, struct err *err)
 {
     if (r->at < r->run.n || r->ended)
@@ -43,8 +43,8 @@ static bool refill(struct counted_rest *r, struct err *err)
     return true;
 }
 
-/* The count in the result of an entry with counts a and b, of which one may be 0, not both; 0: it
- * is not in the result. *too_many: there is no such count. */
+/* Combines the counts a and b of a fingerprint. One of them may be 0 (absent), not both. Returns 0
+ * if the fingerprint is not in the result. Sets *too_many if the count does not fit 64 bits. */
 COUNTED_INLINE uint64_t combine(enum counts_op op, uint64_t a, uint64_t b, bool *too_many)
 {
     switch (op) {
@@ -65,8 +65,8 @@ COUNTED_INLINE uint64_t combine(enum counts_op op, uint64_t a, uint64_t b, bool 
     return 0;
 }
 
-/* Merges until a run or the result has ended. There are no branches that depend on the values: they
- * could not be predicted. */
+/* Merges until an input run is used up or the output is full. Branches on the values could not be
+ * predicted, so there are none. */
 COUNTED_INLINE bool merge_both(struct counted_merge *m, enum counts_op op, size_t *filled)
 {
     const struct counted_run a = m->a.run, b = m->b.run;
@@ -101,7 +101,7 @@ COUNTED_INLINE bool merge_both(struct counted_merge *m, enum counts_op op, size_
     return !too_many;
 }
 
-/* What is left of one when the other has ended. */
+/* Merges the rest of one stream when the other has ended. */
 static bool merge_rest(struct counted_merge *m, struct counted_rest *r, bool is_a, size_t *filled)
 {
     size_t n = *filled, at = r->at;
@@ -173,7 +173,7 @@ void counted_merge(struct counted_merge *m, enum counts_op op, struct counted_st
     m->seen = (struct counts_seen){0};
 }
 
-/* Narrows entries of the run, as many as there is room for in the result. */
+/* Narrows entries of the run, as many as fit into the output. */
 static bool narrow_run(struct counted_narrow *m, size_t *filled)
 {
     struct counted_rest *from = &m->from;

@@ -1,6 +1,6 @@
 /*
- * What the files of this kind share: reading bits of untrusted data, the directory, a block's
- * counts, and the variants of the query.
+ * Shared by the files of this kind: bounds-checked reads of untrusted data, the directory, the
+ * counts of a block, and the variants of the query.
  */
 #ifndef KIND_COUNTED_PARTS_H
 #define KIND_COUNTED_PARTS_H
@@ -18,10 +18,10 @@ static inline uint64_t counted_fingerprint(const struct counted *c, uint64_t has
     return hash >> (64 - c->bits);
 }
 
-/* The bytes from `at` on, where fewer than 8 are left. Bytes outside the data are zero. */
+/* counted_load for offsets near or behind the end of the data. */
 uint64_t counted_load_end(const struct counted_set *set, uint64_t at);
 
-/* The 8 bytes from `at` on, any number. */
+/* Loads 8 bytes at any offset. Bytes outside the data are zero. */
 COUNTED_INLINE uint64_t counted_load(const struct counted_set *set, uint64_t at)
 {
     return __builtin_expect(at < set->fast, 1) ? get_le64(set->data + at)
@@ -33,7 +33,7 @@ static inline uint64_t counted_mask(unsigned width)
     return width < 64 ? ((uint64_t)1 << width) - 1 : UINT64_MAX;
 }
 
-/* `width` bits, at most 64, from bit number `bit` of the data on. */
+/* Loads `width` bits, at most 64, from bit number `bit` on. */
 COUNTED_INLINE uint64_t counted_bits(const struct counted_set *set, uint64_t bit, unsigned width)
 {
     unsigned shift = bit & 7;
@@ -45,13 +45,13 @@ COUNTED_INLINE uint64_t counted_bits(const struct counted_set *set, uint64_t bit
 
 /* Where a block is in the data. */
 struct counted_block {
-    uint64_t begin, end; /* of data that may be hostile: in any order, anywhere */
+    uint64_t begin, end; /* not validated: may be out of order or outside the data */
     bool large;
 };
 
 struct counted_block counted_find_block(const struct counted_set *set, uint64_t block);
 
-/* Blocks of a group. */
+/* The number of blocks of a group. */
 static inline unsigned counted_group_blocks(const struct counted *c, uint64_t group)
 {
     uint64_t left = counted_blocks(c) - group * COUNTED_BLOCKS;
@@ -77,7 +77,7 @@ static inline unsigned counted_wide(const struct counted *c)
     return (bits < 64 ? bits + 7 : 71) / 8;
 }
 
-/* Bytes of a block of n entries, without counts. */
+/* Bytes of a block of n entries whose counts are all 1. */
 static inline uint64_t counted_block_len(const struct counted *c, unsigned buckets, uint64_t n)
 {
     return (buckets + n + n * c->low + 7) / 8;
@@ -87,7 +87,7 @@ static inline uint64_t counted_block_len(const struct counted *c, unsigned bucke
 
 enum { COUNTED_BITMAP, COUNTED_LIST, COUNTED_ALL, COUNTED_SHORT }; /* forms */
 
-/* The best code for these counts. */
+/* The shortest code for the counts of a block. */
 struct counted_code {
     unsigned form, order;
     size_t listed;
@@ -96,17 +96,17 @@ struct counted_code {
 
 struct counted_code counted_best_code(const uint64_t *count, size_t n);
 
-/* Writes code->bits bits, more than 0, from bit number `bit` of `to` on. The 8 bits behind them
- * become zero, and up to 9 bytes. */
+/* Writes code->bits bits, more than 0, from bit number `bit` of `to` on. Also zeroes at least the 8
+ * bits after them, and at most 9 bytes. */
 void counted_put_counts(uint8_t *to, uint64_t bit, const struct counted_code *code,
                         const uint64_t *count, size_t n);
 
 /* Reads the counts of n entries, n at most COUNTED_ENTRIES, from bits [bit, end) of the data.
- * Returns the bit number behind them, 0 if they are not valid. */
+ * Returns the number of the bit after them, or 0 if they are not valid. */
 uint64_t counted_get_counts(const struct counted_set *set, uint64_t bit, uint64_t end, size_t n,
                             uint64_t *count);
 
-/* Reads the count of entry i of n; 0 if that is not valid. */
+/* Reads the count of entry i of n; 0 if the data is not valid. */
 uint64_t counted_get_count(const struct counted_set *set, uint64_t bit, uint64_t end, size_t n,
                            size_t i);
 
@@ -119,7 +119,7 @@ enum { COUNTED_BATCH = 256 };
 
 struct counted_variant {
     struct variant variant;
-    /* Of at most COUNTED_BATCH hashes. */
+    /* n is at most COUNTED_BATCH. */
     void (*query)(const struct counted_set *set, const uint64_t *hash, size_t n,
                   uint64_t *present);
 };

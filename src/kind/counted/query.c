@@ -3,7 +3,7 @@
 #include "base/bits.h"
 #include "kind/counted/parts.h"
 
-/* Ones of each byte of x, as bytes. */
+/* The number of ones in each byte of x, as bytes. */
 static uint64_t ones_of_bytes(uint64_t x)
 {
     x -= x >> 1 & 0x5555555555555555;
@@ -16,10 +16,11 @@ static unsigned count_ones(uint64_t x)
     return (unsigned)(ones_of_bytes(x) * 0x0101010101010101 >> 56);
 }
 
-/* The number of one number i of x, which has more than i ones. */
+/* The position of the one with index i, from 0, in x. x has more than i ones. */
 static unsigned select_one(uint64_t x, unsigned i)
 {
-    /* Byte b has the ones of bytes 0 to b, at most 64; those of at most i ones come before it. */
+    /* Byte b of `sums` is the number of ones in bytes 0 to b of x, at most 64. The wanted one is
+     * behind all bytes whose sum is at most i. */
     uint64_t sums = ones_of_bytes(x) * 0x0101010101010101;
     uint64_t few = ((i * 0x0101010101010101) | 0x8080808080808080) - sums;
     unsigned at = count_ones(few & 0x8080808080808080) * 8;
@@ -69,17 +70,17 @@ void counted_query_counts(const struct counted_set *set, const uint64_t *hash, s
     }
 }
 
-/* `width` bytes of the data. */
+/* Loads `width` bytes, at most 8. */
 static uint64_t load_bytes(const struct counted_set *set, uint64_t at, unsigned width)
 {
     return counted_load(set, at) & counted_mask(8 * width);
 }
 
-/* The bytes of data that a search needs. */
+/* Announces pages before a lookup reads them. */
 struct needs {
-    bool (*page)(void *ctx, uint64_t page); /* NULL: everything is there */
+    bool (*page)(void *ctx, uint64_t page); /* NULL: all pages are available */
     void *ctx;
-    uint64_t last; /* page that was asked for last */
+    uint64_t last; /* the last announced page */
     bool refused;
 };
 
@@ -126,8 +127,8 @@ static uint64_t look_up_large(const struct counted_set *set, const struct counte
     return 0;
 }
 
-/* Entries of a block up to the end of a bucket. More than COUNTED_ENTRIES: the block is not valid.
- */
+/* The number of entries in buckets 0 to `bucket` of a block. More than COUNTED_ENTRIES: the block
+ * is not valid. */
 static unsigned entries_before(const struct counted_set *set, uint64_t begin, unsigned bucket)
 {
     unsigned before = 0;
@@ -170,7 +171,7 @@ static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts,
     struct counted_block where = counted_find_block(set, block);
     if (where.large)
         return look_up_large(set, &where, v - counted_block_first(c, block), needs);
-    /* A block that is not damaged is no longer than this: the bits, the remainders, the counts. */
+    /* No valid block is longer than this: bucket bits, counts and remainders. */
     uint64_t longest = (uint64_t)COUNTED_ENTRIES * 32 + 64;
     if (where.begin >= where.end || where.end > set->len ||
         where.end - where.begin > longest ||

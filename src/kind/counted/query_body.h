@@ -4,11 +4,11 @@
  *     QUERY             the name of the function
  *     TARGET            its attributes: the instructions it may use
  *     COUNT_ONES(x)     the number of ones of a word
- *     SELECT(x, i)      the number of the word's one number i, i from 0; there is one
+ *     SELECT(x, i)      the position of the one with index i, from 0, of a word that has it
  *
- * A key takes up to three dependent reads: the directory, which is small and mostly cached, the
- * bits of its bucket, and the remainders in the bucket, if there are any. The keys of a batch take
- * each step together, and each step prefetches what the next one reads.
+ * A key takes up to three dependent reads: the directory, which is small and mostly cached; the
+ * bits of its bucket; and the remainders of the bucket, if it has entries. All keys of a batch do
+ * one step before the next, and each step prefetches what the next one reads.
  */
 
 #define LONGEST ((COUNTED_BUCKETS + COUNTED_ENTRIES) / 8) /* bytes of the bits */
@@ -39,7 +39,8 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
         begin[left] = base + low + set->directory_len;
         end[left] = base + high + set->directory_len;
         key[left] = (uint16_t)i;
-        /* No more than this is read of the bits. Reads of remainders are checked later. */
+        /* The bucket bits up to this offset are read without bounds checks. Reads of remainders are
+         * checked. */
         if (base >= set->len || begin[left] + LONGEST + 8 > set->len) {
             present[i / 64] |= (uint64_t)(counted_look_up(set, v[i], false) > 0) << i % 64;
             continue;
@@ -54,7 +55,7 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
         size_t i = key[k];
         const uint8_t *bits = data + begin[k];
         unsigned before = v[i] >> c.low & (COUNTED_BUCKETS - 1), skip = before;
-        /* Finds the one that ends the bucket before. Four words are mostly enough. */
+        /* Find the 1 bit that ends the previous bucket. Four words are mostly enough. */
         uint64_t word0 = get_le64(bits), word1 = get_le64(bits + 8), word2 = get_le64(bits + 16);
         unsigned ones0 = COUNT_ONES(word0), ones1 = ones0 + COUNT_ONES(word1);
         unsigned ones2 = ones1 + COUNT_ONES(word2);

@@ -1,4 +1,4 @@
-/* A counted set as a stream. Everything is checked: the data may be hostile. */
+/* Reads a counted set as a stream. Everything is validated: the data may be hostile. */
 #include "kind/counted/parts.h"
 #include "kind/counted/stream.h"
 
@@ -7,7 +7,8 @@ static bool damaged(struct err *err)
     return fail(err, "the data of a counted set is not valid");
 }
 
-/* Appends an entry, if it is in the range. False: not in order, or the counts are too many. */
+/* Appends an entry if it is in the range. False: it is not in order, its count is 0, or the total
+ * does not fit 64 bits. */
 COUNTED_INLINE bool take(struct counted_reader *r, size_t *n, uint64_t v, uint64_t count)
 {
     bool good = (v > r->previous || !r->any) && count <= UINT64_MAX - r->total && count > 0;
@@ -22,8 +23,8 @@ COUNTED_INLINE bool take(struct counted_reader *r, size_t *n, uint64_t v, uint64
     return good;
 }
 
-/* Reads the fingerprints of a block that is not large; *last: of the last bucket that has any.
- * Returns how many, more than COUNTED_ENTRIES if the block is not valid. */
+/* Reads the fingerprints of a block that is not large. Returns their number, more than
+ * COUNTED_ENTRIES if the block is not valid. */
 static size_t read_block(const struct counted_set *set, uint64_t block, uint64_t begin,
                          uint64_t end, uint64_t *value)
 {
@@ -63,7 +64,7 @@ static size_t read_block(const struct counted_set *set, uint64_t block, uint64_t
     return n;
 }
 
-/* Reads a block that is not large to the end of the run. */
+/* Appends the entries of a block that is not large to the run. */
 static bool read_entries(struct counted_reader *r, uint64_t block, uint64_t begin, uint64_t end,
                          size_t *filled)
 {
@@ -125,7 +126,8 @@ static bool read_large(struct counted_reader *r, size_t *filled)
     return good;
 }
 
-/* Skips the entries of a large block that are before the range: a block may reach over many. */
+/* Skips the entries of a large block that are before the range, by binary search: the block may
+ * span many ranges. */
 static void skip_large(struct counted_reader *r, unsigned size)
 {
     const struct counted_set *set = r->set;
@@ -143,7 +145,7 @@ static void skip_large(struct counted_reader *r, unsigned size)
     }
 }
 
-/* Begins a large block of bytes [begin, end). */
+/* Starts to read the large block in bytes [begin, end). */
 static bool begin_large(struct counted_reader *r, uint64_t begin, uint64_t end)
 {
     r->large_counts = r->set->data[begin];
@@ -157,8 +159,8 @@ static bool begin_large(struct counted_reader *r, uint64_t begin, uint64_t end)
     return true;
 }
 
-/* Groups must follow one another without gaps. So no byte is read for two blocks, and the time is
- * in proportion to the data. */
+/* Finds where the group of the next block begins. Groups must follow one another without gaps. So
+ * no byte is read for two blocks, and the time is proportional to the data. */
 static bool enter_group(struct counted_reader *r)
 {
     const struct counted_set *set = r->set;
@@ -195,7 +197,7 @@ static bool next_block(struct counted_reader *r, size_t *filled)
                        : read_entries(r, block, where.begin, where.end, filled);
 }
 
-/* With all of the set read: are there as many as the geometry says, and no bytes left? */
+/* If the whole set was read: do entries and total match the geometry, and are no bytes left? */
 static bool check_end(const struct counted_reader *r)
 {
     const struct counted *c = &r->set->counted;

@@ -1,6 +1,7 @@
 /*
- * Streams of entries: fingerprints with counts, in ascending order. A set is read as a stream, and
- * streams are combined to others, which `counted_encode` (encode.h) makes a set of.
+ * Streams of entries: fingerprints with counts, in ascending order. Read a set or an array as a
+ * stream, combine streams to new ones, and write a stream as a set with counted_encode_all
+ * (encode.h).
  *
  *     struct counted_reader a, b;
  *     struct counted_merge sum;
@@ -9,8 +10,8 @@
  *     counted_merge(&sum, COUNTS_ADD, &a.stream, &b.stream);
  *     while ((ok = counted_next(&sum.stream, &run, &err)) && run.n > 0) ...
  *
- * Streams hold no memory but their struct, and need no end. Several may be read at a time, each by
- * one thread.
+ * A stream holds no memory besides its struct and needs no cleanup. Different threads may read
+ * different streams at the same time.
  */
 #ifndef KIND_COUNTED_STREAM_H
 #define KIND_COUNTED_STREAM_H
@@ -20,7 +21,7 @@
 
 enum { COUNTED_RUN = 1024 };
 
-/* Entries that follow one another. Valid until the next call for their stream. */
+/* Consecutive entries. Valid until the next call for their stream. */
 struct counted_run {
     const uint64_t *value, *count; /* counts are at least 1 */
     size_t n;                      /* 0: the stream has ended */
@@ -30,8 +31,8 @@ struct counted_stream {
     bool (*next)(struct counted_stream *stream, struct counted_run *run, struct err *err);
 };
 
-/* Values ascend strictly from run to run, and in each. False: the source is damaged, or a count
- * does not fit 64 bits; then the stream has ended. */
+/* Reads the next run. Values ascend strictly within a run and from run to run. False: the source is
+ * damaged, or a count does not fit 64 bits; do not read on. */
 static inline bool counted_next(struct counted_stream *stream, struct counted_run *run,
                                 struct err *err)
 {
@@ -55,28 +56,29 @@ struct counted_reader {
     const struct counted_set *set;
     uint64_t first, last;
     uint64_t block, last_block;
-    uint64_t group_end; /* in the data: where the group before the next one to be read ended */
-    uint64_t block_end; /* in the data: where the block before ended */
-    uint64_t large_at, large_end; /* entries left of a large block; at = end: none */
+    uint64_t group_end; /* offset in the data where the last block ended; 0: none was read */
+    uint64_t block_end; /* offset in the data where the next block must begin */
+    uint64_t large_at, large_end; /* unread entries of a large block; at = end: none */
     unsigned large_counts;        /* bytes of a count in it */
     uint64_t previous;            /* largest fingerprint so far */
-    bool any;                     /* there is one */
-    uint64_t entries, total;      /* that were read */
+    bool any;                     /* `previous` is set */
+    uint64_t entries, total;      /* entries read, and the sum of their counts */
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
-/* Reads all of a set. Everything is checked, also that entries and total are as the geometry has
- * them. Takes time in proportion to the data, whatever it holds. `set` must stay. */
+/* Reads a whole set. Validates everything, including that entries and total match the geometry. The
+ * time is proportional to the length of the data, whatever it holds. `set` must stay valid. */
 void counted_read(struct counted_reader *r, const struct counted_set *set);
 
-/* Reads a range. What is not in its blocks is not checked: when all ranges are read, their entries
- * and totals must sum to those of the set, and counted_check_directory must be true of it. */
+/* Reads a range. Validates only the blocks of the range. To validate a set by ranges, the caller
+ * also calls counted_check_directory, and compares the sums of entries and totals over all ranges
+ * with those of the set. */
 void counted_read_range(struct counted_reader *r, const struct counted_set *set, uint64_t first,
                         uint64_t last);
 
-/* ---- Two streams become one. */
+/* ---- Merges two streams into one. */
 
-/* The part of a run that is not merged yet. */
+/* An input stream, and the part of its current run from `at` on, which is not merged yet. */
 struct counted_rest {
     struct counted_stream *stream;
     struct counted_run run;
@@ -92,22 +94,21 @@ struct counted_merge {
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
-/* Fingerprints of both streams must have as many bits. */
+/* Fingerprints of both streams must have the same number of bits. */
 void counted_merge(struct counted_merge *m, enum counts_op op, struct counted_stream *a,
                    struct counted_stream *b);
 
-/* ---- The entries of a set without the low bits of their fingerprints: those that become equal are
- * one entry. */
+/* ---- Drops low bits of fingerprints. Entries that become equal are joined: their counts add. */
 struct counted_narrow {
     struct counted_stream stream;
     struct counted_rest from;
     unsigned drop;
-    uint64_t value_so_far, count_so_far; /* of an entry that may get more; count 0: none */
+    uint64_t value_so_far, count_so_far; /* the entry being summed up; count 0: none */
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
-/* Drops so many bits, at most 63. The values of `from` may repeat: so of hashes, 64 - bits make
- * fingerprints. */
+/* Drops the low `drop` bits, at most 63. The values of `from` may repeat. So `from` may be an array
+ * of hashes: drop = 64 - bits turns them into fingerprints. */
 void counted_narrow(struct counted_narrow *m, struct counted_stream *from, unsigned drop);
 
 #endif

@@ -10,7 +10,7 @@ struct counted_writer {
     unsigned fill;
 };
 
-/* Begins at bit number `bit`. Keeps the bits before it. */
+/* Starts at bit number `bit`. Keeps the bits before it. */
 static inline struct counted_writer counted_writer_at(uint8_t *data, uint64_t bit)
 {
     uint8_t *to = data + bit / 8;
@@ -18,7 +18,7 @@ static inline struct counted_writer counted_writer_at(uint8_t *data, uint64_t bi
     return (struct counted_writer){.to = to, .word = *to & ((1u << fill) - 1), .fill = fill};
 }
 
-/* Appends the low `width` bits of v, at most 64; its others are zero. */
+/* Appends the low `width` bits of v, at most 64. All higher bits of v must be zero. */
 static inline void counted_write(struct counted_writer *w, uint64_t v, unsigned width)
 {
     w->word |= v << w->fill;
@@ -32,7 +32,7 @@ static inline void counted_write(struct counted_writer *w, uint64_t v, unsigned 
     w->fill = w->fill + width - 64;
 }
 
-/* Writes what is left. The 8 bits behind the last one become zero, and up to 9 bytes. */
+/* Writes the last bits. Also zeroes at least the 8 bits after them, and at most 9 bytes. */
 static inline void counted_write_end(const struct counted_writer *w)
 {
     put_le64(w->to, w->word);

@@ -9,7 +9,7 @@ static const uint32_t salt[PARQUET_WORDS] = {0x47b6137b, 0x44974d91, 0x8824ad5b,
 /* Smaller filters stay in the cache, and fetching would only cost time. */
 enum { CACHED = 1 << 18 };
 
-/* Keys whose blocks are fetched before they are used, as in Bloom layers (bloom/probe.h). */
+/* Blocks are fetched this many keys ahead, as in Bloom layers (bloom/probe.h). */
 enum { AHEAD = 32 };
 
 static uint64_t block_of(uint64_t blocks, uint64_t hash)

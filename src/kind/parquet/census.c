@@ -1,4 +1,4 @@
-/* What the bits say, what the design predicts, and unions. */
+/* Estimates from the bits, predictions from the design, and unions. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,22 +8,23 @@
 #include "store/target.h"
 
 enum {
-    PIECE_BLOCKS = 2048, /* in one piece of work, of whole pages */
-    /* With fewer clear bits than this, their number no longer bounds the number of keys from above:
-     * its law is too far from a normal one. */
+    PIECE_BLOCKS = 2048, /* in one piece of work: whole pages */
+    /* With fewer clear bits than this, the number of keys has no upper bound: the distribution is
+     * too far from a normal one. */
     FEWEST_CLEAR = 5,
 };
 
-/* With a smaller part of the bits clear, whole words are set, and two sets are not compared. */
+/* With a smaller fraction of clear bits, whole words are set, and two sets are not compared. */
 static const double LEAST_CLEAR = 1.0 / 32;
 
-/* A key of a block leaves a given bit of it as it is with this chance. */
+/* The probability that a key of a block does not set a given bit of the block. */
 static const double MISS = 1 - 1.0 / PARQUET_WORD_BITS;
 
 /* A key's bits in its block depend on 32 bits of its hash. So a block of j keys reports at least j
- * of 2^32 absent keys, which is more than eight independent bits give when j is small. Tried out
- * with all 2^32: blocks of 1, 2, 4, 8, 16 keys reported 1.00, 3.33, 155, 16800, 6.1e6 of them on
- * average; independent bits would give 0.004, 1.00, 144, 16700, 6.1e6. The sum of both holds. */
+ * of the 2^32 possible values present. For small j, that is more than eight independent bits give.
+ * Measured with all 2^32 values: blocks of 1, 2, 4, 8, 16 keys reported 1.00, 3.33, 155, 16800,
+ * 6.1e6 of them on average. Independent bits would give 0.004, 1.00, 144, 16700, 6.1e6. So both
+ * numbers are added. */
 static double with_equal_hashes(double fpr, double n, double blocks)
 {
     return fmin(1, fpr + ldexp(n / blocks, -32));
@@ -36,8 +37,8 @@ double parquet_half(uint64_t blocks)
     return (double)blocks * log(0.5) / log(MISS);
 }
 
-/* A block of j keys: each word has a part 1 - MISS^j of its bits set on average, and words are
- * independent. */
+/* The FPR of a block of j keys: on average a fraction 1 - MISS^j of each word's bits is set, and
+ * words are independent. */
 static double block_fpr(double j)
 {
     return pow(-expm1(j * log(MISS)), PARQUET_WORDS);
@@ -46,8 +47,8 @@ static double block_fpr(double j)
 /* Above this load the sum below has too many terms, and the closed form is exact to 1e-13. */
 enum { CLOSED_FORM = 64 };
 
-/* The mean of (1 - MISS^j)^8, multiplied out: MISS^ij has the mean (1 - (1 - MISS^i) / z)^n if j
- * is the number of n keys that one of z blocks gets. */
+/* The mean of (1 - MISS^j)^8 over blocks, expanded by the binomial theorem. j is the number of n
+ * keys that one of z blocks gets, and MISS^ij has the mean (1 - (1 - MISS^i) / z)^n. */
 static double mean_closed(double n, double z)
 {
     double sum = 0, choose = 1;
@@ -58,7 +59,8 @@ static double mean_closed(double n, double z)
     return sum;
 }
 
-/* The same as a sum over j, which is binomial of n trials with chance 1/z each. */
+/* The same mean as a sum over j, which has a binomial distribution: n trials with probability 1/z.
+ */
 static double mean_summed(double n, double z)
 {
     double weight = exp(n * log1p(-1 / z)), weights = 0, sum = 0, mean = n / z;
@@ -84,7 +86,7 @@ double parquet_fpr_at(const struct layer *layer, double n)
 
 /* ---- The bits. */
 
-/* A word's set bits. Baseline x86-64 has no instruction for it. */
+/* The number of set bits of a word. Baseline x86-64 has no instruction for it. */
 static inline uint32_t count_word(uint32_t x)
 {
     x -= x >> 1 & 0x55555555;
@@ -94,12 +96,13 @@ static inline uint32_t count_word(uint32_t x)
     return (x + (x >> 16)) & 63;
 }
 
-/* A block reports an absent key with the chance of the product of its words' fills, in units of
- * 2^-40. Summed exactly, in two parts, so that the result does not depend on the order. */
+/* Sums over blocks. The probability that a block reports an absent key is the product of the
+ * fractions of bits set in its words, a multiple of 2^-40 (`hits`). Hits are summed exactly, in two
+ * parts, so that the result does not depend on the order of summation. */
 struct sums {
     uint64_t set;                 /* bits */
     uint64_t hits_high, hits_low; /* 2^LOW_BITS hits_high + hits_low */
-    uint64_t least;               /* keys: a block has as many as any of its words has bits */
+    uint64_t least;               /* fewest keys: each block's largest number of bits in a word */
 };
 
 enum { LOW_BITS = 20, UNIT_BITS = 5 * PARQUET_WORDS };
@@ -128,18 +131,19 @@ static void add_sums(struct sums *to, const struct sums *from)
     to->hits_low += from->hits_low;
 }
 
-/* The number n of distinct keys, from the clear bits of all blocks. With z blocks, a key sets a
- * given bit with chance a = 1/(32 z), so of m bits m (1 - a)^n are clear on average, whatever the
- * loads of the blocks; n is estimated by ln(clear / m) / ln(1 - a).
+/* The variance of the estimated number n of distinct keys. n is estimated from the clear bits of
+ * all blocks. With z blocks, a key sets a given bit with probability a = 1/(32 z). So of m bits,
+ * m (1 - a)^n are clear on average, whatever the loads of the blocks. The estimate of n is
+ * ln(clear / m) / ln(1 - a).
  *
- * A key sets one of two bits at least with chance 2a, or with 2a - a/32 if they are in different
- * words of one block, as a bit and 224 others are. So the sum over all pairs gives the number of
- * clear bits, of mean E, the variance
+ * A key sets at least one of two given bits with probability 2a, or with 2a - a/32 if they are in
+ * different words of one block; each bit has 224 such partners. By summing over all pairs, the
+ * number of clear bits, with mean E, has the variance
  *
  *     E + E^2 / m (224 ((1 - 2a + a/32)^n / (1 - a)^2n - 1)
  *                  + (m - 225) ((1 - 2a)^n / (1 - a)^2n - 1) - 1)
  *
- * and an error of it, divided by E a, is one of n. */
+ * The error of n is the error of the number of clear bits, divided by E a. */
 static double variance_at(double z, double n)
 {
     enum { IN_BLOCK = PARQUET_BITS - PARQUET_WORD_BITS };
@@ -197,7 +201,7 @@ static void unite_blocks(const uint8_t *from, uint64_t blocks, uint32_t word[PAR
             word[w] |= get_le32(from + 4 * w);
 }
 
-/* Layers that are intersected have the same size. */
+/* Layers to be intersected have the same size. */
 static void make_block(const struct job *job, uint64_t block, uint32_t word[PARQUET_WORDS])
 {
     const struct union_of *parts = job->parts;
@@ -261,7 +265,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Layers folded to one size. */
+/* The union of layers, folded to their largest common size. */
 static struct job union_job(const struct union_of *parts)
 {
     struct job job = {.parts = parts, .blocks = parquet_blocks(parts->layer[0])};
@@ -279,7 +283,7 @@ void parquet_census_union(const struct layer *const *layer, const uint8_t *const
     work(&job, threads, out, &none);
 }
 
-/* Numbers of keys and their variances, as in `estimate`. */
+/* Estimates the numbers of keys and their variances as `estimate` does. */
 bool parquet_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
                   struct pair_census *out)
 {

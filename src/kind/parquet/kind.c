@@ -12,7 +12,7 @@
 
 enum { TYPE, HEADER };
 
-/* Choices of HEADER; geometry[1] of a layer. */
+/* Choices of HEADER, and values of geometry[1]. */
 enum { WITH_HEADER = 0, BARE = 1 };
 
 static const struct layout_param params[] = {
@@ -47,7 +47,7 @@ static bool check_fpr(double p, struct err *err)
     return true;
 }
 
-/* All sizes have a common divisor, if only one block. */
+/* Any two sizes have a common divisor: at least one block. */
 static bool alike(const struct layer *a, const struct layer *b)
 {
     return a->kind == b->kind;
@@ -60,7 +60,7 @@ static bool unite(const struct layer *a, const struct layer *b, struct layer *ou
     return x % y == 0 || y % x == 0;
 }
 
-/* By halves only: a power of two, which other readers insist on, stays one. */
+/* Folds by halves only, so that a power of two stays one: other readers require it. */
 static void fold(const struct layer *layer, double n, double p, uint64_t above, struct layer *out)
 {
     struct layer half = *layer;
@@ -91,8 +91,8 @@ static void set_design(struct layout_filter *f, uint64_t n, double p)
     f->fpr_design = f->layer[0].fpr_design = p;
 }
 
-/* Arrow's OptimalNumOfBytes, in doubles, from left to right. For more keys than its largest filter
- * holds at p, Arrow makes that one; its design FPR is what it then has. */
+/* As Arrow's OptimalNumOfBytes does: in doubles, from left to right. If n keys at p need more than
+ * Arrow's largest filter, Arrow makes the largest. The design FPR is then that of n keys in it. */
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
@@ -118,7 +118,7 @@ static bool recognize(const struct layout_foreign *in)
     return header > 0 && in->len[0] - header == bytes;
 }
 
-/* For how many keys and with which FPR it was made is not in a file. */
+/* A file states neither capacity nor FPR: takes them from the spec, or for half of the bits set. */
 static void assume_design(const struct layout_spec *spec, struct layout_filter *out)
 {
     const struct layer *layer = &out->layer[0];

@@ -6,14 +6,14 @@
  *     word w  bit floor((y SALT[w] mod 2^32) / 2^27), where y = h mod 2^32
  *
  * (Apache Parquet, BloomFilter.md; Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient
- * Bloom Filters, 2007). It is no classic Bloom filter: its loads differ from block to block, and so
- * do its formulas (census.c).
+ * Bloom Filters, 2007). The load differs from block to block, so the formulas of classic Bloom
+ * filters do not hold; census.c has others.
  *
- *     data       the blocks, of 32 bytes: words little-endian
- *     geometry   [0] z   [1] 1: its file is the blocks alone, without a header
+ *     data       the blocks, 32 bytes each: words little-endian
+ *     geometry   [0] z   [1] 1: the foreign file has only the blocks, no header
  *
- * A block of z/d blocks is d neighbouring blocks of z united, since floor(floor(t z) / d) is
- * floor(t z/d): so a filter folds without its keys.
+ * A filter of z blocks folds to z/d blocks without its keys: the union of d neighbouring blocks
+ * becomes one block, since floor(floor(t z) / d) = floor(t z/d).
  */
 #ifndef KIND_PARQUET_PARQUET_H
 #define KIND_PARQUET_PARQUET_H
@@ -41,16 +41,16 @@ static inline void parquet_resize(struct layer *layer, uint64_t blocks)
     layer->data_len = blocks * PARQUET_BLOCK;
 }
 
-/* Distinct keys with which half of the bits are set, on average. */
+/* The number of distinct keys that set half of the bits, on average. */
 double parquet_half(uint64_t blocks);
 
-/* The header in front of the bits in a file, for bits of `bytes` bytes; returns its length. */
+/* Writes the header that precedes `bytes` bytes of bits in a file. Returns the header's length. */
 enum { PARQUET_HEADER = 19 }; /* at most */
 size_t parquet_header(uint32_t bytes, uint8_t out[PARQUET_HEADER]);
 
 /* Reads a header of at most `avail` bytes, in any form that Thrift's compact protocol allows. Sets
- * *bytes to the number of those that follow it, as it says. Returns its length; 0 and an error if
- * it is none. */
+ * *bytes to the number of bytes that, by the header, follow it. Returns the header's length, or 0
+ * with an error if there is no valid header. */
 uint64_t parquet_parse(const uint8_t *p, uint64_t avail, uint64_t *bytes, struct err *err);
 
 /* Members of struct kind (kind.h). */

@@ -3,9 +3,9 @@
  *
  *     1  numBytes, i32    2  algorithm    3  hash    4  compression
  *
- * The last three are unions that have one member so far, number 1, an empty struct: split block,
- * XXH64, none. A field begins with a byte: its type in the low half, and in the other what its
- * number exceeds the last one's by, or 0 if the number follows. A byte 0 ends a struct.
+ * Fields 2 to 4 are unions with one known member each, number 1, an empty struct: split block,
+ * XXH64, none. A field begins with a byte. Its low half is the field's type. Its high half is the
+ * field's number less the previous field's, or 0 if the number follows. A byte 0 ends a struct.
  */
 #include <inttypes.h>
 
@@ -29,12 +29,12 @@ enum type {
 
 enum { NUM_BYTES = 1, ALGORITHM, HASH, COMPRESSION };
 
-/* Fields that we do not know may be nested so deep. */
+/* Largest nesting depth of unknown fields. */
 enum { DEPTH = 16 };
 
 struct reader {
     const uint8_t *at, *end;
-    bool bad; /* read beyond the end, or what is no Thrift; all that is read from then on is 0 */
+    bool bad; /* read past the end, or found invalid data; all further bytes read as 0 */
 };
 
 static uint8_t get_byte(struct reader *r)
@@ -44,7 +44,7 @@ static uint8_t get_byte(struct reader *r)
     return r->bad ? 0 : *r->at++;
 }
 
-/* 7 bits a byte, low ones first; the high bit says that more follow. */
+/* 7 bits a byte, low bits first. The high bit of a byte is set if more bytes follow. */
 static uint64_t get_varint(struct reader *r)
 {
     uint64_t n = 0;
@@ -75,7 +75,7 @@ static void skip_bytes(struct reader *r, uint64_t n)
 
 struct field {
     enum type type;
-    int64_t id; /* 0 before the first */
+    int64_t id; /* 0 before the first field */
 };
 
 /* False: the struct ends. */
@@ -93,7 +93,7 @@ static bool get_field(struct reader *r, struct field *f)
 
 static void skip(struct reader *r, unsigned type, bool in_field, unsigned depth);
 
-/* Each element takes a byte at least, so that the loops end with the bytes. */
+/* Each element takes at least one byte, so the loops end when the bytes end. */
 static void skip_list(struct reader *r, unsigned depth)
 {
     uint8_t byte = get_byte(r);
@@ -128,7 +128,7 @@ static void skip(struct reader *r, unsigned type, bool in_field, unsigned depth)
     switch (type) {
     case T_TRUE:
     case T_FALSE:
-        skip_bytes(r, in_field ? 0 : 1); /* a field's type says which it is */
+        skip_bytes(r, in_field ? 0 : 1); /* the type of a field is its value */
         break;
     case T_BYTE:
         skip_bytes(r, 1);
@@ -216,7 +216,8 @@ uint64_t parquet_parse(const uint8_t *p, uint64_t avail, uint64_t *bytes, struct
 
 size_t parquet_header(uint32_t bytes, uint8_t out[PARQUET_HEADER])
 {
-    /* Each union: its field, then its member 1, an empty struct; both end. Then the end of all. */
+    /* For each union: the field, member 1 (an empty struct), the ends of both. Then the end of the
+     * header. */
     static const uint8_t unions[] = {0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0};
     size_t n = 0;
     out[n++] = 1 << 4 | T_I32;
