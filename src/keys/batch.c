@@ -53,8 +53,8 @@ static bool take_delimited(struct slice *key, int field, char delimiter)
     return true;
 }
 
-/* The same where runs of blanks part fields; those before the first and behind the last do not
- * count. */
+/* The same if runs of blanks separate fields. Blanks at the beginning and at the end of the record
+ * are ignored. */
 static bool take_word(struct slice *key, int field)
 {
     const char *p = key->data, *end = p + key->len, *begin = p, *stop = end;
@@ -88,8 +88,8 @@ static bool joins_fields(const struct key_rule *rule)
     return rule->field[0] != 0 && rule->field[1] != 0;
 }
 
-/* Makes the key of several fields, at *to, which is advanced. Returns 0, or the first field that is
- * missing. */
+/* Joins several fields to make the key at *to, and advances *to. Returns 0, or the first field that
+ * is missing. */
 static int join_fields(struct slice *key, const struct key_rule *rule, char **to)
 {
     char *at = *to;
@@ -218,7 +218,7 @@ static bool unhex(struct slice *key, char *to)
     return all < 16;
 }
 
-/* Prepares a key as the filter requires, all but its digest and encoding; `to` has capacity for
+/* Prepares a key as the filter requires, except for its digest and encoding. `to` has capacity for
  * key->len bytes. */
 static enum verdict prepare(struct slice *key, const struct key_rule *rule, char *to)
 {
@@ -343,8 +343,8 @@ static bool has_cr(const struct key_rule *rule, struct slice record)
     return !rule->crlf && found;
 }
 
-/* Lists of stolen passwords have lines like this: a digest of 16 to 64 bytes, a colon, how often it
- * was found. */
+/* Lists of stolen passwords have lines like this: a digest of 16 to 64 bytes in hexadecimal, a
+ * colon, and a count. */
 static bool is_counted_digest(struct slice record)
 {
     size_t digits = 0, i;
@@ -361,7 +361,7 @@ static bool is_counted_digest(struct slice record)
     return i == record.len;
 }
 
-/* Looks for what is probably not meant. Records of a file tend to be alike, so only the first few
+/* Looks for signs of a probable mistake. Records of a file tend to be alike, so only the first few
  * are checked. */
 static void look_at_first(struct batch *b, bool terminated)
 {
@@ -381,19 +381,19 @@ static bool makes_copies(const struct key_rule *rule)
     return rule->digested || (rule->prep & (PREP_FOLD | PREP_HEX));
 }
 
-/* The most that keys joined of fields can take, for records of so many bytes in all. A field is
- * named at most twice, once from each end. Of L bytes without the terminator, the fields that are
- * counted from one end and a delimiter for each take at most L + 1; both ends together, less the
- * delimiter that the last field lacks, 2 L + 1. Only the last record of a file may lack its
- * terminator, so the sum is at most 2 * bytes + 1. */
+/* The most that keys joined from fields can take, for records of `bytes` bytes in all. A field is
+ * named at most twice, once from each end. Let a record have L bytes without its terminator. The
+ * fields counted from one end, with a delimiter each, take at most L + 1. Fields counted from both
+ * ends take at most 2 L + 1, as the last one has no delimiter. Only the last record of a file may
+ * lack its terminator, so the sum is at most 2 * bytes + 1. */
 static bool joined_most(size_t bytes, size_t *most)
 {
     *most = 2 * bytes + 1;
     return bytes <= (SIZE_MAX - 1) / 2;
 }
 
-/* Reserves capacity for keys joined of fields, for copies of all keys of this batch, and for what
- * they are digested and encoded to. */
+/* Reserves capacity for keys joined from fields, for copies of all keys of this batch, and for
+ * their digests and encodings. */
 static bool reserve_scratch(struct batch *b, const struct digest *d, const struct encoding *e)
 {
     size_t bytes = (size_t)(b->record[b->n] - b->record[0]);
@@ -434,7 +434,7 @@ static void stop_before(struct batch *b, size_t i)
     b->n = i;
 }
 
-/* Narrows *key, a record, to its key, or joins it at *to. */
+/* Narrows *key, a record, to its field, or joins its fields at *to. */
 static bool take_fields(struct batch *b, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
@@ -447,8 +447,8 @@ static bool take_fields(struct batch *b, char **to, struct slice *key)
     return missing == 0;
 }
 
-/* Extracts the key of record i and prepares it. Advances *to if fields are joined there; then there
- * is capacity for a copy. */
+/* Extracts the key of record i and prepares it. Advances *to past fields that are joined there. A
+ * copy of the key, if one is made, begins at *to. */
 static enum verdict make_key(struct batch *b, size_t i, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
@@ -671,7 +671,7 @@ static const char *unprepared_plain(const struct encoding *e, const char *text, 
     return same ? NULL : "is not an integer in plain decimal";
 }
 
-/* The same of an integer whose digits and sign are in hexadecimal. */
+/* The same for an integer whose characters are given in hexadecimal. */
 static const char *unprepared_hex_plain(const struct encoding *e, const char *text, size_t len)
 {
     char plain[ENCODE_PLAIN_MAX];

@@ -28,22 +28,22 @@ enum { KEY_FIELDS = 16 };
 struct key_rule {
     char terminator;
     bool crlf;
-    /* The fields that make the key, in this order and with a delimiter between them; no number
-     * comes twice. 1 is the first field of the record, -1 the last; 0 ends the list. None: the
-     * whole record is the key. */
+    /* The fields that are joined to make the key, in this order, with a delimiter between them; no
+     * number is repeated. 1 is the first field of the record, -1 the last; 0 ends the list. An
+     * empty list: the whole record is the key. */
     int field[KEY_FIELDS + 1];
     char delimiter;
-    bool whitespace; /* fields are parted by runs of blanks and tabs instead; a blank joins them */
+    bool whitespace; /* runs of blanks and tabs separate fields instead; a blank joins them */
     uint32_t prep; /* prep.h */
-    bool digested; /* with a digest: records hold digests in hexadecimal, not what to digest */
-    unsigned key_len; /* with PREP_HEX: a key of another length is bad; 0: any may come */
+    bool digested; /* with a digest: records hold ready digests, in hexadecimal */
+    unsigned key_len; /* with PREP_HEX: bytes of a key, other lengths are bad; 0: any length */
     bool skip_bad;
-    const struct hash_fn *hash; /* NULL: the usual one */
-    bool given; /* a record is a prepared key (-k) and a terminator; CR and field do not apply */
+    const struct hash_fn *hash; /* NULL: the default function */
+    bool given; /* a record is a key (-k) and a terminator; CR and field do not apply */
     struct hash_seed seed;
-    struct hash_mark mark; /* of the seed's key, with a keyed hash */
+    struct hash_mark mark; /* with a keyed hash: the mark of the seed's key */
     bool secret; /* keys and records are secrets: copies are overwritten after use */
-    bool bytes; /* batch_hashes gives the keys' bytes too */
+    bool bytes; /* batch_hashes returns the keys' bytes too */
 };
 
 static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)
@@ -57,37 +57,37 @@ struct batch {
     const struct key_rule *rule;
     size_t n;              /* records in this batch, at most BATCH_MAX */
     /* Record i is [record[i], record[i+1]), including its terminator; only the last record of a
-     * file may lack one. Some further entries hold the beginnings of later records. */
+     * file may lack one. Entries after record[n] hold the beginnings of later records. */
     const char *record[1 + BATCH_MAX + SPLIT_SLACK];
     uint64_t bad[BATCH_MAX / 64]; /* with skip_bad, bit i: record i has no key */
-    size_t n_bad;                 /* of this batch */
+    size_t n_bad;                 /* records without a key in this batch */
     size_t n_before;              /* records of the chunk in earlier batches */
-    /* A record without a key, with skip_bad off. Then batch_next returns false. The records before
-     * it were returned in batches; n_before counts them. bad_reason is the reason: "has no field
-     * 3", "not hexadecimal", "not UTF-8". Keys and digests are not in it. */
+    /* With skip_bad off: a record has no key, and batch_next returns false. The records before it
+     * were returned in batches; n_before counts them. bad_reason is the reason: "has no field 3",
+     * "not hexadecimal", "not UTF-8". It contains no keys or digests. */
     bool bad_record;
     struct err bad_reason;
     bool saw_cr; /* crlf is off, and one of the first keys of the chunk ends in CR */
-    bool saw_counts; /* one of the first records is a digest in hexadecimal and a number, HEX:COUNT,
-                        and not only the digest is taken as the key, or it is taken as text */
-    size_t hex_len; /* with PREP_HEX: the length of all keys of this batch (batch_join_len) */
+    bool saw_counts; /* one of the first records is HEX:COUNT, a digest in hexadecimal and a number,
+                        but the rule does not take a field of hexadecimal digits as the key */
+    size_t hex_len; /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
     /* Private to batch.c. */
     const char *at, *end; /* bytes not split yet */
     size_t n_found;       /* records found after record[0] */
     const char *key[BATCH_MAX];
     size_t key_len[BATCH_MAX];
     int missing; /* the field that a record lacks */
-    const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before it */
+    const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before encoding */
     size_t text_len[BATCH_MAX];
     char *scratch; /* joined fields, prepared copies of keys, and their digests or encodings */
-    size_t scratch_len, scratch_used; /* used: since it was overwritten */
-    unsigned lanes; /* of hash that were used */
-    /* Lane l of record i is hash[l * BATCH_MAX + i]; only those that the function has are set. */
+    size_t scratch_len, scratch_used; /* used: bytes used since the last wipe */
+    unsigned lanes; /* lanes of `hash` that were used */
+    /* Lane l of record i is hash[l * BATCH_MAX + i]; only the function's lanes are set. */
     uint64_t hash[HASH_LANES * BATCH_MAX];
     struct key_bytes bytes[BATCH_MAX]; /* with rule->bytes; empty for bad records */
 };
 
-/* The length of all keys of two groups: 0, none; SIZE_MAX, several. */
+/* Joins the common key lengths of two groups. 0: no keys; SIZE_MAX: the lengths differ. */
 static inline size_t batch_join_len(size_t a, size_t b)
 {
     return a == 0 || a == b ? b : b == 0 ? a : SIZE_MAX;
@@ -95,29 +95,29 @@ static inline size_t batch_join_len(size_t a, size_t b)
 
 /* NULL: out of memory. The rule must outlive the batch. */
 struct batch *batch_new(const struct key_rule *rule);
-void batch_free(struct batch *b); /* overwrites copies of keys, and hashes */
+void batch_free(struct batch *b); /* overwrites copies of keys, and the hashes */
 
 /* Begins a chunk; its bytes must stay valid until the last batch_next. */
 void batch_start(struct batch *b, const char *data, size_t len);
 
-/* When a chunk is done: overwrites copies of keys, and hashes. */
+/* Call it when a chunk is done: overwrites copies of keys, and the hashes. */
 void batch_wipe(struct batch *b);
 
 /* Prepares and hashes the next batch of records. False at the end of the chunk or at a bad record.
  */
 bool batch_next(struct batch *b);
 
-/* Its hashed keys, until the next batch. */
+/* The hashed keys of the batch; valid until the next batch. */
 static inline struct hashes batch_hashes(const struct batch *b)
 {
     return (struct hashes){b->hash, BATCH_MAX, b->rule->bytes ? b->bytes : NULL};
 }
 
-/* Does the key of record i lie among the records? If not, it is gone with the next batch. */
+/* Does the key of record i lie in the records? If not, it is valid only until the next batch. */
 bool batch_key_stays(const struct batch *b, size_t i);
 
-/* Moves what batch_hashes gives of the records that have a key to the front; returns how many there
- * are. */
+/* Removes records without a key from batch_hashes: moves the entries of the others to the front and
+ * returns their number. */
 size_t batch_keep_good(struct batch *b);
 
 /* Makes a batch of n records that are already split, at most BATCH_MAX. Record i is [record[i],
@@ -128,12 +128,12 @@ bool batch_take(struct batch *b, const char *const *record, size_t n);
 /* The prepared key of record i of the batch: what is hashed. Not for bad records. */
 const char *batch_key(const struct batch *b, size_t i, size_t *len);
 
-/* Its text in a list of keys, which is the key before it is encoded, and for an integer plain
+/* The text of record i's key in a list of keys: the key before encoding; for an integer, plain
  * decimal. The result may lie in plain[ENCODE_PLAIN_MAX]. Not for bad records. */
 const char *batch_text(const struct batch *b, size_t i, char *plain, size_t *len);
 
-/* Why this text cannot be in a list of keys, as batch_text has it or in hexadecimal digits of one
- * case: "has capital letters". NULL: it can be one. */
+/* Why the text cannot be a key in a list of keys: "has capital letters". NULL: it can. Listed keys
+ * are as batch_text returns them, or in hexadecimal digits of one case. */
 const char *key_unprepared(uint32_t prep, const char *text, size_t len);
 
 #endif

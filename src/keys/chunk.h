@@ -6,7 +6,7 @@
  *         ... chunk.data[0..chunk.len) ...
  *     chunk_free(&chunk);
  *
- * The functions at the end are for those who fill chunks: stream.c, regular.c and mapped_input.c.
+ * The functions at the end are for the modules that fill chunks: stream.c and regular.c.
  */
 #ifndef KEYS_CHUNK_H
 #define KEYS_CHUNK_H
@@ -18,42 +18,42 @@
 struct mapped_input;
 
 struct chunk {
-    /* 0, 1, 2, ... in input order, failures counted: every call but the last has one. */
+    /* 0, 1, 2, ... in input order, failures counted. Not set at INPUT_END. */
     uint64_t seq;
     size_t file; /* index of its file */
     const char *data;
     size_t len;      /* whole records; the last one of a file may lack its terminator */
-    bool is_plain; /* its bytes are those of a file whose length input_progress counted */
-    bool more_ready; /* not known to be the last bytes that are ready */
-    uint64_t header; /* it holds so many records of the file's header and no others; 0: no header */
-    bool first_header; /* the first of the input */
+    bool is_plain; /* its bytes are from a file whose length input_progress counted */
+    bool more_ready; /* false: no more bytes are known to be ready */
+    uint64_t header; /* number of the file's header records, and there are no others; 0: none */
+    bool first_header; /* the first header of the input */
     /* Owned. Zero-initialise the struct. */
     char *buffer;
     size_t buffer_len;
-    size_t filled; /* bytes of the buffer that were read from somewhere */
-    bool secret;   /* they are overwritten after use (base/private.h) */
-    struct mapped_input *mapped; /* or its records lie in a mapped file, in these bytes */
+    size_t filled; /* bytes of the buffer that may hold input */
+    bool secret;   /* these bytes are overwritten after use (base/private.h) */
+    struct mapped_input *mapped; /* or the records lie in bytes [used_from, used_to) of this file */
     size_t used_from, used_to;
 };
 
 void chunk_free(struct chunk *chunk);
 
-/* Its records are used: overwrites them if they are secret. */
+/* Call it when the records are no longer needed: overwrites them if they are secret. */
 void chunk_wipe(struct chunk *chunk);
 
-/* A chunk is read with this many bytes more. Its last record probably ends there. */
+/* A chunk is read with this many bytes after it. Its last record probably ends there. */
 enum { CHUNK_OVERLAP = 1024 };
 
-/* Gives the chunk a buffer of at least `len` bytes, with any contents, and not of very many more: a
- * long record must not leave large buffers in every slot that it passes through. False: out of
- * memory. */
+/* Gives the chunk a buffer of at least `len` bytes, contents undefined. A much larger buffer is
+ * replaced: a long record must not leave large buffers in every slot that it passes through.
+ * False: out of memory. */
 bool chunk_fit(struct chunk *chunk, size_t len);
 
 /* Doubles the buffer and keeps its contents. False: out of memory. */
 bool chunk_grow(struct chunk *chunk);
 
-/* Looks for the header's records in bytes [from, to) of the buffer, until chunk->header, which
- * counts them, is `most`. Returns where the last one ends; `end` if none ends there. */
+/* Counts the records that end in bytes [from, to) of the buffer in chunk->header, until it is
+ * `most`. Returns the end of the last record counted; `end` if there is none. */
 size_t chunk_find_header(struct chunk *chunk, size_t from, size_t to, char terminator,
                          uint64_t most, size_t end);
 

@@ -1,7 +1,7 @@
 #include "keys/compressed.h"
 
 
-/* '?' stands for any byte: in bzip2's it is a digit, the size of its blocks. */
+/* '?' matches any byte: in that of bzip2 it is a digit, the block size. */
 static const struct {
     const char *magic;
     size_t len;

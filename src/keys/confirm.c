@@ -9,8 +9,9 @@
 #include "keys/compressed.h"
 #include "store/format.h"
 
-/* When the list is opened, up to TRIALS lines are compared with each other, and each with the next
- * one. A short list, which rarely has more lines, is checked as a whole. */
+/* When the list is opened, up to TRIALS sampled lines are checked. Each is compared with the sample
+ * before it and with the line after it. In a list of SHORT_LIST bytes or less, which rarely has
+ * more lines, all lines are checked. */
 enum { TRIALS = 1000, SHORT_LIST = 16 * TRIALS };
 
 /* The beginning of the line that holds byte `at`. Searched in growing steps: under a sanitizer,
@@ -98,7 +99,7 @@ static bool try_lines(const struct confirm *c, struct err *err)
     return try_line(c, before, size - 1, err);
 }
 
-/* The same test as batch.c's for records. */
+/* The same test as in batch.c, for lines. */
 static bool some_end_in_cr(const struct confirm *c)
 {
     size_t at = 0;
@@ -156,7 +157,7 @@ void confirm_close(struct confirm *c)
     mapped_close(&c->list);
 }
 
-/* A key in the form in which it is in the list. */
+/* A key, as it is spelled in the list. */
 struct spelling {
     const char *key;
     size_t len;

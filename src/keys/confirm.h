@@ -1,6 +1,12 @@
 /*
- * A list of keys, sorted as by `LC_ALL=C sort`. It confirms by binary search what a filter reports
- * present.
+ * A list of keys, sorted as by `LC_ALL=C sort`, in which a binary search confirms the keys that a
+ * filter reports present.
+ *
+ *     struct confirm c;
+ *     if (!confirm_open(&c, path, &rule, &err)) ...
+ *     ... confirm_has(&c, batch, i) ...                // from any thread
+ *     if (!confirm_sound(&c, &err)) ...                // no answer can be trusted
+ *     confirm_close(&c);
  */
 #ifndef KEYS_CONFIRM_H
 #define KEYS_CONFIRM_H
@@ -30,9 +36,9 @@ bool confirm_open(struct confirm *c, const char *path, const struct key_rule *ru
                   struct err *err);
 void confirm_close(struct confirm *c);
 
-/* Is the key of record i of the batch, which has one, in the list? Keys are looked up as prepared,
- * but not encoded (batch_text); keys given in hexadecimal, and digests, as digits of either case.
- * Any number of threads may call this. */
+/* Is the key of record i of the batch in the list? The record must have a key. Keys are looked up
+ * as prepared, but not encoded (batch_text); keys given in hexadecimal, and digests, as digits of
+ * either case. Any number of threads may call this. */
 bool confirm_has(struct confirm *c, const struct batch *b, size_t i);
 
 /* False, with the reason in *err, if the list was truncated or a search found it not sorted. Then

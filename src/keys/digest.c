@@ -85,7 +85,8 @@ static bool make_none(const char *key, size_t len, char *out)
 
 #endif
 
-/* Text becomes UTF-16 before its digest takes the same place; ASCII grows to 2 bytes. */
+/* For NTLM, the UTF-16 of the key is written where the digest goes afterwards. In UTF-16, an ASCII
+ * byte takes 2 bytes. */
 static const struct digest digests[] = {
     {DIGEST_SHA1, "sha1", 20, 20, 0, make_sha1, "not digested",
      "is not a SHA-1 digest (40 hexadecimal digits)"},

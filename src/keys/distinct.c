@@ -14,7 +14,8 @@ enum { BUCKET = 1 << 10, SLOTS = 4 * BUCKET };
 LANES_INLINE uint64_t all_of(const uint64_t *h, unsigned lanes)
 {
     uint64_t bits = lanes == 1 ? h[0] : h[0] ^ h[1];
-    /* With many lanes two may be equal: the multiplier is odd, otherwise any. */
+    /* With many lanes, two may be equal, and XOR alone would cancel them. The multiplier is odd,
+     * otherwise arbitrary. */
     for (unsigned l = 2; l < lanes; l++)
         bits = (bits ^ h[l]) * 0x9e3779b97f4a7c15;
     return lanes > 2 ? bits ^ bits >> 32 : bits;
@@ -78,7 +79,7 @@ LANES_INLINE bool contains(const uint64_t *a, size_t n, const uint64_t *h, unsig
 /* The same for a bucket of hashes of one or two lanes that are mostly distinct. Marks 16 low bits
  * of each hash in a bitmap. Only a hash whose mark is already set is searched for among the others:
  * one in 128 of 1024 distinct hashes. Three times as fast as the table, which takes over if there
- * are more. */
+ * are more than SUSPECTS of these. */
 enum { MARK_BITS = 16, SUSPECTS = 64 };
 
 LANES_INLINE size_t by_marks(uint64_t *from, size_t n, unsigned width, uint64_t *to,

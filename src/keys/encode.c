@@ -30,8 +30,8 @@ static size_t char_len(const char *s, size_t len)
 {
     if (len >= 4) {
         uint32_t c = get_le32(s);
-        /* The low four bits of the first byte, and bit 5 of the second: 0 is an overlong form, d
-         * with bit 5 a surrogate. */
+        /* The low four bits of the first byte, and bit 5 of the second: 0 is an overlong form,
+         * 0x200d a surrogate. */
         uint32_t top = c & 0x200f;
         if ((c & 0xc0c0f0) == 0x8080e0 && top != 0 && top != 0x200d)
             return 3;
@@ -128,8 +128,8 @@ static const char *encode_utf16(const char *key, size_t len, char *out, size_t *
     return out;
 }
 
-/* Reads an integer of that many bits into *n, sign-extended: an optional sign and at least one
- * digit, ASCII, as Java's Long.parseLong and Integer.parseInt. */
+/* Reads an integer of `bits` bits into *n, sign-extended: an optional sign and at least one ASCII
+ * digit, as Java's Long.parseLong and Integer.parseInt do. */
 static bool parse(const char *s, size_t len, unsigned bits, uint64_t *n)
 {
     bool negative = len > 0 && s[0] == '-';
@@ -188,7 +188,7 @@ static const char *encode_int64(const char *key, size_t len, char *out, size_t *
     return out;
 }
 
-/* Is the text of an integer as print would write it? Not said of 0. */
+/* Is the text of an integer as print would write it? False for 0, which is simply printed. */
 static bool is_plain(const char *key)
 {
     return (key[0] >= '1' && key[0] <= '9') || (key[0] == '-' && key[1] != '0');
@@ -247,8 +247,8 @@ static char short_escape(unsigned char c)
     }
 }
 
-/* Are these eight bytes ASCII, above 31, and neither quotes nor backslashes? A byte that is none of
- * these leaves its high bit. */
+/* Are these eight bytes ASCII, above 31, and neither quotes nor backslashes? Any other byte sets
+ * its high bit. */
 static bool stand_for_themselves(const char *s)
 {
     uint64_t c = get_le64(s);
@@ -288,11 +288,11 @@ static const char *encode_json(const char *key, size_t len, char *out, size_t *o
 /* The classes of values in Kryo's stream, and the mark of a new object. */
 enum { KRYO_INT = 2, KRYO_STRING = 3, KRYO_LONG = 9, KRYO_NEW_OBJECT = 1 };
 
-/* Up to this many ASCII characters are written without their number; the last has its high bit set.
- * Not a single one. */
+/* Strings of 2 to this many ASCII characters are written without a length; the last character has
+ * its high bit set. */
 enum { KRYO_SHORT_MAX = 32 };
 
-/* Six bits of the number, then seven in each byte: at most 10 bytes. */
+/* Six bits of the number in the first byte, then seven in each byte: at most 10 bytes. */
 static char *put_kryo_len(char *to, uint64_t n)
 {
     bool more = n >= 64;
@@ -304,7 +304,7 @@ static char *put_kryo_len(char *to, uint64_t n)
     return to;
 }
 
-/* A surrogate in three bytes, as UTF-8 would be. */
+/* A surrogate in three bytes, encoded as in UTF-8. */
 static char *put_surrogate(char *to, uint32_t unit)
 {
     to[0] = (char)(0xe0 | unit >> 12);
@@ -313,7 +313,8 @@ static char *put_surrogate(char *to, uint32_t unit)
     return to + 3;
 }
 
-/* The number of bytes before the first character above U+FFFF, which begins with four bits set. */
+/* The number of bytes before the first character above U+FFFF. The top four bits of its first byte
+ * are set. */
 static size_t basic_len(const char *s, size_t len)
 {
     size_t i = 0;
@@ -374,7 +375,8 @@ static const char *encode_kryo5_ref(const char *key, size_t len, char *out, size
     return out;
 }
 
-/* 0, -1, 1, -2 ... become 0, 1, 2, 3 ...; seven bits in each byte, but eight in a ninth. */
+/* 0, -1, 1, -2 ... become 0, 1, 2, 3 ..., written with seven bits in each byte, and eight in the
+ * ninth. */
 static const char *kryo_integer(const char *key, size_t len, unsigned bits, char tag, char *out,
                                 size_t *out_len)
 {
@@ -404,10 +406,10 @@ static const char *encode_kryo5_int(const char *key, size_t len, char *out, size
 static const char not_text[] = "not UTF-8";
 static const char not_32[] = "not an integer of 32 bits", not_64[] = "not an integer of 64 bits";
 
-/* How much a byte can grow: in UTF-16, ASCII to 2. In JSON, a control character to 6. In Kryo's
- * strings, 4 bytes to 6; before them stand the class, a mark and the length, of up to 10 bytes. An
- * integer of 32 bits has up to 11 characters; in groups of seven bits it has 5, one of 64 bits
- * has 9. */
+/* How much keys can grow. In UTF-16, an ASCII byte takes 2 bytes. In JSON, a control character
+ * takes 6. In Kryo's strings, 4 bytes become 6; the class, a mark and the length of up to 10 bytes
+ * precede them. A 32-bit integer has up to 11 characters. In groups of seven bits, a 32-bit integer
+ * takes 5 bytes, a 64-bit integer 9. */
 static const struct encoding encodings[] = {
     {ENCODE_UTF8, 0, "utf8", 0, 0, encode_utf8, not_text},
     {ENCODE_UTF16, 0, "utf16", 0, 2, encode_utf16, not_text},

@@ -1,5 +1,5 @@
 /* FNV-1 of 64 bits (Fowler, Noll and Vo; RFC 9923): the hash function of the Bloom filters of the
- * repository DCSO/bloom. The seed does not count. */
+ * repository DCSO/bloom. The seed is ignored. */
 #ifndef KEYS_FNV1_H
 #define KEYS_FNV1_H
 

@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-/* The forecast reaches to this multiple of the bytes so far. A log of few distinct keys, which is
- * judged by its beginning, then gets a layer of no more than 7 times the keys that it had. With
- * distinct keys alone, 1e9 of them take 5 layers. */
+/* The forecast reaches to this multiple of the bytes so far. A log of few distinct keys, judged by
+ * its beginning, then gets a layer for at most 7 times the keys so far. If all keys are distinct,
+ * 1e9 of them take 5 layers. */
 static const double REACH = 8;
 
-/* What is foretold falls short by 5 % before it takes another layer. */
+/* A forecast may be 5 % too low before another layer is needed. */
 static const double RESERVE = 1.05;
 
 uint64_t forecast_rest(const struct forecast *f, uint64_t total, uint64_t n_new)

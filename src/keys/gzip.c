@@ -15,7 +15,7 @@ bool gzip_like(const unsigned char *p, size_t n)
            (n < 4 || (p[3] & 0xe0) == 0);
 }
 
-/* Adds to the compressed bytes at hand. */
+/* Reads more compressed bytes into the buffer. */
 static bool read_raw(struct gzip *g, const struct source *src, bool wait, struct err *why)
 {
     z_stream *z = &g->z;
@@ -28,7 +28,7 @@ static bool read_raw(struct gzip *g, const struct source *src, bool wait, struct
     return n > 0;
 }
 
-/* Reads on until there are the bytes that tell, or fewer that tell already. */
+/* Does a member begin here? Reads until there are TELLING bytes, or fewer that rule it out. */
 static bool begins_member(struct gzip *g, const struct source *src, bool wait, struct err *why)
 {
     z_stream *z = &g->z;
@@ -46,7 +46,7 @@ bool gzip_begin(struct gzip *g, const struct source *src, struct err *why)
     g->z.next_in = g->raw;
     if (!begins_member(g, src, true, why))
         return true;
-    /* 16: only gzip's own wrapping; 15: any window that it may use. */
+    /* 16: only the gzip format; 15: all window sizes. */
     return g->found = inflateInit2(&g->z, 16 + 15) == Z_OK;
 }
 
@@ -55,7 +55,7 @@ void gzip_end(struct gzip *g)
     if (g->found)
         inflateEnd(&g->z);
     if (g->raw != NULL)
-        explicit_bzero(g->raw, RAW_LEN); /* perhaps no gzip, but a secret */
+        explicit_bzero(g->raw, RAW_LEN); /* may hold secrets, if it was not gzip */
     free(g->raw);
     *g = (struct gzip){0};
 }
@@ -67,8 +67,8 @@ static enum source_end broken(const struct source *src, const char *what, const 
     return SOURCE_BROKEN;
 }
 
-/* Behind a member: another one, the end, or zeroes up to the end. Returns whether a member begins;
- * if not, *end tells, or nothing is there yet. */
+/* After a member comes another one, the end, or zeroes up to the end. Returns whether a member
+ * begins. If not, *end tells what follows, or is SOURCE_GOES_ON if no bytes are ready. */
 static bool next_member(struct gzip *g, const struct source *src, bool wait,
                         enum source_end *end, struct err *why)
 {

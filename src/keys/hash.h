@@ -23,13 +23,13 @@ enum {
     HASH_MARK = 16,  /* bytes */
 };
 
-/* What a function starts from. */
+/* The seed of a hash function. */
 struct hash_seed {
-    uint64_t number;       /* stands in the filter */
-    uint8_t key[HASH_KEY]; /* of a function that is `keyed`: a secret, which stands nowhere */
+    uint64_t number;       /* stored in the filter */
+    uint8_t key[HASH_KEY]; /* for a `keyed` function: a secret, stored nowhere */
 };
 
-/* What a filter's header says of the key and of where it comes from (store/secret.h). */
+/* What a filter's header stores about the key and its origin (store/secret.h). */
 struct hash_mark {
     uint8_t id[HASH_MARK];
     uint8_t proof[HASH_MARK];
@@ -39,7 +39,7 @@ struct hash_fn {
     uint32_t id; /* as stored in a file */
     const char *name;
     unsigned lanes;
-    bool keyed; /* uses seed->key, and not the number */
+    bool keyed; /* uses seed->key, not seed->number */
 
     /* Writes lane l of key i, data[i] of len[i] bytes, to out[l * stride + i], for i < n. */
     void (*keys)(const char *const *data, const size_t *len, size_t n,
@@ -86,10 +86,10 @@ static inline struct hashes hashes_from(struct hashes h, size_t i)
 /* The function with that id, or NULL. */
 const struct hash_fn *hash_by_id(uint32_t id);
 
-/* The default function of new filters; other programs' layouts have their own. */
+/* The default function of new filters; layouts of other programs have their own. */
 const struct hash_fn *hash_usual(void);
 
-/* That of filters with a secret (store/secret.h). */
+/* The function of filters with a secret (store/secret.h). */
 const struct hash_fn *hash_keyed(void);
 
 #endif

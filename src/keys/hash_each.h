@@ -1,10 +1,10 @@
 /*
- * keys() and records() of a struct hash_fn, from a function that hashes one key:
+ * Defines keys() and records() of a struct hash_fn, from a function that hashes one key:
  *
  *     static void one(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride);
  *     HASH_EACH(one)      // makes hash_keys() and hash_records()
  *
- * It writes lane l to out[l * stride]. The seed is the number of the struct hash_seed.
+ * `one` writes lane l to out[l * stride]. Its seed is the number of the struct hash_seed.
  */
 #ifndef KEYS_HASH_EACH_H
 #define KEYS_HASH_EACH_H

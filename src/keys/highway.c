@@ -29,8 +29,8 @@ static void start(struct state *s)
     }
 }
 
-/* The number whose bytes, the least significant first, are numbers 3, 12, 2, 5, 14, 1, 15 and 0 of
- * the 16 in two words. */
+/* The number whose bytes, the least significant first, are bytes 3, 12, 2, 5, 14, 1, 15 and 0 of
+ * the two words l and h, where l has bytes 0 to 7. */
 static uint64_t zip_even(uint64_t l, uint64_t h)
 {
     return (l & 0xff000000) >> 24 | (h & 0xff00000000) >> 24 | (l & 0xff0000) |
@@ -38,7 +38,7 @@ static uint64_t zip_even(uint64_t l, uint64_t h)
            (h >> 56) << 48 | l << 56;
 }
 
-/* Those of numbers 11, 4, 10, 13, 9, 6, 8 and 7. */
+/* The same with bytes 11, 4, 10, 13, 9, 6, 8 and 7. */
 static uint64_t zip_odd(uint64_t l, uint64_t h)
 {
     return (h & 0xff000000) >> 24 | (l & 0xff00000000) >> 24 | (h & 0xff0000) |

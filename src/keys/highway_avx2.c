@@ -24,7 +24,7 @@ AVX2_INLINE __m256i swap_halves(__m256i x)
     return _mm256_shuffle_epi32(x, 0xb1);
 }
 
-/* Bytes 0 to 7 are those of the first of two words, 8 to 15 those of the second. */
+/* Each half of x is two words: bytes 0 to 7 are the first word, 8 to 15 the second. */
 AVX2_INLINE __m256i zip(__m256i x)
 {
     return _mm256_shuffle_epi8(

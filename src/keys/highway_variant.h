@@ -20,17 +20,17 @@ struct highway_variant {
 
 extern const struct highway_variant highway_avx2;
 
-/* Redisson's. */
+/* Redisson's key. */
 static const uint64_t highway_key[HIGHWAY_LANES] = {0x9e3779b97f4a7c15, 0xf39cc0605cedc834,
                                                     0x1082276bf3a27251, 0xf86c6a11d0c18e95};
 
-/* As the reference implementation has them (google/highwayhash). */
+/* The initial state, from the reference implementation (google/highwayhash). */
 static const uint64_t highway_begin0[HIGHWAY_LANES] = {0xdbe6d5d5fe4cce2f, 0xa4093822299f31d0,
                                                        0x13198a2e03707344, 0x243f6a8885a308d3};
 static const uint64_t highway_begin1[HIGHWAY_LANES] = {0x3bd39e10cb0ef593, 0xc0acf169b5f18a8c,
                                                        0xbe5466cf34e90c6c, 0x452821e638d01377};
 
-/* The packet of the last n bytes of a key, 1 to HIGHWAY_PACKET - 1. */
+/* Makes the packet of the last n bytes of a key; n is 1 to HIGHWAY_PACKET - 1. */
 static inline void highway_rest(const char *data, unsigned n, char packet[HIGHWAY_PACKET])
 {
     const unsigned words = n / 4 * 4, odd = n % 4;

@@ -19,26 +19,26 @@
 #include "keys/source.h"
 #include "keys/stream.h"
 
-/* An open file. Regular ones are read by all threads, outside the lock: it may be held for long by
- * one that waits for the stream that comes next. */
+/* An open file. Regular files are read by all threads, without the lock: a thread that waits for
+ * the next stream may hold it for long. */
 struct file {
     struct source source;
     size_t index;
     bool is_regular; /* or a stream */
-    bool begun;      /* its header has been read, if it is to have one */
+    bool begun;      /* its header, if any, has been read */
     struct stream stream;
 
     struct regular regular;
     uint64_t next_chunk;
-    _Atomic int64_t read_to; /* the furthest that was read */
-    atomic_uint users;       /* threads that are reading it; and one while chunks are to come */
-    atomic_bool failed;      /* and that has been reported */
+    _Atomic int64_t read_to; /* end of the bytes that were read */
+    atomic_uint users;       /* threads that are reading it, plus one while chunks remain */
+    atomic_bool failed;      /* a failure was reported */
 };
 
 struct input {
     struct input_spec spec;
-    bool large_chunks; /* of regular files that are large enough */
-    pthread_mutex_t lock; /* for all below but done and stopped */
+    bool large_chunks; /* for regular files that are large enough */
+    pthread_mutex_t lock; /* for all fields below except done and stopped */
     struct file *file;
     size_t next_file;
     bool gave_header;
@@ -87,7 +87,7 @@ static void file_close(const struct input *in, struct file *f)
 {
     if (!is_stdin(&in->spec, f->index))
         close(f->source.fd);
-    else if (f->is_regular) /* who reads it after us goes on where we ended */
+    else if (f->is_regular) /* the next reader of standard input continues here */
         (void)lseek(f->source.fd, (off_t)f->read_to, SEEK_SET);
     if (f->is_regular)
         regular_end(&f->regular);
@@ -95,7 +95,7 @@ static void file_close(const struct input *in, struct file *f)
     free(f);
 }
 
-/* Looks at what was opened, and begins to read it. */
+/* Checks the opened file, and begins to read it. */
 static bool file_begin(const struct input *in, struct file *f, struct err *err)
 {
     const struct input_spec *spec = &in->spec;
@@ -120,7 +120,7 @@ static void file_release(const struct input *in, struct file *f)
         file_close(in, f);
 }
 
-/* No more chunks of the current file are to come. */
+/* The current file has no more chunks. */
 static void leave(struct input *in, struct file *f)
 {
     in->file = NULL;
@@ -142,8 +142,8 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
     const char *name = input_name(in, index);
     int fd = STDIN_FILENO;
     if (!is_stdin(&in->spec, index)) {
-        /* Without O_NONBLOCK a FIFO that nobody writes to would hold us here, deaf to signals that
-         * another thread takes. */
+        /* Without O_NONBLOCK, opening a FIFO without a writer would block here. Signals that
+         * another thread takes would go unnoticed. */
         fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0) {
             input_fail_open(name, in->spec.hint_k, err);
@@ -187,7 +187,7 @@ static enum input_got give_failure(struct input *in, size_t file, struct chunk *
     return INPUT_FAILED;
 }
 
-/* A chunk of a regular file that is to be read. */
+/* A chunk of a regular file, claimed by one thread for reading. */
 struct claim {
     struct file *file; /* NULL: none */
     uint64_t i;
@@ -201,12 +201,12 @@ static void claim_regular(struct input *in, struct file *f, struct chunk *chunk,
     chunk->seq = in->seq++;
     chunk->file = f->index;
     chunk->is_plain = true;
-    /* With prompt, whatever follows may keep us waiting. */
+    /* With prompt, the file after this one may block. */
     chunk->more_ready = !in->spec.prompt || i + 1 < n;
     if (i + 1 < n)
         f->users++;
     else
-        in->file = NULL; /* its user is now the claim */
+        in->file = NULL; /* the claim takes over its place in f->users */
 }
 
 static void raise_to(_Atomic int64_t *most, int64_t value)
@@ -257,7 +257,7 @@ static bool read_header(struct input *in, struct file *f, struct chunk *chunk, s
     return true;
 }
 
-/* INPUT_END: there is none. */
+/* INPUT_END: there is no header. */
 static enum input_got next_header(struct input *in, struct file *f, struct chunk *chunk,
                                   struct err *err)
 {
@@ -279,7 +279,7 @@ static enum input_got next_header(struct input *in, struct file *f, struct chunk
     return INPUT_CHUNK_READ;
 }
 
-/* INPUT_END: of this file. */
+/* INPUT_END: the end of this file. */
 static enum input_got next_of_stream(struct input *in, struct file *f, struct chunk *chunk,
                                      struct err *err)
 {
@@ -347,7 +347,7 @@ enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err
     return claim.file != NULL ? read_regular(in, &claim, chunk, err) : got;
 }
 
-/* Bytes in all files; 0 if one of them is no regular file. */
+/* Bytes in all files; 0 if one of them is not a regular file. */
 static uint64_t total_len(const struct input_spec *spec)
 {
     uint64_t total = 0;
@@ -359,7 +359,7 @@ static uint64_t total_len(const struct input_spec *spec)
                 return 0;
             start = lseek(STDIN_FILENO, 0, SEEK_CUR);
         } else if (stat(spec->files[i], &st) != 0) {
-            continue; /* adds nothing, and is reported in its turn */
+            continue; /* adds nothing; reported when it is opened */
         }
         if (!S_ISREG(st.st_mode))
             return 0;
@@ -369,8 +369,8 @@ static uint64_t total_len(const struct input_spec *spec)
     return total;
 }
 
-/* Where part i begins in `total` bytes, and how long it is. Parts begin anywhere in equal ranges:
- * at equal distances they would miss that a file repeats itself. */
+/* Where part i begins in `total` bytes, and its length. Each part begins at a pseudo-random place
+ * in one of equal ranges: parts at equal distances would miss the repeats of a periodic file. */
 static uint64_t part_at(const struct input_looks *how, uint64_t total, uint64_t i, size_t *len)
 {
     uint64_t begin = total / how->parts * i, random = (i + 1) * 0x9e3779b97f4a7c15;
@@ -380,8 +380,8 @@ static uint64_t part_at(const struct input_looks *how, uint64_t total, uint64_t 
     return begin + mul_high(random, range - *len + 1);
 }
 
-/* Looks at the parts that begin in a file, which is `base` bytes behind the beginning. False: it is
- * none to look at. */
+/* Samples the parts that begin in a file, which begins at byte *base of the whole input; advances
+ * *base. False: the file cannot be sampled. */
 static bool look(const struct input_spec *spec, const struct input_looks *how, uint64_t total,
                  size_t file, uint64_t *base)
 {

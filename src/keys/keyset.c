@@ -13,15 +13,15 @@
 
 enum { HUGE_PAGE = 2 << 20, GUARD = 64 << 10 /* whole pages on every machine */ };
 
-/* Behind each mapping is a page that must not be touched: what is written too far, which sanitizers
- * do not see here, ends the program. */
+/* Each mapping ends with guard pages: a write past its end, which sanitizers do not detect here,
+ * ends the program. */
 static size_t guard_at(size_t bytes)
 {
     return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 }
 
-/* With huge pages all is a tenth faster, where the kernel gives them; but then memory is taken up
- * to the end of one. None reaches beyond what is mapped. */
+/* Huge pages, if the kernel has them, make everything a tenth faster, but memory is then taken in
+ * whole huge pages. None reaches beyond the mapping. */
 void *keyset_map(size_t bytes, bool huge)
 {
     char *p = mmap(NULL, guard_at(bytes) + GUARD, PROT_READ | PROT_WRITE,
@@ -41,8 +41,8 @@ static void unmap(void *p, size_t bytes)
         munmap(p, guard_at(bytes) + GUARD);
 }
 
-/* A part that has no room after repeats were removed has more distinct hashes than three quarters
- * of this. */
+/* The room, in hashes, for a part of `part` hashes. A part does not fit if its distinct hashes are
+ * more than three quarters of this. */
 static size_t room_for(size_t part)
 {
     return part / 3 * 4 + 4;
@@ -66,11 +66,13 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* How the memory is divided: what parts take, or a quarter, for looking through partitions (each
- * visitor gathers one in one buffer and sorts it into another); half of that where partitions are
- * small, since memory is drained; then what each worker takes for itself; and of the rest a
- * quarter for blocks that each worker is sure to get, and three for those that go to whoever asks
- * first. */
+/* How the memory is divided:
+ * - A quarter, or more if parts need it, for visiting partitions: each visitor gathers one in one
+ *   buffer and sorts it into another. An eighth if memory is drained, since partitions are then
+ *   small.
+ * - What each worker needs for itself (blocks_of).
+ * - Of the rest, a quarter for the workers' own blocks, and three quarters for the pool, whose
+ *   blocks go to the first worker that asks. */
 static size_t capacity_of(const struct keyset_spec *spec)
 {
     uint64_t memory = least(spec->memory, SIZE_MAX / 2) / (spec->drain != NULL ? 8 : 4);
@@ -79,35 +81,35 @@ static size_t capacity_of(const struct keyset_spec *spec)
     return room > capacity ? room : (size_t)least(capacity, SORT_MOST) / lanes * lanes;
 }
 
-/* In bytes: struct worker and the stack while partitions are looked through; in_order. */
+/* In bytes: struct worker and the stack while partitions are visited; in_order. */
 enum { WORKER_MEMORY = 128 << 10, ORDER_MEMORY = 512 << 10 };
 _Static_assert(2 * EXTENT * sizeof(uint64_t) <= ORDER_MEMORY, "in_order");
 
-/* A block, and its place in a list that is up to twice as long as it need be. */
+/* A block and its entry in a list, which may have twice the capacity that it needs. */
 enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
 
-/* Where huge pages are a small part of what a worker has. */
+/* True if a huge page is a small part of the memory of a worker. */
 static bool takes_huge_pages(const struct keyset_spec *spec)
 {
     return spec->memory / spec->workers >= 8 * HUGE_PAGE;
 }
 
-/* No more than there are addresses for. */
+/* The number of blocks, limited by the address space. */
 static size_t blocks_of(const struct keyset_spec *spec)
 {
     uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
     uint64_t each = WORKER_MEMORY + (spec->drain == NULL ? ORDER_MEMORY : ORDER_MEMORY / 2);
     uint64_t others = gathering + each * spec->workers;
     if (takes_huge_pages(spec))
-        others += HUGE_PAGE; /* of which the last may be used in part */
+        others += HUGE_PAGE; /* the last one may be used only in part */
     uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
     size_t needed = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
     blocks = least(blocks, SIZE_MAX / 4 / BLOCK_BYTES);
     return blocks > needed ? (size_t)blocks : needed;
 }
 
-/* Each worker can have a block open in every partition without asking the pool; so n hashes never
- * need more of the pool than n / BLOCK. */
+/* Each worker can have a block open in every partition without the pool, so n hashes never need
+ * more than n / BLOCK blocks of the pool. */
 static size_t own_blocks_of(const struct keyset_spec *spec)
 {
     size_t quarter = blocks_of(spec) / 4 / spec->workers;
@@ -119,7 +121,7 @@ static size_t pool_blocks_of(const struct keyset_spec *spec)
     return blocks_of(spec) - own_blocks_of(spec) * spec->workers;
 }
 
-/* Addresses for whole huge pages: those the kernel puts where a huge page begins. */
+/* Rounded up to whole huge pages: the kernel aligns such a mapping to huge pages. */
 static size_t arena_blocks_of(const struct keyset_spec *spec)
 {
     size_t blocks = blocks_of(spec), unit = HUGE_PAGE / BLOCK_BYTES;
@@ -228,7 +230,7 @@ static bool close_block(struct worker *worker, unsigned partition, struct err *e
     return true;
 }
 
-/* Sorts the hashes of a partition in worker->in_order, and notes where each BLOCK begins. */
+/* Sorts the hashes of a partition in worker->in_order, and notes the first hash of each BLOCK. */
 static void sort_extent(struct worker *worker, size_t n, unsigned lanes,
                         struct extent_index *index)
 {
@@ -238,8 +240,8 @@ static void sort_extent(struct worker *worker, size_t n, unsigned lanes,
     index->is_sorted = 1;
 }
 
-/* Puts the hashes in those pieces into worker->in_order by subrange. Half of many random ones are
- * never in one subrange. */
+/* Groups the hashes of the pieces by subrange in worker->in_order. Sorts them if more than half are
+ * in one subrange, which never happens with many random hashes. */
 LANES_INLINE void put_in_order_body(struct worker *worker, const struct iovec *piece, size_t n,
                                     struct extent_index *index, unsigned lanes)
 {
@@ -296,8 +298,8 @@ static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *p
     return disk_write_pieces(worker->scratch, piece, n, off, "scratch file", err);
 }
 
-/* While partitions are small they are read as a whole, so order would be wasted. This one is large
- * when all are, in each of which are so many in scratch, or when so many come at once. */
+/* Small partitions are read as a whole, so order would be wasted. A partition is large if all have
+ * many hashes in scratch (in_each, on average) or if many are spilled at once (n). */
 static bool order_pays(const struct keyset *ks, uint64_t in_each, uint64_t n)
 {
     uint64_t most = ks->capacity / 4 / ks->spec.workers;
@@ -377,7 +379,7 @@ static void spare_block(struct worker *worker, uint64_t *block)
     worker->spare = block;
 }
 
-/* Makes all blocks that a worker has taken empty again. */
+/* Drains or spills all blocks that a worker has taken, and empties them. */
 static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *err)
 {
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
@@ -411,7 +413,7 @@ static bool open_scratch(const struct keyset *ks, struct worker *worker, struct 
     return worker->scratch >= 0;
 }
 
-/* Asked first, so that the disk is not filled only to find that it is full. */
+/* Checked before a spill, so that a spill that does not fit does not fill the disk. */
 static bool scratch_has_room(const struct keyset *ks, const struct worker *worker, struct err *err)
 {
     size_t blocks = worker->used_blocks;

@@ -1,4 +1,4 @@
-/* All hashes of a keyset, in no order, while it goes on collecting. */
+/* Passes on all hashes of a keyset, unordered; more may be put afterwards. */
 #include "base/parallel.h"
 #include "keys/keyset_parts.h"
 
@@ -6,7 +6,7 @@ struct handing {
     struct keyset *ks;
     keyset_each_fn *each;
     void *ctx;
-    bool odd; /* the partitions of this pass */
+    bool odd; /* this pass takes the odd partitions */
 };
 
 /* Hands over some lanes. */

@@ -1,4 +1,4 @@
-/* Hashes of a keyset, range by range. */
+/* Visits the hashes of a keyset, range by range. */
 #include <string.h>
 
 #include "base/parallel.h"
@@ -8,14 +8,14 @@
 #include "keys/lanes.h"
 #include "keys/sort.h"
 
-/* Some hashes: lane l has 2^width[l] values from first[l] on. A lane has all of them, unless those
- * before it have only one each. Lanes that the hashes do not have do not count. */
+/* An interval of hashes: lane l has the 2^width[l] values from first[l] on. A lane has all 2^64
+ * values unless every lane before it has only one. Lanes added by rounding up do not count. */
 struct interval {
     uint64_t first[LANES_MOST];
     unsigned char width[LANES_MOST];
 };
 
-/* All with those 2^width values of the first lane. */
+/* All hashes whose first lane is one of the 2^width values from `first` on. */
 static struct interval interval_of(uint64_t first, unsigned width)
 {
     struct interval in = {{first}, {(unsigned char)width}};
@@ -34,7 +34,7 @@ LANES_INLINE void last_in(const struct interval *in, uint64_t *last, unsigned la
         last[l] = last_of(in->first[l], in->width[l]);
 }
 
-/* Is it one hash, which cannot be halved? */
+/* Is the interval a single hash, which cannot be halved? */
 static bool is_one(const struct keyset *ks, const struct interval *in)
 {
     return in->width[ks->lanes - 1] == 0;
@@ -51,8 +51,8 @@ static void halve(const struct interval *in, struct interval *low, struct interv
     high->first[lane] += (uint64_t)1 << low->width[lane];
 }
 
-/* Goes on to what follows an interval that came of halving `all`, and halves of it, repeatedly.
- * False: nothing does. This keeps no track of halves: with many lanes they could be hundreds. */
+/* `in` results from halving `all` repeatedly. Advances it to the interval that follows; false: it
+ * was the last. No stack of halves is kept: with many lanes there could be hundreds. */
 static bool go_on(const struct keyset *ks, struct interval *in, const struct interval *all)
 {
     unsigned lane = ks->lanes - 1;
@@ -70,7 +70,7 @@ static bool go_on(const struct keyset *ks, struct interval *in, const struct int
     return false;
 }
 
-/* Hashes being gathered from a partition, those in one interval only. */
+/* The hashes of one interval, being gathered from a partition. */
 struct gathering {
     struct keyset *ks;
     struct worker *worker;
@@ -79,7 +79,7 @@ struct gathering {
     bool had_repeats;
 };
 
-/* Repeats are removed whenever the buffer is full; if then it is nearly so, it is too small. */
+/* Repeats are removed whenever the buffer is full. If it is still nearly full, it is too small. */
 static bool is_too_many(const struct keyset *ks, uint64_t n)
 {
     return n > ks->capacity / 4 * 3;
@@ -94,7 +94,7 @@ static void remove_repeats(struct gathering *g)
     g->n = n;
 }
 
-/* Copies those hashes that lie in the interval; returns how many lanes. */
+/* Copies the hashes that lie in the interval; returns the number of lanes copied. */
 LANES_INLINE size_t choose_body(const struct interval *in, const uint64_t *hash, size_t n,
                                 uint64_t *to, unsigned lanes)
 {
@@ -119,7 +119,7 @@ static size_t choose(const struct gathering *g, const uint64_t *hash, size_t n, 
                         : choose_body(&g->in, hash, n, to, lanes);
 }
 
-/* Takes those in the interval, all of them if `whole`. False when they do not fit. */
+/* Adds the hashes that lie in the interval; `whole`: all of them do. False if they do not fit. */
 static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bool whole)
 {
     while (n > 0) {
@@ -139,7 +139,7 @@ static bool gather_piece(struct gathering *g, const uint64_t *hash, size_t n, bo
     return true;
 }
 
-/* Those subranges of a partition that the interval has a part in. */
+/* The subranges of a partition that overlap the interval. */
 static void subranges_in(const struct gathering *g, unsigned *first, unsigned *last)
 {
     bool all = g->in.width[0] >= PARTITION_WIDTH;
@@ -147,7 +147,7 @@ static void subranges_in(const struct gathering *g, unsigned *first, unsigned *l
     *last = all ? SUBRANGES - 1 : subrange_of(last_of(g->in.first[0], g->in.width[0]));
 }
 
-/* Gathers from n lanes in scratch; `whole`: the interval has all of them. */
+/* Gathers from n lanes in scratch; `whole`: all of them lie in the interval. */
 static bool gather_scratch(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
                            bool whole, bool *fits)
 {
@@ -177,7 +177,7 @@ static bool is_ordered(const struct keyset *ks, const uint64_t *a, const uint64_
     return !lanes_below(b, a, ks->spec.lanes);
 }
 
-/* Where an extent of n lanes has those of the interval, and at each end perhaps some others. */
+/* The span of an extent of n lanes that has the hashes of the interval, and perhaps others. */
 static struct span span_in_extent(const struct gathering *g, const struct extent_index *index,
                                   uint64_t n)
 {
@@ -198,13 +198,14 @@ static struct span span_in_extent(const struct gathering *g, const struct extent
     return span;
 }
 
-/* Lanes that are sorted, in an interval. Of an extent it is not known how many of its first and
- * last block there are. */
+/* Bounds on the sorted lanes in an interval. For an extent, it is not known how many lanes of the
+ * first and the last block are in the interval. */
 struct count {
     uint64_t least, most;
 };
 
-/* Gathers from an extent of n lanes. With `count`, only adds to it what gathering would find. */
+/* Gathers from an extent of n lanes. With `count`, only adds the sorted lanes in the interval to
+ * it. */
 static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t off, uint64_t n,
                           struct count *count, bool *fits)
 {
@@ -223,7 +224,7 @@ static bool gather_extent(struct gathering *g, const struct worker *of, uint64_t
                           g->in.width[0] >= SUB_WIDTH, fits);
 }
 
-/* As gather_extent. */
+/* As gather_extent, for a run. */
 static bool gather_run(struct gathering *g, const struct worker *of, uint64_t runs,
                        unsigned partition, struct count *count, bool *fits)
 {
@@ -242,8 +243,8 @@ static bool gather_run(struct gathering *g, const struct worker *of, uint64_t ru
     return true;
 }
 
-/* Where in [i, end), which is sorted, the first hash begins that is not below `hash`, or, if
- * `behind`, that is above it. */
+/* Finds the first hash in [i, end), which is sorted, that is not below `hash`, or with `behind`,
+ * that is above it. Returns its position; `end` if there is none. */
 static size_t find_hash(const struct keyset *ks, const struct blocks *b, size_t i, size_t end,
                         const uint64_t *hash, bool behind)
 {
@@ -317,7 +318,7 @@ static bool gather(struct gathering *g, unsigned partition, bool *fits)
     return true;
 }
 
-/* How many lanes gather() finds where they are sorted, repeats counted. */
+/* Bounds on the lanes that gather() finds in sorted extents and groups, repeats counted. */
 static bool count_sorted(struct gathering *g, unsigned partition, struct count *count)
 {
     bool fits = true;
@@ -340,7 +341,8 @@ static bool count_sorted(struct gathering *g, unsigned partition, struct count *
 
 typedef bool gathered_fn(struct gathering *g);
 
-/* How many gather() finds in scratch, repeats counted; about, for a part of a partition. */
+/* The lanes that gather() finds in scratch, repeats counted; an estimate for a part of a
+ * partition. */
 static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
 {
     uint64_t n = 0;
@@ -351,15 +353,15 @@ static uint64_t count_in_scratch(const struct gathering *g, unsigned partition)
     return n / SUBRANGES * (last + 1 - first);
 }
 
-/* Gathers a partition's hashes that lie in the interval, unless they are known not to fit, or may
- * not fit and a half of them can be read without the rest. */
+/* Gathers a partition's hashes that lie in the interval, with two exceptions: they are known not to
+ * fit, or they may not fit and one half can be read without the other. */
 static bool try_gather(struct gathering *g, unsigned partition, bool *fits)
 {
     struct count sorted;
     *fits = false;
     if (!count_sorted(g, partition, &sorted))
         return false;
-    /* More than there is room for are tried only where no less can be read: repeats may be most. */
+    /* Too many hashes are tried only if no fewer can be read: most of them may be repeats. */
     if (!is_one(g->ks, &g->in) && sorted.least > g->ks->capacity)
         return true;
     if (g->in.width[0] > SUB_WIDTH && count_in_scratch(g, partition) > g->ks->capacity)
@@ -421,7 +423,7 @@ static void sort_group(struct worker *worker, const struct blocks *b, size_t beg
     }
 }
 
-/* Sorts what a partition has in memory, if it does not fit the buffers. */
+/* If a partition does not fit the buffers, sorts its hashes in memory, in groups. */
 static bool sort_if_crowded(struct keyset *ks, struct worker *worker, unsigned partition)
 {
     if (count_partition_all(ks, partition) <= ks->capacity)
@@ -458,7 +460,7 @@ static bool count_partition(struct keyset *ks, struct worker *worker, unsigned p
     return gather_partition(ks, worker, partition, count_gathered);
 }
 
-/* Does the interval have the last values of all lanes but the first? */
+/* Does the interval include the last value of every lane but the first? */
 static bool others_end(const struct keyset *ks, const struct interval *in)
 {
     for (unsigned l = 1; l < ks->lanes; l++)
@@ -484,7 +486,7 @@ static bool visit_range(struct keyset *ks, struct worker *worker, struct interva
     return ks->visit(ks->visit_ctx, &range, &worker->err);
 }
 
-/* Visits an interval, in which all lies that was gathered, in ranges that have about RANGE lanes if
+/* Visits an interval that contains all gathered hashes. Its ranges have about RANGE lanes each if
  * the hashes are random. */
 static bool visit_in_ranges(struct gathering *g, struct interval in)
 {
@@ -507,8 +509,8 @@ static bool visit_in_ranges(struct gathering *g, struct interval in)
     return true;
 }
 
-/* Halves the first lane, while its width is above `crowd`. Of the halves one is empty: chosen
- * hashes may crowd in a small part. */
+/* Halves the first lane while its width is above `crowd`, which is at least the width of the
+ * gathered hashes. So one half is empty: chosen hashes may crowd in a small part. */
 static bool visit_crowd(struct gathering *g, struct interval in, unsigned crowd)
 {
     if (in.width[0] == crowd)
@@ -531,7 +533,7 @@ static bool visit_gathered(struct gathering *g)
                                 : width);
 }
 
-/* The blocks of a partition that is in memory and fits one range; false if it is not so. */
+/* Lists the blocks of a partition. False if it is not all in memory or does not fit one range. */
 static bool list_blocks(const struct keyset *ks, unsigned partition, struct keyset_piece *piece,
                         size_t *n_pieces)
 {
@@ -590,7 +592,7 @@ static void pass_partition(void *ctx, unsigned w, uint64_t i)
     ks->stop = true;
 }
 
-/* An earlier pass may have failed. */
+/* Clears the results of an earlier pass, which may have failed. */
 static void begin_pass(struct keyset *ks)
 {
     ks->stop = false;
@@ -689,7 +691,7 @@ static void partitions_in(const struct gathering *g, unsigned *first, unsigned *
     *last = (unsigned)(last_of(g->in.first[0], g->in.width[0]) >> PARTITION_WIDTH);
 }
 
-/* Is all of a partition where count_sorted() counts? */
+/* Does count_sorted() count all hashes of a partition? */
 static bool is_sorted(const struct keyset *ks, unsigned partition)
 {
     for (unsigned w = 0; w < ks->spec.workers; w++) {
@@ -700,7 +702,7 @@ static bool is_sorted(const struct keyset *ks, unsigned partition)
     return true;
 }
 
-/* No fewer lanes than the interval has. */
+/* An upper bound on the lanes in the interval. */
 static bool count_at_most(struct gathering *g, uint64_t *count)
 {
     unsigned begin, end;
@@ -729,8 +731,8 @@ static bool gather_prefix(struct gathering *g, bool *fits)
     return true;
 }
 
-/* Visits an interval that is a whole prefix or a part of one. A part that does not fit is halved;
- * so is one that is known not to fit, for having `least` lanes of distinct hashes or more. */
+/* Visits an interval that is a whole prefix or a part of one. It is halved if it does not fit, or
+ * is known not to fit: it has at least `least` lanes of distinct hashes. */
 static bool visit_prefix(struct keyset *ks, struct worker *worker, struct interval in,
                          uint64_t least)
 {

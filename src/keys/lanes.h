@@ -3,8 +3,8 @@
  * at a[i * lanes]. Hashes are ordered by the first lane, then by the second, and so on.
  *
  * For sort.c, distinct.c and keyset*.c. A loop over all hashes is written once, in a LANES_INLINE
- * function with a parameter `lanes`. Its callers pass a constant 1 or 2, so that the compiler makes
- * a separate loop for each, or the number that the hashes have.
+ * function with a parameter `lanes`. Callers pass a constant 1 or 2, for which the compiler makes
+ * separate loops, or else the number of lanes.
  */
 #ifndef KEYS_LANES_H
 #define KEYS_LANES_H
@@ -16,7 +16,7 @@
 
 #define LANES_INLINE static inline __attribute__((always_inline))
 
-/* A keyset makes their number a power of two. */
+/* A keyset rounds the number of lanes up to a power of two. */
 enum { LANES_MOST = 16 };
 _Static_assert((int)HASH_LANES <= (int)LANES_MOST, "hash.h");
 

@@ -8,21 +8,21 @@
 #include "base/mapped.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* since Linux 5.14; where it is refused, files are read */
+#define MADV_POPULATE_READ 22 /* since Linux 5.14; older kernels refuse it, then files are read */
 #endif
 
 enum {
-    /* Linux maps so much around a page that is asked for, if it is in memory. To ask for the first
-     * page of each piece takes two thirds of the time of asking for all of them. */
+    /* On a page fault, Linux maps this many bytes around the page, if they are in memory. To fault
+     * in the first page of each such piece takes two thirds of the time for all pages. */
     FAULT_AROUND = 64 << 10,
-    /* Or as much as lies in one piece of memory with the page, which may be so much. */
+    /* Or it maps the whole folio that holds the page, up to this size. */
     LARGEST_FOLIO = 2 << 20,
 };
 
 struct mapped_input {
     struct mapped file;
     _Atomic unsigned users;
-    atomic_bool reported; /* that it shrank, or could not be read */
+    atomic_bool reported; /* an error was reported: it shrank, or could not be read */
     char name[];
 };
 
@@ -66,8 +66,8 @@ bool mapped_input_sound(const struct chunk *chunk)
     return false;
 }
 
-/* Gives back the memory of the chunk's part, and what was mapped with the byte before it. A page
- * that is still in use elsewhere is read again. */
+/* Releases the memory of the chunk's part, and of what was mapped with the byte before it. A page
+ * that another chunk still uses is faulted in again. */
 void mapped_input_let_go(struct chunk *chunk)
 {
     struct mapped_input *m = chunk->mapped;
@@ -81,7 +81,7 @@ void mapped_input_let_go(struct chunk *chunk)
     chunk->mapped = NULL;
 }
 
-/* Brings bytes [from, to) into memory, or most of them. False: they cannot be had. */
+/* Brings bytes [from, to) into memory, or most of them. False: an error. */
 static bool populate(const struct mapped_input *m, size_t from, size_t to)
 {
     for (size_t at = from / FAULT_AROUND * FAULT_AROUND; at < to; at += FAULT_AROUND)

@@ -44,9 +44,9 @@ static inline void murmur3_take(struct murmur3 *s, uint64_t first, uint64_t seco
     s->b = (murmur3_rotate(s->b, 31) + s->a) * 5 + 0x38495ab5;
 }
 
-/* The last `left` bytes of a key, fewer than a block, which begin at `data`, as two halves of a
- * block with zeros behind them. In a key of a block or more they are the end of the 16 bytes that
- * end with it, which takes less time than a copy of variable length. */
+/* Sets `rest` to the last `left` bytes of a key, fewer than a block, as two halves of a block
+ * padded with zeros. They begin at `data`. In a key of a block or more, they are shifted out of its
+ * last 16 bytes, which takes less time than a copy of variable length. */
 static inline void murmur3_rest(const char *data, size_t len, size_t left, uint64_t *rest)
 {
     if (len < MURMUR3_BLOCK) {
@@ -59,14 +59,14 @@ static inline void murmur3_rest(const char *data, size_t len, size_t left, uint6
     }
     uint64_t low = get_le64(data + left - 16), high = get_le64(data + left - 8);
     unsigned bits = 8 * (unsigned)(left % 8);
-    /* In two steps, since a shift by 64 has no meaning. */
+    /* In two steps, since a shift by 64 is undefined. */
     uint64_t before = low >> (63 - bits) >> 1, end = high >> (63 - bits) >> 1;
     rest[0] = left < 8 ? end : high << bits | before;
     rest[1] = left < 8 ? 0 : end;
 }
 
-/* Begins with the whole blocks of a key. `rest` becomes its last bytes, and zeros behind them, as
- * two halves of a block; the return value is how many bytes these are. */
+/* Takes the whole blocks of a key. Sets `rest` to the bytes after them, as two halves of a block
+ * padded with zeros, and returns their number. */
 static inline size_t murmur3_begin(struct murmur3 *s, const char *data, size_t len, uint64_t seed,
                                    uint64_t *rest)
 {
@@ -78,8 +78,8 @@ static inline size_t murmur3_begin(struct murmur3 *s, const char *data, size_t l
     return left;
 }
 
-/* Takes what is left of a key of len bytes. s->a and then s->b are the halves of the hash. Zeros
- * behind the last bytes change nothing. */
+/* Takes the rest of a key of len bytes. Then s->a and s->b are the halves of the hash. The zeros
+ * after the last bytes change nothing. */
 static inline void murmur3_end(struct murmur3 *s, uint64_t first, uint64_t second, uint64_t len)
 {
     uint64_t a = s->a ^ murmur3_mix_first(first) ^ len;

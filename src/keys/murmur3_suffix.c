@@ -6,7 +6,7 @@
 enum { LANES = 14 };
 _Static_assert((int)LANES <= (int)HASH_LANES, "hash.h");
 
-/* The keys of all lanes have the same blocks, but for the byte behind the rest. */
+/* The keys of all lanes differ only in the byte after the rest. */
 static void murmur3_suffix(const char *data, size_t len, uint64_t seed, uint64_t *out,
                            size_t stride)
 {

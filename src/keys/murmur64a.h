@@ -1,7 +1,7 @@
 /* The hash function of RedisBloom's Bloom filters: MurmurHash64A of Austin Appleby's SMHasher,
- * twice. Lane 0 is the hash with the given seed, lane 1 the one whose seed is lane 0. RedisBloom
- * before 2.0.2 kept seeds in 32 bits: where the given one fits in 32 bits, that of lane 1 is cut to
- * them. */
+ * twice. Lane 0 is the hash with the given seed; lane 1 is the hash with lane 0 as its seed.
+ * RedisBloom before 2.0.2 kept seeds in 32 bits: if the given seed fits in 32 bits, the seed of
+ * lane 1 is truncated to 32 bits. */
 #ifndef KEYS_MURMUR64A_H
 #define KEYS_MURMUR64A_H
 

@@ -39,8 +39,8 @@ static struct number signed_as(struct number x, uint64_t sign)
     return (struct number){low, (int64_t)high, x.is_double};
 }
 
-/* To the 53 bits of a double, half to even. |x| is below 2^117, so that what is cut is in x.low.
- * Without a branch: signs and lengths are random. */
+/* Rounds to the 53 bits of a double, half to even. |x| is below 2^116, so the bits that are cut are
+ * in x.low. Without a branch: signs and lengths are random. */
 static struct number rounded(struct number x)
 {
     const uint64_t sign = (uint64_t)(x.high >> 63);

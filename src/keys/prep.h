@@ -1,5 +1,5 @@
 /*
- * How a filter's keys are prepared, as its header says it in 32 bits: three flags and the numbers
+ * How a filter's keys are prepared: 32 bits in its header, which hold three flags and the numbers
  * of an encoding (encode.h) and of a digest (digest.h). A key is trimmed, folded, decoded from
  * hexadecimal, digested and encoded, in that order; then it is hashed. With a digest there is
  * neither hexadecimal decoding nor an encoding.
@@ -31,7 +31,7 @@ static inline unsigned prep_digest(uint32_t prep)
     return (prep & PREP_DIGEST) >> PREP_DIGEST_SHIFT;
 }
 
-/* Are the keys written in hexadecimal, where they are listed? */
+/* Are the keys in hexadecimal in a list of keys? */
 static inline bool prep_in_digits(uint32_t prep)
 {
     return (prep & (PREP_HEX | PREP_DIGEST)) != 0;

@@ -18,7 +18,7 @@ struct slot {
 struct run {
     const struct pump *pump;
     struct crew *crew; /* `more`: a slot is free, or a commit is due, or this is the end */
-    struct slot **slots; /* as many as were needed so far: n_made */
+    struct slot **slots; /* made on demand, n_made so far */
     size_t n_slots, n_made;
     struct slot *free;
     struct slot *
@@ -31,7 +31,7 @@ struct run {
     bool failed; /* a commit failed, for that reason */
 };
 
-/* Chunks that are committed, or being committed, and not finished. */
+/* The most chunks that are committed, or being committed, and not finished. */
 enum { UNFINISHED = 2 };
 
 static bool commit_slot(struct run *run, struct slot *slot)
@@ -61,8 +61,8 @@ static void release(struct run *run, struct slot *slot)
     pthread_cond_signal(&run->crew->more);
 }
 
-/* The steps below call out without holding the lock. One thread at a time does each. False: there
- * is nothing to do now. */
+/* The steps below run their callbacks without the lock. One thread at a time does each step. False:
+ * there is nothing to do now. */
 
 static bool commit_is_due(struct run *run)
 {
@@ -85,7 +85,7 @@ static bool commit_next(struct run *run)
     }
     run->next_commit++;
     run->committing = false;
-    /* While this thread finishes what it has committed, one that waits may commit. */
+    /* While this thread finishes its chunk, a waiting thread may commit the next one. */
     if (run->pump->finish != NULL && commit_is_due(run))
         pthread_cond_signal(&run->crew->more);
     return true;
@@ -164,7 +164,7 @@ static struct slot *take_slot(struct run *run)
 /* From this length on, a chunk keeps a thread busy for longer than it takes to start another. */
 enum { LONG = 32 << 10 };
 
-/* Is there work for another thread? A first chunk that is short may be all there is. */
+/* Is there work for another thread? A short first chunk may be the whole input. */
 static bool more_to_come(const struct slot *slot)
 {
     return slot->got == INPUT_CHUNK_READ && (slot->chunk.seq > 0 || slot->chunk.len >= LONG);

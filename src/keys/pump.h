@@ -28,16 +28,16 @@ struct pump {
     /* In input order. False stops: no further chunk is committed. */
     bool (*commit)(void *ctx, const struct chunk *chunk, void *slot);
 
-    /* In input order: this file could not be read, or not to its end. False stops. NULL: a failure
-     * stops, and pump_run fails for that reason. */
+    /* In input order: this file could not be read to its end. False stops. NULL: a failure stops,
+     * and pump_run fails with its reason. */
     bool (*failed)(void *ctx, const struct chunk *chunk, const struct err *err);
 
     void (*slot_free)(void *ctx, void *slot);
 
-    /* Work that takes long after a commit and need not delay the next: at most one chunk is
-     * unfinished behind the current commit. Called for every committed chunk, including one whose
-     * commit stopped the run. May use the chunk's records if the input keeps them. False stops.
-     * NULL: nothing to do. */
+    /* Long work after a commit that need not delay the next commit. During a commit, at most one
+     * earlier chunk is unfinished. Called for every committed chunk, including one whose commit
+     * stopped the run. May use the chunk's records if the input keeps them. False stops. NULL:
+     * nothing to do. */
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
 
     /* If set, and initialized, commit may share work with threads that wait for their next chunk
@@ -46,7 +46,7 @@ struct pump {
 };
 
 /* Runs to the end of the input, until a callback stops it, or until sig_caught() (sig.h). Chunks
- * already begun are still committed. False if out of memory, or as said at `failed`. */
+ * already begun are still committed. False if out of memory, or on a failure without `failed`. */
 bool pump_run(const struct pump *p, struct err *err);
 
 #endif

@@ -12,10 +12,11 @@ enum {
     /* Bytes left free in front of the data, so that a byte at offset x of the chunk's range lies at
      * an address equal to x modulo 64: the kernel copies faster between like alignments. */
     LEAD = 64,
-    /* Regular files of this size and more are taken in chunks of it, and mapped, which spares a
-     * copy: a fifth to three fifths of the cost of reading, by how the page cache holds them. For
-     * less, system calls cost as much. Two chunks a thread, one in work and one that waits, make
-     * 1 MiB (THREAD_MEMORY, filter_build.c); chunks twice as large are no faster. */
+    /* Regular files of this size and more are read in chunks of this size, and mapped. Mapping
+     * saves a copy: a fifth to three fifths of the cost of reading, depending on how the page cache
+     * holds the file. Below this size, system calls cost as much as the copy. Each thread has two
+     * chunks, one in work and one waiting: 1 MiB (THREAD_MEMORY, filter_build.c). Chunks twice as
+     * large are no faster. */
     LARGE_CHUNK = 512 << 10,
 };
 
@@ -44,7 +45,7 @@ bool regular_begin(struct regular *r, const struct source *src, const struct sta
         return false;
     uint64_t len = (uint64_t)(st->st_size - start);
     *r = (struct regular){.start = start, .size = st->st_size, .changed = st->st_ctim};
-    /* Where chunks begin must not depend on memory: it tells in a filter that grows. */
+    /* The chunk size must not depend on memory: it affects the contents of a filter that grows. */
     bool large = len >= LARGE_CHUNK && how->large_chunks;
     if (large && !how->keep)
         r->mapped = mapped_input_open(src, (uint64_t)st->st_size);
@@ -58,7 +59,7 @@ void regular_end(struct regular *r)
     mapped_input_leave(r->mapped);
 }
 
-/* Has the file been cut, if it ends here? Files in /sys are shorter than they say. */
+/* The file ends at `end`: was it truncated? Files in /sys are shorter than their size says. */
 static bool is_cut(const struct regular *r, int fd, off_t end)
 {
     struct stat st;
@@ -104,8 +105,8 @@ bool regular_header(struct regular *r, const struct source *src, uint64_t record
     return true;
 }
 
-/* Whether a record begins at the first byte of the chunk's range is told by the byte before it; its
- * last record ends with the first terminator from the last byte of the range on. */
+/* The byte before the chunk's range tells whether a record begins at its first byte. The last
+ * record of the chunk ends with the first terminator from the last byte of the range on. */
 static bool read_chunk(const struct regular *r, const struct source *src, uint64_t i,
                        struct chunk *chunk, off_t *read_to, struct err *err)
 {
@@ -132,7 +133,7 @@ static bool read_chunk(const struct regular *r, const struct source *src, uint64
         const char *t = memchr(chunk->buffer + base, src->terminator, stop - base);
         begin = t ? (size_t)(t - chunk->buffer) + 1 : end;
         if (!t)
-            at_eof = true; /* as far as this chunk goes: no record begins in it */
+            at_eof = true; /* read no further: no record begins in this chunk */
     }
     if (begin >= end) {
         chunk_set(chunk, base, base);

@@ -1,10 +1,10 @@
 /*
  * A regular file, read by all threads at once: chunk i holds the records that begin in its range.
- * Large files are mapped where that is possible, else they are read.
+ * Large files are mapped if possible, else they are read.
  *
  *     struct regular r;
  *     regular_begin(&r, &src, &st, &how)
- *     regular_header(&r, &src, records, &chunk, &err)            // or not
+ *     regular_header(&r, &src, records, &chunk, &err)            // optional
  *     for (uint64_t i = 0; i < r.n_chunks; i++)                  // any thread, any order
  *         regular_chunk(&r, &src, i, &chunk, &read_to, &err)
  *     regular_end(&r);
@@ -26,7 +26,7 @@
 struct regular {
     off_t start;             /* chunk 0 begins here */
     off_t size;              /* when it was opened */
-    struct timespec changed; /* last, as of then */
+    struct timespec changed; /* time of the last change before it was opened */
     size_t range;            /* bytes in which the records of a chunk begin */
     uint64_t n_chunks;
     struct mapped_input *mapped; /* NULL: it is read */
@@ -34,20 +34,21 @@ struct regular {
 
 struct regular_how {
     bool gzip;         /* leave a file that looks compressed to stream.h */
-    bool large_chunks; /* of files that are large enough */
+    bool large_chunks; /* use large chunks for files that are large enough */
     bool keep;         /* records are used after a chunk is settled, too: map nothing */
 };
 
-/* Must stream.h read the file, from `start` on? True also if that cannot be told: stream.h says why
- * it cannot be read. */
+/* May the file be compressed, from `start` on, so that stream.h must read it? Also true if the file
+ * cannot be read: stream.h then tells the reason. */
 bool regular_may_be_compressed(int fd, off_t start);
 
-/* False: not a file for this module. That holds for files without a size too, as in /proc: only
- * reading tells how long they are. */
+/* False: not a file for this module. This includes files of size 0, as in /proc: their length is
+ * only known after reading. */
 bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
                    const struct regular_how *how);
 
-/* Reads the first records of the file, so many or all that there are. Chunks begin behind them. */
+/* Reads the first `records` records of the file, or all if there are fewer. Chunk 0 begins after
+ * them. */
 bool regular_header(struct regular *r, const struct source *src, uint64_t records,
                     struct chunk *chunk, struct err *err);
 

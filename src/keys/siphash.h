@@ -1,7 +1,7 @@
-/* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012), by libsodium: who
- * does not know its key cannot tell the hashes of keys from random numbers. Where the program is
- * built without libsodium (SEEN_SODIUM undefined), the function is known and hashes nothing: nobody
- * calls it without a secret, and none can be read there (store/secret.h). */
+/* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012), by libsodium.
+ * Without its key, its hashes cannot be told from random numbers. If the program is built without
+ * libsodium (SEEN_SODIUM undefined), the function is known but aborts. It is never called then: it
+ * needs a secret, and such a build cannot read one (store/secret.h). */
 #ifndef KEYS_SIPHASH_H
 #define KEYS_SIPHASH_H
 

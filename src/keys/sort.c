@@ -33,7 +33,7 @@ static unsigned bits_for(size_t n, unsigned width)
     return bits < width ? bits : width;
 }
 
-/* The smallest width of one lane; a[0] is that of the first hash. */
+/* The smallest width of one lane; a[0] is this lane of the first hash. */
 LANES_INLINE unsigned width_of_lane(const uint64_t *a, size_t n, unsigned lanes)
 {
     uint64_t differ = 0;
@@ -52,8 +52,8 @@ unsigned sort_width(const uint64_t *a, size_t n, unsigned lanes, unsigned width)
     return least(lanes == 1 ? width_of_lane(a, n, 1) : width_of_lane(a, n, lanes), width);
 }
 
-/* Up to sort_two() a width is that of both lanes together: 64 more than that of the first, or,
- * where this is zero, that of the second. */
+/* From here to sort_two(), a width covers both lanes: 64 plus the width of the first lane, or, if
+ * that is zero, the width of the second. */
 
 LANES_INLINE unsigned width_of_all(const uint64_t *a, size_t n, unsigned lanes)
 {
@@ -65,9 +65,9 @@ LANES_INLINE unsigned width_of_all(const uint64_t *a, size_t n, unsigned lanes)
 
 typedef void sort_fn(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move);
 
-/* Sorts a by its bits below `width`, using tmp; the result goes to tmp if `move` is set. Goes from
- * the top bits down: random hashes need two rounds, and none more than 22 a lane, since each round
- * handles at least MIN_BITS bits. `again` is the same function. */
+/* Sorts a by its bits below `width`, using tmp; the result goes to tmp if `move` is set. Proceeds
+ * from the top bits down. Random hashes need two rounds; no hashes need more than 22 per lane,
+ * since each round handles at least MIN_BITS bits. `again` is this function, for recursion. */
 LANES_INLINE void sort_body(uint64_t *a, uint64_t *tmp, size_t n, unsigned width, int move,
                             unsigned lanes, sort_fn *again)
 {
@@ -130,7 +130,7 @@ static size_t least_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Merges a[0] up to a[middle] with the others, up to a[n]. */
+/* Merges hashes [0, middle) of a with hashes [middle, n). */
 static void merge(const uint64_t *a, size_t middle, size_t n, uint64_t *to, unsigned lanes)
 {
     size_t i = 0, j = middle;
@@ -144,7 +144,7 @@ static void merge(const uint64_t *a, size_t middle, size_t n, uint64_t *to, unsi
     memcpy(to + (middle - i) * lanes, a + j * lanes, (n - j) * lanes * sizeof *a);
 }
 
-/* Hashes of more lanes. The rounds of sort_body() could be hundreds, one within another. */
+/* A merge sort for hashes of more than two lanes: sort_body() could recurse hundreds of times. */
 static void sort_many(uint64_t *a, uint64_t *tmp, size_t n, unsigned lanes)
 {
     uint64_t *from = a, *to = tmp;

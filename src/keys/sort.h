@@ -1,5 +1,5 @@
-/* Sorting of hashes (lanes.h). They have a `width`, 0 to 64: their first lanes
- * agree in all bits from that number on. */
+/* Sorts hashes (lanes.h). `width`, 0 to 64: the first lanes of all hashes agree
+ * in bit `width` and above. */
 #ifndef KEYS_SORT_H
 #define KEYS_SORT_H
 
@@ -11,7 +11,7 @@
 /* Sorts n hashes, n at most SORT_MOST. tmp has capacity for n too. */
 void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned lanes, unsigned width);
 
-/* The smallest width of n hashes, which are known to have the given one. */
+/* The smallest width of n hashes, which is known to be at most `width`. */
 unsigned sort_width(const uint64_t *a, size_t n, unsigned lanes, unsigned width);
 
 /* Groups n hashes by the 2^bits ranges of equal width that their first lanes fall into. bits is at

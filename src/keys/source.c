@@ -6,8 +6,8 @@
 
 #include "base/sig.h"
 
-/* Another thread than the one that waits for input may take a signal. The waiting thread then sees
- * it after this time. The same holds for input_stop. */
+/* A signal may be taken by a thread other than the one that waits for input. The waiting thread
+ * notices it within this time. The same holds for input_stop. */
 enum { STOP_POLL_MS = 100 };
 
 bool source_fail_memory(const struct source *src, struct err *err)

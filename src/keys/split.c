@@ -16,10 +16,10 @@
 
 #define INLINE static inline __attribute__((always_inline, unused)) /* on some machines */
 
-/* Takes the next bit without testing whether there is one: a branch for each bit would follow the
- * data and be mispredicted. Entries stored for missing bits are overwritten by the next block's, or
- * are not counted. The number of bits is tested after four and then after each eight; with lines of
- * 16 bytes or more, the second test is rare. */
+/* Takes the next bit without testing whether there is one: a branch for each bit would depend on
+ * the data and be mispredicted. Entries stored for missing bits are overwritten by the next block's
+ * entries, or are not counted. The number of bits is tested after four and then after each eight;
+ * with lines of 16 bytes or more, the second test is rare. */
 INLINE size_t store_bits(const char **next, uint64_t bits, const char *p)
 {
     const uint64_t top = UINT64_C(1) << 63; /* zero has no set bit to find */

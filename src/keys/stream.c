@@ -6,7 +6,7 @@
 
 #include "keys/compressed.h"
 
-enum { PIPE_LEN = 1 << 20 }; /* the most that Linux grants everybody unless told otherwise */
+enum { PIPE_LEN = 1 << 20 }; /* Linux's default limit for unprivileged users */
 
 static size_t read_more(struct stream *s, const struct source *src, char *to, size_t capacity,
                         bool wait)
@@ -16,8 +16,8 @@ static size_t read_more(struct stream *s, const struct source *src, char *to, si
     return source_read(src, to, capacity, wait, &s->end, &s->why);
 }
 
-/* The stream's next bytes, as many as there are. 0: s->end tells; or, without `wait`, nothing is
- * there yet. */
+/* Takes the next bytes of the stream, as many as are ready. 0: s->end says why; or, without `wait`,
+ * no bytes are ready. */
 static size_t take(struct stream *s, const struct source *src, char *to, size_t capacity,
                    bool wait)
 {
@@ -46,7 +46,7 @@ static void free_ahead(struct stream *s)
     free(s->ahead);
 }
 
-/* Makes space for `len` bytes in ahead, beyond those that are there. */
+/* Makes space for `len` bytes more in ahead. */
 static bool fit_ahead(struct stream *s, size_t len)
 {
     size_t have = s->ahead_len - s->ahead_at;
@@ -87,7 +87,7 @@ static bool put_back(struct stream *s, const char *p, size_t n)
     return true;
 }
 
-/* Overwrites what is no longer ahead. */
+/* Overwrites the bytes that were taken from ahead. */
 static void wipe_taken(struct stream *s)
 {
     explicit_bzero(s->ahead + s->dirty_from, s->ahead_at - s->dirty_from);
@@ -119,8 +119,8 @@ static bool record_ready(struct stream *s, const struct source *src)
     }
 }
 
-/* The bytes of the next chunk. True, and the stream is broken: it begins as a format does that is
- * not decompressed. */
+/* Given the bytes of the next chunk: if the stream begins like a compressed format other than gzip,
+ * breaks it and returns true. */
 static bool is_compressed(struct stream *s, const struct source *src, const char *p, size_t n)
 {
     const struct compressed *c = s->refuse_compressed ? compressed_find(p, n) : NULL;

@@ -27,7 +27,8 @@ uint64_t survey_records(const struct input_spec *spec)
     return c.bytes > 0 ? (uint64_t)((double)total / (double)c.bytes * (double)c.n) + 1 : 0;
 }
 
-/* Of URLs, PARTS * PART bytes are 16 000 records: of 1e7, drawn from 1e6 keys, 128 are repeats. */
+/* PARTS * PART bytes of URLs are 16 000 records. If 1e7 records are drawn from 1e6 keys, 128 of
+ * these 16 000 are repeats. */
 enum { PARTS = 64, PART = 16 << 10, PART_KEYS = 1 << 9, LEAST = 1000 };
 
 struct keys {
@@ -57,8 +58,8 @@ static void take(void *ctx, const char *part, size_t len)
     batch_wipe(k->batch);
 }
 
-/* If n records are drawn from K keys alike, each of their n (n - 1) / 2 pairs is a repeat with a
- * probability of 1 / K, and N records have K (1 - exp(-N / K)) distinct keys. */
+/* If n records are drawn uniformly from K keys, each of their n (n - 1) / 2 pairs is a repeat with
+ * a probability of 1 / K, and N records have K (1 - exp(-N / K)) distinct keys. */
 static double distinct_keys(double records, size_t n, size_t n_distinct)
 {
     double pairs = (double)n * ((double)n - 1) / 2, each = (double)(n - n_distinct) / pairs;

@@ -1,5 +1,5 @@
 /*
- * How many records and distinct keys an input may bring, by looking at parts of it before it is
+ * Estimates the numbers of records and of distinct keys in an input from samples, before it is
  * read.
  *
  *     uint64_t n = survey_records(&spec);
@@ -13,13 +13,13 @@
 #include "keys/batch.h"
 #include "keys/input.h"
 
-/* About so many records are in the files. 0: that is not known. Reads 8 parts of 8 KiB. */
+/* Estimates the number of records in the files. 0: unknown. Reads 8 parts of 8 KiB. */
 uint64_t survey_records(const struct input_spec *spec);
 
-/* About so many distinct keys are among `records` records, by the repeats among some thousands of
- * them, as if each were drawn from the same keys. There are more where repeats are close together,
- * and where some keys come far more often than others; fewer where long parts come again as they
- * were. 0: too little was seen. Reads 64 parts of 16 KiB. */
+/* Estimates the number of distinct keys among `records` records from the repeats among some
+ * thousands of them, as if each were drawn from the same keys. The estimate is too low if repeats
+ * are close together or some keys are far more frequent than others. It is too high if long parts
+ * are repeated as a whole. 0: too few keys were seen. Reads 64 parts of 16 KiB. */
 uint64_t survey_keys(const struct input_spec *spec, const struct key_rule *rule, uint64_t records);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * XXH3 (xxHash 0.8, XXH3_64bits_withSeed), compiled for several instruction sets. It is the usual
+ * XXH3 (xxHash 0.8, XXH3_64bits_withSeed), compiled for several instruction sets. It is the default
  * hash function of keys, and the checksum of headers and pages.
  */
 #ifndef KEYS_XXH3_H

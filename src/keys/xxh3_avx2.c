@@ -1,4 +1,4 @@
-/* XXH3 with AVX2. Without BMI2: gcc would use its multiplication, which costs a twentieth. */
+/* XXH3 with AVX2. BMI2 is off: gcc would use its multiplication, which costs a twentieth. */
 #include "base/cpu.h"
 
 #ifdef CPU_X86

@@ -1,4 +1,4 @@
-/* XXH3 with AVX-512; without BMI2 for the reason given in xxh3_avx2.c. */
+/* XXH3 with AVX-512. BMI2 is off, for the reason given in xxh3_avx2.c. */
 #include "base/cpu.h"
 
 #ifdef CPU_X86
