@@ -213,9 +213,9 @@ static double group_mean(const struct pair_census *p)
 }
 
 /* `found` cells were counted. Cells shared by several keys make this number too small; cells
- * occupied by chance make it too large. The two errors have the variances `more` and `less` in keys,
- * k^2 times that in cells, with the distribution of grouped(). Returns the estimate; it is a whole
- * number if the distribution is computed. */
+ * occupied by chance make it too large. The two errors have the variances `more` and `less` in
+ * keys, k^2 times that in cells, with the distribution of grouped(). Returns the estimate; it is a
+ * whole number if the distribution is computed. */
 static double whole(const struct pair_census *p, double found, double estimate, double more,
                     double less, struct margins *m)
 {
