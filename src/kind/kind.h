@@ -244,7 +244,6 @@ struct kind {
 
     /* Can the bits of two layers of this kind be or-ed, if necessary after folding? NULL: never. */
     bool (*alike)(const struct layer *a, const struct layer *b);
-
     /* A census of the union of n layers that are alike. NULL if `alike` is. */
     void (*census_union)(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                          unsigned threads, struct census *out);
@@ -315,7 +314,6 @@ struct kind {
 
     /* Bytes of memory that `build` needs per thread, without the keyset. NULL: almost none. */
     uint64_t (*build_memory)(void);
-
     /* The largest part that `build` requests from keyset_visit_sorted; 0: it does not call that. */
     size_t build_part;
 
@@ -364,7 +362,6 @@ enum { LAYER_BATCH = 256, LAYER_PAGE = 4096 };
 
 /* The kind with this id, or NULL. */
 const struct kind *kind_by_id(uint32_t id);
-
 /* Kind number i, from 0; NULL after the last. */
 const struct kind *kind_number(unsigned i);
 
