@@ -1,11 +1,15 @@
 /*
- * Layers and their kinds. A filter is a header and one or more layers; a key is in the filter if it
- * is in any layer. A layer is of a kind, and only the kind knows what the layer's bytes mean, how
- * large it must be, how it is built and what it can become.
+ * Layers and their kinds. A filter is a header and one or more layers. A key is in the filter if it
+ * is in any layer. Each layer has a kind, a table of functions (`struct kind`). Only the kind knows
+ * the format of the layer's bytes, and how to size, build, query and transform the layer:
  *
- * To add a kind: make a folder below src/kind with one `struct kind`, and name it in the list in
- * kind.c. No other file names a kind (`make lint` checks that): commands and stores look at what
- * a kind can do.
+ *     layer->kind->query(layer, data, keys, n, present);
+ *
+ * Some members may be NULL; their comments say what NULL means.
+ *
+ * To add a kind: make a folder below src/kind with one `struct kind`, and add it to the list in
+ * kind.c. No other file names a kind (`make lint` checks this): commands and stores test which
+ * members a kind has.
  */
 #ifndef KIND_KIND_H
 #define KIND_KIND_H
@@ -31,59 +35,61 @@ struct layer {
     uint64_t n_design;
     double fpr_design;
     uint64_t data_off, data_len;
-    uint64_t sums_off;    /* a checksum of 4 bytes for each 4 KiB page of data */
-    uint64_t touched_off; /* a bit for each page: changed since its checksum was made; 0: none */
-    uint64_t geometry[4]; /* as the kind defines them */
+    uint64_t sums_off;    /* checksums, 4 bytes for each 4 KiB page of data */
+    uint64_t touched_off; /* bitmap of pages changed since their checksum was made; 0: none */
+    uint64_t geometry[4]; /* defined by the kind */
     /* In filters that grow or forget (chain.h); else zero. */
-    bool is_void;         /* its keys do not count: about to be emptied */
-    uint64_t generation;  /* the highest takes new keys; of equals, the last */
+    bool is_void;         /* about to be emptied; its keys do not count */
+    uint64_t generation;  /* the layer with the highest takes new keys; of equals, the last layer */
     uint64_t since;       /* when it began to take keys, seconds since 1970; 0: unknown */
-    double n_closed;      /* distinct keys when it stopped taking keys, 0 if a later layer has them
-                             too; of kinds with exact_capacity the keys that changed a bit */
+    double n_closed;      /* distinct keys when it stopped taking keys; 0 if a later layer also has
+                             them. With exact_capacity: keys that changed a bit */
     double fpr_closed;    /* FPR at that time, from the bits; 0: unknown */
 };
 
 /* A normal distribution has 95 % of its mass within this many deviations of the mean. */
 #define CENSUS_Z95 1.959964
 
-/* What a layer's current bits say. */
+/* Measurements and estimates from a layer's current bits. */
 struct census {
     double fpr;              /* the probability that an absent key is reported present */
     double n, n_low, n_high; /* estimated distinct keys, 95 % interval; equal when exact */
     bool n_exact;
-    bool n_at_least;       /* too full for an estimate: n is n_low, there is no upper end */
+    bool n_at_least;       /* too full for an estimate: n is n_low, a lower bound */
     uint64_t lines;        /* 512-bit lines; 0: the kind has none */
     unsigned line_min, line_max; /* bits set in the emptiest and the fullest line */
     uint64_t lines_full;
-    uint64_t bits;   /* of the table; 0: the kind has none that are set or clear */
-    double bits_set; /* fraction of them that are set */
+    uint64_t bits;   /* of the table; 0: the kind has no bits to count */
+    double bits_set; /* fraction of set bits */
 };
 
-/* Two sets of keys: estimates of how many keys are in a, in b and in any, and the variances of
- * these estimates; var_both is that of such an estimate for a layer of the keys in both alone. So
- * the covariance of the estimates for two sets is the variance for what they share (overlap.h). */
+/* Two sets of keys, a and b: estimates of the number of keys in a, in b and in their union (any),
+ * and the variances of these estimates. var_both is the variance of the same estimate for a layer
+ * that holds only the keys in both. The covariance of the estimates for two sets is the variance
+ * for their intersection (overlap.h). */
 struct pair_census {
     double a, b, any;
     double var_a, var_b, var_any, var_both;
     unsigned k;         /* cells of a key: bits, or one fingerprint */
-    double occupied[3]; /* cells that any key has: in a, in b, in any */
+    double occupied[3]; /* occupied cells: in a, in b, in any */
 };
 
-/* How well the numbers of bits set in lines agree with those that random keys set. */
+/* A chi-square test: are the lines' numbers of set bits those of random keys? */
 struct occupancy {
-    double chi2;      /* of that many degrees ... */
-    unsigned freedom; /* ... 0: there is too little to compare */
+    double chi2;      /* chi-square statistic */
+    unsigned freedom; /* its degrees of freedom; 0: too few data to compare */
     double fullest;   /* the chance that random keys fill any line as much as the fullest one */
 };
 
 /* A layer's geometry for display. Zero: the kind has no such number. */
 struct shape {
     uint64_t pages, lines, partitions;
-    uint64_t m; /* bits, where that is no whole number of pages */
+    uint64_t m; /* bits, where they are not whole pages */
     unsigned k;
     double columns;
-    unsigned fingerprint; /* bits of a fingerprint; of kinds that count, as are the next two */
-    uint64_t fingerprints, total; /* how many there are; the sum of all counts */
+    /* Kinds that count. */
+    unsigned fingerprint;         /* bits of a fingerprint */
+    uint64_t fingerprints, total; /* number of fingerprints; sum of all counts */
 };
 
 /* The cost of building and querying a filter of one layer, for 'seen plan'. */
@@ -92,10 +98,10 @@ struct cost {
     unsigned k;            /* bits that a query compares */
     double lines;          /* cache lines that a query touches, at most */
     uint64_t build_memory; /* bytes, the filter included */
-    double build_time;     /* approximate CPU nanoseconds a key */
+    double build_time;     /* approximate CPU nanoseconds per key */
 };
 
-/* Layers to be united (or intersected) into one. */
+/* Input layers of a union or intersection. */
 struct union_of {
     unsigned n;
     const struct layer *const *layer;
@@ -103,7 +109,7 @@ struct union_of {
     bool intersect;
 };
 
-/* A layer of known size, filled in memory while keys arrive. */
+/* Fills a layer of known size in memory while keys arrive. */
 struct kind_bits {
     /* NULL: out of memory. */
     void *(*begin)(const struct layer *layer);
@@ -114,53 +120,55 @@ struct kind_bits {
     void (*end)(void *bits); /* bits may be NULL */
 };
 
-/* ---- Kinds that count: each key has a number beside it, how often it was added, and can be
- * removed again. Their layers change only by being written anew, and are alone in their filter. */
+/* ---- Kinds that count: such a kind stores with each key how often it was added. Keys can be
+ * removed. A layer is never changed in place, only rewritten, and is the only one in its filter. */
 
-/* What becomes of the counts of keys, input by input from the first on. */
+/* How the inputs of `combine` give the keys of the result and their counts. */
 enum counts_op {
-    COUNTS_ADD,       /* in any: the sum */
-    COUNTS_MAX,       /* in any: the largest */
-    COUNTS_DISTINCT,  /* in any: 1 */
-    COUNTS_INTERSECT, /* in all: the smallest */
-    COUNTS_SUBTRACT,  /* in the first: its count less those of the others, if that is above 0 */
-    COUNTS_EXCEPT,    /* in the first and in no other: its count */
+    COUNTS_ADD,       /* keys in any input: the sum of their counts */
+    COUNTS_MAX,       /* keys in any input: the largest count */
+    COUNTS_DISTINCT,  /* keys in any input: 1 */
+    COUNTS_INTERSECT, /* keys in all inputs: the smallest count */
+    COUNTS_SUBTRACT,  /* keys in the first input: its count minus the others', if above 0 */
+    COUNTS_EXCEPT,    /* keys in the first input and in no other: its count */
 };
 
-/* What was found of the first input, a, and the second, b. A key here is a fingerprint. */
+/* Statistics of the first input, a, the second, b, and the result. Keys are counted by
+ * fingerprint. */
 struct counts_seen {
     uint64_t a, b, both;       /* keys */
     uint64_t total_a, total_b; /* sums of counts */
     uint64_t total_smaller;    /* sum of the smaller counts of keys in both */
-    uint64_t lacking;          /* keys of which b has more than a */
+    uint64_t lacking;          /* keys with a higher count in b than in a */
     uint64_t made, total_made; /* keys of the result, and the sum of their counts */
 };
 
 struct kind_counts {
-    /* Sets count[i] to the count of key i, 0 if it is not in. n is at most LAYER_BATCH. */
+    /* Sets count[i] to the count of key i, 0 if it is absent. n is at most LAYER_BATCH. */
     void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *count);
 
-    /* Calls need(ctx, page) for every page that decides about the first key's count. */
+    /* Calls need(ctx, page) for every page that determines the first key's count. */
     bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
-    /* Bits of a fingerprint: 64 if keys with different hashes are never confused. */
+    /* Bits of a fingerprint; with 64, keys with different hashes have different fingerprints. */
     unsigned (*bits)(const struct layer *layer);
 
-    /* Combines n layers, at least 1, into the target, which is of this kind and whose layer has as
-     * many bits as the narrowest input, or fewer (`narrow`); changes its length (target_resize).
-     * target NULL: nothing is written, and *seen says what would be, by `threads` threads. With
-     * more than two inputs, `seen` has only made and total_made. */
+    /* Combines n layers, at least 1, into the target layer, and changes its length (target_resize).
+     * The target layer is of this kind. Its fingerprints have no more bits than the narrowest input
+     * (`narrow`). With target NULL, writes nothing and only fills *seen, with `threads` threads.
+     * With more than two inputs, only made and total_made of *seen are set. */
     bool (*combine)(enum counts_op op, const struct layer *const *layer,
                     const uint8_t *const *data, unsigned n, const struct target *target,
                     unsigned threads, struct counts_seen *seen, struct err *err);
 
-    /* Makes `out` a layer with fingerprints of so many bits, no more than `layer` has. */
+    /* Makes `out` a layer with fingerprints of `bits` bits, at most as many as `layer` has. */
     void (*narrow)(const struct layer *layer, unsigned bits, struct layer *out);
 
-    /* Hands over a hash for each key of the layer whose hash lies in [first, last], in ascending
-     * order: its own if fingerprints have 64 bits, else the lowest one that has its fingerprint. */
+    /* Passes to `take` one hash for each fingerprint of the layer, in ascending order: the lowest
+     * hash with that fingerprint, which with 64 bits is the key's own. Only hashes in [first, last]
+     * are passed. */
     bool (*hashes)(const struct layer *layer, const uint8_t *data, uint64_t first, uint64_t last,
                    bool (*take)(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n,
                                 struct err *err),
@@ -175,8 +183,8 @@ struct kind {
 
     /* ---- An existing layer. */
 
-    /* Checks geometry and data_len against each other. Nothing else stands between an untrusted
-     * header and the functions below. */
+    /* Validates geometry and data_len, which may come from an untrusted header. The functions below
+     * rely on it and check neither again. */
     bool (*check)(const struct layer *layer, struct err *err);
 
     /* Sets bit i of `present` (64 to a word, low bit first) if key i is in the layer. Clears no
@@ -184,19 +192,20 @@ struct kind {
     void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present);
 
-    /* Prefetches what query or add will read. NULL: not worth it. */
+    /* Prefetches what query or add will read. NULL: prefetching does not pay off. */
     void (*prefetch)(const struct layer *layer, const uint8_t *data, struct hashes keys,
                      size_t n);
 
-    /* Inserts n keys in order. Sets bit i of `present` if key i was already reported present at its
-     * turn. n is at most LAYER_BATCH. Changes must be monotone: bits only go from 0 to 1, and
-     * sessions rely on it (store/session.h). A kind that has to clear bits leaves this NULL; its
-     * filters are rewritten as a whole. NULL: no keys can be added in place. */
+    /* Inserts n keys in order. Sets bit i of `present` if key i was reported present just before
+     * its own insertion. n is at most LAYER_BATCH. Bits may only change from 0 to 1; sessions rely
+     * on this (store/session.h). NULL: no keys can be added in place; a kind that has to clear bits
+     * has its filters rewritten as a whole. */
     void (*add)(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                 uint64_t *present);
 
-    /* Sets page[i] to the one data page that decides about key i, i < n, and that `add` changes.
-     * Such a kind has one lane. NULL: several pages decide about a key; `pages` names them. */
+    /* For kinds where one data page holds all bits of a key: sets page[i] to the page of key i,
+     * i < n. `query` and `add` use only that page. Such a kind has one lane. NULL: a key's bits are
+     * in several pages, see `pages`. */
     void (*page)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 
     /* Is the first key in the layer? `bytes` are those of page `page`, which decides about it. Set
@@ -204,48 +213,48 @@ struct kind {
     bool (*query_page)(const struct layer *layer, const uint8_t *bytes, uint64_t page,
                        struct hashes key);
 
-    /* Calls need(ctx, page) for every page that decides about the first key, before reading from
-     * it. Stops and returns false if need does. NULL: `page` is set. */
+    /* Calls need(ctx, page) for every page that a query of the first key reads, before reading from
+     * it. Stops and returns false if need does. NULL: the member `page` is set instead. */
     bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
-    /* Validates the contents of a page whose checksum matches. NULL: any contents are valid.
-     * Whatever a page holds, query and pages read nothing outside the data. */
+    /* Validates the contents of a page whose checksum matches. NULL: any contents are valid. Even
+     * with invalid pages, `query` and `pages` never read outside the data. */
     bool (*check_page)(const struct layer *layer, const uint8_t *data, uint64_t page,
                        struct err *err);
 
-    /* Validates what no page shows by itself, by reading all data with `threads` threads. All pages
-     * have passed check_page. NULL: pages show everything. */
+    /* Validates the layer across pages, by reading all data with `threads` threads. All pages have
+     * passed check_page. NULL: check_page is enough. */
     bool (*check_whole)(const struct layer *layer, const uint8_t *data, unsigned threads,
                         struct err *err);
 
-    /* Reads all data, with `threads` threads. The result does not depend on their number. */
+    /* Reads all data, with `threads` threads. The result does not depend on `threads`. */
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
 
-    /* Reads all data, as census does. NULL: the kind has no lines. */
+    /* Reads all data, like `census`. NULL: the kind has no lines. */
     void (*occupancy)(const struct layer *layer, const uint8_t *data, unsigned threads,
                       struct occupancy *out);
 
-    /* The FPR by a sample of hashes, `bits_set` being the fraction of bits that are set: for kinds
-     * whose formula, which census uses, is off by more than 1 %. The result does not depend on the
-     * number of threads. NULL: the formula is right. */
+    /* The FPR measured with a sample of hashes. `bits_set` is the fraction of set bits. For kinds
+     * where the formula used by `census` is off by more than 1 %. The result does not depend on
+     * `threads`. NULL: the formula holds. */
     double (*sampled_fpr)(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set);
 
-    /* Do the bits of two layers of this kind fit together, folded perhaps? Then census_union takes
-     * a census of their union, or that of more of them. NULL: they never do. */
+    /* Can the bits of two layers of this kind be or-ed, if necessary after folding? NULL: never. */
     bool (*alike)(const struct layer *a, const struct layer *b);
+    /* A census of the union of n layers that are alike. NULL if `alike` is. */
     void (*census_union)(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
                          unsigned threads, struct census *out);
 
-    /* A census of the keys of two layers that are alike, both folded to one size perhaps. False:
-     * too many bits are set. NULL: `alike` is. */
+    /* A census of the keys of two layers that are alike, if necessary folded to one size. False:
+     * too many bits are set. NULL if `alike` is. */
     bool (*pair)(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
                  struct pair_census *out);
 
-    /* The chance that any of n layers that are alike and of equal size reports an absent key, as a
-     * part of the sum of their chances. */
+    /* The probability that at least one of n layers reports an absent key present, divided by the
+     * sum of the layers' FPRs. The layers are alike and of equal size. NULL: unknown. */
     double (*union_part)(const struct layer *layer, const uint8_t *const *data, unsigned n);
 
     struct shape (*shape)(const struct layer *layer);
@@ -255,19 +264,19 @@ struct kind {
 
     /* ---- Sizing. These set kind, geometry and data_len of *out. */
 
-    /* Can the kind have an FPR of p, 0 < p < 1? If not, the error states the range. */
+    /* Does the kind support an FPR of p, 0 < p < 1? If not, the error states the range. */
     bool (*check_fpr)(double p, struct err *err);
 
-    /* Keys with equal hashes cannot be told apart: n keys have an FPR of at least n / 2^64. This is
-     * the largest part of the promised FPR that it may take. */
+    /* Keys with equal hashes cannot be distinguished, so n keys have an FPR of at least n / 2^64.
+     * That may be at most this part of the promised FPR. */
     double hash_share;
 
     /* The smallest layer for n distinct keys at FPR p; p has passed check_fpr. If the length
-     * depends on the keys, data_len is an estimate. False: it would be too large. */
+     * depends on the keys, data_len is an estimate. False: the layer would be too large. */
     bool (*size)(uint64_t n, double p, struct layer *out);
 
     /* The layer of at most data_len bytes with the smallest FPR for n keys; returns that FPR. NULL:
-     * callers search by calling `size` with rates from fpr_min to fpr_max. */
+     * callers search by calling `size` with FPRs from fpr_min to fpr_max. */
     double (*best)(uint64_t n, uint64_t data_len, struct layer *out);
     double fpr_min, fpr_max;
 
@@ -282,19 +291,19 @@ struct kind {
 
     /* ---- Building. */
 
-    /* Lanes of a hash that decide about a key. `build` gets a keyset with that many. Hash functions
-     * that have more will do. */
+    /* Lanes of a hash that the kind uses. `build` gets a keyset with this many lanes. The hash
+     * function may have more. */
     unsigned lanes;
 
-    /* The layer that follows `last`, a full one, in a filter that grows: sets kind, geometry,
-     * data_len, n_design and fpr_design. NULL: chain.h has the rule. */
+    /* In a filter that grows, the layer after `last`, which is full: sets kind, geometry, data_len,
+     * n_design and fpr_design. NULL: chain.h has the rule. */
     bool (*next)(const struct layer *last, struct layer *out, struct err *err);
 
-    /* A layer takes exactly n_design keys, counted by those that changed a bit; the filter then
-     * grows, or refuses more. */
+    /* A layer takes exactly n_design keys that change a bit; then the filter grows or refuses more
+     * keys. */
     bool exact_capacity;
 
-    /* May keys be added to a filter whose newest layer is this? If not, says why. NULL: always. */
+    /* May keys be added to a filter with this newest layer? If not, says why. NULL: always. */
     bool (*check_add)(const struct layer *newest, struct err *err);
 
     /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
@@ -303,12 +312,12 @@ struct kind {
     bool (*build)(const struct target *target, struct keyset *keys, struct census *census,
                   struct err *err);
 
-    /* Bytes of memory that `build` takes a thread, besides the keyset; and the largest part that it
-     * requests from keyset_visit_sorted, 0 if it does not call that. NULL: next to none. */
+    /* Bytes of memory that `build` needs per thread, without the keyset. NULL: almost none. */
     uint64_t (*build_memory)(void);
+    /* The largest part that `build` requests from keyset_visit_sorted; 0: it does not call that. */
     size_t build_part;
 
-    /* Up to this FPR, presuming that the keys are distinct pays off (target->presumed). */
+    /* Up to this FPR, it is faster to presume that the keys are distinct (target->presumed). */
     double presuming_fpr;
 
     /* NULL: the kind cannot be filled in memory. */
@@ -319,11 +328,12 @@ struct kind {
 
     /* ---- Making a layer from others, without the keys. */
 
-    /* The layer that is the bitwise union (or intersection) of two layers of this kind. False if
-     * they do not fit. NULL: they never fit. */
+    /* The geometry of the bitwise union (or intersection) of two layers of this kind. False if they
+     * cannot be united. NULL: they never can. */
     bool (*unite)(const struct layer *a, const struct layer *b, struct layer *out);
 
-    /* Writes the target layer: the union of all parts, as `unite` made it, or one part folded. */
+    /* Writes the target layer: the union of all parts, with the geometry that `unite` gave, or one
+     * part folded. */
     bool (*write_union)(const struct target *target, const struct union_of *parts,
                         struct census *census, struct err *err);
 
@@ -332,34 +342,37 @@ struct kind {
      * not fold. */
     void (*fold)(const struct layer *layer, double n, double p, uint64_t above, struct layer *out);
 
-    /* Rounds a layer up to a size that folds to a half, a third, and so on to 1/parts; with parts =
-     * 0, to halves of halves. Adds at most 2 %, unless parts is 0. */
+    /* Rounds a layer up to a size that folds to 1/d for every divisor d of `parts`, unless that
+     * could add more than 2 %. With parts = 0, rounds to a size that can be halved repeatedly, and
+     * may add more. */
     void (*round_to_fold)(struct layer *layer, unsigned parts);
 
     /* A layer no larger than this one with an FPR of p, where p is at least the current FPR.
-     * NULL: the FPR cannot be raised. write_dropped then makes the layer and may change its length.
+     * write_dropped then makes the layer and may change its length. NULL: the FPR cannot be raised.
      */
     void (*drop)(const struct layer *layer, double p, struct layer *out);
     bool (*write_dropped)(const struct target *target, const struct layer *from,
                           const uint8_t *data, struct err *err);
 };
 
-/* Keys in one call of query or add. Enough for prefetching to hide memory latency, few enough to
- * stay in the first-level cache. 256 beat 32 and 64 by a tenth on filters larger than the cache. */
+/* Keys in one call of query or add: enough for prefetching to hide memory latency, few enough to
+ * stay in the first-level cache. On filters larger than the cache, 256 was 10 % faster than 32 and
+ * 64. */
 enum { LAYER_BATCH = 256, LAYER_PAGE = 4096 };
 
-/* The kind with that id, or NULL. Kind number i, from 0; NULL after the last. */
+/* The kind with this id, or NULL. */
 const struct kind *kind_by_id(uint32_t id);
+/* Kind number i, from 0; NULL after the last. */
 const struct kind *kind_number(unsigned i);
 
-/* The kinds that `seen create` makes: one that takes keys at any time, the smallest for --compact,
- * and the one that counts for --counted. */
+/* The kinds that `seen create` makes: by default one that takes keys at any time, with --compact
+ * the smallest, with --counted the one that counts. */
 const struct kind *kind_usual(void);
 const struct kind *kind_compact(void);
 const struct kind *kind_counting(void);
 
-/* The largest number of keys (within 1e-7 of it, or 0.01) for which fpr_at is at most fpr; about
- * 1e18 if there is no limit. */
+/* The largest number of keys for which fpr_at is at most fpr, to within 1e-7 of it or 0.01 keys;
+ * about 1e18 if there is no limit. */
 double layer_n_at(const struct layer *layer, double fpr);
 
 static inline bool layer_takes_keys(const struct layer *layer)
@@ -367,8 +380,9 @@ static inline bool layer_takes_keys(const struct layer *layer)
     return layer->kind->add != NULL;
 }
 
-/* Calls need(ctx, page) for every page that decides about n keys; stops and returns false when that
- * does. `need` is inlined where it can be: this runs for every key. n is at most LAYER_BATCH. */
+/* Calls need(ctx, page) for every page that a query of n keys reads; stops and returns false if
+ * `need` does. Always inlined, with `need` where possible, since it runs for every key. n is at
+ * most LAYER_BATCH. */
 static inline __attribute__((always_inline)) bool
 layer_each_page(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                 bool (*need)(void *ctx, uint64_t page), void *ctx)

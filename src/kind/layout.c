@@ -34,7 +34,7 @@ static bool find_kind(const char *name, struct layout_spec *spec, struct err *er
     return fail(err, "no layout '%s': there are %s", name, known);
 }
 
-/* The number of `value` among "a|b|c", or -1. */
+/* The index of `value` in "a|b|c", or -1. */
 static int find_choice(const char *choices, const char *value)
 {
     size_t len = strlen(value);
@@ -188,8 +188,8 @@ static uint64_t reorder_word(uint64_t w, enum layout_order order)
     }
 }
 
-/* From an order to ours and back: each is its own inverse. What is missing of the last word is
- * taken for zero, and is not written. */
+/* Converts between a foreign order and ours; every order is its own inverse. An incomplete last
+ * word is padded with zeroes, and the padding is not written. */
 static void reorder(uint8_t *out, const uint8_t *in, size_t len, enum layout_order order)
 {
     size_t i = 0;

@@ -1,7 +1,7 @@
 /*
- * Layouts: the filters of other programs. A layout is a kind (kind.h) with a struct layout. Inside
- * a seen file its layer is like any other; this header describes the border: how a filter of the
- * other program is named, sized, read and written.
+ * Layouts: the filter formats of other programs. A layout is a kind (kind.h) with a struct layout.
+ * In a filter file of seen, its layer is like any other. This header is for import and export: it
+ * parses the name of a layout, and sizes, reads and writes filters as the other program does.
  *
  *     struct layout_spec spec;
  *     if (!layout_parse("guava:funnel=utf16", &spec, &err)) ...
@@ -10,11 +10,11 @@
  *     layout->read(&spec, &foreign, &filter, bits, &err);          // a foreign one
  *     layout->write(&filter, data, &options, &sink, &err);
  *
- * Here is no file and no header of ours: store/foreign.h turns a struct layout_filter into a filter
- * file and back.
+ * This module does not touch filter files: store/foreign.h converts between a struct layout_filter
+ * and a filter file.
  *
  * To add a layout: write a file in the folder of its family (classic/classic.h: k positions in an
- * array of bits) with a struct layout and a struct kind, and name the kind in the list in kind.c.
+ * array of bits) with a struct layout and a struct kind, and add the kind to the list in kind.c.
  */
 #ifndef KIND_LAYOUT_H
 #define KIND_LAYOUT_H
@@ -37,31 +37,31 @@ enum {
 struct layout_param {
     const char *name;
     const char *choices; /* "utf8|utf16|bytes", the default first; NULL: a number or a text */
-    const char *arg;     /* without choices: its value in help, "M" */
+    const char *arg;     /* without choices: placeholder of the value in help, "M" */
     const char *help;
 };
 
 /* A parsed spec: NAME[:PARAM=VALUE[,PARAM=VALUE]...]. */
 struct layout_spec {
     const struct kind *kind;
-    uint64_t n; /* capacity and FPR, where they are given beside the spec; else 0 */
+    uint64_t n; /* capacity and FPR, if given in addition to the spec; else 0 */
     double p;
     char text[LAYOUT_TEXT];
-    const char *value[LAYOUT_PARAMS]; /* of parameter i of the layout; NULL: not given */
+    const char *value[LAYOUT_PARAMS]; /* of the layout's parameter i; NULL: not given */
 };
 
 /* Parses a spec. Unknown names, parameters and choices fail with a list of the known ones. */
 bool layout_parse(const char *text, struct layout_spec *spec, struct err *err);
 
-/* The number of the choice that was made for a parameter, counted from 0: the default. */
+/* The index of a parameter's choice; 0, the default, if not given. */
 unsigned layout_choice(const struct layout_spec *spec, unsigned param);
 
-/* The value of a number; 0: not given. Fails unless it is from 1 to max. */
+/* Sets *out to the value of a numeric parameter; 0: not given. Fails if a given value is not from 1
+ * to max. */
 bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max, uint64_t *out,
                    struct err *err);
 
-/* Is a new filter at FPR p (0: not given) of the same size whatever its number of keys? Then the
- * spec alone decides on it. */
+/* Is the size of a new filter at FPR p (0: not given) independent of its number of keys? */
 bool layout_is_sized(const struct layout_spec *spec, double p);
 
 /* For layout->show: append a parameter's choice or number to a spec. */
@@ -72,45 +72,45 @@ void layout_show_number(char *spec, size_t room, const struct layout_param *para
 /* The index of a value in a table with one value for each choice; 0 if it is not there. */
 unsigned layout_index(const uint32_t *table, size_t n, uint32_t value);
 
-/* What a filter of a layout is: all that a header says of it. */
+/* Description of a filter of a layout, for its header. */
 struct layout_filter {
     const struct hash_fn *hash;
     uint64_t seed;
     uint32_t encoding; /* of keys (keys/encode.h) */
     uint64_t n_design; /* 0: it grows */
     double fpr_design;
-    bool assumed;      /* the layout states neither: both are taken from m and k */
-    uint64_t n_added;  /* keys that changed a bit when they were added; 0 if nobody counts them */
-    unsigned n_layers; /* more than one, or n_design 0: they grow by kind->next */
+    bool assumed;      /* the layout stores neither n_design nor fpr_design: both from m and k */
+    uint64_t n_added;  /* keys that changed a bit when added; 0 if not counted */
+    unsigned n_layers; /* above 1, or with n_design 0: the filter grows by kind->next */
     struct layer layer[LAYOUT_LAYERS]; /* kind, geometry, data_len, n_design, fpr_design */
 };
 
-/* The order of bits in foreign bytes. A layer has bit x in byte x / 8 at place x mod 8, counted
- * from the low end. */
+/* The order of bits in foreign bytes. In a layer, bit x is bit x mod 8 of byte x / 8. Bit 0 of a
+ * byte or word is the lowest. */
 enum layout_order {
-    ORDER_LOW_FIRST,  /* the same */
-    ORDER_HIGH_FIRST, /* bit x is at place 7 - x mod 8 */
-    ORDER_BIG_WORDS,  /* words of 64 bits, bit x at place x mod 64 of its word, big-endian */
+    ORDER_LOW_FIRST,  /* as in a layer */
+    ORDER_HIGH_FIRST, /* bit x is bit 7 - x mod 8 of its byte */
+    ORDER_BIG_WORDS,  /* big-endian 64-bit words; bit x is bit x mod 64 of its word */
 };
 
-/* Foreign files, whole, in memory. */
+/* The contents of the foreign files. */
 struct layout_foreign {
-    const char *name[LAYOUT_FILES]; /* in messages */
+    const char *name[LAYOUT_FILES]; /* for messages */
     const uint8_t *data[LAYOUT_FILES];
     uint64_t len[LAYOUT_FILES];
 };
 
-/* The bits of a layer in foreign bytes. Bits behind `len` are zero. */
+/* The bits of a layer in foreign bytes. Bits after `len` bytes are zero. */
 struct layout_bits {
     const uint8_t *data;
     uint64_t len;
     enum layout_order order;
-    const uint8_t *extra; /* bytes that follow the bits in the layer, copied as they are */
+    const uint8_t *extra; /* bytes that follow the bits in the layer, copied unchanged */
     uint64_t extra_len;
-    void *owned;          /* to be freed by the caller; or NULL */
+    void *owned;          /* the caller frees it; may be NULL */
 };
 
-/* Where a foreign filter is written to: the bytes of each file, in order. */
+/* Output of a foreign filter: `write` gets the bytes of each file in order. */
 struct layout_sink {
     bool (*write)(void *ctx, unsigned file, const void *data, size_t len, struct err *err);
     void *ctx;
@@ -118,42 +118,43 @@ struct layout_sink {
     bool pad;         /* write trailing zero bytes of a bitmap too */
 };
 
-/* A filter whose bits are a string in Redis: bit x of the layer is what GETBIT x tells. A hash
- * beside it may have the configuration. */
+/* A filter whose bits are a Redis string: bit x of the layer is GETBIT x. A Redis hash may hold the
+ * configuration. */
 struct layout_redis {
-    /* Fields of that hash, NULL after the last, LAYOUT_PARAMS at most. NULL: there is none. */
+    /* Fields of the configuration hash, at most LAYOUT_PARAMS, NULL after the last. NULL: there is
+     * no such hash. */
     const char *const *fields;
 
-    /* Writes the key of the hash for the bits' key of len bytes; returns its length, which is len +
-     * LAYOUT_CONFIG_KEY at most. */
+    /* `key`, of len bytes, is the Redis key of the bits. Writes the Redis key of the hash to `out`
+     * and returns its length, at most len + LAYOUT_CONFIG_KEY. */
     size_t (*config_key)(const char *key, size_t len, char *out);
 
-    /* Completes a spec by the values of the fields; NULL: not there. Fails with a clause if they
-     * contradict each other. */
+    /* Completes a spec from the values of the fields; value[i] is NULL if field i is missing. Fails
+     * if they contradict each other; the message is then a clause. */
     bool (*configure)(const struct layout_spec *given, const char *const *value,
                       struct layout_spec *out, struct err *err);
 };
 
-/* A filter that the Bloom module of a Redis server keeps (BF.RESERVE). File 0 of the layout is the
- * header of BF.SCANDUMP, file 1 its bits; `read` also takes the header alone, data[1] being NULL,
- * and does not set `bits` then. */
+/* A filter in the Bloom module of a Redis server (BF.RESERVE). File 0 of the layout is the header
+ * of BF.SCANDUMP, file 1 its bits. `read` also accepts the header alone, with data[1] NULL; then it
+ * does not set `bits`. */
 struct layout_module {
-    /* What BF.RESERVE has to be told to make such a filter. *expansion is 0 for NONSCALING. */
+    /* The arguments of BF.RESERVE that make such a filter. *expansion is 0 for NONSCALING. */
     void (*reserve)(const struct layout_filter *filter, double *error, uint64_t *capacity,
                     uint32_t *expansion);
 };
 
 struct layout {
-    const char *summary; /* a line for help: whose filters these are */
+    const char *summary; /* one line for help: the program that makes these filters */
     const struct layout_param *params; /* ends with name NULL */
-    const char *suffix[LAYOUT_FILES];  /* of the names of its files; NULL: there is one file */
+    const char *suffix[LAYOUT_FILES];  /* of its files' names; [0] NULL: one file, no suffix */
 
-    /* Makes the filter that the other program makes for n keys at FPR p; spec parameters go before.
-     * p is 0 where none is given: then the program's own default holds, or PLAN_FPR. */
+    /* Sizes a filter for n keys at FPR p as the other program does. Parameters of the spec take
+     * precedence over n and p. With p = 0, uses the program's own default, or PLAN_FPR. */
     bool (*design)(const struct layout_spec *spec, uint64_t n, double p,
                    struct layout_filter *out, struct err *err);
 
-    /* Understands foreign files: fills *out, and bits[i] for each of its layers. */
+    /* Parses foreign files: fills *out, and bits[i] for each layer. */
     bool (*read)(const struct layout_spec *spec, const struct layout_foreign *in,
                  struct layout_filter *out, struct layout_bits *bits, struct err *err);
 
@@ -161,51 +162,51 @@ struct layout {
     bool (*write)(const struct layout_filter *filter, const uint8_t *const *data,
                   const struct layout_sink *sink, struct err *err);
 
-    /* Could these files be of this layout, by their contents? NULL: that cannot be told. */
+    /* Do the contents of these files look like this layout? NULL: contents cannot tell. */
     bool (*recognize)(const struct layout_foreign *in);
 
-    /* Bytes of the other program's files, all in all: of a bitmap, with the zero bytes at its end;
-     * before compression. */
+    /* Total bytes of the other program's files, before compression. A bitmap counts with its
+     * trailing zero bytes. */
     uint64_t (*file_len)(const struct layout_filter *filter);
 
-    /* Writes the spec with which the filter can be imported again. */
+    /* Writes the spec that imports the filter again. */
     void (*show)(const struct layout_filter *filter, char *out, size_t room);
 
-    /* Calls each(ctx, name, value) for what the other program stores beside the bits, in its own
-     * words, for stats. NULL: nothing. */
+    /* For stats: calls each(ctx, name, value) for each value that the other program stores besides
+     * the bits, with the program's own names. NULL: there are none. */
     void (*facts)(const struct layout_filter *filter,
                   void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 
-    /* Most bits stay zero, and m is large: a new file has holes (store/target.h). */
+    /* m is large and most bits stay zero: new filter files have holes (store/target.h). */
     bool sparse;
 
     /* The other program counts keys that change a bit (layout_filter.n_added), so a filter depends
-     * on the order of its keys. If not, a layer is the bitwise union of layers that have some of
-     * its keys each. */
+     * on the order of its keys. If false, the layer for a set of keys is the bitwise union of the
+     * layers for its subsets. */
     bool counts;
 
-    /* Leaves out of a layer what a user put behind the bits: for another filter like it. NULL:
-     * there is nothing. */
+    /* Removes from a layer's geometry the user's own data after the bits, for a new filter with the
+     * same design. NULL: there is no such data. */
     void (*strip)(struct layer *layer);
 
-    /* A sentence on what the numbers of stats assume that is not so; NULL: nothing. */
+    /* A sentence for stats: an assumption behind its numbers that does not hold. NULL: none. */
     const char *caveat;
 
-    /* The positions of n keys, k for each, position j of key i at out[i * k + j]; each is below m.
-     * (Families with positions only.) */
+    /* The positions of n keys, k for each: position j of key i is at out[i * k + j], and is below
+     * m. (Only families with positions.) */
     void (*positions)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out);
 
-    /* The census of a layer with so many bits set, which takes them for independent. (Families with
-     * positions only.) */
+    /* The census of a layer with `set` set bits, assuming independent bits. (Only families with
+     * positions.) */
     void (*census_of)(const struct layer *layer, uint64_t set, struct census *out);
 
-    /* NULL: its bits are no string in Redis. */
+    /* NULL: the bits are not stored as a Redis string. */
     const struct layout_redis *redis;
 
-    /* NULL: no module of a Redis server keeps it. */
+    /* NULL: no Redis module stores it. */
     const struct layout_module *module;
 
-    /* How many of the m positions can occur. NULL: all. */
+    /* The number of positions that can occur, of m. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);
 };
 
@@ -217,11 +218,12 @@ static inline bool layout_is_sparse(const struct layer *layer)
 /* Layout number i, from 0; NULL after the last. */
 const struct kind *layout_number_of(unsigned i);
 
-/* Copies the first `len` bytes of a layer's bits out of foreign bits, from byte `at` on, both
+/* Converts foreign bits, from byte `at` on, to `len` bytes of a layer's bits. `at` and `len` are
  * multiples of 8. */
 void layout_take(const struct layout_bits *bits, uint64_t at, uint8_t *out, size_t len);
 
-/* Writes the first `len` bytes of a layer's bits to a file of the sink, in that order. */
+/* Writes the first `len` bytes of a layer's bits to a file of the sink, in the bit order `order`.
+ */
 bool layout_put(const struct layout_sink *sink, unsigned file, const uint8_t *bits, uint64_t len,
                 enum layout_order order, struct err *err);
 

@@ -4,7 +4,7 @@
 
 #include "base/exact.h"
 
-/* k probes need m = k n / -ln(1 - p^(1/k)) bits; the best k is next to log2(1/p). */
+/* k probes need m = k n / -ln(1 - p^(1/k)) bits; the best k is close to log2(1/p). */
 void others_bloom(uint64_t n, double p, double *m, unsigned *k)
 {
     double ln_p = exact_log(p);
@@ -12,7 +12,7 @@ void others_bloom(uint64_t n, double p, double *m, unsigned *k)
     *k = 0;
     for (unsigned i = 1; i <= 64; i++) {
         double fill = exact_exp_negative(ln_p / i);
-        /* Of a small x, 1 - x has few digits left of it, but -ln(1 - x) is x within x / 2. */
+        /* For small x, 1 - x loses most digits of x; use -ln(1 - x) = x, off by a part of x / 2. */
         double bits = i * (double)n / (fill < 1e-8 ? fill : -exact_log(1 - fill));
         if (*k == 0 || bits < *m) {
             *m = bits;

@@ -5,13 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The textbook's Bloom filter, whose probes may fall on any bit: the bits m and the number of
- * probes k for n keys at p. */
+/* A textbook Bloom filter, where a probe can hit any of m bits: sets m and the number of probes k
+ * for n keys at FPR p. */
 void others_bloom(uint64_t n, double p, double *m, unsigned *k);
 
-/* A binary fuse filter of three segments: slots, and bits a slot. (T. M. Graf, D. Lemire, "Binary
- * fuse filters: fast and smaller than xor filters", 2022, section 4; fingerprints are of 8, 16 or
- * 32 bits in every implementation.) False: p is too small for 32 bits. */
+/* A binary fuse filter of three segments: sets the number of slots and the bits per slot. (T. M.
+ * Graf, D. Lemire, "Binary fuse filters: fast and smaller than xor filters", 2022, section 4; in
+ * every implementation, fingerprints have 8, 16 or 32 bits.) False: p is too small for 32 bits. */
 bool others_fuse(uint64_t n, double p, double *slots, unsigned *width);
 
 #endif

@@ -2,16 +2,16 @@
 
 #include <math.h>
 
-/* With fewer free cells than this, their number has no normal law. */
+/* With fewer free cells than this, their number is not normally distributed. */
 enum { FEWEST_FREE = 16 };
 
-/* Up to such a variance, the law of a number of cells is summed; then it is close to a normal one.
- */
+/* Up to this variance, the distribution of a number of cells is computed in TERMS terms; above, it
+ * is close to normal. */
 enum { FEW = 100, TERMS = 256 };
 
 static const double LEVEL = 0.95;
 
-/* Of a chance: all such terms together are below 1e-13. */
+/* Terms of a sum of probabilities below this are left out: together they are below 1e-13. */
 static const double NOTHING = 1e-18;
 
 /* e^t - 1 - t for t >= 0, without loss of digits where t is small. */
@@ -74,8 +74,9 @@ static struct figure number(double value, double sd, const struct margins *m)
     return (struct figure){value, fmax(0, value - m->below * sd), value + m->above * sd};
 }
 
-/* `value` is that of part / of; without variance it is exact. Else, if the ends of `part` are whole
- * numbers, the interval holds every ratio of numbers in both intervals. */
+/* `value` is the estimate of part / of. With variance 0 it is exact. Otherwise, if the ends of
+ * `part` are whole numbers, the result's interval contains every ratio of a number in the interval
+ * of `part` to one in the interval of `of`. */
 static struct figure ratio(double value, double variance, const struct figure *part,
                            const struct figure *of, const struct margins *part_margins,
                            const struct margins *of_margins)
@@ -97,7 +98,7 @@ static double variance_of_both(const struct pair_census *p)
     return fmax(0, p->var_any - p->var_a - p->var_b + 2 * p->var_both);
 }
 
-/* A difference of variances of this size, 0 if there is none but for rounding. */
+/* A difference of variances of about `size`, or 0 if only rounding makes it differ from 0. */
 static double clear_of_rounding(double variance, double size)
 {
     return variance > 1e-9 * size ? variance : 0;
@@ -107,7 +108,7 @@ struct all_margins {
     struct margins a, b, any, both;
 };
 
-/* `any` is the best estimate of that number; that in `p` is the one that fits the others. */
+/* `any` is the best estimate of the union. p->any differs: it equals p->a + p->b - both. */
 static void estimate(const struct pair_census *p, double any, const struct all_margins *m,
                      struct overlap *out)
 {
@@ -128,14 +129,14 @@ static void estimate(const struct pair_census *p, double any, const struct all_m
                         &m->b);
 }
 
-/* A law of whole numbers: chance[i] that of first + i. */
+/* A distribution of whole numbers: first + i has probability chance[i]. */
 struct law {
     double first, chance[2 * TERMS];
 };
 
-/* Numbers that come in groups: of groups with a Poisson law, each of a Poisson number of mean c.
- * (J. Neyman, 1939: his type A.) Their mean is variance / (1 + c); with c = 0 it is a Poisson law.
- */
+/* A Poisson number of groups, each of a Poisson size with mean c: the distribution of the total
+ * size. (J. Neyman, 1939: type A.) Its mean is variance / (1 + c). With c = 0, it is a Poisson
+ * distribution. */
 static void grouped(double variance, double c, double chance[TERMS])
 {
     double mean = variance / (1 + c), none = c > 0 ? -expm1(-c) / c : 1;
@@ -148,7 +149,7 @@ static void grouped(double variance, double c, double chance[TERMS])
     }
 }
 
-/* A number of that law less another. */
+/* The distribution of the difference of two such numbers, with variances `variance` and `less`. */
 static void difference(double variance, double less, double c, struct law *law)
 {
     double plus[TERMS], minus[TERMS];
@@ -160,8 +161,9 @@ static void difference(double variance, double less, double c, struct law *law)
             law->chance[TERMS + i - j] += plus[i] * minus[j];
 }
 
-/* From the law of the cells that are missing to `found`, where k belong to a key, to that of the
- * number of keys: only multiples of k are possible. Returns the chance of these. */
+/* `found` cells were counted, and each key has k cells. Converts the distribution of the number of
+ * missing cells to that of the number of keys: found + missing must be a multiple of k. Returns the
+ * total probability of these multiples. */
 static double law_of_keys(struct law *law, double found, unsigned k)
 {
     double keys = ceil((found + law->first) / k), sum = 0;
@@ -174,7 +176,7 @@ static double law_of_keys(struct law *law, double found, unsigned k)
     return sum;
 }
 
-/* The shortest interval that has the number with a chance of at least LEVEL * all. */
+/* The shortest interval with a probability of at least LEVEL * all. */
 static void shortest(const struct law *law, double all, double *low, double *high)
 {
     unsigned first = 0, end;
@@ -198,20 +200,22 @@ static void shortest(const struct law *law, double all, double *low, double *hig
     *high = law->first + end - 1;
 }
 
-/* Less than this, and the law does not fit what was found: the keys are not random. */
+/* Below this total probability, the distribution does not fit the counted cells: the keys are not
+ * random. */
 static const double LEAST_CHANCE = 1e-9;
 
-/* Keys that share a line of a Bloom filter have several cells in common: how many on average, from
- * what the variance is more than the number of cells that are missing. */
+/* Keys that share a line of a Bloom filter share several cells. Returns the average group size,
+ * from the excess of the variance over the number of missing cells. */
 static double group_mean(const struct pair_census *p)
 {
     double missing = p->k * p->any - p->occupied[2];
     return missing > 0 ? fmax(0, (double)p->k * p->k * p->var_any / missing - 1) : 0;
 }
 
-/* `found` cells were counted; k for each key would be that and `more`, less `less`, of which k^2
- * times the variances are given, and of the same law. Returns the estimate, a whole number where
- * the law is summed. */
+/* `found` cells were counted. Cells shared by several keys make this number too small; cells
+ * occupied by chance make it too large. The two errors have the variances `more` and `less` in
+ * keys, k^2 times that in cells, with the distribution of grouped(). Returns the estimate; it is a
+ * whole number if the distribution is computed. */
 static double whole(const struct pair_census *p, double found, double estimate, double more,
                     double less, struct margins *m)
 {
@@ -236,8 +240,8 @@ void overlap_estimate(const struct pair_census *pair, struct overlap *out)
 {
     struct pair_census p = *pair;
     struct all_margins m;
-    /* Cells in both are those of several keys in both, or of a key in a only and one in b only. The
-     * variance of the latter is `chance`. */
+    /* Cells occupied in both tables belong to keys in both, or by chance to a key in a only and a
+     * key in b only. The variance due to the latter is `chance`. */
     double both = p.a + p.b - p.any, chance = fmax(0, variance_of_both(&p) - p.var_both);
     double shared = p.occupied[0] + p.occupied[1] - p.occupied[2];
     double any = whole(pair, p.occupied[2], p.any, p.var_any, 0, &m.any);

@@ -1,22 +1,26 @@
 /*
- * What two sets of keys share: union, intersection, Jaccard index and containment, with 95 %
- * intervals, from what a kind's layers tell.
+ * The overlap of two sets of keys: union, intersection, Jaccard index and containment, with 95 %
+ * intervals.
  *
- * Layers tell numbers of occupied cells: bits of a table, or fingerprints. Keys that share a cell
- * are seen as one, so each number of keys is an estimate, and the variance of that is a function
+ *     kind->pair(layer, data, threads, &pair);     // a census of both layers
+ *     overlap_estimate(&pair, &overlap);
+ *
+ * A census gives the number of occupied cells: bits of a table, or fingerprints. Keys that share a
+ * cell cannot be distinguished, so each number of keys is an estimate. Its variance is a function
  * V(n) of the number of keys n. The estimates for two sets S and T have the covariance
- * V(|S and T|): only where keys of both are does chance treat both alike. So with D = A + B - U,
- * the number of keys in both,
+ * V(|S and T|): only their common keys cause the same errors in both. With the estimates A, B and U
+ * for the two sets and their union, D = A + B - U is the number of keys in both, and
  *
  *     var D      = V(U) - V(A) - V(B) + 2 V(D)
  *     cov(D, U)  = V(A) + V(B) - V(U)
  *     cov(D, A)  = V(D)
  *
- * and ratios have their variance by the delta method.
+ * The delta method gives the variance of ratios.
  *
- * Where few cells are those of several keys, the number of keys has no normal law. Then k n is the
- * number of occupied cells and a number of missing ones whose law is summed, and the interval has
- * the shortest range of whole numbers n with 95 % of it.
+ * If few cells are shared by several keys, the estimates are not normally distributed. Then k n is
+ * the number of occupied cells plus the number of cells missing because they are shared. The
+ * distribution of the missing cells is computed term by term. The interval is the shortest range of
+ * whole numbers n that has 95 % of the probability.
  */
 #ifndef KIND_OVERLAP_H
 #define KIND_OVERLAP_H
@@ -26,9 +30,9 @@
 
 #include "kind/kind.h"
 
-/* With a 95 % interval. */
+/* A value with its 95 % interval. */
 struct figure {
-    double value, low, high; /* equal: exact. A ratio to nothing is NAN */
+    double value, low, high; /* all equal: exact. A ratio to zero keys is NAN */
 };
 
 struct overlap {
@@ -37,19 +41,18 @@ struct overlap {
     struct figure a_in_b, b_in_a; /* both / a, both / b */
 };
 
-/* Of keys that are known one by one. */
+/* From exact numbers of keys. */
 void overlap_exact(uint64_t a, uint64_t b, uint64_t both, struct overlap *out);
 
 void overlap_estimate(const struct pair_census *pair, struct overlap *out);
 
-/* Of sets in which a key is one of 2^bits fingerprints, from numbers of fingerprints. False: the
- * sets are too full. */
+/* From numbers of fingerprints of `bits` bits. False: the sets are too full. */
 bool overlap_fingerprints(uint64_t a, uint64_t b, uint64_t both, unsigned bits,
                           struct overlap *out);
 
-/* Of tables of `cells` cells in which every key occupies k, from the numbers of cells that are
- * occupied in a, in b and in any. With t = k n / cells, V(n) = cells (e^t - 1 - t) / k^2. False:
- * too many are. */
+/* A pair_census for tables of `cells` cells in which every key occupies k cells, from the numbers
+ * of cells occupied in a, in b and in any. With t = k n / cells, V(n) = cells (e^t - 1 - t) / k^2.
+ * False: too many cells are occupied. */
 bool overlap_cells(double cells, unsigned k, const double occupied[3], struct pair_census *out);
 
 #endif

@@ -39,8 +39,8 @@ INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
         word[t] = t * PROBES_IN_WORD < k ? bloom_word(hash, t) : 0;
 }
 
-/* Interleaves the probes of all words. Two probes that hit the same 64 bits of a line, where the
- * second waits for the first one's store, are then less often neighbours. */
+/* Interleaves the probes of all words. If two probes hit the same 64 bits of a line, the second
+ * waits for the store of the first; interleaving makes this rarer for adjacent probes. */
 #define FOR_EACH_PROBE(i, k)                                                                       \
     _Pragma("GCC unroll 7") for (unsigned j = 0; j < PROBES_IN_WORD; j++)                          \
         _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS; t++)                            \

@@ -1,9 +1,10 @@
 /*
- * The page-blocked Bloom filter: the mutable layer kind.
+ * The page-blocked Bloom filter: the mutable layer kind. The functions below insert, query and fold
+ * arrays of pages; size.h chooses a struct bloom.
  *
- * m = 4096 * 8 * pages bits. A key touches one page, and in it G lines of 512 bits, G = 1 or 2; two
- * lines are distinct. Each of its k probes is one of the 512 bits of its line; with G = 2 the first
- * k/2 probes go to the first line and the others to the second. From the 64-bit hash h of the key:
+ * m = 4096 * 8 * pages bits. A key uses one page, and in it G lines of 512 bits, G = 1 or 2. Two
+ * lines are always distinct. Each of its k probes is one of the 512 bits of a line. With G = 2, the
+ * first k/2 probes are in line a and the others in line b. From the 64-bit hash h of the key:
  *
  *     page    = floor(h * pages / 2^64)
  *     line a  = h mod 64
@@ -11,13 +12,15 @@
  *     W_t     = both halves of h * C_t, xored; t = 0, 1, 2, 3
  *     probe i = floor(W_(i div 7) / 2^(9 (i mod 7))) mod 512
  *
- * The page comes from the top bits of h and the lines from the lowest 22, which do not overlap up
+ * The page comes from the top bits of h and the lines from the lowest 22. These do not overlap up
  * to 2^42 pages. Probes never use bits of h directly: bits that choose the line must not choose the
- * probe too (that doubled the FPR at 1e-6 in an experiment). The folded product mixes all of h into
- * each probe. The page is monotone in h. So or-ing each q consecutive pages folds a filter of P
- * pages to P/q pages, bit for bit the filter that would have been built with P/q pages.
+ * probe too (in an experiment, this doubled the FPR at 1e-6). The folded product mixes all of h
+ * into each probe.
  *
- * Bit i of a line is bit i mod 8 of byte i div 8 of it.
+ * The page is monotone in h. So a filter of P pages can be folded to P/q pages by or-ing each q
+ * consecutive pages. The result equals, bit for bit, the filter built with P/q pages.
+ *
+ * Bit i of a line is bit i mod 8 of its byte i div 8.
  */
 #ifndef KIND_BLOOM_BLOOM_H
 #define KIND_BLOOM_BLOOM_H
@@ -43,8 +46,8 @@ extern const struct kind kind_bloom;
 struct bloom bloom_of(const struct layer *layer);
 void bloom_to(const struct bloom *bloom, struct layer *layer);
 
-/* Inserts hash[0..n). `data` (64-byte aligned) holds the pages from first_page on; the caller makes
- * sure that every hash falls into them. */
+/* Inserts hash[0..n). `data` (64-byte aligned) holds the pages from first_page on; every hash must
+ * fall into them. */
 void bloom_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                   const uint64_t *hash, size_t n);
 
@@ -57,13 +60,13 @@ void bloom_query(const struct bloom *bloom, const uint8_t *data, uint64_t first_
 void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                        const uint64_t *hash, size_t n, uint64_t *present);
 
-/* The same for data that is in the CPU's cache: nothing is prefetched. Takes 5.5 ns a key and not
- * 6.6 in 76 KB, 5.8 and not 6.7 in 760 KB. */
+/* The same for data that is in the CPU's cache: does not prefetch. This takes 5.5 instead of 6.6 ns
+ * per key in 76 KB, and 5.8 instead of 6.7 ns in 760 KB. */
 void bloom_insert_cached(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                          const uint64_t *hash, size_t n, uint64_t *present);
 
 /* Folds `from` to `to`: ors pages [first, first + n) of the result into `pages`. to->pages divides
- * from->pages; all else is equal. */
+ * from->pages; k and lines are equal. */
 void bloom_fold(const struct bloom *from, const uint8_t *data, const struct bloom *to,
                 uint64_t first, uint64_t n, uint8_t *pages);
 

@@ -8,8 +8,8 @@
  *     SET(a, b, hash, k, lines)     the same, and sets them
  */
 
-/* Applies ASK to every key's lines, those of the first FETCHED prefetched in time; sets bit i of
- * present if the result is true. */
+/* Applies ASK to the lines of every key, and sets bit i of present if the result is true. The lines
+ * of the first FETCHED keys are prefetched. */
 #define FOR_EACH_KEY(ASK, k, lines)                                                                \
     bloom_prefetch_first(bloom, data, first_page, hash, FETCHED, lines);                           \
     for (size_t i = 0; i < n;) {                                                                   \

@@ -15,15 +15,16 @@
 /* Pages written at a time: 4 MiB. */
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };
 
-/* Pages made at a time. A keyset's range needs fewer, unless the filter is made for many more keys
- * than there are; then each worker builds no more than 1 MiB at a time, which the cache holds. */
+/* Pages made at a time. A keyset's range usually needs fewer. It needs more if the filter has room
+ * for many more keys than there are; then each worker builds 1 MiB at a time, which fits the cache.
+ */
 uint64_t bloom_build_region = REGION / 4;
 
-/* Keys of a range whose bits were all set already, because of a repeat or by chance. */
+/* Suspects are keys of a range whose bits were all set already: by a repeat, or by chance. */
 enum { SUSPECTS = 64 };
 
 struct region {
-    uint8_t *buf;   /* REGION pages; zero where nothing was inserted yet */
+    uint8_t *buf;   /* REGION pages; zero until something is inserted */
     uint64_t first; /* the page at buf[0] */
     uint64_t suspect[SUSPECTS];
     unsigned n_suspects;
@@ -35,8 +36,8 @@ struct region {
 /* A page in which one partition ends and another begins: both insert there. */
 struct shared_page {
     uint64_t page;
-    unsigned users; /* partitions that have not released it */
-    uint8_t *bits;  /* bits of those that have; NULL: none */
+    unsigned users; /* partitions that have not yet released it */
+    uint8_t *bits;  /* bits of partitions that have released it; NULL: none */
 };
 
 struct bloom_bits {
@@ -53,13 +54,13 @@ struct build {
     struct shared_page shared[KEYSET_PARTITIONS + 1];
     unsigned n_shared;
     pthread_mutex_t shared_lock;
-    /* Source of finished pages [first, first + n), n <= REGION, if not a keyset. */
+    /* Returns finished pages [first, first + n), n <= REGION. Not used with a keyset. */
     const uint8_t *(*pages)(struct build *b, struct region *region, uint64_t first, uint64_t n);
     const struct bloom_bits *bits;
     const struct union_of *parts;
 };
 
-/* Zeroed; uses memory only where touched. */
+/* Zeroed memory, allocated only where touched. */
 static uint8_t *map_zeroes(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -139,7 +140,8 @@ static bool release_shared_page(struct build *b, struct region *region, struct s
     return ok;
 }
 
-/* Releases the first n pages of a region: finishes all but shared pages that others still use. */
+/* Releases the first n pages of a region: finishes them, except shared pages still in use by other
+ * partitions. */
 static bool release_pages(struct build *b, struct region *region, uint64_t n, struct err *err)
 {
     uint64_t from = 0;
@@ -169,9 +171,9 @@ static uint64_t count_hashes(const struct keyset_range *range)
     return n;
 }
 
-/* Does a suspect occur twice in its range of n hashes? Low bits rule out all but one in 256 of the
- * other hashes. Chosen hashes can defeat this; then the answer is yes after a limited number of
- * looks. */
+/* Does a suspect occur twice in its range of n hashes? A comparison of low bits rules out all but
+ * one in 256 of the other hashes. Chosen hashes can defeat this; so after a limited number of full
+ * comparisons, the answer is yes. */
 enum { MARK_BITS = 14 };
 
 static bool may_be_repeated(const struct region *region, const struct keyset_range *range,
@@ -195,13 +197,14 @@ static bool may_be_repeated(const struct region *region, const struct keyset_ran
     return false;
 }
 
-/* One scan of the range settles SUSPECTS suspects. By chance, at most one hash in 50 is a suspect:
- * the largest FPR of a filter whose keys are presumed distinct. With twice as many, chosen hashes
- * crowd in a few lines, or others are repeated, and counting is cheaper. Early on, chance varies
- * widely; so four scans of a usual range, of at most 2^16 hashes, are free. */
+/* One scan of the range settles SUSPECTS suspects. By chance, at most one hash in 50 is a suspect,
+ * since a filter whose keys are presumed distinct has an FPR of at most 1/50. With twice as many
+ * suspects, hashes are repeated or were chosen to crowd a few lines; then it is cheaper to count
+ * keys. The first hashes vary widely by chance, so four scans of a usual range, of at most 2^16
+ * hashes, are free. */
 enum { SEEN_PER_SUSPECT = 25, FREE_SCANS = 4, FREE_WORK = FREE_SCANS << 16 };
 
-/* Were all suspects, if any, set by chance? */
+/* Were the bits of all suspects, if any, set by chance? */
 static bool settle_suspects(struct region *region, const struct keyset_range *range)
 {
     if (region->n_suspects == 0)
@@ -214,8 +217,8 @@ static bool settle_suspects(struct region *region, const struct keyset_range *ra
     return ok;
 }
 
-/* Inserts some of a range's hashes, at most LAYER_BATCH. False if they are presumed distinct and
- * are not. */
+/* Inserts some of a range's hashes, at most LAYER_BATCH. False if they are presumed distinct but
+ * seem to be repeated. */
 static bool insert_batch(struct build *b, struct region *region, const uint64_t *hash, size_t n,
                          const struct keyset_range *range)
 {
@@ -266,8 +269,8 @@ static bool insert(struct build *b, struct region *region, uint64_t pages, bool 
     return (distinct && settle_suspects(region, range)) || fail(err, "some keys are repeated");
 }
 
-/* Releases n pages; the region then begins after them. With `keep`, the last page is not released
- * and takes more keys. */
+/* Releases n pages and moves the region past them. With `keep`, the last page is not released and
+ * takes more keys. */
 static bool advance(struct build *b, struct region *region, uint64_t n, bool keep, struct err *err)
 {
     if (!release_pages(b, region, n - keep, err))

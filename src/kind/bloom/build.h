@@ -1,12 +1,14 @@
 /*
- * Writes the Bloom layer of a new file: data, checksums and touched bitmap. Takes the census on the
- * way, while each page is in the cache. The keys come from a keyset, in one of two ways. Either the
- * keyset holds all keys; then bloom_build makes, finishes and writes one range of pages after the
- * other. Or the keyset has drained its keys into bits in memory; then bloom_bits_write writes
- * these.
+ * Writes the Bloom layer of a new file: data and checksums. Takes the census at the same time,
+ * while each page is in the cache. There are two ways to build from a keyset:
  *
- * bloom_build does not need the keys counted first. A repeated key finds its bits set, so the build
- * notices whether there are repeats (target.presumed).
+ * - The keyset holds all keys. bloom_build makes, finishes and writes one range of pages after the
+ *   other.
+ * - The keyset drains its keys into bits in memory (bloom_bits_new, bloom_bits_drain).
+ *   bloom_bits_write writes these bits.
+ *
+ * bloom_build does not need the keys counted first. The bits of a repeated key are already set, so
+ * the build detects repeats (target.presumed).
  */
 #ifndef KIND_BLOOM_BUILD_H
 #define KIND_BLOOM_BUILD_H
@@ -21,10 +23,10 @@ bool bloom_build(const struct target *target, struct keyset *keys, struct census
 bool bloom_unite(const struct target *target, const struct union_of *parts, struct census *census,
                  struct err *err);
 
-/* For tests: pages made at a time, at most 1024. */
+/* For tests: the number of pages made at a time, at most 1024. */
 extern uint64_t bloom_build_region;
 
-/* struct kind_bits of kind.h: bits in memory; any number of threads may insert. */
+/* struct kind_bits of kind.h: bits in memory. Several threads may insert at the same time. */
 void *bloom_bits_new(const struct bloom *bloom);
 void bloom_bits_drain(void *ctx, unsigned partition, struct hashes hashes, size_t n);
 bool bloom_bits_write(const struct target *target, const void *bits, struct census *census,

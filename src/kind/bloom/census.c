@@ -18,9 +18,9 @@ enum {
     HIT_BITS = 36,
 };
 
-/* With fewer clear bits than this in the whole filter, their number no longer bounds the number of
- * keys from above: its law is too far from a normal one. Below 5, the interval's upper end would
- * fail to hold up to 9 % of the time. */
+/* With fewer clear bits than this in the whole filter, their number gives no upper bound for the
+ * number of keys: its distribution is too far from normal. Below 5, the interval's upper end would
+ * fail up to 9 % of the time. */
 enum { FEWEST_CLEAR = 5 };
 
 /* (x / B)^n */
@@ -129,11 +129,11 @@ static double fpr_of(const struct bloom *bloom, const struct bloom_census *c, do
     return sum / lines;
 }
 
-/* What a line's x set bits say of the number of bits thrown into it. A throw meets one of c clear
- * bits with chance c / B, so B / c throws are expected from x = B - c set bits to x + 1, with the
- * variance B / c (B / c - 1). The sums of both from the empty line up to x are unbiased estimates
- * of the number of throws, and of that estimate's variance, as long as the line does not fill up.
- */
+/* Estimates the number of bits thrown into a line from its x set bits. A throw hits one of c clear
+ * bits with probability c / B. So B / c throws are expected to get from x = B - c set bits to
+ * x + 1, with the variance B / c (B / c - 1). Summed from the empty line up to x, these are
+ * unbiased estimates of the number of throws and of that estimate's variance, as long as the line
+ * does not fill up. */
 struct throws {
     double n, variance;
 };
@@ -148,7 +148,7 @@ static void throws_table(struct throws of[B + 1])
     }
 }
 
-/* An estimate from the sum over all lines. */
+/* Estimates the number of keys as a sum over all lines. */
 static void count_by_lines(const struct bloom *bloom, const struct bloom_census *c,
                            struct census *out)
 {
@@ -183,14 +183,13 @@ static double exp_less_1(double x)
     return x * sum;
 }
 
-/* What the bits that are clear in the whole filter say of the number of keys n. A key sets a given
- * bit with chance `one`, and at least one of two given bits with a chance that depends on whether
- * they are in the same line or page. So the number of clear bits has the mean
+/* Distribution of the number of clear bits in the whole filter after n keys. A key sets a given bit
+ * with probability `one`, and at least one of two given bits with probability `pair`, which depends
+ * on whether the bits are in the same line or page. So the number of clear bits has the mean
  *
  *     E = m (1 - one)^n
  *
- * for m bits in all, and from the sum over all pairs of bits its variance is about E + spread E^2,
- * where
+ * for m bits in all. Summed over all pairs of bits, its variance is about E + spread E^2, where
  *
  *     spread = -1/m + (sum over the m - 1 other bits of (1 - pair)^n / (1 - one)^2n - 1) / m
  */
@@ -207,7 +206,7 @@ static struct clear_law clear_law_of(const struct bloom *bloom)
     double miss = fill_power(B - 1, bloom->k / bloom->lines);
     double miss_two = fill_power(B - 2, bloom->k / bloom->lines);
     double one = hit * (1 - miss), both = 0;
-    /* In both lines of a key, of a page's ORDERED_PAIRS. */
+    /* A key sets both bits: its two lines are one of a page's ORDERED_PAIRS. */
     if (bloom->lines == 2)
         both = 2 * PAGE_LINES / lines / ORDERED_PAIRS * (1 - miss) * (1 - miss);
     struct clear_law law = {.m = B * lines};
@@ -227,9 +226,9 @@ static double spread_at(const struct clear_law *law, double n)
             other_pages * exp_less_1(n * law->elsewhere) - 1) / law->m;
 }
 
-/* An estimate from the number of clear bits. The ends of its interval are the numbers of keys for
- * which that number is CENSUS_Z95 deviations from its mean; if few are clear there is no upper end.
- */
+/* Estimates the number of keys from the number of clear bits. At the ends of the interval, the
+ * number of clear bits is CENSUS_Z95 deviations from its mean. If few bits are clear, there is no
+ * upper end. */
 static void count_by_clear_bits(const struct bloom *bloom, double clear, struct census *out)
 {
     struct clear_law law = clear_law_of(bloom);
@@ -274,10 +273,10 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
         out->n = out->n_low;
 }
 
-/* The variance of an estimate from all lines (count_by_lines) for n keys. Of a line with t B bits
- * thrown into it, it is B (e^t - 1 - t), in throws. So many throws are those of a number of keys
- * whose mean is n / lines, or twice that if a key has two lines, with a Poisson law, for which the
- * mean of e^(s keys) is e^(mean (e^s - 1)). */
+/* The variance of the estimate of count_by_lines() for n keys. For a line with t B bits thrown into
+ * it, the variance in throws is B (e^t - 1 - t). The number of keys of a line is Poisson, with the
+ * mean n / lines, or twice that if a key has two lines. For it, the mean of e^(s keys) is
+ * e^(mean (e^s - 1)). */
 static double variance_at(const struct bloom *bloom, double lines, double n)
 {
     unsigned probes = bloom->k / bloom->lines;
@@ -318,8 +317,9 @@ static uint64_t draw(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Draws probes from the set bits of a line of layer `from`, until no other layer is left in
- * `present`, a bit a layer, that has all of them set in its line. Returns what is left. */
+/* Draws probes from the set bits of a line of layer `from`. `present` has a bit for each layer;
+ * removes the layers where a probe is clear in this line. Stops early when only `from` is left.
+ * Returns the remaining layers. */
 static uint32_t draw_probes(const uint8_t *const *data, uint64_t line, unsigned from,
                             unsigned probes, unsigned n, uint32_t present, uint64_t *state)
 {
@@ -334,12 +334,12 @@ static uint32_t draw_probes(const uint8_t *const *data, uint64_t line, unsigned 
     return present;
 }
 
-/* So many absent keys are drawn from each layer. Each stands for 1 to 1 / n, of deviation 1/2 at
- * most and mostly far less, so the result is off by a fifth to two fifths of a percent at most. */
+/* Absent keys drawn from each layer. Each counts as 1 to 1 / n; the deviation is at most 1/2, and
+ * mostly much less. So the result is off by at most 0.2 % to 0.4 %. */
 unsigned bloom_union_samples = 1 << 14;
 
-/* By drawing absent keys that a layer reports, and counting how many layers do (Karp and Luby): a
- * key that c of them report stands for 1 / c in the sum. Lines are taken at even distances. */
+/* Draws absent keys that a layer reports, and counts how many layers report them (Karp and Luby): a
+ * key reported by c layers adds 1 / c to the sum. Lines are sampled at even distances. */
 double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, unsigned n)
 {
     uint64_t lines = bloom->pages * PAGE_LINES, state = 0;

@@ -1,10 +1,10 @@
 /*
- * What the bits of a page-blocked Bloom filter say: the exact current FPR, and an estimate of the
- * number of distinct keys with its error. A census counts pages in any order, on any number of
- * threads. It sums integers, so the result does not depend on the order.
+ * Census of a page-blocked Bloom filter: the exact current FPR, and an estimate of the number of
+ * distinct keys with its error. Pages can be counted in any order, on any number of threads. The
+ * census sums integers, so the result does not depend on the order.
  *
  *     struct bloom_census c = {0};
- *     bloom_census_add(&bloom, data, pages, &c);      // as often as needed; merge with _sum
+ *     bloom_census_add(&bloom, data, pages, &c);      // repeat; bloom_census_sum merges threads
  *     bloom_census_result(&bloom, &c, &census);
  */
 #ifndef KIND_BLOOM_CENSUS_H
@@ -12,9 +12,9 @@
 
 #include "kind/bloom/bloom.h"
 
-/* Up to so many clear bits a line on average, the number of keys is estimated from all lines
- * together: with fewer, some lines are full. With 16, a line is full with a chance of e^-16, or
- * e^-8 if it has half as many clear bits as the average. */
+/* Up to this average number of clear bits per line, the number of keys is estimated from the total
+ * of clear bits, since some lines may be full. Above, it is estimated line by line. With an average
+ * of 16, a line is full with probability e^-16; where 8 are expected, with e^-8. */
 enum { BLOOM_CLEAR_BITS = 16 };
 
 struct bloom_census {
@@ -28,16 +28,16 @@ void bloom_census_sum(struct bloom_census *to, const struct bloom_census *from);
 void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,
                          struct census *out);
 
-/* The chance that an absent key is reported by any of n layers of one geometry, at most 32, as a
- * part of the sum of their chances: estimated to two fifths of a percent from a sample of lines. It
- * is less than independent layers would have when they share keys. */
+/* The probability that at least one of n layers of one geometry, at most 32, reports an absent key,
+ * divided by the sum of the layers' FPRs. Estimated from a sample of lines, to 0.4 %. Layers that
+ * share keys have a smaller value than independent layers. */
 double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, unsigned n);
 
-/* For tests: with fewer samples it takes less time, and the error is larger. */
+/* For tests: fewer samples take less time and give a larger error. */
 extern unsigned bloom_union_samples;
 
-/* Of two filters and of the union of their bits, all of one size: census[0], [1] and [2]. False:
- * too many bits are set. */
+/* census[0] and [1] are of two filters, census[2] of the union of their bits, all of one size.
+ * False: too many bits are set. */
 bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
                        struct pair_census *out);
 

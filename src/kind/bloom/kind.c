@@ -76,10 +76,10 @@ static bool query_page(const struct layer *layer, const uint8_t *bytes, uint64_t
     return present != 0;
 }
 
-/* Pages in one piece of a census. Large, so that distributing pieces costs nothing. */
+/* Pages in one piece of a census: large, so that distributing the pieces costs almost nothing. */
 enum { CENSUS_PAGES = 256 };
 
-/* Pages that are united at once, on the stack. */
+/* Pages united at a time, on the stack. */
 enum { UNION_PAGES = 16 };
 
 /* A census of one layer, or of the union of several. */
@@ -118,7 +118,7 @@ static void census_piece(void *ctx, unsigned worker, uint64_t i)
         census_of_union(job, first, first + n, &job->of_worker[worker]);
 }
 
-/* The sum of what all threads counted. */
+/* Sums the counts of all threads. */
 static void run_census(struct census_job *job, unsigned threads, struct bloom_census *out)
 {
     *out = (struct bloom_census){0};
@@ -163,8 +163,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Of the largest size that all of them fold to. */
-/* All layers are folded to one size. */
+/* All layers are folded to the largest size that they all fold to. */
 static struct census_job union_job(const struct layer *const *layer, const uint8_t *const *data,
                                    unsigned n)
 {
@@ -257,7 +256,7 @@ static uint64_t capacity(uint64_t data_len, double p, struct layer *out)
     return n;
 }
 
-/* Memory of create besides the filter, for input and for hashes in transit. */
+/* Memory of `seen create` besides the filter: for input and for hashes in transit. */
 static const uint64_t BUILD_MEMORY = (uint64_t)64 << 20;
 
 /* Measured on one machine; includes reading and hashing of short keys. */

@@ -1,7 +1,7 @@
 /*
- * Bloom queries and insertions with NEON, whose table lookup takes 64 bytes: a line. Handles
- * fourteen probes at a time, those of two words, each in a byte. Probe i begins at bit i of byte i
- * of its word. A lookup fetches its two bytes and a shift moves it to the bottom.
+ * Bloom queries and insertions with NEON. A NEON table lookup searches 64 bytes, one line. Handles
+ * fourteen probes at a time: those of two words, each in a byte. Probe i begins at bit i of byte i
+ * of its word. A lookup fetches its two bytes and a shift moves it to the lowest bits.
  */
 #include "kind/bloom/probe.h"
 
@@ -11,7 +11,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* 0xff in the first `low` bytes of the lower half and in the first `high` of the upper. */
+/* 0xff in the first `low` bytes of the lower half and in the first `high` bytes of the upper half.
+ */
 INLINE uint8x16_t first_bytes(unsigned low, unsigned high)
 {
     const uint8x8_t number = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -19,7 +20,7 @@ INLINE uint8x16_t first_bytes(unsigned low, unsigned high)
                        vclt_u8(number, vdup_n_u8((uint8_t)high)));
 }
 
-/* The probes of the word that `bytes` selects; bits above the nine are undefined. */
+/* The probes of the word that `bytes` selects. Only the lowest nine bits of each are defined. */
 INLINE uint16x8_t probes_of(uint8x16_t words, uint8x16_t bytes)
 {
     const int16x8_t down = {0, -1, -2, -3, -4, -5, -6, -7};

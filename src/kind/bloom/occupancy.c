@@ -5,16 +5,17 @@
 
 enum {
     B = 8 * BLOOM_LINE, /* bits of a line */
-    /* Numbers of set bits are taken together until so many lines are expected to have one of them,
-     * as is customary with chi-square: fewer follow no normal law. */
+    /* Adjacent numbers of set bits form a group with at least this many expected lines, as usual
+     * for chi-square tests: counts of smaller groups are not normally distributed. */
     LEAST_EXPECTED = 5,
 };
 
-/* J is taken to lie so many deviations around its mean, and some. Beyond that are less than 1e-20
- * of all lines. */
+/* J is assumed to lie at most SPREAD deviations plus SPREAD_MORE above its mean. Less than 1e-20 of
+ * all lines are beyond. */
 static const double SPREAD = 10, SPREAD_MORE = 40;
 
-/* law[x]: the chance that a line has x set bits. `before` is that after each number of keys. */
+/* Sets law[x] to the probability that a line has x set bits. `before` is the same for a line with
+ * exactly j keys. */
 static void line_law(unsigned probes, double mean, double law[B + 1])
 {
     double before[B + 1] = {1}, spread = SPREAD * sqrt(mean) + SPREAD_MORE;
@@ -44,7 +45,7 @@ static void compare(const struct bloom_census *c, const double law[B + 1], doubl
         expected += lines * law[x];
         found += (double)c->lines_with[x];
         left -= law[x];
-        /* The last group has all the rest. */
+        /* The last group takes all the rest. */
         if (expected < LEAST_EXPECTED || lines * left < LEAST_EXPECTED)
             continue;
         out->chi2 += (found - expected) * (found - expected) / expected;
@@ -55,7 +56,7 @@ static void compare(const struct bloom_census *c, const double law[B + 1], doubl
         out->chi2 += (found - expected) * (found - expected) / expected;
         groups++;
     }
-    /* The number of lines and the mean are taken from the data. */
+    /* Two degrees less: the number of lines and the mean are taken from the data. */
     out->freedom = groups > 2 ? groups - 2 : 0;
 }
 
@@ -67,7 +68,7 @@ void bloom_occupancy(const struct bloom *bloom, const struct bloom_census *c,
     *out = (struct occupancy){.fullest = 1};
     bloom_census_result(bloom, c, &census);
     double lines = (double)census.lines, mean = census.n * bloom->lines / lines;
-    /* Of a filter that is as good as full, bits tell too little. */
+    /* The bits of an almost full filter carry too little information. */
     if (census.n <= 0 || (1 - census.bits_set) * B <= BLOOM_CLEAR_BITS)
         return;
     line_law(bloom->k / bloom->lines, mean, law);

@@ -1,11 +1,11 @@
 /*
- * Are the lines of a Bloom layer filled as random keys fill them? Where keys were chosen, or bits
- * set by other means, they are not. What is compared is the number of lines with 0, 1, ... 512 set
- * bits.
+ * Tests whether the lines of a Bloom layer are filled as random keys fill them. They are not if
+ * keys were chosen, or bits were set by other means. The test compares the numbers of lines with 0,
+ * 1, ... 512 set bits with the expected numbers.
  *
- * Of n keys, a line gets J, a Poisson number of mean n G / lines, and k J / G probes. Each probe
- * sets one of the 512 bits, whether it was set or not. These are the model's only assumptions, and
- * G = 2 fills two lines of a page at once, which makes lines depend on each other by 1/63.
+ * The model: of n keys, a line gets J, a Poisson number of mean n G / lines, and k J / G probes.
+ * Each probe sets one of the 512 bits, which may be set already. There are no other assumptions.
+ * With G = 2, a key sets bits in two lines of a page, so lines depend on each other by 1/63.
  */
 #ifndef KIND_BLOOM_OCCUPANCY_H
 #define KIND_BLOOM_OCCUPANCY_H

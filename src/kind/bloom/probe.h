@@ -1,6 +1,6 @@
 /*
- * From a hash to page, lines and probes (formulas in bloom.h), and the instruction-set variants of
- * the query. Private to src/kind/bloom.
+ * Computes the page, lines and probes of a hash (formulas in bloom.h), and declares the
+ * instruction-set variants. Private to src/kind/bloom.
  */
 #ifndef KIND_BLOOM_PROBE_H
 #define KIND_BLOOM_PROBE_H
@@ -39,7 +39,7 @@ static inline uint32_t bloom_line_b(uint64_t hash)
     return bloom_line_a(hash) ^ distance;
 }
 
-/* Where a key's lines lie: offsets in the data, which begins with page first_page. */
+/* Offsets of a key's lines in the data, which begins with page first_page. */
 struct bloom_place {
     uint64_t a, b; /* equal when there is one line */
 };
@@ -52,9 +52,9 @@ BLOOM_INLINE struct bloom_place bloom_place(const struct bloom *bloom, uint64_t 
     return (struct bloom_place){a, lines == 2 ? page + bloom_line_b(hash) * BLOOM_LINE : a};
 }
 
-/* Lines are prefetched BLOOM_AHEAD keys ahead, so fetching and probing overlap. In a filter of 20
- * MB, queries take 13 ns a key with 32 or 64, 16 ns with 16, and 20 to 26 ns when a batch's lines
- * are all fetched first. */
+/* Lines are prefetched BLOOM_AHEAD keys ahead, so that fetching and probing overlap. In a filter of
+ * 20 MB, queries take 13 ns per key with 32 or 64, 16 ns with 16, and 20 to 26 ns if all lines of a
+ * batch are fetched first. */
 enum { BLOOM_AHEAD = 32 };
 
 AHEAD_INLINE void bloom_prefetch(const struct bloom *bloom, const uint8_t *data,
@@ -88,16 +88,16 @@ static inline uint64_t bloom_word(uint64_t hash, unsigned t)
     return mul_fold(hash, bloom_factor[t]);
 }
 
-/* How many of the first k probes come from word t. The first line gets the first k / lines probes.
- */
+/* The number of the first k probes that come from word t. The first line gets the first k / lines
+ * probes. */
 BLOOM_INLINE unsigned bloom_probes(unsigned t, unsigned k)
 {
     unsigned before = t * PROBES_IN_WORD;
     return k <= before ? 0 : k - before < PROBES_IN_WORD ? k - before : PROBES_IN_WORD;
 }
 
-/* Calls body(k, lines) with constants for the values that sizing chooses, with variables for
- * others. Without constants, probing is half as fast. */
+/* Calls body(k, lines): with constants for the values that sizing chooses, with variables for other
+ * values. Without constants, probing is half as fast. */
 #define BLOOM_WITH_CONSTANTS(body, k, lines)                                                       \
     switch ((k) * 2 + (lines) - 1) {                                                               \
     case 2 * 3: body(3, 1); break;                                                                 \
@@ -129,8 +129,8 @@ struct bloom_variant {
     bloom_insert_fn *insert, *test_insert, *insert_cached;
 };
 
-/* The 512 lines with one set bit, in order. A key's bits are combined from them, so its line is
- * read and written once. */
+/* The 512 lines with one set bit, in order. A key's bits are or-ed from them, so its line is read
+ * and written once. */
 extern const uint64_t bloom_one_bit[1 << PROBE_BITS][BLOOM_LINE / sizeof(uint64_t)];
 
 extern const struct bloom_variant bloom_avx512, bloom_avx2, bloom_neon;

@@ -1,11 +1,11 @@
 /*
  * Sets a key's bits a whole line at a time. Included once for each variant, with these macros:
  *
- *     SET       the function's name; it returns whether all bits were already set
+ *     SET       the function's name; returns true if all bits were already set
  *     TARGET    its attributes: the instructions it may use
  *     BITS      a type for 512 bits
  *     LOAD(p), OR(x, y)       of that type; p is aligned to a line
- *     SET_LINE(line, bits)    sets bits in a line; returns whether all were already set
+ *     SET_LINE(line, bits)    sets bits in a line; returns true if all were already set
  */
 
 TARGET BLOOM_INLINE bool SET(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned lines)

@@ -12,11 +12,12 @@ enum {
     PAGE_BITS = 8 * BLOOM_PAGE,
 };
 
-/* From this p on a key has one line. Below, a second line saves more than it costs. (One line takes
- * 8 % more bits than a classic filter at 1e-3 and 35 % at 1e-6; two lines 2 % and 8 %.) */
+/* For p of at least this, a key has one line. For smaller p, a second line saves more than it
+ * costs. (One line takes 8 % more bits than a classic filter at 1e-3 and 35 % more at 1e-6; two
+ * lines take 2 % and 8 % more.) */
 static const double ONE_LINE_FPR = 1e-3;
 
-/* Part of a sum that may be left out: 9 sigma of a normal distribution. */
+/* Terms below this part of a sum are left out: 9 sigma of a normal distribution. */
 static const double NEGLIGIBLE = 0x1p-57;
 
 /* The probability that k probes of a line hit only set bits after j keys have thrown k bits each
@@ -35,8 +36,8 @@ static double line_fpr_of(double j, unsigned k)
     return 2.0 / 3 * exact_power(mean, k) + 1.0 / 6 * (exact_power(low, k) + exact_power(high, k));
 }
 
-/* The same for a whole number j. What was worked out is kept, for one k: sums over j ask for the
- * same ones again and again. */
+/* The same for a whole number j. Caches results for one k, since sums over j repeat the same calls.
+ */
 static double line_fpr(double j, unsigned k)
 {
     enum { KEPT = 512 };
@@ -59,7 +60,7 @@ static double line_fpr(double j, unsigned k)
     return kept.fpr[i];
 }
 
-/* A law of a number of keys: Poisson, or binomial of (not necessarily integer) trials. */
+/* The distribution of a number of keys: Poisson, or binomial; `trials` need not be an integer. */
 struct law {
     double mean;
     double trials; /* each with probability mean / trials; 0: Poisson */
@@ -74,9 +75,9 @@ static double law_step(const struct law *law, double i)
     return left > 0 ? left / (i + 1) * (law->mean / (law->trials - law->mean)) : 0;
 }
 
-/* E[f(i)] for i of that distribution; f rises from f(0) >= 0 to at most 1. Weights are computed by
- * their ratios from the mode outwards and divided by their sum at the end: no exponential, no
- * gamma. */
+/* E[f(i)] for i of that distribution; f rises from f(0) >= 0 to at most 1. Computes weights from
+ * their ratios, from the mode outwards, and divides by their sum at the end. So no exponential and
+ * no gamma function is needed. */
 static double law_expect(const struct law *law, double (*f)(double i, unsigned k), unsigned k)
 {
     double mode = floor(law->mean);
@@ -111,7 +112,7 @@ static double page_fpr(double j, unsigned k)
 }
 
 /* The FPR over pages whose number of keys is Poisson. Above 100 keys, the square of a line's FPR is
- * so smooth that three points suffice. */
+ * smooth enough for a quadrature with three points. */
 static double pages_fpr(double mean, unsigned k)
 {
     if (mean < 100) {
@@ -127,8 +128,8 @@ double bloom_fpr(const struct bloom *bloom, double n)
     if (!(n > 0))
         return 0;
     double page_keys = n / (double)bloom->pages;
-    /* More than 60 throws a bit leave a fraction e^-60 of the bits clear, which a double cannot
-     * show. */
+    /* More than 60 throws per bit leave a fraction of less than e^-60 of the bits clear, which is
+     * below the precision of a double. */
     if (page_keys * bloom->k > 60.0 * PAGE_BITS)
         return 1;
     if (bloom->lines == 2)
@@ -137,7 +138,7 @@ double bloom_fpr(const struct bloom *bloom, double n)
     return law_expect(&line, line_fpr, bloom->k);
 }
 
-/* log2(1/p) rounded down: the least bits a key of any filter design. */
+/* A whole number of at most log2(1/p), the least bits per key of any filter design. */
 static double floor_bits(double p)
 {
     int e;
@@ -150,7 +151,7 @@ static unsigned lines_for(double p)
     return p >= ONE_LINE_FPR ? 1 : 2;
 }
 
-/* The smallest number of pages in [low, high] with FPR at most p; `high` has it. */
+/* The smallest number of pages in [low, high] with FPR at most p; `high` satisfies this. */
 static uint64_t fewest_pages(struct bloom bloom, uint64_t n, double p, uint64_t low, uint64_t high)
 {
     while (low < high) {
@@ -206,7 +207,7 @@ void bloom_best(uint64_t n, uint64_t pages, struct bloom *out)
         *out = best_k(n, pages, 1, &fpr);
 }
 
-/* The largest n in [low, high] with FPR at most p; `low` has it. */
+/* The largest n in [low, high] with FPR at most p; `low` satisfies this. */
 static uint64_t most_keys(const struct bloom *bloom, double p, uint64_t low, uint64_t high)
 {
     while (low < high) {

@@ -8,9 +8,9 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /*
- * AVX2: seven probes at a time, those of one word, each in 32 bits. Probe i begins at bit i of byte
- * i of the word. A shuffle fetches its two bytes and a shift moves it to the bottom. The probe
- * selects one of the line's 16 words of 32 bits, which fill two registers.
+ * AVX2: handles seven probes at a time: those of one word, each in 32 bits. Probe i begins at bit i
+ * of byte i of the word. A shuffle fetches its two bytes and a shift moves it to the lowest bits.
+ * The probe selects one of the line's 16 words of 32 bits, which fill two registers.
  */
 #define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
 
@@ -101,10 +101,10 @@ const struct bloom_variant bloom_avx2 = {
     {"avx2", cpu_has_avx2}, query_avx2, insert_avx2, test_insert_avx2, insert_cached_avx2};
 
 /*
- * AVX-512 with VBMI: all probes at a time, each in a byte. The line is one register of 64 bytes;
- * one permutation looks up the probes' bytes. One instruction extracts unaligned bytes of the
- * words: once those that begin with a probe's upper six bits, its byte in the line, and once those
- * that begin with its lower three, its bit there.
+ * AVX-512 with VBMI: handles all probes at a time, each in a byte. The line is one register of 64
+ * bytes; one permutation looks up the probes' bytes. An instruction that extracts unaligned bytes
+ * of the words is used twice: for a probe's upper six bits, the byte in the line, and for its lower
+ * three bits, the bit in that byte.
  */
 #define TARGET_AVX512                                                                              \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi,bmi2")))

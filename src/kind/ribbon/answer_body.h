@@ -4,8 +4,9 @@
  *     ANSWER    its name
  *     TARGET    its attributes: the instructions it may use
  *     AGREES(a, b, low, high, fingerprint, columns, most)    do all columns match the fingerprint?
- *               A column is the parity of the bits that `low` selects from the word at a and `high`
- *               from the word at b. `most` is a constant: there are at most so many columns
+ *               Bit j of the fingerprint is compared with the parity of the bits that `low` selects
+ *               from word j at a and `high` from word j at b. `most` is a constant, not less than
+ *               `columns`
  */
 
 TARGET static inline __attribute__((always_inline)) unsigned

@@ -18,7 +18,8 @@ AVX2_INLINE __m256i parities(__m256i x)
     return _mm256_shuffle_epi8(odd, _mm256_and_si256(folded, low));
 }
 
-/* A bit for each of the columns in `lanes`, of four: the parity of the selected bits at a and b. */
+/* One bit for each of the columns in `lanes`, at most four: the parity of the selected bits at a
+ * and b. */
 AVX2_INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, __m256i low, __m256i high,
                                  __m256i lanes)
 {
@@ -30,8 +31,9 @@ AVX2_INLINE unsigned odd_columns(const uint8_t *a, const uint8_t *b, __m256i low
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_slli_epi64(sum, 63)));
 }
 
-/* No load goes past the last column: of four or more, the last registers overlap (avx512.c).
- * Many columns take longer than a branch that is guessed wrong. */
+/* No load goes past the last column: with four or more columns, the last registers overlap
+ * (avx512.c). With more than 16 columns, stops early: a mispredicted branch costs less than the
+ * other columns. */
 AVX2_INLINE bool agrees_avx2(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
                              uint32_t fingerprint, unsigned columns, unsigned most)
 {

@@ -21,7 +21,7 @@ AVX512_INLINE __m512i mix(__m512i x)
     return _mm512_xor_epi64(x, _mm512_srli_epi64(x, 32));
 }
 
-/* floor(x * by / 2^64), by < 2^32. The product of the lower halves matters only by its carry. */
+/* floor(x * by / 2^64), by < 2^32. The product of the lower halves contributes only its carry. */
 AVX512_INLINE __m512i mul_high_by(__m512i x, __m512i by)
 {
     __m512i carry = _mm512_srli_epi64(_mm512_mul_epu32(x, by), 32);
@@ -46,7 +46,7 @@ AVX512_INLINE void store_low(uint32_t *to, __m512i x)
     _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi64_epi32(x));
 }
 
-/* A bit for each of the columns in `lanes`, of at most `most` or eight: the parity of the selected
+/* One bit for each of the columns in `lanes`, at most `most` or eight: the parity of the selected
  * bits. */
 AVX512_INLINE uint32_t odd_columns(const void *columns, __mmask8 lanes, unsigned most,
                                    __m512i selected)
@@ -57,9 +57,9 @@ AVX512_INLINE uint32_t odd_columns(const void *columns, __mmask8 lanes, unsigned
     return _mm512_test_epi64_mask(count, _mm512_set1_epi64(1));
 }
 
-/* A load also waits for lines from which its mask takes nothing. So no load goes past the last
- * column: where columns do not fill a register, the one of b ends with them, and where they fill
- * more than one, the last two overlap. */
+/* A masked load also waits for cache lines that its mask excludes. So no load goes past the last
+ * column. If the columns do not fill a register, the load for b ends at the last column. If they
+ * need more than one register, the last two overlap. */
 AVX512_INLINE bool agrees_avx512(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
                                  uint32_t fingerprint, unsigned columns, unsigned most)
 {
@@ -89,7 +89,7 @@ AVX512_INLINE bool agrees_avx512(const uint8_t *a, const uint8_t *b, uint64_t lo
 #define AGREES agrees_avx512
 #include "kind/ribbon/answer_body.h"
 
-/* With a constant number of registers, the columns stay in registers. No step from one slot to the
+/* `registers` is a constant, so that the columns stay in registers. No step from one slot to the
  * next uses a mask register; that would take as long as all other work. */
 AVX512_INLINE void solve(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                          uint64_t *s, unsigned registers)
@@ -147,7 +147,7 @@ AVX512 static void derive_avx512(const uint64_t *x, size_t n, uint64_t starts,
     }
 }
 
-/* The entries of eight partitions, as in the directory (ribbon.h), by words of 64 bits. */
+/* The directory entries (ribbon.h) of eight partitions: word[i] holds the i-th 64-bit words. */
 struct entries {
     __m512i word[RIBBON_ENTRY / 8];
 };
@@ -182,8 +182,8 @@ AVX512_INLINE __m512i thresholds_len(__m512i segments)
     return _mm512_srli_epi64(_mm512_add_epi64(segments, _mm512_set1_epi64(7)), 3);
 }
 
-/* Does the steps of ribbon_aim_plain. In a valid file, segments are few enough that factors fit 32
- * bits. For other files, no answer is given. */
+/* The steps of ribbon_aim_plain. In a valid file, tables have so few segments that all factors fit
+ * 32 bits. Keys of other tables get no probe. */
 AVX512 static unsigned aim_avx512(const struct ribbon_source *s, const uint64_t *hash,
                                   struct ribbon_probes *p)
 {
@@ -251,14 +251,14 @@ AVX512 static unsigned aim_avx512(const struct ribbon_source *s, const uint64_t 
     return known;
 }
 
-/* Elimination slot by slot. Equations that are not yet a row are lanes in words of 32 bits, one
- * word for each slot: bit i is the coefficient of equation i at this slot. A register holds the
- * words of BLOCK slots. WINDOW registers reach as far as the coefficients of equations that start
- * in the first register. `right` holds the words of the right side's bits. At each slot, the row is
- * added to all equations with a coefficient there. If the slot has no row, the lowest of these
- * equations becomes the row. So a step takes the same time for one equation as for 32. The only
- * branch that depends on the data asks whether there is a row, and the answer stays the same for
- * long runs of slots. */
+/* Elimination slot by slot. Up to 32 equations that are not yet a row are processed together, each
+ * in one lane. A slot has a word of 32 bits: bit i is the coefficient of equation i at this slot. A
+ * register holds the words of BLOCK slots. WINDOW registers hold all coefficients of equations that
+ * start in the first register. `right` holds the words for the bits of the right side. At each
+ * slot, the row is added to all equations with a coefficient there. If the slot has no row, the
+ * lowest of these equations becomes the row. So a step takes the same time for one equation as for
+ * 32. The only data-dependent branch tests whether the slot has a row, and the result stays the
+ * same for long runs of slots. */
 enum { BLOCK = 16, WINDOW = RIBBON_WIDTH / BLOCK + 1, RIGHT = RIBBON_MAX_COLUMNS / BLOCK };
 
 struct lanes {
@@ -266,7 +266,7 @@ struct lanes {
     uint32_t unused; /* lanes */
 };
 
-/* Coefficients from slot `offset` of the first register on, as a mask for each register. */
+/* Coefficients from slot `offset` of the first register on, as one mask for each register. */
 struct masks {
     __mmask16 word[WINDOW], right[RIGHT];
 };
@@ -352,8 +352,8 @@ AVX512_INLINE uint32_t do_block(struct lanes *l, unsigned rights, uint64_t *c, u
     return (uint32_t)_mm512_cvtsi512_si32(ended);
 }
 
-/* Takes equations from e[i] on while lanes are free, and works until each of them is a row or zero.
- * Returns the number of the first equation not taken, or 0 if one became zero. */
+/* Takes equations from e[i] on while lanes are free, and runs until each of them is a row or zero.
+ * Returns the index of the first equation not taken, or 0 if one became zero. */
 AVX512_INLINE size_t run_lanes(const struct ribbon_rows *to, unsigned rights,
                                const struct ribbon_equations *e, size_t i, size_t n)
 {
@@ -378,7 +378,7 @@ AVX512_INLINE size_t run_lanes(const struct ribbon_rows *to, unsigned rights,
     return l.unused == UINT32_MAX ? i : 0;
 }
 
-/* Blocks that the equations of a bucket reach, from its first one on. */
+/* Blocks that the equations of a bucket reach, from the bucket's first block on. */
 enum { BLOCKS = (RIBBON_BUCKET + RIBBON_WIDTH) / BLOCK };
 
 AVX512_INLINE bool add(const struct ribbon_rows *to, unsigned rights,

@@ -13,13 +13,13 @@
 #include "store/format.h"
 #include "store/target.h"
 
-/* Slots of a table for n keys, in thousandths of n. Less than 1000: some keys are bumped anyway,
+/* Slots of a table for n keys, in thousandths of n. Below 1000, since some keys are bumped anyway
  * and full slots cost least. The last table should hold nearly all its keys. */
 enum { LOAD = 965, LAST_LOAD = 1100 };
 static const unsigned usual_load[RIBBON_TABLES] = {LOAD, LOAD, LAST_LOAD};
 
-/* With few keys, results vary from set to set, so several loads are tried for tables 0 and 1; load
- * 0 means no table. From FEW keys on, this would gain less than a thousandth. */
+/* With few keys, the best load varies from set to set. So several loads are tried for tables 0 and
+ * 1; load 0 means no table. From FEW keys on, this would gain less than a thousandth. */
 enum { FEW = 200000, MAX_LOAD = 1200 };
 static const unsigned load_0[] = {LOAD, 900, 930, 950, 980, 1000, 1020, 1050, 1100, MAX_LOAD, 0};
 static const unsigned load_1[] = {LOAD, 1050, MAX_LOAD, 0};
@@ -29,16 +29,16 @@ enum {
     N_LOAD_1 = sizeof load_1 / sizeof *load_1,
 };
 
-/* A table bumps 6 % of random keys; a second table of 12,000 keys or more does so with a standard
- * deviation of 1 %. A table that bumps more than an eighth was given chosen keys. It is left out,
- * and all its keys go to the list. So table t gets at most LARGEST / 8^t keys. The last table is
- * always kept. */
+/* A table bumps 6 % of random keys; for a second table of 12,000 keys or more, the standard
+ * deviation is 1 %. If a table bumps more than an eighth, the keys were chosen. The table is then
+ * left out, and all its keys go to the list. So table t gets at most RIBBON_LARGEST / 8^t keys. The
+ * last table is always kept. */
 enum { MOST_BUMPED = 8 };
 
 /* Slots of a table for n keys; at least one segment. */
 #define SLOTS(n, load) (((uint64_t)(n) * (load) / 1000 / RIBBON_WIDTH + 1) * RIBBON_WIDTH)
 
-/* Slots of all tables of a block, for the largest partition or where loads are tried. */
+/* The most slots of all tables of a block, for the largest partition or when loads are tried. */
 #define MOST_SLOTS                                                                                 \
     (SLOTS(RIBBON_LARGEST, LOAD) + SLOTS(RIBBON_LARGEST / MOST_BUMPED, LOAD) +                     \
      SLOTS(RIBBON_LARGEST / MOST_BUMPED / MOST_BUMPED, LAST_LOAD))
@@ -48,13 +48,12 @@ _Static_assert(2 * SLOTS(FEW, MAX_LOAD) + SLOTS(FEW, LAST_LOAD) <= MOST_SLOTS,
 /* Capacity for rows. The last bucket's rows may reach past the last table. */
 #define ROWS_ROOM (MOST_SLOTS + RIBBON_BUCKET + RIBBON_WIDTH)
 
-/* Capacity for keys. derive() reads up to 7 more. With few keys, the bumped keys are kept after
- * them. */
+/* Capacity for keys. derive() reads up to 7 more. With few keys, a copy of the bumped keys is kept
+ * after them. */
 #define KEY_ROOM (RIBBON_LARGEST + 7)
 _Static_assert(2 * FEW <= KEY_ROOM, "few keys, and as many behind them");
 
-/* Capacity for thresholds, in bytes: whole bytes for each table, then zeroes up to a multiple of 8.
- */
+/* Capacity for thresholds, in bytes: whole bytes for each table, padded to a multiple of 8. */
 #define HEAD_ROOM (MOST_SLOTS / (8 * RIBBON_WIDTH) + RIBBON_TABLES + 7)
 
 /* Capacity for segments, in bytes. */
@@ -133,8 +132,8 @@ void ribbon_work_free(struct ribbon_work *w)
     free(w);
 }
 
-/* The keys of a bucket, by the threshold level that bumps them: keys begin[l - 1] to begin[l] start
- * below limit l. */
+/* The keys of a bucket, by the threshold level that bumps them. A threshold of l bumps keys
+ * begin[0] to begin[l] - 1, which start below limit l. */
 struct bucket {
     uint64_t number;
     size_t begin[4];
@@ -172,8 +171,8 @@ static bool add(struct ribbon_work *w, const struct table *t, const uint64_t *x,
     return w->variant->add(&t->rows, t->columns, &w->equations, n);
 }
 
-/* Adds rows for the keys of a bucket. The keys at the front are bumped first, so this begins with
- * those at the back, level by level. Returns the threshold: the first level that does not fit. */
+/* Adds rows for the keys of a bucket, level by level from the back, since the keys at the front are
+ * bumped first. Returns the threshold: the first level that does not fit, or 0. */
 static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const uint64_t *x,
                            const struct bucket *b)
 {
@@ -200,8 +199,8 @@ static struct table begin_table(struct ribbon_work *w, unsigned columns, uint64_
     return t;
 }
 
-/* Makes the rows and thresholds of a table for x[0..n), ascending. Copies the bumped keys to w->tmp
- * and returns their number. */
+/* Makes the rows and thresholds of a table for x[0..n), ascending. Copies the bumped keys to
+ * w->tmp; returns their number. */
 static size_t band(struct ribbon_work *w, unsigned columns, const uint64_t *x, size_t n,
                    uint64_t segments)
 {
@@ -221,8 +220,8 @@ static size_t band(struct ribbon_work *w, unsigned columns, const uint64_t *x, s
     return n_bumped;
 }
 
-/* Solves a table's rows, which begin at number `slots`, from the last to the first. Appends its
- * segments to the body. */
+/* Solves a table's rows, which begin at row `slots`, from the last to the first. Appends the
+ * table's segments to the body. */
 static void substitute(struct ribbon_work *w, const struct ribbon *ribbon, size_t slots,
                        uint64_t segments)
 {
@@ -255,7 +254,7 @@ static void substitute_all(struct ribbon_work *w, const struct ribbon *ribbon,
 struct recipe {
     unsigned load[RIBBON_TABLES];
     uint8_t seed;
-    bool tried; /* the best of several: no table is left out */
+    bool tried; /* one of several that are compared: no table is left out */
 };
 
 /* Sets w->bumped to the x0 of the table's keys x[0..n). x may be w->bumped itself. */
@@ -268,8 +267,8 @@ static size_t bump(struct ribbon_work *w, const struct recipe *recipe, unsigned 
 }
 
 /* Makes the rows of table `t` for n keys. Table 0 reads their x0, ascending, from w->x and leaves
- * it unchanged; other tables read w->bumped. The x0 of bumped keys end up in w->bumped. With 0
- * columns, only finds out which keys are bumped. */
+ * it unchanged; other tables read w->bumped. Puts the x0 of bumped keys in w->bumped and returns
+ * their number. With 0 columns, only determines which keys are bumped. */
 static size_t do_table(struct ribbon_work *w, unsigned columns, const struct recipe *recipe,
                        unsigned t, size_t n, struct ribbon_entry *entry)
 {
@@ -315,8 +314,8 @@ static void later_tables(struct ribbon_work *w, unsigned columns, const struct r
     entry->listed = (uint32_t)n;
 }
 
-/* Finds the best recipe for few keys with this seed; returns the bytes of the block. Bumped keys
- * are tried in several ways, so they are kept after the keys in w->x. */
+/* Finds the best recipe for few keys with this seed; returns the bytes of the block. The keys that
+ * table 0 bumps are used for several loads of table 1, so a copy is kept after the keys in w->x. */
 static uint64_t try_loads(struct ribbon_work *w, const struct ribbon *ribbon, size_t n,
                           uint8_t seed, struct recipe *best)
 {
@@ -354,7 +353,7 @@ static size_t build_by(struct ribbon_work *w, const struct ribbon *ribbon, const
     return n_bumped;
 }
 
-/* Above this many bytes, a block of few keys was probably made large by chosen keys. */
+/* If a block of few keys is larger than this many bytes, the keys were probably chosen. */
 static uint64_t suspicious_len(const struct ribbon *ribbon, size_t n)
 {
     return (uint64_t)n * (ribbon->columns + 1) / 8 * 5 / 4 + 1024;
@@ -440,8 +439,8 @@ void ribbon_work_only_block(struct ribbon_work *w, struct ribbon *ribbon, double
     end_block(w, ribbon, out);
 }
 
-/* With few keys, each affects the length. Up to TRIAL_KEYS, the length is measured with TRIALS sets
- * of random keys. */
+/* With few keys, each key affects the length. Up to TRIAL_KEYS, the length is the average of TRIALS
+ * sets of random keys. */
 enum { TRIAL_KEYS = 4000, TRIALS = 5 };
 
 static uint64_t trial(struct ribbon_work *w, double p, uint64_t *hash, uint64_t n, uint64_t number)
@@ -473,7 +472,7 @@ struct build {
     const struct target *target;
     struct ribbon ribbon;
     struct ribbon_work **work; /* one for each thread */
-    pthread_mutex_t lock;      /* protects all that follows */
+    pthread_mutex_t lock;      /* protects all members below */
     pthread_cond_t turned;
     uint64_t turn; /* the prefix whose blocks come next */
     bool gave_up;
@@ -536,7 +535,7 @@ static bool put_entry(struct build *b, const struct part *part, const struct rib
     return true;
 }
 
-/* Places a block in the data when its turn comes. */
+/* Waits for the block's turn, then assigns its offset in the data. */
 static bool place_block(struct build *b, uint64_t prefix, const struct part *part,
                         struct ribbon_block *block, struct err *err)
 {
@@ -663,7 +662,7 @@ static bool build_blocks(struct build *b, const struct target *target, struct ke
     return ok;
 }
 
-/* Tolerance: rates are sums of many rounded terms. */
+/* Tolerance for FPRs, which are sums of many rounded terms. */
 static const double ROUNDING = 1e-9;
 
 bool ribbon_build(const struct target *target, struct keyset *keys, struct census *census,
@@ -672,7 +671,7 @@ bool ribbon_build(const struct target *target, struct keyset *keys, struct censu
     struct ribbon ribbon = ribbon_of(target_layer(target));
     struct build b;
     bool ok = build_blocks(&b, target, keys, &ribbon, err);
-    /* Chosen keys may be bumped from wide segments only. Then make all segments wide. */
+    /* Chosen keys may be bumped only from wide segments. Then make all segments wide. */
     if (ok && b.fpr > b.p * (1 + ROUNDING) && b.ribbon.wide != 0) {
         ribbon.columns++;
         ribbon.wide = 0;

@@ -1,16 +1,16 @@
-/* What a ribbon layer holds, and its FPR, as its directory and thresholds have it. */
+/* Computes the number of keys and the FPR of a ribbon layer from its directory and thresholds. */
 #include <math.h>
 
 #include "kind/ribbon/key.h"
 
-/* What the entries and thresholds of a filter say about it. */
+/* Sums over the entries and thresholds of a filter. */
 struct ribbon_census {
     const struct ribbon_source *source;
     double fpr, n;
-    uint64_t visited; /* entries; limited, since those of a forged file may form a cycle */
+    uint64_t visited; /* entries; limited, since entries of a forged file may repeat */
 };
 
-/* Starts in a table that are not bumped, in narrow and in wide segments. */
+/* Starts in a table: all, and those not bumped in narrow and in wide segments. */
 struct starts {
     uint64_t all, narrow, wide;
 };

@@ -1,5 +1,5 @@
-/* Fewer columns for the same keys. Each column solves its own equations, so any column can be left
- * out. */
+/* Makes a layer with fewer columns for the same keys. Each column solves its own equations, so any
+ * column can be left out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ static bool copy_block(struct drop *d, const struct ribbon_entry *e, struct err 
     return target_write(d->target, d->buf, len, at, err);
 }
 
-/* A directory may be forged and still have correct checksums. */
+/* A forged directory can have correct checksums, so its entries are validated. */
 static bool check_directory(const struct layer *from, const uint8_t *data, uint64_t directory,
                             struct err *err)
 {
@@ -70,7 +70,7 @@ static bool check_directory(const struct layer *from, const uint8_t *data, uint6
     return true;
 }
 
-/* Blocks may be in another order than before. */
+/* Copies blocks in the order of their entries, which may differ from the old order. */
 static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
 {
     for (uint64_t i = 0; i < d->from.entries; i++) {

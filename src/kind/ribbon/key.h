@@ -1,5 +1,5 @@
-/* From a hash to its equation (formulas in ribbon.h), and the table of instruction-set variants.
- * Private to src/kind/ribbon. */
+/* Computes the equation of a hash (formulas in ribbon.h), and declares the instruction-set
+ * variants. Private to src/kind/ribbon. */
 #ifndef KIND_RIBBON_KEY_H
 #define KIND_RIBBON_KEY_H
 
@@ -40,8 +40,8 @@ static inline uint64_t ribbon_coefficients(uint64_t x)
     return ribbon_mix(x ^ 0x5bd1e9955bd1e995) | 1;
 }
 
-/* The part of an equation's coefficients in the segment where it starts, at `offset`, and the part
- * in the next segment. */
+/* An equation starts at slot `offset` of a segment. These are its coefficients in that segment, and
+ * in the next one. */
 static inline uint64_t ribbon_in_first(uint64_t coefficients, unsigned offset)
 {
     return coefficients << offset;
@@ -60,8 +60,8 @@ static inline uint32_t ribbon_fingerprint(uint64_t x)
 
 static const uint8_t ribbon_limit[4] = {0, 15, 34, RIBBON_BUCKET};
 
-/* The number of the byte with this start's threshold. A byte holds the thresholds of four buckets.
- */
+/* The index of the byte that holds this start's threshold. A byte holds the thresholds of four
+ * buckets. */
 static inline uint64_t ribbon_threshold_byte(uint64_t start)
 {
     return start / RIBBON_BUCKET / 4;
@@ -77,8 +77,8 @@ static inline bool ribbon_is_bumped(uint8_t thresholds, uint64_t start)
     return start % RIBBON_BUCKET < ribbon_limit[ribbon_threshold(thresholds, start)];
 }
 
-/* The data of a layer. `need`, unless NULL, is called for each page before it is read. All offsets
- * come from the file, so each is checked before use. */
+/* The data of a layer. `need`, unless NULL, is called for each page before it is read. Offsets in
+ * the data are untrusted, so each is checked before use. */
 struct ribbon_source {
     struct ribbon ribbon;
     const uint8_t *data;
@@ -128,17 +128,19 @@ RIBBON_INLINE bool ribbon_is_sane(const struct ribbon_source *s, const struct ri
 /* Keys looked up at a time. */
 enum { RIBBON_PROBES = 8 };
 
-/* What decides about key i. Its columns are `columns` words at `low`, of the segment where it
- * starts, of which its equation takes the bits `in_first`, and as many at `high`, of the next one,
- * of which it takes `in_next`. They count only if the key is not bumped; the byte at `threshold`
- * holds its bucket's threshold. All three are offsets in the data. */
+/* The locations and values that a lookup of key i needs. The segment where the key starts has
+ * `columns` words at `low`; the equation selects the bits `in_first` from each. The next segment's
+ * words are at `high`; the equation selects `in_next`. The byte at `threshold` holds the bucket's
+ * threshold; if the key is bumped, the probe does not count. `low`, `high` and `threshold` are
+ * offsets in the data. */
 struct ribbon_probes {
     uint64_t low[RIBBON_PROBES], high[RIBBON_PROBES], threshold[RIBBON_PROBES];
     uint64_t in_first[RIBBON_PROBES], in_next[RIBBON_PROBES];
     uint32_t start[RIBBON_PROBES], fingerprint[RIBBON_PROBES], columns[RIBBON_PROBES];
 };
 
-/* Probe i then reads no column and the first byte of the data, which has at least one entry. */
+/* Makes probe i empty: it reads no column, and as its threshold the first byte of the data, which
+ * exists because the data has at least one entry. */
 RIBBON_INLINE void ribbon_no_probe(struct ribbon_probes *p, unsigned i)
 {
     p->low[i] = p->high[i] = p->threshold[i] = 0;
@@ -154,8 +156,8 @@ AHEAD_INLINE void ribbon_prefetch(const uint8_t *data, const struct ribbon_probe
     ahead_fetch(last);
 }
 
-/* The most equations added at a time. A bucket has at most RIBBON_BUCKET starts, whose equations
- * reach RIBBON_WIDTH - 1 slots past it; more equations always contain a contradiction. */
+/* The most equations added at a time. A bucket has at most RIBBON_BUCKET starts, and its equations
+ * reach RIBBON_WIDTH - 1 slots past it. More equations than these slots are never independent. */
 enum { RIBBON_GROUP = RIBBON_BUCKET + RIBBON_WIDTH - 1 };
 
 /* Equation i is element [i] of each array. Each array has seven spare elements. */
@@ -176,31 +178,31 @@ struct ribbon_variant {
     struct variant variant;
 
     /* Computes the probes of eight keys in the first tables of their partitions. Sets bit i of the
-     * result if key i has one. It has none if its partition is split, has no such table, or is not
-     * valid. Does not call s->need. */
+     * result if key i has a probe. It has none if its partition is split, has no table, or is
+     * invalid. Does not call s->need. */
     unsigned (*aim)(const struct ribbon_source *s, const uint64_t *hash, struct ribbon_probes *p);
 
-    /* Sets bit i of the result if all columns of probe i agree. No probe has more than `columns`.
-     * Meanwhile prefetches what eight other keys will read, key by key: a CPU has some twenty cache
-     * lines in flight at a time, and a key needs three to five. */
+    /* Sets bit i of the result if all columns of probe i match its fingerprint. No probe has more
+     * than `columns` columns. Between keys, prefetches the lines of `next`, one key at a time: a
+     * CPU has about twenty cache lines in flight, and a key needs three to five. */
     unsigned (*answer)(const uint8_t *data, const struct ribbon_probes *p, unsigned columns,
                        const struct ribbon_probes *next);
 
     /* Computes the equations of keys x[0..n), n at most RIBBON_GROUP, in a table with `starts`
-     * starts, fewer than 2^32. May read x[n..n + 7). */
+     * possible starts, fewer than 2^32. May read x[n..n + 7). */
     void (*derive)(const uint64_t *x, size_t n, uint64_t starts, struct ribbon_equations *e);
 
-    /* Adds n equations, whose starts ascend and lie in one bucket, to the rows. Rows are subtracted
-     * from an equation until it begins at a slot without a row; there it becomes the row. If an
+    /* Adds n equations to the rows; their starts ascend and are in one bucket. Rows are subtracted
+     * from an equation until it begins at a slot without a row. There it becomes the row. If an
      * equation depends on the others or contradicts them, restores the rows and returns false.
      * Every variant gives rows at the same slots and the same solution, in which slots without a
-     * row are 0. Rows of a bucket and a segment past the table may be read and written, but mean
-     * nothing. */
+     * row are 0. May read and write rows of one bucket and one segment past the table; their
+     * contents have no meaning. */
     bool (*add)(const struct ribbon_rows *rows, unsigned columns, const struct ribbon_equations *e,
                 size_t n);
 
-    /* Solves the rows of a segment, RIBBON_WIDTH of them, from the last to the first. On entry s[j]
-     * has the bits of column j in the 64 slots after the segment; on return, those in it. */
+    /* Solves the RIBBON_WIDTH rows of a segment, from the last to the first. On entry, s[j] holds
+     * the bits of column j in the next segment; on return, those in this segment. */
     void (*solve)(const uint64_t *coefficients, const uint32_t *bits, unsigned columns,
                   uint64_t *s);
 };
@@ -219,7 +221,7 @@ void ribbon_solve_plain(const uint64_t *coefficients, const uint32_t *bits, unsi
 /* The variant in use. */
 const struct ribbon_variant *ribbon_in_use(void);
 
-/* As struct kind has them. */
+/* `query` and `pages` of struct kind. */
 void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present);
 bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes key,

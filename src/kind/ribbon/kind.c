@@ -28,8 +28,8 @@ static bool size(uint64_t n, double p, struct layer *out)
     return true;
 }
 
-/* Memory of create: the most it takes without --memory; for each key, while all keys are in memory;
- * and for input. */
+/* Memory of `seen create`: the maximum without --memory; per key while all keys are in memory; and
+ * for input. */
 static const uint64_t BUILD_MEMORY = (uint64_t)256 << 20, KEY_MEMORY = 64, INPUT_MEMORY = 16 << 20;
 
 /* Measured on one machine; includes reading and hashing of short keys: 50 at 1e7 keys, 57 at 1e8
@@ -40,7 +40,7 @@ static void cost(const struct layer *layer, uint64_t n, uint64_t file_len, struc
 {
     struct ribbon ribbon = ribbon_of(layer);
     unsigned k = ribbon.columns + (ribbon.wide > 0);
-    /* Two words a column, beginning anywhere in a line. */
+    /* Two words of 8 bytes per column, beginning at any word of a cache line. */
     unsigned whole_lines = (16 * k + 63 - 8) / 64;
     uint64_t memory = file_len + KEY_MEMORY * n + INPUT_MEMORY;
     *out = (struct cost){.bits = 8 * layer->data_len,

@@ -7,7 +7,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The number of selected bits in each byte at a and b, of one column or two. */
+/* The number of selected bits in each byte of up to two columns at a and b. */
 INLINE uint8x16_t count_two(const uint8_t *a, const uint8_t *b, unsigned columns, uint8x16_t low,
                             uint8x16_t high)
 {

@@ -9,7 +9,7 @@ RIBBON_INLINE unsigned differs(const uint8_t *a, const uint8_t *b, uint64_t low,
     return ((unsigned)__builtin_parityll(both) ^ fingerprint >> column) & 1;
 }
 
-/* Tests four columns without a branch, which rules out 15 of 16 absent keys; then four more. */
+/* Tests four columns at a time without a branch. The first four rule out 15 of 16 absent keys. */
 RIBBON_INLINE bool agrees_plain(const uint8_t *a, const uint8_t *b, uint64_t low, uint64_t high,
                                 uint32_t fingerprint, unsigned columns, unsigned most)
 {

@@ -54,7 +54,7 @@ RIBBON_INLINE uint64_t prefix_of(const struct ribbon_source *s, uint64_t hash)
     return hash >> 1 >> (63 - s->ribbon.bits);
 }
 
-/* Follows the directory to the entry of a hash. *depth: the number of bits used. */
+/* Follows the directory to the entry of a hash. Sets *depth to the number of bits used. */
 RIBBON_INLINE bool find_entry(const struct ribbon_source *s, uint64_t hash,
                               struct ribbon_entry *e, unsigned *depth, enum ribbon_verdict *v)
 {
@@ -80,7 +80,7 @@ struct way {
     unsigned t;
 };
 
-/* Begins at way->e, the entry of the hash, `depth` bits down the directory. */
+/* Begins at way->e, the entry of the hash, which the top `depth` bits of the hash led to. */
 RIBBON_INLINE bool begin_way(const struct ribbon_source *s, uint64_t hash, unsigned depth,
                              struct way *way)
 {
@@ -134,7 +134,8 @@ unsigned ribbon_aim_plain(const struct ribbon_source *s, const uint64_t *hash,
     return known;
 }
 
-/* Finds what decides about a key. If that is a probe, stores it as probe i. */
+/* Finds the table or list that answers for a key. For a table, stores the probe as probe i and
+ * returns RIBBON_PROBE. */
 static enum ribbon_verdict find(const struct ribbon_source *s, uint64_t hash,
                                 struct ribbon_probes *p, unsigned i)
 {
@@ -163,7 +164,7 @@ enum { ALL = (1U << RIBBON_PROBES) - 1 };
 /* Keys looked up at a time. */
 struct group {
     const uint64_t *hash;
-    uint64_t copy[RIBBON_PROBES]; /* of the hashes, of a group that is not full */
+    uint64_t copy[RIBBON_PROBES]; /* of the hashes, if the group is not full */
     struct ribbon_probes probes;
     unsigned all, known; /* all keys; keys whose probe is known */
 };
@@ -193,11 +194,11 @@ static unsigned answer(const struct ribbon_source *s, const struct ribbon_probes
     return ribbon_in_use()->answer(s->data, p, s->ribbon.columns + (s->ribbon.wide != 0), next);
 }
 
-/* Probes in later tables or split partitions. They are answered eight at a time; the rest at the
- * end. */
+/* Probes in later tables or split partitions. They are collected and answered eight at a time; the
+ * rest at the end. */
 struct late {
     struct ribbon_probes probes;
-    size_t key[RIBBON_PROBES]; /* its number in the batch */
+    size_t key[RIBBON_PROBES]; /* index of the probe's key in the batch */
     unsigned n;
 };
 
@@ -227,9 +228,9 @@ static void look_further(const struct ribbon_source *s, uint64_t hash, size_t ke
         answer_late(s, late, present);
 }
 
-/* Sets the answers of a group, whose first key has the number `first` in the batch. No branch
- * depends on them: where half of the keys are present, that costs more than the rest. Meanwhile
- * prefetches for `next`. */
+/* Sets the answers of a group and prefetches for `next`. `first` is the index of the group's first
+ * key in the batch. No branch depends on the answers: if half of the keys are present,
+ * mispredictions would cost more than everything else. */
 static void end_group(const struct ribbon_source *s, const struct group *g, size_t first,
                       const struct ribbon_probes *next, struct late *late, uint64_t *present)
 {

@@ -21,9 +21,9 @@ void ribbon_to(const struct ribbon *ribbon, struct layer *layer)
     layer->geometry[3] = ribbon->wide;
 }
 
-/* The first r with 2^-r >= p. Then the part w of the starts that have r + 1 columns, such that (1 -
- * w) 2^-r + w 2^-(r+1) = p. All steps are exact in binary floating point except the last, which
- * rounds up. */
+/* Finds the largest r with 2^-r >= p. Then computes w, the part of the starts with r + 1 columns,
+ * such that (1 - w) 2^-r + w 2^-(r+1) = p. All steps are exact in binary floating point except the
+ * last, which rounds up. */
 void ribbon_columns(double p, unsigned *columns, uint32_t *wide)
 {
     unsigned r = 1;
@@ -47,8 +47,8 @@ unsigned ribbon_bits(uint64_t n)
     return bits;
 }
 
-/* Margin for the random excess of the FPR over p. Its standard deviation, as part of p, is 0.27 /
- * sqrt(n), measured with 600,000 and 1,500,000 keys at three rates. The margin is five of these. */
+/* Margin for the random excess of the FPR over p, as a part of p: five standard deviations. One is
+ * 0.27 / sqrt(n), measured with 600,000 and 1,500,000 keys at three FPRs. */
 static const double RATE_SPREAD = 5 * 0.27;
 
 void ribbon_design(uint64_t n, double p, struct ribbon *ribbon)
@@ -64,7 +64,7 @@ void ribbon_design(uint64_t n, double p, struct ribbon *ribbon)
     ribbon->columns = columns;
 }
 
-/* If wide is 2^32, all segments are wide: one more column. */
+/* With `wide` 2^32, all segments are wide: that is one more column. */
 static struct ribbon with_wide(const struct ribbon *ribbon, uint64_t wide)
 {
     struct ribbon r = *ribbon;
@@ -179,7 +179,7 @@ static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const 
     ribbon_get_entry(from, &e);
     if (from[ENTRY_SPLIT] > 1 || from[ENTRY_ZERO] != 0 || from[ENTRY_ZERO + 1] != 0)
         return false;
-    /* The two entries come after all prefixes and after this entry, so there are no cycles. */
+    /* The two entries must come after all prefixes and after this entry, so there are no cycles. */
     if (e.split)
         return e.at >= (uint64_t)1 << ribbon->bits && e.at > number && e.at < ribbon->entries - 1;
     bool ended = false;

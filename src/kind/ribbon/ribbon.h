@@ -4,19 +4,19 @@
  * retrieval and approximate membership using ribbon", 2022.)
  *
  * A filter stores a table of m slots with a few bits each. A key has a start slot, 64 coefficient
- * bits and a fingerprint. The coefficients select some of the 64 slots from the start on; for every
- * key in the set, the xor of these slots is the key's fingerprint. An absent key matches its
+ * bits and a fingerprint. The coefficients select some of the 64 slots from the start on. For every
+ * key in the set, the xor of the selected slots is the key's fingerprint. An absent key matches its
  * fingerprint only by chance. The slots are the solution of a system of linear equations over
- * GF(2), with more keys than slots. Where it has no solution, the keys that start low in a bucket
- * of 128 slots are bumped to the next, much smaller table. There are three tables, then a list of
- * the remaining hashes. So every set can be stored.
+ * GF(2), with more keys than slots. Where the system has no solution, the keys that start at the
+ * low end of a bucket of 128 slots are bumped to the next, much smaller table. There are three
+ * tables, then a list of the remaining hashes. So every set can be stored.
  *
- * The top s bits of the hashes divide them into partitions of about 2^19 hashes, built one by one.
- * A partition that chosen keys overfill is split by the next bit. The directory has an entry of 32
- * bytes for each partition: first the 2^s prefixes, then pairs of entries for split partitions. The
- * data consists of a block for each partition, in sequence, and then the directory.
+ * The top s bits of a hash, its prefix, select a partition of about 2^19 hashes. Each partition is
+ * built by itself. A partition that chosen keys overfill is split by the next bit. The directory
+ * has an entry of 32 bytes for each of the 2^s prefixes, then two entries for each split partition.
+ * The data is a block for each partition, in sequence, and then the directory.
  *
- *     entry   u64 offset of its block in the data, or, if split, number of the first of two entries
+ *     entry   u64 offset of its block in the data; if split, index of the first of its two entries
  *             u32 segments of 64 slots in tables 0, 1 and 2
  *             u32 hashes in the list
  *             u32 keys
@@ -36,13 +36,13 @@
  *     M(x)   x ^= x / 2^32; x *= 0xd6e8feb86659fd93; twice; x ^= x / 2^32
  *
  * A key is bumped to the next table if start mod 128 < limit[threshold of bucket start / 128], with
- * limit = 0, 15, 34, 128. If that table has no segments, the key goes to the list. Segments have
- * `columns` columns; those from number `narrow` on (wide segments) have one more, where
+ * limit = 0, 15, 34, 128. If that table has no segments, the key goes to the list. The first
+ * `narrow` segments of a table have `columns` columns; the others (wide segments) have one more.
  *
  *     narrow = floor((2^32 - wide) * (m - 63) / 2^38)
  *
- * So at least `wide` / 2^32 of all starts have the smaller false-positive rate. With `wide` 0, all
- * segments are narrow.
+ * So at least `wide` / 2^32 of all starts are in wide segments, with half the FPR. With `wide` 0,
+ * all segments are narrow.
  */
 #ifndef KIND_RIBBON_RIBBON_H
 #define KIND_RIBBON_RIBBON_H
@@ -57,8 +57,8 @@ enum {
     RIBBON_BUCKET = 128,    /* slots that share a threshold */
     RIBBON_MAX_COLUMNS = 32, /* bits in a fingerprint */
     RIBBON_MAX_BITS = 40,   /* of prefix */
-    RIBBON_PARTITION = 1 << 19,    /* approximate keys; at most: */
-    RIBBON_LARGEST = 5 << 17,      /* a hundred standard deviations more */
+    RIBBON_PARTITION = 1 << 19,    /* expected keys, at most */
+    RIBBON_LARGEST = 5 << 17,      /* keys, at most: over a hundred standard deviations more */
     RIBBON_MAX_SEGMENTS = 1 << 16, /* of a table: 6 times the need of RIBBON_LARGEST keys */
 };
 
@@ -70,7 +70,7 @@ struct ribbon {
     unsigned bits;    /* s: the length of the prefix */
     uint64_t entries; /* in the directory */
     unsigned columns; /* of narrow segments */
-    uint32_t wide;    /* the part that is wide, in 2^-32 */
+    uint32_t wide;    /* the part of starts in wide segments, in 2^-32 */
 };
 
 struct ribbon_entry {
@@ -85,21 +85,21 @@ extern const struct kind kind_ribbon;
 struct ribbon ribbon_of(const struct layer *layer);
 void ribbon_to(const struct ribbon *ribbon, struct layer *layer);
 
-/* Columns for an FPR of at most p, which must be in range. */
+/* Computes the columns for an FPR of at most p; p must be in range. */
 void ribbon_columns(double p, unsigned *columns, uint32_t *wide);
 
-/* The FPR of that many columns. */
+/* The FPR with these columns. */
 double ribbon_fpr(unsigned columns, uint32_t wide);
 
 /* The number of prefix bits for n keys. */
 unsigned ribbon_bits(uint64_t n);
 
-/* Bits and columns for n keys at p, with one entry for each prefix. With several partitions, makes
- * somewhat more wide than p needs, since wide segments may have more bumped keys. */
+/* Designs a ribbon for n keys at FPR p, with one entry for each prefix. With several partitions,
+ * `wide` is somewhat larger than p needs, since wide segments may have more bumped keys. */
 void ribbon_design(uint64_t n, double p, struct ribbon *ribbon);
 
-/* Makes more wide, if needed, until fpr(ctx, ribbon) is at most p. fpr must depend on the columns
- * only. */
+/* If `wide` is not 0, increases it, at most to one more column, until fpr(ctx, ribbon) is at most
+ * p. `fpr` must depend on the columns only. */
 void ribbon_keep_rate(struct ribbon *ribbon, double p,
                       double (*fpr)(void *ctx, const struct ribbon *ribbon), void *ctx);
 
@@ -113,7 +113,8 @@ uint64_t ribbon_expected_len(uint64_t n, double p);
 void ribbon_get_entry(const uint8_t *from, struct ribbon_entry *entry);
 void ribbon_put_entry(const struct ribbon_entry *entry, uint8_t *to);
 
-/* The number of narrow segments of a table, and the words of its first `segments` segments. */
+/* ribbon_narrow: the number of narrow segments in a table of `segments` segments. ribbon_words: the
+ * words of the first `segments` segments of a table with `narrow` narrow ones. */
 uint64_t ribbon_narrow(const struct ribbon *ribbon, uint64_t segments);
 uint64_t ribbon_words(const struct ribbon *ribbon, uint64_t narrow, uint64_t segments);
 
@@ -123,11 +124,11 @@ static inline uint64_t ribbon_thresholds_len(uint64_t segments)
     return (segments + 7) / 8;
 }
 
-/* Bytes of a block: before its segments, and in total. */
+/* Bytes of a block: ribbon_head_len before its segments, ribbon_block_len in total. */
 uint64_t ribbon_head_len(const struct ribbon_entry *entry);
 uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry *entry);
 
-/* The part of the filter's FPR that comes from a block, `depth` bits down the directory. */
+/* The part of the filter's FPR that comes from a block of hashes with equal top `depth` bits. */
 double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
                         const uint8_t *block, unsigned depth);
 
