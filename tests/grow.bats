@@ -457,6 +457,17 @@ bits_set() { seen stats "$1" | awk '/^layer/ { $NF = ""; print } /^bits set/'; }
     run -2 seen query -k a f.seen
 }
 
+@test "the keys behind a header are foretold too" {
+    seq 1000 >first
+    seq 5000000 >rest
+    layers() { seen stats --json "$1" | jq '.layers | length'; }
+    for name in a b; do seen create --grow "$name.seen" first; done
+    seen add a.seen rest
+    seen add --header 1 b.seen rest
+    [ "$(layers a.seen)" = "$(layers b.seen)" ]
+    [ "$(layers b.seen)" -le 2 ]
+}
+
 @test "without a file: a filter in memory that grows" {
     seq 1 400000 >in
     # The first layer is for 1000 keys, so there are six.

@@ -274,6 +274,7 @@ static enum input_got next_header(struct input *in, struct file *f, struct chunk
     }
     chunk->seq = in->seq++;
     chunk->file = f->index;
+    chunk->is_plain = f->is_regular;
     chunk->first_header = !in->gave_header;
     in->gave_header = true;
     return INPUT_CHUNK_READ;

@@ -121,7 +121,7 @@ static size_t pool_blocks_of(const struct keyset_spec *spec)
     return blocks_of(spec) - own_blocks_of(spec) * spec->workers;
 }
 
-/* Rounded up to whole huge pages: the kernel aligns such a mapping to huge pages. */
+/* Rounded up to whole huge pages. */
 static size_t arena_blocks_of(const struct keyset_spec *spec)
 {
     size_t blocks = blocks_of(spec), unit = HUGE_PAGE / BLOCK_BYTES;
