@@ -12,8 +12,8 @@
  * unless its size is fixed, and written. With a fixed size and many keys, the count is estimated
  * from the bits.
  *
- * Filters of other programs' layouts are filled in memory. Where one depends on the order of the
- * keys, they are added in that order if the size is given, and else in that of their hashes:
+ * Filters of other programs' layouts are filled in memory. If the result depends on the order of
+ * the keys, they are added in input order if the size is given, else in the order of their hashes:
  *
  *     if (filter_build_in_order(&b))
  *         ... filter_build_add(&b, hashes, known, n, &done, &err) ...
@@ -39,63 +39,63 @@
 struct filter_build {
     const struct design *design;
     const struct key_rule *rule; /* seed and preparation, for the header */
-    uint64_t memory;             /* bytes, beyond the filter; filter_build_min_memory at least */
-    const char *scratch_dir;     /* where keys go that this does not hold */
-    unsigned threads;            /* workers; filter_build_begin lowers it to as many as fit */
+    uint64_t memory;             /* bytes, besides the filter; filter_build_min_memory at least */
+    const char *scratch_dir;     /* for keys that do not fit in `memory` */
+    unsigned threads;            /* workers; filter_build_begin lowers it to what `memory` allows */
     bool reproducible;           /* no time and no random id in the file */
     bool progress;               /* shown while keys are counted */
     uint64_t n_known;            /* distinct hashes that were put; 0: unknown */
-    bool forecast;               /* filter_build_forecast is called, and not filter_build_write */
+    bool forecast;               /* filter_build_forecast is called instead of filter_build_write */
     /* Results. Counters are unknown if the count was estimated from the bits. */
     struct header header;
     struct census census;
-    uint64_t fits; /* so many hashes, repeats counted, fit in memory for certain */
+    uint64_t fits; /* number of hashes, repeats counted, that always fit in memory */
     /* The rest is private. */
     struct keyset *keys;
-    struct store *store; /* of a layout that has no `build`: where keys go in the end ... */
-    struct fill *fill;   /* ... in any order; NULL: in theirs */
-    void *bits; /* where `keys` drains to (kind_bits); NULL: it keeps them all */
+    struct store *store; /* for kinds without `build`: the filter in memory, which takes the keys */
+    struct fill *fill;   /* adds keys to `store` in any order; NULL: they are added in order */
+    void *bits; /* where `keys` drains to (kind_bits); NULL: not drained to bits */
     uint64_t n_put, n_distinct;
-    bool counted; /* n_distinct is known, or presumed to be */
+    bool counted; /* n_distinct is known or presumed */
 };
 
-/* The smallest memory that will do for one thread. */
+/* The smallest memory that suffices for one thread. */
 uint64_t filter_build_min_memory(const struct design *design);
 
 bool filter_build_begin(struct filter_build *b, struct err *err);
 
-/* Must keys be given in their order? Then it is by filter_build_add, from one thread at a time. */
+/* Must keys be added in input order? Then use filter_build_add, from one thread at a time. */
 bool filter_build_in_order(const struct filter_build *b);
 
-/* As store_add; false if they are not all added. */
+/* As store_add; false if not all keys were added. */
 bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
                       size_t *done, struct err *err);
 
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes,
                       size_t n, struct err *err);
 
-/* Hands over all hashes that were put so far (keyset.h). */
+/* Passes all hashes put so far to `each` (keyset_each). */
 bool filter_build_each(struct filter_build *b, unsigned threads, keyset_each_fn *each, void *ctx,
                        struct err *err);
 
-/* Writes the file, which is `name` in messages, but does not commit it. n_put hashes were put. */
+/* Writes the file but does not commit it. Messages call it `name`. n_put: hashes that were put. */
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
                         const char *name, struct err *err);
 
-/* The same for design->batch_for: into an empty file that need not be kept. The layer is
+/* The same for design->batch_for: writes into an empty, temporary file. The layer is
  * header.layers[0]. */
 bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const char *name,
                         struct err *err);
 
-/* The same without a file: counts all keys, and says by formula what the census would. */
+/* The same without a file: counts all keys and computes the FPR by formula instead of a census. */
 bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err);
 
 void filter_build_free(struct filter_build *b);
 
-/* Writes a filter without keys, of a header whose layers are placed, into an empty file. */
+/* Writes a filter without keys into an empty file. The layers of `h` must be placed. */
 bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err);
 
-/* Makes such a file at `path`, unless something is there by then: that is no failure. */
+/* Creates such a file at `path`. Succeeds without a change if `path` exists by then. */
 bool filter_build_empty_file(const char *path, const struct header *h, struct err *err);
 
 #endif

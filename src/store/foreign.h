@@ -1,10 +1,10 @@
 /*
- * Filters of other programs (kind/layout.h) as filter files.
+ * Converts filters of other programs (kind/layout.h) to filter files and back.
  *
  *     struct layout_filter filter;
  *     layout->read(&spec, &in, &filter, bits, &err);
  *     foreign_header(&filter, &rule, reproducible, &header);
- *     foreign_write(&header, bits, &newfile, name, threads, &err);       // but does not commit it
+ *     foreign_write(&header, &filter, bits, &newfile, name, threads, &census, &err);  // no commit
  *
  *     foreign_filter(&header, &filter, &err);                            // and back
  *     layout->write(&filter, data, &sink, &err);
@@ -20,24 +20,25 @@
 #include "store/format.h"
 #include "store/newfile.h"
 
-/* The preparation of a filter's keys, as the rule has it but for the layout's encoding; and their
- * hash. Fails if the encoding is not for digests. */
+/* Sets the rule's hash, seed and key encoding to the layout's; the rest of the preparation stays.
+ * Fails if the rule asks for digests and the layout has an encoding. */
 bool foreign_rule(const struct layout_filter *filter, struct key_rule *rule, struct err *err);
 
-/* Gives a header the layers of such a filter, placed, its policy, capacity and rate. */
+/* Sets a header's layers, policy, capacity and rate to the filter's, and places the layers. */
 void foreign_layers(const struct layout_filter *filter, struct header *h);
 
-/* The header of such a filter, placed. The rule gives the preparation of keys; hash, seed
- * and encoding are the layout's. Counters are those of an empty filter. */
+/* Makes the header of such a filter, with its layers placed. The rule gives the preparation of
+ * keys; hash, seed and encoding are the layout's. Counters are those of an empty filter. */
 void foreign_header(const struct layout_filter *filter, const struct key_rule *rule,
                     bool reproducible, struct header *h);
 
-/* What a filter file of a layout is for the other program, with `n_added` as counted since. Fails
- * with a predicate if it is of no layout: "is of no other program's layout". */
+/* Describes a filter file of a layout for the other program; n_added is the header's current
+ * keys_added. If the file has no layout, fails with a predicate: "is of no other program's layout".
+ */
 bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err);
 
-/* Writes the file. Sets the counters and what is noted of closed layers, by the bits; the keys of
- * layers with exact_capacity are the filter's (n_closed). */
+/* Writes the file. Sets the counters, and n_closed and fpr_closed of closed layers, from the bits;
+ * for layers with exact_capacity, n_closed stays as the filter has it. */
 bool foreign_write(struct header *h, const struct layout_filter *filter,
                    const struct layout_bits *bits, struct newfile *file, const char *name,
                    unsigned threads, struct census *census, struct err *err);

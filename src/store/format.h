@@ -30,8 +30,8 @@ enum {
     FORMAT_FIRST_LAYER = 3 * FORMAT_PAGE,
     FORMAT_MAX_LAYERS = 29, /* 256 + 29 * 128 bytes of header + 8 of checksum fit in a page */
     FORMAT_MAX_HEADER = FORMAT_PAGE,
-    FORMAT_BATCH = 16,        /* bytes that stand for a batch */
-    FORMAT_MAX_BATCHES = 128, /* with one layer 2440 bytes of header */
+    FORMAT_BATCH = 16,        /* bytes that identify a batch */
+    FORMAT_MAX_BATCHES = 128, /* with one layer: 2440 bytes of header */
 };
 
 /* Feature words: an unknown bit in `compat` is ignored, in `ro_compat` it forbids writing, in
@@ -39,14 +39,14 @@ enum {
 enum {
     COMPAT_ASSUMED = 1 << 0, /* capacity and rate are not stated by the filter's origin, but taken
                                 from m and k: half of the bits set */
-    /* Bits 8 to 15: the length in bytes of all keys that the filter was made of, which are given in
-     * hexadecimal digits (PREP_HEX); 0 if it is not known, or not one. */
+    /* Bits 8 to 15: the length in bytes of all keys of the filter, which are given in hexadecimal
+     * digits (PREP_HEX); 0 if it is unknown or differs. */
     COMPAT_KEY_LEN_SHIFT = 8,
     COMPAT_KEY_LEN = 0xff << COMPAT_KEY_LEN_SHIFT,
     COMPAT_KNOWN = COMPAT_ASSUMED | COMPAT_KEY_LEN,
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
-    INCOMPAT_BATCHES = 1 << 1,   /* the header has batches behind the layers */
+    INCOMPAT_BATCHES = 1 << 1,   /* the header has batches after the layers */
     INCOMPAT_SECRET = 1 << 2,    /* the header has the mark of a secret */
     INCOMPAT_KNOWN = INCOMPAT_IMMUTABLE | INCOMPAT_BATCHES | INCOMPAT_SECRET,
 };
@@ -66,15 +66,15 @@ enum policy {
 
 /* What was added. After a crash, a merge of overlapping filters or an import `unknown` is set; the
  * other numbers are then meaningless, except n_keys, which is an estimate from the bits, and
- * keys_added of imported filters, which goes on from what the other program had counted. */
+ * keys_added of imported filters, which continues the other program's count. */
 struct counters {
     bool unknown;
     uint64_t records;    /* records given, including repeats */
     uint64_t keys_added; /* keys not reported present when given */
-    double n_keys;       /* distinct keys, false positives allowed for: the sum of 1 / (1 - fpr)
-                            over the keys added, each at the fpr of its moment */
-    double dropped;      /* expected number of distinct keys taken for present when they came: the
-                            sum of fpr / (1 - fpr) over the keys added */
+    double n_keys;       /* distinct keys, corrected for false positives: the sum of 1 / (1 - fpr)
+                            over the keys added, with the fpr when each was added */
+    double dropped;      /* expected number of distinct keys wrongly reported present when given:
+                            the sum of fpr / (1 - fpr) over the keys added */
 };
 
 struct header {
@@ -94,7 +94,7 @@ struct header {
     struct counters counters;
     unsigned n_layers;
     struct layer layers[FORMAT_MAX_LAYERS];
-    /* Of filters whose kind counts: the last batches that had an ID (change.h), oldest first. */
+    /* For kinds that count: the last batches that had an ID (change.h), oldest first. */
     unsigned n_batches;
     uint8_t batch[FORMAT_MAX_BATCHES][FORMAT_BATCH];
 };
@@ -130,7 +130,7 @@ static inline bool format_is_immutable(const struct header *h)
     return (h->incompat & INCOMPAT_IMMUTABLE) != 0;
 }
 
-/* Does a secret decide on the hashes of keys? Then the function is a keyed one. */
+/* Do the hashes of keys depend on a secret? Then the hash function is a keyed one. */
 static inline bool format_has_secret(const struct header *h)
 {
     return (h->incompat & INCOMPAT_SECRET) != 0;

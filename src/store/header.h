@@ -1,8 +1,8 @@
 /*
- * What a new filter is to be. The only maker of headers: from the wishes of `seen create` and the
- * distinct keys that there are, or as a copy of another filter's header for the same keys.
+ * Makes the headers of all new filters: from a design (the options of `seen create`) and the number
+ * of distinct keys, or from another filter's header, for the same keys.
  *
- *     struct design design = {.p = p, .grow = true};                   // 0, false: not wished for
+ *     struct design design = {.p = p, .grow = true};                   // 0, false: not requested
  *     uint64_t n = design_is_sized(&design) ? 0 : count_the_keys();
  *     header_begin(&header, &rule, reproducible);
  *     if (!header_design(&header, &design, n, &err)) ...
@@ -21,56 +21,56 @@
 
 struct design {
     const struct kind *kind;   /* NULL: the usual one, or that of `like` or `layout` */
-    const struct layout_spec *layout; /* as another program would make it; with n, p and empty */
-    uint64_t n;                /* distinct keys that it is for */
-    double p;                  /* FPR with that many */
-    bool exact;                /* the smallest FPR that there can be, instead of p */
-    uint64_t size;             /* bytes that the file may take */
-    const struct header *like; /* of one layer, which gives n, p and the size */
-    const struct header *batch_for; /* of a kind that counts, which gives p and the bits */
-    bool foldable;             /* of a size that can be halved again and again */
-    bool grow;                 /* without an end (chain.h); n, if given, sizes the first layer */
-    unsigned generations;      /* a ring of so many; needs n */
-    bool empty;                /* for no keys yet */
+    const struct layout_spec *layout; /* another program's layout; only with n, p and empty */
+    uint64_t n;                /* capacity: distinct keys */
+    double p;                  /* FPR with n keys */
+    bool exact;                /* the smallest possible FPR, instead of p */
+    uint64_t size;             /* limit for the file, in bytes */
+    const struct header *like; /* header with one layer, which gives n, p and the size */
+    const struct header *batch_for; /* header of a kind that counts, which gives p and the bits */
+    bool foldable;             /* a size that can be halved repeatedly */
+    bool grow;                 /* grows without limit (chain.h); n, if given: first layer's size */
+    unsigned generations;      /* a ring with this many generations; needs n */
+    bool empty;                /* contains no keys yet */
 };
 
 /* The kind of layer that takes the keys. */
 const struct kind *design_kind(const struct design *d);
 
-/* Do the wishes alone decide on the size? */
+/* Does the design alone determine the size? */
 bool design_is_sized(const struct design *d);
 
-/* What a layout says of a filter for n distinct keys; n as with design_plan. */
+/* The layout's description of a filter for n distinct keys; n as with design_plan. */
 bool design_layout(const struct design *d, uint64_t n, struct layout_filter *filter,
                    struct err *err);
 
-/* Has keys prepared and hashed as the design's layout does it. */
+/* Makes the rule prepare and hash keys as the design's layout does. */
 bool design_rule(const struct design *d, struct key_rule *rule, struct err *err);
 
-/* The plan of a filter of no layout that neither grows nor forgets, for n distinct keys if those
- * decide. Fails on wishes that nothing can fulfil. */
+/* Plans a filter without a layout that neither grows nor is a ring. n is the number of distinct
+ * keys; it is used unless design_is_sized. Fails if the design cannot be achieved. */
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err);
 
-/* A clean header, without layers yet, for keys that are prepared and hashed by that rule. The
- * file's id is random, and the times are now; reproducible files have neither. */
+/* Makes a clean header, without layers yet, for keys prepared and hashed by `rule`. The file's id
+ * is random and the times are now; in reproducible files they are zero. */
 void header_begin(struct header *h, const struct key_rule *rule, bool reproducible);
 
 /* The same for the keys of another filter. */
 void header_begin_like(struct header *h, const struct header *other, bool reproducible);
 
-/* To be called for each further filter whose keys the new one has too: their length is known only
- * if it is the same in all. */
+/* To be called for each further filter whose keys go into the new one. The key length stays known
+ * only if it is the same in all. */
 void header_join_keys(struct header *h, const struct header *other);
 
-/* Gives it the layers of any filter, placed, its policy, capacity, rate and feature bits; the layer
- * that takes keys is chain_newest(h). n and failures as with design_plan. */
+/* Sets the header's layers, placed, and its policy, capacity, rate and feature bits, for any
+ * design. The layer that takes keys is chain_newest(h). n and failures as with design_plan. */
 bool header_design(struct header *h, const struct design *d, uint64_t n, struct err *err);
 
-/* Fields in which two filters must agree for their keys to mean the same; false names the ones that
- * differ ("hash seed, --hex"). */
+/* Do two filters agree in all fields that decide how keys are prepared and hashed? If not, the
+ * error names the fields that differ ("hash seed, --hex"). */
 bool header_same_keys(const struct header *a, const struct header *b, struct err *err);
 
-/* The same of filters that are asked together; the reason is a sentence that names both. */
+/* The same for filters that are queried together; the error is a sentence that names both. */
 bool header_same_questions(const struct header *a, const char *a_path, const struct header *b,
                            const char *b_path, struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * The layers of a filter, wherever they are: asking all of them, and reading all their bits. The
- * header says what they are; where they are placed in a file means nothing here.
+ * Queries all layers of a filter, in a file or in memory, and takes a census of their bits. The
+ * header describes the layers; their offsets in a file are not used here.
  */
 #ifndef STORE_LAYERS_H
 #define STORE_LAYERS_H
@@ -14,42 +14,43 @@
 #include "kind/kind.h"
 #include "store/format.h"
 
-/* What belongs to another: valid as long as the filter is open, and while it grows. */
+/* Owned by the filter. Valid while the filter is open, also while it grows. */
 struct layers {
     const struct header *header;
     uint8_t *const *data; /* of layer i: data[i], layers[i].data_len bytes */
 };
 
-/* Something to be done before the keys are looked for in a layer. */
+/* Called before a layer is searched for keys. */
 typedef bool layers_verify(void *ctx, unsigned layer, struct hashes keys, size_t n,
                            struct err *err);
 
 /* Sets bit i of present when key i is in any layer, after clearing bits 0..n-1. n is at most
- * LAYER_BATCH. Calls `verify`, unless NULL, for each layer first, and fails if that does. */
+ * LAYER_BATCH. Calls `verify`, unless NULL, before each layer, and fails if it does. */
 bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err);
 
-/* The same of layers `first` to end - 1. */
+/* The same for layers `first` to end - 1. */
 bool layers_query_some(const struct layers *l, unsigned first, unsigned end, struct hashes keys,
                        size_t n, uint64_t *present, layers_verify *verify, void *ctx,
                        struct err *err);
 
-/* Census of one layer; of each; of the whole, from those of the layers. The FPR of the whole is
- * 1 - prod(1 - fpr_i), in a ring that of generations that share keys (kind->union_part). Its n is
- * the number of distinct keys that were given to it, whatever layers they are in, or none because
- * they had been taken for present: estimated from the union of the bits where layers can share
- * keys, and bounded by the layers' numbers where their bits do not fit together. */
+/* Census of one layer; of each layer; of the whole filter, from those of the layers. The FPR of the
+ * whole is 1 - prod(1 - fpr_i); in a ring it allows for generations that share keys
+ * (kind->union_part). Its n is the number of distinct keys given to the filter, including those
+ * that are in no layer because they were falsely reported present. Where layers can share keys, n
+ * is estimated from the union of their bits, or bounded by the layers' numbers if their bits cannot
+ * be united. */
 void layers_census(const struct layers *l, unsigned layer, unsigned threads, struct census *out);
 void layers_census_each(const struct layers *l, unsigned threads, struct census *layer);
 void layers_census_whole(const struct layers *l, unsigned threads, const struct census *layer,
                          struct census *all);
 
-/* The whole at once. */
+/* The census of the whole filter in one call. */
 void layers_census_all(const struct layers *l, unsigned threads, struct census *out);
 
-/* Do the counters agree with the bits, of which `layer` is the census? At any load a false alarm
- * comes once in a million sound files at most. There is none where bits or counters tell too
- * little; then *n_bits is NAN. Else it is about what counters.n_keys should be. */
+/* Do the counters agree with the bits? `layer` has the census of each layer. At any load, at most
+ * one in a million sound files gives a false alarm. Returns true with *n_bits = NAN if bits or
+ * counters tell too little. Otherwise *n_bits is about what counters.n_keys should be. */
 bool layers_counters_agree(const struct header *h, const struct census *layer, double *n_bits);
 
 #endif
