@@ -23,8 +23,8 @@
 #include "store/filter_few.h"
 #include "store/lock.h"
 
-/* Chooses between two slots. A slot that is whole counts even if we must refuse it: the other one
- * may describe a file that is no more. */
+/* Chooses between the two slots. An intact slot counts even if its contents are refused: the other
+ * slot may describe an older state of the file. */
 static bool choose_slot(const uint8_t *buf, size_t got, struct header *h, bool *slot_damaged,
                         struct err *err)
 {
@@ -51,7 +51,7 @@ static bool choose_slot(const uint8_t *buf, size_t got, struct header *h, bool *
     return b_ok;
 }
 
-/* Reads the header of an open file. The error is a predicate, as of format_decode. */
+/* Reads the header of an open file. The error is a predicate, as with format_decode. */
 static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err *err)
 {
     uint8_t buf[2 * FORMAT_PAGE];
@@ -61,14 +61,14 @@ static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err
         if (!disk_read(fd, buf, sizeof buf, 0, &got))
             return fail_errno(err, "cannot be read");
         bool ok = choose_slot(buf, got, h, slot_damaged, err);
-        /* A slot that does not hold may be one that is just being written. */
+        /* A slot that seems damaged may be in the middle of a write. */
         if (!*slot_damaged || tries == 3)
             return ok;
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
     }
 }
 
-/* The length is looked at after the header was read: a file may grow in between. */
+/* Called after the header was read. The file may have grown in between. */
 static bool check_size(const struct filter *f, const struct header *h, struct err *err)
 {
     struct stat st;
@@ -97,8 +97,8 @@ static bool check_writable(const struct filter *f, struct err *err)
     if (h->ro_compat & ~(uint32_t)RO_COMPAT_KNOWN)
         return fail(err, "'%s' was written by a newer version of seen: it can be read only",
                     f->path);
-    /* Only forgery leads here: a million epochs a second take 146 000 years. Half of them are left
-     * for as long as the file is open. */
+    /* Only a forged epoch gets here: at a million epochs a second it takes 146 000 years. The other
+     * half is left for use while the file is open. */
     if (h->epoch > INT64_MAX / 2)
         return fail(err, "'%s' has used up its epochs: it can be read only", f->path);
     return true;
@@ -114,7 +114,7 @@ static bool cannot_open(const struct filter *f, struct err *err)
 static bool open_file(struct filter *f, struct err *err)
 {
     struct stat st;
-    /* O_NONBLOCK: a FIFO is to be refused, not waited for. */
+    /* O_NONBLOCK: refuse a FIFO instead of waiting for its writer. */
     f->fd = open(f->path, (f->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (f->fd < 0)
         return cannot_open(f, err);
@@ -127,12 +127,12 @@ static bool open_file(struct filter *f, struct err *err)
     return output_spares(f->fd, f->path, err);
 }
 
-/* New memory of `len` bytes, or what f->map has, moved there; MAP_FAILED leaves f->map as it is. */
+/* Maps `len` bytes of the file, or resizes the mapping. On MAP_FAILED, f->map is as before. */
 static void *map_or_move(const struct filter *f, size_t len)
 {
     int access = f->writable ? PROT_READ | PROT_WRITE : PROT_READ;
 #ifdef MREMAP_MAYMOVE
-    /* Needs address space for the difference only. */
+    /* Needs additional address space only for the difference. */
     if (f->map != NULL)
         return mremap(f->map, (size_t)f->map_len, len, MREMAP_MAYMOVE);
 #endif
@@ -142,8 +142,8 @@ static void *map_or_move(const struct filter *f, size_t len)
     return map;
 }
 
-/* Maps the first `len` bytes of the file, instead of what was mapped before. If that fails, what
- * was mapped before still is. */
+/* Maps the first `len` bytes of the file, in place of the old mapping. On failure the old mapping
+ * stays. */
 static bool map_file(struct filter *f, uint64_t len, struct err *err)
 {
     void *map = MAP_FAILED;
@@ -164,15 +164,15 @@ static bool map_file(struct filter *f, uint64_t len, struct err *err)
     return ok;
 }
 
-/* Are the pages of a file with this header to be checked? A reader does not know which pages a
- * writer has touched when; a writer does. */
+/* Can pages of a file with this header be checked? During a session only a writer can: a reader
+ * does not know when a page was touched. */
 static bool can_verify(const struct filter *f, const struct header *h)
 {
     return h->state == STATE_CLEAN || (f->writable && h->state != STATE_DIRTY);
 }
 
-/* Memory for one bit a page, in layers that have none yet; zero pages until they are needed, so
- * this costs nothing in advance. */
+/* Gets memory for one bit per page, for layers that have none yet. The kernel provides its pages on
+ * first use, so this costs nothing in advance. */
 static bool prepare_verifying(struct filter *f, const struct header *h, struct err *err)
 {
     for (unsigned i = 0; i < h->n_layers && can_verify(f, h); i++) {
@@ -267,7 +267,7 @@ static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
            get_le32(f->map + l->sums_off + FORMAT_SUM * page);
 }
 
-/* Has nobody written to the file since it was opened, when it was clean? */
+/* Is the file still clean, and its header not written since it was last read? */
 static bool still_clean(const struct filter *f)
 {
     struct header now;
@@ -325,14 +325,14 @@ bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct 
         return true;
     }
     if (!f->writable && !still_clean(f)) {
-        /* A writer is, or was, at work: our checksums are no longer those of the data. */
+        /* A writer is or was active, so a mismatch no longer proves damage. */
         atomic_store_explicit(&f->verifying, false, memory_order_relaxed);
         return true;
     }
     return damaged_page(f, layer, page, WRONG_SUM, err);
 }
 
-/* A page that a kind needs, unless it has been verified already. */
+/* Context of need_page, which verifies a page that a kind needs. */
 struct need {
     struct filter *f;
     unsigned layer;
@@ -347,7 +347,7 @@ static bool need_page(void *ctx, uint64_t page)
     return (word >> page % 64 & 1) || filter_verify_page(need->f, need->layer, page, need->err);
 }
 
-/* Are there pages that have not been verified? */
+/* Does the layer have pages still to be verified? */
 static bool is_unverified(const struct filter *f, unsigned layer)
 {
     return atomic_load_explicit(&f->verifying, memory_order_relaxed) &&
@@ -406,8 +406,8 @@ enum filter_health filter_health(const struct filter *f)
             return FILTER_CLEAN;
         if (lock_alive(f->fd))
             return FILTER_WRITING;
-        /* Writers hold their lock from before they mark the file until after they have made it
-         * clean. So if the mark is the same after we saw no lock, its writer is dead. */
+        /* A writer takes its lock before it marks the file and releases it after it has made the
+         * file clean. So if no lock is held and the mark is unchanged, its writer is dead. */
         if (!read_header(f->fd, &after, &slot_damaged, &ignored) || after.epoch == before.epoch)
             return FILTER_DIRTY;
         before = after;
@@ -423,8 +423,8 @@ bool filter_changed(const struct filter *f)
            format_epoch(f->map + FORMAT_SLOT_B) > f->header.epoch;
 }
 
-/* Does the file still have the layers that it had, where they were? Their sizes are those of the
- * memory in which it is noted what was verified. */
+/* Does the file still have the same layers in the same places? The bitmaps of verified pages were
+ * allocated for those sizes. */
 static bool is_continued(const struct header *before, const struct header *now)
 {
     if (memcmp(before->id, now->id, sizeof now->id) != 0 || now->n_layers < before->n_layers)
@@ -459,7 +459,7 @@ bool filter_reload(struct filter *f, struct err *err)
     if (!ok)
         return false;
     f->slot_damaged = slot_damaged;
-    /* A reader goes on as it began, but what it knows of pages is of the old layers. */
+    /* A reader keeps its mode, but its bits of verified pages cover only the old layers. */
     if (f->writable)
         f->verifying = can_verify(f, &now);
     else if (has_grown)
@@ -484,7 +484,7 @@ void filter_census_all(const struct filter *f, unsigned threads, struct census *
     layers_census_all(&layers, threads, out);
 }
 
-/* Pages are checked in blocks: enough work for a thread to be worth fetching. */
+/* Pages per block. A block is enough work to be worth handing to a thread. */
 enum { CHECK_BLOCK = 256 };
 
 struct check {
@@ -494,21 +494,21 @@ struct check {
     filter_damage *damaged;
     void *ctx;
     uint64_t bytes; /* in all layers */
-    pthread_mutex_t lock; /* of the call and of the counts */
+    pthread_mutex_t lock; /* for calls of `damaged` and for the counts */
     uint64_t n_damaged, n_unchecked, bytes_done;
 };
 
 enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
 
-/* With the reason if the page is damaged. */
+/* Sets *why if the page is damaged. */
 static enum page_state check_page(const struct check *c, uint64_t page, struct err *why)
 {
-    /* A session may begin and end beside us, so a page that differs and is not marked is looked at
-     * once more: if it was renewed meanwhile it holds now, or is marked again. */
+    /* A session may begin and end meanwhile, so a page that differs and is not marked is checked
+     * once more: if its checksum was renewed, it matches now or the page is marked again. */
     for (int tries = 0; tries < 2; tries++) {
         if (page_holds(c->f, c->layer, page))
             return page_is_sane(c->f, c->layer, page, why) ? PAGE_HOLDS : PAGE_DAMAGED;
-        /* After a crash of the machine the marks may be older than the data. */
+        /* After a crash of the machine the touched bitmap may be older than the data. */
         if (c->health == FILTER_DIRTY || is_touched(c->f, c->layer, page))
             return PAGE_UNCHECKED;
     }
@@ -560,7 +560,7 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
     return c.n_damaged;
 }
 
-/* Writers may come and go while a file is read; what did not hold then may hold now. */
+/* Writers may be active while the file is read, so a page that did not match may match later. */
 enum { SOUND_TRIES = 5 };
 
 bool filter_check_sound(struct filter *f, unsigned threads, struct err *err)

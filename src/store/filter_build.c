@@ -10,39 +10,39 @@
 #include "store/memory.h"
 #include "store/target.h"
 
-/* For a filter of given size so many hashes are kept in memory before they go into its bits, and no
- * more than these are counted; what 16 threads have room for in so much memory for each lane. */
+/* With a fixed size: the memory, per lane, that holds hashes before they are drained into bits, and
+ * the number of hashes that 16 threads can hold in it. Only up to this number are keys counted. */
 enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
 
-/* The same where keys are added to a store; as much again is for copies of the bits (fill.h). It is
- * what a keyset takes for so many threads (keyset_min_memory), and there are no more. */
+/* The same where keys are added to a store. The other half of DIRECT_MEMORY is for copies of the
+ * bits (fill.h). FILL_MEMORY is the keyset_min_memory of FILL_THREADS, the most threads used. */
 enum { FILL_MEMORY = DIRECT_MEMORY / 2, FILL_KEYS = DIRECT_KEYS / 4, FILL_THREADS = 8 };
 
-/* Keys that a keyset sorts at a time to be added in order. */
+/* Keys that a keyset sorts at a time, to add them in order. */
 enum { ORDERED_PART = 1 << 16 };
 
-/* What a thread takes at most, beside what it takes for keys: two chunks of input and a batch; or,
- * when the input is gone, the part of the filter that it is making. */
+/* The most memory that a thread uses besides that for keys: two chunks of input and a batch; or,
+ * after the input, the part of the filter that it builds. */
 enum { THREAD_MEMORY = 1 << 20 };
 
-/* With a given size: what all threads take, beside the filter and these hashes. */
+/* With a fixed size: the memory of all threads, besides the filter and DIRECT_MEMORY. */
 enum { DIRECT_OTHERS = 16 << 20 };
 
-/* Addresses that a thread takes beyond its memory, most of which it does not use: room for 4 MiB of
- * the filter; and if it is not the first, a stack, 8 MiB as a rule, and a heap of its own, for
- * which glibc maps 128 MiB (2 MiB on 32-bit machines) to keep the half that is aligned. */
+/* Address space that a thread reserves beyond its memory, mostly unused: room for 4 MiB of the
+ * filter. Every thread but the first also has a stack, usually 8 MiB, and its own heap, for which
+ * glibc maps 128 MiB (2 MiB on 32-bit machines) to keep the aligned half. */
 enum {
     FIRST_THREAD = 4 << 20,
     OTHER_THREAD = FIRST_THREAD + ((8 + (sizeof(void *) > 4 ? 128 : 2)) << 20),
 };
 
-/* What a thread takes to build a layer, besides the keyset. */
+/* Memory that a thread uses to build a layer, besides the keyset. */
 static uint64_t build_memory(const struct kind *kind)
 {
     return kind->build_memory != NULL ? kind->build_memory() : 0;
 }
 
-/* Is the filter filled in memory, as the program would whose layout it has? */
+/* Is the filter filled in memory, as the other program fills it? */
 static bool fills_store(const struct kind *kind)
 {
     return kind->build == NULL;
@@ -58,7 +58,7 @@ static size_t build_part(const struct kind *kind)
     return is_ordered(kind) ? ORDERED_PART : kind->build_part;
 }
 
-/* The same with the parts that it asks the keyset for. */
+/* The same plus the memory for parts that it requests from the keyset. */
 static uint64_t thread_memory(const struct kind *kind)
 {
     uint64_t part = build_part(kind) > 0 ? keyset_part_memory(build_part(kind), kind->lanes) : 0;
@@ -70,7 +70,7 @@ uint64_t filter_build_min_memory(const struct design *design)
     return THREAD_MEMORY + keyset_min_memory(1) + thread_memory(design_kind(design));
 }
 
-/* What a keyset that is drained takes, and how many hashes it has room for before that. */
+/* The memory of a drained keyset, and the number of hashes that it holds before it is drained. */
 static uint64_t direct_memory(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
@@ -83,20 +83,20 @@ static uint64_t direct_keys(const struct filter_build *b)
     return fills_store(kind) ? FILL_KEYS / keyset_lanes(kind->lanes) : DIRECT_KEYS;
 }
 
-/* Is the keyset drained while keys come? */
+/* Is the keyset drained while keys are put? */
 static bool drains(const struct filter_build *b)
 {
     return b->bits != NULL || b->fill != NULL;
 }
 
-/* A store is given whole hashes. */
+/* Lanes of a hash to keep. A store needs all lanes. */
 static unsigned lanes(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
     return fills_store(kind) ? key_rule_hash(b->rule)->lanes : kind->lanes;
 }
 
-/* Makes the header for n distinct keys, if the design leaves the size open. */
+/* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
 static bool make_header(struct filter_build *b, uint64_t n, struct err *err)
 {
     header_begin(&b->header, b->rule, b->reproducible);
@@ -113,14 +113,14 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* More of the machine's memory would leave too little for everything else. 0: it is not known. */
+/* Limit on memory use, in bytes: half of RAM, the rest is for other programs. 0: unknown. */
 static uint64_t half_of_memory(void)
 {
     struct sysinfo info;
     return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2 : 0;
 }
 
-/* Makes the filter in memory, as the header has it. */
+/* Creates the filter described by the header, in memory. */
 static bool open_store(struct filter_build *b, struct err *err)
 {
     const struct add_options options = {.threads = b->threads};
@@ -141,7 +141,7 @@ static bool bits_fit_memory(uint64_t len)
     return len < half_of_memory();
 }
 
-/* Has hashes drained into bits, where that is possible and pays. */
+/* Makes the keyset drain hashes into bits, where that is possible and worthwhile. */
 static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
     const struct kind_bits *bits = design_kind(b->design)->bits;
@@ -160,7 +160,7 @@ static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, stru
     return true;
 }
 
-/* Has keys added to a store while they come, if the design says how large it is. */
+/* Makes keys go to a store as they arrive, if the design determines its size. */
 static bool begin_store(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
     if (!fills_store(design_kind(b->design)) || !design_is_sized(b->design) || b->forecast)
@@ -175,7 +175,7 @@ static bool begin_store(struct filter_build *b, struct keyset_spec *spec, struct
     return true;
 }
 
-/* Half of the memory, at most, is for the threads that build; so there may be fewer of them. */
+/* Gives at most half of the memory to building threads, which may limit their number. */
 static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
 {
     const struct kind *kind = design_kind(b->design);
@@ -186,7 +186,8 @@ static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
     spec->part = build_part(kind);
 }
 
-/* Makes `spec` for so many threads. False: there is not memory enough for them. */
+/* Sets the memory and workers of `spec` for `threads` threads. False: not enough memory for them.
+ */
 static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
 {
     uint64_t others = (uint64_t)THREAD_MEMORY * threads +
@@ -231,8 +232,8 @@ static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
     return b->keys != NULL;
 }
 
-/* The memory and the number of threads are upper bounds: what the machine does not have, or lets
- * no process have, is done without. */
+/* Memory and threads are upper bounds. If the system does not grant them, both are halved until it
+ * does or the minimum is reached. */
 static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
     uint64_t smallest = filter_build_min_memory(b->design);
@@ -299,8 +300,8 @@ static bool keeps_keys(const struct filter_build *b)
     return kind->build != NULL && kind->bits == NULL;
 }
 
-/* Counts the keys, unless a size was given and so many came that they are not worth keeping. What
- * is counted must not depend on threads or memory, so the number of records alone decides. */
+/* Counts the distinct keys, unless the size is fixed and keys are too many to keep. The result must
+ * not depend on threads or memory, so only the number of hashes put decides. */
 static bool count_keys(struct filter_build *b, struct err *err)
 {
     b->n_distinct = 0;
@@ -359,7 +360,7 @@ static bool write_file(struct filter_build *b, bool presumed, struct newfile *fi
     return target_header(&b->header, file->fd, name, err);
 }
 
-/* Adds keys in ascending order of their hashes, which depends on nothing else. */
+/* Adds keys in ascending order of their hashes, so the result does not depend on the input order. */
 static bool add_part(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct filter_build *b = ctx;
@@ -383,7 +384,7 @@ static void give_up(void *ctx)
     (void)ctx;
 }
 
-/* Sees to it that all keys are in the store. */
+/* Adds to the store all keys not added yet. */
 static bool fill_store(struct filter_build *b, struct err *err)
 {
     bool in_order = filter_build_in_order(b);
@@ -416,7 +417,7 @@ static bool write_layers(struct filter_build *b, struct newfile *file, const cha
     return store_census(b->store, b->threads, NULL, &b->census, err);
 }
 
-/* The writer has counted the keys that it was given in order. */
+/* Keys added in input order were already counted by the store. */
 static bool write_store(struct filter_build *b, struct newfile *file, const char *name,
                         struct err *err)
 {
@@ -430,9 +431,10 @@ static bool write_store(struct filter_build *b, struct newfile *file, const char
     return target_header(&b->header, file->fd, name, err);
 }
 
-/* Lists of keys are mostly without repeats. So a filter that is sized for its keys is first written
- * as if they were distinct, which spares counting them, a quarter of the whole; and the build fails
- * when they are not. Whatever else fails may be for the wrong number's sake, as on a full disk. */
+/* Should a filter be written first as if all keys were distinct? Most inputs have no repeats, and
+ * this saves counting them, a quarter of the total time. If there are repeats the build fails, and
+ * is done again with the count. So it is after any other failure: the wrong number may have caused
+ * it, as on a full disk. */
 static bool may_presume(const struct design *d)
 {
     double p = d->p != 0 ? d->p : PLAN_FPR;

@@ -79,14 +79,14 @@ bool foreign_filter(const struct header *h, struct layout_filter *filter, struct
     return true;
 }
 
-/* Bytes that are converted and written in one go. */
+/* Bytes converted and written at a time. */
 enum { PIECE = 1 << 16 };
 
 static bool write_layer(const struct target *t, const struct layout_bits *bits, struct err *err)
 {
     uint8_t piece[PIECE];
     uint64_t len = target_layer(t)->data_len - bits->extra_len;
-    /* The file is all zero: what is missing need not be written. */
+    /* The new file is all zero, so bytes beyond bits->len need not be written. */
     uint64_t there = bits->len < len ? bits->len : len;
     for (uint64_t at = 0; at < there; at += PIECE) {
         size_t n = len - at < PIECE ? (size_t)(len - at) : PIECE;
@@ -98,7 +98,7 @@ static bool write_layer(const struct target *t, const struct layout_bits *bits, 
            target_sums(t, err);
 }
 
-/* Each layer but the newest is closed; what is noted of it then is by its bits. */
+/* Sets the counters, and n_closed and fpr_closed of all layers but the newest, from the bits. */
 static void count_keys(struct header *h, const struct layout_filter *filter,
                        uint8_t *const *data, unsigned threads, struct census *census)
 {

@@ -44,6 +44,6 @@ bool lock_batch(int fd)
 {
     if (lock_wait(fd, F_WRLCK, LOCK_BATCH, true))
         return true;
-    /* Open for reading only: a shared lock keeps writers out as well. */
+    /* fd is read-only: a shared lock keeps writers out as well. */
     return errno == EBADF && lock_wait(fd, F_RDLCK, LOCK_BATCH, true);
 }
