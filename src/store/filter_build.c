@@ -232,8 +232,8 @@ static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
     return b->keys != NULL;
 }
 
-/* Memory and threads are upper bounds. If the system does not grant them, both are halved until it
- * does or the minimum is reached. */
+/* Memory and threads are upper bounds. If the system does not grant them, one or the other is
+ * halved, repeatedly, down to the minimum. */
 static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
     uint64_t smallest = filter_build_min_memory(b->design);
@@ -360,7 +360,7 @@ static bool write_file(struct filter_build *b, bool presumed, struct newfile *fi
     return target_header(&b->header, file->fd, name, err);
 }
 
-/* Adds keys in ascending order of their hashes, so the result does not depend on the input order. */
+/* Adds keys in ascending order of their hashes, which does not depend on threads or memory. */
 static bool add_part(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct filter_build *b = ctx;

@@ -10,8 +10,8 @@
 #include "keys/encode.h"
 #include "keys/xxh3.h"
 
-/* 0x89 is neither ASCII nor the first byte of a UTF-8 character; CR LF and ^Z are damaged first by
- * transfers in text mode. */
+/* 0x89 is neither ASCII nor the first byte of a UTF-8 character. A transfer in text mode damages
+ * CR LF and ^Z first. */
 static const uint8_t magic[8] = {0x89, 's', 'e', 'e', 'n', '\r', '\n', 0x1a};
 
 /* Offsets in a header slot. */
@@ -70,7 +70,7 @@ enum {
     COUNTERS_UNKNOWN = 1 << 0,
     LAYER_FLAG_VOID = 1 << 0,
     CHECKSUM_LEN = 8,
-    IMMUTABLE_ALIGN = 8, /* of tables and data in immutable files: data may be read as words */
+    IMMUTABLE_ALIGN = 8, /* alignment of tables and data in immutable files: allows word reads */
 };
 
 const char *format_kind_name(const struct header *h)
@@ -134,7 +134,7 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le64(out + OFF_SEED, h->seed);
     memcpy(out + OFF_ID, h->id, sizeof h->id);
     put_le32(out + OFF_PREP, h->prep);
-    /* Values that no reader accepts must not make the file unreadable. */
+    /* Readers refuse invalid counters. Store them as unknown, to keep the file readable. */
     bool sane = is_counter(h->counters.n_keys) && is_counter(h->counters.dropped);
     put_le32(out + OFF_COUNTERS_FLAGS, h->counters.unknown || !sane ? COUNTERS_UNKNOWN : 0);
     put_le64(out + OFF_N_DESIGN, h->n_design);
@@ -171,7 +171,7 @@ bool format_is_filter(const uint8_t *p, size_t avail)
     return avail >= sizeof magic && memcmp(p, magic, sizeof magic) == 0;
 }
 
-/* The reasons below follow the file's name. */
+/* The errors below are predicates that follow the file's name. */
 
 static bool damaged(struct err *err, const char *what)
 {
@@ -194,7 +194,7 @@ static unsigned lowest_bit(uint32_t word)
     return i;
 }
 
-/* Is this a complete header of our version with a matching checksum? */
+/* Is this a complete header of this format version with a matching checksum? */
 static bool check_frame(const uint8_t *p, size_t avail, struct err *err)
 {
     if (!format_is_filter(p, avail))
@@ -216,7 +216,7 @@ static bool check_frame(const uint8_t *p, size_t avail, struct err *err)
     return true;
 }
 
-/* The length of the header tells how many there are; format_len compares the two. */
+/* The number of batches follows from the header's length. The caller checks it with format_len. */
 static bool decode_batches(const uint8_t *p, struct header *h, struct err *err)
 {
     if ((h->incompat & INCOMPAT_BATCHES) == 0)
@@ -381,10 +381,10 @@ static bool check_lanes(const struct header *h, struct err *err)
     return true;
 }
 
-/* Are the layers in sequence, each with its tables, ending at the end of the file? */
+/* Are the layers in order, each with its tables, and does the last one end at the file's end? */
 static bool check_places(const struct header *h, struct err *err)
 {
-    /* Offsets are used as off_t too. */
+    /* Offsets must fit in off_t. */
     if (h->file_len > INT64_MAX)
         return damaged(err, "its header has no valid file length");
     bool fixed = format_is_immutable(h);
@@ -411,7 +411,8 @@ static bool has_history(const struct layer *l)
            l->fpr_closed != 0;
 }
 
-/* One layer takes keys. Only a ring may have a void layer, during a rotation. */
+/* Generations must differ, so that one layer takes keys. Only a ring may have a void layer, one,
+ * during a rotation. */
 static bool check_policy(const struct header *h, struct err *err)
 {
     unsigned n_void = 0;
@@ -444,7 +445,7 @@ static bool check_layers(const struct header *h, struct err *err)
     return true;
 }
 
-/* A key's count is one number. */
+/* A filter that counts keys must have a single layer, as a key has one count. */
 static bool check_counting(const struct header *h, struct err *err)
 {
     for (unsigned i = 0; i < h->n_layers; i++)
@@ -477,7 +478,7 @@ static uint64_t align_up(uint64_t n, uint64_t align)
     return (n + align - 1) / align * align;
 }
 
-/* Places layers from number `first` on, from offset `at` on. */
+/* Places the layers from number `first` on, starting at offset `at`. */
 static void place_from(struct header *h, unsigned first, uint64_t at)
 {
     bool fixed = format_is_immutable(h);

@@ -5,8 +5,8 @@
 
 #include "kind/layout.h"
 
-/* Fetches what all layers will be asked for into the cache. With five layers, 78 MB in all, that
- * makes queries faster by a tenth. */
+/* Prefetches what queries of all layers will read into the cache. With five layers of 78 MB in all,
+ * this makes queries 10 % faster. */
 static void prefetch(const struct layers *l, unsigned first, unsigned end, struct hashes keys,
                      size_t n)
 {
@@ -55,7 +55,7 @@ void layers_census_each(const struct layers *l, unsigned threads, struct census 
         layers_census(l, i, threads, &layer[i]);
 }
 
-/* All but the number of keys. */
+/* Adds a layer's census to `all`, except the number of keys. */
 static void add_bits(struct census *all, const struct census *layer)
 {
     uint64_t lines = all->lines + layer->lines, bits = all->bits + layer->bits;
@@ -69,7 +69,7 @@ static void add_bits(struct census *all, const struct census *layer)
         all->line_max = layer->line_max;
     all->lines = lines;
     all->lines_full += layer->lines_full;
-    /* 1 - (1 - a)(1 - b) without losing the digits of small rates. */
+    /* 1 - (1 - a)(1 - b), without loss of precision for small rates. */
     all->fpr += layer->fpr * (1 - all->fpr);
 }
 
@@ -81,7 +81,8 @@ static void set_n(struct census *all, double n, double low, double high)
     all->n_high = high;
 }
 
-/* So many layers at the beginning have no keys that the next one does not have (chain.h). */
+/* The number of covered layers: the first layers, each of whose keys are all in the next layer too
+ * (chain.h). */
 static unsigned n_covered(const struct header *h)
 {
     unsigned n = 0;
@@ -90,7 +91,8 @@ static unsigned n_covered(const struct header *h)
     return n;
 }
 
-/* Who asked them too took this part of absent keys for known that others did not. */
+/* The FPR of the covered layers together. A query that includes them reports this share more of the
+ * absent keys. */
 static double covered_fpr(const struct census *layer, unsigned covered)
 {
     double absent = 1;
@@ -99,8 +101,8 @@ static double covered_fpr(const struct census *layer, unsigned covered)
     return 1 - absent;
 }
 
-/* The one that has the keys of covered layers; or, if it is about to get them, the one of those
- * that has most. */
+/* The layer that has the keys of the covered layers. If it does not have them all yet: the layer
+ * among it and the covered ones that has the most keys. */
 static const struct census *covering(const struct census *layer, unsigned covered)
 {
     const struct census *most = &layer[covered];
@@ -110,10 +112,10 @@ static const struct census *covering(const struct census *layer, unsigned covere
     return most;
 }
 
-/* In a filter that grows a key is in one layer, unless an older one reported it before it was in
- * any: then it is in none. So of g keys given while a layer took keys, n came to it, a binomial
- * number with the chance `passed` that the older layers do not report a key: g = n / passed, with
- * the variance g (1 - passed) / passed besides that of n. */
+/* In a growing filter a key is in one layer, or in none if an older layer falsely reported it. So
+ * of g keys given while a layer took keys, n were added to it. n is binomial with the probability
+ * `passed` that no older layer reports a key. Hence g = n / passed, with a variance of
+ * g (1 - passed) / passed in addition to that of n. */
 static void sum_grown(const struct header *h, const struct census *layer, struct census *all)
 {
     unsigned covered = n_covered(h);
@@ -131,8 +133,8 @@ static void sum_grown(const struct header *h, const struct census *layer, struct
     set_n(all, n, fmax(0, n - below), n + above + (asked < 1 ? n * asked / (1 - asked) : INFINITY));
 }
 
-/* Layers of which nobody knows what keys they share: at least as many as one of them has, at most
- * as many as there are in all if they share none. */
+/* For layers that share an unknown number of keys. Their union has at least the keys of the largest
+ * one, and at most the sum of all, if they share none. */
 static void bound(const struct census *layer, const bool *counts, unsigned n_layers,
                   struct census *all)
 {
@@ -146,8 +148,9 @@ static void bound(const struct census *layer, const bool *counts, unsigned n_lay
     set_n(all, n, low, n + above);
 }
 
-/* Layers that may share keys. Where the bits of all of them fit together, they are those of a
- * filter with the keys of any, and tell how many these are, unless too many are set. */
+/* For layers that may share keys. The union of the bits of like layers is the filter of the union of
+ * their keys, so their number is estimated from it. If too many bits are set to tell, or layers
+ * differ, the number is only bounded. */
 static void unite(const struct layers *layers, unsigned threads, const struct census *layer,
                   struct census *all)
 {
@@ -182,13 +185,13 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
             group[i] = united;
     }
     bound(group, first, h->n_layers, all);
-    /* What one layer reported when it was added went into no other. In a ring it did. */
+    /* A key that one layer reported when it was given was added to no other. In a ring it was. */
     if (h->policy == POLICY_FIXED)
         set_n(all, all->n, all->n_low, all->n_high / (1 - all->fpr));
 }
 
-/* Generations that share keys report the same absent keys. Leaves the FPR of independent layers
- * where the generations are not of one size, which is legal but not made. */
+/* Generations that share keys report the same absent keys. If the generations differ in size, which
+ * is legal but never written, the FPR stays that of independent layers. */
 static void correct_ring_fpr(const struct layers *layers, const struct census *layer,
                              struct census *all)
 {
@@ -239,45 +242,45 @@ void layers_census_all(const struct layers *layers, unsigned threads, struct cen
     layers_census_whole(layers, threads, layer, out);
 }
 
-/* How unlikely an alarm is to be false: one in a million, half of it for each of the two parts
- * below. So many deviations of a normal law, and ln(2 / chance). */
+/* The probability of a false alarm is one in a million, half of it for each of two parts: this many
+ * standard deviations of a normal distribution, and ln(2 / probability) in Bernstein's inequality.
+ */
 static const double ALARM_SD = 5.03, ALARM_LOG = 15.2;
 
-/* bloom_fpr may differ from the true expectation by so much of itself. */
+/* The largest relative error of bloom_fpr against the true expectation. */
 static const double FORMULA_ERROR = 0.005;
 
-/* Of layers that report more absent keys than this, the counters tell too little: an error of
- * theirs may have doubled. */
+/* With a higher FPR the counters tell too little: their error may have doubled. */
 static const double MOST_FPR = 0.5;
 
 /*
- * The counters' n is the number of keys that set a bit, each taken for 1 / (1 - F) keys, where F is
- * the FPR that the formula gives at the n of that moment. The bits' n does not depend on that. They
- * differ by three things:
+ * The counters' n is a sum over the keys that set a bit. Each counts as 1 / (1 - F) keys, where F is
+ * the FPR by the formula at the n when the key was added. The bits' n does not depend on F. The two
+ * differ for three reasons:
  *
- * - The bits' own error, of deviation sd. It works twice: where chance has set more bits than n
- *   keys do on average, more keys are taken for present. From that, A, the number of keys that set
- *   a bit, is off by the integral of F' sd, which is at most F sd since sd only grows.
- * - The number of keys taken for present is the sum of independent chances, with a mean and a
- *   variance of at most `dropped`, so by Bernstein's inequality it differs from the mean by more
- *   than l/3 + sqrt(l^2/9 + 2 l dropped) with a chance of at most 2 e^-l.
+ * - The bits' own error, with standard deviation sd. It acts twice: if by chance more bits are set
+ *   than n keys set on average, more keys are also falsely reported present. This changes A, the
+ *   number of keys that set a bit, by the integral of F' sd, at most F sd since sd only grows.
+ * - The number of keys falsely reported present is a sum of independent events, with a mean and a
+ *   variance of at most `dropped`. By Bernstein's inequality it differs from the mean by more than
+ *   l/3 + sqrt(l^2/9 + 2 l dropped) with a probability of at most 2 e^-l.
  * - The formula's error.
  *
- * An error e of A is one of e / (1 - F) of the counters' n, because from A keys n follows by
- * dn/dA = 1 / (1 - F(n)). And sd + F sd / (1 - F) is sd / (1 - F).
+ * An error of e in A becomes e / (1 - F) in the counters' n, because dn/dA = 1 / (1 - F(n)). The
+ * first error is then sd + F sd / (1 - F) = sd / (1 - F) in all.
  */
 bool layers_counters_agree(const struct header *h, const struct census *layer, double *n_bits)
 {
     double n = 0, variance = 0, dropped = 0, passed = 1, factor = 1;
     *n_bits = NAN;
-    /* Nobody counts the keys of layers side by side; and where the formula assumes what is not so,
-     * it says little of the keys. */
+    /* Layers of a fixed filter have no counts of their own. If an assumption of the formula does not
+     * hold (layout->caveat), its n is unreliable. */
     const struct layout *layout = h->layers[0].kind->layout;
     bool assumes = layout != NULL && layout->caveat != NULL;
     if (h->counters.unknown || assumes || (h->policy == POLICY_FIXED && h->n_layers > 1))
         return true;
-    /* How many fingerprints a set has is exact, and check_whole counts them. But if keys were
-     * chosen, any number of them may share one. */
+    /* A set's number of fingerprints is exact, and check_whole counts them. But any number of
+     * deliberately chosen keys may share one fingerprint. */
     if (h->layers[0].kind->counts != NULL) {
         *n_bits = layer[0].n;
         return true;
@@ -296,7 +299,7 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
         variance += sd * sd;
         dropped += given * (1 - negative);
         factor = fmax(factor, 1 / negative);
-        /* A ring counts each generation for itself. */
+        /* A ring counts each generation separately. */
         if (h->policy == POLICY_GROW)
             passed = negative;
     }
