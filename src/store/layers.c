@@ -91,8 +91,8 @@ static unsigned n_covered(const struct header *h)
     return n;
 }
 
-/* The FPR of the covered layers together. A query that includes them reports this share more of the
- * absent keys. */
+/* The FPR of the covered layers together. A writer that queried them too dropped this share of
+ * absent keys; a writer that did not query them added those keys. */
 static double covered_fpr(const struct census *layer, unsigned covered)
 {
     double absent = 1;
@@ -148,9 +148,9 @@ static void bound(const struct census *layer, const bool *counts, unsigned n_lay
     set_n(all, n, low, n + above);
 }
 
-/* For layers that may share keys. The union of the bits of like layers is the filter of the union of
- * their keys, so their number is estimated from it. If too many bits are set to tell, or layers
- * differ, the number is only bounded. */
+/* For layers that may share keys. The united bits of compatible layers are those of a filter with
+ * the keys of all of them, so their number is estimated from these bits. If too many bits are set,
+ * or layers are not compatible, the number is only bounded. */
 static void unite(const struct layers *layers, unsigned threads, const struct census *layer,
                   struct census *all)
 {
@@ -254,9 +254,9 @@ static const double FORMULA_ERROR = 0.005;
 static const double MOST_FPR = 0.5;
 
 /*
- * The counters' n is a sum over the keys that set a bit. Each counts as 1 / (1 - F) keys, where F is
- * the FPR by the formula at the n when the key was added. The bits' n does not depend on F. The two
- * differ for three reasons:
+ * The counters' n is a sum over the keys that set a bit. Each counts as 1 / (1 - F) keys, where F
+ * is the FPR by the formula at the n when the key was added. The bits' n does not depend on F. The
+ * two differ for three reasons:
  *
  * - The bits' own error, with standard deviation sd. It acts twice: if by chance more bits are set
  *   than n keys set on average, more keys are also falsely reported present. This changes A, the
@@ -273,8 +273,8 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
 {
     double n = 0, variance = 0, dropped = 0, passed = 1, factor = 1;
     *n_bits = NAN;
-    /* Layers of a fixed filter have no counts of their own. If an assumption of the formula does not
-     * hold (layout->caveat), its n is unreliable. */
+    /* Keys of parallel layers are not counted. If an assumption of the formula does not hold
+     * (layout->caveat), it says little about the keys. */
     const struct layout *layout = h->layers[0].kind->layout;
     bool assumes = layout != NULL && layout->caveat != NULL;
     if (h->counters.unknown || assumes || (h->policy == POLICY_FIXED && h->n_layers > 1))
