@@ -432,9 +432,9 @@ static bool write_store(struct filter_build *b, struct newfile *file, const char
 }
 
 /* Should a filter be written first as if all keys were distinct? Most inputs have no repeats, and
- * this saves counting them, a quarter of the total time. If there are repeats the build fails, and
- * is done again with the count. So it is after any other failure: the wrong number may have caused
- * it, as on a full disk. */
+ * this saves counting them, a quarter of the total time. The build fails if there are repeats.
+ * After any failure the keys are counted and the filter is built again: the wrong number may have
+ * caused the failure, as on a full disk. */
 static bool may_presume(const struct design *d)
 {
     double p = d->p != 0 ? d->p : PLAN_FPR;

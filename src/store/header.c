@@ -26,11 +26,11 @@ bool design_is_sized(const struct design *d)
         return true;
     if (d->layout != NULL)
         return d->n != 0 || layout_is_sized(d->layout, d->p);
-    /* The first layer of a filter that grows takes all keys that there are. */
+    /* The first layer of a growing filter must hold all keys of the input. */
     return !d->grow && (d->n != 0 || (d->size != 0 && d->p != 0));
 }
 
-/* Other programs round m and k; beyond this factor they make less than was asked for. */
+/* Other programs round m and k. An FPR of up to this factor times p counts as rounding. */
 static const double DESIGN_SLACK = 1.01;
 
 bool design_layout(const struct design *d, uint64_t n, struct layout_filter *filter,
@@ -49,7 +49,7 @@ bool design_layout(const struct design *d, uint64_t n, struct layout_filter *fil
                 num_show_count(keys, (double)spec.n), num_show_fpr(asked, d->p));
 }
 
-/* They are the same for any number of keys, but not every number can be designed for. */
+/* The rule is the same for any number of keys, but not every number can be designed for. */
 bool design_rule(const struct design *d, struct key_rule *rule, struct err *err)
 {
     struct layout_filter filter;

@@ -81,7 +81,7 @@ static void set_n(struct census *all, double n, double low, double high)
     all->n_high = high;
 }
 
-/* The number of covered layers: the first layers, each of whose keys are all in the next layer too
+/* The number of covered layers: the leading layers whose keys are all in the next layer too
  * (chain.h). */
 static unsigned n_covered(const struct header *h)
 {
