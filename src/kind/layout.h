@@ -8,7 +8,7 @@
  *     const struct layout *layout = spec.kind->layout;
  *     layout->design(&spec, n, p, &filter, &err);                  // a new filter
  *     layout->read(&spec, &foreign, &filter, bits, &err);          // a foreign one
- *     layout->write(&filter, data, &options, &sink, &err);
+ *     layout->write(&filter, data, &sink, &err);
  *
  * This module does not touch filter files: store/foreign.h converts between a struct layout_filter
  * and a filter file.
