@@ -247,7 +247,8 @@ static inline bool store_add_begin(struct store *s, const struct add_options *op
 
 /* Searches the layers that take no more keys for n keys that are to be added. Sets out->layers and
  * out->file, and unless layers is 0, bits 0..n-1 of out->present. Any number of threads may call
- * it, also beside store_add. Layers that cannot be read are left to store_add, which reports why. */
+ * it, also beside store_add. Layers that cannot be read are left to store_add, which reports the
+ * reason. */
 static inline void store_peek(struct store *s, struct hashes keys, size_t n, struct peeked *out)
 {
     out->layers = 0;
