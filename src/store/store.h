@@ -202,7 +202,7 @@ static inline bool store_query_counts(struct store *s, struct hashes keys, size_
     return s->ops->query_counts(s, keys, n, count, err);
 }
 
-/* Counts the bits: all layers in *all, and layer i in layer[i] unless `layer` is NULL. */
+/* Takes a census of the bits: *all of all layers; layer[i] of layer i, unless `layer` is NULL. */
 static inline bool store_census(struct store *s, unsigned threads, struct census *layer,
                                 struct census *all, struct err *err)
 {
