@@ -19,7 +19,7 @@ struct memory {
     struct store store;
     struct header header;
     uint8_t *data[FORMAT_MAX_LAYERS]; /* NULL: none yet */
-    pthread_rwlock_t gate; /* held for writing while layers change, for those who ask beside add */
+    pthread_rwlock_t gate; /* held for writing while layers change; peek runs beside add */
     struct backing backing;
     struct writer writer;
 };
@@ -39,7 +39,7 @@ static struct layers layers_of(const struct memory *m)
     return (struct layers){&m->header, m->data};
 }
 
-/* Gets memory, all zero, for those layers of the header that have none. */
+/* Allocates zeroed memory for the layers of the header that have none. */
 static bool get_layers(struct memory *m, const struct header *h, struct err *err)
 {
     struct sysinfo info;

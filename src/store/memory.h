@@ -1,5 +1,5 @@
 /*
- * A filter in memory, for one run of one process, as a store.
+ * A store (store.h) whose filter lives in the memory of one process and ends with it.
  */
 #ifndef STORE_MEMORY_H
 #define STORE_MEMORY_H
@@ -7,10 +7,10 @@
 #include "store/format.h"
 #include "store/store.h"
 
-/* Makes the filter of that header, with no keys in it; NULL: see err. */
+/* Makes an empty filter with this header. NULL: see err. */
 struct store *memory_open(const struct header *h, struct err *err);
 
-/* For tests: closes the newest layer and begins another, as a writer does when that is full. */
+/* For tests: closes the newest layer and begins another, as a full layer makes a writer do. */
 bool memory_advance(struct store *s, struct err *err);
 
 #endif

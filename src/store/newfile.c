@@ -23,8 +23,8 @@
 
 bool newfile_always_named;
 
-/* A temporary name is "." NAME "." and six random characters and this; a long NAME is cut, since
- * together they must fit into NAME_MAX. */
+/* A temporary name is "." NAME "." plus six random characters plus this suffix. A long NAME is
+ * cut, so that together they fit into NAME_MAX. */
 static const char temp_suffix[] = ".seen-tmp";
 enum { TEMP_RANDOM = 6, TEMP_NAME = NAME_MAX - 1 - 1 - TEMP_RANDOM - (int)sizeof temp_suffix + 1 };
 
@@ -40,7 +40,7 @@ static const char *base_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* What `path` names when symbolic links are followed, whether that exists or not; allocated. */
+/* Follows symbolic links from `path`. Returns the final path, allocated; it need not exist. */
 static char *resolve(const char *path, struct err *err)
 {
     char *at = strdup(path);
@@ -133,7 +133,7 @@ static bool check_free(const struct newfile *nf, const char *path, struct err *e
     return may_go && exists(path, err);
 }
 
-/* Gives the new file the owner, as far as we may, and the mode of the old one. Owner first:
+/* Gives the new file the owner (as far as permitted) and the mode of the old one. Owner first:
  * changing it can clear bits of the mode. */
 static bool inherit(int fd, const struct stat *old, const char *path, struct err *err)
 {
@@ -171,7 +171,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Does the name still refer to the file that we have open? */
+/* Does the name still refer to old_fd, or to no file if that is -1? */
 static bool old_is_current(const struct newfile *nf)
 {
     struct stat held, named;
@@ -207,7 +207,7 @@ bool newfile_replaces(const struct newfile *nf, int fd)
     struct stat it, old, named;
     if (!nf->replace || fstat(fd, &it) != 0)
         return false;
-    /* A file that has come to that name since is not held, and the commit will say so. */
+    /* A file that took the name since then is not locked; the commit will report it. */
     return (nf->old_fd >= 0 && fstat(nf->old_fd, &old) == 0 && same_file(&it, &old)) ||
            (fstatat(nf->dir_fd, base_of(nf->path), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
             same_file(&it, &named));
@@ -215,7 +215,7 @@ bool newfile_replaces(const struct newfile *nf, int fd)
 
 void newfile_let_go(struct newfile *nf)
 {
-    /* The lock is the descriptor's; the commit opens the file again. */
+    /* Closing the descriptor releases the lock; the commit opens the file again. */
     if (nf->old_fd >= 0)
         close(nf->old_fd);
     nf->old_fd = -1;
@@ -249,8 +249,8 @@ static bool is_temp_of(const char *name, const char *path)
            strcmp(name + base_len + 2 + TEMP_RANDOM, temp_suffix) == 0;
 }
 
-/* Whoever makes a temporary file holds a lock on it (flock) for as long as it is in use, so one
- * that can be locked is a dead process's. */
+/* A process holds a flock on its temporary file while it uses it. A temporary file that can be
+ * locked therefore belongs to a dead process. */
 static void remove_if_dead(int dir_fd, const char *name)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -283,8 +283,8 @@ static void forget_temp(struct newfile *nf)
     nf->temp = NULL;
 }
 
-/* Makes nf->temp a fresh name and registers it for removal before it exists, so that no signal can
- * come between. */
+/* Makes nf->temp a fresh name. Registers it for removal before the file exists, so that no signal
+ * can leave the file behind. */
 static bool new_temp(struct newfile *nf, struct err *err)
 {
     if (nf->temp == NULL && (nf->temp = malloc(NAME_MAX + 1)) == NULL)
@@ -305,7 +305,7 @@ static bool lock_temp(int fd)
     return st.st_nlink > 0;
 }
 
-/* Makes a file of that temporary name. errno is EEXIST or EWOULDBLOCK if another name may do. */
+/* Creates the file nf->temp. errno is EEXIST or EWOULDBLOCK if another name may succeed. */
 static bool create_temp(struct newfile *nf)
 {
     nf->fd = openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -349,7 +349,7 @@ static bool open_unnamed(struct newfile *nf)
     if (newfile_always_named || access("/proc/self/fd", X_OK) != 0)
         return false;
     nf->fd = openat(nf->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    /* Locked for the moment in which it may have a temporary name. */
+    /* Locked because it may briefly have a temporary name (link_temp). */
     if (nf->fd >= 0 && flock(nf->fd, LOCK_EX | LOCK_NB) == 0)
         return true;
     if (nf->fd >= 0)
@@ -454,7 +454,7 @@ bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, str
     }
     if (ftruncate(nf->fd, 0) != 0)
         return fail_errno(err, "cannot write '%s'", nf->path);
-    /* Checked first: allocation fills the disk before it finds out that it is full. */
+    /* Checked first: a failing allocation would fill the disk before it reports ENOSPC. */
     if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
         len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
         return too_little_space(nf, len, err);
@@ -462,7 +462,7 @@ bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, str
     do
         r = posix_fallocate(nf->fd, 0, (off_t)first);
     while (r == EINTR && !sig_caught());
-    /* Where blocks cannot be reserved, the check above must do. */
+    /* If blocks cannot be reserved, rely on the check above. */
     bool reserved = r != EOPNOTSUPP && r != EINVAL && r != ENOSYS;
     if (!reserved || (r == 0 && first < len))
         r = ftruncate(nf->fd, (off_t)len) == 0 ? 0 : errno;
@@ -474,7 +474,7 @@ bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, str
     return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
 }
 
-/* Renames without replacing; by a second link where the file system knows no better. */
+/* Renames without replacing. Falls back to link and unlink without RENAME_NOREPLACE. */
 static bool rename_new(const struct newfile *nf)
 {
     const char *base = base_of(nf->path);

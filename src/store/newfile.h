@@ -7,18 +7,18 @@
  *     if (!newfile_commit(&nf, &err)) ...
  *     newfile_close(&nf);             // always; before commit it leaves nothing behind
  *
- * The file has no name until the commit where the file system can do that (O_TMPFILE); else it has
- * a temporary one beside the target, which is removed on a signal, and if the process is killed, by
- * the next newfile_open for the same target. The commit syncs the file, gives it its name, and
- * syncs the directory. A symbolic link at `path` is followed: what it points to is replaced.
+ * If the file system supports O_TMPFILE, the file has no name until the commit. Otherwise it has a
+ * temporary name beside the target. A signal removes that file; if the process is killed, the next
+ * newfile_open for the same target removes it. The commit syncs the file, gives it its name, and
+ * syncs the directory. A symbolic link at `path` is followed: its target is replaced.
  *
- * Without `replace` an existing path is an error, at open and, should it appear meanwhile, at
- * commit. With it, an existing filter file (and nothing else) is replaced: its batch lock is held
- * from before the rename until after (so no writer can add a key to the file that is going), its
- * mode is kept and, where permitted, its owner.
+ * Without `replace`, an existing path is an error: at open, or at commit if it appeared meanwhile.
+ * With `replace`, an existing filter file (and nothing else) is replaced. Its batch lock is held
+ * during the rename, so no writer can add a key to the old file. The new file takes over its mode
+ * and, where permitted, its owner.
  *
- * A command that reads filters to make another may read the one that it replaces. Keys that are
- * added to that between reading and rename would be lost, so it is locked before it is opened:
+ * A command that makes a filter from others may read the file that it replaces. Keys added to that
+ * file between the read and the rename would be lost. So lock it before the inputs are opened:
  *
  *     newfile_open(&nf, out, true, &err) && newfile_hold(&nf, &err)
  *     ... open the inputs ...
@@ -37,36 +37,35 @@ struct newfile {
     char *path;    /* resolved target */
     char *temp;    /* temporary name, or NULL */
     int dir_fd;
-    int old_fd;    /* the file to be replaced, or -1 */
+    int old_fd;    /* the old file, to be replaced; or -1 */
     bool replace;
-    bool foreign;  /* not a filter file of ours, and replaces none */
-    bool hasty;    /* to be set: the commit syncs the file, but does not wait for its name to be on
-                      disk */
-    bool held;     /* old_fd is locked already, and only that file may be replaced */
+    bool foreign;  /* not a seen filter, and must not replace one */
+    bool hasty;    /* set by the caller: the commit syncs the file, but not its directory */
+    bool held;     /* newfile_hold has locked old_fd; only that file may be replaced */
     bool done;
 };
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err);
 
-/* The same for another program's file. With `replace`, any regular file may be replaced that is not
- * a filter file. */
+/* The same for a file that is not a seen filter. With `replace`, any regular file may be replaced
+ * except a filter file. */
 bool newfile_open_foreign(struct newfile *nf, const char *path, bool replace, struct err *err);
 
-/* From now on, locks writers out of the file to be replaced, if there is one. The commit fails if
- * another file has taken its name by then. */
+/* From now on, locks writers out of the old file, if there is one. The commit fails if another
+ * file has taken its name by then. */
 bool newfile_hold(struct newfile *nf, struct err *err);
 
-/* Is the file open as fd the one to be replaced? */
+/* Returns true if fd is the file to be replaced. */
 bool newfile_replaces(const struct newfile *nf, int fd);
 
-/* Undoes newfile_hold: writers are locked out for the commit only. */
+/* Undoes newfile_hold: writers are then locked out only during the commit. */
 void newfile_let_go(struct newfile *nf);
 
 /* Allocates `len` bytes of disk space, all zero. Fails early if the disk has less. */
 bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err);
 
-/* The same, but only the first `first` of the `len` bytes are allocated, although the disk must
- * have room for all. The others are a hole, in which writing may fail when the disk is full by
+/* The same, but allocates only the first `first` of the `len` bytes. The rest is a hole. The disk
+ * must have room for all `len` bytes now; a later write into the hole fails if the disk is full by
  * then. */
 bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, struct err *err);
 

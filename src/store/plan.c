@@ -5,7 +5,7 @@
 #include "base/num.h"
 #include "store/format.h"
 
-/* Half of all absent keys. A filter with a given n and size would be useless above that. */
+/* With a given n and size, a filter with a higher FPR than this would be useless. */
 static const double WORST_FPR = 0.5;
 
 double plan_least_fpr(uint64_t n)
@@ -13,8 +13,8 @@ double plan_least_fpr(uint64_t n)
     return (n > 0 ? (double)n : 1) * 0x1p-64;
 }
 
-/* The least p for n keys: equal hashes alone give an FPR of n / 2^64, which may be no more than the
- * kind's share of p. */
+/* The smallest p for n keys. Hash collisions alone give an FPR of n / 2^64, which must not exceed
+ * the kind's share of p. */
 static double hash_floor(const struct plan *plan)
 {
     return (double)plan->n * 0x1p-64 / plan->kind->hash_share;
@@ -90,7 +90,7 @@ static uint64_t least_size(const struct kind *kind, uint64_t len)
     return size;
 }
 
-/* `fpr` is what the file would have; 0: unknown. */
+/* `fpr` is the FPR that the file would have; 0: unknown. */
 static bool too_small(const struct plan *plan, double fpr, struct err *err)
 {
     char n[NUM_TEXT], size[NUM_TEXT], p[NUM_TEXT], need[NUM_TEXT], worst[NUM_TEXT];
@@ -128,7 +128,7 @@ static double search_fpr(const struct plan *plan, uint64_t size, double least)
 
 static bool solve_fpr(struct plan *plan, uint64_t data_len, struct err *err)
 {
-    /* A smaller FPR is not promised: the hash could not keep it. */
+    /* Promise no smaller FPR than 64-bit hashes allow. */
     double least = fmax(plan->kind->fpr_min, hash_floor(plan));
     if (plan->kind->best == NULL) {
         plan->p = search_fpr(plan, kept_back(plan->kind, plan->size), least);
@@ -146,7 +146,7 @@ static bool solve_n(struct plan *plan, uint64_t data_len, struct err *err)
     if (!check_fpr(plan, err))
         return false;
     plan->n = plan->kind->capacity(data_len, plan->p, &plan->layer);
-    /* More keys are not promised than 64-bit hashes can tell apart at this rate. */
+    /* Promise no more keys than 64-bit hashes allow at this FPR. */
     double most = plan->p * plan->kind->hash_share * 0x1p64;
     if ((double)plan->n > most)
         plan->n = (uint64_t)most;

@@ -1,6 +1,6 @@
 /*
- * The size of a filter of one layer, before anything is written: computes whichever of capacity,
- * rate and size is missing.
+ * Plans a filter of one layer before anything is written. From the given values of capacity, FPR
+ * and file size, computes the missing ones.
  *
  *     struct plan plan = {.kind = kind_usual(), .n = n, .p = p, .size = size};    // 0: not given
  *     if (!plan_solve(&plan, &err)) ...
@@ -30,7 +30,7 @@ struct plan {
  * would be needed. */
 bool plan_solve(struct plan *plan, struct err *err);
 
-/* The FPR of n keys, at least one, of which nothing but their hashes is known. */
+/* The FPR of n keys (at least 1) if only their 64-bit hashes are stored: n / 2^64. */
 double plan_least_fpr(uint64_t n);
 
 /* Bytes of the whole file, including header and checksums. */

@@ -11,8 +11,9 @@
 #include "store/filter_build.h"
 #include "store/target.h"
 
-/* A file is replaced if it is larger by this. One layer takes about 1.12 times the bits of a filter
- * that does not grow: so no file is left that takes more than 1.35 times these. */
+/* A file is replaced if it is more than this many times as large as its replacement. The
+ * replacement, one layer, takes about 1.12 times the bits of a filter that does not grow. So a file
+ * that stays takes at most 1.35 times these bits. */
 static const double TOO_LARGE = 1.2;
 
 struct refit {
@@ -21,18 +22,18 @@ struct refit {
     uint8_t id[sizeof((struct header *)0)->id];
     dev_t dev; /* of the file */
     ino_t ino;
-    pthread_rwlock_t gate; /* held to put; alone for what is more than that */
-    bool given_up;         /* build is free */
-    uint64_t most;         /* keys that are kept */
+    pthread_rwlock_t gate; /* read-locked to put; write-locked for all else */
+    bool given_up;         /* build has been freed */
+    uint64_t most;         /* maximum number of keys kept */
     _Atomic uint64_t n_put;
-    struct refit_keys *noted; /* changed with the gate held alone */
+    struct refit_keys *noted; /* changed with the gate write-locked */
 };
 
-/* Memory for so many keys, most of which is not touched before they come. What is kept must not
- * depend on the number of threads, so each has memory of its own. A keyset looks through its
- * partitions in a quarter of it and gives a quarter of the rest to workers for themselves: of 16
+/* Memory for `most` keys; most of it is not touched before keys come. The number of keys kept must
+ * not depend on the number of threads, so each thread adds its own memory. A keyset uses a quarter
+ * of its memory to scan partitions and gives a quarter of the rest to the workers' own use: of 16
  * bytes, 9 are for keys that any worker puts. A worker takes 1 MiB of input, 1 MiB for a block in
- * each partition, and less than 1 MiB else; with the quarter, that is less than 4 MiB. */
+ * each partition, and less than 1 MiB for the rest; with the quarter, less than 4 MiB. */
 static uint64_t memory_for(const struct design *d, uint64_t most, unsigned threads)
 {
     return 16 * most * keyset_lanes(design_kind(d)->lanes) + ((uint64_t)threads << 22);
@@ -111,14 +112,15 @@ void refit_added(struct refit_keys *k)
     k->added = true;
 }
 
-/* Some keys of a batch, LAYER_BATCH at most, without those that were known. */
+/* At most LAYER_BATCH keys of a batch, without the known ones. */
 struct part {
-    struct hashes keys; /* those of the batch, or copies: lane 0 is in a row */
+    struct hashes keys; /* in the batch, or copied to `lane`; lane 0 is contiguous */
     size_t n;
     uint64_t lane[HASH_LANES][LAYER_BATCH];
 };
 
-/* Of keys up to number `end`, from a multiple of LAYER_BATCH on. Mostly, none were known. */
+/* Takes keys from..end-1, at most LAYER_BATCH. `from` is a multiple of LAYER_BATCH. Mostly, no key
+ * is known, and none is copied. */
 static void take_part(const struct refit *r, const struct refit_keys *k, size_t from, size_t end,
                       struct part *out)
 {
@@ -144,7 +146,7 @@ static bool put_part(struct refit *r, unsigned worker, const struct part *part)
            filter_build_put(&r->build, worker, part->keys, part->n, &ignored);
 }
 
-/* With the gate held. False: there is no room for them. */
+/* Called with the gate held. False: the keys do not fit. */
 static bool put(struct refit *r, unsigned worker, struct refit_keys *k)
 {
     struct part part;
@@ -191,7 +193,7 @@ void refit_drop(struct refit *r, struct refit_keys *k)
     *k = (struct refit_keys){0};
 }
 
-/* With the gate held alone: puts all that was added. */
+/* Called with the gate write-locked: puts all batches that were added. */
 static void put_all(struct refit *r)
 {
     for (struct refit_keys *k = r->noted; k != NULL; k = k->next)
@@ -234,7 +236,7 @@ bool refit_each(struct refit *r, const struct refit_keys *now, size_t done, unsi
     return ok;
 }
 
-/* Is it the file that was made, and no copy? One with two names would become two files. */
+/* Is it the file that this process made? A file with two names would become two files. */
 static bool is_our_file(const struct refit *r, const struct filter *f)
 {
     struct stat st;
@@ -242,7 +244,8 @@ static bool is_our_file(const struct refit *r, const struct filter *f)
            st.st_nlink == 1;
 }
 
-/* Are the keys of the file those that were put? Who gave it a key, even a known one, is counted. */
+/* Are the keys of the file exactly those that were put? Each record that any process gives to the
+ * file is counted, even one with a known key. */
 static bool has_our_keys(const struct refit *r, const struct filter *f)
 {
     const struct header *h = &f->header;

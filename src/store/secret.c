@@ -110,7 +110,7 @@ bool secret_make(const char *path, struct err *err)
     struct newfile file;
     if (!is_possible(path, err))
         return false;
-    /* Nobody else is to open the file while it is empty, either, and read it later. */
+    /* No other user may open the file while it is still empty and read the secret later. */
     mode_t mask = umask(077);
     bool ok = newfile_open_foreign(&file, path, false, err);
     umask(mask);

@@ -1,20 +1,20 @@
 /*
- * Two bytes stand for locks: LOCK_SESSION is held shared by every writer for as long as it is one,
- * LOCK_BATCH by the one that is changing the file, header and session page included. Joining and
- * leaving happen under the batch lock, so two last writers cannot each leave the cleaning to the
- * other. Whoever wants the session byte for itself only ever tries, it never waits.
+ * Two bytes serve as locks. Every writer holds LOCK_SESSION shared for its whole life. The writer
+ * that is changing the file, header and session page included, holds LOCK_BATCH. Writers join and
+ * leave under the batch lock, so two last writers cannot each leave the cleaning to the other. An
+ * exclusive lock of the session byte is only tried, never waited for.
  *
  * The header is changed by publish() alone, one slot at a time. On disk the order is: the mark
  * WRITING before the first changed bit; data, checksums and emptied tables before the mark CLEAN;
- * a header before the next one is written to the other slot. What changes in between (counters,
- * touched bitmap) is in the mapping only, shared by all processes: it survives their deaths, and
- * that of the machine makes it void.
+ * a header before the next one is written to the other slot. Changes in between (counters, touched
+ * bitmap) are in the mapping only, shared by all processes. They survive the death of a process; a
+ * crash of the machine makes them void.
  *
- * After a sync that failed, the kernel takes the pages for written although they are not. It tells
- * this once to each descriptor that was open, and a later sync succeeds without writing them. So
- * the process remembers the failure (s->broken) and notes it in the session page, so that nobody
- * makes the file clean; and whatever has to be on disk without doubt is changed once more
- * (write_again), so that the kernel writes it.
+ * After a failed sync, the kernel regards the pages as written although they are not. It reports
+ * the error once to each open descriptor, and a later sync succeeds without writing them. So the
+ * process remembers the failure (s->broken) and notes it in the session page, so that nobody makes
+ * the file clean. Data that must be on disk for certain is stored once more (write_again), so that
+ * the kernel writes it.
  */
 #include "store/session.h"
 
@@ -47,11 +47,11 @@ enum {
     PAGE_KEYS_ADDED = 24,
     PAGE_N_KEYS = 32,
     PAGE_DROPPED = 40,
-    PAGE_SYNC_FAILED = 48, /* somebody's sync has failed in this session */
+    PAGE_SYNC_FAILED = 48, /* some writer's sync has failed in this session */
     PAGE_USED = 52,
 };
 
-/* Takes the session byte for itself, if nobody else holds it: *alone. */
+/* Locks the session byte exclusively if nobody else holds it; *alone tells whether. */
 static bool try_alone(const struct filter *f, bool *alone, struct err *err)
 {
     *alone = lock_try(f->fd, F_WRLCK, LOCK_SESSION);
@@ -72,7 +72,7 @@ static bool page_in_use(const struct filter *f)
     return memcmp(session_page(f), zero, sizeof zero) != 0;
 }
 
-/* Is there doubt whether what looks written is on disk? */
+/* May pages that the kernel regards as written be missing on disk? */
 static bool is_doubtful(const struct filter *f)
 {
     return f->header.state == STATE_DIRTY || session_page(f)[PAGE_SYNC_FAILED] != 0;
@@ -83,8 +83,8 @@ static uint64_t slot_of(uint64_t epoch)
     return epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
 }
 
-/* Changes a byte in the mapping to what it is, so that the kernel writes its page. Atomic, because
- * other processes may change bits beside it; a compiler must not leave it out. */
+/* Stores a byte of the mapping unchanged, so that the kernel writes its page. Atomic, because other
+ * processes may change bits of it, and because a compiler must not omit the store. */
 static void write_again(uint8_t *at)
 {
     uint8_t now = __atomic_load_n(at, __ATOMIC_RELAXED);
@@ -102,9 +102,9 @@ static bool sync_file(struct session *s, struct err *err)
     return false;
 }
 
-/* Syncs all there is, the header as it was read included, of which nobody may know whether it is on
- * disk: whoever wrote it may have been killed before the sync. It is put into the slot of its epoch
- * if it was found in the other one only. */
+/* Syncs the whole file, including the header that was read. That header may not be on disk yet: its
+ * writer may have been killed before the sync. If it was found only in the other slot, it is copied
+ * to the slot of its epoch. */
 static bool sync_header(struct session *s, struct err *err)
 {
     const struct filter *f = s->filter;
@@ -121,8 +121,8 @@ static bool sync_header(struct session *s, struct err *err)
     return true;
 }
 
-/* Writes `next` as the header of the next epoch. The header that the file has is on disk by then: a
- * power cut may tear the slot that is being written. */
+/* Writes `next` as the header of the next epoch. Ensures first that the current header is on disk,
+ * because a power cut may tear the slot being written. */
 static bool publish(struct session *s, struct header next, bool sync, struct err *err)
 {
     uint8_t slot[FORMAT_MAX_HEADER];
@@ -162,8 +162,8 @@ bool session_change(struct session *s, const struct header *h, struct err *err)
     return in_one_slot && publish(s, next, true, err);
 }
 
-/* Keeps the compiler from moving changes of the page over this point. What a process has written
- * when it is killed is always a beginning of what it was to write. */
+/* Keeps the compiler from moving stores to the page across this point. A process that is killed has
+ * then made its stores in program order up to some point. */
 static void page_barrier(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -209,8 +209,8 @@ static void start_page(const struct filter *f, const struct counters *c)
     mark_in_batch(f, false);
 }
 
-/* Begins a session where one died, or where its mark got lost with a header slot: what the session
- * page says is void. */
+/* Begins a session after one that died, or whose mark was lost with a header slot. The contents of
+ * the session page are void. */
 static bool restart_dirty(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
@@ -225,12 +225,12 @@ static bool restart_dirty(struct session *s, struct err *err)
     return true;
 }
 
-/* Under the batch lock: brings the file to where bits may be changed. */
+/* Called with the batch lock held: prepares the file for changes of bits. */
 static bool enter(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
     bool others;
-    /* Held before the mark is set and until it is gone: filter_health counts on that. */
+    /* Held from before the mark is set until it is removed: filter_health relies on that. */
     if (!lock_others(f->fd, &others) || !lock_try(f->fd, F_RDLCK, LOCK_SESSION))
         return fail_errno(err, "cannot lock '%s'", f->path);
     if (!filter_reload(f, err))
@@ -250,7 +250,7 @@ static bool enter(struct session *s, struct err *err)
     return true;
 }
 
-/* Is the file that we have open still the one under its name? */
+/* Is the open file still the one under its name? */
 static bool is_current(const struct filter *f, bool *current, struct err *err)
 {
     struct stat held, named;
@@ -282,8 +282,8 @@ static uint64_t touched_bytes(const struct layer *layer)
     return (layer_pages(layer) + 7) / 8;
 }
 
-/* Renews the checksums of the pages that were touched, and then empties the bitmap, which
- * filter_check_pages looks at when a checksum does not hold. */
+/* Renews the checksums of the touched pages, and only then clears the bitmap: filter_check_pages
+ * reads it when a checksum does not match. */
 static void renew_touched(const struct filter *f, unsigned layer)
 {
     const struct layer *l = &f->header.layers[layer];
@@ -294,13 +294,13 @@ static void renew_touched(const struct filter *f, unsigned layer)
             if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l))
                 renew_sum(f, layer, i * 8 + bit);
     page_barrier();
-    /* Only what is not zero is written: untouched pages of the bitmap stay clean. */
+    /* Only nonzero bytes are cleared, so that untouched pages of the bitmap stay clean. */
     for (uint64_t i = 0; i < bytes; i++)
         if (touched[i] != 0)
             touched[i] = 0;
 }
 
-/* The data is synced even if the mark is not: a file that is clean on disk must be so. */
+/* The data is synced even if the mark is not: a mark CLEAN on disk must be true. */
 static bool make_clean(struct session *s, bool sync, struct err *err)
 {
     struct filter *f = s->filter;
@@ -332,9 +332,9 @@ static void unlock(struct session *s)
     s->locked = false;
 }
 
-/* Is it for us to make the file clean? If so, the session byte is ours alone. A dirty file stays
- * so: some of its checksums may be those of damage. So does one whose sync has failed: it keeps the
- * mark of a session that nobody is in. */
+/* Must this writer make the file clean? If so, it now holds the session byte exclusively. A dirty
+ * file stays dirty: some of its checksums may cover damage. After a failed sync the file keeps the
+ * mark WRITING, although no writer is left. */
 static bool is_last(struct session *s, bool *last, struct err *err)
 {
     struct filter *f = s->filter;
@@ -345,8 +345,8 @@ static bool is_last(struct session *s, bool *last, struct err *err)
     return f->header.state != STATE_WRITING || is_doubtful(f) || try_alone(f, last, err);
 }
 
-/* Gives others the file while the disk is waited for. Until that is over we hold the session byte:
- * a file must not be made clean of which a sync has failed. */
+/* Releases the batch lock during a sync. The session byte stays held, shared, until the sync ends:
+ * a file whose sync has failed must not be made clean. */
 static bool sync_aside(struct session *s, struct err *err)
 {
     struct err why;
@@ -360,11 +360,11 @@ static bool sync_aside(struct session *s, struct err *err)
     return false;
 }
 
-/* More data than this, in pages, is synced before the lock is taken in which the rest is, so that
- * nobody waits long: 4 MiB. */
+/* More touched pages than this (4 MiB) are synced with the batch lock released. The rest is synced
+ * under the lock, so that nobody waits long. */
 enum { SYNC_ASIDE = 1024 };
 
-/* Under the batch lock, which it gives up. */
+/* Called with the batch lock held; releases it. */
 static bool leave(struct session *s, bool sync, struct err *err)
 {
     bool last = false;
@@ -380,8 +380,8 @@ static bool leave(struct session *s, bool sync, struct err *err)
     return ok;
 }
 
-/* Goes on with the file that is under the name now. The old one, which may have another name still,
- * is left in order. */
+/* Continues with the file that has the name now. Leaves the old file properly first: it may still
+ * have another name. */
 static bool move_on(struct session *s, struct err *err)
 {
     struct filter now;
@@ -422,7 +422,7 @@ static bool lock_current(struct session *s, struct err *err)
     }
 }
 
-/* Undoes what a failed step holds. */
+/* Releases the locks of a failed step. */
 static bool give_up(struct session *s)
 {
     if (!s->entered)
@@ -484,7 +484,7 @@ void session_release(struct session *s)
         unlock(s);
 }
 
-/* Pages of a layer that are to be touched; `first` counts those that nobody had touched before. */
+/* Touches pages of a layer; `first` counts those that no writer had touched before. */
 struct touch {
     struct session *s;
     unsigned layer;
@@ -493,7 +493,7 @@ struct touch {
     struct err *err;
 };
 
-/* Such a page has to hold its checksum. */
+/* The checksum of an untouched page must match. */
 static bool touch_first(struct touch *t, uint64_t page)
 {
     uint8_t bit = (uint8_t)(1u << page % 8);
@@ -510,12 +510,12 @@ static bool touch(void *ctx, uint64_t page)
            touch_first(t, page);
 }
 
-/* So many bytes of the bitmap are looked through in less time than it takes to find a key's page
- * and look that up. */
+/* Scanning this many bytes of the bitmap takes less time than finding and looking up the page of
+ * one key. */
 enum { BYTES_A_KEY = 16 };
 
-/* Are all pages of a layer touched? So it is after some keys for each. Finding out which page a
- * key has takes a tenth of the time of adding it; with ten pages a key, a fifth. */
+/* Are all pages of a layer touched? This is so after a few keys per page. Finding the page of a key
+ * takes a tenth of the time of adding it; with ten pages per key, a fifth. */
 static bool all_touched(const struct layer *l, const uint8_t *touched)
 {
     uint64_t pages = layer_pages(l), whole = pages / 8, i = 0;
@@ -541,7 +541,7 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
               layer_each_page(l, s->filter->data[layer], keys, n, touch, &t);
     if (t.first > 0)
         atomic_fetch_add_explicit(&s->n_touched, t.first, memory_order_relaxed);
-    /* Whoever sees a changed bit is to see the mark (filter.c: is_touched). */
+    /* A reader that sees a changed bit must also see the page marked (filter.c: is_touched). */
     atomic_thread_fence(memory_order_release);
     return ok;
 }
@@ -563,7 +563,7 @@ void session_rely(const struct session *s, unsigned layer, struct hashes keys, s
     const struct filter *f = s->filter;
     const struct layer *l = &f->header.layers[layer];
     uint8_t *data = f->data[layer];
-    /* Layers of a kind that takes no keys were on disk before they had a name. */
+    /* A layer that takes no keys was on disk before its file had a name. */
     if (!is_doubtful(f) || !layer_takes_keys(l))
         return;
     for (size_t i = 0; i < n; i++)
@@ -587,7 +587,7 @@ bool session_sync(struct session *s, struct err *err)
 
 bool session_end(struct session *s, bool sync, struct err *err)
 {
-    /* A batch that was not completed leaves its mark, which makes the counters unknown. */
+    /* An incomplete batch leaves PAGE_IN_BATCH set, which makes the counters unknown. */
     if (s->locked)
         unlock(s);
     if (!s->entered)
@@ -615,7 +615,7 @@ static void renew_block(void *ctx, unsigned worker, uint64_t block)
     for (uint64_t page = block * RENEW_BLOCK; page < pages && page < end; page++) {
         uint8_t *data = r->f->data[r->layer] + page * LAYER_PAGE;
         differing += renew_sum(r->f, r->layer, page);
-        /* What is zero never held a bit, and may be a hole. */
+        /* A zero page never held a bit, and may be a hole. */
         if (!layout_is_sparse(l) || !bytes_zero(data, layer_page_len(l, page)))
             write_again(data);
         write_again(r->f->map + l->sums_off + page * FORMAT_SUM);
@@ -623,7 +623,7 @@ static void renew_block(void *ctx, unsigned worker, uint64_t block)
     atomic_fetch_add(&r->differing, differing);
 }
 
-/* All pages are written again: nobody knows which of them are on disk as they are in memory. */
+/* Writes all pages again, because it is unknown which of them are on disk. */
 static uint64_t renew_all(const struct filter *f, unsigned threads)
 {
     struct renewal r = {.f = f};
@@ -638,7 +638,7 @@ static uint64_t renew_all(const struct filter *f, unsigned threads)
     return r.differing;
 }
 
-/* With all others locked out. */
+/* Called with all other writers locked out. */
 static bool repair(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
 {
     struct filter *f = s->filter;

@@ -6,7 +6,7 @@
 #include "store/file.h"
 #include "store/redis/redis.h"
 
-/* Where a name says that a store lives, by its beginning. Every other name is a file's. */
+/* The prefix of a name tells the kind of store. Every other name is a file's. */
 static const struct {
     const char *prefix;
     struct store *(*open)(const char *name, enum store_mode mode, struct err *err);

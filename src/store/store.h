@@ -1,19 +1,19 @@
 /*
  * A filter, wherever it lives: in a file (file.h), in memory (memory.h) or in Redis (redis.h).
- * Above this there is no file, mapping or page. The unit of every call is a batch of keys.
+ * Callers see no files, mappings or pages. Every call takes a batch of keys.
  *
  *     struct store *s = store_open(name, STORE_READ, &err);          // NULL: see err
  *     store_query(s, keys, n, present, &err);                        // any thread
  *     store_close(s);
  *
  *     store_add_begin(s, &options, &err);                            // opened with STORE_WRITE
- *     store_peek(s, keys, n, &peeked);                               // any thread; or not at all
+ *     store_peek(s, keys, n, &peeked);                               // optional; any thread
  *     store_add(s, keys, known, &peeked, n, &done, &err);            // one thread at a time
  *     store_conclude(s, false);
  *     store_add_end(s, sync, &err);
  *
- * To add a place where filters live: write its file with one `struct store_ops`, and name the
- * prefix of its names in the list in store.c.
+ * To add a new kind of store, implement one `struct store_ops` and add its name prefix to the list
+ * in store.c.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -33,35 +33,35 @@ struct filter;
 
 enum store_mode {
     STORE_READ,
-    STORE_WRITE, /* refuses what no keys can be added to */
+    STORE_WRITE, /* refuses filters to which no keys can be added */
 };
 
 enum add_result {
     ADD_OK,
-    ADD_FULL, /* key *done and those behind it were not added, for the reason in *err */
+    ADD_FULL, /* key *done and those after it were not added; *err has the reason */
     ADD_FAILED,
 };
 
 /* All keys that have been given to a filter, kept by the caller (refit.h). When the filter grows,
- * they go into the new layer too, and the layers before it need not be asked any more. */
+ * they are put into the new layer too, so that lookups skip the older layers. */
 struct kept_keys {
     void *ctx;
 
-    /* Are these all keys of the filter with this id, which was given so many records? Of the call
-     * of store_add that asks this, the first `done` keys count. */
+    /* Are these all keys of the filter with this id, which was given `records` records? Includes
+     * the first `done` keys of the store_add call in progress. */
     bool (*complete)(void *ctx, const uint8_t *id, uint64_t records, size_t done);
 
-    /* Hands them over, as keyset_each does. */
+    /* Passes all kept keys to `each`, as keyset_each does. */
     bool (*each)(void *ctx, size_t done, unsigned threads, keyset_each_fn *each, void *to,
                  struct err *err);
 
-    /* Keeps them no longer, as the filter may need the disk space. False: none were kept. */
+    /* Drops the kept keys, as the filter may need the disk space. False: none were kept. */
     bool (*forget)(void *ctx);
 };
 
 struct add_options {
     unsigned threads;
-    double max_fpr; /* refuse to pass it; 0: no limit */
+    double max_fpr; /* refuse keys that would exceed this FPR; 0: no limit */
     bool rotate;    /* rotate a ring whose newest generation is full */
     bool may_repeat; /* the caller does not rely on which keys were new ... */
     bool may_guess;  /* ... nor on how many */
@@ -69,37 +69,37 @@ struct add_options {
     struct crew *crew; /* threads that may help store_add; NULL: none. It changes no result. */
 };
 
-/* What adding has come to since store_add_begin. */
+/* The state of adding since store_add_begin. */
 struct add_state {
     uint64_t n_new;    /* keys added that were not reported present */
-    double dropped;    /* keys probably taken for present that were not: sum of fpr / (1 - fpr) */
-    char warning[512]; /* what the last call found worth saying; empty: nothing */
+    double dropped;    /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
+    char warning[512]; /* a warning from the last call; empty: none */
     bool ends;         /* set by the caller: the input is known to end ... */
-    uint64_t ahead;    /* ... and about so many keys are still to come of it */
-    uint64_t to_come;  /* set by the caller: about so many new keys are still to come, those that it
-                          adds now among them, if a filter has to grow; 0: nobody knows */
+    uint64_t ahead;    /* ... and has about this many keys left */
+    uint64_t to_come;  /* set by the caller, for a filter that has to grow: about how many new keys
+                          are left, those being added now included; 0: unknown */
 };
 
-/* What layers that take no more keys say of keys that are going to be added: those layers need not
- * be asked again then. */
+/* Lookup results, for keys about to be added, from the layers that take no more keys. store_add
+ * then need not search those layers again. */
 struct peeked {
-    uint64_t *present; /* bit i: one of them has key i */
-    unsigned first, layers; /* those from `first` on before this one were asked; 0: none */
-    uint64_t file;     /* the filter's number of those that were under its name (filter.h) */
+    uint64_t *present; /* bit i: one of these layers has key i */
+    unsigned first, layers; /* layers first..layers-1 were searched; layers == 0: none */
+    uint64_t file;     /* filter.number (filter.h): changes if the file is replaced */
 };
 
 /* What is known of a store without reading its bits. */
 struct facts {
-    struct layers layers;     /* until the store is refreshed or closed; data[i] is NULL if the bits
-                                 are not on this machine */
+    struct layers layers;     /* valid until the store is refreshed or closed; data[i] is NULL if
+                                 the bits are not on this machine */
     struct counters counters; /* as they are now, if keys are being added */
     bool is_writing;          /* a live process is adding keys */
     bool is_dirty;            /* a process died while adding keys, and nobody has repaired it */
     bool slot_damaged;        /* one of two copies of the header */
-    unsigned n_shards; /* the filter is so many, each with these layers, and a key is in one of
-                          them; 0: it is one */
-    size_t chunk; /* bytes of input whose keys are best added by one call; 0: it does not matter */
-    bool gather;  /* that is worth waiting for while the input has nothing more ready */
+    unsigned n_shards; /* number of shards, each with these layers; a key is in one of them;
+                          0: the filter is not sharded */
+    size_t chunk; /* best amount of input for one add call, in bytes; 0: it does not matter */
+    bool gather;  /* wait for a whole chunk even if the input has nothing more ready */
 };
 
 struct store {
@@ -116,7 +116,7 @@ struct store_ops {
     bool (*census)(struct store *s, unsigned threads, struct census *layer, struct census *all,
                    struct err *err);
 
-    /* NULL: no filter in such a place counts. */
+    /* NULL: no filter in such a store counts its keys. */
     bool (*query_counts)(struct store *s, struct hashes keys, size_t n, uint64_t *count,
                          struct err *err);
 
@@ -126,20 +126,20 @@ struct store_ops {
     void (*expect)(struct store *s, bool many); /* NULL: no matter */
 
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
-    /* NULL: it does not pay. */
+    /* NULL: a peek saves no time. */
     void (*peek)(struct store *s, struct hashes keys, size_t n, struct peeked *out);
     enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known,
                            const struct peeked *peeked, size_t n, size_t *done, struct err *err);
     void (*conclude)(struct store *s, bool again);
 
-    /* NULL: nothing is left to do when keys have been added. */
+    /* NULL: nothing to do after keys have been added. */
     bool (*sync)(struct store *s, struct err *err);
     bool (*add_end)(struct store *s, bool sync, struct err *err);
 
-    /* NULL: there is nothing to say. */
+    /* NULL: there is only one way. */
     void (*tell_way)(struct store *s, char *out, size_t room);
 
-    /* NULL: it is none. */
+    /* NULL: the store is not a file. */
     struct filter *(*file)(struct store *s);
 
     void (*close)(struct store *s);
@@ -149,20 +149,21 @@ struct store_ops {
 struct store *store_open(const char *name, enum store_mode mode, struct err *err);
 void store_close(struct store *s); /* or NULL */
 
-/* Does a file have that name? Only a file can be made by filter_build_empty_file. */
+/* Is this the name of a file, not of another store? Only files can be made by
+ * filter_build_empty_file. */
 bool store_is_file(const char *name);
 
-/* The file that it is, for what only files can do: their layers, pages and sessions. Another store
- * is refused: NULL. */
+/* The store's file, for operations that only files have (layers, pages, sessions). NULL: the store
+ * is not a file; see err. */
 struct filter *store_file(struct store *s, struct err *err);
 
-/* The file that it is in, which must not be read as keys. False: in none. */
+/* The status of the store's file, which must not be read as keys. False: not a file. */
 bool store_stat(struct store *s, struct stat *st);
 
-/* Does its name stand for another file now? False also if there is none of that name. */
+/* Does the name now refer to another file? False also if no file has that name. */
 bool store_replaced(struct store *s);
 
-/* Are these one and the same? */
+/* Are both the same store? */
 bool store_same(struct store *a, struct store *b);
 
 static inline void store_describe(const struct store *s, struct facts *facts)
@@ -177,31 +178,31 @@ static inline const struct header *store_header(const struct store *s)
     return facts.layers.header;
 }
 
-/* Does it need hashes.bytes? Then the rule by which keys are made must say so (keys/batch.h). */
+/* Does the store need hashes.bytes? If so, set key_rule.bytes (keys/batch.h). */
 static inline bool store_wants_bytes(const struct store *s)
 {
     return s->wants_bytes;
 }
 
-/* Sets bit i of present when key i is in, after clearing bits 0..n-1. n is at most LAYER_BATCH. Any
- * number of threads may ask at once. Fails when what it would answer from is damaged. */
+/* Clears bits 0..n-1 of present, then sets bit i if key i is present. n is at most LAYER_BATCH. Any
+ * number of threads may query at once. Fails if the data needed for the answer is damaged. */
 static inline bool store_query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
                                struct err *err)
 {
     return s->ops->query(s, keys, n, present, err);
 }
 
-/* Does the filter count its keys? If not, says so. */
+/* Does the filter count its keys? If not, *err says so. */
 bool store_check_counts(const struct store *s, struct err *err);
 
-/* The same with a count for each key, 0 if it is not in. Only if store_check_counts. */
+/* The same with a count for each key, 0 if absent. Requires store_check_counts. */
 static inline bool store_query_counts(struct store *s, struct hashes keys, size_t n,
                                       uint64_t *count, struct err *err)
 {
     return s->ops->query_counts(s, keys, n, count, err);
 }
 
-/* What all bits say: *all, and unless `layer` is NULL, layer[i] of each layer i. */
+/* Takes a census of the bits: *all of all layers; layer[i] of layer i, unless `layer` is NULL. */
 static inline bool store_census(struct store *s, unsigned threads, struct census *layer,
                                 struct census *all, struct err *err)
 {
@@ -215,13 +216,13 @@ static inline bool store_changed(const struct store *s)
     return s->ops->changed != NULL && s->ops->changed(s);
 }
 
-/* Takes notice of that. If it fails, the store can be used as before. Not beside queries. */
+/* Loads such changes. If it fails, the store can be used as before. Not beside queries. */
 static inline bool store_refresh(struct store *s, struct err *err)
 {
     return s->ops->refresh == NULL || s->ops->refresh(s, err);
 }
 
-/* Tells in words how many keys were asked or added in which way; false: there is but one. */
+/* Describes how many keys were queried or added in which way; false: there is only one way. */
 static inline bool store_tell_way(struct store *s, char *out, size_t room)
 {
     if (s->ops->tell_way != NULL)
@@ -229,14 +230,14 @@ static inline bool store_tell_way(struct store *s, char *out, size_t room)
     return s->ops->tell_way != NULL;
 }
 
-/* Will many keys be asked for? At first many are expected. */
+/* Hints whether many keys will be queried. The default is many. */
 static inline void store_expect(struct store *s, bool many)
 {
     if (s->ops->expect != NULL)
         s->ops->expect(s, many);
 }
 
-/* Begins to add; afterwards comes store_add_end, in any case. */
+/* Begins to add. Call store_add_end afterwards in any case. */
 static inline bool store_add_begin(struct store *s, const struct add_options *options,
                                    struct err *err)
 {
@@ -244,9 +245,10 @@ static inline bool store_add_begin(struct store *s, const struct add_options *op
     return s->ops->add_begin(s, options, err);
 }
 
-/* Asks the layers that take no more keys for n keys that are to be added. Sets out->layers and
- * out->file, and unless layers is 0, bits 0..n-1 of out->present. Any number of threads may do so,
- * beside store_add too. What cannot be asked is left to store_add, which tells why. */
+/* Searches the layers that take no more keys for n keys that are to be added. Sets out->layers and
+ * out->file, and unless layers is 0, bits 0..n-1 of out->present. Any number of threads may call
+ * it, also beside store_add. Layers that cannot be read are left to store_add, which reports the
+ * reason. */
 static inline void store_peek(struct store *s, struct hashes keys, size_t n, struct peeked *out)
 {
     out->layers = 0;
@@ -254,10 +256,10 @@ static inline void store_peek(struct store *s, struct hashes keys, size_t n, str
         s->ops->peek(s, keys, n, out);
 }
 
-/* Adds n keys in order, but not those whose bit is set in `known`; sets the bits of those that had
- * been reported present before they came. Each key is added as a whole or not at all. The first
- * *done have been dealt with: all n if it returns ADD_OK. `peeked` is what store_peek said of these
- * keys, or NULL. It changes no result. */
+/* Adds n keys in order, except those whose bit is set in `known`. Sets the bit in `known` of each
+ * key that was already reported present. Each key is added as a whole or not at all. The first
+ * *done keys are done: all n if it returns ADD_OK. `peeked` is the result of store_peek for these
+ * keys, or NULL; it changes no result. */
 static inline enum add_result store_add(struct store *s, struct hashes keys, uint64_t *known,
                                         const struct peeked *peeked, size_t n, size_t *done,
                                         struct err *err)
@@ -265,15 +267,15 @@ static inline enum add_result store_add(struct store *s, struct hashes keys, uin
     return s->ops->add(s, keys, known, peeked, n, done, err);
 }
 
-/* When all has been added: sets the warning to what is to be said of the final FPR if the filter is
- * fuller than it was made for; else, and unless `again` if an earlier warning told of that very
- * rate, empties it. */
+/* Call when all keys have been added. If the filter is fuller than designed, sets the warning to a
+ * text about the final FPR; else empties it. Unless `again`, also empties it if an earlier warning
+ * gave the same rate. */
 static inline void store_conclude(struct store *s, bool again)
 {
     s->ops->conclude(s, again);
 }
 
-/* Syncs what was added so far. */
+/* Syncs the keys added so far. */
 static inline bool store_sync(struct store *s, struct err *err)
 {
     return s->ops->sync == NULL || s->ops->sync(s, err);

@@ -12,7 +12,7 @@
 #include "store/format.h"
 #include "store/newfile.h"
 
-/* Checksums that are written in one go, and pages that a thread reads back in one go. */
+/* Checksums per write, and pages that a thread reads back at a time. */
 enum { SUMS_AT_ONCE = 1024, PIECE = 256 };
 
 struct sums {
@@ -101,8 +101,9 @@ static bool read_back(const struct target *t, uint8_t *buf, size_t len, uint64_t
     return got == len || fail(err, "cannot read '%s': it ends early", t->name);
 }
 
-/* Reads the data that begins at or behind `at`, up to the next hole, with zeroes in front of it.
- * Returns where that ends; 0 if holes are not known here, or reading failed: then *ok is false. */
+/* Fills buf from offset `at` to the end of the next run of data, at most to `end`; a hole before
+ * the run reads as zeroes. Returns the end of the run. Returns 0 if the file system does not report
+ * holes, or if reading fails; then *ok is false. */
 static uint64_t read_run(const struct target *t, uint8_t *buf, uint64_t at, uint64_t end, bool *ok,
                          struct err *err)
 {
@@ -124,7 +125,7 @@ static uint64_t read_run(const struct target *t, uint8_t *buf, uint64_t at, uint
 #endif
 }
 
-/* As read_back, of a layer that may have holes, which are zero and need not be read. */
+/* As read_back, for a layer that may have holes. Holes are zero and are not read. */
 static bool read_back_data(const struct target *t, uint8_t *buf, size_t len, uint64_t off,
                            struct err *err)
 {

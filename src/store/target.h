@@ -8,13 +8,13 @@
  *
  * The layer is header->layers[layer], placed (format_place). `name` names the file in messages.
  *
- * Sparse layers. A layout may have a large layer that is nearly empty for long (layout->sparse).
- * The file of a filter with such a layer alone has holes: the disk must have room for all of it
- * when it is made, but only what is not the layer's data is allocated. Zero pages are not written,
- * and keys that are added later fill holes. When the disk is full by then, a write through a
- * mapping ends the process with a message and status 2 (sig_guard): the batch was not acknowledged,
- * no bit of an earlier one is lost, and the file is left as by any crash. On tmpfs even reading a
- * hole through a mapping allocates.
+ * Sparse layers. A layout may have a large layer that stays nearly empty for long (layout->sparse).
+ * If such a layer is the only one, the file has holes. The disk must have room for the whole file
+ * when it is made, but only the parts outside the layer's data are allocated. Zero pages are not
+ * written; keys added later fill holes. If the disk is full by then, a write through a mapping ends
+ * the process with a message and status 2 (sig_guard). The batch was not acknowledged, no bit of an
+ * earlier batch is lost, and the file is left as after any crash. On tmpfs, even reading a hole
+ * through a mapping allocates memory.
  */
 #ifndef STORE_TARGET_H
 #define STORE_TARGET_H
@@ -41,10 +41,10 @@ struct target {
 
 struct layer *target_layer(const struct target *t);
 
-/* Allocates the file of a placed header, all zero; holes for sparse layers. */
+/* Allocates the file for a placed header, all zero, with a hole for a lone sparse layer. */
 bool target_reserve(const struct header *header, struct newfile *file, struct err *err);
 
-/* Writes len bytes of the layer's data, from byte `at` of it on. */
+/* Writes len bytes at offset `at` of the layer's data. */
 bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,
                   struct err *err);
 
@@ -64,10 +64,10 @@ bool target_zero_sums(const struct target *t, struct err *err);
 /* Writes the checksums of a layer whose data is written, by reading it back. */
 bool target_sums(const struct target *t, struct err *err);
 
-/* Writes a layer's data, which nobody else is changing, and its checksums. */
+/* Writes a layer's data and its checksums. Nobody may change `data` meanwhile. */
 bool target_write_all(const struct target *t, const uint8_t *data, struct err *err);
 
-/* The same for data that others may be changing. */
+/* The same for data that others may be changing: the checksums are taken from the written file. */
 bool target_copy(const struct target *t, const uint8_t *data, struct err *err);
 
 /* Writes the header and truncates the file to its length. */

@@ -26,7 +26,7 @@ static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
     return true;
 }
 
-/* What keys of a batch became by preparation; the batch is reused. */
+/* Copies of prepared keys of a batch. The batch, with its buffers, is reused. */
 struct key_copies {
     struct key_copies *next;
     char data[];

@@ -1,5 +1,5 @@
 /*
- * The keys of a chunk of input, collected from its batches, on their way into a store.
+ * Collects the keys of a chunk of input from its batches, to add them to a store in one call.
  *
  *     struct writer_keys keys = {0};
  *     keys.n = 0;                                  // before the first batch of each chunk
@@ -18,20 +18,20 @@
 #include "keys/batch.h"
 #include "store/store.h"
 
-/* The keys of the first n records of a chunk, those of `known` excepted. */
+/* The keys of the first n records of a chunk, except those whose bit is set in `known`. */
 struct writer_keys {
     uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
-    uint64_t *known; /* bit i: record i has no key that may be new */
-    struct peeked peeked; /* for the caller to set; there is room for `present` */
+    uint64_t *known; /* bit i: record i has no key, or a known one */
+    struct peeked peeked; /* set by the caller; `present` is allocated */
     size_t n, room;
-    /* With key_rule.bytes: of record i, bytes[i]. They lie in the chunk, or in copies. */
+    /* With key_rule.bytes: bytes[i] is the key of record i, in the chunk or in `copies`. */
     struct key_bytes *bytes;
     struct key_copies *copies;
 };
 
-/* Appends all records of a batch; those without a key (batch.bad) as known. A batch of fewer than
- * BATCH_MAX is the last. The first batch, when n is 0, ends the life of earlier ones' keys. False:
- * out of memory. */
+/* Appends all records of a batch; those without a key (batch.bad) as known. Only the last batch may
+ * have fewer than BATCH_MAX records. A call with n == 0 frees the key copies of the chunk before.
+ * False: out of memory. */
 bool writer_keys_take(struct writer_keys *keys, const struct batch *b);
 void writer_keys_free(struct writer_keys *keys);
 
