@@ -41,7 +41,7 @@ struct change {
     unsigned threads;
     bool progress;
     /* Results. */
-    bool repeated; /* the batch has been applied before; set by change_open already if so */
+    bool repeated; /* the batch was applied before; change_open may set it already */
     bool applied;  /* the file was replaced: `combine` has the new header and the statistics */
     uint64_t n;    /* distinct keys of the batch */
     struct combine combine;
