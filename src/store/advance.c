@@ -25,8 +25,8 @@ static bool write_zero_sums(const struct filter *f, const struct header *h, unsi
     return target_zero_sums(&target, err);
 }
 
-/* Extends the file to the header's length, with zeroes on disk. First removes what an earlier
- * attempt may have left there. */
+/* Extends the file to `len` with allocated zeroes. First truncates it to the header's length, in
+ * case an earlier attempt left data behind it. */
 static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
 {
     int r;
@@ -39,8 +39,7 @@ static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
     return r == 0 || fail_errno(err, "cannot make room in '%s'", f->path);
 }
 
-/* Appends an empty layer, described by h, on disk. Truncates the file again if disk space or memory
- * is lacking. */
+/* Appends h's last layer, empty, to the file on disk. On failure, truncates the file again. */
 static bool append_layer(struct session *s, const struct header *h, struct err *err)
 {
     struct filter *f = s->filter;
@@ -52,7 +51,7 @@ static bool append_layer(struct session *s, const struct header *h, struct err *
     return false;
 }
 
-/* Keeps the file's blocks allocated where the file system can. */
+/* Zeroes a layer's data and touched bits. Keeps the blocks allocated if the file system can. */
 static void zero_layer(const struct filter *f, const struct layer *l)
 {
     memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));
@@ -90,7 +89,7 @@ static bool rotate(struct session *s, struct header *h, struct err *err)
         return false;
     s->counters.n_keys = fmax(0, s->counters.n_keys - n_lost);
     if (!session_change(s, h, err)) {
-        s->counters.unknown = true; /* the layer may be void or not */
+        s->counters.unknown = true; /* unknown whether the layer is void on disk */
         return false;
     }
     step_done(1);

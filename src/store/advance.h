@@ -1,5 +1,6 @@
 /*
- * The next layer of a filter file, under the session's lock (chain.h says which comes next).
+ * Gives a filter file its next layer, with the session's lock held. chain.h decides which layer
+ * comes next.
  *
  *     if (!session_hold(&s, &filter, &err)) ...            // or session_lock
  *     advance_finish(&s, &err) && advance(&s, threads, want, &err);
@@ -15,9 +16,9 @@
 #include "store/chain.h"
 #include "store/session.h"
 
-/* Closes the newest layer and begins another: in a growing filter the one that is wanted, empty. A
- * ring, which must have no unfinished rotation, empties its oldest layer. Reads all bits of the
- * newest layer with `threads` threads. */
+/* Closes the newest layer and begins the next. A growing filter gets an empty layer as described by
+ * `want`. A ring empties its oldest layer; call advance_finish first. Reads all bits of the newest
+ * layer with `threads` threads. */
 bool advance(struct session *s, unsigned threads, struct next_layer want, struct err *err);
 
 /* Finishes an interrupted rotation, if there is one. */

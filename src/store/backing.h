@@ -1,7 +1,7 @@
 /*
- * What a writer (writer.h) needs of the place where a filter's layers are: a file that others may
- * be writing to, or memory of its own. A writer works on layers and counters, and calls these
- * functions where the place has something to do.
+ * The interface between a writer (writer.h) and the storage of a filter's layers: a file shared
+ * with other writers, or private memory. A writer works on layers and counters directly, and calls
+ * these functions for locking, checksums, syncing and new layers.
  */
 #ifndef STORE_BACKING_H
 #define STORE_BACKING_H
@@ -26,31 +26,30 @@ struct backing {
 };
 
 struct backing_ops {
-    /* Begins and ends a batch. Between them header, layers and counters are those of now, and
-     * nobody else changes them; no layer is void. Sets *replaced if it is another filter than
-     * before. */
+    /* Begins and ends a batch. While the lock is held, header, layers and counters are current, no
+     * other writer changes them, and no layer is void. Sets *replaced if the filter is no longer
+     * the same one. */
     bool (*lock)(void *place, bool *replaced, struct err *err);
     void (*unlock)(void *place);
 
-    /* Call it under the lock: `verify` before keys are looked for in a layer, `touch` before they
-     * are inserted; if one of them fails, that must not be done. `rely` for keys that are
-     * acknowledged because a layer has them: those whose bit is set in `present`. NULL: nothing
-     * to do. */
+    /* Called with the lock held: `verify` before a layer is searched for keys, `touch` before keys
+     * are inserted. If the call fails, do not search or insert. `rely`: for keys acknowledged
+     * because a layer already has them; their bits are set in `present`. NULL: nothing to do. */
     bool (*verify)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
     bool (*touch)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
     void (*rely)(void *place, unsigned layer, struct hashes keys, size_t n,
                  const uint64_t *present);
 
-    /* Of layers that were asked before the lock was taken: the layer before which none need be
-     * asked again. Call it under the lock. NULL: peeked->layers. */
+    /* Returns the first layer to search again after a store_peek: its results for the layers
+     * before are still valid. Called with the lock held. NULL: peeked->layers. */
     unsigned (*trust)(void *place, const struct peeked *peeked);
 
-    /* Closes the newest layer and begins another, under the lock (chain.h): in a filter that grows
-     * the one that is wanted. */
+    /* Closes the newest layer and begins the next (chain.h); `want` describes it in a growing
+     * filter. Called with the lock held. */
     bool (*advance)(void *place, unsigned threads, struct next_layer want, struct err *err);
 
-    /* From now on no layer before this one need be asked: it has their keys. Call it under the
-     * lock. NULL: layers never have keys of others (next_layer.holds_all). */
+    /* From now on, layers before this one need not be searched: it has all their keys. Called with
+     * the lock held. NULL: no layer repeats the keys of earlier ones (next_layer.holds_all). */
     void (*cover)(void *place, unsigned layer);
 };
 

@@ -5,31 +5,33 @@
 
 #include "base/num.h"
 
-/* Each layer gets this part of the remaining FPR, and this multiple of the last layer's capacity.
- * Over final sizes from 1e6 to 1e8 keys, 0.15 (the rest shrinks by 0.85) and 2 took 2.0 times the
- * bits of a filter of the right size, 3.8 at most; half and 2 took 3.2 to 3.9 times. Small layers
- * grow faster, since every new key is looked for in each: with a first layer for 2^18 and doublings
- * 6e6 keys from a pipe took 28 % more CPU time than with one for 2^20, with this 11 % more. */
+/* Each layer gets BUDGET of the remaining FPR, and GROWTH times the last layer's capacity. Measured
+ * over final sizes from 1e6 to 1e8 keys, against the bits of a filter of the right size: 0.15 (the
+ * rest shrinks by 0.85) and 2 took 2.0 times the bits, 3.8 at most; half and 2 took 3.2 to 3.9
+ * times. Layers below SMALL keys grow by SMALL_GROWTH, since every layer is searched for each new
+ * key. For 6e6 keys from a pipe, a first layer for 2^18 keys took 28 % more CPU time than one for
+ * 2^20 if each layer doubled, and 11 % more with SMALL_GROWTH. */
 static const double BUDGET = 0.15;
 enum { GROWTH = 2, SMALL = 1 << 20, SMALL_GROWTH = 4 };
 
-/* A layer that is meant to be the last gets this part, as long as the layers before it have left so
- * much of the FPR. 0.3 took as few bits as 0.5, and leaves more to later layers: three such layers
- * leave a third, and twenty usual ones then a hundredth of the FPR. */
+/* A layer that is expected to be the last gets LAST_BUDGET of the remaining FPR, if at least
+ * RESERVED of the promised FPR remains. 0.3 took as few bits as 0.5, and leaves more to later
+ * layers: three such layers leave a third of the FPR, and twenty usual ones after them a hundredth.
+ */
 static const double LAST_BUDGET = 0.3, RESERVED = 0.4;
 
-/* A layer for the rest of an input takes this part of all earlier keys at least. It is smaller than
- * the usual one as long as there are fewer layers than this. With 23 usual layers behind them, the
- * smallest first layer still becomes one for 1e10 keys. */
+/* A layer for the rest of an input has at least 1/REST of the capacity of all earlier layers. It
+ * may be smaller than the usual next layer only if there are fewer than REST_LAYERS layers. After
+ * that, 23 usual layers take even the smallest first layer to a layer for 1e10 keys. */
 static const uint64_t REST = 8;
 enum { REST_LAYERS = 6 };
 
-/* A layer that takes all earlier keys too is for so many times their number. By the time it is
- * full, a third of all keys have been put into a later layer; just after it was made, four thirds.
- * From a pipe, 1e8 keys took 0.6 times the CPU time of layers that double. */
+/* A layer that also takes all earlier keys has this many times their number as its capacity. The
+ * insertions repeated so far are a third of all keys when the layer is full, and four thirds just
+ * after it was made. From a pipe, 1e8 keys took 0.6 times the CPU time of layers that double. */
 static const double ALL_GROWTH = 4;
 
-/* The least capacity of a first layer that is sized for an input: 40 KB at an FPR of 0.001. */
+/* The least capacity of a first layer sized for an input: 40 KB at an FPR of 0.001. */
 static const uint64_t LEAST_FIRST = 1 << 14;
 
 /* Below this, a layer would take more than 70 bits a key, and collisions of 64-bit hashes matter.
@@ -37,7 +39,7 @@ static const uint64_t LEAST_FIRST = 1 << 14;
 static const double LEAST_FPR = 1e-12;
 
 /* The layers of a growing filter can be folded (seen shrink) to a half, a third, a quarter, a sixth
- * and a twelfth: the last is seldom full. */
+ * and a twelfth, since the newest layer is seldom full. */
 enum { FOLDS = 12 };
 
 unsigned chain_newest(const struct header *h)
@@ -97,7 +99,7 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
     return true;
 }
 
-/* The part of the promised FPR that the closed layers have left. */
+/* The promised FPR less that of the closed layers. */
 static double rate_left(const struct header *h)
 {
     double left = h->fpr_design;
@@ -146,7 +148,7 @@ static uint64_t usual_next(const struct layer *last)
 
 uint64_t chain_first(uint64_t n)
 {
-    n += n / 20; /* not all records are as long as those that were looked at */
+    n += n / 20; /* the sampled records may be longer than the rest */
     return n == 0 ? 0 : n > LEAST_FIRST ? n : LEAST_FIRST;
 }
 
@@ -157,7 +159,7 @@ uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come)
         return 0;
     for (unsigned i = 0; i < h->n_layers; i++)
         all += capacity_of(&h->layers[i]);
-    /* Who adds a little every day gets a layer for many days. */
+    /* With small daily additions, a layer should last for many days. */
     bool once = n_new >= all / 2 && h->n_layers < REST_LAYERS;
     uint64_t least = once ? all / REST : usual;
     return to_come > least ? to_come : least;
@@ -225,7 +227,7 @@ struct header chain_close(const struct layers *layers, const struct counters *co
     for (unsigned i = 0; i < h.n_layers; i++)
         n -= i == newest ? 0 : h.layers[i].n_closed;
     layers_census(layers, newest, threads, &census);
-    /* If its keys were not counted, the number is estimated from its bits. */
+    /* If the layer's keys were not counted, their number is estimated from its bits. */
     h.layers[newest].n_closed = chain_is_exact(&h) ? (double)chain_newest_keys(&h, counters)
                                 : counters->unknown || n < 0 ? census.n
                                                              : n;
@@ -239,7 +241,7 @@ static bool has_place(const struct header *h, struct err *err)
            fail(err, "it has %u layers, as many as there can be", h->n_layers);
 }
 
-/* Makes the layer that follows. */
+/* Makes the layer after the newest, for n_next keys; 0: the usual number. */
 static bool make_next(const struct header *h, uint64_t n_next, struct layer *out, struct err *err)
 {
     const struct layer *last = &h->layers[chain_newest(h)];

@@ -1,20 +1,20 @@
 /*
- * Filters whose layers change: a list of layers; the newest takes keys.
+ * Layer lists of growing filters and rings: decides which layer comes next. This module works on
+ * headers only; advance.h changes the file. New keys always go into the newest layer.
  *
- * A growing filter (POLICY_GROW) gets another layer when the newest is full: of four times its
- * capacity, from 2^20 keys on of twice; or for the rest of the input, if that is foretold. Each
- * layer gets a part of the promised FPR that the earlier layers have left, measured by their bits.
- * A key is inserted only if no layer has it. Where all keys are kept elsewhere (store.h), they go
- * into the new layer too, which is made for that and is the only one that need be asked then. Other
- * programs' layouts have their own rules (kind->next, kind->exact_capacity).
+ * A growing filter (POLICY_GROW) gets another layer when the newest is full. The new layer has four
+ * times the capacity of the newest, or twice from 2^20 keys on. If the size of the remaining input
+ * is known, the layer is sized for that. Each layer gets a fixed part of the FPR that is left: the
+ * promised FPR less that of the earlier layers, measured from their bits. A key is inserted only if
+ * no layer has it. If all keys are also kept elsewhere (store.h), the new layer is sized for all of
+ * them and they are inserted into it too; then only this layer need be searched. Layouts of other
+ * programs have their own rules (kind->next, kind->exact_capacity).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
  * empties the oldest and makes it the newest. A key is inserted unless the newest layer has it, so
  * keys that recur stay. A rotation has three steps, each on disk before the next begins: the layer
  * is marked void, it is zeroed, it is marked as the newest. The next writer finishes an interrupted
  * rotation.
- *
- * This module works on headers alone: it says which layer comes next. advance.h changes the file.
  */
 #ifndef STORE_CHAIN_H
 #define STORE_CHAIN_H
@@ -33,54 +33,56 @@ enum {
 /* The layer that takes keys. */
 unsigned chain_newest(const struct header *h);
 
-/* Sets up the layers of a new header: the first layer of a filter that grows and keeps FPR p, for n
- * keys, or CHAIN_FIRST if that is 0, and nobody knows how many are to come; or the layers of a ring
- * that remembers n keys for at least `generations` rotations. Sets the header's policy, capacity
- * and rate. The newest layer takes keys since h->created. Does not place the layers. */
+/* Set up the layers of a new header, and its policy, capacity and FPR. chain_start_growing: the
+ * first layer, for n keys, of a growing filter that keeps FPR p; n is 0 if the number of keys is
+ * unknown, for a layer of CHAIN_FIRST keys. chain_start_ring: the layers of a ring that remembers n
+ * keys for at least `generations` rotations. The newest layer's `since` is h->created. The layers
+ * get no file offsets yet (format_place). */
 bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p,
                          struct err *err);
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
                       double p, struct err *err);
 
-/* Does the newest layer take exactly n_design keys (kind.h)? In a merge nobody knows how many a
- * layer has. */
+/* Does the newest layer take exactly n_design keys (kind.h)? Not in a merged filter, where the
+ * number of keys in a layer is unknown. */
 bool chain_is_exact(const struct header *h);
 
-/* The keys that changed a bit of the newest layer, then. */
+/* If it does: the number of keys that changed a bit of the newest layer. */
 uint64_t chain_newest_keys(const struct header *h, const struct counters *counters);
 
-/* To be called where a crash may have left the counters behind the bits: if the newest layer is
- * exact, raises keys_added to what its bits say, all of which are read, but not beyond what it
- * takes. */
+/* Call it if a crash may have left the counters behind the bits. If the newest layer is exact,
+ * reads all its bits and raises keys_added to the number they show, at most the layer's capacity.
+ */
 void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters);
 
 /* Can a filter whose newest layer is exact and full grow? If not, the error says why. */
 bool chain_can_grow(const struct header *h, struct err *err);
 
-/* The first layer's capacity if an input of about n distinct keys comes first; 0: as if nobody
- * knew. */
+/* The first layer's capacity if the first input has about n distinct keys; 0 if n is 0 (unknown).
+ */
 uint64_t chain_first(uint64_t n);
 
-/* What the next layer of a filter that grows is to be. */
+/* The requested next layer of a growing filter. */
 struct next_layer {
     uint64_t n;     /* capacity in keys; 0: the usual one */
-    bool holds_all; /* the keys of all earlier layers go into it too, which count none then */
+    bool holds_all; /* the keys of all earlier layers go into it too; their n_closed becomes 0 */
 };
 
-/* The capacity that it is to have when the newest is full. n_new of the keys came from an input
- * that is foretold to bring `to_come` more, if that is not 0. */
+/* The next_layer.n to request when the newest layer is full. The current input has brought n_new
+ * keys, and about `to_come` more are expected; 0: unknown. */
 uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come);
 
-/* The same for a layer that holds all keys, now n_keys. */
+/* The same for a layer that holds all keys, at present n_keys. */
 uint64_t chain_wanted_for_all(double n_keys);
 
-/* A header for these layers, with the newest closed: its keys from the counters, its FPR from its
- * bits, all of which are read. The first step of every change of layers. */
+/* A copy of the header with the newest layer closed: n_closed comes from the counters, fpr_closed
+ * from the layer's bits, all of which are read. The first step of every change of layers. */
 struct header chain_close(const struct layers *layers, const struct counters *counters,
                           unsigned threads);
 
-/* Adds that layer, placed, to a header whose newest layer is closed. Kinds with rules of their own
- * do not ask for want.n. Here and below, `name` names the filter in messages. */
+/* Adds the requested layer, with its file offsets, to a header whose newest layer is closed. Kinds
+ * with their own rule (kind->next) ignore want.n. Here and below, `name` is the filter's name in
+ * messages. */
 bool chain_grow(struct header *h, struct next_layer want, const char *name, struct err *err);
 
 /* The steps of a rotation; the caller does the second step, emptying the layer. chain_void marks

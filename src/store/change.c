@@ -26,7 +26,7 @@ struct batch_layer {
 
 /* IDs. */
 
-/* What stands for the batch: seen(5). */
+/* Sets c->id to the hash that the file stores for a batch ID: seen(5). */
 static bool hash_id(struct change *c, struct err *err)
 {
     uint64_t lane[2];
@@ -50,7 +50,7 @@ static bool remembers(const struct change *c, const struct header *h)
     return false;
 }
 
-/* Takes over the IDs of the old file, less the oldest if there are too many, and adds this one. */
+/* Copies the IDs of the old file, dropping the oldest if they are too many, and adds this one. */
 static void set_batches(const struct change *c, const struct header *old, struct header *h)
 {
     bool has_id = c->batch_id != NULL;
@@ -115,7 +115,7 @@ void change_close(struct change *c)
         filter_close(&c->now);
 }
 
-/* Applying them. */
+/* Applying the batch. */
 
 static bool write_batch(struct change *c, uint64_t n_put, struct batch_layer *b, struct err *err)
 {
@@ -218,7 +218,7 @@ static bool replace(struct change *c, const struct batch_layer *b, const struct 
     return c->applied = ok;
 }
 
-/* With writers locked out. */
+/* Called with writers locked out. */
 static bool replace_current(struct change *c, const struct batch_layer *b, struct err *err)
 {
     struct filter old;

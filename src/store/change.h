@@ -1,7 +1,6 @@
 /*
- * Changes a filter of a kind that counts: the keys of a batch are added to it, or removed from it,
- * all of them or none. A new file takes the place of the old one, so readers are not disturbed, and
- * whatever ends the process, the file is as before or as after.
+ * Adds a batch of keys to a counting filter, or removes it: all keys or none. A new file replaces
+ * the old one. Readers are not disturbed, and a crash leaves either the old file or the new one.
  *
  *     struct change c = {.path = path, .op = COUNTS_ADD, .batch_id = id};
  *     if (change_open(&c, &err) &&
@@ -11,14 +10,13 @@
  *     }
  *     change_close(&c);                                         // in any case
  *
- * Equal hashes in a batch count once. Only change_apply locks writers out. What it changes is the
- * file that has the name by then: two processes that change a filter at once lose nothing.
+ * Equal hashes in a batch count once. Only change_apply locks writers out. It changes the file that
+ * has the name at that time, so two processes can change a filter at once and lose nothing.
  *
- * A batch may have an ID. The file remembers the last FORMAT_MAX_BATCHES of them, and a batch that
- * is among them changes nothing. So whoever does not know whether a batch was applied can try it
- * again. The same ID of a batch to add and of one to remove are two. Batches without keys are not
- * remembered. A file that is made from others remembers none, unless it takes the
- * place of one of them.
+ * A batch may have an ID. The file remembers the last FORMAT_MAX_BATCHES IDs, and a batch whose ID
+ * is remembered changes nothing, so a batch can safely be retried if its outcome is unknown. Adding
+ * and removing have separate IDs: the same text names two batches. Batches without keys are not
+ * remembered. A file made from others remembers no IDs, unless it replaces one of them.
  */
 #ifndef STORE_CHANGE_H
 #define STORE_CHANGE_H
@@ -36,15 +34,15 @@
 struct change {
     const char *path;
     enum counts_op op;    /* COUNTS_ADD or COUNTS_SUBTRACT */
-    bool skip_absent;     /* keys that are not there do not keep the others from being removed */
-    bool no_sync;         /* the new file is on disk in any case, but perhaps not its name */
-    double max_fpr;       /* adding must not pass it; 0: no limit */
+    bool skip_absent;     /* remove the other keys even if some are absent */
+    bool no_sync;         /* sync the new file, but do not wait for its name to be on disk */
+    double max_fpr;       /* fail if adding would exceed it; 0: no limit */
     const char *batch_id; /* NULL: none */
     unsigned threads;
     bool progress;
     /* Results. */
-    bool repeated; /* the batch has been applied before; set by change_open already if so */
-    bool applied;  /* the file was replaced: `combine` has the new header, and what was found */
+    bool repeated; /* the batch was applied before; change_open may set it already */
+    bool applied;  /* the file was replaced: `combine` has the new header and the statistics */
     uint64_t n;    /* distinct keys of the batch */
     struct combine combine;
     struct filter now; /* the file as change_open found it */
@@ -57,7 +55,7 @@ struct change {
     bool file_open;
 };
 
-/* Does a filter of this header change by batches? */
+/* Can a filter with this header be changed by batches? */
 static inline bool change_suits(const struct header *h)
 {
     return combine_counts(h);
@@ -71,7 +69,7 @@ bool change_open(struct change *c, struct err *err);
 bool change_begin(struct change *c, const struct key_rule *rule, uint64_t memory,
                   const char *scratch_dir, struct err *err);
 
-/* The smallest memory that will do. */
+/* The least `memory` that change_begin accepts. */
 uint64_t change_min_memory(const struct change *c);
 
 bool change_put(struct change *c, unsigned worker, struct hashes hashes, size_t n,

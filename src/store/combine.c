@@ -51,7 +51,7 @@ void combine_keep_batches(struct combine *c, const struct header *replaced)
     format_place(&c->header);
 }
 
-/* As many keys as are expected to have so many fingerprints: p = 1 - (1 - 2^-bits)^n. */
+/* The number n of keys expected to have this many fingerprints: p = 1 - (1 - 2^-bits)^n. */
 static double distinct(const struct combine *c)
 {
     unsigned bits = bits_of(&c->header.layers[0]);

@@ -1,13 +1,13 @@
 /*
- * Makes a file of counted sets (kind_counts) from others: the union, the difference and so on of
- * their keys, or one set with narrower fingerprints.
+ * Makes a counted set (kind_counts) from others: the union, difference etc. of their keys, or a
+ * copy of one set with narrower fingerprints.
  *
  *     struct combine c = {.op = COUNTS_ADD, .layer = layers, .data = data, .n = n, ...};
  *     combine_header(&c);                             // the caller may then change c.header
  *     if (!combine_write(&c, &file, name, &err)) ...  // the caller commits
  *
- * The new filter is like the input with the narrowest fingerprints, the first of those, as if the
- * keys of the others had been added to that: it has its design capacity and rate.
+ * The new filter takes its design capacity and FPR from the input with the narrowest fingerprints
+ * (the first such input), as if the keys of the others had been added to that one.
  */
 #ifndef STORE_COMBINE_H
 #define STORE_COMBINE_H
@@ -27,7 +27,7 @@ struct combine {
     const uint8_t *const *data;
     unsigned n;
     const struct header *keys; /* of one of the inputs: how keys are prepared and hashed */
-    unsigned bits;             /* of fingerprints; 0: as many as the narrowest input has */
+    unsigned bits;             /* of a fingerprint; 0: as in the narrowest input */
     unsigned threads;
     bool reproducible;
     /* Results. */
@@ -41,14 +41,14 @@ bool combine_counts(const struct header *h);
 /* The width of the narrowest fingerprints of n layers. */
 unsigned combine_bits(const struct layer *const *layer, unsigned n);
 
-/* Makes the header, but for what depends on the keys. */
+/* Makes the header, except the fields that depend on the keys. */
 void combine_header(struct combine *c);
 
-/* For a file that takes the place of an input: the batches that were applied to this are not to be
- * applied to the result (store/change.h). After combine_header. */
+/* For a result that replaces an input: copies the input's batch IDs, so that these batches are not
+ * applied again (store/change.h). Call it after combine_header. */
 void combine_keep_batches(struct combine *c, const struct header *replaced);
 
-/* Writes all of the file, which is `name` in messages. Counters are the numbers of the result. */
+/* Writes the whole file, called `name` in messages. The counters describe the result. */
 bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err);
 
 /* The FPR of the result: the chance that an absent key has the fingerprint of a present one. */

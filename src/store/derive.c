@@ -20,7 +20,7 @@ bool derive_check(const struct filter *from, struct err *err)
                 from->path, bits);
 }
 
-/* Parts into which the hashes are divided, so that all threads have work till the end. */
+/* The hashes are divided into 2^PART_BITS parts, so that all threads have work until the end. */
 enum { PART_BITS = 8 };
 
 struct derive {

@@ -1,6 +1,6 @@
 /*
- * Makes a filter of the keys of a set that counts, without the keys: from their hashes, which the
- * set must have kept whole. The result is what the same records would have made.
+ * Makes a filter from a counted set, without the original keys: the set must have kept their whole
+ * 64-bit hashes. The result is the same as if built from the original records.
  *
  *     if (!derive_check(&from, &err)) ...
  *     ... filter_build_begin(&b, &err), with the rule of `from` ...
@@ -17,10 +17,10 @@
 #include "store/filter.h"
 #include "store/filter_build.h"
 
-/* Is it such a set? If not, says what would be needed. */
+/* Is `from` a counted set with whole hashes? If not, the error says what is needed. */
 bool derive_check(const struct filter *from, struct err *err);
 
-/* Gives the build all hashes. *records is how many records they came from, as the set has it. */
+/* Puts all hashes into the build. Sets *records to the set's count of records. */
 bool derive_put(struct filter_build *b, const struct filter *from, uint64_t *records,
                 struct err *err);
 

@@ -19,7 +19,7 @@ static bool reserve(struct divide *d, size_t n)
     d->hash = malloc(n * sizeof *d->hash);
     d->place = malloc(n * sizeof *d->place);
     d->part = malloc(n);
-    d->had = malloc(n + 64); /* that many are read at a time */
+    d->had = malloc(n + 64); /* bits_of reads 64 at a time */
     d->room = n;
     if (d->hash != NULL && d->place != NULL && d->part != NULL && d->had != NULL)
         return true;
@@ -27,7 +27,7 @@ static bool reserve(struct divide *d, size_t n)
     return false;
 }
 
-/* Pages of a part: a power of two, by which it is quick to divide. */
+/* Log2 of the pages in a part: a power of two makes the division a shift. */
 static unsigned part_shift(const struct layer *layer)
 {
     unsigned shift = 0;
@@ -65,7 +65,7 @@ bool divide_take(struct divide *d, const struct layer *layer, struct hashes keys
     for (size_t p = 0, sum = 0; p <= DIVIDE_PARTS; sum += count[p++])
         d->start[p] = at[p] = sum;
     for (size_t i = 0; i < n; i++) {
-        size_t to = at[d->part[i]]++; /* the skipped ones behind all others */
+        size_t to = at[d->part[i]]++; /* skipped keys go last */
         d->hash[to] = keys.lane0[i];
         d->place[to] = (uint16_t)i;
     }
@@ -91,11 +91,11 @@ static void insert_part(void *ctx, unsigned p)
     }
 }
 
-/* Makes 64 bits of as many bytes, each of which is 0 or 1. */
+/* Packs 64 bytes, each 0 or 1, into 64 bits. */
 static uint64_t bits_of(const uint8_t *had)
 {
     uint64_t bits = 0;
-    /* The product's highest byte has the lowest bits of all eight bytes, the first one's lowest. */
+    /* The product's highest byte is the lowest bits of the eight bytes, the first byte's lowest. */
     for (unsigned i = 0; i < 8; i++)
         bits |= (get_le64(had + 8 * i) * 0x0102040810204080 >> 56) << 8 * i;
     return bits;

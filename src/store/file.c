@@ -13,8 +13,8 @@ struct file {
     struct session session;
     struct backing backing;
     struct writer writer;
-    /* Those that are asked before the lock is taken begin with layer `covered`, in the file with
-     * this number (filter.h). Changed with the gate held for writing. */
+    /* `peek` searches the layers from `covered` on, if the file's number (filter.h) is still
+     * covered_in. Both are changed with the gate held for writing. */
     unsigned covered;
     uint64_t covered_in;
 };
@@ -134,7 +134,8 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
     return true;
 }
 
-/* The layers of a fixed filter stay, and bits are seen as they are set. */
+/* Never true for a fixed filter: its layers do not change, and the mapping shows new bits at once.
+ */
 static bool changed(const struct store *s)
 {
     const struct filter *f = &const_file_of(s)->filter;

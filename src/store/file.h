@@ -1,6 +1,6 @@
 /*
- * The seen file as a store: a filter, opened and mapped (filter.h), and for adding a session beside
- * other writers (session.h).
+ * The store (store.h) for a filter file: opens and maps the filter (filter.h), and adds keys in a
+ * session beside other writers (session.h).
  */
 #ifndef STORE_FILE_H
 #define STORE_FILE_H

@@ -45,7 +45,7 @@ struct fill *fill_new(const struct layer *layer, uint8_t *data, unsigned copies,
     return f;
 }
 
-/* One that nobody else is adding to, locked; else waits for one. */
+/* Returns a copy, locked. Prefers one that is not in use; if all are, waits for one. */
 static struct copy *lock_one(struct fill *f, unsigned first)
 {
     for (unsigned i = 0; i < f->n_copies; i++) {
