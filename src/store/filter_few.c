@@ -11,7 +11,7 @@ static bool read_whole(int fd, uint8_t *out, size_t len, uint64_t off)
     return disk_read(fd, out, len, off, &got) && got == len;
 }
 
-/* Reads a page of a layer, of which *out must have room for LAYER_PAGE bytes. */
+/* Reads a page of a layer into `out`, which has room for LAYER_PAGE bytes, and checks it. */
 static bool read_page(const struct filter *f, const struct layer *layer, uint64_t page,
                       uint8_t *out)
 {

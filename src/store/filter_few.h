@@ -1,7 +1,7 @@
 /*
- * Few keys, asked of a filter that may be large: the pages that decide about them are read, not
- * mapped. A page in the page cache takes 2 us to read and no memory. To map it takes 3 to 7 us, and
- * the kernel maps up to 2 MiB around it, all of which counts as memory of the process.
+ * Queries for few keys in a filter that may be large. The pages that decide about them are read,
+ * not mapped. Reading a page from the page cache takes 2 us and no memory. Mapping it takes 3 to
+ * 7 us, and the kernel maps up to 2 MiB around it, which counts as memory of the process.
  */
 #ifndef STORE_FILTER_FEW_H
 #define STORE_FILTER_FEW_H
@@ -13,12 +13,12 @@
 #include "keys/hash.h"
 #include "store/filter.h"
 
-/* More keys than this are asked in the mapping: with them it takes less time. */
+/* For more keys than this, the mapping is faster. */
 enum { FILTER_FEW = 128 };
 
 /* Sets bit i of present when key i is in any layer, as filter_query does. Any number of threads may
- * ask at once. False: filter_query has to answer, in the mapping. In some layer several pages
- * decide about a key, or a page cannot be read or does not match its checksum. */
+ * ask at once. False: the query must use the mapping, because in some layer several pages decide
+ * about a key, or because a page cannot be read or does not match its checksum. */
 bool filter_few_query(const struct filter *f, struct hashes keys, size_t n, uint64_t *present);
 
 #endif

@@ -12,18 +12,18 @@
 #include "store/redis/redis.h"
 #include "store/redis/unite.h"
 
-/* What it costs, in nanoseconds of the client's and the server's CPU: commands, for each bit; and a
- * whole bitmap, for each byte, to be fetched, or to be sent, united and fetched. Measured with
- * Redis 7.0 over a Unix socket. */
+/* Costs in nanoseconds of CPU time, of client and server together. With commands, for each bit: to
+ * query or to add it. With whole bitmaps, for each byte: to fetch it; or to send, unite and fetch
+ * it. Measured with Redis 7.0 over a Unix socket. */
 static const double ASK_BIT = 450, ADD_BIT = 500, FETCH_BYTE = 1, UNITE_BYTE = 4;
 
 enum {
-    /* Seconds after which a copy is no longer asked, unless one for the whole run is wanted. */
+    /* Seconds after which a copy is no longer used, except with REDIS_BULK. */
     MAX_AGE = 10,
-    /* Not without being told to: bytes of a copy. */
+    /* The largest copy in bytes, except with REDIS_BULK. */
     MAX_COPY = 1 << 30,
-    /* A chunk of input: how many times the break-even it should be, if records have so many bytes,
-     * and its length. */
+    /* A chunk of input has CHUNK_GAIN times the break-even number of keys, if a record has
+     * CHUNK_RECORD bytes, within these limits of its length. */
     CHUNK_GAIN = 24,
     CHUNK_RECORD = 40,
     CHUNK_MIN = 1 << 20,
@@ -33,13 +33,13 @@ enum {
 struct bulk {
     struct redis *r;
     struct copy copy; /* bits NULL: none */
-    struct copy own;  /* the keys alone that are in the copy, but not on the server */
-    pthread_rwlock_t lock; /* of the copy, for those who ask it */
+    struct copy own;  /* only the keys that are not on the server yet */
+    pthread_rwlock_t lock; /* for the copy: held for reading by queries */
     time_t fetched;
-    double spent;  /* nanoseconds, on commands since the copy was made or found too old */
-    bool too_slow; /* a copy is too old as soon as it is made */
-    uint64_t *set, *new; /* bits and keys of each shard, of a call */
-    atomic_ullong n_live, n_bulk; /* keys */
+    double spent;  /* nanoseconds spent on commands since the last copy was made */
+    bool too_slow; /* making a copy takes so long that it is too old at once */
+    uint64_t *set, *new; /* for each shard: bits set and keys added by a call */
+    atomic_ullong n_live, n_bulk; /* keys handled by commands, and with whole bitmaps */
     unsigned n_steps;
 };
 
@@ -83,8 +83,8 @@ static time_t now_s(void)
     return now.tv_sec;
 }
 
-/* Replaces the copy by one of now. If a bitmap vanishes meanwhile, zeroes are read: so the lengths
- * are asked for afterwards, too. */
+/* Replaces the copy by a current one. If a bitmap is deleted meanwhile, zeroes are read, so the
+ * lengths are checked again afterwards. */
 static bool renew(struct bulk *b, struct err *err)
 {
     copy_end(&b->copy);
@@ -106,7 +106,7 @@ static bool is_fresh(const struct bulk *b)
            (b->r->way == REDIS_BULK || now_s() - b->fetched < MAX_AGE);
 }
 
-/* Is it time for a copy? All that was spent on commands so far would have paid for it. */
+/* Is it time for a copy? Yes, if the commands so far have cost more than a copy. */
 static bool ask_pays(struct bulk *b, size_t n)
 {
     const struct redis *r = b->r;
@@ -157,7 +157,7 @@ enum bulk_result bulk_ask(struct bulk *b, struct hashes keys, size_t n, uint64_t
 
 /* ---- Adding. */
 
-/* May so many keys be added without passing max_fpr, even if all are new and of one shard? */
+/* Can n keys be added without exceeding max_fpr, even if all are new, in whatever shards? */
 static bool fits(const struct redis *r, uint64_t n)
 {
     double sum = 0;
@@ -166,7 +166,8 @@ static bool fits(const struct redis *r, uint64_t n)
     return r->options.max_fpr == 0 || sum / r->n_shards <= r->options.max_fpr;
 }
 
-/* Does it pay for n keys to move all bits, at that price for each byte? */
+/* Does it pay to move all bits for n keys, at `price` for each byte? It must take less than half of
+ * the cost of commands. */
 static bool add_pays(const struct redis *r, double n, double price)
 {
     return r->way == REDIS_BULK ||
@@ -174,8 +175,8 @@ static bool add_pays(const struct redis *r, double n, double price)
             n * r->k * ADD_BIT > 2 * price * bytes_of(r));
 }
 
-/* The mean of fpr / (1 - fpr) while the bits of a shard become so many: midpoints of STEPS parts.
- * It goes like x^k; for k = 14 the sum is 3 % too low. */
+/* The mean of fpr / (1 - fpr) while `more` bits are set in a shard that has `from`, by the
+ * midpoints of STEPS parts. The function grows like x^k; for k = 14 the sum is 3 % too low. */
 static double mean_dropped(const struct redis *r, uint64_t from, uint64_t more)
 {
     enum { STEPS = 16 };
@@ -213,8 +214,8 @@ bool bulk_is_ahead(const struct bulk *b)
     return b != NULL && b->own.bits != NULL;
 }
 
-/* Does it pay for n keys, and those that are still to come, to go into a copy? A pipe may never
- * end, and what is here nobody else can see. */
+/* Does it pay to add n keys, and those still to come, to a copy? Not if the input may never end, as
+ * with a pipe: other processes do not see keys in the copy. */
 static bool copy_pays(const struct bulk *b, size_t n)
 {
     const struct redis *r = b->r;
@@ -223,7 +224,7 @@ static bool copy_pays(const struct bulk *b, size_t n)
            (r->way == REDIS_BULK || state->ends);
 }
 
-/* Nobody asks how many keys are new: the bitmaps need not be known. */
+/* The number of new keys is not needed, so the current bitmaps need not be known. */
 static bool is_blind(const struct redis *r)
 {
     return r->options.may_guess && r->options.max_fpr == 0;
@@ -241,8 +242,8 @@ static bool begin_copy(struct bulk *b, struct err *err)
     return true;
 }
 
-/* The keys stay here, until bulk_flush sends them. It does not send the other bits of the copy: if
- * the bitmap is replaced meanwhile, they must not come back. */
+/* Keys stay local until bulk_flush sends them. It does not send the other bits of the copy: if the
+ * bitmap is replaced meanwhile, they must not come back. */
 static enum bulk_result add_to_copy(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                                     struct err *err)
 {
@@ -260,7 +261,7 @@ static enum bulk_result add_to_copy(struct bulk *b, struct hashes keys, uint64_t
 /* Steps for several shards at once. */
 struct steps {
     struct temporary *temporary; /* key NULL: nothing for that shard */
-    size_t *at, *n; /* its replies */
+    size_t *at, *n; /* for each shard: the first of its replies, and their number */
 };
 
 static bool steps_begin(struct steps *s, const struct redis *r, struct err *err)
@@ -282,7 +283,7 @@ static void steps_end(struct steps *s, const struct redis *r)
     free(s->n);
 }
 
-/* Writes the bitmaps of a copy, but for empty ones, to temporary keys. */
+/* Writes the bitmaps of a copy, except for empty ones, to temporary keys. */
 static bool write_all(struct steps *s, struct redis *r, const struct copy *c, struct err *err)
 {
     for (unsigned i = 0; i < r->n_shards; i++) {
@@ -296,7 +297,7 @@ static bool write_all(struct steps *s, struct redis *r, const struct copy *c, st
     return true;
 }
 
-/* Runs the steps; with ONCE some may have been carried out when it fails. */
+/* Runs the steps. If this fails with CLUSTER_ONCE, some may have been executed. */
 static bool run_all(struct steps *s, struct redis *r, bool tell, enum cluster_repeat repeat,
                     struct err *err)
 {
@@ -317,7 +318,7 @@ static bool run_all(struct steps *s, struct redis *r, bool tell, enum cluster_re
     return ok && redis_run(r, repeat, err);
 }
 
-/* Puts what was there before into the copy, if that was asked for. */
+/* Takes the replies; if the previous contents were wanted, puts them into the copy. */
 static bool take_all(struct steps *s, struct redis *r, struct copy *c, struct err *err)
 {
     for (unsigned i = 0; i < r->n_shards; i++) {
@@ -348,8 +349,7 @@ static bool unite_all(struct bulk *b, struct copy *c, bool tell, struct err *err
     return ok;
 }
 
-/* The keys are united with the bitmaps, and then found to be new or not in what was there before.
- */
+/* Unites the keys with the bitmaps. Then searches the previous contents to tell which were new. */
 static enum bulk_result add_in_step(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                                     struct err *err)
 {
@@ -379,7 +379,8 @@ static size_t count_unknown(const uint64_t *known, size_t n)
     return count;
 }
 
-/* May the keys be added without passing max_fpr, by the bits that are there now? */
+/* Can the keys be added without exceeding max_fpr? If it seems so, the bits on the server are
+ * counted to be sure. */
 static bool may_add(struct bulk *b, size_t n, bool *may, struct err *err)
 {
     struct redis *r = b->r;
@@ -408,7 +409,7 @@ static enum bulk_result add(struct bulk *b, struct hashes keys, uint64_t *known,
                                  : add_in_step(b, keys, known, n, err);
 }
 
-/* What goes to the server by commands goes behind what is here. */
+/* Before keys go to the server by commands, the local keys are sent. */
 enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                           size_t *done, struct err *err)
 {
@@ -437,7 +438,7 @@ bool bulk_flush(struct bulk *b, struct err *err)
     return ok;
 }
 
-/* ---- What is said of it. */
+/* ---- Descriptions. */
 
 size_t bulk_chunk(const struct redis *r)
 {

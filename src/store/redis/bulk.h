@@ -1,14 +1,15 @@
 /*
- * Private to this folder: many keys are asked of a copy of the bitmaps, or added by uniting bitmaps
- * with those on the server, each in one step. That moves all bits, but costs the server far less
- * for a key.
+ * Private to this folder: for many keys. Queries use a local copy of the bitmaps. Keys are added by
+ * uniting local bitmaps with those on the server, each in one step. This moves all bits, but costs
+ * the server far less for each key.
  *
- * Adding in one of two ways, by add_options.may_repeat:
- * - if it does not matter which keys were new, they are added to bitmaps of their own, which
- *   bulk_flush unites with those on the server at the end; and, if their number matters or max_fpr
- *   is to be kept, to the copy;
- * - else the keys of each call are united with the bitmaps, and what was there before tells which
- *   were new. Of several processes that add one key, one alone is told that it was new.
+ * Keys are added in one of two ways:
+ * - With add_options.may_repeat, it does not matter which keys were new. Keys are added to separate
+ *   local bitmaps, which bulk_flush unites with those on the server at the end. They are also added
+ *   to the copy if the number of new keys is needed or max_fpr is set.
+ * - Otherwise the keys of each call are united with the bitmaps on the server, and the previous
+ *   contents tell which keys were new. Of several processes that add the same key, only one is told
+ *   that it was new.
  */
 #ifndef STORE_REDIS_BULK_H
 #define STORE_REDIS_BULK_H
@@ -23,30 +24,30 @@ void bulk_free(struct bulk *b); /* or NULL */
 
 enum bulk_result { BULK_DONE, BULK_NOT, BULK_FAILED };
 
-/* Asks n keys of the copy: sets bits of present. BULK_NOT: to ask the server is cheaper so far. Any
- * number of threads may ask, without the lock. */
+/* Searches the copy for n keys; sets bits of present. BULK_NOT: querying the server is cheaper so
+ * far. Any number of threads may ask, without the lock. */
 enum bulk_result bulk_ask(struct bulk *b, struct hashes keys, size_t n, uint64_t *present,
                           struct err *err);
 
-/* Adds keys [*done, n), all or none of them, as store_add. BULK_NOT: to add them by commands is
- * cheaper, or they may not fit. */
+/* Adds keys [*done, n), all or none of them, as store_add. BULK_NOT: adding them by commands is
+ * cheaper, or the FPR might exceed max_fpr. */
 enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                           size_t *done, struct err *err);
 
-/* Sends what was added to the copy. Under the store's lock. */
+/* Sends the keys that were added locally. Called with the store's lock held. */
 bool bulk_flush(struct bulk *b, struct err *err);
 
-/* Are there keys that are still to be sent? Then shard[].set counts their bits, too, unless they
- * are not counted at all. NULL: no. */
+/* Are there keys that have not been sent? Then shard[].set includes their bits, unless bits are not
+ * counted at all. False if b is NULL. */
 bool bulk_is_ahead(const struct bulk *b);
 
-/* Bytes of input whose keys are best added by one call; 0: it does not matter. */
+/* Bytes of input whose keys are best added by one call; 0: any number. */
 size_t bulk_chunk(const struct redis *r);
 
-/* Notes that so many keys were asked or added by commands. */
+/* Counts n keys that were queried or added by commands. */
 void bulk_count_live(struct bulk *b, size_t n);
 
-/* How many keys went which way, in words. */
+/* Describes in words how many keys were handled in which way. */
 void bulk_describe(struct bulk *b, char *out, size_t room);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Private to this folder: the hash beside a bitmap that has its configuration, as the library
- * writes it that has one (layout_redis.fields).
+ * Private to this folder: the Redis hash beside a bitmap, in which some libraries store the
+ * configuration of the filter (layout_redis.fields).
  */
 #ifndef STORE_REDIS_CONFIG_H
 #define STORE_REDIS_CONFIG_H

@@ -8,11 +8,12 @@
 #include "base/bytes.h"
 #include "base/sig.h"
 
-/* Positions that are found at a time: 32 KiB of the stack, and a key of the most (4096) fits. */
+/* Positions that are found at a time: 32 KiB of stack, enough for a key with the most positions
+ * (4096). */
 enum { POSITIONS = 4096 };
 
-/* Zeroes, in huge pages where most of them will be used: each bit is in another page. NULL: no
- * memory. */
+/* Allocates zeroes, in huge pages if most of them will be used, since each bit is in another page.
+ * NULL: no memory. */
 static uint8_t *get_bits(const struct redis *r, size_t len)
 {
     void *bits = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -65,7 +66,7 @@ static unsigned mask_of(uint64_t position)
     return 0x80U >> position % 8;
 }
 
-/* A few keys with their positions, whose bytes are on their way into the caches. */
+/* A few keys with their positions, whose bytes are being prefetched. */
 struct few {
     uint64_t position[POSITIONS];
     uint8_t *bits[LAYER_BATCH]; /* of each key's shard */

@@ -1,6 +1,7 @@
 /*
- * Private to this folder: a copy of all bitmaps of a filter on this machine, and keys asked of it
- * or added to it. Bits are in the order of Redis: bit x is in byte x / 8, at place 7 - x mod 8.
+ * Private to this folder: a local copy of all bitmaps of a filter, which is searched for keys, or
+ * to which keys are added. Bits are in the order of Redis: bit x is in byte x / 8, at place
+ * 7 - x mod 8.
  *
  *     struct copy c;
  *     if (copy_begin(&c, r, &err) && copy_fetch(&c, r, &err))
@@ -18,21 +19,21 @@ struct copy {
     uint64_t len;
 };
 
-/* All bits zero. After failure, too, copy_end is to be called. */
+/* All bits are zero at first. copy_end must be called, also after a failure. */
 bool copy_begin(struct copy *c, const struct redis *r, struct err *err);
 void copy_end(struct copy *c);
 
-/* Copies what is on the server, in chunks. Of keys that are added meanwhile some bits may be there.
- */
+/* Copies the bitmaps from the server, in chunks. Of keys that are added meanwhile, some bits may be
+ * included. */
 bool copy_fetch(struct copy *c, struct redis *r, struct err *err);
 
 /* Sets bit i of present if key i is in. Any number of threads may ask. */
 void copy_ask(const struct copy *c, const struct redis *r, struct hashes keys, size_t n,
               uint64_t *present);
 
-/* Adds those of n keys whose bit is not set in `known`; sets the bits of those that were in. Their
- * bits are set in `also`, too, unless that is NULL. set[s] counts the bits that become set in shard
- * s, and new[s] the keys; either can be NULL. */
+/* Adds those of n keys whose bit is not set in `known`, also to `also` unless that is NULL. Sets
+ * the bits in `known` of keys that were already in. Adds to set[s] the number of bits that become
+ * set in shard s, and to new[s] the number of new keys; either can be NULL. */
 void copy_add(struct copy *c, struct copy *also, const struct redis *r, struct hashes keys,
               size_t n, uint64_t *known, uint64_t *set, uint64_t *new);
 

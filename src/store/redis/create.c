@@ -1,8 +1,8 @@
 /*
- * Filters that are not there yet.
+ * Makes filters that do not exist yet.
  *
- * A key is made as a temporary one, which is then renamed if the name is free, all in one
- * transaction. So nobody ever sees half of it, and what is there is never changed: a bitmap that
+ * A key is made under a temporary name and then renamed if its name is free, all in one
+ * transaction. So no process sees a part of it, and an existing key is never changed: a bitmap that
  * another process has just made, and added keys to, keeps its bits and its length.
  */
 #include <inttypes.h>
@@ -23,9 +23,9 @@ enum { MAKE_COMMANDS = 5, MAKE_RENAME = 1 /* in EXEC's array */ };
 struct creation {
     struct layout_spec spec;     /* of the address */
     struct layout_filter filter; /* of a shard */
-    bool by_n;                   /* its size follows from n and p */
+    bool by_n;                   /* the filter's size follows from n and p */
     bool made;
-    char layout[LAYOUT_TEXT]; /* by_n: with the size */
+    char layout[LAYOUT_TEXT]; /* if by_n: the layout with the size */
 };
 
 static const struct layout_redis *redis_of(const struct creation *c)
@@ -33,7 +33,7 @@ static const struct layout_redis *redis_of(const struct creation *c)
     return c->spec.kind->layout->redis;
 }
 
-/* ---- What is there. */
+/* ---- What exists. */
 
 /* Appends EXISTS for a shard's configuration. */
 static bool ask_config(struct redis *r, const struct layout_redis *redis, const struct shard *s,
@@ -78,7 +78,7 @@ static bool look(struct redis *r, enum redis_there *there, struct err *err)
     return true;
 }
 
-/* ---- What it is to be. */
+/* ---- Design. */
 
 static bool design(struct redis *r, uint64_t n, double p, struct err *err)
 {
@@ -103,7 +103,8 @@ static bool design(struct redis *r, uint64_t n, double p, struct err *err)
     return true;
 }
 
-/* Do the bitmaps that are there fit the size that follows from n and p? They were made in full. */
+/* Do the existing bitmaps fit the size of the design? If it follows from n and p, they were made
+ * with their full length. */
 static bool check_lengths(const struct redis *r, struct err *err)
 {
     const struct creation *c = r->creation;
@@ -122,7 +123,7 @@ static bool check_lengths(const struct redis *r, struct err *err)
     return true;
 }
 
-/* What can be said of it before it is made. */
+/* Sets the header as far as it is known before the filter is made. */
 static void describe(struct redis *r)
 {
     const struct key_rule rule = {0};
@@ -130,7 +131,7 @@ static void describe(struct redis *r)
     r->header.counters.unknown = true;
 }
 
-/* Of bitmaps, which may be in several shards. */
+/* For bitmaps, which may be several shards. */
 static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum redis_there *there,
                             struct err *err)
 {
@@ -138,7 +139,7 @@ static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum redis_th
     if (!redis_spec(r, &c->spec, err) || !look(r, there, err))
         return false;
     c->by_n = !layout_is_sized(&c->spec, 0);
-    /* Even of what is there, nothing but its length tells the size if it has no configuration. */
+    /* Without a configuration, the size of an existing bitmap is known only from its length. */
     bool designed = *there != REDIS_THERE || (c->by_n && redis_of(c)->fields == NULL);
     if (designed && (!design(r, n, p, err) || !check_lengths(r, err)))
         return false;
@@ -195,8 +196,8 @@ struct store *redis_prepare(const char *name, uint64_t n, double p, enum redis_t
 
 /* ---- Making it. */
 
-/* An empty bitmap of the length that it will have; or the configuration, beside which the bitmap
- * comes with the first key. */
+/* Makes an empty bitmap of its full length; or the configuration, to which the first key adds the
+ * bitmap. */
 static void fill_temporary(struct temporary *t)
 {
     const struct creation *c = t->r->creation;
@@ -210,7 +211,7 @@ static void fill_temporary(struct temporary *t)
     requests_bytes(&t->r->rq, "", 1);
 }
 
-/* Appends what makes one key, if there is none. */
+/* Appends the commands that make one key, if it does not exist. */
 static bool make_key(struct redis *r, const struct shard *key, struct err *err)
 {
     struct temporary t = {0};
@@ -239,7 +240,7 @@ static bool make_shard(struct redis *r, const struct shard *s, struct err *err)
     return ok;
 }
 
-/* Takes the replies to what makes one key. */
+/* Takes the replies to the commands of make_key. */
 static bool take_made(struct redis *r, struct reply *const *reply, struct err *err)
 {
     const struct reply *exec = reply[MAKE_COMMANDS - 1];
@@ -276,8 +277,8 @@ static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err 
     return true;
 }
 
-/* Takes what the first shard's configuration says for that of all. So processes that make a filter
- * from different options, or one that goes on where another was killed, do not mix them. */
+/* Uses the configuration of the first shard for all shards. So options are not mixed if processes
+ * make a filter from different options, or if one continues where another was killed. */
 static bool follow_first(struct redis *r, struct err *err)
 {
     struct creation *c = r->creation;

@@ -3,11 +3,11 @@
 #include "base/bits.h"
 #include "store/writer.h"
 
-/* The bits are counted whenever the bits that this process has set have become so many more, as a
- * part of all. */
+/* The bits on the server are counted again when this process has set this part of all bits since
+ * the last count. */
 static const double COUNT_STEP = 1.0 / 64;
 
-/* Appends a command that is answered by k bits; or, one by one, k such commands. */
+/* Appends a command that returns the k bits of a key; or, if one_by_one, k commands. */
 static void ask_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
 {
     if (!r->one_by_one)
@@ -23,7 +23,7 @@ static void ask_bits(struct redis *r, const struct shard *s, const uint64_t *pos
     }
 }
 
-/* The same, and sets them. */
+/* Appends a command that sets the k bits of a key and returns their old values. */
 static void set_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
 {
     redis_command(r, s, 2 + 4 * (size_t)r->k, "BITFIELD");
@@ -44,7 +44,7 @@ static bool take_bit(const struct redis *r, const struct reply *bit, unsigned *n
     return true;
 }
 
-/* How many of a key's k bits are set, by the reply to BITFIELD. */
+/* Counts how many of a key's k bits are set, from the reply to BITFIELD. */
 static bool take_bits(const struct redis *r, const struct reply *reply, unsigned *n_set,
                       struct err *err)
 {
@@ -59,7 +59,7 @@ static bool take_bits(const struct redis *r, const struct reply *reply, unsigned
 
 /* ---- Asking. */
 
-/* The key's answers are replies[0] on; returns how many they are in *used. */
+/* Takes the replies for a key, which begin at replies[0]. *used is their number. */
 static bool take_key(const struct redis *r, struct reply *const *replies, size_t *used,
                      bool *present, struct err *err)
 {
@@ -81,7 +81,7 @@ static void ask_lengths(struct redis *r)
         redis_command(r, &r->shard[r->used[u]], 2, "STRLEN");
 }
 
-/* The replies to those; one can be missing. */
+/* Takes the replies to ask_lengths. Fails if one is missing. */
 static bool take_lengths(struct redis *r, struct reply *const *replies, struct err *err)
 {
     for (size_t u = 0; u < r->n_used; u++)
@@ -90,8 +90,8 @@ static bool take_lengths(struct redis *r, struct reply *const *replies, struct e
     return true;
 }
 
-/* For keys [at, at + n), a batch at most. The length comes last: what has no length has lost its
- * bits before. */
+/* Queries keys [at, at + n), a batch at most. The lengths are read last, so that a bitmap that was
+ * deleted meanwhile is noticed. */
 static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, uint64_t *present,
                       struct err *err)
 {
@@ -125,7 +125,7 @@ bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, 
 
 /* ---- Adding. */
 
-/* Deals with key i, by the reply to its command. */
+/* Takes the reply for key i. */
 static bool take_added(struct redis *r, struct shard *s, const struct reply *reply,
                        uint64_t *known, size_t i, struct err *err)
 {
@@ -143,9 +143,9 @@ static bool take_added(struct redis *r, struct shard *s, const struct reply *rep
     return true;
 }
 
-/* Takes the replies to a batch of keys from *done on, up to the first that is missing; true if none
- * is. The lengths before the batch come first: if one has shrunk, the keys went into another
- * bitmap. */
+/* Takes the replies to a batch of keys from *done on, up to the first missing reply; true if none
+ * is missing. The lengths that were read before the keys come first: if a bitmap has become
+ * shorter, the keys went into another bitmap. */
 static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
 {
     struct reply *const *next = r->replies + r->n_used;
@@ -163,8 +163,8 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
     return take_lengths(r, next, err);
 }
 
-/* Adds keys [*done, end), which have been placed. Each is one command, so that it is added as a
- * whole. */
+/* Adds keys [*done, end), for which redis_place_keys was called. Each key is one command, so that
+ * it is added atomically. */
 static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
 {
     struct err why;
@@ -184,8 +184,8 @@ static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done
     return take_batch(r, known, end, done, err) && ran;
 }
 
-/* How many of the first n keys that have been placed may be added at most before the FPR passes
- * max_fpr, if all are new. */
+/* A number of keys, from the first of n placed keys on, that can be added without the FPR exceeding
+ * max_fpr, even if all are new. */
 static size_t fitting(struct redis *r, size_t n)
 {
     while (n > 0) {
@@ -201,7 +201,7 @@ static size_t fitting(struct redis *r, size_t n)
     return n;
 }
 
-/* Near max_fpr: those that are known pass; the first that is not stops. */
+/* Near max_fpr: passes over keys that are present; stops at the first key that is not. */
 static enum add_result add_known(struct redis *r, struct hashes keys, uint64_t *known, size_t end,
                                  size_t *done, struct err *err)
 {
@@ -218,7 +218,7 @@ static enum add_result add_known(struct redis *r, struct hashes keys, uint64_t *
     return ADD_OK;
 }
 
-/* Have the bits become so many more that they are to be counted? */
+/* Have so many bits been set that they must be counted again? */
 static bool is_stale(const struct redis *r)
 {
     uint64_t more = 0;

@@ -1,5 +1,5 @@
 /*
- * Private to this folder: keys are asked for and added one by one, in pipelined batches.
+ * Private to this folder: queries and adds keys by commands for each key, in pipelined batches.
  */
 #ifndef STORE_REDIS_LIVE_H
 #define STORE_REDIS_LIVE_H

@@ -9,7 +9,7 @@
 #include "store/foreign.h"
 #include "store/layers.h"
 
-/* Bytes of the keys of a command, one key excepted: as much as REDIS_BATCH keys of 1 KiB. */
+/* Bytes of keys in a command, which the last key may exceed: REDIS_BATCH keys of 1 KiB. */
 enum { BATCH_BYTES = 1 << 20 };
 
 static struct redis *redis_of(struct store *s)
@@ -17,7 +17,7 @@ static struct redis *redis_of(struct store *s)
     return (struct redis *)(void *)s;
 }
 
-/* ---- What is there. */
+/* ---- The filter on the server. */
 
 bool module_is_meant(const struct redis *r)
 {
@@ -50,7 +50,7 @@ static void ask_header(struct redis *r)
     requests_number(&r->rq, 0);
 }
 
-/* At the end, its text may be NIL. */
+/* After the last bytes, the second element may be NIL, which is not a chunk. */
 const struct reply *module_chunk(const struct reply *reply)
 {
     bool is_chunk = reply->type == REPLY_ARRAY && reply->n == 2 &&
@@ -59,7 +59,7 @@ const struct reply *module_chunk(const struct reply *reply)
     return is_chunk ? &reply->elements[1] : NULL;
 }
 
-/* Understands the reply to ask_header. */
+/* Decodes the reply to ask_header. */
 static bool take_header(const struct redis *r, const struct reply *reply,
                         struct layout_filter *filter, struct err *err)
 {
@@ -92,7 +92,7 @@ bool module_look(struct redis *r, struct layout_filter *filter, bool *there, str
     return !*there || take_header(r, r->replies[0], filter, err);
 }
 
-/* The FPR by the number of keys. */
+/* The FPR, from the number of keys. */
 static double fpr_now(const struct header *h)
 {
     unsigned newest = chain_newest(h);
@@ -105,7 +105,7 @@ static double fpr_now(const struct header *h)
     return 1 - absent;
 }
 
-/* Sets the store's header by what is there. */
+/* Sets the store's header from the filter on the server. */
 static void adopt(struct redis *r, const struct layout_filter *filter)
 {
     const struct key_rule rule = {0};
@@ -148,14 +148,14 @@ static void put_keys(struct redis *r, struct hashes keys, size_t at, size_t end,
             requests_bytes(&r->rq, keys.bytes[at].data, keys.bytes[at].len);
 }
 
-/* Fails: the filter is not there any more. */
+/* Fails: the filter does not exist any more. */
 static bool fail_gone(const struct redis *r, struct err *err)
 {
     return fail(err, "cannot go on with '%.1000s': the filter was deleted", r->store.name);
 }
 
-/* Of a key that is not there, BF.MEXISTS says no more than that no item is in. So what is there is
- * asked for behind it. */
+/* If the filter does not exist, BF.MEXISTS tells only that no item is in. So the header is read
+ * after it. */
 static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t end, size_t count,
                       uint64_t *present, struct err *err)
 {
@@ -209,7 +209,8 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     return true;
 }
 
-/* Why the server says that the filter is full: it should be so by what it is. */
+/* The server says that the filter is full. The reason follows from the header; if by the header the
+ * filter could grow, the server's message is the reason. */
 static enum add_result refuse_full(const struct redis *r, const struct reply *reply,
                                    struct err *err)
 {
@@ -221,8 +222,8 @@ static enum add_result refuse_full(const struct redis *r, const struct reply *re
     return ADD_FULL;
 }
 
-/* Takes the answers for keys [*done, end), up to the first that is an error: if that says that the
- * filter is full, it is the last, else it is for its key alone. */
+/* Takes the answers for keys [*done, end), up to the first error. If the error says that the filter
+ * is full, it is the last answer; any other error is for its key only. */
 static enum add_result take_added(struct redis *r, const struct reply *reply, uint64_t *known,
                                   size_t end, size_t *done, uint64_t *n_new, struct err *err)
 {
@@ -249,7 +250,7 @@ static enum add_result take_added(struct redis *r, const struct reply *reply, ui
     return ADD_OK;
 }
 
-/* Counts new keys, which have met the FPR before and behind them, and in between. */
+/* Counts new keys, at the mean of the FPR before and after they were added. */
 static void count_new(struct redis *r, uint64_t n_new, double fpr_before)
 {
     struct add_state *state = &r->store.state;
@@ -323,7 +324,7 @@ static void free_layers(uint8_t **data, unsigned n)
         free(data[i]);
 }
 
-/* Copies the bits into memory of a layer each. */
+/* Copies the bits of each layer into newly allocated memory. */
 static bool take_layers(const struct header *h, const struct layout_bits *bits, uint8_t **data,
                         struct err *err)
 {
@@ -370,7 +371,7 @@ static void close_store(struct store *s)
     redis_close(redis_of(s));
 }
 
-/* No sync: what was answered is what the server has. */
+/* No sync: the server has all keys for which it has replied. */
 static const struct store_ops ops = {
     .describe = describe,
     .query = query,
@@ -403,7 +404,7 @@ bool module_open(struct redis *r, struct err *err)
     return true;
 }
 
-/* A double in as many digits as tell it from all others. */
+/* Room for a double with enough digits to be exact. */
 enum { ERROR_TEXT = 32 };
 
 bool module_create(struct redis *r, const struct layout_filter *filter, bool *made,

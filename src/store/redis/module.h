@@ -1,19 +1,20 @@
 /*
- * Private to this folder: filters of the Bloom module of a Redis server (RedisBloom), of layouts
- * with layout->module. The module hashes and grows; it is sent the keys themselves.
+ * Private to this folder: filters of the Bloom module of a Redis server (RedisBloom), in layouts
+ * with layout->module. The module hashes the keys and grows the filter; it is sent the keys
+ * themselves.
  *
- *     BF.SCANDUMP key 0                     what it is: the layout's header, some 100 bytes
- *     BF.MEXISTS key item ...               which are in
- *     BF.INSERT key NOCREATE ITEMS item ... adds, and tells which were not in
+ *     BF.SCANDUMP key 0                     returns the layout's header, some 100 bytes
+ *     BF.MEXISTS key item ...               tells which items are in
+ *     BF.INSERT key NOCREATE ITEMS item ... adds items, and tells which were not in
  *
- * BF.MADD would make a filter of the module's own if there is none (any more), so it is not used. A
- * command is carried out as a whole, so of several processes that add one key, one alone is told
+ * BF.MADD is not used: if the filter does not exist (any more), it would make one with the module's
+ * defaults. Commands are atomic, so of several processes that add the same key, only one is told
  * that it was new.
  *
- * Bits come and go by BF.SCANDUMP and BF.LOADCHUNK: the bits of all links are one sequence of
- * bytes, and an iterator is 1 + the offset in it. BF.SCANDUMP answers with the iterator behind what
- * it returns, which is no more than the link's rest; BF.LOADCHUNK takes the iterator behind its
- * bytes, which are of one link.
+ * Bits are read by BF.SCANDUMP and written by BF.LOADCHUNK. The bits of all links (the module's
+ * layers) are one sequence of bytes. An iterator is 1 + an offset in it. BF.SCANDUMP returns bytes
+ * up to the end of a link at most, and the iterator after them. BF.LOADCHUNK takes bytes of one
+ * link, and the iterator after them.
  */
 #ifndef STORE_REDIS_MODULE_H
 #define STORE_REDIS_MODULE_H
@@ -21,28 +22,28 @@
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
 
-/* Does the address say that the filter is of that layout? */
+/* Does the address name a layout of the module? */
 bool module_is_meant(const struct redis *r);
 
 /* Opens the filter. */
 bool module_open(struct redis *r, struct err *err);
 
-/* Makes the filter that `filter` describes, as layout->design does, by BF.RESERVE. If anything is
- * there it stays, and *made is false. */
+/* Makes the filter that `filter` describes (from layout->design), by BF.RESERVE. An existing filter
+ * stays, and *made is false. */
 bool module_create(struct redis *r, const struct layout_filter *filter, bool *made,
                    struct err *err);
 
-/* Asks what is there. *there: anything at all; else *filter is not set. The reply is
- * r->replies[0]. */
+/* Reads the header of the filter. *there: the key exists; if it does not, *filter is not set. The
+ * reply is r->replies[0]. */
 bool module_look(struct redis *r, struct layout_filter *filter, bool *there, struct err *err);
 
-/* The bytes in a reply to BF.SCANDUMP; NULL: it is another. */
+/* The bytes in a reply to BF.SCANDUMP; NULL: the reply has none. */
 const struct reply *module_chunk(const struct reply *reply);
 
-/* Does it say that the key is not there? */
+/* Does the reply say that the key does not exist? */
 bool module_is_missing(const struct reply *reply);
 
-/* Fails with what the reply says, which is not what was expected. */
+/* Fails because of an unexpected reply; the error tells what it says. */
 bool module_refused(const struct redis *r, const struct reply *reply, struct err *err);
 
 /* As redis_pull and redis_push (redis.h); data[i] is layer i. */

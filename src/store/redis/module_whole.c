@@ -34,7 +34,7 @@ static bool read_bits(struct redis *r, uint64_t at, uint8_t *out, uint64_t room,
     return true;
 }
 
-/* Is the filter `now` what `then` may have become? */
+/* Can `now` be a later state of the filter `then`? */
 static bool is_same(const struct layout_filter *then, const struct layout_filter *now)
 {
     bool same = now->n_layers >= then->n_layers && now->n_added >= then->n_added;
@@ -44,7 +44,7 @@ static bool is_same(const struct layout_filter *then, const struct layout_filter
     return same;
 }
 
-/* Reads the bits of the links that there were when the filter was looked at. */
+/* Reads the bits of the links that the filter had when its header was read. */
 static bool read_all(struct redis *r, const struct layout_filter *filter, uint8_t *data,
                      uint64_t len, struct err *err)
 {
@@ -59,7 +59,7 @@ static bool read_all(struct redis *r, const struct layout_filter *filter, uint8_
     return (there && is_same(filter, &behind)) || fail_changed(r, err);
 }
 
-/* Reads the bits, and understands all as the files of the layout. */
+/* Reads the bits, and decodes header and bits as the files of the layout. */
 static bool read_whole(struct redis *r, const uint8_t *header, size_t header_len,
                        struct layout_filter *filter, struct layout_bits *bits, struct err *err)
 {
@@ -103,7 +103,7 @@ bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bi
 
 /* ---- Push. */
 
-/* So many pieces, each of what layout->write gives at once, are sent together. */
+/* The most pieces that are sent together. A piece is what layout->write passes in one call. */
 enum { PIECES = 64 };
 
 struct push {
@@ -113,7 +113,7 @@ struct push {
     uint8_t *header;
     size_t header_len;
     bool begun;  /* the header has been sent */
-    uint64_t at; /* bytes of bits that were given */
+    uint64_t at; /* bytes of bits that layout->write has passed so far */
     size_t n_pieces;
     struct reply *replies[PIECES + 1];
 };
@@ -141,7 +141,7 @@ static bool send(struct push *p, enum cluster_repeat repeat, struct err *err)
     return ok;
 }
 
-/* Is this the filter that the address tells of? */
+/* Does the filter match the layout in the address? */
 static bool check_layout(const struct push *p, struct err *err)
 {
     const struct redis *r = p->r;
@@ -185,7 +185,7 @@ static bool take_header(struct push *p, const void *data, size_t len, struct err
     return true;
 }
 
-/* The module makes links of zeroes. */
+/* Zeroes are not sent: the module fills new links with zeroes. */
 static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
 {
     struct push *p = ctx;
@@ -200,7 +200,7 @@ static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, s
     return ++p->n_pieces < PIECES || send(p, CLUSTER_REPEAT, err);
 }
 
-/* What is to be replaced, if anything is there, must be a filter of the module. */
+/* An existing key, which will be replaced, must be a filter of the module. */
 static bool check_there(struct redis *r, struct err *err)
 {
     requests_clear(&r->rq);

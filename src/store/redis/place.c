@@ -69,8 +69,8 @@ bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
            (r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err));
 }
 
-/* How long replicas may take, in milliseconds. They acknowledge at once when they are asked; one
- * that is a second behind is not one to rely on. */
+/* How long replicas may take, in milliseconds. They acknowledge at once when they are asked; a
+ * replica that is a second behind cannot be relied on. */
 enum { REPLICAS_MS = 5000 };
 
 bool redis_replicated(struct redis *r, struct err *err)
@@ -87,7 +87,7 @@ enum add_result redis_added(struct redis *r, enum add_result result, size_t befo
     return ADD_FAILED;
 }
 
-/* The reply to EXEC, which is the n-th from `at` on; or the reason why there is none. */
+/* The reply to EXEC, which is the last of n; or the first reply that is missing or an error. */
 static const struct reply *result_of(struct reply *const *replies, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -123,7 +123,7 @@ bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t eleme
 /* ":{", five digits, "}", NUL */
 enum { SHARD_SUFFIX = 9 };
 
-/* KEY, or KEY:{i}: what is in braces decides on the slot. */
+/* KEY, or KEY:{i}: the text in braces determines the slot. */
 static bool name_shard(const struct redis *r, unsigned i, struct shard *s)
 {
     const struct uri *uri = &r->uri;
@@ -227,7 +227,7 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
     return true;
 }
 
-/* ---- What filter it is. */
+/* ---- Layout and size. */
 
 bool redis_spec(const struct redis *r, struct layout_spec *spec, struct err *err)
 {
@@ -246,8 +246,8 @@ static bool get_room(struct redis *r, struct err *err)
     size_t fit = REDIS_BATCH_BITS / r->k;
     r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
     size_t used = r->batch < r->n_shards ? r->batch : r->n_shards;
-    /* With a command for each bit, and STRLEN before and behind; or for each shard those to a
-     * step. */
+    /* A command for each bit, and STRLEN for each shard before and after them; or the commands of
+     * a step for each shard. */
     size_t commands = r->batch * r->k + 2 * used;
     if (commands < REDIS_STEP * (size_t)r->n_shards)
         commands = REDIS_STEP * (size_t)r->n_shards;
@@ -291,8 +291,8 @@ bool redis_ask_config(struct redis *r, const struct shard *s, const struct layou
     return true;
 }
 
-/* Completes spec[*last] by the configurations of all shards, which must agree; a step makes one
- * spec of the two from the other. */
+/* Completes spec[*last] from the configurations of all shards, which must agree. For each shard,
+ * one of the two specs is made from the other, and *last is changed to it. */
 static bool configure(struct redis *r, const struct layout_redis *redis,
                       struct layout_spec spec[2], unsigned *last, struct err *err)
 {
@@ -321,7 +321,7 @@ bool redis_settle(struct redis *r, struct err *err)
     unsigned last = 0;
     struct layout_filter filter = {0};
     struct layout_bits bits[LAYOUT_LAYERS] = {0};
-    /* What is read is a filter without bits. */
+    /* layout->read is given a filter without bits. */
     static const uint8_t nothing[1];
     const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
     const struct key_rule rule = {0};
@@ -342,7 +342,7 @@ bool redis_settle(struct redis *r, struct err *err)
     return get_room(r, err);
 }
 
-/* Bits beyond m: another filter has them. */
+/* Fails if there are bits beyond m: they belong to another filter. */
 static bool check_end(struct redis *r, const struct shard *s, struct err *err)
 {
     uint64_t bytes = (r->m + 7) / 8;

@@ -1,20 +1,21 @@
 /*
- * Filters in Redis: bitmaps of other programs' layouts, under an address (redis/uri.h) with the
- * layout in it. Commands use them through store.h.
+ * Filters in Redis: bitmaps in other programs' layouts. The address (redis/uri.h) names the layout.
+ * Commands use them through store.h.
  *
- * Keys are asked for and added in batches, one pipeline each. A key's bits are read, or read and
- * set, by one command, which Redis carries out as a whole. So of several processes that add one
- * key, on whatever machines, one alone is told that it was new. Where it is cheaper, whole bitmaps
- * are moved instead (bulk.h): a batch is then united with the bitmap as a whole.
+ * Keys are queried and added in batches, one pipeline each. A key's bits are read, or read and set,
+ * by one atomic command. So of several processes that add the same key, on any machines, only one
+ * is told that it was new. Where it is cheaper, whole bitmaps are moved instead (bulk.h): a batch
+ * is then united with the bitmap in one step.
  *
- * A connection that is lost between sending and answer leaves a batch of which nobody knows which
- * keys were new; what is known of its first keys is told, and adding fails. If the caller does not
- * rely on what was new, the batch is sent again. What a server has answered is what is promised:
- * how well it keeps that is its own affair.
+ * If a connection is lost between request and reply, it is unknown which keys of the batch were
+ * new. Results of its first keys whose replies arrived are reported, and adding fails. If the
+ * caller does not rely on which keys were new, the batch is sent again. A key is acknowledged when
+ * the server has replied; whether the server loses it later depends on the server.
  *
- * Filters of the Bloom module of a server (layout->module) are asked and added to in the same way.
+ * Filters of the Bloom module of a server (layout->module) are queried and added to in the same
+ * way.
  *
- * Whole filters come and go in chunks:
+ * Whole filters are copied in chunks:
  *
  *     struct store *s = redis_open(name, STORE_READ, &err);
  *     redis_pull(s, &filter, bits, &err);                  // as layout->read does from files
@@ -26,55 +27,55 @@
 #include "kind/layout.h"
 #include "store/store.h"
 
-/* The file that has the password, for connections that are made afterwards; NULL, as at first: the
- * environment has it. The name must stay. */
+/* Sets the file that has the password, for connections that are made afterwards. NULL, the default:
+ * the environment has it. `path` must stay valid. */
 void redis_password_file(const char *path);
 
 struct store *redis_open(const char *name, enum store_mode mode, struct err *err);
 
-/* How keys are asked for and added by stores that are opened afterwards: by what is cheaper, as at
- * first; by commands for each key, of the moment; or by moving whole bitmaps: those that are asked
- * are copied once. */
+/* Sets how keys are queried and added by stores that are opened afterwards. REDIS_AUTO, the
+ * default: in the cheaper way. REDIS_LIVE: by commands for each key, with the current bits.
+ * REDIS_BULK: by moving whole bitmaps; for queries, they are copied once. */
 enum redis_way { REDIS_AUTO, REDIS_LIVE, REDIS_BULK };
 void redis_use_way(enum redis_way way);
 
-/* How many replicas must have what is written, in stores that are opened afterwards and by
- * redis_push; 0, as at first: it is not asked. Keys of which they do not have it in time are not
- * told to have been added: adding fails. The server has them all the same. */
+/* Sets how many replicas must have received what is written, for stores that are opened afterwards
+ * and for redis_push. 0, the default: replicas are not asked. If replicas do not have keys in time,
+ * adding fails, and the keys are not reported as added, although the server has them. */
 void redis_use_replicas(unsigned replicas);
 
 enum redis_there { REDIS_THERE, REDIS_IN_PART, REDIS_ABSENT };
 
-/* Opens a filter that need not be there. If it is, it is opened as by redis_open; its size can
- * follow from n and p too. If it is not, or some of its shards are not, then the store is good for
- * store_header only, until redis_make. It will be made for n keys at FPR p (0: not given), or of
- * the size that the address tells. Nothing is written yet. */
+/* Opens a filter that need not exist. If it exists, it is opened as by redis_open, except that its
+ * size may also follow from n and p. If it does not exist, or if some of its shards do not, only
+ * store_header may be used until redis_make. The filter will be made for n keys at FPR p (0: not
+ * given), or with the size that the address states. Nothing is written yet. */
 struct store *redis_prepare(const char *name, uint64_t n, double p, enum redis_there *there,
                             struct err *err);
 
 /* Makes what redis_prepare found missing, or opens what another process has made meanwhile. Each
  * shard is made in one step: of several processes that make it from different options, one makes it
- * as a whole, and the others take it as it is, or fail if their addresses tell another size.
- * `layout`: what later addresses have to tell instead of what this one does; empty: the same. */
+ * completely, and the others use it, or fail if their addresses state another size. `layout`: the
+ * layout that later addresses must state instead of that of this address; empty: the same. */
 bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err);
 
-/* Copies the bits, bits[i] those of layer i; bits[0].owned is the caller's. Of keys that are added
- * meanwhile some may be there, with all of their bits or some. */
+/* Copies the bits of each layer i to bits[i]. The caller frees bits[0].owned. Keys that are added
+ * meanwhile may be included, with all of their bits or some. */
 bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
                 struct err *err);
 
-/* Seconds that make no more than 2^63 milliseconds, since 1970 too. */
+/* The most seconds of a lifetime: its end, in milliseconds since 1970, stays below 2^63. */
 #define REDIS_MAX_EXPIRE (INT64_MAX / 2000)
 
 struct redis_push {
-    bool merge;      /* unite with what is there, instead of replacing it */
-    uint64_t expire; /* seconds that the key is to live; 0: as long as what was there */
+    bool merge;      /* unite with the existing bitmap instead of replacing it */
+    uint64_t expire; /* lifetime of the key in seconds; 0: that of the existing key */
 };
 
-/* Writes a filter to that address, data[i] being layer i, in one step: its bits go to a temporary
- * key first, which then takes the place of what is there, or is united with it. A configuration
- * that is there must fit; one that is not is written. If it fails, the temporary key is deleted,
- * and if that fails too, it expires. */
+/* Writes a filter to an address in one step; data[i] is layer i. The bits go to a temporary key
+ * first, which then replaces the existing key, or is united with it. An existing configuration must
+ * fit; a missing one is written. On failure the temporary key is deleted; if that fails too, it
+ * expires. */
 bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
                 const struct redis_push *options, struct err *err);
 

@@ -1,4 +1,4 @@
-/* The store: what commands see of a filter in Redis. */
+/* A filter in Redis as a store (store/store.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
 
 /* ---- All bits. */
 
-/* A copy of a shard's bitmap, as bits of the layer. */
+/* Copies a shard's bitmap, with the bits in the layer's order. */
 static bool read_bits(struct redis *r, const struct shard *s, uint8_t *data, struct err *err)
 {
     uint8_t *chunk = malloc(REDIS_CHUNK);
@@ -65,7 +65,7 @@ static bool read_bits(struct redis *r, const struct shard *s, uint8_t *data, str
     return ok;
 }
 
-/* Where the bits' number does not tell the FPR, the bits are fetched. */
+/* Fetches the bits, for kinds whose FPR does not follow from the number of bits set. */
 static bool sample(struct redis *r, const struct shard *s, unsigned threads, double bits_set,
                    double *fpr, struct err *err)
 {
@@ -78,8 +78,9 @@ static bool sample(struct redis *r, const struct shard *s, unsigned threads, dou
     return ok;
 }
 
-/* Adds a shard's census to that of all: an absent key is of each shard alike, and numbers of keys
- * add up. An interval of the sum is taken as wide as if all ends were met together. */
+/* Adds a shard's census to that of all. An absent key is equally likely to belong to any shard, so
+ * rates are averaged; numbers of keys are added. The interval of the sum is as wide as if all
+ * shards were at the same end of their intervals. */
 static void sum_up(struct census *all, const struct census *shard, unsigned n_shards)
 {
     all->fpr += shard->fpr / n_shards;
@@ -91,7 +92,7 @@ static void sum_up(struct census *all, const struct census *shard, unsigned n_sh
     all->n_at_least |= shard->n_at_least;
 }
 
-/* layer[0]: a shard on the average, with the FPR by the formula. */
+/* layer[0] is the average shard, with the FPR from the formula. */
 static bool take_all(struct redis *r, unsigned threads, struct census *layer, struct census *all,
                      struct err *err)
 {
@@ -135,7 +136,8 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     return writer_check(layers, s->name, options, err) && redis_count(r, err);
 }
 
-/* Warns if the FPR is above the limit, by the number of bits: first by what this process knows. */
+/* Warns if the FPR, from the number of bits set, is above the limit. If the bits that this process
+ * knows of say so, the bits on the server are counted. */
 static bool warn(struct redis *r, const char *when, struct err *err)
 {
     double limit = WRITER_WARN_FACTOR * r->header.fpr_design;
@@ -200,7 +202,7 @@ static void conclude(struct store *s, bool again)
         s->state.warning[0] = '\0';
 }
 
-/* What was answered is what the server has; the rest is sent now. */
+/* The server has all keys for which it has replied; the others are sent now. */
 static bool sync_keys(struct store *s, struct err *err)
 {
     struct redis *r = redis_of(s);

@@ -14,11 +14,11 @@
 enum {
     /* "{", "}:seen-tmp:", 16 digits, ":", 8 digits */
     NAME_ROOM = 40,
-    /* One name in 16384 is of a wanted slot: none of so many has a chance of e^-64. */
+    /* One name in 16384 is in the wanted slot. The chance that none of TRIES names is: e^-64. */
     TRIES = 64 * SLOTS,
 };
 
-/* With the other key as hash tag, or found by trying. */
+/* The name has the other key as hash tag if possible; otherwise it is found by trying. */
 bool temporary_name(struct temporary *t, struct redis *r, const struct shard *s, struct err *err)
 {
     unsigned slot = slot_of(s->key, s->key_len);
@@ -134,7 +134,7 @@ bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uin
         return redis_refused(r, life, err);
     if (!take_time(&result->elements[1], &now))
         return redis_refused(r, &result->elements[1], err);
-    /* -1: for ever; -2: it is not there. */
+    /* -1: the key never expires; -2: it does not exist. */
     *until = expire != 0         ? now + expire * 1000
              : life->integer >= 0 ? now + (uint64_t)life->integer
                                  : 0;

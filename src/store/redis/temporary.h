@@ -1,6 +1,6 @@
 /*
- * Private to this folder: a temporary key, of the slot of another key, whose place it is to take or
- * which is to take in its bits.
+ * Private to this folder: a temporary key, in the slot of another key. It later replaces that key,
+ * or its bits are united with that key.
  *
  *     struct temporary t = {0};
  *     if (temporary_name(&t, r, shard, &err) && temporary_write(&t, &bits, &err) &&
@@ -16,7 +16,7 @@
 #include "store/redis/place.h"
 
 enum {
-    /* A temporary key that nobody could delete lives on for so long. A chunk takes far less. */
+    /* Lifetime of a temporary key that could not be deleted. Writing a chunk takes far less. */
     TEMPORARY_MS = 10 * 60 * 1000,
 };
 
@@ -31,26 +31,26 @@ struct temporary {
 bool temporary_name(struct temporary *t, struct redis *r, const struct shard *s, struct err *err);
 void temporary_free(struct temporary *t);
 
-/* Begins a command of so many words on the key. */
+/* Begins a command on the key, of `words` words, including the command and the key. */
 void temporary_command(struct temporary *t, size_t words, const char *command);
 
-/* The key as a further word of a command. */
+/* Appends the key to a command as a further word. */
 void temporary_key(struct temporary *t);
 
-/* Writes the bytes of a bitmap, in chunks; those that are zero are left out, but for the last.
+/* Writes the bytes of a bitmap, in chunks. Chunks of zeroes are left out, except for the last.
  * Bytes of ORDER_LOW_FIRST are written as they are, those of ORDER_HIGH_FIRST with their bits
- * turned round. */
+ * reversed. */
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err);
 
-/* Takes the reply to BITCOUNT. Fails if not all bits are there that temporary_write has set. */
+/* Takes the reply to BITCOUNT. Fails if bits that temporary_write has set are missing. */
 bool temporary_whole(const struct temporary *t, const struct reply *count, struct err *err);
 
-/* When what takes the place of a shard is to expire, in milliseconds since 1970 by the server's
- * clock, 0 for never: in `expire` seconds, or if that is 0, when what is there would. */
+/* Determines when the new key of a shard expires: in `expire` seconds or, if that is 0, when the
+ * existing key would. *until is in milliseconds since 1970, by the server's clock; 0: never. */
 bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uint64_t *until,
                     struct err *err);
 
-/* Lets the key take the place of the shard's, and live until then. */
+/* Replaces the shard's key by the temporary key, which then expires at `until`. */
 bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until, struct err *err);
 
 /* Deletes the key. If that fails, it expires. */

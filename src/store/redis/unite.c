@@ -18,7 +18,7 @@ size_t unite_queue(struct temporary *t, const struct shard *s, uint64_t until, b
     requests_key(&r->rq, s->key, s->key_len);
     requests_key(&r->rq, s->key, s->key_len);
     temporary_key(t);
-    /* BITOP makes a new value, which lives for ever. */
+    /* BITOP makes a new value, which never expires. */
     if (until != 0) {
         redis_command(r, s, 3, "PEXPIREAT");
         requests_number(&r->rq, until);

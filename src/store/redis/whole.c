@@ -53,7 +53,7 @@ static bool run(struct push *p, enum cluster_repeat repeat, struct err *err)
     return redis_run(p->r, repeat, err);
 }
 
-/* Is the filter that the address tells of this one? */
+/* Does the filter match the layout in the address? */
 static bool check_layout(const struct push *p, struct err *err)
 {
     const struct redis *r = p->r;
@@ -70,7 +70,7 @@ static bool check_layout(const struct push *p, struct err *err)
     if (!layout_parse(r->uri.layout, &spec, &why))
         return fail(err, "cannot use '%.1000s': %s", r->store.name, why.text);
     bool same = spec.kind == own->kind;
-    /* What it does not tell need not agree. */
+    /* Only parameters that the address states must match. */
     if (same && p->layout->read(&spec, &empty, &told, bits, &why))
         same = memcmp(told.layer[0].geometry, own->geometry, sizeof own->geometry) == 0 &&
                told.seed == p->filter->seed && told.encoding == p->filter->encoding;
@@ -91,7 +91,7 @@ static bool write_config(struct push *p, struct err *err)
     return redis_do(p->r, CLUSTER_REPEAT, err);
 }
 
-/* Does the configuration fit? *missing: there has to be one, but there is none. */
+/* Does the configuration fit? *missing: the layout needs one, but there is none. */
 static bool check_config(struct push *p, bool *missing, struct err *err)
 {
     const struct layout_redis *redis = p->layout->redis;
@@ -114,7 +114,7 @@ static bool check_config(struct push *p, bool *missing, struct err *err)
             fail(err, "cannot use '%.1000s': %s", p->r->store.name, why.text));
 }
 
-/* What is to be replaced, if anything is there, must be a bitmap, and no longer one. */
+/* An existing key, which will be replaced or united, must be a bitmap that is not longer. */
 static bool check_there(struct push *p, struct err *err)
 {
     uint64_t len = 0, bytes = p->layout->file_len(p->filter);
@@ -127,8 +127,8 @@ static bool check_there(struct push *p, struct err *err)
                      " bytes, and this filter has %" PRIu64, p->r->store.name, len, bytes);
 }
 
-/* How much is written: all bytes, so that the length stays when keys are added; of a filter that is
- * nearly empty, up to the last that is not zero. */
+/* The number of bytes to write: all, so that the length stays when keys are added; for a sparse
+ * layout, up to the last byte that is not zero. */
 static uint64_t length_to_write(const struct push *p)
 {
     uint64_t bytes = p->layout->file_len(p->filter);
@@ -156,7 +156,8 @@ static bool push(struct push *p, struct err *err)
         return false;
     const struct layout_bits bits = {
         .data = p->data, .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
-    /* A configuration without a bitmap is an empty filter; a bitmap without one is none. */
+    /* The configuration goes first: without a bitmap it is an empty filter, but a bitmap without a
+     * configuration is not a filter. */
     if (temporary_write(&p->temporary, &bits, err) &&
         temporary_life(p->r, p->r->shard, p->options->expire, &until, err) &&
         (!unconfigured || write_config(p, err)) &&
