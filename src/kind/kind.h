@@ -208,11 +208,6 @@ struct kind {
      * in several pages, see `pages`. */
     void (*page)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 
-    /* Is the first key in the layer? `bytes` are those of page `page`, which decides about it. Set
-     * exactly if the member above is. */
-    bool (*query_page)(const struct layer *layer, const uint8_t *bytes, uint64_t page,
-                       struct hashes key);
-
     /* Calls need(ctx, page) for every page that a query of the first key reads, before reading from
      * it. Stops and returns false if need does. NULL: the member `page` is set instead. */
     bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,

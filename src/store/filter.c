@@ -20,7 +20,6 @@
 #include "base/progress.h"
 #include "base/sig.h"
 #include "redis/uri.h"
-#include "store/filter_few.h"
 #include "store/lock.h"
 
 /* Chooses between the two slots. An intact slot counts even if its contents are refused: the other
@@ -366,7 +365,6 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
 
 void filter_expect(struct filter *f, bool many)
 {
-    f->few = !many;
     (void)madvise(f->map, f->map_len, many ? MADV_NORMAL : MADV_RANDOM);
 }
 
@@ -379,8 +377,6 @@ bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *pres
                   struct err *err)
 {
     const struct layers layers = filter_layers(f);
-    if (n <= FILTER_FEW && f->few && filter_few_query(f, keys, n, present))
-        return true;
     return layers_query(&layers, keys, n, present, verify, f, err);
 }
 

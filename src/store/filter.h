@@ -43,7 +43,6 @@ struct filter {
     struct header header;
     uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping */
     bool slot_damaged; /* one of the two header slots is damaged */
-    atomic_bool few;   /* few keys are expected (filter_few.h) */
     /* Pages are checked on first use: a bit for each verified page, and the number unverified. */
     _Atomic bool verifying;
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];

@@ -67,15 +67,6 @@ static void find_pages(const struct layer *layer, struct hashes keys, size_t n, 
         page[i] = bloom_page(&bloom, keys.lane0[i]);
 }
 
-static bool query_page(const struct layer *layer, const uint8_t *bytes, uint64_t page,
-                       struct hashes key)
-{
-    struct bloom bloom = bloom_of(layer);
-    uint64_t present = 0;
-    bloom_query(&bloom, bytes, page, key.lane0, 1, &present);
-    return present != 0;
-}
-
 /* Pages in one piece of a census: large, so that distributing the pieces costs almost nothing. */
 enum { CENSUS_PAGES = 256 };
 
@@ -321,7 +312,6 @@ const struct kind kind_bloom = {
     .prefetch = prefetch,
     .add = add,
     .page = find_pages,
-    .query_page = query_page,
     .census = take_census,
     .occupancy = take_occupancy,
     .alike = alike,

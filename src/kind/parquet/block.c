@@ -83,10 +83,3 @@ void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint6
     for (size_t i = 0; i < n; i++)
         page[i] = block_of(blocks, keys.lane0[i]) / BLOCKS_OF_PAGE;
 }
-
-bool parquet_query_page(const struct layer *layer, const uint8_t *bytes, uint64_t page,
-                        struct hashes key)
-{
-    uint64_t block = block_of(parquet_blocks(layer), key.lane0[0]) - page * BLOCKS_OF_PAGE;
-    return has_bits(bytes + block * PARQUET_BLOCK, key.lane0[0]);
-}

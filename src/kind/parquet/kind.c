@@ -214,7 +214,6 @@ const struct kind kind_parquet = {
     .prefetch = parquet_prefetch,
     .add = parquet_add,
     .page = parquet_page,
-    .query_page = parquet_query_page,
     .census = parquet_census,
     .alike = alike,
     .census_union = parquet_census_union,

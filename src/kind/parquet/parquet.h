@@ -61,8 +61,6 @@ void parquet_prefetch(const struct layer *layer, const uint8_t *data, struct has
 void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                  uint64_t *present);
 void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
-bool parquet_query_page(const struct layer *layer, const uint8_t *bytes, uint64_t page,
-                        struct hashes key);
 void parquet_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                     struct census *out);
 bool parquet_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
