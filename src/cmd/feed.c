@@ -133,8 +133,7 @@ static struct input *open_input(const struct feed *f, struct err *err)
                               .chunk_len = f->chunk_len,
                               .header = keyopt->header,
                               .hint_k = !f->only_files,
-                              .prints = keyopt->prints,
-                              .keep = f->finish != NULL};
+                              .prints = keyopt->prints};
     if (f->refuse != NULL) {
         spec.forbid_dev = f->refuse->st_dev;
         spec.forbid_ino = f->refuse->st_ino;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/private.h"
-#include "keys/mapped_input.h"
 
 enum { ALIGN = 4096 };
 
@@ -26,7 +25,6 @@ static void free_buffer(struct chunk *chunk)
 void chunk_free(struct chunk *chunk)
 {
     free_buffer(chunk);
-    mapped_input_let_go(chunk);
 }
 
 /* Gives the chunk a buffer of `len` bytes, which begins with the first `keep` of the old one. */

@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct mapped_input;
-
 struct chunk {
     /* 0, 1, 2, ... in input order, failures counted. Not set at INPUT_END. */
     uint64_t seq;
@@ -32,8 +30,6 @@ struct chunk {
     size_t buffer_len;
     size_t filled; /* bytes of the buffer that may hold input */
     bool secret;   /* these bytes are overwritten after use (base/private.h) */
-    struct mapped_input *mapped; /* or the records lie in bytes [used_from, used_to) of this file */
-    size_t used_from, used_to;
 };
 
 void chunk_free(struct chunk *chunk);

@@ -14,7 +14,6 @@
 #include "base/mul.h"
 #include "base/output.h"
 #include "base/sig.h"
-#include "keys/mapped_input.h"
 #include "keys/regular.h"
 #include "keys/source.h"
 #include "keys/stream.h"
@@ -89,8 +88,6 @@ static void file_close(const struct input *in, struct file *f)
         close(f->source.fd);
     else if (f->is_regular) /* the next reader of standard input continues here */
         (void)lseek(f->source.fd, (off_t)f->read_to, SEEK_SET);
-    if (f->is_regular)
-        regular_end(&f->regular);
     stream_end(&f->stream);
     free(f);
 }
@@ -101,7 +98,7 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
     const struct input_spec *spec = &in->spec;
     const struct source *src = &f->source;
     const struct regular_how how = {
-        .gzip = spec->gzip, .large_chunks = in->large_chunks, .keep = spec->keep || spec->secret};
+        .gzip = spec->gzip, .large_chunks = in->large_chunks};
     struct stat st;
     if (fstat(src->fd, &st) != 0)
         return source_fail_read(src, err);
@@ -224,25 +221,13 @@ static enum input_got read_regular(const struct input *in, const struct claim *c
     off_t read_to = 0;
     bool report = false;
     if (!regular_chunk(r, &f->source, claim->i, chunk, &read_to, err)) {
-        report = !atomic_exchange(&f->failed, true) &&
-                 (r->mapped == NULL || mapped_input_first_report(r->mapped));
+        report = !atomic_exchange(&f->failed, true);
         chunk->data = "";
         chunk->len = 0;
     }
     raise_to(&f->read_to, read_to);
     file_release(in, f);
     return report ? INPUT_FAILED : INPUT_CHUNK_READ;
-}
-
-enum input_got input_settle(const struct chunk *chunk, struct err *err)
-{
-    if (mapped_input_sound(chunk))
-        return INPUT_CHUNK_READ;
-    if (!mapped_input_first_report(chunk->mapped))
-        return INPUT_END;
-    fail(err, "cannot read '%s': it became shorter, or the disk failed",
-         mapped_input_name(chunk->mapped));
-    return INPUT_FAILED;
 }
 
 static bool read_header(struct input *in, struct file *f, struct chunk *chunk, struct err *err)
@@ -338,7 +323,6 @@ static enum input_got next_locked(struct input *in, struct chunk *chunk, struct 
 enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err)
 {
     struct claim claim = {0};
-    mapped_input_let_go(chunk);
     chunk->secret = in->spec.secret;
     chunk->header = 0;
     chunk->first_header = false;

@@ -40,7 +40,6 @@ struct input_spec {
     char terminator;    /* '\n' or 0 */
     bool gzip;          /* inflate gzip data, and refuse other compressed data */
     bool prompt;        /* deliver records as soon as no more bytes are ready */
-    bool keep;          /* records are used after input_settle, too: nothing is mapped */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
     uint64_t header;    /* records of a file's header */
     bool hint_k;        /* messages may suggest -k: see input_fail_open */
@@ -66,11 +65,6 @@ enum input_got {
 struct input *input_open(const struct input_spec *spec, struct err *err);
 enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err);
 void input_close(struct input *in);
-
-/* Call it after the records of a chunk were used: were they those in the file? If a mapped file has
- * shrunk meanwhile, lost bytes were zeroes. INPUT_CHUNK_READ: they were. INPUT_FAILED: they were
- * not, *err says why. INPUT_END: they were not, and that was reported before. */
-enum input_got input_settle(const struct chunk *chunk, struct err *err);
 
 /* Ends the input, also for threads that wait in input_next. May be called from any thread. */
 void input_stop(struct input *in);

@@ -188,7 +188,6 @@ static void *worker_main(void *arg)
             has_next = pthread_create(&next, NULL, worker_main, run) == 0;
         if (slot->got == INPUT_CHUNK_READ) {
             pump->work(pump->ctx, worker, &slot->chunk, slot->data);
-            slot->got = input_settle(&slot->chunk, &slot->err);
         }
         pthread_mutex_lock(&run->crew->lock);
         if (ended) {

@@ -47,16 +47,9 @@ bool regular_begin(struct regular *r, const struct source *src, const struct sta
     *r = (struct regular){.start = start, .size = st->st_size, .changed = st->st_ctim};
     /* The chunk size must not depend on memory: it affects the contents of a filter that grows. */
     bool large = len >= LARGE_CHUNK && how->large_chunks;
-    if (large && !how->keep)
-        r->mapped = mapped_input_open(src, (uint64_t)st->st_size);
     r->range = large ? LARGE_CHUNK : src->chunk_len;
     count_chunks(r);
     return true;
-}
-
-void regular_end(struct regular *r)
-{
-    mapped_input_leave(r->mapped);
 }
 
 /* The file ends at `end`: was it truncated? Files in /sys are shorter than their size says. */
@@ -107,7 +100,7 @@ bool regular_header(struct regular *r, const struct source *src, uint64_t record
 
 /* The byte before the chunk's range tells whether a record begins at its first byte. The last
  * record of the chunk ends with the first terminator from the last byte of the range on. */
-static bool read_chunk(const struct regular *r, const struct source *src, uint64_t i,
+bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,
                        struct chunk *chunk, off_t *read_to, struct err *err)
 {
     size_t range = r->range;
@@ -162,14 +155,4 @@ static bool read_chunk(const struct regular *r, const struct source *src, uint64
         if (at_eof && is_cut(r, src->fd, at + (off_t)(end - base)))
             return fail_cut(src, err);
     }
-}
-
-bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,
-                   struct chunk *chunk, off_t *read_to, struct err *err)
-{
-    size_t from = (size_t)r->start + (size_t)i * r->range;
-    if (r->mapped == NULL || !mapped_input_chunk(r->mapped, src, from, r->range, i == 0, chunk))
-        return read_chunk(r, src, i, chunk, read_to, err);
-    *read_to = (off_t)chunk->used_to;
-    return true;
 }

@@ -20,7 +20,6 @@
 
 #include "base/err.h"
 #include "keys/chunk.h"
-#include "keys/mapped_input.h"
 #include "keys/source.h"
 
 struct regular {
@@ -29,13 +28,11 @@ struct regular {
     struct timespec changed; /* time of the last change before it was opened */
     size_t range;            /* bytes in which the records of a chunk begin */
     uint64_t n_chunks;
-    struct mapped_input *mapped; /* NULL: it is read */
 };
 
 struct regular_how {
     bool gzip;         /* leave a file that looks compressed to stream.h */
     bool large_chunks; /* use large chunks for files that are large enough */
-    bool keep;         /* records are used after a chunk is settled, too: map nothing */
 };
 
 /* May the file be compressed, from `start` on, so that stream.h must read it? Also true if the file
@@ -56,6 +53,5 @@ bool regular_header(struct regular *r, const struct source *src, uint64_t record
 bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,
                    struct chunk *chunk, off_t *read_to, struct err *err);
 
-void regular_end(struct regular *r);
 
 #endif
