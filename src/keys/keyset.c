@@ -81,9 +81,8 @@ static size_t capacity_of(const struct keyset_spec *spec)
     return room > capacity ? room : (size_t)least(capacity, SORT_MOST) / lanes * lanes;
 }
 
-/* In bytes: struct worker and the stack while partitions are visited; in_order. */
+/* In bytes: struct worker and the stack while partitions are visited; buffer. */
 enum { WORKER_MEMORY = 128 << 10, ORDER_MEMORY = 512 << 10 };
-_Static_assert(2 * EXTENT * sizeof(uint64_t) <= ORDER_MEMORY, "in_order");
 
 /* A block and its entry in a list, which may have twice the capacity that it needs. */
 enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
@@ -194,7 +193,7 @@ void keyset_free(struct keyset *ks)
         free(worker->spills);
         unmap(worker->gathered, ks->capacity * sizeof(uint64_t));
         unmap(worker->sorted, ks->capacity * sizeof(uint64_t));
-        free(worker->in_order);
+        free(worker->buffer);
         free(worker->piece);
         if (worker->scratch >= 0)
             close(worker->scratch);
@@ -230,118 +229,45 @@ static bool close_block(struct worker *worker, unsigned partition, struct err *e
     return true;
 }
 
-/* Sorts the hashes of a partition in worker->in_order, and notes the first hash of each BLOCK. */
-static void sort_extent(struct worker *worker, size_t n, unsigned lanes,
-                        struct extent_index *index)
-{
-    sort_hashes(worker->in_order, worker->in_order + EXTENT, n / lanes, lanes, PARTITION_WIDTH);
-    for (size_t b = 0; b * BLOCK < n; b++)
-        lanes_copy(index->first + b * lanes, worker->in_order + b * BLOCK, lanes);
-    index->is_sorted = 1;
-}
-
-/* Groups the hashes of the pieces by subrange in worker->in_order. Sorts them if more than half are
- * in one subrange, which never happens with many random hashes. */
-LANES_INLINE void put_in_order_body(struct worker *worker, const struct iovec *piece, size_t n,
-                                    struct extent_index *index, unsigned lanes)
-{
-    uint32_t at[SUBRANGES], *begin = index->begin, most = 0;
-    memset(index, 0, sizeof *index);
-    for (size_t p = 0; p < n; p++)
-        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i += lanes)
-            begin[subrange_of(((const uint64_t *)piece[p].iov_base)[i]) + 1] += lanes;
-    for (unsigned r = 0; r < SUBRANGES; r++) {
-        most = begin[r + 1] > most ? begin[r + 1] : most;
-        at[r] = begin[r];
-        begin[r + 1] += begin[r];
-    }
-    for (size_t p = 0; p < n; p++)
-        for (size_t i = 0; i < piece[p].iov_len / sizeof(uint64_t); i += lanes) {
-            const uint64_t *h = (const uint64_t *)piece[p].iov_base + i;
-            uint32_t *to = &at[subrange_of(h[0])];
-            lanes_copy(worker->in_order + *to, h, lanes);
-            *to += lanes;
-        }
-    if (most > begin[SUBRANGES] / 2)
-        sort_extent(worker, begin[SUBRANGES], lanes, index);
-}
-
-static void put_in_order(struct worker *worker, const struct iovec *piece, size_t n,
-                         unsigned lanes, struct extent_index *index)
-{
-    if (lanes == 1)
-        put_in_order_body(worker, piece, n, index, 1);
-    else if (lanes == 2)
-        put_in_order_body(worker, piece, n, index, 2);
-    else
-        put_in_order_body(worker, piece, n, index, lanes);
-}
-
-/* Appends the hashes of some blocks of a share, EXTENT_BLOCKS at most, to the scratch file. */
-static bool spill_blocks(struct worker *worker, struct share *s, struct iovec *piece, size_t n,
-                         unsigned lanes, bool in_extents, struct err *err)
-{
-    struct extent_index index;
-    uint64_t off = worker->scratch_len;
-    size_t len = 0;
-    for (size_t p = 0; p < n; p++)
-        len += piece[p].iov_len;
-    if (in_extents) {
-        put_in_order(worker, piece, n, lanes, &index);
-        s->n_sorted += index.is_sorted ? len / sizeof(uint64_t) : 0;
-        piece[0] = (struct iovec){worker->in_order, len};
-        piece[1] = (struct iovec){&index, index_bytes(lanes)};
-        n = 2;
-        len += index_bytes(lanes);
-    }
-    worker->scratch_len += whole_pages(len);
-    return disk_write_pieces(worker->scratch, piece, n, off, "scratch file", err);
-}
-
-/* Small partitions are read as a whole, so order would be wasted. A partition is large if all have
- * many hashes in scratch (in_each, on average) or if many are spilled at once (n). */
-static bool order_pays(const struct keyset *ks, uint64_t in_each, uint64_t n)
-{
-    uint64_t most = ks->capacity / 4 / ks->spec.workers;
-    return in_each > most || n > most;
-}
-
+/* Appends the hashes of a share to the scratch file. */
 static bool spill_share(const struct keyset *ks, struct worker *worker, unsigned partition,
-                        uint64_t in_each, struct run *run, struct err *err)
+                        struct run *run, struct err *err)
 {
     struct share *s = &worker->share[partition];
-    struct iovec piece[EXTENT_BLOCKS];
+    struct iovec piece[SPILL_BLOCKS];
     size_t n_open, n = 0;
     uint64_t *open = open_block(worker, partition, &n_open);
-    *run = (struct run){worker->scratch_len, s->n_full * BLOCK + n_open, 0};
-    run->in_extents = order_pays(ks, in_each, run->n);
+    *run = (struct run){worker->scratch_len, s->n_full * BLOCK + n_open};
     s->n_spilled += run->n;
-    for (size_t i = 0; i < s->n_full; i++) {
-        piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
-        if (n == EXTENT_BLOCKS) {
-            if (!spill_blocks(worker, s, piece, n, ks->spec.lanes, run->in_extents, err))
+    for (size_t i = 0; i <= s->n_full; i++) {
+        if (i < s->n_full)
+            piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
+        else if (n_open > 0)
+            piece[n++] = (struct iovec){open, n_open * sizeof *open};
+        if ((n == SPILL_BLOCKS || i == s->n_full) && n > 0) {
+            if (!disk_write_pieces(worker->scratch, piece, n, worker->scratch_len, "scratch file",
+                                   err))
                 return false;
+            worker->scratch_len += n * BLOCK_BYTES;
             n = 0;
         }
     }
-    if (n_open > 0)
-        piece[n++] = (struct iovec){open, n_open * sizeof *open};
-    return n == 0 || spill_blocks(worker, s, piece, n, ks->spec.lanes, run->in_extents, err);
+    (void)ks;
+    return true;
 }
 
 static bool spill_arena(const struct keyset *ks, struct worker *worker, struct err *err)
 {
     struct run runs[KEYSET_PARTITIONS];
-    uint64_t in_each = worker->scratch_len / sizeof(uint64_t) / KEYSET_PARTITIONS;
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
-        if (!spill_share(ks, worker, p, in_each, &runs[p], err))
+        if (!spill_share(ks, worker, p, &runs[p], err))
             return false;
     if (!grow((void **)&worker->spills, &worker->room_spills, worker->n_spills,
               sizeof *worker->spills, err) ||
         !disk_write(worker->scratch, runs, sizeof runs, worker->scratch_len, "scratch file", err))
         return false;
     worker->spills[worker->n_spills++] = worker->scratch_len;
-    worker->scratch_len += whole_pages(sizeof runs);
+    worker->scratch_len += sizeof runs;
     return true;
 }
 
@@ -403,33 +329,25 @@ static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *er
     return true;
 }
 
-static bool open_scratch(const struct keyset *ks, struct worker *worker, struct err *err)
+bool keyset_open_scratch(const struct keyset *ks, struct worker *worker, uint64_t need,
+                         struct err *err)
 {
-    if (worker->in_order == NULL &&
-        (worker->in_order = malloc(2 * EXTENT * sizeof *worker->in_order)) == NULL)
+    struct err ignored;
+    uint64_t left;
+    if (worker->buffer == NULL && (worker->buffer = malloc(BUFFER * sizeof *worker->buffer)) == NULL)
         return fail(err, "out of memory");
     if (worker->scratch < 0)
         worker->scratch = disk_scratch(ks->spec.scratch_dir, err);
-    return worker->scratch >= 0;
-}
-
-/* Checked before a spill, so that a spill that does not fit does not fill the disk. */
-static bool scratch_has_room(const struct keyset *ks, const struct worker *worker, struct err *err)
-{
-    size_t blocks = worker->used_blocks;
-    uint64_t index = whole_pages(index_bytes(ks->spec.lanes)), left;
-    uint64_t need = (uint64_t)blocks * BLOCK_BYTES + blocks / EXTENT_BLOCKS * index;
-    struct err ignored;
-    if (!disk_space(ks->spec.scratch_dir, &left, &ignored) || left >= need)
-        return true;
-    return fail(err, "cannot write scratch in '%s': %llu bytes are needed, %llu are free",
-                ks->spec.scratch_dir, (unsigned long long)need, (unsigned long long)left);
+    return worker->scratch >= 0 &&
+           (!disk_space(ks->spec.scratch_dir, &left, &ignored) || left >= need ||
+            fail(err, "cannot write scratch in '%s': %llu bytes are needed, %llu are free",
+                 ks->spec.scratch_dir, (unsigned long long)need, (unsigned long long)left));
 }
 
 static bool make_room(struct keyset *ks, struct worker *worker, struct err *err)
 {
     return (ks->spec.drain != NULL ||
-            (open_scratch(ks, worker, err) && scratch_has_room(ks, worker, err))) &&
+            keyset_open_scratch(ks, worker, (uint64_t)worker->used_blocks * BLOCK_BYTES, err)) &&
            empty_arena(ks, worker, err);
 }
 

@@ -23,60 +23,18 @@ enum { BLOCK = 512, BLOCK_BYTES = BLOCK * sizeof(uint64_t) };
 enum { RANGE = 1 << 16, RANGE_BLOCKS = RANGE / BLOCK };
 
 /* A spill appends all hashes of a worker to its scratch file: a run for each partition, then a
- * table of the runs. The run of a small partition is just hashes. The run of a large partition
- * consists of extents: EXTENT hashes, fewer only in the last, and then an index. The hashes of an
- * extent are grouped by the partition's SUBRANGES, so that one subrange can be read without the
- * others. An extent whose hashes crowd in one subrange is sorted. Runs and extents are page-aligned
- * in the file, to avoid read-modify-write. Memory holds next to nothing about spilled hashes.
- *
- * Chosen hashes may all be in a small part of one partition. A partition that does not fit the
- * buffers is searched range by range, and would be read as a whole for each range. So its hashes in
- * memory are sorted first, in groups that fit the buffers; then only the hashes of the range are
- * read. */
-enum {
-    PARTITION_WIDTH = 64 - KEYSET_BITS,
-    SUB_BITS = 4,
-    SUBRANGES = 1 << SUB_BITS,
-    SUB_WIDTH = PARTITION_WIDTH - SUB_BITS,
-    EXTENT_BLOCKS = 63, /* mostly 64 pages with the index; grouped or sorted at once */
-    EXTENT = EXTENT_BLOCKS * BLOCK,
-};
+ * table of the runs. Memory holds next to nothing about spilled hashes. */
+enum { SPILL_BLOCKS = 64, BUFFER = 8 * BLOCK };
 
 struct run {
     uint64_t off, n;
-    uint64_t in_extents; /* 1: the run consists of extents */
 };
-
-/* Follows the hashes of an extent. */
-struct extent_index {
-    uint32_t begin[SUBRANGES + 1]; /* of each subrange */
-    uint32_t is_sorted;
-    uint64_t first[EXTENT_BLOCKS * LANES_MOST]; /* if sorted: the first hash of each BLOCK */
-};
-
-/* The size of an index in the file: `first` has only the lanes in use. */
-static inline size_t index_bytes(unsigned lanes)
-{
-    return offsetof(struct extent_index, first) + EXTENT_BLOCKS * lanes * sizeof(uint64_t);
-}
-
-static inline uint64_t whole_pages(uint64_t bytes)
-{
-    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-}
-
-/* The size in the file of an extent that is not the last. */
-static inline uint64_t extent_bytes(unsigned lanes)
-{
-    return EXTENT_BLOCKS * BLOCK_BYTES + whole_pages(index_bytes(lanes));
-}
 
 /* One worker's share of one partition, apart from the block being filled. */
 struct share {
     uint64_t **full; /* full blocks */
     size_t n_full, room_full;
-    uint64_t n_spilled, n_sorted; /* hashes in scratch, and those of them in sorted extents */
-    bool in_sorted_groups;        /* hashes in memory are: see keyset_visit.c */
+    uint64_t n_spilled; /* hashes in scratch */
 };
 
 struct worker {
@@ -92,7 +50,7 @@ struct worker {
     uint64_t scratch_len;
     uint64_t *spills; /* for each spill, the offset of its struct run[KEYSET_PARTITIONS] */
     size_t n_spills, room_spills;
-    uint64_t *in_order;          /* EXTENT hashes, and as many for sorting */
+    uint64_t *buffer;            /* to read scratch: BUFFER lanes */
     uint64_t *gathered, *sorted; /* `capacity` hashes each */
     struct keyset_piece *piece;  /* RANGE_BLOCKS, and one per worker */
     struct err err;
@@ -126,6 +84,10 @@ void *keyset_map(size_t bytes, bool huge);
 
 /* Ends putting: full blocks no longer count as open. */
 bool keyset_close_blocks(struct keyset *ks, struct err *err);
+
+/* Makes sure that a worker has a scratch file with room for `need` bytes more. */
+bool keyset_open_scratch(const struct keyset *ks, struct worker *worker, uint64_t need,
+                         struct err *err);
 
 /* Reads from the scratch file of a worker. */
 bool keyset_read(const struct worker *of, void *to, size_t len, uint64_t off, struct err *err);
@@ -171,11 +133,6 @@ static inline uint64_t *some_of(const struct blocks *b, size_t i, size_t end, si
     size_t block = i / BLOCK, left = BLOCK - i % BLOCK;
     *n = end - i < left ? end - i : left;
     return (block < b->n / BLOCK ? b->full[block] : b->open) + i % BLOCK;
-}
-
-static inline unsigned subrange_of(uint64_t hash)
-{
-    return hash >> SUB_WIDTH & (SUBRANGES - 1);
 }
 
 #endif
