@@ -189,7 +189,6 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     if (r->part.failed || a->feed.failed) /* printing may fail meanwhile */
         return !a->feed.failed;
     expect(a, chunk, r->keys.n);
-    a->now = &r->kept;
     bool ok = add_keys(a, r);
     if (ok)
         refit_added(&r->kept);
@@ -238,25 +237,6 @@ static void feed(struct adding *a)
     f->refuse = NULL;
 }
 
-static bool kept_complete(void *ctx, const uint8_t *id, uint64_t records, size_t done)
-{
-    const struct adding *a = ctx;
-    return a->refit != NULL && refit_complete(a->refit, a->now, id, records, done);
-}
-
-static bool kept_each(void *ctx, size_t done, unsigned threads, keyset_each_fn *each, void *to,
-                      struct err *err)
-{
-    const struct adding *a = ctx;
-    return refit_each(a->refit, a->now, done, threads, each, to, err);
-}
-
-static bool kept_forget(void *ctx)
-{
-    const struct adding *a = ctx;
-    return a->refit != NULL && refit_forget(a->refit);
-}
-
 static uint64_t keys_on_disk(const char *dir)
 {
     struct err ignored;
@@ -297,9 +277,6 @@ bool adding_run(struct adding *a)
     struct err err;
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
-    a->kept = (struct kept_keys){
-        .ctx = a, .complete = kept_complete, .each = kept_each, .forget = kept_forget};
-    a->options.kept = &a->kept;
     crew_init(&a->crew);
     a->options.crew = a->feed.crew = &a->crew;
     a->options.may_repeat = a->print == NULL;

@@ -67,9 +67,7 @@ struct adding {
     struct header made; /* of the file made by adding_make_file; n_layers 0: none */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
-    struct kept_keys kept;
     struct crew crew; /* workers that wait for a chunk help in a commit */
-    const struct refit_keys *now; /* keys that are being added */
     bool stopped;        /* by `print` */
     uint64_t since_sync;
     struct forecast forecast;

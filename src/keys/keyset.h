@@ -86,12 +86,6 @@ struct keyset_range {
 typedef bool keyset_visitor(void *ctx, const struct keyset_range *range, struct err *err);
 bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct err *err);
 
-/* Passes all hashes put so far to `each`, unordered and with repeats. More may be put afterwards.
- * Adjacent partitions are never passed at the same time. */
-typedef bool keyset_each_fn(void *ctx, const struct keyset_piece *piece, struct err *err);
-bool keyset_each(struct keyset *ks, unsigned threads, keyset_each_fn *each, void *ctx,
-                 struct err *err);
-
 /* The bytes of memory that one visitor needs for parts of `part` hashes. */
 uint64_t keyset_part_memory(size_t part, unsigned lanes);
 

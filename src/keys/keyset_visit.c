@@ -456,33 +456,3 @@ bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit
     ks->bits = bits;
     return run_pass(ks, (uint64_t)1 << sorted_bits(ks), sort_unit, err);
 }
-
-struct handing {
-    struct keyset *ks;
-    keyset_each_fn *each;
-    void *ctx;
-    struct err *err;
-    bool ok;
-};
-
-static bool hand_over(void *ctx, const uint64_t *hash, size_t n)
-{
-    struct handing *h = ctx;
-    const struct keyset_piece piece = {hash, n / h->ks->spec.lanes};
-    return h->ok = h->each(h->ctx, &piece, h->err);
-}
-
-bool keyset_each(struct keyset *ks, unsigned threads, keyset_each_fn *each, void *ctx,
-                 struct err *err)
-{
-    struct handing h = {ks, each, ctx, err, true};
-    const struct node all = {.end = KEYSET_PARTITIONS};
-    (void)threads;
-    if (!keyset_close_blocks(ks, err))
-        return false;
-    if (!get_buffers(ks, &ks->workers[0]) || !take_node(ks, &ks->workers[0], &all, hand_over, &h)) {
-        *err = ks->workers[0].err;
-        return false;
-    }
-    return h.ok;
-}

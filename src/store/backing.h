@@ -47,10 +47,6 @@ struct backing_ops {
     /* Closes the newest layer and begins the next (chain.h); `want` describes it in a growing
      * filter. Called with the lock held. */
     bool (*advance)(void *place, unsigned threads, struct next_layer want, struct err *err);
-
-    /* From now on, layers before this one need not be searched: it has all their keys. Called with
-     * the lock held. NULL: no layer repeats the keys of earlier ones (next_layer.holds_all). */
-    void (*cover)(void *place, unsigned layer);
 };
 
 #endif

@@ -26,11 +26,6 @@ static const double LAST_BUDGET = 0.3, RESERVED = 0.4;
 static const uint64_t REST = 8;
 enum { REST_LAYERS = 6 };
 
-/* A layer that also takes all earlier keys has this many times their number as its capacity. The
- * insertions repeated so far are a third of all keys when the layer is full, and four thirds just
- * after it was made. From a pipe, 1e8 keys took 0.6 times the CPU time of layers that double. */
-static const double ALL_GROWTH = 4;
-
 /* The least capacity of a first layer sized for an input: 40 KB at an FPR of 0.001. */
 static const uint64_t LEAST_FIRST = 1 << 14;
 
@@ -165,12 +160,6 @@ uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come)
     return to_come > least ? to_come : least;
 }
 
-uint64_t chain_wanted_for_all(double n_keys)
-{
-    static const double MOST = 0x1p60;
-    return (uint64_t)fmin(ALL_GROWTH * n_keys, MOST);
-}
-
 static unsigned oldest_layer(const struct header *h)
 {
     unsigned oldest = 0;
@@ -277,8 +266,6 @@ bool chain_grow(struct header *h, struct next_layer want, const char *name, stru
     if (!has_place(h, &why) || !make_next(h, want.n, &made, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
     made.generation = h->layers[chain_newest(h)].generation + 1;
-    for (unsigned i = 0; i < next && want.holds_all; i++)
-        h->layers[i].n_closed = 0;
     h->layers[next] = made;
     h->layers[next].since = now();
     h->n_layers++;

@@ -65,15 +65,11 @@ uint64_t chain_first(uint64_t n);
 /* The requested next layer of a growing filter. */
 struct next_layer {
     uint64_t n;     /* capacity in keys; 0: the usual one */
-    bool holds_all; /* the keys of all earlier layers go into it too; their n_closed becomes 0 */
 };
 
 /* The next_layer.n to request when the newest layer is full. The current input has brought n_new
  * keys, and about `to_come` more are expected; 0: unknown. */
 uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come);
-
-/* The same for a layer that holds all keys, at present n_keys. */
-uint64_t chain_wanted_for_all(double n_keys);
 
 /* A copy of the header with the newest layer closed: n_closed comes from the counters, fpr_closed
  * from the layer's bits, all of which are read. The first step of every change of layers. */

@@ -13,10 +13,6 @@ struct file {
     struct session session;
     struct backing backing;
     struct writer writer;
-    /* `peek` searches the layers from `covered` on, if the file's number (filter.h) is still
-     * covered_in. Both are changed with the gate held for writing. */
-    unsigned covered;
-    uint64_t covered_in;
 };
 
 static struct file *file_of(struct store *s)
@@ -79,15 +75,6 @@ static bool next_layer(void *place, unsigned threads, struct next_layer want, st
     return advance(&file->session, threads, want, err);
 }
 
-static void cover(void *place, unsigned layer)
-{
-    struct file *file = place;
-    pthread_rwlock_wrlock(&file->gate);
-    file->covered = layer;
-    file->covered_in = file->filter.number;
-    pthread_rwlock_unlock(&file->gate);
-}
-
 static const struct backing_ops backing_ops = {
     .lock = lock,
     .unlock = unlock,
@@ -96,7 +83,6 @@ static const struct backing_ops backing_ops = {
     .rely = rely,
     .trust = trust,
     .advance = next_layer,
-    .cover = cover,
 };
 
 static void describe(const struct store *s, struct facts *facts)
@@ -172,8 +158,7 @@ static void peek(struct store *s, struct hashes keys, size_t n, struct peeked *o
 {
     struct file *file = file_of(s);
     pthread_rwlock_rdlock(&file->gate);
-    unsigned first = file->covered_in == file->filter.number ? file->covered : 0;
-    writer_peek(filter_layers(&file->filter), first, keys, n, out, verify, file);
+    writer_peek(filter_layers(&file->filter), keys, n, out, verify, file);
     out->file = file->filter.number;
     pthread_rwlock_unlock(&file->gate);
 }

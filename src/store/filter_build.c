@@ -287,12 +287,6 @@ bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes has
     return keyset_put(b->keys, worker, hashes, n, err);
 }
 
-bool filter_build_each(struct filter_build *b, unsigned threads, keyset_each_fn *each, void *ctx,
-                       struct err *err)
-{
-    return keyset_each(b->keys, threads, each, ctx, err);
-}
-
 /* Can the kind be built only from all keys at once? */
 static bool keeps_keys(const struct filter_build *b)
 {

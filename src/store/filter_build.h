@@ -74,10 +74,6 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes,
                       size_t n, struct err *err);
 
-/* Passes all hashes put so far to `each` (keyset_each). */
-bool filter_build_each(struct filter_build *b, unsigned threads, keyset_each_fn *each, void *ctx,
-                       struct err *err);
-
 /* Writes the file but does not commit it. Messages call it `name`. n_put: hashes that were put. */
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
                         const char *name, struct err *err);

@@ -24,7 +24,7 @@ static bool ask(const struct lookup *l, unsigned i, const struct group *g, uint6
 static unsigned first_not_peeked(const struct lookup *l)
 {
     const struct backing *b = l->backing;
-    if (l->peeked == NULL || l->peeked->layers == 0 || l->peeked->first != l->covered)
+    if (l->peeked == NULL || l->peeked->layers == 0)
         return 0;
     return b->ops->trust != NULL ? b->ops->trust(b->place, l->peeked) : l->peeked->layers;
 }
@@ -32,7 +32,7 @@ static unsigned first_not_peeked(const struct lookup *l)
 /* Have all other layers their keys in the newest too? */
 static bool is_alone(const struct lookup *l)
 {
-    return l->covered == header_of(l)->n_layers - 1;
+    return header_of(l)->n_layers == 1;
 }
 
 bool lookup_newest(const struct lookup *l, const struct group *g, uint64_t *present,
@@ -45,10 +45,10 @@ bool lookup_others(const struct lookup *l, const struct group *g, uint64_t *pres
                    struct err *err)
 {
     const struct header *h = header_of(l);
-    unsigned peeked = first_not_peeked(l), first = peeked > l->covered ? peeked : l->covered;
+    unsigned peeked = first_not_peeked(l);
     if (peeked > 0)
         group_take_peeked(g, l->peeked->present, present);
-    for (unsigned i = h->n_layers; i-- > first;)
+    for (unsigned i = h->n_layers; i-- > peeked;)
         if (i != l->newest && !h->layers[i].is_void && !ask(l, i, g, present, err))
             return false;
     return true;
@@ -59,7 +59,7 @@ bool lookup_all(const struct lookup *l, const struct group *g, uint64_t *present
 {
     const struct header *h = header_of(l);
     bool ring = h->policy == POLICY_RING;
-    for (unsigned i = l->covered; i < h->n_layers; i++)
+    for (unsigned i = 0; i < h->n_layers; i++)
         if (!h->layers[i].is_void && (!ring || i == l->newest) && !ask(l, i, g, present, err))
             return false;
     return true;

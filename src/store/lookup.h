@@ -24,7 +24,6 @@
 struct lookup {
     const struct backing *backing;
     unsigned newest;  /* takes keys */
-    unsigned covered; /* this layer has the keys of all before it */
     const struct peeked *peeked; /* of the batch; NULL: nothing */
 };
 

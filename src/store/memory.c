@@ -154,7 +154,7 @@ static void peek(struct store *s, struct hashes keys, size_t n, struct peeked *o
 {
     struct memory *m = memory_of(s);
     pthread_rwlock_rdlock(&m->gate);
-    writer_peek(layers_of(m), 0, keys, n, out, NULL, NULL);
+    writer_peek(layers_of(m), keys, n, out, NULL, NULL);
     pthread_rwlock_unlock(&m->gate);
     out->file = 0;
 }

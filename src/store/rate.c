@@ -108,17 +108,14 @@ static double closed_fpr(const struct rate *r, unsigned layer)
 static double find_others(struct rate *r)
 {
     const struct header *h = header_of(r);
-    double n = 0, absent = 1, absent_before = 1;
+    double n = 0, absent = 1;
     for (unsigned i = 0; i < h->n_layers; i++) {
-        if (i == r->covered)
-            absent_before = absent;
         if (i != r->layer && !h->layers[i].is_void) {
             absent *= 1 - closed_fpr(r, i);
             n += h->layers[i].n_closed;
         }
     }
     r->others_fpr = 1 - absent;
-    r->asked_fpr = 1 - absent / fmax(LEAST_NEGATIVE, absent_before);
     return n;
 }
 
@@ -242,7 +239,7 @@ static void update_fpr(struct rate *r)
     double middle = step > 1 ? (r->step_start + r->step_end - 1) / 2 : n;
     double absent = r->correction * (1 - target(r)->kind->fpr_at(target(r), middle));
     r->layer_fpr = 1 - fmin(1, fmax(LEAST_NEGATIVE, absent));
-    r->fpr = fmin(1 - (1 - r->layer_fpr) * (1 - r->asked_fpr), 1 - LEAST_NEGATIVE);
+    r->fpr = fmin(1 - (1 - r->layer_fpr) * (1 - r->others_fpr), 1 - LEAST_NEGATIVE);
     if (r->exact)
         count_from(r, n, r->layer_fpr);
 }

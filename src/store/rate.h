@@ -26,14 +26,12 @@ struct rate {
     const struct backing *backing;
     struct add_state *out; /* n_new and dropped are counted here too */
     unsigned layer;        /* takes keys */
-    unsigned covered;      /* no layer before this one is asked */
     unsigned threads;      /* read the bits */
     double max_fpr;        /* the filter's FPR must not pass this; 0: no limit */
     double warn_fpr;       /* above this FPR the filter is too full; an exact layer never is */
     /* The rest is private. */
     bool exact;        /* the layer takes exactly n_design keys (chain_is_exact) */
-    double others_fpr; /* of the other layers together ... */
-    double asked_fpr;  /* ... and of those of them that are asked */
+    double others_fpr; /* of the other layers together */
     double layer_n;    /* distinct keys in the layer ... */
     double counted_n;  /* ... when the counter stood at this; ... */
     double each;       /* ... one counted since then stands for this number of keys */

@@ -26,7 +26,6 @@ struct refit {
     bool given_up;         /* build has been freed */
     uint64_t most;         /* maximum number of keys kept */
     _Atomic uint64_t n_put;
-    struct refit_keys *noted; /* changed with the gate write-locked */
 };
 
 /* Memory for `most` keys; most of it is not touched before keys come. The number of keys kept must
@@ -88,23 +87,21 @@ static void give_up(struct refit *r)
     r->given_up = true;
 }
 
+static void forget(struct refit *r)
+{
+    pthread_rwlock_wrlock(&r->gate);
+    give_up(r);
+    pthread_rwlock_unlock(&r->gate);
+}
+
 void refit_note(struct refit *r, struct refit_keys *k, struct hashes keys, const uint64_t *known,
                 size_t n)
 {
     bool ok = copy_known(k, known, n);
     k->keys = keys;
     k->n = ok ? n : 0;
-    if (ok && k->is_listed)
-        return;
-    pthread_rwlock_wrlock(&r->gate);
     if (!ok)
-        give_up(r);
-    if (!k->is_listed) {
-        k->next = r->noted;
-        r->noted = k;
-        k->is_listed = true;
-    }
-    pthread_rwlock_unlock(&r->gate);
+        forget(r);
 }
 
 void refit_added(struct refit_keys *k)
@@ -159,81 +156,20 @@ static bool put(struct refit *r, unsigned worker, struct refit_keys *k)
     return ok;
 }
 
-bool refit_forget(struct refit *r)
-{
-    pthread_rwlock_wrlock(&r->gate);
-    bool were_kept = !r->given_up;
-    give_up(r);
-    pthread_rwlock_unlock(&r->gate);
-    return were_kept;
-}
-
 void refit_put(struct refit *r, unsigned worker, struct refit_keys *k)
 {
     pthread_rwlock_rdlock(&r->gate);
     bool ok = put(r, worker, k);
     pthread_rwlock_unlock(&r->gate);
     if (!ok)
-        refit_forget(r);
+        forget(r);
 }
 
 void refit_drop(struct refit *r, struct refit_keys *k)
 {
-    struct refit_keys **at = &r->noted;
-    if (!k->is_listed)
-        return;
-    pthread_rwlock_wrlock(&r->gate);
-    if (!put(r, 0, k))
-        give_up(r);
-    while (*at != k)
-        at = &(*at)->next;
-    *at = k->next;
-    pthread_rwlock_unlock(&r->gate);
+    refit_put(r, 0, k);
     free(k->known);
     *k = (struct refit_keys){0};
-}
-
-/* Called with the gate write-locked: puts all batches that were added. */
-static void put_all(struct refit *r)
-{
-    for (struct refit_keys *k = r->noted; k != NULL; k = k->next)
-        if (!put(r, 0, k))
-            give_up(r);
-}
-
-static uint64_t count_unknown(const struct refit_keys *k, size_t n)
-{
-    uint64_t known = 0;
-    for (size_t i = 0; i < n; i++)
-        known += bit_of(k->known, i);
-    return n - known;
-}
-
-bool refit_complete(struct refit *r, const struct refit_keys *now, const uint8_t *id,
-                    uint64_t records, size_t done)
-{
-    if (design_kind(&r->design)->bits == NULL)
-        return false;
-    pthread_rwlock_wrlock(&r->gate);
-    put_all(r);
-    bool ok = !r->given_up && memcmp(id, r->id, sizeof r->id) == 0 && now->n >= done &&
-              r->n_put + count_unknown(now, done) == records;
-    pthread_rwlock_unlock(&r->gate);
-    return ok;
-}
-
-bool refit_each(struct refit *r, const struct refit_keys *now, size_t done, unsigned threads,
-                keyset_each_fn *each, void *to, struct err *err)
-{
-    struct part part;
-    pthread_rwlock_wrlock(&r->gate);
-    bool ok = !r->given_up && filter_build_each(&r->build, threads, each, to, err);
-    pthread_rwlock_unlock(&r->gate);
-    for (size_t i = 0; ok && i < done; i += LAYER_BATCH) {
-        take_part(r, now, i, done, &part);
-        ok = each(to, &(struct keyset_piece){part.keys.lane0, part.n}, err);
-    }
-    return ok;
 }
 
 /* Is it the file that this process made? A file with two names would become two files. */

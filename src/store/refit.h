@@ -47,8 +47,6 @@ struct refit_keys {
     uint64_t *known; /* a copy of `known`, taken before the keys were added */
     size_t n, room;
     bool added;
-    struct refit_keys *next; /* next in the list of noted batches */
-    bool is_listed;
 };
 
 /* For an empty growing filter with this header, in the file that `file` describes. `rule` and
@@ -71,13 +69,6 @@ void refit_put(struct refit *r, unsigned worker, struct refit_keys *k);
 
 /* The same, and frees the memory of `k`. */
 void refit_drop(struct refit *r, struct refit_keys *k);
-
-/* The functions of struct kept_keys (store.h). `now` is the batch that is being added. */
-bool refit_complete(struct refit *r, const struct refit_keys *now, const uint8_t *id,
-                    uint64_t records, size_t done);
-bool refit_forget(struct refit *r);
-bool refit_each(struct refit *r, const struct refit_keys *now, size_t done, unsigned threads,
-                keyset_each_fn *each, void *to, struct err *err);
 
 /* Replaces the file at `path` if all of this holds: it is the same file and has no other name; it
  * has exactly the keys that were put; nobody is writing to it; and it becomes smaller by at least a

@@ -26,7 +26,6 @@
 #include "base/crew.h"
 #include "base/err.h"
 #include "keys/hash.h"
-#include "keys/keyset.h"
 #include "store/layers.h"
 
 struct filter;
@@ -42,30 +41,12 @@ enum add_result {
     ADD_FAILED,
 };
 
-/* All keys that have been given to a filter, kept by the caller (refit.h). When the filter grows,
- * they are put into the new layer too, so that lookups skip the older layers. */
-struct kept_keys {
-    void *ctx;
-
-    /* Are these all keys of the filter with this id, which was given `records` records? Includes
-     * the first `done` keys of the store_add call in progress. */
-    bool (*complete)(void *ctx, const uint8_t *id, uint64_t records, size_t done);
-
-    /* Passes all kept keys to `each`, as keyset_each does. */
-    bool (*each)(void *ctx, size_t done, unsigned threads, keyset_each_fn *each, void *to,
-                 struct err *err);
-
-    /* Drops the kept keys, as the filter may need the disk space. False: none were kept. */
-    bool (*forget)(void *ctx);
-};
-
 struct add_options {
     unsigned threads;
     double max_fpr; /* refuse keys that would exceed this FPR; 0: no limit */
     bool rotate;    /* rotate a ring whose newest generation is full */
     bool may_repeat; /* the caller does not rely on which keys were new ... */
     bool may_guess;  /* ... nor on how many */
-    const struct kept_keys *kept; /* NULL: none are */
     struct crew *crew; /* threads that may help store_add; NULL: none. It changes no result. */
 };
 
@@ -84,7 +65,7 @@ struct add_state {
  * then need not search those layers again. */
 struct peeked {
     uint64_t *present; /* bit i: one of these layers has key i */
-    unsigned first, layers; /* layers first..layers-1 were searched; layers == 0: none */
+    unsigned layers;  /* layers 0..layers-1 were searched; 0: none */
     uint64_t file;     /* filter.number (filter.h): changes if the file is replaced */
 };
 

@@ -7,7 +7,6 @@
 #include "base/num.h"
 #include "store/chain.h"
 #include "store/group.h"
-#include "store/grow.h"
 
 static const struct header *header_of(const struct writer *w)
 {
@@ -33,12 +32,10 @@ static void settle(struct writer *w)
     w->warned_fpr = 0;
     w->lookup = (struct lookup){.backing = w->backing,
                                 .newest = w->layer,
-                                .covered = w->covered,
                                 .peeked = w->lookup.peeked};
     w->rate = (struct rate){.backing = w->backing,
                             .out = w->out,
                             .layer = w->layer,
-                            .covered = w->covered,
                             .threads = w->options.threads,
                             .max_fpr = w->options.max_fpr,
                             .warn_fpr = WRITER_WARN_FACTOR * h->fpr_design};
@@ -199,13 +196,13 @@ static uint64_t to_come(const struct writer *w)
 /* Gives the filter its next layer. */
 static bool next_layer(struct writer *w, struct err *err)
 {
-    const struct growth g = {.backing = w->backing,
-                             .kept = w->options.kept,
-                             .threads = w->options.threads,
-                             .n_new = w->out->n_new,
-                             .to_come = to_come(w),
-                             .done = w->done};
-    if (!grow(&g, &w->covered, err))
+    const struct backing *b = w->backing;
+    struct err ignored;
+    const struct next_layer want = {chain_wanted(header_of(w), w->out->n_new, to_come(w))};
+    /* The disk or the memory may have no room for what is foretold, but for the keys that come. */
+    if (!b->ops->advance(b->place, w->options.threads, want, err) &&
+        (want.n == 0 ||
+         !b->ops->advance(b->place, w->options.threads, (struct next_layer){0}, &ignored)))
         return false;
     settle(w);
     return true;
@@ -362,7 +359,6 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
         *done += divided;
         if (divided > 0)
             continue;
-        w->done = *done;
         enum add_result result = chain_is_exact(header_of(w))
                                      ? make_exact_room(w, keys, known, n, done, &room, err)
                                      : make_room(w, &room, err) ? ADD_OK : ADD_FAILED;
@@ -386,8 +382,6 @@ static void catch_up(struct writer *w, bool replaced)
     const struct header *h = header_of(w);
     unsigned newest = chain_newest(h);
     if (replaced) {
-        w->options.kept = NULL;
-        w->covered = 0;
         snprintf(w->out->warning, sizeof w->out->warning,
                  "'%.300s' was replaced; going on with the new file", w->backing->name);
     }
@@ -395,19 +389,18 @@ static void catch_up(struct writer *w, bool replaced)
         settle(w);
 }
 
-void writer_peek(struct layers layers, unsigned first, struct hashes keys, size_t n,
+void writer_peek(struct layers layers, struct hashes keys, size_t n,
                  struct peeked *out, layers_verify *verify, void *ctx)
 {
     const struct header *h = layers.header;
     unsigned newest = chain_newest(h);
     struct err ignored;
     out->layers = 0;
-    out->first = first;
     /* The generations of a ring will be emptied. */
-    if (h->policy == POLICY_RING || newest <= first)
+    if (h->policy == POLICY_RING || newest == 0)
         return;
     for (size_t i = 0; i < n; i += LAYER_BATCH)
-        if (!layers_query_some(&layers, first, newest, hashes_from(keys, i),
+        if (!layers_query_some(&layers, 0, newest, hashes_from(keys, i),
                                n - i < LAYER_BATCH ? n - i : LAYER_BATCH, out->present + i / 64,
                                verify, ctx, &ignored))
             return;

@@ -32,12 +32,10 @@ struct writer {
     struct add_state *out;
     /* Of the keys in the present call. */
     bool few;
-    size_t done;
     uint64_t n_before; /* out->n_new when they came */
     /* Of the filter. */
     unsigned layer;      /* takes new keys ... */
     uint64_t generation; /* ... and is this generation */
-    unsigned covered;    /* this layer has the keys of all before it */
     double warned_fpr;   /* of the last warning; 0: none yet */
     struct lookup lookup;
     struct rate rate;
@@ -55,7 +53,7 @@ void writer_begin(struct writer *w, const struct backing *backing,
 /* As store_peek, store_add and store_conclude (store.h). writer_peek needs no writer: `layers` must
  * not change meanwhile, apart from the bits of the one that takes keys. It asks from layer `first`
  * on, does not set out->file, and calls `verify` as layers_query does. */
-void writer_peek(struct layers layers, unsigned first, struct hashes keys, size_t n,
+void writer_peek(struct layers layers, struct hashes keys, size_t n,
                  struct peeked *out, layers_verify *verify, void *ctx);
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known,
                            const struct peeked *peeked, size_t n, size_t *done, struct err *err);
