@@ -11,42 +11,6 @@
 #include "cmd/warn.h"
 #include "store/redis/redis.h"
 
-enum { OPT_MAX_FPR = 400, OPT_ROTATE, OPT_NO_SYNC, OPT_VERBOSE, OPT_CREATE };
-
-static const struct opt add_opts[] = {
-    {OPT_MAX_FPR, "max-fpr", "P",
-     "stop before the current false-positive rate exceeds P",
-     false, 0},
-    {OPT_ROTATE, "rotate-at-capacity", NULL,
-     "rotate a filter with generations whenever the newest generation is full",
-     false, 0},
-    {OPT_NO_SYNC, "no-sync", NULL,
-     "do not wait for the disk: faster, but keys may be lost if the machine crashes",
-     false, 0},
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys were new", false, 0},
-    {0},
-};
-
-static const struct opt create_opts[] = {
-    {OPT_CREATE, "create", NULL,
-     "make FILTER if there is none; a file grows, unless --capacity is given", false, 0},
-    {'n', "capacity", "N", "make FILTER for N distinct keys", false, 0},
-    {'p', "fpr", "P",
-     "make FILTER with this false-positive rate (default: 0.001; in Redis, the layout's)", false,
-     0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Adding", add_opts},
-    {"Keys", keyopt_opts},
-    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
-    {"Counted sets", changing_opts},
-    {"Filters in Redis", redisopt_add},
-    {"Making a filter", create_opts},
-    {0},
-};
-
 struct add {
     struct keyopt keyopt;
     bool verbose, create;
@@ -56,29 +20,39 @@ struct add {
     struct changing changing;
 };
 
-static bool parse_option(struct add *a, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case OPT_MAX_FPR:
-        return opt_fpr(p, &a->adding.options.max_fpr);
-    case OPT_ROTATE:
-        return a->adding.options.rotate = true;
-    case OPT_NO_SYNC:
-        return a->adding.no_sync = true;
-    case OPT_VERBOSE:
-        return a->verbose = a->adding.counts = true;
-    case OPT_CREATE:
-        return a->create = true;
-    case 'n':
-        return opt_count(p, &a->n) && opt_positive(p, a->n);
-    case 'p':
-        return opt_fpr(p, &a->p);
-    default:
-        if (changing_is(id))
-            return changing_take(&a->changing, p, id);
-        return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&a->keyopt, p, id);
-    }
-}
+static const struct opt add_opts[] = {
+    {0, "max-fpr", "P", "stop before the current false-positive rate exceeds P",
+     FPR(struct add, adding.options.max_fpr)},
+    {0, "rotate-at-capacity", NULL,
+     "rotate a filter with generations whenever the newest generation is full",
+     FLAG(struct add, adding.options.rotate)},
+    {0, "no-sync", NULL,
+     "do not wait for the disk: faster, but keys may be lost if the machine crashes",
+     FLAG(struct add, adding.no_sync)},
+    {0, "verbose", NULL, "say on stderr how many keys were new", FLAG(struct add, verbose)},
+    {0},
+};
+
+static const struct opt create_opts[] = {
+    {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
+     FLAG(struct add, create)},
+    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, n)},
+    {'p', "fpr", "P",
+     "make FILTER with this false-positive rate (default: 0.001; in Redis, the layout's)",
+     FPR(struct add, p)},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Adding", add_opts, 0, NULL},
+    {"Keys", keyopt_opts, offsetof(struct add, keyopt), keyopt_take},
+    {"Key preparation, checked against what is stored in the filter",
+     keyopt_prep_opts, offsetof(struct add, keyopt), keyopt_take},
+    {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
+    {"Filters in Redis", redisopt_add, 0, redisopt_take},
+    {"Making a filter", create_opts, 0, NULL},
+    {0},
+};
 
 static void report(const struct add *a)
 {
@@ -156,20 +130,14 @@ static int run_add(struct add *a, int argc, char **argv)
 {
     struct opt_parser p;
     struct err err;
-    int id;
-    opt_begin(&p, &cmd_add, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(a, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_add, argc, argv, a))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_add, "no FILTER given");
     if (!keyopt_files(&a->keyopt, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
     int status = check_options(a);
     if (status != 0)
         return status;
+    a->adding.counts = a->verbose;
     if (!open_filter(a, argv[p.first], &err)) {
         if (store_is_file(argv[p.first]) && changing_suits(argv[p.first]))
             return add_batch(a, argv[p.first]);
@@ -208,5 +176,7 @@ const struct command cmd_add = {
         "place, beside any number of other writers and readers. Exit status 0 means that they "
         "are on disk.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
     .run = run,
 };

@@ -8,36 +8,27 @@
 #include "cmd/cmd.h"
 #include "store/writer.h"
 
-enum { OPT_BATCH_ID = CHANGING_FIRST, OPT_MEMORY, OPT_TMPDIR };
-
 const struct opt changing_opts[] = {
-    {OPT_BATCH_ID, "batch-id", "ID",
+    {0, "batch-id", "ID",
      "do nothing if a batch of this ID has been applied before; FILTER remembers the last 128",
-     false, 0},
-    {OPT_MEMORY, "memory", "BYTES", "memory limit for the keys (default: 256M); the rest goes to "
-                                    "scratch files on disk", false, 0},
-    {OPT_TMPDIR, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)", false,
-     0},
+     OWN},
+    {0, "memory", "BYTES",
+     "memory limit for the keys (default: 256M); the rest goes to "
+     "scratch files on disk",
+     BYTES(struct changing, memory)},
+    {0, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)",
+     TEXT(struct changing, tmpdir)},
     {0},
 };
 
-bool changing_take(struct changing *c, struct opt_parser *p, int id)
+bool changing_take(void *changing, struct opt_parser *p, int id)
 {
-    switch (id) {
-    case OPT_BATCH_ID:
-        c->change.batch_id = p->value;
-        if (*p->value != '\0')
-            return true;
+    struct changing *c = changing;
+    (void)id;
+    c->change.batch_id = p->value;
+    if (*p->value == '\0')
         opt_misuse(p->command, "--batch-id: the ID is empty");
-        return false;
-    case OPT_MEMORY:
-        return opt_bytes(p, &c->memory);
-    case OPT_TMPDIR:
-        c->tmpdir = p->value;
-        return true;
-    default:
-        return false;
-    }
+    return *p->value != '\0';
 }
 
 bool changing_suits(const char *path)

@@ -18,8 +18,6 @@
 
 extern const struct opt changing_opts[]; /* --batch-id, --memory, --tmpdir */
 
-enum { CHANGING_FIRST = 700 }; /* ids of these options begin here, below REDISOPT_FIRST */
-
 struct changing {
     struct change change; /* path, op, skip_absent, no_sync and max_fpr are the caller's */
     const char *tmpdir;   /* NULL: not given */
@@ -31,13 +29,8 @@ struct changing {
 
 #define CHANGING_DEFAULT {.memory = 256 << 20}
 
-static inline bool changing_is(int id)
-{
-    return id >= CHANGING_FIRST && id < CHANGING_FIRST + 100;
-}
-
 /* Takes one of these options. Reports a mistake itself. */
-bool changing_take(struct changing *c, struct opt_parser *p, int id);
+bool changing_take(void *changing, struct opt_parser *p, int id);
 
 /* Is the file a counted set, to which changing_run can apply a batch? */
 bool changing_suits(const char *path);

@@ -8,46 +8,24 @@
 #include "cmd/summary.h"
 #include "store/header.h"
 
-enum { OPT_MAX_FPR = RESULT_FIRST, OPT_FORCE, OPT_REPRODUCIBLE, OPT_VERBOSE, OPT_JSON };
-
 const struct opt result_opts[] = {
-    {'o', "output", "OUT", "the file to make", false, 0},
-    {OPT_MAX_FPR, "max-fpr", "P",
+    {'o', "output", "OUT", "the file to make", TEXT(struct result_options, out)},
+    {0, "max-fpr", "P",
      "accept a current false-positive rate of up to P (default: the sum "
      "of the inputs' design rates)",
-     false, 0},
-    {OPT_FORCE, "force", NULL, "replace an existing OUT, and accept any false-positive rate", false,
-     0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
-    {OPT_VERBOSE, "verbose", NULL,
-     "say on stderr what was made, and its false-positive rate", false, 0},
-    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+     FPR(struct result_options, max_fpr)},
+    {0, "force", NULL, "replace an existing OUT, and accept any false-positive rate",
+     FLAG(struct result_options, force)},
+    {0, "reproducible", NULL, "omit the times and the random file id",
+     FLAG(struct result_options, reproducible)},
+    {0, "verbose", NULL, "say on stderr what was made, and its false-positive rate",
+     FLAG(struct result_options, verbose)},
+    {0, "json", NULL, "print a summary of what was made as JSON",
+     FLAG(struct result_options, json)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct result_options, threads)},
     {0},
 };
-
-bool result_take(struct result_options *o, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case 'o':
-        o->out = p->value;
-        return true;
-    case OPT_MAX_FPR:
-        return opt_fpr(p, &o->max_fpr);
-    case OPT_FORCE:
-        return o->force = true;
-    case OPT_REPRODUCIBLE:
-        return o->reproducible = true;
-    case OPT_VERBOSE:
-        return o->verbose = true;
-    case OPT_JSON:
-        return o->json = true;
-    case 'j':
-        return opt_threads(p, &o->threads);
-    default:
-        return false;
-    }
-}
 
 bool combining_all(const struct inputs *in)
 {

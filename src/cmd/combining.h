@@ -3,7 +3,6 @@
  * (store/combine.h); and the report on that file.
  *
  *     struct result_options options = RESULT_DEFAULT;
- *     default: return result_take(&options, p, id);
  *     struct combining c = {.op = COUNTS_ADD, .in = &inputs, .file = &file, .result = &options};
  *     ok = combining_run(&c);       // reports a failure itself
  */
@@ -19,8 +18,6 @@
 
 extern const struct opt result_opts[]; /* -o, --max-fpr, --force and so on */
 
-enum { RESULT_FIRST = 500 }; /* ids of the long options begin here */
-
 struct result_options {
     const char *out; /* NULL: not given */
     bool force, json, reproducible, verbose;
@@ -29,9 +26,6 @@ struct result_options {
 };
 
 #define RESULT_DEFAULT {.threads = parallel_cpus()}
-
-/* Takes one of these options. False after a mistake, which it reports, or for any other id. */
-bool result_take(struct result_options *o, struct opt_parser *p, int id);
 
 struct combining {
     enum counts_op op;

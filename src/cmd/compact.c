@@ -15,21 +15,6 @@
 #include "store/newfile.h"
 #include "store/target.h"
 
-enum { OPT_FORCE = 400, OPT_JSON, OPT_REPRODUCIBLE };
-
-static const struct opt compact_opts[] = {
-    {'o', "output", "OUT", "the file to make", false, 0},
-    {'p', "fpr", "P", "the false-positive rate of OUT: 0.001, 1e-6, 1/1000, 0.1%",
-     false, 0},
-    {OPT_FORCE, "force", NULL, "replace an existing OUT, atomically", false, 0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
-    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {{"Options", compact_opts}, {0}};
-
 struct compact {
     const char *in_path, *out;
     double p;
@@ -39,25 +24,20 @@ struct compact {
     struct header header;
 };
 
-static bool parse_option(struct compact *c, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case 'o':
-        c->out = p->value;
-        return true;
-    case 'p':
-        return opt_fpr(p, &c->p);
-    case OPT_FORCE:
-        return c->force = true;
-    case OPT_JSON:
-        return c->json = true;
-    case OPT_REPRODUCIBLE:
-        return c->reproducible = true;
-    case 'j':
-        return opt_threads(p, &c->threads);
-    }
-    return false;
-}
+static const struct opt compact_opts[] = {
+    {'o', "output", "OUT", "the file to make", TEXT(struct compact, out)},
+    {'p', "fpr", "P", "the false-positive rate of OUT: 0.001, 1e-6, 1/1000, 0.1%",
+     FPR(struct compact, p)},
+    {0, "force", NULL, "replace an existing OUT, atomically", FLAG(struct compact, force)},
+    {0, "reproducible", NULL, "omit the times and the random file id",
+     FLAG(struct compact, reproducible)},
+    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct compact, json)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct compact, threads)},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", compact_opts, 0, NULL}, {0}};
 
 static bool check_input(struct compact *c, struct err *err)
 {
@@ -224,20 +204,10 @@ static int run(int argc, char **argv)
 {
     struct compact c = {.threads = parallel_cpus(), .in = {.fd = -1}};
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_compact, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&c, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_compact, argc, argv, &c))
         return p.status;
-    if (c.out == NULL)
-        return opt_misuse(&cmd_compact, "no output file given (-o OUT)");
     if (c.p == 0)
         return opt_misuse(&cmd_compact, "no false-positive rate given (--fpr P)");
-    if (argc - p.first != 1)
-        return opt_misuse(&cmd_compact, argc == p.first ? "no FILTER given"
-                                                        : "one FILTER at a time");
     c.in_path = argv[p.first];
     return compact(&c);
 }
@@ -251,5 +221,9 @@ const struct command cmd_compact = {
         "false-positive rate. FILTER was made by 'seen create --compact', or by 'seen merge' from "
         "such filters; or it is a counted set that was made with --fpr 0. The keys are not needed.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
+    .most = 1,
+    .output = "OUT",
     .run = run,
 };

@@ -10,15 +10,26 @@
 #include "kind/overlap.h"
 #include "store/combine.h"
 
-enum { OPT_JSON = 400 };
+struct compare {
+    bool json;
+    unsigned threads;
+    const struct filter *a, *b;
+    struct overlap overlap;
+    enum source source;
+    /* For counted sets only. */
+    bool counts;
+    unsigned bits;
+    struct counts_seen seen;
+};
 
 static const struct opt compare_opts[] = {
-    {OPT_JSON, "json", NULL, "print one JSON object", false, 0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0, "json", NULL, "print one JSON object", FLAG(struct compare, json)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct compare, threads)},
     {0},
 };
 
-static const struct opt_group groups[] = {{"Options", compare_opts}, {0}};
+static const struct opt_group groups[] = {{"Options", compare_opts, 0, NULL}, {0}};
 
 static const struct field field_file_a = {"A", "file_a", FORM_TEXT, NULL, NULL};
 static const struct field field_file_b = {"B", "file_b", FORM_TEXT, NULL, NULL};
@@ -41,18 +52,6 @@ static const struct field field_total_a = {"sum of A's counts", "counts_a", FORM
 static const struct field field_total_b = {"sum of B's counts", "counts_b", FORM_COUNT, NULL, NULL};
 static const struct field field_smaller = {"sum of smaller counts", "counts_smaller", FORM_COUNT,
                                            NULL, NULL};
-
-struct compare {
-    bool json;
-    unsigned threads;
-    const struct filter *a, *b;
-    struct overlap overlap;
-    enum source source;
-    /* For counted sets only. */
-    bool counts;
-    unsigned bits;
-    struct counts_seen seen;
-};
 
 static bool too_full(const struct compare *c, struct err *err)
 {
@@ -161,17 +160,8 @@ static int run(int argc, char **argv)
     struct compare c = {.threads = parallel_cpus(), .source = ESTIMATED};
     struct inputs in = {0};
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_compare, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (id == OPT_JSON)
-            c.json = true;
-        else if (!opt_threads(&p, &c.threads))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_compare, argc, argv, &c))
         return p.status;
-    if (argc - p.first != 2)
-        return opt_misuse(&cmd_compare, "two filters are needed: A and B");
     bool ok = inputs_open(&in, argv + p.first, 2, NULL, c.threads, "compared");
     if (ok) {
         c.a = &in.filter[0];
@@ -192,5 +182,8 @@ const struct command cmd_compare = {
         "exact for counted sets that were made with --fpr 0. For other counted sets, and for Bloom "
         "filters whose sizes fit, they are estimates. The filters are only read.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 2,
+    .most = 2,
     .run = run,
 };

@@ -26,105 +26,6 @@
 #include "store/newfile.h"
 #include "store/writer_keys.h"
 
-enum {
-    OPT_EMPTY = 400,
-    OPT_GROW,
-    OPT_GENERATIONS,
-    OPT_FOLDABLE,
-    OPT_COMPACT,
-    OPT_COUNTED,
-    OPT_LAYOUT,
-    OPT_NEW_SECRET,
-    OPT_LIKE,
-    OPT_FROM,
-    OPT_FORCE,
-    OPT_MIN_KEYS,
-    OPT_MIN_RATIO,
-    OPT_MEMORY,
-    OPT_TMPDIR,
-    OPT_DRY_RUN,
-    OPT_JSON,
-    OPT_REPRODUCIBLE,
-};
-
-static const struct opt size_opts[] = {
-    {'n', "capacity", "N",
-     "design for N distinct keys: 1000, 250k, 1M, 1e9 (default: the number "
-     "found)",
-     false, 0},
-    {'p', "fpr", "P", "false-positive rate at capacity: 0.001 (default), 1e-6, 1/1000, 0.1%", false,
-     0},
-    {'s', "size", "BYTES",
-     "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
-     "the rate, whichever is not given",
-     false, 0},
-    {OPT_COMPACT, "compact", NULL,
-     "make an immutable filter, close to the smallest possible size, for exactly "
-     "the keys that are found",
-     false, 0},
-    {OPT_COUNTED, "counted", NULL,
-     "make a set that counts keys and from which they can be removed; --fpr 0 keeps whole "
-     "hashes",
-     false, 0},
-    {OPT_LIKE, "like", "FILTER",
-     "copy capacity, rate and key preparation from FILTER, so that the two "
-     "can be merged without loss",
-     false, 0},
-    {OPT_FROM, "from", "FILTER",
-     "read no keys, but take those of FILTER, a counted set that was made with --fpr 0", false, 0},
-    {OPT_LAYOUT, "layout", "SPEC",
-     "make the filter that another program would: NAME[:PARAM=VALUE,...]; seen-layouts(7) has the "
-     "names",
-     false, 0},
-    {OPT_GROW, "grow", NULL,
-     "no fixed capacity: layers are added as needed; --capacity sizes the first", false, 0},
-    {OPT_GENERATIONS, "generations", "G",
-     "make a filter that forgets: the capacity is divided among G generations, "
-     "and 'seen rotate' empties the oldest",
-     false, 0},
-    {OPT_FOLDABLE, "foldable", NULL,
-     "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
-     "repeatedly",
-     false, 0},
-    {OPT_EMPTY, "empty", NULL, "read no keys; needs --capacity, --size, --like, "
-                                "--grow or --compact", false, 0},
-    {0},
-};
-
-static const struct opt file_opts[] = {
-    {OPT_FORCE, "force", NULL, "replace an existing FILTER, atomically", false, 0},
-    {OPT_MIN_KEYS, "min-keys", "N", "fail, and replace nothing, with fewer than N distinct keys",
-     false, 0},
-    {OPT_MIN_RATIO, "min-ratio", "R", "fail, and replace nothing, with fewer distinct keys than R "
-                                      "times those in the old FILTER", false, 0},
-    {OPT_MEMORY, "memory", "BYTES", "memory limit besides the filter itself (default: 256M); the "
-                                    "rest goes to scratch files on disk", false, 0},
-    {OPT_TMPDIR, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)", false,
-     0},
-    {OPT_NEW_SECRET, "new-secret", NULL, "make the file of --secret if there is none, of random "
-                                         "bytes", false, 0},
-    {OPT_DRY_RUN, "dry-run", NULL, "print what would be made, as plan does; write nothing", false,
-     0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id: the same "
-                                             "records and options give the same bytes", false, 0},
-    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Size", size_opts},
-    {"Keys", keyopt_opts},
-    {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts},
-    {"File", file_opts},
-    {0},
-};
-
-enum { DEFAULT_MEMORY = 256 << 20 };
-
-/* The current FPR may exceed the design FPR by this factor: with n keys in a filter for n keys, the
- * random spread of bits causes as much. Above it, the keys do not fit. */
-static const double FPR_SLACK = 1.01;
-
 struct create {
     struct keyopt keyopt;
     const char *path, *like, *from, *tmpdir;
@@ -141,68 +42,106 @@ struct create {
     struct feed feed;
 };
 
-static bool parse_option(struct create *c, struct opt_parser *p, int id)
+static const struct opt size_opts[] = {
+    {'n', "capacity", "N",
+     "design for N distinct keys: 1000, 250k, 1M, 1e9 (default: the number "
+     "found)",
+     AMOUNT(struct create, design.n)},
+    {'p', "fpr", "P", "false-positive rate at capacity: 0.001 (default), 1e-6, 1/1000, 0.1%", OWN},
+    {'s', "size", "BYTES",
+     "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
+     "the rate, whichever is not given",
+     BYTES(struct create, design.size)},
+    {0, "compact", NULL,
+     "make an immutable filter, close to the smallest possible size, for exactly "
+     "the keys that are found",
+     FLAG(struct create, compact)},
+    {0, "counted", NULL,
+     "make a set that counts keys and from which they can be removed; --fpr 0 keeps whole "
+     "hashes",
+     FLAG(struct create, counted)},
+    {0, "like", "FILTER",
+     "copy capacity, rate and key preparation from FILTER, so that the two "
+     "can be merged without loss",
+     TEXT(struct create, like)},
+    {0, "from", "FILTER",
+     "read no keys, but take those of FILTER, a counted set that was made with --fpr 0",
+     TEXT(struct create, from)},
+    {300, "layout", "SPEC",
+     "make the filter that another program would: NAME[:PARAM=VALUE,...]; seen-layouts(7) has the "
+     "names",
+     OWN},
+    {0, "grow", NULL, "no fixed capacity: layers are added as needed; --capacity sizes the first",
+     FLAG(struct create, design.grow)},
+    {0, "generations", "G",
+     "make a filter that forgets: the capacity is divided among G generations, "
+     "and 'seen rotate' empties the oldest",
+     AMOUNT(struct create, design.generations)},
+    {0, "foldable", NULL,
+     "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
+     "repeatedly",
+     FLAG(struct create, design.foldable)},
+    {0, "empty", NULL,
+     "read no keys; needs --capacity, --size, --like, "
+     "--grow or --compact",
+     FLAG(struct create, design.empty)},
+    {0},
+};
+
+static const struct opt file_opts[] = {
+    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct create, force)},
+    {0, "min-keys", "N", "fail, and replace nothing, with fewer than N distinct keys",
+     COUNT(struct create, min_keys)},
+    {0, "min-ratio", "R",
+     "fail, and replace nothing, with fewer distinct keys than R "
+     "times those in the old FILTER",
+     RATIO(struct create, min_ratio)},
+    {0, "memory", "BYTES",
+     "memory limit besides the filter itself (default: 256M); the "
+     "rest goes to scratch files on disk",
+     BYTES(struct create, memory)},
+    {0, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)",
+     TEXT(struct create, tmpdir)},
+    {0, "new-secret", NULL,
+     "make the file of --secret if there is none, of random "
+     "bytes",
+     FLAG(struct create, new_secret)},
+    {0, "dry-run", NULL, "print what would be made, as plan does; write nothing",
+     FLAG(struct create, dry_run)},
+    {0, "reproducible", NULL,
+     "omit the times and the random file id: the same "
+     "records and options give the same bytes",
+     FLAG(struct create, reproducible)},
+    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct create, json)},
+    {0},
+};
+
+static bool take(void *create, struct opt_parser *p, int id)
 {
-    struct design *d = &c->design;
+    struct create *c = create;
     struct err err;
-    int generations;
-    switch (id) {
-    case 'n':
-        return opt_count(p, &d->n) && opt_positive(p, d->n);
-    case 'p':
-        d->exact = strcmp(p->value, "0") == 0;
-        return d->exact || opt_fpr(p, &d->p);
-    case 's':
-        return opt_bytes(p, &d->size) && opt_positive(p, d->size);
-    case OPT_LIKE:
-        c->like = p->value;
-        return true;
-    case OPT_FROM:
-        c->from = p->value;
-        return true;
-    case OPT_LAYOUT:
-        d->layout = &c->layout;
-        return layout_parse(p->value, &c->layout, &err) || say_failure(&err);
-    case OPT_COMPACT:
-        d->kind = kind_compact();
-        return c->compact = true;
-    case OPT_COUNTED:
-        d->kind = kind_counting();
-        return c->counted = true;
-    case OPT_EMPTY:
-        return d->empty = true;
-    case OPT_GROW:
-        return d->grow = true;
-    case OPT_GENERATIONS:
-        if (!opt_int(p, 1, CHAIN_GENERATIONS, &generations))
-            return false;
-        d->generations = (unsigned)generations;
-        return true;
-    case OPT_FOLDABLE:
-        return d->foldable = true;
-    case OPT_NEW_SECRET:
-        return c->new_secret = true;
-    case OPT_FORCE:
-        return c->force = true;
-    case OPT_MIN_KEYS:
-        return opt_count(p, &c->min_keys);
-    case OPT_MIN_RATIO:
-        return opt_ratio(p, &c->min_ratio);
-    case OPT_MEMORY:
-        return opt_bytes(p, &c->memory);
-    case OPT_TMPDIR:
-        c->tmpdir = p->value;
-        return true;
-    case OPT_DRY_RUN:
-        return c->dry_run = true;
-    case OPT_REPRODUCIBLE:
-        return c->reproducible = true;
-    case OPT_JSON:
-        return c->json = true;
-    default:
-        return keyopt_take(&c->keyopt, p, id);
+    if (id == 'p') {
+        c->design.exact = strcmp(p->value, "0") == 0;
+        return c->design.exact || opt_fpr(p, &c->design.p);
     }
+    c->design.layout = &c->layout;
+    return layout_parse(p->value, &c->layout, &err) || say_failure(&err);
 }
+
+static const struct opt_group groups[] = {
+    {"Size", size_opts, 0, take},
+    {"Keys", keyopt_opts, offsetof(struct create, keyopt), keyopt_take},
+    {"Key preparation, stored in the filter and applied by every later command",
+     keyopt_prep_opts, offsetof(struct create, keyopt), keyopt_take},
+    {"File", file_opts, 0, NULL},
+    {0},
+};
+
+enum { DEFAULT_MEMORY = 256 << 20 };
+
+/* The current FPR may exceed the design FPR by this factor: with n keys in a filter for n keys, the
+ * random spread of bits causes as much. Above it, the keys do not fit. */
+static const double FPR_SLACK = 1.01;
 
 static bool read_like(struct create *c)
 {
@@ -719,18 +658,13 @@ static bool create(struct create *c)
 static int run_create(struct create *c, int argc, char **argv)
 {
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_create, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(c, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_create, argc, argv, c))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_create, "no FILTER given");
     c->path = argv[p.first];
     if (!keyopt_files(&c->keyopt, &cmd_create, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
+    if (c->compact || c->counted)
+        c->design.kind = c->counted ? kind_counting() : kind_compact();
     int status = check_options(c);
     if (status != 0)
         return status;
@@ -769,5 +703,7 @@ const struct command cmd_create = {
         "for as many distinct keys as there are. FILTER appears when it is complete and on "
         "disk, or not at all.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
     .run = run,
 };

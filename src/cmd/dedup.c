@@ -22,70 +22,6 @@
 #include "store/header.h"
 #include "store/redis/redis.h"
 
-enum {
-    OPT_ALSO = 400,
-    OPT_CONFIRM,
-    OPT_CREATE,
-    OPT_DRY_RUN,
-    OPT_MAX_FPR,
-    OPT_ROTATE,
-    OPT_SYNC_EVERY,
-    OPT_NO_SYNC,
-    OPT_VERBOSE
-};
-
-static const struct opt output_opts[] = {
-    {'v', "invert-match", NULL, "print the records that are not new", false, 0},
-    {'c', "count", NULL, "print only how many records would be printed", false, 0},
-    {'q', "quiet", NULL,
-     "print nothing; the exit status is 0 if a record would be printed, 1 if none", false, 0},
-    {OPT_DRY_RUN, "dry-run", NULL, "print new records, and add nothing to FILTER", false, 0},
-    {OPT_VERBOSE, "verbose", NULL,
-     "say on stderr how many keys were new, and how many new ones were probably taken for known",
-     false, 0},
-    {0},
-};
-
-static const struct opt known_opts[] = {
-    {OPT_ALSO, "also", "OTHER",
-     "take the keys in this filter for known too (repeatable); it is only read", true, 0},
-    {OPT_CONFIRM, "confirm", "SORTED",
-     "take a key for known only if it is in this list, sorted by LC_ALL=C sort, or was new earlier "
-     "in this run", false, 0},
-    {0},
-};
-
-static const struct opt filter_opts[] = {
-    {OPT_CREATE, "create", NULL,
-     "make FILTER if there is none; a file grows, unless --capacity is given", false, 0},
-    {'n', "capacity", "N", "make FILTER for N distinct keys", false, 0},
-    {'p', "fpr", "P",
-     "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)", false, 0},
-    {OPT_MAX_FPR, "max-fpr", "P",
-     "stop before the current false-positive rate exceeds P", false, 0},
-    {OPT_ROTATE, "rotate-at-capacity", NULL,
-     "rotate a filter with generations whenever the newest generation is full", false, 0},
-    {OPT_SYNC_EVERY, "sync-every", "N",
-     "sync before printing whenever N keys were added since the last sync", false, 0},
-    {OPT_NO_SYNC, "no-sync", NULL,
-     "do not wait for the disk: faster, but keys may be lost if the machine crashes",
-     false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Output", output_opts},
-    {"What is known", known_opts},
-    {"Filter", filter_opts},
-    {"Keys", keyopt_opts},
-    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
-    {"Filters in Redis", redisopt_add},
-    {0},
-};
-
-/* Without FILTER. So low that practically no record is lost to false positives. */
-static const double MEMORY_FPR = 1e-9;
-
 struct dedup {
     struct keyopt keyopt;
     bool invert, count, quiet, dry_run, create, verbose;
@@ -102,13 +38,50 @@ struct dedup {
     bool reader_gone; /* ... because its reader has closed it */
 };
 
-/* The result of one chunk. At most two chunks are added and not yet printed. */
-struct result {
-    struct added added;
-    struct output out;
+static const struct opt output_opts[] = {
+    {'v', "invert-match", NULL, "print the records that are not new", FLAG(struct dedup, invert)},
+    {'c', "count", NULL, "print only how many records would be printed", FLAG(struct dedup, count)},
+    {'q', "quiet", NULL,
+     "print nothing; the exit status is 0 if a record would be printed, 1 if none",
+     FLAG(struct dedup, quiet)},
+    {0, "dry-run", NULL, "print new records, and add nothing to FILTER",
+     FLAG(struct dedup, dry_run)},
+    {0, "verbose", NULL,
+     "say on stderr how many keys were new, and how many new ones were probably taken for known",
+     FLAG(struct dedup, verbose)},
+    {0},
 };
 
-static bool take_also(struct dedup *d, const char *path)
+static const struct opt known_opts[] = {
+    {300, "also", "OTHER",
+     "take the keys in this filter for known too (repeatable); it is only read", REPEATED},
+    {0, "confirm", "SORTED",
+     "take a key for known only if it is in this list, sorted by LC_ALL=C sort, or was new earlier "
+     "in this run", TEXT(struct dedup, confirm_path)},
+    {0},
+};
+
+static const struct opt filter_opts[] = {
+    {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
+     FLAG(struct dedup, create)},
+    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct dedup, n)},
+    {'p', "fpr", "P",
+     "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)",
+     FPR(struct dedup, p)},
+    {0, "max-fpr", "P", "stop before the current false-positive rate exceeds P",
+     FPR(struct dedup, adding.options.max_fpr)},
+    {0, "rotate-at-capacity", NULL,
+     "rotate a filter with generations whenever the newest generation is full",
+     FLAG(struct dedup, adding.options.rotate)},
+    {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",
+     AMOUNT(struct dedup, adding.sync_every)},
+    {0, "no-sync", NULL,
+     "do not wait for the disk: faster, but keys may be lost if the machine crashes",
+     FLAG(struct dedup, adding.no_sync)},
+    {0},
+};
+
+static bool also(struct dedup *d, const char *path)
 {
     const char **paths = realloc(d->also_path, (d->n_also + 1) * sizeof *paths);
     if (paths == NULL) {
@@ -120,42 +93,31 @@ static bool take_also(struct dedup *d, const char *path)
     return true;
 }
 
-static bool parse_option(struct dedup *d, struct opt_parser *p, int id)
+static bool take_also(void *dedup, struct opt_parser *p, int id)
 {
-    switch (id) {
-    case 'v':
-        return d->invert = true;
-    case 'c':
-        return d->count = true;
-    case 'q':
-        return d->quiet = true;
-    case 'n':
-        return opt_count(p, &d->n) && opt_positive(p, d->n);
-    case 'p':
-        return opt_fpr(p, &d->p);
-    case OPT_ALSO:
-        return take_also(d, p->value);
-    case OPT_CONFIRM:
-        d->confirm_path = p->value;
-        return true;
-    case OPT_CREATE:
-        return d->create = true;
-    case OPT_DRY_RUN:
-        return d->dry_run = true;
-    case OPT_MAX_FPR:
-        return opt_fpr(p, &d->adding.options.max_fpr);
-    case OPT_ROTATE:
-        return d->adding.options.rotate = true;
-    case OPT_SYNC_EVERY:
-        return opt_count(p, &d->adding.sync_every) && opt_positive(p, d->adding.sync_every);
-    case OPT_NO_SYNC:
-        return d->adding.no_sync = true;
-    case OPT_VERBOSE:
-        return d->verbose = true;
-    default:
-        return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&d->keyopt, p, id);
-    }
+    (void)id;
+    return also(dedup, p->value);
 }
+
+static const struct opt_group groups[] = {
+    {"Output", output_opts, 0, NULL},
+    {"What is known", known_opts, 0, take_also},
+    {"Filter", filter_opts, 0, NULL},
+    {"Keys", keyopt_opts, offsetof(struct dedup, keyopt), keyopt_take},
+    {"Key preparation, checked against what is stored in the filter",
+     keyopt_prep_opts, offsetof(struct dedup, keyopt), keyopt_take},
+    {"Filters in Redis", redisopt_add, 0, redisopt_take},
+    {0},
+};
+
+/* Without FILTER. So low that practically no record is lost to false positives. */
+static const double MEMORY_FPR = 1e-9;
+
+/* The result of one chunk. At most two chunks are added and not yet printed. */
+struct result {
+    struct added added;
+    struct output out;
+};
 
 /* Printing. */
 
@@ -410,7 +372,7 @@ static bool open_own(struct dedup *d, struct header *h, bool *to_be_made)
         return prepare(d, to_be_made);
     *to_be_made = is_to_be_made(d);
     if (d->dry_run)
-        return *to_be_made || take_also(d, d->path);
+        return *to_be_made || also(d, d->path);
     if (!*to_be_made)
         return open_file(d);
     return adding_plan_file(&d->keyopt, d->n, d->p, d->n_also == 0, h, &err) ||
@@ -513,12 +475,7 @@ static int check_options(const struct dedup *d)
 static int run_dedup(struct dedup *d, int argc, char **argv)
 {
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_dedup, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(d, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_dedup, argc, argv, d))
         return p.status;
     bool any = p.first < argc;
     d->path = any ? argv[p.first] : NULL;
@@ -557,5 +514,6 @@ const struct command cmd_dedup = {
         "records with the same key, the first is printed. Any number of processes may share one "
         "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory.",
     .groups = groups,
+    .operand = "FILTER",
     .run = run,
 };

@@ -14,17 +14,6 @@
 #include "store/filter.h"
 #include "store/foreign.h"
 
-enum { OPT_FORCE = 400, OPT_PAD };
-
-static const struct opt export_opts[] = {
-    {'o', "output", "FOREIGN", "the file to make; - is standard output", false, 0},
-    {OPT_PAD, "pad", NULL, "write the zero bytes at the end of a bitmap too", false, 0},
-    {OPT_FORCE, "force", NULL, "replace an existing FOREIGN, atomically", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {{"Options", export_opts}, {0}};
-
 struct export {
     const char *path, *out;
     bool force, pad;
@@ -36,19 +25,14 @@ struct export {
     bool sparse; /* zero bytes become holes, for large and nearly empty bitmaps */
 };
 
-static bool parse_option(struct export *e, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case 'o':
-        e->out = p->value;
-        return true;
-    case OPT_PAD:
-        return e->pad = true;
-    case OPT_FORCE:
-        return e->force = true;
-    }
-    return false;
-}
+static const struct opt export_opts[] = {
+    {'o', "output", "FOREIGN", "the file to make; - is standard output", TEXT(struct export, out)},
+    {0, "pad", NULL, "write the zero bytes at the end of a bitmap too", FLAG(struct export, pad)},
+    {0, "force", NULL, "replace an existing FOREIGN, atomically", FLAG(struct export, force)},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", export_opts, 0, NULL}, {0}};
 
 static bool to_file(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
 {
@@ -172,19 +156,8 @@ static int run(int argc, char **argv)
     struct export e = {0};
     struct opt_parser p;
     struct err err;
-    int id;
-    opt_begin(&p, &cmd_export, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&e, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_export, argc, argv, &e))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_export, "no FILTER given");
-    if (p.first + 1 < argc)
-        return opt_misuse(&cmd_export, "more than one FILTER given");
-    if (e.out == NULL)
-        return opt_misuse(&cmd_export, "--output is missing: it names the file to make");
     e.path = argv[p.first];
     bool ok = filter_open(&e.filter, e.path, FILTER_READ, &err);
     if (ok) {
@@ -206,5 +179,9 @@ const struct command cmd_export = {
         "Writes FILTER as the program that its layout is named after writes it. FILTER was made by "
         "'seen import', or by 'seen create --layout'.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
+    .most = 1,
+    .output = "FOREIGN",
     .run = run,
 };

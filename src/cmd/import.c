@@ -11,29 +11,6 @@
 #include "cmd/summary.h"
 #include "store/foreign.h"
 
-enum { OPT_LAYOUT = 400, OPT_FORCE, OPT_REPRODUCIBLE, OPT_JSON };
-
-static const struct opt import_opts[] = {
-    {OPT_LAYOUT, "layout", "SPEC",
-     "what FOREIGN is: NAME[:PARAM=VALUE,...], or 'auto' to tell it by its content; "
-     "seen-layouts(7) describes the layouts",
-     false, 0},
-    {'o', "output", "FILTER", "the filter file to make", false, 0},
-    {'n', "capacity", "N", "the number of keys that FOREIGN was made for", false, 0},
-    {'p', "fpr", "P", "the false-positive rate that it was made for", false, 0},
-    {OPT_FORCE, "force", NULL, "replace an existing FILTER, atomically", false, 0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
-    {OPT_JSON, "json", NULL, "print a summary of what was made as JSON", false, 0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Options", import_opts},
-    {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts},
-    {0},
-};
-
 struct import {
     const char *layout, *foreign, *out;
     uint64_t n;
@@ -50,31 +27,30 @@ struct import {
     struct census census;
 };
 
-static bool parse_option(struct import *im, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case OPT_LAYOUT:
-        im->layout = p->value;
-        return true;
-    case 'o':
-        im->out = p->value;
-        return true;
-    case 'n':
-        return opt_count(p, &im->n) && opt_positive(p, im->n);
-    case 'p':
-        return opt_fpr(p, &im->p);
-    case OPT_FORCE:
-        return im->force = true;
-    case OPT_REPRODUCIBLE:
-        return im->reproducible = true;
-    case OPT_JSON:
-        return im->json = true;
-    case 'j':
-        return opt_threads(p, &im->threads);
-    default:
-        return keyopt_take(&im->keyopt, p, id);
-    }
-}
+static const struct opt import_opts[] = {
+    {0, "layout", "SPEC",
+     "what FOREIGN is: NAME[:PARAM=VALUE,...], or 'auto' to tell it by its content; "
+     "seen-layouts(7) describes the layouts",
+     TEXT(struct import, layout)},
+    {'o', "output", "FILTER", "the filter file to make", TEXT(struct import, out)},
+    {'n', "capacity", "N", "the number of keys that FOREIGN was made for",
+     AMOUNT(struct import, n)},
+    {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p)},
+    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct import, force)},
+    {0, "reproducible", NULL, "omit the times and the random file id",
+     FLAG(struct import, reproducible)},
+    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct import, json)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct import, threads)},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Options", import_opts, 0, NULL},
+    {"Key preparation, stored in the filter and applied by every later command",
+     keyopt_prep_opts, offsetof(struct import, keyopt), keyopt_take},
+    {0},
+};
 
 /* Finds the one layout that fits the contents of FOREIGN, and sets im->spec to it. */
 static bool recognize(struct import *im, struct err *err)
@@ -172,21 +148,10 @@ static int run(int argc, char **argv)
 {
     struct import im = {.keyopt = KEYOPT_DEFAULT, .threads = parallel_cpus()};
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_import, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&im, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_import, argc, argv, &im))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_import, "no FOREIGN file given");
-    if (p.first + 1 < argc)
-        return opt_misuse(&cmd_import, "more than one FOREIGN file given");
     if (im.layout == NULL)
         return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is");
-    if (im.out == NULL)
-        return opt_misuse(&cmd_import, "--output is missing: it names the filter to make");
     im.foreign = argv[p.first];
     return import(&im) ? EXIT_SELECTED : EXIT_ERROR;
 }
@@ -200,5 +165,9 @@ const struct command cmd_import = {
         "FILTER. The bits stay the same: query and add do what the other program does, and 'seen "
         "export' writes the filter back for it.",
     .groups = groups,
+    .operand = "FOREIGN file",
+    .least = 1,
+    .most = 1,
+    .output = "FILTER",
     .run = run,
 };

@@ -14,45 +14,50 @@ const struct opt keyopt_opts[] = {
     {'k', "key", "KEY",
      "take this key instead of reading key files (repeatable); other users can "
      "see command lines, so give secret keys on standard input",
-     true, 0},
-    {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", false,
-     0},
-    {'z', NULL, NULL, NULL, false, '0'},
-    {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", false, 0},
+     REPEATED},
+    {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", OWN},
+    {'z', NULL, NULL, NULL, ALIAS('0')},
+    {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", OWN},
     {'w', "whitespace", NULL,
      "with -f: runs of blanks and tabs part fields, and those around the record do not count",
-     false, 0},
+     FLAG(struct keyopt, rule.whitespace)},
     {'f', "field", "N[,N]...",
      "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
      "with the delimiter between them, or a blank with -w",
-     false, 0},
-    {KEYOPT_HEADER, "header", "N",
+     OWN},
+    {0, "header", "N",
      "the first N records of each file are no keys; where records are printed, those of the first "
      "file are printed as they are",
-     false, 0},
-    {KEYOPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
-    {KEYOPT_DIGESTED, "digested", NULL,
-     "with a filter of digests: the key is its digest already, in hexadecimal digits", false, 0},
-    {KEYOPT_SKIP_BAD, "skip-bad", NULL,
+     COUNT(struct keyopt, header)},
+    {0, "crlf", NULL, "drop one CR before each newline", FLAG(struct keyopt, rule.crlf)},
+    {0, "digested", NULL,
+     "with a filter of digests: the key is its digest already, in hexadecimal digits",
+     FLAG(struct keyopt, rule.digested)},
+    {0, "skip-bad", NULL,
      "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "
      "what the filter takes",
-     false, 0},
-    {KEYOPT_SECRET, "secret", "FILE",
+     FLAG(struct keyopt, rule.skip_bad)},
+    {0, "secret", "FILE",
      "hash keys with the secret in this file, with which FILTER was made or is to be made; for an "
      "existing FILTER, SEEN_SECRET can name the file instead",
-     false, 0},
-    {KEYOPT_NO_GZIP, "no-gzip", NULL, "read compressed input as keys, gzip too", false, 0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
-    {KEYOPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
+     TEXT(struct keyopt, secret_path)},
+    {0, "no-gzip", NULL, "read compressed input as keys, gzip too", FLAG(struct keyopt, no_gzip)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct keyopt, threads)},
+    {0, "progress", NULL, "show progress even if stderr is not a terminal",
+     FLAG(struct keyopt, progress)},
     {0},
 };
 
 const struct opt keyopt_prep_opts[] = {
-    {KEYOPT_TRIM, "trim", NULL, "drop blanks and tabs around the key", false, 0},
-    {'i', "ignore-case", NULL, "fold ASCII letters to lower case", false, 0},
-    {'x', "hex", NULL, "decode the key from hexadecimal digits", false, 0},
-    {KEYOPT_DIGEST, "digest", "DIGEST",
-     "take the digest of the key in its place: sha1, sha256, md5 or ntlm", false, 0},
+    {0, "trim", NULL, "drop blanks and tabs around the key",
+     BIT(struct keyopt, rule.prep, PREP_TRIM)},
+    {'i', "ignore-case", NULL, "fold ASCII letters to lower case",
+     BIT(struct keyopt, rule.prep, PREP_FOLD)},
+    {'x', "hex", NULL, "decode the key from hexadecimal digits",
+     BIT(struct keyopt, rule.prep, PREP_HEX)},
+    {300, "digest", "DIGEST",
+     "take the digest of the key in its place: sha1, sha256, md5 or ntlm", OWN},
     {0},
 };
 
@@ -137,18 +142,19 @@ static bool take_digest(struct keyopt *keyopt, const struct opt_parser *p)
     return true;
 }
 
-static bool not_both(const struct keyopt *keyopt, const struct opt_parser *p)
+static bool not_both(const struct keyopt *keyopt, const struct command *command)
 {
     uint32_t prep = keyopt->rule.prep;
     if ((prep & PREP_HEX) == 0 || prep_digest(prep) == DIGEST_NONE)
         return true;
-    opt_misuse(p->command, "--hex and --digest cannot go together: for keys that are digests "
+    opt_misuse(command, "--hex and --digest cannot go together: for keys that are digests "
                            "in hexadecimal, --digested");
     return false;
 }
 
-bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
+bool keyopt_take(void *group, struct opt_parser *p, int id)
 {
+    struct keyopt *keyopt = group;
     switch (id) {
     case 'k':
         return take_key(keyopt, p->value);
@@ -159,38 +165,8 @@ bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id)
         return take_delimiter(keyopt, p);
     case 'f':
         return take_fields(keyopt, p);
-    case 'w':
-        return keyopt->rule.whitespace = true;
-    case KEYOPT_HEADER:
-        return opt_count(p, &keyopt->header);
-    case KEYOPT_CRLF:
-        return keyopt->rule.crlf = true;
-    case KEYOPT_SECRET:
-        keyopt->secret_path = p->value;
-        return true;
-    case KEYOPT_SKIP_BAD:
-        return keyopt->rule.skip_bad = true;
-    case KEYOPT_NO_GZIP:
-        return keyopt->no_gzip = true;
-    case 'j':
-        return opt_threads(p, &keyopt->threads);
-    case KEYOPT_PROGRESS:
-        return keyopt->progress = true;
-    case KEYOPT_TRIM:
-        keyopt->rule.prep |= PREP_TRIM;
-        return true;
-    case 'i':
-        keyopt->rule.prep |= PREP_FOLD;
-        return true;
-    case 'x':
-        keyopt->rule.prep |= PREP_HEX;
-        return not_both(keyopt, p);
-    case KEYOPT_DIGEST:
-        return take_digest(keyopt, p) && not_both(keyopt, p);
-    case KEYOPT_DIGESTED:
-        return keyopt->rule.digested = true;
     default:
-        return false;
+        return take_digest(keyopt, p);
     }
 }
 
@@ -234,7 +210,7 @@ bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **f
     keyopt->any = n > 0 || keyopt->n_keys > 0;
     if (keyopt->threads == 0)
         keyopt->threads = parallel_cpus();
-    if (!check_fields(keyopt, command))
+    if (!check_fields(keyopt, command) || !not_both(keyopt, command))
         return false;
     if (keyopt->n_keys > 0 && n > 0) {
         opt_misuse(command, "keys are given with --key and in '%s': only one of both", files[0]);
@@ -253,16 +229,6 @@ bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err)
     keyopt->record[1] = key + len + 1;
     keyopt->n_keys = 1;
     return keyopt->rule.given = true;
-}
-
-bool keyopt_is_of_filter(int id)
-{
-    if (id == KEYOPT_SECRET)
-        return true;
-    for (const struct opt *o = keyopt_prep_opts; o->id != 0; o++)
-        if (o->id == id)
-            return true;
-    return false;
 }
 
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)

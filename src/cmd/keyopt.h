@@ -45,24 +45,11 @@ struct keyopt {
 
 #define KEYOPT_DEFAULT {.rule = {.terminator = '\n', .delimiter = '\t'}}
 
-/* Ids of the long options, for a command that lists some of them with its own help text. */
-enum {
-    KEYOPT_SKIP_BAD = 300,
-    KEYOPT_HEADER,
-    KEYOPT_CRLF,
-    KEYOPT_NO_GZIP,
-    KEYOPT_TRIM,
-    KEYOPT_PROGRESS,
-    KEYOPT_DIGEST,
-    KEYOPT_DIGESTED,
-    KEYOPT_SECRET,
-};
-
 extern const struct opt keyopt_opts[];      /* input and cutting */
 extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim, --digest */
 
 /* Takes one of these options; false for any other. Reports a mistake itself. */
-bool keyopt_take(struct keyopt *keyopt, struct opt_parser *p, int id);
+bool keyopt_take(void *keyopt, struct opt_parser *p, int id);
 
 /* Takes the operands after FILTER. Call it after all options. Reports a mistake itself. */
 bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n);
@@ -70,9 +57,6 @@ bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **f
 /* Takes one key instead, as with -k, but messages do not show it. `key` must have room for one more
  * byte, and must stay valid until feed_run returns. */
 bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err);
-
-/* Is the option --secret or one of keyopt_prep_opts? The others only say how to read keys. */
-bool keyopt_is_of_filter(int id);
 
 /* Can the first key file be read? Call this before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);

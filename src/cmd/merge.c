@@ -15,23 +15,6 @@
 #include "store/newfile.h"
 #include "store/target.h"
 
-enum {
-    OPT_INTERSECT = 400,
-    OPT_MAX,
-    OPT_DISTINCT,
-};
-
-static const struct opt merge_opts[] = {
-    {OPT_INTERSECT, "intersect", NULL, "keep only keys that are in every FILTER", false, 0},
-    {OPT_MAX, "max", NULL, "of counted sets, give a key its largest count (default: the sum)",
-     false, 0},
-    {OPT_DISTINCT, "distinct", NULL, "of counted sets, give every key the count 1", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Keys", merge_opts}, {"The file that is made", result_opts}, {0}};
-
 /* A layer of the output, in which one or more input layers are united. */
 struct joint {
     struct layer layer;
@@ -59,19 +42,20 @@ struct merge {
     double fpr, n;
 };
 
-static bool parse_option(struct merge *m, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case OPT_INTERSECT:
-        return m->intersect = true;
-    case OPT_MAX:
-        return m->max = true;
-    case OPT_DISTINCT:
-        return m->distinct = true;
-    default:
-        return result_take(&m->result, p, id);
-    }
-}
+static const struct opt merge_opts[] = {
+    {0, "intersect", NULL, "keep only keys that are in every FILTER",
+     FLAG(struct merge, intersect)},
+    {0, "max", NULL, "of counted sets, give a key its largest count (default: the sum)",
+     FLAG(struct merge, max)},
+    {0, "distinct", NULL, "of counted sets, give every key the count 1",
+     FLAG(struct merge, distinct)},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Keys", merge_opts, 0, NULL},
+    {"The file that is made", result_opts, offsetof(struct merge, result), NULL},
+    {0}};
 
 static void add_source(struct merge *m, const struct filter *f, const struct layer *layer,
                        unsigned joint)
@@ -379,17 +363,8 @@ static int run(int argc, char **argv)
 {
     struct merge m = {.result = RESULT_DEFAULT};
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_merge, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&m, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_merge, argc, argv, &m))
         return p.status;
-    if (m.result.out == NULL)
-        return opt_misuse(&cmd_merge, "no output file given (-o OUT)");
-    if (p.first == argc)
-        return opt_misuse(&cmd_merge, "no FILTER given");
     if (m.intersect + m.max + m.distinct > 1)
         return opt_misuse(&cmd_merge, "--intersect, --max and --distinct: give one of them");
     int status = merge(&m, argv + p.first, (unsigned)(argc - p.first));
@@ -408,5 +383,8 @@ const struct command cmd_merge = {
         "become layers of one file. Of counted sets, the counts are added. The filters are only "
         "read.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
+    .output = "OUT",
     .run = run,
 };

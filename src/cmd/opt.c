@@ -20,20 +20,22 @@ enum {
     HELP_COLUMN = 28, /* explanations begin at this column at most */
 };
 
-static const struct opt help_option = {OPT_HELP, "help", NULL, "show this help", false, 0};
+static const struct opt help_option = {OPT_HELP, "help", NULL, "show this help", false, 0, 0, 0, 0};
 
 /* The running command's options in one array, and the same for getopt, whose state is global too.
  */
 static struct {
     const struct opt *opts[MAX_OPTIONS];
+    const struct opt_group *group[MAX_OPTIONS];
     int n;
     struct option longs[MAX_OPTIONS + 1];
     char shorts[2 + 2 * MAX_OPTIONS + 1];
 } table;
 
-static void table_add(const struct opt *opt)
+static void table_add(const struct opt *opt, const struct opt_group *group)
 {
     assert(table.n < MAX_OPTIONS);
+    table.group[table.n] = group;
     table.opts[table.n++] = opt;
 }
 
@@ -41,13 +43,17 @@ static void table_of(const struct command *command)
 {
     table.n = 0;
     for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
-        for (const struct opt *o = g->opts; o->id != 0; o++)
-            table_add(o);
-    table_add(&help_option);
+        for (const struct opt *o = g->opts; o->id != 0 || o->name != NULL; o++)
+            table_add(o, g);
+    table_add(&help_option, NULL);
 }
+
+enum { LONG_ONLY = 256 }; /* getopt's value of an option without a letter, plus its index */
 
 static const struct opt *find(int id)
 {
+    if (id >= LONG_ONLY)
+        return table.opts[id - LONG_ONLY];
     for (int i = 0; i < table.n; i++)
         if (table.opts[i]->id == id)
             return table.opts[i];
@@ -62,10 +68,10 @@ static const struct opt *original(const struct opt *opt)
 
 static bool has_letter(const struct opt *opt)
 {
-    return opt->id <= 255;
+    return opt->id > 0 && opt->id <= 255;
 }
 
-void opt_begin(struct opt_parser *p, const struct command *command, int argc, char **argv)
+static void begin(struct opt_parser *p, const struct command *command, int argc, char **argv)
 {
     *p = (struct opt_parser){.command = command, .argc = argc, .argv = argv, .status = EXIT_ERROR};
     table_of(command);
@@ -85,7 +91,8 @@ void opt_begin(struct opt_parser *p, const struct command *command, int argc, ch
                 *letter++ = ':';
         }
         if (o->name != NULL)
-            table.longs[n_long++] = (struct option){o->name, takes, NULL, o->id};
+            table.longs[n_long++] = (struct option){o->name, takes, NULL,
+                                                   has_letter(o) ? o->id : LONG_ONLY + i};
     }
     *letter = '\0';
     table.longs[n_long] = (struct option){0};
@@ -156,47 +163,34 @@ static void gather_operands(struct opt_parser *p)
     memmove(p->argv + p->first, p->argv + 1, (size_t)p->n_operands * sizeof *p->argv);
 }
 
-/* Notes the option. False if it was given before and is not repeatable. */
-static bool first_time(struct opt_parser *p, const struct opt *opt)
+/* The option's place in the table. */
+static int index_of(const struct opt *opt)
 {
-    for (int i = 0; i < table.n; i++) {
-        if (table.opts[i] != opt)
-            continue;
-        uint64_t bit = (uint64_t)1 << i;
-        bool repeated = (p->given & bit) != 0;
-        p->given |= bit;
-        return !repeated || opt->repeatable || opt->arg == NULL;
-    }
-    return true;
+    int i = 0;
+    while (table.opts[i] != opt)
+        i++;
+    return i;
 }
 
-int opt_next(struct opt_parser *p)
+static bool was_given(const struct opt_parser *p, const struct opt *opt)
 {
-    int got;
-    while ((got = getopt_long(p->argc, p->argv, table.shorts, table.longs, NULL)) == 1)
-        p->argv[1 + p->n_operands++] = optarg;
-    if (got == -1) {
-        gather_operands(p);
-        return 0;
-    }
-    const struct opt *opt = got == '?' || got == ':' ? NULL : find(got);
-    if (opt == NULL) {
-        p->status = report(p, got);
-        return -1;
-    }
-    if (got == OPT_HELP) {
-        opt_help(p->command);
-        p->status = 0;
-        return -1;
-    }
-    opt = original(opt);
-    p->value = optarg;
-    p->name = name_of(opt);
-    if (!first_time(p, opt)) {
-        p->status = opt_misuse(p->command, "option '%s' is given twice", p->name);
-        return -1;
-    }
-    return opt->id;
+    return (p->given >> index_of(opt) & 1) != 0;
+}
+
+static bool is_among(const char *name, const char *const names[])
+{
+    for (; *names != NULL; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+const char *opt_given_besides(const struct opt_parser *p, const char *const names[])
+{
+    for (int i = 0; i < table.n; i++)
+        if ((p->given >> i & 1) != 0 && !is_among(table.opts[i]->name, names))
+            return name_of(table.opts[i]);
+    return NULL;
 }
 
 static bool bad_value(const struct opt_parser *p, const char *what)
@@ -217,7 +211,7 @@ bool opt_positive(const struct opt_parser *p, uint64_t value)
     return value > 0;
 }
 
-bool opt_bytes(struct opt_parser *p, uint64_t *out)
+static bool opt_bytes(struct opt_parser *p, uint64_t *out)
 {
     return num_bytes(p->value, out) || bad_value(p, "a size (such as 4096, 512K, 64M or 1.5G)");
 }
@@ -227,7 +221,7 @@ bool opt_fpr(struct opt_parser *p, double *out)
     return num_fpr(p->value, out) || bad_value(p, "a probability between 0 and 1");
 }
 
-bool opt_ratio(struct opt_parser *p, double *out)
+static bool opt_ratio(struct opt_parser *p, double *out)
 {
     return num_ratio(p->value, out) || bad_value(p, "a ratio (such as 0.9, 90% or 9/10)");
 }
@@ -244,13 +238,95 @@ bool opt_int(struct opt_parser *p, int min, int max, int *out)
     return true;
 }
 
-bool opt_threads(struct opt_parser *p, unsigned *out)
+static bool opt_threads(struct opt_parser *p, unsigned *out)
 {
     int n;
     if (!opt_int(p, 1, 1024, &n))
         return false;
     *out = (unsigned)n;
     return true;
+}
+
+static bool take(struct opt_parser *p, const struct opt *o, const struct opt_group *group,
+                 char *into)
+{
+    void *to = into + group->at + o->at;
+    switch (o->type) {
+    case TAKE_ITSELF:
+        return group->take(into + group->at, p, o->id);
+    case TAKE_FLAG:
+        return *(bool *)to = true;
+    case TAKE_TEXT:
+        *(const char **)to = p->value;
+        return true;
+    case TAKE_COUNT:
+        return opt_count(p, to);
+    case TAKE_AMOUNT:
+        return opt_count(p, to) && opt_positive(p, *(uint64_t *)to);
+    case TAKE_BYTES:
+        return opt_bytes(p, to);
+    case TAKE_FPR:
+        return opt_fpr(p, to);
+    case TAKE_RATIO:
+        return opt_ratio(p, to);
+    case TAKE_THREADS:
+        return opt_threads(p, to);
+    case TAKE_BIT:
+        *(uint32_t *)to |= o->bit;
+    }
+    return true;
+}
+
+/* An option. p->status is 0 after --help only. */
+static bool take_next(struct opt_parser *p, int got, void *into)
+{
+    const struct opt *opt = got == '?' || got == ':' ? NULL : find(got);
+    if (opt == NULL)
+        return report(p, got) == 0;
+    opt = original(opt);
+    int i = index_of(opt);
+    uint64_t bit = (uint64_t)1 << i;
+    p->value = optarg;
+    p->name = name_of(opt);
+    if (opt == &help_option) {
+        opt_help(p->command);
+        p->status = 0;
+        return false;
+    }
+    if ((p->given & bit) != 0 && !opt->repeatable && opt->arg != NULL)
+        return opt_misuse(p->command, "option '%s' is given twice", p->name) == 0;
+    p->given |= bit;
+    return take(p, opt, table.group[i], into);
+}
+
+static bool check_operands(const struct opt_parser *p)
+{
+    const struct command *c = p->command;
+    if (p->n_operands < c->least && c->least > 1)
+        opt_misuse(c, "two filters are needed: A and B");
+    else if (p->n_operands < c->least)
+        opt_misuse(c, "no %s given", c->operand);
+    else if (c->most > 0 && p->n_operands > c->most)
+        opt_misuse(c, "more than one %s given", c->operand);
+    else if (c->output != NULL && !was_given(p, find('o')))
+        opt_misuse(c, "no output file given (-o %s)", c->output);
+    else
+        return true;
+    return false;
+}
+
+bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
+               void *into)
+{
+    int got;
+    begin(p, command, argc, argv);
+    while ((got = getopt_long(p->argc, p->argv, table.shorts, table.longs, NULL)) != -1)
+        if (got == 1)
+            p->argv[1 + p->n_operands++] = optarg;
+        else if (!take_next(p, got, into))
+            return false;
+    gather_operands(p);
+    return check_operands(p);
 }
 
 /* Prints text from column `at` on, filled into lines of HELP_WIDTH; further lines are indented to
@@ -289,7 +365,7 @@ static size_t compose_names(char *out, size_t size, const struct opt *opt)
     const char *comma = "";
     for (int i = 0; i < table.n; i++) {
         const struct opt *o = table.opts[i];
-        if ((o == opt || o->alias == opt->id) && has_letter(o)) {
+        if ((o == opt || (o->alias == opt->id && opt->id != 0)) && has_letter(o)) {
             n += (size_t)snprintf(out + n, size - n, "%s-%c", comma, o->id);
             comma = ", ";
         }
@@ -339,7 +415,7 @@ void opt_help(const struct command *command)
     size_t column = help_column();
     for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++) {
         printf("\n%s:\n", g->title);
-        for (const struct opt *o = g->opts; o->id != 0; o++)
+        for (const struct opt *o = g->opts; o->id != 0 || o->name != NULL; o++)
             put_option(o, column);
     }
     putchar('\n');

@@ -1,33 +1,73 @@
 /*
  * Options. Each command has one table; parsing (getopt_long), --help and the list for completions
- * are all made from it.
+ * are all made from it. Most options name the member of the command's struct that takes the value.
  *
- *     static const struct opt_group groups[] = {{"Keys", key_opts}, {"Output", own_opts}, {0}};
+ *     static const struct opt opts[] = {
+ *         {'n', "capacity", "N", "...", AMOUNT(struct it, n)},
+ *         {0, "force", NULL, "...", FLAG(struct it, force)},
+ *         {0}};
+ *     static const struct opt_group groups[] = {
+ *         {"Output", opts}, {"Keys", keyopt_opts, offsetof(struct it, keyopt), keyopt_take}, {0}};
+ *
+ *     struct it it = {0};
  *     struct opt_parser p;
- *     opt_begin(&p, &command, argc, argv);
- *     while ((id = opt_next(&p)) > 0)
- *         switch (id) { case OPT_CAPACITY: if (!opt_count(&p, &n)) return EXIT_ERROR; break; ... }
- *     if (id < 0) return p.status;        // --help was printed (0), or a mistake was reported (2)
+ *     if (!opt_parse(&p, &command, argc, argv, &it))
+ *         return p.status;        // --help was printed (0), or a mistake was reported (2)
  *     ... operands: argv + p.first ...
  */
 #ifndef CMD_OPT_H
 #define CMD_OPT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+/* What takes the value: the group's function, or a variable of this type. */
+enum opt_type {
+    TAKE_ITSELF,
+    TAKE_FLAG,    /* bool */
+    TAKE_TEXT,    /* const char * */
+    TAKE_COUNT,   /* uint64_t ... */
+    TAKE_AMOUNT,  /* ... above 0 */
+    TAKE_BYTES,   /* uint64_t */
+    TAKE_FPR,     /* double */
+    TAKE_RATIO,   /* double */
+    TAKE_THREADS, /* unsigned */
+    TAKE_BIT,     /* uint32_t, of which `bit` is set */
+};
+
+#define OWN false, 0, TAKE_ITSELF, 0, 0
+#define REPEATED true, 0, TAKE_ITSELF, 0, 0
+#define ALIAS(id) false, id, TAKE_ITSELF, 0, 0
+#define FLAG(s, member) false, 0, TAKE_FLAG, offsetof(s, member), 0
+#define TEXT(s, member) false, 0, TAKE_TEXT, offsetof(s, member), 0
+#define COUNT(s, member) false, 0, TAKE_COUNT, offsetof(s, member), 0
+#define AMOUNT(s, member) false, 0, TAKE_AMOUNT, offsetof(s, member), 0
+#define BYTES(s, member) false, 0, TAKE_BYTES, offsetof(s, member), 0
+#define FPR(s, member) false, 0, TAKE_FPR, offsetof(s, member), 0
+#define RATIO(s, member) false, 0, TAKE_RATIO, offsetof(s, member), 0
+#define THREADS(s, member) false, 0, TAKE_THREADS, offsetof(s, member), 0
+#define BIT(s, member, bit) false, 0, TAKE_BIT, offsetof(s, member), bit
+
 struct opt {
-    int id;           /* the short option's character, or above 255; > 0 */
+    int id;           /* the short option's character; above 255: its own take function knows it */
     const char *name; /* long name */
     const char *arg;  /* NULL: takes none; else its name in help: "FILE", "N", ... */
     const char *help; /* filled to 80 columns; '\n' begins a new line */
     bool repeatable;  /* otherwise giving it twice, with an argument, is an error */
     int alias;        /* another short letter of the option with that id; 0: none */
+    enum opt_type type;
+    size_t at; /* of the variable, in the struct of its group */
+    uint32_t bit;
 };
+
+struct opt_parser;
 
 struct opt_group {
     const char *title;
-    const struct opt *opts; /* ends with id 0 */
+    const struct opt *opts; /* ends with id 0 and no name */
+    size_t at;              /* where the group's struct is in the command's struct */
+    bool (*take)(void *group, struct opt_parser *p, int id); /* for TAKE_ITSELF */
 };
 
 struct command; /* cmd.h */
@@ -36,30 +76,27 @@ struct opt_parser {
     const struct command *command;
     int argc;
     char **argv;
-    char *value;       /* argument of the option just returned */
+    char *value;       /* argument of the option just found */
     const char *name;  /* its name for messages: "--capacity" */
-    int first;         /* first operand, once opt_next has returned 0 */
-    int status;        /* exit status when opt_next has returned -1 */
+    int first;         /* first operand, after opt_parse */
+    int status;        /* exit status when opt_parse has returned false */
     int n_operands;    /* private: found so far */
     uint64_t given;    /* private: options found so far, a bit each */
 };
 
-/* One parser at a time. Adds and handles the option -h, --help. */
-void opt_begin(struct opt_parser *p, const struct command *command, int argc, char **argv);
+/* One parser at a time. Adds and handles the option -h, --help. Checks the number of operands. */
+bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
+               void *into);
 
-/* The next option's id. 0: only operands are left (argv is then permuted). -1: exit with p->status.
- */
-int opt_next(struct opt_parser *p);
+/* For messages: an option that was given and is none of these; NULL: none. */
+const char *opt_given_besides(const struct opt_parser *p, const char *const names[]);
 
-/* The current option's value, strictly parsed (num.h). On an error prints a message and returns
- * false. */
+/* For a group's take function: the current option's value, strictly parsed (num.h). On an error
+ * prints a message and returns false. */
 bool opt_count(struct opt_parser *p, uint64_t *out);
 bool opt_positive(const struct opt_parser *p, uint64_t value); /* is it more than 0? */
-bool opt_bytes(struct opt_parser *p, uint64_t *out);
 bool opt_fpr(struct opt_parser *p, double *out);
-bool opt_ratio(struct opt_parser *p, double *out);
 bool opt_int(struct opt_parser *p, int min, int max, int *out);
-bool opt_threads(struct opt_parser *p, unsigned *out);
 
 /* Prints the command's help to stdout. */
 void opt_help(const struct command *command);

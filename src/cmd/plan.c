@@ -11,27 +11,53 @@
 #include "cmd/cmd.h"
 #include "kind/others.h"
 
-enum { OPT_JSON = 256, OPT_LAYOUT };
+struct wishes {
+    struct plan plan;
+    struct layout_spec spec;
+    struct plan_layouts layouts;
+    bool json, has_n, has_layouts;
+    bool exact; /* whole hashes: the lowest possible rate */
+};
 
 static const struct opt plan_opts[] = {
-    {'n', "capacity", "N", "distinct keys to design for: 1000, 250k, 1e9", false, 0},
+    {'n', "capacity", "N", "distinct keys to design for: 1000, 250k, 1e9", OWN},
     {'p', "fpr", "P",
      "probability that an absent key is taken for present: 0.001 (default), 1e-6, "
      "1/1000, 0.1%; 0: whole hashes, in a counted set",
-     false, 0},
+     OWN},
     {'s', "size", "BYTES",
      "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
      "the rate, whichever is not given",
-     false, 0},
-    {OPT_LAYOUT, "layout", "SPEC",
+     BYTES(struct wishes, plan.size)},
+    {300, "layout", "SPEC",
      "show also the filter that another program would make: NAME[:PARAM=VALUE,...], or 'all' of "
      "them; seen-layouts(7) has the names",
-     false, 0},
-    {OPT_JSON, "json", NULL, "print one JSON object instead of a table", false, 0},
+     OWN},
+    {0, "json", NULL, "print one JSON object instead of a table",
+     FLAG(struct wishes, json)},
     {0},
 };
 
-static const struct opt_group plan_groups[] = {{"Options", plan_opts}, {0}};
+static bool take(void *wishes, struct opt_parser *p, int id)
+{
+    struct wishes *w = wishes;
+    struct err err;
+    switch (id) {
+    case 'n':
+        w->has_n = true;
+        return opt_count(p, &w->plan.n);
+    case 'p':
+        w->exact = strcmp(p->value, "0") == 0;
+        return w->exact || opt_fpr(p, &w->plan.p);
+    default:
+        w->has_layouts = true;
+        w->layouts.spec = strcmp(p->value, "all") == 0 ? NULL : &w->spec;
+        return w->layouts.spec == NULL || layout_parse(p->value, &w->spec, &err) ||
+               say_failure(&err);
+    }
+}
+
+static const struct opt_group plan_groups[] = {{"Options", plan_opts, 0, take}, {0}};
 
 /* A kind of filter for n keys at p. */
 struct row {
@@ -242,57 +268,18 @@ void plan_with_layouts(struct plan *plan)
         *plan = (struct plan){.n = wish.n, .p = wish.p};
 }
 
-struct wishes {
-    struct plan plan;
-    struct layout_spec spec;
-    struct plan_layouts layouts;
-    bool json, has_n, has_size, has_layouts;
-    bool exact; /* whole hashes: the lowest possible rate */
-};
-
-static bool take_layout(struct wishes *w, const char *text)
-{
-    struct err err;
-    w->has_layouts = true;
-    w->layouts.spec = &w->spec;
-    if (strcmp(text, "all") == 0)
-        w->layouts.spec = NULL;
-    else if (!layout_parse(text, &w->spec, &err))
-        return say_failure(&err);
-    return true;
-}
-
-static bool parse_option(struct wishes *w, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case 'n':
-        w->has_n = true;
-        return opt_count(p, &w->plan.n);
-    case 'p':
-        w->exact = strcmp(p->value, "0") == 0;
-        return w->exact || opt_fpr(p, &w->plan.p);
-    case 's':
-        w->has_size = true;
-        return opt_bytes(p, &w->plan.size);
-    case OPT_LAYOUT:
-        return take_layout(w, p->value);
-    default:
-        return w->json = true;
-    }
-}
-
 static int check_options(const struct wishes *w)
 {
-    if (w->has_layouts && w->has_size)
+    if (w->has_layouts && w->plan.size != 0)
         return opt_misuse(&cmd_plan, "--layout and --size cannot go together: give a capacity");
-    if (!w->has_n && !w->has_size)
+    if (!w->has_n && !w->plan.size != 0)
         return opt_misuse(&cmd_plan, w->has_layouts ? "give a capacity (-n)"
                                                     : "give a capacity (-n) or a size (-s)");
     if (w->has_n && w->plan.n == 0)
         return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
-    if (w->has_size && w->plan.size == 0)
+    if (w->plan.size != 0 && w->plan.size == 0)
         return opt_misuse(&cmd_plan, "a size of 0 bytes makes no filter");
-    if (w->exact && (w->has_size || w->has_layouts))
+    if (w->exact && (w->plan.size != 0 || w->has_layouts))
         return opt_misuse(&cmd_plan, "an FPR of 0 takes a capacity (-n), and neither --size nor "
                                      "--layout");
     return 0;
@@ -303,12 +290,7 @@ static int run(int argc, char **argv)
     struct wishes w = {.plan.kind = kind_usual()};
     struct opt_parser p;
     struct err err;
-    int id;
-    opt_begin(&p, &cmd_plan, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&w, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_plan, argc, argv, &w))
         return p.status;
     uint64_t n;
     if (p.first < argc && num_count(argv[p.first], &n))
@@ -345,5 +327,6 @@ const struct command cmd_plan = {
         "its file, bits per key, the number of probes k, the cache lines that a query touches "
         "and the memory to build it. Nothing is read or written.",
     .groups = plan_groups,
+    .operand = "",
     .run = run,
 };

@@ -9,40 +9,24 @@
 #include "store/foreign.h"
 #include "store/redis/redis.h"
 
-enum { OPT_FORCE = 400, OPT_REPRODUCIBLE };
-
-static const struct opt pull_opts[] = {
-    {'o', "output", "FILTER", "the filter file to make", false, 0},
-    {OPT_FORCE, "force", NULL, "replace an existing FILTER, atomically", false, 0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "store no time and no random file id", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Options", pull_opts},
-    {"Filters in Redis", redisopt_connect},
-    {0},
-};
-
 struct pull {
     const char *from, *out;
     bool force, reproducible;
 };
 
-static bool parse_option(struct pull *pl, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case 'o':
-        pl->out = p->value;
-        return true;
-    case OPT_FORCE:
-        return pl->force = true;
-    case OPT_REPRODUCIBLE:
-        return pl->reproducible = true;
-    default:
-        return redisopt_take(p, id);
-    }
-}
+static const struct opt pull_opts[] = {
+    {'o', "output", "FILTER", "the filter file to make", TEXT(struct pull, out)},
+    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct pull, force)},
+    {0, "reproducible", NULL, "store no time and no random file id",
+     FLAG(struct pull, reproducible)},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Options", pull_opts, 0, NULL},
+    {"Filters in Redis", redisopt_connect, 0, redisopt_take},
+    {0},
+};
 
 static bool write_filter(const struct pull *pl, struct store *s, struct newfile *file,
                          struct err *err)
@@ -82,17 +66,8 @@ static int run(int argc, char **argv)
     struct pull pl = {0};
     struct opt_parser p;
     struct err err;
-    int id;
-    opt_begin(&p, &cmd_pull, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&pl, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_pull, argc, argv, &pl))
         return p.status;
-    if (argc - p.first != 1)
-        return opt_misuse(&cmd_pull, "the address of one filter in Redis is needed");
-    if (pl.out == NULL)
-        return opt_misuse(&cmd_pull, "--output is missing: it names the filter to make");
     pl.from = argv[p.first];
     if (store_is_file(pl.from))
         return opt_misuse(&cmd_pull, "'%s' is not an address in Redis", pl.from);
@@ -113,5 +88,9 @@ const struct command cmd_pull = {
         "Copies the filter at the address URI, redis://HOST/KEY?layout=SPEC or "
         "redis+unix:///SOCKET?key=KEY&layout=SPEC, into the filter file FILTER.",
     .groups = groups,
+    .operand = "address in Redis",
+    .least = 1,
+    .most = 1,
+    .output = "FILTER",
     .run = run,
 };

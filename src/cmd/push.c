@@ -8,37 +8,20 @@
 #include "store/foreign.h"
 #include "store/redis/redis.h"
 
-enum { OPT_EXPIRE = 400, OPT_MERGE };
-
 static const struct opt push_opts[] = {
-    {OPT_MERGE, "merge", NULL, "add the filter's keys to those that are there", false, 0},
-    {OPT_EXPIRE, "expire", "SECONDS",
-     "how long the filter is to live (default: as long as the one that is there)", false, 0},
+    {0, "merge", NULL, "add the filter's keys to those that are there",
+     FLAG(struct redis_push, merge)},
+    {0, "expire", "SECONDS",
+     "how long the filter is to live (default: as long as the one that is there)",
+     AMOUNT(struct redis_push, expire)},
     {0},
 };
 
 static const struct opt_group groups[] = {
-    {"Options", push_opts},
-    {"Filters in Redis", redisopt_push},
+    {"Options", push_opts, 0, NULL},
+    {"Filters in Redis", redisopt_push, 0, redisopt_take},
     {0},
 };
-
-static bool parse_option(struct redis_push *options, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case OPT_MERGE:
-        return options->merge = true;
-    case OPT_EXPIRE:
-        if (!opt_count(p, &options->expire) || !opt_positive(p, options->expire))
-            return false;
-        if (options->expire <= REDIS_MAX_EXPIRE)
-            return true;
-        opt_misuse(p->command, "option '%s': no filter lives that long", p->name);
-        return false;
-    default:
-        return redisopt_take(p, id);
-    }
-}
 
 static bool push_filter(struct filter *f, const char *to, const struct redis_push *options,
                         struct err *err)
@@ -60,15 +43,10 @@ static int run(int argc, char **argv)
     struct filter f;
     struct opt_parser p;
     struct err err;
-    int id;
-    opt_begin(&p, &cmd_push, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&options, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_push, argc, argv, &options))
         return p.status;
-    if (argc - p.first != 2)
-        return opt_misuse(&cmd_push, "a FILTER and the address of one in Redis are needed");
+    if (options.expire > REDIS_MAX_EXPIRE)
+        return opt_misuse(&cmd_push, "option '--expire': no filter lives that long");
     const char *to = argv[p.first + 1];
     if (store_is_file(to))
         return opt_misuse(&cmd_push, "'%s' is not an address in Redis", to);
@@ -96,5 +74,8 @@ const struct command cmd_push = {
         "URI, redis://HOST/KEY or redis+unix:///SOCKET?key=KEY. It takes the place of what is "
         "there in one step.",
     .groups = groups,
+    .operand = "FILTER and one address in Redis",
+    .least = 2,
+    .most = 2,
     .run = run,
 };

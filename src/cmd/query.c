@@ -18,81 +18,80 @@
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-enum {
-    OPT_ANNOTATE = 400,
-    OPT_VERBOSE,
-    OPT_ALSO,
-    OPT_WHICH,
-    OPT_CONFIRM,
-    OPT_COUNTS,
-    OPT_MIN_COUNT,
-    OPT_ASK,
-    OPT_TWICE,
-};
-
-static const struct opt output_opts[] = {
-    {'v', "invert-match", NULL, "select the records whose key is absent", false, 0},
-    {'c', "count", NULL, "print only how many records are selected", false, 0},
-    {'q', "quiet", NULL, "print nothing; stop at the first selected record", false, 0},
-    {'n', "number", NULL,
-     "print each record's number and a colon before it, and the file's name if there are several",
-     false, 0},
-    {OPT_ANNOTATE, "annotate", NULL,
-     "print every record after + (present) or - (absent) and a TAB, or after ? if --skip-bad "
-     "skips it; if a filter is replaced, answer from the new one",
-     false, 0},
-    {OPT_COUNTS, "counts", NULL,
-     "print how often each record's key was added, and a TAB, before it; FILTER must be counted",
-     false, 0},
-    {OPT_VERBOSE, "verbose", NULL,
-     "say on stderr how many keys were present, and how many of these "
-     "are probably false positives",
-     false, 0},
-    {0},
-};
-
-static const struct opt present_opts[] = {
-    {OPT_ALSO, "also", "OTHER", "take keys in this filter for present too (repeatable)", true, 0},
-    {OPT_WHICH, "which", NULL,
-     "print the name of the filter that has the key and a colon before the record", false, 0},
-    {OPT_MIN_COUNT, "min-count", "N",
-     "take a key for present only if it was added N times or more; FILTER must be counted",
-     false, 0},
-    {OPT_CONFIRM, "confirm", "SORTED",
-     "take a key for present only if it is also in this list, sorted by "
-     "LC_ALL=C sort",
-     false, 0},
-    {0},
-};
-
-static const struct opt ask_opts[] = {
-    {OPT_ASK, "ask", NULL,
-     "ask for one key at the terminal, without showing it, and say there whether it is known",
-     false, 0},
-    {OPT_TWICE, "twice", NULL, "have the key entered twice; it is an error if the two differ",
-     false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Selection and output", output_opts},
-    {"What is present", present_opts},
-    {"Passwords and other secrets", ask_opts},
-    {"Keys", keyopt_opts},
-    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
-    {"Filters in Redis", redisopt_query},
-    {0},
-};
-
 struct query {
     struct keyopt keyopt;
     bool invert, count, quiet, number, annotate, verbose, ask, twice;
     uint64_t min_count;    /* 0: none */
     bool counts;           /* print them */
-    char no_question[64];  /* an option that does not go with --ask; empty: none */
     struct asked asked;
     struct feed feed;
     uint64_t selected, present;
+};
+
+static const struct opt output_opts[] = {
+    {'v', "invert-match", NULL, "select the records whose key is absent",
+     FLAG(struct query, invert)},
+    {'c', "count", NULL, "print only how many records are selected", FLAG(struct query, count)},
+    {'q', "quiet", NULL, "print nothing; stop at the first selected record",
+     FLAG(struct query, quiet)},
+    {'n', "number", NULL,
+     "print each record's number and a colon before it, and the file's name if there are several",
+     FLAG(struct query, number)},
+    {0, "annotate", NULL,
+     "print every record after + (present) or - (absent) and a TAB, or after ? if --skip-bad "
+     "skips it; if a filter is replaced, answer from the new one",
+     FLAG(struct query, annotate)},
+    {0, "counts", NULL,
+     "print how often each record's key was added, and a TAB, before it; FILTER must be counted",
+     FLAG(struct query, counts)},
+    {0, "verbose", NULL,
+     "say on stderr how many keys were present, and how many of these "
+     "are probably false positives",
+     FLAG(struct query, verbose)},
+    {0},
+};
+
+static const struct opt present_opts[] = {
+    {300, "also", "OTHER", "take keys in this filter for present too (repeatable)", REPEATED},
+    {0, "which", NULL,
+     "print the name of the filter that has the key and a colon before the record",
+     FLAG(struct query, asked.which)},
+    {0, "min-count", "N",
+     "take a key for present only if it was added N times or more; FILTER must be counted",
+     AMOUNT(struct query, min_count)},
+    {0, "confirm", "SORTED",
+     "take a key for present only if it is also in this list, sorted by "
+     "LC_ALL=C sort",
+     TEXT(struct query, asked.list)},
+    {0},
+};
+
+static const struct opt ask_opts[] = {
+    {0, "ask", NULL,
+     "ask for one key at the terminal, without showing it, and say there whether it is known",
+     FLAG(struct query, ask)},
+    {0, "twice", NULL, "have the key entered twice; it is an error if the two differ",
+     FLAG(struct query, twice)},
+    {0},
+};
+
+static bool take_also(void *query, struct opt_parser *p, int id)
+{
+    struct query *q = query;
+    struct err err;
+    (void)id;
+    return asked_add(&q->asked, p->value, &err) || say_failure(&err);
+}
+
+static const struct opt_group groups[] = {
+    {"Selection and output", output_opts, 0, NULL},
+    {"What is present", present_opts, 0, take_also},
+    {"Passwords and other secrets", ask_opts, 0, NULL},
+    {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
+    {"Key preparation, checked against what is stored in the filter",
+     keyopt_prep_opts, offsetof(struct query, keyopt), keyopt_take},
+    {"Filters in Redis", redisopt_query, 0, redisopt_take},
+    {0},
 };
 
 /* The result of one chunk. */
@@ -107,64 +106,6 @@ struct result {
     } *labels; /* with --number or --which: of the records in out, except header records */
     size_t n_labels, labels_capacity;
 };
-
-/* Can the option be given with --ask? */
-static bool goes_with_ask(int id)
-{
-    switch (id) {
-    case OPT_ASK:
-    case OPT_TWICE:
-    case OPT_ALSO:
-    case OPT_VERBOSE:
-    case 'q':
-        return true;
-    default:
-        return redisopt_is(id) || keyopt_is_of_filter(id);
-    }
-}
-
-static bool take_also(struct query *q, const char *path)
-{
-    struct err err;
-    return asked_add(&q->asked, path, &err) || say_failure(&err);
-}
-
-static bool parse_option(struct query *q, struct opt_parser *p, int id)
-{
-    if (!goes_with_ask(id))
-        snprintf(q->no_question, sizeof q->no_question, "%s", p->name);
-    switch (id) {
-    case 'v':
-        return q->invert = true;
-    case 'c':
-        return q->count = true;
-    case 'q':
-        return q->quiet = true;
-    case 'n':
-        return q->number = true;
-    case OPT_ANNOTATE:
-        return q->annotate = true;
-    case OPT_COUNTS:
-        return q->counts = true;
-    case OPT_MIN_COUNT:
-        return opt_count(p, &q->min_count) && opt_positive(p, q->min_count);
-    case OPT_VERBOSE:
-        return q->verbose = true;
-    case OPT_ALSO:
-        return take_also(q, p->value);
-    case OPT_WHICH:
-        return q->asked.which = true;
-    case OPT_CONFIRM:
-        q->asked.list = p->value;
-        return true;
-    case OPT_ASK:
-        return q->ask = true;
-    case OPT_TWICE:
-        return q->twice = true;
-    default:
-        return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&q->keyopt, p, id);
-    }
-}
 
 /* The answers for a batch, and the selected records. Bad records are never selected. */
 struct answers {
@@ -473,18 +414,15 @@ static int ask(struct query *q)
     return status;
 }
 
+static const char *const with_ask[] = {
+    "ask", "twice", "also", "verbose", "quiet", "secret", "trim", "ignore-case", "hex", "digest",
+    "live", "bulk", "password-file", NULL};
+
 static int run_query(struct query *q, int argc, char **argv)
 {
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_query, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(q, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_query, argc, argv, q))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_query, "no FILTER given");
     if (q->asked.which && (q->invert || q->annotate))
         return opt_misuse(&cmd_query, "--which names the filter that has a key: not with %s",
                           q->invert ? "--invert-match" : "--annotate");
@@ -494,9 +432,9 @@ static int run_query(struct query *q, int argc, char **argv)
                           q->counts ? "--counts" : "--min-count");
     if (q->asked.n_paths >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
-    if (q->ask && q->no_question[0] != '\0')
-        return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with %s",
-                          q->no_question);
+    const char *other = opt_given_besides(&p, with_ask);
+    if (q->ask && other != NULL)
+        return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with %s", other);
     if (q->ask && p.first + 1 < argc)
         return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with KEYFILE");
     if (q->twice && !q->ask)
@@ -528,5 +466,7 @@ const struct command cmd_query = {
         "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "
         "1 if none was, 2 on an error.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
     .run = run,
 };

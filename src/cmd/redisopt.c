@@ -5,17 +5,17 @@
 #include "base/say.h"
 #include "store/redis/redis.h"
 
-enum { OPT_PASSWORD_FILE = REDISOPT_FIRST, OPT_LIVE, OPT_BULK, OPT_WAIT };
+enum { OPT_PASSWORD_FILE = 400, OPT_LIVE, OPT_BULK, OPT_WAIT };
 
 #define PASSWORD_FILE                                                                              \
     {OPT_PASSWORD_FILE, "password-file", "FILE",                                                   \
-     "the password is the first line of FILE (default: REDISCLI_AUTH)", false, 0}
+     "the password is the first line of FILE (default: REDISCLI_AUTH)", OWN}
 #define LIVE                                                                                       \
-    {OPT_LIVE, "live", NULL, "send commands for each key (default: the cheaper way)", false, 0}
+    {OPT_LIVE, "live", NULL, "send commands for each key (default: the cheaper way)", OWN}
 #define BULK                                                                                       \
-    {OPT_BULK, "bulk", NULL, "move whole bitmaps: query a copy, or unite in one step", false, 0}
+    {OPT_BULK, "bulk", NULL, "move whole bitmaps: query a copy, or unite in one step", OWN}
 #define WAIT                                                                                       \
-    {OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", false, 0}
+    {OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", OWN}
 
 const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
 const struct opt redisopt_query[] = {LIVE, BULK, PASSWORD_FILE, {0}};
@@ -48,8 +48,9 @@ static bool take_replicas(struct opt_parser *p)
     return true;
 }
 
-bool redisopt_take(struct opt_parser *p, int id)
+bool redisopt_take(void *ignored, struct opt_parser *p, int id)
 {
+    (void)ignored;
     switch (id) {
     case OPT_LIVE:
         return take_way(p, REDIS_LIVE);

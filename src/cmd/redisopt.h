@@ -17,16 +17,9 @@ extern const struct opt redisopt_query[];   /* and how keys are queried */
 extern const struct opt redisopt_add[];     /* and how they are added, and replicas to wait for */
 extern const struct opt redisopt_push[];    /* the replicas to wait for, and how to connect */
 
-enum { REDISOPT_FIRST = 800 }; /* ids from here on are of these options */
-
-static inline bool redisopt_is(int id)
-{
-    return id >= REDISOPT_FIRST;
-}
-
 /* Takes one of these options. It applies to stores that are opened afterwards. Reports a mistake
  * itself. */
-bool redisopt_take(struct opt_parser *p, int id);
+bool redisopt_take(void *ignored, struct opt_parser *p, int id);
 
 /* For --verbose: prints how keys were sent to a store, if there is a choice. */
 void redisopt_report(struct store *s);

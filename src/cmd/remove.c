@@ -5,46 +5,32 @@
 #include "cmd/keyopt.h"
 #include "store/store.h"
 
-enum { OPT_SKIP_ABSENT = 400, OPT_NO_SYNC, OPT_VERBOSE };
-
-static const struct opt remove_opts[] = {
-    {OPT_SKIP_ABSENT, "skip-absent", NULL,
-     "skip keys that are not in FILTER, and say on stderr how many; by default the first of them "
-     "is an error, and nothing is removed", false, 0},
-    {OPT_NO_SYNC, "no-sync", NULL,
-     "do not wait for the disk at the end: if the machine crashes, FILTER may be as before", false,
-     0},
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr how many keys are gone", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Removing", remove_opts},
-    {"Batches", changing_opts},
-    {"Keys", keyopt_opts},
-    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts},
-    {0},
-};
-
 struct remove {
     struct keyopt keyopt;
     struct changing changing;
 };
 
-static bool parse_option(struct remove *r, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case OPT_SKIP_ABSENT:
-        return r->changing.change.skip_absent = true;
-    case OPT_NO_SYNC:
-        return r->changing.change.no_sync = true;
-    case OPT_VERBOSE:
-        return r->changing.verbose = true;
-    default:
-        return changing_is(id) ? changing_take(&r->changing, p, id)
-                               : keyopt_take(&r->keyopt, p, id);
-    }
-}
+static const struct opt remove_opts[] = {
+    {0, "skip-absent", NULL,
+     "skip keys that are not in FILTER, and say on stderr how many; by default the first of them "
+     "is an error, and nothing is removed",
+     FLAG(struct remove, changing.change.skip_absent)},
+    {0, "no-sync", NULL,
+     "do not wait for the disk at the end: if the machine crashes, FILTER may be as before",
+     FLAG(struct remove, changing.change.no_sync)},
+    {0, "verbose", NULL, "say on stderr how many keys are gone",
+     FLAG(struct remove, changing.verbose)},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Removing", remove_opts, 0, NULL},
+    {"Batches", changing_opts, offsetof(struct remove, changing), changing_take},
+    {"Keys", keyopt_opts, offsetof(struct remove, keyopt), keyopt_take},
+    {"Key preparation, checked against what is stored in the filter",
+     keyopt_prep_opts, offsetof(struct remove, keyopt), keyopt_take},
+    {0},
+};
 
 /* Says why nothing can be removed from a filter that does not count. */
 static bool check_filter(const char *path)
@@ -70,15 +56,8 @@ static bool check_filter(const char *path)
 static int run_remove(struct remove *r, int argc, char **argv)
 {
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_remove, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(r, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_remove, argc, argv, r))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_remove, "no FILTER given");
     if (!keyopt_files(&r->keyopt, &cmd_remove, argv + p.first + 1, argc - p.first - 1) ||
         !check_filter(argv[p.first]))
         return EXIT_ERROR;
@@ -104,5 +83,7 @@ const struct command cmd_remove = {
         "once from FILTER, which 'seen create --counted' made. If one of them is not there, none "
         "is removed. A new file takes the place of FILTER.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
     .run = run,
 };

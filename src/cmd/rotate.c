@@ -10,16 +10,20 @@
 #include "store/filter.h"
 #include "store/session.h"
 
-enum { OPT_VERBOSE = 400 };
+struct options {
+    bool verbose;
+    unsigned threads;
+};
 
 static const struct opt rotate_opts[] = {
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr about how many keys the generation had", false,
-     0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
+    {0, "verbose", NULL, "say on stderr about how many keys the generation had",
+     FLAG(struct options, verbose)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct options, threads)},
     {0},
 };
 
-static const struct opt_group groups[] = {{"Options", rotate_opts}, {0}};
+static const struct opt_group groups[] = {{"Options", rotate_opts, 0, NULL}, {0}};
 
 static bool rotate(struct filter *f, unsigned threads, double *emptied, struct err *err)
 {
@@ -42,35 +46,22 @@ static int run(int argc, char **argv)
     struct opt_parser p;
     struct filter f;
     struct err err;
-    unsigned threads = parallel_cpus();
-    int id;
-    bool verbose = false;
+    struct options o = {.threads = parallel_cpus()};
     double emptied = 0;
     char text[NUM_TEXT];
-    opt_begin(&p, &cmd_rotate, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        if (id == OPT_VERBOSE)
-            verbose = true;
-        else if (!opt_threads(&p, &threads))
-            return EXIT_ERROR;
-    }
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_rotate, argc, argv, &o))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_rotate, "no FILTER given");
-    if (p.first + 1 < argc)
-        return opt_misuse(&cmd_rotate, "more than one FILTER given");
     sig_catch();
     bool ok = filter_open(&f, argv[p.first], FILTER_WRITE, &err);
     if (ok) {
-        ok = rotate(&f, threads, &emptied, &err);
+        ok = rotate(&f, o.threads, &emptied, &err);
         filter_close(&f);
     }
     if (!ok && sig_caught())
         return 128 + sig_caught();
     if (!ok)
         say_failure(&err);
-    else if (verbose)
+    else if (o.verbose)
         say_note("the generation that was emptied had about %s keys",
                  num_show_count(text, emptied));
     return ok ? EXIT_SELECTED : EXIT_ERROR;
@@ -84,5 +75,8 @@ const struct command cmd_rotate = {
         "Empties the oldest generation of a FILTER that was made with --generations, and makes it "
         "the newest. Other processes may go on adding and querying.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
+    .most = 1,
     .run = run,
 };

@@ -15,23 +15,6 @@
 #include "store/newfile.h"
 #include "store/target.h"
 
-enum { OPT_FORCE = 400, OPT_REPRODUCIBLE, OPT_VERBOSE };
-
-static const struct opt shrink_opts[] = {
-    {'o', "output", "OUT", "the file to make (default: FILTER itself is replaced)", false, 0},
-    {'p', "fpr", "P",
-     "largest false-positive rate with the present keys (default: FILTER's design rate)", false,
-     0},
-    {OPT_FORCE, "force", NULL, "replace an existing OUT", false, 0},
-    {OPT_REPRODUCIBLE, "reproducible", NULL, "omit the times and the random file id", false, 0},
-    {OPT_VERBOSE, "verbose", NULL, "say on stderr the sizes and the new false-positive rate", false,
-     0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {{"Options", shrink_opts}, {0}};
-
 struct shrink {
     const char *path, *out;
     double p;
@@ -48,25 +31,23 @@ struct shrink {
     } layer[FORMAT_MAX_LAYERS];
 };
 
-static bool parse_option(struct shrink *s, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case 'o':
-        s->out = p->value;
-        return true;
-    case 'p':
-        return opt_fpr(p, &s->p);
-    case OPT_FORCE:
-        return s->force = true;
-    case OPT_REPRODUCIBLE:
-        return s->reproducible = true;
-    case OPT_VERBOSE:
-        return s->verbose = true;
-    case 'j':
-        return opt_threads(p, &s->threads);
-    }
-    return false;
-}
+static const struct opt shrink_opts[] = {
+    {'o', "output", "OUT", "the file to make (default: FILTER itself is replaced)",
+     TEXT(struct shrink, out)},
+    {'p', "fpr", "P",
+     "largest false-positive rate with the present keys (default: FILTER's design rate)",
+     FPR(struct shrink, p)},
+    {0, "force", NULL, "replace an existing OUT", FLAG(struct shrink, force)},
+    {0, "reproducible", NULL, "omit the times and the random file id",
+     FLAG(struct shrink, reproducible)},
+    {0, "verbose", NULL, "say on stderr the sizes and the new false-positive rate",
+     FLAG(struct shrink, verbose)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct shrink, threads)},
+    {0},
+};
+
+static const struct opt_group groups[] = {{"Options", shrink_opts, 0, NULL}, {0}};
 
 /* Layer i's share of the FPR. */
 static double share(const struct shrink *s, unsigned i)
@@ -311,17 +292,8 @@ static int run(int argc, char **argv)
     struct shrink s = {.threads = parallel_cpus(), .filter = {.fd = -1}};
     struct opt_parser p;
     struct err err;
-    int id;
-    opt_begin(&p, &cmd_shrink, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&s, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_shrink, argc, argv, &s))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_shrink, "no FILTER given");
-    if (p.first + 1 < argc)
-        return opt_misuse(&cmd_shrink, "more than one FILTER given");
     s.path = argv[p.first];
     bool ok = shrink(&s, &err);
     if (!ok)
@@ -342,5 +314,8 @@ const struct command cmd_shrink = {
         "--foldable in 'seen create' gives sizes that fold well. Of a counted set, drops the bits "
         "of fingerprints that the rate does not need.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
+    .most = 1,
     .run = run,
 };

@@ -15,56 +15,60 @@
 #include "cmd/warn.h"
 #include "store/store.h"
 
-enum { OPT_JSON = 500, OPT_PROMETHEUS, OPT_MEASURE, OPT_NEGATIVES };
-
-static const struct opt own_opts[] = {
-    {OPT_JSON, "json", NULL, "print one JSON object for each filter, each on a line", false, 0},
-    {OPT_PROMETHEUS, "prometheus", NULL,
-     "print metrics in the text format of Prometheus, for its textfile collector", false, 0},
-    {OPT_MEASURE, "measure", "N",
-     "query N random keys, and report the measured false-positive rate beside "
-     "the computed one",
-     false, 0},
-    {OPT_NEGATIVES, "negatives", "FILE",
-     "the same with keys from FILE (- is standard input) that were "
-     "never added",
-     false, 0},
-    {KEYOPT_SECRET, "secret", "FILE",
-     "check that FILTER was made with this secret, and query with it (default: the file that "
-     "SEEN_SECRET names)",
-     false, 0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
-    {0},
-};
-
-static const struct opt negatives_opts[] = {
-    {'0', "null", NULL, "records end with a NUL byte instead of a newline", false, 0},
-    {'z', NULL, NULL, NULL, false, '0'},
-    {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", false, 0},
-    {'w', "whitespace", NULL, "with -f: runs of blanks and tabs part fields", false, 0},
-    {'f', "field", "N[,N]...",
-     "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
-     "with the delimiter between them, or a blank with -w",
-     false, 0},
-    {KEYOPT_HEADER, "header", "N", "the first N records are no keys", false, 0},
-    {KEYOPT_CRLF, "crlf", NULL, "drop one CR before each newline", false, 0},
-    {KEYOPT_DIGESTED, "digested", NULL, "the key is its digest already, in hexadecimal digits",
-     false, 0},
-    {KEYOPT_SKIP_BAD, "skip-bad", NULL, "skip records that have no key", false, 0},
-    {0},
-};
-
-static const struct opt_group groups[] = {
-    {"Options", own_opts},
-    {"How to read FILE (key preparation is taken from the filter)", negatives_opts},
-    {"Filters in Redis", redisopt_connect},
-    {0},
-};
-
 struct stats {
     struct wanted wanted;
     bool json, prometheus;
     struct metrics metrics; /* with `prometheus` */
+};
+
+static const struct opt own_opts[] = {
+    {0, "json", NULL, "print one JSON object for each filter, each on a line",
+     FLAG(struct stats, json)},
+    {0, "prometheus", NULL,
+     "print metrics in the text format of Prometheus, for its textfile collector",
+     FLAG(struct stats, prometheus)},
+    {0, "measure", "N",
+     "query N random keys, and report the measured false-positive rate beside "
+     "the computed one",
+     AMOUNT(struct stats, wanted.measure)},
+    {0, "negatives", "FILE",
+     "the same with keys from FILE (- is standard input) that were "
+     "never added",
+     TEXT(struct stats, wanted.negatives)},
+    {0, "secret", "FILE",
+     "check that FILTER was made with this secret, and query with it (default: the file that "
+     "SEEN_SECRET names)",
+     TEXT(struct stats, wanted.keyopt.secret_path)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct stats, wanted.keyopt.threads)},
+    {0},
+};
+
+static const struct opt negatives_opts[] = {
+    {'0', "null", NULL, "records end with a NUL byte instead of a newline", OWN},
+    {'z', NULL, NULL, NULL, ALIAS('0')},
+    {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", OWN},
+    {'w', "whitespace", NULL, "with -f: runs of blanks and tabs part fields",
+     FLAG(struct keyopt, rule.whitespace)},
+    {'f', "field", "N[,N]...",
+     "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
+     "with the delimiter between them, or a blank with -w",
+     OWN},
+    {0, "header", "N", "the first N records are no keys", COUNT(struct keyopt, header)},
+    {0, "crlf", NULL, "drop one CR before each newline", FLAG(struct keyopt, rule.crlf)},
+    {0, "digested", NULL, "the key is its digest already, in hexadecimal digits",
+     FLAG(struct keyopt, rule.digested)},
+    {0, "skip-bad", NULL, "skip records that have no key",
+     FLAG(struct keyopt, rule.skip_bad)},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Options", own_opts, 0, NULL},
+    {"How to read FILE (key preparation is taken from the filter)", negatives_opts,
+     offsetof(struct stats, wanted.keyopt), keyopt_take},
+    {"Filters in Redis", redisopt_connect, 0, redisopt_take},
+    {0},
 };
 
 static void report_all(struct stats *s, const struct findings *found)
@@ -154,41 +158,12 @@ static bool metrics_of_each(struct stats *s, char **names, size_t n)
     return ok;
 }
 
-static bool take_option(struct stats *s, struct opt_parser *p, int id)
-{
-    switch (id) {
-    case OPT_JSON:
-        return s->json = true;
-    case OPT_PROMETHEUS:
-        return s->prometheus = true;
-    case OPT_MEASURE:
-        if (!opt_count(p, &s->wanted.measure))
-            return false;
-        if (s->wanted.measure > 0)
-            return true;
-        opt_misuse(p->command, "option '%s': 0 keys measure nothing", p->name);
-        return false;
-    case OPT_NEGATIVES:
-        s->wanted.negatives = p->value;
-        return true;
-    default:
-        return redisopt_is(id) ? redisopt_take(p, id) : keyopt_take(&s->wanted.keyopt, p, id);
-    }
-}
-
 static int run(int argc, char **argv)
 {
     struct stats s = {.wanted.keyopt = KEYOPT_DEFAULT};
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_stats, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!take_option(&s, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_stats, argc, argv, &s))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_stats, "no FILTER given");
     if (s.json && s.prometheus)
         return opt_misuse(&cmd_stats, "only one of --json and --prometheus");
     if (s.wanted.negatives != NULL && strcmp(s.wanted.negatives, "-") == 0 && argc - p.first > 1)
@@ -213,5 +188,7 @@ const struct command cmd_stats = {
         "that were never added. Each figure is marked exact, estimated (with a 95 % interval in "
         "parentheses), or recorded in the file when it happened.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
     .run = run,
 };

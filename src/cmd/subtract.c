@@ -6,30 +6,22 @@
 #include "cmd/inputs.h"
 #include "store/newfile.h"
 
-enum { OPT_EXCEPT = 400 };
+struct subtract {
+    bool except;
+    struct result_options result;
+};
 
 static const struct opt subtract_opts[] = {
-    {OPT_EXCEPT, "except", NULL,
-     "drop every key of A that a B has, whatever its counts (default: subtract the counts)", false,
-     0},
+    {0, "except", NULL,
+     "drop every key of A that a B has, whatever its counts (default: subtract the counts)",
+     FLAG(struct subtract, except)},
     {0},
 };
 
 static const struct opt_group groups[] = {
-    {"Keys", subtract_opts}, {"The file that is made", result_opts}, {0}};
-
-struct subtract {
-    enum counts_op op;
-    struct result_options result;
-};
-
-static bool parse_option(struct subtract *s, struct opt_parser *p, int id)
-{
-    if (id != OPT_EXCEPT)
-        return result_take(&s->result, p, id);
-    s->op = COUNTS_EXCEPT;
-    return true;
-}
+    {"Keys", subtract_opts, 0, NULL},
+    {"The file that is made", result_opts, offsetof(struct subtract, result), NULL},
+    {0}};
 
 static bool all_count(const struct inputs *in)
 {
@@ -51,7 +43,8 @@ static bool subtract(const struct subtract *s, char **paths, unsigned n)
     const struct result_options *o = &s->result;
     if (!newfile_open(&file, o->out, o->force, &err))
         return say_failure(&err);
-    struct combining c = {.op = s->op, .in = &in, .file = &file, .result = o};
+    struct combining c = {
+        .op = s->except ? COUNTS_EXCEPT : COUNTS_SUBTRACT, .in = &in, .file = &file, .result = o};
     bool ok = (!o->json || output_is_apart(file.old_fd, o->out, &err) || say_failure(&err)) &&
               inputs_open(&in, paths, n, &file, o->threads, "subtracted") && all_count(&in) &&
               combining_run(&c);
@@ -62,19 +55,10 @@ static bool subtract(const struct subtract *s, char **paths, unsigned n)
 
 static int run(int argc, char **argv)
 {
-    struct subtract s = {.op = COUNTS_SUBTRACT, .result = RESULT_DEFAULT};
+    struct subtract s = {.result = RESULT_DEFAULT};
     struct opt_parser p;
-    int id;
-    opt_begin(&p, &cmd_subtract, argc, argv);
-    while ((id = opt_next(&p)) > 0)
-        if (!parse_option(&s, &p, id))
-            return EXIT_ERROR;
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_subtract, argc, argv, &s))
         return p.status;
-    if (s.result.out == NULL)
-        return opt_misuse(&cmd_subtract, "no output file given (-o OUT)");
-    if (argc - p.first < 2)
-        return opt_misuse(&cmd_subtract, "two filters are needed: A and B");
     return subtract(&s, argv + p.first, (unsigned)(argc - p.first)) ? EXIT_SELECTED : EXIT_ERROR;
 }
 
@@ -86,5 +70,8 @@ const struct command cmd_subtract = {
         "Makes OUT, which has the keys that the counted set A holds more often than all B "
         "together, each with the difference of its counts. The filters are only read.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 2,
+    .output = "OUT",
     .run = run,
 };

@@ -12,19 +12,24 @@
 #include "store/filter.h"
 #include "store/session.h"
 
-enum { OPT_REPAIR = 400, OPT_PROGRESS };
+struct verify {
+    bool repair, progress;
+    unsigned threads;
+};
 
 static const struct opt verify_opts[] = {
-    {OPT_REPAIR, "repair", NULL,
+    {0, "repair", NULL,
      "repair a file after a crash while keys were added: recompute its "
      "checksums and mark it clean",
-     false, 0},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)", false, 0},
-    {OPT_PROGRESS, "progress", NULL, "show progress even if stderr is not a terminal", false, 0},
+     FLAG(struct verify, repair)},
+    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+     THREADS(struct verify, threads)},
+    {0, "progress", NULL, "show progress even if stderr is not a terminal",
+     FLAG(struct verify, progress)},
     {0},
 };
 
-static const struct opt_group groups[] = {{"Options", verify_opts}, {0}};
+static const struct opt_group groups[] = {{"Options", verify_opts, 0, NULL}, {0}};
 
 /* The damage found: the first place in the file, and the number of places. */
 struct findings {
@@ -234,11 +239,6 @@ static bool repair_file(struct filter *f, unsigned threads, struct err *err)
     return true;
 }
 
-struct verify {
-    bool repair, progress;
-    unsigned threads;
-};
-
 static bool repair_and_check(const struct verify *v, struct filter *f, enum filter_health *health,
                              struct findings *found)
 {
@@ -291,20 +291,8 @@ static int run(int argc, char **argv)
     struct verify v = {.threads = parallel_cpus()};
     struct opt_parser p;
     bool ok = true;
-    int id;
-    opt_begin(&p, &cmd_verify, argc, argv);
-    while ((id = opt_next(&p)) > 0) {
-        if (id == OPT_REPAIR)
-            v.repair = true;
-        else if (id == OPT_PROGRESS)
-            v.progress = true;
-        else if (!opt_threads(&p, &v.threads))
-            return EXIT_ERROR;
-    }
-    if (id < 0)
+    if (!opt_parse(&p, &cmd_verify, argc, argv, &v))
         return p.status;
-    if (p.first == argc)
-        return opt_misuse(&cmd_verify, "no FILTER given");
     for (int i = p.first; i < argc; i++)
         ok = verify_file(&v, argv[i]) && ok;
     return ok ? EXIT_SELECTED : EXIT_ERROR;
@@ -317,5 +305,7 @@ const struct command cmd_verify = {
     .details = "Checks headers, lengths, checksums and counters of each FILTER, and says \"ok\" or "
                "names the first damage by its offset in the file and its meaning.",
     .groups = groups,
+    .operand = "FILTER",
+    .least = 1,
     .run = run,
 };
