@@ -124,7 +124,7 @@ deps-check:
 
 ## deps-ci: install what the heavier checks below need
 deps-ci:
-	$(Q)tests/deps git clang clang-tidy libclang-rt-dev valgrind libc6-dbg shellcheck \
+	$(Q)tests/deps git clang clang-format clang-tidy libclang-rt-dev valgrind libc6-dbg shellcheck \
 	    gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-aarch64-linux-gnu \
 	    libc6-dev-arm64-cross qemu-user-static openjdk-17-jdk-headless libguava-java \
 	    golang-github-dcso-bloom-cli php-cli php-redis redis-server

@@ -23,9 +23,9 @@
 #include "store/secret.h"
 
 const struct command *const commands[] = {
-    &cmd_create, &cmd_add,   &cmd_remove, &cmd_query,  &cmd_dedup, &cmd_stats,   &cmd_rotate,
-    &cmd_shrink, &cmd_merge, &cmd_verify, &cmd_plan,  &cmd_compact,
-    &cmd_subtract, &cmd_compare, &cmd_import, &cmd_export, &cmd_push, &cmd_pull, NULL,
+    &cmd_create, &cmd_add,    &cmd_remove, &cmd_query, &cmd_dedup,   &cmd_stats,    &cmd_rotate,
+    &cmd_shrink, &cmd_merge,  &cmd_verify, &cmd_plan,  &cmd_compact, &cmd_subtract, &cmd_compare,
+    &cmd_import, &cmd_export, &cmd_push,   &cmd_pull,  NULL,
 };
 
 /* If one of the descriptors 0 to 2 is closed, the next file opened gets its number, and messages or
@@ -52,13 +52,13 @@ static const struct command *find_command(const char *name)
 
 /* Names that other programs use for these commands. */
 static const char *const synonyms[][2] = {
-    {"build", "create"},   {"check", "query"}, {"contains", "query"}, {"del", "remove"},
-    {"delete", "remove"},  {"diff", "compare"}, {"fill", "add"},      {"filter", "query"},
-    {"find", "query"},     {"grep", "query"},  {"has", "query"},      {"info", "stats"},
-    {"init", "create"},    {"insert", "add"},  {"join", "merge"},     {"lookup", "query"},
-    {"make", "create"},    {"new", "create"},  {"put", "add"},        {"rm", "remove"},
-    {"show", "stats"},     {"status", "stats"}, {"test", "query"},    {"union", "merge"},
-    {"uniq", "dedup"},     {"unique", "dedup"}, {"validate", "verify"},
+    {"build", "create"},  {"check", "query"},  {"contains", "query"},  {"del", "remove"},
+    {"delete", "remove"}, {"diff", "compare"}, {"fill", "add"},        {"filter", "query"},
+    {"find", "query"},    {"grep", "query"},   {"has", "query"},       {"info", "stats"},
+    {"init", "create"},   {"insert", "add"},   {"join", "merge"},      {"lookup", "query"},
+    {"make", "create"},   {"new", "create"},   {"put", "add"},         {"rm", "remove"},
+    {"show", "stats"},    {"status", "stats"}, {"test", "query"},      {"union", "merge"},
+    {"uniq", "dedup"},    {"unique", "dedup"}, {"validate", "verify"},
 };
 
 static const char *meant_by(const char *name)

@@ -39,9 +39,8 @@ bool cpu_has_avx512(void)
 
 bool cpu_has_avx512_bits(void)
 {
-    return cpu_has_avx512() && HAS("avx512vbmi", AVX512_VBMI) &&
-           HAS("avx512vbmi2", AVX512_VBMI2) && HAS("avx512bitalg", AVX512_BITALG) &&
-           HAS("avx512vpopcntdq", AVX512_VPOPCNTDQ);
+    return cpu_has_avx512() && HAS("avx512vbmi", AVX512_VBMI) && HAS("avx512vbmi2", AVX512_VBMI2) &&
+           HAS("avx512bitalg", AVX512_BITALG) && HAS("avx512vpopcntdq", AVX512_VPOPCNTDQ);
 }
 
 #else

@@ -28,7 +28,7 @@ struct crew {
     pthread_cond_t more;
     unsigned n_jobs; /* jobs shared so far, for tests */
     /* The rest is private. */
-    pthread_cond_t left; /* the last helper has left the job */
+    pthread_cond_t left;  /* the last helper has left the job */
     struct crew_job *job; /* NULL: none */
     atomic_uint n_waiting;
 };

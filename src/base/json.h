@@ -17,8 +17,8 @@ struct json {
     bool keyed; /* a key was written, its value not yet */
 };
 
-void json_open(struct json *j, char bracket);  /* '{' or '[' as an array element or at the top */
-void json_close(struct json *j, char bracket); /* '}' or ']'; a newline after the outermost */
+void json_open(struct json *j, char bracket);   /* '{' or '[' as an array element or at the top */
+void json_close(struct json *j, char bracket);  /* '}' or ']'; a newline after the outermost */
 void json_key(struct json *j, const char *key); /* names the next value or json_open */
 void json_string(struct json *j, const char *s);
 void json_uint(struct json *j, uint64_t v);

@@ -51,9 +51,8 @@ static inline size_t length(const char *const *record, size_t i)
 }
 
 /* With a constant width, this compiles to a few vector moves. */
-static inline __attribute__((always_inline)) char *copy_width(char *to, const char *const *record,
-                                                              size_t n, const uint64_t *selected,
-                                                              size_t width)
+static inline __attribute__((always_inline)) char *
+copy_width(char *to, const char *const *record, size_t n, const uint64_t *selected, size_t width)
 {
     for (size_t i = 0; i < n; i++) {
         memcpy(to, record[i], width);

@@ -16,7 +16,7 @@ static struct {
     char what[64];
     double began, next; /* seconds by the monotonic clock */
     uint64_t done, total, keys;
-    bool in_parts; /* done and total count parts, not bytes */
+    bool in_parts;    /* done and total count parts, not bytes */
     bool fresh;       /* some numbers are not in the log yet */
     size_t on_screen; /* length of the line now shown */
 } progress;

@@ -165,8 +165,7 @@ static bool bear(const struct guard *g, char *at)
     char *page = at - (uintptr_t)at % page_size;
     size_t len = (size_t)(g->start + g->len - (uintptr_t)page);
     *g->lost = true;
-    return mmap(page, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-           MAP_FAILED;
+    return mmap(page, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 static void on_bus(int number, siginfo_t *info, void *context)

@@ -59,8 +59,7 @@ bool terminal_open(struct terminal *t, struct err *err)
 {
     /* O_NONBLOCK: poll waits for the line; read must not block if another process takes it. */
     *t = (struct terminal){.fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
-    return t->fd >= 0 ||
-           fail_errno(err, "cannot ask without a terminal: cannot open '/dev/tty'");
+    return t->fd >= 0 || fail_errno(err, "cannot ask without a terminal: cannot open '/dev/tty'");
 }
 
 void terminal_close(struct terminal *t)
@@ -115,7 +114,7 @@ static bool hide(struct terminal *t)
     if (!t->is_saved || (now.c_lflag & ECHO) != 0)
         t->saved = now;
     t->is_saved = true;
-    now.c_lflag &= (tcflag_t)~(ECHO | ECHONL);
+    now.c_lflag &= (tcflag_t) ~(ECHO | ECHONL);
     now.c_lflag |= ICANON | ISIG;
     now.c_iflag |= ICRNL;
     return tcsetattr(t->fd, TCSAFLUSH, &now) == 0;
@@ -184,8 +183,7 @@ static bool deliver(void)
     return only_stops;
 }
 
-bool terminal_ask(struct terminal *t, const char *prompt, char *line, size_t *len,
-                  struct err *err)
+bool terminal_ask(struct terminal *t, const char *prompt, char *line, size_t *len, struct err *err)
 {
     struct dispositions before;
     for (;;) {

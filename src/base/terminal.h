@@ -40,8 +40,7 @@ bool terminal_open(struct terminal *t, struct err *err);
 /* Prints the prompt and reads one line into line[TERMINAL_LINE], *len bytes without its newline.
  * Fails if nothing was entered, if the line is too long, or if a signal arrived whose handler
  * returns. After a failure, `line` is overwritten. One thread at a time. */
-bool terminal_ask(struct terminal *t, const char *prompt, char *line, size_t *len,
-                  struct err *err);
+bool terminal_ask(struct terminal *t, const char *prompt, char *line, size_t *len, struct err *err);
 
 /* Prints a text. Errors are ignored. */
 void terminal_say(const struct terminal *t, const char *text);

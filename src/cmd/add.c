@@ -46,8 +46,8 @@ static const struct opt create_opts[] = {
 static const struct opt_group groups[] = {
     {"Adding", add_opts, 0, NULL},
     {"Keys", keyopt_opts, offsetof(struct add, keyopt), keyopt_take},
-    {"Key preparation, checked against what is stored in the filter",
-     keyopt_prep_opts, offsetof(struct add, keyopt), keyopt_take},
+    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
+     offsetof(struct add, keyopt), keyopt_take},
     {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
     {"Filters in Redis", redisopt_add, 0, redisopt_take},
     {"Making a filter", create_opts, 0, NULL},
@@ -107,8 +107,7 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
                                     : known_open(k, path, err);
     if (!ok || !keyopt_adopt(&a->keyopt, store_header(k->sink), path, err))
         return false;
-    return there == REDIS_THERE ||
-           (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
+    return there == REDIS_THERE || (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
 }
 
 /* Changes a counted set by one batch of keys. */

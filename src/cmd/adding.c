@@ -63,8 +63,7 @@ bool adding_make_file(struct adding *a, const char *path, const struct header *h
         return true;
     /* The disk may be too full for the expected keys, but not for the actual ones. */
     return h->policy == POLICY_GROW && first->n_design > CHAIN_FIRST &&
-           header_design(&a->made, &usual, 0, err) &&
-           filter_build_empty_file(path, &a->made, err);
+           header_design(&a->made, &usual, 0, err) && filter_build_empty_file(path, &a->made, err);
 }
 
 /* Workers. */
@@ -100,8 +99,7 @@ static bool note_records(struct added *r, const struct batch *b)
     return true;
 }
 
-static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
-                 struct err *err)
+static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;

@@ -32,8 +32,8 @@
 struct added {
     struct feed_part part;
     struct writer_keys keys; /* of the records */
-    size_t done;            /* keys that were added or found */
-    struct refit_keys kept; /* the same keys, to be passed to refit */
+    size_t done;             /* keys that were added or found */
+    struct refit_keys kept;  /* the same keys, to be passed to refit */
     /* With `print` only: an entry or a bit for each record. */
     const char **start; /* where each record begins, and where the last one ends */
     uint64_t *bad;      /* bit i: record i has no key */
@@ -55,7 +55,7 @@ struct adding {
     struct known known;
     struct add_options options;
     bool no_sync;
-    bool counts; /* known_n_new must be exact even if `print` is NULL */
+    bool counts;         /* known_n_new must be exact even if `print` is NULL */
     uint64_t sync_every; /* number of new keys after which to sync before printing; 0: never */
     /* Selects and prints records among the first r->done of a chunk. Returns false to stop, and
      * sets feed.failed if the reason is a failure. NULL: nothing is printed. */
@@ -64,10 +64,10 @@ struct adding {
     void *ctx;
     void (*slot_free)(void *ctx, void *slot); /* frees members after struct added; or NULL */
     /* The rest is private. */
-    struct header made; /* of the file made by adding_make_file; n_layers 0: none */
+    struct header made;  /* of the file made by adding_make_file; n_layers 0: none */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
-    struct crew crew; /* workers that wait for a chunk help in a commit */
+    struct crew crew;    /* workers that wait for a chunk help in a commit */
     bool stopped;        /* by `print` */
     uint64_t since_sync;
     struct forecast forecast;

@@ -61,8 +61,7 @@ static bool find_absent(struct changing *c, struct hashes keys, const struct bat
     return true;
 }
 
-static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
-                 struct err *err)
+static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
 {
     struct changing *c = ctx;
     struct part *r = slot;
@@ -95,7 +94,8 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     if (r->absent == 0)
         return true;
     say_error("%s:%" PRIu64 ": the key is not in '%s': nothing was removed (--skip-absent skips "
-              "such keys)", tally_where(t), t->in_file + r->absent, c->change.path);
+              "such keys)",
+              tally_where(t), t->in_file + r->absent, c->change.path);
     c->feed.failed = true;
     return false;
 }
@@ -126,8 +126,9 @@ static void report_change(const struct changing *c)
         what = "gone";
     }
     say_note("%" PRIu64 " record%s, %" PRIu64 " distinct key%s, %" PRIu64 " of them %s; %" PRIu64
-             " key%s in the filter", records, num_plural(records), n, num_plural(n), changed, what,
-             seen->made, num_plural(seen->made));
+             " key%s in the filter",
+             records, num_plural(records), n, num_plural(n), changed, what, seen->made,
+             num_plural(seen->made));
 }
 
 static void warn_if_full(const struct changing *c)

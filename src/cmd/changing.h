@@ -27,7 +27,10 @@ struct changing {
     struct feed feed;
 };
 
-#define CHANGING_DEFAULT {.memory = 256 << 20}
+#define CHANGING_DEFAULT                                                                           \
+    {                                                                                              \
+        .memory = 256 << 20                                                                        \
+    }
 
 /* Takes one of these options. Reports a mistake itself. */
 bool changing_take(void *changing, struct opt_parser *p, int id);

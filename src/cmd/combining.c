@@ -69,7 +69,8 @@ static bool rate_is_acceptable(const struct combining *c)
     if (fpr <= limit || (c->result->max_fpr == 0 && (c->result->force || result_bits(c) == 64)))
         return true;
     say_error("the result would have a current false-positive rate of %s, above %s; --max-fpr or "
-              "--force accept it", num_show_fpr(now, fpr), num_show_fpr(text, limit));
+              "--force accept it",
+              num_show_fpr(now, fpr), num_show_fpr(text, limit));
     return false;
 }
 
@@ -116,7 +117,8 @@ static void report(const struct combining *c)
     note_bits(c);
     if (gone >= FEWEST_LOST)
         say_warning("about %s keys were taken from '%s' although no other filter has them, because "
-                    "of equal fingerprints", num_show_count(n, gone), c->in->filter[0].path);
+                    "of equal fingerprints",
+                    num_show_count(n, gone), c->in->filter[0].path);
     if (c->result->verbose)
         say_note("'%s': current false-positive rate %s, %s keys, sum of counts %llu",
                  c->result->out, num_show_fpr(text, fpr), num_show_count(n, (double)seen->made),

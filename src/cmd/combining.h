@@ -25,7 +25,10 @@ struct result_options {
     unsigned threads;
 };
 
-#define RESULT_DEFAULT {.threads = parallel_cpus()}
+#define RESULT_DEFAULT                                                                             \
+    {                                                                                              \
+        .threads = parallel_cpus()                                                                 \
+    }
 
 struct combining {
     enum counts_op op;

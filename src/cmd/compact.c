@@ -45,8 +45,10 @@ static bool check_input(struct compact *c, struct err *err)
     char had[NUM_TEXT], wanted[NUM_TEXT];
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].kind->drop == NULL)
-            return fail(err, "'%s' is not a compact filter; 'seen create --compact' makes one "
-                             "from the keys", c->in_path);
+            return fail(err,
+                        "'%s' is not a compact filter; 'seen create --compact' makes one "
+                        "from the keys",
+                        c->in_path);
     if (c->p < h->fpr_design)
         return fail(err, "'%s' was made for an FPR of %s; lowering it to %s needs the keys",
                     c->in_path, num_show_fpr(had, h->fpr_design), num_show_fpr(wanted, c->p));
@@ -127,8 +129,8 @@ static bool derive(struct compact *c, struct newfile *file, struct err *err)
     char *dir = disk_dir_of(file->path);
     bool ok = derive_check(&c->in, err) && kind_compact()->check_fpr(c->p, err) &&
               filter_check_sound(&c->in, c->threads, err) &&
-              (dir != NULL || fail(err, "out of memory")) &&
-              build_from_hashes(c, file, dir, err) && newfile_commit(file, err);
+              (dir != NULL || fail(err, "out of memory")) && build_from_hashes(c, file, dir, err) &&
+              newfile_commit(file, err);
     free(dir);
     return ok;
 }

@@ -95,8 +95,10 @@ static bool check_filter(const struct filter *f, struct err *err)
         return fail(err, "'%s' has %u layers; only filters of one layer can be compared", f->path,
                     h->n_layers);
     return h->layers[0].kind->counts != NULL || h->layers[0].kind->pair != NULL ||
-           fail(err, "'%s' is of kind %s, whose bits do not tell how many keys two filters share; "
-                     "counted sets do: 'seen create --counted'", f->path, format_kind_name(h));
+           fail(err,
+                "'%s' is of kind %s, whose bits do not tell how many keys two filters share; "
+                "counted sets do: 'seen create --counted'",
+                f->path, format_kind_name(h));
 }
 
 static bool check_both(const struct compare *c, struct err *err)
@@ -105,11 +107,15 @@ static bool check_both(const struct compare *c, struct err *err)
     if (!check_filter(c->a, err) || !check_filter(c->b, err))
         return false;
     if (a->kind != b->kind)
-        return fail(err, "'%s' is of kind %s and '%s' of kind %s; filters of two kinds cannot be "
-                         "compared", c->a->path, a->kind->name, c->b->path, b->kind->name);
+        return fail(err,
+                    "'%s' is of kind %s and '%s' of kind %s; filters of two kinds cannot be "
+                    "compared",
+                    c->a->path, a->kind->name, c->b->path, b->kind->name);
     return a->kind->counts != NULL || a->kind->alike(a, b) ||
-           fail(err, "'%s' and '%s' differ in size or number of probes, so they cannot be "
-                     "compared; make them with --like one of them", c->a->path, c->b->path);
+           fail(err,
+                "'%s' and '%s' differ in size or number of probes, so they cannot be "
+                "compared; make them with --like one of them",
+                c->a->path, c->b->path);
 }
 
 static void put_figure(struct report *r, const struct compare *c, const struct field *field,
@@ -146,9 +152,9 @@ static void print(const struct compare *c)
 static bool compare(struct compare *c)
 {
     struct err err;
-    bool ok = check_both(c, &err) && (c->a->header.layers[0].kind->counts != NULL
-                                          ? compare_counted(c, &err)
-                                          : compare_layers(c, &err));
+    bool ok = check_both(c, &err) &&
+              (c->a->header.layers[0].kind->counts != NULL ? compare_counted(c, &err)
+                                                           : compare_layers(c, &err));
     if (!ok)
         return say_failure(&err);
     print(c);

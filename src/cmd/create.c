@@ -131,8 +131,8 @@ static bool take(void *create, struct opt_parser *p, int id)
 static const struct opt_group groups[] = {
     {"Size", size_opts, 0, take},
     {"Keys", keyopt_opts, offsetof(struct create, keyopt), keyopt_take},
-    {"Key preparation, stored in the filter and applied by every later command",
-     keyopt_prep_opts, offsetof(struct create, keyopt), keyopt_take},
+    {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts,
+     offsetof(struct create, keyopt), keyopt_take},
     {"File", file_opts, 0, NULL},
     {0},
 };
@@ -371,8 +371,7 @@ static bool too_few_keys(const struct create *c, const char *option, double want
     char held[NUM_TEXT], wanted[NUM_TEXT];
     double n = keys_held(c);
     say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
-              n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path,
-              outcome(c));
+              n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path, outcome(c));
     return false;
 }
 
@@ -419,8 +418,7 @@ static bool keys_fit(const struct create *c)
     say_error("%s distinct keys are more than the %llu that %s is for: its false-positive "
               "rate would be %.3g instead of %.3g; %s --capacity %s",
               num_show_count(held, keys_held(c)), (unsigned long long)layer->n_design,
-              generations > 0 ? "a generation of the filter" : "the filter", census->fpr,
-              promised,
+              generations > 0 ? "a generation of the filter" : "the filter", census->fpr, promised,
               c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
               num_show_count(capacity, need));
     return false;
@@ -600,8 +598,8 @@ static bool print_layout_plan(const struct create *c, uint64_t n)
     struct layout_filter filter;
     if (!design_layout(&c->design, n, &filter, &err))
         return say_failure(&err);
-    struct plan_layouts layouts = {
-        &c->layout, design_is_sized(&c->design) ? c->design.n : n, c->design.p};
+    struct plan_layouts layouts = {&c->layout, design_is_sized(&c->design) ? c->design.n : n,
+                                   c->design.p};
     struct plan plan = {
         .kind = kind_usual(), .n = filter.layer[0].n_design, .p = filter.fpr_design};
     plan_with_layouts(&plan);

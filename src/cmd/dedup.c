@@ -34,8 +34,8 @@ struct dedup {
     struct adding adding;
 
     uint64_t n_selected, n_unprinted; /* records */
-    bool closed; /* standard output cannot be written to ... */
-    bool reader_gone; /* ... because its reader has closed it */
+    bool closed;                      /* standard output cannot be written to ... */
+    bool reader_gone;                 /* ... because its reader has closed it */
 };
 
 static const struct opt output_opts[] = {
@@ -57,7 +57,8 @@ static const struct opt known_opts[] = {
      "take the keys in this filter for known too (repeatable); it is only read", REPEATED},
     {0, "confirm", "SORTED",
      "take a key for known only if it is in this list, sorted by LC_ALL=C sort, or was new earlier "
-     "in this run", TEXT(struct dedup, confirm_path)},
+     "in this run",
+     TEXT(struct dedup, confirm_path)},
     {0},
 };
 
@@ -104,8 +105,8 @@ static const struct opt_group groups[] = {
     {"What is known", known_opts, 0, take_also},
     {"Filter", filter_opts, 0, NULL},
     {"Keys", keyopt_opts, offsetof(struct dedup, keyopt), keyopt_take},
-    {"Key preparation, checked against what is stored in the filter",
-     keyopt_prep_opts, offsetof(struct dedup, keyopt), keyopt_take},
+    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
+     offsetof(struct dedup, keyopt), keyopt_take},
     {"Filters in Redis", redisopt_add, 0, redisopt_take},
     {0},
 };
@@ -327,9 +328,8 @@ static bool open_file(struct dedup *d)
 static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
 {
     const struct known *k = &d->adding.known;
-    return k->n_references == 0 ||
-           header_same_questions(h, d->path, store_header(k->reference[0]), k->reference[0]->name,
-                                 err);
+    return k->n_references == 0 || header_same_questions(h, d->path, store_header(k->reference[0]),
+                                                         k->reference[0]->name, err);
 }
 
 /* Makes FILTER and opens it. Called last, because it fixes the key preparation. Another process may
@@ -349,8 +349,8 @@ static bool prepare(struct dedup *d, bool *to_be_made)
     struct err err;
     struct known *k = &d->adding.known;
     enum redis_there there;
-    if (!known_prepare(k, d->path, d->n, d->p, &there, &err) ||
-        !adopt(d, k->sink, &err) || (d->dry_run && !known_only_ask(k, there, &err)))
+    if (!known_prepare(k, d->path, d->n, d->p, &there, &err) || !adopt(d, k->sink, &err) ||
+        (d->dry_run && !known_only_ask(k, there, &err)))
         return say_failure(&err);
     *to_be_made = there != REDIS_THERE;
     return true;
@@ -375,8 +375,7 @@ static bool open_own(struct dedup *d, struct header *h, bool *to_be_made)
         return *to_be_made || also(d, d->path);
     if (!*to_be_made)
         return open_file(d);
-    return adding_plan_file(&d->keyopt, d->n, d->p, d->n_also == 0, h, &err) ||
-           say_failure(&err);
+    return adding_plan_file(&d->keyopt, d->n, d->p, d->n_also == 0, h, &err) || say_failure(&err);
 }
 
 static bool open_in_memory(struct dedup *d)
@@ -428,7 +427,8 @@ static void report(const struct dedup *d)
                  run);
     else
         say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
-                 "'%s' was made", records, n_new, run, all, d->path);
+                 "'%s' was made",
+                 records, n_new, run, all, d->path);
     redisopt_report(k->sink);
 }
 

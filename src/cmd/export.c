@@ -14,7 +14,8 @@
 #include "store/filter.h"
 #include "store/foreign.h"
 
-struct export {
+struct export
+{
     const char *path, *out;
     bool force, pad;
     struct filter filter;
@@ -108,10 +109,8 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter, 
     const uint8_t *data[LAYOUT_LAYERS];
     struct err why;
     bool is_stdout = strcmp(e->out, "-") == 0;
-    struct layout_sink sink = {.write = is_stdout ? to_stdout : to_file,
-                               .ctx = e,
-                               .name = e->out,
-                               .pad = e->pad};
+    struct layout_sink sink = {
+        .write = is_stdout ? to_stdout : to_file, .ctx = e, .name = e->out, .pad = e->pad};
     for (unsigned i = 0; i < filter->n_layers; i++)
         data[i] = e->filter.data[i];
     e->sparse = layout->sparse;

@@ -81,8 +81,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct feed *f = ctx;
     struct feed_part *part = slot;
     tally_begin(&f->tally, chunk);
-    bool ok = commit_part(f, chunk, part) &&
-              (tally_end(&f->tally, &part->tally) || fail_run(f));
+    bool ok = commit_part(f, chunk, part) && (tally_end(&f->tally, &part->tally) || fail_run(f));
     if (f->keyopt->rule.secret)
         private_clean_stack();
     return ok;

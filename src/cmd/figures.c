@@ -80,7 +80,7 @@ static const struct field field_line_max = {"bits in fullest line", "line_max", 
 static const struct field field_lines_full = {"full lines", "lines_full", FORM_COUNT, NULL, NULL};
 
 static const struct field field_lines_chisq = {"chi-square of lines", "lines_chisq", FORM_DECIMAL,
-                                              NULL, NULL};
+                                               NULL, NULL};
 static const struct field field_lines_freedom = {"degrees of freedom", "lines_freedom", FORM_COUNT,
                                                  NULL, NULL};
 static const struct field field_lines_p = {"chance of such lines", "lines_p", FORM_FPR, NULL, NULL};
@@ -102,8 +102,7 @@ static const struct field field_negatives_keys = {"negatives asked", "negatives_
 static const struct field field_negatives_hits = {"negatives present", "negatives_hits", FORM_COUNT,
                                                   NULL, NULL};
 static const struct field field_negatives_verdict = {"current FPR lies, negatives",
-                                                     "negatives_verdict",
-                                                     FORM_TEXT, NULL, NULL};
+                                                     "negatives_verdict", FORM_TEXT, NULL, NULL};
 
 static const struct field field_layer_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
 static const struct field field_layer_bytes = {"size", "bytes", FORM_BYTES, NULL, NULL};
@@ -225,8 +224,7 @@ static void report_half(struct report *r, const struct findings *found)
 static void report_counters(struct report *r, const struct findings *found)
 {
     const struct counters *c = &found->header->counters;
-    bool counted =
-        found->layout != NULL && found->layout->counts && found->health == FILTER_CLEAN;
+    bool counted = found->layout != NULL && found->layout->counts && found->health == FILTER_CLEAN;
     if (found->counters_known)
         report_uint(r, &field_records, RECORDED, c->records);
     else
@@ -291,8 +289,8 @@ static void report_left(struct report *r, const struct findings *found)
     }
     /* The layer's FPR when the filter reaches the design FPR. All other layers together report an
      * absent key absent with probability (1 - all) / (1 - fpr). */
-    double limit = h->n_layers == 1 ? h->fpr_design
-                                    : 1 - (1 - h->fpr_design) * (1 - fpr) / (1 - all);
+    double limit =
+        h->n_layers == 1 ? h->fpr_design : 1 - (1 - h->fpr_design) * (1 - fpr) / (1 - all);
     report_number(r, &field_left, ESTIMATED,
                   all < h->fpr_design ? keys_until(layer, limit, fpr) * found->shards : 0);
 }

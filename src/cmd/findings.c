@@ -26,8 +26,8 @@ static bool read_bits(const struct wanted *wanted, struct findings *found, struc
                                      : FILTER_CLEAN;
     progress_begin("checking", false, false);
     if (found->file != NULL)
-        found->damaged = filter_check_pages(found->file, wanted->keyopt.threads, &unchecked, NULL,
-                                            NULL);
+        found->damaged =
+            filter_check_pages(found->file, wanted->keyopt.threads, &unchecked, NULL, NULL);
     progress_end();
     return store_census(found->store, wanted->keyopt.threads, found->layer, &found->all, err);
 }
@@ -65,8 +65,7 @@ static void note_fact(void *ctx, const char *name, const char *value)
         return;
     snprintf(facts->name[i], sizeof facts->name[i], "%s", name);
     snprintf(facts->value[i], sizeof facts->value[i], "%s", value);
-    facts->field[i] =
-        (struct field){facts->name[i], facts->name[i], FORM_TEXT, NULL, NULL};
+    facts->field[i] = (struct field){facts->name[i], facts->name[i], FORM_TEXT, NULL, NULL};
     facts->n++;
 }
 
@@ -130,9 +129,8 @@ static bool ask(struct wanted *wanted, struct findings *found)
 bool findings_gather(struct findings *found, struct store *store, struct wanted *wanted)
 {
     struct err none;
-    *found = (struct findings){.store = store,
-                               .header = store_header(store),
-                               .file = store_file(store, &none)};
+    *found = (struct findings){
+        .store = store, .header = store_header(store), .file = store_file(store, &none)};
     if (!read_all(wanted, found))
         return false;
     find_layout(found);

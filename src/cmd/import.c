@@ -47,8 +47,8 @@ static const struct opt import_opts[] = {
 
 static const struct opt_group groups[] = {
     {"Options", import_opts, 0, NULL},
-    {"Key preparation, stored in the filter and applied by every later command",
-     keyopt_prep_opts, offsetof(struct import, keyopt), keyopt_take},
+    {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts,
+     offsetof(struct import, keyopt), keyopt_take},
     {0},
 };
 
@@ -131,8 +131,8 @@ static bool import(struct import *im)
     bool ok = newfile_open(&im->file, im->out, im->force, &err);
     if (!ok)
         return say_failure(&err);
-    ok = (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
-         read_foreign(im, &err) && write_filter(im, &err);
+    ok = (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) && read_foreign(im, &err) &&
+         write_filter(im, &err);
     newfile_close(&im->file);
     foreign_close(&im->files);
     for (unsigned i = 0; i < LAYOUT_LAYERS; i++)

@@ -56,8 +56,8 @@ const struct opt keyopt_prep_opts[] = {
      BIT(struct keyopt, rule.prep, PREP_FOLD)},
     {'x', "hex", NULL, "decode the key from hexadecimal digits",
      BIT(struct keyopt, rule.prep, PREP_HEX)},
-    {300, "digest", "DIGEST",
-     "take the digest of the key in its place: sha1, sha256, md5 or ntlm", OWN},
+    {300, "digest", "DIGEST", "take the digest of the key in its place: sha1, sha256, md5 or ntlm",
+     OWN},
     {0},
 };
 
@@ -148,7 +148,7 @@ static bool not_both(const struct keyopt *keyopt, const struct command *command)
     if ((prep & PREP_HEX) == 0 || prep_digest(prep) == DIGEST_NONE)
         return true;
     opt_misuse(command, "--hex and --digest cannot go together: for keys that are digests "
-                           "in hexadecimal, --digested");
+                        "in hexadecimal, --digested");
     return false;
 }
 
@@ -234,8 +234,7 @@ bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err)
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
 {
     const char *first = keyopt->n_files > 0 ? keyopt->files[0] : "-";
-    return strcmp(first, "-") == 0 || access(first, R_OK) == 0 ||
-           input_fail_open(first, true, err);
+    return strcmp(first, "-") == 0 || access(first, R_OK) == 0 || input_fail_open(first, true, err);
 }
 
 void keyopt_wipe(struct keyopt *keyopt)

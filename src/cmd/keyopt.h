@@ -28,8 +28,8 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
-    bool delimits; /* -d was given */
-    uint64_t header; /* number of records at the start of each file that are no keys */
+    bool delimits;     /* -d was given */
+    uint64_t header;   /* number of records at the start of each file that are no keys */
     const char **keys; /* -k, in order; NULL: none, or a key from keyopt_give */
     size_t n_keys, keys_capacity;
     char *given;         /* the same keys as records ... */
@@ -39,11 +39,14 @@ struct keyopt {
     const char *secret_path; /* --secret; NULL: not given */
     struct secret secret;    /* read from that file or the one in SEEN_SECRET ... */
     bool secret_read;        /* ... if this is set */
-    bool any; /* -k or a key file was given */
+    bool any;                /* -k or a key file was given */
     bool prints; /* records are printed as they come, so no key file may be standard output */
 };
 
-#define KEYOPT_DEFAULT {.rule = {.terminator = '\n', .delimiter = '\t'}}
+#define KEYOPT_DEFAULT                                                                             \
+    {                                                                                              \
+        .rule = {.terminator = '\n', .delimiter = '\t' }                                           \
+    }
 
 extern const struct opt keyopt_opts[];      /* input and cutting */
 extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim, --digest */

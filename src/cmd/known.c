@@ -35,8 +35,8 @@ bool known_open(struct known *k, const char *name, struct err *err)
     return k->sink != NULL;
 }
 
-bool known_prepare(struct known *k, const char *name, uint64_t n, double p,
-                   enum redis_there *there, struct err *err)
+bool known_prepare(struct known *k, const char *name, uint64_t n, double p, enum redis_there *there,
+                   struct err *err)
 {
     k->sink = redis_prepare(name, n, p, there, err);
     return k->sink != NULL;
@@ -71,8 +71,10 @@ bool known_only_ask(struct known *k, enum redis_there there, struct err *err)
     if (there == REDIS_THERE)
         return take_reference(k, s, err);
     if (there == REDIS_IN_PART)
-        fail(err, "some shards of '%.1000s' are not there: --create makes them, but not in a dry "
-                  "run", s->name);
+        fail(err,
+             "some shards of '%.1000s' are not there: --create makes them, but not in a dry "
+             "run",
+             s->name);
     store_close(s);
     return there == REDIS_ABSENT;
 }
@@ -185,7 +187,7 @@ static bool keep(struct known *k, const struct writer_keys *keys)
 }
 
 enum add_result known_add(struct known *k, struct writer_keys *keys, const char *const *record,
-                            size_t *done, struct err *err)
+                          size_t *done, struct err *err)
 {
     struct err why;
     *done = 0;
@@ -193,9 +195,8 @@ enum add_result known_add(struct known *k, struct writer_keys *keys, const char 
         fail(err, "out of memory");
         return ADD_FAILED;
     }
-    enum add_result result =
-        store_add(k->sink, writer_keys_hashes(keys), keys->known, &keys->peeked, keys->n, done,
-                  err);
+    enum add_result result = store_add(k->sink, writer_keys_hashes(keys), keys->known,
+                                       &keys->peeked, keys->n, done, err);
     if (k->run == NULL || confirm_hits(k, keys, record, *done, &why))
         return result;
     *err = why;

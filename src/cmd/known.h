@@ -49,8 +49,8 @@ bool known_open(struct known *k, const char *name, struct err *err);
 
 /* For a filter in Redis that may be missing (redis_prepare): known_make then makes it. If later
  * commands need another layout than this address has, known_make prints it on stderr. */
-bool known_prepare(struct known *k, const char *name, uint64_t n, double p,
-                   enum redis_there *there, struct err *err);
+bool known_prepare(struct known *k, const char *name, uint64_t n, double p, enum redis_there *there,
+                   struct err *err);
 bool known_make(struct known *k, struct err *err);
 
 /* For a dry run: turns the prepared filter into a reference if it exists, else forgets it. Fails if
@@ -79,7 +79,7 @@ void known_peek(struct known *k, struct writer_keys *keys);
 /* Adds keys (store_add). Afterwards, if i < *done and bit i of keys->known is clear, key i was new.
  * Key i comes from the record [record[i], record[i + 1]). */
 enum add_result known_add(struct known *k, struct writer_keys *keys, const char *const *record,
-                            size_t *done, struct err *err);
+                          size_t *done, struct err *err);
 
 /* How many keys have been new. */
 uint64_t known_n_new(const struct known *k);

@@ -80,8 +80,8 @@ static double keys_in(const struct merge *m, const struct layer *layer, const ui
 static bool has_room(const struct merge *m, unsigned joint, const struct layer *layer,
                      const uint8_t *data, const struct layer *united)
 {
-    if (united->kind->fold == NULL || (united->data_len == layer->data_len &&
-                                       united->data_len == m->joint[joint].layer.data_len))
+    if (united->kind->fold == NULL ||
+        (united->data_len == layer->data_len && united->data_len == m->joint[joint].layer.data_len))
         return true;
     double n = keys_in(m, layer, data), limit = layer->fpr_design;
     for (size_t i = 0; i < m->n_sources; i++)
@@ -189,10 +189,10 @@ static bool write_joint(struct merge *m, unsigned i, const struct layer **layer,
                         const uint8_t **data, struct err *err)
 {
     struct target target = {.header = &m->header,
-                                  .layer = i,
-                                  .fd = m->file.fd,
-                                  .name = m->result.out,
-                                  .threads = m->result.threads};
+                            .layer = i,
+                            .fd = m->file.fd,
+                            .name = m->result.out,
+                            .threads = m->result.threads};
     struct union_of parts = {.layer = layer, .data = data, .intersect = m->intersect};
     for (size_t s = 0; s < m->n_sources; s++)
         if (m->sources[s].joint == i) {
@@ -245,8 +245,8 @@ static void fill_counters(struct merge *m)
         m->n += m->joint[i].census.n;
     }
     m->fpr = 1 - absent;
-    m->header.counters = (struct counters){
-        .unknown = true, .keys_added = keys_added(m), .n_keys = m->n};
+    m->header.counters =
+        (struct counters){.unknown = true, .keys_added = keys_added(m), .n_keys = m->n};
 }
 
 static bool rate_is_acceptable(const struct merge *m)
@@ -261,7 +261,8 @@ static bool rate_is_acceptable(const struct merge *m)
     if (m->fpr <= limit || (m->result.force && m->result.max_fpr == 0))
         return true;
     say_error("the result would have a current false-positive rate of %s, above %s; --max-fpr or "
-              "--force accept it", num_show_fpr(now, m->fpr), num_show_fpr(text, limit));
+              "--force accept it",
+              num_show_fpr(now, m->fpr), num_show_fpr(text, limit));
     return false;
 }
 
@@ -279,8 +280,7 @@ static void report(const struct merge *m)
     char text[NUM_TEXT], n[NUM_TEXT];
     if (m->result.verbose)
         say_note("'%s': current false-positive rate %s, about %s keys, %u layer%s", m->result.out,
-                 num_show_fpr(text, m->fpr), num_show_count(n, m->n), m->n_joints,
-                 why_layers(m));
+                 num_show_fpr(text, m->fpr), num_show_count(n, m->n), m->n_joints, why_layers(m));
     if (!m->result.json)
         return;
     struct json j = {.out = stdout};

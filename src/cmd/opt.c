@@ -91,8 +91,8 @@ static void begin(struct opt_parser *p, const struct command *command, int argc,
                 *letter++ = ':';
         }
         if (o->name != NULL)
-            table.longs[n_long++] = (struct option){o->name, takes, NULL,
-                                                   has_letter(o) ? o->id : LONG_ONLY + i};
+            table.longs[n_long++] =
+                (struct option){o->name, takes, NULL, has_letter(o) ? o->id : LONG_ONLY + i};
     }
     *letter = '\0';
     table.longs[n_long] = (struct option){0};

@@ -36,17 +36,17 @@ enum opt_type {
     TAKE_BIT,     /* uint32_t, of which `bit` is set */
 };
 
-#define OWN false, 0, TAKE_ITSELF, 0, 0
-#define REPEATED true, 0, TAKE_ITSELF, 0, 0
-#define ALIAS(id) false, id, TAKE_ITSELF, 0, 0
-#define FLAG(s, member) false, 0, TAKE_FLAG, offsetof(s, member), 0
-#define TEXT(s, member) false, 0, TAKE_TEXT, offsetof(s, member), 0
-#define COUNT(s, member) false, 0, TAKE_COUNT, offsetof(s, member), 0
-#define AMOUNT(s, member) false, 0, TAKE_AMOUNT, offsetof(s, member), 0
-#define BYTES(s, member) false, 0, TAKE_BYTES, offsetof(s, member), 0
-#define FPR(s, member) false, 0, TAKE_FPR, offsetof(s, member), 0
-#define RATIO(s, member) false, 0, TAKE_RATIO, offsetof(s, member), 0
-#define THREADS(s, member) false, 0, TAKE_THREADS, offsetof(s, member), 0
+#define OWN                 false, 0, TAKE_ITSELF, 0, 0
+#define REPEATED            true, 0, TAKE_ITSELF, 0, 0
+#define ALIAS(id)           false, id, TAKE_ITSELF, 0, 0
+#define FLAG(s, member)     false, 0, TAKE_FLAG, offsetof(s, member), 0
+#define TEXT(s, member)     false, 0, TAKE_TEXT, offsetof(s, member), 0
+#define COUNT(s, member)    false, 0, TAKE_COUNT, offsetof(s, member), 0
+#define AMOUNT(s, member)   false, 0, TAKE_AMOUNT, offsetof(s, member), 0
+#define BYTES(s, member)    false, 0, TAKE_BYTES, offsetof(s, member), 0
+#define FPR(s, member)      false, 0, TAKE_FPR, offsetof(s, member), 0
+#define RATIO(s, member)    false, 0, TAKE_RATIO, offsetof(s, member), 0
+#define THREADS(s, member)  false, 0, TAKE_THREADS, offsetof(s, member), 0
 #define BIT(s, member, bit) false, 0, TAKE_BIT, offsetof(s, member), bit
 
 struct opt {
@@ -76,12 +76,12 @@ struct opt_parser {
     const struct command *command;
     int argc;
     char **argv;
-    char *value;       /* argument of the option just found */
-    const char *name;  /* its name for messages: "--capacity" */
-    int first;         /* first operand, after opt_parse */
-    int status;        /* exit status when opt_parse has returned false */
-    int n_operands;    /* private: found so far */
-    uint64_t given;    /* private: options found so far, a bit each */
+    char *value;      /* argument of the option just found */
+    const char *name; /* its name for messages: "--capacity" */
+    int first;        /* first operand, after opt_parse */
+    int status;       /* exit status when opt_parse has returned false */
+    int n_operands;   /* private: found so far */
+    uint64_t given;   /* private: options found so far, a bit each */
 };
 
 /* One parser at a time. Adds and handles the option -h, --help. Checks the number of operands. */

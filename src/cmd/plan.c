@@ -33,8 +33,7 @@ static const struct opt plan_opts[] = {
      "show also the filter that another program would make: NAME[:PARAM=VALUE,...], or 'all' of "
      "them; seen-layouts(7) has the names",
      OWN},
-    {0, "json", NULL, "print one JSON object instead of a table",
-     FLAG(struct wishes, json)},
+    {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
 };
 

@@ -9,9 +9,9 @@
 struct row {
     const struct kind *kind;
     bool ok;
-    struct err why;    /* unless ok: why it cannot be made */
-    uint64_t n;        /* distinct keys */
-    uint64_t bits;     /* m */
+    struct err why; /* unless ok: why it cannot be made */
+    uint64_t n;     /* distinct keys */
+    uint64_t bits;  /* m */
     unsigned k;
     uint64_t len;      /* bytes of the other program's files */
     uint64_t file_len; /* of our file */
@@ -84,8 +84,9 @@ void plan_layouts_print(const struct plan_layouts *plan, FILE *out)
             "seen file", "bits/key", "real FPR");
     for (unsigned i = 0; row_number(plan, i, &row); i++)
         print_row(&row, out);
-    fprintf(out, "\nThe real FPR is that of the formula for %s. Bits a key are those of the other "
-                 "program's file.\n",
+    fprintf(out,
+            "\nThe real FPR is that of the formula for %s. Bits a key are those of the other "
+            "program's file.\n",
             plan->n != 0 ? "the capacity" : "a half-full filter");
 }
 

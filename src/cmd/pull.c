@@ -84,9 +84,8 @@ const struct command cmd_pull = {
     .name = "pull",
     .synopsis = "[OPTION]... URI -o FILTER",
     .summary = "make a filter file from a filter in Redis",
-    .details =
-        "Copies the filter at the address URI, redis://HOST/KEY?layout=SPEC or "
-        "redis+unix:///SOCKET?key=KEY&layout=SPEC, into the filter file FILTER.",
+    .details = "Copies the filter at the address URI, redis://HOST/KEY?layout=SPEC or "
+               "redis+unix:///SOCKET?key=KEY&layout=SPEC, into the filter file FILTER.",
     .groups = groups,
     .operand = "address in Redis",
     .least = 1,

@@ -21,8 +21,8 @@
 struct query {
     struct keyopt keyopt;
     bool invert, count, quiet, number, annotate, verbose, ask, twice;
-    uint64_t min_count;    /* 0: none */
-    bool counts;           /* print them */
+    uint64_t min_count; /* 0: none */
+    bool counts;        /* print them */
     struct asked asked;
     struct feed feed;
     uint64_t selected, present;
@@ -88,8 +88,8 @@ static const struct opt_group groups[] = {
     {"What is present", present_opts, 0, take_also},
     {"Passwords and other secrets", ask_opts, 0, NULL},
     {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
-    {"Key preparation, checked against what is stored in the filter",
-     keyopt_prep_opts, offsetof(struct query, keyopt), keyopt_take},
+    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
+     offsetof(struct query, keyopt), keyopt_take},
     {"Filters in Redis", redisopt_query, 0, redisopt_take},
     {0},
 };
@@ -103,7 +103,7 @@ struct result {
         uint64_t number;  /* from the chunk's beginning */
         size_t len;       /* of the record in out */
         const char *name; /* of the filter that has the key */
-    } *labels; /* with --number or --which: of the records in out, except header records */
+    } * labels; /* with --number or --which: of the records in out, except header records */
     size_t n_labels, labels_capacity;
 };
 
@@ -211,8 +211,7 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
 /* From this chunk length on, filters are read ahead: the keys will touch many pages. */
 enum { MUCH = 64 << 10 };
 
-static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
-                 struct err *err)
+static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
 {
     struct query *q = ctx;
     struct result *r = slot;
@@ -257,7 +256,7 @@ static bool label_records(const struct query *q, struct output *labelled, const 
     const char *at = r->out.data, *end = r->out.data + r->out.len;
     for (size_t i = 0; i < r->n_labels && at < end; i++) {
         size_t len = r->labels[i].len;
-        bool last = i + 1 == r->n_labels; /* a terminator may have been added */
+        bool last = i + 1 == r->n_labels;     /* a terminator may have been added */
         if (last || len > (size_t)(end - at)) /* memory was lacking, which feed.c reports */
             len = (size_t)(end - at);
         if (!put_label(q, labelled, &r->labels[i], before) || !output_bytes(labelled, at, len))
@@ -414,9 +413,9 @@ static int ask(struct query *q)
     return status;
 }
 
-static const char *const with_ask[] = {
-    "ask", "twice", "also", "verbose", "quiet", "secret", "trim", "ignore-case", "hex", "digest",
-    "live", "bulk", "password-file", NULL};
+static const char *const with_ask[] = {"ask",    "twice", "also",          "verbose", "quiet",
+                                       "secret", "trim",  "ignore-case",   "hex",     "digest",
+                                       "live",   "bulk",  "password-file", NULL};
 
 static int run_query(struct query *q, int argc, char **argv)
 {

@@ -8,14 +8,22 @@
 enum { OPT_PASSWORD_FILE = 400, OPT_LIVE, OPT_BULK, OPT_WAIT };
 
 #define PASSWORD_FILE                                                                              \
-    {OPT_PASSWORD_FILE, "password-file", "FILE",                                                   \
-     "the password is the first line of FILE (default: REDISCLI_AUTH)", OWN}
+    {                                                                                              \
+        OPT_PASSWORD_FILE, "password-file", "FILE",                                                \
+            "the password is the first line of FILE (default: REDISCLI_AUTH)", OWN                 \
+    }
 #define LIVE                                                                                       \
-    {OPT_LIVE, "live", NULL, "send commands for each key (default: the cheaper way)", OWN}
+    {                                                                                              \
+        OPT_LIVE, "live", NULL, "send commands for each key (default: the cheaper way)", OWN       \
+    }
 #define BULK                                                                                       \
-    {OPT_BULK, "bulk", NULL, "move whole bitmaps: query a copy, or unite in one step", OWN}
+    {                                                                                              \
+        OPT_BULK, "bulk", NULL, "move whole bitmaps: query a copy, or unite in one step", OWN      \
+    }
 #define WAIT                                                                                       \
-    {OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", OWN}
+    {                                                                                              \
+        OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", OWN      \
+    }
 
 const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
 const struct opt redisopt_query[] = {LIVE, BULK, PASSWORD_FILE, {0}};

@@ -27,8 +27,8 @@ static const struct opt_group groups[] = {
     {"Removing", remove_opts, 0, NULL},
     {"Batches", changing_opts, offsetof(struct remove, changing), changing_take},
     {"Keys", keyopt_opts, offsetof(struct remove, keyopt), keyopt_take},
-    {"Key preparation, checked against what is stored in the filter",
-     keyopt_prep_opts, offsetof(struct remove, keyopt), keyopt_take},
+    {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
+     offsetof(struct remove, keyopt), keyopt_take},
     {0},
 };
 
@@ -39,7 +39,8 @@ static bool check_filter(const char *path)
     struct err err;
     if (!store_is_file(path)) {
         say_error("'%s' is in Redis: keys can be removed only from files that 'seen create "
-                  "--counted' makes", path);
+                  "--counted' makes",
+                  path);
         return false;
     }
     if (!filter_open(&f, path, FILTER_READ, &err))

@@ -101,11 +101,8 @@ static bool write_layer(struct shrink *s, unsigned i, struct err *err)
     const struct layer *from = &s->filter.header.layers[i];
     const uint8_t *data = s->filter.map + from->data_off;
     struct census census;
-    struct target target = {.header = &s->header,
-                                  .layer = i,
-                                  .fd = s->file.fd,
-                                  .name = s->out,
-                                  .threads = s->threads};
+    struct target target = {
+        .header = &s->header, .layer = i, .fd = s->file.fd, .name = s->out, .threads = s->threads};
     struct union_of parts = {1, &from, &data, false};
     if (folds(s, i)) {
         if (!from->kind->write_union(&target, &parts, &census, err))
@@ -167,9 +164,8 @@ static bool fold(struct shrink *s, struct err *err)
         if (h->layers[i].fpr_closed > 0 &&
             h->layers[i].data_len < s->filter.header.layers[i].data_len)
             h->layers[i].fpr_closed = s->layer[i].fpr;
-    return s->fpr <= s->p ||
-           fail(err, "'%s' has a false-positive rate of %s already, more than %s", s->path,
-                num_show_fpr(fpr, s->fpr), num_show_fpr(p, s->p));
+    return s->fpr <= s->p || fail(err, "'%s' has a false-positive rate of %s already, more than %s",
+                                  s->path, num_show_fpr(fpr, s->fpr), num_show_fpr(p, s->p));
 }
 
 /* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */

@@ -58,8 +58,7 @@ static const struct opt negatives_opts[] = {
     {0, "crlf", NULL, "drop one CR before each newline", FLAG(struct keyopt, rule.crlf)},
     {0, "digested", NULL, "the key is its digest already, in hexadecimal digits",
      FLAG(struct keyopt, rule.digested)},
-    {0, "skip-bad", NULL, "skip records that have no key",
-     FLAG(struct keyopt, rule.skip_bad)},
+    {0, "skip-bad", NULL, "skip records that have no key", FLAG(struct keyopt, rule.skip_bad)},
     {0},
 };
 
@@ -172,7 +171,7 @@ static int run(int argc, char **argv)
     if (!keyopt_files(&s.wanted.keyopt, &cmd_stats, files, s.wanted.negatives != NULL))
         return EXIT_ERROR;
     bool ok = (s.prometheus ? metrics_of_each : stats_of_each)(&s, argv + p.first,
-                                                                (size_t)(argc - p.first));
+                                                               (size_t)(argc - p.first));
     keyopt_free(&s.wanted.keyopt);
     return ok ? 0 : EXIT_ERROR;
 }

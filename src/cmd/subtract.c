@@ -66,9 +66,8 @@ const struct command cmd_subtract = {
     .name = "subtract",
     .synopsis = "[OPTION]... -o OUT A B...",
     .summary = "make the difference of counted sets",
-    .details =
-        "Makes OUT, which has the keys that the counted set A holds more often than all B "
-        "together, each with the difference of its counts. The filters are only read.",
+    .details = "Makes OUT, which has the keys that the counted set A holds more often than all B "
+               "together, each with the difference of its counts. The filters are only read.",
     .groups = groups,
     .operand = "FILTER",
     .least = 2,

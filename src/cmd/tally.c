@@ -51,7 +51,8 @@ bool tally_end(struct tally *t, const struct chunk_tally *of_chunk)
     if (of_chunk->saw_counts && !t->hinted_counts) {
         t->hinted_counts = true;
         say_note("records in '%s' look like DIGEST:COUNT; to take only the digests as keys, give "
-                 "-d: -f1 and --hex, or --digested if the filter has --digest", tally_where(t));
+                 "-d: -f1 and --hex, or --digested if the filter has --digest",
+                 tally_where(t));
     }
     if (of_chunk->bad_record) {
         say_error("%s:%llu: %s", tally_where(t), (unsigned long long)t->in_file + 1,

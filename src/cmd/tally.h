@@ -26,7 +26,7 @@ struct chunk_tally {
     uint64_t records, bad;
     uint64_t header; /* records of a header, not counted in `records` */
     bool saw_cr, saw_counts;
-    size_t hex_len; /* of all keys (batch_join_len) */
+    size_t hex_len;  /* of all keys (batch_join_len) */
     bool bad_record; /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
 };

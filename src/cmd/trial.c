@@ -52,10 +52,9 @@ static uint64_t random_word(uint64_t seed, uint64_t i)
 /* Makes a random key in the form that the filter's keys have before encoding. */
 static size_t random_text(const struct encoding *e, uint64_t a, uint64_t b, char *text)
 {
-    int len = e->integer == 0 ? snprintf(text, TEXT_KEY, "%016" PRIx64 "%016" PRIx64, a, b)
-              : e->integer == 32
-                  ? snprintf(text, TEXT_KEY, "%" PRId32, (int32_t)a)
-                  : snprintf(text, TEXT_KEY, "%" PRId64, (int64_t)a);
+    int len = e->integer == 0    ? snprintf(text, TEXT_KEY, "%016" PRIx64 "%016" PRIx64, a, b)
+              : e->integer == 32 ? snprintf(text, TEXT_KEY, "%" PRId32, (int32_t)a)
+                                 : snprintf(text, TEXT_KEY, "%" PRId64, (int64_t)a);
     return (size_t)len;
 }
 
@@ -115,8 +114,7 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
     return true;
 }
 
-bool trial_random(struct store *store, const struct keyopt *keyopt, uint64_t n,
-                  struct trial *trial)
+bool trial_random(struct store *store, const struct keyopt *keyopt, uint64_t n, struct trial *trial)
 {
     struct measurement m = {.store = store,
                             .encoding = encoding_by_id(prep_encoding(keyopt->rule.prep)),

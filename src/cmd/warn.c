@@ -8,7 +8,8 @@ static void unclean(const char *name, bool slot_damaged, bool is_dirty)
         say_warning("'%s': one of its two headers is damaged; 'seen verify' says more", name);
     if (is_dirty)
         say_warning("'%s': a process died while it added keys; the last of them may be missing, "
-                    "and 'seen verify --repair' makes the file clean", name);
+                    "and 'seen verify --repair' makes the file clean",
+                    name);
 }
 
 void warn_unclean(const struct store *s)

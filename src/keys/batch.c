@@ -79,8 +79,7 @@ static bool take_word(struct slice *key, int field)
 
 static bool take_field(struct slice *key, int field, const struct key_rule *rule)
 {
-    return rule->whitespace ? take_word(key, field)
-                            : take_delimited(key, field, rule->delimiter);
+    return rule->whitespace ? take_word(key, field) : take_delimited(key, field, rule->delimiter);
 }
 
 static bool joins_fields(const struct key_rule *rule)

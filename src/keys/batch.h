@@ -33,17 +33,17 @@ struct key_rule {
      * empty list: the whole record is the key. */
     int field[KEY_FIELDS + 1];
     char delimiter;
-    bool whitespace; /* runs of blanks and tabs separate fields instead; a blank joins them */
-    uint32_t prep; /* prep.h */
-    bool digested; /* with a digest: records hold ready digests, in hexadecimal */
+    bool whitespace;  /* runs of blanks and tabs separate fields instead; a blank joins them */
+    uint32_t prep;    /* prep.h */
+    bool digested;    /* with a digest: records hold ready digests, in hexadecimal */
     unsigned key_len; /* with PREP_HEX: bytes of a key, other lengths are bad; 0: any length */
     bool skip_bad;
     const struct hash_fn *hash; /* NULL: the default function */
     bool given; /* a record is a key (-k) and a terminator; CR and field do not apply */
     struct hash_seed seed;
     struct hash_mark mark; /* with a keyed hash: the mark of the seed's key */
-    bool secret; /* keys and records are secrets: copies are overwritten after use */
-    bool bytes; /* batch_hashes returns the keys' bytes too */
+    bool secret;           /* keys and records are secrets: copies are overwritten after use */
+    bool bytes;            /* batch_hashes returns the keys' bytes too */
 };
 
 static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)
@@ -55,7 +55,7 @@ enum { BATCH_MAX = LAYER_BATCH };
 
 struct batch {
     const struct key_rule *rule;
-    size_t n;              /* records in this batch, at most BATCH_MAX */
+    size_t n; /* records in this batch, at most BATCH_MAX */
     /* Record i is [record[i], record[i+1]), including its terminator; only the last record of a
      * file may lack one. Entries after record[n] hold the beginnings of later records. */
     const char *record[1 + BATCH_MAX + SPLIT_SLACK];
@@ -67,21 +67,21 @@ struct batch {
      * "not hexadecimal", "not UTF-8". It contains no keys or digests. */
     bool bad_record;
     struct err bad_reason;
-    bool saw_cr; /* crlf is off, and one of the first keys of the chunk ends in CR */
+    bool saw_cr;     /* crlf is off, and one of the first keys of the chunk ends in CR */
     bool saw_counts; /* one of the first records is HEX:COUNT, a digest in hexadecimal and a number,
                         but the rule does not take a field of hexadecimal digits as the key */
-    size_t hex_len; /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
+    size_t hex_len;  /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
     /* Private to batch.c. */
     const char *at, *end; /* bytes not split yet */
     size_t n_found;       /* records found after record[0] */
     const char *key[BATCH_MAX];
     size_t key_len[BATCH_MAX];
-    int missing; /* the field that a record lacks */
+    int missing;                 /* the field that a record lacks */
     const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before encoding */
     size_t text_len[BATCH_MAX];
     char *scratch; /* joined fields, prepared copies of keys, and their digests or encodings */
     size_t scratch_len, scratch_used; /* used: bytes used since the last wipe */
-    unsigned lanes; /* lanes of `hash` that were used */
+    unsigned lanes;                   /* lanes of `hash` that were used */
     /* Lane l of record i is hash[l * BATCH_MAX + i]; only the function's lanes are set. */
     uint64_t hash[HASH_LANES * BATCH_MAX];
     struct key_bytes bytes[BATCH_MAX]; /* with rule->bytes; empty for bad records */

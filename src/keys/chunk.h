@@ -20,10 +20,10 @@ struct chunk {
     uint64_t seq;
     size_t file; /* index of its file */
     const char *data;
-    size_t len;      /* whole records; the last one of a file may lack its terminator */
-    bool is_plain; /* its bytes are from a file whose length input_progress counted */
-    bool more_ready; /* false: no more bytes are known to be ready */
-    uint64_t header; /* number of the file's header records, and there are no others; 0: none */
+    size_t len;        /* whole records; the last one of a file may lack its terminator */
+    bool is_plain;     /* its bytes are from a file whose length input_progress counted */
+    bool more_ready;   /* false: no more bytes are known to be ready */
+    uint64_t header;   /* number of the file's header records, and there are no others; 0: none */
     bool first_header; /* the first header of the input */
     /* Owned. Zero-initialise the struct. */
     char *buffer;

@@ -1,13 +1,15 @@
 #include "keys/compressed.h"
 
-
 /* '?' matches any byte: in that of bzip2 it is a digit, the block size. */
 static const struct {
     const char *magic;
     size_t len;
     struct compressed is;
 } formats[] = {
-    {"\xfd" "7zXZ\0", 6, {"xz", "xz -dc"}},
+    {"\xfd"
+     "7zXZ\0",
+     6,
+     {"xz", "xz -dc"}},
     {"\x28\xb5\x2f\xfd", 4, {"zstd", "zstd -dc"}},
     {"BZh?1AY&SY", COMPRESSED_MAGIC, {"bzip2", "bzip2 -dc"}},
     {"\x04\x22\x4d\x18", 4, {"lz4", "lz4 -dc"}},

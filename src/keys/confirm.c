@@ -115,8 +115,7 @@ static bool some_end_in_cr(const struct confirm *c)
 
 static const unsigned char gzip_magic[] = {0x1f, 0x8b, 8};
 
-bool confirm_open(struct confirm *c, const char *path, const struct key_rule *rule,
-                  struct err *err)
+bool confirm_open(struct confirm *c, const char *path, const struct key_rule *rule, struct err *err)
 {
     struct stat st;
     *c = (struct confirm){

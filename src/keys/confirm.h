@@ -23,9 +23,9 @@ struct confirm {
     const char *path;
     struct mapped list; /* not open if the list is empty */
     char terminator;
-    bool crlf;     /* lines may end in a CR, which is not part of the key */
-    uint32_t prep; /* how keys are prepared */
-    bool saw_cr;   /* some of its first lines end in CR */
+    bool crlf;            /* lines may end in a CR, which is not part of the key */
+    uint32_t prep;        /* how keys are prepared */
+    bool saw_cr;          /* some of its first lines end in CR */
     atomic_bool unsorted; /* a search met lines in the wrong order */
 };
 

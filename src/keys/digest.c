@@ -78,10 +78,10 @@ static bool make_none(const char *key, size_t len, char *out)
     return false;
 }
 
-#define make_sha1 make_none
+#define make_sha1   make_none
 #define make_sha256 make_none
-#define make_md5 make_none
-#define make_ntlm make_none
+#define make_md5    make_none
+#define make_ntlm   make_none
 
 #endif
 

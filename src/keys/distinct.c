@@ -42,8 +42,7 @@ LANES_INLINE size_t by_sorting(uint64_t *from, size_t n, unsigned width, uint64_
 
 /* Uses a hash table, which is fast if a few hashes repeat often. If many are distinct, or they
  * collide more often than by chance, they are sorted instead. */
-LANES_INLINE size_t by_table(uint64_t *from, size_t n, unsigned width, uint64_t *to,
-                             unsigned lanes)
+LANES_INLINE size_t by_table(uint64_t *from, size_t n, unsigned width, uint64_t *to, unsigned lanes)
 {
     uint64_t table[SLOTS] = {0};
     const size_t slots = SLOTS / lanes;
@@ -82,8 +81,7 @@ LANES_INLINE bool contains(const uint64_t *a, size_t n, const uint64_t *h, unsig
  * are more than SUSPECTS of these. */
 enum { MARK_BITS = 16, SUSPECTS = 64 };
 
-LANES_INLINE size_t by_marks(uint64_t *from, size_t n, unsigned width, uint64_t *to,
-                             unsigned lanes)
+LANES_INLINE size_t by_marks(uint64_t *from, size_t n, unsigned width, uint64_t *to, unsigned lanes)
 {
     uint64_t marks[(1 << MARK_BITS) / 64] = {0};
     uint64_t suspect[(SUSPECTS + 1) * 2] = {0};
@@ -119,7 +117,7 @@ LANES_INLINE size_t distinct_body(uint64_t *hash, uint64_t *tmp, size_t n, unsig
         uint64_t *from = tmp + start[r] * lanes, *to = hash + count * lanes;
         size_t size = start[r + 1] - start[r];
         count += size <= 2 * bucket && lanes <= 2 ? by_marks(from, size, width - bits, to, lanes)
-                                    : by_table(from, size, width - bits, to, lanes);
+                                                  : by_table(from, size, width - bits, to, lanes);
     }
     return count;
 }

@@ -22,8 +22,8 @@ static bool read_raw(struct gzip *g, const struct source *src, bool wait, struct
     if (z->avail_in)
         memmove(g->raw, z->next_in, z->avail_in);
     z->next_in = g->raw;
-    size_t n = source_read(src, g->raw + z->avail_in, RAW_LEN - z->avail_in, wait, &g->raw_end,
-                           why);
+    size_t n =
+        source_read(src, g->raw + z->avail_in, RAW_LEN - z->avail_in, wait, &g->raw_end, why);
     z->avail_in += (uInt)n;
     return n > 0;
 }
@@ -69,8 +69,8 @@ static enum source_end broken(const struct source *src, const char *what, const 
 
 /* After a member comes another one, the end, or zeroes up to the end. Returns whether a member
  * begins. If not, *end tells what follows, or is SOURCE_GOES_ON if no bytes are ready. */
-static bool next_member(struct gzip *g, const struct source *src, bool wait,
-                        enum source_end *end, struct err *why)
+static bool next_member(struct gzip *g, const struct source *src, bool wait, enum source_end *end,
+                        struct err *why)
 {
     z_stream *z = &g->z;
     if (!g->padding && begins_member(g, src, wait, why)) {

@@ -42,8 +42,8 @@ struct hash_fn {
     bool keyed; /* uses seed->key, not seed->number */
 
     /* Writes lane l of key i, data[i] of len[i] bytes, to out[l * stride + i], for i < n. */
-    void (*keys)(const char *const *data, const size_t *len, size_t n,
-                 const struct hash_seed *seed, uint64_t *out, size_t stride);
+    void (*keys)(const char *const *data, const size_t *len, size_t n, const struct hash_seed *seed,
+                 uint64_t *out, size_t stride);
 
     /* The same for n adjacent records. Each ends with a terminator of one byte, which is not
      * hashed: key i is [record[i], record[i + 1] - 1). */

@@ -114,10 +114,11 @@ static const struct highway_variant highway_plain = {{"plain", NULL}, plain};
 
 struct variants highway_variants = {{
 #ifdef CPU_X86
-    &highway_avx2.variant,
+                                        &highway_avx2.variant,
 #endif
-    &highway_plain.variant,
-}, NULL};
+                                        &highway_plain.variant,
+                                    },
+                                    NULL};
 
 static void highway(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
 {

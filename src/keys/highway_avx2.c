@@ -7,7 +7,7 @@
 
 #include "keys/highway_variant.h"
 
-#define AVX2 __attribute__((target("avx2")))
+#define AVX2        __attribute__((target("avx2")))
 #define AVX2_INLINE static inline __attribute__((always_inline, target("avx2")))
 
 struct state {
@@ -27,9 +27,8 @@ AVX2_INLINE __m256i swap_halves(__m256i x)
 /* Each half of x is two words: bytes 0 to 7 are the first word, 8 to 15 the second. */
 AVX2_INLINE __m256i zip(__m256i x)
 {
-    return _mm256_shuffle_epi8(
-        x, _mm256_broadcastsi128_si256(
-               _mm_setr_epi8(3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7)));
+    return _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                                      3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7)));
 }
 
 AVX2_INLINE void update(struct state *s, __m256i packet)

@@ -36,7 +36,7 @@ struct file {
 
 struct input {
     struct input_spec spec;
-    bool large_chunks; /* for regular files that are large enough */
+    bool large_chunks;    /* for regular files that are large enough */
     pthread_mutex_t lock; /* for all fields below except done and stopped */
     struct file *file;
     size_t next_file;
@@ -97,8 +97,7 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
 {
     const struct input_spec *spec = &in->spec;
     const struct source *src = &f->source;
-    const struct regular_how how = {
-        .gzip = spec->gzip, .large_chunks = in->large_chunks};
+    const struct regular_how how = {.gzip = spec->gzip, .large_chunks = in->large_chunks};
     struct stat st;
     if (fstat(src->fd, &st) != 0)
         return source_fail_read(src, err);

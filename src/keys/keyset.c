@@ -334,7 +334,8 @@ bool keyset_open_scratch(const struct keyset *ks, struct worker *worker, uint64_
 {
     struct err ignored;
     uint64_t left;
-    if (worker->buffer == NULL && (worker->buffer = malloc(BUFFER * sizeof *worker->buffer)) == NULL)
+    if (worker->buffer == NULL &&
+        (worker->buffer = malloc(BUFFER * sizeof *worker->buffer)) == NULL)
         return fail(err, "out of memory");
     if (worker->scratch < 0)
         worker->scratch = disk_scratch(ks->spec.scratch_dir, err);
@@ -393,8 +394,8 @@ static bool next_block(struct keyset *ks, struct worker *worker, unsigned partit
     return true;
 }
 
-LANES_INLINE bool put_body(struct keyset *ks, struct worker *worker, struct hashes hashes,
-                           size_t n, struct err *err, unsigned lanes)
+LANES_INLINE bool put_body(struct keyset *ks, struct worker *worker, struct hashes hashes, size_t n,
+                           struct err *err, unsigned lanes)
 {
     const uint64_t *first = hashes.lane0;
     for (size_t i = 0; i < n; i++) {
@@ -414,8 +415,7 @@ LANES_INLINE bool put_body(struct keyset *ks, struct worker *worker, struct hash
     return true;
 }
 
-bool keyset_put(struct keyset *ks, unsigned w, struct hashes hashes, size_t n,
-                struct err *err)
+bool keyset_put(struct keyset *ks, unsigned w, struct hashes hashes, size_t n, struct err *err)
 {
     struct worker *worker = &ks->workers[w];
     unsigned lanes = ks->spec.lanes;

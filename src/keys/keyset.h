@@ -38,9 +38,9 @@ struct keyset_spec {
     keyset_drain *drain;     /* NULL: use scratch. Otherwise full memory is drained, nothing goes to
                                 scratch, and finish and visit see only hashes not drained yet */
     void *ctx;
-    unsigned visitors;       /* the most workers that visit at once; 0: all */
-    size_t part;             /* hashes that keyset_visit_sorted has room for in one part; 0: it is
-                                not called */
+    unsigned visitors; /* the most workers that visit at once; 0: all */
+    size_t part;       /* hashes that keyset_visit_sorted has room for in one part; 0: it is
+                          not called */
 };
 
 /* The smallest memory for `workers` threads, if `part` is 0. */
@@ -78,7 +78,7 @@ struct keyset_range {
     size_t n_pieces;                  /* may be 0 */
     uint64_t partition;               /* number of the partition, or of the prefix */
     bool ends_partition;
-    bool had_repeats;                 /* repeats were removed */
+    bool had_repeats; /* repeats were removed */
 };
 
 /* Visits ranges that together cover the whole hash space. One worker visits all ranges of a

@@ -62,10 +62,10 @@ struct keyset {
     struct keyset_spec spec; /* spec.lanes: lanes that a stored hash takes (keyset_lanes) */
     unsigned lanes;          /* lanes that a hash has */
     struct worker *workers;
-    size_t capacity; /* of gathered and sorted */
-    uint64_t *arena; /* all blocks: the own blocks of each worker, then the pool */
+    size_t capacity;             /* of gathered and sorted */
+    uint64_t *arena;             /* all blocks: the own blocks of each worker, then the pool */
     size_t arena_blocks, blocks; /* mapped, in whole huge pages; used */
-    _Atomic size_t pool_left; /* the last pool_left blocks are free for any worker */
+    _Atomic size_t pool_left;    /* the last pool_left blocks are free for any worker */
     atomic_bool stop;
     _Atomic uint64_t parts_done; /* in the current pass, for progress */
     keyset_visitor *visit;

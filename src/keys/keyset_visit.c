@@ -23,8 +23,8 @@ struct node {
 
 typedef bool take_fn(void *ctx, const uint64_t *hash, size_t n);
 
-static bool take_run(struct worker *worker, const struct worker *of, struct run run,
-                     take_fn *take, void *ctx, bool *go_on)
+static bool take_run(struct worker *worker, const struct worker *of, struct run run, take_fn *take,
+                     void *ctx, bool *go_on)
 {
     for (size_t n; run.n > 0 && *go_on; run.n -= n, run.off += n * sizeof(uint64_t)) {
         n = run.n < BUFFER ? (size_t)run.n : BUFFER;
@@ -86,8 +86,9 @@ static unsigned width_of(const struct node *node)
 static void remove_repeats(struct gathering *g)
 {
     unsigned lanes = g->ks->spec.lanes;
-    size_t n = distinct(g->worker->gathered, g->worker->sorted, g->n / lanes, lanes,
-                        width_of(g->node)) * lanes;
+    size_t n =
+        distinct(g->worker->gathered, g->worker->sorted, g->n / lanes, lanes, width_of(g->node)) *
+        lanes;
     g->had_repeats |= n < g->n;
     g->n = n;
 }
@@ -109,8 +110,8 @@ static bool gather(void *ctx, const uint64_t *hash, size_t n)
     return true;
 }
 
-/* ---- A node that does not fit is split by its next bits, through scratch. Chosen hashes may have to
- * be split several times, but never more than once for each SPLIT_BITS bits. */
+/* ---- A node that does not fit is split by its next bits, through scratch. Chosen hashes may have
+ * to be split several times, but never more than once for each SPLIT_BITS bits. */
 enum { SPLIT_BITS = 6, FAN = 1 << SPLIT_BITS };
 
 struct splitting {

@@ -17,12 +17,11 @@ struct slot {
 
 struct run {
     const struct pump *pump;
-    struct crew *crew; /* `more`: a slot is free, or a commit is due, or this is the end */
+    struct crew *crew;   /* `more`: a slot is free, or a commit is due, or this is the end */
     struct slot **slots; /* made on demand, n_made so far */
     size_t n_slots, n_made;
     struct slot *free;
-    struct slot *
-        *done; /* worked on, waiting for commit: sequence s is at s mod n_slots */
+    struct slot **done; /* worked on, waiting for commit: sequence s is at s mod n_slots */
     uint64_t next_commit,
         next_finish; /* from here to next_commit: committed, not finished; in `done` too */
     unsigned workers;

@@ -57,9 +57,8 @@ static bool is_cut(const struct regular *r, int fd, off_t end)
 {
     struct stat st;
     const struct timespec *then = &r->changed, *now = &st.st_ctim;
-    return end < r->size &&
-           (fstat(fd, &st) != 0 || st.st_size != r->size || now->tv_sec != then->tv_sec ||
-            now->tv_nsec != then->tv_nsec);
+    return end < r->size && (fstat(fd, &st) != 0 || st.st_size != r->size ||
+                             now->tv_sec != then->tv_sec || now->tv_nsec != then->tv_nsec);
 }
 
 static bool fail_cut(const struct source *src, struct err *err)
@@ -101,7 +100,7 @@ bool regular_header(struct regular *r, const struct source *src, uint64_t record
 /* The byte before the chunk's range tells whether a record begins at its first byte. The last
  * record of the chunk ends with the first terminator from the last byte of the range on. */
 bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,
-                       struct chunk *chunk, off_t *read_to, struct err *err)
+                   struct chunk *chunk, off_t *read_to, struct err *err)
 {
     size_t range = r->range;
     size_t before = i > 0;

@@ -53,5 +53,4 @@ bool regular_header(struct regular *r, const struct source *src, uint64_t record
 bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,
                    struct chunk *chunk, off_t *read_to, struct err *err);
 
-
 #endif

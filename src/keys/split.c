@@ -64,7 +64,7 @@ INLINE size_t store_each(const char **next, uint64_t bits, const char *p)
     return n;
 }
 
-#define SPLIT   split_plain
+#define SPLIT split_plain
 #define TARGET
 #define MATCHES matches_plain
 #define STORE   store_each
@@ -85,7 +85,7 @@ INLINE uint64_t matches_sse2(const char *p, char c)
     return bits;
 }
 
-#define SPLIT   split_sse2
+#define SPLIT split_sse2
 #define TARGET
 #define MATCHES matches_sse2
 #define STORE   store_each
@@ -183,7 +183,7 @@ INLINE uint64_t matches_neon(const char *p, char c)
     return vgetq_lane_u64(vreinterpretq_u64_u8(sum), 0);
 }
 
-#define SPLIT   split_neon
+#define SPLIT split_neon
 #define TARGET
 #define MATCHES matches_neon
 #define STORE   store_bits
@@ -212,16 +212,17 @@ static const struct split_variant plain = {{"plain", NULL}, split_plain};
 
 struct variants split_variants = {{
 #ifdef CPU_X86
-    &vbmi2.variant,
-    &avx512.variant,
-    &avx2.variant,
-    &sse2.variant,
+                                      &vbmi2.variant,
+                                      &avx512.variant,
+                                      &avx2.variant,
+                                      &sse2.variant,
 #endif
 #ifdef CPU_NEON
-    &neon.variant,
+                                      &neon.variant,
 #endif
-    &plain.variant,
-}, NULL};
+                                      &plain.variant,
+                                  },
+                                  NULL};
 
 size_t split(const char *p, size_t len, char terminator, const char **next, size_t max,
              size_t *scanned)

@@ -18,8 +18,7 @@ static size_t read_more(struct stream *s, const struct source *src, char *to, si
 
 /* Takes the next bytes of the stream, as many as are ready. 0: s->end says why; or, without `wait`,
  * no bytes are ready. */
-static size_t take(struct stream *s, const struct source *src, char *to, size_t capacity,
-                   bool wait)
+static size_t take(struct stream *s, const struct source *src, char *to, size_t capacity, bool wait)
 {
     size_t n = s->ahead_len - s->ahead_at;
     if (!n)
@@ -110,8 +109,8 @@ static bool record_ready(struct stream *s, const struct source *src)
         looked = n;
         if (s->end != SOURCE_GOES_ON || !fit_ahead(s, CHUNK_OVERLAP))
             return false;
-        size_t got = read_more(s, src, s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len,
-                               false);
+        size_t got =
+            read_more(s, src, s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len, false);
         if (!got)
             return false;
         s->ahead_len += got;
@@ -166,8 +165,7 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
     return true;
 }
 
-bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk,
-                  struct err *err)
+bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk, struct err *err)
 {
     char terminator = src->terminator;
     size_t range = src->chunk_len;

@@ -49,8 +49,7 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
                    struct chunk *chunk, struct err *err);
 
 /* Fills the chunk; chunk->len is 0 at the end of the stream. False: out of memory. */
-bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk,
-                  struct err *err);
+bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk, struct err *err);
 
 void stream_end(struct stream *s);
 

@@ -5,11 +5,12 @@
 
 struct variants xxh3_variants = {{
 #ifdef CPU_X86
-    &xxh3_avx512.variant,
-    &xxh3_avx2.variant,
+                                     &xxh3_avx512.variant,
+                                     &xxh3_avx2.variant,
 #endif
-    &xxh3_plain.variant,
-}, NULL};
+                                     &xxh3_plain.variant,
+                                 },
+                                 NULL};
 
 static const struct xxh3_variant *in_use(void)
 {

@@ -12,7 +12,7 @@
 #include "keys/xxh3_variant.h"
 
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))),       \
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))),        \
                              apply_to = function)
 #else
 #pragma GCC push_options

@@ -57,7 +57,7 @@ struct keys {
     {                                                                                              \
         for (size_t j = 0; j < n; j++) {                                                           \
             size_t i = (size_t)(which[j] - ways) - 1, len = keys.len[i];                           \
-            if (len - (shortest) > (longest) - (shortest)) /* outside the range */               \
+            if (len - (shortest) > (longest) - (shortest)) /* outside the range */                 \
                 __builtin_unreachable();                                                           \
             ahead_fetch(ahead_of(keys.data[i], AHEAD));                                            \
             keys.out[i] = XXH3_64bits_withSeed(keys.data[i], len, keys.seed);                      \
@@ -84,8 +84,8 @@ static void find_ways(const size_t *restrict len, char *restrict ways)
         ways[i] = (char)(0 WAYS(LONGER));
 }
 
-static void hash_listed(unsigned way, struct keys keys, const char *const *which,
-                        const char *ways, size_t n)
+static void hash_listed(unsigned way, struct keys keys, const char *const *which, const char *ways,
+                        size_t n)
 {
     switch (way) {
 #define CASE(c, shortest, longest)                                                                 \
@@ -123,5 +123,5 @@ static void hash_group_of_records(const char *const *record, uint64_t seed, uint
     hash_group(record, len, seed, out);
 }
 
-const struct xxh3_variant XXH3_VARIANT = {{XXH3_NAME, XXH3_AVAILABLE}, hash_one, hash_group,
-                                          hash_group_of_records};
+const struct xxh3_variant XXH3_VARIANT = {
+    {XXH3_NAME, XXH3_AVAILABLE}, hash_one, hash_group, hash_group_of_records};

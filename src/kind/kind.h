@@ -39,12 +39,12 @@ struct layer {
     uint64_t touched_off; /* bitmap of pages changed since their checksum was made; 0: none */
     uint64_t geometry[4]; /* defined by the kind */
     /* In filters that grow or forget (chain.h); else zero. */
-    bool is_void;         /* about to be emptied; its keys do not count */
-    uint64_t generation;  /* the layer with the highest takes new keys; of equals, the last layer */
-    uint64_t since;       /* when it began to take keys, seconds since 1970; 0: unknown */
-    double n_closed;      /* distinct keys when it stopped taking keys; 0 if a later layer also has
-                             them. With exact_capacity: keys that changed a bit */
-    double fpr_closed;    /* FPR at that time, from the bits; 0: unknown */
+    bool is_void;        /* about to be emptied; its keys do not count */
+    uint64_t generation; /* the layer with the highest takes new keys; of equals, the last layer */
+    uint64_t since;      /* when it began to take keys, seconds since 1970; 0: unknown */
+    double n_closed;     /* distinct keys when it stopped taking keys; 0 if a later layer also has
+                            them. With exact_capacity: keys that changed a bit */
+    double fpr_closed;   /* FPR at that time, from the bits; 0: unknown */
 };
 
 /* A normal distribution has 95 % of its mass within this many deviations of the mean. */
@@ -55,8 +55,8 @@ struct census {
     double fpr;              /* the probability that an absent key is reported present */
     double n, n_low, n_high; /* estimated distinct keys, 95 % interval; equal when exact */
     bool n_exact;
-    bool n_at_least;       /* too full for an estimate: n is n_low, a lower bound */
-    uint64_t lines;        /* 512-bit lines; 0: the kind has none */
+    bool n_at_least;             /* too full for an estimate: n is n_low, a lower bound */
+    uint64_t lines;              /* 512-bit lines; 0: the kind has none */
     unsigned line_min, line_max; /* bits set in the emptiest and the fullest line */
     uint64_t lines_full;
     uint64_t bits;   /* of the table; 0: the kind has no bits to count */
@@ -159,9 +159,9 @@ struct kind_counts {
      * The target layer is of this kind. Its fingerprints have no more bits than the narrowest input
      * (`narrow`). With target NULL, writes nothing and only fills *seen, with `threads` threads.
      * With more than two inputs, only made and total_made of *seen are set. */
-    bool (*combine)(enum counts_op op, const struct layer *const *layer,
-                    const uint8_t *const *data, unsigned n, const struct target *target,
-                    unsigned threads, struct counts_seen *seen, struct err *err);
+    bool (*combine)(enum counts_op op, const struct layer *const *layer, const uint8_t *const *data,
+                    unsigned n, const struct target *target, unsigned threads,
+                    struct counts_seen *seen, struct err *err);
 
     /* Makes `out` a layer with fingerprints of `bits` bits, at most as many as `layer` has. */
     void (*narrow)(const struct layer *layer, unsigned bits, struct layer *out);
@@ -179,7 +179,7 @@ struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
     const struct layout *layout; /* of another program (layout.h); NULL: one of seen's own */
-    struct variants *variants; /* variants of its inner loops, for `seen --version`; NULL: none */
+    struct variants *variants;   /* variants of its inner loops, for `seen --version`; NULL: none */
 
     /* ---- An existing layer. */
 
@@ -193,8 +193,7 @@ struct kind {
                   uint64_t *present);
 
     /* Prefetches what query or add will read. NULL: prefetching does not pay off. */
-    void (*prefetch)(const struct layer *layer, const uint8_t *data, struct hashes keys,
-                     size_t n);
+    void (*prefetch)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n);
 
     /* Inserts n keys in order. Sets bit i of `present` if key i was reported present just before
      * its own insertion. n is at most LAYER_BATCH. Bits may only change from 0 to 1; sessions rely

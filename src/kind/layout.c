@@ -122,9 +122,8 @@ bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max,
     const char *value = spec->value[param];
     *out = 0;
     return value == NULL || (num_count(value, out) && *out >= 1 && *out <= max) ||
-           fail(err, "layout %s: %s is '%s', but must be a number from 1 to %llu",
-                spec->kind->name, spec->kind->layout->params[param].name, value,
-                (unsigned long long)max);
+           fail(err, "layout %s: %s is '%s', but must be a number from 1 to %llu", spec->kind->name,
+                spec->kind->layout->params[param].name, value, (unsigned long long)max);
 }
 
 bool layout_is_sized(const struct layout_spec *spec, double p)
@@ -135,8 +134,7 @@ bool layout_is_sized(const struct layout_spec *spec, double p)
         !spec->kind->layout->design(spec, 1 << 20, p, &many, &err))
         return false;
     return few.layer[0].data_len == many.layer[0].data_len &&
-           memcmp(few.layer[0].geometry, many.layer[0].geometry,
-                  sizeof few.layer[0].geometry) == 0;
+           memcmp(few.layer[0].geometry, many.layer[0].geometry, sizeof few.layer[0].geometry) == 0;
 }
 
 static void append(char *spec, size_t room, const char *name, const char *value, size_t len)

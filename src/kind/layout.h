@@ -65,8 +65,7 @@ bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max,
 bool layout_is_sized(const struct layout_spec *spec, double p);
 
 /* For layout->show: append a parameter's choice or number to a spec. */
-void layout_show_choice(char *spec, size_t room, const struct layout_param *param,
-                        unsigned choice);
+void layout_show_choice(char *spec, size_t room, const struct layout_param *param, unsigned choice);
 void layout_show_number(char *spec, size_t room, const struct layout_param *param, uint64_t n);
 
 /* The index of a value in a table with one value for each choice; 0 if it is not there. */
@@ -107,7 +106,7 @@ struct layout_bits {
     enum layout_order order;
     const uint8_t *extra; /* bytes that follow the bits in the layer, copied unchanged */
     uint64_t extra_len;
-    void *owned;          /* the caller frees it; may be NULL */
+    void *owned; /* the caller frees it; may be NULL */
 };
 
 /* Output of a foreign filter: `write` gets the bytes of each file in order. */
@@ -145,14 +144,14 @@ struct layout_module {
 };
 
 struct layout {
-    const char *summary; /* one line for help: the program that makes these filters */
+    const char *summary;               /* one line for help: the program that makes these filters */
     const struct layout_param *params; /* ends with name NULL */
     const char *suffix[LAYOUT_FILES];  /* of its files' names; [0] NULL: one file, no suffix */
 
     /* Sizes a filter for n keys at FPR p as the other program does. Parameters of the spec take
      * precedence over n and p. With p = 0, uses the program's own default, or PLAN_FPR. */
-    bool (*design)(const struct layout_spec *spec, uint64_t n, double p,
-                   struct layout_filter *out, struct err *err);
+    bool (*design)(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
+                   struct err *err);
 
     /* Parses foreign files: fills *out, and bits[i] for each layer. */
     bool (*read)(const struct layout_spec *spec, const struct layout_foreign *in,

@@ -31,13 +31,13 @@ bool overlap_cells(double cells, unsigned k, const double occupied[3], struct pa
     if (cells - occupied[2] < FEWEST_FREE)
         return false;
     for (unsigned i = 0; i < 4; i++) {
-        double keys = i < 3 ? n[i] = -cells / k * log1p(-occupied[i] / cells)
-                            : fmax(0, n[0] + n[1] - n[2]);
+        double keys =
+            i < 3 ? n[i] = -cells / k * log1p(-occupied[i] / cells) : fmax(0, n[0] + n[1] - n[2]);
         variance[i] = cells * exp_above_line(k * keys / cells) / k / k;
     }
-    *out = (struct pair_census){n[0],        n[1],        n[2],        variance[0],
-                                variance[1], variance[2], variance[3], k,
-                                {occupied[0], occupied[1], occupied[2]}};
+    *out = (struct pair_census){n[0],        n[1],        n[2],
+                                variance[0], variance[1], variance[2],
+                                variance[3], k,           {occupied[0], occupied[1], occupied[2]}};
     return true;
 }
 
@@ -49,9 +49,12 @@ static struct figure exact(double value)
 void overlap_exact(uint64_t a, uint64_t b, uint64_t both, struct overlap *out)
 {
     double any = (double)(a - both) + (double)b;
-    *out = (struct overlap){exact((double)a),         exact((double)b),
-                            exact(any),               exact((double)both),
-                            exact((double)both / any), exact((double)both / (double)a),
+    *out = (struct overlap){exact((double)a),
+                            exact((double)b),
+                            exact(any),
+                            exact((double)both),
+                            exact((double)both / any),
+                            exact((double)both / (double)a),
                             exact((double)both / (double)b)};
 }
 
@@ -121,12 +124,12 @@ static void estimate(const struct pair_census *p, double any, const struct all_m
     double var_j = var + j * j * p->var_any - 2 * j * (p->var_a + p->var_b - p->var_any);
     double var_b = var + in_b * in_b * p->var_a - 2 * in_b * p->var_both;
     double var_a = var + in_a * in_a * p->var_b - 2 * in_a * p->var_both;
-    out->jaccard = ratio(j, clear_of_rounding(var_j, p->var_any), &out->both, &out->any, &m->both,
-                         &m->any);
-    out->a_in_b = ratio(in_b, clear_of_rounding(var_b, p->var_any), &out->both, &out->a, &m->both,
-                        &m->a);
-    out->b_in_a = ratio(in_a, clear_of_rounding(var_a, p->var_any), &out->both, &out->b, &m->both,
-                        &m->b);
+    out->jaccard =
+        ratio(j, clear_of_rounding(var_j, p->var_any), &out->both, &out->any, &m->both, &m->any);
+    out->a_in_b =
+        ratio(in_b, clear_of_rounding(var_b, p->var_any), &out->both, &out->a, &m->both, &m->a);
+    out->b_in_a =
+        ratio(in_a, clear_of_rounding(var_a, p->var_any), &out->both, &out->b, &m->both, &m->b);
 }
 
 /* A distribution of whole numbers: first + i has probability chance[i]. */

@@ -12,9 +12,9 @@
 #include "redis/slot.h"
 
 enum {
-    MAX_NODES = 4096,  /* four times the recommended maximum for a cluster */
+    MAX_NODES = 4096, /* four times the recommended maximum for a cluster */
     NO_NODE = UINT16_MAX,
-    MAX_HOST = 255,    /* a name in DNS */
+    MAX_HOST = 255, /* a name in DNS */
     MAX_PORT = 65535,
     MAX_REDIRECTS = 5, /* rounds without a pause: two are normal */
     FIRST_PAUSE_MS = 25,
@@ -58,7 +58,7 @@ struct cluster {
     size_t jobs_room;
     struct conn **conns; /* for conn_wait, MAX_NODES of each */
     struct pollfd *polls;
-    struct err trouble;  /* the latest error that may be temporary */
+    struct err trouble; /* the latest error that may be temporary */
 };
 
 /* The result of sending all pending commands once. */
@@ -539,8 +539,7 @@ bool cluster_run(struct cluster *cl, const struct requests *requests, enum clust
     for (;;) {
         struct round round = run_round(cl, requests, repeat, replies);
         if (round.lost > 0)
-            return fail(err,
-                        "%s; unanswered commands: %zu, which may have been carried out or not",
+            return fail(err, "%s; unanswered commands: %zu, which may have been carried out or not",
                         cl->trouble.text, round.lost);
         if (round.pending == 0)
             return true;
@@ -560,16 +559,20 @@ static bool take_count(const struct cluster *cl, const struct node *node, const 
     if (r->type != REPLY_INTEGER)
         return fail(err, "cannot use '%s': %s", name, reply_reason(r, reason));
     return r->integer >= replicas ||
-           fail(err, "only %lld of %u replicas of '%s' have acknowledged what was written within "
-                     "%u s", (long long)r->integer, replicas, name, ms / 1000);
+           fail(err,
+                "only %lld of %u replicas of '%s' have acknowledged what was written within "
+                "%u s",
+                (long long)r->integer, replicas, name, ms / 1000);
 }
 
 static bool fail_unknown(const struct cluster *cl, const struct node *node, struct err *err)
 {
     char name[CONN_NAME];
     node_name(cl, node, name);
-    return fail(err, "the connection to '%s' was lost before its replicas had acknowledged what "
-                     "was written", name);
+    return fail(err,
+                "the connection to '%s' was lost before its replicas had acknowledged what "
+                "was written",
+                name);
 }
 
 /* Sends WAIT to the nodes that have answered commands. Reports the first error. */
@@ -646,8 +649,7 @@ static void free_memory(struct cluster *cl)
 }
 
 /* Allocates a cluster without connections. NULL: no memory. */
-static struct cluster *new_cluster(const struct uri *address,
-                                   const struct cluster_options *options)
+static struct cluster *new_cluster(const struct uri *address, const struct cluster_options *options)
 {
     struct cluster *cl = calloc(1, sizeof *cl);
     if (cl == NULL)

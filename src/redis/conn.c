@@ -161,7 +161,7 @@ static redisReplyObjectFunctions functions = {
 
 const char *conn_hiredis_version(void)
 {
-#define TEXT_OF(x)  #x
+#define TEXT_OF(x)       #x
 #define VERSION(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
     return VERSION(HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
 }
@@ -335,8 +335,8 @@ static void send_some(struct conn *c)
 {
     if (c->sent == c->out_len)
         return;
-    ssize_t n = send(c->context->fd, c->out + c->sent, c->out_len - c->sent,
-                     MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t n =
+        send(c->context->fd, c->out + c->sent, c->out_len - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
         c->unsent = false;
         c->sent += (size_t)n;

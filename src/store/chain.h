@@ -64,7 +64,7 @@ uint64_t chain_first(uint64_t n);
 
 /* The requested next layer of a growing filter. */
 struct next_layer {
-    uint64_t n;     /* capacity in keys; 0: the usual one */
+    uint64_t n; /* capacity in keys; 0: the usual one */
 };
 
 /* The next_layer.n to request when the newest layer is full. The current input has brought n_new

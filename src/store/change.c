@@ -99,8 +99,7 @@ bool change_begin(struct change *c, const struct key_rule *rule, uint64_t memory
     return ok;
 }
 
-bool change_put(struct change *c, unsigned worker, struct hashes hashes, size_t n,
-                struct err *err)
+bool change_put(struct change *c, unsigned worker, struct hashes hashes, size_t n, struct err *err)
 {
     return filter_build_put(&c->build, worker, hashes, n, err);
 }
@@ -173,11 +172,14 @@ static bool refuse_lacking(const struct change *c, const struct filter *old, str
     uint64_t lacking = c->combine.seen.lacking;
     const char *s = num_plural(lacking);
     if (memcmp(c->now.header.id, old->header.id, sizeof old->header.id) != 0)
-        return fail(err, "%" PRIu64 " key%s of the batch went missing from '%s' meanwhile: nothing "
-                         "was removed", lacking, s, c->path);
-    return fail(err, "%" PRIu64 " fingerprint%s of the batch would be removed from '%s' more often "
-                     "than added, so it has keys that never were: nothing was removed", lacking, s,
-                c->path);
+        return fail(err,
+                    "%" PRIu64 " key%s of the batch went missing from '%s' meanwhile: nothing "
+                    "was removed",
+                    lacking, s, c->path);
+    return fail(err,
+                "%" PRIu64 " fingerprint%s of the batch would be removed from '%s' more often "
+                "than added, so it has keys that never were: nothing was removed",
+                lacking, s, c->path);
 }
 
 /* May the new file take the place of the old one? */

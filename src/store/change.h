@@ -72,8 +72,7 @@ bool change_begin(struct change *c, const struct key_rule *rule, uint64_t memory
 /* The least `memory` that change_begin accepts. */
 uint64_t change_min_memory(const struct change *c);
 
-bool change_put(struct change *c, unsigned worker, struct hashes hashes, size_t n,
-                struct err *err);
+bool change_put(struct change *c, unsigned worker, struct hashes hashes, size_t n, struct err *err);
 
 /* Applies a batch of n_put hashes. */
 bool change_apply(struct change *c, uint64_t n_put, struct err *err);

@@ -66,9 +66,8 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
     if (!h->layers[0].kind->counts->combine(c->op, c->layer, c->data, c->n, &target, c->threads,
                                             &c->seen, err))
         return false;
-    h->counters = (struct counters){.records = c->seen.total_made,
-                                    .keys_added = c->seen.made,
-                                    .n_keys = distinct(c)};
+    h->counters = (struct counters){
+        .records = c->seen.total_made, .keys_added = c->seen.made, .n_keys = distinct(c)};
     return target_header(h, file->fd, name, err);
 }
 

@@ -8,9 +8,10 @@
 bool derive_check(const struct filter *from, struct err *err)
 {
     if (!combine_counts(&from->header))
-        return fail(err, "'%s' is of kind %s, which has not kept the hashes of its keys; 'seen "
-                         "create --counted --fpr 0' makes a set that does", from->path,
-                    format_kind_name(&from->header));
+        return fail(err,
+                    "'%s' is of kind %s, which has not kept the hashes of its keys; 'seen "
+                    "create --counted --fpr 0' makes a set that does",
+                    from->path, format_kind_name(&from->header));
     const struct layer *layer = &from->header.layers[0];
     unsigned bits = layer->kind->counts->bits(layer);
     return bits == 64 ||

@@ -55,8 +55,7 @@ static bool touch(void *place, unsigned layer, struct hashes keys, size_t n, str
     return session_touch(&file->session, layer, keys, n, err);
 }
 
-static void rely(void *place, unsigned layer, struct hashes keys, size_t n,
-                 const uint64_t *present)
+static void rely(void *place, unsigned layer, struct hashes keys, size_t n, const uint64_t *present)
 {
     const struct file *file = place;
     session_rely(&file->session, layer, keys, n, present);
@@ -98,8 +97,7 @@ static void describe(const struct store *s, struct facts *facts)
                             .slot_damaged = f->slot_damaged};
 }
 
-static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
-                  struct err *err)
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
 {
     return filter_query(&file_of(s)->filter, keys, n, present, err);
 }
@@ -110,8 +108,8 @@ static bool query_counts(struct store *s, struct hashes keys, size_t n, uint64_t
     return filter_query_counts(&file_of(s)->filter, keys, n, count, err);
 }
 
-static bool take_census(struct store *s, unsigned threads, struct census *layer,
-                        struct census *all, struct err *err)
+static bool take_census(struct store *s, unsigned threads, struct census *layer, struct census *all,
+                        struct err *err)
 {
     const struct layers layers = filter_layers(&file_of(s)->filter);
     (void)err;

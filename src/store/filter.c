@@ -283,8 +283,7 @@ static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, 
 {
     const struct layer *l = &f->header.layers[layer];
     struct err what;
-    return l->kind->check_page == NULL ||
-           l->kind->check_page(l, f->data[layer], page, &what) ||
+    return l->kind->check_page == NULL || l->kind->check_page(l, f->data[layer], page, &what) ||
            fail(why, "matches its checksum, but %s", what.text);
 }
 
@@ -353,8 +352,7 @@ static bool is_unverified(const struct filter *f, unsigned layer)
            atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) != 0;
 }
 
-bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n,
-                   struct err *err)
+bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err)
 {
     const struct layer *l = &f->header.layers[layer];
     struct need need = {f, layer, err};
@@ -489,7 +487,7 @@ struct check {
     unsigned layer;
     filter_damage *damaged;
     void *ctx;
-    uint64_t bytes; /* in all layers */
+    uint64_t bytes;       /* in all layers */
     pthread_mutex_t lock; /* for calls of `damaged` and for the counts */
     uint64_t n_damaged, n_unchecked, bytes_done;
 };

@@ -42,7 +42,7 @@ struct filter {
     uint64_t map_len;
     struct header header;
     uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping */
-    bool slot_damaged; /* one of the two header slots is damaged */
+    bool slot_damaged;                /* one of the two header slots is damaged */
     /* Pages are checked on first use: a bit for each verified page, and the number unverified. */
     _Atomic bool verifying;
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
@@ -90,8 +90,7 @@ bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_
  * against their checksums. For callers that access the layer directly; call it first. A writer
  * calls it with its lock held. Pages touched in the session, and all pages of a dirty file, have no
  * valid checksum and pass. n is at most LAYER_BATCH. Any number of threads may call it at once. */
-bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n,
-                   struct err *err);
+bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err);
 
 /* The same for one page. */
 bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);

@@ -190,10 +190,10 @@ static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
  */
 static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
 {
-    uint64_t others = (uint64_t)THREAD_MEMORY * threads +
-                      spec->visitors * build_memory(design_kind(b->design));
-    uint64_t least = spec->visitors * keyset_part_memory(spec->part, spec->lanes) +
-                     keyset_min_memory(threads);
+    uint64_t others =
+        (uint64_t)THREAD_MEMORY * threads + spec->visitors * build_memory(design_kind(b->design));
+    uint64_t least =
+        spec->visitors * keyset_part_memory(spec->part, spec->lanes) + keyset_min_memory(threads);
     spec->workers = threads;
     if (drains(b)) {
         spec->memory = direct_memory(b);
@@ -208,8 +208,8 @@ static bool has_addresses(uint64_t bytes)
 {
     if (bytes > SIZE_MAX)
         return false;
-    void *p = mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                   0);
+    void *p =
+        mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p != MAP_FAILED && munmap(p, (size_t)bytes) == 0;
 }
 
@@ -251,8 +251,7 @@ static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
 
 bool filter_build_begin(struct filter_build *b, struct err *err)
 {
-    struct keyset_spec spec = {.lanes = lanes(b),
-                               .scratch_dir = b->scratch_dir};
+    struct keyset_spec spec = {.lanes = lanes(b), .scratch_dir = b->scratch_dir};
     uint64_t most = half_of_memory(), smallest = filter_build_min_memory(b->design);
     if (most != 0)
         b->memory = smaller(b->memory, most > smallest ? most : smallest);
@@ -281,8 +280,8 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
     return store_add(b->store, hashes, known, NULL, n, done, err) == ADD_OK;
 }
 
-bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes,
-                      size_t n, struct err *err)
+bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
+                      struct err *err)
 {
     return keyset_put(b->keys, worker, hashes, n, err);
 }
@@ -299,8 +298,8 @@ static bool keeps_keys(const struct filter_build *b)
 static bool count_keys(struct filter_build *b, struct err *err)
 {
     b->n_distinct = 0;
-    b->counted = !design_is_sized(b->design) || b->forecast || b->n_put <= direct_keys(b) ||
-                 keeps_keys(b);
+    b->counted =
+        !design_is_sized(b->design) || b->forecast || b->n_put <= direct_keys(b) || keeps_keys(b);
     if (!b->counted)
         return !drains(b) || keyset_drain_all(b->keys, err);
     progress_begin("counting keys", b->progress, false);

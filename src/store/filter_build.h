@@ -54,7 +54,7 @@ struct filter_build {
     struct keyset *keys;
     struct store *store; /* for kinds without `build`: the filter in memory, which takes the keys */
     struct fill *fill;   /* adds keys to `store` in any order; NULL: they are added in order */
-    void *bits; /* where `keys` drains to (kind_bits); NULL: not drained to bits */
+    void *bits;          /* where `keys` drains to (kind_bits); NULL: not drained to bits */
     uint64_t n_put, n_distinct;
     bool counted; /* n_distinct is known or presumed */
 };
@@ -71,8 +71,8 @@ bool filter_build_in_order(const struct filter_build *b);
 bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
                       size_t *done, struct err *err);
 
-bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes,
-                      size_t n, struct err *err);
+bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
+                      struct err *err);
 
 /* Writes the file but does not commit it. Messages call it `name`. n_put: hashes that were put. */
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,

@@ -99,8 +99,8 @@ static bool write_layer(const struct target *t, const struct layout_bits *bits, 
 }
 
 /* Sets the counters, and n_closed and fpr_closed of all layers but the newest, from the bits. */
-static void count_keys(struct header *h, const struct layout_filter *filter,
-                       uint8_t *const *data, unsigned threads, struct census *census)
+static void count_keys(struct header *h, const struct layout_filter *filter, uint8_t *const *data,
+                       unsigned threads, struct census *census)
 {
     const struct layers layers = {h, data};
     struct census layer[FORMAT_MAX_LAYERS];
@@ -111,8 +111,8 @@ static void count_keys(struct header *h, const struct layout_filter *filter,
             h->layers[i].n_closed = layer[i].n;
         h->layers[i].fpr_closed = layer[i].fpr;
     }
-    h->counters = (struct counters){
-        .unknown = true, .keys_added = filter->n_added, .n_keys = census->n};
+    h->counters =
+        (struct counters){.unknown = true, .keys_added = filter->n_added, .n_keys = census->n};
 }
 
 static bool read_back(struct header *h, const struct layout_filter *filter, int fd,

@@ -376,8 +376,8 @@ static bool check_lanes(const struct header *h, struct err *err)
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].kind->lanes > h->hash->lanes ||
             (h->layers[i].kind->layout != NULL && h->hash->keyed))
-            return fail(
-                err, "is damaged: layer %u is of a kind that its hash function does not fit", i);
+            return fail(err,
+                        "is damaged: layer %u is of a kind that its hash function does not fit", i);
     return true;
 }
 

@@ -85,11 +85,11 @@ struct header {
     const struct hash_fn *hash;
     uint64_t seed;
     struct hash_mark secret; /* zero without INCOMPAT_SECRET */
-    uint32_t prep; /* how keys are prepared (prep.h) */
+    uint32_t prep;           /* how keys are prepared (prep.h) */
     enum policy policy;
     uint64_t n_design; /* 0: grows */
     double fpr_design;
-    uint64_t file_len; /* a growing file may be longer: its next layer is unfinished */
+    uint64_t file_len;         /* a growing file may be longer: its next layer is unfinished */
     uint64_t created, changed; /* seconds since 1970 */
     struct counters counters;
     unsigned n_layers;

@@ -61,10 +61,8 @@ bool design_rule(const struct design *d, struct key_rule *rule, struct err *err)
 
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err)
 {
-    *plan = (struct plan){.kind = design_kind(d),
-                          .n = design_is_sized(d) ? d->n : n,
-                          .p = d->p,
-                          .size = d->size};
+    *plan = (struct plan){
+        .kind = design_kind(d), .n = design_is_sized(d) ? d->n : n, .p = d->p, .size = d->size};
     if (d->exact)
         plan->p = plan_least_fpr(plan->n);
     if (d->like != NULL) {
@@ -101,7 +99,6 @@ static void stamp(struct header *h, bool reproducible)
     if (getrandom(h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
         memcpy(h->id, &h->created, sizeof h->created);
 }
-
 
 void header_begin(struct header *h, const struct key_rule *rule, bool reproducible)
 {
@@ -206,6 +203,6 @@ bool header_same_questions(const struct header *a, const char *a_path, const str
 {
     struct err what;
     return header_same_keys(a, b, &what) ||
-           fail(err, "'%s' and '%s' cannot be queried together: they differ in %s", a_path,
-                b_path, what.text);
+           fail(err, "'%s' and '%s' cannot be queried together: they differ in %s", a_path, b_path,
+                what.text);
 }

@@ -20,18 +20,18 @@
 #include "store/plan.h"
 
 struct design {
-    const struct kind *kind;   /* NULL: the usual one, or that of `like` or `layout` */
+    const struct kind *kind;          /* NULL: the usual one, or that of `like` or `layout` */
     const struct layout_spec *layout; /* another program's layout; only with n, p and empty */
-    uint64_t n;                /* capacity: distinct keys */
-    double p;                  /* FPR with n keys */
-    bool exact;                /* the smallest possible FPR, instead of p */
-    uint64_t size;             /* limit for the file, in bytes */
-    const struct header *like; /* header with one layer, which gives n, p and the size */
-    const struct header *batch_for; /* header of a kind that counts, which gives p and the bits */
-    bool foldable;             /* a size that can be halved repeatedly */
-    bool grow;                 /* grows without limit (chain.h); n, if given: first layer's size */
-    unsigned generations;      /* a ring with this many generations; needs n */
-    bool empty;                /* contains no keys yet */
+    uint64_t n;                       /* capacity: distinct keys */
+    double p;                         /* FPR with n keys */
+    bool exact;                       /* the smallest possible FPR, instead of p */
+    uint64_t size;                    /* limit for the file, in bytes */
+    const struct header *like;        /* header with one layer, which gives n, p and the size */
+    const struct header *batch_for;   /* header of a kind that counts, which gives p and the bits */
+    bool foldable;                    /* a size that can be halved repeatedly */
+    bool grow;            /* grows without limit (chain.h); n, if given: first layer's size */
+    unsigned generations; /* a ring with this many generations; needs n */
+    bool empty;           /* contains no keys yet */
 };
 
 /* The kind of layer that takes the keys. */

@@ -60,8 +60,9 @@ static void add_bits(struct census *all, const struct census *layer)
 {
     uint64_t lines = all->lines + layer->lines, bits = all->bits + layer->bits;
     if (bits > 0)
-        all->bits_set = (all->bits_set * (double)all->bits +
-                         layer->bits_set * (double)layer->bits) / (double)bits;
+        all->bits_set =
+            (all->bits_set * (double)all->bits + layer->bits_set * (double)layer->bits) /
+            (double)bits;
     all->bits = bits;
     if (all->lines == 0 || (layer->lines != 0 && layer->line_min < all->line_min))
         all->line_min = layer->line_min;
@@ -133,9 +134,9 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
             continue;
         for (unsigned j = 0; j < h->n_layers; j++) {
             const struct layer *l = &h->layers[j];
-            counts[j] = j == i || (j > i && !done[j] && !l->is_void && l->kind->alike != NULL &&
-                                   l->kind == h->layers[i].kind &&
-                                   l->kind->alike(&h->layers[i], l));
+            counts[j] =
+                j == i || (j > i && !done[j] && !l->is_void && l->kind->alike != NULL &&
+                           l->kind == h->layers[i].kind && l->kind->alike(&h->layers[i], l));
             if (!counts[j])
                 continue;
             done[j] = true;

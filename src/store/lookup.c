@@ -54,8 +54,7 @@ bool lookup_others(const struct lookup *l, const struct group *g, uint64_t *pres
     return true;
 }
 
-bool lookup_all(const struct lookup *l, const struct group *g, uint64_t *present,
-                struct err *err)
+bool lookup_all(const struct lookup *l, const struct group *g, uint64_t *present, struct err *err)
 {
     const struct header *h = header_of(l);
     bool ring = h->policy == POLICY_RING;

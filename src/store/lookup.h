@@ -23,7 +23,7 @@
 
 struct lookup {
     const struct backing *backing;
-    unsigned newest;  /* takes keys */
+    unsigned newest;             /* takes keys */
     const struct peeked *peeked; /* of the batch; NULL: nothing */
 };
 
@@ -33,8 +33,7 @@ bool lookup_newest(const struct lookup *l, const struct group *g, uint64_t *pres
                    struct err *err);
 bool lookup_others(const struct lookup *l, const struct group *g, uint64_t *present,
                    struct err *err);
-bool lookup_all(const struct lookup *l, const struct group *g, uint64_t *present,
-                struct err *err);
+bool lookup_all(const struct lookup *l, const struct group *g, uint64_t *present, struct err *err);
 
 /* Can lookup_others answer for the whole batch without asking a layer? Not in a ring with several
  * layers. */

@@ -119,15 +119,14 @@ static void describe(const struct store *s, struct facts *facts)
     *facts = (struct facts){.layers = layers_of(m), .counters = m->header.counters};
 }
 
-static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
-                  struct err *err)
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
 {
     const struct layers layers = layers_of(memory_of(s));
     return layers_query(&layers, keys, n, present, NULL, NULL, err);
 }
 
-static bool take_census(struct store *s, unsigned threads, struct census *layer,
-                        struct census *all, struct err *err)
+static bool take_census(struct store *s, unsigned threads, struct census *layer, struct census *all,
+                        struct err *err)
 {
     const struct layers layers = layers_of(memory_of(s));
     (void)err;

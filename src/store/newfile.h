@@ -33,15 +33,15 @@
 #include "base/err.h"
 
 struct newfile {
-    int fd;        /* open for reading and writing, empty at first */
-    char *path;    /* resolved target */
-    char *temp;    /* temporary name, or NULL */
+    int fd;     /* open for reading and writing, empty at first */
+    char *path; /* resolved target */
+    char *temp; /* temporary name, or NULL */
     int dir_fd;
-    int old_fd;    /* the old file, to be replaced; or -1 */
+    int old_fd; /* the old file, to be replaced; or -1 */
     bool replace;
-    bool foreign;  /* not a seen filter, and must not replace one */
-    bool hasty;    /* set by the caller: the commit syncs the file, but not its directory */
-    bool held;     /* newfile_hold has locked old_fd; only that file may be replaced */
+    bool foreign; /* not a seen filter, and must not replace one */
+    bool hasty;   /* set by the caller: the commit syncs the file, but not its directory */
+    bool held;    /* newfile_hold has locked old_fd; only that file may be replaced */
     bool done;
 };
 

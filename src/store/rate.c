@@ -136,8 +136,8 @@ static void find_keys(struct rate *r, double others_n)
     const struct header *h = header_of(r);
     const struct counters *c = counters_of(r);
     r->exact = chain_is_exact(h);
-    double n = r->exact ? keys_of_added(target(r), (double)chain_newest_keys(h, c))
-                        : c->n_keys - others_n;
+    double n =
+        r->exact ? keys_of_added(target(r), (double)chain_newest_keys(h, c)) : c->n_keys - others_n;
     count_from(r, n, r->exact ? target(r)->kind->fpr_at(target(r), n) : 0);
     r->looked_n = r->layer_n;
     /* Counters that a crash has made unknown are too low. Those of a merge are from the bits. */

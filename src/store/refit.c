@@ -176,8 +176,7 @@ void refit_drop(struct refit *r, struct refit_keys *k)
 static bool is_our_file(const struct refit *r, const struct filter *f)
 {
     struct stat st;
-    return fstat(f->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino &&
-           st.st_nlink == 1;
+    return fstat(f->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino && st.st_nlink == 1;
 }
 
 /* Are the keys of the file exactly those that were put? Each record that any process gives to the

@@ -74,8 +74,8 @@ static bool read_open(struct secret *secret, int fd, const char *path, bool *oth
         return fail_errno(err, "cannot read secret '%s'", path);
     if (n > SECRET_LEN)
         return fail(err, "'%s' is no secret: it is longer than %d bytes", path, SECRET_LEN);
-    return n == SECRET_LEN || fail(err, "'%s' is no secret: it has only %d of %d bytes", path,
-                                   (int)n, SECRET_LEN);
+    return n == SECRET_LEN ||
+           fail(err, "'%s' is no secret: it has only %d of %d bytes", path, (int)n, SECRET_LEN);
 }
 
 bool secret_read(struct secret *secret, const char *path, bool *others, struct err *err)

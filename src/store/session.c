@@ -530,8 +530,7 @@ static bool all_touched(const struct layer *l, const uint8_t *touched)
     return rest == 0 || (__atomic_load_n(touched + whole, __ATOMIC_RELAXED) & rest) == rest;
 }
 
-bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n,
-                   struct err *err)
+bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n, struct err *err)
 {
     const struct layer *l = &s->filter->header.layers[layer];
     struct touch t = {

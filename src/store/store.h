@@ -43,10 +43,10 @@ enum add_result {
 
 struct add_options {
     unsigned threads;
-    double max_fpr; /* refuse keys that would exceed this FPR; 0: no limit */
-    bool rotate;    /* rotate a ring whose newest generation is full */
-    bool may_repeat; /* the caller does not rely on which keys were new ... */
-    bool may_guess;  /* ... nor on how many */
+    double max_fpr;    /* refuse keys that would exceed this FPR; 0: no limit */
+    bool rotate;       /* rotate a ring whose newest generation is full */
+    bool may_repeat;   /* the caller does not rely on which keys were new ... */
+    bool may_guess;    /* ... nor on how many */
     struct crew *crew; /* threads that may help store_add; NULL: none. It changes no result. */
 };
 
@@ -65,7 +65,7 @@ struct add_state {
  * then need not search those layers again. */
 struct peeked {
     uint64_t *present; /* bit i: one of these layers has key i */
-    unsigned layers;  /* layers 0..layers-1 were searched; 0: none */
+    unsigned layers;   /* layers 0..layers-1 were searched; 0: none */
     uint64_t file;     /* filter.number (filter.h): changes if the file is replaced */
 };
 
@@ -77,8 +77,8 @@ struct facts {
     bool is_writing;          /* a live process is adding keys */
     bool is_dirty;            /* a process died while adding keys, and nobody has repaired it */
     bool slot_damaged;        /* one of two copies of the header */
-    unsigned n_shards; /* number of shards, each with these layers; a key is in one of them;
-                          0: the filter is not sharded */
+    unsigned n_shards;        /* number of shards, each with these layers; a key is in one of them;
+                                 0: the filter is not sharded */
     size_t chunk; /* best amount of input for one add call, in bytes; 0: it does not matter */
     bool gather;  /* wait for a whole chunk even if the input has nothing more ready */
 };

@@ -29,8 +29,8 @@ bool target_reserve(const struct header *header, struct newfile *file, struct er
 {
     const struct layer *first = &header->layers[0];
     bool holes = header->n_layers == 1 && layout_is_sparse(first);
-    return newfile_reserve_first(file, holes ? first->data_off : header->file_len,
-                                 header->file_len, err);
+    return newfile_reserve_first(file, holes ? first->data_off : header->file_len, header->file_len,
+                                 err);
 }
 
 /* Writes the pages that are not zero. */
@@ -51,8 +51,9 @@ bool target_write(const struct target *t, const void *data, uint64_t len, uint64
                   struct err *err)
 {
     const struct layer *layer = target_layer(t);
-    return layout_is_sparse(layer) ? write_sparse(t, data, len, at, err)
-                            : disk_write(t->fd, data, len, layer->data_off + at, t->name, err);
+    return layout_is_sparse(layer)
+               ? write_sparse(t, data, len, at, err)
+               : disk_write(t->fd, data, len, layer->data_off + at, t->name, err);
 }
 
 void target_write_back(const struct target *t, uint64_t len, uint64_t at)
@@ -66,8 +67,8 @@ void target_resize(const struct target *t, uint64_t data_len)
     format_place(t->header);
 }
 
-bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t first,
-                     uint64_t n, struct err *err)
+bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t first, uint64_t n,
+                      struct err *err)
 {
     static const uint8_t zeroes[FORMAT_PAGE];
     const struct layer *layer = target_layer(t);
@@ -77,8 +78,7 @@ bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t fir
         uint64_t off = layer->sums_off + page * FORMAT_SUM, len = 0;
         for (; len < sizeof sums && page < end; len += FORMAT_SUM, page++) {
             const uint8_t *data = pages == NULL ? zeroes : pages + (page - first) * FORMAT_PAGE;
-            put_le32(sums + len,
-                     format_page_sum(seed, page, data, layer_page_len(layer, page)));
+            put_le32(sums + len, format_page_sum(seed, page, data, layer_page_len(layer, page)));
         }
         if (!disk_write(t->fd, sums, len, off, t->name, err))
             return false;
@@ -168,8 +168,7 @@ bool target_sums(const struct target *t, struct err *err)
 {
     const struct layer *layer = target_layer(t);
     struct sums s = {t, layer};
-    return parallel_try(t->threads, (layer_pages(layer) + PIECE - 1) / PIECE, sum_piece, &s,
-                        err);
+    return parallel_try(t->threads, (layer_pages(layer) + PIECE - 1) / PIECE, sum_piece, &s, err);
 }
 
 bool target_copy(const struct target *t, const uint8_t *data, struct err *err)
@@ -213,8 +212,7 @@ bool target_header(const struct header *header, int fd, const char *name, struct
     size_t len = format_encode(header, slot);
     if (!disk_write(fd, slot, len, FORMAT_SLOT_A, name, err))
         return false;
-    if (!format_is_immutable(header) &&
-        !disk_write(fd, slot, len, FORMAT_SLOT_B, name, err))
+    if (!format_is_immutable(header) && !disk_write(fd, slot, len, FORMAT_SLOT_B, name, err))
         return false;
     return ftruncate(fd, (off_t)header->file_len) == 0 ||
            fail_errno(err, "cannot set the length of '%s'", name);

@@ -30,9 +30,8 @@ static void settle(struct writer *w)
     w->layer = chain_newest(h);
     w->generation = target(w)->generation;
     w->warned_fpr = 0;
-    w->lookup = (struct lookup){.backing = w->backing,
-                                .newest = w->layer,
-                                .peeked = w->lookup.peeked};
+    w->lookup =
+        (struct lookup){.backing = w->backing, .newest = w->layer, .peeked = w->lookup.peeked};
     w->rate = (struct rate){.backing = w->backing,
                             .out = w->out,
                             .layer = w->layer,
@@ -158,7 +157,8 @@ void writer_warn(const struct header *h, const char *name, const char *when, dou
     else
         snprintf(out->warning, sizeof out->warning,
                  "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
-                 "design rate %s", name, when, now, num_show_fpr(design, h->fpr_design));
+                 "design rate %s",
+                 name, when, now, num_show_fpr(design, h->fpr_design));
 }
 
 static void warn(struct writer *w, const char *when)
@@ -275,8 +275,8 @@ static enum add_result make_exact_room(struct writer *w, struct hashes keys, uin
 }
 
 /* Adds the keys of records [*done, end), LAYER_BATCH at most. */
-static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *known,
-                                size_t end, size_t *done, struct err *err)
+static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *known, size_t end,
+                                size_t *done, struct err *err)
 {
     struct group g;
     double n = (double)(end - *done);
@@ -361,7 +361,8 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
             continue;
         enum add_result result = chain_is_exact(header_of(w))
                                      ? make_exact_room(w, keys, known, n, done, &room, err)
-                                     : make_room(w, &room, err) ? ADD_OK : ADD_FAILED;
+                                 : make_room(w, &room, err) ? ADD_OK
+                                                            : ADD_FAILED;
         if (result != ADD_OK)
             return result;
         size_t end = room < n - *done ? *done + room : n;
@@ -389,8 +390,8 @@ static void catch_up(struct writer *w, bool replaced)
         settle(w);
 }
 
-void writer_peek(struct layers layers, struct hashes keys, size_t n,
-                 struct peeked *out, layers_verify *verify, void *ctx)
+void writer_peek(struct layers layers, struct hashes keys, size_t n, struct peeked *out,
+                 layers_verify *verify, void *ctx)
 {
     const struct header *h = layers.header;
     unsigned newest = chain_newest(h);

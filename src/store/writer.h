@@ -53,8 +53,8 @@ void writer_begin(struct writer *w, const struct backing *backing,
 /* As store_peek, store_add and store_conclude (store.h). writer_peek needs no writer: `layers` must
  * not change meanwhile, apart from the bits of the one that takes keys. It asks from layer `first`
  * on, does not set out->file, and calls `verify` as layers_query does. */
-void writer_peek(struct layers layers, struct hashes keys, size_t n,
-                 struct peeked *out, layers_verify *verify, void *ctx);
+void writer_peek(struct layers layers, struct hashes keys, size_t n, struct peeked *out,
+                 layers_verify *verify, void *ctx);
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known,
                            const struct peeked *peeked, size_t n, size_t *done, struct err *err);
 void writer_conclude(struct writer *w, bool again);

@@ -20,8 +20,8 @@
 
 /* The keys of the first n records of a chunk, except those whose bit is set in `known`. */
 struct writer_keys {
-    uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
-    uint64_t *known; /* bit i: record i has no key, or a known one */
+    uint64_t *hash;       /* lane l of record i is hash[l * room + i] */
+    uint64_t *known;      /* bit i: record i has no key, or a known one */
     struct peeked peeked; /* set by the caller; `present` is allocated */
     size_t n, room;
     /* With key_rule.bytes: bytes[i] is the key of record i, in the chunk or in `copies`. */

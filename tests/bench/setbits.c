@@ -79,10 +79,9 @@ int main(int argc, char **argv)
         for (; i < end; i++)
             for (size_t j = 0; j < k; j++) {
                 unsigned long long position = scatter(i * k + j) % m;
-                at += sprintf(at, "*%d\r\n$6\r\n%s\r\n$%zu\r\n%s\r\n$%d\r\n%llu\r\n%s",
-                              set ? 4 : 3, command, strlen(key), key,
-                              snprintf(NULL, 0, "%llu", position), position,
-                              set ? "$1\r\n1\r\n" : "");
+                at += sprintf(at, "*%d\r\n$6\r\n%s\r\n$%zu\r\n%s\r\n$%d\r\n%llu\r\n%s", set ? 4 : 3,
+                              command, strlen(key), key, snprintf(NULL, 0, "%llu", position),
+                              position, set ? "$1\r\n1\r\n" : "");
             }
         for (char *from = buf; from < at;) {
             ssize_t sent = write(fd, from, (size_t)(at - from));

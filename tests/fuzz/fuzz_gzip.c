@@ -17,7 +17,7 @@
 #include "must.h"
 
 enum {
-    MOST_IN = 60000,    /* fits in a pipe without a reader */
+    MOST_IN = 60000, /* fits in a pipe without a reader */
     MOST_OUT = 4 << 20,
 };
 

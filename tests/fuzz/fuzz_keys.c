@@ -212,8 +212,8 @@ static long encode_text(unsigned encoding, const char *key, long n, char *out)
 
 static long encode_integer(unsigned encoding, const char *key, long n, char *out)
 {
-    bool wide = encoding == ENCODE_INT64 || encoding == ENCODE_DECIMAL ||
-                encoding == ENCODE_KRYO5_LONG;
+    bool wide =
+        encoding == ENCODE_INT64 || encoding == ENCODE_DECIMAL || encoding == ENCODE_KRYO5_LONG;
     bool kryo = encoding == ENCODE_KRYO5_LONG || encoding == ENCODE_KRYO5_INT;
     char *text = malloc((size_t)n + 1);
     MUST(text);

@@ -6,8 +6,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const codecs[] = {"string", "long", "int", "bytes", "json", "kryo5",
-                                         "kryo5long", "kryo5int", "kryo5ref"};
+    static const char *const codecs[] = {"string", "long",      "int",      "bytes",   "json",
+                                         "kryo5",  "kryo5long", "kryo5int", "kryo5ref"};
     char spec[128], shown[LAYOUT_TEXT];
     struct foreign f;
     if (size < 6)

@@ -339,9 +339,15 @@ static int sync_call(int fd, const char *call)
     return r;
 }
 
-int fsync(int fd) { return sync_call(fd, "fsync"); }
+int fsync(int fd)
+{
+    return sync_call(fd, "fsync");
+}
 
-int fdatasync(int fd) { return sync_call(fd, "fdatasync"); }
+int fdatasync(int fd)
+{
+    return sync_call(fd, "fdatasync");
+}
 
 /* What the program may take up; as of now it does not. */
 int msync(void *at, size_t len, int flags)

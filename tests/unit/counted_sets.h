@@ -74,8 +74,7 @@ static inline uint64_t count_in(const struct entries *e, uint64_t v)
     return at != NULL ? e->count[at - e->value] : 0;
 }
 
-static inline struct counted_memory make_set(const struct counted *design,
-                                             const struct entries *e)
+static inline struct counted_memory make_set(const struct counted *design, const struct entries *e)
 {
     static struct counted_array a;
     struct counted_memory made = {.data = NULL};

@@ -258,8 +258,7 @@ static inline bool golden_has(struct taken *t, struct hashes key)
 }
 
 /* '1' or '0' for each of n keys, each followed by a newline, as in *.absent. */
-static inline struct golden golden_answer(struct taken *t, const struct golden_keys *keys,
-                                          size_t n)
+static inline struct golden golden_answer(struct taken *t, const struct golden_keys *keys, size_t n)
 {
     struct golden out = {malloc(2 * n + 1), 2 * n};
     for (size_t i = 0; i < n; i++) {

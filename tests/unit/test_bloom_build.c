@@ -33,24 +33,23 @@ static bool put_in(struct keyset *keys, uint64_t n, uint64_t repeated, unsigned 
 /* A filter of n keys, the last of which repeats the one numbered `repeated`, if there is such. */
 static bool make(struct made *m, uint64_t n, uint64_t repeated, unsigned threads, bool presumed)
 {
-    struct keyset_spec spec = {.workers = threads,
-                               .memory = keyset_min_memory(threads),
-                               .scratch_dir = "/tmp"};
+    struct keyset_spec spec = {
+        .workers = threads, .memory = keyset_min_memory(threads), .scratch_dir = "/tmp"};
     struct keyset *keys = keyset_new(&spec, &m->err);
     CHECK(keys != NULL && put_in(keys, n, repeated, threads, &m->err));
-    m->header = (struct header){
-        .epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
+    m->header =
+        (struct header){.epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
     m->header.layers[0].id = 1;
     bloom_to(&m->bloom, &m->header.layers[0]);
     format_place(&m->header);
     m->fd = memfd_create("bloom", MFD_CLOEXEC);
     CHECK(m->fd >= 0 && ftruncate(m->fd, (off_t)m->header.file_len) == 0);
     struct target target = {.header = &m->header,
-                                  .fd = m->fd,
-                                  .name = "test",
-                                  .threads = threads,
-                                  .n = n,
-                                  .presumed = presumed};
+                            .fd = m->fd,
+                            .name = "test",
+                            .threads = threads,
+                            .n = n,
+                            .presumed = presumed};
     bool ok = bloom_build(&target, keys, &m->census, &m->err);
     keyset_free(keys);
     return ok;
@@ -74,8 +73,7 @@ static void check_data(const struct made *m, uint64_t n)
     for (uint64_t page = 0; page < m->bloom.pages; page++) {
         uint8_t sum[4];
         CHECK(pread(m->fd, sum, sizeof sum, (off_t)(layer->sums_off + 4 * page)) == 4);
-        wrong += get_le32(sum) !=
-                 format_page_sum(seed, page, want + page * BLOOM_PAGE, BLOOM_PAGE);
+        wrong += get_le32(sum) != format_page_sum(seed, page, want + page * BLOOM_PAGE, BLOOM_PAGE);
     }
     CHECK(wrong == 0);
     free(want);

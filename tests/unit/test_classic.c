@@ -18,8 +18,18 @@ static uint64_t next(uint64_t *state)
 
 TEST(the_modulus_is_exact)
 {
-    static const uint64_t edges[] = {1, 2, 3, 63, 64, 65, 9585, 0xffffffff, 0x100000000,
-                                     (uint64_t)1 << 45, UINT64_MAX / 3, UINT64_MAX - 58,
+    static const uint64_t edges[] = {1,
+                                     2,
+                                     3,
+                                     63,
+                                     64,
+                                     65,
+                                     9585,
+                                     0xffffffff,
+                                     0x100000000,
+                                     (uint64_t)1 << 45,
+                                     UINT64_MAX / 3,
+                                     UINT64_MAX - 58,
                                      UINT64_MAX};
     uint64_t state = 1;
     for (size_t i = 0; i < 1000; i++) {
@@ -176,8 +186,8 @@ TEST(bits_come_back_from_every_order)
         layout_take(&bits, 0, back, sizeof back);
         CHECK(memcmp(bytes, back, sizeof bytes) == 0);
     }
-    const struct layout_bits high = {.data = (const uint8_t *)"\x80\x01", .len = 2,
-                                     .order = ORDER_HIGH_FIRST};
+    const struct layout_bits high = {
+        .data = (const uint8_t *)"\x80\x01", .len = 2, .order = ORDER_HIGH_FIRST};
     layout_take(&high, 0, there, 8);
     CHECK(memcmp(there, "\x01\x80\0\0\0\0\0\0", 8) == 0);
 }

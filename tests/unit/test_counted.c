@@ -304,8 +304,7 @@ TEST(parts_joined_are_the_bytes_of_the_whole)
     for (uint64_t parts = 1; parts <= groups; parts += 3) {
         struct sink all = {{NULL, NULL}, {0, 0}};
         for (uint64_t part = 0; part < parts; part++) {
-            struct sink s =
-                encode_part(&c, &e, part * groups / parts, (part + 1) * groups / parts);
+            struct sink s = encode_part(&c, &e, part * groups / parts, (part + 1) * groups / parts);
             counted_move_lines(s.bytes[0], s.len[0], all.len[1]);
             keep(&all, 0, s.bytes[0], s.len[0]);
             keep(&all, 1, s.bytes[1], s.len[1]);
@@ -435,8 +434,8 @@ TEST_EACH_VARIANT(damaged_sets_are_read_in_bounds, counted_variants)
     for (unsigned counts = 0; counts < COUNTS; counts++)
         for (unsigned kind = 0; kind < 4; kind++) {
             struct counted c = {.bits = kind % 2 == 0 ? 64 : 12};
-            struct entries e = draw_entries(
-                kind < 2 ? 300 : 4000, kind == 2 ? 1 << 13 : counted_top(&c), counts);
+            struct entries e =
+                draw_entries(kind < 2 ? 300 : 4000, kind == 2 ? 1 << 13 : counted_top(&c), counts);
             struct counted_memory m = make_set(&c, &e);
             mutate(&m, 60);
             free(m.data);

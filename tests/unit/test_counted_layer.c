@@ -20,8 +20,8 @@ struct made {
 
 static void begin(struct made *m, unsigned bits)
 {
-    m->header = (struct header){
-        .epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
+    m->header =
+        (struct header){.epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
     m->header.layers[0] = (struct layer){.kind = &kind_counted, .id = 1, .data_len = 1};
     counted_to(&(struct counted){.bits = bits}, &m->header.layers[0]);
     format_place(&m->header);
@@ -32,8 +32,7 @@ static void begin(struct made *m, unsigned bits)
 
 static struct target target_of(struct made *m, unsigned threads)
 {
-    return (struct target){
-        .header = &m->header, .fd = m->fd, .name = "test", .threads = threads};
+    return (struct target){.header = &m->header, .fd = m->fd, .name = "test", .threads = threads};
 }
 
 static void end(struct made *m)
@@ -54,8 +53,8 @@ static void check_file(struct made *m, const struct counted_memory *want)
     CHECK(memcmp(m->data, want->data, want->len) == 0);
     size_t padding = (size_t)(layer->sums_off - layer->data_off - layer->data_len);
     uint8_t behind[8] = {0};
-    CHECK(padding < 8 && pread(m->fd, behind, padding, (off_t)(layer->data_off + want->len)) ==
-                             (ssize_t)padding);
+    CHECK(padding < 8 &&
+          pread(m->fd, behind, padding, (off_t)(layer->data_off + want->len)) == (ssize_t)padding);
     CHECK(get_le64(behind) == 0);
     uint64_t seed = format_layer_seed(&m->header, layer), wrong = 0;
     for (uint64_t page = 0; page < layer_pages(layer); page++) {
@@ -175,10 +174,8 @@ TEST(repeats_are_found_where_none_are_presumed)
 {
     random_restart(4);
     for (unsigned repeats = 0; repeats < 2; repeats++) {
-        struct keyset_spec spec = {.workers = 2,
-                                   .memory = (uint64_t)64 << 20,
-                                   .part = 1000,
-                                   .scratch_dir = "/tmp"};
+        struct keyset_spec spec = {
+            .workers = 2, .memory = (uint64_t)64 << 20, .part = 1000, .scratch_dir = "/tmp"};
         struct err err;
         struct keyset *keys = keyset_new(&spec, &err);
         MUST(keys != NULL);

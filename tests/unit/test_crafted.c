@@ -228,8 +228,7 @@ static bool put_all(struct keyset *keys, const struct crowd *crowd, uint64_t n, 
 
 static void plan_layer(struct header *h, const struct kind *kind, uint64_t n)
 {
-    *h = (struct header){
-        .epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
+    *h = (struct header){.epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
     h->layers[0].id = 1;
     h->layers[0].fpr_design = 0.01;
     h->layers[0].n_design = n;
@@ -253,11 +252,11 @@ static bool build_file(struct made *m, const struct way *way, struct keyset *key
     m->fd = memfd_create("crafted", MFD_CLOEXEC);
     snprintf(m->path, sizeof m->path, "/proc/self/fd/%d", m->fd);
     struct target target = {.header = &m->header,
-                                  .fd = m->fd,
-                                  .name = "test",
-                                  .threads = way->threads,
-                                  .n = n,
-                                  .presumed = presumed};
+                            .fd = m->fd,
+                            .name = "test",
+                            .threads = way->threads,
+                            .n = n,
+                            .presumed = presumed};
     return m->fd >= 0 && ftruncate(m->fd, (off_t)m->header.file_len) == 0 &&
            way->kind->build(&target, keys, &m->census, err) &&
            target_header(&m->header, m->fd, "test", err);

@@ -30,8 +30,8 @@ static struct golden open_row(const struct golden_table *t)
 static struct golden plain(struct golden g)
 {
     struct golden out = {malloc(1 << 20), 1 << 20};
-    z_stream z = {.next_in = g.data, .avail_in = (uInt)g.len, .next_out = out.data,
-                  .avail_out = 1 << 20};
+    z_stream z = {
+        .next_in = g.data, .avail_in = (uInt)g.len, .next_out = out.data, .avail_out = 1 << 20};
     if (g.data[0] != 0x1f) {
         memcpy(out.data, g.data, g.len);
         out.len = g.len;
@@ -80,8 +80,10 @@ TEST(the_programs_filters_are_read_and_written_again)
         struct taken taken;
         struct golden file = open_row(&t);
         unsigned from, to;
-        size_t n_keys = sscanf(t.field[N_KEYS], "%u-%u joined with %u-%u", &from, &to, &from, &to)
-                                == 4 ? to : (size_t)atoi(t.field[N_KEYS] + strlen("first "));
+        size_t n_keys =
+            sscanf(t.field[N_KEYS], "%u-%u joined with %u-%u", &from, &to, &from, &to) == 4
+                ? to
+                : (size_t)atoi(t.field[N_KEYS] + strlen("first "));
         bool ok = golden_take("dcso", file.data, file.len, &taken, &err);
         MUST(ok);
         if (!ok)
@@ -157,8 +159,8 @@ TEST(positions_are_the_programs)
     for (; golden_row(&t); rows++) {
         uint64_t hash = strtoull(t.field[2], NULL, 16), at[4], want[4];
         kind_dcso.layout->positions(&layer, hashes_of(&hash), 1, at);
-        CHECK(sscanf(t.field[3], "%" SCNu64 ",%" SCNu64 ",%" SCNu64 ",%" SCNu64, &want[0],
-                     &want[1], &want[2], &want[3]) == 4);
+        CHECK(sscanf(t.field[3], "%" SCNu64 ",%" SCNu64 ",%" SCNu64 ",%" SCNu64, &want[0], &want[1],
+                     &want[2], &want[3]) == 4);
         CHECK(memcmp(at, want, sizeof at) == 0);
     }
     CHECK(rows == 65);
@@ -168,7 +170,7 @@ TEST(positions_are_the_programs)
 /* Hashes at and above the chain's modulus, by its definition. */
 TEST(the_chain_reduces_every_hash)
 {
-    static const uint64_t hash[] = {0, 1, UINT64_MAX - 59, UINT64_MAX - 58, UINT64_MAX - 57,
+    static const uint64_t hash[] = {0,         1, UINT64_MAX - 59, UINT64_MAX - 58, UINT64_MAX - 57,
                                     UINT64_MAX};
     enum { PER_KEY = 5, HASHES = sizeof hash / sizeof *hash };
     struct layer layer = {.kind = &kind_dcso};
@@ -221,8 +223,7 @@ TEST(without_a_rate_it_is_the_programs_own)
 /* What the program accepts and a filter cannot be. */
 static bool cannot_be(const char *name)
 {
-    return strcmp(name, "k = 0") == 0 || strcmp(name, "m = 0") == 0 ||
-           strcmp(name, "p = NaN") == 0;
+    return strcmp(name, "k = 0") == 0 || strcmp(name, "m = 0") == 0 || strcmp(name, "p = NaN") == 0;
 }
 
 TEST(broken_files_are_refused)
@@ -343,8 +344,10 @@ TEST(its_files_are_recognized)
     static const struct {
         const char *name;
         bool is;
-    } files[] = {{"dcso/dc_data.bloom", true},        {"dcso/dc_n1000_p01.bloom.gz", true},
-                 {"dcso/dc_n1_p5.bloom", true},       {"parquet/pq_str_1024.sbbf", false},
+    } files[] = {{"dcso/dc_data.bloom", true},
+                 {"dcso/dc_n1000_p01.bloom.gz", true},
+                 {"dcso/dc_n1_p5.bloom", true},
+                 {"parquet/pq_str_1024.sbbf", false},
                  {"redisson/rs_bytes_n1_p5.bitmap", false}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct golden file = golden_open_raw(files[i].name);

@@ -6,7 +6,7 @@
 #include "keys/batch.h"
 #include "keys/xxh3.h"
 
-#define TEXT(s) (s), sizeof(s) - 1
+#define TEXT(s)      (s), sizeof(s) - 1
 #define DIGEST(name) ((uint32_t)DIGEST_##name << PREP_DIGEST_SHIFT)
 
 /* Makes the digest in a block of just the room that it takes. */

@@ -185,20 +185,32 @@ static const struct row rows[] = {
     ROW(ENCODE_JSON, "\xf0\x90\x80\x80", "\"\\uD800\\uDC00\""),
     ROW(ENCODE_JSON, "\xef\xbf\xbf\xf4\x8f\xbf\xbf", "\"\xef\xbf\xbf\\uDBFF\\uDFFF\""),
     ROW(ENCODE_KRYO5, "", "\3\x81"),
-    ROW(ENCODE_KRYO5, "a", "\3\x82" "a"),
-    ROW(ENCODE_KRYO5, "ab", "\3" "a\xe2"),
-    ROW(ENCODE_KRYO5, "a\0", "\3" "a\x80"),
-    ROW(ENCODE_KRYO5, ROW_32, "\3" "abcdefghijklmnopqrstuvwxyzABCDE\xc6"),
+    ROW(ENCODE_KRYO5, "a",
+        "\3\x82"
+        "a"),
+    ROW(ENCODE_KRYO5, "ab",
+        "\3"
+        "a\xe2"),
+    ROW(ENCODE_KRYO5, "a\0",
+        "\3"
+        "a\x80"),
+    ROW(ENCODE_KRYO5, ROW_32,
+        "\3"
+        "abcdefghijklmnopqrstuvwxyzABCDE\xc6"),
     ROW(ENCODE_KRYO5, ROW_32 "G", "\3\xa2" ROW_32 "G"),
     ROW(ENCODE_KRYO5, "\xc3\xa9", "\3\x82\xc3\xa9"),
-    ROW(ENCODE_KRYO5, "a\xf0\x90\x80\x80", "\3\x84" "a\xed\xa0\x80\xed\xb0\x80"),
+    ROW(ENCODE_KRYO5, "a\xf0\x90\x80\x80",
+        "\3\x84"
+        "a\xed\xa0\x80\xed\xb0\x80"),
     /* 62 and 63 characters: the length in one byte, and in two. */
     ROW(ENCODE_KRYO5, ROW_32 "abcdefghijklmnopqrstuvwxyzABCD",
         "\3\xbf" ROW_32 "abcdefghijklmnopqrstuvwxyzABCD"),
     ROW(ENCODE_KRYO5, ROW_32 "abcdefghijklmnopqrstuvwxyzABCDE",
         "\3\xc0\1" ROW_32 "abcdefghijklmnopqrstuvwxyzABCDE"),
     ROW(ENCODE_KRYO5_REF, "", "\3\1\x81"),
-    ROW(ENCODE_KRYO5_REF, "ab", "\3\1" "a\xe2"),
+    ROW(ENCODE_KRYO5_REF, "ab",
+        "\3\1"
+        "a\xe2"),
     ROW(ENCODE_KRYO5_LONG, "-0", "\x09\0"),
     ROW(ENCODE_KRYO5_LONG, "63", "\x09\x7e"),
     ROW(ENCODE_KRYO5_LONG, "64", "\x09\x80\1"),
@@ -278,18 +290,32 @@ TEST(what_is_no_integer_is_a_bad_key)
         const char *bytes;
         size_t len;
     } bad[] = {
-        {TEXT("")},    {TEXT("+")},   {TEXT("-")},     {TEXT("+-1")}, {TEXT(" 1")},
-        {TEXT("1 ")},  {TEXT("1.0")}, {TEXT("0x1")},   {TEXT("1_0")}, {TEXT("--1")},
-        {TEXT("1\0")}, {TEXT("/")},   {TEXT(":")},     {TEXT("1L")},  {TEXT("\xef\xbc\x91")},
-        {TEXT("9223372036854775808")}, {TEXT("-9223372036854775809")},
-        {TEXT("18446744073709551617")}, {TEXT("99999999999999999999999")},
+        {TEXT("")},
+        {TEXT("+")},
+        {TEXT("-")},
+        {TEXT("+-1")},
+        {TEXT(" 1")},
+        {TEXT("1 ")},
+        {TEXT("1.0")},
+        {TEXT("0x1")},
+        {TEXT("1_0")},
+        {TEXT("--1")},
+        {TEXT("1\0")},
+        {TEXT("/")},
+        {TEXT(":")},
+        {TEXT("1L")},
+        {TEXT("\xef\xbc\x91")},
+        {TEXT("9223372036854775808")},
+        {TEXT("-9223372036854775809")},
+        {TEXT("18446744073709551617")},
+        {TEXT("99999999999999999999999")},
     };
     for (unsigned id = 0; id < 256; id++) {
         const struct encoding *e = encoding_by_id(id);
         if (e == NULL || e->integer == 0)
             continue;
-        CHECK_STR(e->bad, e->integer == 32 ? "not an integer of 32 bits"
-                                           : "not an integer of 64 bits");
+        CHECK_STR(e->bad,
+                  e->integer == 32 ? "not an integer of 32 bits" : "not an integer of 64 bits");
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
             CHECK(is_bad(id, bad[i].bytes, bad[i].len));
         CHECK(is_bad(id, TEXT("2147483648")) == (e->integer == 32));

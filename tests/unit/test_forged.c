@@ -30,9 +30,9 @@ struct field {
 };
 
 static const struct field header_fields[] = {
-    {8, 4},   {12, 4},  {16, 4},  {20, 4},     {24, 4},     {28, 4},     {32, 8}, {40, 4},
-    {44, 4},  {48, 8},  {56, 8},  {72, 4},     {76, 4},     {80, 8},     {88, REAL}, {96, 8},
-    {104, 8}, {112, 8}, {120, 8}, {128, 8},    {136, REAL}, {144, REAL}, {152, 4}, {156, 4},
+    {8, 4},   {12, 4},  {16, 4},  {20, 4},  {24, 4},     {28, 4},     {32, 8},    {40, 4},
+    {44, 4},  {48, 8},  {56, 8},  {72, 4},  {76, 4},     {80, 8},     {88, REAL}, {96, 8},
+    {104, 8}, {112, 8}, {120, 8}, {128, 8}, {136, REAL}, {144, REAL}, {152, 4},   {156, 4},
 };
 
 static const struct field layer_fields[] = {
@@ -47,16 +47,51 @@ static const struct field entry_fields[] = {
 #define COUNT(array) ((unsigned)(sizeof(array) / sizeof *(array)))
 
 static const uint64_t whole[] = {
-    0,          1,           2,         3,         7,         8,          9,         22,
-    23,         28,          29,        30,        31,        32,         33,        64,
-    255,        256,         4095,      4096,      4097,      8192,       12288,     65535,
-    65536,      65537,       INT32_MAX, UINT32_MAX, 1ULL << 31, 1ULL << 32, 1ULL << 40, 1ULL << 52,
-    1ULL << 62, INT64_MAX,   1ULL << 63, UINT64_MAX - 4095, UINT64_MAX - 7, UINT64_MAX,
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    9,
+    22,
+    23,
+    28,
+    29,
+    30,
+    31,
+    32,
+    33,
+    64,
+    255,
+    256,
+    4095,
+    4096,
+    4097,
+    8192,
+    12288,
+    65535,
+    65536,
+    65537,
+    INT32_MAX,
+    UINT32_MAX,
+    1ULL << 31,
+    1ULL << 32,
+    1ULL << 40,
+    1ULL << 52,
+    1ULL << 62,
+    INT64_MAX,
+    1ULL << 63,
+    UINT64_MAX - 4095,
+    UINT64_MAX - 7,
+    UINT64_MAX,
 };
 
 static const double reals[] = {
-    0,   -0.0, -1,  1,     0.5,  0x1.fffffffffffffp-1, 0x1p-32,  1e-10,     1e-300,    0x1p-1074,
-    1.5, 1e3,  1e9, 0x1p53, 1e19, 1e300,               INFINITY, -INFINITY, NAN,
+    0,       -0.0,   -1,     1,         0.5,      0x1.fffffffffffffp-1,
+    0x1p-32, 1e-10,  1e-300, 0x1p-1074, 1.5,      1e3,
+    1e9,     0x1p53, 1e19,   1e300,     INFINITY, -INFINITY,
+    NAN,
 };
 
 /* What is added to and subtracted from the value that is there. */
@@ -131,8 +166,8 @@ static struct sound make(const struct design *design, unsigned n, unsigned n_lat
     const struct key_rule rule = {0};
     struct newfile file;
     struct err err;
-    struct filter_build b = {.design = design, .rule = &rule, .memory = 64 << 20,
-                             .scratch_dir = ".", .threads = 1};
+    struct filter_build b = {
+        .design = design, .rule = &rule, .memory = 64 << 20, .scratch_dir = ".", .threads = 1};
     bool ok = newfile_open(&file, "f", true, &err) && fill(&b, &file, n, &err);
     CHECK(did(ok, err.text));
     filter_build_free(&b);
@@ -354,8 +389,8 @@ static void try_entry(struct sound *s, const char *what, const struct header *h,
                       const struct field *field)
 {
     const struct layer *l = &h->layers[0];
-    uint64_t in_layer = l->data_len - ENTRY_LEN * l->geometry[1] +
-                        (uint64_t)ENTRY_LEN * number + field->at;
+    uint64_t in_layer =
+        l->data_len - ENTRY_LEN * l->geometry[1] + (uint64_t)ENTRY_LEN * number + field->at;
     uint8_t *a = s->data + l->data_off + in_layer;
     uint64_t before = get_number(a, field->len), v, seed = format_layer_seed(h, l);
     for (unsigned i = 0; extreme(i, field->len, before, &v); i++) {
@@ -380,11 +415,11 @@ static void try_all(struct sound s, const char *what)
         return;
     for (size_t i = 0; i < COUNT(header_fields); i++)
         try_header(&s, what, 0, &header_fields[i]);
-    for (unsigned l = 0; l < h.n_layers; l += h.n_layers > 1 ? h.n_layers - 1 : 1)
+    for (unsigned l = 0; l<h.n_layers; l += h.n_layers> 1 ? h.n_layers - 1 : 1)
         for (size_t i = 0; i < COUNT(layer_fields); i++)
             try_header(&s, what, LAYERS + LAYER_LEN * l, &layer_fields[i]);
     unsigned entries = h.layers[0].kind->add == NULL ? (unsigned)h.layers[0].geometry[1] : 0;
-    for (unsigned e = 0; e < entries; e += entries > 1 ? entries - 1 : 1) {
+    for (unsigned e = 0; e<entries; e += entries> 1 ? entries - 1 : 1) {
         seal_slots(&s, true);
         for (size_t i = 0; i < COUNT(entry_fields); i++)
             try_entry(&s, what, &h, e, &entry_fields[i]);

@@ -231,8 +231,7 @@ TEST(a_secret_needs_its_hash_function)
     h.layers[0].kind = kind_by_id(22);
     format_encode(&h, slot);
     CHECK(!format_decode(slot, sizeof slot, &got, &err));
-    CHECK_STR(err.text,
-              "is damaged: layer 0 is of a kind that its hash function does not fit");
+    CHECK_STR(err.text, "is damaged: layer 0 is of a kind that its hash function does not fit");
 }
 
 TEST(a_refused_slot_that_is_whole_has_its_epoch)
@@ -311,8 +310,7 @@ TEST(layers_must_lie_in_order_inside_the_file)
                     "is damaged: layer 1 is not where it should be");
         }
     REFUSES(LAYER + 40, 8, 0, "is damaged: layer 0 has no valid length");
-    REFUSES(LAYER + 40, 8, 4095,
-            "is damaged: layer 0: its page count does not fit its length");
+    REFUSES(LAYER + 40, 8, 4095, "is damaged: layer 0: its page count does not fit its length");
     REFUSES(LAYER + 40, 8, 0 - (uint64_t)4096, "is damaged: layer 0 is not where it should be");
     REFUSES(FILE_LEN, 8, 1 << 20,
             "is damaged: its layers do not end where its header says that the file ends");
@@ -349,8 +347,8 @@ static struct header with_batches(unsigned n)
 {
     struct header h = sample(1);
     h.state = STATE_CLEAN;
-    h.layers[0] = (struct layer){
-        .kind = &kind_counted, .id = 7, .n_design = 1000, .fpr_design = 0.25};
+    h.layers[0] =
+        (struct layer){.kind = &kind_counted, .id = 7, .n_design = 1000, .fpr_design = 0.25};
     counted_to(&(struct counted){.bits = 20, .low = 3, .entries = 5, .total = 6}, &h.layers[0]);
     h.layers[0].data_len = counted_directory_len(&(struct counted){.bits = 20, .low = 3}) + 9;
     h.n_batches = n;

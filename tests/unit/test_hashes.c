@@ -102,8 +102,9 @@ static struct arrays make(uint64_t (*hash)(uint64_t), size_t n, enum which which
 {
     unsigned lanes = which == FIRST_ALONE ? 1 : which == MANY ? MANY_LANES : 2;
     size_t bytes = (n + 1) * lanes * sizeof(uint64_t);
-    struct arrays a = {malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes), n, 0,
-                       lanes * sizeof(uint64_t), lanes, width, by_first};
+    struct arrays a = {
+        malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes), n, 0, lanes * sizeof(uint64_t),
+        lanes,         width,         by_first};
     if (lanes > 1)
         a.order = lanes == 2 ? by_both : by_many;
     for (size_t i = 0; i < n; i++)
@@ -159,9 +160,9 @@ static void check_distinct(struct arrays *a)
 
 static void for_all_kinds(void (*check)(struct arrays *a))
 {
-    static uint64_t (*const hashes[])(uint64_t) = {
-        random_at,    ascending,       descending, all_equal, each_twice,
-        many_repeats, low_bits_differ, one_crowd,  colliding};
+    static uint64_t (*const hashes[])(uint64_t) = {random_at,       ascending,  descending,
+                                                   all_equal,       each_twice, many_repeats,
+                                                   low_bits_differ, one_crowd,  colliding};
     static const size_t numbers[] = {0, 1, 2, 24, 25, 200, 3000, 100000};
     static const unsigned widths[] = {0, 1, 11, 13, 40, 61, 64};
     bool slow = getenv("SANITIZER") != NULL;

@@ -26,7 +26,7 @@ static const double rates[RATES] = {0.1, 0.01, 1e-3, 1e-4};
 /* What was found at one load of filters of one design. */
 struct tally {
     unsigned covered, alarms;
-    bool shared; /* layers share keys, so fewer are lost than are taken to be */
+    bool shared;                   /* layers share keys, so fewer are lost than are taken to be */
     double dropped, lost, squares; /* keys; and the sum of squares of lost - dropped */
     double expected, hits;         /* of absent keys */
 };
@@ -129,8 +129,8 @@ static void look(struct subject *s, double n, struct tally *t)
 static void show(const char *what, double p, double load, const struct tally *t)
 {
     printf("# %-9s p %-6g load %-5g: %u of %u hold n, dropped %.0f, lost %.0f, "
-           "%.0f absent keys present, %.0f expected, %u alarms\n", what, p, load, t->covered, runs,
-           t->dropped, t->lost, t->hits, t->expected, t->alarms);
+           "%.0f absent keys present, %.0f expected, %u alarms\n",
+           what, p, load, t->covered, runs, t->dropped, t->lost, t->hits, t->expected, t->alarms);
 }
 
 /* Of `runs` intervals, 95 % less 4 standard deviations. */

@@ -265,20 +265,24 @@ TEST(every_source_gives_the_same_chunks)
         append_gzip(&gz, "", 0);
         append_gzip(&gz, t.data + cut, t.len - cut);
         char *plain_file = file_of("plain", t), *gzip_file = file_of("gz", gz);
-        for EACH (c, chunk_lens) {
-            for EACH (k, thread_counts) {
-                size_t len = chunk_lens[c];
-                unsigned threads = thread_counts[k];
-                struct seen s[4] = {read_file(plain_file, terminator, len, threads),
-                                    read_file(gzip_file, terminator, len, threads),
-                                    read_pipe(t, terminator, len, false, threads),
-                                    read_pipe(gz, terminator, len, false, threads)};
-                for (int i = 0; i < 4; i++) {
-                    CHECK(chunks_match(&s[i], t, terminator, len));
-                    seen_free(&s[i]);
+        for
+            EACH(c, chunk_lens)
+            {
+            for
+                EACH(k, thread_counts)
+                {
+                    size_t len = chunk_lens[c];
+                    unsigned threads = thread_counts[k];
+                    struct seen s[4] = {read_file(plain_file, terminator, len, threads),
+                                        read_file(gzip_file, terminator, len, threads),
+                                        read_pipe(t, terminator, len, false, threads),
+                                        read_pipe(gz, terminator, len, false, threads)};
+                    for (int i = 0; i < 4; i++) {
+                        CHECK(chunks_match(&s[i], t, terminator, len));
+                        seen_free(&s[i]);
+                    }
                 }
             }
-        }
         free(t.data);
         free(gz.data);
     }
@@ -300,18 +304,20 @@ TEST(prompt_chunks_hold_the_same_records)
     for (unsigned round = 0; round < 4; round++) {
         struct text t = random_records(30000, '\n'), gz = {0};
         append_gzip(&gz, t.data, t.len);
-        for EACH (c, chunk_lens) {
-            struct seen s[2] = {read_pipe(t, '\n', chunk_lens[c], true, 2),
-                                read_pipe(gz, '\n', chunk_lens[c], true, 2)};
-            for (int i = 0; i < 2; i++) {
-                struct text all = joined(&s[i]);
-                CHECK(same(all, t.data, t.len));
-                for (size_t j = 0; j + 1 < s[i].n; j++)
-                    CHECK(s[i].piece[j].text.data[s[i].piece[j].text.len - 1] == '\n');
-                free(all.data);
-                seen_free(&s[i]);
+        for
+            EACH(c, chunk_lens)
+            {
+                struct seen s[2] = {read_pipe(t, '\n', chunk_lens[c], true, 2),
+                                    read_pipe(gz, '\n', chunk_lens[c], true, 2)};
+                for (int i = 0; i < 2; i++) {
+                    struct text all = joined(&s[i]);
+                    CHECK(same(all, t.data, t.len));
+                    for (size_t j = 0; j + 1 < s[i].n; j++)
+                        CHECK(s[i].piece[j].text.data[s[i].piece[j].text.len - 1] == '\n');
+                    free(all.data);
+                    seen_free(&s[i]);
+                }
             }
-        }
         free(t.data);
         free(gz.data);
     }
@@ -355,25 +361,27 @@ TEST(a_header_comes_in_a_chunk_of_its_own)
         len_of_records(t, terminator, SIZE_MAX, &n);
         const uint64_t headers[] = {1, 3, 1 + draw() % n, n, n + 5};
         char *plain_file = file_of("plain", t), *gzip_file = file_of("gz", gz);
-        for EACH (h, headers) {
-            struct input_spec spec = {.n_files = 1,
-                                      .terminator = terminator,
-                                      .gzip = true,
-                                      .prompt = draw() % 2,
-                                      .chunk_len = chunk_lens[draw() % 5],
-                                      .header = headers[h]};
-            struct seen s[4];
-            spec.files = &plain_file;
-            s[0] = read_input(&spec, 3);
-            spec.files = &gzip_file;
-            s[1] = read_input(&spec, 2);
-            s[2] = read_pipe_as(t, spec, 2);
-            s[3] = read_pipe_as(gz, spec, 1);
-            for (int i = 0; i < 4; i++) {
-                CHECK(header_matches(&s[i], t, &spec));
-                seen_free(&s[i]);
+        for
+            EACH(h, headers)
+            {
+                struct input_spec spec = {.n_files = 1,
+                                          .terminator = terminator,
+                                          .gzip = true,
+                                          .prompt = draw() % 2,
+                                          .chunk_len = chunk_lens[draw() % 5],
+                                          .header = headers[h]};
+                struct seen s[4];
+                spec.files = &plain_file;
+                s[0] = read_input(&spec, 3);
+                spec.files = &gzip_file;
+                s[1] = read_input(&spec, 2);
+                s[2] = read_pipe_as(t, spec, 2);
+                s[3] = read_pipe_as(gz, spec, 1);
+                for (int i = 0; i < 4; i++) {
+                    CHECK(header_matches(&s[i], t, &spec));
+                    seen_free(&s[i]);
+                }
             }
-        }
         free(t.data);
         free(gz.data);
     }
@@ -385,11 +393,8 @@ TEST(a_mapped_file_has_a_header_too)
     size_t n;
     len_of_records(t, '\n', 1000, &n);
     char *file = file_of("large", t);
-    struct input_spec spec = {.files = &file,
-                              .n_files = 1,
-                              .terminator = '\n',
-                              .chunk_len = 512 << 10,
-                              .header = 1000};
+    struct input_spec spec = {
+        .files = &file, .n_files = 1, .terminator = '\n', .chunk_len = 512 << 10, .header = 1000};
     struct seen s = read_input(&spec, 3);
     CHECK(n == 1000 && s.n > 3);
     CHECK(header_matches(&s, t, &spec));
@@ -404,16 +409,18 @@ TEST(each_file_has_a_header_and_one_is_the_first)
     char *files[] = {file_of("none", none), file_of("gz", gz), file_of("plain", t)};
     struct input_spec spec = {
         .files = files, .n_files = 3, .terminator = '\n', .gzip = true, .header = 2};
-    for EACH (k, thread_counts) {
-        struct seen s = read_input(&spec, thread_counts[k]);
-        size_t with[3] = {0};
-        for (size_t i = 0; i < s.n; i++) {
-            with[s.piece[i].file] += s.piece[i].header;
-            CHECK(s.piece[i].first_header == (s.piece[i].file == 1 && s.piece[i].header == 2));
+    for
+        EACH(k, thread_counts)
+        {
+            struct seen s = read_input(&spec, thread_counts[k]);
+            size_t with[3] = {0};
+            for (size_t i = 0; i < s.n; i++) {
+                with[s.piece[i].file] += s.piece[i].header;
+                CHECK(s.piece[i].first_header == (s.piece[i].file == 1 && s.piece[i].header == 2));
+            }
+            CHECK(with[0] == 0 && with[1] == 2 && with[2] == 2);
+            seen_free(&s);
         }
-        CHECK(with[0] == 0 && with[1] == 2 && with[2] == 2);
-        seen_free(&s);
-    }
     free(t.data);
     free(gz.data);
 }
@@ -477,8 +484,7 @@ static bool live_gives(struct live *live, const char *text)
 {
     struct err err;
     return input_next(live->in, &live->chunk, &err) == INPUT_CHUNK_READ &&
-           live->chunk.len == strlen(text) &&
-           memcmp(live->chunk.data, text, live->chunk.len) == 0;
+           live->chunk.len == strlen(text) && memcmp(live->chunk.data, text, live->chunk.len) == 0;
 }
 
 /* Closes the pipe; then this is the last chunk. */
@@ -540,8 +546,7 @@ TEST(one_record_may_be_longer_than_many_chunks)
     struct text gz = {0};
     append_gzip(&gz, t.data, t.len);
     struct seen s[3] = {read_file(file_of("plain", t), '\n', 0, 3),
-                        read_file(file_of("gz", gz), '\n', 0, 3),
-                        read_pipe(t, '\n', 0, true, 2)};
+                        read_file(file_of("gz", gz), '\n', 0, 3), read_pipe(t, '\n', 0, true, 2)};
     for (int i = 0; i < 2; i++)
         CHECK(chunks_match(&s[i], t, '\n', INPUT_CHUNK));
     for (int i = 0; i < 3; i++) {
@@ -572,15 +577,17 @@ TEST(large_files_give_the_same_chunks)
         int saved = dup(0), fd = open(file_of("x", t), O_RDONLY);
         size_t skip = round % 3 == 0 ? 0 : draw() % 9000;
         dup2(fd, 0);
-        for EACH (k, thread_counts) {
-            lseek(0, (off_t)skip, SEEK_SET);
-            struct input_spec spec = {.terminator = '\n', .gzip = true, .prompt = round % 2};
-            struct seen s = read_input(&spec, thread_counts[k]);
-            struct text want = {t.data + skip, len - skip};
-            CHECK(chunks_match(&s, want, '\n', PIECE));
-            CHECK(lseek(0, 0, SEEK_CUR) == (off_t)len);
-            seen_free(&s);
-        }
+        for
+            EACH(k, thread_counts)
+            {
+                lseek(0, (off_t)skip, SEEK_SET);
+                struct input_spec spec = {.terminator = '\n', .gzip = true, .prompt = round % 2};
+                struct seen s = read_input(&spec, thread_counts[k]);
+                struct text want = {t.data + skip, len - skip};
+                CHECK(chunks_match(&s, want, '\n', PIECE));
+                CHECK(lseek(0, 0, SEEK_CUR) == (off_t)len);
+                seen_free(&s);
+            }
         dup2(saved, 0);
         close(saved);
         close(fd);
@@ -687,23 +694,25 @@ TEST(failures_stand_in_line)
     char *files[] = {file_of("a", a), (char[]){"missing"}, (char[]){"."}, file_of("b", b),
                      file_of("filter", (struct text){0})};
     stat("filter", &st);
-    for EACH (k, thread_counts) {
-        struct input_spec spec = {.files = files,
-                                  .n_files = 5,
-                                  .terminator = '\n',
-                                  .gzip = true,
-                                  .forbid_dev = st.st_dev,
-                                  .forbid_ino = st.st_ino};
-        struct seen s = read_input(&spec, thread_counts[k]);
-        CHECK(s.n == 5);
-        CHECK(same(s.piece[0].text, "a1\na2", 5) && s.piece[0].file == 0);
-        CHECK_STR(s.piece[1].why, "cannot open 'missing': No such file or directory");
-        CHECK_STR(s.piece[2].why, "cannot read '.': Is a directory");
-        CHECK(same(s.piece[3].text, "b1\n", 3) && s.piece[3].file == 3);
-        CHECK_STR(s.piece[4].why, "'filter' is the filter itself");
-        CHECK(s.piece[4].file == 4);
-        seen_free(&s);
-    }
+    for
+        EACH(k, thread_counts)
+        {
+            struct input_spec spec = {.files = files,
+                                      .n_files = 5,
+                                      .terminator = '\n',
+                                      .gzip = true,
+                                      .forbid_dev = st.st_dev,
+                                      .forbid_ino = st.st_ino};
+            struct seen s = read_input(&spec, thread_counts[k]);
+            CHECK(s.n == 5);
+            CHECK(same(s.piece[0].text, "a1\na2", 5) && s.piece[0].file == 0);
+            CHECK_STR(s.piece[1].why, "cannot open 'missing': No such file or directory");
+            CHECK_STR(s.piece[2].why, "cannot read '.': Is a directory");
+            CHECK(same(s.piece[3].text, "b1\n", 3) && s.piece[3].file == 3);
+            CHECK_STR(s.piece[4].why, "'filter' is the filter itself");
+            CHECK(s.piece[4].file == 4);
+            seen_free(&s);
+        }
 }
 
 /* /proc/self/mem opens and is no directory, and its first page cannot be read. */
@@ -729,15 +738,17 @@ TEST(standard_input_is_read_from_where_it_is)
     struct text t = {(char[]){"first\nsecond\nthird\n"}, 19};
     int fd = open(file_of("x", t), O_RDONLY), saved = dup(0);
     dup2(fd, 0);
-    for EACH (c, chunk_lens) {
-        lseek(0, 6, SEEK_SET);
-        struct input_spec spec = {.terminator = '\n', .gzip = true, .chunk_len = chunk_lens[c]};
-        struct seen s = read_input(&spec, 3);
-        struct text want = {t.data + 6, 13};
-        CHECK(chunks_match(&s, want, '\n', chunk_lens[c]));
-        CHECK(lseek(0, 0, SEEK_CUR) == 19);
-        seen_free(&s);
-    }
+    for
+        EACH(c, chunk_lens)
+        {
+            lseek(0, 6, SEEK_SET);
+            struct input_spec spec = {.terminator = '\n', .gzip = true, .chunk_len = chunk_lens[c]};
+            struct seen s = read_input(&spec, 3);
+            struct text want = {t.data + 6, 13};
+            CHECK(chunks_match(&s, want, '\n', chunk_lens[c]));
+            CHECK(lseek(0, 0, SEEK_CUR) == 19);
+            seen_free(&s);
+        }
     dup2(saved, 0);
     close(saved);
     close(fd);
@@ -763,24 +774,26 @@ TEST(progress_ends_at_the_total)
     struct text t = random_records(30000, '\n'), gz = {0};
     append_gzip(&gz, t.data, t.len);
     char *files[] = {file_of("a", t), file_of("b", gz)};
-    for EACH (c, chunk_lens) {
-        struct input_spec spec = {.files = files,
-                                  .n_files = 2,
-                                  .terminator = '\n',
-                                  .gzip = true,
-                                  .chunk_len = chunk_lens[c]};
-        struct err err;
-        struct chunk chunk = {0};
-        struct input *in = input_open(&spec, &err);
-        uint64_t done, total;
-        while (input_next(in, &chunk, &err) != INPUT_END)
-            ;
-        input_progress(in, &done, &total);
-        CHECK(total == t.len + gz.len);
-        CHECK(done == total);
-        chunk_free(&chunk);
-        input_close(in);
-    }
+    for
+        EACH(c, chunk_lens)
+        {
+            struct input_spec spec = {.files = files,
+                                      .n_files = 2,
+                                      .terminator = '\n',
+                                      .gzip = true,
+                                      .chunk_len = chunk_lens[c]};
+            struct err err;
+            struct chunk chunk = {0};
+            struct input *in = input_open(&spec, &err);
+            uint64_t done, total;
+            while (input_next(in, &chunk, &err) != INPUT_END)
+                ;
+            input_progress(in, &done, &total);
+            CHECK(total == t.len + gz.len);
+            CHECK(done == total);
+            chunk_free(&chunk);
+            input_close(in);
+        }
     free(t.data);
     free(gz.data);
 }
@@ -827,8 +840,7 @@ TEST(records_that_are_kept_do_not_change)
 {
     struct text t = random_records(3 << 20, '\n');
     char *file = file_of("x", t);
-    struct input_spec spec = {
-        .files = &file, .n_files = 1, .terminator = '\n', .keep = true};
+    struct input_spec spec = {.files = &file, .n_files = 1, .terminator = '\n', .keep = true};
     struct err err;
     struct chunk first = {0}, next = {0};
     struct input *in = input_open(&spec, &err);

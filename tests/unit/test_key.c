@@ -7,7 +7,7 @@
 #include "keys/xxh3.h"
 #include "store/writer_keys.h"
 
-#define TEXT(s) (s), sizeof(s) - 1
+#define TEXT(s)       (s), sizeof(s) - 1
 #define ENCODED(name) (ENCODE_##name << PREP_ENCODING_SHIFT)
 
 /* Keys are separated by '|' in `want`; a '!' stands for a record without a key. */
@@ -73,8 +73,7 @@ static const struct row rows[] = {
         .delimiter = ','),
     ROW(" A , B \n", "b , a|", .terminator = '\n', .field = {2, 1}, .delimiter = ',',
         .prep = PREP_TRIM | PREP_FOLD),
-    ROW("404b\n", "@K|", .terminator = '\n', .field = {1, 2}, .delimiter = '0',
-        .prep = PREP_HEX),
+    ROW("404b\n", "@K|", .terminator = '\n', .field = {1, 2}, .delimiter = '0', .prep = PREP_HEX),
     ROW("b;\xc3\xa9;a\nc", "a\0;\0b\0|!|", .terminator = '\n', .field = {3, 1}, .delimiter = ';',
         .prep = ENCODED(UTF16), .skip_bad = true),
     /* Runs of blanks. */
@@ -126,7 +125,10 @@ static const struct row rows[] = {
         .prep = PREP_HEX | ENCODED(UTF16), .skip_bad = true),
     ROW("313\n2b37\n2B3\n", "!|\7\0\0\0\0\0\0\0|!|", .terminator = '\n',
         .prep = PREP_HEX | ENCODED(INT64), .skip_bad = true),
-    ROW("AB\nc", "\3a\xe2|\3\x82" "c|", .terminator = '\n', .prep = PREP_FOLD | ENCODED(KRYO5)),
+    ROW("AB\nc",
+        "\3a\xe2|\3\x82"
+        "c|",
+        .terminator = '\n', .prep = PREP_FOLD | ENCODED(KRYO5)),
 };
 
 /* Are these the bytes of the keys? Those of bad records are empty. */
@@ -233,8 +235,8 @@ TEST(bytes_of_keys_stay_when_the_batch_is_used_again)
     for (size_t p = 0; p < sizeof preps / sizeof *preps; p++) {
         size_t want_len = 0;
         for (unsigned i = 0; i < N; i++)
-            want_len += (size_t)sprintf(want + want_len,
-                                        preps[p] == ENCODED(DECIMAL) ? "%u|" : "%04u|", i);
+            want_len +=
+                (size_t)sprintf(want + want_len, preps[p] == ENCODED(DECIMAL) ? "%u|" : "%04u|", i);
         struct key_rule rule = {.terminator = '\n', .prep = preps[p]};
         CHECK(yields(&rule, input, len, want, want_len));
     }
@@ -242,8 +244,7 @@ TEST(bytes_of_keys_stay_when_the_batch_is_used_again)
 
 TEST(good_keys_keep_their_bytes)
 {
-    struct key_rule rule = {
-        .terminator = '\n', .prep = PREP_HEX, .skip_bad = true, .bytes = true};
+    struct key_rule rule = {.terminator = '\n', .prep = PREP_HEX, .skip_bad = true, .bytes = true};
     struct batch *b = batch_new(&rule);
     batch_start(b, TEXT("41\nx\n42\n"));
     CHECK(batch_next(b) && batch_keep_good(b) == 2);
@@ -489,8 +490,8 @@ TEST(hex_takes_nothing_but_digits)
                 char key[70];
                 memset(key, '7', sizeof key);
                 key[at] = (char)c;
-                bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
-                             (c >= 'A' && c <= 'F');
+                bool digit =
+                    (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
                 uint64_t hash;
                 CHECK(take_given(b, key, len, &hash) == digit);
             }
@@ -587,8 +588,8 @@ TEST(what_cannot_be_a_prepared_key)
     CHECK_STR(key_unprepared(ENCODED(UTF16), TEXT("\xa9")), "is not UTF-8");
     CHECK_STR(key_unprepared(PREP_FOLD | ENCODED(JSON), TEXT("A")), "has capital letters");
     CHECK(key_unprepared(ENCODED(INT32), TEXT("-12")) == NULL);
-    static const char *const not_plain[] = {"", "+1", "01", "-0", "1 ", "x", "2147483648",
-                                            "-12345678901234567890"};
+    static const char *const not_plain[] = {"",   "+1", "01",         "-0",
+                                            "1 ", "x",  "2147483648", "-12345678901234567890"};
     for (size_t i = 0; i < sizeof not_plain / sizeof *not_plain; i++)
         CHECK_STR(key_unprepared(ENCODED(INT32), not_plain[i], strlen(not_plain[i])),
                   "is not an integer in plain decimal");

@@ -533,8 +533,8 @@ static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err
     struct sorted *s = ctx;
     (void)err;
     const struct keyset_piece *part = range->piece;
-    s->wrong |= range->n_pieces != 1 || part->n > s->want->n - s->n ||
-                range->partition != s->partition;
+    s->wrong |=
+        range->n_pieces != 1 || part->n > s->want->n - s->n || range->partition != s->partition;
     for (size_t i = 0; i < part->n && !s->wrong; i++)
         s->wrong = memcmp(part->hash + i * keyset_lanes(s->want->lanes), hash_at(s->want, s->n++),
                           bytes_of(s->want, 1)) != 0;
@@ -559,8 +559,8 @@ static void check_sorted_parts(enum shape shape, size_t n)
         struct err err;
         struct keyset_spec spec = {.workers = 1,
                                    .lanes = h.lanes,
-                                   .memory = keyset_min_memory(1) +
-                                             keyset_part_memory(PART, h.lanes),
+                                   .memory =
+                                       keyset_min_memory(1) + keyset_part_memory(PART, h.lanes),
                                    .scratch_dir = "/tmp",
                                    .part = PART};
         struct keyset *ks = keyset_new(&spec, &err);
@@ -600,9 +600,8 @@ TEST(a_visit_ends_with_the_first_false)
     struct list h = make(&patterns[0], ONE, 10000);
     for (unsigned workers = 1; workers <= 4; workers += 3) {
         struct err err = {{0}};
-        struct keyset_spec spec = {.workers = workers,
-                                   .memory = keyset_min_memory(workers),
-                                   .scratch_dir = "/tmp"};
+        struct keyset_spec spec = {
+            .workers = workers, .memory = keyset_min_memory(workers), .scratch_dir = "/tmp"};
         struct keyset *ks = keyset_new(&spec, &err);
         uint64_t n;
         CHECK(ks != NULL && put_all(ks, workers, &h) && keyset_finish(ks, &n, &err));
@@ -708,8 +707,8 @@ static void check_fits(size_t pattern, enum shape shape, unsigned workers, bool 
     struct list h = make(&patterns[pattern], shape, keyset_fits(&spec));
     CHECK(h.n >= 100000 / keyset_lanes(lanes));
     struct keyset *ks = keyset_new(&spec, &err);
-    CHECK(ks != NULL && (alone ? put_some(ks, workers - 1, &h, 0, h.n, &err)
-                               : put_all(ks, workers, &h)));
+    CHECK(ks != NULL &&
+          (alone ? put_some(ks, workers - 1, &h, 0, h.n, &err) : put_all(ks, workers, &h)));
     CHECK(d.calls == 0);
     uint64_t n = 0;
     CHECK(keyset_finish(ks, &n, &err));
@@ -774,18 +773,13 @@ TEST(no_more_memory_is_taken_than_is_given)
         unsigned lanes, workers;
         uint64_t memory;
     } cases[] = {
-        {30000000, 1, 1, 4 << 20},
-        {16000000, 1, 16, 64 << 20},
-        {16000000, 1, 2, 64 << 20},
-        {8000000, 2, 1, 4 << 20},
-        {8000000, 2, 16, 64 << 20},
-        {1000000, HASH_LANES, 2, 64 << 20},
+        {30000000, 1, 1, 4 << 20}, {16000000, 1, 16, 64 << 20}, {16000000, 1, 2, 64 << 20},
+        {8000000, 2, 1, 4 << 20},  {8000000, 2, 16, 64 << 20},  {1000000, HASH_LANES, 2, 64 << 20},
     };
     if (getenv("SANITIZER") != NULL)
         return; /* it takes memory itself */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint64_t taken =
-            memory_for(cases[i].n, cases[i].lanes, cases[i].workers, cases[i].memory);
+        uint64_t taken = memory_for(cases[i].n, cases[i].lanes, cases[i].workers, cases[i].memory);
         CHECK(taken <= cases[i].memory);
         if (taken > cases[i].memory)
             printf("# %u lanes, %u workers, memory %llu, taken %llu\n", cases[i].lanes,

@@ -10,18 +10,12 @@ static const struct {
     size_t len;
     uint64_t lane[2];
 } vectors[] = {
-    {0, {0x0000000000000000, 0x0000000000000000}},
-    {1, {0x932fc7cce617f1e7, 0x7a434b816c4508dc}},
-    {7, {0x8340cc686662983b, 0xa08f38dfaa7ff6f9}},
-    {8, {0xf0b144007f89ced7, 0xd02221832d7af9a1}},
-    {9, {0xdbb3088eaec8a0b1, 0xcbde24182efe09a9}},
-    {15, {0x2906f047b67f83ff, 0x49ca338fe7701fac}},
-    {16, {0xda9c66580c5ef0fb, 0x885aae87bb6c5ff7}},
-    {17, {0x78b8ee9a775e07d1, 0xe36790301698fce0}},
-    {24, {0x8372e2feeb61eb1c, 0xe8f405aaf3f01b03}},
-    {31, {0xb1ca061ed4c5532f, 0xcb6926489e7b3763}},
-    {32, {0xaf7374eb8efe799b, 0x3a5200924dcdd6ff}},
-    {33, {0x08b88a88c3099ba9, 0x15c06fbdb5df8af9}},
+    {0, {0x0000000000000000, 0x0000000000000000}},  {1, {0x932fc7cce617f1e7, 0x7a434b816c4508dc}},
+    {7, {0x8340cc686662983b, 0xa08f38dfaa7ff6f9}},  {8, {0xf0b144007f89ced7, 0xd02221832d7af9a1}},
+    {9, {0xdbb3088eaec8a0b1, 0xcbde24182efe09a9}},  {15, {0x2906f047b67f83ff, 0x49ca338fe7701fac}},
+    {16, {0xda9c66580c5ef0fb, 0x885aae87bb6c5ff7}}, {17, {0x78b8ee9a775e07d1, 0xe36790301698fce0}},
+    {24, {0x8372e2feeb61eb1c, 0xe8f405aaf3f01b03}}, {31, {0xb1ca061ed4c5532f, 0xcb6926489e7b3763}},
+    {32, {0xaf7374eb8efe799b, 0x3a5200924dcdd6ff}}, {33, {0x08b88a88c3099ba9, 0x15c06fbdb5df8af9}},
     {40, {0xbf77aa22e65e7cfc, 0x15f2951b4c05748b}},
 };
 

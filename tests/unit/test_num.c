@@ -121,7 +121,7 @@ TEST(bytes)
     uint64_t v;
     CHECK(!num_bytes("16384P", &v));
     CHECK(!num_bytes("16383.99999999999999999999P", &v)); /* rounds to 16384 */
-    CHECK(!num_bytes("1KB", &v)); /* 1000 or 1024? */
+    CHECK(!num_bytes("1KB", &v));                         /* 1000 or 1024? */
     CHECK(!num_bytes("1e3K", &v));
     CHECK(!num_bytes("1.5", &v));
     CHECK(!num_bytes("1B", &v));

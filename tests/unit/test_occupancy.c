@@ -60,7 +60,7 @@ static const struct shape_of_test {
     double probes; /* thrown into a line, on average */
 } shapes[] = {
     {{12, 8, 1}, 100}, {{12, 8, 1}, 355}, {{6, 14, 2}, 355},
-    {{16, 1, 1}, 100}, {{6, 10, 1}, 700},  {{12, 22, 2}, 60},
+    {{16, 1, 1}, 100}, {{6, 10, 1}, 700}, {{12, 22, 2}, 60},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };

@@ -15,8 +15,7 @@ struct keys {
 
 enum { FIGURES = 7 };
 
-static const char *const names[FIGURES] = {"a",       "b",      "any",   "both",
-                                           "jaccard", "a in b", "b in a"};
+static const char *const names[FIGURES] = {"a", "b", "any", "both", "jaccard", "a in b", "b in a"};
 
 static const struct figure *figure(const struct overlap *o, unsigned i)
 {

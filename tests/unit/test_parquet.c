@@ -133,7 +133,7 @@ static bool reads(const char *header, size_t len, struct err *err)
 #define READS(header) reads(header, sizeof(header) - 1, &err)
 
 /* numBytes 32, and the three unions. */
-#define NUM "\x15\x40"
+#define NUM   "\x15\x40"
 #define UNION "\x1c\x1c\0\0"
 
 TEST(any_form_of_the_header_is_read)
@@ -141,16 +141,29 @@ TEST(any_form_of_the_header_is_read)
     struct err err;
     CHECK(READS(NUM UNION UNION UNION "\0"));
     /* Numbers of fields in full, and out of order. */
-    CHECK(READS("\x0c\x04\x1c\0\0" "\x05\x02\x40" "\x2c\x1c\0\0" "\x0c\x08\x0c\x02\0\0\0"));
+    CHECK(READS("\x0c\x04\x1c\0\0"
+                "\x05\x02\x40"
+                "\x2c\x1c\0\0"
+                "\x0c\x08\x0c\x02\0\0\0"));
     /* A number with needless groups. */
     CHECK(READS("\x15\xc0\x80\0" UNION UNION UNION "\0"));
     /* Unknown fields of every type, before the end: truth values, a byte, i16, i32, i64, a double,
      * text, lists, a set, maps, structs. */
     CHECK(READS(NUM UNION UNION UNION
                 "\x11\x12\x13\x7f\x14\x80\x01\x15\x02\x16\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
-                "\x17" "12345678" "\x18\x03" "abc" "\x19\x21\x01\x02"
-                "\x19\xf3\x10" "0123456789abcdef" "\x1a\x2c\0\x11\0" "\x1b\0"
-                "\x1b\x02\x38\x01\x01" "x" "\x02\0" "\x1c\x19\x1c\x11\0\0\0"));
+                "\x17"
+                "12345678"
+                "\x18\x03"
+                "abc"
+                "\x19\x21\x01\x02"
+                "\x19\xf3\x10"
+                "0123456789abcdef"
+                "\x1a\x2c\0\x11\0"
+                "\x1b\0"
+                "\x1b\x02\x38\x01\x01"
+                "x"
+                "\x02\0"
+                "\x1c\x19\x1c\x11\0\0\0"));
     /* An unknown field inside the empty struct. */
     CHECK(READS(NUM "\x1c\x1c\x11\0\0" UNION UNION "\0"));
 }
@@ -169,10 +182,12 @@ TEST(no_other_header_is_read)
     CHECK_STR(err.text, "its hash is number 2; known is 1, XXH64");
     CHECK(!READS(NUM "\x1c\0" UNION UNION "\0"));
     CHECK_STR(err.text, "its algorithm is number 0; known is 1, split block");
-    CHECK(!READS(NUM UNION UNION "\x1c\x1c\0\x1c\0\0" "\0")); /* two members */
+    CHECK(!READS(NUM UNION UNION "\x1c\x1c\0\x1c\0\0"
+                                 "\0"));                      /* two members */
     CHECK(!READS(NUM "\x05\x02\x40" UNION UNION UNION "\0")); /* numBytes twice */
     CHECK(!READS("\x16\x40" UNION UNION UNION "\0"));         /* an i64 */
-    CHECK(!READS(NUM UNION UNION "\x15\x02" "\0"));           /* a number for a union */
+    CHECK(!READS(NUM UNION UNION "\x15\x02"
+                                 "\0")); /* a number for a union */
     CHECK(!READS("\x15\0" UNION UNION UNION "\0"));
     CHECK_STR(err.text, "its numBytes is 0, not a multiple of 32 above 0");
     CHECK(!READS("\x15\x3f" UNION UNION UNION "\0"));
@@ -363,8 +378,8 @@ TEST(the_predicted_rate_is_the_mean)
             squares += c.fpr * c.fpr;
         }
         double mean = sum / RUNS, sd = sqrt(fmax(0, squares / RUNS - mean * mean) / RUNS);
-        printf("# %d blocks, %d keys: predicted %g, mean %g, deviation %g\n",
-               (int)cases[i].blocks, (int)cases[i].n, want, mean, sd);
+        printf("# %d blocks, %d keys: predicted %g, mean %g, deviation %g\n", (int)cases[i].blocks,
+               (int)cases[i].n, want, mean, sd);
         CHECK(fabs(mean - want) <= 5 * sd + 1e-9);
     }
 }
@@ -381,7 +396,8 @@ TEST(the_predicted_rate_rises)
             last = now;
         }
         CHECK(fabs(kind_parquet.fpr_at(&layer, 64.000001 * per) /
-                   kind_parquet.fpr_at(&layer, 63.999999 * per) - 1) < 1e-6);
+                       kind_parquet.fpr_at(&layer, 63.999999 * per) -
+                   1) < 1e-6);
     }
     /* The table of sizes in the mathematics of split blocks: 10.53 bits a key for 1 %, 16.89 for
      * 0.1 %. */

@@ -138,9 +138,9 @@ TEST(a_list_of_positions_is_read_in_any_order)
 TEST(a_bad_line_is_named)
 {
     static const char *const lists[] = {
-        "1\n2\n\n4\n",         "1\n2\n-3\n", "1\n2\n 3\n",          "1\n2\n3 \n",
-        "1\n2\n4294967296\n",  "1\n2\n3\r\n", "1\n2\n99999999999\n", "1\n2\n00000000003\n",
-        "1\n2\n0x3\n",         "1\n2\nx",
+        "1\n2\n\n4\n",        "1\n2\n-3\n",  "1\n2\n 3\n",          "1\n2\n3 \n",
+        "1\n2\n4294967296\n", "1\n2\n3\r\n", "1\n2\n99999999999\n", "1\n2\n00000000003\n",
+        "1\n2\n0x3\n",        "1\n2\nx",
     };
     struct layout_bits bits;
     struct err err;

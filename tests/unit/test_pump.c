@@ -22,7 +22,7 @@ enum { CHUNK = 1024 };
 /* What the callbacks see. */
 struct seen {
     unsigned threads, threads_before; /* before: of the process */
-    size_t stop_after; /* commits; 0: never */
+    size_t stop_after;                /* commits; 0: never */
     bool stop_at_failure;
     atomic_int committing, wrong, works, slots_made, slots_freed;
     unsigned failures, commits;
@@ -454,8 +454,7 @@ TEST(who_waits_for_a_slot_helps_with_a_commit)
     struct sharing s = {.inside = 0};
     crew_init(&s.crew);
     make_file(one, 3000, &all, &len);
-    struct input_spec spec = {
-        .files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK};
+    struct input_spec spec = {.files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK};
     struct input *in = input_open(&spec, &err);
     CHECK(in != NULL);
     struct pump pump = {.input = in,

@@ -280,8 +280,9 @@ TEST(refusals)
     struct cluster *cl = open_server("a", "", &uri);
     CHECK(sh("redis a LPUSH wrong x") == 0);
     refused(cl, "GETBIT @wrong 1", "the key holds a value of another type");
-    refused(cl, "NOSUCH @k", "the server says 'ERR unknown command 'NOSUCH', with args beginning "
-                             "with: 'k' '");
+    refused(cl, "NOSUCH @k",
+            "the server says 'ERR unknown command 'NOSUCH', with args beginning "
+            "with: 'k' '");
     CHECK(sh("redis a CONFIG SET maxmemory 1") == 0);
     refused(cl, "SETBIT @new 1 1", "the server is at its memory limit (maxmemory)");
     CHECK(is_number(ask(cl, "GETBIT @new 1"), 0));
@@ -616,8 +617,7 @@ static int listen_there(unsigned *port)
 static struct reply *faked(const char *bytes, size_t len, struct cluster **cl, struct uri *uri)
 {
     unsigned port;
-    struct fake fake = {.listener = listen_there(&port), .bytes = bytes, .len = len,
-                        .goes = true};
+    struct fake fake = {.listener = listen_there(&port), .bytes = bytes, .len = len, .goes = true};
     char text[100];
     snprintf(text, sizeof text, "redis://127.0.0.1:%u/k", port);
     pid_t server = child_start(serve, &fake);

@@ -97,7 +97,9 @@ TEST(one_configuration)
     asks("FLUSHALL", "OK");
 }
 
-#define TESTS(do) do(keys_of_the_first_stay) do(another_size_does_not_fit) do(one_configuration)
+#define TESTS(do)                                                                                  \
+    do                                                                                             \
+    (keys_of_the_first_stay) do(another_size_does_not_fit) do(one_configuration)
 
 int main(void)
 {

@@ -61,7 +61,7 @@ TEST(what_is_made_is_what_was_designed)
         /* What is there stays. */
         CHECK(sh("redis m BF.ADD %s a", key) == 0);
         MUST(module_create(r, &filter, &new, &err));
-        CHECK(!new && sh("redis m BF.EXISTS %s a | grep -q 1", key) == 0);
+        CHECK(!new &&sh("redis m BF.EXISTS %s a | grep -q 1", key) == 0);
         redis_close(r);
     }
 }

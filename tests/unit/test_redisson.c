@@ -66,8 +66,7 @@ TEST(sizes_are_those_of_redisson)
 }
 
 /* Imports an empty bitmap. */
-static bool import(const char *text, uint64_t n, double p, struct layout_filter *f,
-                   struct err *err)
+static bool import(const char *text, uint64_t n, double p, struct layout_filter *f, struct err *err)
 {
     const struct layout_foreign in = {.name = {"-"}, .data = {(const uint8_t *)""}};
     struct layout_bits bits[LAYOUT_LAYERS];
@@ -151,11 +150,20 @@ TEST(the_configuration_is_what_redisson_writes)
         double p;
         const char *java;
     } rates[] = {
-        {0.01, "0.01"},     {0.001, "0.001"},   {1e-4, "1.0E-4"},
-        {0.5, "0.5"},       {0.03, "0.03"},     {0.0009999, "9.999E-4"},
-        {0.9999, "0.9999"}, {2.5e-7, "2.5E-7"}, {1.0 / 3, "0.3333333333333333"},
-        {1e-9, "1.0E-9"},   {1e-12, "1.0E-12"}, {0x1p-1074, "4.9E-324"},
-        {2e-5, "2.0E-5"},   {0.1 + 0.2, "0.30000000000000004"},
+        {0.01, "0.01"},
+        {0.001, "0.001"},
+        {1e-4, "1.0E-4"},
+        {0.5, "0.5"},
+        {0.03, "0.03"},
+        {0.0009999, "9.999E-4"},
+        {0.9999, "0.9999"},
+        {2.5e-7, "2.5E-7"},
+        {1.0 / 3, "0.3333333333333333"},
+        {1e-9, "1.0E-9"},
+        {1e-12, "1.0E-12"},
+        {0x1p-1074, "4.9E-324"},
+        {2e-5, "2.0E-5"},
+        {0.1 + 0.2, "0.30000000000000004"},
     };
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         struct layout_filter f;
@@ -178,14 +186,10 @@ TEST(the_configuration_is_what_redisson_writes)
 TEST(a_spec_comes_back)
 {
     static const char *const specs[] = {
-        "redisson:codec=string,bits=9585,k=7",
-        "redisson:codec=long,bits=9585,k=7",
-        "redisson:codec=int,bits=9585,k=7",
-        "redisson:codec=bytes,bits=1,k=1",
-        "redisson:codec=json,bits=4294967294,k=1074",
-        "redisson:codec=kryo5,bits=9585,k=7",
-        "redisson:codec=kryo5long,bits=9585,k=7",
-        "redisson:codec=kryo5int,bits=9585,k=7",
+        "redisson:codec=string,bits=9585,k=7",        "redisson:codec=long,bits=9585,k=7",
+        "redisson:codec=int,bits=9585,k=7",           "redisson:codec=bytes,bits=1,k=1",
+        "redisson:codec=json,bits=4294967294,k=1074", "redisson:codec=kryo5,bits=9585,k=7",
+        "redisson:codec=kryo5long,bits=9585,k=7",     "redisson:codec=kryo5int,bits=9585,k=7",
         "redisson:codec=kryo5ref,bits=9585,k=7",
     };
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {

@@ -54,8 +54,8 @@ struct made {
     struct census census;
 };
 
-static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double p,
-                 unsigned threads, uint64_t memory)
+static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double p, unsigned threads,
+                 uint64_t memory)
 {
     struct err err = {{0}};
     struct keyset_spec spec = {.workers = threads,
@@ -241,8 +241,8 @@ static void check_filter(uint64_t (*hash)(uint64_t), uint64_t n, double p)
 
 TEST(columns_for_any_rate)
 {
-    static const double rates[] = {0.5, 0.4999, 0.3, 0.25, 0.1, 0.01, 1.0 / 256, 1e-3, 1e-6, 3e-10,
-                                   0x1.8p-32, 0x1p-32};
+    static const double rates[] = {0.5,       0.4999, 0.3,  0.25,  0.1,       0.01,
+                                   1.0 / 256, 1e-3,   1e-6, 3e-10, 0x1.8p-32, 0x1p-32};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         unsigned columns;
         uint32_t wide;
@@ -348,8 +348,8 @@ TEST(bits_a_key)
     static const struct {
         uint64_t n;
         double p, bits;
-    } most[] = {{1000, 1e-3, 11.25}, {10000, 1e-3, 10.2}, {220000, 0.1, 3.44}, {220000, 0.01, 6.78},
-                {220000, 1e-3, 10.05}, {220000, 1e-6, 20.06}};
+    } most[] = {{1000, 1e-3, 11.25},  {10000, 1e-3, 10.2},   {220000, 0.1, 3.44},
+                {220000, 0.01, 6.78}, {220000, 1e-3, 10.05}, {220000, 1e-6, 20.06}};
     for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
         struct made m;
         if (!make(&m, random_at, most[i].n, most[i].p, 1, MEMORY))

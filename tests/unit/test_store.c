@@ -34,7 +34,7 @@ struct outcome {
     struct census census;
 };
 
-static uint64_t keys[KEYS]; /* the last third come a second time, as do some of the others */
+static uint64_t keys[KEYS];   /* the last third come a second time, as do some of the others */
 static uint64_t asked[ASKED]; /* the first of them are keys */
 
 static bool is_repeated(unsigned i)
@@ -167,8 +167,7 @@ static struct outcome *run_both(const struct design *design, const struct add_op
                                run(memory_open(&h, &err), options, EARLY),
                                run(store_open("t.seen", STORE_WRITE, &err), options, EARLY),
                                run_helped(memory_open(&h, &err), options, EARLY),
-                               run_helped(store_open("u.seen", STORE_WRITE, &err), options,
-                                          EARLY)};
+                               run_helped(store_open("u.seen", STORE_WRITE, &err), options, EARLY)};
     bool may_be_divided = design->generations == 0 && design->n != SMALL && design->p < 1.0 / 3;
     for (unsigned i = 0; i < 5; i++) {
         check_alike(in_file, other[i]);
@@ -240,8 +239,7 @@ TEST(a_store_is_full_at_the_same_key)
     const struct add_options options = {.threads = 1, .max_fpr = 1e-3};
     struct outcome *o = run_both(&(struct design){.n = SMALL, .p = 1e-3}, &options);
     CHECK(o->result == ADD_FULL && o->done > 6000 && o->done < 8000);
-    CHECK_STR(o->err.text,
-              "not added: the false-positive rate of 's.seen' would pass 0.001");
+    CHECK_STR(o->err.text, "not added: the false-positive rate of 's.seen' would pass 0.001");
     /* No key behind it has come in but by chance. */
     unsigned behind = 0;
     for (size_t i = o->done; i < o->done + 1000; i++)

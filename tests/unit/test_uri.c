@@ -156,8 +156,8 @@ TEST(parameters)
     refused("redis://h/k?db=1&", want);
     refused("redis://h/k?db=1&db=1", "parameter 'db' is given twice");
     refused("redis://h/k?db", "parameter 'db' has no value");
-    static const char *const bad_db[] = {"", "-1", "+1", " 1", "1x", "0x1", "2147483648",
-                                         "99999999999999999999999", "%31"};
+    static const char *const bad_db[] = {
+        "", "-1", "+1", " 1", "1x", "0x1", "2147483648", "99999999999999999999999", "%31"};
     for (size_t i = 0; i < sizeof bad_db / sizeof *bad_db; i++) {
         char text[100];
         snprintf(text, sizeof text, "redis://h/k?db=%s", bad_db[i]);

@@ -4,7 +4,7 @@
 #include "kind/bloom/probe.h"
 #include <string.h>
 
-#define ONE_BIT(i)    [i] = {[(i) / 64] = UINT64_C(1) << (i) % 64}
+#define ONE_BIT(i) [i] = {[(i) / 64] = UINT64_C(1) << (i) % 64}
 #define ONE_BIT_8(i)                                                                               \
     ONE_BIT(i), ONE_BIT(i + 1), ONE_BIT(i + 2), ONE_BIT(i + 3), ONE_BIT(i + 4), ONE_BIT(i + 5),    \
         ONE_BIT(i + 6), ONE_BIT(i + 7)
@@ -43,8 +43,8 @@ INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
  * waits for the store of the first; interleaving makes this rarer for adjacent probes. */
 #define FOR_EACH_PROBE(i, k)                                                                       \
     _Pragma("GCC unroll 7") for (unsigned j = 0; j < PROBES_IN_WORD; j++)                          \
-        _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS; t++)                            \
-            if ((i = t * PROBES_IN_WORD + j) < (k))
+        _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS;                                 \
+                                     t++) if ((i = t * PROBES_IN_WORD + j) < (k))
 
 INLINE bool test_all(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
 {
@@ -52,7 +52,7 @@ INLINE bool test_all(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned
     unsigned all = 1;
     find_words(hash, k, word);
     FOR_EACH_PROBE(i, k)
-        all &= test_bit(i < k / lines ? a : b, word[t] >> PROBE_BITS * j);
+    all &= test_bit(i < k / lines ? a : b, word[t] >> PROBE_BITS * j);
     return all;
 }
 
@@ -63,7 +63,7 @@ INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned 
     unsigned all = 1;
     find_words(hash, k, word);
     FOR_EACH_PROBE(i, k)
-        all &= set_bit(i < k / lines ? a : b, word[t] >> PROBE_BITS * j);
+    all &= set_bit(i < k / lines ? a : b, word[t] >> PROBE_BITS * j);
     return all;
 }
 
@@ -72,8 +72,8 @@ INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned 
 #define TEST_INSERT   test_insert_plain
 #define INSERT_CACHED insert_cached_plain
 #define TARGET
-#define TEST          test_all
-#define SET           set_all
+#define TEST test_all
+#define SET  set_all
 #include "kind/bloom/body.h"
 
 static const struct bloom_variant plain = {
@@ -81,14 +81,15 @@ static const struct bloom_variant plain = {
 
 struct variants bloom_variants = {{
 #ifdef CPU_X86
-    &bloom_avx512.variant,
-    &bloom_avx2.variant,
+                                      &bloom_avx512.variant,
+                                      &bloom_avx2.variant,
 #endif
 #ifdef CPU_NEON
-    &bloom_neon.variant,
+                                      &bloom_neon.variant,
 #endif
-    &plain.variant,
-}, NULL};
+                                      &plain.variant,
+                                  },
+                                  NULL};
 
 void bloom_query(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
                  const uint64_t *hash, size_t n, uint64_t *present)

@@ -29,9 +29,9 @@
 #include "kind/kind.h"
 
 enum {
-    BLOOM_PAGE = 4096,  /* bytes */
-    BLOOM_LINE = 64,    /* bytes */
-    BLOOM_MAX_K = 22,   /* four words of seven probes hold 28; sizing uses at most 22 */
+    BLOOM_PAGE = 4096, /* bytes */
+    BLOOM_LINE = 64,   /* bytes */
+    BLOOM_MAX_K = 22,  /* four words of seven probes hold 28; sizing uses at most 22 */
 };
 
 struct bloom {

@@ -27,8 +27,7 @@
 #define FETCHED n
 
 TARGET static void QUERY(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
-                         const uint64_t *hash, size_t n, uint64_t *present)
-{
+                         const uint64_t *hash, size_t n, uint64_t *present){
 #define BODY(k, lines) FOR_EACH_KEY(TEST, k, lines)
     BLOOM_WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
 #undef BODY
@@ -36,11 +35,10 @@ TARGET static void QUERY(const struct bloom *bloom, const uint8_t *data, uint64_
 
 #define BODY(k, lines) FOR_EACH_KEY(SET, k, lines)
 
-TARGET static void TEST_INSERT(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                               const uint64_t *hash, size_t n, uint64_t *present)
-{
-    BLOOM_WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
-}
+TARGET
+    static void TEST_INSERT(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                            const uint64_t *hash, size_t n,
+                            uint64_t *present){BLOOM_WITH_CONSTANTS(BODY, bloom->k, bloom->lines)}
 
 TARGET static void INSERT(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                           const uint64_t *hash, size_t n, uint64_t *present)

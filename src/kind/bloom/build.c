@@ -63,8 +63,8 @@ struct build {
 /* Zeroed memory, allocated only where touched. */
 static uint8_t *map_zeroes(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -385,8 +385,8 @@ static const uint8_t *pages_of_bits(struct build *b, struct region *region, uint
     return b->bits->data + first * BLOOM_PAGE;
 }
 
-bool bloom_bits_write(const struct target *target, const void *bits,
-                      struct census *census, struct err *err)
+bool bloom_bits_write(const struct target *target, const void *bits, struct census *census,
+                      struct err *err)
 {
     struct build b;
     if (!start(&b, target, err))
@@ -419,8 +419,8 @@ static const uint8_t *pages_of_union(struct build *b, struct region *region, uin
     return region->buf;
 }
 
-bool bloom_unite(const struct target *target, const struct union_of *parts,
-                 struct census *census, struct err *err)
+bool bloom_unite(const struct target *target, const struct union_of *parts, struct census *census,
+                 struct err *err)
 {
     struct build b;
     if (!start(&b, target, err))

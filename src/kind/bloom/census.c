@@ -194,9 +194,9 @@ static double exp_less_1(double x)
  *     spread = -1/m + (sum over the m - 1 other bits of (1 - pair)^n / (1 - one)^2n - 1) / m
  */
 struct clear_law {
-    double log_bits;               /* ln m */
-    double decay;                  /* ln(1 - one) */
-    double line, page, elsewhere;  /* ln(1 - pair) - 2 ln(1 - one), for each kind of pair */
+    double log_bits;              /* ln m */
+    double decay;                 /* ln(1 - one) */
+    double line, page, elsewhere; /* ln(1 - pair) - 2 ln(1 - one), for each kind of pair */
     double m;
 };
 
@@ -223,7 +223,8 @@ static double spread_at(const struct clear_law *law, double n)
     double same_line = B - 1, same_page = (PAGE_LINES - 1) * (double)B;
     double other_pages = law->m - PAGE_LINES * (double)B;
     return (same_line * exp_less_1(n * law->line) + same_page * exp_less_1(n * law->page) +
-            other_pages * exp_less_1(n * law->elsewhere) - 1) / law->m;
+            other_pages * exp_less_1(n * law->elsewhere) - 1) /
+           law->m;
 }
 
 /* Estimates the number of keys from the number of clear bits. At the ends of the interval, the
@@ -296,11 +297,8 @@ bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *cen
             set[i] += (double)census[i].lines_with[x] * x;
         }
     }
-    *out = (struct pair_census){.a = n[0],
-                                .b = n[1],
-                                .any = n[2],
-                                .k = bloom->k,
-                                .occupied = {set[0], set[1], set[2]}};
+    *out = (struct pair_census){
+        .a = n[0], .b = n[1], .any = n[2], .k = bloom->k, .occupied = {set[0], set[1], set[2]}};
     out->var_a = variance_at(bloom, lines, n[0]);
     out->var_b = variance_at(bloom, lines, n[1]);
     out->var_any = variance_at(bloom, lines, n[2]);
@@ -328,7 +326,7 @@ static uint32_t draw_probes(const uint8_t *const *data, uint64_t line, unsigned 
         if (!(data[from][place / 8] >> place % 8 & 1))
             continue;
         for (unsigned i = 0; i < n; i++)
-            present &= ~((uint32_t)!(data[i][place / 8] >> place % 8 & 1) << i);
+            present &= ~((uint32_t) !(data[i][place / 8] >> place % 8 & 1) << i);
         probes--;
     }
     return present;

@@ -164,8 +164,8 @@ static struct census_job union_job(const struct layer *const *layer, const uint8
     return job;
 }
 
-static void census_union(const struct layer *const *layer, const uint8_t *const *data,
-                         unsigned n, unsigned threads, struct census *out)
+static void census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
+                         unsigned threads, struct census *out)
 {
     struct census_job job = union_job(layer, data, n);
     struct bloom_census sum;

@@ -83,12 +83,12 @@ INLINE bool set_line_neon(uint8_t *line, uint8x16x4_t bits)
 #define TEST_INSERT   test_insert_neon
 #define INSERT_CACHED insert_cached_neon
 #define TARGET
-#define TEST          test_neon
-#define SET           set_neon
-#define BITS          uint8x16x4_t
-#define LOAD          load_neon
-#define OR            or_neon
-#define SET_LINE      set_line_neon
+#define TEST     test_neon
+#define SET      set_neon
+#define BITS     uint8x16x4_t
+#define LOAD     load_neon
+#define OR       or_neon
+#define SET_LINE set_line_neon
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 

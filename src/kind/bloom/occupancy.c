@@ -60,8 +60,7 @@ static void compare(const struct bloom_census *c, const double law[B + 1], doubl
     out->freedom = groups > 2 ? groups - 2 : 0;
 }
 
-void bloom_occupancy(const struct bloom *bloom, const struct bloom_census *c,
-                     struct occupancy *out)
+void bloom_occupancy(const struct bloom *bloom, const struct bloom_census *c, struct occupancy *out)
 {
     struct census census;
     double law[B + 1], tail = 0;

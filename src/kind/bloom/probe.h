@@ -13,8 +13,8 @@
 #define BLOOM_INLINE static inline __attribute__((always_inline))
 
 /* C_t: the first 64 bits of the fractional parts of the square roots of 2, 3, 5 and 7, made odd. */
-static const uint64_t bloom_factor[4] = {0x6a09e667f3bcc909, 0xbb67ae8584caa73b,
-                                         0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1};
+static const uint64_t bloom_factor[4] = {0x6a09e667f3bcc909, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b,
+                                         0xa54ff53a5f1d36f1};
 
 enum {
     PROBE_BITS = 9,     /* 2^9 bits in a line */
@@ -99,22 +99,52 @@ BLOOM_INLINE unsigned bloom_probes(unsigned t, unsigned k)
 /* Calls body(k, lines): with constants for the values that sizing chooses, with variables for other
  * values. Without constants, probing is half as fast. */
 #define BLOOM_WITH_CONSTANTS(body, k, lines)                                                       \
-    switch ((k) * 2 + (lines) - 1) {                                                               \
-    case 2 * 3: body(3, 1); break;                                                                 \
-    case 2 * 4: body(4, 1); break;                                                                 \
-    case 2 * 5: body(5, 1); break;                                                                 \
-    case 2 * 6: body(6, 1); break;                                                                 \
-    case 2 * 7: body(7, 1); break;                                                                 \
-    case 2 * 8: body(8, 1); break;                                                                 \
-    case 2 * 9: body(9, 1); break;                                                                 \
-    case 2 * 10 + 1: body(10, 2); break;                                                           \
-    case 2 * 12 + 1: body(12, 2); break;                                                           \
-    case 2 * 14 + 1: body(14, 2); break;                                                           \
-    case 2 * 16 + 1: body(16, 2); break;                                                           \
-    case 2 * 18 + 1: body(18, 2); break;                                                           \
-    case 2 * 20 + 1: body(20, 2); break;                                                           \
-    case 2 * 22 + 1: body(22, 2); break;                                                           \
-    default: body(k, lines); break;                                                                \
+    switch ((k)*2 + (lines)-1) {                                                                   \
+    case 2 * 3:                                                                                    \
+        body(3, 1);                                                                                \
+        break;                                                                                     \
+    case 2 * 4:                                                                                    \
+        body(4, 1);                                                                                \
+        break;                                                                                     \
+    case 2 * 5:                                                                                    \
+        body(5, 1);                                                                                \
+        break;                                                                                     \
+    case 2 * 6:                                                                                    \
+        body(6, 1);                                                                                \
+        break;                                                                                     \
+    case 2 * 7:                                                                                    \
+        body(7, 1);                                                                                \
+        break;                                                                                     \
+    case 2 * 8:                                                                                    \
+        body(8, 1);                                                                                \
+        break;                                                                                     \
+    case 2 * 9:                                                                                    \
+        body(9, 1);                                                                                \
+        break;                                                                                     \
+    case 2 * 10 + 1:                                                                               \
+        body(10, 2);                                                                               \
+        break;                                                                                     \
+    case 2 * 12 + 1:                                                                               \
+        body(12, 2);                                                                               \
+        break;                                                                                     \
+    case 2 * 14 + 1:                                                                               \
+        body(14, 2);                                                                               \
+        break;                                                                                     \
+    case 2 * 16 + 1:                                                                               \
+        body(16, 2);                                                                               \
+        break;                                                                                     \
+    case 2 * 18 + 1:                                                                               \
+        body(18, 2);                                                                               \
+        break;                                                                                     \
+    case 2 * 20 + 1:                                                                               \
+        body(20, 2);                                                                               \
+        break;                                                                                     \
+    case 2 * 22 + 1:                                                                               \
+        body(22, 2);                                                                               \
+        break;                                                                                     \
+    default:                                                                                       \
+        body(k, lines);                                                                            \
+        break;                                                                                     \
     }
 
 /* The loops over keys of one instruction set, as in bloom.h. insert ignores present. */

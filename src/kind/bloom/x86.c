@@ -22,8 +22,7 @@ TARGET_AVX2 INLINE __m256i look_up(const uint8_t *line, __m256i probe)
     low = _mm256_permutevar8x32_epi32(low, index);
     high = _mm256_permutevar8x32_epi32(high, index);
     __m256i top = _mm256_slli_epi32(probe, 31 - 8);
-    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(low),
-                                                _mm256_castsi256_ps(high),
+    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high),
                                                 _mm256_castsi256_ps(top)));
 }
 
@@ -114,7 +113,7 @@ const struct bloom_variant bloom_avx2 = {
 #define POWERS 1, 2, 4, 8, 16, 32, 64, -128
 
 TARGET_AVX512 INLINE bool test_avx512(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k,
-                                  unsigned lines)
+                                      unsigned lines)
 {
     const __m256i begins = _mm256_setr_epi8(BEGINS, BEGINS, BEGINS, BEGINS);
     const __m256i powers = _mm256_setr_epi8(POWERS, POWERS, POWERS, POWERS);
@@ -163,8 +162,10 @@ TARGET_AVX512 INLINE bool set_line_avx512(uint8_t *line, __m512i bits)
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
-const struct bloom_variant bloom_avx512 = {
-    {"avx512", cpu_has_avx512_bits}, query_avx512, insert_avx512, test_insert_avx512,
-    insert_cached_avx512};
+const struct bloom_variant bloom_avx512 = {{"avx512", cpu_has_avx512_bits},
+                                           query_avx512,
+                                           insert_avx512,
+                                           test_insert_avx512,
+                                           insert_cached_avx512};
 
 #endif

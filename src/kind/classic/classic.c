@@ -109,8 +109,7 @@ const struct layout_redis classic_redis = {0};
 bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
                          struct err *err)
 {
-    *bits = (struct layout_bits){
-        .data = in->data[0], .len = in->len[0], .order = ORDER_HIGH_FIRST};
+    *bits = (struct layout_bits){.data = in->data[0], .len = in->len[0], .order = ORDER_HIGH_FIRST};
     return classic_check_bits(bits, m, err);
 }
 
@@ -118,8 +117,8 @@ bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
                           const struct layout_sink *sink, struct err *err)
 {
     uint64_t len = (classic_of(layer).m + 7) / 8;
-    return layout_put(sink, 0, data, sink->pad ? len : layout_trimmed(data, len),
-                      ORDER_HIGH_FIRST, err);
+    return layout_put(sink, 0, data, sink->pad ? len : layout_trimmed(data, len), ORDER_HIGH_FIRST,
+                      err);
 }
 
 uint64_t classic_bitmap_len(const struct layout_filter *filter)
@@ -227,8 +226,8 @@ void classic_query(const struct layer *layer, const uint8_t *data, struct hashes
             continue;
         }
         for (size_t i = 0; i < g.n; i++)
-            present[(at + i) / 64] |=
-                (uint64_t)all_set(data, g.position + i * c.k, c.k) << (at + i) % 64;
+            present[(at + i) / 64] |= (uint64_t)all_set(data, g.position + i * c.k, c.k)
+                                      << (at + i) % 64;
     }
 }
 

@@ -119,8 +119,7 @@ bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *
 bool classic_check(const struct layer *layer, struct err *err);
 void classic_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                    uint64_t *present);
-void classic_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys,
-                      size_t n);
+void classic_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n);
 void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                  uint64_t *present);
 bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
@@ -141,14 +140,13 @@ bool classic_write_union(const struct target *target, const struct union_of *par
                          struct census *census, struct err *err);
 
 /* A kind whose layers cannot be united. */
-#define CLASSIC_KIND_ALONE                                                                        \
-    .query = classic_query, .prefetch = classic_prefetch, .add = classic_add,                     \
-    .pages = classic_pages, .census = classic_census, .alike = classic_alike,                     \
-    .census_union = classic_census_union, .pair = classic_pair, .shape = classic_shape,           \
-    .fpr_at = classic_fpr_at, .check_fpr = classic_check_fpr, .hash_share = 1, .fpr_min = 0,      \
+#define CLASSIC_KIND_ALONE                                                                         \
+    .query = classic_query, .prefetch = classic_prefetch, .add = classic_add,                      \
+    .pages = classic_pages, .census = classic_census, .alike = classic_alike,                      \
+    .census_union = classic_census_union, .pair = classic_pair, .shape = classic_shape,            \
+    .fpr_at = classic_fpr_at, .check_fpr = classic_check_fpr, .hash_share = 1, .fpr_min = 0,       \
     .fpr_max = 1, .len_max = CLASSIC_MAX_M / 8
 
-#define CLASSIC_KIND                                                                              \
-    CLASSIC_KIND_ALONE, .unite = classic_unite, .write_union = classic_write_union
+#define CLASSIC_KIND CLASSIC_KIND_ALONE, .unite = classic_unite, .write_union = classic_write_union
 
 #endif

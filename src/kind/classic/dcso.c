@@ -76,8 +76,7 @@ static bool check(const struct layer *layer, struct err *err)
 /* geometry[3]: is the file compressed? */
 static void describe(const struct classic *c, bool zipped, struct layout_filter *out)
 {
-    *out = (struct layout_filter){
-        .hash = &hash_fnv1_64, .encoding = ENCODE_NONE, .n_layers = 1};
+    *out = (struct layout_filter){.hash = &hash_fnv1_64, .encoding = ENCODE_NONE, .n_layers = 1};
     out->layer[0].kind = &kind_dcso;
     out->layer[0].geometry[3] = zipped;
     classic_to(c, &out->layer[0]);
@@ -156,8 +155,8 @@ static const char *trouble(int status)
 }
 
 /* Inflates until at least `most` bytes are there or all gzip members have ended. */
-static bool inflate_all(z_stream *z, const uint8_t *at, uint64_t len, size_t most,
-                        struct bytes *to, struct err *err)
+static bool inflate_all(z_stream *z, const uint8_t *at, uint64_t len, size_t most, struct bytes *to,
+                        struct err *err)
 {
     int status = Z_OK;
     while (to->len < most && (status != Z_STREAM_END || len > 0)) {
@@ -367,11 +366,11 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
     if (filter->layer[0].geometry[3] == 0)
         return write_plain(filter, data[0], sink, err);
     /* 8: the memory that zlib takes by default. */
-    if (deflateInit2(&d.z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
+    if (deflateInit2(&d.z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) !=
+        Z_OK)
         return fail(err, "no memory to compress it");
-    bool ok = write_plain(filter, data[0], &zipped, err) &&
-              deflate_piece(&d, NULL, 0, Z_FINISH, err);
+    bool ok =
+        write_plain(filter, data[0], &zipped, err) && deflate_piece(&d, NULL, 0, Z_FINISH, err);
     deflateEnd(&d.z);
     return ok;
 }

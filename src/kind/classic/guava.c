@@ -190,8 +190,8 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
 static void show(const struct layout_filter *filter, char *out, size_t room)
 {
     struct classic c = classic_of(&filter->layer[0]);
-    unsigned funnel = layout_index(encodings, sizeof encodings / sizeof *encodings,
-                                   filter->encoding);
+    unsigned funnel =
+        layout_index(encodings, sizeof encodings / sizeof *encodings, filter->encoding);
     snprintf(out, room, "guava");
     layout_show_choice(out, room, &params[FUNNEL], funnel);
     layout_show_choice(out, room, &params[STRATEGY], c.variant == MITZ_64 ? 0 : 1);
@@ -215,9 +215,5 @@ static const struct layout layout = {
     .reach = reach,
 };
 
-const struct kind kind_guava = {.id = 16,
-                                .name = "guava",
-                                .layout = &layout,
-                                .lanes = 2,
-                                .check = check,
-                                CLASSIC_KIND};
+const struct kind kind_guava = {
+    .id = 16, .name = "guava", .layout = &layout, .lanes = 2, .check = check, CLASSIC_KIND};

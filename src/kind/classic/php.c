@@ -69,8 +69,10 @@ static bool parse(const struct layout_spec *spec, uint64_t *seed, struct err *er
         snprintf(name, sizeof name, "%.*s", (int)len, at);
         unsigned function = php_by_name(name);
         if (function == 0)
-            return fail(err, "layout php: no hash function '%s': there are BKDRHash, SDBMHash, "
-                             "JSHash, DJBHash, DEKHash, FNVHash, ELFHash and PJWHash", name);
+            return fail(err,
+                        "layout php: no hash function '%s': there are BKDRHash, SDBMHash, "
+                        "JSHash, DJBHash, DEKHash, FNVHash, ELFHash and PJWHash",
+                        name);
         if (lists(*seed, function))
             return fail(err, "layout php: %s is given twice", name);
         *seed |= (uint64_t)function << 4 * i;
@@ -80,8 +82,8 @@ static bool parse(const struct layout_spec *spec, uint64_t *seed, struct err *er
     }
 }
 
-static bool describe(const struct layout_spec *spec, struct classic *c,
-                     struct layout_filter *out, struct err *err)
+static bool describe(const struct layout_spec *spec, struct classic *c, struct layout_filter *out,
+                     struct err *err)
 {
     uint64_t seed;
     if (!parse(spec, &seed, err))
@@ -252,9 +254,5 @@ static const struct layout layout = {
     .redis = &classic_redis,
 };
 
-const struct kind kind_php = {.id = 19,
-                              .name = "php",
-                              .layout = &layout,
-                              .lanes = PHP_MOST,
-                              .check = check,
-                              CLASSIC_KIND};
+const struct kind kind_php = {
+    .id = 19, .name = "php", .layout = &layout, .lanes = PHP_MOST, .check = check, CLASSIC_KIND};

@@ -79,11 +79,11 @@ static const double LN2_SQUARED = 0.480453013918201, LN2 = 0.693147180559945;
 
 /* Further properties of a link, stored in the variant of struct classic. */
 struct kept {
-    unsigned n2;       /* m is 2^n2; 0: m is any number */
+    unsigned n2; /* m is 2^n2; 0: m is any number */
     unsigned options;
     enum form form;
-    bool no_bits;      /* in old forms: `bits` is 0 although n2 is not */
-    unsigned missing;  /* bytes by which the data is short of a whole word */
+    bool no_bits;     /* in old forms: `bits` is 0 although n2 is not */
+    unsigned missing; /* bytes by which the data is short of a whole word */
     uint32_t growth;
 };
 
@@ -122,8 +122,7 @@ static void describe_link(uint64_t m, unsigned k, uint64_t bytes, double bpe, st
 {
     uint64_t whole = (bytes + 7) / 8 * 8;
     kept.missing = (unsigned)(whole - bytes);
-    struct classic c = {
-        .m = m, .k = k, .variant = pack(&kept), .extra = whole - classic_bytes(m)};
+    struct classic c = {.m = m, .k = k, .variant = pack(&kept), .extra = whole - classic_bytes(m)};
     out->kind = &kind_redisbloom;
     classic_to(&c, out);
     memcpy(&out->geometry[3], &bpe, sizeof bpe);
@@ -163,8 +162,8 @@ static bool check(const struct layer *layer, struct err *err)
         return false;
     bool sound = kept.form <= CURRENT && layer->data_len % 8 == 0 &&
                  layer->data_len <= CLASSIC_MAX_M / 8 &&
-                 (kept.n2 == 0 || c.m == (uint64_t)1 << kept.n2) &&
-                 c.m <= 8 * bytes_of(layer) && has_k(bits_per_key(layer), c.k);
+                 (kept.n2 == 0 || c.m == (uint64_t)1 << kept.n2) && c.m <= 8 * bytes_of(layer) &&
+                 has_k(bits_per_key(layer), c.k);
     if (kept.form == CURRENT)
         sound = sound && !kept.no_bits && (kept.n2 != 0 || c.m == 8 * bytes_of(layer));
     else
@@ -207,8 +206,8 @@ static bool size_link(uint64_t n, double error, const struct kept *like, struct 
                     num_show_fpr(rate, error));
     uint64_t bytes = classic_bytes((uint64_t)bits);
     *out = (struct layer){.n_design = kept.n2 != 0 ? (uint64_t)room : n, .fpr_design = error};
-    describe_link(kept.n2 != 0 ? (uint64_t)bits : 8 * bytes, (unsigned)k_for(bpe), bytes, bpe,
-                  kept, out);
+    describe_link(kept.n2 != 0 ? (uint64_t)bits : 8 * bytes, (unsigned)k_for(bpe), bytes, bpe, kept,
+                  out);
     return true;
 }
 
@@ -307,10 +306,8 @@ static bool read_chain(const uint8_t *p, uint64_t len, struct chain *c, struct e
 {
     if (len < lengths[OLD].chain)
         return fail(err, "its header ends within the first %u bytes", lengths[OLD].chain);
-    *c = (struct chain){.link = p,
-                        .size = get_le64(p),
-                        .n_links = get_le32(p + 8),
-                        .options = get_le32(p + 12)};
+    *c = (struct chain){
+        .link = p, .size = get_le64(p), .n_links = get_le32(p + 8), .options = get_le32(p + 12)};
     if (c->n_links == 0)
         return fail(err, "it has no links");
     if (!find_form(len, c->n_links, &c->form))
@@ -375,8 +372,7 @@ static bool find_bits(const struct layout_foreign *in, const struct layer *layer
     uint64_t bytes = bytes_of(layer);
     if (bytes > in->len[1] - *at)
         return fail(err, "'%s' is cut short: it ends within link %u", in->name[1], i);
-    *bits = (struct layout_bits){
-        .data = in->data[1] + *at, .len = bytes, .order = ORDER_LOW_FIRST};
+    *bits = (struct layout_bits){.data = in->data[1] + *at, .len = bytes, .order = ORDER_LOW_FIRST};
     *at += bytes;
     return classic_check_bits(bits, classic_of(layer).m, &why) ||
            fail(err, "link %u: %s", i, why.text);
@@ -443,7 +439,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     if (!read_chain(in->data[0], in->len[0], &c, err) || !check_spec(spec, &c, err) ||
         !read_links(&c, in, out, bits, err))
         return false;
-    describe_chain(!(c.options & FORCE64)            ? SEED_MURMUR2
+    describe_chain(!(c.options & FORCE64)           ? SEED_MURMUR2
                    : layout_choice(spec, SEED) == 0 ? SEED_64
                                                     : SEED_32,
                    out);
@@ -518,8 +514,7 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
     struct kept first = kept_of(&filter->layer[0]);
     for (unsigned i = 1; i < filter->n_layers; i++) {
         struct kept kept = kept_of(&filter->layer[i]);
-        if (kept.form != first.form || kept.options != first.options ||
-            kept.growth != first.growth)
+        if (kept.form != first.form || kept.options != first.options || kept.growth != first.growth)
             return fail(err, "layers 0 and %u are of different chains", i);
     }
     if (!write_header(filter, sink, err))

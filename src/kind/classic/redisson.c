@@ -32,8 +32,8 @@ static const struct layout_param params[] = {
     {0},
 };
 
-static const uint32_t encodings[] = {ENCODE_UTF8,  ENCODE_DECIMAL, ENCODE_DECIMAL32,
-                                     ENCODE_NONE,  ENCODE_JSON,    ENCODE_KRYO5,
+static const uint32_t encodings[] = {ENCODE_UTF8,       ENCODE_DECIMAL,   ENCODE_DECIMAL32,
+                                     ENCODE_NONE,       ENCODE_JSON,      ENCODE_KRYO5,
                                      ENCODE_KRYO5_LONG, ENCODE_KRYO5_INT, ENCODE_KRYO5_REF};
 
 /* Redisson's own limit: 2 * Integer.MAX_VALUE. */
@@ -159,9 +159,8 @@ static bool size(uint64_t n, double p, struct classic *c, struct err *err)
                     num_show_fpr(rate, p));
     if (bits > (double)MAX_M)
         return fail(err, "Redisson makes no filter of more than %" PRIu64 " bits", MAX_M);
-    *c = (struct classic){
-        .m = (uint64_t)bits,
-        .k = (unsigned)fmax(1, floor(classic_best_k(bits, (double)n) + 0.5))};
+    *c = (struct classic){.m = (uint64_t)bits,
+                          .k = (unsigned)fmax(1, floor(classic_best_k(bits, (double)n) + 0.5))};
     return true;
 }
 
@@ -240,8 +239,8 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
 static void show(const struct layout_filter *filter, char *out, size_t room)
 {
     struct classic c = classic_of(&filter->layer[0]);
-    unsigned codec = layout_index(encodings, sizeof encodings / sizeof *encodings,
-                                  filter->encoding);
+    unsigned codec =
+        layout_index(encodings, sizeof encodings / sizeof *encodings, filter->encoding);
     snprintf(out, room, "redisson");
     layout_show_choice(out, room, &params[CODEC], codec);
     layout_show_number(out, room, &params[BITS], c.m);
@@ -339,8 +338,8 @@ static void field_design(const char *const *value, const struct classic *c,
         return;
     char *end;
     double p = strtod(value[FIELD_PROBABILITY], &end);
-    if (*end != '\0' || !(p > 0 && p < 1) || !size(n, p, &by_rule, &ignored) ||
-        by_rule.m != c->m || by_rule.k != c->k)
+    if (*end != '\0' || !(p > 0 && p < 1) || !size(n, p, &by_rule, &ignored) || by_rule.m != c->m ||
+        by_rule.k != c->k)
         return;
     spec->n = n;
     spec->p = p;

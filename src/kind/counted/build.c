@@ -90,8 +90,7 @@ static bool carry_on(struct carry *c, const uint64_t *hash, size_t n, struct err
 {
     if (n == 0)
         return true;
-    uint64_t *grown =
-        n < SIZE_MAX / 8 - c->n ? realloc(c->hash, (c->n + n) * sizeof *grown) : NULL;
+    uint64_t *grown = n < SIZE_MAX / 8 - c->n ? realloc(c->hash, (c->n + n) * sizeof *grown) : NULL;
     if (grown == NULL)
         return fail(err, "out of memory");
     memcpy(grown + c->n, hash, n * sizeof *hash);

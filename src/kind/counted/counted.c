@@ -137,8 +137,7 @@ bool counted_check_directory(const struct counted_set *set, struct err *err)
     uint64_t groups = counted_groups(&set->counted), expected = 0, begin, end;
     for (uint64_t group = 0; group < groups; group++) {
         if (!check_line(set, group, &begin, &end) || begin != expected)
-            return fail(err, "line %llu of its directory is not valid",
-                        (unsigned long long)group);
+            return fail(err, "line %llu of its directory is not valid", (unsigned long long)group);
         expected = group_end(set, group, begin, end);
         if (expected < end || expected > set->len - set->directory_len)
             return fail(err, "the table of group %llu is not valid", (unsigned long long)group);
@@ -152,10 +151,8 @@ bool counted_check_page(const struct counted_set *set, uint64_t page, struct err
     uint64_t per_page = 4096 / COUNTED_LINE, groups = counted_groups(&set->counted);
     uint64_t group = page * per_page, previous = 0, begin, end;
     for (unsigned i = 0; i < per_page && group < groups; i++, group++) {
-        if (!check_line(set, group, &begin, &end) || begin < previous ||
-            (group == 0 && begin != 0))
-            return fail(err, "line %llu of its directory is not valid",
-                        (unsigned long long)group);
+        if (!check_line(set, group, &begin, &end) || begin < previous || (group == 0 && begin != 0))
+            return fail(err, "line %llu of its directory is not valid", (unsigned long long)group);
         previous = end;
     }
     return true;

@@ -11,8 +11,8 @@
 void counted_census(const struct counted *c, struct census *out)
 {
     double cells = ldexp(1, (int)c->bits), entries = (double)c->entries;
-    *out = (struct census){.fpr = counted_fpr(c), .n = entries, .n_low = entries,
-                           .n_high = entries, .n_exact = true};
+    *out = (struct census){
+        .fpr = counted_fpr(c), .n = entries, .n_low = entries, .n_high = entries, .n_exact = true};
     if (c->bits == 64)
         return;
     /* Each of n keys has one of `cells` fingerprints. The number of unused fingerprints has the

@@ -47,8 +47,8 @@ struct counted_layer {
     struct counted counted; /* entries and total: sums over the parts written so far */
     pthread_mutex_t lock;   /* guards entries, total and all that follows */
     pthread_cond_t turned;
-    uint64_t next;  /* the first group of the next part to be written */
-    uint64_t at;    /* its offset, counted from the first group */
+    uint64_t next; /* the first group of the next part to be written */
+    uint64_t at;   /* its offset, counted from the first group */
     bool gave_up;
 };
 

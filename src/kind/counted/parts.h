@@ -120,8 +120,7 @@ enum { COUNTED_BATCH = 256 };
 struct counted_variant {
     struct variant variant;
     /* n is at most COUNTED_BATCH. */
-    void (*query)(const struct counted_set *set, const uint64_t *hash, size_t n,
-                  uint64_t *present);
+    void (*query)(const struct counted_set *set, const uint64_t *hash, size_t n, uint64_t *present);
 };
 
 extern const struct counted_variant counted_bmi2;

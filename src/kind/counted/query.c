@@ -30,7 +30,7 @@ static unsigned select_one(uint64_t x, unsigned i)
     return at + (unsigned)__builtin_ctzll(x);
 }
 
-#define QUERY      query_plain
+#define QUERY query_plain
 #define TARGET
 #define COUNT_ONES count_ones
 #define SELECT     select_one
@@ -40,13 +40,13 @@ static const struct counted_variant plain = {{"plain", NULL}, query_plain};
 
 struct variants counted_variants = {{
 #ifdef CPU_X86
-    &counted_bmi2.variant,
+                                        &counted_bmi2.variant,
 #endif
-    &plain.variant,
-}, NULL};
+                                        &plain.variant,
+                                    },
+                                    NULL};
 
-void counted_query(const struct counted_set *set, const uint64_t *hash, size_t n,
-                   uint64_t *present)
+void counted_query(const struct counted_set *set, const uint64_t *hash, size_t n, uint64_t *present)
 {
     const struct counted_variant *v = (const void *)variant_in_use(&counted_variants);
     for (size_t i = 0; i < n; i += COUNTED_BATCH)
@@ -101,8 +101,7 @@ static uint64_t look_up_large(const struct counted_set *set, const struct counte
                               uint64_t relative, struct needs *needs)
 {
     unsigned wide = counted_wide(&set->counted);
-    if (where->begin >= where->end || where->end > set->len ||
-        !need(needs, set, where->begin, 1))
+    if (where->begin >= where->end || where->end > set->len || !need(needs, set, where->begin, 1))
         return 0;
     unsigned counts = (unsigned)load_bytes(set, where->begin, 1), size = wide + counts;
     if (counts > 8)
@@ -155,8 +154,7 @@ static uint64_t count_of(const struct counted_set *set, const struct counted_blo
     return counted_get_count(set, bit, end, n, i);
 }
 
-static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts,
-                        struct needs *needs)
+static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts, struct needs *needs)
 {
     const struct counted *c = &set->counted;
     uint64_t bucket = v >> c->low, block = bucket >> COUNTED_BUCKET_BITS;
@@ -164,17 +162,15 @@ static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts,
     if (!need(needs, set, line, COUNTED_LINE))
         return 0;
     uint64_t base = counted_load(set, line);
-    if (base & COUNTED_LARGE &&
-        !need(needs, set, (base & ~COUNTED_LARGE) + set->directory_len,
-              8 * counted_group_blocks(c, block / COUNTED_BLOCKS)))
+    if (base & COUNTED_LARGE && !need(needs, set, (base & ~COUNTED_LARGE) + set->directory_len,
+                                      8 * counted_group_blocks(c, block / COUNTED_BLOCKS)))
         return 0;
     struct counted_block where = counted_find_block(set, block);
     if (where.large)
         return look_up_large(set, &where, v - counted_block_first(c, block), needs);
     /* No valid block is longer than this: bucket bits, counts and remainders. */
     uint64_t longest = (uint64_t)COUNTED_ENTRIES * 32 + 64;
-    if (where.begin >= where.end || where.end > set->len ||
-        where.end - where.begin > longest ||
+    if (where.begin >= where.end || where.end > set->len || where.end - where.begin > longest ||
         !need(needs, set, where.begin, where.end - where.begin))
         return 0;
 

@@ -59,8 +59,8 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
         uint64_t word0 = get_le64(bits), word1 = get_le64(bits + 8), word2 = get_le64(bits + 16);
         unsigned ones0 = COUNT_ONES(word0), ones1 = ones0 + COUNT_ONES(word1);
         unsigned ones2 = ones1 + COUNT_ONES(word2);
-        unsigned w = (unsigned)(ones0 < before) + (unsigned)(ones1 < before) +
-                     (unsigned)(ones2 < before);
+        unsigned w =
+            (unsigned)(ones0 < before) + (unsigned)(ones1 < before) + (unsigned)(ones2 < before);
         skip -= w == 0 ? 0 : w == 1 ? ones0 : w == 2 ? ones1 : ones2;
         uint64_t word = get_le64(bits + 8 * w);
         while (COUNT_ONES(word) < skip && w < LONGEST / 8 - 1) {

@@ -47,8 +47,7 @@ struct counted_array {
     uint64_t ones[COUNTED_RUN];
 };
 
-void counted_array(struct counted_array *a, const uint64_t *value, const uint64_t *count,
-                   size_t n);
+void counted_array(struct counted_array *a, const uint64_t *value, const uint64_t *count, size_t n);
 
 /* ---- The entries of a set with fingerprints in [first, last]. */
 struct counted_reader {

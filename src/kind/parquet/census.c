@@ -233,10 +233,9 @@ static bool work_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
             put_le32(out + b * PARQUET_BLOCK + 4 * w, word[w]);
     }
     add_sums(&job->of_worker[worker], &sums);
-    return job->target == NULL ||
-           (target_write(job->target, out, len, at, err) &&
-            target_page_sums(job->target, out, at / LAYER_PAGE,
-                             (len + LAYER_PAGE - 1) / LAYER_PAGE, err));
+    return job->target == NULL || (target_write(job->target, out, len, at, err) &&
+                                   target_page_sums(job->target, out, at / LAYER_PAGE,
+                                                    (len + LAYER_PAGE - 1) / LAYER_PAGE, err));
 }
 
 static bool work(struct job *job, unsigned threads, struct census *out, struct err *err)

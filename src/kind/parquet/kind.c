@@ -137,8 +137,9 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
         if (header == 0)
             return false;
         if (len - header < bytes)
-            return fail(err, "it is cut short: its header says %" PRIu64 " bytes, and %" PRIu64
-                        " follow", bytes, len - header);
+            return fail(
+                err, "it is cut short: its header says %" PRIu64 " bytes, and %" PRIu64 " follow",
+                bytes, len - header);
         if (len - header > bytes)
             return fail(err, "%" PRIu64 " bytes follow its bits", len - header - bytes);
     }
@@ -147,8 +148,8 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
                     PARQUET_BLOCK);
     describe(spec, bytes / PARQUET_BLOCK, out);
     assume_design(spec, out);
-    bits[0] = (struct layout_bits){
-        .data = in->data[0] + header, .len = bytes, .order = ORDER_LOW_FIRST};
+    bits[0] =
+        (struct layout_bits){.data = in->data[0] + header, .len = bytes, .order = ORDER_LOW_FIRST};
     return true;
 }
 
@@ -176,9 +177,9 @@ static uint64_t file_len(const struct layout_filter *filter)
 static void show(const struct layout_filter *filter, char *out, size_t room)
 {
     snprintf(out, room, "parquet");
-    layout_show_choice(out, room, &params[TYPE],
-                       layout_index(encodings, sizeof encodings / sizeof *encodings,
-                                    filter->encoding));
+    layout_show_choice(
+        out, room, &params[TYPE],
+        layout_index(encodings, sizeof encodings / sizeof *encodings, filter->encoding));
     layout_show_choice(out, room, &params[HEADER], (unsigned)filter->layer[0].geometry[1]);
 }
 

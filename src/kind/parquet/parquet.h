@@ -56,8 +56,7 @@ uint64_t parquet_parse(const uint8_t *p, uint64_t avail, uint64_t *bytes, struct
 /* Members of struct kind (kind.h). */
 void parquet_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                    uint64_t *present);
-void parquet_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys,
-                      size_t n);
+void parquet_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n);
 void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                  uint64_t *present);
 void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);

@@ -10,8 +10,8 @@
  */
 
 TARGET static inline __attribute__((always_inline)) unsigned
-ANSWER_UP_TO(const uint8_t *data, const struct ribbon_probes *p,
-                const struct ribbon_probes *next, unsigned most)
+ANSWER_UP_TO(const uint8_t *data, const struct ribbon_probes *p, const struct ribbon_probes *next,
+             unsigned most)
 {
     unsigned yes = 0;
     for (unsigned i = 0; i < RIBBON_PROBES; i++) {

@@ -5,15 +5,15 @@
 
 #include <immintrin.h>
 
-#define AVX2 __attribute__((target("avx2,bmi,bmi2")))
+#define AVX2        __attribute__((target("avx2,bmi,bmi2")))
 #define AVX2_INLINE static inline __attribute__((always_inline, target("avx2,bmi,bmi2")))
 
 /* Bytes whose sum has the parity of x: looks up the parity of each nibble. */
 AVX2_INLINE __m256i parities(__m256i x)
 {
     const __m256i low = _mm256_set1_epi8(15);
-    const __m256i odd = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0));
+    const __m256i odd =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0));
     __m256i folded = _mm256_xor_si256(x, _mm256_srli_epi16(x, 4));
     return _mm256_shuffle_epi8(odd, _mm256_and_si256(folded, low));
 }
@@ -60,6 +60,6 @@ AVX2_INLINE bool agrees_avx2(const uint8_t *a, const uint8_t *b, uint64_t low, u
 
 const struct ribbon_variant ribbon_avx2 = {
     {"avx2", cpu_has_avx2}, ribbon_aim_plain, answer_avx2,
-    ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};
+    ribbon_derive_plain,    ribbon_add_plain, ribbon_solve_plain};
 
 #endif

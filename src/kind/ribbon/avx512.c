@@ -99,8 +99,8 @@ AVX512_INLINE void solve(const uint64_t *coefficients, const uint32_t *bits, uns
 #pragma GCC unroll 8
     for (unsigned v = 0; v < registers; v++) {
         unsigned left = columns - 8 * v;
-        column[v] = _mm512_maskz_loadu_epi64((__mmask8)(left < 8 ? (1U << left) - 1 : 0xff),
-                                             s + 8 * v);
+        column[v] =
+            _mm512_maskz_loadu_epi64((__mmask8)(left < 8 ? (1U << left) - 1 : 0xff), s + 8 * v);
     }
     for (unsigned slot = RIBBON_WIDTH; slot-- > 0;) {
         __m512i c = _mm512_set1_epi64((long long)coefficients[slot]);
@@ -170,10 +170,9 @@ AVX512_INLINE struct entries load_entries(const struct ribbon_source *s, const u
     __m512i c = load_two(at[2], at[6]), d = load_two(at[3], at[7]);
     __m512i ab02 = _mm512_unpacklo_epi64(a, b), ab13 = _mm512_unpackhi_epi64(a, b);
     __m512i cd02 = _mm512_unpacklo_epi64(c, d), cd13 = _mm512_unpackhi_epi64(c, d);
-    return (struct entries){{_mm512_permutex2var_epi64(ab02, even, cd02),
-                             _mm512_permutex2var_epi64(ab13, even, cd13),
-                             _mm512_permutex2var_epi64(ab02, odd, cd02),
-                             _mm512_permutex2var_epi64(ab13, odd, cd13)}};
+    return (struct entries){
+        {_mm512_permutex2var_epi64(ab02, even, cd02), _mm512_permutex2var_epi64(ab13, even, cd13),
+         _mm512_permutex2var_epi64(ab02, odd, cd02), _mm512_permutex2var_epi64(ab13, odd, cd13)}};
 }
 
 /* Bytes of thresholds for this many segments. */
@@ -212,8 +211,8 @@ AVX512 static unsigned aim_avx512(const struct ribbon_source *s, const uint64_t 
         __m512i other = mix(_mm512_add_epi64(x, _mm512_mullo_epi64(number, step)));
         x = _mm512_mask_mov_epi64(x, seeded, other);
     }
-    __m512i starts = _mm512_sub_epi64(_mm512_slli_epi64(segments0, 6),
-                                      _mm512_set1_epi64(RIBBON_WIDTH - 1));
+    __m512i starts =
+        _mm512_sub_epi64(_mm512_slli_epi64(segments0, 6), _mm512_set1_epi64(RIBBON_WIDTH - 1));
     __m512i start = mul_high_by(x, starts), segment = _mm512_srli_epi64(start, 6);
     __m512i narrow = segments0;
     if (r->wide != 0) {
@@ -322,8 +321,8 @@ AVX512_INLINE __m512i make_row(struct lanes *l, unsigned rights, __m512i mask, u
         l->right[v] = _mm512_mask_xor_epi32(l->right[v], k, l->right[v], mask);
         right |= (uint32_t)k << BLOCK * v;
     }
-    uint64_t low = _mm512_kunpackd(_mm512_kunpackw(set[3], set[2]),
-                                   _mm512_kunpackw(set[1], set[0]));
+    uint64_t low =
+        _mm512_kunpackd(_mm512_kunpackw(set[3], set[2]), _mm512_kunpackw(set[1], set[0]));
     *c = low >> offset | (uint64_t)set[4] << 1 << (63 - offset);
     *bits = right;
     return lane;
@@ -408,8 +407,11 @@ AVX512 static bool add_avx512(const struct ribbon_rows *rows, unsigned columns,
     return n == 0 || (columns <= BLOCK ? add(rows, 1, e, n) : add(rows, 2, e, n));
 }
 
-const struct ribbon_variant ribbon_avx512 = {
-    {"avx512", cpu_has_avx512_bits}, aim_avx512, answer_avx512,
-    derive_avx512, add_avx512, solve_avx512};
+const struct ribbon_variant ribbon_avx512 = {{"avx512", cpu_has_avx512_bits},
+                                             aim_avx512,
+                                             answer_avx512,
+                                             derive_avx512,
+                                             add_avx512,
+                                             solve_avx512};
 
 #endif

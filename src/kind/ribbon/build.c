@@ -177,8 +177,7 @@ static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const u
                            const struct bucket *b)
 {
     unsigned level = 3;
-    while (level > 0 &&
-           add(w, t, x + b->begin[level - 1], b->begin[level] - b->begin[level - 1]))
+    while (level > 0 && add(w, t, x + b->begin[level - 1], b->begin[level] - b->begin[level - 1]))
         level--;
     return level;
 }
@@ -186,9 +185,8 @@ static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const u
 /* Appends a table to the rows, and its thresholds (all zero) to the head. */
 static struct table begin_table(struct ribbon_work *w, unsigned columns, uint64_t segments)
 {
-    struct table t = {segments,
-                      {w->rows.coefficients + w->slots, w->rows.bits + w->slots},
-                      columns};
+    struct table t = {
+        segments, {w->rows.coefficients + w->slots, w->rows.bits + w->slots}, columns};
     size_t slots = (size_t)segments * RIBBON_WIDTH, len = (size_t)ribbon_thresholds_len(segments);
     assert(w->slots + slots <= MOST_SLOTS && w->thresholds_len + len <= HEAD_ROOM);
     memset(t.rows.coefficients, 0, slots * sizeof *t.rows.coefficients);

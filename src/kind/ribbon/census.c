@@ -36,8 +36,7 @@ static bool count_starts(const struct ribbon_source *s, uint64_t thresholds, uin
         uint64_t last = first + RIBBON_BUCKET;
         uint8_t byte = s->data[thresholds + ribbon_threshold_byte(first)];
         uint64_t begin = first + ribbon_limit[ribbon_threshold(byte, first)];
-        count_bucket(starts, begin, last < starts->all ? last : starts->all,
-                     narrow * RIBBON_WIDTH);
+        count_bucket(starts, begin, last < starts->all ? last : starts->all, narrow * RIBBON_WIDTH);
     }
     return true;
 }
@@ -52,8 +51,8 @@ static double entry_fpr(const struct ribbon_source *s, const struct ribbon_entry
         if (!count_starts(s, thresholds, e->segments[t], &starts))
             return fpr;
         double per_start = reach / (double)starts.all;
-        fpr += per_start * ldexp((double)starts.narrow + (double)starts.wide / 2,
-                                 -(int)s->ribbon.columns);
+        fpr += per_start *
+               ldexp((double)starts.narrow + (double)starts.wide / 2, -(int)s->ribbon.columns);
         reach -= per_start * (double)(starts.narrow + starts.wide);
         thresholds += ribbon_thresholds_len(e->segments[t]);
     }
@@ -109,15 +108,12 @@ double ribbon_layer_fpr(const struct ribbon *columns, const struct layer *layer,
 }
 
 void ribbon_census(const struct layer *layer, const uint8_t *data, unsigned threads,
-                        struct census *out)
+                   struct census *out)
 {
     const struct ribbon_source s = {
         .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
     struct ribbon_census c = census_of(&s);
     (void)threads;
-    *out = (struct census){.fpr = fmin(c.fpr, 1),
-                           .n = c.n,
-                           .n_low = c.n,
-                           .n_high = c.n,
-                           .n_exact = true};
+    *out = (struct census){
+        .fpr = fmin(c.fpr, 1), .n = c.n, .n_low = c.n, .n_high = c.n, .n_exact = true};
 }

@@ -121,8 +121,8 @@ RIBBON_INLINE bool ribbon_read_entry(const struct ribbon_source *s, uint64_t num
 
 RIBBON_INLINE bool ribbon_is_sane(const struct ribbon_source *s, const struct ribbon_entry *e)
 {
-    return e->at <= s->len && (e->segments[0] | e->segments[1] | e->segments[2]) <
-                                  2 * RIBBON_MAX_SEGMENTS;
+    return e->at <= s->len &&
+           (e->segments[0] | e->segments[1] | e->segments[2]) < 2 * RIBBON_MAX_SEGMENTS;
 }
 
 /* Keys looked up at a time. */

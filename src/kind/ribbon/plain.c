@@ -120,6 +120,6 @@ bool ribbon_add_plain(const struct ribbon_rows *rows, unsigned columns,
     return false;
 }
 
-const struct ribbon_variant ribbon_plain = {
-    {"plain", NULL}, ribbon_aim_plain, answer_plain,
-    ribbon_derive_plain, ribbon_add_plain, ribbon_solve_plain};
+const struct ribbon_variant ribbon_plain = {{"plain", NULL},  ribbon_aim_plain,
+                                            answer_plain,     ribbon_derive_plain,
+                                            ribbon_add_plain, ribbon_solve_plain};

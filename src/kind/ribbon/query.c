@@ -5,14 +5,15 @@
 
 struct variants ribbon_variants = {{
 #ifdef CPU_X86
-    &ribbon_avx512.variant,
-    &ribbon_avx2.variant,
+                                       &ribbon_avx512.variant,
+                                       &ribbon_avx2.variant,
 #endif
 #ifdef CPU_NEON
-    &ribbon_neon.variant,
+                                       &ribbon_neon.variant,
 #endif
-    &ribbon_plain.variant,
-}, NULL};
+                                       &ribbon_plain.variant,
+                                   },
+                                   NULL};
 
 const struct ribbon_variant *ribbon_in_use(void)
 {
@@ -55,8 +56,8 @@ RIBBON_INLINE uint64_t prefix_of(const struct ribbon_source *s, uint64_t hash)
 }
 
 /* Follows the directory to the entry of a hash. Sets *depth to the number of bits used. */
-RIBBON_INLINE bool find_entry(const struct ribbon_source *s, uint64_t hash,
-                              struct ribbon_entry *e, unsigned *depth, enum ribbon_verdict *v)
+RIBBON_INLINE bool find_entry(const struct ribbon_source *s, uint64_t hash, struct ribbon_entry *e,
+                              unsigned *depth, enum ribbon_verdict *v)
 {
     unsigned d = s->ribbon.bits;
     if (!ribbon_read_entry(s, prefix_of(s, hash), e, v))
@@ -125,11 +126,11 @@ unsigned ribbon_aim_plain(const struct ribbon_source *s, const uint64_t *hash,
     for (unsigned i = 0; i < RIBBON_PROBES; i++) {
         struct way way;
         enum ribbon_verdict v;
-        known |= (unsigned)(ribbon_read_entry(s, prefix_of(s, hash[i]), &way.e, &v) &&
-                            !way.e.split && begin_way(s, hash[i], s->ribbon.bits, &way) &&
-                            way.e.segments[0] != 0 && aim(s, &way, p, i, &v) &&
-                            may_probe(s, p, i, &v))
-                 << i;
+        known |=
+            (unsigned)(ribbon_read_entry(s, prefix_of(s, hash[i]), &way.e, &v) && !way.e.split &&
+                       begin_way(s, hash[i], s->ribbon.bits, &way) && way.e.segments[0] != 0 &&
+                       aim(s, &way, p, i, &v) && may_probe(s, p, i, &v))
+            << i;
     }
     return known;
 }

@@ -188,13 +188,12 @@ static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const 
             return false;
         ended = e.segments[t] == 0;
     }
-    return e.at % 8 == 0 && e.at <= blocks_len &&
-           ribbon_block_len(ribbon, &e) <= blocks_len - e.at;
+    return e.at % 8 == 0 && e.at <= blocks_len && ribbon_block_len(ribbon, &e) <= blocks_len - e.at;
 }
 
 /* An entry that crosses a page boundary is checked with the second page. */
 bool ribbon_check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
-                            struct err *err)
+                       struct err *err)
 {
     struct ribbon ribbon = ribbon_of(layer);
     uint64_t directory = layer->data_len - ribbon.entries * RIBBON_ENTRY;

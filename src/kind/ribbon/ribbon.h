@@ -51,12 +51,12 @@
 #include "kind/kind.h"
 
 enum {
-    RIBBON_ENTRY = 32,      /* bytes */
+    RIBBON_ENTRY = 32, /* bytes */
     RIBBON_TABLES = 3,
-    RIBBON_WIDTH = 64,      /* coefficients; slots in a segment */
-    RIBBON_BUCKET = 128,    /* slots that share a threshold */
-    RIBBON_MAX_COLUMNS = 32, /* bits in a fingerprint */
-    RIBBON_MAX_BITS = 40,   /* of prefix */
+    RIBBON_WIDTH = 64,             /* coefficients; slots in a segment */
+    RIBBON_BUCKET = 128,           /* slots that share a threshold */
+    RIBBON_MAX_COLUMNS = 32,       /* bits in a fingerprint */
+    RIBBON_MAX_BITS = 40,          /* of prefix */
     RIBBON_PARTITION = 1 << 19,    /* expected keys, at most */
     RIBBON_LARGEST = 5 << 17,      /* keys, at most: over a hundred standard deviations more */
     RIBBON_MAX_SEGMENTS = 1 << 16, /* of a table: 6 times the need of RIBBON_LARGEST keys */

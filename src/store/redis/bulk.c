@@ -32,13 +32,13 @@ enum {
 
 struct bulk {
     struct redis *r;
-    struct copy copy; /* bits NULL: none */
-    struct copy own;  /* only the keys that are not on the server yet */
+    struct copy copy;      /* bits NULL: none */
+    struct copy own;       /* only the keys that are not on the server yet */
     pthread_rwlock_t lock; /* for the copy: held for reading by queries */
     time_t fetched;
-    double spent;  /* nanoseconds spent on commands since the last copy was made */
-    bool too_slow; /* making a copy takes so long that it is too old at once */
-    uint64_t *set, *new; /* for each shard: bits set and keys added by a call */
+    double spent;                 /* nanoseconds spent on commands since the last copy was made */
+    bool too_slow;                /* making a copy takes so long that it is too old at once */
+    uint64_t *set, *new;          /* for each shard: bits set and keys added by a call */
     atomic_ullong n_live, n_bulk; /* keys handled by commands, and with whole bitmaps */
     unsigned n_steps;
 };
@@ -102,8 +102,7 @@ static bool renew(struct bulk *b, struct err *err)
 
 static bool is_fresh(const struct bulk *b)
 {
-    return b->copy.bits != NULL &&
-           (b->r->way == REDIS_BULK || now_s() - b->fetched < MAX_AGE);
+    return b->copy.bits != NULL && (b->r->way == REDIS_BULK || now_s() - b->fetched < MAX_AGE);
 }
 
 /* Is it time for a copy? Yes, if the commands so far have cost more than a copy. */
@@ -170,9 +169,8 @@ static bool fits(const struct redis *r, uint64_t n)
  * the cost of commands. */
 static bool add_pays(const struct redis *r, double n, double price)
 {
-    return r->way == REDIS_BULK ||
-           (r->way == REDIS_AUTO && bytes_of(r) <= MAX_COPY &&
-            n * r->k * ADD_BIT > 2 * price * bytes_of(r));
+    return r->way == REDIS_BULK || (r->way == REDIS_AUTO && bytes_of(r) <= MAX_COPY &&
+                                    n * r->k * ADD_BIT > 2 * price * bytes_of(r));
 }
 
 /* The mean of fpr / (1 - fpr) while `more` bits are set in a shard that has `from`, by the
@@ -261,7 +259,7 @@ static enum bulk_result add_to_copy(struct bulk *b, struct hashes keys, uint64_t
 /* Steps for several shards at once. */
 struct steps {
     struct temporary *temporary; /* key NULL: nothing for that shard */
-    size_t *at, *n; /* for each shard: the first of its replies, and their number */
+    size_t *at, *n;              /* for each shard: the first of its replies, and their number */
 };
 
 static bool steps_begin(struct steps *s, const struct redis *r, struct err *err)

@@ -116,8 +116,10 @@ static bool check_lengths(const struct redis *r, struct err *err)
         const struct shard *s = &r->shard[i];
         if (s->missing || (c->by_n ? s->len == bytes : s->len <= bytes))
             continue;
-        snprintf(why, sizeof why, "what is there is a string of %" PRIu64
-                 " bytes, and one of this size has %" PRIu64, s->len, bytes);
+        snprintf(why, sizeof why,
+                 "what is there is a string of %" PRIu64
+                 " bytes, and one of this size has %" PRIu64,
+                 s->len, bytes);
         return redis_unfit(r, err, why);
     }
     return true;
@@ -168,8 +170,7 @@ static bool prepare_module(struct redis *r, uint64_t n, double p, enum redis_the
     return true;
 }
 
-static bool prepare(struct redis *r, uint64_t n, double p, enum redis_there *there,
-                    struct err *err)
+static bool prepare(struct redis *r, uint64_t n, double p, enum redis_there *there, struct err *err)
 {
     struct creation *c = calloc(1, sizeof *c);
     size_t room = MAKE_COMMANDS * (size_t)r->n_shards;
@@ -291,8 +292,9 @@ static bool follow_first(struct redis *r, struct err *err)
     bool any;
     if (!redis_ask_config(r, &r->shard[0], redis_of(c), value, &any, err))
         return false;
-    return !any || (redis_of(c)->configure(&c->spec, value, &spec, &why) &&
-                    spec.kind->layout->read(&spec, &empty, &c->filter, bits, &why)) ||
+    return !any ||
+           (redis_of(c)->configure(&c->spec, value, &spec, &why) &&
+            spec.kind->layout->read(&spec, &empty, &c->filter, bits, &why)) ||
            redis_unfit(r, err, why.text);
 }
 

@@ -126,8 +126,8 @@ bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, 
 /* ---- Adding. */
 
 /* Takes the reply for key i. */
-static bool take_added(struct redis *r, struct shard *s, const struct reply *reply,
-                       uint64_t *known, size_t i, struct err *err)
+static bool take_added(struct redis *r, struct shard *s, const struct reply *reply, uint64_t *known,
+                       size_t i, struct err *err)
 {
     struct add_state *state = &r->store.state;
     unsigned n_set;

@@ -182,8 +182,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t end
     return true;
 }
 
-static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
-                  struct err *err)
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
 {
     struct redis *r = redis_of(s);
     bool ok = true;
@@ -204,8 +203,10 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     if (options->rotate)
         return fail(err, "'%s' has no generations, so it cannot be rotated", s->name);
     if (options->max_fpr > 0)
-        return fail(err, "--max-fpr cannot be used with '%s': the Bloom module keeps to the rate "
-                         "that it was told when the filter was made", s->name);
+        return fail(err,
+                    "--max-fpr cannot be used with '%s': the Bloom module keeps to the rate "
+                    "that it was told when the filter was made",
+                    s->name);
     return true;
 }
 
@@ -338,8 +339,8 @@ static bool take_layers(const struct header *h, const struct layout_bits *bits, 
     return true;
 }
 
-static bool take_census(struct store *s, unsigned threads, struct census *layer,
-                        struct census *all, struct err *err)
+static bool take_census(struct store *s, unsigned threads, struct census *layer, struct census *all,
+                        struct err *err)
 {
     struct redis *r = redis_of(s);
     struct layout_filter filter;
@@ -384,8 +385,7 @@ static const struct store_ops ops = {
 
 static bool is_one_key(const struct redis *r, struct err *err)
 {
-    return r->n_shards == 1 ||
-           redis_unfit(r, err, "filters of the Bloom module have no shards");
+    return r->n_shards == 1 || redis_unfit(r, err, "filters of the Bloom module have no shards");
 }
 
 bool module_open(struct redis *r, struct err *err)
@@ -407,8 +407,7 @@ bool module_open(struct redis *r, struct err *err)
 /* Room for a double with enough digits to be exact. */
 enum { ERROR_TEXT = 32 };
 
-bool module_create(struct redis *r, const struct layout_filter *filter, bool *made,
-                   struct err *err)
+bool module_create(struct redis *r, const struct layout_filter *filter, bool *made, struct err *err)
 {
     double error;
     uint64_t capacity;

@@ -31,8 +31,7 @@ bool redis_lengths(struct redis *r, struct err *err)
     return true;
 }
 
-bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out,
-                  struct err *err)
+bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out, struct err *err)
 {
     if (reply->type != REPLY_INTEGER || reply->integer < 0)
         return redis_refused(r, reply, err);
@@ -46,8 +45,10 @@ bool redis_length(struct redis *r, struct shard *s, const struct reply *reply, s
     if (!redis_number(r, reply, &len, err))
         return false;
     if (len < s->len)
-        return fail(err, "cannot go on with '%.1000s': the bitmap was deleted or replaced by a "
-                         "shorter one", r->store.name);
+        return fail(err,
+                    "cannot go on with '%.1000s': the bitmap was deleted or replaced by a "
+                    "shorter one",
+                    r->store.name);
     s->len = len;
     return true;
 }
@@ -141,8 +142,9 @@ static bool name_shards(struct redis *r, struct err *err)
 {
     r->n_shards = r->uri.shards;
     if (r->n_shards > 1 && memchr(r->uri.key, '{', r->uri.key_len) != NULL)
-        return redis_unfit(r, err, "a key with a brace cannot have shards: all of them would be in "
-                                   "one slot");
+        return redis_unfit(r, err,
+                           "a key with a brace cannot have shards: all of them would be in "
+                           "one slot");
     r->shard = calloc(r->n_shards, sizeof *r->shard);
     bool ok = r->shard != NULL;
     for (unsigned i = 0; ok && i < r->n_shards; i++)
@@ -233,8 +235,9 @@ bool redis_spec(const struct redis *r, struct layout_spec *spec, struct err *err
 {
     struct err why;
     if (r->uri.layout == NULL)
-        return redis_unfit(r, err, "it does not say what the filter is: give ?layout=SPEC, as for "
-                                   "'seen import'");
+        return redis_unfit(r, err,
+                           "it does not say what the filter is: give ?layout=SPEC, as for "
+                           "'seen import'");
     if (!layout_parse(r->uri.layout, spec, &why))
         return redis_unfit(r, err, why.text);
     return spec->kind->layout->redis != NULL ||
@@ -256,8 +259,7 @@ static bool get_room(struct redis *r, struct err *err)
     r->positions = calloc(r->batch * r->k, sizeof *r->positions);
     r->shard_of = calloc(r->batch, sizeof *r->shard_of);
     r->used = calloc(used, sizeof *r->used);
-    return (r->replies != NULL && r->positions != NULL && r->shard_of != NULL &&
-            r->used != NULL) ||
+    return (r->replies != NULL && r->positions != NULL && r->shard_of != NULL && r->used != NULL) ||
            fail(err, "out of memory");
 }
 
@@ -293,8 +295,8 @@ bool redis_ask_config(struct redis *r, const struct shard *s, const struct layou
 
 /* Completes spec[*last] from the configurations of all shards, which must agree. For each shard,
  * one of the two specs is made from the other, and *last is changed to it. */
-static bool configure(struct redis *r, const struct layout_redis *redis,
-                      struct layout_spec spec[2], unsigned *last, struct err *err)
+static bool configure(struct redis *r, const struct layout_redis *redis, struct layout_spec spec[2],
+                      unsigned *last, struct err *err)
 {
     const char *value[LAYOUT_PARAMS];
     r->configured = false;
@@ -304,8 +306,9 @@ static bool configure(struct redis *r, const struct layout_redis *redis,
         if (!redis_ask_config(r, &r->shard[i], redis, value, &any, err))
             return false;
         if (i > 0 && any != r->configured)
-            return redis_unfit(r, err, "some of its shards have a configuration, and some have "
-                                       "none");
+            return redis_unfit(r, err,
+                               "some of its shards have a configuration, and some have "
+                               "none");
         r->configured = any;
         if (any && !redis->configure(&spec[*last], value, &spec[!*last], &why))
             return redis_unfit(r, err, why.text);
@@ -349,8 +352,9 @@ static bool check_end(struct redis *r, const struct shard *s, struct err *err)
     char why[200];
     uint8_t last = 0;
     if (s->len > bytes) {
-        snprintf(why, sizeof why, "it is a string of %" PRIu64 " bytes, but %" PRIu64
-                 " bits are %" PRIu64, s->len, r->m, bytes);
+        snprintf(why, sizeof why,
+                 "it is a string of %" PRIu64 " bytes, but %" PRIu64 " bits are %" PRIu64, s->len,
+                 r->m, bytes);
         return redis_unfit(r, err, why);
     }
     if (s->len < bytes || r->m % 8 == 0)
@@ -432,11 +436,10 @@ struct redis *redis_connect(const char *name, struct err *err)
     r->replies = calloc(FIRST_REPLIES, sizeof *r->replies);
     if ((r->replies != NULL || fail(err, "out of memory")) && name_shards(r, err) &&
         password_read(password_file, &r->password, err)) {
-        const struct cluster_options options = {
-            .conn = {.password = r->password,
-                     .connect_ms = CONN_CONNECT_MS,
-                     .reply_ms = CONN_REPLY_MS},
-            .patience_ms = CLUSTER_PATIENCE_MS};
+        const struct cluster_options options = {.conn = {.password = r->password,
+                                                         .connect_ms = CONN_CONNECT_MS,
+                                                         .reply_ms = CONN_REPLY_MS},
+                                                .patience_ms = CLUSTER_PATIENCE_MS};
         r->cluster = cluster_open(&r->uri, &options, err);
     }
     if (r->cluster != NULL)

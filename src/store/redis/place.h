@@ -53,18 +53,18 @@ struct redis {
     unsigned n_shards;
 
     /* Set by redis_settle. */
-    struct header header; /* of a shard */
+    struct header header;             /* of a shard */
     uint8_t *data[FORMAT_MAX_LAYERS]; /* all NULL */
-    uint64_t m; /* of a shard */
+    uint64_t m;                       /* of a shard */
     unsigned k;
-    bool configured; /* each shard has a configuration */
-    bool one_by_one; /* the server has no BITFIELD_RO */
+    bool configured;           /* each shard has a configuration */
+    bool one_by_one;           /* the server has no BITFIELD_RO */
     struct creation *creation; /* by redis_prepare; or NULL */
 
     pthread_mutex_t lock; /* for all that follows */
-    struct requests rq;       /* the current commands */
+    struct requests rq;   /* the current commands */
     struct reply **replies;
-    size_t batch; /* keys */
+    size_t batch;        /* keys */
     uint64_t *positions; /* of a batch */
     uint16_t *shard_of;  /* of its keys */
     uint16_t *used;      /* the shards of its keys */
@@ -133,8 +133,7 @@ static inline bool redis_unfit(const struct redis *r, struct err *err, const cha
 bool redis_refused(const struct redis *r, const struct reply *reply, struct err *err);
 
 /* Takes a reply that is an integer of at least 0. */
-bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out,
-                  struct err *err);
+bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out, struct err *err);
 
 /* Asks for the lengths of all bitmaps. */
 bool redis_lengths(struct redis *r, struct err *err);

@@ -31,8 +31,7 @@ static void describe(const struct store *s, struct facts *facts)
                             .gather = r->way == REDIS_BULK};
 }
 
-static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present,
-                  struct err *err)
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
 {
     struct redis *r = redis_of(s);
     memset(present, 0, (n + 63) / 64 * sizeof *present);
@@ -114,8 +113,8 @@ static bool take_all(struct redis *r, unsigned threads, struct census *layer, st
     return ok;
 }
 
-static bool take_census(struct store *s, unsigned threads, struct census *layer,
-                        struct census *all, struct err *err)
+static bool take_census(struct store *s, unsigned threads, struct census *layer, struct census *all,
+                        struct err *err)
 {
     struct redis *r = redis_of(s);
     pthread_mutex_lock(&r->lock);

@@ -87,8 +87,7 @@ bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct
     if (chunk == NULL)
         return fail(err, "out of memory");
     for (uint64_t at = 0; ok && at < bits->len; at += REDIS_CHUNK)
-        ok = (!sig_caught() || fail(err, "interrupted")) &&
-             write_chunk(t, bits, at, chunk, err);
+        ok = (!sig_caught() || fail(err, "interrupted")) && write_chunk(t, bits, at, chunk, err);
     free(chunk);
     return ok;
 }
@@ -99,8 +98,9 @@ bool temporary_whole(const struct temporary *t, const struct reply *count, struc
     if (!redis_number(t->r, count, &n, err))
         return false;
     return n == t->n_set ||
-           fail(err, "cannot go on with '%.1000s': the server has lost a temporary key: it evicts "
-                     "keys (maxmemory-policy), or a replica took its master's place",
+           fail(err,
+                "cannot go on with '%.1000s': the server has lost a temporary key: it evicts "
+                "keys (maxmemory-policy), or a replica took its master's place",
                 t->r->store.name);
 }
 
@@ -135,9 +135,9 @@ bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uin
     if (!take_time(&result->elements[1], &now))
         return redis_refused(r, &result->elements[1], err);
     /* -1: the key never expires; -2: it does not exist. */
-    *until = expire != 0         ? now + expire * 1000
+    *until = expire != 0          ? now + expire * 1000
              : life->integer >= 0 ? now + (uint64_t)life->integer
-                                 : 0;
+                                  : 0;
     return true;
 }
 

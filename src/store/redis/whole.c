@@ -20,15 +20,16 @@ bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bit
         return module_pull(r, filter, bits, err);
     uint64_t len = r->shard->len;
     if (r->n_shards > 1)
-        return redis_unfit(r, err, "a filter of several shards is not one: give the key of a "
-                                   "shard, KEY:{0}, without shards=");
+        return redis_unfit(r, err,
+                           "a filter of several shards is not one: give the key of a "
+                           "shard, KEY:{0}, without shards=");
     if (!foreign_filter(&r->header, filter, err))
         return false;
     uint8_t *data = len <= SIZE_MAX ? malloc(len > 0 ? (size_t)len : 1) : NULL;
     if (data == NULL)
         return fail(err, "out of memory");
-    *bits = (struct layout_bits){
-        .data = data, .len = len, .order = ORDER_HIGH_FIRST, .owned = data};
+    *bits =
+        (struct layout_bits){.data = data, .len = len, .order = ORDER_HIGH_FIRST, .owned = data};
     for (uint64_t at = 0; at < len; at += REDIS_CHUNK) {
         size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
         if (sig_caught() || !redis_read_chunk(r, r->shard, at, n, data + at, err))
@@ -122,9 +123,10 @@ static bool check_there(struct push *p, struct err *err)
     redis_command(p->r, p->r->shard, 2, "STRLEN");
     if (!run(p, CLUSTER_REPEAT, err) || !redis_number(p->r, p->r->replies[0], &len, err))
         return false;
-    return len <= bytes ||
-           fail(err, "cannot use '%.1000s': what is there is a string of %" PRIu64
-                     " bytes, and this filter has %" PRIu64, p->r->store.name, len, bytes);
+    return len <= bytes || fail(err,
+                                "cannot use '%.1000s': what is there is a string of %" PRIu64
+                                " bytes, and this filter has %" PRIu64,
+                                p->r->store.name, len, bytes);
 }
 
 /* The number of bytes to write: all, so that the length stays when keys are added; for a sparse
@@ -141,8 +143,8 @@ static bool unite(struct push *p, uint64_t until, struct err *err)
     const struct reply *before;
     requests_clear(&p->r->rq);
     size_t n = unite_queue(&p->temporary, p->r->shard, until, false);
-    bool ok = run(p, CLUSTER_REPEAT, err) &&
-              unite_take(&p->temporary, p->r->shard, 0, n, &before, err);
+    bool ok =
+        run(p, CLUSTER_REPEAT, err) && unite_take(&p->temporary, p->r->shard, 0, n, &before, err);
     temporary_drop(&p->temporary);
     return ok;
 }
@@ -172,8 +174,7 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
                 const struct redis_push *options, struct err *err)
 {
     const struct kind *kind = filter->layer[0].kind;
-    struct push p = {
-        .filter = filter, .layout = kind->layout, .options = options, .data = data[0]};
+    struct push p = {.filter = filter, .layout = kind->layout, .options = options, .data = data[0]};
     bool module = kind->layout->module != NULL;
     if (kind->layout->redis == NULL && !module)
         return fail(err, "filters of layout %s are no bitmaps in Redis", kind->name);
@@ -183,8 +184,10 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
     bool ok = module ? module_push(p.r, filter, data, options, err)
               : p.r->uri.shards <= 1
                   ? push(&p, err)
-                  : fail(err, "cannot use '%.1000s': a filter is not made for several shards: "
-                              "give the key of one", name);
+                  : fail(err,
+                         "cannot use '%.1000s': a filter is not made for several shards: "
+                         "give the key of one",
+                         name);
     ok = ok && redis_replicated(p.r, err);
     temporary_free(&p.temporary);
     redis_close(p.r);
