@@ -118,7 +118,6 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     }
     if (a->refit != NULL)
         refit_note(a->refit, &r->kept, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n);
-    known_peek(&a->known, &r->keys);
     return true;
 }
 
@@ -275,8 +274,6 @@ bool adding_run(struct adding *a)
     struct err err;
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
-    crew_init(&a->crew);
-    a->options.crew = a->feed.crew = &a->crew;
     a->options.may_repeat = a->print == NULL;
     a->options.may_guess = a->print == NULL && !a->counts;
     if (!known_begin(&a->known, &a->options, &err)) {

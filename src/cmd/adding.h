@@ -9,10 +9,9 @@
  *     status = adding_status(&a);
  *     known_close(&a.known);                       // in any case
  *
- * Worker threads split records and hash keys. They also query the references, and those layers of
- * the filter that take no more keys. Commits run one at a time: each adds the keys of one chunk
- * under the filter's lock, and finds out which keys are new. Workers that wait for a chunk help.
- * New records are printed after the commit, while the next chunk is added.
+ * Worker threads split records, hash keys and query the references. Commits run one at a time: each
+ * adds the keys of one chunk under the filter's lock, and finds out which keys are new. New records
+ * are printed after the commit, while the next chunk is added.
  */
 #ifndef CMD_ADDING_H
 #define CMD_ADDING_H
@@ -67,7 +66,6 @@ struct adding {
     struct header made;  /* of the file made by adding_make_file; n_layers 0: none */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
-    struct crew crew;    /* workers that wait for a chunk help in a commit */
     bool stopped;        /* by `print` */
     uint64_t since_sync;
     struct forecast forecast;

@@ -155,8 +155,7 @@ static bool feed_input(struct feed *f)
                         .commit = commit,
                         .failed = f->keep_going ? input_failed : NULL,
                         .finish = f->finish != NULL ? finish : NULL,
-                        .slot_free = slot_free,
-                        .crew = f->crew};
+                        .slot_free = slot_free};
     bool busy = reads_terminal(f->keyopt) || (f->keyopt->prints && isatty(STDOUT_FILENO));
     progress_begin(f->title, f->keyopt->progress, busy);
     bool ok = pump_run(&pump, &err) || say_failure(&err);

@@ -59,7 +59,6 @@ struct feed {
     size_t chunk_len;          /* ... and this too */
     bool only_files;           /* the command has no -k */
     bool keep_going;           /* a file that cannot be read is reported, and the next one read */
-    struct crew *crew;         /* as in pump.h */
 
     void *ctx;
     size_t slot_size; /* bytes of a slot; zeroed before first use */

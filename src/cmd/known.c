@@ -105,7 +105,7 @@ bool known_confirm(struct known *k, const char *path, const struct key_rule *rul
 
 bool known_begin(struct known *k, const struct add_options *options, struct err *err)
 {
-    const struct add_options plain = {.threads = options->threads, .crew = options->crew};
+    const struct add_options plain = {.threads = options->threads};
     struct err ignored;
     if (!store_add_begin(k->sink, k->in_memory ? &plain : options, err))
         return false;
@@ -127,11 +127,6 @@ bool known_ask(struct known *k, struct batch *b, struct err *err)
                 bit_set(b->bad, i);
     }
     return !k->has_list || confirm_sound(&k->list, err);
-}
-
-void known_peek(struct known *k, struct writer_keys *keys)
-{
-    store_peek(k->sink, writer_keys_hashes(keys), keys->n, &keys->peeked);
 }
 
 /* Is the key of a record in the list? The record is known to have a key, so batch_take fails only
@@ -160,7 +155,7 @@ static bool confirm_hits(struct known *k, struct writer_keys *keys, const char *
         if (listed)
             bit_set(before, i);
     }
-    if (store_add(k->run, writer_keys_hashes(keys), before, NULL, n, &done, err) != ADD_OK)
+    if (store_add(k->run, writer_keys_hashes(keys), before, n, &done, err) != ADD_OK)
         return false;
     for (size_t w = 0; w < (n + 63) / 64; w++) {
         uint64_t asked = n - w * 64 < 64 ? ((uint64_t)1 << n % 64) - 1 : ~UINT64_C(0);
@@ -195,8 +190,8 @@ enum add_result known_add(struct known *k, struct writer_keys *keys, const char 
         fail(err, "out of memory");
         return ADD_FAILED;
     }
-    enum add_result result = store_add(k->sink, writer_keys_hashes(keys), keys->known,
-                                       &keys->peeked, keys->n, done, err);
+    enum add_result result =
+        store_add(k->sink, writer_keys_hashes(keys), keys->known, keys->n, done, err);
     if (k->run == NULL || confirm_hits(k, keys, record, *done, &why))
         return result;
     *err = why;

@@ -10,7 +10,6 @@
  *     known_begin(&k, &options, &err)
  *     while (...) {
  *         known_ask(&k, batch, &err);                       // any thread, any order
- *         known_peek(&k, &keys);                            // the same, of a chunk's keys
  *         known_add(&k, &keys, record, &done, &err);        // one thread at a time, in order
  *     }
  *     known_end(&k, sync, &err);
@@ -72,9 +71,6 @@ bool known_begin(struct known *k, const struct add_options *options, struct err 
 
 /* Marks in b->bad the keys of a batch that are in a reference. */
 bool known_ask(struct known *k, struct batch *b, struct err *err);
-
-/* Queries the layers that take no more keys, so that known_add need not (store_peek). */
-void known_peek(struct known *k, struct writer_keys *keys);
 
 /* Adds keys (store_add). Afterwards, if i < *done and bit i of keys->known is clear, key i was new.
  * Key i comes from the record [record[i], record[i + 1]). */

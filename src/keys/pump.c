@@ -17,7 +17,8 @@ struct slot {
 
 struct run {
     const struct pump *pump;
-    struct crew *crew;   /* `more`: a slot is free, or a commit is due, or this is the end */
+    pthread_mutex_t lock;
+    pthread_cond_t more; /* a slot is free, or a commit is due, or this is the end */
     struct slot **slots; /* made on demand, n_made so far */
     size_t n_slots, n_made;
     struct slot *free;
@@ -57,7 +58,7 @@ static void release(struct run *run, struct slot *slot)
     chunk_wipe(&slot->chunk);
     slot->next_free = run->free;
     run->free = slot;
-    pthread_cond_signal(&run->crew->more);
+    pthread_cond_signal(&run->more);
 }
 
 /* The steps below run their callbacks without the lock. One thread at a time does each step. False:
@@ -77,16 +78,16 @@ static bool commit_next(struct run *run)
     run->committing = true;
     if (!run->stop) {
         slot->committed = slot->got == INPUT_CHUNK_READ;
-        pthread_mutex_unlock(&run->crew->lock);
+        pthread_mutex_unlock(&run->lock);
         bool go_on = commit_slot(run, slot);
-        pthread_mutex_lock(&run->crew->lock);
+        pthread_mutex_lock(&run->lock);
         run->stop |= !go_on;
     }
     run->next_commit++;
     run->committing = false;
     /* While this thread finishes its chunk, a waiting thread may commit the next one. */
     if (run->pump->finish != NULL && commit_is_due(run))
-        pthread_cond_signal(&run->crew->more);
+        pthread_cond_signal(&run->more);
     return true;
 }
 
@@ -97,9 +98,9 @@ static bool finish_next(struct run *run)
     struct slot **place = place_of(run, run->next_finish), *slot = *place;
     run->finishing = true;
     if (slot->committed && run->pump->finish != NULL) {
-        pthread_mutex_unlock(&run->crew->lock);
+        pthread_mutex_unlock(&run->lock);
         bool go_on = run->pump->finish(run->pump->ctx, &slot->chunk, slot->data);
-        pthread_mutex_lock(&run->crew->lock);
+        pthread_mutex_lock(&run->lock);
         run->stop |= !go_on;
     }
     slot->committed = false;
@@ -118,7 +119,7 @@ static bool advance(struct run *run)
         any = true;
     if (run->stop) {
         input_stop(run->pump->input);
-        pthread_cond_broadcast(&run->crew->more);
+        pthread_cond_broadcast(&run->more);
     }
     return any;
 }
@@ -150,7 +151,7 @@ static struct slot *take_slot(struct run *run)
 {
     while (run->free == NULL && run->n_made == run->n_slots && !run->stop)
         if (!advance(run))
-            crew_wait(run->crew);
+            pthread_cond_wait(&run->more, &run->lock);
     if (run->stop || run->ended)
         return NULL;
     if (run->free == NULL)
@@ -176,11 +177,11 @@ static void *worker_main(void *arg)
     const struct pump *pump = run->pump;
     pthread_t next;
     bool has_next = false;
-    pthread_mutex_lock(&run->crew->lock);
+    pthread_mutex_lock(&run->lock);
     unsigned worker = run->workers++;
     struct slot *slot;
     while ((slot = take_slot(run)) != NULL) {
-        pthread_mutex_unlock(&run->crew->lock);
+        pthread_mutex_unlock(&run->lock);
         slot->got = sig_caught() ? INPUT_END : input_next(pump->input, &slot->chunk, &slot->err);
         bool ended = slot->got == INPUT_END;
         if (!has_next && worker + 1 < pump->threads && more_to_come(slot))
@@ -188,7 +189,7 @@ static void *worker_main(void *arg)
         if (slot->got == INPUT_CHUNK_READ) {
             pump->work(pump->ctx, worker, &slot->chunk, slot->data);
         }
-        pthread_mutex_lock(&run->crew->lock);
+        pthread_mutex_lock(&run->lock);
         if (ended) {
             run->ended = true;
             release(run, slot);
@@ -197,7 +198,7 @@ static void *worker_main(void *arg)
         *place_of(run, slot->chunk.seq) = slot;
         advance(run);
     }
-    pthread_mutex_unlock(&run->crew->lock);
+    pthread_mutex_unlock(&run->lock);
     if (has_next)
         pthread_join(next, NULL);
     return NULL;
@@ -205,15 +206,13 @@ static void *worker_main(void *arg)
 
 bool pump_run(const struct pump *pump, struct err *err)
 {
-    struct crew own;
     struct run run = {.pump = pump,
                       .err = err,
-                      .crew = pump->crew != NULL ? pump->crew : &own,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .more = PTHREAD_COND_INITIALIZER,
                       /* One in work for each thread, and as many again waiting for an earlier one.
                        */
                       .n_slots = 2 * (size_t)pump->threads};
-    if (run.crew == &own)
-        crew_init(&own);
     run.slots = calloc(run.n_slots, sizeof *run.slots);
     run.done = calloc(run.n_slots, sizeof *run.done);
     bool ok = run.slots != NULL && run.done != NULL;

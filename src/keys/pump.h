@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/crew.h"
 #include "base/err.h"
 #include "keys/input.h"
 
@@ -39,10 +38,6 @@ struct pump {
      * stopped the run. May use the chunk's records if the input keeps them. False stops. NULL:
      * nothing to do. */
     bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
-
-    /* If set, and initialized, commit may share work with threads that wait for their next chunk
-     * (crew.h). NULL: it does not. */
-    struct crew *crew;
 };
 
 /* Runs to the end of the input, until a callback stops it, or until sig_caught() (sig.h). Chunks

@@ -15,8 +15,6 @@
 #include "store/chain.h"
 #include "store/layers.h"
 
-struct peeked;
-
 struct backing {
     const struct backing_ops *ops;
     void *place;
@@ -39,10 +37,6 @@ struct backing_ops {
     bool (*touch)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
     void (*rely)(void *place, unsigned layer, struct hashes keys, size_t n,
                  const uint64_t *present);
-
-    /* Returns the first layer to search again after a store_peek: its results for the layers
-     * before are still valid. Called with the lock held. NULL: peeked->layers. */
-    unsigned (*trust)(void *place, const struct peeked *peeked);
 
     /* Closes the newest layer and begins the next (chain.h); `want` describes it in a growing
      * filter. Called with the lock held. */

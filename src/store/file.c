@@ -9,7 +9,6 @@
 struct file {
     struct store store;
     struct filter filter;
-    pthread_rwlock_t gate;
     struct session session;
     struct backing backing;
     struct writer writer;
@@ -61,13 +60,6 @@ static void rely(void *place, unsigned layer, struct hashes keys, size_t n, cons
     session_rely(&file->session, layer, keys, n, present);
 }
 
-static unsigned trust(void *place, const struct peeked *peeked)
-{
-    const struct file *file = place;
-    bool holds = peeked->file == file->filter.number && !session_doubts(&file->session);
-    return holds ? peeked->layers : 0;
-}
-
 static bool next_layer(void *place, unsigned threads, struct next_layer want, struct err *err)
 {
     struct file *file = place;
@@ -80,7 +72,6 @@ static const struct backing_ops backing_ops = {
     .verify = verify,
     .touch = touch,
     .rely = rely,
-    .trust = trust,
     .advance = next_layer,
 };
 
@@ -139,7 +130,6 @@ static void expect(struct store *s, bool many)
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
 {
     struct file *file = file_of(s);
-    file->filter.gate = &file->gate;
     if (!writer_check(filter_layers(&file->filter), s->name, options, err) ||
         !session_begin(&file->session, &file->filter, err))
         return false;
@@ -152,19 +142,10 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     return true;
 }
 
-static void peek(struct store *s, struct hashes keys, size_t n, struct peeked *out)
+static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
 {
-    struct file *file = file_of(s);
-    pthread_rwlock_rdlock(&file->gate);
-    writer_peek(filter_layers(&file->filter), keys, n, out, verify, file);
-    out->file = file->filter.number;
-    pthread_rwlock_unlock(&file->gate);
-}
-
-static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
-                           const struct peeked *peeked, size_t n, size_t *done, struct err *err)
-{
-    return writer_add(&file_of(s)->writer, keys, known, peeked, n, done, err);
+    return writer_add(&file_of(s)->writer, keys, known, n, done, err);
 }
 
 static void conclude(struct store *s, bool again)
@@ -189,9 +170,7 @@ static struct filter *filter_of(struct store *s)
 
 static void close_file(struct store *s)
 {
-    writer_free(&file_of(s)->writer);
     filter_close(&file_of(s)->filter);
-    pthread_rwlock_destroy(&file_of(s)->gate);
     free(s);
 }
 
@@ -204,7 +183,6 @@ static const struct store_ops ops = {
     .refresh = refresh,
     .expect = expect,
     .add_begin = add_begin,
-    .peek = peek,
     .add = add,
     .conclude = conclude,
     .sync = sync_keys,
@@ -221,10 +199,8 @@ struct store *file_open(const char *path, enum store_mode mode, struct err *err)
         return NULL;
     }
     file->store = (struct store){.ops = &ops, .name = path};
-    pthread_rwlock_init(&file->gate, NULL);
     if (filter_open(&file->filter, path, mode == STORE_WRITE ? FILTER_WRITE : FILTER_READ, err))
         return &file->store;
-    pthread_rwlock_destroy(&file->gate);
     free(file);
     return NULL;
 }

@@ -186,21 +186,13 @@ static bool prepare_verifying(struct filter *f, const struct header *h, struct e
     return true;
 }
 
-static bool prepare(struct filter *f, const struct header *h, struct err *err)
+bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
 {
     if (h->file_len != f->map_len && !map_file(f, h->file_len, err))
         return false;
     for (unsigned i = 0; i < h->n_layers; i++)
         f->data[i] = f->map + h->layers[i].data_off;
     return prepare_verifying(f, h, err);
-}
-
-bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
-{
-    filter_shut(f);
-    bool ok = prepare(f, h, err);
-    filter_unshut(f);
-    return ok;
 }
 
 static bool open_all(struct filter *f, struct err *err)
@@ -211,7 +203,7 @@ static bool open_all(struct filter *f, struct err *err)
     if (!read_header(f->fd, &f->header, &f->slot_damaged, &why))
         return fail(err, "'%s' %s", f->path, why.text);
     if (!check_size(f, &f->header, err) || (f->writable && !check_writable(f, err)) ||
-        !prepare(f, &f->header, err))
+        !filter_prepare(f, &f->header, err))
         return false;
     f->verifying = can_verify(f, &f->header);
     return true;
@@ -445,13 +437,9 @@ bool filter_reload(struct filter *f, struct err *err)
     bool has_grown = now.file_len != f->header.file_len;
     if (has_grown && !check_size(f, &now, err))
         return false;
-    filter_shut(f);
-    bool ok = prepare(f, &now, err);
-    if (ok)
-        f->header = now;
-    filter_unshut(f);
-    if (!ok)
+    if (!filter_prepare(f, &now, err))
         return false;
+    f->header = now;
     f->slot_damaged = slot_damaged;
     /* A reader keeps its mode, but its bits of verified pages cover only the old layers. */
     if (f->writable)

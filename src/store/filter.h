@@ -14,7 +14,6 @@
 #ifndef STORE_FILTER_H
 #define STORE_FILTER_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,24 +46,7 @@ struct filter {
     _Atomic bool verifying;
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
     _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
-    /* Owned by the caller. Write-locked while the header or mapping changes; threads that query
-     * while a writer is at work read-lock it. NULL: no such threads. */
-    pthread_rwlock_t *gate;
-    uint64_t number; /* how many other files were opened here under this name before this one */
 };
-
-/* Called around each change of header or mapping. Calls do not nest. */
-static inline void filter_shut(const struct filter *f)
-{
-    if (f->gate != NULL)
-        pthread_rwlock_wrlock(f->gate);
-}
-
-static inline void filter_unshut(const struct filter *f)
-{
-    if (f->gate != NULL)
-        pthread_rwlock_unlock(f->gate);
-}
 
 /* Refuses a file to which standard output or standard error is redirected. */
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);

@@ -277,7 +277,7 @@ bool filter_build_in_order(const struct filter_build *b)
 bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
                       size_t *done, struct err *err)
 {
-    return store_add(b->store, hashes, known, NULL, n, done, err) == ADD_OK;
+    return store_add(b->store, hashes, known, n, done, err) == ADD_OK;
 }
 
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,

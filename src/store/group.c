@@ -59,9 +59,3 @@ void group_leave_out(struct group *g, uint64_t *present, uint64_t *known)
     g->n = n;
     memset(present, 0, LAYER_BATCH / 8);
 }
-
-void group_take_peeked(const struct group *g, const uint64_t *peeked, uint64_t *present)
-{
-    for (size_t i = 0; i < g->n; i++)
-        present[i / 64] |= (uint64_t)bit_of(peeked, group_record(g, i)) << i % 64;
-}

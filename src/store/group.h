@@ -51,7 +51,4 @@ void group_mark_known(const struct group *g, const uint64_t *present, uint64_t *
 /* The same, and takes these keys out of the group; clears `present`. */
 void group_leave_out(struct group *g, uint64_t *present, uint64_t *known);
 
-/* Sets the bits in `present` of those keys whose record has its bit set in `peeked`. */
-void group_take_peeked(const struct group *g, const uint64_t *peeked, uint64_t *present);
-
 #endif

@@ -29,11 +29,6 @@ typedef bool layers_verify(void *ctx, unsigned layer, struct hashes keys, size_t
 bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err);
 
-/* The same for layers `first` to end - 1. */
-bool layers_query_some(const struct layers *l, unsigned first, unsigned end, struct hashes keys,
-                       size_t n, uint64_t *present, layers_verify *verify, void *ctx,
-                       struct err *err);
-
 /* Census of one layer; of each layer; of the whole filter, from those of the layers. The FPR of the
  * whole is 1 - prod(1 - fpr_i); in a ring it allows for generations that share keys
  * (kind->union_part). Its n is the number of distinct keys given to the filter, including those

@@ -6,8 +6,7 @@
  *     uint64_t present[GROUP_WORDS] = {0};
  *     if (!lookup_others(&l, &group, present, &err)) ...
  *
- * A layer is not asked if a later one has all its keys, or if it was asked before the lock was
- * taken (store_peek). Keys that are found are then relied on (backing.h).
+ * Keys that are found are then relied on (backing.h).
  */
 #ifndef STORE_LOOKUP_H
 #define STORE_LOOKUP_H
@@ -23,8 +22,7 @@
 
 struct lookup {
     const struct backing *backing;
-    unsigned newest;             /* takes keys */
-    const struct peeked *peeked; /* of the batch; NULL: nothing */
+    unsigned newest; /* takes keys */
 };
 
 /* These set the bits of keys that are in the newest layer; in another one; or anywhere such that to
@@ -34,13 +32,5 @@ bool lookup_newest(const struct lookup *l, const struct group *g, uint64_t *pres
 bool lookup_others(const struct lookup *l, const struct group *g, uint64_t *present,
                    struct err *err);
 bool lookup_all(const struct lookup *l, const struct group *g, uint64_t *present, struct err *err);
-
-/* Can lookup_others answer for the whole batch without asking a layer? Not in a ring with several
- * layers. */
-bool lookup_is_peeked(const struct lookup *l);
-
-/* If so, sets the bits of those of n records of the batch that another layer has. The first one is
- * number `from`, a multiple of 64. */
-void lookup_take_peeked(const struct lookup *l, size_t from, size_t n, uint64_t *present);
 
 #endif

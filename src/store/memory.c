@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +18,6 @@ struct memory {
     struct store store;
     struct header header;
     uint8_t *data[FORMAT_MAX_LAYERS]; /* NULL: none yet */
-    pthread_rwlock_t gate; /* held for writing while layers change; peek runs beside add */
     struct backing backing;
     struct writer writer;
 };
@@ -100,10 +98,7 @@ static bool advance(void *place, unsigned threads, struct next_layer want, struc
     struct memory *m = place;
     const struct layers layers = layers_of(m);
     struct header h = chain_close(&layers, &m->header.counters, threads);
-    pthread_rwlock_wrlock(&m->gate);
-    bool ok = h.policy == POLICY_RING ? rotate(m, &h, err) : grow(m, &h, want, err);
-    pthread_rwlock_unlock(&m->gate);
-    return ok;
+    return h.policy == POLICY_RING ? rotate(m, &h, err) : grow(m, &h, want, err);
 }
 
 bool memory_advance(struct store *s, struct err *err)
@@ -149,19 +144,10 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     return true;
 }
 
-static void peek(struct store *s, struct hashes keys, size_t n, struct peeked *out)
+static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
 {
-    struct memory *m = memory_of(s);
-    pthread_rwlock_rdlock(&m->gate);
-    writer_peek(layers_of(m), keys, n, out, NULL, NULL);
-    pthread_rwlock_unlock(&m->gate);
-    out->file = 0;
-}
-
-static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
-                           const struct peeked *peeked, size_t n, size_t *done, struct err *err)
-{
-    return writer_add(&memory_of(s)->writer, keys, known, peeked, n, done, err);
+    return writer_add(&memory_of(s)->writer, keys, known, n, done, err);
 }
 
 static void conclude(struct store *s, bool again)
@@ -172,11 +158,9 @@ static void conclude(struct store *s, bool again)
 static void close_memory(struct store *s)
 {
     struct memory *m = memory_of(s);
-    writer_free(&m->writer);
     for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++)
         if (m->data[i] != NULL)
             munmap(m->data[i], (size_t)m->header.layers[i].data_len);
-    pthread_rwlock_destroy(&m->gate);
     free(m);
 }
 
@@ -185,7 +169,6 @@ static const struct store_ops ops = {
     .query = query,
     .census = take_census,
     .add_begin = add_begin,
-    .peek = peek,
     .add = add,
     .conclude = conclude,
     .close = close_memory,
@@ -200,7 +183,6 @@ struct store *memory_open(const struct header *h, struct err *err)
     }
     m->store = (struct store){.ops = &ops, .name = NAME};
     m->header = *h;
-    pthread_rwlock_init(&m->gate, NULL);
     if (get_layers(m, h, err))
         return &m->store;
     close_memory(&m->store);

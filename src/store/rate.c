@@ -20,11 +20,6 @@ static const double LEAST_NEGATIVE = 0x1p-30;
  * near from this part of its number of keys on. */
 static const double NEAR = 0.9;
 
-/* An inserted key counts as 1 / (1 - FPR) keys. Up to PLAIN_FPR, that is 1.5 keys at most. If the
- * number of inserted keys is half of the room, a quarter of the room is left. */
-static const double PLAIN_FPR = 1.0 / 3;
-enum { PART_OF_ROOM = 2 };
-
 /* Where many keys are taken for present, too large a number of keys gives too high an FPR. That
  * makes the number still larger: an error in it grows by 1 / (1 - FPR). Up to this FPR, that is
  * 7 %. */
@@ -153,11 +148,6 @@ static void find_limits(struct rate *r)
         r->max_n = layer_n_at(target(r), layer_share(r, r->max_fpr));
     /* An exact layer takes no more keys than it was made for. */
     r->warn_n = r->exact ? INFINITY : layer_n_at(target(r), layer_share(r, r->warn_fpr));
-    r->plain_n = fmin((double)target(r)->n_design, r->warn_n);
-    if (r->max_fpr > 0)
-        r->plain_n = fmin(r->plain_n, NEAR * r->max_n);
-    if (r->exact || whole_fpr(r, target(r)->kind->fpr_at(target(r), r->plain_n)) > PLAIN_FPR)
-        r->plain_n = 0;
 }
 
 void rate_begin(struct rate *r)
@@ -190,11 +180,6 @@ bool rate_allows(struct rate *r, double n)
     if (since > 0 && since >= (r->max_n - r->layer_n) / 2)
         rate_look(r);
     return rate_keys(r) + n <= r->max_n;
-}
-
-double rate_plain_room(const struct rate *r)
-{
-    return (r->plain_n - rate_keys(r)) / PART_OF_ROOM;
 }
 
 /* The length of a step at n keys. Above twice the capacity, the FPR rises more slowly. There a step

@@ -30,15 +30,14 @@ struct rate {
     double max_fpr;        /* the filter's FPR must not pass this; 0: no limit */
     double warn_fpr;       /* above this FPR the filter is too full; an exact layer never is */
     /* The rest is private. */
-    bool exact;        /* the layer takes exactly n_design keys (chain_is_exact) */
-    double others_fpr; /* of the other layers together */
-    double layer_n;    /* distinct keys in the layer ... */
-    double counted_n;  /* ... when the counter stood at this; ... */
-    double each;       /* ... one counted since then stands for this number of keys */
-    double looked_n;   /* layer_n at the last look at the bits */
-    double max_n;      /* distinct keys in the layer at which the FPR is max_fpr ... */
-    double warn_n;     /* ... and warn_fpr */
-    double plain_n;    /* below this number of keys, keys need only be counted; 0: never */
+    bool exact;                  /* the layer takes exactly n_design keys (chain_is_exact) */
+    double others_fpr;           /* of the other layers together */
+    double layer_n;              /* distinct keys in the layer ... */
+    double counted_n;            /* ... when the counter stood at this; ... */
+    double each;                 /* ... one counted since then stands for this number of keys */
+    double looked_n;             /* layer_n at the last look at the bits */
+    double max_n;                /* distinct keys in the layer at which the FPR is max_fpr ... */
+    double warn_n;               /* ... and warn_fpr */
     double step_start, step_end; /* a step in the number of keys; in it, the counters use ... */
     double fpr, layer_fpr;       /* ... these FPRs, of all layers that are asked and of the layer */
     double correction;           /* factor for 1 - FPR, from the bits ... */
@@ -67,10 +66,6 @@ bool rate_is_near_max(const struct rate *r, double n);
 /* Would the FPR be at most max_fpr with n more keys? Looks at the bits when that is due. Only if
  * there is a max_fpr. */
 bool rate_allows(struct rate *r, double n);
-
-/* The number of keys that can be inserted with no call but rate_count afterwards; 0 or less:
- * none. */
-double rate_plain_room(const struct rate *r);
 
 /* Call it before a batch of keys is inserted. In a layer that is too full for the formula, it looks
  * at the bits when that is due. */

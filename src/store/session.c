@@ -134,9 +134,7 @@ static bool publish(struct session *s, struct header next, bool sync, struct err
     size_t len = format_encode(&next, slot);
     if (!disk_write(f->fd, slot, len, slot_of(next.epoch), f->path, err))
         return false;
-    filter_shut(f);
     f->header = next;
-    filter_unshut(f);
     if (!sync)
         return true;
     if (!sync_file(s, err))
@@ -395,12 +393,8 @@ static bool move_on(struct session *s, struct err *err)
     }
     if (s->entered)
         leave(s, true, &what);
-    filter_shut(s->filter);
-    now.gate = s->filter->gate;
-    now.number = s->filter->number + 1;
     filter_close(s->filter);
     *s->filter = now;
-    filter_unshut(s->filter);
     *s = (struct session){.filter = s->filter, .replaced = true};
     return true;
 }
@@ -549,11 +543,6 @@ static bool write_page_again(void *ctx, uint64_t page)
 {
     write_again((uint8_t *)ctx + page * LAYER_PAGE);
     return true;
-}
-
-bool session_doubts(const struct session *s)
-{
-    return is_doubtful(s->filter);
 }
 
 void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,

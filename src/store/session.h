@@ -79,9 +79,6 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
 void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,
                   const uint64_t *present);
 
-/* Is session_rely needed: is the file dirty, or has a sync failed in this session? */
-bool session_doubts(const struct session *s);
-
 /* Stores s->counters, as changed by the caller, and releases the lock. */
 void session_unlock(struct session *s);
 

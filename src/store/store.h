@@ -7,8 +7,7 @@
  *     store_close(s);
  *
  *     store_add_begin(s, &options, &err);                            // opened with STORE_WRITE
- *     store_peek(s, keys, n, &peeked);                               // optional; any thread
- *     store_add(s, keys, known, &peeked, n, &done, &err);            // one thread at a time
+ *     store_add(s, keys, known, n, &done, &err);                     // one thread at a time
  *     store_conclude(s, false);
  *     store_add_end(s, sync, &err);
  *
@@ -23,7 +22,6 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "base/crew.h"
 #include "base/err.h"
 #include "keys/hash.h"
 #include "store/layers.h"
@@ -43,11 +41,10 @@ enum add_result {
 
 struct add_options {
     unsigned threads;
-    double max_fpr;    /* refuse keys that would exceed this FPR; 0: no limit */
-    bool rotate;       /* rotate a ring whose newest generation is full */
-    bool may_repeat;   /* the caller does not rely on which keys were new ... */
-    bool may_guess;    /* ... nor on how many */
-    struct crew *crew; /* threads that may help store_add; NULL: none. It changes no result. */
+    double max_fpr;  /* refuse keys that would exceed this FPR; 0: no limit */
+    bool rotate;     /* rotate a ring whose newest generation is full */
+    bool may_repeat; /* the caller does not rely on which keys were new ... */
+    bool may_guess;  /* ... nor on how many */
 };
 
 /* The state of adding since store_add_begin. */
@@ -59,14 +56,6 @@ struct add_state {
     uint64_t ahead;    /* ... and has about this many keys left */
     uint64_t to_come;  /* set by the caller, for a filter that has to grow: about how many new keys
                           are left, those being added now included; 0: unknown */
-};
-
-/* Lookup results, for keys about to be added, from the layers that take no more keys. store_add
- * then need not search those layers again. */
-struct peeked {
-    uint64_t *present; /* bit i: one of these layers has key i */
-    unsigned layers;   /* layers 0..layers-1 were searched; 0: none */
-    uint64_t file;     /* filter.number (filter.h): changes if the file is replaced */
 };
 
 /* What is known of a store without reading its bits. */
@@ -107,10 +96,8 @@ struct store_ops {
     void (*expect)(struct store *s, bool many); /* NULL: no matter */
 
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
-    /* NULL: a peek saves no time. */
-    void (*peek)(struct store *s, struct hashes keys, size_t n, struct peeked *out);
-    enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known,
-                           const struct peeked *peeked, size_t n, size_t *done, struct err *err);
+    enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err);
     void (*conclude)(struct store *s, bool again);
 
     /* NULL: nothing to do after keys have been added. */
@@ -226,26 +213,13 @@ static inline bool store_add_begin(struct store *s, const struct add_options *op
     return s->ops->add_begin(s, options, err);
 }
 
-/* Searches the layers that take no more keys for n keys that are to be added. Sets out->layers and
- * out->file, and unless layers is 0, bits 0..n-1 of out->present. Any number of threads may call
- * it, also beside store_add. Layers that cannot be read are left to store_add, which reports the
- * reason. */
-static inline void store_peek(struct store *s, struct hashes keys, size_t n, struct peeked *out)
-{
-    out->layers = 0;
-    if (s->ops->peek != NULL)
-        s->ops->peek(s, keys, n, out);
-}
-
 /* Adds n keys in order, except those whose bit is set in `known`. Sets the bit in `known` of each
  * key that was already reported present. Each key is added as a whole or not at all. The first
- * *done keys are done: all n if it returns ADD_OK. `peeked` is the result of store_peek for these
- * keys, or NULL; it changes no result. */
+ * *done keys are done: all n if it returns ADD_OK. */
 static inline enum add_result store_add(struct store *s, struct hashes keys, uint64_t *known,
-                                        const struct peeked *peeked, size_t n, size_t *done,
-                                        struct err *err)
+                                        size_t n, size_t *done, struct err *err)
 {
-    return s->ops->add(s, keys, known, peeked, n, done, err);
+    return s->ops->add(s, keys, known, n, done, err);
 }
 
 /* Call when all keys have been added. If the filter is fuller than designed, sets the warning to a

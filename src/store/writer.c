@@ -30,8 +30,7 @@ static void settle(struct writer *w)
     w->layer = chain_newest(h);
     w->generation = target(w)->generation;
     w->warned_fpr = 0;
-    w->lookup =
-        (struct lookup){.backing = w->backing, .newest = w->layer, .peeked = w->lookup.peeked};
+    w->lookup = (struct lookup){.backing = w->backing, .newest = w->layer};
     w->rate = (struct rate){.backing = w->backing,
                             .out = w->out,
                             .layer = w->layer,
@@ -58,7 +57,6 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
 void writer_begin(struct writer *w, const struct backing *backing,
                   const struct add_options *options, struct add_state *out)
 {
-    writer_free(w);
     *w = (struct writer){.backing = backing, .options = *options, .out = out};
     settle(w);
 }
@@ -289,76 +287,11 @@ static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *
     return ADD_OK;
 }
 
-/* The number of records, of the next n, that can be inserted and need only be counted. They make
- * the same groups as if they were added one after another. */
-static size_t plain_records(const struct writer *w, size_t n)
-{
-    double fit = rate_plain_room(&w->rate);
-    size_t most = fit > DIVIDE_MAX ? DIVIDE_MAX : fit > 0 ? (size_t)fit : 0;
-    return n <= most ? n : most / LAYER_BATCH * LAYER_BATCH;
-}
-
-static bool touch_divided(const struct writer *w)
-{
-    struct err ignored; /* add_group fails with it again and tells at which key */
-    const struct backing *b = w->backing;
-    const struct divide *d = &w->divide;
-    if (b->ops->touch == NULL)
-        return true;
-    for (size_t i = 0; i < d->n; i += LAYER_BATCH)
-        if (!b->ops->touch(b->place, w->layer, hashes_of(d->hash + i),
-                           d->n - i < LAYER_BATCH ? d->n - i : LAYER_BATCH, &ignored))
-            return false;
-    return true;
-}
-
-/* Counts n records. Where the bit of `had` is set, the key was skipped or the layer had it: makes
- * these keys known. */
-static void count_divided(struct writer *w, uint64_t *known, const uint64_t *had, size_t n)
-{
-    for (size_t i = 0, end; i < n; i = end) {
-        size_t n_known = 0, n_new = 0;
-        for (end = i; end < n && end < i + LAYER_BATCH; end += 64) {
-            uint64_t all = n - end < 64 ? ((uint64_t)1 << (n - end)) - 1 : ~UINT64_C(0);
-            n_known += (unsigned)__builtin_popcountll(known[end / 64] & all);
-            n_new += (unsigned)__builtin_popcountll(~had[end / 64] & all);
-            known[end / 64] |= had[end / 64] & all;
-        }
-        counters_of(w)->records += (end < n ? end : n) - i - n_known;
-        rate_count(&w->rate, n_new, n_new);
-    }
-}
-
-/* Adds the keys of the first of records [from, end) with the help of other threads, if some of
- * these wait and enough records need only be counted. Returns the number of records added, or 0. */
-static size_t add_divided(struct writer *w, struct hashes keys, uint64_t *known, size_t from,
-                          size_t end)
-{
-    struct crew *crew = w->options.crew;
-    uint64_t skip[DIVIDE_MAX / 64], had[DIVIDE_MAX / 64];
-    size_t n = plain_records(w, end - from);
-    if (n < DIVIDE_FEWEST || from % 64 != 0 || !divide_pays(target(w), crew) ||
-        !lookup_is_peeked(&w->lookup))
-        return 0;
-    memcpy(skip, known + from / 64, (n + 63) / 64 * sizeof *skip);
-    lookup_take_peeked(&w->lookup, from, n, skip);
-    if (!divide_take(&w->divide, target(w), hashes_from(keys, from), n, skip) || !touch_divided(w))
-        return 0;
-    divide_insert(&w->divide, crew, target(w), w->backing->layers.data[w->layer], had);
-    for (size_t i = 0; i < (n + 63) / 64; i++)
-        had[i] |= skip[i];
-    count_divided(w, known + from / 64, had, n);
-    return n;
-}
-
 static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                                size_t *done, struct err *err)
 {
     while (*done < n) {
-        size_t room, divided = add_divided(w, keys, known, *done, n);
-        *done += divided;
-        if (divided > 0)
-            continue;
+        size_t room;
         enum add_result result = chain_is_exact(header_of(w))
                                      ? make_exact_room(w, keys, known, n, done, &room, err)
                                  : make_room(w, &room, err) ? ADD_OK
@@ -390,26 +323,8 @@ static void catch_up(struct writer *w, bool replaced)
         settle(w);
 }
 
-void writer_peek(struct layers layers, struct hashes keys, size_t n, struct peeked *out,
-                 layers_verify *verify, void *ctx)
-{
-    const struct header *h = layers.header;
-    unsigned newest = chain_newest(h);
-    struct err ignored;
-    out->layers = 0;
-    /* The generations of a ring will be emptied. */
-    if (h->policy == POLICY_RING || newest == 0)
-        return;
-    for (size_t i = 0; i < n; i += LAYER_BATCH)
-        if (!layers_query_some(&layers, 0, newest, hashes_from(keys, i),
-                               n - i < LAYER_BATCH ? n - i : LAYER_BATCH, out->present + i / 64,
-                               verify, ctx, &ignored))
-            return;
-    out->layers = newest;
-}
-
-enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known,
-                           const struct peeked *peeked, size_t n, size_t *done, struct err *err)
+enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
 {
     const struct backing *b = w->backing;
     bool replaced = false;
@@ -418,16 +333,9 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     if (!b->ops->lock(b->place, &replaced, err))
         return ADD_FAILED;
     catch_up(w, replaced);
-    w->lookup.peeked = peeked;
     w->few = n <= FEW;
     w->n_before = w->out->n_new;
     enum add_result result = add_all(w, keys, known, n, done, err);
-    w->lookup.peeked = NULL;
     b->ops->unlock(b->place);
     return result;
-}
-
-void writer_free(struct writer *w)
-{
-    divide_free(&w->divide);
 }

@@ -3,13 +3,12 @@
  * limits of the false-positive rate (rate.h), and the next layer when one is full (grow.h). It
  * tells which of the keys were new. Stores call it; commands use store.h.
  *
- *     struct writer w = {0};
+ *     struct writer w;
  *     if (!writer_check(layers, name, &options, &err)) ...
  *     writer_begin(&w, &backing, &options, &state);
  *     while (...)
- *         writer_add(&w, keys, known, peeked, n, &done, &err);
+ *         writer_add(&w, keys, known, n, &done, &err);
  *     writer_conclude(&w, false);
- *     writer_free(&w);
  */
 #ifndef STORE_WRITER_H
 #define STORE_WRITER_H
@@ -20,7 +19,6 @@
 
 #include "base/err.h"
 #include "store/backing.h"
-#include "store/divide.h"
 #include "store/lookup.h"
 #include "store/rate.h"
 #include "store/store.h"
@@ -39,26 +37,20 @@ struct writer {
     double warned_fpr;   /* of the last warning; 0: none yet */
     struct lookup lookup;
     struct rate rate;
-    struct divide divide; /* room for keys that are shared with other threads */
 };
 
 /* Can keys be added there, with these options? */
 bool writer_check(struct layers layers, const char *name, const struct add_options *options,
                   struct err *err);
 
-/* *w is zero, or was begun before. The others must outlive it; *out begins as zero. */
+/* The others must outlive *w; *out begins as zero. */
 void writer_begin(struct writer *w, const struct backing *backing,
                   const struct add_options *options, struct add_state *out);
 
-/* As store_peek, store_add and store_conclude (store.h). writer_peek needs no writer: `layers` must
- * not change meanwhile, apart from the bits of the one that takes keys. It asks from layer `first`
- * on, does not set out->file, and calls `verify` as layers_query does. */
-void writer_peek(struct layers layers, struct hashes keys, size_t n, struct peeked *out,
-                 layers_verify *verify, void *ctx);
-enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known,
-                           const struct peeked *peeked, size_t n, size_t *done, struct err *err);
+/* As store_add and store_conclude (store.h). */
+enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err);
 void writer_conclude(struct writer *w, bool again);
-void writer_free(struct writer *w);
 
 /* What is said of a filter whose FPR is above its design's; `when` is "current" or "final". */
 void writer_warn(const struct header *h, const char *name, const char *when, double fpr,

@@ -12,10 +12,6 @@ static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
     if (known == NULL)
         return false;
     keys->known = known;
-    uint64_t *present = realloc(keys->peeked.present, room / 64 * sizeof *present);
-    if (present == NULL)
-        return false;
-    keys->peeked.present = present;
     uint64_t *hash = realloc(keys->hash, lanes * room * sizeof *hash);
     if (hash == NULL)
         return false;
@@ -90,7 +86,6 @@ void writer_keys_free(struct writer_keys *keys)
 {
     free(keys->hash);
     free(keys->known);
-    free(keys->peeked.present);
     free(keys->bytes);
     free_copies(keys);
 }

@@ -4,8 +4,7 @@
  *     struct writer_keys keys = {0};
  *     keys.n = 0;                                  // before the first batch of each chunk
  *     writer_keys_take(&keys, batch);
- *     store_peek(s, writer_keys_hashes(&keys), keys.n, &keys.peeked);
- *     store_add(s, writer_keys_hashes(&keys), keys.known, &keys.peeked, keys.n, &done, &err);
+ *     store_add(s, writer_keys_hashes(&keys), keys.known, keys.n, &done, &err);
  *     writer_keys_free(&keys);
  */
 #ifndef STORE_WRITER_KEYS_H
@@ -20,9 +19,8 @@
 
 /* The keys of the first n records of a chunk, except those whose bit is set in `known`. */
 struct writer_keys {
-    uint64_t *hash;       /* lane l of record i is hash[l * room + i] */
-    uint64_t *known;      /* bit i: record i has no key, or a known one */
-    struct peeked peeked; /* set by the caller; `present` is allocated */
+    uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
+    uint64_t *known; /* bit i: record i has no key, or a known one */
     size_t n, room;
     /* With key_rule.bytes: bytes[i] is the key of record i, in the chunk or in `copies`. */
     struct key_bytes *bytes;

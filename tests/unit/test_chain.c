@@ -34,7 +34,7 @@ static int add(const char *path, uint64_t first, unsigned n, bool rotate)
         hash[i] = key(first + i);
     if (!did((s = store_open(path, STORE_WRITE, &err)) != NULL &&
                  store_add_begin(s, &options, &err) &&
-                 store_add(s, hashes_of(hash), known, NULL, n, &done, &err) == ADD_OK &&
+                 store_add(s, hashes_of(hash), known, n, &done, &err) == ADD_OK &&
                  store_add_end(s, true, &err),
              err.text))
         return -1;
@@ -430,7 +430,7 @@ static unsigned grow(uint64_t n, uint64_t to_come, uint64_t *known, struct count
              err.text))
         return 0;
     s->state.to_come = to_come;
-    CHECK(store_add(s, hashes_of(hash), known, NULL, n, &done, &err) == ADD_OK && done == n);
+    CHECK(store_add(s, hashes_of(hash), known, n, &done, &err) == ADD_OK && done == n);
     MUST(store_add_end(s, true, &err));
     free(hash);
     *counters = store_header(s)->counters;
@@ -477,98 +477,12 @@ TEST(what_is_known_beforehand_is_left_out)
     scratchdir_clear();
 }
 
-/* Adds LAYER_BATCH keys from `first` on, and says that all of them were found beforehand, in the
- * layers and the file of `peeked`. Returns how many were new. */
-static uint64_t add_lied_of(struct store *s, uint64_t first, struct peeked peeked)
-{
-    uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64], known[LAYER_BATCH / 64] = {0};
-    uint64_t before = s->state.n_new;
-    struct err err;
-    size_t done;
-    for (unsigned i = 0; i < LAYER_BATCH; i++)
-        hash[i] = key(first + i);
-    memset(present, 0xff, sizeof present);
-    peeked.present = present;
-    MUST(store_add(s, hashes_of(hash), known, &peeked, LAYER_BATCH, &done, &err) == ADD_OK);
-    return s->state.n_new - before;
-}
-
-static struct peeked peek(struct store *s, uint64_t first, unsigned *n_present)
-{
-    static uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64];
-    struct peeked out = {.present = present};
-    for (unsigned i = 0; i < LAYER_BATCH; i++)
-        hash[i] = key(first + i);
-    store_peek(s, hashes_of(hash), LAYER_BATCH, &out);
-    *n_present = 0;
-    for (unsigned i = 0; i < LAYER_BATCH && out.layers > 0; i++)
-        *n_present += (unsigned)(present[i / 64] >> i % 64 & 1);
-    return out;
-}
-
-static int die_adding(void *ctx)
-{
-    const struct add_options options = {.threads = 1};
-    struct err err;
-    struct store *s = store_open(ctx, STORE_WRITE, &err);
-    if (s != NULL && store_add_begin(s, &options, &err))
-        raise(SIGKILL);
-    return 1;
-}
-
-/* Layers that were asked before the lock was taken are not asked again, if they are still those of
- * the file, and sound. That they are not is seen from an answer that is a lie. */
-TEST(what_closed_layers_said_beforehand_is_believed_as_long_as_it_holds)
-{
-    enum { OLD = 9000, LATER = 100000, EACH_TIME = 1000 };
-    const struct add_options options = {.threads = 1};
-    struct err err;
-    unsigned n_present;
-    CHECK(make_growing("g.seen", 1e-6) && add("g.seen", 0, OLD, false) > OLD - 10);
-    CHECK(make_growing("h.seen", 1e-6) && add("h.seen", 0, OLD, false) > OLD - 10);
-    struct store *s = store_open("g.seen", STORE_WRITE, &err);
-    MUST(s != NULL && store_add_begin(s, &options, &err));
-    struct peeked peeked = peek(s, 0, &n_present);
-    unsigned layers = store_header(s)->n_layers;
-    CHECK(layers > 1 && peeked.layers == layers - 1 && n_present == LAYER_BATCH);
-    peeked = peek(s, LATER, &n_present);
-    CHECK(n_present == 0);
-    CHECK(add_lied_of(s, LATER, peeked) == 0);
-
-    /* Another makes it grow: the layers are the same. */
-    CHECK(add("g.seen", OLD, 3 * OLD, false) > 2 * OLD);
-    CHECK(add_lied_of(s, LATER, peeked) == 0);
-    CHECK(store_header(s)->n_layers > layers);
-    CHECK(peek(s, 0, &n_present).layers == store_header(s)->n_layers - 1u);
-
-    /* Another file. */
-    CHECK(rename("h.seen", "g.seen") == 0);
-    CHECK(add_lied_of(s, LATER, peeked) == LAYER_BATCH);
-    peeked = peek(s, LATER + EACH_TIME, &n_present);
-    CHECK(add_lied_of(s, LATER + EACH_TIME, peeked) == 0);
-    MUST(store_add_end(s, true, &err));
-    store_close(s);
-
-    /* A dirty file: what is found there is to be relied on under the lock. */
-    CHECK(in_child(die_adding, (char[]){"g.seen"}) == -SIGKILL);
-    s = store_open("g.seen", STORE_WRITE, &err);
-    MUST(s != NULL && store_add_begin(s, &options, &err));
-    CHECK(store_header(s)->state == STATE_DIRTY);
-    peeked = peek(s, LATER + EACH_TIME, &n_present);
-    CHECK(peeked.layers > 0 && add_lied_of(s, LATER + EACH_TIME, peeked) == LAYER_BATCH);
-    MUST(store_add_end(s, true, &err));
-    store_close(s);
-    scratchdir_clear();
-}
-
-/* A damaged page of a closed layer is for store_add to tell of. */
-TEST(what_cannot_be_asked_beforehand_is_asked_again)
+TEST(a_damaged_page_of_a_closed_layer_takes_no_keys)
 {
     const struct add_options options = {.threads = 1};
     struct filter f;
     struct err err;
     uint64_t hash[LAYER_BATCH], known[LAYER_BATCH / 64] = {0};
-    unsigned n_present;
     size_t done;
     for (unsigned i = 0; i < LAYER_BATCH; i++)
         hash[i] = key(i);
@@ -579,9 +493,7 @@ TEST(what_cannot_be_asked_beforehand_is_asked_again)
     filter_close(&f);
     struct store *s = store_open("g.seen", STORE_WRITE, &err);
     MUST(s != NULL && store_add_begin(s, &options, &err));
-    struct peeked peeked = peek(s, 0, &n_present);
-    CHECK(peeked.layers == 0);
-    CHECK(store_add(s, hashes_of(hash), known, &peeked, LAYER_BATCH, &done, &err) == ADD_FAILED);
+    CHECK(store_add(s, hashes_of(hash), known, LAYER_BATCH, &done, &err) == ADD_FAILED);
     CHECK(strstr(err.text, "'g.seen' is damaged: page ") == err.text);
     MUST(store_add_end(s, true, &err));
     store_close(s);
@@ -634,7 +546,7 @@ TEST(what_cannot_be_mapped_is_as_it_was)
 
     /* It cannot grow: what went in before is there, and the file is in order. */
     allow_memory(false);
-    CHECK(store_add(writer, hashes_of(hash), known, NULL, N, &done, &err) == ADD_FAILED);
+    CHECK(store_add(writer, hashes_of(hash), known, N, &done, &err) == ADD_FAILED);
     CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
     MUST(store_add_end(writer, true, &err));
     store_conclude(writer, true);
@@ -650,7 +562,7 @@ TEST(what_cannot_be_mapped_is_as_it_was)
     CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
     MUST(filter_query(&reader, hashes_of(hash), 1, &present, &err));
     CHECK(present == 1 && reader.header.n_layers == 1);
-    CHECK(store_add(writer, hashes_of(hash), known, NULL, N, &done, &err) == ADD_FAILED);
+    CHECK(store_add(writer, hashes_of(hash), known, N, &done, &err) == ADD_FAILED);
     CHECK(done == 0);
     CHECK_STR(err.text, "cannot map 'g.seen': Cannot allocate memory");
     allow_memory(true);
@@ -680,8 +592,7 @@ int main(void)
     RUN(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted);
     RUN(a_filter_that_knows_what_is_to_come_grows_once);
     RUN(what_is_known_beforehand_is_left_out);
-    RUN(what_closed_layers_said_beforehand_is_believed_as_long_as_it_holds);
-    RUN(what_cannot_be_asked_beforehand_is_asked_again);
+    RUN(a_damaged_page_of_a_closed_layer_takes_no_keys);
     RUN(growth_that_is_cut_off_leaves_the_file_as_it_was);
     if (getenv("SANITIZER") != NULL)
         SKIP(what_cannot_be_mapped_is_as_it_was, "a sanitizer needs address space itself");

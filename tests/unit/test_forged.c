@@ -152,7 +152,7 @@ static enum add_result add(struct store *s, uint64_t first, size_t n, bool rotat
     enum add_result result = ADD_FAILED;
     if (store_add_begin(s, &options, err)) {
         struct err ignored;
-        result = store_add(s, hashes_of(hash), known, NULL, n, &done, err);
+        result = store_add(s, hashes_of(hash), known, n, &done, err);
         if (!store_add_end(s, true, result == ADD_OK ? err : &ignored))
             result = ADD_FAILED;
     }

@@ -71,7 +71,7 @@ static void give(struct subject *s, uint64_t series, uint64_t from, uint64_t to,
         size_t done, n = to - from < MOST ? (size_t)(to - from) : MOST;
         for (size_t i = 0; i < n; i++)
             hash[i] = random_at((series << 32) + from + i);
-        MUST(store_add(s->store, hashes_of(hash), known, NULL, n, &done, &err) == ADD_OK);
+        MUST(store_add(s->store, hashes_of(hash), known, n, &done, &err) == ADD_OK);
         for (size_t i = 0; i < n; i++)
             s->lost += from + i >= fresh && (known[i / 64] >> i % 64 & 1);
         from += n;

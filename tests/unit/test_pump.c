@@ -407,68 +407,6 @@ TEST(who_waits_for_a_slot_commits)
     free(all);
 }
 
-/* A commit is shared with a worker that has no slot. */
-struct sharing {
-    struct crew crew;
-    atomic_uint inside, parts;
-    atomic_bool alone;
-};
-
-static void meet_other(void *ctx, unsigned i)
-{
-    struct sharing *s = ctx;
-    (void)i;
-    s->inside++;
-    for (int k = 0; k < WAITS && s->inside < 2; k++)
-        usleep(1000);
-    s->alone |= s->inside < 2;
-    s->parts++;
-}
-
-static bool share_commit(void *ctx, const struct chunk *chunk, void *data)
-{
-    struct sharing *s = ctx;
-    (void)data;
-    if (chunk->seq != 1)
-        return true;
-    for (int i = 0; i < WAITS && !crew_is_idle(&s->crew); i++)
-        usleep(1000);
-    crew_share(&s->crew, 2, meet_other, s);
-    return true;
-}
-
-static void no_work(void *ctx, unsigned worker, const struct chunk *chunk, void *data)
-{
-    (void)ctx;
-    (void)worker;
-    (void)chunk;
-    (void)data;
-}
-
-TEST(who_waits_for_a_slot_helps_with_a_commit)
-{
-    static char one[] = "one";
-    char *files[] = {one}, *all = NULL;
-    size_t len = 0;
-    struct err err;
-    struct sharing s = {.inside = 0};
-    crew_init(&s.crew);
-    make_file(one, 3000, &all, &len);
-    struct input_spec spec = {.files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK};
-    struct input *in = input_open(&spec, &err);
-    CHECK(in != NULL);
-    struct pump pump = {.input = in,
-                        .threads = 2,
-                        .ctx = &s,
-                        .work = no_work,
-                        .commit = share_commit,
-                        .crew = &s.crew};
-    CHECK(pump_run(&pump, &err));
-    CHECK(s.parts == 2 && !s.alone);
-    input_close(in);
-    free(all);
-}
-
 /* A writer that says something and then neither goes on nor away: whoever waits for more must not
  * keep a stopped pump from ending. The alarm is for a pump that hangs; it is far longer than any
  * run. */
@@ -547,7 +485,6 @@ int main(void)
     RUN(few_keys_need_no_threads);
     RUN(many_keys_get_all_threads);
     RUN(who_waits_for_a_slot_commits);
-    RUN(who_waits_for_a_slot_helps_with_a_commit);
     RUN(stop_does_not_wait_for_input);
     RUN(a_signal_ends_input_but_loses_nothing_begun);
     scratchdir_leave();

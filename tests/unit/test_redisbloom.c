@@ -160,7 +160,7 @@ static enum add_result add_keys(struct store *s, struct hashes keys, size_t n, s
     while (result == ADD_OK && *done < n) {
         size_t did_now, now = n - *done < piece ? n - *done : piece;
         uint64_t known[64] = {0};
-        result = store_add(s, hashes_from(keys, *done), known, NULL, now, &did_now, err);
+        result = store_add(s, hashes_from(keys, *done), known, now, &did_now, err);
         *done += did_now;
     }
     struct err end;

@@ -84,7 +84,7 @@ static unsigned add(struct refit *r, unsigned only_added)
         size_t n = first + BATCH == GIVEN ? BATCH - only_added : BATCH;
         struct hashes keys = hashes_of(a.hash[a.now]);
         refit_note(r, &a.keys[a.now], keys, known, n);
-        MUST(store_add(s, keys, known, NULL, BATCH, &done, &err) == ADD_OK);
+        MUST(store_add(s, keys, known, BATCH, &done, &err) == ADD_OK);
         refit_added(&a.keys[a.now]);
         if (first < N)
             n_known += bits_count(known, BATCH);

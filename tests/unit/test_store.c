@@ -7,7 +7,6 @@
 
 #include "base/bits.h"
 #include "check.h"
-#include "helpers.h"
 #include "random.h"
 #include "scratchdir.h"
 #include "store/chain.h"
@@ -16,7 +15,6 @@
 #include "store/header.h"
 #include "store/memory.h"
 
-/* In a filter for SMALL keys, no piece is so far from its end that it is divided. */
 enum { KEYS = 60000, SMALL = 5000, ASKED = 512 * LAYER_BATCH };
 
 /* What came of the script. */
@@ -26,8 +24,6 @@ struct outcome {
     size_t done;    /* in all */
     uint64_t known[(KEYS + 63) / 64], present[(ASKED + 63) / 64];
     uint64_t n_new;
-    unsigned n_peeked; /* sum of the layers that were asked beforehand */
-    unsigned n_jobs;   /* shared with other threads */
     double dropped;
     struct counters counters;
     unsigned n_layers;
@@ -50,42 +46,18 @@ static void make_keys(void)
         asked[i] = random_at(i);
 }
 
-/* Which layers are asked for a piece before it is added: none; those there are before the piece
- * before it is added. */
-enum when { NEVER, EARLY };
-
-/* The keys from `from` on, n at most. */
-static struct peeked peek(struct store *s, size_t from, size_t n)
+/* Adds all keys in pieces of all sizes. Every seventh is known beforehand. */
+static void add_all(struct store *s, struct outcome *o)
 {
-    static uint64_t present[2][KEYS / 64 + 1]; /* of the next piece, while the other is in use */
-    static unsigned turn;
-    struct peeked out = {.present = present[turn++ % 2]};
-    if (n > KEYS - from)
-        n = KEYS - from;
-    store_peek(s, hashes_of(keys + from), n, &out);
-    return out;
-}
-
-/* Adds all keys in pieces of all sizes, with the help of the crew if there is one. Every seventh is
- * known beforehand. */
-static void add_all(struct store *s, enum when when, struct crew *crew, struct outcome *o)
-{
-    struct peeked now = {0}, next = {0};
     for (unsigned i = 0; i < KEYS; i += 7)
         o->known[i / 64] |= (uint64_t)1 << i % 64;
     for (unsigned i = KEYS; i % 64 != 0; i += 2) /* to be left alone */
         o->known[i / 64] |= (uint64_t)1 << i % 64;
     for (size_t n = 4096; o->result == ADD_OK && o->done < KEYS; n = n * 2 % 16320) {
         size_t done, left = KEYS - o->done;
-        if (when == EARLY && left > n)
-            next = peek(s, o->done + n, n * 2 % 16320);
-        if (crew != NULL)
-            helpers_await(crew);
-        o->n_peeked += now.layers;
         o->result = store_add(s, hashes_of(keys + o->done), o->known + o->done / 64,
-                              when == EARLY ? &now : NULL, n < left ? n : left, &done, &o->err);
+                              n < left ? n : left, &done, &o->err);
         o->done += done;
-        now = next;
     }
 }
 
@@ -98,7 +70,7 @@ static bool ask_all(struct store *s, struct outcome *o, struct err *err)
 }
 
 /* The script. Closes the store. */
-static struct outcome *run(struct store *s, const struct add_options *options, enum when when)
+static struct outcome *run(struct store *s, const struct add_options *options)
 {
     struct err err;
     struct facts facts;
@@ -106,7 +78,7 @@ static struct outcome *run(struct store *s, const struct add_options *options, e
     struct outcome *o = calloc(1, sizeof *o);
     CHECK(s != NULL && o != NULL);
     MUST(store_add_begin(s, options, &err));
-    add_all(s, when, options->crew, o);
+    add_all(s, o);
     MUST(store_sync(s, &err));
     MUST(ask_all(s, o, &err));
     o->n_new = s->state.n_new;
@@ -137,22 +109,7 @@ static void check_alike(const struct outcome *a, const struct outcome *b)
     CHECK(a->census.n == b->census.n && a->census.fpr == b->census.fpr);
 }
 
-/* With the help of others. */
-static struct outcome *run_helped(struct store *s, const struct add_options *options,
-                                  enum when when)
-{
-    struct helpers helpers;
-    struct add_options helped = *options;
-    helpers_begin(&helpers);
-    helped.crew = &helpers.crew;
-    struct outcome *o = run(s, &helped, when);
-    helpers_end(&helpers);
-    o->n_jobs = helpers.crew.n_jobs;
-    return o;
-}
-
-/* The same header in files and in memory, with and without layers asked beforehand, and with and
- * without the help of other threads. */
+/* The same header in a file and in memory. */
 static struct outcome *run_both(const struct design *design, const struct add_options *options)
 {
     struct header h;
@@ -160,21 +117,10 @@ static struct outcome *run_both(const struct design *design, const struct add_op
     const struct key_rule rule = {0};
     header_begin(&h, &rule, false);
     MUST(header_design(&h, design, 0, &err) && filter_build_empty_file("s.seen", &h, &err));
-    MUST(filter_build_empty_file("t.seen", &h, &err));
-    MUST(filter_build_empty_file("u.seen", &h, &err));
-    struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, &err), options, NEVER);
-    struct outcome *other[] = {run(memory_open(&h, &err), options, NEVER),
-                               run(memory_open(&h, &err), options, EARLY),
-                               run(store_open("t.seen", STORE_WRITE, &err), options, EARLY),
-                               run_helped(memory_open(&h, &err), options, EARLY),
-                               run_helped(store_open("u.seen", STORE_WRITE, &err), options, EARLY)};
-    bool may_be_divided = design->generations == 0 && design->n != SMALL && design->p < 1.0 / 3;
-    for (unsigned i = 0; i < 5; i++) {
-        check_alike(in_file, other[i]);
-        CHECK((other[i]->n_peeked > 0) == (i > 0 && design->grow));
-        CHECK((other[i]->n_jobs > 0) == (i >= 3 && may_be_divided));
-        free(other[i]);
-    }
+    struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, &err), options);
+    struct outcome *in_memory = run(memory_open(&h, &err), options);
+    check_alike(in_file, in_memory);
+    free(in_memory);
     scratchdir_clear();
     return in_file;
 }
@@ -288,10 +234,10 @@ TEST(few_known_keys_write_no_page)
     struct filter *f = store_file(s, &err);
     size_t data_len = (size_t)f->header.layers[0].data_len;
     MUST(store_add_begin(s, &plain, &err));
-    CHECK(store_add(s, hashes_of(keys), none, NULL, N, &done, &err) == ADD_OK);
+    CHECK(store_add(s, hashes_of(keys), none, N, &done, &err) == ADD_OK);
     CHECK(s->state.n_new > N / 2 && mprotect(f->data[0], data_len, PROT_READ) == 0);
     uint64_t n_new = s->state.n_new;
-    CHECK(store_add(s, hashes_of(keys), all, NULL, N, &done, &err) == ADD_OK && done == N);
+    CHECK(store_add(s, hashes_of(keys), all, N, &done, &err) == ADD_OK && done == N);
     CHECK(mprotect(f->data[0], data_len, PROT_READ | PROT_WRITE) == 0);
     CHECK(s->state.n_new == n_new && bits_count(all, N) == N);
     MUST(store_add_end(s, true, &err));

@@ -292,12 +292,11 @@ static enum add_result add_batch(struct redis *r, struct hashes keys, uint64_t *
     return result == ADD_OK && !has_header ? ADD_FAILED : result;
 }
 
-static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
-                           const struct peeked *peeked, size_t n, size_t *done, struct err *err)
+static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
 {
     struct redis *r = redis_of(s);
     enum add_result result = ADD_OK;
-    (void)peeked;
     *done = 0;
     s->state.warning[0] = '\0';
     pthread_mutex_lock(&r->lock);
