@@ -37,6 +37,38 @@ finish_asked()
     wait "$pid" || status=$?
 }
 
+# memory_after OPTION... FILTER: by how many KiB a coprocess grows that is asked a line of 32 MiB, and
+# then short ones.
+memory_after()
+{
+    python3 - "$@" <<'PYTHON'
+import subprocess, sys
+p = subprocess.Popen(["seen", "query", "--annotate"] + sys.argv[1:], stdin=subprocess.PIPE,
+                     stdout=subprocess.PIPE)
+def ask(key):
+    p.stdin.write(key + b"\n")
+    p.stdin.flush()
+    assert p.stdout.readline()[2:] == key + b"\n"
+def anonymous():
+    with open("/proc/%d/smaps_rollup" % p.pid) as rollup:
+        return next(int(line.split()[1]) for line in rollup if line.startswith("Anonymous"))
+ask(b"1")
+before = anonymous()
+ask(b"x" * (32 << 20))
+for i in range(50): # each thread's buffers
+    ask(b"1")
+print(anonymous() - before)
+PYTHON
+}
+
+@test "the memory of a very long line is given back" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer keeps memory that was freed'
+    seen create --trim -n 10 long.seen -k 1
+    for threads in 1 2; do
+        [ "$(memory_after -j$threads long.seen)" -lt 4096 ]
+    done
+}
+
 @test "a question without a key is answered, too" {
     printf '%s\n' 00 11 | seen create -x f.seen
     start_asked --skip-bad f.seen

@@ -15,6 +15,10 @@
  * keys of a query are present, this is up to a third faster than a branch. */
 enum { WIDEST = 128 };
 
+/* An empty buffer that is larger was made for a very long record, and is freed. Output of a chunk
+ * of the input, 512 KiB with short labels, stays far below this. */
+enum { KEPT = 8 << 20 };
+
 static bool make_room(struct output *o, size_t more)
 {
     if (o->room - o->len >= more)
@@ -110,6 +114,11 @@ void output_empty(struct output *o)
         explicit_bzero(o->data, used < o->room ? used : o->room);
     }
     o->len = 0;
+    if (o->room > KEPT) {
+        free(o->data);
+        o->data = NULL;
+        o->room = 0;
+    }
 }
 
 void output_free(struct output *o)

@@ -391,6 +391,9 @@ static bool joined_most(size_t bytes, size_t *most)
     return bytes <= (SIZE_MAX - 1) / 2;
 }
 
+/* A larger scratch that is hardly used was made for a very long record, and is replaced. */
+enum { SCRATCH_KEPT = 8 << 20 };
+
 /* Reserves capacity for keys joined from fields, for copies of all keys of this batch, and for
  * their digests and encodings. */
 static bool reserve_scratch(struct batch *b, const struct digest *d, const struct encoding *e)
@@ -413,7 +416,8 @@ static bool reserve_scratch(struct batch *b, const struct digest *d, const struc
     if (per_byte > 0 && bytes > (SIZE_MAX - fixed) / per_byte)
         return false;
     size_t need = fixed + bytes * per_byte;
-    if (need > b->scratch_len) {
+    bool is_large = b->scratch_len > SCRATCH_KEPT && b->scratch_len / 8 > need;
+    if (need > b->scratch_len || is_large) {
         wipe_scratch(b); /* keys may be secrets */
         free(b->scratch);
         b->scratch = malloc(need);

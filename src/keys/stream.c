@@ -8,12 +8,26 @@
 
 enum { PIPE_LEN = 1 << 20 }; /* Linux's default limit for unprivileged users */
 
+/* Once its bytes are used, a larger `ahead` is freed: it was made for a very long record. */
+enum { KEPT = 4 << 20 };
+
 static size_t read_more(struct stream *s, const struct source *src, char *to, size_t capacity,
                         bool wait)
 {
     if (s->gzip.found)
         return gzip_read(&s->gzip, src, to, capacity, wait, &s->end, &s->why);
     return source_read(src, to, capacity, wait, &s->end, &s->why);
+}
+
+/* The bytes may be secret. */
+static void free_ahead(struct stream *s)
+{
+    if (s->ahead != NULL)
+        explicit_bzero(s->ahead + s->dirty_from, s->dirty_to - s->dirty_from);
+    free(s->ahead);
+    s->ahead = NULL;
+    s->ahead_at = s->ahead_len = s->ahead_capacity = 0;
+    s->dirty_from = s->dirty_to = 0;
 }
 
 /* Takes the next bytes of the stream, as many as are ready. 0: s->end says why; or, without `wait`,
@@ -26,6 +40,8 @@ static size_t take(struct stream *s, const struct source *src, char *to, size_t 
     n = n < capacity ? n : capacity;
     memcpy(to, s->ahead + s->ahead_at, n);
     s->ahead_at += n;
+    if (s->ahead_at == s->ahead_len && s->ahead_capacity > KEPT)
+        free_ahead(s);
     return n;
 }
 
@@ -35,14 +51,6 @@ static void mark_dirty(struct stream *s)
         s->dirty_from = s->ahead_at;
     if (s->dirty_to < s->ahead_len)
         s->dirty_to = s->ahead_len;
-}
-
-/* The bytes may be secret. */
-static void free_ahead(struct stream *s)
-{
-    if (s->ahead != NULL)
-        explicit_bzero(s->ahead + s->dirty_from, s->dirty_to - s->dirty_from);
-    free(s->ahead);
 }
 
 /* Makes space for `len` bytes more in ahead. */
@@ -63,8 +71,8 @@ static bool fit_ahead(struct stream *s, size_t len)
         memcpy(p, s->ahead, have);
     free_ahead(s);
     s->ahead = p;
+    s->ahead_len = have;
     s->ahead_capacity = 2 * (have + len);
-    s->dirty_from = 0;
     s->dirty_to = have;
     return true;
 }
