@@ -452,3 +452,19 @@ END
     refuses "seen: '250k' is too much: did you mean -n 250k?" seen plan 250k
     refuses "seen: 'list' is too much: plan reads no files" seen plan list
 }
+
+@test "no message repeats a password that stands in a URI" {
+    local uri='redis://user:geheim@127.0.0.1:1/k' shown='redis://user:*@127.0.0.1:1/k'
+    seen create -n 10 f -k a
+    for args in "query $uri -k a" "query f $uri" "add $uri -k a" "stats $uri" "verify $uri" \
+        "merge -o g f $uri" "merge -o $uri f f" "create $uri -k a" "create g $uri" \
+        "import --layout guava $uri -o g" "query --also $uri f -k a" "compare f $uri"; do
+        # shellcheck disable=SC2086 # words
+        run -2 --separate-stderr seen $args
+        [[ $stderr == *"$shown"* ]]
+        [[ $stderr != *geheim* ]]
+    done
+    # Nothing else is changed.
+    refuses "seen: cannot open 'a://b:c/d@e': No such file or directory (-k gives a key)" seen query f a://b:c/d@e
+    refuses "seen: cannot open 'a://b@c': No such file or directory (-k gives a key)" seen query f a://b@c
+}

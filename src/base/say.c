@@ -13,6 +13,20 @@
 /* Capacity for a message: a struct err and some words around it. */
 enum { RAW = sizeof(struct err) + 2048 };
 
+/* Passwords in URLs, SCHEME://USER:PASSWORD@HOST, are replaced by "*": messages go to logs. */
+static void hide_passwords(char *text)
+{
+    for (char *p = text; (p = strstr(p, "://")) != NULL;) {
+        p += strlen("://");
+        char *at = memrchr(p, '@', strcspn(p, "/?#' \n"));
+        char *password = at != NULL ? memchr(p, ':', (size_t)(at - p)) : NULL;
+        if (password == NULL || ++password == at)
+            continue;
+        *password = '*';
+        memmove(password + 1, at, strlen(at) + 1);
+    }
+}
+
 static void say(const char *prefix, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0)));
 
@@ -21,6 +35,7 @@ static void say(const char *prefix, const char *fmt, va_list ap)
     char raw[RAW], line[64 + VISIBLE_ROOM(RAW)];
     if (vsnprintf(raw, sizeof raw, fmt, ap) < 0)
         return;
+    hide_passwords(raw);
     size_t n = (size_t)snprintf(line, 64, "seen: %s", prefix);
     n += visible_copy(line + n, raw);
     line[n++] = '\n';

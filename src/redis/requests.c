@@ -8,6 +8,22 @@
 /* "$18446744073709551615\r\n", the longest head of a word or a command. */
 enum { HEAD_ROOM = 23 };
 
+/* A larger buffer. The old one is overwritten: it may hold a password. */
+static bool grow(struct requests *rq, size_t room)
+{
+    char *data = malloc(room);
+    if (data == NULL)
+        return false;
+    if (rq->len > 0)
+        memcpy(data, rq->data, rq->len);
+    if (rq->data != NULL)
+        explicit_bzero(rq->data, rq->len);
+    free(rq->data);
+    rq->data = data;
+    rq->room = room;
+    return true;
+}
+
 /* Room for len more bytes, or NULL. */
 static char *reserve(struct requests *rq, size_t len)
 {
@@ -17,13 +33,9 @@ static char *reserve(struct requests *rq, size_t len)
         size_t room = rq->room < 4096 ? 4096 : rq->room;
         while (room - rq->len < len && room <= SIZE_MAX / 2)
             room *= 2;
-        char *data = room - rq->len >= len ? realloc(rq->data, room) : NULL;
-        if (data == NULL) {
-            rq->no_memory = true;
+        rq->no_memory = room - rq->len < len || !grow(rq, room);
+        if (rq->no_memory)
             return NULL;
-        }
-        rq->data = data;
-        rq->room = room;
     }
     return rq->data + rq->len;
 }
