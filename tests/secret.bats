@@ -40,6 +40,22 @@ bytes()
     [ "$(grep -c PR_SET_DUMPABLE calls)" = 0 ]
 }
 
+@test "without random numbers a secret answers, and a new one is refused in one line" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer does not go with strace'
+    make_filter
+    run -0 strace -o calls -e inject=getrandom:error=ENOSYS seen query -q --secret s f.seen -k 1
+    grep -q 'getrandom.*INJECTED' calls || [ "$(grep -c getrandom calls)" = 0 ]
+    declare -A reason=([ENOSYS]='Function not implemented' [EINTR]='Interrupted system call')
+    for error in ENOSYS EINTR; do
+        rm -f t g.seen
+        refuses "seen: cannot get random numbers from the system: ${reason[$error]}" \
+            strace -o calls -e "inject=getrandom:error=$error" \
+            seen create -n 10 --secret t --new-secret g.seen -k 1
+        [ ! -e t ]
+        [ ! -e g.seen ]
+    done
+}
+
 @test "a filter is asked with its secret, by --secret or by SEEN_SECRET" {
     make_filter
     [ "$(stat -c '%a %s' s)" = '600 32' ]
