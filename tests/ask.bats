@@ -284,8 +284,11 @@ END
 @test "so does a coprocess, before the next question" {
     needs_memory
     digest_filters || skip 'no libmd'
+    printf '%s\n' word | seen create -p 1e-9 --secret s --new-secret secret.seen
     at_terminal <<'END'
-for options in ["-j1", "sha1.seen"], ["-n", "-j3", "ntlm.seen"]:
+digested = ["--digested", "--skip-bad", "sha1.seen"]
+for options, lengths in ((["-j1", "sha1.seen"], (16, 1500, 30)), (["-n", "-j3", "ntlm.seen"], (16, 1500, 30)),
+                         (digested, (40, 40)), (["--secret", "s", "secret.seen"], (16, 1500))):
     stdin, questions = os.pipe()
     answers, stdout = os.pipe()
     t = Terminal(["seen", "query", "--annotate", *options], secret=b"", stdin=stdin, stdout=stdout)
@@ -296,7 +299,7 @@ for options in ["-j1", "sha1.seen"], ["-n", "-j3", "ntlm.seen"]:
         t.until(lambda: select.select([answers], [], [], 0)[0], "answer")
         return question in os.read(answers, 65536)
 
-    for length in 16, 1500, 30:
+    for length in lengths:
         t.memory.secret = secret = b"%0*x" % (length, random.getrandbits(4 * length))
         os.write(questions, b"before\n" + secret)
         assert answered(b"before")

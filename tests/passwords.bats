@@ -160,8 +160,10 @@ END
     make_filter dragon ' two
 lines%s\n'
     here 'In a script' 1
-    [ "$(printf dragon | sh script)" = 'stolen: choose another' ]
-    [ "$(echo dragon | sh script)" = 'stolen: choose another' ]
+    [ "$(printf dragon | sh script)" = 'stolen, or empty: choose another' ]
+    [ "$(echo dragon | sh script)" = 'stolen, or empty: choose another' ]
+    [ "$(: | sh script)" = 'stolen, or empty: choose another' ]
+    [ "$(echo 'BZh91AY&SYx' | sh script)" = 'not on the list' ]
     [ "$(echo Dragon | sh script)" = 'not on the list' ]
     mv pwned.seen moved
     [ "$(echo dragon | sh script 2>said)" = 'nobody knows' ]
@@ -173,7 +175,7 @@ lines%s\n'
     here 'In a script' 2
     password=dragon run -0 sh script
     password=$' two\nlines%s\\n' run -0 sh script
-    for password in '' -n ' two' 'lines%s\n' $'dragon\n'; do
+    for password in '' -n ' two' 'lines%s\n' $'dragon\n' 'BZh91AY&SYx' $'\x1f\x8b\x08x'; do
         export password
         run -1 sh script
     done

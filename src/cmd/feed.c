@@ -128,6 +128,7 @@ static struct input *open_input(const struct feed *f, struct err *err)
                               .terminator = keyopt->rule.terminator,
                               .gzip = !keyopt->no_gzip,
                               .prompt = f->prompt,
+                              .questions = f->questions,
                               .secret = keyopt->rule.secret,
                               .chunk_len = f->chunk_len,
                               .header = keyopt->header,

@@ -55,7 +55,7 @@ struct feed {
     const struct keyopt *keyopt;
     const char *title;         /* of the progress line: "adding" */
     const struct stat *refuse; /* a file that must not be read: the filter itself; NULL: none */
-    bool prompt;               /* as in input.h ... */
+    bool prompt, questions;    /* as in input.h ... */
     size_t chunk_len;          /* ... and this too */
     bool only_files;           /* the command has no -k */
     bool keep_going;           /* a file that cannot be read is reported, and the next one read */

@@ -311,6 +311,7 @@ static void feed(struct query *q)
                             .title = "querying",
                             .refuse = is_file ? &st : NULL,
                             .prompt = true,
+                            .questions = q->annotate,
                             .keep_going = true,
                             .ctx = q,
                             .slot_size = sizeof(struct result),
@@ -362,7 +363,7 @@ static bool start(struct query *q, const char *path)
     if (!asked_open(a, &err))
         return say_failure(&err);
     struct key_rule *rule = &q->keyopt.rule;
-    rule->secret = q->ask || (prep_digest(rule->prep) != DIGEST_NONE && !rule->digested);
+    rule->secret = q->ask || prep_digest(rule->prep) != DIGEST_NONE || rule->hash->keyed;
     if (rule->secret)
         private_process();
     return true;

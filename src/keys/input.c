@@ -92,6 +92,11 @@ static void file_close(const struct input *in, struct file *f)
     free(f);
 }
 
+static bool may_be_compressed(const struct input_spec *spec, int fd, const struct stat *st)
+{
+    return spec->gzip && (S_ISREG(st->st_mode) || (!spec->questions && !isatty(fd)));
+}
+
 /* Checks the opened file, and begins to read it. */
 static bool file_begin(const struct input *in, struct file *f, struct err *err)
 {
@@ -105,7 +110,7 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
         return false;
     f->is_regular = regular_begin(&f->regular, src, &st, &how);
     if (!f->is_regular)
-        return stream_begin(&f->stream, src, &st, spec->gzip, err);
+        return stream_begin(&f->stream, src, &st, may_be_compressed(spec, src->fd, &st), err);
     f->read_to = f->regular.start;
     return true;
 }

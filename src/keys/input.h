@@ -22,6 +22,7 @@
  * With `gzip`, input that begins with 1f 8b 08 and no reserved flag is inflated, member after
  * member. A truncated or damaged member, or anything but zeroes after the last one, is an error.
  * Input that begins like the data of other compressors (compressed.h) is an error, too.
+ * What is typed at a terminal is never compressed.
  */
 #ifndef KEYS_INPUT_H
 #define KEYS_INPUT_H
@@ -40,6 +41,8 @@ struct input_spec {
     char terminator;    /* '\n' or 0 */
     bool gzip;          /* inflate gzip data, and refuse other compressed data */
     bool prompt;        /* deliver records as soon as no more bytes are ready */
+    bool questions;     /* pipes and the like bring one key at a time, which may be any bytes: only
+                           regular files are tested for gzip and other compressed data */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
     uint64_t header;    /* records of a file's header */
     bool hint_k;        /* messages may suggest -k: see input_fail_open */
