@@ -263,21 +263,31 @@ MAN1 := $(wildcard man/*.1)
 MAN5 := $(wildcard man/*.5)
 MAN7 := $(wildcard man/*.7)
 
-## install: into PREFIX (/usr/local) below DESTDIR
+# $(call put,MODE,FROM,TO): installs one file and names it.
+put = install -D -m $(1) $(2) $(3) && echo '  $(3)'
+# True if the part of PREFIX that exists can be written to.
+WRITABLE = d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ]; do d=$$(dirname "$$d"); done; [ -w "$$d" ]
+# zsh looks only there by itself.
+ZSH_LOOKS := /usr/share/zsh/site-functions /usr/local/share/zsh/site-functions
+
+## install: into PREFIX (/usr/local; for yourself: PREFIX=$HOME/.local) below DESTDIR
 install: all
-	install -d $(BINDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man7
-	install -m 755 $(BUILD)/seen $(BINDIR)/seen
-	install -m 644 $(MAN1) $(MANDIR)/man1
-	install -m 644 $(MAN5) $(MANDIR)/man5
-	install -m 644 $(MAN7) $(MANDIR)/man7
+	@$(WRITABLE) || { echo "make install: no right to write to '$(DESTDIR)$(PREFIX)': be root, or" \
+	    "install for yourself with 'make install PREFIX=\$$HOME/.local'" >&2; exit 1; }
+	@$(call put,755,$(BUILD)/seen,$(BINDIR)/seen)
+	@$(foreach page,$(MAN1) $(MAN5) $(MAN7),\
+	    $(call put,644,$(page),$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page))) &&) :
 ifeq ($(WITH_BASHCOMP),yes)
-	install -D -m 644 completions/seen.bash $(DESTDIR)$(BASHDIR)/seen
+	@$(call put,644,completions/seen.bash,$(DESTDIR)$(BASHDIR)/seen)
 endif
 ifeq ($(WITH_ZSHCOMP),yes)
-	install -D -m 644 completions/_seen $(DESTDIR)$(ZSHDIR)/_seen
+	@$(call put,644,completions/_seen,$(DESTDIR)$(ZSHDIR)/_seen)
+ifeq ($(filter $(ZSH_LOOKS),$(ZSHDIR)),)
+	@echo "zsh finds its completions with this line in ~/.zshrc, before compinit: fpath+=($(ZSHDIR))"
+endif
 endif
 ifeq ($(WITH_FISHCOMP),yes)
-	install -D -m 644 completions/seen.fish $(DESTDIR)$(FISHDIR)/seen.fish
+	@$(call put,644,completions/seen.fish,$(DESTDIR)$(FISHDIR)/seen.fish)
 endif
 
 ## uninstall: remove what install put there

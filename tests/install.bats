@@ -25,6 +25,24 @@ setup()
     [ -f share/fish/vendor_completions.d/seen.fish ]
 }
 
+@test "install names each file, and what zsh needs in a folder where it does not look" {
+    "${make[@]}" install >said
+    find usr -type f | sed "s|^|  $BATS_TEST_TMPDIR/|" | sort >files
+    sort said | diff - files
+    "${make[@]}" install PREFIX=/home/me/.local >said
+    grep -q "~/.zshrc, before compinit: fpath+=(/home/me/.local/share/zsh/site-functions)\$" said
+    [ -f home/me/.local/share/bash-completion/completions/seen ]
+    [ -f home/me/.local/share/fish/vendor_completions.d/seen.fish ]
+}
+
+@test "install without the right to write names a place where it is not needed" {
+    mkdir -m 555 readonly
+    [ ! -w readonly ] || skip 'root may write everywhere'
+    run -2 --separate-stderr "${make[@]}" install DESTDIR="$PWD/readonly"
+    [[ $stderr == *"no right to write to '$PWD/readonly/usr': be root, or install for"*"'make install PREFIX=\$HOME/.local'"* ]]
+    [ -z "$(ls readonly)" ]
+}
+
 @test "uninstall leaves no file behind" {
     for prefix in /usr /usr/local; do
         "${make[@]}" install PREFIX=$prefix
