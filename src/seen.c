@@ -23,9 +23,9 @@
 #include "store/secret.h"
 
 const struct command *const commands[] = {
-    &cmd_create, &cmd_add,    &cmd_remove, &cmd_query, &cmd_dedup,   &cmd_stats,    &cmd_rotate,
-    &cmd_shrink, &cmd_merge,  &cmd_verify, &cmd_plan,  &cmd_compact, &cmd_subtract, &cmd_compare,
-    &cmd_import, &cmd_export, &cmd_push,   &cmd_pull,  NULL,
+    &cmd_create, &cmd_add,     &cmd_remove, &cmd_query,  &cmd_dedup,
+    &cmd_stats,  &cmd_rotate,  &cmd_shrink, &cmd_merge,  &cmd_verify,
+    &cmd_plan,   &cmd_compare, &cmd_import, &cmd_export, NULL,
 };
 
 /* If one of the descriptors 0 to 2 is closed, the next file opened gets its number, and messages or
@@ -72,8 +72,19 @@ static const char *meant_by(const char *name)
     return t.nearest;
 }
 
+/* Commands of version 0.1, and what does the same now. */
+static const char *const renamed[][2] = {
+    {"compact", "shrink --fpr P IN -o OUT"},
+    {"pull", "import URI -o FILTER"},
+    {"push", "export FILTER -o URI"},
+    {"subtract", "merge --subtract -o OUT A B..."},
+};
+
 static int unknown_command(const char *name)
 {
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        if (strcmp(renamed[i][0], name) == 0)
+            return opt_misuse(NULL, "'%s' is now 'seen %s'", name, renamed[i][1]);
     const char *meant = meant_by(name);
     if (meant != NULL)
         return opt_misuse(NULL, "'%s' is not a command; did you mean '%s'?", name, meant);

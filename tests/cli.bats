@@ -5,9 +5,8 @@
 # shellcheck disable=SC2154,SC2016
 load helpers
 
-commands=(create add remove query dedup stats rotate shrink merge verify plan compact subtract
-    compare import
-    export push pull)
+commands=(create add remove query dedup stats rotate shrink merge verify plan
+    compare import export)
 
 # try COMMAND: the second and last line of the message that `refuses` saw says where help is.
 try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -eq 2 ]]; }
@@ -90,6 +89,16 @@ END
     while read -r word meant; do
         [[ " ${commands[*]} " == *" $meant "* && " ${commands[*]} " != *" $word "* ]]
     done <synonyms
+    while IFS=: read -r word now; do
+        refuses "seen: '$word' is now 'seen $now'" seen "$word" -p 0.1 -o x y
+        try ''
+        refuses "seen: '$word' is now 'seen $now'" seen help "$word"
+    done <<END
+compact:shrink --fpr P IN -o OUT
+pull:import URI -o FILTER
+push:export FILTER -o URI
+subtract:merge --subtract -o OUT A B...
+END
     refuses "seen: 'frobnicate' is not a command" seen frobnicate
     refuses "seen: 'x' is not a command" seen x
     refuses "seen: '' is not a command" seen ''
@@ -426,9 +435,9 @@ END
     refuses "$says" seen create --from c -
     refuses "$says" seen dedup --create - list
     refuses "$says" seen merge -o - f f
-    refuses "$says" seen compact -p 0.01 -o - c
+    refuses "$says" seen shrink -p 0.01 -o - c
     refuses "$says" seen shrink -o - f
-    refuses "$says" seen subtract -o - c c
+    refuses "$says" seen merge --subtract -o - c c
     refuses "$says" seen import --layout guava -n 50000 -p 0.001 guava -o -
     [ ! -e - ]
     quiet seen create ./- list

@@ -125,13 +125,13 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
     run -2 seen merge --intersect -o x.seen a.seen a.seen
 }
 
-@test "compact drops columns" {
+@test "shrink drops columns" {
     seq 250000 >keys
     seen create --compact --reproducible -p 1e-6 a.seen keys
     seen create --compact --reproducible -p 0.003 b.seen keys
-    quiet seen compact --reproducible --fpr 0.003 -o c.seen a.seen
+    quiet seen shrink --reproducible --fpr 0.003 -o c.seen a.seen
     cmp b.seen c.seen
-    run -0 seen compact --json --force -p 0.1 -o c.seen c.seen
+    run -0 seen shrink --json --force -p 0.1 -o c.seen c.seen
     jq -e --argjson size "$(size c.seen)" '.kind == "ribbon" and .bytes == $size and
         .n_estimate == 250000 and (.fpr_current / 0.1 - 1 | fabs) < 0.02 and
         .bytes_before > 2 * .bytes' <<<"$output"
@@ -139,15 +139,14 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
     [ "$output" = 250000 ]
     run -0 seen verify c.seen
     refuses "seen: 'a.seen' was made for an FPR of 1e-06; lowering it to 1e-07 needs the keys" \
-        seen compact -p 1e-7 -o d.seen a.seen
-    seen create -k a bloom.seen
-    refuses "seen: 'bloom.seen' is not a compact filter; \
-'seen create --compact' makes one from the keys" seen compact -p 0.1 -o d.seen bloom.seen
-    refuses "seen: 'c.seen' exists (--force replaces it)" seen compact -p 0.1 -o c.seen a.seen
+        seen shrink -p 1e-7 -o d.seen a.seen
+    refuses "seen: 'a.seen' is a compact filter, which gets smaller only at a higher FPR: give it with \
+--fpr P" seen shrink -o d.seen a.seen
+    refuses "seen: 'c.seen' exists (--force replaces it)" seen shrink -p 0.1 -o c.seen a.seen
     [ ! -e d.seen ]
 }
 
-@test "compact drops columns of filters that were joined" {
+@test "shrink drops columns of filters that were joined" {
     seq 100000 >a
     seq 200001 250000 >b
     cat a b >keys
@@ -158,7 +157,7 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
     # Layer b keeps 0.004, a gets the rest; then each gets half.
     for wish in '0.005 0.001 0.004' '0.02 0.01 0.01'; do
         read -r p first second <<<"$wish"
-        quiet seen compact --reproducible --force -p "$p" -o c.seen ab.seen
+        quiet seen shrink --reproducible --force -p "$p" -o c.seen ab.seen
         run -0 seen query -c c.seen keys
         [ "$output" = 150000 ]
         run -0 seen verify c.seen
@@ -174,11 +173,15 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
         reader verify c.seen
     done
     refuses "seen: 'ab.seen' was made for an FPR of 0.0041; lowering it to 0.004 needs the keys" \
-        seen compact -p 0.004 -o d.seen ab.seen
+        seen shrink -p 0.004 -o d.seen ab.seen
     seen create -k a bloom.seen
     run -0 seen merge -o mixed.seen a.seen bloom.seen
-    refuses "seen: 'mixed.seen' is not a compact filter; \
-'seen create --compact' makes one from the keys" seen compact -p 0.1 -o d.seen mixed.seen
+    # Of several kinds, Bloom layers are folded, and compact ones stay as they are.
+    quiet seen shrink -p 0.1 -o d.seen mixed.seen
+    seen stats --json d.seen | jq -e '[.layers[] | select(.kind == "ribbon").bytes] == ['"$(
+        seen stats --json a.seen | jq '.layers[0].bytes')"']'
+    run -0 seen query -c d.seen a
+    [ "$output" = 100000 ]
 }
 
 @test "damage is told, wherever it is" {

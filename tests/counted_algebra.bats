@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Counted sets: merge, subtract, compare, and other filters made from them.
+# Counted sets: merge, compare, and other filters made from them.
 
 # Single quotes here hold other languages.
 # shellcheck disable=SC2016
@@ -56,8 +56,8 @@ def combined(op, all):
     return collections.Counter({k: n for k, n in first.items() if not any(k in c for c in rest)})
 
 options = {"merge": ["merge"], "max": ["merge", "--max"], "distinct": ["merge", "--distinct"],
-           "intersect": ["merge", "--intersect"], "subtract": ["subtract"],
-           "except": ["subtract", "--except"]}
+           "intersect": ["merge", "--intersect"], "subtract": ["merge", "--subtract"],
+           "except": ["merge", "--except"]}
 for step in range(18):
     op = list(options)[step % 6]
     names = draw.sample(list(sets), draw.choice([2, 2, 3]))
@@ -82,11 +82,11 @@ END
         [[ $stderr$output == *"30000 keys, sum of counts 30000" ]]
         cmp <(data out) <(data all)
     done
-    run -0 seen subtract --reproducible -o a2 out b
+    run -0 seen merge --subtract --reproducible -o a2 out b
     cmp <(data a2) <(data a)
     run -0 seen verify out a2
     # An input may be what is replaced.
-    run -0 seen subtract --reproducible --force -o out out b
+    run -0 seen merge --subtract --reproducible --force -o out out b
     cmp <(data out) <(data a)
 }
 
@@ -99,7 +99,7 @@ END
     [ "$(jq .counts_total <<<"$output")" = 40000 ]
     [[ $stderr == "seen: 'wide' has fingerprints of 35 bits, but not all the others do: 'union' has 28" ]]
     [ "$(seq 30000 | seen query -c union)" = 30000 ]
-    run -0 --separate-stderr seen subtract --json -o left whole wide
+    run -0 --separate-stderr seen merge --subtract --json -o left whole wide
     [ "$(jq .fingerprint_bits <<<"$output")" = 35 ]
     [ "$(seq 20001 30000 | seen query -c left)" -ge 9990 ]
     [ "$(seq 10001 20000 | seen query -c left)" -le 10 ]
@@ -108,7 +108,7 @@ END
 @test "a difference says how many keys it lost to equal fingerprints" {
     seq 20000 | counted -p 0.05 a
     seq 20001 40000 | counted -p 0.05 b
-    run -0 --separate-stderr seen subtract -o out --json a b
+    run -0 --separate-stderr seen merge --subtract -o out --json a b
     [[ $stderr == "seen: warning: about "*" keys were taken from 'a' although no other filter has them, because of equal fingerprints" ]]
     lost=$(jq .lost_estimate <<<"$output")
     missing=$((20000 - $(seq 20000 | seen query -c out)))
@@ -174,7 +174,7 @@ END
     rejects "seen: 'a' and 'folded' cannot be compared: they differ in --ignore-case" \
         seen compare a folded
     rejects "seen: 'a' and 'folded' cannot be subtracted: they differ in --ignore-case" \
-        seen subtract -o out a folded
+        seen merge --subtract -o out a folded
     rejects "seen: 'a' is of kind counted and 'bloom' of kind bloom; filters of two kinds cannot be compared" \
         seen compare a bloom
     rejects "seen: 'bloom' and 'other' differ in size or number of probes, so they cannot be compared; make them with --like one of them" \
@@ -187,9 +187,9 @@ END
     rejects "seen: --max is for counted sets; 'bloom' is of kind bloom, which has no counts" \
         seen merge --max -o out bloom bloom
     rejects "seen: 'bloom' is of kind bloom, from which no keys can be taken; make it anew from its keys, or keep them in a counted set: 'seen create --counted'" \
-        seen subtract -o out a bloom
+        seen merge --subtract -o out a bloom
     run -2 seen merge --max --distinct -o out a a
-    run -2 seen subtract -o out a
+    run -2 seen merge --subtract -o out a
     run -2 seen compare a
     [ ! -e out ]
 }
@@ -208,13 +208,10 @@ END
         done
     done
     quiet seen create --compact -p 1e-6 -i --reproducible --force want keys
-    run -0 --separate-stderr seen compact --fpr 1e-6 --reproducible -o small set
-    [ -z "$output$stderr" ]
-    cmp small want
     run -0 --separate-stderr seen create --json --from set --force got
     [ "$(jq -c '[.records, .keys_added]' <<<"$output")" = '[30100,30000]' ]
     # The set itself can be replaced.
-    run -0 seen compact --fpr 1e-6 --reproducible --force -o set set
+    run -0 seen create --compact -p 1e-6 --reproducible --force --from set set
     cmp set want
 }
 
@@ -225,8 +222,6 @@ END
     seq 1000 | quiet seen create -i bloom
     rejects "seen: 'narrow' has fingerprints of 30 bits, not whole hashes, so other filters cannot be made from it; 'seen create --counted --fpr 0' keeps whole hashes" \
         seen create --from narrow out
-    rejects "seen: 'narrow' has fingerprints of 30 bits, not whole hashes,"* \
-        seen compact --fpr 0.01 -o out narrow
     rejects "seen: 'bloom' is of kind bloom, which has not kept the hashes of its keys; 'seen create --counted --fpr 0' makes a set that does" \
         seen create --from bloom out
     rejects "seen: 'none' has no keys, so 'out' is not made" seen create --from none out
@@ -270,7 +265,7 @@ END
     run -0 seen add --batch-id one -k new a
     run -0 seen add --batch-id two -k other b
     run -0 seen merge --force -o a b a
-    run -0 seen subtract --force -o a a b
+    run -0 seen merge --subtract --force -o a a b
     run -0 seen add --batch-id one -k new a
     [ "$(seen query --counts -k new a)" = $'1\tnew' ]
     # The batch `two` is one of b's, and was never applied to a.
@@ -281,14 +276,14 @@ END
     [ "$(seen query --counts -k new c)" = $'2\tnew' ]
 }
 
-@test "merge and subtract are silent, unless --verbose asks" {
+@test "merge is silent, unless --verbose asks" {
     seq 100 | counted -p 0 a
     seq 40 | counted -p 0 b
-    for command in merge subtract; do
-        quiet seen $command --force -o out a b
-        run -0 --separate-stderr seen $command --verbose --force -o out a b
+    for option in --max --subtract; do
+        quiet seen merge $option --force -o out a b
+        run -0 --separate-stderr seen merge $option --verbose --force -o out a b
         [[ -z $output && $stderr == "seen: 'out': current false-positive rate "*" keys, sum of counts "* ]]
-        run -0 --separate-stderr seen $command --verbose --json --force -o out a b
+        run -0 --separate-stderr seen merge $option --verbose --json --force -o out a b
         [[ $output == "{"* && $stderr == "seen: 'out': "* ]]
     done
 }

@@ -356,7 +356,7 @@ PYTHON
     refuses "seen: md5:1: $wrong" seen dedup f md5
     # What is made of a filter has keys of the same length; a merge may have several.
     quiet seen create --counted -p 0 --hex c sha1
-    seen compact --fpr 0.01 -o small c
+    seen shrink --fpr 0.01 -o small c
     refuses "seen: md5:1: $wrong" seen query small md5
     quiet seen create --from c again
     refuses "seen: md5:1: $wrong" seen query again md5

@@ -5,9 +5,8 @@
 # shellcheck disable=SC2016
 load helpers
 
-commands=(create add remove query dedup stats rotate shrink merge verify plan compact subtract
-    compare import export push
-    pull)
+commands=(create add remove query dedup stats rotate shrink merge verify plan
+    compare import export)
 
 # "-n, --capacity N" for each option in a command's help.
 options_of_help()

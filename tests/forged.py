@@ -126,13 +126,13 @@ def commands(name):
     yield "rotate", "x"
     yield "remove", "x", "-k", "00000001"
     yield "compare", "x", name
-    yield "subtract", "--force", "-o", "out", "x", name
+    yield "merge", "--subtract", "--force", "-o", "out", "x", name
     yield "merge", "--force", "-o", "out", "x", "x"
     yield "merge", "--force", "-o", "out", name, "x"
     yield "merge", "--force", "-o", "out", "x", name
     yield "merge", "--force", "--intersect", "-o", "out", "x", name
     yield "shrink", "--force", "-o", "out", "x"
-    yield "compact", "--force", "--fpr", "0.5", "-o", "out", "x"
+    yield "shrink", "--force", "--fpr", "0.5", "-o", "out", "x"
     yield "create", "--force", "--like", "x", "out", "-k", "01"
     yield "create", "--force", "--min-ratio", "0.5", "x", "-k", "01"
 

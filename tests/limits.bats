@@ -53,8 +53,8 @@ query -j V fixed.seen keys
 query -d: -f V fixed.seen keys
 stats -j V fixed.seen
 verify -j V fixed.seen
-compact --fpr V -o new compact.seen
-compact --fpr 0.01 -j V -o new compact.seen
+shrink --fpr V -o new compact.seen
+shrink --fpr 0.01 -j V -o new compact.seen
 shrink --fpr V -o new foldable.seen
 shrink -j V -o new foldable.seen
 merge --max-fpr V -o new fixed.seen fixed.seen

@@ -56,9 +56,9 @@ unharmed()
     local command victim
     for command in 'merge --force -o f f g' 'merge --force -o hard g f' 'merge --force -o f g soft' \
         'shrink f' 'shrink --force -o soft f' 'shrink --force -o hard f' \
-        'compact -p 0.1 --force -o c c'; do
+        'shrink -p 0.1 --force -o c c'; do
         file=f
-        [[ $command != compact* ]] || file=c
+        [[ $command != *" c" ]] || file=c
         [[ $command != *hard* ]] || { ln -f f hard; file=hard; }
         hold_lock $file
         # shellcheck disable=SC2086 # words
@@ -145,7 +145,7 @@ unharmed()
     unharmed f 'seen create --json --force f keys >>f'
     unharmed f 'seen merge --json --force -o f g >>f'
     unharmed g 'seen merge --json -o h f g >>g'
-    unharmed c 'seen compact --json --force -p 0.1 -o c c >>c'
+    unharmed c 'seen shrink --json --force -p 0.1 -o c c >>c'
     unharmed list 'seen query --confirm list f keys >>list'
     unharmed list 'seen dedup --confirm list f >>list'
     [ ! -e h ]

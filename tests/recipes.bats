@@ -199,7 +199,7 @@ for line in sys.stdin.buffer:
     server=redis+unix://$REDIS_DIR/a/socket
     seq 1000 >sold.txt
     seen create --layout gozero:bits=20000 shop.seen sold.txt
-    seen push shop.seen "$server?key=shop:seen"
+    seen export shop.seen -o "$server?key=shop:seen"
     run -0 on_server "$title" 1
     [ -z "$output" ]
     echo another >>sold.txt
@@ -217,14 +217,14 @@ for line in sys.stdin.buffer:
 reads()
 {
     seen query --live "$1" keys >/dev/null && seen query --bulk "$1" keys >/dev/null &&
-        seen stats "$1" >/dev/null && seen pull --force "$1" -o pulled.seen
+        seen stats "$1" >/dev/null && seen import --force "$1" -o pulled.seen
 }
 
 writes()
 {
     seen add --live "$1" keys && seen dedup --live "$1" keys && seen add --bulk "$1" keys &&
-        seen dedup --bulk "$1" keys && seen push --merge f.seen "$1" && seen push f.seen "$1" &&
-        seen push --expire 1000 f.seen "$1"
+        seen dedup --bulk "$1" keys && seen export --merge f.seen -o "$1" && seen export f.seen -o "$1" &&
+        seen export --expire 1000 f.seen -o "$1"
 }
 
 @test "the commands that seen(1) says a user of Redis needs" {
@@ -235,9 +235,9 @@ writes()
     redisson="$of:r&layout=redisson"
     seq 100 >keys
     seen create --layout gozero:bits=20000 f.seen keys
-    seen push f.seen "${gozero/crawler@/}"
+    seen export f.seen -o "${gozero/crawler@/}"
     seen create --layout redisson -n 1000 r.seen keys
-    seen push r.seen "${redisson/crawler@/}"
+    seen export r.seen -o "${redisson/crawler@/}"
     export REDISCLI_AUTH=secret
     recipe "$title" 1 "s#^redis-cli#env -u REDISCLI_AUTH redis-cli -s $REDIS_DIR/a/socket#"
     reads "$gozero"
@@ -245,14 +245,14 @@ writes()
     for command in add dedup; do
         run -2 seen $command "$gozero" -k new
     done
-    run -2 seen push f.seen "$gozero"
+    run -2 seen export f.seen -o "$gozero"
     recipe "$title" 2 "s#^redis-cli#env -u REDISCLI_AUTH redis-cli -s $REDIS_DIR/a/socket#"
     writes "$gozero"
     seen add --create "${gozero/urls:g/urls:m}" keys
     seen add --create -n 1000 "${redisson/urls:r/urls:m}&shards=2" keys
     cp r.seen f.seen
     writes "$redisson"
-    seen push r.seen "${redisson/urls:r/urls:new}"
+    seen export r.seen -o "${redisson/urls:r/urls:new}"
     # What is listed is what the sources send. AUTH needs no right; ASKING is sent as it is.
     sed -n "/^\.SS $title/,/^\.S[HS] [^P]/p" "$SOURCE/man/$PAGE" | grep -oE '\+[a-z_]+(\.[a-z]+)?' |
         tr -d + | grep -vx asking | sort >listed

@@ -181,8 +181,8 @@ not write" seen query "$name" -k 1
     quiet seen add --password-file file "$name" -k 1
     [ -z "$(seen dedup --password-file file "$name" -k 1)" ]
     seen stats --password-file file "$name"
-    quiet seen pull --password-file file "$name" -o f.seen
-    quiet seen push --password-file file f.seen "$name"
+    quiet seen import --password-file file "$name" -o f.seen
+    quiet seen export --password-file file f.seen -o "$name"
 }
 
 # takes_none FILTER REASON: each way of writing is refused in one line, and reading is not.
@@ -195,7 +195,7 @@ takes_none()
         [ ${#stderr_lines[@]} = 1 ]
     done
     for option in '' --merge; do
-        refuses "seen: cannot use '$1': $2" seen push $option f.seen "$1"
+        refuses "seen: cannot use '$1': $2" seen export $option f.seen -o "$1"
         [ ${#stderr_lines[@]} = 1 ]
     done
     run -1 seen query "$1" -k 1
@@ -323,99 +323,110 @@ cut_connections()
     run -1 seen query -v "$(uri k redisson:bits=40000000,k=7)" keys
 }
 
-@test "push and pull: the bits of the file, there and back" {
+@test "export and import: the bits of the file, there and back" {
     seq 900 >keys
     for spec in gozero:bits=20000 redisson:bits=9585,k=7 $PHP; do
         quiet seen create --layout "$spec" f.seen keys --force
         redis a FLUSHALL
-        quiet seen push f.seen "$(uri k "$spec")"
+        quiet seen export f.seen -o "$(uri k "$spec")"
         cmp <(seen query "$(uri k "$spec")" keys) keys
-        quiet seen pull "$(uri k "$spec")" -o g.seen --force
+        quiet seen import "$(uri k "$spec")" -o g.seen --force
         cmp <(seen export f.seen -o -) <(seen export g.seen -o -)
         [ "$(redis a TTL k)" = -1 ]
     done
     # Larger than a chunk.
     quiet seen create --layout gozero:bits=20000003 f.seen keys --force
-    quiet seen push f.seen "$(uri k gozero)"
+    quiet seen export f.seen -o "$(uri k gozero)"
     [ "$(redis a STRLEN k)" = 2500001 ]
-    quiet seen pull "$(uri k gozero:bits=20000003)" -o g.seen --force
+    quiet seen import "$(uri k gozero:bits=20000003)" -o g.seen --force
     cmp <(seen export f.seen -o -) <(seen export g.seen -o -)
 }
 
-@test "push replaces in one step, and keeps the time to live" {
+@test "export replaces in one step, and keeps the time to live" {
     for i in 1 2; do
         seq $i$i$i | quiet seen create --layout gozero:bits=20000 $i.seen
     done
-    quiet seen push 1.seen "$(uri k gozero:bits=20000)"
+    quiet seen export 1.seen -o "$(uri k gozero:bits=20000)"
     redis a EXPIRE k 1000
-    quiet seen push 2.seen "$(uri k gozero:bits=20000)"
-    quiet seen pull "$(uri k gozero:bits=20000)" -o g.seen
+    quiet seen export 2.seen -o "$(uri k gozero:bits=20000)"
+    quiet seen import "$(uri k gozero:bits=20000)" -o g.seen
     cmp <(seen export 2.seen -o -) <(seen export g.seen -o -)
     [ "$(redis a TTL k)" -gt 900 ]
-    quiet seen push --expire 2000 2.seen "$(uri k gozero:bits=20000)"
+    quiet seen export --expire 2000 2.seen -o "$(uri k gozero:bits=20000)"
     [ "$(redis a TTL k)" -gt 1900 ]
     [ "$(redis a DBSIZE)" = 1 ]
 }
 
-@test "push --merge adds to what is there" {
+@test "export --merge adds to what is there" {
     seq 500 | quiet seen create --layout gozero:bits=20000 1.seen
     seq 400 900 | quiet seen create --layout gozero:bits=20000 2.seen
     seen merge 1.seen 2.seen -o both.seen
-    quiet seen push 1.seen "$(uri k gozero:bits=20000)"
+    quiet seen export 1.seen -o "$(uri k gozero:bits=20000)"
     redis a EXPIRE k 1000
-    quiet seen push --merge 2.seen "$(uri k gozero:bits=20000)"
-    quiet seen pull "$(uri k gozero:bits=20000)" -o g.seen
+    quiet seen export --merge 2.seen -o "$(uri k gozero:bits=20000)"
+    quiet seen import "$(uri k gozero:bits=20000)" -o g.seen
     cmp <(seen export both.seen -o -) <(seen export g.seen -o -)
     [ "$(redis a TTL k)" -gt 900 ]
     [ "$(redis a DBSIZE)" = 1 ]
-    quiet seen push --merge 2.seen "$(uri new gozero:bits=20000)"
+    quiet seen export --merge 2.seen -o "$(uri new gozero:bits=20000)"
 }
 
 @test "Redisson's configuration is pushed with the bits, or must fit" {
     seq 1000 | quiet seen create --layout redisson -n 1000 -p 0.01 f.seen
-    quiet seen push f.seen "$(uri r redisson)"
+    quiet seen export f.seen -o "$(uri r redisson)"
     [ "$(redis a HMGET '{r}:config' size hashIterations expectedInsertions falseProbability |
         paste -sd ' ')" = '9585 7 1000 0.01' ]
     seq 1000 | cmp - <(seq 1000 | seen query "$(uri r redisson)")
-    quiet seen push f.seen "$(uri r redisson)"
+    quiet seen export f.seen -o "$(uri r redisson)"
     config s 1000 0.001 14377 10
     name=$(uri s redisson)
     refuses "seen: cannot use '$name': its configuration says bits=14377 and k=10" \
-        seen push f.seen "$name"
+        seen export f.seen -o "$name"
     [ "$(redis a DBSIZE)" = 3 ]
 }
 
-@test "a push that fails leaves no key behind, and what was there" {
+@test "options of files are refused at an address, and those of addresses at a file" {
+    seq 9 | quiet seen create --layout gozero:bits=20000 f.seen
+    refuses "seen: option '--pad' is for files, which 'redis://a/b' is not" \
+        seen export --pad f.seen -o redis://a/b
+    refuses "seen: option '--merge' is for an address in Redis, which 'x' is not" \
+        seen export --merge f.seen -o x
+    refuses "seen: --layout, --capacity and --fpr are for files; an address says what is there: \
+URI?layout=SPEC" seen import --layout gozero redis://a/b -o x
+    [ ! -e x ]
+}
+
+@test "an export that fails leaves no key behind, and what was there" {
     seq 900 | quiet seen create --layout gozero:bits=20000 f.seen
     redis a RPUSH list 1
     redis a SETBIT long 20000 1
     name=$(uri list gozero)
     refuses "seen: cannot use '$name': the key holds a value of another type" \
-        seen push f.seen "$name"
+        seen export f.seen -o "$name"
     name=$(uri long gozero)
     refuses "seen: cannot use '$name': what is there is a string of 2501 bytes, and this filter \
-has 2500" seen push f.seen "$name"
+has 2500" seen export f.seen -o "$name"
     name=$(uri k gozero:bits=19999)
     refuses "seen: cannot use '$name': the filter to be pushed is of layout gozero:bits=20000" \
-        seen push f.seen "$name"
+        seen export f.seen -o "$name"
     redis a ACL SETUSER default -rename
     name=$(uri k gozero)
-    run -2 --separate-stderr seen push f.seen "$name"
+    run -2 --separate-stderr seen export f.seen -o "$name"
     [[ ${#stderr_lines[@]} = 1 && $stderr == *NOPERM* ]]
     [ "$(redis a DBSIZE)" = 2 ]
     seq 9 | quiet seen create own.seen
     refuses "seen: 'own.seen' is of no other program's layout, so it cannot be pushed" \
-        seen push own.seen "$name"
+        seen export own.seen -o "$name"
     [ ! -e g.seen ]
-    run -2 seen pull "$(uri none gozero:bits=20000)" -o g.seen
+    run -2 seen import "$(uri none gozero:bits=20000)" -o g.seen
     [ ! -e g.seen ]
 }
 
 @test "commands for files say how a file is made of a filter in Redis" {
     for command in verify rotate; do
-        refuses "seen: 'redis://a/b' is in Redis: 'seen pull' makes a file of it" \
+        refuses "seen: 'redis://a/b' is in Redis: 'seen import' makes a file of it" \
             seen $command redis://a/b
     done
-    refuses "seen: 'redis://a/b' would be in Redis: 'seen push' writes a filter there" \
+    refuses "seen: 'redis://a/b' would be in Redis: 'seen export' writes a filter there" \
         seen create redis://a/b -n 5
 }

@@ -274,7 +274,7 @@ $(cli RENAME n k)"
 
 @test "a bitmap that vanishes while it is copied" {
     empty k 5000000
-    for command in 'query --bulk -k 1' 'add --bulk --max-fpr 0.5 -k 1' 'pull -o f'; do
+    for command in 'query --bulk -k 1' 'add --bulk --max-fpr 0.5 -k 1' 'import -o f'; do
         empty k 5000000
         proxy GETRANGE 3 run "$(cli DEL k)"
         # shellcheck disable=SC2086 # options
@@ -312,7 +312,7 @@ xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
     for option in --merge ''; do
         empty k
         proxy PTTL 1 run "$lose"
-        run -2 --separate-stderr seen push $option f.seen "$(uri k $SMALL proxy)"
+        run -2 --separate-stderr seen export $option f.seen -o "$(uri k $SMALL proxy)"
         said 'the server has lost a temporary key'
         [ "$(redis a BITCOUNT k)" = 0 ]
     done

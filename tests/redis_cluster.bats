@@ -65,14 +65,14 @@ makes()
     done
 }
 
-@test "push keeps to the slot" {
+@test "export keeps to the slot" {
     seq 900 >keys
     quiet seen create --layout redisson -n 1000 -p 0.01 f.seen keys
     for key in a b 'a{b}c' 'a}b' '{}x' '{x'; do
         for option in '' --merge; do
             in_cluster DEL "$key"
             [ -z "$option" ] || makes "$key" 9584
-            quiet seen push $option f.seen "$(uri "$key" redisson:bits=9585,k=7)"
+            quiet seen export $option f.seen -o "$(uri "$key" redisson:bits=9585,k=7)"
         done
         cmp <(seen query "$(uri "$key" redisson:bits=9585,k=7)" keys) keys
     done
@@ -192,12 +192,12 @@ signal() { kill "-$1" "${REDIS_PIDS[c3]}" "${REDIS_PIDS[c4]}" "${REDIS_PIDS[c5]}
     for key in dedup add push; do makes "{wait}$key" 19999; done
     seen dedup --wait 1 "${name}dedup?layout=$spec" <(seq 100) | cmp <(seq 100) -
     quiet seen add --wait 1 "${name}add?layout=$spec" <(seq 100)
-    quiet seen push --wait 1 f.seen "${name}push"
+    quiet seen export --wait 1 f.seen -o "${name}push"
     signal STOP
     {
         seen dedup --wait 1 "${name}dedup?layout=$spec" keys >out 2>dedup_err 3>&- && touch added &
         seen add --wait 1 "${name}add?layout=$spec" keys 2>add_err 3>&- && touch added &
-        seen push --wait 1 f.seen "${name}push" 2>push_err 3>&- && touch added &
+        seen export --wait 1 f.seen -o "${name}push" 2>push_err 3>&- && touch added &
         wait
     }
     signal CONT

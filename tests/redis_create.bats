@@ -114,7 +114,7 @@ one of this size has $(seen export --pad large.seen -o - | wc -c)" \
     refuses "seen: cannot use '$name': its configuration says bits=14377 and k=10" \
         seen add --create -n 5000 "$name" keys
     seen create --layout gozero:bits=20000 f.seen keys
-    quiet seen push f.seen "$(uri k gozero)"
+    quiet seen export f.seen -o "$(uri k gozero)"
     [ -z "$(seen dedup --create -n 5 "$(uri k gozero:bits=20000)" keys)" ]
     same f.seen k
     redis a RPUSH list 1
@@ -344,16 +344,16 @@ would be in one slot" seen $command "$name" -k 1
         done
     done
     name="$(uri k gozero:bits=20000)&shards=3"
-    run -2 --separate-stderr seen push f.seen "$name"
+    run -2 --separate-stderr seen export f.seen -o "$name"
     [[ ${#stderr_lines[@]} = 1 && $stderr == *'give the key of'* ]]
     seen add --create "$name" -k 1
-    run -2 --separate-stderr seen pull "$name" -o g.seen
+    run -2 --separate-stderr seen import "$name" -o g.seen
     [[ ${#stderr_lines[@]} = 1 && $stderr == *'give the key of'* ]]
     [ ! -e g.seen ]
     # One of them is as any filter.
-    quiet seen push f.seen "$(uri 'k:{2}' gozero:bits=20000)"
+    quiet seen export f.seen -o "$(uri 'k:{2}' gozero:bits=20000)"
     same f.seen 'k:{2}'
-    quiet seen pull "$(uri 'k:{2}' gozero:bits=20000)" -o g.seen
+    quiet seen import "$(uri 'k:{2}' gozero:bits=20000)" -o g.seen
     cmp <(seen export f.seen -o -) <(seen export g.seen -o -)
     [ "$(seen query -c "$name" -k 1)" = 1 ]
 }
@@ -401,7 +401,7 @@ would be in one slot" seen $command "$name" -k 1
     # The bytes do not depend on who makes it, but for the order of the keys.
     name=${name/key=k/key=one}
     quiet seen add --create -n 2000 -p 1e-7 "$name" keys
-    quiet seen pull "$name" -o pulled.seen
+    quiet seen import "$name" -o pulled.seen
     seen create --layout redisbloom -n 2000 -p 1e-7 f.seen keys
     quiet seen export pulled.seen -o pulled
     quiet seen export f.seen -o made

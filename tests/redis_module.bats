@@ -30,7 +30,7 @@ info() { redis a BF.INFO "$1" | grep -A 1 "^$2\$" | tail -n 1; }
 # same FILE KEY: has the module the very header and bits of that filter file?
 same()
 {
-    quiet seen pull "$(uri "$2")" -o pulled.seen --force
+    quiet seen import "$(uri "$2")" -o pulled.seen --force
     quiet seen export pulled.seen -o pulled --force
     quiet seen export "$1" -o exported --force
     cmp pulled.header exported.header
@@ -123,7 +123,7 @@ not to scale" ]
         seq 2500 | quiet seen create --force --layout redisbloom:scaling=$scaling -n 3000 -p 0.01 \
             f.seen
         [ $scaling = no ] || seq 2501 9000 | quiet seen add f.seen
-        quiet seen push f.seen "$(uri k)"
+        quiet seen export f.seen -o "$(uri k)"
         cmp <(seen stats --json "$(uri k)" | jq "$fields") <(seen stats --json f.seen | jq "$fields")
     done
     seen stats "$(uri k)" | grep -Eq '^current FPR +[0-9.]+ +exact'
@@ -137,14 +137,14 @@ not to scale" ]
     awk -v n="$(cat n)" '{ lost = $NF; if (lost < (2000 - n) / 3 || lost > (2000 - n) * 3) exit 1 }' err
 }
 
-@test "push and pull: the dump of the file, there and back" {
+@test "export and import: the dump of the file, there and back" {
     for vector in rb_e01_n1000 rb_scale_e05_n100 rb_scale_e10_n50_x4 rb_ns_e0001_n20000 \
         rb_pow2_force64 rb_noround_hash32 rb_entsbits_force64; do
         golden=$SOURCE/tests/vectors/redisbloom/$vector
         quiet seen import --layout redisbloom "$golden" -o f.seen --force
         redis a DEL k
-        quiet seen push f.seen "$(uri k)"
-        quiet seen pull "$(uri k)" -o g.seen --force
+        quiet seen export f.seen -o "$(uri k)"
+        quiet seen import "$(uri k)" -o g.seen --force
         quiet seen export g.seen -o g --force
         cmp g.header "$golden.header"
         cmp g.data "$golden.data"
@@ -156,45 +156,45 @@ not to scale" ]
     done
 }
 
-@test "push replaces in one step, and keeps the time to live" {
+@test "export replaces in one step, and keeps the time to live" {
     for i in 1 2; do
         seq $i$i$i | quiet seen create --layout redisbloom -n 1000 -p 0.01 $i.seen
     done
-    quiet seen push 1.seen "$(uri k)"
+    quiet seen export 1.seen -o "$(uri k)"
     [ "$(redis a TTL k)" = -1 ]
     redis a EXPIRE k 1000
-    quiet seen push 2.seen "$(uri k)"
+    quiet seen export 2.seen -o "$(uri k)"
     same 2.seen k
     [ "$(redis a TTL k)" -gt 900 ]
-    quiet seen push --expire 2000 2.seen "$(uri k)"
+    quiet seen export --expire 2000 2.seen -o "$(uri k)"
     [ "$(redis a TTL k)" -gt 1900 ]
-    quiet seen push 2.seen "redis+unix://$REDIS_DIR/a/socket?key=new"
+    quiet seen export 2.seen -o "redis+unix://$REDIS_DIR/a/socket?key=new"
     same 2.seen new
     [ "$(redis a DBSIZE)" = 2 ]
 }
 
-@test "a push that fails leaves no key behind, and what was there" {
+@test "an export that fails leaves no key behind, and what was there" {
     seq 900 | quiet seen create --layout redisbloom:expansion=4 -n 1000 -p 0.01 f.seen
     redis a SET text 1
     name=$(uri text)
     refuses "seen: cannot use '$name': the key holds a value of another type" \
-        seen push f.seen "$name"
+        seen export f.seen -o "$name"
     name=$(uri k)
     refuses "seen: cannot use '$name': the Bloom module cannot unite filters, as --merge wants" \
-        seen push --merge f.seen "$name"
+        seen export --merge f.seen -o "$name"
     name=$(uri k expansion=3)
     refuses "seen: cannot use '$name': of the filter to be pushed, its expansion is 4" \
-        seen push f.seen "$name"
+        seen export f.seen -o "$name"
     name="redis+unix://$REDIS_DIR/a/socket?key=k&layout=gozero:bits=100"
     refuses "seen: cannot use '$name': the filter to be pushed is of layout redisbloom" \
-        seen push f.seen "$name"
+        seen export f.seen -o "$name"
     quiet seen import --layout redisbloom "$SOURCE/tests/vectors/redisbloom/rb_old203_e02_n150" \
         -o old.seen
     name=$(uri k)
-    run -2 --separate-stderr seen push old.seen "$name"
+    run -2 --separate-stderr seen export old.seen -o "$name"
     [[ ${#stderr_lines[@]} = 1 && $stderr == *'received bad data'* ]]
     redis a ACL SETUSER default -rename
-    run -2 --separate-stderr seen push f.seen "$name"
+    run -2 --separate-stderr seen export f.seen -o "$name"
     [[ ${#stderr_lines[@]} = 1 && $stderr == *NOPERM* ]]
     [ "$(redis a DBSIZE)" = 1 ]
 }
@@ -203,7 +203,7 @@ not to scale" ]
     local name
     redis a SET text 1
     reserve k 0.01 1000
-    for command in 'query -k 1' 'add -k 1' 'dedup -k 1' stats 'pull -o g.seen'; do
+    for command in 'query -k 1' 'add -k 1' 'dedup -k 1' stats 'import -o g.seen'; do
         read -ra words <<<"$command"
         name=$(uri text)
         refuses "seen: cannot use '$name': the key holds a value of another type" \
@@ -235,7 +235,7 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
         redis plain SETBIT k 0 0
     done
     seq 9 | seen create --layout redisbloom -n 100 -p 0.01 f.seen
-    refuses "seen: cannot use '$name': the server has no Bloom module" seen push f.seen "$name"
+    refuses "seen: cannot use '$name': the server has no Bloom module" seen export f.seen -o "$name"
     [ "$(redis plain DBSIZE)" = 1 ]
 }
 
@@ -270,12 +270,12 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     seq 9000 | seen create --layout redisbloom -n 10000 -p 0.01 smaller.seen
     for change in 'UNLINK k' 'RENAME fewer k' 'RENAME smaller k' 'SET k text'; do
         for filter in k fewer smaller; do
-            quiet seen push "${filter/#k/f}.seen" "$(uri "$filter")"
+            quiet seen export "${filter/#k/f}.seen" -o "$(uri "$filter")"
         done
         # One for the header, and two of three for the bits.
         read -ra words <<<"$change"
         redis a AFTER 3 BF.SCANDUMP "${words[@]}"
-        run -2 --separate-stderr seen pull "$(uri k)" -o g.seen
+        run -2 --separate-stderr seen import "$(uri k)" -o g.seen
         if [[ $change == SET* ]]; then
             [ "$stderr" = "seen: cannot use '$(uri k)': the key holds a value of another type" ]
         else
@@ -286,9 +286,9 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     done
     # Keys that are added meanwhile do no harm, nor does a further link.
     seq 4000 | seen create --layout redisbloom -n 4000 -p 1e-9 f.seen --force
-    quiet seen push f.seen "$(uri k)"
+    quiet seen export f.seen -o "$(uri k)"
     redis a AFTER 2 BF.SCANDUMP BF.MADD k x y z
-    quiet seen pull "$(uri k)" -o g.seen
+    quiet seen import "$(uri k)" -o g.seen
     [ "$(info k 'Number of filters')" = 2 ]
     seq 4000 | cmp - <(seq 4000 | seen query g.seen)
 }

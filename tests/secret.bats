@@ -226,8 +226,7 @@ PYTHON
         seen create --from c.seen g.seen
     seen create --from c.seen --secret s g.seen
     [ "$(seen query --secret s -c g.seen list)" = 3 ]
-    # Of its hashes, not of keys.
-    seen compact -p 1e-6 -o h.seen c.seen
+    seen create --compact --secret s -p 1e-6 --from c.seen h.seen
     [ "$(seen query --secret s -c h.seen list)" = 3 ]
     seen remove --secret s c.seen -k a
     [ "$(printf '%s\n' a c | seen query --secret s c.seen)" = c ]
@@ -249,7 +248,7 @@ PYTHON
     [[ $id =~ ^[0-9a-f]{32}$ ]]
     seen verify f.seen c.seen
     seen shrink -p 1e-3 -o small.seen f.seen
-    seen compact -p 1e-3 -o less.seen c.seen
+    seen shrink -p 1e-3 -o less.seen c.seen
     seen merge -o both.seen f.seen c.seen
     for f in small less both; do
         seen verify $f.seen

@@ -19,8 +19,7 @@ struct command {
 };
 
 extern const struct command cmd_create, cmd_add, cmd_remove, cmd_query, cmd_dedup, cmd_stats,
-    cmd_rotate, cmd_shrink, cmd_merge, cmd_verify, cmd_plan, cmd_compact, cmd_import, cmd_export,
-    cmd_push, cmd_pull, cmd_subtract, cmd_compare;
+    cmd_rotate, cmd_shrink, cmd_merge, cmd_verify, cmd_plan, cmd_compare, cmd_import, cmd_export;
 
 /* All of them, in the order of the help; NULL at the end. */
 extern const struct command *const commands[];

@@ -1,6 +1,6 @@
 /*
- * Shared by merge and subtract: their options; combining counted sets into a new file
- * (store/combine.h); and the report on that file.
+ * For merge: options; combining counted sets into a new file (store/combine.h); and the report on
+ * that file.
  *
  *     struct result_options options = RESULT_DEFAULT;
  *     struct combining c = {.op = COUNTS_ADD, .in = &inputs, .file = &file, .result = &options};

@@ -1,4 +1,4 @@
-/* seen export: writes a filter in the format of another program. */
+/* seen export: writes a filter in the format of another program, to files or to an address. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +8,21 @@
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/say.h"
+#include "base/sig.h"
 #include "cmd/cmd.h"
+#include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "store/chain.h"
 #include "store/filter.h"
 #include "store/foreign.h"
+#include "store/store.h"
 
 struct export
 {
     const char *path, *out;
     bool force, pad;
+    const struct store_whole *whole; /* copies to an address; NULL: FOREIGN is a file */
+    struct store_push push;
     struct filter filter;
     unsigned n_files;
     struct newfile file[LAYOUT_FILES];
@@ -27,13 +32,28 @@ struct export
 };
 
 static const struct opt export_opts[] = {
-    {'o', "output", "FOREIGN", "the file to make; - is standard output", TEXT(struct export, out)},
+    {'o', "output", "FOREIGN", "the file to make, or an address in Redis; - is standard output",
+     TEXT(struct export, out)},
     {0, "pad", NULL, "write the zero bytes at the end of a bitmap too", FLAG(struct export, pad)},
     {0, "force", NULL, "replace an existing FOREIGN, atomically", FLAG(struct export, force)},
     {0},
 };
 
-static const struct opt_group groups[] = {{"Options", export_opts, 0, NULL}, {0}};
+static const struct opt push_opts[] = {
+    {0, "merge", NULL, "add the filter's keys to those that are there",
+     FLAG(struct export, push.merge)},
+    {0, "expire", "SECONDS",
+     "how long the filter is to live (default: as long as the one that is there)",
+     AMOUNT(struct export, push.expire)},
+    {0},
+};
+
+static const struct opt_group groups[] = {
+    {"Options", export_opts, 0, NULL},
+    {"Filters in Redis", push_opts, 0, NULL},
+    {"Connection to Redis", redisopt_push, 0, redisopt_take},
+    {0},
+};
 
 static bool to_file(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
 {
@@ -103,16 +123,14 @@ static bool commit_files(struct export *e, struct err *err)
     return true;
 }
 
-static bool write_foreign(struct export *e, const struct layout_filter *filter, struct err *err)
+static bool write_foreign(struct export *e, const struct layout_filter *filter,
+                          const uint8_t *const *data, struct err *err)
 {
     const struct layout *layout = filter->layer[0].kind->layout;
-    const uint8_t *data[LAYOUT_LAYERS];
     struct err why;
     bool is_stdout = strcmp(e->out, "-") == 0;
     struct layout_sink sink = {
         .write = is_stdout ? to_stdout : to_file, .ctx = e, .name = e->out, .pad = e->pad};
-    for (unsigned i = 0; i < filter->n_layers; i++)
-        data[i] = e->filter.data[i];
     e->sparse = layout->sparse;
     if (is_stdout && layout->suffix[0] != NULL)
         return fail(err, "layout %s has two files, which cannot go to standard output",
@@ -138,6 +156,7 @@ static void count_newest(const struct export *e, struct header *h)
 static bool export(struct export *e, struct err *err)
 {
     struct layout_filter filter;
+    const uint8_t *data[LAYOUT_LAYERS];
     struct err why;
     struct header h = e->filter.header;
     warn_unclean_file(&e->filter);
@@ -147,7 +166,27 @@ static bool export(struct export *e, struct err *err)
         return false;
     count_newest(e, &h);
     filter.n_added = h.counters.keys_added;
-    return write_foreign(e, &filter, err);
+    for (unsigned i = 0; i < filter.n_layers; i++)
+        data[i] = e->filter.data[i];
+    return e->whole != NULL ? e->whole->push(e->out, &filter, data, &e->push, err)
+                            : write_foreign(e, &filter, data, err);
+}
+
+/* Some options are for files, others for addresses. */
+static bool check_options(const struct export *e, const struct opt_parser *p)
+{
+    static const char *const file[] = {"output", "pad", "force", NULL};
+    static const char *const address[] = {"output", "merge",         "expire",
+                                          "wait",   "password-file", NULL};
+    const char *other = opt_given_besides(p, e->whole != NULL ? address : file);
+    if (other != NULL)
+        opt_misuse(&cmd_export, "option '%s' is for %s, which '%s' is not", other,
+                   e->whole != NULL ? "files" : "an address in Redis", e->out);
+    else if (e->whole != NULL && e->push.expire > e->whole->max_expire)
+        opt_misuse(&cmd_export, "option '--expire': no filter lives that long");
+    else
+        return true;
+    return false;
 }
 
 static int run(int argc, char **argv)
@@ -158,6 +197,11 @@ static int run(int argc, char **argv)
     if (!opt_parse(&p, &cmd_export, argc, argv, &e))
         return p.status;
     e.path = argv[p.first];
+    e.whole = store_whole(e.out);
+    if (!check_options(&e, &p))
+        return EXIT_ERROR;
+    if (e.whole != NULL)
+        sig_catch();
     bool ok = filter_open(&e.filter, e.path, FILTER_READ, &err);
     if (ok) {
         ok = export(&e, &err);
@@ -167,6 +211,8 @@ static int run(int argc, char **argv)
         newfile_close(&e.file[i]);
     for (unsigned i = 0; i < LAYOUT_FILES; i++)
         free(e.name[i]);
+    if (!ok && sig_caught())
+        return 128 + sig_caught();
     return ok || say_failure(&err) ? EXIT_SELECTED : EXIT_ERROR;
 }
 
@@ -176,7 +222,8 @@ const struct command cmd_export = {
     .summary = "write a filter in the format of another program",
     .details =
         "Writes FILTER as the program that its layout is named after writes it. FILTER was made by "
-        "'seen import', or by 'seen create --layout'.",
+        "'seen import', or by 'seen create --layout'. At an address in Redis, redis://HOST/KEY or "
+        "redis+unix:///SOCKET?key=KEY, it takes the place of what is there in one step.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

@@ -1,18 +1,21 @@
-/* seen import: makes a filter file from a filter of another program. */
+/* seen import: makes a filter file from a filter of another program, in files or at an address. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/output.h"
 #include "base/parallel.h"
 #include "base/say.h"
+#include "base/sig.h"
 #include "cmd/cmd.h"
 #include "cmd/foreign_files.h"
 #include "cmd/keyopt.h"
+#include "cmd/redisopt.h"
 #include "cmd/summary.h"
 #include "store/foreign.h"
 
 struct import {
     const char *layout, *foreign, *out;
+    const struct store_whole *whole; /* copies from an address; NULL: FOREIGN is a file */
     uint64_t n;
     double p;
     bool force, reproducible, json;
@@ -49,6 +52,7 @@ static const struct opt_group groups[] = {
     {"Options", import_opts, 0, NULL},
     {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts,
      offsetof(struct import, keyopt), keyopt_take},
+    {"Filters in Redis", redisopt_connect, 0, redisopt_take},
     {0},
 };
 
@@ -118,7 +122,7 @@ static void print_summary(const struct import *im)
 {
     struct json j = {.out = stdout};
     char spec[LAYOUT_TEXT];
-    im->spec.kind->layout->show(&im->filter, spec, sizeof spec);
+    im->filter.layer[0].kind->layout->show(&im->filter, spec, sizeof spec);
     summary_begin(&j, im->out, &im->header, im->census.fpr, im->census.n);
     json_key(&j, "layout");
     json_string(&j, spec);
@@ -131,14 +135,16 @@ static bool import(struct import *im)
     bool ok = newfile_open(&im->file, im->out, im->force, &err);
     if (!ok)
         return say_failure(&err);
-    ok = (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) && read_foreign(im, &err) &&
+    ok = (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
+         (im->whole != NULL ? im->whole->pull(im->foreign, &im->filter, im->bits, &err)
+                            : read_foreign(im, &err)) &&
          write_filter(im, &err);
     newfile_close(&im->file);
     foreign_close(&im->files);
     for (unsigned i = 0; i < LAYOUT_LAYERS; i++)
         free(im->bits[i].owned);
     if (!ok)
-        return say_failure(&err);
+        return sig_caught() == 0 && say_failure(&err);
     if (im->json)
         print_summary(im);
     return true;
@@ -150,22 +156,30 @@ static int run(int argc, char **argv)
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_import, argc, argv, &im))
         return p.status;
-    if (im.layout == NULL)
-        return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is");
     im.foreign = argv[p.first];
-    return import(&im) ? EXIT_SELECTED : EXIT_ERROR;
+    im.whole = store_whole(im.foreign);
+    if (im.whole == NULL && im.layout == NULL)
+        return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is");
+    if (im.whole != NULL && (im.layout != NULL || im.n != 0 || im.p != 0))
+        return opt_misuse(&cmd_import, "--layout, --capacity and --fpr are for files; an address "
+                                       "says what is there: URI?layout=SPEC");
+    if (im.whole != NULL)
+        sig_catch();
+    bool ok = import(&im);
+    return ok ? EXIT_SELECTED : sig_caught() ? 128 + sig_caught() : EXIT_ERROR;
 }
 
 const struct command cmd_import = {
     .name = "import",
-    .synopsis = "[OPTION]... --layout SPEC FOREIGN -o FILTER",
+    .synopsis = "[OPTION]... [--layout SPEC] FOREIGN -o FILTER",
     .summary = "make a filter file from a filter of another program",
     .details =
         "Reads FOREIGN, a Bloom filter as another program stores it, and makes the filter file "
         "FILTER. The bits stay the same: query and add do what the other program does, and 'seen "
-        "export' writes the filter back for it.",
+        "export' writes the filter back for it. FOREIGN is a file, or an address in Redis: "
+        "redis://HOST/KEY?layout=SPEC or redis+unix:///SOCKET?key=KEY&layout=SPEC.",
     .groups = groups,
-    .operand = "FOREIGN file",
+    .operand = "FOREIGN filter",
     .least = 1,
     .most = 1,
     .output = "FILTER",

@@ -30,7 +30,7 @@ struct source {
 };
 
 struct merge {
-    bool intersect, max, distinct;
+    bool intersect, max, distinct, subtract, except;
     struct result_options result;
     struct inputs in;
     struct source *sources;
@@ -49,6 +49,11 @@ static const struct opt merge_opts[] = {
      FLAG(struct merge, max)},
     {0, "distinct", NULL, "of counted sets, give every key the count 1",
      FLAG(struct merge, distinct)},
+    {0, "subtract", NULL,
+     "of counted sets, keep what the first holds more often than all others together",
+     FLAG(struct merge, subtract)},
+    {0, "except", NULL, "of counted sets, keep the keys of the first that no other has",
+     FLAG(struct merge, except)},
     {0},
 };
 
@@ -320,6 +325,8 @@ static bool merge_counted(struct merge *m)
     struct combining c = {.op = m->intersect  ? COUNTS_INTERSECT
                                 : m->max      ? COUNTS_MAX
                                 : m->distinct ? COUNTS_DISTINCT
+                                : m->subtract ? COUNTS_SUBTRACT
+                                : m->except   ? COUNTS_EXCEPT
                                               : COUNTS_ADD,
                           .in = &m->in,
                           .file = &m->file,
@@ -327,10 +334,29 @@ static bool merge_counted(struct merge *m)
     return combining_run(&c);
 }
 
+static bool takes_away(const struct merge *m)
+{
+    return m->subtract || m->except;
+}
+
+/* Keys are taken only from counted sets, and only by counted sets. */
+static bool refuse_taking(const struct merge *m)
+{
+    unsigned i = 0;
+    while (combine_counts(&m->in.filter[i].header))
+        i++;
+    say_error("'%s' is of kind %s, from which no keys can be taken; make it anew from its keys, or "
+              "keep them in a counted set: 'seen create --counted'",
+              m->in.filter[i].path, format_kind_name(&m->in.filter[i].header));
+    return false;
+}
+
 static bool merge_inputs(struct merge *m)
 {
     if (combining_all(&m->in))
         return merge_counted(m);
+    if (takes_away(m))
+        return refuse_taking(m);
     if (combining_any(&m->in)) {
         say_error("counted sets cannot be merged with filters of other kinds, which have no "
                   "counts; 'seen create --from' makes such a filter from a counted set");
@@ -354,7 +380,10 @@ static int merge(struct merge *m, char **paths, unsigned n)
         return EXIT_ERROR;
     }
     bool ok = !o->json || output_is_apart(m->file.old_fd, o->out, &err) || say_failure(&err);
-    ok = ok && inputs_open(&m->in, paths, n, &m->file, o->threads, "merged") && merge_inputs(m);
+    ok = ok &&
+         inputs_open(&m->in, paths, n, &m->file, o->threads,
+                     takes_away(m) ? "subtracted" : "merged") &&
+         merge_inputs(m);
     newfile_close(&m->file);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
@@ -365,8 +394,12 @@ static int run(int argc, char **argv)
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_merge, argc, argv, &m))
         return p.status;
-    if (m.intersect + m.max + m.distinct > 1)
-        return opt_misuse(&cmd_merge, "--intersect, --max and --distinct: give one of them");
+    if (m.intersect + m.max + m.distinct + m.subtract + m.except > 1)
+        return opt_misuse(&cmd_merge,
+                          "--intersect, --max, --distinct, --subtract and --except: give "
+                          "one of them");
+    if (takes_away(&m) && argc - p.first < 2)
+        return opt_misuse(&cmd_merge, "nothing to take away: two filters are needed");
     int status = merge(&m, argv + p.first, (unsigned)(argc - p.first));
     inputs_close(&m.in);
     free(m.sources);
@@ -376,7 +409,7 @@ static int run(int argc, char **argv)
 const struct command cmd_merge = {
     .name = "merge",
     .synopsis = "[OPTION]... -o OUT FILTER...",
-    .summary = "make the union or intersection of filters",
+    .summary = "make the union, intersection or difference of filters",
     .details =
         "Makes OUT, which has every key of every FILTER. Filters whose sizes fit each other (the "
         "same number of probes, and one a multiple of the other) become one, exactly; others "

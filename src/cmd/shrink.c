@@ -1,13 +1,15 @@
-/* seen shrink: folds Bloom layers that were made for more keys than they got, and drops bits of the
- * fingerprints of counted sets. */
+/* seen shrink: makes a smaller file without the keys. It folds Bloom layers that were made for more
+ * keys than they got, and drops bits of the fingerprints of compact filters and counted sets. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/num.h"
+#include "base/output.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "cmd/summary.h"
 #include "cmd/warn.h"
 #include "store/combine.h"
 #include "store/filter.h"
@@ -18,7 +20,7 @@
 struct shrink {
     const char *path, *out;
     double p;
-    bool force, reproducible, verbose;
+    bool force, reproducible, verbose, json;
     unsigned threads;
     struct filter filter;
     struct newfile file;
@@ -35,13 +37,15 @@ static const struct opt shrink_opts[] = {
     {'o', "output", "OUT", "the file to make (default: FILTER itself is replaced)",
      TEXT(struct shrink, out)},
     {'p', "fpr", "P",
-     "largest false-positive rate with the present keys (default: FILTER's design rate)",
+     "largest false-positive rate with the present keys (default: FILTER's design rate); a compact "
+     "filter gets smaller only at a higher one",
      FPR(struct shrink, p)},
     {0, "force", NULL, "replace an existing OUT", FLAG(struct shrink, force)},
     {0, "reproducible", NULL, "omit the times and the random file id",
      FLAG(struct shrink, reproducible)},
     {0, "verbose", NULL, "say on stderr the sizes and the new false-positive rate",
      FLAG(struct shrink, verbose)},
+    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct shrink, json)},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
      THREADS(struct shrink, threads)},
     {0},
@@ -212,15 +216,111 @@ static bool narrow(struct shrink *s, struct err *err)
     return newfile_commit(&s->file, err);
 }
 
+static bool drops(const struct header *h)
+{
+    bool all = true;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        all &= h->layers[i].kind->drop != NULL;
+    return all;
+}
+
+/* Divides the rate p among the layers in equal parts. A layer that was made for a higher rate than
+ * its part keeps that rate, and the others get less. */
+static void share_rate(const struct header *from, double p, double *share)
+{
+    unsigned n = from->n_layers;
+    bool kept[FORMAT_MAX_LAYERS] = {false}, again = true;
+    while (again && n > 0) {
+        double equal = p / n;
+        again = false;
+        for (unsigned i = 0; i < from->n_layers; i++) {
+            if (kept[i])
+                continue;
+            share[i] = equal;
+            if (from->layers[i].fpr_design < equal)
+                continue;
+            kept[i] = again = true;
+            p -= share[i] = from->layers[i].fpr_design;
+            n--;
+        }
+    }
+}
+
+static void drop_header(struct shrink *s)
+{
+    const struct header *from = &s->filter.header;
+    struct header *h = &s->header;
+    double share[FORMAT_MAX_LAYERS] = {0};
+    header_begin_like(h, from, s->reproducible);
+    h->counters = from->counters;
+    h->n_layers = from->n_layers;
+    h->n_design = from->n_design;
+    h->fpr_design = s->p;
+    share_rate(from, s->p, share);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        from->layers[i].kind->drop(&from->layers[i], share[i], &h->layers[i]);
+        h->layers[i].fpr_design = share[i];
+    }
+    format_place(h);
+}
+
+/* In order: a layer's offset depends on the lengths of those before it. */
+static bool drop_columns(struct shrink *s, struct err *err)
+{
+    struct target t = {
+        .header = &s->header, .fd = s->file.fd, .name = s->out, .threads = s->threads};
+    for (; t.layer < s->header.n_layers; t.layer++) {
+        const struct layer *from = &s->filter.header.layers[t.layer];
+        if (!from->kind->write_dropped(&t, from, s->filter.data[t.layer], err))
+            return false;
+    }
+    return true;
+}
+
+static bool census_made(struct shrink *s, struct err *err)
+{
+    struct filter made;
+    struct census census;
+    if (!filter_open(&made, s->out, FILTER_READ, err))
+        return false;
+    filter_census_all(&made, s->threads, &census);
+    filter_close(&made);
+    s->fpr = census.fpr;
+    s->n = census.n;
+    return true;
+}
+
+/* Makes the same compact filter at a higher rate. */
+static bool drop(struct shrink *s, struct err *err)
+{
+    const struct header *h = &s->filter.header;
+    char had[NUM_TEXT], wanted[NUM_TEXT];
+    if (s->p < h->fpr_design)
+        return fail(err, "'%s' was made for an FPR of %s; lowering it to %s needs the keys",
+                    s->path, num_show_fpr(had, h->fpr_design), num_show_fpr(wanted, s->p));
+    if (!h->layers[0].kind->check_fpr(s->p, err))
+        return false;
+    drop_header(s);
+    /* The output is at most as long as the input; unused space is freed at the end. */
+    return newfile_reserve(&s->file, h->file_len, err) && drop_columns(s, err) &&
+           target_header(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err) &&
+           census_made(s, err);
+}
+
 static bool check_filter(struct shrink *s, struct err *err)
 {
     struct filter *f = &s->filter;
     bool any = false;
     for (unsigned i = 0; i < f->header.n_layers; i++)
         any |= f->header.layers[i].kind->fold != NULL;
-    if (!any && !combine_counts(&f->header))
+    if (!any && !drops(&f->header) && !combine_counts(&f->header))
         return fail(err, "'%s' is of kind %s, which cannot be folded", s->path,
                     format_kind_name(&f->header));
+    if (drops(&f->header) && s->p == 0)
+        return fail(err,
+                    "'%s' is a compact filter, which gets smaller only at a higher FPR: give it "
+                    "with --fpr P",
+                    s->path);
     if (f->header.policy == POLICY_RING)
         return fail(err, "'%s' has generations, which cannot be folded", s->path);
     return filter_check_sound(f, s->threads, err);
@@ -231,7 +331,8 @@ static bool open_both(struct shrink *s, bool in_place, struct err *err)
 {
     if (!newfile_open(&s->file, s->out, in_place || s->force, err))
         return false;
-    if (!newfile_hold(&s->file, err) || !filter_open(&s->filter, s->path, FILTER_READ, err))
+    if ((s->json && !output_is_apart(s->file.old_fd, s->out, err)) ||
+        !newfile_hold(&s->file, err) || !filter_open(&s->filter, s->path, FILTER_READ, err))
         return false;
     if (!newfile_replaces(&s->file, s->filter.fd)) {
         if (in_place)
@@ -267,19 +368,38 @@ static void report(const struct shrink *s)
              num_show_bytes(from, s->filter.header.file_len), num_show_fpr(fpr, s->fpr));
 }
 
+static void print_summary(const struct shrink *s)
+{
+    struct json j = {.out = stdout};
+    summary_begin(&j, s->out, &s->header, s->fpr, s->n);
+    json_key(&j, "bytes_before");
+    json_uint(&j, s->filter.header.file_len);
+    summary_end(&j);
+}
+
+static bool make(struct shrink *s, struct err *err)
+{
+    const struct header *h = &s->filter.header;
+    if (!check_filter(s, err))
+        return false;
+    if (s->p == 0)
+        s->p = h->fpr_design;
+    return combine_counts(h) ? narrow(s, err)
+           : drops(h)        ? drop(s, err)
+                             : fold(s, err) && write_file(s, err);
+}
+
 static bool shrink(struct shrink *s, struct err *err)
 {
     bool in_place = s->out == NULL;
     if (in_place)
         s->out = s->path;
-    bool ok = open_both(s, in_place, err);
-    if (s->p == 0)
-        s->p = s->filter.header.fpr_design;
-    ok = ok && check_filter(s, err) &&
-         (combine_counts(&s->filter.header) ? narrow(s, err) : fold(s, err) && write_file(s, err));
+    bool ok = open_both(s, in_place, err) && make(s, err);
     newfile_close(&s->file);
     if (ok && s->verbose)
         report(s);
+    if (ok && s->json)
+        print_summary(s);
     return ok;
 }
 
@@ -301,14 +421,14 @@ static int run(int argc, char **argv)
 
 const struct command cmd_shrink = {
     .name = "shrink",
-    .synopsis = "[OPTION]... FILTER",
-    .summary = "fold a filter that is larger than its keys need",
+    .synopsis = "[OPTION]... [-o OUT] FILTER",
+    .summary = "make a filter smaller without the keys",
     .details =
         "Folds a Bloom FILTER, or each Bloom layer of one that grew or was merged, into the "
-        "fewest pages with which its keys keep the false-positive rate, without the keys: the "
-        "result is, bit for bit, what adding them to a filter of that size would have made. "
-        "--foldable in 'seen create' gives sizes that fold well. Of a counted set, drops the bits "
-        "of fingerprints that the rate does not need.",
+        "fewest pages with which its keys keep the false-positive rate: the result is, bit for "
+        "bit, what adding them to a filter of that size would have made. --foldable in 'seen "
+        "create' gives sizes that fold well. Of a compact filter or a counted set, drops the bits "
+        "of fingerprints that the rate P does not need.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

@@ -106,7 +106,7 @@ static bool check_writable(const struct filter *f, struct err *err)
 static bool cannot_open(const struct filter *f, struct err *err)
 {
     if (errno == ENOENT && uri_is(f->path))
-        return fail(err, "'%s' is in Redis: 'seen pull' makes a file of it", f->path);
+        return fail(err, "'%s' is in Redis: 'seen import' makes a file of it", f->path);
     return fail_errno(err, "cannot open '%s'", f->path);
 }
 

@@ -398,7 +398,7 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
     nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
     if (nf->dir_fd < 0 && errno == ENOENT && uri_is(path))
-        return fail(err, "'%s' would be in Redis: 'seen push' writes a filter there", path);
+        return fail(err, "'%s' would be in Redis: 'seen export' writes a filter there", path);
     if (nf->dir_fd < 0)
         return fail_errno(err, "cannot create '%s'", path);
     if (!nf->replace && !check_free(nf, path, err))

@@ -10,10 +10,11 @@
 static const struct {
     const char *prefix;
     struct store *(*open)(const char *name, enum store_mode mode, struct err *err);
-} places[] = {{"redis://", redis_open},
-              {"rediss://", redis_open},
-              {"redis+unix://", redis_open},
-              {"", file_open}};
+    const struct store_whole *whole;
+} places[] = {{"redis://", redis_open, &redis_whole},
+              {"rediss://", redis_open, &redis_whole},
+              {"redis+unix://", redis_open, &redis_whole},
+              {"", file_open, NULL}};
 
 static size_t place_of(const char *name)
 {
@@ -26,6 +27,11 @@ static size_t place_of(const char *name)
 struct store *store_open(const char *name, enum store_mode mode, struct err *err)
 {
     return places[place_of(name)].open(name, mode, err);
+}
+
+const struct store_whole *store_whole(const char *name)
+{
+    return places[place_of(name)].whole;
 }
 
 bool store_is_file(const char *name)

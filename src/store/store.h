@@ -27,6 +27,8 @@
 #include "store/layers.h"
 
 struct filter;
+struct layout_filter;
+struct layout_bits;
 
 enum store_mode {
     STORE_READ,
@@ -116,6 +118,28 @@ struct store_ops {
 /* The store of that name, or NULL. The name must outlive it. */
 struct store *store_open(const char *name, enum store_mode mode, struct err *err);
 void store_close(struct store *s); /* or NULL */
+
+/* Whole filters of other programs, copied from and to stores that are not files. */
+struct store_push {
+    bool merge;      /* unite with the existing bits instead of replacing them */
+    uint64_t expire; /* lifetime in seconds; 0: that of the existing filter */
+};
+
+struct store_whole {
+    /* Describes the filter, and copies the bits of each layer i to bits[i], as layout->read does
+     * from files. The caller frees bits[i].owned. Keys that are added meanwhile may be included,
+     * with all of their bits or some. */
+    bool (*pull)(const char *name, struct layout_filter *filter, struct layout_bits *bits,
+                 struct err *err);
+
+    /* Writes a filter in one step; data[i] is layer i. */
+    bool (*push)(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
+                 const struct store_push *options, struct err *err);
+    uint64_t max_expire; /* the longest lifetime */
+};
+
+/* How to copy the filter of that name. NULL: it is a file. */
+const struct store_whole *store_whole(const char *name);
 
 /* Is this the name of a file, not of another store? Only files can be made by
  * filter_build_empty_file. */

@@ -95,7 +95,7 @@ GOALS = {
     ("lookup", "dedup -k, 1 GiB filter"): ("cpu ms", 1.5),
     ("grown", "dedup, grown to %d" % N): ("x", 1.5),
     ("counted", "create --counted"): ("x", 1.3),
-    ("counted", "subtract"): ("ns", 30),
+    ("counted", "merge --subtract"): ("ns", 30),
     ("counted", "remove of 1 key"): ("ms", 50),
 }
 
@@ -383,7 +383,8 @@ def counted():
             "create --compact", output=out),
         Job("create --counted -p 0", "exec %s create --counted -p 0 out.seen %s" % (SEEN, keys),
             "create --compact", output=out),
-        Job("compact from a set", "exec %s compact -p 1e-6 -o out.seen counted-a.seen" % SEEN,
+        Job("compact from a set",
+            "exec %s create --compact -p 1e-6 --from counted-a.seen out.seen" % SEEN,
             "create --compact", output=out),
         Job("query, Bloom", query % (keys + ".seen")),
         Job("query", query % "counted-a.seen", "query, Bloom"),
@@ -393,7 +394,7 @@ def counted():
             "export LC_ALL=C; sort -u -o a.sorted %s; sort -u -o b.sorted %s; "
             "exec comm -23 a.sorted b.sorted >out" % (keys, other), "comm -23 of sorted files",
             output=DIR + "/out", rival=True),
-        Job("subtract", "exec %s subtract -o out.seen counted-a.seen counted-b.seen" % SEEN,
+        Job("merge --subtract", "exec %s merge --subtract -o out.seen counted-a.seen counted-b.seen" % SEEN,
             "comm -23 of sorted files", output=out),
         Job("compare", "exec %s compare counted-a.seen counted-b.seen" % SEEN),
     ]

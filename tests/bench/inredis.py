@@ -234,15 +234,15 @@ class Bench:
                   "new": self.uri("new-" + name, spec)}
         self.sh("%(seen)s create --force --layout %(spec)s %(name)s.seen r.urls && "
                 "%(seen)s export --force --pad %(name)s.seen -o %(name)s.bits && "
-                "%(seen)s push %(name)s.seen '%(full)s'" % words)
+                "%(seen)s export %(name)s.seen -o '%(full)s'" % words)
         drop = "redis a DEL new-%s >/dev/null" % name
         set_, get = name + ": redis-cli -x SET", name + ": redis-cli GET"
         self.add(set_, "%(cli)s -x SET new-%(name)s <%(name)s.bits >/dev/null" % words, self.n,
                  before=drop)
-        self.add(name + ": seen push", "%(seen)s push %(name)s.seen '%(new)s'" % words, self.n,
+        self.add(name + ": seen export", "%(seen)s export %(name)s.seen -o '%(new)s'" % words, self.n,
                  before=drop, rival=set_, goal=0.5)
         self.add(get, "%(cli)s GET full-%(name)s >r.out" % words, self.n)
-        self.add(name + ": seen pull", "%(seen)s pull --force '%(full)s' -o out.seen" % words,
+        self.add(name + ": seen import", "%(seen)s import --force '%(full)s' -o out.seen" % words,
                  self.n, rival=get)
         return words["full"], words["new"]
 

@@ -230,7 +230,7 @@ static bool push(struct push *p, const struct layout_filter *filter, const uint8
 }
 
 bool module_push(struct redis *r, const struct layout_filter *filter, const uint8_t *const *data,
-                 const struct redis_push *options, struct err *err)
+                 const struct store_push *options, struct err *err)
 {
     struct push p = {.r = r, .kind = filter->layer[0].kind};
     if (r->n_shards != 1)

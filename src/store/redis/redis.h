@@ -15,11 +15,7 @@
  * Filters of the Bloom module of a server (layout->module) are queried and added to in the same
  * way.
  *
- * Whole filters are copied in chunks:
- *
- *     struct store *s = redis_open(name, STORE_READ, &err);
- *     redis_pull(s, &filter, bits, &err);                  // as layout->read does from files
- *     redis_push(name, &filter, data, &options, &err);     // data as for layout->write
+ * Whole filters are copied in chunks (redis_whole).
  */
 #ifndef STORE_REDIS_REDIS_H
 #define STORE_REDIS_REDIS_H
@@ -40,8 +36,8 @@ enum redis_way { REDIS_AUTO, REDIS_LIVE, REDIS_BULK };
 void redis_use_way(enum redis_way way);
 
 /* Sets how many replicas must have received what is written, for stores that are opened afterwards
- * and for redis_push. 0, the default: replicas are not asked. If replicas do not have keys in time,
- * adding fails, and the keys are not reported as added, although the server has them. */
+ * and for redis_whole.push. 0, the default: replicas are not asked. If replicas do not have keys in
+ * time, adding fails, and the keys are not reported as added, although the server has them. */
 void redis_use_replicas(unsigned replicas);
 
 enum redis_there { REDIS_THERE, REDIS_IN_PART, REDIS_ABSENT };
@@ -59,24 +55,9 @@ struct store *redis_prepare(const char *name, uint64_t n, double p, enum redis_t
  * layout that later addresses must state instead of that of this address; empty: the same. */
 bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err);
 
-/* Copies the bits of each layer i to bits[i]. The caller frees bits[0].owned. Keys that are added
- * meanwhile may be included, with all of their bits or some. */
-bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
-                struct err *err);
-
-/* The most seconds of a lifetime: its end, in milliseconds since 1970, stays below 2^63. */
-#define REDIS_MAX_EXPIRE (INT64_MAX / 2000)
-
-struct redis_push {
-    bool merge;      /* unite with the existing bitmap instead of replacing it */
-    uint64_t expire; /* lifetime of the key in seconds; 0: that of the existing key */
-};
-
-/* Writes a filter to an address in one step; data[i] is layer i. The bits go to a temporary key
- * first, which then replaces the existing key, or is united with it. An existing configuration must
- * fit; a missing one is written. On failure the temporary key is deleted; if that fails too, it
- * expires. */
-bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
-                const struct redis_push *options, struct err *err);
+/* Copies whole filters. push writes the bits to a temporary key first, which then replaces the
+ * existing key, or is united with it. An existing configuration must fit; a missing one is written.
+ * On failure the temporary key is deleted; if that fails too, it expires. */
+extern const struct store_whole redis_whole;
 
 #endif

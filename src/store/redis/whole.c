@@ -12,10 +12,9 @@
 #include "store/redis/redis.h"
 #include "store/redis/unite.h"
 
-bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bits *bits,
-                struct err *err)
+static bool pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
+                 struct err *err)
 {
-    struct redis *r = (struct redis *)(void *)s;
     if (module_is_meant(r))
         return module_pull(r, filter, bits, err);
     uint64_t len = r->shard->len;
@@ -38,13 +37,22 @@ bool redis_pull(struct store *s, struct layout_filter *filter, struct layout_bit
     return redis_lengths(r, err);
 }
 
+static bool whole_pull(const char *name, struct layout_filter *filter, struct layout_bits *bits,
+                       struct err *err)
+{
+    struct store *s = redis_open(name, STORE_READ, err);
+    bool ok = s != NULL && pull((struct redis *)(void *)s, filter, bits, err);
+    store_close(s);
+    return ok;
+}
+
 /* ---- Push. */
 
 struct push {
     struct redis *r;
     const struct layout_filter *filter;
     const struct layout *layout;
-    const struct redis_push *options;
+    const struct store_push *options;
     const uint8_t *data;
     struct temporary temporary;
 };
@@ -170,8 +178,9 @@ static bool push(struct push *p, struct err *err)
     return false;
 }
 
-bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
-                const struct redis_push *options, struct err *err)
+static bool whole_push(const char *name, const struct layout_filter *filter,
+                       const uint8_t *const *data, const struct store_push *options,
+                       struct err *err)
 {
     const struct kind *kind = filter->layer[0].kind;
     struct push p = {.filter = filter, .layout = kind->layout, .options = options, .data = data[0]};
@@ -193,3 +202,6 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
     redis_close(p.r);
     return ok;
 }
+
+/* The end of a lifetime, in milliseconds since 1970, must stay below 2^63. */
+const struct store_whole redis_whole = {whole_pull, whole_push, .max_expire = INT64_MAX / 2000};
