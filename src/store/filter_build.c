@@ -2,10 +2,10 @@
 
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/progress.h"
+#include "base/ram.h"
 #include "store/chain.h"
 #include "store/memory.h"
 #include "store/target.h"
@@ -113,11 +113,10 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Limit on memory use, in bytes: half of RAM, the rest is for other programs. 0: unknown. */
+/* The rest is for other programs. */
 static uint64_t half_of_memory(void)
 {
-    struct sysinfo info;
-    return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2 : 0;
+    return ram_limit() / 2;
 }
 
 /* Creates the filter described by the header, in memory. */
@@ -253,8 +252,7 @@ bool filter_build_begin(struct filter_build *b, struct err *err)
 {
     struct keyset_spec spec = {.lanes = lanes(b), .scratch_dir = b->scratch_dir};
     uint64_t most = half_of_memory(), smallest = filter_build_min_memory(b->design);
-    if (most != 0)
-        b->memory = smaller(b->memory, most > smallest ? most : smallest);
+    b->memory = smaller(b->memory, most > smallest ? most : smallest);
     if (!begin_store(b, &spec, err) || !drain_to_bits(b, &spec, err))
         return false;
     if (filter_build_in_order(b))

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 
 #include "base/num.h"
+#include "base/ram.h"
 #include "kind/layout.h"
 #include "store/chain.h"
 #include "store/writer.h"
@@ -40,10 +40,9 @@ static struct layers layers_of(const struct memory *m)
 /* Allocates zeroed memory for the layers of the header that have none. */
 static bool get_layers(struct memory *m, const struct header *h, struct err *err)
 {
-    struct sysinfo info;
     char need[NUM_TEXT];
     num_show_bytes(need, h->file_len);
-    if (sysinfo(&info) == 0 && h->file_len / info.mem_unit > info.totalram)
+    if (h->file_len > ram_limit())
         return fail(err, "cannot make %s: %s are needed", NAME, need);
     for (unsigned i = 0; i < h->n_layers; i++) {
         if (m->data[i] != NULL)

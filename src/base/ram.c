@@ -1,0 +1,93 @@
+#include "base/ram.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The number in a file. UINT64_MAX: there is none ("max"), or no such file. */
+static uint64_t read_limit(const char *folder, const char *name)
+{
+    char path[PATH_MAX + 32];
+    unsigned long long limit;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return UINT64_MAX;
+    bool found = fscanf(f, "%20llu", &limit) == 1;
+    fclose(f);
+    return found ? limit : UINT64_MAX;
+}
+
+/* The least limit of `group`, a path below `root`, and of the groups above it. */
+static uint64_t tree_limit(const char *root, const char *group, const char *name)
+{
+    char folder[PATH_MAX];
+    size_t top = strlen(root);
+    uint64_t limit = UINT64_MAX;
+    int len = snprintf(folder, sizeof folder, "%s%s", root, group);
+    if (len < 0 || (size_t)len >= sizeof folder)
+        return limit;
+    for (char *end = folder + len; end != NULL; end = strrchr(folder + top, '/')) {
+        *end = '\0';
+        limit = smaller(limit, read_limit(folder, name));
+    }
+    return limit;
+}
+
+/* Is "memory" in this list, which is separated by commas? */
+static bool lists_memory(const char *controllers)
+{
+    for (const char *p = controllers;; p++) {
+        size_t len = strcspn(p, ",");
+        if (len == strlen("memory") && memcmp(p, "memory", len) == 0)
+            return true;
+        p += len;
+        if (*p == '\0')
+            return false;
+    }
+}
+
+uint64_t ram_group_limit(const char *membership, const char *root)
+{
+    char line[PATH_MAX + 256], v1_root[PATH_MAX];
+    uint64_t limit = UINT64_MAX;
+    FILE *f = fopen(membership, "re");
+    if (f == NULL)
+        return limit;
+    snprintf(v1_root, sizeof v1_root, "%s/memory", root);
+    while (fgets(line, sizeof line, f) != NULL) { /* HIERARCHY:CONTROLLERS:PATH */
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        if (group == NULL)
+            continue;
+        *controllers++ = *group++ = '\0';
+        if (*controllers == '\0')
+            limit = smaller(limit, tree_limit(root, group, "memory.max"));
+        else if (lists_memory(controllers))
+            limit = smaller(limit, tree_limit(v1_root, group, "memory.limit_in_bytes"));
+    }
+    fclose(f);
+    return limit;
+}
+
+uint64_t ram_limit(void)
+{
+    struct sysinfo info;
+    struct rlimit space;
+    uint64_t limit = ram_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+    if (sysinfo(&info) == 0)
+        limit = smaller(limit, (uint64_t)info.totalram * info.mem_unit);
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        limit = smaller(limit, space.rlim_cur);
+    return limit;
+}
