@@ -67,11 +67,11 @@ static bool times_ten_plus(uint64_t *v, unsigned digit)
 /* The decimal times 10^shift, if that is a whole number below 2^64. Exact: no floating point. */
 static bool decimal_uint(const struct decimal *d, int shift, uint64_t *out)
 {
-    const char *last = d->end; /* zeros at the end of a fraction do not count */
-    while (last > d->point && (last[-1] == '0' || last[-1] == '.'))
-        last--;
     uint64_t v = 0;
     int exp10 = d->exp10 + shift;
+    const char *last = d->end; /* zeros at the end only raise the exponent */
+    for (; last > d->begin && (last[-1] == '0' || last[-1] == '.'); last--)
+        exp10 += last <= d->point;
     for (const char *s = d->begin; s < last; s++) {
         if (*s == '.')
             continue;
@@ -79,11 +79,8 @@ static bool decimal_uint(const struct decimal *d, int shift, uint64_t *out)
             return false;
         exp10 -= s > d->point;
     }
-    for (; exp10 < 0 && v != 0; exp10++) {
-        if (v % 10 != 0)
-            return false;
-        v /= 10;
-    }
+    if (exp10 < 0 && v != 0)
+        return false;
     for (; exp10 > 0 && v != 0; exp10--)
         if (!times_ten_plus(&v, 0))
             return false;

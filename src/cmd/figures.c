@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/exact.h"
 #include "base/num.h"
@@ -407,7 +406,7 @@ static void report_shape(struct report *r, const struct shape *shape)
 static void report_layer(struct report *r, const struct layer *layer, const struct census *census,
                          enum policy policy)
 {
-    uint64_t now = (uint64_t)time(NULL);
+    uint64_t now = format_now();
     struct shape shape = layer->kind->shape(layer);
     double load = layer->n_design != 0 ? census->n / (double)layer->n_design : NAN;
     report_string(r, &field_layer_kind, RECORDED, layer->kind->name);

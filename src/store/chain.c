@@ -1,7 +1,6 @@
 #include "store/chain.h"
 
 #include <math.h>
-#include <time.h>
 
 #include "base/num.h"
 
@@ -45,11 +44,6 @@ unsigned chain_newest(const struct header *h)
             (!h->layers[i].is_void && h->layers[i].generation >= h->layers[newest].generation))
             newest = i;
     return newest;
-}
-
-static uint64_t now(void)
-{
-    return (uint64_t)time(NULL);
 }
 
 static bool make_layer(struct layer *layer, const struct kind *kind, uint64_t id, uint64_t n,
@@ -267,7 +261,7 @@ bool chain_grow(struct header *h, struct next_layer want, const char *name, stru
         return fail(err, "'%s' is full: %s", name, why.text);
     made.generation = h->layers[chain_newest(h)].generation + 1;
     h->layers[next] = made;
-    h->layers[next].since = now();
+    h->layers[next].since = format_now();
     h->n_layers++;
     format_place_last(h);
     return true;
@@ -298,7 +292,7 @@ bool chain_renew(struct header *h, unsigned layer, const char *name, struct err 
         return false;
     l->generation = h->layers[chain_newest(h)].generation + 1;
     l->is_void = false;
-    l->since = now();
+    l->since = format_now();
     l->n_closed = l->fpr_closed = 0;
     return true;
 }

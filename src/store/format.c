@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bytes.h"
 #include "keys/digest.h"
@@ -518,6 +519,12 @@ void format_place(struct header *h)
 void format_place_last(struct header *h)
 {
     place_from(h, h->n_layers - 1, h->file_len);
+}
+
+uint64_t format_now(void)
+{
+    time_t now = time(NULL);
+    return now > 0 ? (uint64_t)now : 0;
 }
 
 uint64_t format_layer_seed(const struct header *h, const struct layer *layer)

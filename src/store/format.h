@@ -90,7 +90,7 @@ struct header {
     uint64_t n_design; /* 0: grows */
     double fpr_design;
     uint64_t file_len;         /* a growing file may be longer: its next layer is unfinished */
-    uint64_t created, changed; /* seconds since 1970 */
+    uint64_t created, changed; /* seconds since 1970; 0: unknown (format_now) */
     struct counters counters;
     unsigned n_layers;
     struct layer layers[FORMAT_MAX_LAYERS];
@@ -141,6 +141,9 @@ static inline unsigned format_key_len(const struct header *h)
 {
     return (h->prep & PREP_HEX) != 0 ? (h->compat & COMPAT_KEY_LEN) >> COMPAT_KEY_LEN_SHIFT : 0;
 }
+
+/* Seconds since 1970; 0 if the clock is earlier, as one that was never set may be. */
+uint64_t format_now(void);
 
 /* The name of the layers' kind; "mixed" if there are several. */
 const char *format_kind_name(const struct header *h);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/num.h"
 #include "store/chain.h"
@@ -95,7 +94,7 @@ static void stamp(struct header *h, bool reproducible)
     h->created = h->changed = 0;
     if (reproducible)
         return;
-    h->created = h->changed = (uint64_t)time(NULL);
+    h->created = h->changed = format_now();
     if (getrandom(h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
         memcpy(h->id, &h->created, sizeof h->created);
 }

@@ -24,7 +24,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -130,7 +129,7 @@ static bool publish(struct session *s, struct header next, bool sync, struct err
     if (s->epoch_on_disk != f->header.epoch && !sync_header(s, err))
         return false;
     next.epoch = f->header.epoch + 1;
-    next.changed = (uint64_t)time(NULL);
+    next.changed = format_now();
     size_t len = format_encode(&next, slot);
     if (!disk_write(f->fd, slot, len, slot_of(next.epoch), f->path, err))
         return false;

@@ -73,6 +73,8 @@ TEST(counts)
     CHECK(count_is("1E+9", 1000000000));
     CHECK(count_is("1.5e3k", 1500000));
     CHECK(count_is("1200e-2", 12));
+    CHECK(count_is("100000000000000000000000e-20", 1000));
+    CHECK(count_is("100000000000000000000000.00e-20", 1000));
     CHECK(count_is(".5k", 500));
     CHECK(count_is("5.", 5));
     CHECK(count_is("100.0", 100));
