@@ -149,6 +149,33 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [[ $output == *'differ in --ignore-case'* ]]
 }
 
+@test "another filter may grow and be replaced while its keys are known" {
+    seen create --grow -n 100 -p 1e-6 other.seen <(seq 100)
+    seen create -p 1e-6 -i folded.seen <(seq 5)
+    mkfifo in
+    seen dedup -p 1e-9 --create --also other.seen f.seen <in >out 2>err &
+    local status=0 process=$!
+    exec 9>in
+    seq 99 101 >&9
+    await $process cmp -s <(echo 101) out
+    # It grows: key 900 is in a layer that was not there before.
+    seq 200 1000 | seen add other.seen
+    printf '%s\n' 900 b >&9
+    await $process cmp -s <(printf '%s\n' 101 b) out
+    # Another file takes its place, as it may at the end of the run that made it.
+    seen create --force -p 1e-6 other.seen <(seq 5000 6000)
+    printf '%s\n' 5500 900 c >&9
+    await $process cmp -s <(printf '%s\n' 101 b 900 c) out
+    mv folded.seen other.seen
+    echo d >&9
+    exec 9>&-
+    wait $process || status=$?
+    [ $status = 2 ]
+    cmp <(printf '%s\n' 101 b 900 c) out
+    grep -qxF "seen: 'other.seen' was replaced by a filter that differs in --ignore-case" err
+    [ "$(seen query -c f.seen out)" = 4 ]
+}
+
 @test "--confirm: no new record is lost to a false positive, none is printed twice" {
     links 1 30000 | LC_ALL=C sort >known
     seen create -n 30000 -p 0.3 f.seen known

@@ -26,8 +26,7 @@ static struct input_spec spec_of(const struct keyopt *keyopt)
 }
 
 /* For many records, a survey estimates the number of distinct keys. If the estimate is too high,
- * refit.h corrects the size of a file at the end, provided that it could keep the keys. So the
- * estimate is limited to the number of keys that are kept in memory. */
+ * refit.h corrects the size of a file at the end, provided that it could keep the keys. */
 uint64_t adding_first(const struct keyopt *keyopt, bool alone)
 {
     const struct input_spec spec = spec_of(keyopt);
@@ -35,8 +34,6 @@ uint64_t adding_first(const struct keyopt *keyopt, bool alone)
     if (n <= CHAIN_FIRST)
         return chain_first(n);
     n = alone ? survey_keys(&spec, &keyopt->rule, n) : 0;
-    if (n > KEPT_IN_MEMORY)
-        n = KEPT_IN_MEMORY;
     return n > CHAIN_FIRST ? chain_first(n) : 0;
 }
 
@@ -105,9 +102,9 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct added *r = slot;
     struct batch *b;
     (void)chunk;
-    if (a->refit != NULL)
-        refit_put(a->refit, worker, &r->kept);
     r->keys.n = r->done = 0;
+    if (!known_follow(&a->known, err))
+        return false;
     while ((b = feed_next(&r->part)) != NULL) {
         if (a->print != NULL && !note_records(r, b))
             return fail(err, "out of memory");
@@ -115,9 +112,9 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
             return false;
         if (!writer_keys_take(&r->keys, b))
             return fail(err, "out of memory");
+        if (a->refit != NULL)
+            refit_put(a->refit, worker, batch_hashes(b), batch_keep_good(b));
     }
-    if (a->refit != NULL)
-        refit_note(a->refit, &r->kept, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n);
     return true;
 }
 
@@ -132,19 +129,14 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     return store_sync(a->known.sink, err);
 }
 
-/* Forecasts the number of keys after the n of this chunk (`ahead`), and the number of new keys in
- * and after it (`to_come`). The bytes of the filter must not depend on how far readers are ahead.
- * So `to_come` is computed only from chunks already added, and only if they are parts of files of
- * known length. */
-static void expect(struct adding *a, const struct chunk *chunk, size_t n)
+/* Estimates the number of keys after the n of this chunk (`ahead`). */
+static void expect(struct adding *a, size_t n)
 {
     struct add_state *state = &a->known.sink->state;
     uint64_t done, total;
     if (a->feed.tally.input == NULL)
         return;
     input_progress(a->feed.tally.input, &done, &total);
-    a->unforeseen |= total == 0 || !chunk->is_plain;
-    state->to_come = a->unforeseen ? 0 : forecast_rest(&a->forecast, total, state->n_new);
     state->ends = total > 0;
     state->ahead = 0;
     if (done == 0 || done >= total)
@@ -183,14 +175,11 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
+    (void)chunk;
     if (r->part.failed || a->feed.failed) /* printing may fail meanwhile */
         return !a->feed.failed;
-    expect(a, chunk, r->keys.n);
-    bool ok = add_keys(a, r);
-    if (ok)
-        refit_added(&r->kept);
-    forecast_pass(&a->forecast, chunk->len, a->known.sink->state.n_new);
-    return ok;
+    expect(a, r->keys.n);
+    return add_keys(a, r);
 }
 
 static bool finish(void *ctx, const struct chunk *chunk, void *slot)
@@ -204,8 +193,6 @@ static void slot_free(void *ctx, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
-    if (a->refit != NULL)
-        refit_drop(a->refit, &r->kept);
     if (a->slot_free != NULL)
         a->slot_free(a->ctx, slot);
     free(r->start);

@@ -22,7 +22,6 @@
 
 #include "cmd/feed.h"
 #include "cmd/known.h"
-#include "keys/forecast.h"
 #include "store/header.h"
 #include "store/refit.h"
 #include "store/writer_keys.h"
@@ -32,7 +31,6 @@ struct added {
     struct feed_part part;
     struct writer_keys keys; /* of the records */
     size_t done;             /* keys that were added or found */
-    struct refit_keys kept;  /* the same keys, to be passed to refit */
     /* With `print` only: an entry or a bit for each record. */
     const char **start; /* where each record begins, and where the last one ends */
     uint64_t *bad;      /* bit i: record i has no key */
@@ -68,8 +66,6 @@ struct adding {
     char *scratch_dir;   /* of refit */
     bool stopped;        /* by `print` */
     uint64_t since_sync;
-    struct forecast forecast;
-    bool unforeseen; /* this input allows no forecast */
 };
 
 /* Makes a planned file at `path`. It is no failure if `path` exists by then. Call this after all

@@ -17,6 +17,7 @@
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
+#include "store/chain.h"
 #include "store/filter_build.h"
 #include "store/format.h"
 #include "store/header.h"
@@ -386,8 +387,12 @@ static bool open_in_memory(struct dedup *d)
     if (d->n_also == 0 && !keyopt_new(&d->keyopt, &err))
         return say_failure(&err);
     uint64_t n = d->n != 0 ? d->n : adding_first(&d->keyopt, alone);
-    return (keyopt_check_digest(&d->keyopt, &err) &&
-            known_open_in_memory(&d->adding.known, &d->keyopt.rule, n, p, &err)) ||
+    if (!keyopt_check_digest(&d->keyopt, &err))
+        return say_failure(&err);
+    /* The memory may be too small for the expected keys, but not for the actual ones. */
+    return known_open_in_memory(&d->adding.known, &d->keyopt.rule, n, p, &err) ||
+           (d->n == 0 && n > CHAIN_FIRST &&
+            known_open_in_memory(&d->adding.known, &d->keyopt.rule, 0, p, &err)) ||
            say_failure(&err);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/say.h"
+#include "cmd/warn.h"
 #include "store/header.h"
 #include "store/memory.h"
 
@@ -107,6 +108,9 @@ bool known_begin(struct known *k, const struct add_options *options, struct err 
 {
     const struct add_options plain = {.threads = options->threads};
     struct err ignored;
+    k->has_lock = pthread_rwlock_init(&k->lock, NULL) == 0;
+    if (!k->has_lock)
+        return fail(err, "out of memory");
     if (!store_add_begin(k->sink, k->in_memory ? &plain : options, err))
         return false;
     if (k->run == NULL || store_add_begin(k->run, &plain, err))
@@ -115,11 +119,54 @@ bool known_begin(struct known *k, const struct add_options *options, struct err 
     return false;
 }
 
+/* Opens the file that the name of a reference refers to now. */
+static bool open_again(struct store **reference, struct err *err)
+{
+    struct store *before = *reference, *now = store_open(before->name, STORE_READ, err);
+    struct err what;
+    if (now == NULL)
+        return false;
+    if (!header_same_keys(store_header(before), store_header(now), &what)) {
+        store_close(now);
+        return fail(err, "'%s' was replaced by a filter that differs in %s", before->name,
+                    what.text);
+    }
+    warn_unclean(now);
+    store_close(before);
+    *reference = now;
+    return true;
+}
+
+static bool follow(struct known *k, struct store **reference, struct err *err)
+{
+    pthread_rwlock_rdlock(&k->lock);
+    bool is_same = !store_changed(*reference) && !store_replaced(*reference);
+    pthread_rwlock_unlock(&k->lock);
+    if (is_same)
+        return true;
+    pthread_rwlock_wrlock(&k->lock);
+    bool ok =
+        store_replaced(*reference) ? open_again(reference, err) : store_refresh(*reference, err);
+    pthread_rwlock_unlock(&k->lock);
+    return ok;
+}
+
+bool known_follow(struct known *k, struct err *err)
+{
+    bool ok = true;
+    for (size_t f = 0; ok && f < k->n_references; f++)
+        ok = follow(k, &k->reference[f], err);
+    return ok;
+}
+
 bool known_ask(struct known *k, struct batch *b, struct err *err)
 {
     for (size_t f = 0; f < k->n_references; f++) {
         uint64_t present[BATCH_MAX / 64];
-        if (!store_query(k->reference[f], batch_hashes(b), b->n, present, err))
+        pthread_rwlock_rdlock(&k->lock);
+        bool ok = store_query(k->reference[f], batch_hashes(b), b->n, present, err);
+        pthread_rwlock_unlock(&k->lock);
+        if (!ok)
             return false;
         for (size_t i = 0; i < b->n; i++)
             if (bit_of(present, i) && !bit_of(b->bad, i) &&
@@ -247,4 +294,6 @@ void known_close(struct known *k)
     store_close(k->run);
     batch_free(k->single);
     free(k->before);
+    if (k->has_lock)
+        pthread_rwlock_destroy(&k->lock);
 }

@@ -9,7 +9,8 @@
  *     known_confirm(&k, list, &rule, &err)
  *     known_begin(&k, &options, &err)
  *     while (...) {
- *         known_ask(&k, batch, &err);                       // any thread, any order
+ *         known_follow(&k, &err);                           // any thread; for each chunk
+ *         known_ask(&k, batch, &err);                       // the same; for each batch
  *         known_add(&k, &keys, record, &done, &err);        // one thread at a time, in order
  *     }
  *     known_end(&k, sync, &err);
@@ -18,6 +19,7 @@
 #ifndef CMD_KNOWN_H
 #define CMD_KNOWN_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +36,8 @@ struct known {
     bool in_memory;
     struct store **reference; /* filters that are only queried */
     size_t n_references;
+    pthread_rwlock_t lock; /* for reading: to query references; for writing: to change them */
+    bool has_lock;
     struct confirm list;
     bool has_list;
     struct store *run;    /* with a list, unless in_memory: the keys that were new in this run */
@@ -68,6 +72,10 @@ bool known_add_reference(struct known *k, const char *name, struct err *err);
 bool known_confirm(struct known *k, const char *path, const struct key_rule *rule, struct err *err);
 
 bool known_begin(struct known *k, const struct add_options *options, struct err *err);
+
+/* Picks up what other processes have done to the references: layers that were added, and another
+ * file of that name. Fails if the new file is for other keys. */
+bool known_follow(struct known *k, struct err *err);
 
 /* Marks in b->bad the keys of a batch that are in a reference. */
 bool known_ask(struct known *k, struct batch *b, struct err *err);

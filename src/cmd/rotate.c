@@ -35,7 +35,7 @@ static bool rotate(struct filter *f, unsigned threads, double *emptied, struct e
         return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
     }
     double before = s.counters.n_keys;
-    bool ok = advance_finish(&s, err) && advance(&s, threads, (struct next_layer){0}, err);
+    bool ok = advance_finish(&s, err) && advance(&s, threads, err);
     *emptied = before - s.counters.n_keys;
     session_release(&s);
     return ok;

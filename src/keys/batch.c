@@ -637,7 +637,7 @@ bool batch_take(struct batch *b, const char *const *record, size_t n)
 
 size_t batch_keep_good(struct batch *b)
 {
-    if (b->n_bad == 0)
+    if (bits_count(b->bad, BATCH_MAX) == 0)
         return b->n;
     size_t n = 0;
     for (size_t i = 0; i < b->n; i++) {

@@ -201,7 +201,6 @@ static void claim_regular(struct input *in, struct file *f, struct chunk *chunk,
     *claim = (struct claim){f, i};
     chunk->seq = in->seq++;
     chunk->file = f->index;
-    chunk->is_plain = true;
     /* With prompt, the file after this one may block. */
     chunk->more_ready = !in->spec.prompt || i + 1 < n;
     if (i + 1 < n)
@@ -263,7 +262,6 @@ static enum input_got next_header(struct input *in, struct file *f, struct chunk
     }
     chunk->seq = in->seq++;
     chunk->file = f->index;
-    chunk->is_plain = f->is_regular;
     chunk->first_header = !in->gave_header;
     in->gave_header = true;
     return INPUT_CHUNK_READ;
@@ -279,7 +277,6 @@ static enum input_got next_of_stream(struct input *in, struct file *f, struct ch
     if (chunk->len) {
         chunk->seq = in->seq++;
         chunk->file = f->index;
-        chunk->is_plain = false;
         return INPUT_CHUNK_READ;
     }
     if (s->end == SOURCE_BROKEN) {

@@ -96,12 +96,12 @@ static bool rotate(struct session *s, struct header *h, struct err *err)
     return advance_finish(s, err);
 }
 
-bool advance(struct session *s, unsigned threads, struct next_layer want, struct err *err)
+bool advance(struct session *s, unsigned threads, struct err *err)
 {
     const struct layers layers = filter_layers(s->filter);
     struct header h = chain_close(&layers, &s->counters, threads);
     if (h.policy == POLICY_RING)
         return rotate(s, &h, err);
-    return chain_grow(&h, want, s->filter->path, err) && append_layer(s, &h, err) &&
+    return chain_grow(&h, s->filter->path, err) && append_layer(s, &h, err) &&
            session_change(s, &h, err);
 }

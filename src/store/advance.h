@@ -3,7 +3,7 @@
  * comes next.
  *
  *     if (!session_hold(&s, &filter, &err)) ...            // or session_lock
- *     advance_finish(&s, &err) && advance(&s, threads, want, &err);
+ *     advance_finish(&s, &err) && advance(&s, threads, &err);
  *     session_release(&s);
  */
 #ifndef STORE_ADVANCE_H
@@ -13,13 +13,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "store/chain.h"
 #include "store/session.h"
 
-/* Closes the newest layer and begins the next. A growing filter gets an empty layer as described by
- * `want`. A ring empties its oldest layer; call advance_finish first. Reads all bits of the newest
- * layer with `threads` threads. */
-bool advance(struct session *s, unsigned threads, struct next_layer want, struct err *err);
+/* Closes the newest layer and begins the next. A growing filter gets an empty layer. A ring empties
+ * its oldest layer; call advance_finish first. Reads all bits of the newest layer with `threads`
+ * threads. */
+bool advance(struct session *s, unsigned threads, struct err *err);
 
 /* Finishes an interrupted rotation, if there is one. */
 bool advance_finish(struct session *s, struct err *err);

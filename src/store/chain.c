@@ -13,17 +13,9 @@
 static const double BUDGET = 0.15;
 enum { GROWTH = 2, SMALL = 1 << 20, SMALL_GROWTH = 4 };
 
-/* A layer that is expected to be the last gets LAST_BUDGET of the remaining FPR, if at least
- * RESERVED of the promised FPR remains. 0.3 took as few bits as 0.5, and leaves more to later
- * layers: three such layers leave a third of the FPR, and twenty usual ones after them a hundredth.
- */
-static const double LAST_BUDGET = 0.3, RESERVED = 0.4;
-
-/* A layer for the rest of an input has at least 1/REST of the capacity of all earlier layers. It
- * may be smaller than the usual next layer only if there are fewer than REST_LAYERS layers. After
- * that, 23 usual layers take even the smallest first layer to a layer for 1e10 keys. */
-static const uint64_t REST = 8;
-enum { REST_LAYERS = 6 };
+/* A first layer that is sized for its input is expected to be the last. It gets LAST_BUDGET of the
+ * FPR: 0.3 took as few bits as 0.5, and leaves more to later layers. */
+static const double LAST_BUDGET = 0.3;
 
 /* The least capacity of a first layer sized for an input: 40 KB at an FPR of 0.001. */
 static const uint64_t LEAST_FIRST = 1 << 14;
@@ -129,7 +121,7 @@ static uint64_t capacity_of(const struct layer *l)
     return (double)l->n_design <= most ? l->n_design : (uint64_t)most;
 }
 
-static uint64_t usual_next(const struct layer *last)
+static uint64_t next_capacity(const struct layer *last)
 {
     uint64_t n = capacity_of(last);
     return (n < SMALL ? SMALL_GROWTH : GROWTH) * n;
@@ -139,19 +131,6 @@ uint64_t chain_first(uint64_t n)
 {
     n += n / 20; /* the sampled records may be longer than the rest */
     return n == 0 ? 0 : n > LEAST_FIRST ? n : LEAST_FIRST;
-}
-
-uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come)
-{
-    uint64_t all = 0, usual = usual_next(&h->layers[chain_newest(h)]);
-    if (to_come == 0)
-        return 0;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        all += capacity_of(&h->layers[i]);
-    /* With small daily additions, a layer should last for many days. */
-    bool once = n_new >= all / 2 && h->n_layers < REST_LAYERS;
-    uint64_t least = once ? all / REST : usual;
-    return to_come > least ? to_come : least;
 }
 
 static unsigned oldest_layer(const struct header *h)
@@ -224,18 +203,14 @@ static bool has_place(const struct header *h, struct err *err)
            fail(err, "it has %u layers, as many as there can be", h->n_layers);
 }
 
-/* Makes the layer after the newest, for n_next keys; 0: the usual number. */
-static bool make_next(const struct header *h, uint64_t n_next, struct layer *out, struct err *err)
+/* Makes the layer after the newest. */
+static bool make_next(const struct header *h, struct layer *out, struct err *err)
 {
     const struct layer *last = &h->layers[chain_newest(h)];
     uint64_t id = unused_id(h);
-    if (last->kind->next == NULL) {
-        uint64_t usual = usual_next(last);
-        double left = rate_left(h);
-        bool ends = n_next > usual && left >= RESERVED * h->fpr_design;
-        return make_layer(out, last->kind, id, n_next != 0 ? n_next : usual,
-                          (ends ? LAST_BUDGET : BUDGET) * left, true, err);
-    }
+    if (last->kind->next == NULL)
+        return make_layer(out, last->kind, id, next_capacity(last), BUDGET * rate_left(h), true,
+                          err);
     *out = (struct layer){0};
     if (!last->kind->next(last, out, err))
         return false;
@@ -246,18 +221,18 @@ static bool make_next(const struct header *h, uint64_t n_next, struct layer *out
 bool chain_can_grow(const struct header *h, struct err *err)
 {
     struct layer ignored;
-    return has_place(h, err) && make_next(h, 0, &ignored, err) &&
+    return has_place(h, err) && make_next(h, &ignored, err) &&
            (h->policy == POLICY_GROW || fail(err, "it is not one that grows"));
 }
 
-bool chain_grow(struct header *h, struct next_layer want, const char *name, struct err *err)
+bool chain_grow(struct header *h, const char *name, struct err *err)
 {
     struct err why;
     struct layer made;
     unsigned next = h->n_layers;
     if (!has_generation(h, name, err))
         return false;
-    if (!has_place(h, &why) || !make_next(h, want.n, &made, &why))
+    if (!has_place(h, &why) || !make_next(h, &made, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
     made.generation = h->layers[chain_newest(h)].generation + 1;
     h->layers[next] = made;

@@ -3,12 +3,10 @@
  * headers only; advance.h changes the file. New keys always go into the newest layer.
  *
  * A growing filter (POLICY_GROW) gets another layer when the newest is full. The new layer has four
- * times the capacity of the newest, or twice from 2^20 keys on. If the size of the remaining input
- * is known, the layer is sized for that. Each layer gets a fixed part of the FPR that is left: the
- * promised FPR less that of the earlier layers, measured from their bits. A key is inserted only if
- * no layer has it. If all keys are also kept elsewhere (store.h), the new layer is sized for all of
- * them and they are inserted into it too; then only this layer need be searched. Layouts of other
- * programs have their own rules (kind->next, kind->exact_capacity).
+ * times the capacity of the newest, or twice from 2^20 keys on. Each layer gets a fixed part of the
+ * FPR that is left: the promised FPR less that of the earlier layers, measured from their bits. A
+ * key is inserted only if no layer has it. Layouts of other programs have their own rules
+ * (kind->next, kind->exact_capacity).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
  * empties the oldest and makes it the newest. A key is inserted unless the newest layer has it, so
@@ -62,24 +60,14 @@ bool chain_can_grow(const struct header *h, struct err *err);
  */
 uint64_t chain_first(uint64_t n);
 
-/* The requested next layer of a growing filter. */
-struct next_layer {
-    uint64_t n; /* capacity in keys; 0: the usual one */
-};
-
-/* The next_layer.n to request when the newest layer is full. The current input has brought n_new
- * keys, and about `to_come` more are expected; 0: unknown. */
-uint64_t chain_wanted(const struct header *h, uint64_t n_new, uint64_t to_come);
-
 /* A copy of the header with the newest layer closed: n_closed comes from the counters, fpr_closed
  * from the layer's bits, all of which are read. The first step of every change of layers. */
 struct header chain_close(const struct layers *layers, const struct counters *counters,
                           unsigned threads);
 
-/* Adds the requested layer, with its file offsets, to a header whose newest layer is closed. Kinds
- * with their own rule (kind->next) ignore want.n. Here and below, `name` is the filter's name in
- * messages. */
-bool chain_grow(struct header *h, struct next_layer want, const char *name, struct err *err);
+/* Adds the next layer, with its file offsets, to a header whose newest layer is closed. Here and
+ * below, `name` is the filter's name in messages. */
+bool chain_grow(struct header *h, const char *name, struct err *err);
 
 /* The steps of a rotation; the caller does the second step, emptying the layer. chain_void marks
  * the oldest layer void; *n_lost is its number of keys. chain_find_void returns the void layer, or

@@ -54,16 +54,17 @@ static bool touch(void *place, unsigned layer, struct hashes keys, size_t n, str
     return session_touch(&file->session, layer, keys, n, err);
 }
 
-static void rely(void *place, unsigned layer, struct hashes keys, size_t n, const uint64_t *present)
+static void found(void *place, unsigned layer, struct hashes keys, size_t n,
+                  const uint64_t *present)
 {
     const struct file *file = place;
     session_rely(&file->session, layer, keys, n, present);
 }
 
-static bool next_layer(void *place, unsigned threads, struct next_layer want, struct err *err)
+static bool next_layer(void *place, unsigned threads, struct err *err)
 {
     struct file *file = place;
-    return advance(&file->session, threads, want, err);
+    return advance(&file->session, threads, err);
 }
 
 static const struct backing_ops backing_ops = {
@@ -71,7 +72,7 @@ static const struct backing_ops backing_ops = {
     .unlock = unlock,
     .verify = verify,
     .touch = touch,
-    .rely = rely,
+    .found = found,
     .advance = next_layer,
 };
 

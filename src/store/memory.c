@@ -70,9 +70,9 @@ static void unlock(void *place)
     (void)place;
 }
 
-static bool grow(struct memory *m, struct header *h, struct next_layer want, struct err *err)
+static bool grow(struct memory *m, struct header *h, struct err *err)
 {
-    if (!chain_grow(h, want, NAME, err) || !get_layers(m, h, err))
+    if (!chain_grow(h, NAME, err) || !get_layers(m, h, err))
         return false;
     m->header = *h;
     return true;
@@ -92,17 +92,17 @@ static bool rotate(struct memory *m, struct header *h, struct err *err)
     return true;
 }
 
-static bool advance(void *place, unsigned threads, struct next_layer want, struct err *err)
+static bool advance(void *place, unsigned threads, struct err *err)
 {
     struct memory *m = place;
     const struct layers layers = layers_of(m);
     struct header h = chain_close(&layers, &m->header.counters, threads);
-    return h.policy == POLICY_RING ? rotate(m, &h, err) : grow(m, &h, want, err);
+    return h.policy == POLICY_RING ? rotate(m, &h, err) : grow(m, &h, err);
 }
 
 bool memory_advance(struct store *s, struct err *err)
 {
-    return advance(s, 1, (struct next_layer){0}, err);
+    return advance(s, 1, err);
 }
 
 static const struct backing_ops backing_ops = {.lock = lock, .unlock = unlock, .advance = advance};

@@ -4,12 +4,13 @@
 
 #include "store/chain.h"
 
-/* The counters use one FPR for each step in the number of keys. This is the length of a step, as a
- * part of the capacity. Steps begin at multiples of their length, whoever adds the keys and in any
- * number of runs. The FPR in the middle of a step is used for all of it. Where the FPR rises with
- * the m-th power of n, the error is m^2 step^2 / 24. At capacity, that is 0.2 % for p = 0.001,
+/* The counters use one FPR for each step in the number of keys, that in its middle: a table of them
+ * is filled as it is needed. A step is this part of the capacity, so the table reaches to twice the
+ * capacity; for more keys, steps are twice as long each time that n doubles. Steps begin at
+ * multiples of their length, whoever adds the keys and in any number of runs. Where the FPR rises
+ * with the m-th power of n, the error is m^2 step^2 / 24. At capacity, that is 0.2 % for p = 0.001,
  * where m is 6. It is 1 % for m = 15, the largest m, where hardly a key is lost. */
-static const double FPR_STEP = 1.0 / 32;
+static const double STEP = 2.0 / RATE_POINTS;
 
 /* A filter takes keys even when nearly all its bits are set. What a key adds to the counters is
  * divided by 1 - FPR, the part of absent keys that the filter does not report. This is the least
@@ -20,19 +21,9 @@ static const double LEAST_NEGATIVE = 0x1p-30;
  * near from this part of its number of keys on. */
 static const double NEAR = 0.9;
 
-/* Where many keys are taken for present, too large a number of keys gives too high an FPR. That
- * makes the number still larger: an error in it grows by 1 / (1 - FPR). Up to this FPR, that is
- * 7 %. */
-static const double HIGH_FPR = 1.0 / 16;
-
 static const struct header *header_of(const struct rate *r)
 {
-    return r->backing->layers.header;
-}
-
-static struct counters *counters_of(const struct rate *r)
-{
-    return r->backing->counters;
+    return r->layers.header;
 }
 
 static const struct layer *target(const struct rate *r)
@@ -55,7 +46,7 @@ static double whole_fpr(const struct rate *r, double in_layer)
  * layers have kept out. That matters at the FPR that an exact layer of another program may have. */
 static double count_now(const struct rate *r)
 {
-    return r->exact ? (double)counters_of(r)->keys_added : counters_of(r)->n_keys;
+    return r->exact ? (double)r->counters->keys_added : r->counters->n_keys;
 }
 
 double rate_keys(const struct rate *r)
@@ -79,12 +70,10 @@ static void count_from(struct rate *r, double n, double fpr)
 void rate_look(struct rate *r)
 {
     struct census census;
-    layers_census(&r->backing->layers, r->layer, r->threads, &census);
+    layers_census(&r->layers, r->layer, r->threads, &census);
     /* The number of keys for which the formula gives the FPR of the bits. */
     count_from(r, layer_n_at(target(r), census.fpr), census.fpr);
     r->looked_n = r->layer_n;
-    r->correct_until = 0;
-    r->step_end = 0;
 }
 
 /* The FPR of a layer that takes no keys: as noted when it was closed, or by its bits. */
@@ -94,7 +83,7 @@ static double closed_fpr(const struct rate *r, unsigned layer)
     struct census census;
     if (h->policy != POLICY_FIXED)
         return h->layers[layer].fpr_closed;
-    layers_census(&r->backing->layers, layer, r->threads, &census);
+    layers_census(&r->layers, layer, r->threads, &census);
     return census.fpr;
 }
 
@@ -129,7 +118,7 @@ static double keys_of_added(const struct layer *layer, double added)
 static void find_keys(struct rate *r, double others_n)
 {
     const struct header *h = header_of(r);
-    const struct counters *c = counters_of(r);
+    const struct counters *c = r->counters;
     r->exact = chain_is_exact(h);
     double n =
         r->exact ? keys_of_added(target(r), (double)chain_newest_keys(h, c)) : c->n_keys - others_n;
@@ -150,16 +139,21 @@ static void find_limits(struct rate *r)
     r->warn_n = r->exact ? INFINITY : layer_n_at(target(r), layer_share(r, r->warn_fpr));
 }
 
+static void clear_table(struct rate *r)
+{
+    for (unsigned i = 0; i < RATE_POINTS; i++)
+        r->fpr[i] = -1;
+}
+
 void rate_begin(struct rate *r)
 {
+    r->step = STEP * fmax(1, (double)target(r)->n_design);
+    clear_table(r);
     double others_n = find_others(r);
     find_keys(r, others_n);
     find_limits(r);
     if (rate_is_near_max(r, 0))
         rate_look(r);
-    r->step_end = 0;
-    r->correction = 1;
-    r->correct_until = 0;
 }
 
 bool rate_is_high(const struct rate *r)
@@ -182,69 +176,43 @@ bool rate_allows(struct rate *r, double n)
     return rate_keys(r) + n <= r->max_n;
 }
 
-/* The length of a step at n keys. Above twice the capacity, the FPR rises more slowly. There a step
- * is twice as long whenever n doubles. */
-static double step_at(const struct rate *r, double n)
+/* The FPR of the layer with about n keys, from the table. */
+static double layer_fpr_at(struct rate *r, double n)
 {
-    int doublings;
-    double n_design = fmax(1, (double)target(r)->n_design);
-    frexp(n / (2 * n_design), &doublings);
-    return ldexp(FPR_STEP * n_design, doublings > 0 ? doublings : 0);
-}
-
-/* Above capacity and HIGH_FPR, there is a look once a step. It compares the part of absent keys
- * that the bits do not report with the formula's. A page of bits is read for 50 keys or more,
- * except for the first key of a run. Below, one key must not cost a look at the whole layer. */
-void rate_correct(struct rate *r)
-{
-    double n = rate_keys(r);
-    if (n <= (double)target(r)->n_design || n < r->correct_until)
-        return;
-    double absent = 1 - target(r)->kind->fpr_at(target(r), n);
-    if (absent > 1 - HIGH_FPR)
-        return;
-    struct census census;
-    layers_census(&r->backing->layers, r->layer, r->threads, &census);
-    r->correction = (1 - census.fpr) / fmax(LEAST_NEGATIVE, absent);
-    r->correct_until = n + step_at(r, n);
-    r->step_end = 0;
-}
-
-/* Finds the FPR about now, for the counters. */
-static void update_fpr(struct rate *r)
-{
-    double n = fmax(0, rate_keys(r));
-    if (n >= r->step_start && n < r->step_end)
-        return;
-    double step = step_at(r, n);
-    r->step_start = floor(n / step) * step;
-    r->step_end = r->step_start + step;
-    /* The first key of a step meets the FPR at its start. The last key meets the FPR of one key
-     * less than its end. */
-    double middle = step > 1 ? (r->step_start + r->step_end - 1) / 2 : n;
-    double absent = r->correction * (1 - target(r)->kind->fpr_at(target(r), middle));
-    r->layer_fpr = 1 - fmin(1, fmax(LEAST_NEGATIVE, absent));
-    r->fpr = fmin(1 - (1 - r->layer_fpr) * (1 - r->others_fpr), 1 - LEAST_NEGATIVE);
-    if (r->exact)
-        count_from(r, n, r->layer_fpr);
+    while (n >= RATE_POINTS * r->step) { /* a coarser table for more keys */
+        r->step *= 2;
+        clear_table(r);
+    }
+    double *fpr = &r->fpr[n > 0 ? (unsigned)(n / r->step) : 0];
+    if (*fpr < 0) {
+        double start = floor(fmax(0, n) / r->step) * r->step;
+        /* The first key of a step meets the FPR at its start. The last key meets the FPR of one key
+         * less than its end. */
+        double middle = r->step > 1 ? start + (r->step - 1) / 2 : n;
+        *fpr = fmin(target(r)->kind->fpr_at(target(r), middle), 1 - LEAST_NEGATIVE);
+    }
+    return *fpr;
 }
 
 void rate_count(struct rate *r, size_t n_inserted, size_t n_new)
 {
-    struct counters *c = counters_of(r);
+    struct counters *c = r->counters;
     bool ring = header_of(r)->policy == POLICY_RING;
     double new_part = n_inserted > 0 ? (double)n_new / (double)n_inserted : 0;
     r->out->n_new += n_new;
     if (!r->exact)
         c->keys_added += n_new;
     while (n_inserted > 0) { /* step by step */
-        update_fpr(r);
+        double keys = fmax(0, rate_keys(r)), in_layer = layer_fpr_at(r, keys);
+        double fpr = fmin(whole_fpr(r, in_layer), 1 - LEAST_NEGATIVE);
+        if (r->exact)
+            count_from(r, keys, in_layer);
         /* A ring counts the keys of each generation. Keys of others are no loss to this one. */
-        double absent = 1 - (ring ? r->layer_fpr : r->fpr);
-        double room = r->step_end - rate_keys(r);
+        double absent = 1 - (ring ? in_layer : fpr);
+        double room = (floor(keys / r->step) + 1) * r->step - keys;
         double in_step = ceil(r->exact ? room / r->each : room * absent);
         size_t n = in_step < (double)n_inserted ? (size_t)fmax(1, in_step) : n_inserted;
-        double lost = new_part * (double)n * r->fpr / (1 - r->fpr);
+        double lost = new_part * (double)n * fpr / (1 - fpr);
         r->out->dropped += lost;
         c->dropped += lost;
         c->n_keys += (double)n / absent;

@@ -2,10 +2,9 @@
  * The false-positive rate (FPR) of a filter while keys are added to its newest layer, and the
  * counters of keys, which depend on it.
  *
- *     struct rate r = {.backing = &backing, .out = &state, .layer = newest, ...};
+ *     struct rate r = {.layers = layers, .counters = &counters, .layer = newest, ...};
  *     rate_begin(&r);                          // again for each layer that takes keys
  *     while (rate_allows(&r, n)) {
- *         rate_correct(&r);
  *         ... inserts keys ...
  *         rate_count(&r, n_inserted, n_new);
  *     }
@@ -19,29 +18,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "store/backing.h"
+#include "store/layers.h"
 #include "store/store.h"
 
+enum { RATE_POINTS = 64 };
+
 struct rate {
-    const struct backing *backing;
-    struct add_state *out; /* n_new and dropped are counted here too */
-    unsigned layer;        /* takes keys */
-    unsigned threads;      /* read the bits */
-    double max_fpr;        /* the filter's FPR must not pass this; 0: no limit */
-    double warn_fpr;       /* above this FPR the filter is too full; an exact layer never is */
+    struct layers layers;
+    struct counters *counters; /* live */
+    struct add_state *out;     /* n_new and dropped are counted here too */
+    unsigned layer;            /* takes keys */
+    unsigned threads;          /* read the bits */
+    double max_fpr;            /* the filter's FPR must not pass this; 0: no limit */
+    double warn_fpr;           /* above this FPR the filter is too full; an exact layer never is */
     /* The rest is private. */
-    bool exact;                  /* the layer takes exactly n_design keys (chain_is_exact) */
-    double others_fpr;           /* of the other layers together */
-    double layer_n;              /* distinct keys in the layer ... */
-    double counted_n;            /* ... when the counter stood at this; ... */
-    double each;                 /* ... one counted since then stands for this number of keys */
-    double looked_n;             /* layer_n at the last look at the bits */
-    double max_n;                /* distinct keys in the layer at which the FPR is max_fpr ... */
-    double warn_n;               /* ... and warn_fpr */
-    double step_start, step_end; /* a step in the number of keys; in it, the counters use ... */
-    double fpr, layer_fpr;       /* ... these FPRs, of all layers that are asked and of the layer */
-    double correction;           /* factor for 1 - FPR, from the bits ... */
-    double correct_until;        /* ... until the layer has this number of keys */
+    bool exact;              /* the layer takes exactly n_design keys (chain_is_exact) */
+    double others_fpr;       /* of the other layers together */
+    double layer_n;          /* distinct keys in the layer ... */
+    double counted_n;        /* ... when the counter stood at this; ... */
+    double each;             /* ... one counted since then stands for this number of keys */
+    double looked_n;         /* layer_n at the last look at the bits */
+    double max_n;            /* distinct keys in the layer at which the FPR is max_fpr ... */
+    double warn_n;           /* ... and warn_fpr */
+    double step;             /* the table has the FPR of the layer with i to i + 1 steps of keys: */
+    double fpr[RATE_POINTS]; /* below 0: not computed yet */
 };
 
 /* Finds the number of keys and the limits from the header and the counters, and from the bits where
@@ -66,10 +66,6 @@ bool rate_is_near_max(const struct rate *r, double n);
 /* Would the FPR be at most max_fpr with n more keys? Looks at the bits when that is due. Only if
  * there is a max_fpr. */
 bool rate_allows(struct rate *r, double n);
-
-/* Call it before a batch of keys is inserted. In a layer that is too full for the formula, it looks
- * at the bits when that is due. */
-void rate_correct(struct rate *r);
 
 /* Counts keys that were inserted. No layer that was asked had reported n_new of them. */
 void rate_count(struct rate *r, size_t n_inserted, size_t n_new);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bits.h"
 #include "store/chain.h"
 #include "store/filter.h"
 #include "store/filter_build.h"
@@ -22,7 +21,7 @@ struct refit {
     uint8_t id[sizeof((struct header *)0)->id];
     dev_t dev; /* of the file */
     ino_t ino;
-    pthread_rwlock_t gate; /* read-locked to put; write-locked for all else */
+    pthread_rwlock_t gate; /* for reading: to put; for writing: to give up */
     bool given_up;         /* build has been freed */
     uint64_t most;         /* maximum number of keys kept */
     _Atomic uint64_t n_put;
@@ -65,111 +64,24 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
     return NULL;
 }
 
-static bool copy_known(struct refit_keys *k, const uint64_t *known, size_t n)
-{
-    size_t words = (n + 63) / 64;
-    if (k->room < words) {
-        uint64_t *larger = realloc(k->known, words * sizeof *larger);
-        if (larger == NULL)
-            return false;
-        k->known = larger;
-        k->room = words;
-    }
-    if (n > 0)
-        memcpy(k->known, known, words * sizeof *known);
-    return true;
-}
-
 static void give_up(struct refit *r)
 {
+    pthread_rwlock_wrlock(&r->gate);
     if (!r->given_up)
         filter_build_free(&r->build);
     r->given_up = true;
-}
-
-static void forget(struct refit *r)
-{
-    pthread_rwlock_wrlock(&r->gate);
-    give_up(r);
     pthread_rwlock_unlock(&r->gate);
 }
 
-void refit_note(struct refit *r, struct refit_keys *k, struct hashes keys, const uint64_t *known,
-                size_t n)
-{
-    bool ok = copy_known(k, known, n);
-    k->keys = keys;
-    k->n = ok ? n : 0;
-    if (!ok)
-        forget(r);
-}
-
-void refit_added(struct refit_keys *k)
-{
-    k->added = true;
-}
-
-/* At most LAYER_BATCH keys of a batch, without the known ones. */
-struct part {
-    struct hashes keys; /* in the batch, or copied to `lane`; lane 0 is contiguous */
-    size_t n;
-    uint64_t lane[HASH_LANES][LAYER_BATCH];
-};
-
-/* Takes keys from..end-1, at most LAYER_BATCH. `from` is a multiple of LAYER_BATCH. Mostly, no key
- * is known, and none is copied. */
-static void take_part(const struct refit *r, const struct refit_keys *k, size_t from, size_t end,
-                      struct part *out)
-{
-    unsigned lanes = key_rule_hash(r->build.rule)->lanes;
-    size_t n = end - from < LAYER_BATCH ? end - from : LAYER_BATCH;
-    out->keys = hashes_from(k->keys, from);
-    out->n = n;
-    if (bits_count(k->known + from / 64, n) == 0)
-        return;
-    out->keys = (struct hashes){out->lane[0], LAYER_BATCH, NULL};
-    out->n = 0;
-    for (size_t i = from; i < from + n; i++) {
-        for (unsigned l = 0; l < lanes; l++)
-            out->lane[l][out->n] = hashes_lane(k->keys, l)[i];
-        out->n += !bit_of(k->known, i);
-    }
-}
-
-static bool put_part(struct refit *r, unsigned worker, const struct part *part)
+void refit_put(struct refit *r, unsigned worker, struct hashes keys, size_t n)
 {
     struct err ignored;
-    return atomic_fetch_add(&r->n_put, part->n) + part->n <= r->most &&
-           filter_build_put(&r->build, worker, part->keys, part->n, &ignored);
-}
-
-/* Called with the gate held. False: the keys do not fit. */
-static bool put(struct refit *r, unsigned worker, struct refit_keys *k)
-{
-    struct part part;
-    bool ok = true;
-    for (size_t i = 0; k->added && !r->given_up && ok && i < k->n; i += LAYER_BATCH) {
-        take_part(r, k, i, k->n, &part);
-        ok = put_part(r, worker, &part);
-    }
-    k->added = false;
-    return ok;
-}
-
-void refit_put(struct refit *r, unsigned worker, struct refit_keys *k)
-{
     pthread_rwlock_rdlock(&r->gate);
-    bool ok = put(r, worker, k);
+    bool ok = r->given_up || (atomic_fetch_add(&r->n_put, n) + n <= r->most &&
+                              filter_build_put(&r->build, worker, keys, n, &ignored));
     pthread_rwlock_unlock(&r->gate);
     if (!ok)
-        forget(r);
-}
-
-void refit_drop(struct refit *r, struct refit_keys *k)
-{
-    refit_put(r, 0, k);
-    free(k->known);
-    *k = (struct refit_keys){0};
+        give_up(r);
 }
 
 /* Is it the file that this process made? A file with two names would become two files. */

@@ -56,8 +56,6 @@ struct add_state {
     char warning[512]; /* a warning from the last call; empty: none */
     bool ends;         /* set by the caller: the input is known to end ... */
     uint64_t ahead;    /* ... and has about this many keys left */
-    uint64_t to_come;  /* set by the caller, for a filter that has to grow: about how many new keys
-                          are left, those being added now included; 0: unknown */
 };
 
 /* What is known of a store without reading its bits. */

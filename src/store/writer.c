@@ -6,7 +6,6 @@
 #include "base/bits.h"
 #include "base/num.h"
 #include "store/chain.h"
-#include "store/group.h"
 
 static const struct header *header_of(const struct writer *w)
 {
@@ -18,20 +17,21 @@ static struct counters *counters_of(const struct writer *w)
     return w->backing->counters;
 }
 
-static const struct layer *target(const struct writer *w)
+/* The layer that takes keys. */
+static const struct layer *newest(const struct writer *w)
 {
     return &header_of(w)->layers[w->layer];
 }
 
 /* Finds the layer that takes keys, and how full it is. */
-static void settle(struct writer *w)
+static void begin_layer(struct writer *w)
 {
     const struct header *h = header_of(w);
     w->layer = chain_newest(h);
-    w->generation = target(w)->generation;
+    w->generation = newest(w)->generation;
     w->warned_fpr = 0;
-    w->lookup = (struct lookup){.backing = w->backing, .newest = w->layer};
-    w->rate = (struct rate){.backing = w->backing,
+    w->rate = (struct rate){.layers = w->backing->layers,
+                            .counters = counters_of(w),
                             .out = w->out,
                             .layer = w->layer,
                             .threads = w->options.threads,
@@ -44,11 +44,11 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
                   struct err *err)
 {
     const struct header *h = layers.header;
-    if (!layer_takes_keys(&h->layers[chain_newest(h)]))
-        return fail(err, "'%s' is immutable: no keys can be added to it", name);
-    const struct layer *newest = &h->layers[chain_newest(h)];
+    const struct layer *layer = &h->layers[chain_newest(h)];
     struct err why;
-    if (newest->kind->check_add != NULL && !newest->kind->check_add(newest, &why))
+    if (!layer_takes_keys(layer))
+        return fail(err, "'%s' is immutable: no keys can be added to it", name);
+    if (layer->kind->check_add != NULL && !layer->kind->check_add(layer, &why))
         return fail(err, "no keys can be added to '%s': %s", name, why.text);
     return !options->rotate || h->policy == POLICY_RING ||
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
@@ -58,57 +58,19 @@ void writer_begin(struct writer *w, const struct backing *backing,
                   const struct add_options *options, struct add_state *out)
 {
     *w = (struct writer){.backing = backing, .options = *options, .out = out};
-    settle(w);
+    begin_layer(w);
 }
 
-/* A call with at most this number of keys looks for them before it inserts them. If the layer has
- * all of them, it writes no page, and no page has to go to disk. For 100 known keys in a file of
- * 1 GiB, writing to disk takes 50 ms. */
-enum { FEW = 128 };
-
-/* Inserts a group. Sets the bits of the keys that the layer had. */
-static bool insert(struct writer *w, const struct group *g, uint64_t *present, struct err *err)
+static bool next_layer(struct writer *w, struct err *err)
 {
     const struct backing *b = w->backing;
-    if (g->n == 0)
-        return true;
-    if (w->few && !lookup_newest(&w->lookup, g, present, err))
+    if (!b->ops->advance(b->place, w->options.threads, err))
         return false;
-    if (bits_count(present, LAYER_BATCH) == g->n)
-        return true;
-    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, group_hashes(g), g->n, err))
-        return false;
-    target(w)->kind->add(target(w), b->layers.data[w->layer], group_hashes(g), g->n, present);
+    begin_layer(w);
     return true;
 }
 
-/* Adds a group, counts the keys that were new, and makes the others known. If it fails, no key was
- * added. */
-static bool add_group(struct writer *w, struct group *g, uint64_t *known, struct err *err)
-{
-    uint64_t elsewhere[GROUP_WORDS] = {0}, present[GROUP_WORDS] = {0};
-    const struct header *h = header_of(w);
-    size_t n_given = g->n;
-    if (h->n_layers > 1 && !lookup_others(&w->lookup, g, elsewhere, err))
-        return false;
-    /* In a ring, keys of older generations go into the newest again. */
-    if (h->policy != POLICY_RING)
-        group_leave_out(g, elsewhere, known);
-    rate_correct(&w->rate);
-    if (!insert(w, g, present, err))
-        return false;
-    size_t n_inserted = g->n - bits_count(present, LAYER_BATCH);
-    for (size_t i = 0; i < GROUP_WORDS; i++)
-        present[i] |= elsewhere[i];
-    group_mark_known(g, present, known);
-    counters_of(w)->records += n_given;
-    rate_count(&w->rate, n_inserted, g->n - bits_count(present, LAYER_BATCH));
-    return true;
-}
-
-/* A key may raise the FPR by several times what the formula says: that happens when its line is
- * nearly full. So the last key must have room for this number of keys. */
-static const double SPARE = 3;
+/* ---- Warnings and refusals. */
 
 enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
 {
@@ -116,31 +78,6 @@ enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
     fail(err, "not added: the false-positive rate of '%s' would pass %s", name,
          num_show_fpr(limit, max_fpr));
     return ADD_FULL;
-}
-
-/* Adds the keys of records [*done, end) one by one, as long as max_fpr allows. */
-static enum add_result add_carefully(struct writer *w, struct hashes keys, uint64_t *known,
-                                     size_t end, size_t *done, struct err *err)
-{
-    for (; *done < end; ++*done) {
-        struct group one;
-        uint64_t present[GROUP_WORDS] = {0};
-        group_gather(&one, keys, header_of(w)->hash->lanes, known, *done, *done + 1);
-        if (one.n == 0)
-            continue;
-        if (!lookup_all(&w->lookup, &one, present, err))
-            return ADD_FAILED;
-        if (bit_of(present, 0)) {
-            bit_set(known, *done);
-            counters_of(w)->records++;
-            continue;
-        }
-        if (!rate_allows(&w->rate, SPARE))
-            return writer_refuse(w->backing->name, w->options.max_fpr, err);
-        if (!add_group(w, &one, known, err))
-            return ADD_FAILED;
-    }
-    return ADD_OK;
 }
 
 void writer_warn(const struct header *h, const char *name, const char *when, double fpr,
@@ -180,31 +117,216 @@ void writer_conclude(struct writer *w, bool again)
         w->out->warning[0] = '\0';
 }
 
+/* ---- A piece: keys that go into a layer together. */
+
+enum { PIECE_WORDS = LAYER_BATCH / 64 }; /* of `present`: bit i belongs to key i of a piece */
+
+/* The keys of up to LAYER_BATCH adjacent records, without those that are known. Key i is that of
+ * record first + place[i]. */
+struct piece {
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    uint16_t place[LAYER_BATCH];
+    size_t n, first;
+};
+
+/* The keys of one writer_add. Bit i of `known` belongs to record i. */
+struct call {
+    struct hashes keys;
+    uint64_t *known;
+    size_t n, done; /* records: all, and those that are added or known */
+};
+
+static struct hashes piece_keys(const struct piece *p)
+{
+    return (struct hashes){p->lane[0], LAYER_BATCH, NULL};
+}
+
+/* Takes the keys of records [from, to) that are not known. */
+static void take_piece(const struct writer *w, const struct call *c, size_t from, size_t to,
+                       struct piece *p)
+{
+    unsigned lanes = header_of(w)->hash->lanes;
+    uint64_t any_known = 0;
+    for (size_t i = from / 64; i * 64 < to; i++)
+        any_known |= c->known[i];
+    p->n = 0;
+    p->first = from;
+    if (any_known == 0) { /* the usual case */
+        p->n = to - from;
+        for (unsigned l = 0; l < lanes; l++)
+            memcpy(p->lane[l], hashes_lane(c->keys, l) + from, p->n * sizeof *p->lane[l]);
+        for (unsigned i = 0; i < LAYER_BATCH; i++)
+            p->place[i] = (uint16_t)i;
+        return;
+    }
+    for (size_t i = from; i < to; i++) {
+        for (unsigned l = 0; l < lanes; l++)
+            p->lane[l][p->n] = hashes_lane(c->keys, l)[i];
+        p->place[p->n] = (uint16_t)(i - from);
+        p->n += !bit_of(c->known, i);
+    }
+}
+
+/* Makes the keys known whose bit is set. */
+static void make_known(const struct call *c, const struct piece *p, const uint64_t *present)
+{
+    bool is_whole = p->n > 0 && p->place[p->n - 1] == p->n - 1;
+    if (is_whole && p->first % 64 == 0) { /* a word at a time */
+        for (size_t word = 0; word < (p->n + 63) / 64; word++)
+            c->known[p->first / 64 + word] |= present[word];
+        return;
+    }
+    for (size_t word = 0; word < PIECE_WORDS; word++)
+        for (uint64_t bits = present[word]; bits != 0; bits &= bits - 1)
+            bit_set(c->known, p->first + p->place[64 * word + (unsigned)__builtin_ctzll(bits)]);
+}
+
+/* Takes the keys out of the piece whose bit is set. */
+static void leave_out(const struct writer *w, struct piece *p, const uint64_t *present)
+{
+    unsigned lanes = header_of(w)->hash->lanes;
+    size_t n = 0;
+    if (bits_count(present, LAYER_BATCH) == 0)
+        return;
+    for (size_t i = 0; i < p->n; i++) {
+        for (unsigned l = 0; l < lanes; l++)
+            p->lane[l][n] = p->lane[l][i];
+        p->place[n] = p->place[i];
+        n += !bit_of(present, i);
+    }
+    p->n = n;
+}
+
+/* ---- Searching layers. These set the bits of the keys that are found. */
+
+static bool search(const struct writer *w, unsigned i, const struct piece *p, uint64_t *present,
+                   struct err *err)
+{
+    const struct backing *b = w->backing;
+    const struct layer *layer = &header_of(w)->layers[i];
+    struct hashes keys = piece_keys(p);
+    if (b->ops->verify != NULL && !b->ops->verify(b->place, i, keys, p->n, err))
+        return false;
+    layer->kind->query(layer, b->layers.data[i], keys, p->n, present);
+    if (b->ops->found != NULL)
+        b->ops->found(b->place, i, keys, p->n, present);
+    return true;
+}
+
+static bool search_others(const struct writer *w, const struct piece *p, uint64_t *present,
+                          struct err *err)
+{
+    const struct header *h = header_of(w);
+    for (unsigned i = h->n_layers; i-- > 0;)
+        if (i != w->layer && !h->layers[i].is_void && !search(w, i, p, present, err))
+            return false;
+    return true;
+}
+
+/* Finds the keys that would change nothing if they were added. In a ring, keys of older generations
+ * go into the newest again. */
+static bool search_all(const struct writer *w, const struct piece *p, uint64_t *present,
+                       struct err *err)
+{
+    return (header_of(w)->policy == POLICY_RING || search_others(w, p, present, err)) &&
+           search(w, w->layer, p, present, err);
+}
+
+/* ---- Adding. */
+
+/* A call with at most this number of keys looks for them before it inserts them. If the layer has
+ * all of them, it writes no page, and no page has to go to disk. For 100 known keys in a file of
+ * 1 GiB, writing to disk takes 50 ms. */
+enum { FEW = 128 };
+
+/* Inserts a piece. Sets the bits of the keys that the layer had. */
+static bool insert(const struct writer *w, const struct piece *p, bool few, uint64_t *present,
+                   struct err *err)
+{
+    const struct backing *b = w->backing;
+    if (p->n == 0)
+        return true;
+    if (few && !search(w, w->layer, p, present, err))
+        return false;
+    if (bits_count(present, LAYER_BATCH) == p->n)
+        return true;
+    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, piece_keys(p), p->n, err))
+        return false;
+    newest(w)->kind->add(newest(w), b->layers.data[w->layer], piece_keys(p), p->n, present);
+    return true;
+}
+
+/* Adds a piece, counts the keys that were new, and makes the others known. If it fails, no key was
+ * added. */
+static bool add_piece(struct writer *w, const struct call *c, struct piece *p, struct err *err)
+{
+    uint64_t older[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
+    size_t n_given = p->n;
+    if (!search_others(w, p, older, err))
+        return false;
+    if (header_of(w)->policy != POLICY_RING) {
+        make_known(c, p, older);
+        leave_out(w, p, older);
+        memset(older, 0, sizeof older);
+    }
+    if (!insert(w, p, c->n <= FEW, present, err))
+        return false;
+    size_t n_inserted = p->n - bits_count(present, LAYER_BATCH);
+    for (size_t i = 0; i < PIECE_WORDS; i++)
+        present[i] |= older[i];
+    make_known(c, p, present);
+    counters_of(w)->records += n_given;
+    rate_count(&w->rate, n_inserted, p->n - bits_count(present, LAYER_BATCH));
+    return true;
+}
+
+/* A key may raise the FPR by several times what the formula says: that happens when its line is
+ * nearly full. So the last key must have room for this number of keys. */
+static const double SPARE = 3;
+
+/* Adds the keys of records up to `end` one by one, as long as max_fpr allows. */
+static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t end, struct err *err)
+{
+    for (; c->done < end; c->done++) {
+        struct piece one;
+        uint64_t present[PIECE_WORDS] = {0};
+        take_piece(w, c, c->done, c->done + 1, &one);
+        if (one.n == 0)
+            continue;
+        if (!search_all(w, &one, present, err))
+            return ADD_FAILED;
+        if (bit_of(present, 0)) {
+            bit_set(c->known, c->done);
+            counters_of(w)->records++;
+            continue;
+        }
+        if (!rate_allows(&w->rate, SPARE))
+            return writer_refuse(w->backing->name, w->options.max_fpr, err);
+        if (!add_piece(w, c, &one, err))
+            return ADD_FAILED;
+    }
+    return ADD_OK;
+}
+
+/* Adds the keys of records up to `end`, LAYER_BATCH at most. */
+static enum add_result add_some(struct writer *w, struct call *c, size_t end, struct err *err)
+{
+    struct piece p;
+    double n = (double)(end - c->done);
+    if (rate_is_near_max(&w->rate, n) && !rate_allows(&w->rate, 2 * n))
+        return add_one_by_one(w, c, end, err);
+    take_piece(w, c, c->done, end, &p);
+    if (!add_piece(w, c, &p, err))
+        return ADD_FAILED;
+    c->done = end;
+    return ADD_OK;
+}
+
+/* ---- Room in the newest layer. */
+
 /* A layer is full when it has room for less than this part of its capacity. With a smaller part,
  * the last keys would go in one by one. */
 static const double FULL = 1.0 / 64;
-
-/* The number of foretold new keys that are still to come; 0: nobody knows. */
-static uint64_t to_come(const struct writer *w)
-{
-    uint64_t n = w->out->to_come, came = w->out->n_new - w->n_before;
-    return n > came ? n - came : n != 0;
-}
-
-/* Gives the filter its next layer. */
-static bool next_layer(struct writer *w, struct err *err)
-{
-    const struct backing *b = w->backing;
-    struct err ignored;
-    const struct next_layer want = {chain_wanted(header_of(w), w->out->n_new, to_come(w))};
-    /* The disk or the memory may have no room for what is foretold, but for the keys that come. */
-    if (!b->ops->advance(b->place, w->options.threads, want, err) &&
-        (want.n == 0 ||
-         !b->ops->advance(b->place, w->options.threads, (struct next_layer){0}, &ignored)))
-        return false;
-    settle(w);
-    return true;
-}
 
 /* Begins the next layer if this one is full and the filter's policy allows it. Sets *room to the
  * number of keys, at least 1, that may go in before the next call. */
@@ -214,94 +336,68 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     *room = LAYER_BATCH;
     if (policy == POLICY_FIXED || (policy == POLICY_RING && !w->options.rotate))
         return true;
-    double n_design = (double)target(w)->n_design, left = n_design - rate_keys(&w->rate);
+    double n_design = (double)newest(w)->n_design, left = n_design - rate_keys(&w->rate);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
-    if (left < least || left < 1) {
-        if (!next_layer(w, err))
-            return false;
-        return make_room(w, room, err);
-    }
+    if (left < least || left < 1)
+        return next_layer(w, err) && make_room(w, room, err);
     if (left < LAYER_BATCH)
         *room = (size_t)left;
     return true;
 }
 
-/* Skips the records from *done on, LAYER_BATCH at most, whose keys the layers have. Stops at the
- * first key that no layer has. */
-static bool skip_present(struct writer *w, struct hashes keys, uint64_t *known, size_t end,
-                         size_t *done, struct err *err)
+/* Skips records whose keys the layers have: LAYER_BATCH at most, and none from the first key on
+ * that no layer has. */
+static bool skip_present(struct writer *w, struct call *c, struct err *err)
 {
-    struct group g;
-    uint64_t present[GROUP_WORDS] = {0};
-    size_t n = 0;
-    group_gather(&g, keys, header_of(w)->hash->lanes, known, *done, end);
-    if (!lookup_all(&w->lookup, &g, present, err))
+    struct piece p;
+    uint64_t present[PIECE_WORDS] = {0};
+    size_t n = 0, end = c->n - c->done < LAYER_BATCH ? c->n : c->done + LAYER_BATCH;
+    take_piece(w, c, c->done, end, &p);
+    if (!search_all(w, &p, present, err))
         return false;
-    for (; n < g.n && bit_of(present, n); n++)
-        bit_set(known, group_record(&g, n));
+    for (; n < p.n && bit_of(present, n); n++)
+        bit_set(c->known, p.first + p.place[n]);
     counters_of(w)->records += n;
-    *done = n < g.n ? group_record(&g, n) : end;
+    c->done = n < p.n ? p.first + p.place[n] : end;
     return true;
 }
 
-/* The same for an exact layer, which takes no key too many. Near its end, first skips the records
- * whose keys the layers have. Sets *room to the number of records that may go in before the next
- * call: 0 if all records that it looked at were skipped and no room is left. */
-static enum add_result make_exact_room(struct writer *w, struct hashes keys, uint64_t *known,
-                                       size_t n, size_t *done, size_t *room, struct err *err)
+/* make_room for an exact layer, which takes no key too many. Near its end, first skips records
+ * whose keys the layers have. *room may be 0 if all records are skipped. */
+static enum add_result make_exact_room(struct writer *w, struct call *c, size_t *room,
+                                       struct err *err)
 {
-    const struct backing *b = w->backing;
     struct err why;
     uint64_t held = chain_newest_keys(header_of(w), counters_of(w));
-    uint64_t left = held < target(w)->n_design ? target(w)->n_design - held : 0;
+    uint64_t left = held < newest(w)->n_design ? newest(w)->n_design - held : 0;
     *room = left < LAYER_BATCH ? (size_t)left : LAYER_BATCH;
     if (left >= LAYER_BATCH)
         return ADD_OK;
-    size_t end = n - *done < LAYER_BATCH ? n : *done + LAYER_BATCH;
-    if (!skip_present(w, keys, known, end, done, err))
+    size_t before = c->done;
+    if (!skip_present(w, c, err))
         return ADD_FAILED;
-    if (left > 0 || *done == end)
+    if (left > 0 || c->done == c->n || c->done - before == LAYER_BATCH)
         return ADD_OK;
     if (!chain_can_grow(header_of(w), &why)) {
-        fail(err, "not added: '%s' is full: %s", b->name, why.text);
+        fail(err, "not added: '%s' is full: %s", w->backing->name, why.text);
         return ADD_FULL;
     }
-    if (!b->ops->advance(b->place, w->options.threads, (struct next_layer){0}, err))
-        return ADD_FAILED;
-    settle(w);
-    return make_exact_room(w, keys, known, n, done, room, err);
+    return next_layer(w, err) ? make_exact_room(w, c, room, err) : ADD_FAILED;
 }
 
-/* Adds the keys of records [*done, end), LAYER_BATCH at most. */
-static enum add_result add_some(struct writer *w, struct hashes keys, uint64_t *known, size_t end,
-                                size_t *done, struct err *err)
+static enum add_result add_all(struct writer *w, struct call *c, struct err *err)
 {
-    struct group g;
-    double n = (double)(end - *done);
-    if (rate_is_near_max(&w->rate, n) && !rate_allows(&w->rate, 2 * n))
-        return add_carefully(w, keys, known, end, done, err);
-    group_gather(&g, keys, header_of(w)->hash->lanes, known, *done, end);
-    if (!add_group(w, &g, known, err))
-        return ADD_FAILED;
-    *done = end;
-    return ADD_OK;
-}
-
-static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
-                               size_t *done, struct err *err)
-{
-    while (*done < n) {
+    while (c->done < c->n) {
         size_t room;
-        enum add_result result = chain_is_exact(header_of(w))
-                                     ? make_exact_room(w, keys, known, n, done, &room, err)
-                                 : make_room(w, &room, err) ? ADD_OK
-                                                            : ADD_FAILED;
+        enum add_result result = chain_is_exact(header_of(w)) ? make_exact_room(w, c, &room, err)
+                                 : make_room(w, &room, err)   ? ADD_OK
+                                                              : ADD_FAILED;
         if (result != ADD_OK)
             return result;
-        size_t end = room < n - *done ? *done + room : n;
-        if (end == *done)
+        size_t end = room < c->n - c->done ? c->done + room : c->n;
+        if (end == c->done)
             continue;
-        result = add_some(w, keys, known, end, done, err);
+        result = add_some(w, c, end, err);
         if (result != ADD_OK)
             return result;
         if (w->warned_fpr == 0 && rate_is_high(&w->rate))
@@ -314,28 +410,27 @@ static enum add_result add_all(struct writer *w, struct hashes keys, uint64_t *k
 static void catch_up(struct writer *w, bool replaced)
 {
     const struct header *h = header_of(w);
-    unsigned newest = chain_newest(h);
-    if (replaced) {
+    unsigned layer = chain_newest(h);
+    if (replaced)
         snprintf(w->out->warning, sizeof w->out->warning,
                  "'%.300s' was replaced; going on with the new file", w->backing->name);
-    }
-    if (replaced || newest != w->layer || h->layers[newest].generation != w->generation)
-        settle(w);
+    if (replaced || layer != w->layer || h->layers[layer].generation != w->generation)
+        begin_layer(w);
 }
 
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
     const struct backing *b = w->backing;
+    struct call call = {.keys = keys, .known = known, .n = n};
     bool replaced = false;
     *done = 0;
     w->out->warning[0] = '\0';
     if (!b->ops->lock(b->place, &replaced, err))
         return ADD_FAILED;
     catch_up(w, replaced);
-    w->few = n <= FEW;
-    w->n_before = w->out->n_new;
-    enum add_result result = add_all(w, keys, known, n, done, err);
+    enum add_result result = add_all(w, &call, err);
     b->ops->unlock(b->place);
+    *done = call.done;
     return result;
 }

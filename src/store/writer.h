@@ -1,7 +1,7 @@
 /*
- * Adding keys to the layers of a filter, wherever they are (backing.h): batches under a lock, the
- * limits of the false-positive rate (rate.h), and the next layer when one is full (grow.h). It
- * tells which of the keys were new. Stores call it; commands use store.h.
+ * Adding keys to the layers of a filter, in a file shared with other writers or in private memory:
+ * batches under a lock, the limits of the false-positive rate (rate.h), and the next layer when one
+ * is full (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
  *
  *     struct writer w;
  *     if (!writer_check(layers, name, &options, &err)) ...
@@ -18,25 +18,50 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "store/backing.h"
-#include "store/lookup.h"
+#include "keys/hash.h"
+#include "store/layers.h"
 #include "store/rate.h"
 #include "store/store.h"
+
+/* Where the layers are. The writer works on layers and counters directly, and calls `ops` for
+ * locking, checksums and new layers. */
+struct backing {
+    const struct backing_ops *ops;
+    void *place;
+    const char *name; /* in messages */
+    struct layers layers;
+    struct counters *counters; /* live */
+};
+
+struct backing_ops {
+    /* Begins and ends a batch. While the lock is held, header, layers and counters are current, no
+     * other writer changes them, and no layer is void. Sets *replaced if the filter is no longer
+     * the same one. */
+    bool (*lock)(void *place, bool *replaced, struct err *err);
+    void (*unlock)(void *place);
+
+    /* Called with the lock held: `verify` before a layer is searched for keys, `touch` before keys
+     * are inserted. If the call fails, do not search or insert. `found`: these keys are
+     * acknowledged, not inserted, because the layer has them: those whose bit is set in `present`.
+     * NULL: nothing to do. */
+    bool (*verify)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
+    bool (*touch)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
+    void (*found)(void *place, unsigned layer, struct hashes keys, size_t n,
+                  const uint64_t *present);
+
+    /* Closes the newest layer and begins the next (chain.h). Called with the lock held. */
+    bool (*advance)(void *place, unsigned threads, struct err *err);
+};
 
 /* Private. */
 struct writer {
     const struct backing *backing;
     struct add_options options;
     struct add_state *out;
-    /* Of the keys in the present call. */
-    bool few;
-    uint64_t n_before; /* out->n_new when they came */
-    /* Of the filter. */
     unsigned layer;      /* takes new keys ... */
     uint64_t generation; /* ... and is this generation */
-    double warned_fpr;   /* of the last warning; 0: none yet */
-    struct lookup lookup;
     struct rate rate;
+    double warned_fpr; /* of the last warning; 0: none yet */
 };
 
 /* Can keys be added there, with these options? */

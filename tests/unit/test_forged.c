@@ -282,7 +282,7 @@ static void change(const char *path, const char *what)
     no_worse(path, before, what, err.text);
     if (filter_open(&f, path, FILTER_WRITE, &err) && f.header.policy != POLICY_FIXED &&
         session_hold(&session, &f, &err)) {
-        if (!advance_finish(&session, &err) || !advance(&session, 1, (struct next_layer){0}, &err))
+        if (!advance_finish(&session, &err) || !advance(&session, 1, &err))
             rings = false;
         session_release(&session);
     }
