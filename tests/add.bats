@@ -354,7 +354,7 @@ full()
         exec 7>in
         echo $end >&7
         await $! test -s out
-        [ "$end" = kill ] && kill -KILL $!
+        if [ "$end" = kill ]; then kill -KILL $!; fi
         poke f $((at + 100)) 0000000000000000
         before=$(peek f $at 4096)
         if [ "$end" = close ]; then
@@ -391,7 +391,7 @@ full()
     for filter in f g; do
         seen stats --json $filter | jq -e '.policy == "grows" and .fpr_design == 0.001'
     done
-    cmp <(data f) <(data g)
+    alike <(data f) <(data g)
     quiet seen add --create f -k new
     [ "$(seen query -c f keys <(echo new))" = 1001 ]
     quiet seen add --create -n 5000 -p 1e-4 -i sized -k ABC

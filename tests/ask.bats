@@ -8,7 +8,7 @@ at_terminal()
 {
     local seed=$RANDOM
     echo "seed $seed"
-    { printf '%s\n' 'from terminal import *' 'import random' "random.seed($seed)" && cat; } >script.py
+    { printf '%s\n' 'from terminal import *' 'import random' "random.seed($seed)"; cat; } >script.py
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$SOURCE/tests timeout "$PATIENCE" python3 script.py
 }
 

@@ -10,7 +10,7 @@ load helpers
 setup()
 {
     cd "$BATS_TEST_TMPDIR" || return
-    ! seen --version | grep -q '^secrets: not available' || skip 'built without libsodium'
+    [[ $(seen --version) != *'secrets: not available'* ]] || skip 'built without libsodium'
     unset SEEN_SECRET
     SEED=${ATTACK_SEED:-$RANDOM}
     echo "seed $SEED"

@@ -282,11 +282,12 @@ to()
     # With nothing to write there is nothing to fail; and messages go nowhere else.
     quiet closed seen create g.seen -k a
     quiet closed seen add f.seen -k a
-    bash -c 'seen add f.seen missing.txt <&- >&- 2>&-' && false
-    bash -c 'seen query f.seen keys 0<&- 1>&- 2>&-' && false
+    run -2 bash -c 'seen add f.seen missing.txt <&- >&- 2>&-'
+    run -2 bash -c 'seen query f.seen keys 0<&- 1>&- 2>&-'
     run -0 seen verify f.seen g.seen
     run -0 seen query -q f.seen -k a
-    [ "$(size f.seen)" -gt 0 ] && [ -n "$before" ]
+    [ "$(size f.seen)" -gt 0 ]
+    [ -n "$before" ]
 }
 
 closed() { "$@" >&-; }
@@ -303,13 +304,15 @@ closed() { "$@" >&-; }
     quiet seen create f.seen -k a
     run --separate-stderr bash -c \
         'yes a | head -n 2000000 | { seen query f.seen; echo $? >status; } | head -n 1'
-    [ "$output" = a ] && [ -z "$stderr" ]
+    [ "$output" = a ]
+    [ -z "$stderr" ]
     [ "$(cat status)" -ne 0 ]
     # With the signal ignored, too.
     run --separate-stderr bash -c 'trap "" PIPE
         { yes a | head -n 2000000; } 2>/dev/null |
             { seen query f.seen; echo $? >status; } | head -n 1'
-    [ "$output" = a ] && [ -z "$stderr" ]
+    [ "$output" = a ]
+    [ -z "$stderr" ]
     [ "$(cat status)" -ne 0 ]
 }
 
@@ -402,7 +405,8 @@ END
     # Not where no key can be given.
     refuses "seen: cannot open 'none': No such file or directory" seen query none a
     refuses "seen: cannot open 'none': No such file or directory" seen stats --negatives none f
-    [ ! -e g ] && [ ! -e new ]
+    [ ! -e g ]
+    [ ! -e new ]
 }
 
 @test "dedup of a list as FILTER: how it goes without one" {

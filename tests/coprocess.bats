@@ -13,16 +13,23 @@ start_asked()
 # ask KEY: sets answer to the sign.
 ask()
 {
-    echo "$1" >&"${asked[1]}"
-    IFS= read -r -u "${asked[0]}" answer
-    [ "${answer#??}" = "$1" ]
+    echo "$1" >&"${asked[1]}" || return
+    IFS= read -r -u "${asked[0]}" answer || return
+    [ "${answer#??}" = "$1" ] || return
     answer=${answer%%$'\t'*}
+}
+
+# answers KEY SIGN
+answers()
+{
+    ask "$1" || return
+    equal "$answer" "$2"
 }
 
 # until_answer KEY SIGN
 until_answer()
 {
-    until ask "$1" && [ "$answer" = "$2" ]; do
+    until answers "$1" "$2"; do
         [ -n "${asked_PID-}" ] || return 1
         sleep 0.05
     done
@@ -84,16 +91,16 @@ PYTHON
 @test "a filter that is replaced answers soon, whatever its seed, size and kind" {
     seen create f.seen -k one
     start_asked f.seen
-    ask one && [ "$answer" = + ]
-    ask two && [ "$answer" = - ]
+    answers one +
+    answers two -
     seq 100000 | seen create --force --compact f.seen - <(echo two)
     until_answer two +
-    ask one && [ "$answer" = - ]
+    answers one -
     seen create --generations 3 -n 100 --force f.seen -k three
     until_answer three +
     seen add f.seen -k four
-    ask four && [ "$answer" = + ]
-    ask two && [ "$answer" = - ]
+    answers four +
+    answers two -
     finish_asked
     [[ $status = 0 && ! -s said ]]
 }
@@ -101,11 +108,11 @@ PYTHON
 @test "and so does one of hexadecimal keys of another length" {
     seen create -x f.seen -k aabb
     start_asked --skip-bad f.seen
-    ask aabb && [ "$answer" = + ]
-    ask aabbcc && [ "$answer" = '?' ]
+    answers aabb +
+    answers aabbcc '?'
     seen create -x --force f.seen -k aabbcc
     until_answer aabbcc +
-    ask aabb && [ "$answer" = '?' ]
+    answers aabb '?'
     finish_asked
     [ "$status" = 0 ]
 }
@@ -116,13 +123,13 @@ PYTHON
     seen create --like a.seen c.seen -k three
     ln -s b.seen link
     start_asked --also link a.seen
-    ask one && [ "$answer" = + ]
-    ask two && [ "$answer" = + ]
-    ask three && [ "$answer" = - ]
+    answers one +
+    answers two +
+    answers three -
     ln -sf c.seen link
     until_answer three +
-    ask one && [ "$answer" = + ]
-    ask two && [ "$answer" = - ]
+    answers one +
+    answers two -
     finish_asked
     [[ $status = 0 && ! -s said ]]
 }
@@ -132,22 +139,22 @@ PYTHON
     seen create --trim other.seen -k two
     echo no filter >broken
     start_asked f.seen
-    ask one && [ "$answer" = + ]
+    answers one +
     mv f.seen old
-    ask one && [ "$answer" = + ]
+    answers one +
     cp broken new
     mv new f.seen
     until [ -s said ]; do
-        ask one && [ "$answer" = + ]
+        answers one +
     done
     cp other.seen new
     mv new f.seen
     # It looks once a second; so it has looked at least twice in the end.
     until [ "$(wc -l <said)" = 2 ]; do
-        ask two && [ "$answer" = - ]
+        answers two -
     done
     sleep 2.1
-    ask one && [ "$answer" = + ]
+    answers one +
     cat said
     [ "$(wc -l <said)" = 2 ]
     grep -Fq "seen: warning: still answering from the filter that was replaced: 'f.seen' is not" said

@@ -207,7 +207,7 @@ only()
     for mask in 022 077 027; do
         rm -f f
         (umask $mask && seen create f -k a)
-        [ "$(stat -c %a f)" = "$(printf %o $((0666 & ~mask)))" ]
+        equal "$(stat -c %a f)" "$(printf %o $((0666 & ~mask)))"
     done
 }
 
@@ -287,7 +287,7 @@ only()
     done
     # Repeats change the count of records only.
     cat keys keys | quiet seen create --memory 4M twice
-    cmp <(data f) <(data twice)
+    alike <(data f) <(data twice)
     seen stats --json twice | jq -e '.keys_added == 600000 and .records == 1200000'
     only f g keys tmp twice
 }
@@ -308,7 +308,7 @@ only()
     rejects "*more than the 3000000 that*" seen create -n 3000000 -p 0.05 h keys
     # Made for the very keys it is the same filter; only what it knows about them differs.
     quiet seen create --reproducible -p 0.05 --force g keys
-    cmp <(data f) <(data g)
+    alike <(data f) <(data g)
     only f g keys
 }
 
@@ -367,7 +367,7 @@ sys.exit(status != 0)' "$@"
     quiet seen create a -k x
     quiet seen create b -k x
     run ! cmp -s a b
-    cmp <(data a) <(data b)
+    alike <(data a) <(data b)
     quiet seen create --reproducible --force a -k x
     quiet seen create --reproducible --force b -k x
     cmp a b
@@ -379,9 +379,9 @@ sys.exit(status != 0)' "$@"
     seq 10 | quiet seen create --like like.seen a.seen
     geometry() { seen stats --json "$1" | jq -c '[.n_design, .fpr_design, .bytes, .preparation,
         .seed, (.layers[] | .pages, .k, .lines)]'; }
-    [ "$(geometry a.seen)" = "$(geometry like.seen)" ]
+    equal "$(geometry a.seen)" "$(geometry like.seen)"
     quiet seen create --like like.seen --empty b.seen
-    [ "$(geometry b.seen)" = "$(geometry like.seen)" ]
+    equal "$(geometry b.seen)" "$(geometry like.seen)"
     seq 5000 | quiet seen create --like like.seen --force like.seen
     run -0 seen query -c -k ' 7 ' a.seen
     [ "$output" = 1 ]

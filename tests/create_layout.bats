@@ -11,7 +11,7 @@ KEYS=$SOURCE/tests/vectors/keys/keys.txt
 layouts() { seen help --layouts | cut -f 1 | grep -v :; }
 
 # has_all FILTER KEYFILE: are all keys in?
-has_all() { [ "$(seen query --count "$1" "$2")" = "$(wc -l <"$2")" ]; }
+has_all() { equal "$(seen query --count "$1" "$2")" "$(wc -l <"$2")"; }
 
 # make OUT SPEC OPTION...: creates a filter of the keys on standard input and exports it to OUT.*.
 make()
@@ -56,7 +56,7 @@ make()
     for layout in $(layouts | grep -vx php); do
         seen create --force --reproducible --layout "$layout" -p 0.01 a.seen keys keys
         seen create --force --reproducible --layout "$layout" -p 0.01 -n 1000 b.seen keys
-        [ "$(seen stats --json a.seen | jq .n_design)" = "$(seen stats --json b.seen | jq .n_design)" ]
+        equal "$(seen stats --json a.seen | jq .n_design)" "$(seen stats --json b.seen | jq .n_design)"
         has_all a.seen keys
     done
     # A layout in which order does not matter has the same bytes.
@@ -67,9 +67,9 @@ make()
 
 @test "a program's own FPR is taken where none is given" {
     m() { seen plan --json --layout "$@" | jq ".layouts[0].m"; }
-    [ "$(m guava -n 1000)" = "$(m guava -n 1000 -p 0.03)" ]
+    equal "$(m guava -n 1000)" "$(m guava -n 1000 -p 0.03)"
     [ "$(m gozero -n 1000)" = 20000 ]
-    [ "$(m redisson -n 1000)" = "$(m redisson -n 1000 -p 0.001)" ]
+    equal "$(m redisson -n 1000)" "$(m redisson -n 1000 -p 0.001)"
 }
 
 @test "a number of bits decides alone, and too many keys are warned of" {
@@ -98,7 +98,7 @@ make()
     seq 501 1500 >b
     seen create --layout guava:funnel=long,strategy=32 -n 2000 -p 0.01 a.seen a
     quiet seen create --like a.seen b.seen b
-    diff <(seen stats --json a.seen | jq '.layout, .n_design, .bytes') \
+    alike <(seen stats --json a.seen | jq '.layout, .n_design, .bytes') \
         <(seen stats --json b.seen | jq '.layout, .n_design, .bytes')
     run -0 seen merge -o ab.seen a.seen b.seen
     seen export ab.seen -o united
@@ -116,7 +116,7 @@ make()
     [ "$more" -gt 20 ] # two lines
     seen merge -o both.seen data.seen f.seen 2>/dev/null
     seen export both.seen -o both
-    cmp <(tail -c "$more" both) <(tail -c "$more" data)
+    alike <(tail -c "$more" both) <(tail -c "$more" data)
 }
 
 @test "--empty, then add: the same bytes as create" {
@@ -204,16 +204,16 @@ make()
 
 @test "plan: what every layout would make, and create makes it" {
     seen plan --json --layout all -n 1000 -p 0.01 >table
-    diff <(jq -r '.layouts[].layout' table) <(layouts)
+    alike <(jq -r '.layouts[].layout' table) <(layouts)
     jq -e '.kinds | map(.kind) | index("bloom") != null' table
     for layout in $(layouts | grep -vx php); do
         seen create --force --layout "$layout" -n 1000 -p 0.01 --empty f.seen
         mkdir -p out
         rm -f out/*
         seen export --pad f.seen -o out/f
-        [ "$(jq ".layouts[] | select(.layout == \"$layout\") | .layout_bytes" table)" = \
-            "$(cat out/* | wc -c)" ]
-        [ "$(jq ".layouts[] | select(.layout == \"$layout\") | .bytes" table)" = "$(size f.seen)" ]
+        equal "$(jq ".layouts[] | select(.layout == \"$layout\") | .layout_bytes" table)" \
+            "$(cat out/* | wc -c)"
+        equal "$(jq ".layouts[] | select(.layout == \"$layout\") | .bytes" table)" "$(size f.seen)"
     done
     # The FPR is that of the formula, not the one that was asked for.
     [ "$(jq '.layouts[] | select(.layout == "guava") | .fpr * 1e6 | round' table)" = 9968 ]

@@ -12,7 +12,7 @@ setup_file()
 
 needs_libmd()
 {
-    seen --version | grep -q 'digests: libmd' || skip 'built without libmd'
+    [[ $(seen --version) == *'digests: libmd'* ]] || skip 'built without libmd'
 }
 
 # digests_of NAME: the records of standard input, which end in NUL, as digests in hexadecimal; the
@@ -90,7 +90,7 @@ PYTHON
         cmp asked listed
         # The same bits as of the digests themselves, but another preparation.
         seen create -n 1000 -p 1e-9 --hex hex digests
-        cmp <(bits_of hex) <(bits_of asked)
+        alike <(bits_of hex) <(bits_of asked)
         [ "$(seen query -0 -c asked passwords)" = 602 ]
         [ "$(seen query -c --digested asked digests)" = 602 ]
         [ "$(seen query -c --digested asked upper)" = 602 ]
@@ -139,13 +139,13 @@ PYTHON
         tr a-f A-F <list >list.upper
         [ "$(seen query -c --confirm list.upper --digested f.seen known.hex)" = 2 ]
         seen add f.seen -k dragon
-        [ "$(seen query --digested f.seen unknown.hex)" = "$(head -n 1 unknown.hex)" ]
+        equal "$(seen query --digested f.seen unknown.hex)" "$(head -n 1 unknown.hex)"
         seen dedup --digested f.seen unknown.hex | cmp - <(tail -n 1 unknown.hex)
         [ "$(seen query -c f.seen unknown)" = 2 ]
         # One that is made by dedup, and a run without a filter.
         seen dedup --create --digest "$digest" g.seen known | cmp - known
         [ "$(seen dedup -c --digested g.seen known.hex)" = 0 ]
-        [ "$(cat known known | seen dedup --digest "$digest")" = "$(cat known)" ]
+        equal "$(cat known known | seen dedup --digest "$digest")" "$(cat known)"
         # In all kinds of files.
         seen create --compact -p 1e-9 --digest "$digest" c.seen known
         seen query c.seen asked | cmp - known
@@ -264,7 +264,7 @@ PYTHON
         seen merge -o new sha1 sha256
     refuses "seen: 'sha256' was made with --digest sha256, not sha1" \
         seen query --digested sha1 --also sha256 -k "$digest"
-    if seen --version | grep -q 'digests: libmd'; then
+    if [[ $(seen --version) == *'digests: libmd'* ]]; then
         refuses "seen: 'plain' and 'sha1' cannot be queried together: they differ in --digest" \
             seen query plain --also sha1 -k "$digest"
     fi
@@ -285,7 +285,7 @@ PYTHON
         run -1 seen query --digested f.seen -k "${digest%7}8"
         # As the other program has them, they are keys of 20 bytes.
         seen create --layout "$layout" -n 100 -p 1e-3 --hex g.seen -k "$digest"
-        cmp <(bits_of f.seen) <(bits_of g.seen)
+        alike <(bits_of f.seen) <(bits_of g.seen)
         rm f.seen g.seen
     done
     refuses 'seen: --digest: the layout takes keys of encoding utf16, which digests cannot be' \
@@ -319,7 +319,7 @@ PYTHON
 }
 
 @test "what a program without libmd says" {
-    if seen --version | grep -q 'digests: libmd'; then
+    if [[ $(seen --version) == *'digests: libmd'* ]]; then
         skip 'built with libmd'
     fi
     why='this program was built without libmd (on Debian, install libmd-dev and build it again)'

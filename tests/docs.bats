@@ -26,7 +26,7 @@ words() { grep -oE '(^|[ ,])--?[[:alnum:]][[:alnum:]-]*' | tr -d ' ,' | sort; }
 
 same()
 {
-    diff <(printf '%s\n' "$1") <(printf '%s\n' "$2")
+    alike <(printf '%s\n' "$1") <(printf '%s\n' "$2")
 }
 
 @test "each command has a manual page, and each page a command" {

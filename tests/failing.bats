@@ -49,7 +49,7 @@ end()
 @test "a mark that was not synced is, before the other header is written" {
     need_strace
     seen create --empty -n 1000 f.seen
-    run failing fdatasync signal=KILL:when=2 seen add f.seen -k a
+    run -137 failing fdatasync signal=KILL:when=2 seen add f.seen -k a
     [ "$(state f.seen)" = dirty ]
     [ "$(calls seen add f.seen -k b)" = SBSS ]
 }

@@ -103,7 +103,7 @@ told()
     # Behind the headers, which have times in them.
     cmp -i 12288 f.1 f.8
     for name in records keys_added n_estimate dropped_estimate; do
-        [ "$(number $name f.1)" = "$(number $name f.8)" ]
+        equal "$(number $name f.1)" "$(number $name f.8)"
     done
 }
 
@@ -128,7 +128,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     for input in "cat in" "cat in.gz"; do
         cp empty h
         $input | seen dedup h | cmp - in
-        [ "$(capacities h)" = "$(capacities f.all)" ]
+        equal "$(capacities h)" "$(capacities f.all)"
     done
     seen verify f.all
     reader verify f.all
@@ -138,9 +138,10 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seq 100000 >in
     seen dedup --create f.seen in >/dev/null
     [[ $(capacities f.seen) =~ ^.([0-9]+).$ ]]
-    [ "${BASH_REMATCH[1]}" -ge 100000 ] && [ "${BASH_REMATCH[1]}" -lt 112000 ]
+    [ "${BASH_REMATCH[1]}" -ge 100000 ]
+    [ "${BASH_REMATCH[1]}" -lt 112000 ]
     seen add --create g.seen <in
-    [ "$(capacities g.seen)" = "$(capacities f.seen)" ]
+    equal "$(capacities g.seen)" "$(capacities f.seen)"
     { read -r _; seen add --create tail.seen; } <in # which begins behind its first line
     [ "$(seen query -c tail.seen in)" = 99999 ]
     [ "$(seen query -c g.seen in)" = 100000 ]
@@ -157,22 +158,24 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seq 1000001 2500000 >in
     seen add --no-sync --create f.seen in
     [[ $(capacities f.seen) =~ ^.([0-9]+).$ ]]
-    [ "${BASH_REMATCH[1]}" -ge 1500000 ] && [ "${BASH_REMATCH[1]}" -lt 1650000 ]
+    [ "${BASH_REMATCH[1]}" -ge 1500000 ]
+    [ "${BASH_REMATCH[1]}" -lt 1650000 ]
     # Each key comes twelve times: 125000 are less than the usual layer has room for.
     awk '{ print int($1 / 12) }' in >many
     shuf --random-source=<(yes) many >mixed
     awk '{ print $1, $1 % 50000 }' in >fields
     # A run that nobody listens to leaves the first layer as it was.
-    seen dedup --no-sync --create g.seen mixed | head -n 1
-    seen dedup --no-sync -f 2 -d ' ' --create h.seen fields | head -n 1
+    { seen dedup --no-sync --create g.seen mixed || [ $? = 141 ]; } | head -n 1
+    { seen dedup --no-sync -f 2 -d ' ' --create h.seen fields || [ $? = 141 ]; } | head -n 1
     [ "$(capacities g.seen) $(capacities h.seen)" = "[1048576] [1048576]" ]
     # One long file three times: repeats are far away, so more keys are expected than come. The layer
     # is made smaller in the end, or where there is no room for it.
     seq 1000001 2000000 >in
     cat in in in >thrice
-    seen dedup --no-sync --create i.seen thrice | head -n 1
+    { seen dedup --no-sync --create i.seen thrice || [ $? = 141 ]; } | head -n 1
     [[ $(capacities i.seen) =~ ^.([0-9]+).$ ]]
-    [ "${BASH_REMATCH[1]}" -gt 2000000 ] && [ "${BASH_REMATCH[1]}" -lt 3300000 ]
+    [ "${BASH_REMATCH[1]}" -gt 2000000 ]
+    [ "${BASH_REMATCH[1]}" -lt 3300000 ]
     seen add --no-sync --create j.seen thrice
     [ "$(capacities j.seen)" = "[1000000]" ]
     (ulimit -f 3000; seen add --no-sync --create k.seen thrice)
@@ -190,15 +193,15 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     for threads in 1 2 8 500; do
         cat in in | seen dedup --create -p 1e-4 -j $threads f.$threads | cmp - in
         [ "$(capacities f.$threads)" = "[100000]" ]
-        cmp <(bits f.1) <(bits f.$threads)
+        alike <(bits f.1) <(bits f.$threads)
         cat in in | seen add --create -p 1e-4 -j $threads g.$threads
-        cmp <(bits f.1) <(bits g.$threads)
+        alike <(bits f.1) <(bits g.$threads)
     done
     seen verify f.1
     reader verify f.1
     [ "$(number fpr_design f.1)" = 0.0001 ]
     [ "$(number records f.1)" = 200000 ]
-    seen stats f.1 | grep -q '^counters agree with bits *yes'
+    says '^counters agree with bits *yes' seen stats f.1
     # 1,480,000 keys take two layers of a pipe.
     seq 1480000 | seen add --create two.seen
     [ "$(capacities two.seen)" = "[1480000]" ]
@@ -213,7 +216,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seq 100001 300000 | seen add key.seen
     [ "$(seq 100001 300000 | seen query -c key.seen)" = 200000 ]
     # Keys of others are not put in.
-    seq 50001 100000 | seen dedup --also f.1 --create -p 1e-4 also.seen in >out
+    seen dedup --also f.1 --create -p 1e-4 also.seen in >out
     [ "$(capacities also.seen)" = "[16384]" ]
 }
 
@@ -422,9 +425,10 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     refuses "seen: 'small.seen' has a false-positive rate of $(seen stats small.seen |
         sed -n 's/^current FPR *\([^ ]*\) .*/\1/p') already, more than 1e-09" \
         seen shrink -p 1e-9 -o x.seen small.seen
-    [ "$(digest big.seen)" = "$before" ] && [ ! -e x.seen ]
+    [ "$(digest big.seen)" = "$before" ]
+    [ ! -e x.seen ]
     quiet seen shrink big.seen
-    [ "$(size big.seen)" = "$(size small.seen)" ]
+    equal "$(size big.seen)" "$(size small.seen)"
     [ "$(seen query -c big.seen keys)" = 20000 ]
 }
 
@@ -442,7 +446,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen verify g.seen
     reader verify g.seen
     [ "$(seq 1410000 | seen query -c g.seen)" = 1410000 ]
-    [ "$(number keys_added f.seen)" = "$(number keys_added g.seen)" ]
+    equal "$(number keys_added f.seen)" "$(number keys_added g.seen)"
     # When the second layer was made, and the rate at which the first was closed: see seen(5).
     seen shrink --reproducible -p 0.5 -o r.seen f.seen
     [ "$(size r.seen)" -lt "$(size g.seen)" ]
@@ -450,7 +454,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(peek r.seen 488 8)" = 0000000000000000 ]
     closed() { od -An -tf8 -j 376 -N 8 "$1"; }
     awk -v f="$(closed f.seen)" -v r="$(closed r.seen)" 'BEGIN { exit !(0 < f && f < r) }'
-    seen stats g.seen | grep -q '^when full  *grows'
+    says '^when full  *grows' seen stats g.seen
     seq 1410001 2500000 | seen add g.seen
     [ "$(seq 2500000 | seen query -c g.seen)" = 2500000 ]
     [ "$(seen stats --json g.seen | jq '.layers | length')" = 3 ]
@@ -465,7 +469,8 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     refuses "seen: 'f.seen' is damaged in 1 pages; 'seen verify' names them" seen shrink f.seen
     refuses "seen: 'f.seen' is damaged in 1 pages; 'seen verify' names them" \
         seen shrink -o g.seen f.seen
-    [ "$(digest f.seen)" = "$before" ] && [ ! -e g.seen ]
+    [ "$(digest f.seen)" = "$before" ]
+    [ ! -e g.seen ]
 }
 
 @test "shrink: each layer of filters that were joined" {
@@ -477,11 +482,11 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     for f in a b; do
         seen shrink $f.seen
     done
-    [ "$(seen stats --json small.seen | jq -c '[.layers[] | select(.kind == "bloom").pages] | sort')" = \
-        "$(seen stats --json a.seen b.seen | jq -c -s 'flatten | [.[].layers[].pages] | sort')" ]
+    equal "$(seen stats --json small.seen | jq -c '[.layers[] | select(.kind == "bloom").pages] | sort')" \
+        "$(seen stats --json a.seen b.seen | jq -c -s 'flatten | [.[].layers[].pages] | sort')"
     { seq 1 20000; seq 30001 40000; seq 50001 51000; } >keys
     [ "$(seen query -c small.seen keys)" = 31000 ]
-    [ "$(number fpr_design small.seen)" = "$(number fpr_design all.seen)" ]
+    equal "$(number fpr_design small.seen)" "$(number fpr_design all.seen)"
     seen verify small.seen
     reader verify small.seen
     # A higher rate is shared out among the layers; what is compact stays as it is.
@@ -546,7 +551,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seq 1 40000 | seen query --confirm list f.seen | cmp <(seq 1 20000) -
     seq 1 40000 | seen query -v --confirm list f.seen | cmp <(seq 20001 40000) -
     printf '%s' "$(cat list)" >open_end
-    seen query -c --confirm open_end f.seen list | grep -qx 20000
+    [ "$(seen query -c --confirm open_end f.seen list)" = 20000 ]
     : >none
     run -1 seen query --confirm none f.seen list
     [ -z "$output" ]
@@ -561,7 +566,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     LC_ALL=C sort numbers >list
     # Only the searches in the neighbourhood can tell, so all keys are asked.
     awk 'NR == 50 { held = $0; next } NR == 52 { print; print held; next } { print }' list >swapped
-    [ "$(LC_ALL=C sort swapped | digest /dev/stdin)" = "$(digest list)" ]
+    equal "$(LC_ALL=C sort swapped | digest /dev/stdin)" "$(digest list)"
     run -1 env LC_ALL=C sort -c swapped
     refuses "seen: 'swapped' is not sorted as LC_ALL=C sort does it" \
         seen query -c --confirm swapped f.seen list

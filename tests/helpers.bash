@@ -2,6 +2,8 @@
 # tests/run sets SEEN and SOURCE; by hand, the build in build/ is tested.
 
 bats_require_minimum_version 1.5.0
+# What fails on the left of a pipe fails the test.
+set -o pipefail
 SOURCE=${SOURCE:-$(cd "$BATS_TEST_DIRNAME/.." && pwd)}
 SEEN=${SEEN:-$SOURCE/build/seen}
 PATH=$(dirname "$SEEN"):$PATH
@@ -66,6 +68,47 @@ quiet()
 {
     run -0 --separate-stderr "$@"
     [[ -z $output && -z $stderr ]] || { echo "$*: $output$stderr"; return 1; }
+}
+
+# says PATTERN COMMAND...: exit status 0, and a line on stdout like this extended expression.
+says()
+{
+    local pattern=$1
+    shift
+    run -0 --separate-stderr "$@"
+    grep -E -- "$pattern" <<<"$output"
+}
+
+# equal A B: they are, and there is something to compare: what fails prints nothing.
+equal()
+{
+    [[ -n $1 && $1 == "$2" ]] || { printf '%s\n' "is:     $1" "wanted: $2"; return 1; }
+}
+
+# alike FILE FILE: as cmp, for what commands print: both may have failed.
+alike()
+{
+    cat -- "$1" >"$BATS_TEST_TMPDIR.first"
+    [ -s "$BATS_TEST_TMPDIR.first" ] || { echo 'nothing to compare'; return 1; }
+    cmp "$BATS_TEST_TMPDIR.first" "$2"
+}
+
+# finish: waits for all processes in the background; fails if one of them met trouble.
+finish()
+{
+    local process status
+    for process in $(jobs -p); do
+        status=0
+        wait "$process" || status=$?
+        [ $status -le 1 ] || { echo "a process in the background: exit status $status"; return 1; }
+    done
+}
+
+# prints_nothing COMMAND...: exit status 0, and not a word on stdout.
+prints_nothing()
+{
+    run -0 --separate-stderr "$@"
+    [ -z "$output" ]
 }
 
 # poke FILE OFFSET HEX: overwrites bytes of a file in place.

@@ -75,7 +75,7 @@ counts()
         # Made without counting it is no different.
         quiet seen create --empty -n 20000 -p $p --force g
         seq -f "key %.0f" 20000 | seen add g 2>/dev/null
-        [ "$(seen stats --json f | jq .fpr_current)" = "$(seen stats --json g | jq .fpr_current)" ]
+        equal "$(seen stats --json f | jq .fpr_current)" "$(seen stats --json g | jq .fpr_current)"
     done
 }
 

@@ -28,8 +28,8 @@ takes()
     seen add $options added "$input"
     local data
     data=$(seen stats --json want | jq '.layers[0].bytes')
-    cmp <(tail -c "$data" want) <(tail -c "$data" made)
-    cmp <(tail -c "$data" want) <(tail -c "$data" added)
+    alike <(tail -c "$data" want) <(tail -c "$data" made)
+    alike <(tail -c "$data" want) <(tail -c "$data" added)
     # Every record is found, by its own key.
     # shellcheck disable=SC2086
     [ "$(seen query -vc $options want "$input")" = 0 ]
@@ -383,7 +383,7 @@ refused_as()
     refused_as lz4 'lz4 -dc'
     printf 'PK\3\4\n1\n2\n' >packed
     refused_as zip 'unzip -p'
-    cmp <(data g) <(data before)
+    alike <(data g) <(data before)
     # A file that cannot be used does not keep query from the others.
     echo key >plain
     run -2 --separate-stderr seen query g packed plain
@@ -395,7 +395,7 @@ refused_as()
         printf '%bx\n' "$start" >question
         seen create --force --no-gzip -n 10 f question
         # shellcheck disable=SC2002 # a pipe is wanted
-        [ "$(cat question | seen query --annotate f)" = "$(printf '+\t'; cat question)" ]
+    equal "$(cat question | seen query --annotate f)" "$(printf '+\t'; cat question)"
     done
     # A file is decompressed.
     printf 'x\ny\n' | gzip >list.gz

@@ -3,6 +3,8 @@
 
 bats_require_minimum_version 1.5.0
 
+set -o pipefail
+
 setup()
 {
     cd "$BATS_TEST_TMPDIR" || return
@@ -62,7 +64,7 @@ setup()
 
 @test "the license is at the top, and the program names it" {
     [ "$(head -n 1 "$SOURCE/LICENSE")" = 'MIT License' ]
-    "$SEEN" --version | grep -qx 'license: MIT'
+    "$SEEN" --version | grep -x 'license: MIT'
 }
 
 @test "completions can be left out" {

@@ -10,7 +10,7 @@ PAGE=seen-passwords.7
 
 setup()
 {
-    seen --version | grep -q 'digests: libmd' || skip 'built without libmd'
+    [[ $(seen --version) == *'digests: libmd'* ]] || skip 'built without libmd'
     cd "$BATS_TEST_TMPDIR" || return
     mkdir bin
     PATH=$PWD/bin:$PATH

@@ -64,8 +64,8 @@ END
     [ "$(row bloom '.bytes <= 67108864' -n $((n + n / 1000)) -p 1e-4)" = false ]
 
     p=$(seen plan --json -s 64M -n 20M | jq .fpr_design)
-    [ "$(row bloom .bytes -s 64M -n 20M)" = "$(row bloom .bytes -n 20M -p "$p")" ]
-    [ "$(row bloom .k -s 64M -n 20M)" = "$(row bloom .k -n 20M -p "$p")" ]
+    equal "$(row bloom .bytes -s 64M -n 20M)" "$(row bloom .bytes -n 20M -p "$p")"
+    equal "$(row bloom .k -s 64M -n 20M)" "$(row bloom .k -n 20M -p "$p")"
 }
 
 @test "create makes a file of the planned size" {
@@ -73,7 +73,7 @@ END
         # shellcheck disable=SC2086 # several options
         quiet seen create --empty --force $wish a.seen
         # shellcheck disable=SC2086
-        [ "$(size a.seen)" = "$(row bloom .bytes $wish)" ]
+        equal "$(size a.seen)" "$(row bloom .bytes $wish)"
     done
 }
 
@@ -84,7 +84,7 @@ END
         # shellcheck disable=SC2086
         [ "$output" = "$(seen plan $wish)" ]
         # shellcheck disable=SC2086
-        [ "$(seen create --empty --dry-run --json $wish a.seen)" = "$(seen plan --json $wish)" ]
+        equal "$(seen create --empty --dry-run --json $wish a.seen)" "$(seen plan --json $wish)"
     done
     [ ! -e a.seen ]
 }

@@ -264,7 +264,7 @@ END
         [ "$n" -gt 50000 ]
         [ "$n" = "$(seen stats --json f | jq .keys_added)" ]
         [ "$(seen query -c f got)" = "$n" ]
-        [ "$(tr -d '\0' <got | digest /dev/stdin)" = "$(digest got)" ]
+        equal "$(tr -d '\0' <got | digest /dev/stdin)" "$(digest got)"
         if [ "$change" = 'cp other' ]; then
             continue # lines of both, at any exit status
         fi

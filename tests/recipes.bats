@@ -101,12 +101,12 @@ quoted_table()
     [ "$(cd parts && echo ./*.seen | wc -w)" = 5 ]
     # One run over all has the same bits.
     seen create -n 30k -p 1e-4 one.seen all.txt
-    cmp <(data all.seen) <(data one.seen)
+    alike <(data all.seen) <(data one.seen)
     # So have groups, in another order, and with a filter twice.
     seen merge --reproducible -o a.seen parts/*.a[a-b].*seen
     seen merge --reproducible -o b.seen parts/*.a[b-e].*seen
     seen merge --reproducible -o all.seen --force b.seen a.seen
-    cmp <(data all.seen) <(data one.seen)
+    alike <(data all.seen) <(data one.seen)
     # Steps that run again write the same bytes.
     rm parts/urls.ab*.seen
     recipe "$title" 1 's/-n 100M/-n 30k/' 2>message
@@ -151,10 +151,10 @@ on_cluster()
         shuf links >"$host/found"
         (cd "$host" && on_cluster "$title" 1 || touch failed) 2>"$host/err" 3>&- &
     done
-    wait
+    finish
     cat ./?/err
     [ -z "$(find . -name failed)" ]
-    cmp <(sort ./?/got) <(sort links)
+    alike <(sort ./?/got) <(sort links)
     (cat links; echo unknown) >seeds.txt
     on_cluster "$title" 2 >out
     cat out
@@ -184,7 +184,7 @@ for line in sys.stdin.buffer:
     seen import --layout gozero:bits=20000 got -o got.seen
     [ "$(seq 2000 | seen query -c got.seen)" = 1000 ]
     seq 1000 | seen create --layout gozero:bits=20000 own.seen
-    cmp <(data got.seen) <(data own.seen)
+    alike <(data got.seen) <(data own.seen)
     [ "$(redis a TTL shop:seen)" -gt 9000 ]
     # A list that is too short changes nothing.
     seq 10 | gzip >ids.gz
@@ -398,7 +398,7 @@ as_cron()
             grep -q '^seen_filter_readable{file=".*/week.seen"} 1$' prometheus/node-exporter/seen.prom
         fi
         if grep -q ship.seen tab; then
-            [ "$(seq 200 | seen query srv/blocked/ship.seen)" = "$(seq 101 200)" ]
+            equal "$(seq 200 | seen query srv/blocked/ship.seen)" "$(seq 101 200)"
         fi
         if grep -q list.seen tab; then
             [ "$(seq 1000 | seen query -c srv/list.seen)" = 1000 ]
@@ -420,7 +420,7 @@ as_cron()
     [[ $output == *'is being written by another process'* ]]
     kill -KILL $writer
     exec 8>&-
-    run wait $writer
+    run -137 wait $writer
     # A run that ends well does not clear the mark.
     echo http://example.com/ | seen dedup urls.seen >got 2>warning
     grep -q 'verify --repair' warning

@@ -23,7 +23,7 @@ need_redis()
 {
     redis_is_here || skip 'no redis-server'
     # shellcheck disable=SC2251 # not a check
-    ! seen --version | grep -q 'built without hiredis' || skip 'built without hiredis'
+    [[ $(seen --version) != *'built without hiredis'* ]] || skip 'built without hiredis'
 }
 
 # A short path: that of a socket has at most 107 bytes.

@@ -124,7 +124,7 @@ ask_and_add()
         seen query -z $way "$name" input >>"out$way"
         bits k >>"out$way"
     done
-    cmp <(head -c 6 out--bulk) <(printf 'a\nb\0c\0')
+    alike <(head -c 6 out--bulk) <(printf 'a\nb\0c\0')
     cmp out--live out--bulk
 }
 
@@ -159,8 +159,8 @@ ask_and_add()
             [ $((i % 2)) = 1 ] || way=$first
             shuf keys | seen dedup $way -f 1 "$(uri k gozero:bits=8000000)" >"out$i" 3>&- &
         done
-        wait
-        cmp <(sort out?) <(sort keys)
+        finish
+        alike <(sort out?) <(sort keys)
         clean
     done
 }
@@ -190,7 +190,7 @@ ask_and_add()
         redis a HSET '{r}:config' size 9585 hashIterations 7 expectedInsertions 1000 \
             falseProbability 0.01
         seen $command --bulk "$(uri r redisson)" keys >out
-        cmp <(redis a --raw GET r | head -c -1) <(seen export f.seen -o -)
+        alike <(redis a --raw GET r | head -c -1) <(seen export f.seen -o -)
     done
     redis a DEL r
     [ "$(seen query -c --bulk "$(uri r redisson)" keys || true)" = 0 ]
@@ -202,7 +202,7 @@ ask_and_add()
         empty k
         run -2 --separate-stderr seen $command --bulk --max-fpr 0.001 "$(uri k $SMALL)" keys
         [[ $stderr == *'would pass 0.001'* ]]
-        [ $command = add ] || cmp <(printf '%s\n' "$output") <(head -n "${#lines[@]}" keys)
+        [ $command = add ] || alike <(printf '%s\n' "$output") <(head -n "${#lines[@]}" keys)
         seen stats --json "$(uri k $SMALL)" |
             jq -e '.fpr_current <= 0.001 and .fpr_current > 0.00098'
     done
@@ -268,7 +268,7 @@ stops()
         proxy SETRANGE 1 run "$(cli SETRANGE n 2499 '""'); $(cli SETBIT n 19999 0); \
 $(cli RENAME n k)"
         seen $command --bulk "$(uri k $SMALL proxy)" keys >out
-        cmp <(redis a --raw GET k | head -c -1) <(seen export f.seen -o -)
+        alike <(redis a --raw GET k | head -c -1) <(seen export f.seen -o -)
     done
 }
 
@@ -372,7 +372,7 @@ xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
         # shellcheck disable=SC2086 # words
         proxy $action
         quiet seen add --bulk "$(uri k gozero:bits=40000000 proxy)" keys
-        [ "$(bits k)" = "$(bits live)" ]
+        equal "$(bits k)" "$(bits live)"
         clean
     done
 }
@@ -436,7 +436,7 @@ ask()
         ask y "$([ $way = --live ] && echo 2 || echo 3)"
         exec 7>&-
         wait $asker
-        [ "$(paste -sd ' ' out)" = "$([ $way = --live ] && echo x y || echo x x y)" ]
+        equal "$(paste -sd ' ' out)" "$([ $way = --live ] && echo x y || echo x x y)"
     done
 }
 
@@ -515,8 +515,8 @@ more_blocks() { [ "$(blocks "$1")" -gt "$2" ]; }
     for i in 1 2; do
         seen dedup --bulk "$name/s?layout=$LARGE&shards=3" keys >out$i 3>&- &
     done
-    wait
-    cmp <(sort out1 out2) <(sort keys)
+    finish
+    alike <(sort out1 out2) <(sort keys)
     [ "$(seen query -c --bulk "$name/s?layout=$LARGE&shards=3" keys)" = 2000 ]
     seen add --bulk "$name/s?layout=$LARGE&shards=3" <(seq 3000)
     [ "$(seen query -c --live "$name/s?layout=$LARGE&shards=3" <(seq 3000))" = 3000 ]

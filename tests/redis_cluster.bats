@@ -59,8 +59,8 @@ makes()
         for i in 1 2; do
             seen dedup "$(uri $key gozero:bits=20000)" keys >out$i 3>&- &
         done
-        wait
-        cmp <(sort out1 out2) <(sort keys)
+        finish
+        alike <(sort out1 out2) <(sort keys)
         [ "$(seen query -c "$(uri $key gozero:bits=20000)" keys)" = 1000 ]
     done
 }
@@ -139,7 +139,7 @@ moves_all()
         done
     done
     for i in $(jobs -p); do wait "$i"; done
-    cmp <(sort -n out?) <(seq 9000)
+    alike <(sort -n out?) <(seq 9000)
     cmp <(cat err?) /dev/null
 }
 
@@ -195,13 +195,14 @@ signal() { kill "-$1" "${REDIS_PIDS[c3]}" "${REDIS_PIDS[c4]}" "${REDIS_PIDS[c5]}
     quiet seen export --wait 1 f.seen -o "${name}push"
     signal STOP
     {
-        seen dedup --wait 1 "${name}dedup?layout=$spec" keys >out 2>dedup_err 3>&- && touch added &
-        seen add --wait 1 "${name}add?layout=$spec" keys 2>add_err 3>&- && touch added &
-        seen export --wait 1 f.seen -o "${name}push" 2>push_err 3>&- && touch added &
-        wait
+        if seen dedup --wait 1 "${name}dedup?layout=$spec" keys >out 2>dedup_err 3>&-; then touch added; fi &
+        if seen add --wait 1 "${name}add?layout=$spec" keys 2>add_err 3>&-; then touch added; fi &
+        if seen export --wait 1 f.seen -o "${name}push" 2>push_err 3>&-; then touch added; fi &
+        finish
     }
     signal CONT
-    [ ! -e added ] && [ ! -s out ]
+    [ ! -e added ]
+    [ ! -s out ]
     for command in dedup add push; do
         cat "${command}_err"
         [ "$(wc -l <"${command}_err")" = 1 ]
@@ -210,7 +211,7 @@ was written within 5 s" ]]
         [ "$(seen query -c "$name$command?layout=$spec" keys)" = 900 ]
     done
     eventually redis_all_agree
-    [ -z "$(seen dedup --wait 1 "${name}dedup?layout=$spec" keys)" ]
+    prints_nothing seen dedup --wait 1 "${name}dedup?layout=$spec" keys
 }
 
 # stream PREFIX: keys, in blocks, until the master has been killed; so few that none is taken for

@@ -50,21 +50,21 @@ same()
         *) reserve k 0.01 $n ;;
         esac
         seen create --empty --force --layout "redisbloom$options" -n $n -p 0.01 f.seen
-        cmp <(seen dedup "$(uri k)" keys) <(seen dedup f.seen keys)
+        alike <(seen dedup "$(uri k)" keys) <(seen dedup f.seen keys)
         quiet seen add "$(uri k)" extra
         quiet seen add f.seen extra
         [ "$(info k 'Number of items inserted')" -gt 1950 ]
         same f.seen k
-        cmp <(seen query "$(uri k)" keys extra) <(cat keys extra)
+        alike <(seen query "$(uri k)" keys extra) <(cat keys extra)
         seq 2001 3000 >absent
-        cmp <(seen query "$(uri k)" absent) <(seen query f.seen absent)
+        alike <(seen query "$(uri k)" absent) <(seen query f.seen absent)
     done
 }
 
 @test "keys are sent as they are prepared" {
     reserve k 1e-6 1000
     printf '1\tA b\n2\t\n3\tA b' >records
-    [ "$(seen dedup -f 2 "$(uri k)" records)" = "$(printf '1\tA b\n2\t')" ]
+    equal "$(seen dedup -f 2 "$(uri k)" records)" "$(printf '1\tA b\n2\t')"
     redis a BF.MADD k '' 'A b' | cmp - <(printf '0\n0\n')
     printf 'a\0\xff\ncc\n' | quiet seen add -z "$(uri k)"
     printf '\xff\ncc\n' | redis a -x BF.ADD k | grep -qx 0
@@ -86,7 +86,7 @@ same()
     seen dedup "$(uri k)" keys | cmp - keys
     [ "$(seen query -c "$(uri k)" keys)" = 3000 ]
     [ "$(info k 'Number of items inserted')" = 3000 ]
-    [ -z "$(seen dedup "$(uri k)" keys)" ]
+    prints_nothing seen dedup "$(uri k)" keys
 }
 
 @test "eight processes print no record twice, and each that is new once" {
@@ -97,8 +97,8 @@ same()
     for i in {1..8}; do
         shuf keys | seen dedup "$(uri k)" >"out$i" 3>&- &
     done
-    wait
-    cmp <(sort out?) <(sort keys)
+    finish
+    alike <(sort out?) <(sort keys)
 }
 
 @test "a filter that does not scale is full: what was added is printed, and no more" {
@@ -109,7 +109,7 @@ same()
     run -2 --separate-stderr seen dedup "$name" keys
     [ "$stderr" = "seen: keys:1001: not added: '$name' is full: it was made for 1000 keys, and \
 not to scale" ]
-    cmp <(echo "$output") <(seq 901 1000)
+    alike <(echo "$output") <(seq 901 1000)
     [ "$(info k 'Number of items inserted')" = 1000 ]
     # Keys that are in it change nothing.
     seq 1000 | quiet seen dedup "$name"
@@ -124,15 +124,15 @@ not to scale" ]
             f.seen
         [ $scaling = no ] || seq 2501 9000 | quiet seen add f.seen
         quiet seen export f.seen -o "$(uri k)"
-        cmp <(seen stats --json "$(uri k)" | jq "$fields") <(seen stats --json f.seen | jq "$fields")
+        alike <(seen stats --json "$(uri k)" | jq "$fields") <(seen stats --json f.seen | jq "$fields")
     done
-    seen stats "$(uri k)" | grep -Eq '^current FPR +[0-9.]+ +exact'
+    says '^current FPR +[0-9.]+ +exact' seen stats "$(uri k)"
 }
 
 @test "verbose tells how many keys were probably dropped" {
     reserve k 0.1 2000 NONSCALING
     seq 2000 | seen dedup --verbose "$(uri k)" 2>err | wc -l >n
-    [ "$(info k 'Number of items inserted')" = "$(cat n)" ]
+    equal "$(info k 'Number of items inserted')" "$(cat n)"
     grep -Eq "^seen: 2000 records, $(cat n) new; new ones probably taken for known: [0-9.]+$" err
     awk -v n="$(cat n)" '{ lost = $NF; if (lost < (2000 - n) / 3 || lost > (2000 - n) * 3) exit 1 }' err
 }
@@ -311,7 +311,10 @@ cut_connections()
     wait $! || status=$?
     case $status in
     0) cmp out keys ;;
-    2) [ "$(wc -l <err)" = 1 ] && grep 'may have been carried out or not' err ;;
+    2)
+        [ "$(wc -l <err)" = 1 ]
+        grep 'may have been carried out or not' err
+        ;;
     *) false ;;
     esac
     seen dedup "$(uri k)" keys >>out
@@ -326,6 +329,6 @@ cut_connections()
     # 5 sigma of 4000 trials at 0.05 are 0.017, and the bits differ by less than 0.01.
     seen stats --json --measure 4000 "$(uri k)" | jq -e '.fpr_measured | . > 0.023 and . < 0.077'
     seq 2001 4000 >negatives
-    [ "$(seen stats --json --negatives negatives "$(uri k)" | jq .negatives_hits)" = \
-        "$(seen query -c "$(uri k)" negatives)" ]
+    equal "$(seen stats --json --negatives negatives "$(uri k)" | jq .negatives_hits)" \
+        "$(seen query -c "$(uri k)" negatives)"
 }

@@ -56,7 +56,7 @@ sound()
     seq 1100 >keys
     refuses "seen: keys:1001: not added: 'f.seen' is full: it was made for 1000 keys, and not to scale" \
         seen add f.seen keys
-    [ "$(links f.seen)" = "$(printf '1000\n1000 1000')" ]
+    equal "$(links f.seen)" "$(printf '1000\n1000 1000')"
     # Keys that are in it change nothing.
     head -n 1000 keys | quiet seen add f.seen
     [ "$(seen query -c f.seen keys)" = 1000 ]
@@ -123,7 +123,7 @@ sound()
             sound "$filter"
             # What was printed is in the filter.
             sed -s '$d' "out$filter"* >printed
-            [ ! -s printed ] || [ "$(seen query -c "$filter" printed)" = "$(wc -l <printed)" ]
+            [ ! -s printed ] || equal "$(seen query -c "$filter" printed)" "$(wc -l <printed)"
         done
     done
     [ -s printed ]

@@ -70,12 +70,12 @@ END
     [ "$(text 'file')" = a.seen ]
     [ "$(text 'state')" = clean ]
     [ "$(text 'design FPR')" = 0.01 ]
-    [ "$(text 'current FPR')" = "$(printf %.3g "$(jq .fpr_current <<<"$json")")" ]
-    [ "$(text 'distinct keys')" = "$(jq -r '"\(.n_estimate | round) (\(.n_low | round) to \(.n_high |
-        round))"' <<<"$json")" ]
+    equal "$(text 'current FPR')" "$(printf %.3g "$(jq .fpr_current <<<"$json")")"
+    equal "$(text 'distinct keys')" \
+        "$(jq -r '"\(.n_estimate | round) (\(.n_low | round) to \(.n_high | round))"' <<<"$json")"
     [ "$(text 'records given')" = 3000 ]
-    [ "$(text 'keys new when added')" = "$(jq .keys_added <<<"$json")" ]
-    [ "$(text 'bits a key')" = "$(printf %.2f "$(jq .bits_per_key <<<"$json")")" ]
+    equal "$(text 'keys new when added')" "$(jq .keys_added <<<"$json")"
+    equal "$(text 'bits a key')" "$(printf %.2f "$(jq .bits_per_key <<<"$json")")"
     # the layers are a table, with a column for what is known of any
     [ "$(tail -n 2 <<<"$output" | head -n 1 | xargs)" = 'kind size k lines capacity design FPR keys load FPR' ]
     [[ ${lines[-1]} == 'layer 0  bloom  '* ]]
@@ -227,8 +227,8 @@ END
     grep -q 'fuller than it was made for' warning
     seen stats --json r.seen | jq -e '.load > 3 and .load < 3.7 and .load_all < 0.5 and
         .keys_left == 0 and .fpr_current > 0.01'
-    seen stats r.seen | grep -E '^keys left  +0 '
-    seen stats r.seen | grep -E '^keys wrongly dropped  +[0-9.]+ +estimated$'
+    says '^keys left  +0 ' seen stats r.seen
+    says '^keys wrongly dropped  +[0-9.]+ +estimated$' seen stats r.seen
     # A rotation makes room in the newest, but not in the promise.
     seen rotate r.seen
     seen stats --json r.seen | jq -e '.load == 0 and .keys_left == 0'
@@ -275,7 +275,7 @@ END
     awk '/^# HELP / { name = $3; next }
         /^# TYPE / { if ($3 != name || NF != 4 || name in seen) exit 1; seen[name] = 1; next }
         index($0, name "{file=\"") != 1 || !/} [0-9.e+-]+$/ { exit 1 }' metrics
-    [ "$(grep -c '^# HELP' metrics)" = "$(grep -c '^# TYPE' metrics)" ]
+    equal "$(grep -c '^# HELP' metrics)" "$(grep -c '^# TYPE' metrics)"
     grep -qF 'seen_filter_readable{file="a \"b\\c\\n\\xffé.seen"} 1' metrics
     # The table of the manual page is complete, and the values are those of --json.
     sed -n '/^seen_filter/p' "$SOURCE/man/seen-stats.1" >table
@@ -284,8 +284,8 @@ END
     for file in f.seen c.seen ring.seen; do
         seen stats --json "$file" >json
         while read -r metric member; do
-            [ "$(sed -n "s/^$metric{file=\"$file\"} //p" metrics | jq 'tostring | .[:10]')" = \
-                "$(jq ".$member | values | tostring | .[:10]" json)" ] || { echo "$file $metric"; return 1; }
+            equal "$(sed -n "s/^$metric{file=\"$file\"} //p" metrics | jq 'tostring | .[:10]')" \
+                "$(jq ".$member | values | tostring | .[:10]" json)" || { echo "$file $metric"; return 1; }
         done <table
         grep -q "^seen_filter_clean{file=\"$file\"} 1" metrics
     done

@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+"""Faults, injected into each command. Prints TAP.
+
+    faults.py [--all] [SCENARIO]...
+
+Each scenario is a command in a directory of small files. It runs once as it is, under inject.so, which
+counts its calls; and then once for each fault: call N fails with an errno that it can fail with, once
+or from then on; or it reads or writes one byte; or the process is killed before it. Each time
+
+    exit status 0 (or what the command says otherwise) means that files and output are as without a fault;
+    else the status is 2, and one line on standard error names the cause;
+    each file is as it was, or as it was to become, or has all the keys that it had, and verify says so;
+    what was printed is the beginning of what would have been, and is in the filter if dedup printed it;
+    nothing else is left in the directory, but by SIGKILL, and the next command works.
+
+Without --all, a fault at a place of the program where the same one was tried before is tried again only
+now and then.
+"""
+import gzip
+import mmap
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from errno import (EACCES, EINTR, EINVAL, EIO, EMFILE, ENOENT, ENOLCK, ENOMEM, ENOSPC, ENOSYS,
+                   EOPNOTSUPP, EAGAIN)
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SEEN = os.environ.get("SEEN", os.path.join(SOURCE, "build", "seen"))
+INJECT = os.environ.get("INJECT_LIBRARY", os.path.join(os.path.dirname(SEEN), "faults", "inject.so"))
+CALL = struct.Struct("=16sQ")
+HEAD = struct.Struct("=QQ")
+LOG_SIZE = HEAD.size + 65536 * CALL.size
+PATIENCE = 300  # seconds, for what would hang
+
+# What each call may fail with. Those of memory and files that are not here are not made to fail.
+MEMORY = {ENOMEM: ("once", "from")}
+DISK = {ENOSPC: ("once", "from"), EIO: ("once",)}
+ERRORS = {
+    "malloc": MEMORY, "calloc": MEMORY, "realloc": MEMORY, "aligned_alloc": MEMORY,
+    "posix_memalign": MEMORY, "strdup": MEMORY, "strndup": MEMORY, "asprintf": MEMORY,
+    "mmap": MEMORY, "mremap": MEMORY, "mprotect": MEMORY, "madvise": {EINVAL: ("once",)},
+    "mlock": {ENOMEM: ("once",)},
+    "open": {EMFILE: ("once", "from"), EACCES: ("once",), EIO: ("once",)},
+    "openat": {EMFILE: ("once", "from"), EACCES: ("once",), EOPNOTSUPP: ("once", "from")},
+    "mkostemp": {EACCES: ("once",), ENOSPC: ("once",)},
+    "fstat": {EIO: ("once",)}, "stat": {EACCES: ("once",)}, "fstatat": {EACCES: ("once",)},
+    "fstatfs": {EIO: ("once",)}, "statvfs": {EIO: ("once",)}, "fstatvfs": {EIO: ("once",)},
+    "access": {EACCES: ("once",)},
+    "fsync": {EIO: ("once",)}, "fdatasync": {EIO: ("once",)},
+    "sync_file_range": {EIO: ("once",), ENOSYS: ("from",)},
+    "ftruncate": DISK, "fallocate": DISK | {EOPNOTSUPP: ("from",)}, "posix_fallocate": DISK,
+    "write": DISK | {EINTR: ("once",)}, "pwritev": DISK | {EINTR: ("once",)},
+    "read": {EIO: ("once",), EINTR: ("once",)}, "pread": {EIO: ("once",), EINTR: ("once",)},
+    "fcntl": {ENOLCK: ("once", "from"), EINTR: ("once",)},
+    "flock": {ENOLCK: ("once",)}, "fchmod": {EIO: ("once",)}, "fchown": {EIO: ("once",)},
+    "dup2": {EMFILE: ("once",)}, "lseek": {EIO: ("once",)}, "readlink": {EACCES: ("once",)},
+    "renameat": {EIO: ("once",)}, "renameat2": {EIO: ("once",), EINVAL: ("from",)},
+    "linkat": {EIO: ("once",), ENOENT: ("from",)}, "unlink": {EIO: ("once",)}, "unlinkat": {EIO: ("once",)},
+    "getrandom": {ENOSYS: ("once",)}, "pthread_create": {EAGAIN: ("once", "from")}, "close": {EIO: ("once",)},
+}
+MAY_BE_SHORT = {"read", "pread", "write", "pwritev"}
+
+OLD = ["old%d" % i for i in range(300)]
+NEW = ["new%d" % i for i in range(300)]
+
+
+def lines(keys):
+    return "".join(key + "\n" for key in keys).encode()
+
+
+class Scenario:
+    """make: commands that make the files, as words. run: the command. kept: keys that are in a file
+    after whatever happens; then: keys that are in it after success."""
+
+    def __init__(self, name, run, make=(), stdin=None, status=0, kept=None, then=None, ordered=False, printed=None):
+        self.name, self.run, self.make, self.stdin, self.status = name, run.split(), make, stdin, status
+        self.kept, self.then = kept or {}, then or {}
+        self.ordered, self.printed = ordered, printed
+
+
+LAYOUTS = ["guava", "dcso", "gozero", "redisson", "redisbloom", "parquet"]
+
+
+def scenarios():
+    f = ["create -n 1000 f old"]
+    both = OLD + NEW
+    for kind, options in {"bloom": "-n 1000", "unsized": "", "compact": "--compact", "counted": "--counted",
+                          "growing": "--grow -n 100", "generations": "--generations 2 -n 1000",
+                          "foldable": "--foldable -n 100k", "few-threads": "-j2 -n 1000",
+                          "digest": "--digest sha1"}.items():
+        yield Scenario("create " + kind, f"create {options} g new", then={"g": NEW})
+    for layout in LAYOUTS:
+        yield Scenario(f"create {layout}", f"create --layout {layout} -n 1000 -p 0.01 g new", then={"g": NEW})
+    yield Scenario("create from a pipe", "create g", stdin=lines(NEW), then={"g": NEW})
+    yield Scenario("create from gzip", "create g new.gz", then={"g": NEW})
+    yield Scenario("create from gzip in a pipe", "create g", stdin=gzip.compress(lines(NEW), mtime=0), then={"g": NEW})
+    yield Scenario("create --header", "create --header 1 -d , -f 2 g table", then={"g": NEW})
+    yield Scenario("create --like", "create --like f g new", f, then={"g": NEW})
+    yield Scenario("create --force", "create --force f new", f, then={"f": NEW})
+    yield Scenario("create --reproducible", "create --reproducible --compact g new", then={"g": NEW})
+    yield Scenario("add", "add f new", f, kept={"f": OLD}, then={"f": both})
+    yield Scenario("add from a pipe", "add f", f, lines(NEW), kept={"f": OLD}, then={"f": both})
+    yield Scenario("add, growing", "add f new", ["create --grow -n 100 f old"], kept={"f": OLD}, then={"f": both})
+    yield Scenario("add, counted", "add f new", ["create --counted -n 1000 f old"], kept={"f": OLD}, then={"f": both})
+    yield Scenario("add --create", "add --create -n 1000 g new", then={"g": NEW})
+    yield Scenario("add, rotating", "add --rotate-at-capacity f new", ["create --generations 3 -n 1000 f old"],
+                   kept={"f": OLD}, then={"f": both})
+    for layout in LAYOUTS:
+        if layout not in ("parquet",):
+            yield Scenario(f"add {layout}", "add f new", [f"create --layout {layout} -n 1000 -p 0.001 f old"],
+                           kept={"f": OLD}, then={"f": both})
+    ask = dict(ordered=True)
+    yield Scenario("query", "query f both", f, **ask)
+    yield Scenario("query -v", "query -v f", f, lines(both), **ask)
+    yield Scenario("query gzip", "query f new.gz", f, status=1, **ask)
+    yield Scenario("query compact", "query f both", ["create --compact f old"], **ask)
+    yield Scenario("query counted", "query --counts f both", ["create --counted f old"], **ask)
+    yield Scenario("query --annotate", "query --annotate f both", f, **ask)
+    yield Scenario("query --confirm", "query --confirm sorted f both", ["create -p 0.3 f old"], **ask)
+    yield Scenario("query --header", "query --header 1 -d , -f 2 f table", f, status=1, **ask)
+    yield Scenario("query --also", "query --which --also g f both", f + ["create g new"], **ask)
+    yield Scenario("query parquet", "query f both", ["create --layout parquet f old"], **ask)
+    yield Scenario("dedup", "dedup", stdin=lines(both + both), **ask)
+    yield Scenario("dedup FILTER", "dedup f both", f, kept={"f": OLD}, then={"f": both}, printed="f", **ask)
+    yield Scenario("dedup --create", "dedup --create g both", then={"g": both}, printed="g", **ask)
+    yield Scenario("dedup, growing", "dedup f", ["create --grow -n 100 f old"], lines(both), kept={"f": OLD},
+                   then={"f": both}, printed="f", **ask)
+    yield Scenario("dedup --confirm", "dedup --confirm sorted f both", ["create -n 1000 -p 0.3 f old"],
+                   kept={"f": OLD}, **ask)
+    yield Scenario("dedup redisbloom", "dedup f both", ["create --layout redisbloom -n 1000 f old"],
+                   kept={"f": OLD}, then={"f": both}, printed="f", **ask)
+    counted = ["create --counted -n 1000 f both"]
+    yield Scenario("remove", "remove f new", counted, kept={"f": OLD}, then={"f": OLD})
+    yield Scenario("remove --batch-id", "remove --batch-id b1 f new", counted, kept={"f": OLD}, then={"f": OLD})
+    yield Scenario("remove --skip-absent", "remove --skip-absent f both", ["create --counted -n 1000 f both old"],
+                   kept={"f": OLD}, then={"f": OLD})
+    for name, make in {"bloom": f, "compact": ["create --compact f old"], "counted": counted,
+                       "growing": ["create --grow -n 50 f old"]}.items():
+        yield Scenario(f"stats {name}", "stats --json f", make)
+        yield Scenario(f"verify {name}", "verify f", make, kept={"f": OLD})
+    yield Scenario("stats --measure", "stats --measure 1000 f", f)
+    yield Scenario("stats --negatives", "stats --negatives new f", f)
+    yield Scenario("stats --prometheus", "stats --prometheus f", f)
+    yield Scenario("plan", "plan --json -n 1000")
+    ring = ["create --generations 2 -n 1000 f old"]
+    yield Scenario("rotate", "rotate f", ring, kept={"f": OLD}, then={"f": OLD})
+    fold = ["create --foldable -n 100k f old"]
+    yield Scenario("shrink", "shrink f", fold, kept={"f": OLD}, then={"f": OLD})
+    yield Scenario("shrink -o", "shrink -o g f", fold, kept={"f": OLD}, then={"g": OLD})
+    two = f + ["create -n 1000 h new"]
+    yield Scenario("merge", "merge -o g f h", two, kept={"f": OLD, "h": NEW}, then={"g": both})
+    yield Scenario("merge onto one", "merge --force -o f f h", two, kept={"f": OLD, "h": NEW}, then={"f": both})
+    yield Scenario("merge --intersect", "merge --intersect -o g f h", f + ["create -n 1000 h both"], then={"g": OLD})
+    compact = ["create --compact f old", "create --compact h new"]
+    yield Scenario("merge, compact", "merge -o g f h", compact, then={"g": both})
+    counted_two = ["create --counted -n 1000 f both", "create --like f h new"]
+    yield Scenario("merge, counted", "merge -o g f h", counted_two, then={"g": both})
+    yield Scenario("merge, layers", "merge -o g f h", f + ["create --grow -n 100 h new"], then={"g": both})
+    yield Scenario("compact", "compact -p 0.1 -o g f", compact, then={"g": OLD})
+    yield Scenario("subtract", "subtract -o g f h", counted_two, then={"g": OLD})
+    yield Scenario("compare", "compare --json f h", two)
+    for layout in ("guava", "dcso", "gozero", "redisbloom", "parquet"):
+        spec, size = ("gozero:bits=20000", "") if layout == "gozero" else (layout, "-n 1000 -p 0.01")
+        make = [f"create --layout {spec} {size} f old"]
+        yield Scenario(f"export {layout}", "export f -o x", make)
+        yield Scenario(f"import {layout}", f"import --layout {spec} x -o g", make + ["export f -o x"], then={"g": OLD})
+
+
+class Result:
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
+
+
+class Injector:
+    def __init__(self, top):
+        self.top = top
+        self.log = os.path.join(top, "log")
+        with open(self.log, "wb") as file:
+            file.truncate(LOG_SIZE)
+        with open(self.log, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), LOG_SIZE)
+        self.out, self.err = os.path.join(top, "out"), os.path.join(top, "err")
+        self.environ = dict(os.environ, LC_ALL="C.UTF-8", TMPDIR=".", INJECT_LOG=self.log)
+        self.environ.pop("INJECT", None)
+
+    def run(self, words, cwd, stdin=None, fault=None, preload=True):
+        env = dict(self.environ)
+        if preload:
+            env["LD_PRELOAD"] = INJECT
+            self.map[:HEAD.size] = bytes(HEAD.size)
+        if fault:
+            env["INJECT"] = fault
+        given = subprocess.DEVNULL
+        if stdin is not None:
+            given, writer = os.pipe()
+            os.write(writer, stdin)  # less than a pipe holds
+            os.close(writer)
+        with open(self.out, "w+b") as out, open(self.err, "w+b") as err:
+            process = subprocess.Popen([SEEN, *words], cwd=cwd, stdin=given, stdout=out, stderr=err, env=env)
+            if stdin is not None:
+                os.close(given)
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                return Result("hangs", b"", b"")
+            out.seek(0)
+            err.seek(0)
+            return Result(process.returncode, out.read(), err.read())
+
+    def calls(self):
+        n, _ = HEAD.unpack_from(self.map)
+        found = []
+        for i in range(min(n, 65536)):
+            name, site = CALL.unpack_from(self.map, HEAD.size + i * CALL.size)
+            found.append((name.rstrip(b"\0").decode(), site))
+        return found
+
+    def done(self):
+        return HEAD.unpack_from(self.map)[1]
+
+
+def files(where):
+    found = {}
+    for name in os.listdir(where):
+        with open(os.path.join(where, name), "rb") as file:
+            found[name] = file.read()
+    return found
+
+
+class Trial:
+    """One scenario, its files as they were and are to become."""
+
+    def __init__(self, injector, scenario):
+        self.injector, self.scenario = injector, scenario
+        self.dir = os.path.join(injector.top, "dir")
+        os.mkdir(self.dir)
+        for name, content in {"old": lines(OLD), "new": lines(NEW), "both": lines(OLD + NEW),
+                              "sorted": lines(sorted(OLD)), "new.gz": gzip.compress(lines(NEW), mtime=0),
+                              "table": b"id,key\n" + b"".join(b"1,%s\n" % k.encode() for k in NEW)}.items():
+            with open(os.path.join(self.dir, name), "wb") as file:
+                file.write(content)
+        for words in scenario.make:
+            made = injector.run(words.split(), self.dir)
+            assert made.status == 0, (scenario.name, words, made.err)
+        self.before = files(self.dir)
+        self.changed = set()
+        self.reference = injector.run(scenario.run, self.dir, scenario.stdin)
+        assert self.reference.status == scenario.status, (scenario.name, self.reference.status, self.reference.err)
+        self.calls = injector.calls()
+        self.after = files(self.dir)
+        self.restore()
+
+    def restore(self):
+        for name, content in files(self.dir).items():
+            if content != self.before.get(name):
+                os.unlink(os.path.join(self.dir, name))
+        for name, content in self.before.items():
+            path = os.path.join(self.dir, name)
+            if not os.path.exists(path):
+                with open(path, "wb") as file:
+                    file.write(content)
+
+    def seen(self, *words):
+        return self.injector.run(words, self.dir, preload=False)
+
+    def has(self, name, keys):
+        """What is wrong with the file, if it is to have these keys."""
+        verified = self.seen("verify", name)
+        if verified.status != 0 and b"--repair" in verified.err + verified.out:
+            verified = self.seen("verify", "--repair", name)
+        if verified.status != 0:
+            return f"verify: {verified.err.decode()}"
+        with open(os.path.join(self.dir, "asked"), "wb") as file:
+            file.write(lines(keys))
+        counted = self.seen("query", "-c", name, "asked")
+        os.unlink(os.path.join(self.dir, "asked"))
+        if counted.out.strip() != b"%d" % len(keys) and keys:
+            return f"{name} has {counted.out} of {len(keys)} keys: {counted.err.decode()}"
+        return None
+
+    def wrong_message(self, err, error):
+        text = err.decode("utf-8", "backslashreplace")
+        told = text.splitlines()
+        if len(told) > 1 and re.search(r"(were not printed|Try 'seen .*)$", told[-1]):
+            told.pop()
+        if len(told) != 1 or not re.match(r"seen: .", told[0]):
+            return f"not one line: {text!r}"
+        if "Success" in text or told[0].rstrip().endswith(":"):
+            return f"no cause: {text!r}"
+        if os.strerror(error) not in text:
+            VAGUE.setdefault((os.strerror(error), re.sub(r"\d+", "N", told[0])), self.scenario.name)
+        return None
+
+    def judge(self, result, how, error):
+        """What is wrong, or None."""
+        scenario, killed = self.scenario, result.status == -signal.SIGKILL and how == "kill"
+        good = result.status == self.reference.status
+        if not good and not killed and result.status != 2:
+            return f"status {result.status}: {result.err.decode()!r}"
+        if not good and how == "short":
+            return f"a short transfer: {result.err.decode()!r}"
+        if good and result.out != self.reference.out:
+            return f"status {result.status}, but other output: {result.out[-200:]!r}, {result.err!r}"
+        if scenario.ordered and not self.reference.out.startswith(result.out):
+            return f"other output: {result.out[-200:]!r}"
+        if not good and not killed:
+            wrong = self.wrong_message(result.err, error)
+            if wrong:
+                return wrong
+        now = files(self.dir)
+        for name in sorted({*now, *self.before, *(self.after if good else ())}):
+            content = now.get(name)
+            if content is None and (name in self.before or good):
+                return f"{name} is gone"
+            if content == self.after.get(name) or (content == self.before.get(name) and not good):
+                continue
+            if name not in self.before and name not in self.after:
+                if killed and name.startswith("."):
+                    continue
+                return f"{name} is left behind"
+            wanted = scenario.then.get(name) if good else scenario.kept.get(name)
+            if wanted is None:
+                return f"{name} is neither old nor new"
+            wrong = self.has(name, wanted)
+            if wrong:
+                return wrong
+        if scenario.printed is not None and result.out and not good:
+            wrong = self.has(scenario.printed, result.out.decode().splitlines())
+            if wrong:
+                return "printed, but " + wrong
+        if killed:
+            for name in scenario.kept:
+                wrong = self.has(name, scenario.kept[name])
+                if wrong:
+                    return "afterwards: " + wrong
+        return None
+
+    def try_fault(self, n, call, error, how):
+        result = self.injector.run(self.scenario.run, self.dir, self.scenario.stdin, f"{n}:{call}:{error}:{how}")
+        if not self.injector.done():
+            self.restore()
+            return None, False
+        wrong = self.judge(result, how, error)
+        self.restore()
+        if wrong is None:
+            return None, True
+        return f"call {n}, {call}, {how} {os.strerror(error)}: {wrong}", True
+
+
+VAGUE = {}
+
+
+def main():
+    words = sys.argv[1:]
+    everything = "--all" in words
+    wanted = [w for w in words if w != "--all"]
+    top = tempfile.mkdtemp(prefix="faults.")
+    tried, points, failed, tests = {}, 0, 0, 0
+    try:
+        for scenario in scenarios():
+            if wanted and scenario.name not in wanted:
+                continue
+            injector = Injector(top)
+            shutil.rmtree(os.path.join(top, "dir"), ignore_errors=True)
+            trial = Trial(injector, scenario)
+            wrong, here = [], 0
+            for n, (call, site) in enumerate(trial.calls, 1):
+                faults = [(e, how) for e, hows in ERRORS.get(call, {}).items() for how in hows]
+                faults += [(0, "short")] if call in MAY_BE_SHORT else []
+                faults += [(0, "kill")] if not call.endswith("alloc") else []
+                for error, how in faults:
+                    times = tried[call, site, error, how] = tried.get((call, site, error, how), 0) + 1
+                    if not everything and times > 1:
+                        continue
+                    said, hit = trial.try_fault(n, call, error, how)
+                    here += hit
+                    if said:
+                        wrong.append(said)
+            tests += 1
+            points += here
+            for said in wrong:
+                print(f"# {said}")
+            failed += bool(wrong)
+            print(f"{'not ok' if wrong else 'ok'} {tests} - {scenario.name}: {here} faults", flush=True)
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+    print(f"1..{tests}")
+    print(f"# {points} faults were injected")
+    if os.environ.get("FAULTS_VAGUE"):
+        for (error, text), name in sorted(VAGUE.items()):
+            print(f"# vague: {error}: {name}: {text}")
+    sys.exit(failed != 0)
+
+
+main()
