@@ -1,15 +1,10 @@
 #include "keys/hash.h"
 
-#include "keys/fnv1.h"
+#include "keys/hash_foreign.h"
 #include "keys/highway.h"
-#include "keys/murmur2.h"
-#include "keys/murmur3.h"
-#include "keys/murmur3_suffix.h"
-#include "keys/murmur64a.h"
 #include "keys/php.h"
 #include "keys/siphash.h"
 #include "keys/xxh3.h"
-#include "keys/xxh64.h"
 
 static const struct hash_fn *const functions[] = {
     &hash_xxh3_64,     &hash_murmur3_128,    &hash_murmur3_128_suffix,

@@ -3,11 +3,19 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/cpu.h"
 #include "keys/hash_each.h"
-#include "keys/highway_variant.h"
 
-enum { LANES = HIGHWAY_LANES, PACKET = HIGHWAY_PACKET };
+enum { LANES = 4, PACKET = LANES * 8, LAST = 6 };
+
+/* Redisson's key. */
+static const uint64_t redisson_key[LANES] = {0x9e3779b97f4a7c15, 0xf39cc0605cedc834,
+                                             0x1082276bf3a27251, 0xf86c6a11d0c18e95};
+
+/* The initial state, from the reference implementation (google/highwayhash). */
+static const uint64_t begin0[LANES] = {0xdbe6d5d5fe4cce2f, 0xa4093822299f31d0, 0x13198a2e03707344,
+                                       0x243f6a8885a308d3};
+static const uint64_t begin1[LANES] = {0x3bd39e10cb0ef593, 0xc0acf169b5f18a8c, 0xbe5466cf34e90c6c,
+                                       0x452821e638d01377};
 
 /* v0, v1, mul0 and mul1 of the paper. */
 struct state {
@@ -22,10 +30,10 @@ static uint64_t swap_halves(uint64_t x)
 static void start(struct state *s)
 {
     for (unsigned i = 0; i < LANES; i++) {
-        s->mul_a[i] = highway_begin0[i];
-        s->mul_b[i] = highway_begin1[i];
-        s->a[i] = highway_begin0[i] ^ highway_key[i];
-        s->b[i] = highway_begin1[i] ^ swap_halves(highway_key[i]);
+        s->mul_a[i] = begin0[i];
+        s->mul_b[i] = begin1[i];
+        s->a[i] = begin0[i] ^ redisson_key[i];
+        s->b[i] = begin1[i] ^ swap_halves(redisson_key[i]);
     }
 }
 
@@ -82,6 +90,21 @@ static uint64_t rotate_halves(uint64_t x, unsigned bits)
     return (uint64_t)high << 32 | low;
 }
 
+/* Makes the packet of the last n bytes of a key; n is 1 to PACKET - 1. */
+static void last_packet(const char *data, unsigned n, char packet[PACKET])
+{
+    const unsigned words = n / 4 * 4, odd = n % 4;
+    memset(packet, 0, PACKET);
+    memcpy(packet, data, words);
+    if (n >= 16) {
+        memcpy(packet + PACKET - 4, data + n - 4, 4);
+    } else if (odd > 0) {
+        packet[16] = data[words];
+        packet[17] = data[words + odd / 2];
+        packet[18] = data[n - 1];
+    }
+}
+
 static void update_rest(struct state *s, const char *data, unsigned n)
 {
     char packet[PACKET];
@@ -89,19 +112,20 @@ static void update_rest(struct state *s, const char *data, unsigned n)
         s->a[i] += (uint64_t)n << 32 | n;
         s->b[i] = rotate_halves(s->b[i], n);
     }
-    highway_rest(data, n, packet);
+    last_packet(data, n, packet);
     update_bytes(s, packet);
 }
 
-static void plain(const char *data, size_t len, uint64_t *out, size_t stride)
+static void highway(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
 {
+    (void)seed;
     struct state s;
     start(&s);
     for (; len >= PACKET; len -= PACKET, data += PACKET)
         update_bytes(&s, data);
     if (len > 0)
         update_rest(&s, data, (unsigned)len);
-    for (unsigned i = 0; i < HIGHWAY_LAST; i++) {
+    for (unsigned i = 0; i < LAST; i++) {
         const uint64_t packet[LANES] = {swap_halves(s.a[2]), swap_halves(s.a[3]),
                                         swap_halves(s.a[0]), swap_halves(s.a[1])};
         update(&s, packet);
@@ -110,24 +134,7 @@ static void plain(const char *data, size_t len, uint64_t *out, size_t stride)
     out[stride] = s.a[1] + s.mul_a[1] + s.b[3] + s.mul_b[3];
 }
 
-static const struct highway_variant highway_plain = {{"plain", NULL}, plain};
-
-struct variants highway_variants = {{
-#ifdef CPU_X86
-                                        &highway_avx2.variant,
-#endif
-                                        &highway_plain.variant,
-                                    },
-                                    NULL};
-
-static void highway(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
-{
-    const struct highway_variant *v = (const void *)variant_in_use(&highway_variants);
-    (void)seed;
-    v->one(data, len, out, stride);
-}
-
 HASH_EACH(highway)
 
 const struct hash_fn hash_highway_128 = {
-    .id = 4, .name = "highway-128", .lanes = 2, .keys = hash_keys, .records = hash_records};
+    .id = 4, .name = "highway-128", .lanes = 2, .keys = highway_keys, .records = highway_records};

@@ -4,10 +4,8 @@
 #ifndef KEYS_HIGHWAY_H
 #define KEYS_HIGHWAY_H
 
-#include "base/variant.h"
 #include "keys/hash.h"
 
 extern const struct hash_fn hash_highway_128;
-extern struct variants highway_variants;
 
 #endif

@@ -222,4 +222,4 @@ static void php(const char *data, size_t len, uint64_t seed, uint64_t *out, size
 HASH_EACH(php)
 
 const struct hash_fn hash_php_32 = {
-    .id = 9, .name = "php-32", .lanes = PHP_MOST, .keys = hash_keys, .records = hash_records};
+    .id = 9, .name = "php-32", .lanes = PHP_MOST, .keys = php_keys, .records = php_records};

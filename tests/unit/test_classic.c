@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "keys/murmur3.h"
+#include "keys/hash_foreign.h"
 #include "kind/classic/guava.h"
 
 /* A generator for test numbers: splitmix64. */

@@ -3,12 +3,9 @@
  * programs make of some keys; its file `keys` has a key in hexadecimal in each line, and that of a
  * function, in the same line, the lanes.
  */
-#include "base/cpu.h"
 #include "check.h"
 #include "keys/hash.h"
-#include "keys/highway.h"
 #include "keys/php.h"
-#include "variants.h"
 
 #include <stdlib.h>
 
@@ -128,7 +125,7 @@ TEST(functions_have_their_names)
  * SUFFIX_BITS, for the keys behind the tails. */
 enum { SUFFIX_BITS = 20000 };
 
-static void compare_with_golden(void)
+TEST(keys_hash_as_elsewhere)
 {
     static uint64_t hash[HASH_LANES * STRIDE];
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
@@ -149,23 +146,6 @@ static void compare_with_golden(void)
         CHECK(wrong == 0);
         fclose(f);
     }
-}
-
-TEST(keys_hash_as_elsewhere)
-{
-    each_variant(&highway_variants, compare_with_golden);
-}
-
-static const struct variant highway_expected[] = {
-#ifdef CPU_X86
-    {"avx2", cpu_has_avx2},
-#endif
-    {"plain", NULL},
-};
-
-TEST(no_variant_of_highway_is_missing)
-{
-    CHECK_VARIANTS(&highway_variants, highway_expected);
 }
 
 TEST(suffixed_keys_hash_as_elsewhere)
@@ -301,7 +281,6 @@ int main(void)
     read_keys();
     RUN(functions_have_their_names);
     RUN(keys_hash_as_elsewhere);
-    RUN(no_variant_of_highway_is_missing);
     RUN(suffixed_keys_hash_as_elsewhere);
     RUN(a_suffix_is_one_more_byte);
     RUN(records_hash_as_keys);

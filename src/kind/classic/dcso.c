@@ -26,7 +26,7 @@
 #include "base/bytes.h"
 #include "base/num.h"
 #include "keys/encode.h"
-#include "keys/fnv1.h"
+#include "keys/hash_foreign.h"
 #include "kind/classic/classic.h"
 
 enum { GZIP };

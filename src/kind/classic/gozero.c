@@ -1,7 +1,7 @@
 /*
  * go-zero's Bloom filter (core/bloom of the repository zeromicro/go-zero). It is only a bitmap in
  * Redis: m is not stored but set by the program that uses it, and k is always 14. Position i of a
- * key is lane i of its hash (keys/murmur3_suffix.h), modulo m.
+ * key is lane i of its hash (keys/hash_foreign.h), modulo m.
  */
 #include "kind/classic/gozero.h"
 
@@ -11,7 +11,7 @@
 
 #include "base/exact.h"
 #include "keys/encode.h"
-#include "keys/murmur3_suffix.h"
+#include "keys/hash_foreign.h"
 #include "kind/classic/classic.h"
 
 enum { BITS };

@@ -21,7 +21,7 @@
 #include "base/bytes.h"
 #include "base/num.h"
 #include "keys/encode.h"
-#include "keys/murmur3.h"
+#include "keys/hash_foreign.h"
 #include "kind/classic/classic.h"
 
 enum { FUNNEL, STRATEGY, K_RULE };

@@ -34,8 +34,7 @@
 
 #include "base/bytes.h"
 #include "base/num.h"
-#include "keys/murmur2.h"
-#include "keys/murmur64a.h"
+#include "keys/hash_foreign.h"
 #include "kind/classic/classic.h"
 
 enum { EXPANSION, SCALING, SEED };

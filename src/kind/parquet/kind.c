@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "keys/encode.h"
-#include "keys/xxh64.h"
+#include "keys/hash_foreign.h"
 #include "kind/layout.h"
 #include "kind/parquet/parquet.h"
 #include "store/plan.h"

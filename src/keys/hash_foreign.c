@@ -1,0 +1,244 @@
+#include "keys/hash_foreign.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/bytes.h"
+#include "keys/hash_each.h"
+
+/* ---- FNV-1 of 64 bits (Fowler, Noll and Vo; RFC 9923). */
+
+static void fnv1(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
+{
+    (void)seed;
+    (void)stride;
+    uint64_t h = 0xcbf29ce484222325;
+    for (size_t i = 0; i < len; i++)
+        h = h * 0x00000100000001b3 ^ (unsigned char)data[i];
+    out[0] = h;
+}
+
+HASH_EACH(fnv1)
+
+const struct hash_fn hash_fnv1_64 = {
+    .id = 8, .name = "fnv1-64", .lanes = 1, .keys = fnv1_keys, .records = fnv1_records};
+
+/* ---- XXH64 of the xxHash library. */
+
+static __attribute__((nonnull)) void xxh64(const char *data, size_t len, uint64_t seed,
+                                           uint64_t *out, size_t stride)
+{
+    (void)stride;
+    out[0] = XXH64(data, len, seed);
+}
+
+HASH_EACH(xxh64)
+
+const struct hash_fn hash_xxh64 = {
+    .id = 7, .name = "xxh64", .lanes = 1, .keys = xxh64_keys, .records = xxh64_records};
+
+/* ---- MurmurHash2 and MurmurHash64A of Austin Appleby's SMHasher. */
+
+static const uint32_t M32 = 0x5bd1e995;
+
+static uint32_t murmur2(const char *data, size_t len, uint32_t seed)
+{
+    uint32_t h = seed ^ (uint32_t)len;
+    for (; len >= 4; len -= 4, data += 4) {
+        uint32_t x = get_le32(data) * M32;
+        h = h * M32 ^ (x ^ x >> 24) * M32;
+    }
+    if (len > 0) {
+        char rest[4] = {0};
+        memcpy(rest, data, len);
+        h = (h ^ get_le32(rest)) * M32;
+    }
+    h = (h ^ h >> 13) * M32;
+    return h ^ h >> 15;
+}
+
+static void murmur2_pair(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
+{
+    uint32_t first = murmur2(data, len, (uint32_t)seed);
+    out[0] = first;
+    out[stride] = murmur2(data, len, first);
+}
+
+HASH_EACH(murmur2_pair)
+
+const struct hash_fn hash_murmur2_pair = {.id = 6,
+                                          .name = "murmur2-pair",
+                                          .lanes = 2,
+                                          .keys = murmur2_pair_keys,
+                                          .records = murmur2_pair_records};
+
+static const uint64_t M64 = 0xc6a4a7935bd1e995;
+
+static uint64_t murmur64a(const char *data, size_t len, uint64_t seed)
+{
+    uint64_t h = seed ^ len * M64;
+    size_t left = len;
+    for (; left >= 8; left -= 8, data += 8) {
+        uint64_t x = get_le64(data) * M64;
+        h = (h ^ (x ^ x >> 47) * M64) * M64;
+    }
+    if (left > 0) {
+        char rest[8] = {0};
+        memcpy(rest, data, left);
+        h = (h ^ get_le64(rest)) * M64;
+    }
+    h = (h ^ h >> 47) * M64;
+    return h ^ h >> 47;
+}
+
+static void murmur64a_pair(const char *data, size_t len, uint64_t seed, uint64_t *out,
+                           size_t stride)
+{
+    out[0] = murmur64a(data, len, seed);
+    out[stride] = murmur64a(data, len, seed > UINT32_MAX ? out[0] : out[0] & UINT32_MAX);
+}
+
+HASH_EACH(murmur64a_pair)
+
+const struct hash_fn hash_murmur64a_pair = {.id = 5,
+                                            .name = "murmur64a-pair",
+                                            .lanes = 2,
+                                            .keys = murmur64a_pair_keys,
+                                            .records = murmur64a_pair_records};
+
+/* ---- MurmurHash3 x64 128 of Austin Appleby's SMHasher. */
+
+enum { BLOCK3 = 16 };
+
+struct murmur3 {
+    uint64_t a, b;
+};
+
+static uint64_t murmur3_rotate(uint64_t x, unsigned bits)
+{
+    return x << bits | x >> (64 - bits);
+}
+
+/* The first half of a block goes into one half of the state, the second into the other. */
+static uint64_t murmur3_mix_first(uint64_t x)
+{
+    return murmur3_rotate(x * 0x87c37b91114253d5, 31) * 0x4cf5ad432745937f;
+}
+
+static uint64_t murmur3_mix_second(uint64_t x)
+{
+    return murmur3_rotate(x * 0x4cf5ad432745937f, 33) * 0x87c37b91114253d5;
+}
+
+static uint64_t murmur3_avalanche(uint64_t x)
+{
+    x = (x ^ x >> 33) * 0xff51afd7ed558ccd;
+    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53;
+    return x ^ x >> 33;
+}
+
+/* Takes a whole block, by its halves. */
+static void murmur3_take(struct murmur3 *s, uint64_t first, uint64_t second)
+{
+    s->a ^= murmur3_mix_first(first);
+    s->a = (murmur3_rotate(s->a, 27) + s->b) * 5 + 0x52dce729;
+    s->b ^= murmur3_mix_second(second);
+    s->b = (murmur3_rotate(s->b, 31) + s->a) * 5 + 0x38495ab5;
+}
+
+/* Sets `rest` to the last `left` bytes of a key, fewer than a block, as two halves of a block
+ * padded with zeros. They begin at `data`. In a key of a block or more, they are shifted out of its
+ * last 16 bytes, which takes less time than a copy of variable length. */
+static void murmur3_rest(const char *data, size_t len, size_t left, uint64_t *rest)
+{
+    if (len < BLOCK3) {
+        char block[BLOCK3] = {0};
+        if (left > 0)
+            memcpy(block, data, left);
+        rest[0] = get_le64(block);
+        rest[1] = get_le64(block + 8);
+        return;
+    }
+    uint64_t low = get_le64(data + left - 16), high = get_le64(data + left - 8);
+    unsigned bits = 8 * (unsigned)(left % 8);
+    /* In two steps, since a shift by 64 is undefined. */
+    uint64_t before = low >> (63 - bits) >> 1, end = high >> (63 - bits) >> 1;
+    rest[0] = left < 8 ? end : high << bits | before;
+    rest[1] = left < 8 ? 0 : end;
+}
+
+/* Takes the whole blocks of a key. Sets `rest` to the bytes after them, as two halves of a block
+ * padded with zeros, and returns their number. */
+static size_t murmur3_begin(struct murmur3 *s, const char *data, size_t len, uint64_t seed,
+                            uint64_t *rest)
+{
+    size_t left = len;
+    *s = (struct murmur3){seed, seed};
+    for (; left >= BLOCK3; left -= BLOCK3, data += BLOCK3)
+        murmur3_take(s, get_le64(data), get_le64(data + 8));
+    murmur3_rest(data, len, left, rest);
+    return left;
+}
+
+/* Takes the rest of a key of len bytes. Then s->a and s->b are the halves of the hash. The zeros
+ * after the last bytes change nothing. */
+static void murmur3_end(struct murmur3 *s, uint64_t first, uint64_t second, uint64_t len)
+{
+    uint64_t a = s->a ^ murmur3_mix_first(first) ^ len;
+    uint64_t b = s->b ^ murmur3_mix_second(second) ^ len;
+    a += b;
+    b += a;
+    a = murmur3_avalanche(a);
+    b = murmur3_avalanche(b);
+    s->a = a + b;
+    s->b = b + s->a;
+}
+
+static void murmur3(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
+{
+    struct murmur3 s;
+    uint64_t rest[2];
+    murmur3_begin(&s, data, len, seed, rest);
+    murmur3_end(&s, rest[0], rest[1], len);
+    out[0] = s.a;
+    out[stride] = s.b;
+}
+
+HASH_EACH(murmur3)
+
+const struct hash_fn hash_murmur3_128 = {
+    .id = 2, .name = "murmur3-128", .lanes = 2, .keys = murmur3_keys, .records = murmur3_records};
+
+enum { SUFFIXES = 14 };
+_Static_assert((int)SUFFIXES <= (int)HASH_LANES, "hash.h");
+
+/* The keys of all lanes differ only in the byte after the rest. */
+static void murmur3_suffix(const char *data, size_t len, uint64_t seed, uint64_t *out,
+                           size_t stride)
+{
+    struct murmur3 s;
+    uint64_t rest[2];
+    const size_t n = murmur3_begin(&s, data, len, seed, rest);
+    const unsigned half = n >= 8, shift = n % 8 * 8;
+    for (uint64_t i = 0; i < SUFFIXES; i++) {
+        struct murmur3 one = s;
+        uint64_t word[2] = {rest[0], rest[1]};
+        word[half] |= i << shift;
+        if (n + 1 == BLOCK3) {
+            murmur3_take(&one, word[0], word[1]);
+            word[0] = word[1] = 0;
+        }
+        murmur3_end(&one, word[0], word[1], (uint64_t)len + 1);
+        out[i * stride] = one.a;
+    }
+}
+
+HASH_EACH(murmur3_suffix)
+
+const struct hash_fn hash_murmur3_128_suffix = {.id = 3,
+                                                .name = "murmur3-128-suffix",
+                                                .lanes = SUFFIXES,
+                                                .keys = murmur3_suffix_keys,
+                                                .records = murmur3_suffix_records};
