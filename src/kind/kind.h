@@ -70,8 +70,7 @@ struct census {
 struct pair_census {
     double a, b, any;
     double var_a, var_b, var_any, var_both;
-    unsigned k;         /* cells of a key: bits, or one fingerprint */
-    double occupied[3]; /* occupied cells: in a, in b, in any */
+    double fpr_a, fpr_b; /* the probability that an absent key is reported present */
 };
 
 /* A chi-square test: are the lines' numbers of set bits those of random keys? */
@@ -246,10 +245,6 @@ struct kind {
      * too many bits are set. NULL if `alike` is. */
     bool (*pair)(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
                  struct pair_census *out);
-
-    /* The probability that at least one of n layers reports an absent key present, divided by the
-     * sum of the layers' FPRs. The layers are alike and of equal size. NULL: unknown. */
-    double (*union_part)(const struct layer *layer, const uint8_t *const *data, unsigned n);
 
     struct shape (*shape)(const struct layer *layer);
 

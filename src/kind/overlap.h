@@ -17,10 +17,8 @@
  *
  * The delta method gives the variance of ratios.
  *
- * If few cells are shared by several keys, the estimates are not normally distributed. Then k n is
- * the number of occupied cells plus the number of cells missing because they are shared. The
- * distribution of the missing cells is computed term by term. The interval is the shortest range of
- * whole numbers n that has 95 % of the probability.
+ * The figures were simulated for 2^6 to 2^12 cells with loads of 1 % to 200 % and four mixtures of
+ * keys: the intervals hold in 93 % of the runs or more, except where a handful of keys is compared.
  */
 #ifndef KIND_OVERLAP_H
 #define KIND_OVERLAP_H

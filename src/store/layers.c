@@ -150,28 +150,6 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
         set_n(all, all->n, all->n_low, all->n_high / (1 - all->fpr));
 }
 
-/* Generations that share keys report the same absent keys. If the generations differ in size, which
- * is legal but never written, the FPR stays that of independent layers. */
-static void correct_ring_fpr(const struct layers *layers, const struct census *layer,
-                             struct census *all)
-{
-    const struct header *h = layers->header;
-    const struct layer *first = &h->layers[0];
-    const uint8_t *data[FORMAT_MAX_LAYERS];
-    unsigned n = 0;
-    double sum = 0;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct layer *l = &h->layers[i];
-        if (l->kind != first->kind || memcmp(l->geometry, first->geometry, sizeof l->geometry) != 0)
-            return;
-        if (layer[i].fpr > 0)
-            data[n++] = layers->data[i];
-        sum += layer[i].fpr;
-    }
-    if (n > 1 && first->kind->union_part != NULL)
-        all->fpr = fmin(1, sum * first->kind->union_part(first, data, n));
-}
-
 void layers_census_whole(const struct layers *layers, unsigned threads, const struct census *layer,
                          struct census *all)
 {
@@ -191,8 +169,6 @@ void layers_census_whole(const struct layers *layers, unsigned threads, const st
         sum_grown(h, layer, all);
     else
         unite(layers, threads, layer, all);
-    if (h->policy == POLICY_RING)
-        correct_ring_fpr(layers, layer, all);
 }
 
 void layers_census_all(const struct layers *layers, unsigned threads, struct census *out)

@@ -30,11 +30,11 @@ bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t
                   layers_verify *verify, void *ctx, struct err *err);
 
 /* Census of one layer; of each layer; of the whole filter, from those of the layers. The FPR of the
- * whole is 1 - prod(1 - fpr_i); in a ring it allows for generations that share keys
- * (kind->union_part). Its n is the number of distinct keys given to the filter, including those
- * that are in no layer because they were falsely reported present. Where layers can share keys, n
- * is estimated from the union of their bits, or bounded by the layers' numbers if their bits cannot
- * be united. */
+ * whole is 1 - prod(1 - fpr_i), that of independent layers; where layers share keys, as the
+ * generations of a ring may, the true FPR is at most that. Its n is the number of distinct keys
+ * given to the filter, including those that are in no layer because they were falsely reported
+ * present. Where layers can share keys, n is estimated from the union of their bits, or bounded by
+ * the layers' numbers if their bits cannot be united. */
 void layers_census(const struct layers *l, unsigned layer, unsigned threads, struct census *out);
 void layers_census_each(const struct layers *l, unsigned threads, struct census *layer);
 void layers_census_whole(const struct layers *l, unsigned threads, const struct census *layer,

@@ -126,13 +126,27 @@ TEST(few_fingerprints_are_covered)
     check_fingerprints(12, (struct keys){50, 5, 100}, RUNS, true);
 }
 
+/* Narrow ones: of 64 to 1024 values, from a tenth to twice as many keys. */
+TEST(narrow_fingerprints_are_covered)
+{
+    enum { RUNS = 500 };
+    check_fingerprints(6, (struct keys){6, 6, 7}, RUNS, true);
+    check_fingerprints(6, (struct keys){20, 20, 24}, RUNS, true);
+    check_fingerprints(8, (struct keys){68, 3, 4}, RUNS, true);
+    check_fingerprints(8, (struct keys){138, 7, 8}, RUNS, true);
+    check_fingerprints(8, (struct keys){12, 115, 128}, RUNS, true);
+    check_fingerprints(8, (struct keys){128, 128, 128}, RUNS, true);
+    check_fingerprints(10, (struct keys){15, 7, 8}, RUNS, true);
+    check_fingerprints(10, (struct keys){500, 1500, 40}, RUNS, true);
+}
+
 TEST(wide_fingerprints_are_as_good_as_exact)
 {
     struct overlap o;
     CHECK(overlap_fingerprints(1000, 500, 300, 50, &o));
     CHECK(o.a.low == 1000 && o.a.high == 1000 && o.any.high == 1200);
     CHECK(o.both.low == 300 && o.both.value == 300 && o.both.high == 300);
-    CHECK(fabs(o.jaccard.value - 0.25) < 1e-12 && o.jaccard.high - o.jaccard.low < 1e-6);
+    CHECK(fabs(o.jaccard.value - 0.25) < 1e-9 && o.jaccard.high - o.jaccard.low < 1e-6);
 }
 
 TEST(full_sets_are_refused)
@@ -333,6 +347,7 @@ int main(int argc, char **argv)
     RUN(exact_figures);
     RUN(fingerprints_are_covered);
     RUN(few_fingerprints_are_covered);
+    RUN(narrow_fingerprints_are_covered);
     RUN(wide_fingerprints_are_as_good_as_exact);
     RUN(full_sets_are_refused);
     RUN(empty_sets);

@@ -288,77 +288,22 @@ static double variance_at(const struct bloom *bloom, double lines, double n)
 bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
                        struct pair_census *out)
 {
-    struct throws of[B + 1];
-    double n[3] = {0}, set[3] = {0}, lines = PAGE_LINES * (double)bloom->pages;
-    throws_table(of);
+    struct census of[2];
+    double n[3] = {0}, set = 0, lines = PAGE_LINES * (double)bloom->pages;
+    struct throws throws[B + 1];
+    throws_table(throws);
     for (unsigned x = 0; x <= B; x++) {
-        for (unsigned i = 0; i < 3; i++) {
-            n[i] += (double)census[i].lines_with[x] * of[x].n / bloom->k;
-            set[i] += (double)census[i].lines_with[x] * x;
-        }
+        for (unsigned i = 0; i < 3; i++)
+            n[i] += (double)census[i].lines_with[x] * throws[x].n / bloom->k;
+        set += (double)census[2].lines_with[x] * x;
     }
+    for (unsigned i = 0; i < 2; i++)
+        bloom_census_result(bloom, &census[i], &of[i]);
     *out = (struct pair_census){
-        .a = n[0], .b = n[1], .any = n[2], .k = bloom->k, .occupied = {set[0], set[1], set[2]}};
+        .a = n[0], .b = n[1], .any = n[2], .fpr_a = of[0].fpr, .fpr_b = of[1].fpr};
     out->var_a = variance_at(bloom, lines, n[0]);
     out->var_b = variance_at(bloom, lines, n[1]);
     out->var_any = variance_at(bloom, lines, n[2]);
     out->var_both = variance_at(bloom, lines, fmax(0, n[0] + n[1] - n[2]));
-    return B * lines - set[2] > BLOOM_CLEAR_BITS * lines;
-}
-
-/* SplitMix64: the same numbers in every run. */
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
-/* Draws probes from the set bits of a line of layer `from`. `present` has a bit for each layer;
- * removes the layers where a probe is clear in this line. Stops early when only `from` is left.
- * Returns the remaining layers. */
-static uint32_t draw_probes(const uint8_t *const *data, uint64_t line, unsigned from,
-                            unsigned probes, unsigned n, uint32_t present, uint64_t *state)
-{
-    while (probes > 0 && (present & (present - 1)) != 0) {
-        uint64_t place = line * B + draw(state) % B;
-        if (!(data[from][place / 8] >> place % 8 & 1))
-            continue;
-        for (unsigned i = 0; i < n; i++)
-            present &= ~((uint32_t) !(data[i][place / 8] >> place % 8 & 1) << i);
-        probes--;
-    }
-    return present;
-}
-
-/* Absent keys drawn from each layer. Each counts as 1 to 1 / n; the deviation is at most 1/2, and
- * mostly much less. So the result is off by at most 0.2 % to 0.4 %. */
-unsigned bloom_union_samples = 1 << 14;
-
-/* Draws absent keys that a layer reports, and counts how many layers report them (Karp and Luby): a
- * key reported by c layers adds 1 / c to the sum. Lines are sampled at even distances. */
-double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, unsigned n)
-{
-    uint64_t lines = bloom->pages * PAGE_LINES, state = 0;
-    uint64_t step = lines / bloom_union_samples + 1, rounds = bloom_union_samples / lines + 1;
-    unsigned probes = bloom->k / bloom->lines;
-    uint32_t all_layers = (uint32_t)(((uint64_t)1 << n) - 1);
-    double sum = 0, all = 0;
-    for (uint64_t at = 0; at < rounds * lines; at += step) {
-        uint64_t line = at % lines, other = line ^ (1 + mul_high(draw(&state), PAGE_LINES - 1));
-        for (unsigned i = 0; i < n; i++) {
-            double weight = fill_power(line_bits(data[i] + line * BLOOM_LINE), probes);
-            if (bloom->lines == 2)
-                weight *= fill_power(line_bits(data[i] + other * BLOOM_LINE), probes);
-            if (weight == 0)
-                continue;
-            uint32_t present = draw_probes(data, line, i, probes, n, all_layers, &state);
-            if (bloom->lines == 2)
-                present = draw_probes(data, other, i, probes, n, present, &state);
-            sum += weight / __builtin_popcount(present);
-            all += weight;
-        }
-    }
-    return all > 0 ? sum / all : 1;
+    return B * lines - set > BLOOM_CLEAR_BITS * lines;
 }

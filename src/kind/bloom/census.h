@@ -28,14 +28,6 @@ void bloom_census_sum(struct bloom_census *to, const struct bloom_census *from);
 void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,
                          struct census *out);
 
-/* The probability that at least one of n layers of one geometry, at most 32, reports an absent key,
- * divided by the sum of the layers' FPRs. Estimated from a sample of lines, to 0.4 %. Layers that
- * share keys have a smaller value than independent layers. */
-double bloom_union_part(const struct bloom *bloom, const uint8_t *const *data, unsigned n);
-
-/* For tests: fewer samples take less time and give a larger error. */
-extern unsigned bloom_union_samples;
-
 /* census[0] and [1] are of two filters, census[2] of the union of their bits, all of one size.
  * False: too many bits are set. */
 bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,

@@ -187,12 +187,6 @@ static bool pair(const struct layer *const *layer, const uint8_t *const *data, u
     return bloom_census_pair(&any.bloom, sum, out);
 }
 
-static double union_part(const struct layer *layer, const uint8_t *const *data, unsigned n)
-{
-    struct bloom bloom = bloom_of(layer);
-    return bloom_union_part(&bloom, data, n);
-}
-
 static double fpr_at(const struct layer *layer, double n)
 {
     struct bloom bloom = bloom_of(layer);
@@ -317,7 +311,6 @@ const struct kind kind_bloom = {
     .alike = alike,
     .census_union = census_union,
     .pair = pair,
-    .union_part = union_part,
     .shape = shape_of,
     .fpr_at = fpr_at,
     .check_fpr = check_fpr,
