@@ -32,8 +32,7 @@ enum {
 
 struct bulk {
     struct redis *r;
-    struct copy copy;      /* bits NULL: none */
-    struct copy own;       /* only the keys that are not on the server yet */
+    struct copy copy;      /* for queries; bits NULL: none */
     pthread_rwlock_t lock; /* for the copy: held for reading by queries */
     time_t fetched;
     double spent;                 /* nanoseconds spent on commands since the last copy was made */
@@ -69,7 +68,6 @@ void bulk_free(struct bulk *b)
     if (b == NULL)
         return;
     copy_end(&b->copy);
-    copy_end(&b->own);
     pthread_rwlock_destroy(&b->lock);
     free(b->set);
     free(b->new);
@@ -165,12 +163,11 @@ static bool fits(const struct redis *r, uint64_t n)
     return r->options.max_fpr == 0 || sum / r->n_shards <= r->options.max_fpr;
 }
 
-/* Does it pay to move all bits for n keys, at `price` for each byte? It must take less than half of
- * the cost of commands. */
-static bool add_pays(const struct redis *r, double n, double price)
+/* Does it pay to move all bits for n keys? It must take less than half of the cost of commands. */
+static bool add_pays(const struct redis *r, size_t n)
 {
-    return r->way == REDIS_BULK || (r->way == REDIS_AUTO && bytes_of(r) <= MAX_COPY &&
-                                    n * r->k * ADD_BIT > 2 * price * bytes_of(r));
+    return r->way == REDIS_BULK ||
+           (bytes_of(r) <= MAX_COPY && (double)n * r->k * ADD_BIT > 2 * UNITE_BYTE * bytes_of(r));
 }
 
 /* The mean of fpr / (1 - fpr) while `more` bits are set in a shard that has `from`, by the
@@ -196,62 +193,6 @@ static void count(struct bulk *b)
         r->store.state.n_new += b->new[i];
         s->set += b->set[i];
     }
-}
-
-static void add_to(struct bulk *b, struct copy *c, struct copy *also, struct hashes keys, size_t n,
-                   uint64_t *known)
-{
-    memset(b->set, 0, b->r->n_shards * sizeof *b->set);
-    memset(b->new, 0, b->r->n_shards * sizeof *b->new);
-    copy_add(c, also, b->r, keys, n, known, b->set, b->new);
-    count(b);
-}
-
-bool bulk_is_ahead(const struct bulk *b)
-{
-    return b != NULL && b->own.bits != NULL;
-}
-
-/* Does it pay to add n keys, and those still to come, to a copy? Not if the input may never end, as
- * with a pipe: other processes do not see keys in the copy. */
-static bool copy_pays(const struct bulk *b, size_t n)
-{
-    const struct redis *r = b->r;
-    const struct add_state *state = &r->store.state;
-    return add_pays(r, (double)(n + state->ahead), FETCH_BYTE + UNITE_BYTE) &&
-           (r->way == REDIS_BULK || state->ends);
-}
-
-/* The number of new keys is not needed, so the current bitmaps need not be known. */
-static bool is_blind(const struct redis *r)
-{
-    return r->options.may_guess && r->options.max_fpr == 0;
-}
-
-static bool begin_copy(struct bulk *b, struct err *err)
-{
-    struct redis *r = b->r;
-    if ((!is_blind(r) && !renew(b, err)) || !copy_begin(&b->own, r, err)) {
-        copy_end(&b->own);
-        return false;
-    }
-    for (unsigned i = 0; !is_blind(r) && i < r->n_shards; i++)
-        r->shard[i].set = copy_count(&b->copy, i);
-    return true;
-}
-
-/* Keys stay local until bulk_flush sends them. It does not send the other bits of the copy: if the
- * bitmap is replaced meanwhile, they must not come back. */
-static enum bulk_result add_to_copy(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
-                                    struct err *err)
-{
-    if (!bulk_is_ahead(b) && !begin_copy(b, err))
-        return BULK_FAILED;
-    if (is_blind(b->r))
-        copy_add(&b->own, NULL, b->r, keys, n, known, NULL, NULL);
-    else
-        add_to(b, &b->copy, &b->own, keys, n, known);
-    return BULK_DONE;
 }
 
 /* ---- Steps. */
@@ -296,8 +237,7 @@ static bool write_all(struct steps *s, struct redis *r, const struct copy *c, st
 }
 
 /* Runs the steps. If this fails with CLUSTER_ONCE, some may have been executed. */
-static bool run_all(struct steps *s, struct redis *r, bool tell, enum cluster_repeat repeat,
-                    struct err *err)
+static bool run_all(struct steps *s, struct redis *r, enum cluster_repeat repeat, struct err *err)
 {
     uint64_t *until = calloc(r->n_shards, sizeof *until);
     bool ok = until != NULL || fail(err, "out of memory");
@@ -309,14 +249,14 @@ static bool run_all(struct steps *s, struct redis *r, bool tell, enum cluster_re
     for (unsigned i = 0; ok && i < r->n_shards; i++)
         if (s->temporary[i].key != NULL) {
             s->at[i] = at;
-            s->n[i] = unite_queue(&s->temporary[i], &r->shard[i], until[i], tell);
+            s->n[i] = unite_queue(&s->temporary[i], &r->shard[i], until[i], true);
             at += s->n[i];
         }
     free(until);
     return ok && redis_run(r, repeat, err);
 }
 
-/* Takes the replies; if the previous contents were wanted, puts them into the copy. */
+/* Takes the replies, and puts the previous contents into the copy. */
 static bool take_all(struct steps *s, struct redis *r, struct copy *c, struct err *err)
 {
     for (unsigned i = 0; i < r->n_shards; i++) {
@@ -326,7 +266,7 @@ static bool take_all(struct steps *s, struct redis *r, struct copy *c, struct er
         if (!unite_take(&s->temporary[i], &r->shard[i], s->at[i], s->n[i], &before, err))
             return false;
         if (before == NULL)
-            continue;
+            return redis_unfit(r, err, "the server did not tell the previous bits");
         size_t len = before->n < c->len ? before->n : (size_t)c->len;
         memcpy(c->bits[i], before->text, len);
         memset(c->bits[i] + len, 0, (size_t)c->len - len);
@@ -335,13 +275,13 @@ static bool take_all(struct steps *s, struct redis *r, struct copy *c, struct er
     return true;
 }
 
-static bool unite_all(struct bulk *b, struct copy *c, bool tell, struct err *err)
+static bool unite_all(struct bulk *b, struct copy *c, struct err *err)
 {
     struct redis *r = b->r;
     struct steps s = {0};
-    enum cluster_repeat repeat = tell ? CLUSTER_ONCE : CLUSTER_REPEAT;
+    enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
     bool ran = steps_begin(&s, r, err) && write_all(&s, r, c, err);
-    bool ok = ran && run_all(&s, r, tell, repeat, err) && take_all(&s, r, c, err);
+    bool ok = ran && run_all(&s, r, repeat, err) && take_all(&s, r, c, err);
     steps_end(&s, r);
     b->n_steps++;
     return ok;
@@ -359,11 +299,13 @@ static enum bulk_result add_in_step(struct bulk *b, struct hashes keys, uint64_t
     memcpy(ignored, known, words * sizeof *ignored);
     bool ok = copy_begin(&c, b->r, err);
     if (ok) {
-        copy_add(&c, NULL, b->r, keys, n, ignored, NULL, NULL);
-        ok = unite_all(b, &c, true, err);
+        copy_add(&c, b->r, keys, n, ignored, b->set, b->new);
+        ok = unite_all(b, &c, err);
     }
-    if (ok)
-        add_to(b, &c, NULL, keys, n, known);
+    if (ok) {
+        copy_add(&c, b->r, keys, n, known, b->set, b->new);
+        count(b);
+    }
     copy_end(&c);
     free(ignored);
     return ok ? BULK_DONE : BULK_FAILED;
@@ -379,9 +321,8 @@ static size_t count_unknown(const uint64_t *known, size_t n)
 
 /* Can the keys be added without exceeding max_fpr? If it seems so, the bits on the server are
  * counted to be sure. */
-static bool may_add(struct bulk *b, size_t n, bool *may, struct err *err)
+static bool may_add(struct redis *r, size_t n, bool *may, struct err *err)
 {
-    struct redis *r = b->r;
     *may = fits(r, n);
     if (!*may || r->options.max_fpr == 0)
         return true;
@@ -391,49 +332,26 @@ static bool may_add(struct bulk *b, size_t n, bool *may, struct err *err)
     return true;
 }
 
-static enum bulk_result add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
-                            struct err *err)
-{
-    const struct redis *r = b->r;
-    bool may;
-    if (r->options.may_repeat ? !bulk_is_ahead(b) && !copy_pays(b, n)
-                              : !add_pays(r, (double)count_unknown(known, n), UNITE_BYTE))
-        return BULK_NOT;
-    if (!may_add(b, n, &may, err))
-        return BULK_FAILED;
-    if (!may)
-        return BULK_NOT;
-    return r->options.may_repeat ? add_to_copy(b, keys, known, n, err)
-                                 : add_in_step(b, keys, known, n, err);
-}
-
-/* Before keys go to the server by commands, the local keys are sent. */
 enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                           size_t *done, struct err *err)
 {
     struct hashes rest = hashes_from(keys, *done);
     size_t n_rest = n - *done;
-    enum bulk_result result = BULK_NOT;
-    if (*done % 64 == 0 && b->r->way != REDIS_LIVE)
-        result = add(b, rest, known + *done / 64, n_rest, err);
-    if (result == BULK_NOT)
-        return bulk_flush(b, err) ? BULK_NOT : BULK_FAILED;
+    uint64_t *known_rest = known + *done / 64;
+    bool may;
+    if (*done % 64 != 0 || b->r->way == REDIS_LIVE ||
+        !add_pays(b->r, count_unknown(known_rest, n_rest)))
+        return BULK_NOT;
+    if (!may_add(b->r, n_rest, &may, err))
+        return BULK_FAILED;
+    if (!may)
+        return BULK_NOT;
+    enum bulk_result result = add_in_step(b, rest, known_rest, n_rest, err);
     if (result == BULK_DONE) {
         *done = n;
         atomic_fetch_add(&b->n_bulk, n_rest);
     }
     return result;
-}
-
-bool bulk_flush(struct bulk *b, struct err *err)
-{
-    if (!bulk_is_ahead(b))
-        return true;
-    bool ok = unite_all(b, &b->own, false, err);
-    b->r->uncounted |= is_blind(b->r);
-    copy_end(&b->own);
-    copy_end(&b->copy);
-    return ok;
 }
 
 /* ---- Descriptions. */

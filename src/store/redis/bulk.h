@@ -3,13 +3,8 @@
  * uniting local bitmaps with those on the server, each in one step. This moves all bits, but costs
  * the server far less for each key.
  *
- * Keys are added in one of two ways:
- * - With add_options.may_repeat, it does not matter which keys were new. Keys are added to separate
- *   local bitmaps, which bulk_flush unites with those on the server at the end. They are also added
- *   to the copy if the number of new keys is needed or max_fpr is set.
- * - Otherwise the keys of each call are united with the bitmaps on the server, and the previous
- *   contents tell which keys were new. Of several processes that add the same key, only one is told
- *   that it was new.
+ * The keys of each call are united with the bitmaps on the server, and the previous contents tell
+ * which were new. Of several processes that add the same key, only one is told that it was new.
  */
 #ifndef STORE_REDIS_BULK_H
 #define STORE_REDIS_BULK_H
@@ -33,13 +28,6 @@ enum bulk_result bulk_ask(struct bulk *b, struct hashes keys, size_t n, uint64_t
  * cheaper, or the FPR might exceed max_fpr. */
 enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                           size_t *done, struct err *err);
-
-/* Sends the keys that were added locally. Called with the store's lock held. */
-bool bulk_flush(struct bulk *b, struct err *err);
-
-/* Are there keys that have not been sent? Then shard[].set includes their bits, unless bits are not
- * counted at all. False if b is NULL. */
-bool bulk_is_ahead(const struct bulk *b);
 
 /* Bytes of input whose keys are best added by one call; 0: any number. */
 size_t bulk_chunk(const struct redis *r);

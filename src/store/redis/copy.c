@@ -1,6 +1,7 @@
 #include "store/redis/copy.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/ahead.h"
@@ -70,7 +71,6 @@ static unsigned mask_of(uint64_t position)
 struct few {
     uint64_t position[POSITIONS];
     uint8_t *bits[LAYER_BATCH]; /* of each key's shard */
-    uint8_t *also[LAYER_BATCH]; /* in a second copy, if there is one */
     unsigned shard[LAYER_BATCH];
 };
 
@@ -82,8 +82,8 @@ static size_t few_keys(const struct redis *r, size_t n)
     return n < fit ? n : fit;
 }
 
-static void find(const struct copy *c, const struct copy *also, const struct redis *r,
-                 struct hashes keys, size_t n, struct few *few)
+static void find(const struct copy *c, const struct redis *r, struct hashes keys, size_t n,
+                 struct few *few)
 {
     const struct layer *layer = redis_layer(r);
     layer->kind->layout->positions(layer, keys, n, few->position);
@@ -92,11 +92,6 @@ static void find(const struct copy *c, const struct copy *also, const struct red
         few->bits[i] = c->bits[few->shard[i]];
         for (unsigned j = 0; j < r->k; j++)
             ahead_fetch(few->bits[i] + few->position[i * r->k + j] / 8);
-        if (also == NULL)
-            continue;
-        few->also[i] = also->bits[few->shard[i]];
-        for (unsigned j = 0; j < r->k; j++)
-            __builtin_prefetch(few->also[i] + few->position[i * r->k + j] / 8, 1);
     }
 }
 
@@ -126,32 +121,30 @@ void copy_ask(const struct copy *c, const struct redis *r, struct hashes keys, s
     struct few few;
     for (size_t at = 0, some; at < n; at += some) {
         some = few_keys(r, n - at);
-        find(c, NULL, r, hashes_from(keys, at), some, &few);
+        find(c, r, hashes_from(keys, at), some, &few);
         for (size_t i = 0; i < some; i++)
             if (has(few.bits[i], few.position + i * r->k, r->k))
                 bit_set(present, at + i);
     }
 }
 
-void copy_add(struct copy *c, struct copy *also, const struct redis *r, struct hashes keys,
-              size_t n, uint64_t *known, uint64_t *set, uint64_t *new)
+void copy_add(struct copy *c, const struct redis *r, struct hashes keys, size_t n, uint64_t *known,
+              uint64_t *set, uint64_t *new)
 {
     struct few few;
+    memset(set, 0, c->n_shards * sizeof *set);
+    memset(new, 0, c->n_shards * sizeof *new);
     for (size_t at = 0, some; at < n; at += some) {
         some = few_keys(r, n - at);
-        find(c, also, r, hashes_from(keys, at), some, &few);
+        find(c, r, hashes_from(keys, at), some, &few);
         for (size_t i = 0; i < some; i++) {
             if (bit_of(known, at + i))
                 continue;
             unsigned n_set = set_bits(few.bits[i], few.position + i * r->k, r->k);
-            if (also != NULL)
-                set_bits(few.also[i], few.position + i * r->k, r->k);
             if (n_set == 0)
                 bit_set(known, at + i);
-            if (set != NULL)
-                set[few.shard[i]] += n_set;
-            if (new != NULL)
-                new[few.shard[i]] += n_set != 0;
+            set[few.shard[i]] += n_set;
+            new[few.shard[i]] += n_set != 0;
         }
     }
 }

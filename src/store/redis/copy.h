@@ -31,11 +31,11 @@ bool copy_fetch(struct copy *c, struct redis *r, struct err *err);
 void copy_ask(const struct copy *c, const struct redis *r, struct hashes keys, size_t n,
               uint64_t *present);
 
-/* Adds those of n keys whose bit is not set in `known`, also to `also` unless that is NULL. Sets
- * the bits in `known` of keys that were already in. Adds to set[s] the number of bits that become
- * set in shard s, and to new[s] the number of new keys; either can be NULL. */
-void copy_add(struct copy *c, struct copy *also, const struct redis *r, struct hashes keys,
-              size_t n, uint64_t *known, uint64_t *set, uint64_t *new);
+/* Adds those of n keys whose bit is not set in `known`. Sets the bits in `known` of keys that were
+ * already in. Sets set[s] to the number of bits that became set in shard s, and new[s] to the
+ * number of new keys. */
+void copy_add(struct copy *c, const struct redis *r, struct hashes keys, size_t n, uint64_t *known,
+              uint64_t *set, uint64_t *new);
 
 /* How many bits are set in a shard. */
 uint64_t copy_count(const struct copy *c, unsigned shard);

@@ -180,8 +180,6 @@ void redis_place_keys(struct redis *r, struct hashes keys, size_t n)
 
 bool redis_count(struct redis *r, struct err *err)
 {
-    if (bulk_is_ahead(r->bulk))
-        return true;
     requests_clear(&r->rq);
     for (unsigned i = 0; i < r->n_shards; i++)
         redis_command(r, &r->shard[i], 2, "BITCOUNT");

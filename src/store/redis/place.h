@@ -71,7 +71,6 @@ struct redis {
     size_t n_used;
     struct add_options options;
     double warned_fpr; /* 0: no warning yet */
-    bool uncounted;    /* bits were set that shard[].set does not include */
     struct bulk *bulk; /* has its own locks */
 };
 
@@ -150,7 +149,7 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
 bool redis_ask_config(struct redis *r, const struct shard *s, const struct layout_redis *layout,
                       const char **value, bool *any, struct err *err);
 
-/* Counts the bits that are set in each shard, including those that bulk.h has not sent yet. */
+/* Counts the bits that are set in each shard. */
 bool redis_count(struct redis *r, struct err *err);
 
 /* The FPR of a shard with `set` bits set. */

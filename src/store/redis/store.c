@@ -131,7 +131,6 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     const struct layers layers = {&r->header, r->data};
     r->options = *options;
     r->warned_fpr = 0;
-    r->uncounted = false;
     return writer_check(layers, s->name, options, err) && redis_count(r, err);
 }
 
@@ -190,22 +189,22 @@ static void conclude(struct store *s, bool again)
     struct err ignored;
     char before[NUM_TEXT], now[NUM_TEXT];
     s->state.warning[0] = '\0';
-    if (r->warned_fpr == 0 && !r->uncounted)
+    if (r->warned_fpr == 0)
         return;
     num_show_fpr(before, r->warned_fpr);
     pthread_mutex_lock(&r->lock);
-    bool ok = (!r->uncounted || redis_count(r, &ignored)) && warn(r, "final", &ignored);
+    bool ok = warn(r, "final", &ignored);
     pthread_mutex_unlock(&r->lock);
     if (!ok || (!again && strcmp(before, num_show_fpr(now, r->warned_fpr)) == 0))
         s->state.warning[0] = '\0';
 }
 
-/* The server has all keys for which it has replied; the others are sent now. */
+/* The server has all keys for which it has replied. */
 static bool sync_keys(struct store *s, struct err *err)
 {
     struct redis *r = redis_of(s);
     pthread_mutex_lock(&r->lock);
-    bool ok = bulk_flush(r->bulk, err) && redis_replicated(r, err);
+    bool ok = redis_replicated(r, err);
     pthread_mutex_unlock(&r->lock);
     return ok;
 }
