@@ -264,14 +264,18 @@ bool adding_run(struct adding *a)
     a->options.may_repeat = a->print == NULL;
     a->options.may_guess = a->print == NULL && !a->counts;
     if (!known_begin(&a->known, &a->options, &err)) {
-        if (!sig_caught())
-            a->feed.failed = !say_failure(&err);
+        if (!sig_caught()) {
+            say_failure(&err);
+            a->feed.failed = true;
+        }
         return false;
     }
     begin_refit(a);
     feed(a);
-    if (!known_end(&a->known, !a->no_sync, &err) && !a->feed.failed && !sig_caught())
-        a->feed.failed = !say_failure(&err);
+    if (!known_end(&a->known, !a->no_sync, &err) && !a->feed.failed && !sig_caught()) {
+        say_failure(&err);
+        a->feed.failed = true;
+    }
     end_refit(a);
     tally_report(&a->feed.tally);
     return true;

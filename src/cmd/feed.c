@@ -56,7 +56,8 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct feed_part *part = slot;
     begin_part(part, batch_of(f, worker), false);
     if (part->batch == NULL) {
-        part->failed = !fail(&part->err, "out of memory");
+        fail(&part->err, "out of memory");
+        part->failed = true;
         return;
     }
     part->tally.header = chunk->header;
@@ -100,7 +101,8 @@ static bool input_failed(void *ctx, const struct chunk *chunk, const struct err 
     struct feed *f = ctx;
     (void)chunk;
     say_failure(err);
-    return f->unreadable = true;
+    f->unreadable = true;
+    return true;
 }
 
 static void slot_free(void *ctx, void *slot)

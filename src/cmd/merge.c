@@ -13,7 +13,6 @@
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
-#include "store/target.h"
 
 /* A layer of the output, in which one or more input layers are united. */
 struct joint {
@@ -193,11 +192,8 @@ static void fill_header(struct merge *m)
 static bool write_joint(struct merge *m, unsigned i, const struct layer **layer,
                         const uint8_t **data, struct err *err)
 {
-    struct target target = {.header = &m->header,
-                            .layer = i,
-                            .fd = m->file.fd,
-                            .name = m->result.out,
-                            .threads = m->result.threads};
+    struct target target =
+        header_target(&m->header, i, m->file.fd, m->result.out, m->result.threads);
     struct union_of parts = {.layer = layer, .data = data, .intersect = m->intersect};
     for (size_t s = 0; s < m->n_sources; s++)
         if (m->sources[s].joint == i) {
@@ -296,12 +292,12 @@ static void report(const struct merge *m)
 static bool write_file(struct merge *m)
 {
     struct err err;
-    bool ok = target_reserve(&m->header, &m->file, &err) && write_layers(m, &err);
+    bool ok = header_reserve(&m->header, &m->file, &err) && write_layers(m, &err);
     if (ok) {
         fill_counters(m);
         if (!rate_is_acceptable(m))
             return false;
-        ok = target_header(&m->header, m->file.fd, m->result.out, &err) &&
+        ok = header_write(&m->header, m->file.fd, m->result.out, &err) &&
              newfile_commit(&m->file, &err);
     }
     if (!ok)

@@ -15,7 +15,6 @@
 #include "store/filter.h"
 #include "store/header.h"
 #include "store/newfile.h"
-#include "store/target.h"
 
 struct shrink {
     const char *path, *out;
@@ -105,8 +104,7 @@ static bool write_layer(struct shrink *s, unsigned i, struct err *err)
     const struct layer *from = &s->filter.header.layers[i];
     const uint8_t *data = s->filter.map + from->data_off;
     struct census census;
-    struct target target = {
-        .header = &s->header, .layer = i, .fd = s->file.fd, .name = s->out, .threads = s->threads};
+    struct target target = header_target(&s->header, i, s->file.fd, s->out, s->threads);
     struct union_of parts = {1, &from, &data, false};
     if (folds(s, i)) {
         if (!from->kind->write_union(&target, &parts, &census, err))
@@ -267,11 +265,10 @@ static void drop_header(struct shrink *s)
 /* In order: a layer's offset depends on the lengths of those before it. */
 static bool drop_columns(struct shrink *s, struct err *err)
 {
-    struct target t = {
-        .header = &s->header, .fd = s->file.fd, .name = s->out, .threads = s->threads};
-    for (; t.layer < s->header.n_layers; t.layer++) {
-        const struct layer *from = &s->filter.header.layers[t.layer];
-        if (!from->kind->write_dropped(&t, from, s->filter.data[t.layer], err))
+    for (unsigned i = 0; i < s->header.n_layers; i++) {
+        const struct target t = header_target(&s->header, i, s->file.fd, s->out, s->threads);
+        const struct layer *from = &s->filter.header.layers[i];
+        if (!from->kind->write_dropped(&t, from, s->filter.data[i], err))
             return false;
     }
     return true;
@@ -303,7 +300,7 @@ static bool drop(struct shrink *s, struct err *err)
     drop_header(s);
     /* The output is at most as long as the input; unused space is freed at the end. */
     return newfile_reserve(&s->file, h->file_len, err) && drop_columns(s, err) &&
-           target_header(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err) &&
+           header_write(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err) &&
            census_made(s, err);
 }
 
@@ -357,7 +354,7 @@ static bool write_file(struct shrink *s, struct err *err)
         s->header.counters.unknown = true;
         s->header.counters.n_keys = s->n;
     }
-    return target_header(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err);
+    return header_write(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err);
 }
 
 static void report(const struct shrink *s)

@@ -21,7 +21,6 @@
 #include "keys/hash.h"
 #include "keys/prep.h"
 #include "keys/split.h"
-#include "kind/kind.h"
 
 enum { KEY_FIELDS = 16 };
 
@@ -51,7 +50,7 @@ static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)
     return rule->hash != NULL ? rule->hash : hash_usual();
 }
 
-enum { BATCH_MAX = LAYER_BATCH };
+enum { BATCH_MAX = HASH_BATCH };
 
 struct batch {
     const struct key_rule *rule;

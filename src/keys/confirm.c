@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/magic.h"
 #include "base/output.h"
 #include "keys/compressed.h"
-#include "store/format.h"
 
 /* When the list is opened, up to TRIALS sampled lines are checked. Each is compared with the sample
  * before it and with the line after it. In a list of SHORT_LIST bytes or less, which rarely has
@@ -141,7 +141,7 @@ bool confirm_open(struct confirm *c, const char *path, const struct key_rule *ru
     else if (compressed != NULL)
         fail(err, "'%s' is %s data, which cannot be searched: decompress it first", path,
              compressed->format);
-    else if (format_is_filter((const uint8_t *)list->data, list->len))
+    else if (magic_begins(list->data, list->len))
         fail(err, "'%s' is a seen filter, not a sorted list", path);
     else if (try_lines(c, err)) {
         c->saw_cr = c->terminator == '\n' && some_end_in_cr(c);

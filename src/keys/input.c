@@ -69,17 +69,19 @@ void input_stop(struct input *in)
 
 /* Opening and closing. */
 
-static bool reject(const struct input *in, const struct source *src, const struct stat *st,
-                   struct err *err)
+/* May the file be read as keys? */
+static bool check(const struct input *in, const struct source *src, const struct stat *st,
+                  struct err *err)
 {
+    const struct input_spec *spec = &in->spec;
     if (S_ISDIR(st->st_mode)) {
         errno = EISDIR;
-        return !source_fail_read(src, err);
+        return source_fail_read(src, err);
     }
-    bool forbids = in->spec.forbid_dev || in->spec.forbid_ino;
-    if (forbids && st->st_dev == in->spec.forbid_dev && st->st_ino == in->spec.forbid_ino)
-        return !fail(err, "'%s' is the filter itself", src->name);
-    return false;
+    if ((spec->forbid_dev != 0 || spec->forbid_ino != 0) && st->st_dev == spec->forbid_dev &&
+        st->st_ino == spec->forbid_ino)
+        return fail(err, "'%s' is the filter itself", src->name);
+    return !spec->prints || output_is_apart(src->fd, src->name, err);
 }
 
 static void file_close(const struct input *in, struct file *f)
@@ -106,7 +108,7 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
     struct stat st;
     if (fstat(src->fd, &st) != 0)
         return source_fail_read(src, err);
-    if (reject(in, src, &st, err) || (spec->prints && !output_is_apart(src->fd, src->name, err)))
+    if (!check(in, src, &st, err))
         return false;
     f->is_regular = regular_begin(&f->regular, src, &st, &how);
     if (!f->is_regular)

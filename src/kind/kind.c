@@ -1,5 +1,6 @@
 #include "kind/kind.h"
 
+#include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "kind/classic/dcso.h"
 #include "kind/classic/gozero.h"
@@ -41,6 +42,11 @@ const struct kind *kind_compact(void)
 const struct kind *kind_counting(void)
 {
     return &kind_counted;
+}
+
+uint32_t layer_page_sum(uint64_t seed, uint64_t page, const void *data, size_t len)
+{
+    return (uint32_t)xxh3_bytes(data, len, seed + page);
 }
 
 double layer_n_at(const struct layer *layer, double fpr)

@@ -344,10 +344,17 @@ struct kind {
                           const uint8_t *data, struct err *err);
 };
 
-/* Keys in one call of query or add: enough for prefetching to hide memory latency, few enough to
- * stay in the first-level cache. On filters larger than the cache, 256 was 10 % faster than 32 and
- * 64. */
-enum { LAYER_BATCH = 256, LAYER_PAGE = 4096 };
+enum {
+    LAYER_BATCH = HASH_BATCH, /* keys in one call of query or add */
+    LAYER_PAGE = 4096,        /* bytes of a page of data */
+    LAYER_SUM = 4,            /* bytes of a page's checksum */
+};
+
+#define LAYER_FPR 0.001 /* the default of new filters */
+
+/* The checksum of a page of a layer: XXH3-64 of its bytes, low 32 bits, seeded with the layer's
+ * seed (format_layer_seed) plus the page's number. */
+uint32_t layer_page_sum(uint64_t seed, uint64_t page, const void *data, size_t len);
 
 /* The kind with this id, or NULL. */
 const struct kind *kind_by_id(uint32_t id);

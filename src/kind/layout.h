@@ -149,7 +149,7 @@ struct layout {
     const char *suffix[LAYOUT_FILES];  /* of its files' names; [0] NULL: one file, no suffix */
 
     /* Sizes a filter for n keys at FPR p as the other program does. Parameters of the spec take
-     * precedence over n and p. With p = 0, uses the program's own default, or PLAN_FPR. */
+     * precedence over n and p. With p = 0, uses the program's own default, or LAYER_FPR. */
     bool (*design)(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err);
 
@@ -176,7 +176,7 @@ struct layout {
     void (*facts)(const struct layout_filter *filter,
                   void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 
-    /* m is large and most bits stay zero: new filter files have holes (store/target.h). */
+    /* m is large and most bits stay zero: new filter files have holes (kind/target.h). */
     bool sparse;
 
     /* The other program counts keys that change a bit (layout_filter.n_added), so a filter depends

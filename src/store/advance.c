@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "store/chain.h"
-#include "store/target.h"
+#include "store/header.h"
 
 void (*advance_step)(int step);
 
@@ -21,7 +21,7 @@ static bool write_zero_sums(const struct filter *f, const struct header *h, unsi
                             struct err *err)
 {
     struct header copy = *h;
-    struct target target = {.header = &copy, .layer = layer, .fd = f->fd, .name = f->path};
+    struct target target = header_target(&copy, layer, f->fd, f->path, 1);
     return target_zero_sums(&target, err);
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "store/header.h"
-#include "store/target.h"
 
 bool combine_counts(const struct header *h)
 {
@@ -62,13 +61,13 @@ static double distinct(const struct combine *c)
 bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err)
 {
     struct header *h = &c->header;
-    struct target target = {.header = h, .fd = file->fd, .name = name, .threads = c->threads};
+    struct target target = header_target(h, 0, file->fd, name, c->threads);
     if (!h->layers[0].kind->counts->combine(c->op, c->layer, c->data, c->n, &target, c->threads,
                                             &c->seen, err))
         return false;
     h->counters = (struct counters){
         .records = c->seen.total_made, .keys_added = c->seen.made, .n_keys = distinct(c)};
-    return target_header(h, file->fd, name, err);
+    return header_write(h, file->fd, name, err);
 }
 
 double combine_fpr(const struct combine *c)

@@ -254,7 +254,7 @@ static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
     const struct layer *l = &f->header.layers[layer];
     size_t len;
     const uint8_t *data = filter_page(f, layer, page, &len);
-    return format_page_sum(format_layer_seed(&f->header, l), page, data, len) ==
+    return layer_page_sum(format_layer_seed(&f->header, l), page, data, len) ==
            get_le32(f->map + l->sums_off + FORMAT_SUM * page);
 }
 

@@ -8,7 +8,7 @@
 #include "base/ram.h"
 #include "store/chain.h"
 #include "store/memory.h"
-#include "store/target.h"
+#include "store/header.h"
 
 /* With a fixed size: the memory, per lane, that holds hashes before they are drained into bits, and
  * the number of hashes that 16 threads can hold in it. Only up to this number are keys counted. */
@@ -315,27 +315,26 @@ static void fill_counters(struct filter_build *b)
                           .n_keys = b->counted ? (double)b->n_distinct : b->census.n};
 }
 
-static bool build_layers(struct filter_build *b, struct target *target, struct err *err)
+static bool build_layers(struct filter_build *b, const struct target *target, struct err *err)
 {
-    unsigned filled = target->layer;
+    struct header *h = &b->header;
     progress_begin("making the filter", b->progress, false);
     bool ok = b->counted || b->bits == NULL
                   ? newest(b)->kind->build(target, b->keys, &b->census, err)
                   : newest(b)->kind->bits->write(target, b->bits, &b->census, err);
-    for (target->layer = 0; ok && target->layer < b->header.n_layers; target->layer++)
-        ok = target->layer == filled || target_zero_sums(target, err);
+    for (unsigned i = 0; ok && i < h->n_layers; i++) {
+        const struct target other = header_target(h, i, target->fd, target->name, b->threads);
+        ok = other.layer == target->layer || target_zero_sums(&other, err);
+    }
     progress_end();
     return ok;
 }
 
 static struct target newest_target(struct filter_build *b, int fd, const char *name)
 {
-    return (struct target){.header = &b->header,
-                           .layer = chain_newest(&b->header),
-                           .fd = fd,
-                           .name = name,
-                           .threads = b->threads,
-                           .n = b->n_distinct};
+    struct target t = header_target(&b->header, chain_newest(&b->header), fd, name, b->threads);
+    t.n = b->n_distinct;
+    return t;
 }
 
 static bool write_file(struct filter_build *b, bool presumed, struct newfile *file,
@@ -345,10 +344,10 @@ static bool write_file(struct filter_build *b, bool presumed, struct newfile *fi
         return false;
     struct target target = newest_target(b, file->fd, name);
     target.presumed = presumed;
-    if (!target_reserve(&b->header, file, err) || !build_layers(b, &target, err))
+    if (!header_reserve(&b->header, file, err) || !build_layers(b, &target, err))
         return false;
     fill_counters(b);
-    return target_header(&b->header, file->fd, name, err);
+    return header_write(&b->header, file->fd, name, err);
 }
 
 /* Adds keys in ascending order of their hashes, which does not depend on threads or memory. */
@@ -395,14 +394,13 @@ static bool write_layers(struct filter_build *b, struct newfile *file, const cha
     struct facts facts;
     store_describe(b->store, &facts);
     b->header = *facts.layers.header;
-    struct target target = {
-        .header = &b->header, .fd = file->fd, .name = name, .threads = b->threads};
-    if (!target_reserve(&b->header, file, err))
+    if (!header_reserve(&b->header, file, err))
         return false;
-    for (; target.layer < b->header.n_layers; target.layer++) {
+    for (unsigned i = 0; i < b->header.n_layers; i++) {
+        const struct target target = header_target(&b->header, i, file->fd, name, b->threads);
         if (b->reproducible)
-            b->header.layers[target.layer].since = 0;
-        if (!target_write_all(&target, facts.layers.data[target.layer], err))
+            b->header.layers[i].since = 0;
+        if (!target_write_all(&target, facts.layers.data[i], err))
             return false;
     }
     return store_census(b->store, b->threads, NULL, &b->census, err);
@@ -419,7 +417,7 @@ static bool write_store(struct filter_build *b, struct newfile *file, const char
         fill_counters(b);
     else if (b->keys != NULL && b->header.n_layers == 1)
         b->header.counters.n_keys = (double)b->n_distinct;
-    return target_header(&b->header, file->fd, name, err);
+    return header_write(&b->header, file->fd, name, err);
 }
 
 /* Should a filter be written first as if all keys were distinct? Most inputs have no repeats, and
@@ -428,7 +426,7 @@ static bool write_store(struct filter_build *b, struct newfile *file, const char
  * caused the failure, as on a full disk. */
 static bool may_presume(const struct design *d)
 {
-    double p = d->p != 0 ? d->p : PLAN_FPR;
+    double p = d->p != 0 ? d->p : LAYER_FPR;
     return !design_is_sized(d) && d->size == 0 && p <= design_kind(d)->presuming_fpr;
 }
 
@@ -478,11 +476,12 @@ void filter_build_free(struct filter_build *b)
 bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err)
 {
     struct header copy = *h;
-    struct target target = {.header = &copy, .fd = fd, .name = name};
-    for (; target.layer < h->n_layers; target.layer++)
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct target target = header_target(&copy, i, fd, name, 1);
         if (!target_zero_sums(&target, err))
             return false;
-    return target_header(h, fd, name, err);
+    }
+    return header_write(h, fd, name, err);
 }
 
 bool filter_build_empty_file(const char *path, const struct header *h, struct err *err)
@@ -490,7 +489,7 @@ bool filter_build_empty_file(const char *path, const struct header *h, struct er
     struct newfile nf;
     bool ok = newfile_open(&nf, path, false, err);
     if (ok) {
-        ok = target_reserve(h, &nf, err) && filter_build_empty(nf.fd, h, path, err) &&
+        ok = header_reserve(h, &nf, err) && filter_build_empty(nf.fd, h, path, err) &&
              newfile_commit(&nf, err);
         newfile_close(&nf);
     }

@@ -10,7 +10,6 @@
 #include "store/chain.h"
 #include "store/header.h"
 #include "store/layers.h"
-#include "store/target.h"
 
 _Static_assert((int)LAYOUT_LAYERS == (int)FORMAT_MAX_LAYERS, "a filter file holds them all");
 
@@ -137,12 +136,13 @@ bool foreign_write(struct header *h, const struct layout_filter *filter,
                    const struct layout_bits *bits, struct newfile *file, const char *name,
                    unsigned threads, struct census *census, struct err *err)
 {
-    struct target target = {.header = h, .fd = file->fd, .name = name, .threads = threads};
-    if (!target_reserve(h, file, err))
+    if (!header_reserve(h, file, err))
         return false;
-    for (; target.layer < h->n_layers; target.layer++)
-        if (!write_layer(&target, &bits[target.layer], err))
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct target target = header_target(h, i, file->fd, name, threads);
+        if (!write_layer(&target, &bits[i], err))
             return false;
+    }
     return read_back(h, filter, file->fd, name, threads, census, err) &&
-           target_header(h, file->fd, name, err);
+           header_write(h, file->fd, name, err);
 }

@@ -7,13 +7,10 @@
 #include <time.h>
 
 #include "base/bytes.h"
+#include "base/magic.h"
 #include "keys/digest.h"
 #include "keys/encode.h"
 #include "keys/xxh3.h"
-
-/* 0x89 is neither ASCII nor the first byte of a UTF-8 character. A transfer in text mode damages
- * CR LF and ^Z first. */
-static const uint8_t magic[8] = {0x89, 's', 'e', 'e', 'n', '\r', '\n', 0x1a};
 
 /* Offsets in a header slot. */
 enum {
@@ -169,7 +166,7 @@ uint64_t format_epoch(const uint8_t *slot)
 
 bool format_is_filter(const uint8_t *p, size_t avail)
 {
-    return avail >= sizeof magic && memcmp(p, magic, sizeof magic) == 0;
+    return magic_begins(p, avail);
 }
 
 /* The errors below are predicates that follow the file's name. */
@@ -533,9 +530,4 @@ uint64_t format_layer_seed(const struct header *h, const struct layer *layer)
     memcpy(name, h->id, sizeof h->id);
     put_le64(name + sizeof h->id, layer->id);
     return xxh3_bytes(name, sizeof name, 0);
-}
-
-uint32_t format_page_sum(uint64_t layer_seed, uint64_t page, const void *data, size_t len)
-{
-    return (uint32_t)xxh3_bytes(data, len, layer_seed + page);
 }

@@ -22,8 +22,8 @@
 
 enum {
     FORMAT_VERSION = 1,
-    FORMAT_PAGE = 4096,
-    FORMAT_SUM = 4, /* bytes of a page's checksum */
+    FORMAT_PAGE = LAYER_PAGE,
+    FORMAT_SUM = LAYER_SUM,
     FORMAT_SLOT_A = 0,
     FORMAT_SLOT_B = FORMAT_PAGE,
     FORMAT_SESSION = 2 * FORMAT_PAGE, /* the session page (session.h) */
@@ -155,9 +155,7 @@ void format_place(struct header *h);
 /* Places only the last layer, which is new, after the file's end. */
 void format_place_last(struct header *h);
 
-/* The checksum of page `page` of a layer: XXH3-64 of its bytes, low 32 bits, seeded with
- * format_layer_seed(h, layer) + page. */
+/* The seed of the checksums of a layer's pages (layer_page_sum). */
 uint64_t format_layer_seed(const struct header *h, const struct layer *layer);
-uint32_t format_page_sum(uint64_t layer_seed, uint64_t page, const void *data, size_t len);
 
 #endif

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
+#include "base/disk.h"
 #include "base/num.h"
 #include "store/chain.h"
 #include "store/foreign.h"
@@ -140,7 +142,7 @@ static bool design_chain(struct header *h, const struct design *d, uint64_t n, s
         first = n;
     struct plan whole = {.kind = design_kind(d),
                          .n = first != 0 ? first : CHAIN_FIRST,
-                         .p = d->p != 0 ? d->p : PLAN_FPR};
+                         .p = d->p != 0 ? d->p : LAYER_FPR};
     return plan_solve(&whole, err) &&
            (d->grow ? chain_start_growing(h, whole.kind, first, whole.p, err)
                     : chain_start_ring(h, whole.kind, d->generations, first, whole.p, err));
@@ -204,4 +206,35 @@ bool header_same_questions(const struct header *a, const char *a_path, const str
     return header_same_keys(a, b, &what) ||
            fail(err, "'%s' and '%s' cannot be queried together: they differ in %s", a_path, b_path,
                 what.text);
+}
+
+struct target header_target(struct header *h, unsigned i, int fd, const char *name,
+                            unsigned threads)
+{
+    return (struct target){.layer = &h->layers[i],
+                           .seed = format_layer_seed(h, &h->layers[i]),
+                           .header = h,
+                           .place = format_place,
+                           .fd = fd,
+                           .name = name,
+                           .threads = threads};
+}
+
+bool header_reserve(const struct header *h, struct newfile *file, struct err *err)
+{
+    const struct layer *first = &h->layers[0];
+    bool holes = h->n_layers == 1 && layout_is_sparse(first);
+    return newfile_reserve_first(file, holes ? first->data_off : h->file_len, h->file_len, err);
+}
+
+bool header_write(const struct header *h, int fd, const char *name, struct err *err)
+{
+    uint8_t slot[FORMAT_MAX_HEADER];
+    size_t len = format_encode(h, slot);
+    if (!disk_write(fd, slot, len, FORMAT_SLOT_A, name, err))
+        return false;
+    if (!format_is_immutable(h) && !disk_write(fd, slot, len, FORMAT_SLOT_B, name, err))
+        return false;
+    return ftruncate(fd, (off_t)h->file_len) == 0 ||
+           fail_errno(err, "cannot set the length of '%s'", name);
 }

@@ -16,7 +16,9 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "kind/layout.h"
+#include "kind/target.h"
 #include "store/format.h"
+#include "store/newfile.h"
 #include "store/plan.h"
 
 struct design {
@@ -73,5 +75,17 @@ bool header_same_keys(const struct header *a, const struct header *b, struct err
 /* The same for filters that are queried together; the error is a sentence that names both. */
 bool header_same_questions(const struct header *a, const char *a_path, const struct header *b,
                            const char *b_path, struct err *err);
+
+/* ---- Writing the file. */
+
+/* The target of layer i of a file whose layers are placed (format_place). */
+struct target header_target(struct header *h, unsigned i, int fd, const char *name,
+                            unsigned threads);
+
+/* Allocates the file for a placed header, all zero, with a hole for a lone sparse layer. */
+bool header_reserve(const struct header *h, struct newfile *file, struct err *err);
+
+/* Writes the header and truncates the file to its length. */
+bool header_write(const struct header *h, int fd, const char *name, struct err *err);
 
 #endif

@@ -142,7 +142,7 @@ static bool solve_fpr(struct plan *plan, uint64_t data_len, struct err *err)
 static bool solve_n(struct plan *plan, uint64_t data_len, struct err *err)
 {
     if (plan->p == 0)
-        plan->p = PLAN_FPR;
+        plan->p = LAYER_FPR;
     if (!check_fpr(plan, err))
         return false;
     plan->n = plan->kind->capacity(data_len, plan->p, &plan->layer);
@@ -186,6 +186,6 @@ bool plan_solve(struct plan *plan, struct err *err)
     if (plan->n == 0 && plan->kind->add != NULL)
         return fail(err, "a filter must have capacity for at least one key");
     if (plan->p == 0)
-        plan->p = PLAN_FPR;
+        plan->p = LAYER_FPR;
     return solve_layer(plan, err);
 }

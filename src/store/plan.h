@@ -23,10 +23,8 @@ struct plan {
     struct layer layer; /* for n keys at p; data_len may be an estimate (kind->size) */
 };
 
-#define PLAN_FPR 0.001 /* the default */
-
 /* Computes n or p, whichever is 0, from the other one and size. With n alone or size alone, p is
- * PLAN_FPR. Fails if the values contradict each other or cannot be achieved; the error says what
+ * LAYER_FPR. Fails if the values contradict each other or cannot be achieved; the error says what
  * would be needed. */
 bool plan_solve(struct plan *plan, struct err *err);
 

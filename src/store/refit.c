@@ -8,7 +8,7 @@
 #include "store/chain.h"
 #include "store/filter.h"
 #include "store/filter_build.h"
-#include "store/target.h"
+#include "store/header.h"
 
 /* A file is replaced if it is more than this many times as large as its replacement. The
  * replacement, one layer, takes about 1.12 times the bits of a filter that does not grow. So a file
@@ -117,7 +117,7 @@ static bool write_file(struct refit *r, const struct header *old, struct newfile
         return false;
     h->created = h->layers[0].since = old->created;
     h->counters.dropped = old->counters.dropped;
-    return target_header(h, file->fd, path, &ignored);
+    return header_write(h, file->fd, path, &ignored);
 }
 
 void refit_apply(struct refit *r, const char *path, bool hasty)

@@ -266,7 +266,7 @@ static bool renew_sum(const struct filter *f, unsigned layer, uint64_t page)
     const struct layer *l = &f->header.layers[layer];
     size_t len;
     const uint8_t *data = filter_page(f, layer, page, &len);
-    uint32_t sum = format_page_sum(format_layer_seed(&f->header, l), page, data, len);
+    uint32_t sum = layer_page_sum(format_layer_seed(&f->header, l), page, data, len);
     uint8_t *stored = f->map + l->sums_off + FORMAT_SUM * page;
     if (get_le32(stored) == sum)
         return false;

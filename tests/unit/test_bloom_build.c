@@ -9,7 +9,7 @@
 #include "check.h"
 #include "kind/bloom/build.h"
 #include "random.h"
-#include "store/format.h"
+#include "store/header.h"
 
 struct made {
     struct header header;
@@ -44,12 +44,9 @@ static bool make(struct made *m, uint64_t n, uint64_t repeated, unsigned threads
     format_place(&m->header);
     m->fd = memfd_create("bloom", MFD_CLOEXEC);
     CHECK(m->fd >= 0 && ftruncate(m->fd, (off_t)m->header.file_len) == 0);
-    struct target target = {.header = &m->header,
-                            .fd = m->fd,
-                            .name = "test",
-                            .threads = threads,
-                            .n = n,
-                            .presumed = presumed};
+    struct target target = header_target(&m->header, 0, m->fd, "test", threads);
+    target.n = n;
+    target.presumed = presumed;
     bool ok = bloom_build(&target, keys, &m->census, &m->err);
     keyset_free(keys);
     return ok;
@@ -73,7 +70,7 @@ static void check_data(const struct made *m, uint64_t n)
     for (uint64_t page = 0; page < m->bloom.pages; page++) {
         uint8_t sum[4];
         CHECK(pread(m->fd, sum, sizeof sum, (off_t)(layer->sums_off + 4 * page)) == 4);
-        wrong += get_le32(sum) != format_page_sum(seed, page, want + page * BLOOM_PAGE, BLOOM_PAGE);
+        wrong += get_le32(sum) != layer_page_sum(seed, page, want + page * BLOOM_PAGE, BLOOM_PAGE);
     }
     CHECK(wrong == 0);
     free(want);

@@ -9,7 +9,7 @@
 #include "keys/keyset.h"
 #include "kind/counted/layer.h"
 #include "store/format.h"
-#include "store/target.h"
+#include "store/header.h"
 
 /* A file with one layer. */
 struct made {
@@ -32,7 +32,7 @@ static void begin(struct made *m, unsigned bits)
 
 static struct target target_of(struct made *m, unsigned threads)
 {
-    return (struct target){.header = &m->header, .fd = m->fd, .name = "test", .threads = threads};
+    return header_target(&m->header, 0, m->fd, "test", threads);
 }
 
 static void end(struct made *m)
@@ -60,8 +60,8 @@ static void check_file(struct made *m, const struct counted_memory *want)
     for (uint64_t page = 0; page < layer_pages(layer); page++) {
         uint8_t sum[4];
         CHECK(pread(m->fd, sum, sizeof sum, (off_t)(layer->sums_off + 4 * page)) == 4);
-        wrong += get_le32(sum) != format_page_sum(seed, page, want->data + page * LAYER_PAGE,
-                                                  layer_page_len(layer, page));
+        wrong += get_le32(sum) != layer_page_sum(seed, page, want->data + page * LAYER_PAGE,
+                                                 layer_page_len(layer, page));
     }
     CHECK(wrong == 0);
 }

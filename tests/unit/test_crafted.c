@@ -15,7 +15,7 @@
 #include "random.h"
 #include "store/filter.h"
 #include "store/format.h"
-#include "store/target.h"
+#include "store/header.h"
 
 enum { MOST = 1000000 };
 
@@ -251,15 +251,12 @@ static bool build_file(struct made *m, const struct way *way, struct keyset *key
     plan_layer(&m->header, way->kind, n);
     m->fd = memfd_create("crafted", MFD_CLOEXEC);
     snprintf(m->path, sizeof m->path, "/proc/self/fd/%d", m->fd);
-    struct target target = {.header = &m->header,
-                            .fd = m->fd,
-                            .name = "test",
-                            .threads = way->threads,
-                            .n = n,
-                            .presumed = presumed};
+    struct target target = header_target(&m->header, 0, m->fd, "test", way->threads);
+    target.n = n;
+    target.presumed = presumed;
     return m->fd >= 0 && ftruncate(m->fd, (off_t)m->header.file_len) == 0 &&
            way->kind->build(&target, keys, &m->census, err) &&
-           target_header(&m->header, m->fd, "test", err);
+           header_write(&m->header, m->fd, "test", err);
 }
 
 static bool make(struct made *m, const struct way *way, const struct crowd *crowd, uint64_t n,

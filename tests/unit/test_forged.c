@@ -398,8 +398,8 @@ static void try_entry(struct sound *s, const char *what, const struct header *h,
         for (uint64_t page = in_layer / FORMAT_PAGE;
              page <= (in_layer + 7) / FORMAT_PAGE && page < layer_pages(l); page++)
             put_le32(s->data + l->sums_off + FORMAT_SUM * page,
-                     format_page_sum(seed, page, s->data + l->data_off + page * FORMAT_PAGE,
-                                     layer_page_len(l, page)));
+                     layer_page_sum(seed, page, s->data + l->data_off + page * FORMAT_PAGE,
+                                    layer_page_len(l, page)));
         try(s, what, (unsigned)(in_layer + l->data_off));
     }
     put_number(a, field->len, before);

@@ -477,12 +477,12 @@ TEST(page_sums_know_file_layer_and_page)
     uint8_t page[FORMAT_PAGE] = {1, 2, 3};
     struct header h = sample(2);
     uint64_t seed = format_layer_seed(&h, &h.layers[0]);
-    uint32_t sum = format_page_sum(seed, 5, page, sizeof page);
+    uint32_t sum = layer_page_sum(seed, 5, page, sizeof page);
     CHECK(sum == (uint32_t)xxh3_bytes(page, sizeof page, seed + 5));
-    CHECK(sum != format_page_sum(seed, 6, page, sizeof page));
-    CHECK(sum != format_page_sum(format_layer_seed(&h, &h.layers[1]), 5, page, sizeof page));
+    CHECK(sum != layer_page_sum(seed, 6, page, sizeof page));
+    CHECK(sum != layer_page_sum(format_layer_seed(&h, &h.layers[1]), 5, page, sizeof page));
     h.id[0] ^= 1;
-    CHECK(sum != format_page_sum(format_layer_seed(&h, &h.layers[0]), 5, page, sizeof page));
+    CHECK(sum != layer_page_sum(format_layer_seed(&h, &h.layers[0]), 5, page, sizeof page));
 }
 
 int main(int argc, char **argv)

@@ -13,7 +13,7 @@
 #include "random.h"
 #include "store/filter.h"
 #include "store/format.h"
-#include "store/target.h"
+#include "store/header.h"
 
 static uint64_t absent_hash(uint64_t i)
 {
@@ -86,10 +86,10 @@ static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double 
     format_place(&m->header);
     m->fd = memfd_create("ribbon", MFD_CLOEXEC);
     snprintf(m->path, sizeof m->path, "/proc/self/fd/%d", m->fd);
-    struct target target = {
-        .header = &m->header, .fd = m->fd, .name = "test", .threads = threads, .n = distinct};
+    struct target target = header_target(&m->header, 0, m->fd, "test", threads);
+    target.n = distinct;
     ok = ok && kind_ribbon.build(&target, keys, &m->census, &err) &&
-         target_header(&m->header, m->fd, "test", &err);
+         header_write(&m->header, m->fd, "test", &err);
     keyset_free(keys);
     CHECK_STR(err.text, "");
     CHECK(ok && m->census.n == (double)distinct);
@@ -410,10 +410,10 @@ TEST(columns_can_be_dropped)
     struct err err = {{0}};
     CHECK(filter_open(&f, a.path, FILTER_READ, &err));
     struct made c = {.fd = memfd_create("ribbon", MFD_CLOEXEC), .header = b.header};
-    struct target target = {.header = &c.header, .fd = c.fd, .name = "test", .threads = 1};
+    struct target target = header_target(&c.header, 0, c.fd, "test", 1);
     const struct layer *from = &f.header.layers[0];
     CHECK(ribbon_drop(&target, from, f.map + from->data_off, &err));
-    CHECK(target_header(&c.header, c.fd, "test", &err));
+    CHECK(header_write(&c.header, c.fd, "test", &err));
     size_t b_len, c_len;
     uint8_t *want = contents(&b, &b_len), *got = contents(&c, &c_len);
     CHECK(b_len == c_len && memcmp(want, got, b_len) == 0);

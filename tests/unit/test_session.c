@@ -42,8 +42,7 @@ static bool make_pages(const char *path, uint64_t seed, uint64_t pages)
     uint8_t slot[FORMAT_MAX_HEADER], sum[4];
     bool ok = newfile_open(&nf, path, true, &err) && newfile_reserve(&nf, h.file_len, &err);
     for (uint64_t page = 0; ok && page < pages; page++) {
-        put_le32(sum,
-                 format_page_sum(format_layer_seed(&h, &h.layers[0]), page, zero, sizeof zero));
+        put_le32(sum, layer_page_sum(format_layer_seed(&h, &h.layers[0]), page, zero, sizeof zero));
         ok = disk_write(nf.fd, sum, 4, h.layers[0].sums_off + 4 * page, path, &err);
     }
     size_t len = format_encode(&h, slot);

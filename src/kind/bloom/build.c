@@ -10,7 +10,7 @@
 #include "kind/bloom/bloom.h"
 #include "kind/bloom/census.h"
 #include "kind/bloom/probe.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 /* Pages written at a time: 4 MiB. */
 enum { REGION = 1024, REGION_BYTES = REGION * BLOOM_PAGE };

@@ -15,7 +15,7 @@
 
 #include "keys/keyset.h"
 #include "kind/bloom/bloom.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 /* write_union and build of kind.h. */
 bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,

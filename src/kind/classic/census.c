@@ -7,7 +7,7 @@
 #include "base/parallel.h"
 #include "kind/classic/classic.h"
 #include "kind/overlap.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 /* Bytes in one piece of work. Large, so that the cost of distributing pieces is negligible. */
 enum { PIECE = 1 << 16 };

@@ -20,7 +20,6 @@
 #include "keys/encode.h"
 #include "keys/highway.h"
 #include "kind/classic/classic.h"
-#include "store/plan.h"
 
 enum { CODEC, BITS, HASHES };
 
@@ -208,7 +207,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
             return classic_design_for(&c, n, p, out, err);
     } else {
         n = n > 0 ? n : 1;
-        p = p > 0 ? p : PLAN_FPR;
+        p = p > 0 ? p : LAYER_FPR;
         if (!size(n, p, &c, err))
             return false;
         describe(spec, &c, out);

@@ -5,7 +5,7 @@
 
 #include "keys/keyset.h"
 #include "kind/counted/layer.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 /* 3 MiB for a thread's streams and its encoder, which buffers 1 MiB (encode.c). Then the bytes of
  * its part: 64 bits for each hash, and as much again while their buffer grows. */

@@ -4,7 +4,7 @@
 #include "base/parallel.h"
 #include "kind/counted/layer.h"
 #include "kind/counted/parts.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 /* Groups of the result that a thread makes at a time: about 50 000 entries, some 100 KiB. */
 enum { GROUPS_AT_ONCE = 16 };

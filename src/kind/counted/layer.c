@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kind/counted/parts.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 void counted_census(const struct counted *c, struct census *out)
 {

@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/parallel.h"
 #include "kind/parquet/parquet.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 enum {
     PIECE_BLOCKS = 2048, /* in one piece of work: whole pages */

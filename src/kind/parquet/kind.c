@@ -8,7 +8,6 @@
 #include "keys/hash_foreign.h"
 #include "kind/layout.h"
 #include "kind/parquet/parquet.h"
-#include "store/plan.h"
 
 enum { TYPE, HEADER };
 
@@ -98,7 +97,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
 {
     static const uint64_t MOST_BITS = (uint64_t)1 << 30;
     (void)err;
-    p = p > 0 ? p : PLAN_FPR;
+    p = p > 0 ? p : LAYER_FPR;
     double wanted = -8.0 * (double)n / log(1 - pow(p, 1.0 / 8));
     bool too_many = !(wanted <= (double)MOST_BITS);
     uint64_t bits = too_many ? MOST_BITS : PARQUET_BITS;

@@ -10,8 +10,7 @@
 #include "keys/keyset.h"
 #include "keys/sort.h"
 #include "kind/ribbon/key.h"
-#include "store/format.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 /* Slots of a table for n keys, in thousandths of n. Below 1000, since some keys are bumped anyway
  * and full slots cost least. The last table should hold nearly all its keys. */

@@ -7,7 +7,7 @@
 
 #include "kind/ribbon/ribbon.h"
 
-/* `build` of kind_ribbon. The columns come from target->header->layers[target->layer] (ribbon_to),
+/* `build` of kind_ribbon. The columns come from target->layer (ribbon_to),
  * the rest of the geometry from the keys. If bumped keys would raise the FPR above the layer's
  * fpr_design, the layer gets more columns. */
 bool ribbon_build(const struct target *target, struct keyset *keys, struct census *census,

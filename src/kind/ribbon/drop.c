@@ -6,8 +6,7 @@
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "kind/ribbon/build.h"
-#include "store/format.h"
-#include "store/target.h"
+#include "kind/target.h"
 
 struct drop {
     const struct target *target;

@@ -2,11 +2,11 @@
  * Writes a layer into a new file. Kinds write their layers through this module; so do commands that
  * copy a layer from one file to another.
  *
- *     struct target t = {.header = &header, .layer = i, .fd = fd, .name = path, .threads = n};
+ *     struct target t = header_target(&header, i, fd, path, threads);      // store/header.h
  *     target_write(&t, data, len, at, &err);       // any part of the data, from any thread
  *     target_sums(&t, &err);                       // then its checksums
  *
- * The layer is header->layers[layer], placed (format_place). `name` names the file in messages.
+ * The layer has its place in the file. `name` names the file in messages.
  *
  * Sparse layers. A layout may have a large layer that stays nearly empty for long (layout->sparse).
  * If such a layer is the only one, the file has holes. The disk must have room for the whole file
@@ -16,8 +16,8 @@
  * earlier batch is lost, and the file is left as after any crash. On tmpfs, even reading a hole
  * through a mapping allocates memory.
  */
-#ifndef STORE_TARGET_H
-#define STORE_TARGET_H
+#ifndef KIND_TARGET_H
+#define KIND_TARGET_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,11 +26,12 @@
 #include "kind/kind.h"
 
 struct header;
-struct newfile;
 
 struct target {
-    struct header *header;
-    unsigned layer;
+    struct layer *layer;                  /* with its place in the file */
+    uint64_t seed;                        /* of the checksums of its pages */
+    struct header *header;                /* of the file */
+    void (*place)(struct header *header); /* places all its layers */
     int fd;
     const char *name;
     unsigned threads;
@@ -39,10 +40,10 @@ struct target {
     bool presumed; /* n presumes that no key is repeated; if one is, the build fails */
 };
 
-struct layer *target_layer(const struct target *t);
-
-/* Allocates the file for a placed header, all zero, with a hole for a lone sparse layer. */
-bool target_reserve(const struct header *header, struct newfile *file, struct err *err);
+static inline struct layer *target_layer(const struct target *t)
+{
+    return t->layer;
+}
 
 /* Writes len bytes at offset `at` of the layer's data. */
 bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,
@@ -69,8 +70,5 @@ bool target_write_all(const struct target *t, const uint8_t *data, struct err *e
 
 /* The same for data that others may be changing: the checksums are taken from the written file. */
 bool target_copy(const struct target *t, const uint8_t *data, struct err *err);
-
-/* Writes the header and truncates the file to its length. */
-bool target_header(const struct header *header, int fd, const char *name, struct err *err);
 
 #endif

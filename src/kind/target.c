@@ -1,4 +1,4 @@
-#include "store/target.h"
+#include "kind/target.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,8 +9,6 @@
 #include "base/disk.h"
 #include "base/parallel.h"
 #include "kind/layout.h"
-#include "store/format.h"
-#include "store/newfile.h"
 
 /* Checksums per write, and pages that a thread reads back at a time. */
 enum { SUMS_AT_ONCE = 1024, PIECE = 256 };
@@ -20,26 +18,13 @@ struct sums {
     const struct layer *layer;
 };
 
-struct layer *target_layer(const struct target *t)
-{
-    return &t->header->layers[t->layer];
-}
-
-bool target_reserve(const struct header *header, struct newfile *file, struct err *err)
-{
-    const struct layer *first = &header->layers[0];
-    bool holes = header->n_layers == 1 && layout_is_sparse(first);
-    return newfile_reserve_first(file, holes ? first->data_off : header->file_len, header->file_len,
-                                 err);
-}
-
 /* Writes the pages that are not zero. */
 static bool write_sparse(const struct target *t, const uint8_t *data, uint64_t len, uint64_t at,
                          struct err *err)
 {
     uint64_t off = target_layer(t)->data_off;
     for (size_t n; len > 0; data += n, at += n, len -= n) {
-        n = FORMAT_PAGE - (size_t)(at % FORMAT_PAGE);
+        n = LAYER_PAGE - (size_t)(at % LAYER_PAGE);
         n = n < len ? n : (size_t)len;
         if (!bytes_zero(data, n) && !disk_write(t->fd, data, n, off + at, t->name, err))
             return false;
@@ -64,21 +49,21 @@ void target_write_back(const struct target *t, uint64_t len, uint64_t at)
 void target_resize(const struct target *t, uint64_t data_len)
 {
     target_layer(t)->data_len = data_len;
-    format_place(t->header);
+    t->place(t->header);
 }
 
 bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t first, uint64_t n,
                       struct err *err)
 {
-    static const uint8_t zeroes[FORMAT_PAGE];
+    static const uint8_t zeroes[LAYER_PAGE];
     const struct layer *layer = target_layer(t);
-    uint64_t seed = format_layer_seed(t->header, layer), end = first + n;
+    uint64_t end = first + n;
     for (uint64_t page = first; page < end;) {
-        uint8_t sums[SUMS_AT_ONCE * FORMAT_SUM];
-        uint64_t off = layer->sums_off + page * FORMAT_SUM, len = 0;
-        for (; len < sizeof sums && page < end; len += FORMAT_SUM, page++) {
-            const uint8_t *data = pages == NULL ? zeroes : pages + (page - first) * FORMAT_PAGE;
-            put_le32(sums + len, format_page_sum(seed, page, data, layer_page_len(layer, page)));
+        uint8_t sums[SUMS_AT_ONCE * LAYER_SUM];
+        uint64_t off = layer->sums_off + page * LAYER_SUM, len = 0;
+        for (; len < sizeof sums && page < end; len += LAYER_SUM, page++) {
+            const uint8_t *data = pages == NULL ? zeroes : pages + (page - first) * LAYER_PAGE;
+            put_le32(sums + len, layer_page_sum(t->seed, page, data, layer_page_len(layer, page)));
         }
         if (!disk_write(t->fd, sums, len, off, t->name, err))
             return false;
@@ -143,9 +128,9 @@ static bool read_back_data(const struct target *t, uint8_t *buf, size_t len, uin
 static bool sum_pages(const struct sums *s, uint8_t *buf, uint64_t first, uint64_t n,
                       struct err *err)
 {
-    uint64_t at = first * FORMAT_PAGE, len = s->layer->data_len - at;
-    if (len > n * FORMAT_PAGE)
-        len = n * FORMAT_PAGE;
+    uint64_t at = first * LAYER_PAGE, len = s->layer->data_len - at;
+    if (len > n * LAYER_PAGE)
+        len = n * LAYER_PAGE;
     bool (*read)(const struct target *, uint8_t *, size_t, uint64_t, struct err *) =
         layout_is_sparse(s->layer) ? read_back_data : read_back;
     return read(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
@@ -157,7 +142,7 @@ static bool sum_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
     const struct sums *s = ctx;
     uint64_t first = i * PIECE, left = layer_pages(s->layer) - first;
     (void)worker;
-    uint8_t *buf = malloc((size_t)PIECE * FORMAT_PAGE);
+    uint8_t *buf = malloc((size_t)PIECE * LAYER_PAGE);
     bool ok = buf != NULL ? sum_pages(s, buf, first, left < PIECE ? left : PIECE, err)
                           : fail(err, "out of memory");
     free(buf);
@@ -185,11 +170,11 @@ static bool copy_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
     const struct copy *c = ctx;
     const struct layer *layer = target_layer(c->target);
-    uint64_t first = i * PIECE, at = first * FORMAT_PAGE, pages = layer_pages(layer) - first;
+    uint64_t first = i * PIECE, at = first * LAYER_PAGE, pages = layer_pages(layer) - first;
     uint64_t len = layer->data_len - at;
     if (pages > PIECE) {
         pages = PIECE;
-        len = PIECE * FORMAT_PAGE;
+        len = PIECE * LAYER_PAGE;
     }
     (void)worker;
     if (!target_page_sums(c->target, c->data + at, first, pages, err) ||
@@ -204,16 +189,4 @@ bool target_write_all(const struct target *t, const uint8_t *data, struct err *e
     struct copy c = {t, data};
     return parallel_try(t->threads, (layer_pages(target_layer(t)) + PIECE - 1) / PIECE, copy_piece,
                         &c, err);
-}
-
-bool target_header(const struct header *header, int fd, const char *name, struct err *err)
-{
-    uint8_t slot[FORMAT_MAX_HEADER];
-    size_t len = format_encode(header, slot);
-    if (!disk_write(fd, slot, len, FORMAT_SLOT_A, name, err))
-        return false;
-    if (!format_is_immutable(header) && !disk_write(fd, slot, len, FORMAT_SLOT_B, name, err))
-        return false;
-    return ftruncate(fd, (off_t)header->file_len) == 0 ||
-           fail_errno(err, "cannot set the length of '%s'", name);
 }
