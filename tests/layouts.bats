@@ -104,3 +104,25 @@ declined()
     quiet seen export f.seen -o out
     cmp bitset out
 }
+
+@test "dcso: inflating stops where the header says, and 16 MiB of user data later" {
+    python3 - <<'END'
+import gzip, struct
+head = struct.pack('<QQdQQQ', 1, 100, 0.01, 7, 1000, 0) + bytes(128)
+for name, more in ('most', 16 << 20), ('bomb', (16 << 20) + 1):
+    open(name, 'wb').write(gzip.compress(head + bytes(more), 1))
+END
+    quiet seen import --layout dcso most -o f.seen
+    refuses "seen: cannot import 'bomb' as dcso: it has more than 16 MiB of user data after its bits" \
+        seen import --layout dcso bomb -o g.seen
+    [ ! -e g.seen ]
+}
+
+@test "a pipe without an end, and bytes behind the bits" {
+    refuses "seen: 'standard input' has more than 128 bytes, all that such a filter takes" \
+        seen import --layout gozero:bits=1000 - -o f.seen </dev/zero
+    head -c 129 /dev/zero >long
+    refuses "seen: cannot import 'long' as gozero: it has 129 bytes, more than 1000 bits take" \
+        seen import --layout gozero:bits=1000 long -o f.seen
+    [ ! -e f.seen ]
+}

@@ -2,13 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads a file that cannot be mapped, such as a pipe, to its end. */
+/* Reads a file that cannot be mapped, such as a pipe, to its end, which comes after f->most bytes
+ * at the latest. */
 static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *err)
 {
     size_t room = 1 << 16, len = 0;
@@ -25,6 +27,11 @@ static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *er
             got = read(fd, data + len, room - len);
         while (got < 0 && errno == EINTR);
         len += got > 0 ? (size_t)got : 0;
+        if (len > f->most) {
+            free(data);
+            return fail(err, "'%s' has more than %" PRIu64 " bytes, all that such a filter takes",
+                        f->in.name[i], f->most);
+        }
     }
     f->read[i] = data;
     f->in.data[i] = data;
@@ -69,9 +76,9 @@ static bool open_one(struct foreign_files *f, unsigned i, const char *name, cons
 }
 
 bool foreign_open(struct foreign_files *f, const char *name, const struct layout *layout,
-                  struct err *err)
+                  uint64_t most, struct err *err)
 {
-    *f = (struct foreign_files){0};
+    *f = (struct foreign_files){.most = most};
     if (layout->suffix[0] == NULL)
         return open_one(f, 0, name, "", err);
     for (unsigned i = 0; i < LAYOUT_FILES && layout->suffix[i] != NULL; i++)

@@ -65,7 +65,7 @@ static bool recognize(struct import *im, struct err *err)
         struct err ignored;
         const struct layout *layout = kind->layout;
         bool fits = layout->recognize != NULL &&
-                    foreign_open(&files, im->foreign, layout, &ignored) &&
+                    foreign_open(&files, im->foreign, layout, UINT64_MAX, &ignored) &&
                     layout->recognize(&files.in);
         if (layout->recognize != NULL)
             foreign_close(&files);
@@ -80,6 +80,19 @@ static bool recognize(struct import *im, struct err *err)
     return layout_parse(found->name, &im->spec, err);
 }
 
+/* The most bytes that FOREIGN can have, if that follows from the layout alone. Rounded up: a bitmap
+ * may be stored in whole words. */
+static uint64_t most_bytes(const struct import *im)
+{
+    struct layout_filter filter;
+    struct err ignored;
+    const struct layout *layout = im->spec.kind->layout;
+    if (!layout_is_sized(&im->spec, im->p) ||
+        !layout->design(&im->spec, 1, im->p, &filter, &ignored))
+        return UINT64_MAX;
+    return (layout->file_len(&filter) + 7) / 8 * 8;
+}
+
 static bool read_foreign(struct import *im, struct err *err)
 {
     struct err why;
@@ -91,7 +104,7 @@ static bool read_foreign(struct import *im, struct err *err)
     im->spec.n = im->n;
     im->spec.p = im->p;
     const struct layout *layout = im->spec.kind->layout;
-    if (!foreign_open(&im->files, im->foreign, layout, err))
+    if (!foreign_open(&im->files, im->foreign, layout, most_bytes(im), err))
         return false;
     if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
         return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,

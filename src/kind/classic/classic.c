@@ -110,7 +110,9 @@ bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct lay
                          struct err *err)
 {
     *bits = (struct layout_bits){.data = in->data[0], .len = in->len[0], .order = ORDER_HIGH_FIRST};
-    return classic_check_bits(bits, m, err);
+    return classic_check_bits(bits, m, err) &&
+           (bits->len <= classic_bytes(m) ||
+            fail(err, "it has %" PRIu64 " bytes, more than %" PRIu64 " bits take", bits->len, m));
 }
 
 bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,

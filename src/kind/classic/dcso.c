@@ -41,6 +41,9 @@ enum {
     VERSION = 1,
     GZIP_WINDOW = 16 + MAX_WBITS, /* for zlib: gzip format, the largest window */
     PIECE = 1 << 16,
+    /* The most user data in a compressed file. Of the rest the header tells the length; without a
+     * limit, some kilobytes of gzip data could take all memory. */
+    MOST_DATA = 16 << 20,
 };
 
 static const uint64_t P = UINT64_MAX - 58;
@@ -120,7 +123,7 @@ struct bytes {
     size_t len, room;
 };
 
-/* The buffer grows with the bytes received, never by a length that a header states. */
+/* The buffer grows with the bytes received, at most to twice their number. */
 static bool make_room(struct bytes *to)
 {
     size_t room = to->room > 0 ? 2 * to->room : PIECE;
@@ -320,6 +323,25 @@ static bool read_plain(const struct layout_spec *spec, const uint8_t *p, uint64_
     return set_capacity(spec, &f, &c, out, err) && classic_check_bits(bits, c.m, err);
 }
 
+/* Inflates a file to the length that its header tells, and user data up to MOST_DATA. */
+static bool inflate_whole(const uint8_t *data, uint64_t len, struct bytes *whole, struct err *err)
+{
+    struct bytes head = {0};
+    bool ok = inflate_into(data, len, HEADER, &head, err) &&
+              (head.len >= HEADER || fail(err, "it ends within its header"));
+    struct parts f = {0};
+    if (ok)
+        f = parse(head.data);
+    free(head.data);
+    if (!ok || !check_parts(&f, UINT64_MAX, err))
+        return false;
+    uint64_t most = HEADER + classic_bytes(f.m) + MOST_DATA;
+    if (!inflate_into(data, len, most < SIZE_MAX ? (size_t)most + 1 : SIZE_MAX, whole, err))
+        return false;
+    return whole->len <= most ||
+           fail(err, "it has more than %d MiB of user data after its bits", MOST_DATA >> 20);
+}
+
 static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
                       struct layout_filter *out, struct layout_bits *bits, struct err *err)
 {
@@ -332,7 +354,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     if (!zipped)
         return read_plain(spec, p, len, false, out, &bits[0], err);
     struct bytes whole = {0};
-    bool ok = inflate_into(p, len, SIZE_MAX, &whole, err) &&
+    bool ok = inflate_whole(p, len, &whole, err) &&
               read_plain(spec, whole.data, whole.len, true, out, &bits[0], err);
     if (ok)
         bits[0].owned = whole.data;
