@@ -173,3 +173,9 @@ field() { seen stats --json "$1" | jq -r "$2"; }
     run -0 seen stats f
     [[ $output =~ sum\ of\ counts\ +1000\ +exact ]]
 }
+
+@test "a set for more keys than a file can hold is refused" {
+    refuses "seen: 1e+15 keys at an FPR of 0.001 need a file larger than 1.00 EiB" \
+        seen create --counted -n 1e15 --empty f
+    [ ! -e f ]
+}

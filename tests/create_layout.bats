@@ -227,3 +227,9 @@ make()
     jq -e '.layouts[] | select(.layout == "redisson") | .refused != null' \
         <(seen plan --json --layout all -n 2e9 -p 0.01)
 }
+
+@test "redisbloom: a filter that no program could make is refused" {
+    refuses "seen: a link for 1e+19 keys at an error rate of 0.005 is too large" \
+        seen create --layout redisbloom -n 1e19 --empty f.seen
+    [ ! -e f.seen ]
+}

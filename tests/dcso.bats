@@ -65,3 +65,18 @@ filled()
     quiet seen add a.seen -k more
     seen stats a.seen | grep '^note .*FNV-1'
 }
+
+@test "a capacity of 0 is unknown: another is assumed, and 0 written back" {
+    seq 100 | seen create --layout dcso -n 1000 -p 0.01 f.seen
+    seen export f.seen -o known
+    cp known unknown
+    poke unknown 8 0000000000000000
+    quiet seen import --layout dcso unknown -o g.seen
+    # So many set half of the bits.
+    says '^design capacity +949 +assumed$' seen stats g.seen
+    quiet seen import --force --layout dcso -n 777 unknown -o g.seen
+    says '^design capacity +777 +assumed$' seen stats g.seen
+    seen export g.seen -o - | cmp - unknown
+    refuses "seen: cannot import 'known' as dcso: its capacity is 1000, not 777" \
+        seen import --force --layout dcso -n 777 known -o g.seen
+}

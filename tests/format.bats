@@ -241,3 +241,13 @@ PYTHON
     run -0 seen verify f.seen
     [ "$output" = "f.seen: ok" ]
 }
+
+@test "two headers of different files are not one" {
+    seen create --empty -n 1000 f.seen
+    seen create --empty -n 1000 g.seen
+    dd if=g.seen of=f.seen bs=4096 skip=1 seek=1 count=1 conv=notrunc status=none
+    for command in verify stats 'query -k a' 'add -k a'; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'f.seen' is damaged: its two headers belong to different files" seen $command f.seen
+    done
+}

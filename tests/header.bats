@@ -186,3 +186,22 @@ prints()
     exec 7>&-
     wait $!
 }
+
+@test "a disk that fails in the header or behind it is told of" {
+    need_strace
+    seq 3000 >keys
+    # The first look, for compressed data, may fail.
+    for ((nth = 1; nth < 5; nth++)); do
+        rm -f f.seen
+        run --separate-stderr strace -f -qq -o /dev/null -P keys -e trace=pread64 \
+            -e inject=pread64:error=EIO:when=$nth seen create --header 1 f.seen keys
+        if [ "$status" = 0 ]; then
+            [ $nth = 1 ]
+            [ "$(seq 2 3000 | seen query -c f.seen)" = 2999 ]
+        else
+            [ "$status" = 2 ]
+            [[ $stderr == *"seen: cannot read 'keys': Input/output error" ]]
+            [ ! -e f.seen ]
+        fi
+    done
+}

@@ -128,3 +128,17 @@ END
     [ "$(seen query -c f.seen -k first)" = 1 ]
     [ "$(seen query -c f.seen "$vectors/keys/keys.txt")" = 1000 ]
 }
+
+@test "a file that is not there is not imported" {
+    refuses "seen: cannot open 'none': No such file or directory" seen import --layout dcso none -o f.seen
+    [ ! -e f.seen ]
+}
+
+@test "a filter of another program is read from a pipe, however long" {
+    seq 60000 >keys
+    seen create --layout guava -n 60k -p 0.01 f.seen keys
+    seen export f.seen -o foreign
+    [ "$(size foreign)" -gt 65536 ]
+    quiet seen import --layout guava - -o g.seen < <(cat foreign)
+    seen export g.seen -o - | cmp - foreign
+}

@@ -185,3 +185,13 @@ sound()
     refuses "seen: cannot import 'd' as redisbloom: its FPR is 0.01, not 0.005" \
         seen import --layout redisbloom -p 0.005 d -o g.seen
 }
+
+@test "links of different chains are not exported as one" {
+    seq 5000 | seen create --layout redisbloom -n 1000 -p 0.01 f.seen
+    # The expansion of the second link.
+    variant=$(od -An -v -t u8 -j $((256 + 128 + 72)) -N 8 f.seen)
+    forge f.seen layer.1.geometry1=$((variant ^ 1 << 48))
+    run -0 seen verify f.seen
+    refuses "seen: 'f.seen' cannot be exported: layers 0 and 1 are of different chains" \
+        seen export f.seen -o chain
+}

@@ -333,3 +333,11 @@ END
     refuses "seen: 'f.seen' is given twice" seen stats --prometheus f.seen none.seen f.seen
     refuses 'seen: only one of --json and --prometheus' seen stats --json --prometheus f.seen
 }
+
+@test "of several layers there is no FPR at a design capacity" {
+    seen create --empty -n 100 a.seen
+    seen create --empty -n 100k b.seen
+    seen merge -o both.seen a.seen b.seen
+    seen stats --json both.seen | jq -e '(.layers | length) == 2 and .fpr_at_capacity == null'
+    seen stats --json a.seen | jq -e '.fpr_at_capacity > 0'
+}
