@@ -136,7 +136,6 @@ static int run_add(struct add *a, int argc, char **argv)
     int status = check_options(a);
     if (status != 0)
         return status;
-    a->adding.counts = a->verbose;
     if (!open_filter(a, argv[p.first], &err)) {
         if (store_is_file(argv[p.first]) && changing_suits(argv[p.first]))
             return add_batch(a, argv[p.first]);

@@ -129,22 +129,6 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     return store_sync(a->known.sink, err);
 }
 
-/* Estimates the number of keys after the n of this chunk (`ahead`). */
-static void expect(struct adding *a, size_t n)
-{
-    struct add_state *state = &a->known.sink->state;
-    uint64_t done, total;
-    if (a->feed.tally.input == NULL)
-        return;
-    input_progress(a->feed.tally.input, &done, &total);
-    state->ends = total > 0;
-    state->ahead = 0;
-    if (done == 0 || done >= total)
-        return;
-    double part = (double)(total - done) / (double)done;
-    state->ahead = (uint64_t)(part * (double)(tally_keys(&a->feed.tally) + n));
-}
-
 /* Adds the keys of a chunk. False if it stopped before the last one. The reason was printed, unless
  * it was a signal. */
 static bool add_keys(struct adding *a, struct added *r)
@@ -178,7 +162,6 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     (void)chunk;
     if (r->part.failed || a->feed.failed) /* printing may fail meanwhile */
         return !a->feed.failed;
-    expect(a, r->keys.n);
     return add_keys(a, r);
 }
 
@@ -262,7 +245,6 @@ bool adding_run(struct adding *a)
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
     a->options.may_repeat = a->print == NULL;
-    a->options.may_guess = a->print == NULL && !a->counts;
     if (!known_begin(&a->known, &a->options, &err)) {
         if (!sig_caught()) {
             say_failure(&err);

@@ -52,7 +52,6 @@ struct adding {
     struct known known;
     struct add_options options;
     bool no_sync;
-    bool counts;         /* known_n_new must be exact even if `print` is NULL */
     uint64_t sync_every; /* number of new keys after which to sync before printing; 0: never */
     /* Selects and prints records among the first r->done of a chunk. Returns false to stop, and
      * sets feed.failed if the reason is a failure. NULL: nothing is printed. */

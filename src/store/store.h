@@ -45,8 +45,7 @@ struct add_options {
     unsigned threads;
     double max_fpr;  /* refuse keys that would exceed this FPR; 0: no limit */
     bool rotate;     /* rotate a ring whose newest generation is full */
-    bool may_repeat; /* the caller does not rely on which keys were new ... */
-    bool may_guess;  /* ... nor on how many */
+    bool may_repeat; /* the caller does not rely on which keys were new */
 };
 
 /* The state of adding since store_add_begin. */
@@ -54,8 +53,6 @@ struct add_state {
     uint64_t n_new;    /* keys added that were not reported present */
     double dropped;    /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
     char warning[512]; /* a warning from the last call; empty: none */
-    bool ends;         /* set by the caller: the input is known to end ... */
-    uint64_t ahead;    /* ... and has about this many keys left */
 };
 
 /* What is known of a store without reading its bits. */
