@@ -33,7 +33,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [ "$(layers --also other.seen | tail -n 1)" = 2 ]
 }
 
-@test "a filter in memory grows by less if there is no memory for what is foretold" {
+@test "a filter in memory begins smaller if there is no memory for what is expected" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more'
     seq 1200000 >part
     cat part part part part part part part part >in
