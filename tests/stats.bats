@@ -191,7 +191,7 @@ END
 @test "wrong use" {
     seq 10 | quiet seen create a.seen
     refuses "seen: no FILTER given" seen stats
-    refuses "seen: option '--measure': 0 keys measure nothing" seen stats --measure 0 a.seen
+    refuses "seen: option '--measure' must be more than 0" seen stats --measure 0 a.seen
     refuses "seen: standard input can be read only once, for one FILTER" \
         seen stats --negatives - a.seen a.seen
     run -2 --separate-stderr seen stats --negatives a.seen a.seen

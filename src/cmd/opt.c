@@ -264,7 +264,7 @@ static bool take(struct opt_parser *p, const struct opt *o, const struct opt_gro
     case TAKE_AMOUNT:
         return opt_count(p, to) && opt_positive(p, *(uint64_t *)to);
     case TAKE_BYTES:
-        return opt_bytes(p, to);
+        return opt_bytes(p, to) && opt_positive(p, *(uint64_t *)to);
     case TAKE_FPR:
         return opt_fpr(p, to);
     case TAKE_RATIO:

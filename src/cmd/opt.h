@@ -29,7 +29,7 @@ enum opt_type {
     TAKE_TEXT,    /* const char * */
     TAKE_COUNT,   /* uint64_t ... */
     TAKE_AMOUNT,  /* ... above 0 */
-    TAKE_BYTES,   /* uint64_t */
+    TAKE_BYTES,   /* ... above 0 */
     TAKE_FPR,     /* double */
     TAKE_RATIO,   /* double */
     TAKE_THREADS, /* unsigned */

@@ -271,13 +271,11 @@ static int check_options(const struct wishes *w)
 {
     if (w->has_layouts && w->plan.size != 0)
         return opt_misuse(&cmd_plan, "--layout and --size cannot go together: give a capacity");
-    if (!w->has_n && !w->plan.size != 0)
+    if (!w->has_n && w->plan.size == 0)
         return opt_misuse(&cmd_plan, w->has_layouts ? "give a capacity (-n)"
                                                     : "give a capacity (-n) or a size (-s)");
     if (w->has_n && w->plan.n == 0)
         return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
-    if (w->plan.size != 0 && w->plan.size == 0)
-        return opt_misuse(&cmd_plan, "a size of 0 bytes makes no filter");
     if (w->exact && (w->plan.size != 0 || w->has_layouts))
         return opt_misuse(&cmd_plan, "an FPR of 0 takes a capacity (-n), and neither --size nor "
                                      "--layout");

@@ -74,15 +74,47 @@ static void set_n(struct census *all, double n, double low, double high)
     all->n_high = high;
 }
 
+/* Growing files of version 0.1.0 may begin with covered layers: all their keys are in the next
+ * layer too, and their n_closed is 0. Returns their number. */
+static unsigned n_covered(const struct header *h)
+{
+    unsigned n = 0;
+    while (h->policy == POLICY_GROW && n + 1 < h->n_layers && h->layers[n].n_closed == 0)
+        n++;
+    return n;
+}
+
+/* The FPR of the covered layers together. A writer that queried them too dropped this share of
+ * absent keys; a writer that did not query them added those keys. */
+static double covered_fpr(const struct census *layer, unsigned covered)
+{
+    double absent = 1;
+    for (unsigned i = 0; i < covered; i++)
+        absent *= 1 - layer[i].fpr;
+    return 1 - absent;
+}
+
+/* The layer that has the keys of the covered layers. If its writer was killed before it had them
+ * all: the layer among it and the covered ones that has the most keys. */
+static const struct census *covering(const struct census *layer, unsigned covered)
+{
+    const struct census *most = &layer[covered];
+    for (unsigned i = 0; i < covered; i++)
+        if (layer[i].n > most->n)
+            most = &layer[i];
+    return most;
+}
+
 /* In a growing filter a key is in one layer, or in none if an older layer falsely reported it. So
  * of g keys given while a layer took keys, n were added to it. n is binomial with the probability
  * `passed` that no older layer reports a key. Hence g = n / passed, with a variance of
  * g (1 - passed) / passed in addition to that of n. */
 static void sum_grown(const struct header *h, const struct census *layer, struct census *all)
 {
+    unsigned covered = n_covered(h);
     double n = 0, below = 0, above = 0, passed = 1;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct census *c = &layer[i];
+    for (unsigned i = covered; i < h->n_layers; i++) {
+        const struct census *c = i == covered ? covering(layer, covered) : &layer[i];
         double given = c->n / passed;
         double chance = CENSUS_Z95 * sqrt(given * (1 - passed) / passed);
         n += given;
@@ -90,7 +122,8 @@ static void sum_grown(const struct header *h, const struct census *layer, struct
         above = hypot(above, hypot((c->n_high - c->n) / passed, chance));
         passed *= 1 - layer[i].fpr;
     }
-    set_n(all, n, fmax(0, n - below), n + above);
+    double asked = covered_fpr(layer, covered);
+    set_n(all, n, fmax(0, n - below), n + above + (asked < 1 ? n * asked / (1 - asked) : INFINITY));
 }
 
 /* For layers that share an unknown number of keys. Their union has at least the keys of the largest
@@ -221,6 +254,8 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
         *n_bits = layer[0].n;
         return true;
     }
+    if (n_covered(h) > 0) /* which keys its writer dropped is unknown */
+        return true;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct census *c = &layer[i];
         double negative = passed * (1 - c->fpr), given = c->n / passed;

@@ -16,7 +16,6 @@
 #include "base/disk.h"
 #include "keys/xxh3.h"
 #include "store/filter.h"
-#include "store/filter_few.h"
 #include "store/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -101,12 +100,10 @@ static void open_and_use(int fd)
     hash[0] = 0;
     hash[1] = UINT64_MAX;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    for (int few = 0; few < 2; few++)
-        if (filter_open(&f, path, FILTER_READ, &err)) {
-            filter_expect(&f, !few);
-            ask(&f, hash, few ? FILTER_FEW : LAYER_BATCH);
-            filter_close(&f);
-        }
+    if (filter_open(&f, path, FILTER_READ, &err)) {
+        ask(&f, hash, LAYER_BATCH);
+        filter_close(&f);
+    }
     if (filter_open(&f, path, FILTER_WRITE, &err)) {
         change(&f, hash, 10);
         filter_close(&f);

@@ -18,7 +18,6 @@
 #include "store/advance.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
-#include "store/filter_few.h"
 #include "store/session.h"
 #include "store/store.h"
 
@@ -192,7 +191,6 @@ static bool inside(void *ctx, uint64_t page)
 static bool ask_each(struct filter *f, unsigned n, uint64_t *present)
 {
     struct err err;
-    filter_expect(f, n > FILTER_FEW);
     for (unsigned i = 0; i < QUERIES; i += n)
         if (!filter_query(f, hashes_of(queries + i), n, present + i / 64, &err))
             return false;
@@ -204,7 +202,7 @@ static int ask(struct filter *f)
 {
     int found = 0;
     uint64_t few[QUERIES / 64], present[QUERIES / 64], page[LAYER_BATCH], unchecked;
-    bool answered = ask_each(f, FILTER_FEW, few);
+    bool answered = ask_each(f, 64, few);
     CHECK(ask_each(f, LAYER_BATCH, present) == answered);
     if (!answered)
         return -1;

@@ -701,7 +701,7 @@ static void check_fits(size_t pattern, enum shape shape, unsigned workers, bool 
     struct keyset_spec spec = {.workers = workers,
                                .lanes = lanes,
                                .memory = keyset_min_memory(workers),
-                               .scratch_dir = "/nonexistent",
+                               .scratch_dir = "/tmp",
                                .drain = drain,
                                .ctx = &d};
     struct list h = make(&patterns[pattern], shape, keyset_fits(&spec));
@@ -788,101 +788,6 @@ TEST(no_more_memory_is_taken_than_is_given)
     }
 }
 
-struct handed {
-    pthread_mutex_t lock;
-    struct list list;
-    atomic_uint at[KEYSET_PARTITIONS]; /* threads that are in a partition */
-    atomic_uint beside;                /* such as were in neighbours */
-};
-
-static bool hear_piece(void *ctx, const struct keyset_piece *piece, struct err *err)
-{
-    struct handed *h = ctx;
-    unsigned p = (unsigned)(piece->hash[0] >> (64 - KEYSET_BITS)), lanes = h->list.lanes;
-    (void)err;
-    h->at[p]++;
-    h->beside += (p > 0 && h->at[p - 1] > 0) || (p + 1 < KEYSET_PARTITIONS && h->at[p + 1] > 0);
-    pthread_mutex_lock(&h->lock);
-    for (size_t i = 0; i < piece->n; i++)
-        memcpy(hash_at(&h->list, h->list.n++), piece->hash + i * keyset_lanes(lanes),
-               bytes_of(&h->list, 1));
-    pthread_mutex_unlock(&h->lock);
-    h->at[p]--;
-    return true;
-}
-
-/* Are all that were put handed over, repeats too? `put` becomes sorted. */
-static bool each_gives(struct keyset *ks, unsigned threads, struct list *put)
-{
-    struct err err;
-    struct handed h = {.lock = PTHREAD_MUTEX_INITIALIZER, .list = list_new(put->n, put->lanes)};
-    h.list.n = 0;
-    bool ok = keyset_each(ks, threads, hear_piece, &h, &err) && h.beside == 0;
-    sort(&h.list);
-    sort(put);
-    ok = ok && equal(&h.list, put);
-    free(h.list.hash);
-    return ok;
-}
-
-/* Are they between puts and after them, and does a visit still find them all? */
-static bool is_handed_over(const struct list *h, unsigned workers, uint64_t memory, bool to_scratch)
-{
-    struct keyset *ks = set_for(h, workers, memory);
-    if (ks == NULL)
-        return false;
-    struct list want = copy_of(h), first = copy_of(h), second = *h, both = copy_of(h);
-    first.n = h->n / 3;
-    second.n = h->n - first.n;
-    second.hash = hash_at(h, first.n);
-    sort_unique(&want);
-    bool ok = put_all(ks, workers, &first) && each_gives(ks, workers, &first) &&
-              each_gives(ks, 1, &first) && put_all(ks, workers, &second) &&
-              each_gives(ks, workers, &both) && visit_gives(ks, workers, &want, h->n) &&
-              each_gives(ks, workers, &both) && (keyset_scratch(ks) > 0) == to_scratch;
-    keyset_free(ks);
-    free(want.hash);
-    free(first.hash);
-    free(both.hash);
-    return ok;
-}
-
-TEST(all_are_handed_over_between_puts)
-{
-    for (enum shape shape = 0; shape < N_SHAPES; shape++)
-        for (size_t p = 0; p < N_PATTERNS; p += every(2)) {
-            struct list few = make(&patterns[p], shape, 30000);
-            CHECK(is_handed_over(&few, 3, 64 << 20, false));
-            free(few.hash);
-        }
-    /* Half of them in scratch; of a crowd, in extents. */
-    for (size_t p = 0; p <= CROWD; p += CROWD) {
-        struct list many = make(&patterns[p], ONE, 900000);
-        CHECK(is_handed_over(&many, 2, keyset_min_memory(2), true));
-        free(many.hash);
-    }
-}
-
-static bool take_two(void *ctx, const struct keyset_piece *piece, struct err *err)
-{
-    atomic_uint *n = ctx;
-    (void)piece;
-    return ++*n < 3 || fail(err, "that is enough");
-}
-
-TEST(handing_over_ends_with_the_first_false)
-{
-    struct err err;
-    atomic_uint n = 0;
-    struct list h = make(&patterns[0], ONE, 30000);
-    struct keyset *ks = set_for(&h, 1, 64 << 20);
-    MUST(ks != NULL && put_all(ks, 1, &h));
-    CHECK(!keyset_each(ks, 1, take_two, &n, &err) && strcmp(err.text, "that is enough") == 0);
-    CHECK(n == 3);
-    keyset_free(ks);
-    free(h.hash);
-}
-
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
@@ -897,7 +802,5 @@ int main(int argc, char **argv)
     RUN(scratch_that_cannot_be_had_is_an_error);
     RUN(what_is_drained_is_what_was_put);
     RUN(as_many_as_fit_are_not_drained);
-    RUN(all_are_handed_over_between_puts);
-    RUN(handing_over_ends_with_the_first_false);
     return check_done();
 }

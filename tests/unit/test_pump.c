@@ -390,8 +390,7 @@ TEST(who_waits_for_a_slot_commits)
     struct err err;
     struct turns t = {0};
     make_file(one, 3000, &all, &len);
-    struct input_spec spec = {
-        .files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK, .keep = true};
+    struct input_spec spec = {.files = files, .n_files = 1, .terminator = '\n', .chunk_len = CHUNK};
     struct input *in = input_open(&spec, &err);
     CHECK(in != NULL);
     struct pump pump = {.input = in,

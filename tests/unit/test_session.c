@@ -16,7 +16,6 @@
 #include "kind/bloom/bloom.h"
 #include "random.h"
 #include "scratchdir.h"
-#include "store/filter_few.h"
 #include "store/lock.h"
 #include "store/newfile.h"
 
@@ -685,58 +684,33 @@ TEST(a_reader_finds_damage_in_what_it_needs)
              "'f' is damaged: page 3 of layer 0 (offset %lld) does not match its "
              "checksum",
              (long long)data + 3 * FORMAT_PAGE);
-    for (int few = 0; few < 2; few++) {
-        MUST(filter_open(&f, "f", FILTER_READ, &err));
-        filter_expect(&f, !few);
-        for (unsigned i = 0; i < 100; i++) {
-            uint64_t hash = key(i), present = 0, page;
-            f.header.layers[0].kind->page(&f.header.layers[0], hashes_of(&hash), 1, &page);
-            bool on_page = page == 3;
-            bool ok = filter_query(&f, hashes_of(&hash), 1, &present, &err);
-            CHECK(ok != on_page);
-            if (ok)
-                CHECK(present == 1);
-            else
-                CHECK_STR(err.text, want);
-        }
-        filter_close(&f);
-    }
-}
-
-TEST(few_keys_are_asked_outside_the_mapping)
-{
-    struct filter f;
-    struct err err;
-    uint64_t hash[FILTER_FEW], present[FILTER_FEW / 64];
-    CHECK(make("f", 0));
-    MUST(add_all("f", 0, FILTER_FEW, &err));
-    for (unsigned i = 0; i < FILTER_FEW; i++)
-        hash[i] = key(i);
     MUST(filter_open(&f, "f", FILTER_READ, &err));
-    filter_expect(&f, false);
-    MUST(mprotect(f.map, (size_t)f.map_len, PROT_NONE) == 0);
-    MUST(filter_query(&f, hashes_of(hash), FILTER_FEW, present, &err));
-    for (unsigned i = 0; i < FILTER_FEW / 64; i++)
-        CHECK(present[i] == UINT64_MAX);
+    for (unsigned i = 0; i < 100; i++) {
+        uint64_t hash = key(i), present = 0, page;
+        f.header.layers[0].kind->page(&f.header.layers[0], hashes_of(&hash), 1, &page);
+        bool on_page = page == 3;
+        bool ok = filter_query(&f, hashes_of(&hash), 1, &present, &err);
+        CHECK(ok != on_page);
+        if (ok)
+            CHECK(present == 1);
+        else
+            CHECK_STR(err.text, want);
+    }
     filter_close(&f);
 }
 
 TEST(a_reader_is_not_misled_by_a_writer)
 {
-    struct filter reader, few, late;
+    struct filter reader, late;
     struct err err;
     CHECK(make("f", 0));
     MUST(filter_open(&reader, "f", FILTER_READ, &err));
-    MUST(filter_open(&few, "f", FILTER_READ, &err));
-    filter_expect(&few, false);
     MUST(filter_open(&late, "f", FILTER_READ, &err));
     for (unsigned i = 0; i < 4; i++) {
         MUST(add_all("f", 100 * i, 100, &err));
         for (unsigned j = 0; j < 100 * (i + 1); j++) {
             uint64_t hash = key(j), present;
             MUST(filter_query(&reader, hashes_of(&hash), 1, &present, &err));
-            CHECK(present == 1);
-            MUST(filter_query(&few, hashes_of(&hash), 1, &present, &err));
             CHECK(present == 1);
         }
     }
@@ -747,7 +721,6 @@ TEST(a_reader_is_not_misled_by_a_writer)
     MUST(filter_query(&late, hashes_of(hash), 100, present, &err));
     CHECK(present[0] == UINT64_MAX && present[1] == ((uint64_t)1 << 36) - 1);
     filter_close(&reader);
-    filter_close(&few);
     filter_close(&late);
 }
 
@@ -920,7 +893,6 @@ int main(int argc, char **argv)
     RUN_CLEAN(repair_blesses_no_damage);
     RUN_CLEAN(a_writer_finds_damage_in_the_last_page_it_touches);
     RUN_CLEAN(a_reader_finds_damage_in_what_it_needs);
-    RUN_CLEAN(few_keys_are_asked_outside_the_mapping);
     RUN_CLEAN(a_reader_is_not_misled_by_a_writer);
     RUN_CLEAN(a_file_open_for_reading_can_be_locked_against_writers);
     RUN_CLEAN(what_cannot_be_opened);
