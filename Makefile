@@ -58,7 +58,9 @@ UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
 BATS  := $(wildcard tests/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
-POWER := tests/power/replay.py tests/power/model.py
+# Under no sanitizer.
+POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
+PRELOADED := $(BUILD)/power/record.so $(BUILD)/faults/inject.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
         check-compilers emulated interop soak bench profile plot growth install uninstall clean tests FORCE
@@ -102,7 +104,7 @@ $(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(wildcard tests/fuzz/*.h)
 	    $< tests/fuzz/replay.c $(BUILD)/libseen.a $(LIBS)
 
 # Preloaded, and so not under a sanitizer, which wants to come first.
-$(BUILD)/power/record.so: tests/power/record.c $(BUILD)/flags
+$(BUILD)/%.so: tests/%.c $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $< -ldl
@@ -136,9 +138,9 @@ demo:
 
 # ---- tests: all print TAP; tests/run runs them side by side and sums up
 
-tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(BUILD)/power/record.so)
+tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED))
 
-## check: build and run all tests: unit, command line, fuzzers' corpora, power cuts in short
+## check: build and run all tests: unit, command line, fuzzers' corpora, power cuts and faults in short
 check:
 	+$(Q)$(PARALLEL) tests
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER)))
@@ -221,10 +223,11 @@ interop:
 
 ## soak: attacks that last longer than a test may; SOAK='--seed 3 --seconds 600 calls', SOAK=--help
 soak:
-	+$(Q)$(PARALLEL) all $(BUILD)/power/record.so
+	+$(Q)$(PARALLEL) all $(PRELOADED)
 	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak/soak $(SOAK)
 	$(Q)tests/power/model.py --long
 	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
+	$(Q)SEEN=$(abspath $(BUILD))/seen tests/faults/faults.py --all
 	$(Q)SEEN=$(abspath $(BUILD))/seen FORGED=0 bats tests/forged.bats
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_JOBS names; see bench.py)

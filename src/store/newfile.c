@@ -109,10 +109,10 @@ static bool check_old(const struct newfile *nf, int fd, const struct stat *st, c
         return not_regular(path, err);
     if (st->st_size == 0)
         return true;
-    ssize_t got = pread(fd, start, sizeof start, 0);
-    if (got < 0)
+    size_t got;
+    if (!disk_read(fd, start, sizeof start, 0, &got))
         return fail_errno(err, "cannot read '%s'", path);
-    if (format_is_filter(start, (size_t)got) != nf->foreign)
+    if (format_is_filter(start, got) != nf->foreign)
         return true;
     return fail(err, "'%s' exists and is %s seen filter: not replaced", path,
                 nf->foreign ? "a" : "not a");
