@@ -126,7 +126,7 @@ listed()
             wait $pid || status=$?
             rm in
             [ $status = 2 ]
-            [ "$(cat err)" = "seen: cannot read 'cut': it became shorter, or the disk failed" ]
+            [ "$(cat err)" = "seen: cannot read 'cut': it was changed, or the disk failed" ]
             [ "$(state f.seen)" = clean ]
             [[ $command == *also* ]] || seen verify f.seen
         done

@@ -212,3 +212,168 @@ check_recipe()
     recipe_script 'A program that asks as long as it runs' 3
     check_recipe php
 }
+
+# ask_all SIGN KEY...
+ask_all()
+{
+    local sign=$1 key
+    shift
+    for key; do
+        ask "$key" && [ "$answer" = "$sign" ] || return 1
+    done
+}
+
+# What cp, scp, rsync --inplace and curl -o do: the file keeps its inode.
+@test "a filter that is overwritten in place answers at once, whatever its kind and size" {
+    seq 1 40000 >old
+    seq 20001 120000 >new
+    for kind in '' --compact --counted --reproducible; do
+        for size in small large; do
+            # shellcheck disable=SC2086
+            seen create $kind --force old.seen old
+            # shellcheck disable=SC2086
+            { [ $size = small ] && seq 20001 20100 || cat new; } | seen create $kind --force new.seen
+            cp old.seen live.seen
+            start_asked live.seen
+            ask_all + 1 20001 20050 20100 40000
+            cp new.seen live.seen
+            ask_all + 20001 20050 20100
+            ask_all - 1 20000
+            finish_asked
+            [[ $status = 0 && ! -s said ]] || { echo "$kind $size: $status $(cat said)"; return 1; }
+        done
+    done
+}
+
+# start_piped COMMAND...: it reads what is written to 7, and its output is read from 8; sets pid. Unlike
+# a coprocess, it may end before it is waited for.
+start_piped()
+{
+    rm -f to from
+    mkfifo to from
+    "$@" <to >from 2>said &
+    pid=$!
+    exec 7>to 8<from
+}
+
+# gives LINE ANSWER: to the line, this is the answer.
+gives()
+{
+    echo "$1" >&7
+    IFS= read -r -u 8 answer
+    [ "$answer" = "$2" ] || { echo "$1: $answer"; return 1; }
+}
+
+# ends_with STATUS: without an answer.
+ends_with()
+{
+    ! IFS= read -r -u 8 answer
+    exec 7>&- 8<&-
+    status=0
+    wait "$pid" || status=$?
+    [ "$status" = "$1" ]
+}
+
+@test "half a file, a truncated one and none give no wrong answer" {
+    seq 1 60000 | seen create old.seen
+    seq 30001 200000 | seen create new.seen
+    half=$(($(size new.seen) / 2))
+    for damage in "head -c $half new.seen" 'head -c 5000 new.seen' 'true'; do
+        cp old.seen live.seen
+        start_piped seen query --annotate live.seen
+        gives 30001 $'+\t30001'
+        gives 60000 $'+\t60000'
+        $damage >live.seen
+        echo 30001 >&7
+        ends_with 2
+        [[ $(wc -l <said) = 1 && $(cat said) = "seen: 'live.seen' is "* ]] || { cat said; return 1; }
+    done
+    cp old.seen live.seen
+    start_asked live.seen
+    ask_all + 30001 60000
+    rm live.seen
+    ask_all + 30001 60000
+    ask_all - 0
+    finish_asked
+    [[ $status = 0 && ! -s said ]]
+}
+
+@test "a page of which the end was cut off is not taken for one without keys" {
+    seq 1 60000 | seen create live.seen
+    start_piped seen query --annotate live.seen
+    for key in $(seq 1 200 60000); do
+        gives "$key" $'+\t'"$key"
+    done
+    truncate -s $(($(size live.seen) - 2000)) live.seen
+    echo 1 >&7
+    ends_with 2
+    [[ $(cat said) = "seen: 'live.seen' is truncated: "* ]]
+}
+
+@test "a count comes from one file: if it is overwritten meanwhile, there is none" {
+    seq 1 40000 | seen create live.seen
+    seq 1 50000 | seen create new.seen
+    start_piped seen query -c live.seen
+    await $pid grep -q '/live.seen$' /proc/$pid/maps
+    cp new.seen live.seen
+    seq 1 40000 >&7 2>seq.err || true
+    exec 7>&-
+    ends_with 2
+    [ "$(cat said)" = "seen: 'live.seen' was overwritten while it was in use" ]
+}
+
+@test "dedup prints no known key as new if the filter of --also is overwritten" {
+    seq 1 60000 | seen create old.seen
+    seq 1 90000 | seen create new.seen
+    cp old.seen live.seen
+    seen create --empty --grow own.seen
+    start_piped seen dedup -j1 --also live.seen own.seen
+    gives unknown unknown
+    cp new.seen live.seen
+    seq 1 60000 >&7 2>seq.err || true
+    ends_with 2
+    [ "$(cat said)" = "seen: 'live.seen' was overwritten while it was in use" ]
+}
+
+@test "a writer whose file is overwritten says so" {
+    seq 1 40000 | seen create live.seen
+    cp live.seen backup.seen
+    seq 1 50000 | seen create new.seen
+    for other in new.seen backup.seen; do
+        cp backup.seen live.seen
+        seen add live.seen -k more
+        start_piped seen dedup --sync-every 1 live.seen
+        gives first first
+        cp $other live.seen
+        echo second >&7
+        ends_with 2
+        [ "$(cat said)" = "seen: 'live.seen' was overwritten while it was in use" ]
+    done
+}
+
+# stopped COMMAND...: while it runs, live.seen is overwritten at the moment when room for the new file
+# is reserved: after the input was checked.
+stopped()
+{
+    strace -f -o trace -e trace=fallocate -e inject=fallocate:signal=STOP:when=1 "$@" 2>said &
+    pid=$!
+    await $pid grep -qs 'stopped by SIGSTOP' trace
+    cp new.seen live.seen
+    kill -CONT "$(pgrep -P $pid)"
+    status=0
+    wait $pid || status=$?
+}
+
+@test "nothing is made of a filter that is overwritten while it is read" {
+    need_strace
+    for kind in --grow --compact; do
+        for command in 'merge -o out' 'shrink -p 0.3 -o out'; do
+            rm -f trace
+            seq 1 40000 | seen create $kind --force live.seen
+            seq 1 90000 | seen create $kind --force new.seen
+            # shellcheck disable=SC2086
+            stopped "$SEEN" $command live.seen
+            [[ $status = 2 && ! -e out && -s said ]]
+        done
+    done
+}

@@ -17,9 +17,11 @@ bool mapped_open(struct mapped *m, int fd, uint64_t len)
         return false;
     }
     m->len = (size_t)len;
-    m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    struct stat st;
+    m->fd = fstat(fd, &st) == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (m->fd < 0)
         return false;
+    m->modified = st.st_mtim;
     void *data = mmap(NULL, m->len, PROT_READ, MAP_SHARED, m->fd, 0);
     if (data != MAP_FAILED && sig_bear(data, len, &m->lost)) {
         m->data = data;
@@ -37,7 +39,8 @@ bool mapped_whole(const struct mapped *m, size_t len)
 {
     /* The page with the end of a truncated file reads as zeroes past the end, without a fault. */
     struct stat st;
-    return !m->lost && fstat(m->fd, &st) == 0 && (uint64_t)st.st_size >= len;
+    return !m->lost && fstat(m->fd, &st) == 0 && (uint64_t)st.st_size >= len &&
+           st.st_mtim.tv_sec == m->modified.tv_sec && st.st_mtim.tv_nsec == m->modified.tv_nsec;
 }
 
 void mapped_close(struct mapped *m)

@@ -115,7 +115,7 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
         if (a->refit != NULL)
             refit_put(a->refit, worker, batch_hashes(b), batch_keep_good(b));
     }
-    return true;
+    return known_check_intact(&a->known, err);
 }
 
 /* Commits: one chunk at a time. */

@@ -30,14 +30,11 @@ static void close_view(struct asked_view *v)
     *v = (struct asked_view){0};
 }
 
-static bool open_filter(const struct asked *a, size_t i, struct keyopt *keyopt,
-                        struct asked_view *v, struct err *err)
+/* Adopts the key preparation of filter i, after those before it. */
+static bool adopt(const struct asked *a, size_t i, struct keyopt *keyopt,
+                  const struct asked_view *v, struct err *err)
 {
-    struct store *s = store_open(a->path[i], STORE_READ, err);
-    if (s == NULL)
-        return false;
-    v->store[v->n++] = s;
-    store_expect(s, a->many);
+    const struct store *s = v->store[i];
     if (a->counts && !store_check_counts(s, err))
         return false;
     keyopt->rule.bytes |= store_wants_bytes(s);
@@ -50,6 +47,17 @@ static bool open_filter(const struct asked *a, size_t i, struct keyopt *keyopt,
         if (format_key_len(store_header(v->store[f])) != format_key_len(h))
             keyopt->rule.key_len = 0;
     return true;
+}
+
+static bool open_filter(const struct asked *a, size_t i, struct keyopt *keyopt,
+                        struct asked_view *v, struct err *err)
+{
+    struct store *s = store_open(a->path[i], STORE_READ, err);
+    if (s == NULL)
+        return false;
+    v->store[v->n++] = s;
+    store_expect(s, a->many);
+    return adopt(a, i, keyopt, v, err);
 }
 
 static bool open_list(const struct asked *a, const struct keyopt *keyopt, struct asked_view *v,
@@ -158,17 +166,33 @@ static void say_kept(struct asked *a, const struct err *err)
         *a->why = *err;
 }
 
+/* The remaining records are meant for the old preparation. */
+static bool keeps_prep(const struct asked *a, const struct keyopt *keyopt, struct err *err)
+{
+    return keyopt->rule.prep == a->keyopt->rule.prep ||
+           fail(err, "'%s' prepares keys in another way", a->path[0]);
+}
+
 /* Opens the files that the names refer to now. */
 static bool open_new(const struct asked *a, struct keyopt *keyopt, struct asked_view *now,
                      struct err *err)
 {
     if (!open_view(a, keyopt, now, err))
         return false;
-    /* The remaining records are meant for the old preparation. */
-    if (keyopt->rule.prep == a->keyopt->rule.prep)
+    if (keeps_prep(a, keyopt, err))
         return true;
     close_view(now);
-    return fail(err, "'%s' prepares keys in another way", a->path[0]);
+    return false;
+}
+
+/* Called with the lock held. Other threads read the other fields without it. */
+static void take_rule(struct asked *a, const struct key_rule *rule)
+{
+    a->keyopt->rule.key_len = rule->key_len;
+    a->keyopt->rule.hash = rule->hash;
+    a->keyopt->rule.seed = rule->seed;
+    a->keyopt->rule.mark = rule->mark;
+    a->keyopt->rule.bytes = rule->bytes;
 }
 
 /* Switches to the new filters. */
@@ -177,11 +201,7 @@ static void change_to(struct asked *a, const struct asked_view *now, const struc
     pthread_rwlock_wrlock(&a->lock);
     struct asked_view old = a->now;
     a->now = *now;
-    a->keyopt->rule.key_len = rule->key_len; /* other threads read the other fields without lock */
-    a->keyopt->rule.hash = rule->hash;
-    a->keyopt->rule.seed = rule->seed;
-    a->keyopt->rule.mark = rule->mark;
-    a->keyopt->rule.bytes = rule->bytes;
+    take_rule(a, rule);
     pthread_rwlock_unlock(&a->lock);
     close_view(&old);
     free(a->why);
@@ -209,6 +229,51 @@ static void look(struct asked *a)
     a->is_looking = false;
 }
 
+/* Called with the lock held for writing. Another thread may have renewed them already. */
+static bool renew_overwritten(struct asked *a, struct err *err)
+{
+    struct keyopt keyopt = *a->keyopt;
+    bool ok = true;
+    for (size_t i = 0; ok && i < a->n_paths; i++)
+        if (store_is_overwritten(a->now.store[i]))
+            ok = store_renew(a->now.store[i], err);
+    for (size_t i = 0; ok && i < a->n_paths; i++)
+        ok = adopt(a, i, &keyopt, &a->now, err);
+    ok = ok && keeps_prep(a, &keyopt, err);
+    if (ok)
+        take_rule(a, &keyopt.rule);
+    keyopt_wipe(&keyopt);
+    return ok;
+}
+
+static bool renew(struct asked *a, struct err *err)
+{
+    if (a->one_answer)
+        return false;
+    pthread_rwlock_wrlock(&a->lock);
+    bool ok = renew_overwritten(a, err);
+    pthread_rwlock_unlock(&a->lock);
+    return ok;
+}
+
+/* Called with the lock held. */
+static bool all_intact(const struct asked *a, struct err *err)
+{
+    bool intact = true;
+    for (size_t i = 0; intact && i < a->n_paths; i++)
+        intact = store_check_intact(a->now.store[i], err);
+    return intact;
+}
+
+/* A mapping of an overwritten file may be longer than the file: it must not be read. */
+static bool renew_if_overwritten(struct asked *a, struct err *err)
+{
+    pthread_rwlock_rdlock(&a->lock);
+    bool intact = all_intact(a, err);
+    pthread_rwlock_unlock(&a->lock);
+    return intact || renew(a, err);
+}
+
 static void expect_many(struct asked *a)
 {
     if (atomic_exchange(&a->many, true))
@@ -221,16 +286,19 @@ bool asked_begin(struct asked *a, bool many, struct err *err)
 {
     if (a->follows)
         look(a);
-    bool ok = refresh(a, err);
+    bool ok = renew_if_overwritten(a, err) && refresh(a, err);
     pthread_rwlock_rdlock(&a->lock);
     if (many)
         expect_many(a);
     return ok;
 }
 
-void asked_end(struct asked *a)
+bool asked_end(struct asked *a, bool *again, struct err *err)
 {
+    bool intact = all_intact(a, err);
     pthread_rwlock_unlock(&a->lock);
+    *again = !intact && renew(a, err);
+    return intact || *again;
 }
 
 /* Queries FILTER. */

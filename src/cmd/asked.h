@@ -7,7 +7,7 @@
  *     ... for each chunk, in any thread:
  *     asked_begin(&a, many, &err)
  *     asked_query(&a, batch, &answers, &err)
- *     asked_end(&a)
+ *     asked_end(&a, &again, &err)                    // again: the answers are void; ask again
  *     ...
  *     asked_close(&a);                               // in any case
  */
@@ -47,6 +47,7 @@ struct asked {
     bool which;            /* the answers name the filter that has a key ... */
     bool counts;           /* ... and its count; then there is one filter, a counted set */
     bool follows;          /* open filters anew if they are replaced during the run */
+    bool one_answer;       /* all chunks together make one answer, which must come from one file */
     const char **path;
     size_t n_paths;
     struct asked_view now;
@@ -66,12 +67,14 @@ bool asked_add(struct asked *a, const char *path, struct err *err);
 bool asked_open(struct asked *a, struct err *err);
 
 /* Call asked_begin before keys are prepared and queried, and asked_end afterwards, even after a
- * failure. asked_begin picks up changes by other processes. `many`: many keys follow, so filters
- * are read ahead. With `follows`, it checks once a second whether a name now refers to another
- * file, and then opens all filters anew. If one of them cannot replace the old one, each new reason
- * is printed once, and the old filters stay in use. */
+ * failure. If a filter was overwritten meanwhile, asked_end opens it anew and sets *again: answers,
+ * failures and hashes since asked_begin are void. It fails if the file cannot be used, and with
+ * `one_answer` always. asked_begin picks up changes by other processes. `many`: many keys follow,
+ * so filters are read ahead. With `follows`, it checks once a second whether a name now refers to
+ * another file, and then opens all filters anew. If one of them cannot replace the old one, each
+ * new reason is printed once, and the old filters stay in use. */
 bool asked_begin(struct asked *a, bool many, struct err *err);
-void asked_end(struct asked *a);
+bool asked_end(struct asked *a, bool *again, struct err *err);
 
 /* A key is present if any filter has it and the list, if there is one, has it too. */
 bool asked_query(struct asked *a, const struct batch *b, struct asked_answers *answers,

@@ -173,7 +173,8 @@ bool combining_run(struct combining *c)
     else if (!write_file(c, layer, data, &err))
         say_failure(&err);
     else if (rate_is_acceptable(c))
-        ok = newfile_commit(c->file, &err) || say_failure(&err);
+        ok = (inputs_check_intact(c->in, &err) && newfile_commit(c->file, &err)) ||
+             say_failure(&err);
     free(layer);
     free(data);
     if (ok)

@@ -154,7 +154,8 @@ static bool compare(struct compare *c)
     struct err err;
     bool ok = check_both(c, &err) &&
               (c->a->header.layers[0].kind->counts != NULL ? compare_counted(c, &err)
-                                                           : compare_layers(c, &err));
+                                                           : compare_layers(c, &err)) &&
+              filter_check_intact(c->a, &err) && filter_check_intact(c->b, &err);
     if (!ok)
         return say_failure(&err);
     print(c);

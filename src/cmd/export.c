@@ -139,7 +139,8 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
         return false;
     if (!layout->write(filter, data, &sink, &why))
         return fail(err, "'%s' cannot be exported: %s", e->path, why.text);
-    return is_stdout || (lengthen_files(e, err) && commit_files(e, err));
+    return filter_check_intact(&e->filter, err) &&
+           (is_stdout || (lengthen_files(e, err) && commit_files(e, err)));
 }
 
 /* Some layouts store the number of keys in the newest layer. While keys are being added, and after
@@ -168,7 +169,8 @@ static bool export(struct export *e, struct err *err)
     filter.n_added = h.counters.keys_added;
     for (unsigned i = 0; i < filter.n_layers; i++)
         data[i] = e->filter.data[i];
-    return e->whole != NULL ? e->whole->push(e->out, &filter, data, &e->push, err)
+    return e->whole != NULL ? e->whole->push(e->out, &filter, data, &e->push, err) &&
+                                  filter_check_intact(&e->filter, err)
                             : write_foreign(e, &filter, data, err);
 }
 

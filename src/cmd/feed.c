@@ -42,6 +42,25 @@ static void begin_part(struct feed_part *part, struct batch *b, bool is_given)
     part->is_taken = false;
 }
 
+static void start_chunk(struct feed_part *part, const struct chunk *chunk)
+{
+    part->tally.header = chunk->header;
+    batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
+}
+
+void feed_again(struct feed_part *part, const struct chunk *chunk)
+{
+    struct batch *b = part->batch;
+    const char *record[BATCH_MAX + 1];
+    begin_part(part, b, part->is_given);
+    if (!part->is_given) {
+        start_chunk(part, chunk);
+        return;
+    }
+    memcpy(record, b->record, (b->n + 1) * sizeof *record);
+    part->is_taken = !batch_take(b, record, b->n);
+}
+
 /* The worker's batch, which is made when it is first needed. NULL: out of memory. */
 static struct batch *batch_of(struct feed *f, unsigned worker)
 {
@@ -60,8 +79,7 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
         part->failed = true;
         return;
     }
-    part->tally.header = chunk->header;
-    batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
+    start_chunk(part, chunk);
     part->failed = !f->work(f->ctx, worker, chunk, slot, &part->err);
     if (f->keyopt->rule.secret) {
         batch_wipe(part->batch);

@@ -91,4 +91,7 @@ bool feed_run(struct feed *f);
 /* The next batch of the slot's chunk; NULL at its end. */
 struct batch *feed_next(struct feed_part *part);
 
+/* Begins the chunk once more, if the way that keys are hashed has changed. */
+void feed_again(struct feed_part *part, const struct chunk *chunk);
+
 #endif

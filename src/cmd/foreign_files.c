@@ -91,7 +91,7 @@ bool foreign_whole(const struct foreign_files *f, struct err *err)
 {
     for (unsigned i = 0; i < LAYOUT_FILES; i++)
         if (f->map[i].data != NULL && !mapped_whole(&f->map[i], f->map[i].len))
-            return fail(err, "'%s' was truncated while it was read, or the disk failed",
+            return fail(err, "'%s' was changed while it was read, or the disk failed",
                         f->in.name[i]);
     return true;
 }

@@ -47,6 +47,14 @@ bool inputs_open(struct inputs *in, char **paths, unsigned n, struct newfile *fi
     return true;
 }
 
+bool inputs_check_intact(const struct inputs *in, struct err *err)
+{
+    for (unsigned i = 0; i < in->n; i++)
+        if (!filter_check_intact(&in->filter[i], err))
+            return false;
+    return true;
+}
+
 void inputs_close(struct inputs *in)
 {
     for (unsigned i = 0; i < in->n; i++)

@@ -25,6 +25,9 @@ struct inputs {
 bool inputs_open(struct inputs *in, char **paths, unsigned n, struct newfile *file,
                  unsigned threads, const char *done);
 
+/* Call it after they were read, before the result is committed (filter_check_intact). */
+bool inputs_check_intact(const struct inputs *in, struct err *err);
+
 void inputs_close(struct inputs *in);
 
 #endif

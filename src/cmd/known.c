@@ -176,6 +176,16 @@ bool known_ask(struct known *k, struct batch *b, struct err *err)
     return !k->has_list || confirm_sound(&k->list, err);
 }
 
+bool known_check_intact(struct known *k, struct err *err)
+{
+    bool ok = true;
+    pthread_rwlock_rdlock(&k->lock);
+    for (size_t f = 0; ok && f < k->n_references; f++)
+        ok = store_check_intact(k->reference[f], err);
+    pthread_rwlock_unlock(&k->lock);
+    return ok;
+}
+
 /* Is the key of a record in the list? The record is known to have a key, so batch_take fails only
  * if memory is lacking. */
 static bool ask_list(struct known *k, const char *const *record, bool *listed, struct err *err)

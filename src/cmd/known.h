@@ -80,6 +80,10 @@ bool known_follow(struct known *k, struct err *err);
 /* Marks in b->bad the keys of a batch that are in a reference. */
 bool known_ask(struct known *k, struct batch *b, struct err *err);
 
+/* Call it after a group of known_ask, before their results are used: fails if a reference was
+ * overwritten meanwhile. */
+bool known_check_intact(struct known *k, struct err *err);
+
 /* Adds keys (store_add). Afterwards, if i < *done and bit i of keys->known is clear, key i was new.
  * Key i comes from the record [record[i], record[i + 1]). */
 enum add_result known_add(struct known *k, struct writer_keys *keys, const char *const *record,

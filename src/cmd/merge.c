@@ -298,7 +298,7 @@ static bool write_file(struct merge *m)
         if (!rate_is_acceptable(m))
             return false;
         ok = header_write(&m->header, m->file.fd, m->result.out, &err) &&
-             newfile_commit(&m->file, &err);
+             inputs_check_intact(&m->in, &err) && newfile_commit(&m->file, &err);
     }
     if (!ok)
         say_failure(&err);

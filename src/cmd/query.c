@@ -211,20 +211,47 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
 /* From this chunk length on, filters are read ahead: the keys will touch many pages. */
 enum { MUCH = 64 << 10 };
 
+/* Sets *again if the answers are void. */
+static bool answer_chunk(struct query *q, const struct chunk *chunk, struct result *r, bool *again,
+                         struct err *err)
+{
+    struct err why;
+    struct batch *b;
+    r->selected = r->present = 0;
+    r->n_labels = 0;
+    r->out.len = 0;
+    bool ok = asked_begin(&q->asked, chunk->len >= MUCH, err);
+    while (ok && (b = feed_next(&r->part)) != NULL)
+        ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
+    if (asked_end(&q->asked, again, &why))
+        return ok;
+    *err = why;
+    return false;
+}
+
+/* A chunk is asked again if a filter is overwritten meanwhile, up to this number of tries. */
+enum { TRIES = 8 };
+
+static bool answer_by_one_file(struct query *q, const struct chunk *chunk, struct result *r,
+                               struct err *err)
+{
+    bool again;
+    for (int tries = 0; tries < TRIES; tries++) {
+        bool ok = answer_chunk(q, chunk, r, &again, err);
+        if (!again)
+            return ok;
+        feed_again(&r->part, chunk);
+    }
+    return fail(err, "a filter kept being overwritten while it was in use");
+}
+
 static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
 {
     struct query *q = ctx;
     struct result *r = slot;
-    struct batch *b;
     (void)worker;
-    r->selected = r->present = 0;
-    r->n_labels = 0;
-    r->out.len = 0;
     r->out.secret = q->keyopt.rule.secret;
-    bool ok = asked_begin(&q->asked, chunk->len >= MUCH, err);
-    while (ok && (b = feed_next(&r->part)) != NULL)
-        ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
-    asked_end(&q->asked);
+    bool ok = answer_by_one_file(q, chunk, r, err);
     if (ok && chunk->first_header && prints(q))
         ok = output_bytes(&r->out, chunk->data, chunk->len) || fail(err, "out of memory");
     return ok &&
@@ -360,6 +387,7 @@ static bool start(struct query *q, const char *path)
     memmove(a->path + 1, a->path, (a->n_paths - 1) * sizeof *a->path);
     a->path[0] = path;
     a->follows = q->annotate;
+    a->one_answer = q->count;
     if (!asked_open(a, &err))
         return say_failure(&err);
     struct key_rule *rule = &q->keyopt.rule;

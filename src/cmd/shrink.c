@@ -211,7 +211,7 @@ static bool narrow(struct shrink *s, struct err *err)
         return false;
     s->header = c.header;
     s->fpr = combine_fpr(&c);
-    return newfile_commit(&s->file, err);
+    return filter_check_intact(&s->filter, err) && newfile_commit(&s->file, err);
 }
 
 static bool drops(const struct header *h)
@@ -300,7 +300,8 @@ static bool drop(struct shrink *s, struct err *err)
     drop_header(s);
     /* The output is at most as long as the input; unused space is freed at the end. */
     return newfile_reserve(&s->file, h->file_len, err) && drop_columns(s, err) &&
-           header_write(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err) &&
+           header_write(&s->header, s->file.fd, s->out, err) &&
+           filter_check_intact(&s->filter, err) && newfile_commit(&s->file, err) &&
            census_made(s, err);
 }
 
@@ -354,7 +355,8 @@ static bool write_file(struct shrink *s, struct err *err)
         s->header.counters.unknown = true;
         s->header.counters.n_keys = s->n;
     }
-    return header_write(&s->header, s->file.fd, s->out, err) && newfile_commit(&s->file, err);
+    return header_write(&s->header, s->file.fd, s->out, err) &&
+           filter_check_intact(&s->filter, err) && newfile_commit(&s->file, err);
 }
 
 static void report(const struct shrink *s)

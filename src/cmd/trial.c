@@ -111,7 +111,7 @@ static bool measure_block(void *ctx, unsigned worker, uint64_t block, struct err
             return false;
     }
     m->hits += hits;
-    return true;
+    return store_check_intact(m->store, err);
 }
 
 bool trial_random(struct store *store, const struct keyopt *keyopt, uint64_t n, struct trial *trial)
@@ -158,6 +158,8 @@ static bool ask_chunk(void *ctx, unsigned worker, const struct chunk *chunk, voi
             present[w] &= ~b->bad[w];
         hits += bits_count(present, b->n);
     }
+    if (!store_check_intact(neg->store, err))
+        return false;
     neg->hits += hits;
     return true;
 }

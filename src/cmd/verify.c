@@ -182,7 +182,7 @@ static bool check_stable(struct filter *f, unsigned threads, enum filter_health 
         uint64_t epoch = f->header.epoch;
         *health = check_all(f, threads, found);
         if (found->n == 0 || is_immutable(f))
-            return true;
+            return filter_check_intact(f, err);
         if (!filter_reload(f, err))
             return false;
         if (f->header.epoch == epoch)

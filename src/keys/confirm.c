@@ -250,6 +250,6 @@ bool confirm_has(struct confirm *c, const struct batch *b, size_t i)
 bool confirm_sound(const struct confirm *c, struct err *err)
 {
     if (c->list.data != NULL && !mapped_whole(&c->list, c->list.len))
-        return fail(err, "cannot read '%s': it became shorter, or the disk failed", c->path);
+        return fail(err, "cannot read '%s': it was changed, or the disk failed", c->path);
     return !c->unsorted || fail_unsorted(c, err);
 }

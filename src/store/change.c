@@ -213,7 +213,7 @@ static bool replace(struct change *c, const struct batch_layer *b, const struct 
     set_batches(c, &old->header, h);
     format_place(h);
     bool ok = combine_write(&c->combine, &c->file, c->path, err) && check_new(c, old, err) &&
-              newfile_commit(&c->file, err);
+              filter_check_intact(old, err) && newfile_commit(&c->file, err);
     c->combine.layer = NULL;
     c->combine.data = NULL;
     c->combine.keys = NULL;

@@ -57,7 +57,8 @@ bool derive_put(struct filter_build *b, const struct filter *from, uint64_t *rec
                 struct err *err)
 {
     struct derive d = {.build = b, .from = from};
-    if (!parallel_try(b->threads, (uint64_t)1 << PART_BITS, put_part, &d, err))
+    if (!parallel_try(b->threads, (uint64_t)1 << PART_BITS, put_part, &d, err) ||
+        !filter_check_intact(from, err))
         return false;
     b->n_known = atomic_load(&d.keys);
     *records = from->header.counters.records;

@@ -110,17 +110,24 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
     return true;
 }
 
-/* Never true for a fixed filter: its layers do not change, and the mapping shows new bits at once.
- */
 static bool changed(const struct store *s)
 {
-    const struct filter *f = &const_file_of(s)->filter;
-    return f->header.policy != POLICY_FIXED && filter_changed(f);
+    return filter_changed(&const_file_of(s)->filter);
 }
 
 static bool refresh(struct store *s, struct err *err)
 {
     return filter_refresh(&file_of(s)->filter, err);
+}
+
+static bool overwritten(const struct store *s)
+{
+    return filter_is_overwritten(&const_file_of(s)->filter);
+}
+
+static bool renew(struct store *s, struct err *err)
+{
+    return filter_renew(&file_of(s)->filter, err);
 }
 
 static void expect(struct store *s, bool many)
@@ -182,6 +189,8 @@ static const struct store_ops ops = {
     .census = take_census,
     .changed = changed,
     .refresh = refresh,
+    .overwritten = overwritten,
+    .renew = renew,
     .expect = expect,
     .add_begin = add_begin,
     .add = add,

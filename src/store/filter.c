@@ -67,6 +67,34 @@ static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err
     }
 }
 
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* Reads the header and the time of modification that belongs to it. If the file is being written
+ * all the time, the time need not belong to the header; filter_is_overwritten does not need it
+ * then. */
+static bool read_state(const struct filter *f, struct header *h, bool *slot_damaged,
+                       struct timespec *modified, struct err *err)
+{
+    struct stat before, after;
+    struct err why;
+    bool ok;
+    if (fstat(f->fd, &after) != 0)
+        return fail_errno(err, "cannot look at '%s'", f->path);
+    for (int tries = 0; tries < 4; tries++) {
+        before = after;
+        ok = read_header(f->fd, h, slot_damaged, &why);
+        if (fstat(f->fd, &after) != 0)
+            return fail_errno(err, "cannot look at '%s'", f->path);
+        if (same_time(&before.st_mtim, &after.st_mtim))
+            break;
+    }
+    *modified = before.st_mtim;
+    return ok || fail(err, "'%s' %s", f->path, why.text);
+}
+
 /* Called after the header was read. The file may have grown in between. */
 static bool check_size(const struct filter *f, const struct header *h, struct err *err)
 {
@@ -195,13 +223,11 @@ bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
     return prepare_verifying(f, h, err);
 }
 
-static bool open_all(struct filter *f, struct err *err)
+/* Reads and maps an open file. */
+static bool load(struct filter *f, struct err *err)
 {
-    struct err why;
-    if (!open_file(f, err))
+    if (!read_state(f, &f->header, &f->slot_damaged, &f->modified, err))
         return false;
-    if (!read_header(f->fd, &f->header, &f->slot_damaged, &why))
-        return fail(err, "'%s' %s", f->path, why.text);
     if (!check_size(f, &f->header, err) || (f->writable && !check_writable(f, err)) ||
         !filter_prepare(f, &f->header, err))
         return false;
@@ -215,7 +241,7 @@ bool filter_open(struct filter *f, const char *path, enum filter_mode mode, stru
     f->path = path;
     f->writable = mode == FILTER_WRITE;
     f->fd = -1;
-    if (open_all(f, err))
+    if (open_file(f, err) && load(f, err))
         return true;
     filter_close(f);
     return false;
@@ -230,16 +256,72 @@ static void unmap_file(struct filter *f)
     f->map = NULL;
 }
 
-void filter_close(struct filter *f)
+/* Frees all but the descriptor. */
+static void unload(struct filter *f)
 {
     for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++) {
         free(f->verified[i]);
         f->verified[i] = NULL;
     }
     unmap_file(f);
+}
+
+void filter_close(struct filter *f)
+{
+    unload(f);
     if (f->fd >= 0)
         close(f->fd);
     f->fd = -1;
+}
+
+bool filter_renew(struct filter *f, struct err *err)
+{
+    struct filter now = {.path = f->path, .fd = f->fd};
+    if (!load(&now, err)) {
+        unload(&now);
+        return false;
+    }
+    unload(f);
+    *f = now;
+    return true;
+}
+
+/* Epochs only go up. */
+bool filter_changed(const struct filter *f)
+{
+    if (format_is_immutable(&f->header))
+        return false;
+    return format_epoch(f->map + FORMAT_SLOT_A) > f->header.epoch ||
+           format_epoch(f->map + FORMAT_SLOT_B) > f->header.epoch;
+}
+
+static bool overwritten(const struct filter *f, struct err *err)
+{
+    return fail(err, "'%s' was overwritten while it was in use", f->path);
+}
+
+/* Can a writer have written to the file since its header was read? A writer holds its lock before
+ * it writes, and leaves a new epoch. */
+static bool may_be_written(const struct filter *f)
+{
+    return f->writable ||
+           (!format_is_immutable(&f->header) &&
+            (f->header.state != STATE_CLEAN || lock_alive(f->fd) || filter_changed(f)));
+}
+
+bool filter_is_overwritten(const struct filter *f)
+{
+    struct stat st;
+    /* Whoever copies a file over another writes its header before its data. */
+    atomic_thread_fence(memory_order_acquire);
+    return fstat(f->fd, &st) != 0 || (uint64_t)st.st_size < f->header.file_len ||
+           !format_continues(f->map, &f->header) ||
+           (!same_time(&st.st_mtim, &f->modified) && !may_be_written(f));
+}
+
+bool filter_check_intact(const struct filter *f, struct err *err)
+{
+    return !filter_is_overwritten(f) || overwritten(f, err);
 }
 
 const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len)
@@ -282,6 +364,8 @@ static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, 
 static bool damaged_page(const struct filter *f, unsigned layer, uint64_t page, const char *why,
                          struct err *err)
 {
+    if (!f->writable && !filter_check_intact(f, err))
+        return false;
     return fail(err, "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64 ") %s",
                 f->path, page, layer, f->header.layers[layer].data_off + page * LAYER_PAGE, why);
 }
@@ -400,20 +484,12 @@ enum filter_health filter_health(const struct filter *f)
     }
 }
 
-/* Epochs only go up. */
-bool filter_changed(const struct filter *f)
-{
-    if (format_is_immutable(&f->header))
-        return false;
-    return format_epoch(f->map + FORMAT_SLOT_A) > f->header.epoch ||
-           format_epoch(f->map + FORMAT_SLOT_B) > f->header.epoch;
-}
-
 /* Does the file still have the same layers in the same places? The bitmaps of verified pages were
  * allocated for those sizes. */
 static bool is_continued(const struct header *before, const struct header *now)
 {
-    if (memcmp(before->id, now->id, sizeof now->id) != 0 || now->n_layers < before->n_layers)
+    if (memcmp(before->id, now->id, sizeof now->id) != 0 || now->n_layers < before->n_layers ||
+        now->epoch < before->epoch)
         return false;
     for (unsigned i = 0; i < before->n_layers; i++) {
         const struct layer *a = &before->layers[i], *b = &now->layers[i];
@@ -428,18 +504,19 @@ static bool is_continued(const struct header *before, const struct header *now)
 bool filter_reload(struct filter *f, struct err *err)
 {
     struct header now;
-    struct err why;
+    struct timespec modified;
     bool slot_damaged = false;
-    if (!read_header(f->fd, &now, &slot_damaged, &why))
-        return fail(err, "'%s' %s", f->path, why.text);
+    if (!read_state(f, &now, &slot_damaged, &modified, err))
+        return false;
     if (!is_continued(&f->header, &now))
-        return fail(err, "'%s' was overwritten while it was in use", f->path);
+        return overwritten(f, err);
     bool has_grown = now.file_len != f->header.file_len;
     if (has_grown && !check_size(f, &now, err))
         return false;
     if (!filter_prepare(f, &now, err))
         return false;
     f->header = now;
+    f->modified = modified;
     f->slot_damaged = slot_damaged;
     /* A reader keeps its mode, but its bits of verified pages cover only the old layers. */
     if (f->writable)
@@ -451,6 +528,8 @@ bool filter_reload(struct filter *f, struct err *err)
 
 bool filter_refresh(struct filter *f, struct err *err)
 {
+    if (!format_continues(f->map, &f->header))
+        return overwritten(f, err);
     return !filter_changed(f) || filter_reload(f, err);
 }
 
@@ -552,7 +631,8 @@ bool filter_check_sound(struct filter *f, unsigned threads, struct err *err)
         if (damaged == 0)
             return true;
         if (!filter_changed(f))
-            return fail(err, "'%s' is damaged in %" PRIu64 " pages; 'seen verify' names them",
+            return filter_check_intact(f, err) &&
+                   fail(err, "'%s' is damaged in %" PRIu64 " pages; 'seen verify' names them",
                         f->path, damaged);
         if (!filter_reload(f, err))
             return false;

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "store/format.h"
@@ -36,6 +37,7 @@ enum filter_health {
 struct filter {
     const char *path; /* as given; must outlive the filter */
     int fd;
+    struct timespec modified; /* the file's time of modification when the header was read */
     bool writable;
     uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
     uint64_t map_len;
@@ -98,6 +100,19 @@ bool filter_prepare(struct filter *f, const struct header *h, struct err *err);
 
 /* Calls filter_reload if the header was written since it was read. */
 bool filter_refresh(struct filter *f, struct err *err);
+
+/* Was the file overwritten in place (cp, rsync --inplace) or truncated since it was opened, by
+ * anything but a writer? Then whatever was read from it may be a mixture of two files. For files
+ * opened with FILTER_READ. Call it after reading and before using what was read; costs one system
+ * call. */
+bool filter_is_overwritten(const struct filter *f);
+
+/* The same as a failure. */
+bool filter_check_intact(const struct filter *f, struct err *err);
+
+/* Opens an overwritten file anew: header, mapping, all pages to be verified. On failure the filter
+ * stays as it was. Not to be called during queries of the same struct filter. */
+bool filter_renew(struct filter *f, struct err *err);
 
 /* The bytes of a page of a layer, and their number. */
 const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);

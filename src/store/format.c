@@ -164,6 +164,24 @@ uint64_t format_epoch(const uint8_t *slot)
     return get_le64(slot + OFF_EPOCH);
 }
 
+/* One slot with the file's own fields is enough: the other one may be damaged. */
+static bool slot_continues(const uint8_t *slot, const struct header *h)
+{
+    return memcmp(slot + OFF_ID, h->id, sizeof h->id) == 0 &&
+           get_le64(slot + OFF_SEED) == h->seed && get_le32(slot + OFF_PREP) == h->prep &&
+           get_le64(slot + OFF_CREATED) == h->created && format_epoch(slot) >= h->epoch;
+}
+
+bool format_continues(const uint8_t *start, const struct header *h)
+{
+    uint8_t same[FORMAT_MAX_HEADER];
+    if (format_is_immutable(h)) {
+        size_t len = format_encode(h, same);
+        return memcmp(start, same, len) == 0;
+    }
+    return slot_continues(start + FORMAT_SLOT_A, h) || slot_continues(start + FORMAT_SLOT_B, h);
+}
+
 bool format_is_filter(const uint8_t *p, size_t avail)
 {
     return magic_begins(p, avail);

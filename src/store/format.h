@@ -120,6 +120,10 @@ double format_rate(double p);
 /* The epoch in a header slot, whether or not the slot is valid. */
 uint64_t format_epoch(const uint8_t *slot);
 
+/* Does the beginning of a file still belong to the file with header `h`, at its epoch or a later
+ * one? FORMAT_FIRST_LAYER bytes may be read, of an immutable file format_len(h). */
+bool format_continues(const uint8_t *start, const struct header *h);
+
 /* Does this begin like a filter file? For messages, and for --force, which replaces only filters.
  */
 bool format_is_filter(const uint8_t *p, size_t avail);

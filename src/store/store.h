@@ -92,6 +92,10 @@ struct store_ops {
     bool (*refresh)(struct store *s, struct err *err);
     void (*expect)(struct store *s, bool many); /* NULL: no matter */
 
+    /* NULL: it cannot be overwritten. */
+    bool (*overwritten)(const struct store *s);
+    bool (*renew)(struct store *s, struct err *err);
+
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
     enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err);
@@ -150,6 +154,9 @@ bool store_stat(struct store *s, struct stat *st);
 /* Does the name now refer to another file? False also if no file has that name. */
 bool store_replaced(struct store *s);
 
+/* Fails if the store was overwritten (store_is_overwritten). */
+bool store_check_intact(const struct store *s, struct err *err);
+
 /* Are both the same store? */
 bool store_same(struct store *a, struct store *b);
 
@@ -189,12 +196,14 @@ static inline bool store_query_counts(struct store *s, struct hashes keys, size_
     return s->ops->query_counts(s, keys, n, count, err);
 }
 
-/* Takes a census of the bits: *all of all layers; layer[i] of layer i, unless `layer` is NULL. */
+/* Takes a census of the bits: *all of all layers; layer[i] of layer i, unless `layer` is NULL.
+ * Fails if the store was overwritten. */
 static inline bool store_census(struct store *s, unsigned threads, struct census *layer,
                                 struct census *all, struct err *err)
 {
     struct census each[FORMAT_MAX_LAYERS];
-    return s->ops->census(s, threads, layer != NULL ? layer : each, all, err);
+    return s->ops->census(s, threads, layer != NULL ? layer : each, all, err) &&
+           store_check_intact(s, err);
 }
 
 /* Has another process changed more than bits? Costs next to nothing. */
@@ -207,6 +216,19 @@ static inline bool store_changed(const struct store *s)
 static inline bool store_refresh(struct store *s, struct err *err)
 {
     return s->ops->refresh == NULL || s->ops->refresh(s, err);
+}
+
+/* Was it overwritten (filter_is_overwritten)? Then all answers since store_open or store_renew are
+ * void. Call it after a group of queries, before their answers are used. */
+static inline bool store_is_overwritten(const struct store *s)
+{
+    return s->ops->overwritten != NULL && s->ops->overwritten(s);
+}
+
+/* Opens an overwritten store anew. If it fails, the store stays as it was. Not beside queries. */
+static inline bool store_renew(struct store *s, struct err *err)
+{
+    return s->ops->renew == NULL || s->ops->renew(s, err);
 }
 
 /* Describes how many keys were queried or added in which way; false: there is only one way. */
