@@ -116,13 +116,14 @@ $(BUILD)/flags: FORCE
 
 ## deps: install what is needed to build and for the demo (Debian 12); with check, for the tests too
 TESTING := check unit bats fuzz-replay asan tsan
-deps: $(if $(filter $(TESTING),$(MAKECMDGOALS)),deps-check)
+TEST_PACKAGES := bats python3 jq strace mandoc zsh fish redis-server parallel python3-prometheus-client
+deps:
 	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libmd-dev \
-	    libsodium-dev cracklib-runtime
+	    libsodium-dev cracklib-runtime $(if $(filter $(TESTING),$(MAKECMDGOALS)),$(TEST_PACKAGES))
 
 ## deps-check: install what the tests need besides
 deps-check:
-	$(Q)tests/deps bats python3 jq strace mandoc zsh fish redis-server parallel python3-prometheus-client
+	$(Q)tests/deps $(TEST_PACKAGES)
 
 ## deps-ci: install what the heavier checks below need
 deps-ci:
@@ -180,7 +181,7 @@ fuzz:
 
 ## asan: all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 asan:
-	+$(Q)SANITIZER=address $(SUBMAKE) BUILD=$(BUILD)/asan check CFLAGS='-O1 -g \
+	+$(Q)SANITIZER=address exec $(SUBMAKE) BUILD=$(BUILD)/asan check CFLAGS='-O1 -g \
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
 # What these test is not of threads, or others in which it is test it too.
@@ -189,7 +190,7 @@ UNTHREADED := bitmaps cli create_layout dcso digest docs failing forged format h
 
 ## tsan: tests of threads under ThreadSanitizer (which does not know fences: gcc warns of that)
 tsan:
-	+$(Q)SANITIZER=thread $(SUBMAKE) BUILD=$(BUILD)/tsan check CC=gcc \
+	+$(Q)SANITIZER=thread exec $(SUBMAKE) BUILD=$(BUILD)/tsan check CC=gcc \
 	    BATS='$(filter-out $(UNTHREADED:%=tests/%.bats),$(BATS))' \
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
@@ -221,14 +222,19 @@ interop:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(INTEROP:%='tests/interop/interop %')
 
-## soak: attacks that last longer than a test may; SOAK='--seed 3 --seconds 600 calls', SOAK=--help
+# Tests that take another seed.
+SEEDED := forged model attacks ask counted_change
+
+## soak: attacks that last longer than a test may; SEED=3 repeats one; SOAK='--seconds 600 calls', SOAK=--help
+soak: SEED := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 soak:
 	+$(Q)$(PARALLEL) all $(PRELOADED)
-	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak/soak $(SOAK)
+	$(Q)SEEN=$(abspath $(BUILD))/seen tests/soak/soak --seed $(SEED) $(SOAK)
 	$(Q)tests/power/model.py --long
-	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
+	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_SEED=$(SEED) POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
 	$(Q)SEEN=$(abspath $(BUILD))/seen tests/faults/faults.py --all
-	$(Q)SEEN=$(abspath $(BUILD))/seen FORGED=0 bats tests/forged.bats
+	@echo '# seed $(SEED)'
+	$(Q)SEEN=$(abspath $(BUILD))/seen SEED=$(SEED) FORGED=0 CASES=1000 bats $(SEEDED:%=tests/%.bats)
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_JOBS names; see bench.py)
 bench:

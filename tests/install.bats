@@ -76,12 +76,38 @@ setup()
 }
 
 @test "make deps: what the tests need only with the tests" {
-    "${make[@]}" -n deps demo >without
-    "${make[@]}" -n deps check >with
+    "${make[@]}" -n deps demo | sed ':a; /\\$/ { N; s/\\\n//; ba }' >without
+    "${make[@]}" -n deps check | sed ':a; /\\$/ { N; s/\\\n//; ba }' >with
     grep -q '^tests/deps gcc ' without
     run -1 grep -qE 'tests/deps.* (bats|jq|zsh) ' without
-    grep -q '^tests/deps gcc ' with
-    grep -q '^tests/deps bats ' with
+    # In one line, so that who may not install is told once.
+    grep -qE '^tests/deps gcc .* bats .* jq .* zsh ' with
+}
+
+# stub NAME: a command of that name, of the lines on stdin.
+stub() { { echo '#!/bin/sh'; cat; } >"stubs/$1" && chmod +x "stubs/$1"; }
+
+@test "tests/deps: quiet if all is there; who may not install is told what to type" {
+    cd "$BATS_TEST_TMPDIR"
+    mkdir stubs
+    stub dpkg-query <<'END'
+for package; do :; done
+[ "$package" != here ] || printf installed
+END
+    stub id <<<'echo 1000'
+    stub sudo <<<'exit 1'
+    stub apt-get <<<'echo "$*" >>ran'
+    PATH=$PWD/stubs:$PATH run -0 "$SOURCE/tests/deps" here here
+    [ -z "$output" ]
+    PATH=$PWD/stubs:$PATH run -1 --separate-stderr "$SOURCE/tests/deps" here gone here lost </dev/null
+    [ -z "$output" ]
+    [ "$stderr" = 'make deps: packages are missing; as root, type:
+apt-get install --no-install-recommends gone lost' ]
+    [ ! -e ran ]
+    # shellcheck disable=SC2016 # the stub is to expand it
+    stub sudo <<<'[ "$1" != -n ] || shift; exec "$@"'
+    PATH=$PWD/stubs:$PATH run -0 "$SOURCE/tests/deps" here gone lost </dev/null
+    [ "$(cat ran)" = 'install -y -q --no-install-recommends gone lost' ]
 }
 
 @test "the demo: what it shows, and the commands that it names at its end" {
