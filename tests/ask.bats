@@ -6,7 +6,7 @@ load helpers
 # at_terminal <<PYTHON: a script that uses tests/terminal.py, with random numbers of a seed.
 at_terminal()
 {
-    local seed=$RANDOM
+    local seed=${SEED:-1}
     echo "seed $seed"
     { printf '%s\n' 'from terminal import *' 'import random' "random.seed($seed)"; cat; } >script.py
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$SOURCE/tests timeout "$PATIENCE" python3 script.py

@@ -173,7 +173,7 @@ PYTHON
     timeout "$PATIENCE" seen query -j 1 f.seen questions >answers &
     exec 7>questions
     echo one >&7
-    until [ -s answers ]; do :; done
+    await $! test -s answers
     seen create --force f.seen -k two
     sleep 1.1
     echo two >&7

@@ -350,16 +350,19 @@ slowly()
     seen create --empty -n 2M -p 1e-6 f.seen
     seq 1000000 >in
     mkfifo out
+    # Within a second, the two are taken for one.
     for wait in 0 1.2; do
         # Nobody reads on, so it cannot end by itself.
         env --default-signal=INT seen dedup f.seen in >out &
         victim=$!
         exec 9<out
         IFS= read -r line <&9
-        kill -TERM $victim
-        sleep $wait
-        kill -INT $victim
         if [ $wait = 0 ]; then
+            # Both wait for it when it goes on, so that no time is between them.
+            kill -STOP $victim
+            kill -TERM $victim
+            kill -INT $victim
+            kill -CONT $victim
             cat <&9 >got
             wait $victim && status=0 || status=$?
             # Which of two comes first when both wait is the kernel's choice.
@@ -368,6 +371,9 @@ slowly()
             [ "$(seen stats --json f.seen | jq .keys_added)" = $(($(wc -l <got) + 1)) ]
             quiet seen create --force --empty -n 2M -p 1e-6 f.seen
         else
+            kill -TERM $victim
+            sleep $wait
+            kill -INT $victim
             wait $victim && status=0 || status=$?
             [ $status = 130 ]
             [ "$(state f.seen)" = dirty ]

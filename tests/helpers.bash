@@ -111,6 +111,15 @@ prints_nothing()
     [ -z "$output" ]
 }
 
+# only NAME...: there is nothing else in this directory, hidden files included.
+only()
+{
+    local names
+    # bats itself puts files here.
+    names=$(find . -mindepth 1 ! -name 'separate-stderr-*' -printf '%P\n' | sort)
+    [[ $names == "$(printf '%s\n' "$@" | sort)" ]] || { echo "here: $names"; return 1; }
+}
+
 # poke FILE OFFSET HEX: overwrites bytes of a file in place.
 poke()
 {
@@ -125,6 +134,12 @@ peek()
 {
     od -An -v -tx1 -j "$2" -N "$3" "$1" | tr -d ' \n'
 }
+
+# shuffled FILE [SEED]: its lines in another order, the same in each run.
+shuffled() { shuf --random-source=<(seq "${2:-1}" 9999999) "$1"; }
+
+# has_lines FILE N: so many or more?
+has_lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 size() { stat -c %s -- "$1"; }
 
@@ -156,13 +171,18 @@ encoded()
     forge "$filter" "preparation=u32(forged.data, 72) | $number << 8"
 }
 
-# await PROCESS COMMAND...: until the command succeeds; fails if the process ends before.
+# eventually COMMAND...: waits until it succeeds; fails if it does not.
+eventually() { await $$ "$@"; }
+
+# await PROCESS COMMAND...: the same; fails also if the process ends before.
 await()
 {
-    local process=$1
+    local process=$1 end=$((SECONDS + PATIENCE))
     shift
     until "$@"; do
         kill -0 "$process" || return
+        [ "$SECONDS" -lt "$end" ] || { echo "in vain: $*"; return 1; }
+        sleep 0.01
     done
 }
 

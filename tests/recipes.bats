@@ -148,7 +148,7 @@ on_cluster()
     seq -f 'http://www.example.com/%.0f' 5000 >links
     for host in {1..4}; do
         mkdir "$host"
-        shuf links >"$host/found"
+        shuffled links "$host" >"$host/found"
         (cd "$host" && on_cluster "$title" 1 || touch failed) 2>"$host/err" 3>&- &
     done
     finish

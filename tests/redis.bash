@@ -61,6 +61,24 @@ redis_start()
     done
 }
 
+# has_loaded NAME: does it serve data, after a start with some?
+has_loaded() { ! redis "$1" GETBIT k 1 | grep -q LOADING; }
+
+# redis_cut NAME PROCESS FILE: while the process runs, the server closes its connections each time
+# when the process has printed more into the file: it has a connection then.
+redis_cut()
+{
+    local had=0 has
+    while kill -0 "$2" 2>/dev/null; do
+        has=$(stat -c %s "$3" 2>/dev/null || echo 0)
+        if [ "$has" -gt "$had" ]; then
+            had=$has
+            redis "$1" CLIENT KILL TYPE normal >/dev/null || true
+        fi
+        sleep 0.01
+    done
+}
+
 redis_kill()
 {
     local pid=${REDIS_PIDS[$1]}
@@ -133,7 +151,9 @@ redis_cluster()
     done
     redis-cli --cluster create "${REDIS_PORTS[@]/#/127.0.0.1:}" --cluster-replicas 1 \
         --cluster-yes >"$REDIS_DIR/create.log" || return
+    local end=$((SECONDS + 300)) # far more than it takes
     until redis_all_agree; do
+        [ "$SECONDS" -lt "$end" ] || return
         sleep 0.05
     done
 }

@@ -73,7 +73,7 @@ config()
     empty k
     seq 20000 >keys
     for i in {1..8}; do
-        shuf keys | seen dedup "$(uri k gozero:bits=4000000)" >"out$i" 3>&- &
+        shuffled keys $i | seen dedup "$(uri k gozero:bits=4000000)" >"out$i" 3>&- &
     done
     finish
     alike <(sort out?) <(sort keys)
@@ -232,16 +232,17 @@ takes_none()
 halting()
 {
     seq 1000
-    until [ "$(wc -l <out)" = 1000 ]; do sleep 0.01; done
+    eventually has_lines out 1000
     touch halted
-    until [ -e go ]; do sleep 0.01; done
+    eventually test -e go
     seq 1001 2000
 }
 
 # What becomes of the bitmap k meanwhile.
 deleted() { redis a DEL k; }
 shorter() { redis a SET k short; }
-expired() { redis a PEXPIRE k 1; until [ "$(redis a EXISTS k)" = 0 ]; do sleep 0.01; done; }
+expired() { redis a PEXPIRE k 1; eventually is_gone k; }
+is_gone() { [ "$(redis a EXISTS "$1")" = 0 ]; }
 no_bitmap() { redis a DEL k; redis a RPUSH k 1; }
 
 @test "a bitmap that vanishes while keys are added or asked" {
@@ -257,7 +258,7 @@ shorter one"
             redis a DEL k
             if [ $command = query ]; then store f.seen k; else redis a SETBIT k 399999 0; fi
             halting | seen $command --live "$(uri k $spec)" >out 2>err 3>&- &
-            until [ -e halted ]; do sleep 0.01; done
+            await $! test -e halted
             $event
             touch go
             status=0
@@ -274,11 +275,11 @@ shorter one"
     redis b SETBIT k 39999999 0
     seq 200000 >keys
     seen dedup "$(uri k redisson:bits=40000000,k=7 b)" keys >out 2>err 3>&- &
-    until [ "$(wc -l <out)" -gt 1000 ]; do sleep 0.01; done
+    await $! has_lines out 1001
     redis_kill b
     wait $! || [ $? = 2 ]
     redis_start b --appendonly yes --appendfsync no
-    until ! redis b GETBIT k 1 | grep -q LOADING; do sleep 0.01; done
+    eventually has_loaded b
     run -1 seen query -v "$(uri k redisson:bits=40000000,k=7 b)" out
     seen dedup "$(uri k redisson:bits=40000000,k=7 b)" keys >>out
     [ -z "$(sort out | uniq -d)" ]
@@ -286,14 +287,8 @@ shorter one"
     [ "$(wc -l <out)" -gt 198500 ]
 }
 
-# While process $1 runs, the server closes its connections, once in a while.
-cut_connections()
-{
-    while kill -0 "$1" 2>/dev/null; do
-        sleep 0.1
-        redis a CLIENT KILL TYPE normal >/dev/null
-    done
-}
+# has_bits KEY N: are more than so many bits set?
+has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
 
 @test "connections that are lost: dedup knows all that was new, or says that it does not" {
     local name status=0
@@ -301,7 +296,7 @@ cut_connections()
     redis a SETBIT k 39999999 0
     seq 200000 >keys
     seen dedup --live "$name" keys >out 2>err 3>&- &
-    cut_connections $!
+    redis_cut a $! out
     wait $! || status=$?
     case $status in
     0) cmp out keys ;;
@@ -320,7 +315,7 @@ cut_connections()
     redis a SETBIT k 39999999 0
     seq 200000 >keys
     seen add "$(uri k redisson:bits=40000000,k=7)" keys 3>&- &
-    until [ "$(redis a BITCOUNT k)" -gt 1000 ]; do sleep 0.01; done
+    await $! has_bits k 1000
     redis a CLIENT KILL TYPE normal
     wait $!
     run -1 seen query -v "$(uri k redisson:bits=40000000,k=7)" keys

@@ -32,10 +32,7 @@ proxy()
         "$REDIS_DIR/a/socket" "$@" 2>proxy.err 3>&- &
     proxy_pid=$!
     disown "$proxy_pid"
-    until [ -S "$REDIS_DIR/a/proxy" ]; do
-        kill -0 "$proxy_pid"
-        sleep 0.02
-    done
+    await "$proxy_pid" test -S "$REDIS_DIR/a/proxy"
 }
 
 # cli COMMAND...: redis-cli at the server, as a line of shell.
@@ -157,7 +154,7 @@ ask_and_add()
         for i in {1..8}; do
             way=--bulk
             [ $((i % 2)) = 1 ] || way=$first
-            shuf keys | seen dedup $way -f 1 "$(uri k gozero:bits=8000000)" >"out$i" 3>&- &
+            shuffled keys $i | seen dedup $way -f 1 "$(uri k gozero:bits=8000000)" >"out$i" 3>&- &
         done
         finish
         alike <(sort out?) <(sort keys)
@@ -331,7 +328,7 @@ xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
         [ "${#stderr_lines[@]}" = 1 ]
         redis_kill a || true
         redis_start a --appendonly yes --appendfsync always
-        until ! redis a GETBIT k 1 | grep -q LOADING; do sleep 0.01; done
+        eventually has_loaded a
         life=$(redis a PTTL "$(redis a --scan --pattern '*seen-tmp*')")
         [ "$life" -gt 0 ]
         [ "$life" -le 600000 ]
@@ -423,7 +420,7 @@ asking()
 ask()
 {
     echo "$1" >&7
-    until [ "$(wc -l <out)" -ge "$2" ]; do kill -0 "$asker"; sleep 0.01; done
+    await "$asker" has_lines out "$2"
 }
 
 @test "query by commands sees what is added meanwhile; the copy is of the beginning" {

@@ -34,16 +34,6 @@ uri() { echo "redis://127.0.0.1:${REDIS_PORTS[5]}/$1?layout=$2"; }
 # in_cluster COMMAND...: asks the node that has the key.
 in_cluster() { redis-cli -c -p "${REDIS_PORTS[5]}" "$@"; }
 
-# eventually COMMAND...: waits until it succeeds.
-eventually()
-{
-    local end=$((SECONDS + PATIENCE))
-    until "$@"; do
-        [ $SECONDS -lt $end ] || { echo "in vain: $*"; return 1; }
-        sleep 0.01
-    done
-}
-
 # makes KEY SPEC BIT: a bitmap without a bit, whose last is BIT, that the replica has too.
 makes()
 {
@@ -96,7 +86,7 @@ printed() { [ "$(cat "$2"[0-9] | wc -l)" -ge "$1" ]; }
 part()
 {
     eventually test -e "part$1"
-    seq $(($1 * 1500 + 1)) $(($1 * 1500 + 1500)) | shuf
+    shuffled <(seq $(($1 * 1500 + 1)) $(($1 * 1500 + 1500)))
 }
 
 # allow N: lets the processes have part N, and waits until something of it is printed.

@@ -95,7 +95,7 @@ same()
     # few, so that it is found in some orders of the keys before it comes.
     seq 2001 3500 >keys
     for i in {1..8}; do
-        shuf keys | seen dedup "$(uri k)" >"out$i" 3>&- &
+        shuffled keys $i | seen dedup "$(uri k)" >"out$i" 3>&- &
     done
     finish
     alike <(sort out?) <(sort keys)
@@ -248,7 +248,7 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
         seen $command "$(uri k)" in >out 2>err 3>&- &
         exec 4>in
         seq 1000 >&4
-        until [ "$(wc -l <out)" = 1000 ]; do sleep 0.01; done
+        await $! has_lines out 1000
         redis a DEL k
         # It may end before it has read all of them.
         seq 1001 2000 >&4 || true
@@ -293,21 +293,12 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     seq 4000 | cmp - <(seq 4000 | seen query g.seen)
 }
 
-# While process $1 runs, the server closes its connections, once in a while.
-cut_connections()
-{
-    while kill -0 "$1" 2>/dev/null; do
-        sleep 0.05
-        redis a CLIENT KILL TYPE normal >/dev/null || true
-    done
-}
-
 @test "connections that are lost: dedup knows all that was new, or says that it does not" {
     local status=0
     reserve k 1e-6 10000
     seq 10000 >keys
     seen dedup "$(uri k)" keys >out 2>err 3>&- &
-    cut_connections $!
+    redis_cut a $! out
     wait $! || status=$?
     case $status in
     0) cmp out keys ;;

@@ -114,9 +114,7 @@ sound()
             writer=$!
             sleep "0.0$i"
             # The last one has printed something, however slow the machine is. (f.seen may be full.)
-            until [ "$i$filter" != 7g.seen ] || [ -s "out$filter$i" ]; do
-                sleep 0.01
-            done
+            [ "$i$filter" != 7g.seen ] || await $writer test -s "out$filter$i"
             kill -KILL $writer || true
             wait $writer || true
             seen verify --repair "$filter" >/dev/null
@@ -129,6 +127,8 @@ sound()
     [ -s printed ]
 }
 
+has_all() { [ "$(seen query -c f.seen <(seq 500))" = 500 ]; }
+
 @test "export tells when keys may not have been counted" {
     chain f.seen 1000 0.01
     mkfifo keys
@@ -136,9 +136,7 @@ sound()
     writer=$!
     exec 8>keys
     seq 500 >&8
-    while [ "$(seen query -c f.seen <(seq 500))" != 500 ]; do
-        sleep 0.01
-    done
+    await $writer has_all
     kill -KILL $writer
     wait $writer || true
     exec 8>&-

@@ -33,8 +33,10 @@ bytes()
     for command in query add dedup; do
         strace -o calls -e trace=prctl,openat seen $command --secret s f.seen -k 1 >/dev/null
         cat calls
-        [ "$(grep -nm 1 'PR_SET_DUMPABLE, SUID_DUMP_DISABLE' calls | cut -d : -f 1)" -lt \
-            "$(grep -nm 1 'openat(.*"s"' calls | cut -d : -f 1)" ]
+        # From then on strace cannot read the names of files, unless it is root. Without the secret
+        # there would have been no answer.
+        grep -q 'PR_SET_DUMPABLE, SUID_DUMP_DISABLE' calls
+        [ "$(sed '/PR_SET_DUMPABLE, SUID_DUMP_DISABLE/q' calls | grep -c 'openat(.*"s"')" = 0 ]
     done
     strace -o calls -e trace=prctl seen query f.seen -k 1 || [ $? = 2 ]
     [ "$(grep -c PR_SET_DUMPABLE calls)" = 0 ]
@@ -317,7 +319,8 @@ know the secret: the filter is forged"
     adding=$!
     exec 4>in
     echo 5000 >&4
-    until_open f.seen "$adding"
+    # Its /proc/PID/fd is hidden from other users, and so from this one.
+    await "$adding" seen query -q --secret s f.seen -k 5000
     mv g.seen f.seen
     echo 5001 >&4
     exec 4>&-
