@@ -50,22 +50,6 @@ for quiet, said in (("", "\nnot known\n"), ("-q", "\n")):
 END
 }
 
-@test "--twice: the key is entered twice, and must be the same" {
-    seq 1000 | seen create f.seen
-    at_terminal <<'END'
-for again, status, said in (("500", 0, "known: choose another\n"),
-                            ("501", 2, "seen: the key was entered in two different ways\n"),
-                            ("5000", 2, "seen: the key was entered in two different ways\n")):
-    t = Terminal(["seen", "query", "--ask", "--twice", "f.seen"])
-    t.expect_hidden("shown): ")
-    t.type("500\n")
-    t.expect_hidden("Once more: ")
-    t.type(again + "\n")
-    t.expect("\n" + said)
-    assert t.end() == status and t.echoes()
-END
-}
-
 @test "any bytes may be entered, and are prepared as the filter's keys" {
     printf '%s\n' 'Crème brûlée' ' spaced out ' | seen create f.seen
     printf 'a b\xff\n' | seen create -i --trim i.seen
@@ -136,7 +120,6 @@ END
     done
     refuses 'seen: --ask takes one key from the terminal: not with KEYFILE' \
         seen query --ask f.seen keys
-    refuses 'seen: --twice is for --ask' seen query --twice f.seen
 }
 
 @test "the terminal is as it was after every signal" {
@@ -246,8 +229,8 @@ for length in 8, 16, 40, 130, 300, 4000:
     for filter in $filters:
         assert searched(["seen", "query", "--ask", filter], secret, ["shown): "], "not known") == 1
 secret = b"The Secret of " + bytes(str(random.getrandbits(64)), "ascii")
-searched(["seen", "query", "--ask", "--verbose", "--twice", "--also", "f.seen", "f.seen"], secret,
-         ["shown): ", "Once more: "], "not known")
+searched(["seen", "query", "--ask", "--verbose", "--also", "f.seen", "f.seen"], secret,
+         ["shown): "], "not known")
 assert searched(["seen", "query", "--ask", "x.seen"], secret, ["shown): "], "not hexadecimal") == 2
 END
 }

@@ -65,11 +65,11 @@ make_keys() { seq 2 "$1" | xargs printf '%08x\n'; echo 01; }
     [ "$n" -lt 300 ]
     seen add public.seen crafted
     after=$(figure public.seen .fpr_current)
-    measured=$(seen stats --json --measure 200000 public.seen 2>/dev/null | jq .fpr_measured)
-    echo "public: $before $after, measured $measured"
+    hits=$(seq 1 200000 | xargs printf 'ff%08x\n' | seen query -c public.seen)
+    echo "public: $before $after, hits $hits"
     is "$after > 3 * $before"
     # 200000 questions at 0.004 find 800, of deviation 28: a tenth is 2.8 of them, so a half is safe.
-    is "$measured > 0.5 * $after"
+    is "$hits > 0.5 * 200000 * $after"
     # Of 512.
     is "$(figure public.seen .line_max) > 490"
 
@@ -83,54 +83,16 @@ make_keys() { seq 2 "$1" | xargs printf '%08x\n'; echo 01; }
     is "$(figure secret.seen .line_max) < 490"
 }
 
-# p is below 1e-6 for one honest filter in a million.
-@test "stats shows chosen keys in a filter, and finds none under a secret" {
+@test "stats shows keys that were chosen to set only new bits, and none under a secret" {
     make_keys 20000 >keys
     seen create -x -n 40k -p 1e-3 public.seen keys
     seen create -x -n 40k -p 1e-3 --secret s --new-secret secret.seen keys
-    for f in public secret; do
-        run -0 --separate-stderr seen stats $f.seen
-        [ -z "$stderr" ]
-        is "$(figure $f.seen .lines_p) >= 1e-6 && $(figure $f.seen .line_max_p) >= 1e-6"
-    done
     attack spread public.seen 5000 "$SEED" >all_new
-    attack fill public.seen 1 "$SEED" >one_line
-    for kind in all_new one_line; do
-        cp public.seen p.seen
-        cp secret.seen q.seen
-        seen add p.seen $kind
-        seen add --secret s q.seen $kind
-        p=$(figure p.seen .lines_p) max=$(figure p.seen .line_max_p)
-        echo "$kind: p $p, of the fullest line $max"
-        is "$p < 1e-6 || $max < 1e-6"
-        run -0 --separate-stderr seen stats p.seen
-        # Bits that are all new look like more keys than were counted.
-        [[ $stderr == "seen: warning: 'p.seen': its bits hold "*' keys, but '*' were counted: '* ||
-            $stderr == "seen: warning: 'p.seen': random keys fill its lines like this with a \
-probability of "*': keys were chosen to fill it, or bits were set or cleared by other means' ]]
-        run -0 --separate-stderr seen stats q.seen
-        [ -z "$stderr" ]
-        is "$(figure q.seen .lines_p) >= 1e-6 && $(figure q.seen .line_max_p) >= 1e-6"
-    done
-}
-
-@test "honest filters of every form are free of suspicion" {
-    make_keys 30000 >keys
-    seen create -x keys.seen keys
-    seen create -x -p 1e-6 --foldable -n 60k fold.seen keys
-    seen shrink -p 1e-2 -o small.seen fold.seen
-    seen create -x --grow --empty -n 1000 grown.seen
-    seen add grown.seen keys
-    seen create -x --like keys.seen half.seen < <(head -n 15000 keys)
-    seen merge -o both.seen keys.seen half.seen
-    seen create -x --generations 3 -n 30k --empty ring.seen
-    for _ in 1 2 3 4 5; do
-        seen add ring.seen < <(head -n 9000 keys)
-        seen rotate ring.seen
-    done
-    for f in keys fold small grown half both ring; do
-        p=$(figure $f.seen .lines_p) max=$(figure $f.seen .line_max_p)
-        echo "$f: $p, of the fullest line $max"
-        is "$p >= 1e-6 && $max >= 1e-6"
-    done
+    seen add public.seen all_new
+    seen add --secret s secret.seen all_new
+    # They look like more keys than were counted.
+    run -0 --separate-stderr seen stats public.seen
+    [[ $stderr == "seen: warning: 'public.seen': its bits hold "*' keys, but '*' were counted: '* ]]
+    run -0 --separate-stderr seen stats secret.seen
+    [ -z "$stderr" ]
 }

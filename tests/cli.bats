@@ -149,7 +149,7 @@ END
     refuses "seen: option '--capacity' is given twice" seen create -n 1 --capacity=2 f.seen
     refuses "seen: option '--fpr' is given twice" seen create --fpr 0.1 f.seen -p 0.1
     refuses "seen: option '--output' is given twice" seen merge -o a -o b c
-    refuses "seen: option '--measure' is given twice" seen stats --measure 10 --measure 10 c
+    refuses "seen: option '--threads' is given twice" seen stats -j 1 -j 2 c
     [ ! -e f.seen ]
 }
 
@@ -404,7 +404,6 @@ END
     refuses "seen: cannot open 'f/a': Not a directory" seen query f f/a
     # Not where no key can be given.
     refuses "seen: cannot open 'none': No such file or directory" seen query none a
-    refuses "seen: cannot open 'none': No such file or directory" seen stats --negatives none f
     [ ! -e g ]
     [ ! -e new ]
 }

@@ -153,10 +153,6 @@ PYTHON
         seen merge -o h.seen f.seen l.seen
         [ "$(seen query -c h.seen known)" = 4 ]
         [ "$(seen query -c --digested l.seen known.hex)" = 4 ]
-        for negatives in '--negatives unknown' '--digested --negatives unknown.hex'; do
-            # shellcheck disable=SC2086 # several options
-            seen stats --json $negatives l.seen | jq -e '.negatives_keys == 2'
-        done
         seen verify l.seen
         rm -f ./*.seen
     done
@@ -254,8 +250,6 @@ PYTHON
     refuses 'seen: --digested is for filters made with --digest' \
         seen dedup --create --digested new -k 00
     [ ! -e new ]
-    refuses 'seen: --digested is for filters made with --digest' \
-        seen stats --digested --negatives <(echo 00) plain
     refuses "seen: 'sha1' was made with --digest sha1, not md5" \
         seen create --like sha1 --digest md5 --digested new -k "$digest"
     refuses "seen: 'sha1' and 'hex' cannot be merged: they differ in --hex, --digest" \

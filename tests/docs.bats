@@ -165,8 +165,7 @@ same()
     seen create --generations 2 -n 1000 --empty ring.seen
     seen create --counted counted.seen keys
     seen create --hex hex.seen -k 00ff
-    { seen stats --json --measure 100 --negatives keys f.seen c.seen php.seen rs.seen
-        seen stats --json ring.seen counted.seen hex.seen; } | grep -oE '"[a-z_]+":' |
+    seen stats --json f.seen c.seen php.seen rs.seen ring.seen counted.seen hex.seen | grep -oE '"[a-z_]+":' |
         tr -d '":' | grep -vx size | sort -u >printed
     # In the page: the tags of the section, and within the text of `layers`, every bold word.
     sed -n '/^\.SH OUTPUT/,/^\.SS Prometheus/p' "$SOURCE/man/seen-stats.1" |
@@ -217,7 +216,6 @@ complete_bash()
     same "$(complete_bash seen create --like =)" $'a.seen\ndir'
     same "$(complete_bash seen create --tmpdir '')" dir
     same "$(complete_bash seen verify a.seen '')" $'a.seen\ndir'
-    same "$(complete_bash seen stats --negatives b)" b.txt
     same "$(complete_bash seen plan '')" ''
     same "$(complete_bash seen add -- -)" ''
     same "$(complete_bash seen import '')" $'a.seen\nb.txt\ndir'

@@ -117,7 +117,7 @@ def commands(name):
     yield "query", "-c", "x", "-f", "1", "keys"
     yield "query", "--counts", "x", "keys"
     yield "stats", "x"
-    yield "stats", "--json", "--measure", "1000", "x"
+    yield "stats", "--json", "x"
     yield "verify", "x"
     yield "verify", "--repair", "x"
     yield "add", "x", "-k", "abcdef"

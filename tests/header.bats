@@ -133,8 +133,6 @@ prints()
     quiet seen remove --header 1 -d, -f1 c.seen one
     run -0 seen query c.seen -k id -k 1 -k 2
     [ "$output" = id ]
-    run -0 seen stats --negatives one --header 1 -d, -f2 --json g.seen
-    [ "$(jq .negatives_keys <<<"$output")" = 3 ]
     # A header alone gives no key.
     refuses "seen: no keys, so 'h.seen' is not made (--empty makes an empty filter)" \
         seen create --header 4 h.seen one

@@ -601,7 +601,7 @@ refused_as()
 
 @test "a delimiter needs fields" {
     seen create --counted f -k a
-    for command in create add query dedup remove 'stats --negatives none'; do
+    for command in create add query dedup remove; do
         for option in '-d,' '-d ,' '--delimiter ,' '-d , --crlf'; do
             # shellcheck disable=SC2086 # words
             refuses 'seen: --delimiter is for fields: --field says which of them is the key' \

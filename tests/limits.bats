@@ -183,9 +183,6 @@ named()
     refuses "seen: 1.8e+18 keys are more than 64-bit hashes can tell apart" seen plan -n 1.8e18
     refuses "seen: 9.3e+17 keys are more than 64-bit hashes can tell apart" \
         seen plan -n 9.3e17 -p 0.99999
-    # As many bytes to build a fuse filter as it takes: 19.25 a key.
-    seen plan --json -n 9.2e17 -p 0.99999 | jq -e '.kinds[] | select(.kind == "fuse") |
-        .build_bytes / 9.2e17 | . > 19 and . < 20'
     # The size gives no more keys than hashes keep apart.
     seen plan --json -s 15P | jq -e '.n_design / pow(2; 64) * 10 | . > 0.000999 and . <= 0.001'
     seen plan --json -s 15P -p 1e-9 | jq -e '.n_design < 1844674408'

@@ -339,7 +339,7 @@ PYTHON
     [ -z "$output" ]
     seen verify f.seen
     [ "$(seen stats f.seen --json | jq -r .hash)" = murmur3-128 ]
-    seen stats f.seen --measure 100000 --json | jq -e '.measured_keys == 100000 and .fpr_measured < 0.01'
+    [ "$(seq -f 'other %.0f' 100000 | seen query -c f.seen || true)" -lt 1000 ]
     seen dedup f.seen keys >new
     awk 'NR % 2 == 0' keys | diff - new
     run -1 seen query -v f.seen keys

@@ -323,7 +323,7 @@ PYTHON
     cmp visits.header dump.header
     cmp visits.data dump.data
     recipe 'Audit a RedisBloom dump' 2 >stats
-    grep -q '^measured FPR' stats
+    grep -q '^current FPR' stats
     recipe 'Audit a RedisBloom dump' 3
     cmp loaded.header dump.header
     cmp loaded.data dump.data

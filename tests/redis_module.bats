@@ -314,12 +314,11 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     [ "$(wc -l <out)" -gt 8950 ]
 }
 
-@test "stats measures with keys of its own, and with others" {
+@test "the rate is as promised" {
     reserve k 0.05 1000 NONSCALING
     seq 1000 | quiet seen add "$(uri k)"
     # 5 sigma of 4000 trials at 0.05 are 0.017, and the bits differ by less than 0.01.
-    seen stats --json --measure 4000 "$(uri k)" | jq -e '.fpr_measured | . > 0.023 and . < 0.077'
-    seq 2001 4000 >negatives
-    equal "$(seen stats --json --negatives negatives "$(uri k)" | jq .negatives_hits)" \
-        "$(seen query -c "$(uri k)" negatives)"
+    hits=$(seq 2001 6000 | seen query -c "$(uri k)")
+    [ "$hits" -gt 92 ]
+    [ "$hits" -lt 308 ]
 }

@@ -2,7 +2,7 @@
  * A key that a person enters at the terminal, for --ask. It is a secret (private.h).
  *
  *     struct entry e;
- *     if (!entry_read(&e, twice, &err)) ...
+ *     if (!entry_read(&e, &err)) ...
  *     ... e.key, e.len ...
  *     entry_forget(&e);
  *     entry_answer(&e, is_known);
@@ -23,8 +23,7 @@ struct entry {
     size_t len;
 };
 
-/* With `twice`, fails if the key is not the same the second time. */
-bool entry_read(struct entry *e, bool twice, struct err *err);
+bool entry_read(struct entry *e, struct err *err);
 
 /* Overwrites the key and any traces of it on the stack. */
 void entry_forget(struct entry *e);

@@ -6,7 +6,6 @@
 
 #include "base/exact.h"
 #include "base/num.h"
-#include "cmd/trial.h"
 #include "keys/digest.h"
 #include "keys/encode.h"
 #include "keys/prep.h"
@@ -77,31 +76,6 @@ static const struct field field_line_min = {"bits in emptiest line", "line_min",
 static const struct field field_line_max = {"bits in fullest line", "line_max", FORM_COUNT, NULL,
                                             NULL};
 static const struct field field_lines_full = {"full lines", "lines_full", FORM_COUNT, NULL, NULL};
-
-static const struct field field_lines_chisq = {"chi-square of lines", "lines_chisq", FORM_DECIMAL,
-                                               NULL, NULL};
-static const struct field field_lines_freedom = {"degrees of freedom", "lines_freedom", FORM_COUNT,
-                                                 NULL, NULL};
-static const struct field field_lines_p = {"chance of such lines", "lines_p", FORM_FPR, NULL, NULL};
-static const struct field field_line_max_p = {"chance of so full a line", "line_max_p", FORM_FPR,
-                                              NULL, NULL};
-
-static const struct field field_fpr_measured = {"measured FPR", "fpr_measured", FORM_FPR, "fpr_low",
-                                                "fpr_high"};
-static const struct field field_measured_keys = {"random keys asked", "measured_keys", FORM_COUNT,
-                                                 NULL, NULL};
-static const struct field field_measured_hits = {"random keys present", "measured_hits", FORM_COUNT,
-                                                 NULL, NULL};
-static const struct field field_measured_verdict = {"current FPR lies", "measured_verdict",
-                                                    FORM_TEXT, NULL, NULL};
-static const struct field field_fpr_negatives = {"measured FPR, negatives", "negatives_fpr",
-                                                 FORM_FPR, "negatives_low", "negatives_high"};
-static const struct field field_negatives_keys = {"negatives asked", "negatives_keys", FORM_COUNT,
-                                                  NULL, NULL};
-static const struct field field_negatives_hits = {"negatives present", "negatives_hits", FORM_COUNT,
-                                                  NULL, NULL};
-static const struct field field_negatives_verdict = {"current FPR lies, negatives",
-                                                     "negatives_verdict", FORM_TEXT, NULL, NULL};
 
 static const struct field field_layer_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
 static const struct field field_layer_bytes = {"size", "bytes", FORM_BYTES, NULL, NULL};
@@ -350,41 +324,6 @@ static void report_space(struct report *r, const struct findings *found)
     report_uint(r, &field_line_min, EXACT, all->line_min);
     report_uint(r, &field_line_max, EXACT, all->line_max);
     report_uint(r, &field_lines_full, EXACT, all->lines_full);
-    bool compared = found->lines.freedom > 0;
-    report_number(r, &field_lines_chisq, EXACT, compared ? found->lines.chi2 : NAN);
-    report_known(r, &field_lines_freedom, EXACT, found->lines.freedom);
-    report_number(r, &field_lines_p, EXACT, compared ? found->lines_p : NAN);
-    report_number(r, &field_line_max_p, EXACT, found->lines.fullest);
-}
-
-struct trial_fields {
-    const struct field *fpr, *keys, *hits, *verdict;
-};
-
-static void report_trial(struct report *r, const struct trial_fields *fields,
-                         const struct trial *trial, double fpr)
-{
-    double low, high;
-    trial_interval(trial, &low, &high);
-    report_range(r, fields->fpr, ESTIMATED, (double)trial->hits / (double)trial->keys, low, high);
-    report_uint(r, fields->keys, EXACT, trial->keys);
-    report_uint(r, fields->hits, EXACT, trial->hits);
-    report_string(r, fields->verdict, ESTIMATED,
-                  fpr < low    ? "below the interval"
-                  : fpr > high ? "above the interval"
-                               : "within the interval");
-}
-
-static void report_trials(struct report *r, const struct findings *found)
-{
-    static const struct trial_fields random = {&field_fpr_measured, &field_measured_keys,
-                                               &field_measured_hits, &field_measured_verdict};
-    static const struct trial_fields own = {&field_fpr_negatives, &field_negatives_keys,
-                                            &field_negatives_hits, &field_negatives_verdict};
-    if (found->random.keys != 0)
-        report_trial(r, &random, &found->random, found->all.fpr);
-    if (found->negatives.keys != 0)
-        report_trial(r, &own, &found->negatives, found->all.fpr);
 }
 
 static void report_shape(struct report *r, const struct shape *shape)
@@ -447,7 +386,6 @@ void figures_report(struct report *r, const struct findings *found)
     report_keys(r, found);
     report_fpr(r, found);
     report_space(r, found);
-    report_trials(r, found);
     if (found->layout != NULL && found->layout->caveat != NULL)
         report_string(r, &field_caveat, EXACT, found->layout->caveat);
     report_layers(r, found);

@@ -9,7 +9,6 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "kind/others.h"
 
 struct wishes {
     struct plan plan;
@@ -82,64 +81,17 @@ static bool own_row(const struct plan *plan, const struct kind *kind, struct row
     return true;
 }
 
-/* Other filter types, for comparison: bare bits, no header, no checksums. */
-
-static uint64_t bytes_of(double bits)
-{
-    return (uint64_t)ceil(bits / 8);
-}
-
-/* Nanoseconds of CPU time a key, measured on one machine. Binary fuse, by its authors' code with
- * all keys in memory: 50 at 1e6; 60 to 130 at 1e7, with 16 and 8 bits; 70 to 500 at 5e7. */
-static const double TEXTBOOK_TIME = 40, FUSE_TIME = 100;
-
-static void textbook_row(const struct plan *plan, struct row *row)
-{
-    double m;
-    unsigned k;
-    others_bloom(plan->n, plan->p, &m, &k);
-    *row = (struct row){"classic",
-                        bytes_of(m),
-                        {.bits = (uint64_t)m,
-                         .k = k,
-                         .lines = k,
-                         .build_memory = bytes_of(m),
-                         .build_time = TEXTBOOK_TIME},
-                        true};
-}
-
-static bool fuse_row(const struct plan *plan, struct row *row)
-{
-    double slots;
-    unsigned width;
-    if (!others_fuse(plan->n, plan->p, &slots, &width))
-        return false;
-    uint64_t len = bytes_of(slots * width);
-    /* Memory to build: each key's hash, and the state of peeling for each slot. */
-    *row = (struct row){"fuse",
-                        len,
-                        {.bits = (uint64_t)(slots * width),
-                         .k = width,
-                         .lines = 3,
-                         .build_memory = len + (uint64_t)(8 * (double)plan->n + 9 * slots),
-                         .build_time = FUSE_TIME},
-                        false};
-    return true;
-}
-
 enum { ROWS = 16 };
 
-/* Makes the rows of a table, our own kinds first; returns their number. */
+/* Makes the rows of a table; returns their number. */
 static unsigned make_rows(const struct plan *plan, struct row row[ROWS])
 {
     const struct kind *kind;
     unsigned n = 0;
     if (plan->kind == NULL)
         return 0;
-    for (unsigned i = 0; (kind = kind_number(i)) != NULL && n < ROWS - 2; i++)
+    for (unsigned i = 0; (kind = kind_number(i)) != NULL && n < ROWS; i++)
         n += kind->layout == NULL && own_row(plan, kind, &row[n]);
-    textbook_row(plan, &row[n++]);
-    n += fuse_row(plan, &row[n]);
     return n;
 }
 
@@ -238,7 +190,7 @@ static void print_kinds(const struct plan *plan, FILE *out)
     print_maker(plan, kind_usual(), "", "", out);
     print_maker(plan, kind_compact(), " --compact", ", to which no keys can be added", out);
     print_maker(plan, kind_counting(), " --counted", ", from which keys can be removed", out);
-    fprintf(out, "\nClassic Bloom and binary fuse filters are for comparison.\n");
+    fputc('\n', out);
 }
 
 static void print_text(const struct plan *plan, const struct plan_layouts *layouts, FILE *out)

@@ -20,7 +20,7 @@
 
 struct query {
     struct keyopt keyopt;
-    bool invert, count, quiet, number, annotate, verbose, ask, twice;
+    bool invert, count, quiet, number, annotate, verbose, ask;
     uint64_t min_count; /* 0: none */
     bool counts;        /* print them */
     struct asked asked;
@@ -70,8 +70,6 @@ static const struct opt ask_opts[] = {
     {0, "ask", NULL,
      "ask for one key at the terminal, without showing it, and say there whether it is known",
      FLAG(struct query, ask)},
-    {0, "twice", NULL, "have the key entered twice; it is an error if the two differ",
-     FLAG(struct query, twice)},
     {0},
 };
 
@@ -418,7 +416,7 @@ static int answer(struct query *q)
 static int answer_entry(struct query *q, struct entry *e)
 {
     struct err err;
-    if (!entry_read(e, q->twice, &err) || !keyopt_give(&q->keyopt, e->key, e->len, &err)) {
+    if (!entry_read(e, &err) || !keyopt_give(&q->keyopt, e->key, e->len, &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
@@ -442,9 +440,9 @@ static int ask(struct query *q)
     return status;
 }
 
-static const char *const with_ask[] = {"ask",    "twice", "also",          "verbose", "quiet",
-                                       "secret", "trim",  "ignore-case",   "hex",     "digest",
-                                       "live",   "bulk",  "password-file", NULL};
+static const char *const with_ask[] = {"ask",  "also",          "verbose", "quiet",  "secret",
+                                       "trim", "ignore-case",   "hex",     "digest", "live",
+                                       "bulk", "password-file", NULL};
 
 static int run_query(struct query *q, int argc, char **argv)
 {
@@ -465,8 +463,6 @@ static int run_query(struct query *q, int argc, char **argv)
         return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with %s", other);
     if (q->ask && p.first + 1 < argc)
         return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with KEYFILE");
-    if (q->twice && !q->ask)
-        return opt_misuse(&cmd_query, "--twice is for --ask");
     if (!keyopt_files(&q->keyopt, &cmd_query, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
     q->keyopt.prints = !q->quiet && !q->count;

@@ -73,13 +73,6 @@ struct pair_census {
     double fpr_a, fpr_b; /* the probability that an absent key is reported present */
 };
 
-/* A chi-square test: are the lines' numbers of set bits those of random keys? */
-struct occupancy {
-    double chi2;      /* chi-square statistic */
-    unsigned freedom; /* its degrees of freedom; 0: too few data to compare */
-    double fullest;   /* the chance that random keys fill any line as much as the fullest one */
-};
-
 /* A layer's geometry for display. Zero: the kind has no such number. */
 struct shape {
     uint64_t pages, lines, partitions;
@@ -224,10 +217,6 @@ struct kind {
     /* Reads all data, with `threads` threads. The result does not depend on `threads`. */
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
-
-    /* Reads all data, like `census`. NULL: the kind has no lines. */
-    void (*occupancy)(const struct layer *layer, const uint8_t *data, unsigned threads,
-                      struct occupancy *out);
 
     /* The FPR measured with a sample of hashes. `bits_set` is the fraction of set bits. For kinds
      * where the formula used by `census` is off by more than 1 %. The result does not depend on

@@ -143,8 +143,6 @@ def scenarios():
                        "growing": ["create --grow -n 50 f old"]}.items():
         yield Scenario(f"stats {name}", "stats --json f", make)
         yield Scenario(f"verify {name}", "verify f", make, kept={"f": OLD})
-    yield Scenario("stats --measure", "stats --measure 1000 f", f)
-    yield Scenario("stats --negatives", "stats --negatives new f", f)
     yield Scenario("stats --prometheus", "stats --prometheus f", f)
     yield Scenario("plan", "plan --json -n 1000")
     ring = ["create --generations 2 -n 1000 f old"]

@@ -1,7 +1,6 @@
 #include "base/exact.h"
 #include "check.h"
 #include "kind/bloom/size.h"
-#include "kind/others.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -129,49 +128,23 @@ TEST(sizes_are_these_everywhere)
     }
 }
 
-/* Bits a key and k of this design and of the classic one, for large n, as computed independently
- * from the exact occupancy law. */
+/* Bits a key and k for large n, as computed independently from the exact occupancy law. */
 TEST(bits_per_key_are_as_published)
 {
     static const struct {
         double p, bits;
         unsigned k;
-        double classic_bits;
-        unsigned classic_k;
     } row[] = {
-        {1e-1, 4.84, 3, 4.81, 3},     {1e-2, 9.92, 6, 9.59, 7},     {1e-3, 15.55, 9, 14.38, 10},
-        {1e-4, 19.86, 12, 19.17, 13}, {1e-5, 25.32, 16, 23.97, 17}, {1e-6, 31.18, 18, 28.76, 20},
+        {1e-1, 4.84, 3},   {1e-2, 9.92, 6},   {1e-3, 15.55, 9},
+        {1e-4, 19.86, 12}, {1e-5, 25.32, 16}, {1e-6, 31.18, 18},
     };
     const uint64_t n = 1000000000;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct bloom bloom;
-        double m;
-        unsigned k;
         CHECK(bloom_size(n, row[i].p, &bloom));
         CHECK(fabs(bits_per_key(&bloom, n) - row[i].bits) < 0.00501);
         CHECK(bloom.k == row[i].k);
-        others_bloom(n, row[i].p, &m, &k);
-        CHECK(fabs(m / (double)n - row[i].classic_bits) < 0.00501);
-        CHECK(k == row[i].classic_k);
     }
-}
-
-/* Where 1 - p is 1, k = log2(1/p) still takes n log2(1/p) / ln 2 bits. */
-TEST(a_classic_filter_for_the_smallest_rate)
-{
-    double m;
-    unsigned k;
-    others_bloom(1000000, 0x1p-60, &m, &k);
-    CHECK(k == 60);
-    CHECK(fabs(m / 1e6 - 60 / log(2)) < 0.001);
-}
-
-TEST(a_fuse_filter_has_32_bits_at_most)
-{
-    double slots;
-    unsigned width;
-    CHECK(others_fuse(1000000, 0x1p-32, &slots, &width) && width == 32);
-    CHECK(!others_fuse(1000000, 0x1p-33, &slots, &width));
 }
 
 /* moment[j] = E[(X/B)^k] for the number X of bits of a line that are set once j keys have thrown k
@@ -338,8 +311,6 @@ int main(void)
     RUN(log_agrees_with_libm);
     RUN(sizes_are_these_everywhere);
     RUN(bits_per_key_are_as_published);
-    RUN(a_classic_filter_for_the_smallest_rate);
-    RUN(a_fuse_filter_has_32_bits_at_most);
     RUN(fpr_agrees_with_the_occupancy_law);
     RUN(fpr_at_the_ends);
     RUN(size_is_the_smallest);

@@ -6,7 +6,6 @@
 #include "base/parallel.h"
 #include "kind/bloom/build.h"
 #include "kind/bloom/census.h"
-#include "kind/bloom/occupancy.h"
 #include "kind/bloom/probe.h"
 #include "kind/bloom/size.h"
 
@@ -133,15 +132,6 @@ static void take_census(const struct layer *layer, const uint8_t *data, unsigned
     struct bloom_census sum;
     run_census(&job, threads, &sum);
     bloom_census_result(&job.bloom, &sum, out);
-}
-
-static void take_occupancy(const struct layer *layer, const uint8_t *data, unsigned threads,
-                           struct occupancy *out)
-{
-    struct census_job job = {.bloom = bloom_of(layer), .layer = &layer, .data = &data, .n = 1};
-    struct bloom_census sum;
-    run_census(&job, threads, &sum);
-    bloom_occupancy(&job.bloom, &sum, out);
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
@@ -307,7 +297,6 @@ const struct kind kind_bloom = {
     .add = add,
     .page = find_pages,
     .census = take_census,
-    .occupancy = take_occupancy,
     .alike = alike,
     .census_union = census_union,
     .pair = pair,
