@@ -19,6 +19,9 @@ struct joint {
     struct layer layer;
     struct census census;
     unsigned n;
+    /* The sums over those sources that are among the first `counted` of all. */
+    size_t counted;
+    double keys, fpr;
 };
 
 /* A layer of an input. */
@@ -78,33 +81,46 @@ static double keys_in(const struct merge *m, const struct layer *layer, const ui
     return census.n;
 }
 
+/* Sums up the sources that have come since the last call, so that each is read once. */
+static void count_sources(struct merge *m, unsigned joint)
+{
+    struct joint *j = &m->joint[joint];
+    for (; j->counted < m->n_sources; j->counted++) {
+        const struct source *s = &m->sources[j->counted];
+        if (s->joint != joint)
+            continue;
+        j->keys += keys_in(m, s->layer, s->data);
+        j->fpr += s->layer->fpr_design;
+    }
+}
+
 /* Should a layer and a joint be united in `united`? If `united` is smaller than one of them, that
  * one was folded, and `united` must have room for the keys of both. Otherwise they should stay
- * separate layers. */
-static bool has_room(const struct merge *m, unsigned joint, const struct layer *layer,
-                     const uint8_t *data, const struct layer *united)
+ * separate layers. *keys: those in the layer; NAN: not yet counted. */
+static bool has_room(struct merge *m, unsigned joint, const struct layer *layer,
+                     const uint8_t *data, const struct layer *united, double *keys)
 {
+    const struct joint *j = &m->joint[joint];
     if (united->kind->fold == NULL ||
-        (united->data_len == layer->data_len && united->data_len == m->joint[joint].layer.data_len))
+        (united->data_len == layer->data_len && united->data_len == j->layer.data_len))
         return true;
-    double n = keys_in(m, layer, data), limit = layer->fpr_design;
-    for (size_t i = 0; i < m->n_sources; i++)
-        if (m->sources[i].joint == joint) {
-            n += keys_in(m, m->sources[i].layer, m->sources[i].data);
-            limit += m->sources[i].layer->fpr_design;
-        }
-    return united->kind->fpr_at(united, n) <= FPR_SLACK * limit;
+    if (isnan(*keys))
+        *keys = keys_in(m, layer, data);
+    count_sources(m, joint);
+    return united->kind->fpr_at(united, *keys + j->keys) <=
+           FPR_SLACK * (layer->fpr_design + j->fpr);
 }
 
 /* Unites an input layer with a joint that it fits, or makes it a new joint. */
 static bool place_layer(struct merge *m, const struct filter *f, const struct layer *layer)
 {
+    double keys = NAN;
     for (unsigned i = 0; i < m->n_joints; i++) {
         struct joint *j = &m->joint[i];
         struct layer united;
         if (j->layer.kind != layer->kind || layer->kind->unite == NULL ||
             !layer->kind->unite(&j->layer, layer, &united) ||
-            !has_room(m, i, layer, f->map + layer->data_off, &united))
+            !has_room(m, i, layer, f->map + layer->data_off, &united, &keys))
             continue;
         j->layer = united;
         add_source(m, f, layer, i);
