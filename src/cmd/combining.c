@@ -27,20 +27,20 @@ const struct opt result_opts[] = {
     {0},
 };
 
-bool combining_all(const struct inputs *in)
+bool combining_all(const struct make *m)
 {
     bool all = true;
-    for (unsigned i = 0; i < in->n; i++)
-        all &= combine_counts(&in->filter[i].header);
+    for (unsigned i = 0; i < m->n_in; i++)
+        all &= combine_counts(&m->in[i].header);
     return all;
 }
 
-bool combining_any(const struct inputs *in)
+bool combining_any(const struct make *m)
 {
     bool any = false;
-    for (unsigned i = 0; i < in->n; i++)
-        for (unsigned l = 0; l < in->filter[i].header.n_layers; l++)
-            any |= in->filter[i].header.layers[l].kind->counts != NULL;
+    for (unsigned i = 0; i < m->n_in; i++)
+        for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
+            any |= m->in[i].header.layers[l].kind->counts != NULL;
     return any;
 }
 
@@ -54,19 +54,17 @@ static unsigned result_bits(const struct combining *c)
     return bits_of(&c->combine.header.layers[0]);
 }
 
-/* The result may exceed the sum of the inputs' rates by this factor, as in merge.c. */
-static const double FPR_SLACK = 1.01;
-
-/* A result with whole hashes is always accepted, since no lower FPR is possible. */
-static bool rate_is_acceptable(const struct combining *c)
+bool combining_accepts(const struct make *m, const struct result_options *result, double fpr,
+                       bool least)
 {
     char now[NUM_TEXT], text[NUM_TEXT];
-    double fpr = combine_fpr(&c->combine), limit = 0;
-    for (unsigned i = 0; i < c->in->n; i++)
-        limit += FPR_SLACK * c->in->filter[i].header.fpr_design;
-    if (c->result->max_fpr > 0)
-        limit = c->result->max_fpr;
-    if (fpr <= limit || (c->result->max_fpr == 0 && (c->result->force || result_bits(c) == 64)))
+    double limit = 0;
+    for (unsigned i = 0; i < m->n_in; i++)
+        limit += m->in[i].header.fpr_design;
+    limit *= MAKE_FPR_SLACK;
+    if (result->max_fpr > 0)
+        limit = result->max_fpr;
+    if (fpr <= limit || (result->max_fpr == 0 && (result->force || least)))
         return true;
     say_error("the result would have a current false-positive rate of %s, above %s; --max-fpr or "
               "--force accept it",
@@ -76,10 +74,10 @@ static bool rate_is_acceptable(const struct combining *c)
 
 static void note_bits(const struct combining *c)
 {
-    const struct filter *widest = &c->in->filter[0];
-    for (unsigned i = 1; i < c->in->n; i++)
-        if (bits_of(&c->in->filter[i].header.layers[0]) > bits_of(&widest->header.layers[0]))
-            widest = &c->in->filter[i];
+    const struct filter *widest = &c->make->in[0];
+    for (unsigned i = 1; i < c->make->n_in; i++)
+        if (bits_of(&c->make->in[i].header.layers[0]) > bits_of(&widest->header.layers[0]))
+            widest = &c->make->in[i];
     unsigned most = bits_of(&widest->header.layers[0]);
     if (most > result_bits(c))
         say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
@@ -98,9 +96,9 @@ static double lost(const struct combining *c)
     double chance = 0;
     if (!subtracts(c) || result_bits(c) == 64)
         return 0;
-    for (unsigned i = 1; i < c->in->n; i++) {
+    for (unsigned i = 1; i < c->make->n_in; i++) {
         struct census census;
-        filter_census(&c->in->filter[i], 0, c->result->threads, &census);
+        filter_census(&c->make->in[i], 0, c->result->threads, &census);
         chance += ldexp(census.n, -(int)result_bits(c));
     }
     return chance < 1 ? (double)c->combine.seen.made * chance / (1 - chance) : NAN;
@@ -118,7 +116,7 @@ static void report(const struct combining *c)
     if (gone >= FEWEST_LOST)
         say_warning("about %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints",
-                    num_show_count(n, gone), c->in->filter[0].path);
+                    num_show_count(n, gone), c->make->in[0].path);
     if (c->result->verbose)
         say_note("'%s': current false-positive rate %s, %s keys, sum of counts %llu",
                  c->result->out, num_show_fpr(text, fpr), num_show_count(n, (double)seen->made),
@@ -141,40 +139,46 @@ static void report(const struct combining *c)
 static bool write_file(struct combining *c, const struct layer **layer, const uint8_t **data,
                        struct err *err)
 {
-    unsigned n = c->in->n;
+    unsigned n = c->make->n_in;
     for (unsigned i = 0; i < n; i++) {
-        layer[i] = &c->in->filter[i].header.layers[0];
-        data[i] = c->in->filter[i].data[0];
+        layer[i] = &c->make->in[i].header.layers[0];
+        data[i] = c->make->in[i].data[0];
     }
     c->combine = (struct combine){.op = c->op,
                                   .layer = layer,
                                   .data = data,
                                   .n = n,
-                                  .keys = &c->in->filter[0].header,
+                                  .keys = &c->make->in[0].header,
                                   .threads = c->result->threads,
                                   .reproducible = c->result->reproducible};
     combine_header(&c->combine);
     for (unsigned i = 1; i < n; i++)
-        header_join_keys(&c->combine.header, &c->in->filter[i].header);
+        header_join_keys(&c->combine.header, &c->make->in[i].header);
     for (unsigned i = 0; i < n; i++)
-        if (newfile_replaces(c->file, c->in->filter[i].fd))
-            combine_keep_batches(&c->combine, &c->in->filter[i].header);
-    return combine_write(&c->combine, c->file, c->result->out, err);
+        if (newfile_replaces(&c->make->file, c->make->in[i].fd))
+            combine_keep_batches(&c->combine, &c->make->in[i].header);
+    return combine_write(&c->combine, &c->make->file, c->result->out, err);
+}
+
+static bool commit(struct combining *c)
+{
+    struct err err;
+    c->make->header = c->combine.header;
+    return make_commit(c->make, &err) || say_failure(&err);
 }
 
 bool combining_run(struct combining *c)
 {
     struct err err;
-    const struct layer **layer = calloc(c->in->n, sizeof *layer);
-    const uint8_t **data = calloc(c->in->n, sizeof *data);
+    const struct layer **layer = calloc(c->make->n_in, sizeof *layer);
+    const uint8_t **data = calloc(c->make->n_in, sizeof *data);
     bool ok = false;
     if (layer == NULL || data == NULL)
         say_error("out of memory");
     else if (!write_file(c, layer, data, &err))
         say_failure(&err);
-    else if (rate_is_acceptable(c))
-        ok = (inputs_check_intact(c->in, &err) && newfile_commit(c->file, &err)) ||
-             say_failure(&err);
+    else if (combining_accepts(c->make, c->result, combine_fpr(&c->combine), result_bits(c) == 64))
+        ok = commit(c);
     free(layer);
     free(data);
     if (ok)

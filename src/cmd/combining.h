@@ -3,7 +3,7 @@
  * that file.
  *
  *     struct result_options options = RESULT_DEFAULT;
- *     struct combining c = {.op = COUNTS_ADD, .in = &inputs, .file = &file, .result = &options};
+ *     struct combining c = {.op = COUNTS_ADD, .make = &make, .result = &options};
  *     ok = combining_run(&c);       // reports a failure itself
  */
 #ifndef CMD_COMBINING_H
@@ -12,9 +12,9 @@
 #include <stdbool.h>
 
 #include "base/parallel.h"
-#include "cmd/inputs.h"
 #include "cmd/opt.h"
 #include "store/combine.h"
+#include "store/make.h"
 
 extern const struct opt result_opts[]; /* -o, --max-fpr, --force and so on */
 
@@ -32,16 +32,20 @@ struct result_options {
 
 struct combining {
     enum counts_op op;
-    const struct inputs *in;
-    struct newfile *file;
+    struct make *make; /* its inputs are combined */
     const struct result_options *result;
     /* The rest is private. */
     struct combine combine;
 };
 
 /* Are all inputs counted sets? Is any? */
-bool combining_all(const struct inputs *in);
-bool combining_any(const struct inputs *in);
+bool combining_all(const struct make *m);
+bool combining_any(const struct make *m);
+
+/* May the result be made, with its current rate `fpr`? Reports if not. `least`: no lower rate is
+ * possible. */
+bool combining_accepts(const struct make *m, const struct result_options *result, double fpr,
+                       bool least);
 
 /* Writes and commits the file. With `verbose` or `json`, prints a summary of it. */
 bool combining_run(struct combining *c);

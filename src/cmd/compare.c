@@ -5,7 +5,7 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "cmd/inputs.h"
+#include "cmd/warn.h"
 #include "cmd/report.h"
 #include "kind/overlap.h"
 #include "store/combine.h"
@@ -165,17 +165,22 @@ static bool compare(struct compare *c)
 static int run(int argc, char **argv)
 {
     struct compare c = {.threads = parallel_cpus(), .source = ESTIMATED};
-    struct inputs in = {0};
+    struct make m = {0};
+    struct err err;
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_compare, argc, argv, &c))
         return p.status;
-    bool ok = inputs_open(&in, argv + p.first, 2, NULL, c.threads, "compared");
+    m.threads = c.threads;
+    bool ok = warn_inputs(&m, make_open(&m, argv + p.first, 2, "compared", &err)) &&
+              make_check_sound(&m, &err);
     if (ok) {
-        c.a = &in.filter[0];
-        c.b = &in.filter[1];
+        c.a = &m.in[0];
+        c.b = &m.in[1];
         ok = compare(&c);
+    } else {
+        say_failure(&err);
     }
-    inputs_close(&in);
+    make_close(&m);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 

@@ -23,3 +23,10 @@ void warn_unclean_file(const struct filter *f)
 {
     unclean(f->path, f->slot_damaged, filter_health(f) == FILTER_DIRTY);
 }
+
+bool warn_inputs(const struct make *m, bool ok)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        warn_unclean_file(&m->in[i]);
+    return ok;
+}

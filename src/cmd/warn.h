@@ -3,10 +3,14 @@
 #define CMD_WARN_H
 
 #include "store/filter.h"
+#include "store/make.h"
 #include "store/store.h"
 
 /* Warns if the filter was not left clean, or if one of its two headers is damaged. */
 void warn_unclean(const struct store *s);
 void warn_unclean_file(const struct filter *f);
+
+/* Warns of each input that make_open has opened. Returns `ok`, its result. */
+bool warn_inputs(const struct make *m, bool ok);
 
 #endif

@@ -1,0 +1,496 @@
+#include "store/make.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/output.h"
+#include "store/chain.h"
+#include "store/header.h"
+
+/* A layer of an input that goes into layer `to` of the result. */
+struct make_source {
+    const struct layer *layer;
+    const uint8_t *data;
+    unsigned to;
+};
+
+/* ---- The frame. */
+
+static bool open_input(struct make *m, const char *path, const char *done, struct err *err)
+{
+    struct filter *f = &m->in[m->n_in];
+    struct err why;
+    if (!filter_open(f, path, FILTER_READ, err))
+        return false;
+    m->n_in++;
+    return header_same_keys(&m->in[0].header, &f->header, &why) ||
+           fail(err, "'%s' and '%s' cannot be %s: they differ in %s", m->in[0].path, path, done,
+                why.text);
+}
+
+static bool open_output(struct make *m, struct err *err)
+{
+    m->is_open = newfile_open(&m->file, m->out, m->replace, err);
+    return m->is_open && (!m->prints || output_is_apart(m->file.old_fd, m->out, err)) &&
+           newfile_hold(&m->file, err);
+}
+
+bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err)
+{
+    if (m->out != NULL && !open_output(m, err))
+        return false;
+    m->in = calloc(n, sizeof *m->in);
+    m->source = calloc((size_t)n * FORMAT_MAX_LAYERS, sizeof *m->source);
+    if (m->in == NULL || m->source == NULL)
+        return fail(err, "out of memory");
+    for (unsigned i = 0; i < n; i++) {
+        if (!open_input(m, paths[i], done, err))
+            return false;
+        m->replaces_input |= m->out != NULL && newfile_replaces(&m->file, m->in[i].fd);
+    }
+    if (m->out != NULL && !m->replaces_input)
+        newfile_let_go(&m->file);
+    return true;
+}
+
+bool make_check_sound(const struct make *m, struct err *err)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        if (!filter_check_sound(&m->in[i], m->threads, err))
+            return false;
+    return true;
+}
+
+bool make_commit(struct make *m, struct err *err)
+{
+    bool ok = header_write(&m->header, m->file.fd, m->out, err);
+    for (unsigned i = 0; ok && i < m->n_in; i++)
+        ok = filter_check_intact(&m->in[i], err);
+    ok = ok && newfile_commit(&m->file, err);
+    /* Writers of a replaced file need not wait for what the command prints. */
+    newfile_close(&m->file);
+    m->is_open = false;
+    return ok;
+}
+
+void make_close(struct make *m)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        filter_close(&m->in[i]);
+    if (m->is_open)
+        newfile_close(&m->file);
+    free(m->in);
+    free(m->source);
+}
+
+static void add_source(struct make *m, const struct filter *f, unsigned i, unsigned to)
+{
+    m->source[m->n_sources++] = (struct make_source){&f->header.layers[i], f->data[i], to};
+    m->layer[to].n++;
+}
+
+/* How the layers of the result follow from their sources. */
+enum how {
+    UNITE, /* united; copied where the kind has no union */
+    FOLD,  /* one source each: folded, or copied where the kind cannot be folded */
+    DROP,  /* one source each: with shorter fingerprints */
+};
+
+static bool copies(const struct kind *kind, enum how how)
+{
+    return kind->write_union == NULL || (how == FOLD && kind->fold == NULL);
+}
+
+/* Writes layer `to`. `layer` and `data` have room for all sources. */
+static bool write_layer(struct make *m, unsigned to, enum how how, bool intersect,
+                        const struct layer **layer, const uint8_t **data, struct err *err)
+{
+    struct target t = header_target(&m->header, to, m->file.fd, m->out, m->threads);
+    struct union_of parts = {.layer = layer, .data = data, .intersect = intersect};
+    for (size_t s = 0; s < m->n_sources; s++)
+        if (m->source[s].to == to) {
+            layer[parts.n] = m->source[s].layer;
+            data[parts.n++] = m->source[s].data;
+        }
+    const struct kind *kind = target_layer(&t)->kind;
+    struct census *census = &m->layer[to].census;
+    if (how == DROP)
+        return kind->write_dropped(&t, layer[0], data[0], err);
+    if (!copies(kind, how))
+        return kind->write_union(&t, &parts, census, err);
+    if (!target_copy(&t, data[0], err))
+        return false;
+    *census = (struct census){0};
+    kind->census(layer[0], data[0], m->threads, census);
+    return true;
+}
+
+/* Writes all layers of m->header. In order: the offset of a layer depends on the lengths of those
+ * before it, which DROP changes. */
+static bool write_layers(struct make *m, enum how how, bool intersect, struct err *err)
+{
+    const struct layer **layer = calloc(m->n_sources, sizeof *layer);
+    const uint8_t **data = calloc(m->n_sources, sizeof *data);
+    bool ok = (layer != NULL && data != NULL) || fail(err, "out of memory");
+    for (unsigned i = 0; ok && i < m->header.n_layers; i++)
+        ok = write_layer(m, i, how, intersect, layer, data, err);
+    free(layer);
+    free(data);
+    return ok;
+}
+
+/* ---- Union and intersection. */
+
+static double keys_in(const struct make *m, const struct layer *layer, const uint8_t *data)
+{
+    struct census census = {0};
+    layer->kind->census(layer, data, m->threads, &census);
+    return census.n;
+}
+
+/* Sums up a layer's sources that have come since the last call, so that each is read once. */
+static void count_sources(struct make *m, unsigned to)
+{
+    struct make_layer *made = &m->layer[to];
+    for (; made->counted < m->n_sources; made->counted++) {
+        const struct make_source *s = &m->source[made->counted];
+        if (s->to != to)
+            continue;
+        made->keys += keys_in(m, s->layer, s->data);
+        made->fpr_design += s->layer->fpr_design;
+    }
+}
+
+/* Should a layer be united with layer `to` of the result, into `united`? If `united` is smaller
+ * than one of them, that one was folded, and `united` must have room for the keys of both.
+ * Otherwise they should stay separate layers. *keys: those in the layer; NAN: not yet counted. */
+static bool has_room(struct make *m, unsigned to, const struct layer *layer, const uint8_t *data,
+                     const struct layer *united, double *keys)
+{
+    if (united->kind->fold == NULL ||
+        (united->data_len == layer->data_len && united->data_len == m->header.layers[to].data_len))
+        return true;
+    if (isnan(*keys))
+        *keys = keys_in(m, layer, data);
+    count_sources(m, to);
+    return united->kind->fpr_at(united, *keys + m->layer[to].keys) <=
+           MAKE_FPR_SLACK * (layer->fpr_design + m->layer[to].fpr_design);
+}
+
+/* Unites an input's layer with one of the result that it fits, or makes it a layer of its own. */
+static bool place_layer(struct make *m, const struct filter *f, unsigned which, struct err *err)
+{
+    struct header *h = &m->header;
+    const struct layer *layer = &f->header.layers[which];
+    double keys = NAN;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct layer united;
+        if (h->layers[i].kind != layer->kind || layer->kind->unite == NULL ||
+            !layer->kind->unite(&h->layers[i], layer, &united) ||
+            !has_room(m, i, layer, f->data[which], &united, &keys))
+            continue;
+        h->layers[i] = united;
+        add_source(m, f, which, i);
+        return true;
+    }
+    if (h->n_layers == FORMAT_MAX_LAYERS)
+        return fail(err,
+                    "the filters are of more than %d different sizes, too many for one file; make "
+                    "them with --like one of them",
+                    FORMAT_MAX_LAYERS);
+    h->layers[h->n_layers] = *layer;
+    add_source(m, f, which, h->n_layers++);
+    return true;
+}
+
+/* Keys are added to the last layer, so layers that take no keys come first. */
+static void sort_layers(struct make *m)
+{
+    struct layer sorted[FORMAT_MAX_LAYERS];
+    struct make_layer made[FORMAT_MAX_LAYERS];
+    unsigned place[FORMAT_MAX_LAYERS] = {0}, n = 0;
+    for (int changes = 0; changes < 2; changes++)
+        for (unsigned i = 0; i < m->header.n_layers; i++)
+            if (layer_takes_keys(&m->header.layers[i]) == (changes != 0)) {
+                place[i] = n;
+                made[n] = m->layer[i];
+                sorted[n++] = m->header.layers[i];
+            }
+    memcpy(m->header.layers, sorted, n * sizeof *sorted);
+    memcpy(m->layer, made, n * sizeof *made);
+    for (size_t s = 0; s < m->n_sources; s++)
+        m->source[s].to = place[m->source[s].to];
+}
+
+static bool is_of_one_size(const struct make *m)
+{
+    const struct layer *first = &m->header.layers[0];
+    bool same = m->header.n_layers == 1 && m->layer[0].n == m->n_in && first->kind->unite != NULL;
+    for (unsigned i = 0; same && i < m->n_in; i++)
+        same = m->in[i].header.n_layers == 1 &&
+               (first->kind->fold == NULL || m->in[i].header.layers[0].data_len == first->data_len);
+    return same;
+}
+
+static bool place_layers(struct make *m, bool intersect, struct err *err)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
+            if (!m->in[i].header.layers[l].is_void && !place_layer(m, &m->in[i], l, err))
+                return false;
+    if (!intersect)
+        sort_layers(m);
+    return !intersect || is_of_one_size(m) ||
+           fail(err, "only Bloom filters of the same size and number of probes, of one layer each, "
+                     "can be intersected; make them with --like one of them");
+}
+
+/* Makes the header of the placed layers. */
+static void union_header(struct make *m)
+{
+    struct layer from[FORMAT_MAX_LAYERS];
+    struct header *h = &m->header;
+    unsigned n = h->n_layers;
+    double absent = 1;
+    memcpy(from, h->layers, sizeof from);
+    header_begin_like(h, &m->in[0].header, m->reproducible);
+    for (unsigned i = 1; i < m->n_in; i++)
+        header_join_keys(h, &m->in[i].header);
+    h->n_layers = n;
+    for (unsigned i = 0; i < n; i++) {
+        h->layers[i] = (struct layer){.kind = from[i].kind,
+                                      .id = i + 1,
+                                      .n_design = from[i].n_design,
+                                      .fpr_design = from[i].fpr_design,
+                                      .data_len = from[i].data_len};
+        memcpy(h->layers[i].geometry, from[i].geometry, sizeof from[i].geometry);
+        h->n_design += h->layers[i].n_design;
+        absent *= 1 - h->layers[i].fpr_design;
+    }
+    h->fpr_design = n == 1 ? h->layers[0].fpr_design : format_rate(1 - absent);
+    format_place(h);
+}
+
+/* The counter from which layouts of other programs go on counting (struct counters). For a union it
+ * is the sum, as in those programs. It is estimated from the bits for an intersection, and where
+ * the counter decides when a layer is full. */
+static uint64_t keys_added(const struct make *m, bool intersect)
+{
+    uint64_t sum = 0;
+    if (m->header.layers[0].kind->layout == NULL)
+        return 0;
+    for (unsigned i = 0; i < m->n_in; i++)
+        sum += m->in[i].header.counters.keys_added;
+    return intersect || chain_is_exact(&m->header) ? (uint64_t)round(m->n) : sum;
+}
+
+bool make_union(struct make *m, bool intersect, struct err *err)
+{
+    double absent = 1;
+    if (!place_layers(m, intersect, err))
+        return false;
+    union_header(m);
+    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, intersect, err))
+        return false;
+    for (unsigned i = 0; i < m->header.n_layers; i++) {
+        absent *= 1 - m->layer[i].census.fpr;
+        m->n += m->layer[i].census.n;
+    }
+    m->fpr = 1 - absent;
+    /* Inputs may share an unknown number of keys. */
+    m->header.counters =
+        (struct counters){.unknown = true, .keys_added = keys_added(m, intersect), .n_keys = m->n};
+    return true;
+}
+
+/* ---- Folding. */
+
+/* n[i]: the keys in layer i. folded[i]: the layer that it becomes, if it can be folded. */
+struct fold {
+    struct make *m;
+    double p;
+    double n[FORMAT_MAX_LAYERS];
+    struct layer folded[FORMAT_MAX_LAYERS];
+};
+
+bool make_folds(const struct header *h)
+{
+    bool any = false;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        any |= h->layers[i].kind->fold != NULL;
+    return any;
+}
+
+static const struct layer *from_layer(const struct make *m, unsigned i)
+{
+    return &m->in[0].header.layers[i];
+}
+
+static double share(const struct fold *f, unsigned i)
+{
+    return format_rate(from_layer(f->m, i)->fpr_design * f->p / f->m->in[0].header.fpr_design);
+}
+
+/* Chooses the smallest layer of more than `above` bytes into which layer i folds and which may keep
+ * its rate by the design's formula. The bits decide later. They differ from the formula by a few
+ * per cent at most, hence the factor. */
+static void choose_fold(struct fold *f, unsigned i, uint64_t above)
+{
+    const struct layer *layer = from_layer(f->m, i);
+    layer->kind->fold(layer, f->n[i], 1.05 * share(f, i), above, &f->folded[i]);
+}
+
+/* Makes the header, with the layers folded as chosen. */
+static void fold_header(struct fold *f)
+{
+    const struct header *from = &f->m->in[0].header;
+    struct header *h = &f->m->header;
+    header_begin_like(h, from, f->m->reproducible);
+    h->policy = from->policy;
+    h->fpr_design = f->p;
+    h->counters = from->counters;
+    h->n_layers = from->n_layers;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct layer *layer = &h->layers[i];
+        bool folds = from->layers[i].kind->fold != NULL;
+        *layer = folds ? f->folded[i] : from->layers[i];
+        if (f->m->reproducible)
+            layer->since = 0;
+        if (folds) {
+            layer->fpr_design = share(f, i);
+            if (layer->data_len < from->layers[i].data_len || layer->n_design == 0)
+                layer->n_design = (uint64_t)fmax(1, layer_n_at(layer, layer->fpr_design));
+        }
+        if (h->policy == POLICY_FIXED)
+            h->n_design += layer->n_design;
+    }
+    format_place(h);
+}
+
+static bool write_folded(struct fold *f, struct err *err)
+{
+    struct make *m = f->m;
+    fold_header(f);
+    m->fpr = m->n = 0;
+    if (!newfile_reserve(&m->file, m->header.file_len, err) || !write_layers(m, FOLD, false, err))
+        return false;
+    for (unsigned i = 0; i < m->header.n_layers; i++) {
+        m->n += m->layer[i].census.n;
+        m->fpr += m->layer[i].census.fpr * (1 - m->fpr);
+    }
+    return true;
+}
+
+/* Chooses a larger size for folded layers whose rate is too high. False: no size changed. */
+static bool correct_folds(struct fold *f)
+{
+    bool any = false;
+    for (unsigned i = 0; i < f->m->header.n_layers; i++) {
+        uint64_t len = f->folded[i].data_len;
+        if (from_layer(f->m, i)->kind->fold == NULL || f->m->layer[i].census.fpr <= share(f, i))
+            continue;
+        if (len < from_layer(f->m, i)->data_len)
+            choose_fold(f, i, len);
+        any |= f->folded[i].data_len > len;
+    }
+    return any;
+}
+
+/* The counters match the bits that were read if the file was clean and no writer has come since. A
+ * writer writes a header before it changes a bit. */
+static bool counters_hold(const struct filter *f)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return f->header.state == STATE_CLEAN && !filter_changed(f);
+}
+
+bool make_fold(struct make *m, double p, struct err *err)
+{
+    char had[NUM_TEXT], wanted[NUM_TEXT];
+    struct fold f = {.m = m, .p = p};
+    struct header *h = &m->header;
+    for (unsigned i = 0; i < m->in[0].header.n_layers; i++) {
+        add_source(m, &m->in[0], i, i);
+        if (from_layer(m, i)->kind->fold == NULL)
+            continue;
+        f.n[i] = keys_in(m, from_layer(m, i), m->in[0].data[i]);
+        choose_fold(&f, i, 0);
+    }
+    do
+        if (!write_folded(&f, err))
+            return false;
+    while (correct_folds(&f));
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].fpr_closed > 0 && h->layers[i].data_len < from_layer(m, i)->data_len)
+            h->layers[i].fpr_closed = m->layer[i].census.fpr;
+    if (m->fpr > p)
+        return fail(err, "'%s' has a false-positive rate of %s already, more than %s",
+                    m->in[0].path, num_show_fpr(had, m->fpr), num_show_fpr(wanted, p));
+    if (!counters_hold(&m->in[0]) || h->counters.unknown) {
+        h->counters.unknown = true;
+        h->counters.n_keys = m->n;
+    }
+    return true;
+}
+
+/* ---- Dropping bits of fingerprints. */
+
+bool make_drops(const struct header *h)
+{
+    bool all = true;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        all &= h->layers[i].kind->drop != NULL;
+    return all;
+}
+
+/* Divides the rate p among the layers in equal parts. A layer that was made for a higher rate than
+ * its part keeps that rate, and the others get less. */
+static void share_rate(const struct header *from, double p, double *share)
+{
+    unsigned n = from->n_layers;
+    bool kept[FORMAT_MAX_LAYERS] = {false}, again = true;
+    while (again && n > 0) {
+        double equal = p / n;
+        again = false;
+        for (unsigned i = 0; i < from->n_layers; i++) {
+            if (kept[i])
+                continue;
+            share[i] = equal;
+            if (from->layers[i].fpr_design < equal)
+                continue;
+            kept[i] = again = true;
+            p -= share[i] = from->layers[i].fpr_design;
+            n--;
+        }
+    }
+}
+
+bool make_drop(struct make *m, double p, struct err *err)
+{
+    const struct header *from = &m->in[0].header;
+    struct header *h = &m->header;
+    double share[FORMAT_MAX_LAYERS] = {0};
+    char had[NUM_TEXT], wanted[NUM_TEXT];
+    if (p < from->fpr_design)
+        return fail(err, "'%s' was made for an FPR of %s; lowering it to %s needs the keys",
+                    m->in[0].path, num_show_fpr(had, from->fpr_design), num_show_fpr(wanted, p));
+    if (!from->layers[0].kind->check_fpr(p, err))
+        return false;
+    header_begin_like(h, from, m->reproducible);
+    h->counters = from->counters;
+    h->n_layers = from->n_layers;
+    h->n_design = from->n_design;
+    h->fpr_design = p;
+    share_rate(from, p, share);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        add_source(m, &m->in[0], i, i);
+        from->layers[i].kind->drop(&from->layers[i], share[i], &h->layers[i]);
+        h->layers[i].fpr_design = share[i];
+    }
+    format_place(h);
+    /* The output is at most as long as the input; unused space is freed at the end. */
+    return newfile_reserve(&m->file, from->file_len, err) && write_layers(m, DROP, false, err);
+}

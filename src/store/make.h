@@ -1,0 +1,93 @@
+/*
+ * Makes a filter file from other filters: the frame of every command that does so, and the plans by
+ * which layers follow from layers.
+ *
+ *     struct make m = {.out = path, .replace = force, .threads = threads};
+ *     bool ok = make_open(&m, paths, n, "merged", &err) && make_check_sound(&m, &err) &&
+ *               make_union(&m, &err) &&           // or make_fold, make_drop
+ *               make_commit(&m, &err);
+ *     make_close(&m);                             // in any case
+ *
+ * Inputs are only read. If the output replaces one of them, writers stay locked out of that one
+ * until the commit, so that no key is lost.
+ */
+#ifndef STORE_MAKE_H
+#define STORE_MAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "store/filter.h"
+#include "store/format.h"
+#include "store/newfile.h"
+
+struct make_source;
+
+/* A layer of the result. */
+struct make_layer {
+    struct census census; /* of its bits; not set by make_drop */
+    /* Private, for unions. */
+    unsigned n;     /* sources */
+    size_t counted; /* the sums below are over those of the first so many sources in all */
+    double keys, fpr_design;
+};
+
+struct make {
+    const char *out; /* NULL: nothing is made; the inputs are only opened */
+    bool replace;    /* an existing filter file */
+    bool prints;     /* the command prints to standard output, which must not be that file */
+    bool reproducible;
+    unsigned threads;
+    /* Set by make_open. */
+    struct filter *in;
+    unsigned n_in;
+    struct newfile file;
+    bool replaces_input;
+    /* The result. */
+    struct header header;
+    double fpr, n; /* current FPR, and keys, by its bits; not set by make_drop */
+    /* Private. */
+    bool is_open;
+    struct make_source *source;
+    size_t n_sources;
+    struct make_layer layer[FORMAT_MAX_LAYERS];
+};
+
+/* Opens the output and n inputs. The inputs must prepare and hash keys alike; otherwise the message
+ * says that they "cannot be `done`". */
+bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err);
+
+/* Reads each input whole and fails on damage, which must not be copied into another file. */
+bool make_check_sound(const struct make *m, struct err *err);
+
+/* The result may exceed the sum of the inputs' design rates by this factor: the random spread of
+ * bits, not more keys. */
+#define MAKE_FPR_SLACK 1.01
+
+/* Unites the layers of all inputs where they fit each other; the others become layers of their own.
+ * The result neither grows nor forgets. `intersect`: each input is one layer, all of one size; bits
+ * that all have are kept. */
+bool make_union(struct make *m, bool intersect, struct err *err);
+
+/* Can layers of the filter be folded? */
+bool make_folds(const struct header *h);
+
+/* Folds each such layer of the one input into the fewest pages with which all layers together keep
+ * the rate p with their present keys, each its share. A layer for which there is no such size stays
+ * as it is; so do layers of other kinds. */
+bool make_fold(struct make *m, double p, struct err *err);
+
+/* Can a filter be made at a higher rate by dropping bits of fingerprints in all layers? */
+bool make_drops(const struct header *h);
+
+/* Makes the one input at the higher rate p, divided among its layers. */
+bool make_drop(struct make *m, double p, struct err *err);
+
+/* Writes the header, checks that no input was overwritten while it was read, and gives the file its
+ * name. */
+bool make_commit(struct make *m, struct err *err);
+
+void make_close(struct make *m);
+
+#endif
