@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Draws bits per key over the false-positive rate for several kinds of filters, as `seen plan --json`
-tells them.
+"""Draws bits per key over the false-positive rate: for filters of seen as `seen plan --json` tells
+them, and for two others by their formulas.
 
 usage: sizes.py BUILD >sizes.svg     (make plot)
        sizes.py BUILD --table        a table in Markdown of some rates
 """
 import json
+import math
 import subprocess
 import sys
 
@@ -19,12 +20,26 @@ LINES = [("bound", "least possible", "bound"), ("ribbon", "seen --compact", "our
          ("fuse", "binary fuse", "other")]
 
 
+def classic(p):
+    """Bits a key of a textbook Bloom filter, whose probes can hit any bit; the best k probes."""
+    return min(k / -math.log1p(-p ** (1 / k)) for k in range(1, 65))
+
+
+def fuse(p):
+    """Bits a key of a binary fuse filter of three segments, whose fingerprints have 8, 16 or 32 bits
+    (T. M. Graf, D. Lemire, "Binary fuse filters: fast and smaller than xor filters", 2022)."""
+    bits = -math.log2(p)
+    width = 8 if bits <= 8 else 16 if bits <= 16 else 32
+    return width * max(1.125, 0.875 + 0.25 * math.log(1e6) / math.log(N))
+
+
 def plan(seen, p):
     out = subprocess.run([seen, "plan", "--json", "-n", str(N), "-p", "%.6g" % p],
                          check=True, capture_output=True).stdout
     answer = json.loads(out)
     bits = {row["kind"]: row["bits_per_key"] for row in answer["kinds"]}
     bits["bound"] = answer["bound_bits_per_key"]
+    bits |= {"classic": classic(p), "fuse": fuse(p)}
     return bits
 
 
