@@ -343,7 +343,7 @@ full()
     done
 }
 
-@test "a damaged page is found beside other writers and in other layers, not in a dirty file" {
+@test "a damaged page is found beside other writers, after one was killed, and in other layers" {
     seq 200000 >n
     quiet seen create -n 400k f n
     at=$(((5 + 20) * 4096))
@@ -357,6 +357,8 @@ full()
         if [ "$end" = kill ]; then kill -KILL $!; fi
         poke f $((at + 100)) 0000000000000000
         before=$(peek f $at 4096)
+        refuses "seen: 'f' is damaged: page 20 of layer 0 (offset $at) does not match its checksum" \
+            seen query -c f n
         if [ "$end" = close ]; then
             refuses "seen: 'f' is damaged: page 20 of layer 0 (offset $at) does not match its checksum" \
                 seen add f n
@@ -369,8 +371,14 @@ full()
         else
             wait $! || true
             exec 7>&-
-            run -0 --separate-stderr seen add f n
-            [[ $stderr == "seen: warning: 'f': a process died while it added keys"* ]]
+            run -0 --separate-stderr seen add f -k more
+            [ "$stderr" = "seen: warning: 'f': a process was killed while keys were added; the last of them may be missing" ]
+            quiet seen add f -k more
+            refuses "seen: 'f' is damaged in 1 of its pages, which cannot be restored: make it again" \
+                seen verify --repair f
+            refuses "seen: 'f' is damaged: page 20 of layer 0 (offset $at) does not match its checksum" \
+                seen add f n
+            [ "$(peek f $at 4096)" = "$before" ]
         fi
     done
     quiet seen create -p 1e-6 a <(seq 5000)

@@ -51,7 +51,21 @@ end()
     seen create --empty -n 1000 f.seen
     run -137 failing fdatasync signal=KILL:when=2 seen add f.seen -k a
     [ "$(state f.seen)" = dirty ]
-    [ "$(calls seen add f.seen -k b)" = SBSS ]
+    # First the session of the dead writer is ended, then another begun.
+    [ "$(calls seen add f.seen -k b)" = SBSASSBS ]
+}
+
+@test "the first writer of a file syncs its name" {
+    need_strace
+    mkdir sub
+    seen create --empty -n 1000 sub/f.seen
+    ln -s sub/f.seen link
+    for way in 'link -k a' 'link -k b'; do
+        # shellcheck disable=SC2086 # words
+        strace -y -qq -o trace -e trace=fsync,pwritev seen add $way
+        awk '/fsync\(.*\/sub>/ { print "D" } /pwritev\(/ { print "H" }' trace | head -n 1 >>order
+    done
+    [ "$(tr -d '\n' <order)" = DH ]
 }
 
 @test "a writer that is not the last syncs its keys before it leaves the session" {
@@ -84,7 +98,7 @@ end()
         [ "$(seen query -c g.seen <(seq 500))" = 500 ]
         case $(state g.seen) in
             clean) seen verify g.seen ;;
-            dirty) seen verify --repair g.seen ;;
+            dirty) [ $((nth % 2)) = 0 ] || seen verify --repair g.seen ;;
             *) false ;;
         esac
         [ "$(seen query -c g.seen <(seq 500))" = 500 ]
@@ -111,7 +125,6 @@ end()
     one_line "seen: cannot sync 'g.seen': Input/output error"
     end
     [ "$(state g.seen)" = dirty ]
-    seen verify --repair g.seen
     seen add g.seen <(seq 3000)
     [ "$(seen query -c g.seen <(seq 3000; echo first))" = 3001 ]
     seen verify g.seen

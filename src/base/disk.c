@@ -47,6 +47,33 @@ bool disk_sync(int fd, const char *name, struct err *err)
     return true;
 }
 
+bool disk_sync_dir(int dir_fd)
+{
+    int r;
+    while ((r = fsync(dir_fd)) != 0 && errno == EINTR)
+        ;
+    /* Some file systems cannot sync a directory and need not. */
+    return r == 0 || errno == EINVAL || errno == ENOSYS;
+}
+
+bool disk_sync_name(const char *path, struct err *err)
+{
+    char *real = realpath(path, NULL), *dir = real != NULL ? disk_dir_of(real) : NULL;
+    int fd = dir != NULL ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    bool ok = fd >= 0 && disk_sync_dir(fd);
+    if (fd < 0 && dir != NULL && errno == EACCES) {
+        sync(); /* a directory that may be searched, but not read */
+        ok = true;
+    }
+    if (!ok)
+        fail_errno(err, "cannot sync the directory of '%s'", path);
+    if (fd >= 0)
+        close(fd);
+    free(dir);
+    free(real);
+    return ok;
+}
+
 void disk_write_back(int fd, uint64_t len, uint64_t off)
 {
 #ifdef SYNC_FILE_RANGE_WRITE

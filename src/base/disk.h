@@ -24,6 +24,12 @@ bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, cons
 /* Waits until the file's data is on disk; on Linux, including writes through mappings. */
 bool disk_sync(int fd, const char *name, struct err *err);
 
+/* Waits until the names in an open directory are on disk. False: errno is set. */
+bool disk_sync_dir(int dir_fd);
+
+/* Waits until the name of an existing file is on disk. */
+bool disk_sync_name(const char *path, struct err *err);
+
 /* Starts writing a finished part of a file to disk, where the system supports it, so that the final
  * sync waits less. len is more than 0. */
 void disk_write_back(int fd, uint64_t len, uint64_t off);

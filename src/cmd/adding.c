@@ -129,6 +129,15 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     return store_sync(a->known.sink, err);
 }
 
+/* Prints the warning of the last call, once. */
+static void warn(struct adding *a)
+{
+    char *warning = a->known.sink->state.warning;
+    if (warning[0] != '\0')
+        say_warning("%s", warning);
+    warning[0] = '\0';
+}
+
 /* Adds the keys of a chunk. False if it stopped before the last one. The reason was printed, unless
  * it was a signal. */
 static bool add_keys(struct adding *a, struct added *r)
@@ -138,8 +147,7 @@ static bool add_keys(struct adding *a, struct added *r)
     const struct tally *t = &a->feed.tally;
     uint64_t n_new = state->n_new;
     enum add_result result = known_add(&a->known, &r->keys, r->start, &r->done, &err);
-    if (state->warning[0] != '\0')
-        say_warning("%s", state->warning);
+    warn(a);
     if (result != ADD_FAILED && !sync_if_due(a, state->n_new - n_new, &err))
         result = ADD_FAILED;
     if (result == ADD_OK)
@@ -252,12 +260,14 @@ bool adding_run(struct adding *a)
         }
         return false;
     }
+    warn(a);
     begin_refit(a);
     feed(a);
     if (!known_end(&a->known, !a->no_sync, &err) && !a->feed.failed && !sig_caught()) {
         say_failure(&err);
         a->feed.failed = true;
     }
+    warn(a);
     end_refit(a);
     tally_report(&a->feed.tally);
     return true;

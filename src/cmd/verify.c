@@ -19,8 +19,8 @@ struct verify {
 
 static const struct opt verify_opts[] = {
     {0, "repair", NULL,
-     "repair a file after a crash while keys were added: recompute its "
-     "checksums and mark it clean",
+     "repair a file after a crash of the machine while keys were added: "
+     "recompute its checksums and mark it clean",
      FLAG(struct verify, repair)},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
      THREADS(struct verify, threads)},
@@ -35,7 +35,8 @@ static const struct opt_group groups[] = {{"Options", verify_opts, 0, NULL}, {0}
 struct findings {
     uint64_t n, offset;
     char text[200];
-    uint64_t unchecked; /* pages that cannot be checked: being written, or left dirty */
+    uint64_t n_pages;   /* of them, pages */
+    uint64_t unchecked; /* pages that cannot be checked: a writer has touched them */
 };
 
 __attribute__((format(printf, 3, 4))) static void note(struct findings *found, uint64_t offset,
@@ -52,6 +53,7 @@ __attribute__((format(printf, 3, 4))) static void note(struct findings *found, u
 
 static void note_page(void *ctx, unsigned layer, uint64_t page, uint64_t offset, const char *why)
 {
+    ((struct findings *)ctx)->n_pages++;
     note(ctx, offset, "page %" PRIu64 " of layer %u %s", page, layer, why);
 }
 
@@ -87,11 +89,12 @@ static void check_slots(const struct filter *f, enum filter_health health, struc
         check_slot(f, FORMAT_SLOT_A, found);
         check_slot(f, FORMAT_SLOT_B, found);
     }
-    if (health == FILTER_CLEAN)
+    if (health == FILTER_CLEAN && !session_page_fits(f))
         check_zero(f, FORMAT_SESSION, FORMAT_FIRST_LAYER,
-                   "the session page of a clean file is not "
-                   "zero",
-                   found);
+                   "the session page of a clean file is not zero", found);
+    else if (health == FILTER_CLEAN)
+        check_zero(f, FORMAT_SESSION + SESSION_USED, FORMAT_FIRST_LAYER,
+                   "the session page of a clean file is not zero", found);
 }
 
 /* Checks the padding, which nothing else reads, and the bitmap of touched pages, which only writers
@@ -197,25 +200,40 @@ static void print_name(const struct filter *f)
     fputs(": ", stdout);
 }
 
-static bool report(const struct filter *f, enum filter_health health, const struct findings *found)
+static void report_damage(const struct filter *f, const struct findings *found)
 {
     char more[60] = "";
     if (found->n > 1)
         snprintf(more, sizeof more, " (and %" PRIu64 " more place%s)", found->n - 1,
                  num_plural(found->n - 1));
-    if (found->n > 0)
-        say_error("'%s' is damaged at offset %" PRIu64 ": %s%s", f->path, found->offset,
-                  found->text, more);
-    if (health == FILTER_DIRTY)
-        say_error("'%s' is dirty: a process died while adding keys, and %" PRIu64
-                  " page%s cannot be checked (--repair puts it in order)",
-                  f->path, found->unchecked, num_plural(found->unchecked));
-    if (found->n > 0 || health == FILTER_DIRTY)
+    say_error("'%s' is damaged at offset %" PRIu64 ": %s%s", f->path, found->offset, found->text,
+              more);
+}
+
+static void report_dirty(const struct filter *f, const struct findings *found)
+{
+    say_error("'%s' is dirty: since a crash of the machine, or in a copy that was made while keys "
+              "were added, %" PRIu64 " page%s not match, the first at offset %" PRIu64
+              "; if they are not damaged, --repair puts the file in order",
+              f->path, found->n, found->n == 1 ? " does" : "s do", found->offset);
+}
+
+static bool report(const struct filter *f, enum filter_health health, const struct findings *found)
+{
+    const char *s = num_plural(found->unchecked);
+    if (found->n > 0) {
+        bool dirty = found->n == found->n_pages && session_is_uncertain(f);
+        (dirty && health == FILTER_DIRTY ? report_dirty : report_damage)(f, found);
         return false;
+    }
     print_name(f);
     if (health == FILTER_WRITING)
-        printf("ok, except %" PRIu64 " page%s being written\n", found->unchecked,
-               num_plural(found->unchecked));
+        printf("ok, except %" PRIu64 " page%s being written\n", found->unchecked, s);
+    else if (found->unchecked > 0)
+        printf("ok, except %" PRIu64
+               " page%s that a writer left, which the next writer or --repair "
+               "puts in order\n",
+               found->unchecked, s);
     else
         puts("ok");
     return true;

@@ -2,13 +2,13 @@
 
 #include "base/say.h"
 
-static void unclean(const char *name, bool slot_damaged, bool is_dirty)
+static void unclean(const char *name, bool slot_damaged, bool needs_repair)
 {
     if (slot_damaged)
         say_warning("'%s': one of its two headers is damaged; 'seen verify' says more", name);
-    if (is_dirty)
-        say_warning("'%s': a process died while it added keys; the last of them may be missing, "
-                    "and 'seen verify --repair' makes the file clean",
+    if (needs_repair)
+        say_warning("'%s': the machine crashed while keys were added; the last of them may be "
+                    "missing, and 'seen verify --repair' makes the file clean",
                     name);
 }
 
@@ -16,12 +16,12 @@ void warn_unclean(const struct store *s)
 {
     struct facts facts;
     store_describe(s, &facts);
-    unclean(s->name, facts.slot_damaged, facts.is_dirty);
+    unclean(s->name, facts.slot_damaged, facts.needs_repair);
 }
 
 void warn_unclean_file(const struct filter *f)
 {
-    unclean(f->path, f->slot_damaged, filter_health(f) == FILTER_DIRTY);
+    unclean(f->path, f->slot_damaged, f->header.state == STATE_DIRTY);
 }
 
 bool warn_inputs(const struct make *m, bool ok)

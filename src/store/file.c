@@ -1,5 +1,6 @@
 #include "store/file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/writer.h"
@@ -10,6 +11,7 @@ struct file {
     struct store store;
     struct filter filter;
     struct session session;
+    bool has_warned;
     struct backing backing;
     struct writer writer;
 };
@@ -86,6 +88,7 @@ static void describe(const struct store *s, struct facts *facts)
                             .counters = has_session ? file->session.counters : f->header.counters,
                             .is_writing = health == FILTER_WRITING,
                             .is_dirty = health == FILTER_DIRTY,
+                            .needs_repair = f->header.state == STATE_DIRTY,
                             .slot_damaged = f->slot_damaged};
 }
 
@@ -135,6 +138,19 @@ static void expect(struct store *s, bool many)
     filter_expect(&file_of(s)->filter, many);
 }
 
+/* Says once what a writer that was killed may have left undone. */
+static void warn_of_dead(struct file *file)
+{
+    if (!file->session.found_dead || file->has_warned)
+        return;
+    file->has_warned = true;
+    bool is_dirty = file->filter.header.state == STATE_DIRTY;
+    snprintf(file->store.state.warning, sizeof file->store.state.warning,
+             "'%.300s': %s while keys were added; the last of them may be missing%s",
+             file->store.name, is_dirty ? "the machine crashed" : "a process was killed",
+             is_dirty ? ", and 'seen verify --repair' makes the file clean" : "");
+}
+
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
 {
     struct file *file = file_of(s);
@@ -147,6 +163,7 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
                                      .layers = filter_layers(&file->filter),
                                      .counters = &file->session.counters};
     writer_begin(&file->writer, &file->backing, options, &s->state);
+    warn_of_dead(file);
     return true;
 }
 
@@ -168,7 +185,10 @@ static bool sync_keys(struct store *s, struct err *err)
 
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
-    return session_end(&file_of(s)->session, sync, err);
+    struct file *file = file_of(s);
+    bool ok = session_end(&file->session, sync, err);
+    warn_of_dead(file);
+    return ok;
 }
 
 static struct filter *filter_of(struct store *s)

@@ -191,18 +191,11 @@ static bool map_file(struct filter *f, uint64_t len, struct err *err)
     return ok;
 }
 
-/* Can pages of a file with this header be checked? During a session only a writer can: a reader
- * does not know when a page was touched. */
-static bool can_verify(const struct filter *f, const struct header *h)
-{
-    return h->state == STATE_CLEAN || (f->writable && h->state != STATE_DIRTY);
-}
-
 /* Gets memory for one bit per page, for layers that have none yet. The kernel provides its pages on
  * first use, so this costs nothing in advance. */
 static bool prepare_verifying(struct filter *f, const struct header *h, struct err *err)
 {
-    for (unsigned i = 0; i < h->n_layers && can_verify(f, h); i++) {
+    for (unsigned i = 0; i < h->n_layers; i++) {
         uint64_t pages = layer_pages(&h->layers[i]);
         if (f->verified[i] != NULL)
             continue;
@@ -228,11 +221,8 @@ static bool load(struct filter *f, struct err *err)
 {
     if (!read_state(f, &f->header, &f->slot_damaged, &f->modified, err))
         return false;
-    if (!check_size(f, &f->header, err) || (f->writable && !check_writable(f, err)) ||
-        !filter_prepare(f, &f->header, err))
-        return false;
-    f->verifying = can_verify(f, &f->header);
-    return true;
+    return check_size(f, &f->header, err) && (!f->writable || check_writable(f, err)) &&
+           filter_prepare(f, &f->header, err);
 }
 
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err)
@@ -340,18 +330,6 @@ static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
            get_le32(f->map + l->sums_off + FORMAT_SUM * page);
 }
 
-/* Is the file still clean, and its header not written since it was last read? */
-static bool still_clean(const struct filter *f)
-{
-    struct header now;
-    struct err ignored;
-    bool slot_damaged;
-    return read_header(f->fd, &now, &slot_damaged, &ignored) && now.state == STATE_CLEAN &&
-           now.epoch == f->header.epoch;
-}
-
-static const char WRONG_SUM[] = "does not match its checksum";
-
 /* Validates the contents of a page whose checksum matches. The error is a predicate of the page. */
 static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, struct err *why)
 {
@@ -361,49 +339,89 @@ static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, 
            fail(why, "matches its checksum, but %s", what.text);
 }
 
-static bool damaged_page(const struct filter *f, unsigned layer, uint64_t page, const char *why,
-                         struct err *err)
-{
-    if (!f->writable && !filter_check_intact(f, err))
-        return false;
-    return fail(err, "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64 ") %s",
-                f->path, page, layer, f->header.layers[layer].data_off + page * LAYER_PAGE, why);
-}
-
+/* Has a writer marked the page, which it does before it changes it? A writer that renews the
+ * checksum clears the mark afterwards (session.c). In a clean file a mark means nothing. */
 static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
 {
     const struct layer *l = &f->header.layers[layer];
-    /* Writers mark a page before they change it. */
-    atomic_thread_fence(memory_order_acquire);
-    return l->touched_off != 0 && (f->map[l->touched_off + page / 8] >> page % 8 & 1);
+    if (l->touched_off == 0)
+        return false;
+    atomic_thread_fence(memory_order_acquire); /* what was read of the page was read before */
+    uint8_t marks = __atomic_load_n(f->map + l->touched_off + page / 8, __ATOMIC_ACQUIRE);
+    return (marks >> page % 8 & 1) && (f->header.state != STATE_CLEAN || filter_changed(f));
 }
 
+/* The epoch of the file now. */
+static uint64_t epoch_now(const struct filter *f)
+{
+    uint64_t a = format_epoch(f->map + FORMAT_SLOT_A);
+    uint64_t b = format_is_immutable(&f->header) ? 0 : format_epoch(f->map + FORMAT_SLOT_B);
+    return a > b ? a : b;
+}
+
+/* Has a rotation begun to empty the layer, so that its bytes have no meaning? */
+static bool is_void_now(const struct filter *f, unsigned layer)
+{
+    struct header now;
+    struct err ignored;
+    bool slot_damaged;
+    return f->header.policy == POLICY_RING && read_header(f->fd, &now, &slot_damaged, &ignored) &&
+           layer < now.n_layers && now.layers[layer].is_void;
+}
+
+enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
+
+/* Checks a page beside writers, which mark it, change it, renew its checksum and clear the mark. In
+ * one epoch the last step comes once, after all changes. So a page that does not match and is not
+ * marked is damaged if it is so twice in one epoch. Sets *why, a predicate, if it is damaged. */
+static enum page_state check_page(const struct filter *f, unsigned layer, uint64_t page,
+                                  struct err *why)
+{
+    for (;;) {
+        uint64_t epoch = epoch_now(f);
+        for (int tries = 0; tries < 2; tries++) {
+            if (page_holds(f, layer, page))
+                return page_is_sane(f, layer, page, why) ? PAGE_HOLDS : PAGE_DAMAGED;
+            if (is_touched(f, layer, page) || is_void_now(f, layer))
+                return PAGE_UNCHECKED;
+        }
+        if (epoch_now(f) == epoch)
+            break;
+    }
+    fail(why, "does not match its checksum");
+    return PAGE_DAMAGED;
+}
+
+bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
+{
+    struct err why;
+    if (check_page(f, layer, page, &why) != PAGE_DAMAGED)
+        return true;
+    if (!f->writable && !filter_check_intact(f, err))
+        return false;
+    return fail(err, "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64 ") %s",
+                f->path, page, layer, f->header.layers[layer].data_off + page * LAYER_PAGE,
+                why.text);
+}
+
+/* A touched page is not checked, and by a reader looked at again at its next use: the writers may
+ * have left by then. A writer need not: it checks a page again before it marks it. */
 bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err)
 {
-    if (!atomic_load_explicit(&f->verifying, memory_order_relaxed))
-        return true;
     uint64_t bit = (uint64_t)1 << page % 64;
     _Atomic uint64_t *word = &f->verified[layer][page / 64];
     if (atomic_load_explicit(word, memory_order_relaxed) & bit)
         return true;
-
-    bool holds = page_holds(f, layer, page);
-    if (holds || (f->writable && is_touched(f, layer, page))) {
-        struct err why;
-        if (holds && !page_is_sane(f, layer, page, &why))
-            return damaged_page(f, layer, page, why.text, err);
-        uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
-        /* Two threads may have checked the same page; it counts once. */
-        if (!(before & bit))
-            atomic_fetch_sub_explicit(&f->unverified[layer], 1, memory_order_relaxed);
+    bool touched = f->header.state != STATE_CLEAN && is_touched(f, layer, page);
+    if (!touched && !filter_check_page(f, layer, page, err))
+        return false;
+    if (!f->writable && (touched || is_touched(f, layer, page)))
         return true;
-    }
-    if (!f->writable && !still_clean(f)) {
-        /* A writer is or was active, so a mismatch no longer proves damage. */
-        atomic_store_explicit(&f->verifying, false, memory_order_relaxed);
-        return true;
-    }
-    return damaged_page(f, layer, page, WRONG_SUM, err);
+    uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+    /* Two threads may have checked the same page; it counts once. */
+    if (!(before & bit))
+        atomic_fetch_sub_explicit(&f->unverified[layer], 1, memory_order_relaxed);
+    return true;
 }
 
 /* Context of need_page, which verifies a page that a kind needs. */
@@ -424,8 +442,7 @@ static bool need_page(void *ctx, uint64_t page)
 /* Does the layer have pages still to be verified? */
 static bool is_unverified(const struct filter *f, unsigned layer)
 {
-    return atomic_load_explicit(&f->verifying, memory_order_relaxed) &&
-           atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) != 0;
+    return atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) != 0;
 }
 
 bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err)
@@ -518,11 +535,6 @@ bool filter_reload(struct filter *f, struct err *err)
     f->header = now;
     f->modified = modified;
     f->slot_damaged = slot_damaged;
-    /* A reader keeps its mode, but its bits of verified pages cover only the old layers. */
-    if (f->writable)
-        f->verifying = can_verify(f, &now);
-    else if (has_grown)
-        f->verifying = false;
     return true;
 }
 
@@ -550,7 +562,6 @@ enum { CHECK_BLOCK = 256 };
 
 struct check {
     const struct filter *f;
-    enum filter_health health;
     unsigned layer;
     filter_damage *damaged;
     void *ctx;
@@ -558,24 +569,6 @@ struct check {
     pthread_mutex_t lock; /* for calls of `damaged` and for the counts */
     uint64_t n_damaged, n_unchecked, bytes_done;
 };
-
-enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
-
-/* Sets *why if the page is damaged. */
-static enum page_state check_page(const struct check *c, uint64_t page, struct err *why)
-{
-    /* A session may begin and end meanwhile, so a page that differs and is not marked is checked
-     * once more: if its checksum was renewed, it matches now or the page is marked again. */
-    for (int tries = 0; tries < 2; tries++) {
-        if (page_holds(c->f, c->layer, page))
-            return page_is_sane(c->f, c->layer, page, why) ? PAGE_HOLDS : PAGE_DAMAGED;
-        /* After a crash of the machine the touched bitmap may be older than the data. */
-        if (c->health == FILTER_DIRTY || is_touched(c->f, c->layer, page))
-            return PAGE_UNCHECKED;
-    }
-    fail(why, WRONG_SUM);
-    return PAGE_DAMAGED;
-}
 
 static void check_block(void *ctx, unsigned worker, uint64_t block)
 {
@@ -586,7 +579,7 @@ static void check_block(void *ctx, unsigned worker, uint64_t block)
     (void)worker;
     for (uint64_t page = first; page < first + n; page++) {
         struct err why;
-        enum page_state state = check_page(c, page, &why);
+        enum page_state state = check_page(c->f, c->layer, page, &why);
         if (state == PAGE_HOLDS)
             continue;
         pthread_mutex_lock(&c->lock);
@@ -606,7 +599,7 @@ static void check_block(void *ctx, unsigned worker, uint64_t block)
 uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
                             filter_damage *damaged, void *ctx)
 {
-    struct check c = {.f = f, .health = filter_health(f), .damaged = damaged, .ctx = ctx};
+    struct check c = {.f = f, .damaged = damaged, .ctx = ctx};
     pthread_mutex_init(&c.lock, NULL);
     for (unsigned i = 0; i < f->header.n_layers; i++)
         c.bytes += f->header.layers[i].is_void ? 0 : f->header.layers[i].data_len;

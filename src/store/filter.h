@@ -6,10 +6,12 @@
  *     filter_query(&f, keys, n, present, &err);
  *     filter_close(&f);
  *
- * Opening reads only the header. If the file was clean, each page is checked against its checksum
- * when a query first needs it; on a mismatch filter_query fails rather than reporting a key absent.
- * A writer checks a page before changing it (session.h). If the mapped file shrinks or becomes
- * unreadable while in use, the process ends with a message and status 2.
+ * Opening reads only the header. Each page is checked against its checksum when a query first needs
+ * it, also beside writers; on a mismatch filter_query fails rather than reporting a key absent.
+ * Only pages that a writer has marked as touched, and whose checksum has not been renewed since,
+ * cannot be checked. A writer checks a page before it marks and changes it (session.h). If the
+ * mapped file shrinks or becomes unreadable while in use, the process ends with a message and
+ * status 2.
  */
 #ifndef STORE_FILTER_H
 #define STORE_FILTER_H
@@ -31,7 +33,8 @@ enum filter_mode {
 enum filter_health {
     FILTER_CLEAN,
     FILTER_WRITING, /* a live process is adding keys */
-    FILTER_DIRTY,   /* a process died while adding keys; not repaired since */
+    FILTER_DIRTY,   /* a process died while adding keys; no writer has come since, or the machine
+                       crashed, and a repair is needed */
 };
 
 struct filter {
@@ -45,7 +48,6 @@ struct filter {
     uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping */
     bool slot_damaged;                /* one of the two header slots is damaged */
     /* Pages are checked on first use: a bit for each verified page, and the number unverified. */
-    _Atomic bool verifying;
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
     _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
 };
@@ -71,13 +73,16 @@ bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_
                          struct err *err);
 
 /* Checks the pages of a layer that a query of these keys reads, each once while the file is open,
- * against their checksums. For callers that access the layer directly; call it first. A writer
- * calls it with its lock held. Pages touched in the session, and all pages of a dirty file, have no
- * valid checksum and pass. n is at most LAYER_BATCH. Any number of threads may call it at once. */
+ * against their checksums. For callers that access the layer directly; call it first. Touched pages
+ * have no valid checksum and pass. n is at most LAYER_BATCH. Any number of threads may call it at
+ * once. */
 bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err);
 
 /* The same for one page. */
 bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
+
+/* Checks a page even if it was found to be sound before. */
+bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
 /* Hints the access pattern: many keys, with read-ahead (the default), or few keys, for which only
  * the pages they need are read. */
@@ -126,10 +131,9 @@ typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t of
                            const char *why);
 
 /* Checks every page of every layer: its checksum and, if that matches, its contents. Calls
- * `damaged`, unless NULL, for each damaged page, one call at a time, in any order. Mismatches that
- * may not be damage are counted in *unchecked: touched pages of a file that is being written, and
- * any page of a dirty file. Returns the number of damaged pages. Reports progress if the caller has
- * begun it (progress.h). */
+ * `damaged`, unless NULL, for each damaged page, one call at a time, in any order. Touched pages
+ * that do not match are counted in *unchecked. Returns the number of damaged pages. Reports
+ * progress if the caller has begun it (progress.h). */
 uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
                             filter_damage *damaged, void *ctx);
 

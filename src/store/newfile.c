@@ -530,11 +530,8 @@ bool newfile_commit(struct newfile *nf, struct err *err)
         if (!nf->replace)
             return exists(nf->path, err);
     }
-    /* Some file systems cannot sync a directory and need not. */
-    if (!nf->hasty && fsync(nf->dir_fd) != 0 && errno != EINVAL && errno != ENOSYS &&
-        errno != EINTR)
-        return fail_errno(err, "cannot sync the directory of '%s'", nf->path);
-    return true;
+    return nf->hasty || disk_sync_dir(nf->dir_fd) ||
+           fail_errno(err, "cannot sync the directory of '%s'", nf->path);
 }
 
 void newfile_close(struct newfile *nf)

@@ -7,8 +7,8 @@
  * The header is changed by publish() alone, one slot at a time. On disk the order is: the mark
  * WRITING before the first changed bit; data, checksums and emptied tables before the mark CLEAN;
  * a header before the next one is written to the other slot. Changes in between (counters, touched
- * bitmap) are in the mapping only, shared by all processes. They survive the death of a process; a
- * crash of the machine makes them void.
+ * bitmap) are in the mapping only, shared by all processes. They survive the death of a process; of
+ * a crash of the machine, any of them.
  *
  * After a failed sync, the kernel regards the pages as written although they are not. It reports
  * the error once to each open descriptor, and a later sync succeeds without writing them. So the
@@ -31,15 +31,16 @@
 #include "base/disk.h"
 #include "base/parallel.h"
 #include "base/sig.h"
+#include "keys/xxh3.h"
 #include "kind/layout.h"
 #include "store/chain.h"
 #include "store/header.h"
 #include "store/lock.h"
 
-/* Offsets in the session page, which is zero in a clean file and means something only to live
- * writers. */
+/* Offsets in the session page. It is filled before the mark WRITING is written, and emptied after
+ * the mark CLEAN: so while it is zero, no bits change, and after a kill it is there. */
 enum {
-    PAGE_EPOCH = 0,    /* the header's when the session began: never 0 */
+    PAGE_STAMP = 0,    /* of the machine's boot and of the file (stamp): never 0 */
     PAGE_IN_BATCH = 8, /* a writer is between session_lock and session_unlock, or died there */
     PAGE_UNKNOWN = 12,
     PAGE_RECORDS = 16,
@@ -47,7 +48,7 @@ enum {
     PAGE_N_KEYS = 32,
     PAGE_DROPPED = 40,
     PAGE_SYNC_FAILED = 48, /* some writer's sync has failed in this session */
-    PAGE_USED = 52,
+    PAGE_USED = SESSION_USED,
 };
 
 /* Locks the session byte exclusively if nobody else holds it; *alone tells whether. */
@@ -72,9 +73,58 @@ static bool page_in_use(const struct filter *f)
 }
 
 /* May pages that the kernel regards as written be missing on disk? */
-static bool is_doubtful(const struct filter *f)
+static bool sync_has_failed(const struct filter *f)
 {
-    return f->header.state == STATE_DIRTY || session_page(f)[PAGE_SYNC_FAILED] != 0;
+    return session_page(f)[PAGE_SYNC_FAILED] != 0;
+}
+
+/* Identifies this boot of the machine and this file: a hash of the boot id, device and inode. 0 if
+ * the boot id cannot be read. */
+static uint64_t stamp(const struct filter *f)
+{
+    enum { BOOT_ID = 36 };
+    uint8_t name[BOOT_ID + 16];
+    struct stat st;
+    size_t got = 0;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && disk_read(fd, name, BOOT_ID, 0, &got) && got == BOOT_ID &&
+              fstat(f->fd, &st) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (!ok)
+        return 0;
+    put_le64(name + BOOT_ID, (uint64_t)st.st_dev);
+    put_le64(name + BOOT_ID + 8, (uint64_t)st.st_ino);
+    return xxh3_bytes(name, sizeof name, 0);
+}
+
+/* Is all that writers have stored in the mapping still there? So it is if the session began in this
+ * boot, in this file, and no sync has failed in it. */
+static bool is_intact(const struct filter *f)
+{
+    uint64_t now = stamp(f);
+    return now != 0 && now == get_le64(session_page(f) + PAGE_STAMP) && !sync_has_failed(f);
+}
+
+bool session_page_fits(const struct filter *f)
+{
+    uint8_t want[PAGE_USED];
+    const struct counters *c = &f->header.counters;
+    if (!page_in_use(f))
+        return true;
+    memcpy(want, session_page(f), sizeof want);
+    put_le32(want + PAGE_IN_BATCH, 0);
+    put_le32(want + PAGE_UNKNOWN, c->unknown);
+    put_le64(want + PAGE_RECORDS, c->records);
+    put_le64(want + PAGE_KEYS_ADDED, c->keys_added);
+    put_double(want + PAGE_N_KEYS, c->n_keys);
+    put_double(want + PAGE_DROPPED, c->dropped);
+    return get_le64(want + PAGE_STAMP) != 0 && memcmp(want, session_page(f), sizeof want) == 0;
+}
+
+bool session_is_uncertain(const struct filter *f)
+{
+    return f->header.state == STATE_DIRTY || (f->header.state == STATE_WRITING && !is_intact(f));
 }
 
 static uint64_t slot_of(uint64_t epoch)
@@ -128,6 +178,9 @@ static bool publish(struct session *s, struct header next, bool sync, struct err
     struct filter *f = s->filter;
     if (s->epoch_on_disk != f->header.epoch && !sync_header(s, err))
         return false;
+    /* The first writer of a file: its maker may have been killed before it synced the name. */
+    if (f->header.epoch == 1 && !disk_sync_name(f->path, err))
+        return false;
     next.epoch = f->header.epoch + 1;
     next.changed = format_now();
     size_t len = format_encode(&next, slot);
@@ -166,11 +219,12 @@ static void page_barrier(void)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void mark_in_batch(const struct filter *f, bool on)
+static void mark_in_batch(struct session *s, bool on)
 {
     page_barrier();
-    session_page(f)[PAGE_IN_BATCH] = on;
+    session_page(s->filter)[PAGE_IN_BATCH] = on;
     page_barrier();
+    s->in_batch = on;
 }
 
 static void store_counters(const struct filter *f, const struct counters *c)
@@ -183,8 +237,11 @@ static void store_counters(const struct filter *f, const struct counters *c)
     put_double(p + PAGE_DROPPED, c->dropped);
 }
 
-static void load_counters(const struct filter *f, struct counters *c)
+/* A batch that is not this writer's is one in which a writer was killed. */
+static void load_counters(struct session *s)
 {
+    const struct filter *f = s->filter;
+    struct counters *c = &s->counters;
     const uint8_t *p = session_page(f);
     c->unknown = get_le32(p + PAGE_UNKNOWN) != 0;
     c->records = get_le64(p + PAGE_RECORDS);
@@ -195,71 +252,21 @@ static void load_counters(const struct filter *f, struct counters *c)
         const struct layers layers = filter_layers(f);
         c->unknown = true;
         chain_recount(&layers, parallel_cpus(), c);
+        s->found_dead |= !s->in_batch;
     }
 }
 
-static void start_page(const struct filter *f, const struct counters *c)
+static void start_page(struct session *s)
 {
-    store_counters(f, c);
-    put_le64(session_page(f) + PAGE_EPOCH, f->header.epoch);
+    const struct filter *f = s->filter;
+    uint64_t now = stamp(f);
+    store_counters(f, &s->counters);
+    put_le64(session_page(f) + PAGE_STAMP, now != 0 ? now : 1);
     put_le32(session_page(f) + PAGE_SYNC_FAILED, 0);
-    mark_in_batch(f, false);
+    mark_in_batch(s, false);
 }
 
-/* Begins a session after one that died, or whose mark was lost with a header slot. The contents of
- * the session page are void. */
-static bool restart_dirty(struct session *s, struct err *err)
-{
-    struct filter *f = s->filter;
-    f->verifying = false;
-    const struct layers layers = filter_layers(f);
-    f->header.counters.unknown = true;
-    chain_recount(&layers, parallel_cpus(), &f->header.counters);
-    s->counters = f->header.counters;
-    if (f->header.state != STATE_DIRTY && !publish_state(s, STATE_DIRTY, err))
-        return false;
-    start_page(f, &s->counters);
-    return true;
-}
-
-/* Called with the batch lock held: prepares the file for changes of bits. */
-static bool enter(struct session *s, struct err *err)
-{
-    struct filter *f = s->filter;
-    bool others;
-    /* Held from before the mark is set until it is removed: filter_health relies on that. */
-    if (!lock_others(f->fd, &others) || !lock_try(f->fd, F_RDLCK, LOCK_SESSION))
-        return fail_errno(err, "cannot lock '%s'", f->path);
-    if (!filter_reload(f, err))
-        return false;
-    if (f->header.state == STATE_CLEAN && !page_in_use(f)) {
-        s->counters = f->header.counters;
-        if (!publish_state(s, STATE_WRITING, err))
-            return false;
-        start_page(f, &s->counters);
-    } else if (!others || f->header.state == STATE_CLEAN) {
-        if (!restart_dirty(s, err))
-            return false;
-    } else {
-        load_counters(f, &s->counters);
-    }
-    s->entered = true;
-    return true;
-}
-
-/* Is the open file still the one under its name? */
-static bool is_current(const struct filter *f, bool *current, struct err *err)
-{
-    struct stat held, named;
-    if (fstat(f->fd, &held) != 0)
-        return fail_errno(err, "cannot look at '%s'", f->path);
-    if (stat(f->path, &named) != 0)
-        return fail_errno(err, "cannot continue with '%s'", f->path);
-    *current = held.st_dev == named.st_dev && held.st_ino == named.st_ino;
-    return true;
-}
-
-/* Leaving. */
+/* Ending a session. */
 
 static bool renew_sum(const struct filter *f, unsigned layer, uint64_t page)
 {
@@ -279,41 +286,188 @@ static uint64_t touched_bytes(const struct layer *layer)
     return (layer_pages(layer) + 7) / 8;
 }
 
-/* Renews the checksums of the touched pages, and only then clears the bitmap: filter_check_pages
- * reads it when a checksum does not match. */
-static void renew_touched(const struct filter *f, unsigned layer)
+/* Renews the checksums of the touched pages, and only then clears the bitmap: readers look at it
+ * when a checksum does not match (filter.c). Returns how many checksums did not match. */
+static uint64_t renew_touched(const struct filter *f, unsigned layer)
 {
+    uint64_t differing = 0;
     const struct layer *l = &f->header.layers[layer];
     uint8_t *touched = f->map + l->touched_off;
     uint64_t bytes = l->touched_off == 0 ? 0 : touched_bytes(l);
     for (uint64_t i = 0; i < bytes; i++)
         for (unsigned bit = 0; touched[i] >> bit != 0; bit++)
             if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l))
-                renew_sum(f, layer, i * 8 + bit);
+                differing += renew_sum(f, layer, i * 8 + bit);
     page_barrier();
     /* Only nonzero bytes are cleared, so that untouched pages of the bitmap stay clean. */
     for (uint64_t i = 0; i < bytes; i++)
         if (touched[i] != 0)
             touched[i] = 0;
+    return differing;
 }
 
-/* The data is synced even if the mark is not: a mark CLEAN on disk must be true. */
-static bool make_clean(struct session *s, bool sync, struct err *err)
+static uint64_t renew_all_touched(const struct filter *f)
+{
+    uint64_t differing = 0;
+    for (unsigned i = 0; i < f->header.n_layers; i++)
+        differing += renew_touched(f, i);
+    return differing;
+}
+
+/* Ends the session, once the checksums of all touched pages are renewed: marks the file clean, or
+ * dirty. The data is synced even if the mark is not: a mark CLEAN on disk must be true. */
+static bool close_file(struct session *s, enum file_state state, bool sync, struct err *err)
 {
     struct filter *f = s->filter;
     struct header next = f->header;
-    for (unsigned i = 0; i < f->header.n_layers; i++)
-        renew_touched(f, i);
-    next.state = STATE_CLEAN;
+    next.state = state;
     next.counters = s->counters;
     if (!f->header.counters.unknown && s->counters.unknown) {
         struct census census;
         filter_census_all(f, parallel_cpus(), &census);
         next.counters.n_keys = census.n;
     }
+    store_counters(f, &next.counters);
+    if (!sync_header(s, err) || !publish(s, next, false, err))
+        return false;
     memset(session_page(f), 0, PAGE_USED);
-    return sync_header(s, err) && publish(s, next, sync, err);
+    if (!sync)
+        return true;
+    if (!sync_file(s, err))
+        return false;
+    s->epoch_on_disk = f->header.epoch;
+    return true;
 }
+
+/* A dirty file stays dirty until its repair. */
+static bool make_clean(struct session *s, bool sync, struct err *err)
+{
+    renew_all_touched(s->filter);
+    return close_file(s, s->filter->header.state == STATE_DIRTY ? STATE_DIRTY : STATE_CLEAN, sync,
+                      err);
+}
+
+enum { RENEW_BLOCK = 256 }; /* pages a thread takes at a time */
+
+struct renewal {
+    const struct filter *f;
+    bool accept; /* renew the checksums of all pages */
+    unsigned layer;
+    _Atomic uint64_t differing;
+};
+
+static void renew_block(void *ctx, unsigned worker, uint64_t block)
+{
+    struct renewal *r = ctx;
+    const struct layer *l = &r->f->header.layers[r->layer];
+    uint64_t pages = layer_pages(l);
+    uint64_t end = (block + 1) * RENEW_BLOCK, differing = 0;
+    (void)worker;
+    for (uint64_t page = block * RENEW_BLOCK; page < pages && page < end; page++) {
+        uint8_t *data = r->f->data[r->layer] + page * LAYER_PAGE;
+        differing += r->accept && renew_sum(r->f, r->layer, page);
+        /* A zero page never held a bit, and may be a hole. */
+        if (!layout_is_sparse(l) || !bytes_zero(data, layer_page_len(l, page)))
+            write_again(data);
+        write_again(r->f->map + l->sums_off + page * FORMAT_SUM);
+    }
+    atomic_fetch_add(&r->differing, differing);
+}
+
+/* Writes all pages again, because it is unknown which of them are on disk. With `accept`, also
+ * renews all checksums, and returns how many did not match. */
+static uint64_t write_all(const struct filter *f, unsigned threads, bool accept)
+{
+    struct renewal r = {.f = f, .accept = accept};
+    for (r.layer = 0; r.layer < f->header.n_layers; r.layer++) {
+        const struct layer *l = &f->header.layers[r.layer];
+        uint64_t pages = layer_pages(l);
+        parallel_for(threads, pages / RENEW_BLOCK + (pages % RENEW_BLOCK != 0), renew_block, &r);
+        for (uint64_t at = 0; l->touched_off != 0 && at < touched_bytes(l); at += FORMAT_PAGE)
+            write_again(f->map + l->touched_off + at);
+    }
+    return r.differing;
+}
+
+/* Ends a session of which no writer is alive. If they were killed, all that they stored is there,
+ * so this does what the last of them would have done. If the machine crashed, marks of touched
+ * pages may be lost: a page that neither matches nor is marked makes the file dirty. After a sync
+ * that failed, all pages are written again. */
+static bool recover(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
+{
+    struct filter *f = s->filter;
+    bool is_dirty = f->header.state == STATE_DIRTY, intact = is_intact(f);
+    const struct layers layers = filter_layers(f);
+    s->found_dead = true;
+    *differing += renew_all_touched(f);
+    if (intact) {
+        load_counters(s);
+    } else {
+        uint64_t unchecked;
+        s->counters = f->header.counters;
+        s->counters.unknown = true;
+        chain_recount(&layers, threads, &s->counters);
+        if (is_dirty || sync_has_failed(f))
+            write_all(f, threads, false);
+        is_dirty = filter_check_pages(f, threads, &unchecked, NULL, NULL) > 0;
+    }
+    return close_file(s, is_dirty ? STATE_DIRTY : STATE_CLEAN, true, err);
+}
+
+/* Called with the batch lock held: ends the session of writers that are all dead. */
+static bool recover_if_left(struct session *s, unsigned threads, uint64_t *differing,
+                            struct err *err)
+{
+    const struct filter *f = s->filter;
+    bool others, is_open = f->header.state == STATE_WRITING || page_in_use(f);
+    if (!is_open)
+        return true;
+    if (!lock_others(f->fd, &others))
+        return fail_errno(err, "cannot lock '%s'", f->path);
+    return others || recover(s, threads, differing, err);
+}
+
+/* Called with the batch lock held: begins a session, or joins one that has lost the mark WRITING
+ * with a header slot, or has it. */
+static bool begin_or_join(struct session *s, struct err *err)
+{
+    struct filter *f = s->filter;
+    bool is_open = page_in_use(f);
+    if (is_open)
+        load_counters(s);
+    else
+        s->counters = f->header.counters;
+    if (!is_open)
+        start_page(s);
+    return f->header.state != STATE_CLEAN || publish_state(s, STATE_WRITING, err);
+}
+
+/* Called with the batch lock held: prepares the file for changes of bits. */
+static bool enter(struct session *s, struct err *err)
+{
+    struct filter *f = s->filter;
+    uint64_t ignored = 0;
+    /* Held from before the mark is set until it is removed: filter_health relies on that. */
+    if (!lock_try(f->fd, F_RDLCK, LOCK_SESSION))
+        return fail_errno(err, "cannot lock '%s'", f->path);
+    s->entered = filter_reload(f, err) && recover_if_left(s, parallel_cpus(), &ignored, err) &&
+                 begin_or_join(s, err);
+    return s->entered;
+}
+
+/* Is the open file still the one under its name? */
+static bool is_current(const struct filter *f, bool *current, struct err *err)
+{
+    struct stat held, named;
+    if (fstat(f->fd, &held) != 0)
+        return fail_errno(err, "cannot look at '%s'", f->path);
+    if (stat(f->path, &named) != 0)
+        return fail_errno(err, "cannot continue with '%s'", f->path);
+    *current = held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+    return true;
+}
+
+/* Leaving. */
 
 static bool relock(struct session *s, struct err *err)
 {
@@ -329,17 +483,16 @@ static void unlock(struct session *s)
     s->locked = false;
 }
 
-/* Must this writer make the file clean? If so, it now holds the session byte exclusively. A dirty
- * file stays dirty: some of its checksums may cover damage. After a failed sync the file keeps the
- * mark WRITING, although no writer is left. */
+/* Must this writer end the session? If so, it now holds the session byte exclusively. After a
+ * failed sync the file keeps the mark WRITING, although no writer is left. */
 static bool is_last(struct session *s, bool *last, struct err *err)
 {
     struct filter *f = s->filter;
     *last = false;
     if (!filter_reload(f, err))
         return false;
-    load_counters(f, &s->counters);
-    return f->header.state != STATE_WRITING || is_doubtful(f) || try_alone(f, last, err);
+    load_counters(s);
+    return sync_has_failed(f) || try_alone(f, last, err);
 }
 
 /* Releases the batch lock during a sync. The session byte stays held, shared, until the sync ends:
@@ -445,26 +598,24 @@ bool session_lock(struct session *s, struct err *err)
             return give_up(s);
     } else if (!filter_refresh(f, err)) {
         return give_up(s);
-    } else if (f->header.state == STATE_CLEAN) {
-        if (!restart_dirty(s, err))
-            return give_up(s);
-    } else {
-        load_counters(f, &s->counters);
+    } else if (!begin_or_join(s, err)) {
+        return give_up(s);
     }
-    mark_in_batch(f, true);
+    mark_in_batch(s, true);
     return true;
 }
 
 bool session_hold(struct session *s, struct filter *f, struct err *err)
 {
+    uint64_t ignored = 0;
     *s = (struct session){.filter = f};
-    if (!lock_current(s, err) || !filter_reload(s->filter, err))
+    if (!lock_current(s, err) || !filter_reload(s->filter, err) ||
+        !recover_if_left(s, parallel_cpus(), &ignored, err))
         return give_up(s);
-    s->filter->verifying = false;
     s->counters = s->filter->header.counters;
     if (page_in_use(s->filter)) {
-        load_counters(s->filter, &s->counters);
-        mark_in_batch(s->filter, true);
+        load_counters(s);
+        mark_in_batch(s, true);
     }
     return true;
 }
@@ -486,11 +637,11 @@ struct touch {
     struct err *err;
 };
 
-/* The checksum of an untouched page must match. */
+/* The checksum of an untouched page must match now, not only when it was last looked at. */
 static bool touch_first(struct touch *t, uint64_t page)
 {
     uint8_t bit = (uint8_t)(1u << page % 8);
-    if (!filter_verify_page(t->s->filter, t->layer, page, t->err))
+    if (!filter_check_page(t->s->filter, t->layer, page, t->err))
         return false;
     t->first += !(__atomic_fetch_or(t->touched + page / 8, bit, __ATOMIC_RELAXED) & bit);
     return true;
@@ -551,7 +702,7 @@ void session_rely(const struct session *s, unsigned layer, struct hashes keys, s
     const struct layer *l = &f->header.layers[layer];
     uint8_t *data = f->data[layer];
     /* A layer that takes no keys was on disk before its file had a name. */
-    if (!is_doubtful(f) || !layer_takes_keys(l))
+    if (!sync_has_failed(f) || !layer_takes_keys(l))
         return;
     for (size_t i = 0; i < n; i++)
         if (bit_of(present, i))
@@ -561,7 +712,7 @@ void session_rely(const struct session *s, unsigned layer, struct hashes keys, s
 void session_unlock(struct session *s)
 {
     store_counters(s->filter, &s->counters);
-    mark_in_batch(s->filter, false);
+    mark_in_batch(s, false);
     unlock(s);
 }
 
@@ -584,92 +735,55 @@ bool session_end(struct session *s, bool sync, struct err *err)
 
 /* Repair. */
 
-enum { RENEW_BLOCK = 256 }; /* pages a thread takes at a time */
-
-struct renewal {
-    const struct filter *f;
-    unsigned layer;
-    _Atomic uint64_t differing;
-};
-
-static void renew_block(void *ctx, unsigned worker, uint64_t block)
+/* Accepts the pages of a dirty file as they are. The writers that are alive go on. */
+static bool accept(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
 {
-    struct renewal *r = ctx;
-    const struct layer *l = &r->f->header.layers[r->layer];
-    uint64_t pages = layer_pages(l);
-    uint64_t end = (block + 1) * RENEW_BLOCK, differing = 0;
-    (void)worker;
-    for (uint64_t page = block * RENEW_BLOCK; page < pages && page < end; page++) {
-        uint8_t *data = r->f->data[r->layer] + page * LAYER_PAGE;
-        differing += renew_sum(r->f, r->layer, page);
-        /* A zero page never held a bit, and may be a hole. */
-        if (!layout_is_sparse(l) || !bytes_zero(data, layer_page_len(l, page)))
-            write_again(data);
-        write_again(r->f->map + l->sums_off + page * FORMAT_SUM);
-    }
-    atomic_fetch_add(&r->differing, differing);
+    struct filter *f = s->filter;
+    const struct layers layers = filter_layers(f);
+    struct census census;
+    *differing += write_all(f, threads, true);
+    filter_census_all(f, threads, &census);
+    chain_recount(&layers, threads, &f->header.counters);
+    f->header.counters.unknown = true;
+    f->header.counters.n_keys = census.n;
+    f->header.state = page_in_use(f) ? STATE_WRITING : STATE_CLEAN;
+    return sync_header(s, err);
 }
 
-/* Writes all pages again, because it is unknown which of them are on disk. */
-static uint64_t renew_all(const struct filter *f, unsigned threads)
-{
-    struct renewal r = {.f = f};
-    for (r.layer = 0; r.layer < f->header.n_layers; r.layer++) {
-        const struct layer *l = &f->header.layers[r.layer];
-        uint64_t pages = layer_pages(l);
-        parallel_for(threads, pages / RENEW_BLOCK + (pages % RENEW_BLOCK != 0), renew_block, &r);
-        if (l->touched_off != 0)
-            memset(f->map + l->touched_off, 0, (size_t)touched_bytes(l));
-    }
-    memset(session_page(f), 0, PAGE_USED);
-    return r.differing;
-}
-
-/* Called with all other writers locked out. */
+/* Called with the batch lock held, so that no writer changes a page meanwhile. */
 static bool repair(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
 {
     struct filter *f = s->filter;
-    if (!filter_reload(f, err))
+    uint64_t unchecked, bad = 0;
+    bool was_dirty;
+    if (!filter_reload(f, err) || !recover_if_left(s, threads, differing, err))
         return false;
-    if (f->header.state == STATE_CLEAN && !page_in_use(f)) {
-        uint64_t unchecked, bad = filter_check_pages(f, threads, &unchecked, NULL, NULL);
-        if (bad > 0)
-            return fail(err,
-                        "'%s' is damaged in %" PRIu64 " of its pages, which cannot be "
-                        "restored: make it again",
-                        f->path, bad);
-        if (!f->slot_damaged)
-            return true;
-    } else {
-        const struct layers layers = filter_layers(f);
-        struct census census;
-        *differing = renew_all(f, threads);
-        filter_census_all(f, threads, &census);
-        chain_recount(&layers, threads, &f->header.counters);
-        if (!sync_header(s, err))
-            return false;
-        f->header.counters.unknown = true;
-        f->header.counters.n_keys = census.n;
-    }
+    was_dirty = f->header.state == STATE_DIRTY;
+    if (!was_dirty)
+        bad = filter_check_pages(f, threads, &unchecked, NULL, NULL);
+    if (bad > 0)
+        return fail(err,
+                    "'%s' is damaged in %" PRIu64 " of its pages, which cannot be restored: make "
+                    "it again",
+                    f->path, bad);
+    if (was_dirty && !accept(s, threads, differing, err))
+        return false;
+    if (!was_dirty && !f->slot_damaged)
+        return true;
     f->slot_damaged = false;
     bool ok = true;
     for (int slot = 0; slot < 2; slot++) /* two epochs: both slots */
-        ok = ok && publish_state(s, STATE_CLEAN, err);
+        ok = ok && publish_state(s, f->header.state, err);
     return ok;
 }
 
 bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, struct err *err)
 {
     struct session s = {.filter = f};
-    bool alone = false;
     *differing = 0;
-    f->verifying = false;
     if (!lock_wait(f->fd, F_WRLCK, LOCK_BATCH, true))
         return fail_errno(err, "cannot lock '%s'", f->path);
-    bool ok = try_alone(f, &alone, err) &&
-              (alone || fail(err, "'%s' is being written by another process", f->path)) &&
-              repair(&s, threads, differing, err);
-    lock_try(f->fd, F_UNLCK, LOCK_SESSION);
+    bool ok = repair(&s, threads, differing, err);
     lock_try(f->fd, F_UNLCK, LOCK_BATCH);
     return ok;
 }

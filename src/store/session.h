@@ -11,10 +11,15 @@
  *
  * Each writer holds the session byte (lock.h) shared for its life and the batch byte exclusively
  * for a batch. The first writer marks the file as being written, on disk, before it changes a bit.
- * The last writer to leave is the one that gets the session byte exclusively. It renews the
- * checksums of all pages touched by any writer, stores the counters and marks the file clean. A
- * writer that is killed leaves the mark. If other writers are active, the last of them cleans up;
- * if not, the next session_begin marks the file dirty, which only a repair undoes.
+ * A page is marked as touched before it is changed. The last writer to leave is the one that gets
+ * the session byte exclusively. It renews the checksums of all pages touched by any writer, stores
+ * the counters and marks the file clean.
+ *
+ * A writer that is killed on a running system leaves nothing uncertain: all that it stored is in
+ * the page cache, and its pages are marked. The last of the other writers ends its session with
+ * theirs; if there are none, the next session_begin does. The session page tells a kill from a
+ * crash of the machine: it has a stamp of the machine's boot and of the file (device and inode), so
+ * that a copy of the file counts as after a crash.
  *
  * Bits only change from 0 to 1. So every key acknowledged earlier is still present, whatever part
  * of an interrupted batch reached the disk.
@@ -22,20 +27,24 @@
  * A power cut may keep any of the pages written since the last sync and lose the others, in any
  * order. A page that was being written may be torn. Therefore:
  *
+ * - After a crash, a page that matches its checksum is as protected as ever. One that does not, and
+ *   is marked as touched, was being written: its checksum is renewed. One that does not and is not
+ *   marked may have lost its mark, or be damaged. Readers refuse it, and the next writer marks the
+ *   file dirty, which only a repair undoes: it accepts such pages.
  * - A file that is marked clean on disk has all its data and checksums on disk. Otherwise readers
  *   would refuse pages whose checksums do not match, and with them keys synced earlier; a repair
  *   could not tell such pages from damage. So the last writer syncs the data before it writes the
  *   mark CLEAN, even with sync false. That setting saves only the sync of the mark itself and all
- *   syncs of writers that are not the last. After a power cut the file is dirty, not damaged.
+ *   syncs of writers that are not the last.
  * - The mark WRITING, and every change of layers, is on disk before bits are changed.
  * - A header is written to one slot only when the header in the other slot is on disk. A process
  *   that did not sync that header itself syncs it first: the writer of the header may have been
  *   killed before its sync.
  * - After a failed sync it is unknown which pages are on disk, and later syncs succeed (the kernel
  *   reports the error once). The process remembers the failure and acknowledges no more keys. It
- *   also marks the session page in memory, so that no other writer makes the file clean. A repair
- *   writes every page again. Until then, a key that is found in the file is acknowledged only after
- *   its page was written again (session_rely).
+ *   also marks the session page in memory, so that no other writer makes the file clean. A key that
+ *   is found in the file is acknowledged only after its page was written again (session_rely). The
+ *   writer that comes when all others have left writes every page again.
  */
 #ifndef STORE_SESSION_H
 #define STORE_SESSION_H
@@ -47,13 +56,17 @@
 #include "base/err.h"
 #include "store/filter.h"
 
+enum { SESSION_USED = 52 }; /* bytes of the session page */
+
 struct session {
     struct filter *filter;
     struct counters counters; /* live, shared: read under the lock */
     bool replaced;            /* the last session_lock found another file under the name */
+    bool found_dead;          /* a writer of this file was found to have been killed */
     bool locked;
     /* The rest is private to session.c. */
     bool entered;               /* this writer holds the session byte; the file is marked */
+    bool in_batch;              /* this writer has marked the session page so */
     bool broken;                /* a sync has failed; the kernel reports that only once */
     uint64_t epoch_on_disk;     /* of the last header that this process has synced; 0: none */
     _Atomic uint64_t n_touched; /* pages that this process was the first to touch */
@@ -67,15 +80,15 @@ bool session_begin(struct session *s, struct filter *f, struct err *err);
 bool session_lock(struct session *s, struct err *err);
 
 /* Marks the pages of these keys, at most LAYER_BATCH, as touched in a layer. Verifies the checksums
- * of pages that the session has not touched yet (filter_verify), because a new checksum would hide
- * damage; fails if one does not match. Called with the lock held, before bits are changed; after a
- * failure, change none. Several threads of the process may call it at once. */
+ * of pages that the session has not touched yet (filter_check_page), because a new checksum would
+ * hide damage; fails if one does not match. Called with the lock held, before bits are changed;
+ * after a failure, change none. Several threads of the process may call it at once. */
 bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n,
                    struct err *err);
 
 /* Called with the lock held, for keys that are acknowledged but not added, because the layer has
- * them already: those whose bit is set in `present`. In a dirty file, or after a failed sync, makes
- * the next sync write their pages, which the kernel may wrongly regard as written. */
+ * them already: those whose bit is set in `present`. After a failed sync, makes the next sync write
+ * their pages, which the kernel may wrongly regard as written. */
 void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,
                   const uint64_t *present);
 
@@ -100,10 +113,17 @@ bool session_sync(struct session *s, struct err *err);
  * dirty. The session is over even if this fails. */
 bool session_end(struct session *s, bool sync, struct err *err);
 
-/* For `verify --repair`: with every writer locked out, renews all checksums and both header slots,
- * takes n from the bits, and marks the file clean. *differing counts pages whose checksum had not
- * matched. In a clean file, only a damaged header slot is renewed; a page that differs is damage
- * and makes the repair fail. */
+/* Is the session page what it may be in a clean file: zero, or as when a session begins or ends? */
+bool session_page_fits(const struct filter *f);
+
+/* May pages that do not match have come from a crash of the machine, or a sync that failed? A file
+ * that a killed process left is not uncertain. */
+bool session_is_uncertain(const struct filter *f);
+
+/* For `verify --repair`, also beside living writers: ends a session whose writers are all dead,
+ * accepts the pages of a dirty file as they are, takes n from the bits, and renews a damaged header
+ * slot. *differing counts pages whose checksum had not matched. In a file that is not dirty, a page
+ * that differs and is not touched is damage, and makes the repair fail. */
 bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, struct err *err);
 
 #endif
