@@ -235,3 +235,42 @@ end()
     strace -f -qq -o /dev/null -P keys.gz -e inject=pread64:error=EIO seen create f.seen keys.gz
     [ "$(seen query -c f.seen keys)" = 1000 ]
 }
+
+@test "a filter of two layers, too full, is replaced by one of one layer whose sync fails" {
+    need_strace
+    quiet seen create -p 1e-3 a.seen <(seq 100)
+    quiet seen create -p 1e-3 b.seen <(seq 101 1300)
+    quiet seen create -p 1e-3 c.seen <(seq 100)
+    mkfifo held
+    failed=0
+    for nth in 4 5 6; do
+        quiet seen merge --force -o m.seen a.seen b.seen
+        [ "$(seen stats --json m.seen | jq '.layers | length')" = 2 ]
+        failing fdatasync "error=EIO:when=$nth" seen dedup m.seen <held >/dev/null 2>err &
+        writer=$!
+        exec {hold}>held
+        seq 1301 4000 >&"$hold"
+        await "$writer" grep -q 'fuller than it was made for' err
+        mv c.seen m.seen
+        cp m.seen c.seen
+        echo more >&"$hold"
+        end
+        # Whatever is said, it does not crash.
+        [ "$ended" = 0 ] || [ "$ended" = 2 ]
+        [ "$ended" = 0 ] || failed=$((failed + 1))
+        wait
+    done
+    [ $failed -gt 0 ]
+}
+
+@test "a batch that was applied before is synced before this is said" {
+    need_strace
+    mkdir sub
+    quiet seen create --counted sub/f.seen <(seq 10)
+    seen add --no-sync --batch-id one -k a sub/f.seen
+    strace -y -qq -o trace -e trace=fsync,fdatasync seen add --batch-id one -k a sub/f.seen
+    grep -q 'fdatasync(.*/sub/f.seen>)' trace
+    grep -q 'fsync(.*/sub>)' trace
+    strace -y -qq -o trace -e trace=fsync,fdatasync seen add --no-sync --batch-id one -k a sub/f.seen
+    [ ! -s trace ]
+}

@@ -234,13 +234,19 @@ static bool replace_current(struct change *c, const struct batch_layer *b, struc
     return ok;
 }
 
+/* Nothing is changed. But whoever made the file may have been killed before it was synced. */
+static bool sync_as_found(const struct change *c, struct err *err)
+{
+    return c->no_sync || (disk_sync(c->now.fd, c->path, err) && disk_sync_name(c->path, err));
+}
+
 bool change_apply(struct change *c, uint64_t n_put, struct err *err)
 {
     struct batch_layer b = {.fd = -1};
     if (c->repeated || n_put == 0)
-        return true;
+        return sync_as_found(c, err);
     bool ok = write_batch(c, n_put, &b, err) && newfile_hold(&c->file, err) &&
-              replace_current(c, &b, err);
+              replace_current(c, &b, err) && (!c->repeated || sync_as_found(c, err));
     free_batch(&b);
     return ok;
 }

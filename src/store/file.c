@@ -29,9 +29,10 @@ static const struct file *const_file_of(const struct store *s)
 static bool lock(void *place, bool *replaced, struct err *err)
 {
     struct file *file = place;
-    if (!session_lock(&file->session, err))
-        return false;
+    bool ok = session_lock(&file->session, err);
     *replaced = file->session.replaced;
+    if (!ok)
+        return false;
     if (advance_finish(&file->session, err))
         return true;
     session_unlock(&file->session);

@@ -426,8 +426,11 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     bool replaced = false;
     *done = 0;
     w->out->warning[0] = '\0';
-    if (!b->ops->lock(b->place, &replaced, err))
+    if (!b->ops->lock(b->place, &replaced, err)) {
+        if (replaced)
+            w->warned_fpr = 0; /* it was of the old file, whose layers are gone */
         return ADD_FAILED;
+    }
     catch_up(w, replaced);
     enum add_result result = add_all(w, &call, err);
     b->ops->unlock(b->place);
