@@ -12,8 +12,9 @@
  *     short    reads or writes one byte
  *     kill     is not reached: SIGKILL
  *
- * Without INJECT all succeed. INJECT_LOG is a file of a struct log, which tells the calls that were
- * made. Random bytes and the time of day are the same in each run, so that files are, too.
+ * Without INJECT all succeed. INJECT_LACKS=1 stands for an old kernel or file system: there is no
+ * renameat2, and no O_TMPFILE. INJECT_LOG is a file of a struct log, which tells the calls that
+ * were made. Random bytes and the time of day are the same in each run, so that files are, too.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -67,7 +68,7 @@ static unsigned long fail_at;
 static int error;
 static enum how how;
 static char wanted[16];
-static atomic_bool failed;
+static atomic_bool failed, lacks;
 
 /* glibc's own: dlsym allocates. */
 void *__libc_malloc(size_t size);
@@ -111,6 +112,7 @@ __attribute__((constructor)) static void start(void)
     if (fd < 0 || NEXT(ftruncate, "ftruncate64")(fd, sizeof *calls) != 0)
         return;
     dl_iterate_phdr(note_range, NULL);
+    lacks = getenv("INJECT_LACKS") != NULL;
     if (what != NULL) {
         char as[6];
         if (sscanf(what, "%lu:%15[^:]:%d:%5s", &fail_at, wanted, &error, as) != 4)
@@ -257,14 +259,20 @@ CALL(flock, "flock", (int fd, int operation), (fd, operation))
 CALL(dup2, "dup2", (int fd, int to), (fd, to))
 CALL(renameat, "renameat", (int from_dir, const char *from, int to_dir, const char *to),
      (from_dir, from, to_dir, to))
-CALL(renameat2, "renameat2",
-     (int from_dir, const char *from, int to_dir, const char *to, unsigned flags),
-     (from_dir, from, to_dir, to, flags))
 CALL(linkat, "linkat", (int from_dir, const char *from, int to_dir, const char *to, int flags),
      (from_dir, from, to_dir, to, flags))
 CALL(unlink, "unlink", (const char *path), (path))
 CALL(unlinkat, "unlinkat", (int at, const char *path, int flags), (at, path, flags))
 CALL(mkostemp, "mkostemp64", (char *path, int flags), (path, flags))
+
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    if (lacks)
+        errno = EINVAL;
+    return lacks || FAILS("renameat2")
+               ? -1
+               : NEXT(renameat2, "renameat2")(from_dir, from, to_dir, to, flags);
+}
 
 /* It is closed all the same. */
 int close(int fd)
@@ -308,6 +316,10 @@ int openat(int at, const char *path, int flags, ...)
     va_start(ap, flags);
     mode_t mode = mode_of(flags, &ap);
     va_end(ap);
+    if (lacks && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
     return FAILS("openat") ? -1 : NEXT(openat, "openat64")(at, path, flags, mode);
 }
 
