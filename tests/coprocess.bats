@@ -267,7 +267,10 @@ gives()
 # ends_with STATUS: without an answer.
 ends_with()
 {
-    ! IFS= read -r -u 8 answer
+    if IFS= read -r -u 8 answer; then
+        echo "an answer: $answer"
+        return 1
+    fi
     exec 7>&- 8<&-
     status=0
     wait "$pid" || status=$?
