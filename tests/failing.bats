@@ -258,7 +258,7 @@ end()
         # Whatever is said, it does not crash.
         [ "$ended" = 0 ] || [ "$ended" = 2 ]
         [ "$ended" = 0 ] || failed=$((failed + 1))
-        wait
+        wait # unnoticed: wait, its status is in ended
     done
     [ $failed -gt 0 ]
 }
