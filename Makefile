@@ -5,7 +5,8 @@
 # WITH_HIREDIS=no (do without Redis; default: yes if pkg-config knows hiredis),
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
-# JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/query.bats`).
+# JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/query.bats`),
+# CHANGED (only what a change since this revision can break: `make check CHANGED=HEAD`).
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
@@ -63,7 +64,7 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/power/record.so $(BUILD)/faults/inject.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers emulated interop soak bench profile plot growth install uninstall clean tests FORCE
+        check-compilers portable emulated interop soak nightly bench profile plot growth install uninstall clean tests FORCE
 # `make -j deps check` must not build before the compiler is there.
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -141,10 +142,14 @@ demo:
 
 tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED))
 
+# By name, or by what changed since a revision (tests/map), or all.
+CHOSEN = $(or $(TESTS),$(if $(CHANGED),$(or $(shell tests/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
+    $(BATS) $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER))))
+
 ## check: build and run all tests: unit, command line, fuzzers' corpora, power cuts and faults in short
 check:
 	+$(Q)$(PARALLEL) tests
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(or $(TESTS),$(BATS) $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER)))
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(CHOSEN)
 
 ## unit: only the unit tests
 unit:
@@ -184,6 +189,8 @@ asan:
 	+$(Q)SANITIZER=address exec $(SUBMAKE) BUILD=$(BUILD)/asan check CFLAGS='-O1 -g \
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
+# In these threads meet.
+THREADED := bloom_build bloom_census counted input keyset parquet pump redis refit ribbon session sig store
 # What these test is not of threads, or others in which it is test it too.
 UNTHREADED := bitmaps cli create_layout dcso digest docs failing forged format honesty install layout_verbs \
     layouts plan reader recipes redis_create redis_module redisbloom
@@ -191,14 +198,20 @@ UNTHREADED := bitmaps cli create_layout dcso digest docs failing forged format h
 ## tsan: tests of threads under ThreadSanitizer (which does not know fences: gcc warns of that)
 tsan:
 	+$(Q)SANITIZER=thread exec $(SUBMAKE) BUILD=$(BUILD)/tsan check CC=gcc \
-	    BATS='$(filter-out $(UNTHREADED:%=tests/%.bats),$(BATS))' \
+	    $(if $(FULL),,BATS='$(filter-out $(UNTHREADED:%=tests/%.bats),$(BATS))' REPLAY= \
+	    UNIT='$(THREADED:%=$(BUILD)/tsan/unit/test_%)') \
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
-## valgrind: the unit tests under valgrind
+# They compute, and neither own memory nor parse anything.
+COMPUTING := bloom bloom_census bloom_size chain crafted hash_foreign hashes honesty murmur3 num occupancy overlap \
+    ribbon_kernels sig xxh3
+MINDED := $(if $(FULL),$(UNIT),$(filter-out $(COMPUTING:%=$(BUILD)/unit/test_%),$(UNIT)))
+
+## valgrind: the unit tests that own memory or parse, under valgrind
 valgrind:
-	+$(Q)$(PARALLEL) $(UNIT)
+	+$(Q)$(PARALLEL) $(MINDED)
 	$(Q)JOBS=$(JOBS) SANITIZER=valgrind UNDER='valgrind -q --error-exitcode=99 --leak-check=full' \
-	    tests/run $(BUILD) $(UNIT)
+	    tests/run $(BUILD) $(MINDED)
 
 ## lint: static checks of sources, headers, scripts and manual pages, at zero warnings
 lint:
@@ -210,17 +223,31 @@ check-compilers:
 	+$(Q)$(SUBMAKE) BUILD=$(BUILD)/gcc CC=gcc WERROR=1 unit
 	+$(Q)$(SUBMAKE) BUILD=$(BUILD)/clang CC=clang WERROR=1 unit
 
+# Formats, hashes, kernels and readers: another machine or compiler may make them differ.
+PORTABLE := bloom bloom_size classic counted counted_streams dcso digest encode forged format gozero hash_foreign \
+    hashes json key murmur3 num occupancy overlap parquet php redisbloom redisson ribbon ribbon_kernels split uri xxh3
+
+## portable: the unit tests of formats, hashes, kernels and readers, for another compiler: CC=clang BUILD=build/clang
+portable:
+	+$(Q)$(PARALLEL) all $(PORTABLE:%=$(BUILD)/unit/test_%)
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(PORTABLE:%=$(BUILD)/unit/test_%)
+
 ## emulated: unit tests on, and files exchanged with, emulated machines: s390x, aarch64
 EMULATED := s390x aarch64
 emulated:
 	+$(Q)$(PARALLEL) all
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
+	$(Q)JOBS=$(JOBS) UNITS='$(if $(FULL),$(UNIT:$(BUILD)/unit/test_%=%),$(PORTABLE))' \
+	    tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
 ## interop: filters exchanged with Guava, DCSO's bloom, PHP, clients of Redis (packages: deps-ci)
 INTEROP := guava dcso php redis clients second
 interop:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(INTEROP:%='tests/interop/interop %')
+
+## nightly: what CI has no time for: all tests under all checkers, in full size; long fuzzing; soak
+nightly:
+	$(Q).ci/run nightly
 
 # Tests that take another seed.
 SEEDED := forged model attacks ask counted_change

@@ -1,4 +1,4 @@
-# Reads one job's TAP. Prints a line about the job with its failures behind it, then a line
+# Reads what bash's `times` printed, in a file *.times, and one job's TAP. Prints a line about the job with its failures behind it, then a line
 # "-TEST" for each skipped test, then "passed failed skipped".
 # What the job's exit status and plan say counts too: a program that dies half-way has failed.
 
@@ -7,6 +7,16 @@ function end_of_block() {
         report = report block
     failing = 0
     block = ""
+}
+
+# 1m2.345s, user and system: the second line is for the children.
+FILENAME ~ /\.times$/ {
+    if (FNR == 2)
+        for (i = 1; i <= 2; i++) {
+            split($i, part, "m")
+            cpu += 60 * part[1] + part[2]
+        }
+    next
 }
 
 /^1\.\.[0-9]+/ { plan = substr($0, 4) + 0; planned = 1; next }
@@ -47,7 +57,7 @@ END {
         failed++
         report = report "    " broken "\n"
     }
-    printf "%s  %-28s %4d tests %4d s\n", failed ? "FAIL" : "ok  ", name, count, seconds
+    printf "%s  %-28s %4d tests %4d s, CPU %6.1f s\n", failed ? "FAIL" : "ok  ", name, count, seconds, cpu
     if (failed)
         printf "%s%s", other, report
     printf "%s%d %d %d\n", skips, passed, failed, skipped

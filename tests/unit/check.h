@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int check_tests, check_failed_tests;
@@ -56,6 +57,13 @@ static inline bool did(bool ok, const char *why)
             printf("# %s:%d: got \"%s\", want \"%s\"\n", __FILE__, __LINE__, (got), (want));       \
         }                                                                                          \
     } while (0)
+
+/* Under a checker, which is 5 to 50 times as slow, are fewer samples enough? Statistics need no
+ * checker. */
+static inline bool check_is_brief(void)
+{
+    return getenv("SANITIZER") != NULL && getenv("FULL") == NULL;
+}
 
 static int check_done(void)
 {

@@ -148,14 +148,16 @@ static bool covers(const struct tally *t)
 
 /* The sum of what was lost is within 5 deviations, as the runs themselves spread, of the sum of
  * what stats says, and the formula's half percent; and so are the absent keys present, in a number
- * that is binomial. A few more where there are next to none. The sample of lines that a ring's FPR
- * is made from adds 1 %. */
+ * that is binomial. A few more where there are next to none. A ring's FPR is that of independent
+ * generations: a bound, some 10 % too high if they share keys. */
 static bool is_honest(const struct tally *t)
 {
     double slack = 5 + 5 * sqrt(t->squares) + 0.005 * t->dropped;
     double excess = t->dropped - t->lost;
+    double chance = 5 + 5 * sqrt(t->expected);
+    double least = t->shared ? 0.8 * t->expected : t->expected;
     return excess >= -slack && (excess <= slack || t->shared) && t->alarms == 0 &&
-           fabs(t->hits - t->expected) <= 5 + 5 * sqrt(t->expected) + 0.01 * t->expected;
+           t->hits <= t->expected + chance && t->hits >= least - chance;
 }
 
 static void start(struct header *h, struct bloom *bloom, double p)
@@ -406,7 +408,7 @@ TEST(all_together)
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
-    if (getenv("SANITIZER") != NULL)
+    if (check_is_brief())
         runs = 20;
     RUN(fixed);
     RUN(growing);
