@@ -203,7 +203,7 @@ tsan:
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
 # They compute, and neither own memory nor parse anything.
-COMPUTING := bloom bloom_census bloom_size chain crafted hash_foreign hashes honesty murmur3 num occupancy overlap \
+COMPUTING := bloom bloom_census bloom_size chain crafted hash_foreign hashes honesty murmur3 num overlap \
     ribbon_kernels sig xxh3
 MINDED := $(if $(FULL),$(UNIT),$(filter-out $(COMPUTING:%=$(BUILD)/unit/test_%),$(UNIT)))
 
@@ -225,7 +225,7 @@ check-compilers:
 
 # Formats, hashes, kernels and readers: another machine or compiler may make them differ.
 PORTABLE := bloom bloom_size classic counted counted_streams dcso digest encode forged format gozero hash_foreign \
-    hashes json key murmur3 num occupancy overlap parquet php redisbloom redisson ribbon ribbon_kernels split uri xxh3
+    hashes json key murmur3 num overlap parquet php redisbloom redisson ribbon ribbon_kernels split uri xxh3
 
 ## portable: the unit tests of formats, hashes, kernels and readers, for another compiler: CC=clang BUILD=build/clang
 portable:
