@@ -47,9 +47,13 @@ enum {
     PAGE_KEYS_ADDED = 24,
     PAGE_N_KEYS = 32,
     PAGE_DROPPED = 40,
-    PAGE_SYNC_FAILED = 48, /* some writer's sync has failed in this session */
+    PAGE_SYNC = 48, /* SYNC_FAILED: some writer's sync has, in this session */
     PAGE_USED = SESSION_USED,
 };
+
+/* A process may be killed when its sync has failed, before it can say so. So the last writer says
+ * beforehand that all pages may have to be written again. */
+enum { SYNC_FAILED = 1, SYNC_CLOSING = 2 };
 
 /* Locks the session byte exclusively if nobody else holds it; *alone tells whether. */
 static bool try_alone(const struct filter *f, bool *alone, struct err *err)
@@ -75,7 +79,7 @@ static bool page_in_use(const struct filter *f)
 /* May pages that the kernel regards as written be missing on disk? */
 static bool sync_has_failed(const struct filter *f)
 {
-    return session_page(f)[PAGE_SYNC_FAILED] != 0;
+    return session_page(f)[PAGE_SYNC] == SYNC_FAILED;
 }
 
 /* Identifies this boot of the machine and this file: a hash of the boot id, device and inode. 0 if
@@ -147,7 +151,7 @@ static bool sync_file(struct session *s, struct err *err)
         return true;
     s->broken = true;
     if (page_in_use(s->filter))
-        session_page(s->filter)[PAGE_SYNC_FAILED] = 1;
+        session_page(s->filter)[PAGE_SYNC] = SYNC_FAILED;
     return false;
 }
 
@@ -262,7 +266,7 @@ static void start_page(struct session *s)
     uint64_t now = stamp(f);
     store_counters(f, &s->counters);
     put_le64(session_page(f) + PAGE_STAMP, now != 0 ? now : 1);
-    put_le32(session_page(f) + PAGE_SYNC_FAILED, 0);
+    put_le32(session_page(f) + PAGE_SYNC, 0);
     mark_in_batch(s, false);
 }
 
@@ -287,8 +291,9 @@ static uint64_t touched_bytes(const struct layer *layer)
 }
 
 /* Renews the checksums of the touched pages, and only then clears the bitmap: readers look at it
- * when a checksum does not match (filter.c). Returns how many checksums did not match. */
-static uint64_t renew_touched(const struct filter *f, unsigned layer)
+ * when a checksum does not match (filter.c). Returns how many checksums did not match. `again`: the
+ * pages may only seem to be on disk. */
+static uint64_t renew_touched(const struct filter *f, unsigned layer, bool again)
 {
     uint64_t differing = 0;
     const struct layer *l = &f->header.layers[layer];
@@ -296,8 +301,11 @@ static uint64_t renew_touched(const struct filter *f, unsigned layer)
     uint64_t bytes = l->touched_off == 0 ? 0 : touched_bytes(l);
     for (uint64_t i = 0; i < bytes; i++)
         for (unsigned bit = 0; touched[i] >> bit != 0; bit++)
-            if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l))
+            if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l)) {
                 differing += renew_sum(f, layer, i * 8 + bit);
+                if (again)
+                    write_again(f->data[layer] + (i * 8 + bit) * LAYER_PAGE);
+            }
     page_barrier();
     /* Only nonzero bytes are cleared, so that untouched pages of the bitmap stay clean. */
     for (uint64_t i = 0; i < bytes; i++)
@@ -306,11 +314,14 @@ static uint64_t renew_touched(const struct filter *f, unsigned layer)
     return differing;
 }
 
-static uint64_t renew_all_touched(const struct filter *f)
+static uint64_t renew_all_touched(const struct filter *f, bool again)
 {
     uint64_t differing = 0;
+    if (!sync_has_failed(f))
+        session_page(f)[PAGE_SYNC] = SYNC_CLOSING;
+    page_barrier();
     for (unsigned i = 0; i < f->header.n_layers; i++)
-        differing += renew_touched(f, i);
+        differing += renew_touched(f, i, again);
     return differing;
 }
 
@@ -342,7 +353,7 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
 /* A dirty file stays dirty until its repair. */
 static bool make_clean(struct session *s, bool sync, struct err *err)
 {
-    renew_all_touched(s->filter);
+    renew_all_touched(s->filter, false);
     return close_file(s, s->filter->header.state == STATE_DIRTY ? STATE_DIRTY : STATE_CLEAN, sync,
                       err);
 }
@@ -391,15 +402,18 @@ static uint64_t write_all(const struct filter *f, unsigned threads, bool accept)
 
 /* Ends a session of which no writer is alive. If they were killed, all that they stored is there,
  * so this does what the last of them would have done. If the machine crashed, marks of touched
- * pages may be lost: a page that neither matches nor is marked makes the file dirty. After a sync
- * that failed, all pages are written again. */
+ * pages may be lost: a page that neither matches nor is marked makes the file dirty. Pages whose
+ * sync may have failed are written again. */
 static bool recover(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
 {
     struct filter *f = s->filter;
     bool is_dirty = f->header.state == STATE_DIRTY, intact = is_intact(f);
+    bool again = session_page(f)[PAGE_SYNC] != 0 || (is_dirty && !intact);
     const struct layers layers = filter_layers(f);
     s->found_dead = true;
-    *differing += renew_all_touched(f);
+    *differing += renew_all_touched(f, true);
+    if (again)
+        write_all(f, threads, false);
     if (intact) {
         load_counters(s);
     } else {
@@ -407,8 +421,6 @@ static bool recover(struct session *s, unsigned threads, uint64_t *differing, st
         s->counters = f->header.counters;
         s->counters.unknown = true;
         chain_recount(&layers, threads, &s->counters);
-        if (is_dirty || sync_has_failed(f))
-            write_all(f, threads, false);
         is_dirty = filter_check_pages(f, threads, &unchecked, NULL, NULL) > 0;
     }
     return close_file(s, is_dirty ? STATE_DIRTY : STATE_CLEAN, true, err);

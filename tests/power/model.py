@@ -5,23 +5,26 @@
     model.py --long     the same, with more processes: some minutes
     model.py STEP       show how it fails without this step
 
-A few processes run the protocol on one file: writers, and `verify --repair`. Each step is a system
+A few processes run the protocol on one file: writers, readers, and `verify --repair`. Each step is a system
 call or a change of the shared mapping. They interleave in every order that the locks allow; at any
-point one may be killed, a sync may fail, and the power may be cut. What was written and not synced
+point one may be killed, a sync may fail, the data may be damaged, and the power may be cut. What was written and not synced
 is then on disk or not, each part for itself, and a header slot may be torn. In every state:
 
     held     keys that were acknowledged are in the file, now and after a power cut;
     header   one of the two header slots is valid, now and after a power cut;
     clean    a file that is marked clean has checksums that match its data, counters that do, and an
-             empty session page and touched bitmap, now and after a power cut;
-    damage   no process finds a page damaged;
-    stuck    the file is clean on disk when all who came have ended well, unless somebody died or
-             a sync failed before; after a repair it is so in any case.
+             empty touched bitmap, now and after a power cut;
+    damage   no process finds a page damaged, unless it is or the power was cut; damage of a page that
+             is not touched is seen by all who come, and accepted by nobody;
+    stuck    the file is clean on disk when all who came have ended well, unless a sync failed or the
+             power was cut before, or somebody was killed after whom nobody ended well; after a
+             repair it is so in any case.
 
 The file is of one page of data. Its parts are those that the program writes one by one:
 
     A, B     the header slots: Header, or TORN
-    session  the session page: None if it is zero, else (keys counted, in a batch)
+    session  the session page: None if it is zero, else Page: keys counted, in a batch, the boot in
+             which it was written, and whether a sync has FAILED or the last writer is CLOSING
     data     the set of keys in it
     sums     the set of keys for which the checksum was made
     touched  the bit of the page in the bitmap
@@ -42,6 +45,8 @@ TORN = "torn"
 CLEAN, WRITING, DIRTY = "clean", "writing", "dirty"
 UNKNOWN = -1  # keys counted, after a crash
 Header = collections.namedtuple("Header", "epoch state n")
+Page = collections.namedtuple("Page", "n in_batch boot failed")
+FAILED, CLOSING = "failed", "closing"
 LIMIT = int(os.environ.get("MODEL_STATES", "500000"))
 
 
@@ -89,8 +94,9 @@ def reload_header(p):
 
 def sync(p):
     if not (yield "sync",):
-        if p.does("remember that a sync has failed"):
-            p.broken = True
+        p.broken = True
+        if p.does("note that a sync has failed") and (yield "read", SESSION) is not None:
+            yield "note failure",
         raise Failed
 
 
@@ -121,35 +127,83 @@ def publish(p, state, n, synced=True):
 
 def load_counters(p):
     page = yield "read", SESSION
-    p.n = 0 if page is None else page[0]
-    if page is not None and page[1] and p.does("know a batch that was cut off"):
+    p.n = 0 if page is None else page.n
+    if page is not None and page.in_batch and p.does("know a batch that was cut off"):
         p.n = UNKNOWN
 
 
-def restart_dirty(p):
-    """A writer has died, and was the only one."""
-    p.n = UNKNOWN
-    if p.header.state != DIRTY and p.does("mark the file of a dead writer dirty"):
-        yield from publish(p, DIRTY, p.n)
-    yield "write", SESSION, (p.n, False)
+def seal(p, again):
+    """Renews the checksum of the page, if it is touched. `again`: it may only seem to be on disk."""
+    if p.does("say that the session is being ended"):
+        yield "note closing",
+    touched = yield "read", TOUCHED
+    if touched and again and p.does("write touched pages again after a kill"):
+        yield "write", DATA, (yield "read", DATA)
+    if touched or not p.does("seal no other pages"):
+        if p.does("renew the checksums"):
+            yield "write", SUMS, (yield "read", DATA)
+    if touched and p.does("empty the touched bitmap"):
+        yield "write", TOUCHED, False
+
+
+def close(p, state, synced):
+    """Ends the session of all writers."""
+    n = p.n if p.n != UNKNOWN else len((yield "read", DATA))
+    yield "count", n, False
+    if p.does("sync before the mark clean") and (
+            synced or p.does("sync before the mark clean even if not asked to")):
+        yield from sync_header(p)
+    yield from publish(p, state, n, False)
+    if p.does("empty the session page"):
+        yield "write", SESSION, None
+    if synced and p.does("sync the mark clean"):
+        yield from sync(p)
+        p.epoch_on_disk = p.header.epoch
+
+
+def recover_if_left(p):
+    """Ends the session of writers that are all dead."""
+    page = yield "read", SESSION
+    if p.header.state != WRITING and page is None:
+        return
+    if (yield "others",) or not p.does("end the session of dead writers"):
+        return
+    boot = yield "boot",
+    intact = page is not None and page.boot == boot and page.failed != FAILED
+    state = p.header.state
+    yield from seal(p, True)
+    if p.does("write all again after a sync that failed") and (
+            (state == DIRTY and not intact) or (page is not None and page.failed)):
+        yield "write", DATA, (yield "read", DATA)
+        yield "write", SUMS, (yield "read", SUMS)
+        yield "write", TOUCHED, (yield "read", TOUCHED)
+    if intact:
+        yield from load_counters(p)
+    else:
+        p.n = UNKNOWN
+        keys = yield "read", DATA
+        sums = yield "read", SUMS
+        state = DIRTY if keys != sums and p.does("call a file dirty whose pages differ") else CLEAN
+    yield from close(p, DIRTY if state == DIRTY else CLEAN, True)
+
+
+def begin_or_join(p):
+    page = yield "read", SESSION
+    p.n = p.header.n
+    if page is not None:
+        yield from load_counters(p)
+    if page is None and p.does("fill the session page"):
+        yield "write", SESSION, Page(p.n, False, (yield "boot",), False)
+    if p.header.state == CLEAN and p.does("write the mark"):
+        yield from publish(p, WRITING, p.n, p.does("sync the mark"))
 
 
 def enter(p):
-    others = yield "others",
     if p.does("share the session byte"):
         yield "share",
     yield from reload_header(p)
-    clean = p.header.state == CLEAN and (yield "read", SESSION) is None
-    if clean:
-        p.n = p.header.n
-        if p.does("write the mark"):
-            yield from publish(p, WRITING, p.n, p.does("sync the mark"))
-        if p.does("fill the session page"):
-            yield "write", SESSION, (p.n, False)
-    elif p.header.state == CLEAN or (not others and p.does("see that a writer has died")):
-        yield from restart_dirty(p)
-    else:
-        yield from load_counters(p)
+    yield from recover_if_left(p)
+    yield from begin_or_join(p)
 
 
 def begin(p):
@@ -164,16 +218,17 @@ def batch(p, key, syncs):
     if p.does("lock the file for a batch"):
         yield "lock",
     yield from reload_header(p)
-    if p.does("read the counters under the lock"):
-        yield from load_counters(p)
+    yield from begin_or_join(p)
     if p.does("mark the batch"):
-        yield "write", SESSION, (p.n, True)
+        yield "count", p.n, True
     keys = yield "read", DATA
     checked = yield "read", SUMS
-    if keys != checked and p.header.state != DIRTY and not (yield "read", TOUCHED):
-        yield "damage",
-    if p.does("mark pages as touched"):
-        yield "write", TOUCHED, True
+    if not (yield "read", TOUCHED):
+        if keys != checked and p.does("check a page before it is touched"):
+            yield "damage",
+            raise Failed
+        if p.does("mark pages as touched"):
+            yield "write", TOUCHED, True
     if key not in keys or p.does("write pages again that are relied on"):
         yield "write", DATA, keys | {key}
     if key not in keys and p.n != UNKNOWN:
@@ -181,40 +236,18 @@ def batch(p, key, syncs):
     if syncs:
         yield from sync(p)
     if p.does("store the counters"):
-        yield "write", SESSION, (p.n, True)
-    page = yield "read", SESSION
-    yield "write", SESSION, (page[0] if page else 0, False)
+        yield "count", p.n, True
+    yield "count", None, False
     yield "unlock",
 
 
 def is_last(p):
     yield from reload_header(p)
     yield from load_counters(p)
-    if p.header.state == CLEAN or (p.header.state == DIRTY and p.does("leave a dirty file dirty")):
+    page = yield "read", SESSION
+    if page is not None and page.failed == FAILED and p.does("leave a session open in which a sync failed"):
         return False
     return (yield "alone",) or not p.does("see that nobody else is at work")
-
-
-def make_clean(p, synced):
-    if (yield "read", TOUCHED):
-        if p.does("renew the checksums"):
-            yield "write", SUMS, (yield "read", DATA)
-        if p.does("empty the touched bitmap"):
-            yield "write", TOUCHED, False
-    n = p.n if p.n != UNKNOWN else len((yield "read", DATA))
-    if p.does("empty the session page"):
-        yield "write", SESSION, None
-    if p.does("sync before the mark clean") and (
-            synced or p.does("sync before the mark clean even if not asked to")):
-        yield from sync_header(p)
-    yield from publish(p, CLEAN, n, synced and p.does("sync the mark clean"))
-
-
-def make_dirty(p):
-    """Nobody may make clean what was not synced."""
-    yield from reload_header(p)
-    if p.header.state == WRITING:
-        yield from publish(p, DIRTY, UNKNOWN)
 
 
 def leave(p, synced):
@@ -230,15 +263,10 @@ def leave(p, synced):
             yield "lock",
             last = yield from is_last(p)
         if last:
-            yield from make_clean(p, synced)
+            yield from seal(p, False)
+            yield from close(p, DIRTY if p.header.state == DIRTY else CLEAN, synced)
     except Failed:
         ok = False
-        yield "lock",
-    if p.broken and p.does("make the file dirty when a sync has failed"):
-        try:
-            yield from make_dirty(p)
-        except Failed:
-            pass
     yield "leave",
     return ok
 
@@ -261,33 +289,51 @@ def writer(without, key, synced=True, syncs=False):
 
 
 def repair(without):
-    """verify --repair."""
+    """verify --repair. Writers may be at work; they wait."""
     p = Process(without)
     yield "lock",
     try:
-        if p.does("repair only when nobody is at work"):
-            if not (yield "alone",):
-                return
         yield from reload_header(p)
+        yield from recover_if_left(p)
         a = yield "read", A
         b = yield "read", B
-        n = p.header.n
-        if p.header.state != CLEAN or (yield "read", SESSION) is not None:
-            keys = yield "read", DATA
-            n = len(keys)
-            if p.does("repair: write the data again"):
-                yield "write", DATA, keys
+        n, state = p.header.n, p.header.state
+        keys = yield "read", DATA
+        if state == DIRTY:
+            yield "write", DATA, keys
             yield "write", SUMS, keys
-            yield "write", TOUCHED, False
-            yield "write", SESSION, None
+            yield "write", TOUCHED, (yield "read", TOUCHED)
             yield from sync_header(p)
+            n, state = len(keys), CLEAN if (yield "read", SESSION) is None else WRITING
+        elif keys != (yield "read", SUMS) and not (yield "read", TOUCHED):
+            yield "damage",
+            return
         elif TORN not in (a, b):
             return
-        yield from publish(p, CLEAN, n)
-        yield from publish(p, CLEAN, n)
+        yield from publish(p, state, n)
+        yield from publish(p, state, n)
         yield "repaired",
     except Failed:
         pass
+
+
+def reader(without):
+    """query: of the key `old`."""
+    p = Process(without)
+    while True:
+        yield from reload_header(p)
+        epoch = p.header.epoch
+        for _ in range(2 if p.does("look at a page again") else 1):
+            keys = yield "read", DATA
+            if keys == (yield "read", SUMS) and keys == (yield "read", DATA):
+                yield "answer", keys
+                return
+            if p.does("look whether it is touched") and (yield "read", TOUCHED):
+                return
+        yield from reload_header(p)
+        if p.header.epoch == epoch or not p.does("look twice in one epoch"):
+            yield "damage",
+            return
 
 
 # ---- The machine
@@ -318,7 +364,7 @@ def settled(value):
 WAITS, RUNS, ENDED, DEAD = "waits", "runs", "ended", "dead"
 Proc = collections.namedtuple("Proc", "state history error")
 State = collections.namedtuple(
-    "State", "parts lock session procs acked kills fails cuts unclean")
+    "State", "parts lock session procs acked kills fails cuts harms unclean died harmed")
 
 
 class Wrong(Exception):
@@ -328,17 +374,18 @@ class Wrong(Exception):
 class Model:
     """processes: functions of the steps that are left out, which make generators."""
 
-    def __init__(self, processes, without=(), kills=1, fails=0, cuts=1):
+    def __init__(self, processes, without=(), kills=1, fails=0, cuts=1, harms=0):
         self.processes = [functools.partial(f, frozenset(without)) for f in processes]
         self.kinds = [f.kind for f in processes]
         self.programs = [{} for _ in processes]  # history -> the operation that comes next
         self.places = [{} for _ in processes]    # the same, by what the process knows
+        self.cuts = cuts
         first, old = Header(1, CLEAN, 1), frozenset({"old"})
         parts = (first, first, None, old, old, False)
         self.first = State(
             tuple(map(settled, parts)), None, frozenset(),
             tuple(Proc(WAITS, (), False) for _ in processes), frozenset({"old"}), kills, fails,
-            cuts, False)
+            cuts, harms, False, False, False)
 
     def run(self, i, history):
         """The operation that process i does after it was given these results; None: it has ended.
@@ -385,32 +432,46 @@ class Model:
         elif kind == "unlock":
             s = s._replace(lock=None if s.lock == i else s.lock)
         elif kind == "share":
-            s = s._replace(session=s.session | {i})
+            s = s._replace(session=s.session | {i}, died=False)
         elif kind == "others":
             result = bool(s.session - {i})
         elif kind == "alone":
             result = not s.session - {i}
+            s = s._replace(died=s.died and not result)
         elif kind == "leave":
             s = s._replace(session=s.session - {i}, lock=None if s.lock == i else s.lock)
         elif kind == "read":
             result = parts[op[1]].now
         elif kind == "write":
             parts[op[1]] = parts[op[1]].write(op[2], op[1] in (A, B))
+        elif kind == "boot":
+            result = s.cuts
+        elif kind in ("count", "note failure", "note closing"):
+            page = parts[SESSION].now or Page(0, False, None, False)
+            if kind == "count":
+                page = page._replace(n=page.n if op[1] is None else op[1], in_batch=op[2])
+            elif kind == "note failure" or page.failed != FAILED:
+                page = page._replace(failed=FAILED if kind == "note failure" else CLOSING)
+            parts[SESSION] = parts[SESSION].write(page, False)
         elif kind == "sync":
             # The kernel tells of a sync that failed once to each who had the file open.
             result = not p.error
             p = p._replace(error=False)
             parts = [part.sync() for part in parts]
         elif kind == "damage":
-            raise Wrong("damage: a writer finds a page that nobody has touched damaged")
+            if not s.harmed and s.cuts == self.cuts:
+                raise Wrong("damage: it finds a page damaged that is not")
+        elif kind == "answer":
+            if "old" not in op[1]:
+                raise Wrong("damage: a reader says that a key is absent")
         elif kind == "ended":
-            # Without sync a file may be found dirty.
+            # Without sync, the mark that the file is clean may not be on disk.
             if op[2]:
                 s = s._replace(acked=s.acked | {op[1]} - {None})
             else:
                 s = s._replace(unclean=True)
         elif kind == "repaired":
-            s = s._replace(unclean=False)
+            s = s._replace(unclean=s.unclean and bool(s.session))
         procs = list(s.procs)
         procs[i] = p._replace(history=history + (result,))
         s = s._replace(parts=tuple(parts), procs=tuple(procs))
@@ -427,7 +488,7 @@ class Model:
         procs[i] = Proc(how, (), False)
         return s._replace(procs=tuple(procs), session=s.session - {i},
                           lock=None if s.lock == i else s.lock,
-                          unclean=s.unclean or how == DEAD)
+                          died=s.died or how == DEAD)
 
     def fail(self, s, i):
         """A sync of process i fails, and the kernel believes that all is written."""
@@ -456,6 +517,12 @@ class Model:
                     yield "%d is killed" % i, self.gone(s, i, DEAD)._replace(kills=s.kills - 1)
                 if s.fails > 0 and op == ("sync",):
                     yield "%d: the sync fails" % i, self.fail(s, i)
+        touched, data = s.parts[TOUCHED], s.parts[DATA]
+        if s.harms > 0 and s.lock is None and not touched.now and data.now == s.parts[SUMS].now:
+            parts = list(s.parts)
+            parts[DATA] = settled(data.now - {"old"} | {"harm"})
+            yield "the data is damaged", s._replace(parts=tuple(parts), harms=s.harms - 1,
+                                                    harmed=True)
         if s.cuts > 0 and any(p.state == WAITS for p in s.procs):
             for values in itertools.product(*(sorted(p.disk, key=repr) for p in s.parts)):
                 after = s
@@ -502,8 +569,6 @@ def check_parts(now, disk, acked):
             continue
         if any(d != s for d in disk[DATA] for s in disk[SUMS]):
             raise Wrong("clean: a checksum does not match, " + when)
-        if disk[SESSION] != {None} and not now:
-            raise Wrong("clean: the session page is not empty, " + when)
         if disk[TOUCHED] != {False}:
             raise Wrong("clean: a page is touched, " + when)
         if any(header.n != len(d) for d in disk[DATA]):
@@ -513,11 +578,18 @@ def check_parts(now, disk, acked):
 
 
 def check(s):
+    if s.harmed:
+        data, sums, touched = (s.parts[part].now for part in (DATA, SUMS, TOUCHED))
+        if data == sums or touched:
+            raise Wrong("damage: it is accepted")
+        return
     check_parts(True, tuple(frozenset({p.now}) for p in s.parts), s.acked)
     check_parts(False, tuple(p.disk for p in s.parts), s.acked)
-    if s.unclean or any(p.state != ENDED for p in s.procs):
+    if s.unclean or s.died or any(p.state not in (ENDED, DEAD) for p in s.procs):
         return
     headers = {newest(a, b) for a in s.parts[A].disk for b in s.parts[B].disk}
+    if s.parts[SESSION].now is not None:
+        raise Wrong("stuck: all have ended well, and the session page is not empty")
     if any(h.state != CLEAN for h in headers):
         raise Wrong("stuck: all have ended well, and the file is not clean on disk")
 
@@ -534,6 +606,7 @@ def add(key, **more):
 
 
 repair.kind = "repair"
+reader.kind = "reader"
 THREE = [add("a"), add("b"), add("c")]
 SETS = {
     "two writers": ([add("a"), add("b")], {"kills": 2}),
@@ -544,6 +617,10 @@ SETS = {
     "two writers, one without keys, a sync fails": (
         [add("a", syncs=True), add(None)], {"kills": 0, "fails": 1, "cuts": 0}),
     "two writers, one without keys": ([add("a"), add(None)], {}),
+    "two writers and damage": ([add("a"), add("b")], {"cuts": 0, "harms": 1}),
+    "a writer, a repair and damage": ([add("a"), repair], {"cuts": 0, "harms": 1}),
+    "a reader beside two writers": ([reader, add("a"), add("b")], {"kills": 0, "cuts": 0}),
+    "a reader and a writer, one is killed": ([reader, add("a")], {"cuts": 0, "harms": 1}),
     "three writers": (THREE, {"kills": 0, "cuts": 0}),
 }
 LONG = {
@@ -552,6 +629,9 @@ LONG = {
     "three writers, the power comes back": (THREE, {}),
     "three writers, one does not sync": ([add("a", synced=False), add("b"), add("c")], {}),
     "three writers, a sync fails": (THREE, {"kills": 0, "fails": 1}),
+    "three writers and damage, one is killed": (THREE, {"cuts": 0, "harms": 1}),
+    "a reader beside two writers, one is killed": (
+        [reader, add("a"), add("b")], {"cuts": 0, "harms": 1}),
 }
 
 
