@@ -470,7 +470,7 @@ END
     seen create -n 10 f -k a
     for args in "query $uri -k a" "query f $uri" "add $uri -k a" "stats $uri" "verify $uri" \
         "merge -o g f $uri" "merge -o $uri f f" "create $uri -k a" "create g $uri" \
-        "import --layout guava $uri -o g" "query --also $uri f -k a" "compare f $uri"; do
+        "import $uri -o g" "query --also $uri f -k a" "compare f $uri"; do
         # shellcheck disable=SC2086 # words
         run -2 --separate-stderr seen $args
         [[ $stderr == *"$shown"* ]]

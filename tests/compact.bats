@@ -73,10 +73,12 @@ END
 
 @test "the same bytes for any number of threads, limit of memory, and order of keys" {
     seq 700000 >keys
+    # shellcheck disable=SC2094 # keys is read only
     shuffled keys >shuffled
     seen create --compact --reproducible -j1 f.seen keys
     seen create --compact --reproducible -j4 --memory 48M g.seen keys
     seen create --compact --reproducible -j3 --memory 1G h.seen <shuffled
+    # shellcheck disable=SC2094
     cat keys keys shuffled | seen create --compact --reproducible i.seen
     cmp f.seen g.seen
     cmp f.seen h.seen

@@ -197,7 +197,7 @@ make()
 @test "a filter that memory does not hold is refused with the memory that it takes" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes addresses by the terabyte'
     ulimit -v 1000000
-    refuses "seen: cannot make a filter in memory of 1.68 GiB: Cannot allocate memory" \
+    refuses "seen: cannot make a filter in memory: 1.68 GiB are needed" \
         seen create --layout guava -n 1e9 -p 1e-3 f.seen "$KEYS"
     [ ! -e f.seen ]
 }

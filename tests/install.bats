@@ -32,6 +32,7 @@ setup()
     find usr -type f | sed "s|^|  $BATS_TEST_TMPDIR/|" | sort >files
     sort said | diff - files
     "${make[@]}" install PREFIX=/home/me/.local >said
+    # shellcheck disable=SC2088 # as it is shown
     grep -q "~/.zshrc, before compinit: fpath+=(/home/me/.local/share/zsh/site-functions)\$" said
     [ -f home/me/.local/share/bash-completion/completions/seen ]
     [ -f home/me/.local/share/fish/vendor_completions.d/seen.fish ]

@@ -73,7 +73,7 @@ config()
     empty k
     seq 20000 >keys
     for i in {1..8}; do
-        shuffled keys $i | seen dedup "$(uri k gozero:bits=4000000)" >"out$i" 3>&- &
+        shuffled keys "$i" | seen dedup "$(uri k gozero:bits=4000000)" >"out$i" 3>&- &
     done
     finish
     alike <(sort out?) <(sort keys)

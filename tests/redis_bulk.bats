@@ -154,7 +154,7 @@ ask_and_add()
         for i in {1..8}; do
             way=--bulk
             [ $((i % 2)) = 1 ] || way=$first
-            shuffled keys $i | seen dedup $way -f 1 "$(uri k gozero:bits=8000000)" >"out$i" 3>&- &
+            shuffled keys "$i" | seen dedup $way -f 1 "$(uri k gozero:bits=8000000)" >"out$i" 3>&- &
         done
         finish
         alike <(sort out?) <(sort keys)

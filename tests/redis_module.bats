@@ -95,7 +95,7 @@ same()
     # few, so that it is found in some orders of the keys before it comes.
     seq 2001 3500 >keys
     for i in {1..8}; do
-        shuffled keys $i | seen dedup "$(uri k)" >"out$i" 3>&- &
+        shuffled keys "$i" | seen dedup "$(uri k)" >"out$i" 3>&- &
     done
     finish
     alike <(sort out?) <(sort keys)

@@ -88,6 +88,7 @@ END
     mkdir disk
     need_mount
     seq 400000 | seen create --counted -p 1e-3 f.seen
+    # shellcheck disable=SC2016 # for the inner shell
     run -0 unshare -rm bash -euc '
         mount -t tmpfs -o size=1M none disk
         cp f.seen disk/f.seen

@@ -81,6 +81,7 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     }
     start_chunk(part, chunk);
     part->failed = !f->work(f->ctx, worker, chunk, slot, &part->err);
+    batch_shrink(part->batch);
     if (f->keyopt->rule.secret) {
         batch_wipe(part->batch);
         private_clean_stack();

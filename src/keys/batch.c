@@ -284,6 +284,19 @@ void batch_wipe(struct batch *b)
     explicit_bzero(b->hash, b->lanes * BATCH_MAX * sizeof *b->hash);
 }
 
+/* Larger than the copies that batches of usual records need. */
+enum { SCRATCH_KEPT = 8 << 20 };
+
+void batch_shrink(struct batch *b)
+{
+    if (b->scratch_len <= SCRATCH_KEPT)
+        return;
+    wipe_scratch(b);
+    free(b->scratch);
+    b->scratch = NULL;
+    b->scratch_len = 0;
+}
+
 void batch_free(struct batch *b)
 {
     if (b == NULL)
@@ -391,9 +404,6 @@ static bool joined_most(size_t bytes, size_t *most)
     return bytes <= (SIZE_MAX - 1) / 2;
 }
 
-/* A larger scratch that is hardly used was made for a very long record, and is replaced. */
-enum { SCRATCH_KEPT = 8 << 20 };
-
 /* Reserves capacity for keys joined from fields, for copies of all keys of this batch, and for
  * their digests and encodings. */
 static bool reserve_scratch(struct batch *b, const struct digest *d, const struct encoding *e)
@@ -416,8 +426,7 @@ static bool reserve_scratch(struct batch *b, const struct digest *d, const struc
     if (per_byte > 0 && bytes > (SIZE_MAX - fixed) / per_byte)
         return false;
     size_t need = fixed + bytes * per_byte;
-    bool is_large = b->scratch_len > SCRATCH_KEPT && b->scratch_len / 8 > need;
-    if (need > b->scratch_len || is_large) {
+    if (need > b->scratch_len) {
         wipe_scratch(b); /* keys may be secrets */
         free(b->scratch);
         b->scratch = malloc(need);

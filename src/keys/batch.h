@@ -99,7 +99,9 @@ void batch_free(struct batch *b); /* overwrites copies of keys, and the hashes *
 /* Begins a chunk; its bytes must stay valid until the last batch_next. */
 void batch_start(struct batch *b, const char *data, size_t len);
 
-/* Call it when a chunk is done: overwrites copies of keys, and the hashes. */
+/* Call these when a chunk is done. The first frees memory that was needed for a very long record;
+ * the second overwrites copies of keys, and the hashes. */
+void batch_shrink(struct batch *b);
 void batch_wipe(struct batch *b);
 
 /* Prepares and hashes the next batch of records. False at the end of the chunk or at a bad record.

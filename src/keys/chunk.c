@@ -7,7 +7,10 @@
 
 enum { ALIGN = 4096 };
 
-void chunk_wipe(struct chunk *chunk)
+/* A larger buffer was made for a very long record, and is freed after it. */
+enum { KEPT = 4 << 20 };
+
+static void wipe(struct chunk *chunk)
 {
     if (chunk->secret && chunk->filled > 0)
         explicit_bzero(chunk->buffer, chunk->filled);
@@ -16,10 +19,17 @@ void chunk_wipe(struct chunk *chunk)
 
 static void free_buffer(struct chunk *chunk)
 {
-    chunk_wipe(chunk);
+    wipe(chunk);
     free(chunk->buffer);
     chunk->buffer = NULL;
     chunk->buffer_len = 0;
+}
+
+void chunk_wipe(struct chunk *chunk)
+{
+    wipe(chunk);
+    if (chunk->buffer_len > KEPT)
+        free_buffer(chunk);
 }
 
 void chunk_free(struct chunk *chunk)

@@ -33,7 +33,8 @@ struct chunk {
 
 void chunk_free(struct chunk *chunk);
 
-/* Call it when the records are no longer needed: overwrites them if they are secret. */
+/* Call it when the records are no longer needed: overwrites them if they are secret, and frees a
+ * buffer that was made for a very long one. */
 void chunk_wipe(struct chunk *chunk);
 
 /* A chunk is read with this many bytes after it. Its last record probably ends there. */
