@@ -496,7 +496,8 @@ static void unlock(struct session *s)
 }
 
 /* Must this writer end the session? If so, it now holds the session byte exclusively. After a
- * failed sync the file keeps the mark WRITING, although no writer is left. */
+ * failed sync the file keeps the mark WRITING, although no writer is left. A writer whose sync
+ * failed notes that before it leaves, so this is looked at last. */
 static bool is_last(struct session *s, bool *last, struct err *err)
 {
     struct filter *f = s->filter;
@@ -504,7 +505,10 @@ static bool is_last(struct session *s, bool *last, struct err *err)
     if (!filter_reload(f, err))
         return false;
     load_counters(s);
-    return sync_has_failed(f) || try_alone(f, last, err);
+    if (!try_alone(f, last, err))
+        return false;
+    *last = *last && !sync_has_failed(f);
+    return true;
 }
 
 /* Releases the batch lock during a sync. The session byte stays held, shared, until the sync ends:
