@@ -16,15 +16,14 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* The number in a file. UINT64_MAX: there is none ("max"), or no such file. */
 static uint64_t read_limit(const char *folder, const char *name)
 {
-    char path[PATH_MAX + 32];
-    unsigned long long limit;
+    char path[PATH_MAX + 32], text[24] = "", *end; /* 20 digits and a newline */
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "re");
     if (f == NULL)
         return UINT64_MAX;
-    bool found = fscanf(f, "%20llu", &limit) == 1;
+    bool found = fgets(text, sizeof text, f) != NULL && text[0] >= '0' && text[0] <= '9';
     fclose(f);
-    return found ? limit : UINT64_MAX;
+    return found ? strtoull(text, &end, 10) : UINT64_MAX;
 }
 
 /* The least limit of `group`, a path below `root`, and of the groups above it. */
