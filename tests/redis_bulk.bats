@@ -271,7 +271,7 @@ $(cli RENAME n k)"
 
 @test "a bitmap that vanishes while it is copied" {
     empty k 5000000
-    for command in 'query --bulk -k 1' 'add --bulk --max-fpr 0.5 -k 1' 'import -o f'; do
+    for command in 'query --bulk -k 1' 'import -o f'; do
         empty k 5000000
         proxy GETRANGE 3 run "$(cli DEL k)"
         # shellcheck disable=SC2086 # options

@@ -49,7 +49,8 @@ enum opt_type {
 #define THREADS(s, member)  false, 0, TAKE_THREADS, offsetof(s, member), 0
 #define BIT(s, member, bit) false, 0, TAKE_BIT, offsetof(s, member), bit
 
-struct opt {
+/* The members are in the order in which a row is read. */
+struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
     int id;           /* the short option's character; above 255: its own take function knows it */
     const char *name; /* long name */
     const char *arg;  /* NULL: takes none; else its name in help: "FILE", "N", ... */

@@ -330,7 +330,7 @@ static bool inflate_whole(const uint8_t *data, uint64_t len, struct bytes *whole
     bool ok = inflate_into(data, len, HEADER, &head, err) &&
               (head.len >= HEADER || fail(err, "it ends within its header"));
     struct parts f = {0};
-    if (ok)
+    if (ok && head.data != NULL)
         f = parse(head.data);
     free(head.data);
     if (!ok || !check_parts(&f, UINT64_MAX, err))
