@@ -195,9 +195,10 @@ end()
         (ulimit -v $kilobytes && seq 1200000 | seen dedup -n 1M -j1 >got 2>err) || status=$?
         [ $status = 0 ] && continue
         [ $status = 2 ]
-        [[ $(cat err) == "seen: cannot make a filter in memory of "*": Cannot allocate memory" ]]
+        [[ $(cat err) == "seen: cannot make a filter in memory"* ]]
+        [ "$(wc -l <err)" = 1 ]
         cut_short=$((cut_short + ($(wc -l <got) > 900000)))
-        seq 1200000 | head -n "$(wc -l <got)" | cmp - got
+        seq "$(wc -l <got)" | cmp - got
     done
     [ $cut_short -gt 0 ]
 }
@@ -217,15 +218,6 @@ end()
             [ "$(seen query -c g.seen <(seq 20000))" = "${#lines[@]}" ]
         done
     done
-}
-
-@test "a disk too full for a layer that takes all keys has room for the usual one" {
-    need_strace
-    seq 1200000 | failing fallocate error=ENOSPC:when=2 seen dedup -j1 --create -p 1e-9 g.seen >out
-    seq 1200000 | cmp - out
-    [ "$(seen stats --json g.seen | jq -c '[.layers[].n_design]')" = "[1048576,2097152]" ]
-    [ "$(seq 1200000 | seen query -c g.seen)" = 1200000 ]
-    seen verify g.seen
 }
 
 @test "gzip is decompressed though the first look at the file fails" {

@@ -29,8 +29,8 @@ like_grep()
     [ $ours = $status ]
     [ ! -s err ]
     # From a pipe it is all the same.
-    # shellcheck disable=SC2086,SC2002
-    cat input | seen query $1 ${2-} f.seen | cmp - grep.out
+    # shellcheck disable=SC2086
+    cmp <(seen query $1 ${2-} f.seen < <(cat input)) grep.out
 }
 
 @test "it prints what grep prints" {
