@@ -73,10 +73,10 @@ static const struct opt size_opts[] = {
      OWN},
     {0, "grow", NULL, "no fixed capacity: layers are added as needed; --capacity sizes the first",
      FLAG(struct create, design.grow)},
-    {0, "generations", "G",
+    {301, "generations", "G",
      "make a filter that forgets: the capacity is divided among G generations, "
      "and 'seen rotate' empties the oldest",
-     AMOUNT(struct create, design.generations)},
+     OWN},
     {0, "foldable", NULL,
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
      "repeatedly",
@@ -120,6 +120,12 @@ static bool take(void *create, struct opt_parser *p, int id)
 {
     struct create *c = create;
     struct err err;
+    if (id == 301) {
+        int generations = 0;
+        bool ok = opt_int(p, 1, CHAIN_GENERATIONS, &generations);
+        c->design.generations = (unsigned)generations;
+        return ok;
+    }
     if (id == 'p') {
         c->design.exact = strcmp(p->value, "0") == 0;
         return c->design.exact || opt_fpr(p, &c->design.p);

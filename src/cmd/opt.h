@@ -36,18 +36,22 @@ enum opt_type {
     TAKE_BIT,     /* uint32_t, of which `bit` is set */
 };
 
+/* The offset of a member of that type; of another type, it does not compile. */
+#define OPT_AT(type, s, member)                                                                    \
+    (offsetof(s, member) + 0 * sizeof(char[_Generic(((s *)0)->member, type : 1)]))
+
 #define OWN                 false, 0, TAKE_ITSELF, 0, 0
 #define REPEATED            true, 0, TAKE_ITSELF, 0, 0
 #define ALIAS(id)           false, id, TAKE_ITSELF, 0, 0
-#define FLAG(s, member)     false, 0, TAKE_FLAG, offsetof(s, member), 0
-#define TEXT(s, member)     false, 0, TAKE_TEXT, offsetof(s, member), 0
-#define COUNT(s, member)    false, 0, TAKE_COUNT, offsetof(s, member), 0
-#define AMOUNT(s, member)   false, 0, TAKE_AMOUNT, offsetof(s, member), 0
-#define BYTES(s, member)    false, 0, TAKE_BYTES, offsetof(s, member), 0
-#define FPR(s, member)      false, 0, TAKE_FPR, offsetof(s, member), 0
-#define RATIO(s, member)    false, 0, TAKE_RATIO, offsetof(s, member), 0
-#define THREADS(s, member)  false, 0, TAKE_THREADS, offsetof(s, member), 0
-#define BIT(s, member, bit) false, 0, TAKE_BIT, offsetof(s, member), bit
+#define FLAG(s, member)     false, 0, TAKE_FLAG, OPT_AT(bool, s, member), 0
+#define TEXT(s, member)     false, 0, TAKE_TEXT, OPT_AT(const char *, s, member), 0
+#define COUNT(s, member)    false, 0, TAKE_COUNT, OPT_AT(uint64_t, s, member), 0
+#define AMOUNT(s, member)   false, 0, TAKE_AMOUNT, OPT_AT(uint64_t, s, member), 0
+#define BYTES(s, member)    false, 0, TAKE_BYTES, OPT_AT(uint64_t, s, member), 0
+#define FPR(s, member)      false, 0, TAKE_FPR, OPT_AT(double, s, member), 0
+#define RATIO(s, member)    false, 0, TAKE_RATIO, OPT_AT(double, s, member), 0
+#define THREADS(s, member)  false, 0, TAKE_THREADS, OPT_AT(unsigned, s, member), 0
+#define BIT(s, member, bit) false, 0, TAKE_BIT, OPT_AT(uint32_t, s, member), bit
 
 /* The members are in the order in which a row is read. */
 struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
