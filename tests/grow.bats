@@ -492,7 +492,8 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(size smaller.seen)" -lt "$(size small.seen)" ]
     [ "$(seen query -c smaller.seen keys)" = 31000 ]
     awk -v p="$(number fpr_current smaller.seen)" 'BEGIN { exit !(p > 0.01 && p <= 0.1) }'
-    refuses "seen: 'c.seen' is of kind ribbon, which cannot be folded" seen shrink c.seen
+    refuses "seen: 'c.seen' is a compact filter, which gets smaller only at a higher FPR: give it with --fpr P" \
+        seen shrink c.seen
     seen create --generations 2 -n 1k --empty r.seen
     refuses "seen: 'r.seen' has generations, which cannot be folded" seen shrink r.seen
 }

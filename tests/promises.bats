@@ -193,7 +193,8 @@ sys.stdout.buffer.write(random.Random(1).randbytes(int(sys.argv[1])))' "$full" >
     status=0
     wait $pid || status=$?
     [ $status = 2 ]
-    [[ $(cat err) == "seen: cannot read 'f' at offset "*": it was truncated, or the disk failed" ]]
+    cat err
+    [[ $(cat err) == "seen: "*"'f'"*truncated* ]]
     [ "$(wc -l <err)" = 1 ]
 }
 
