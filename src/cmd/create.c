@@ -42,6 +42,9 @@ struct create {
     struct feed feed;
 };
 
+/* Options without a letter that `take` reads. */
+enum { OPT_LAYOUT = 300, OPT_GENERATIONS };
+
 static const struct opt size_opts[] = {
     {'n', "capacity", "N",
      "design for N distinct keys: 1000, 250k, 1M, 1e9 (default: the number "
@@ -67,13 +70,13 @@ static const struct opt size_opts[] = {
     {0, "from", "FILTER",
      "read no keys, but take those of FILTER, a counted set that was made with --fpr 0",
      TEXT(struct create, from)},
-    {300, "layout", "SPEC",
+    {OPT_LAYOUT, "layout", "SPEC",
      "make the filter that another program would: NAME[:PARAM=VALUE,...]; seen-layouts(7) has the "
      "names",
      OWN},
     {0, "grow", NULL, "no fixed capacity: layers are added as needed; --capacity sizes the first",
      FLAG(struct create, design.grow)},
-    {301, "generations", "G",
+    {OPT_GENERATIONS, "generations", "G",
      "make a filter that forgets: the capacity is divided among G generations, "
      "and 'seen rotate' empties the oldest",
      OWN},
@@ -120,7 +123,7 @@ static bool take(void *create, struct opt_parser *p, int id)
 {
     struct create *c = create;
     struct err err;
-    if (id == 301) {
+    if (id == OPT_GENERATIONS) {
         int generations = 0;
         bool ok = opt_int(p, 1, CHAIN_GENERATIONS, &generations);
         c->design.generations = (unsigned)generations;
