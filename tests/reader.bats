@@ -287,25 +287,33 @@ imported()
     done
 }
 
-@test "a file that is not clean is read without its checksums" {
+@test "in a file that is not clean, only marked pages are read without their checksums" {
     seq 1 2 1000 | seen create f.seen
     seq 1 1000 >asked
-    PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
+    for mark in 1 0; do
+        cp f.seen "$mark.seen"
+        PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" "$mark" <<'PYTHON'
 import struct, sys
 sys.path.insert(0, sys.argv[1] + "/tests")
 from reader import PAGE, u64, xxh3
-data = bytearray(open("f.seen", "rb").read())
+path = sys.argv[2] + ".seen"
+data = bytearray(open(path, "rb").read())
 for slot in (0, PAGE):
     struct.pack_into("<I", data, slot + 40, 2)
     struct.pack_into("<Q", data, slot + PAGE - 8, xxh3(bytes(data[slot:slot + PAGE - 8]), 0))
-sums = u64(data, 256 + 48)
+sums, touched = u64(data, 256 + 48), u64(data, 256 + 56)
 data[sums] ^= 1
-open("f.seen", "wb").write(data)
+data[touched] = int(sys.argv[2])
+open(path, "wb").write(data)
 PYTHON
-    seen query f.seen asked >ours 2>warning
-    grep -q "'f.seen'" warning
-    reader query f.seen <asked | cmp - ours
+    done
+    seen query 1.seen asked >ours 2>warning
+    grep -q "'1.seen'" warning
+    reader query 1.seen <asked | cmp - ours
     [ "$(wc -l <ours)" -ge 500 ]
+    run -2 seen query 0.seen asked
+    [[ $output == *"'0.seen' is damaged: page 0 of layer 0"* ]]
+    run -2 reader query 0.seen <asked
 }
 
 @test "the reader notices damage" {
