@@ -9,6 +9,7 @@
                 print nothing (the helpers equal and alike know that)
     wait        `wait` without a process: 0 whatever the processes returned
     early       `seen ... | grep -q`, or head: ends by SIGPIPE or not, by chance (under pipefail)
+    again       `await PROCESS a <(b)`, eventually, until_...: <(b) can be read once, and no try after the first succeeds
     suppressed  a check in the middle of a function that is called where set -e is off
 
 The last part of `a && b` may be break, continue, return, exit, skip or an assignment; `a && b || c`
@@ -401,6 +402,8 @@ class Finder:
             self.find(command.line, "wait")
         if words[0] == "run":
             self.calls([command])
+        if re.fullmatch("await|eventually|until_\\w+", words[0]) and any(word.startswith("<(") for word in words):
+            self.find(command.line, "again")
         text = " ".join(words)
         if re.fullmatch(r'\[\[? "?\$\((?!\().*\)"? ==? "?\$\((?!\().*\)"? \]\]?', text, re.S):
             self.find(command.line, "equal")
