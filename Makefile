@@ -184,21 +184,23 @@ fuzz:
 	+$(Q)$(SUBMAKE) -j1 BUILD=$(BUILD)/clang-fuzz CC=clang CFLAGS='$(FUZZ_FLAGS)' \
 	    $(FUZZ:fuzz_%=fuzz-one-%)
 
-## asan: all tests under AddressSanitizer and UndefinedBehaviorSanitizer
+# What these run of the program, others run, too: texts, examples, statistics.
+EXAMPLES := docs honesty install readme recipes
+
+## asan: tests under AddressSanitizer and UndefinedBehaviorSanitizer, all but those of texts and examples
 asan:
-	+$(Q)SANITIZER=address exec $(SUBMAKE) BUILD=$(BUILD)/asan check CFLAGS='-O1 -g \
+	+$(Q)SANITIZER=address exec $(SUBMAKE) BUILD=$(BUILD)/asan check \
+	    $(if $(FULL),,BATS='$(filter-out $(EXAMPLES:%=tests/%.bats),$(BATS))') CFLAGS='-O1 -g \
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
 # In these threads meet.
 THREADED := bloom_build bloom_census counted input keyset parquet pump redis refit ribbon session sig store
-# What these test is not of threads, or others in which it is test it too.
-UNTHREADED := bitmaps cli create_layout dcso digest docs failing forged format honesty install layout_verbs \
-    layouts plan reader recipes redis_create redis_module redisbloom
+THREADED_BATS := add compact confirm coprocess counted create dedup merge parquet query redis rotate stats verify
 
 ## tsan: tests of threads under ThreadSanitizer (which does not know fences: gcc warns of that)
 tsan:
 	+$(Q)SANITIZER=thread exec $(SUBMAKE) BUILD=$(BUILD)/tsan check CC=gcc \
-	    $(if $(FULL),,BATS='$(filter-out $(UNTHREADED:%=tests/%.bats),$(BATS))' REPLAY= \
+	    $(if $(FULL),,BATS='$(THREADED_BATS:%=tests/%.bats)' REPLAY= \
 	    UNIT='$(THREADED:%=$(BUILD)/tsan/unit/test_%)') \
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
