@@ -55,7 +55,6 @@ static void report_all(struct stats *s, const struct findings *found)
 static void warn(const struct findings *found)
 {
     const char *name = found->store->name;
-    char bits[NUM_TEXT], counted[NUM_TEXT];
     warn_unclean(found->store);
     if (found->damaged != 0)
         say_error("'%s' is damaged: %" PRIu64
@@ -63,11 +62,7 @@ static void warn(const struct findings *found)
                   "are unreliable; 'seen verify' names the pages",
                   name, found->damaged, found->damaged == 1 ? " does" : "s do");
     else if (!found->consistent)
-        say_warning(
-            "'%s': its bits hold %s keys, but %s were counted: bits are damaged, or keys were "
-            "hashed in another way",
-            name, num_show_count(bits, found->n_bits),
-            num_show_count(counted, found->header->counters.n_keys));
+        warn_disagreement(name, found->n_bits, found->header->counters.n_keys);
 }
 
 static bool stats_of(struct stats *s, const char *path)

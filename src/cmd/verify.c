@@ -9,6 +9,7 @@
 #include "base/say.h"
 #include "base/visible.h"
 #include "cmd/cmd.h"
+#include "cmd/warn.h"
 #include "store/filter.h"
 #include "store/session.h"
 
@@ -37,6 +38,8 @@ struct findings {
     char text[200];
     uint64_t n_pages;   /* of them, pages */
     uint64_t unchecked; /* pages that cannot be checked: a writer has touched them */
+    bool disagree;      /* the bits hold n_bits keys, and another number was counted */
+    double n_bits;
 };
 
 __attribute__((format(printf, 3, 4))) static void note(struct findings *found, uint64_t offset,
@@ -137,7 +140,8 @@ static void check_layers(const struct filter *f, unsigned threads, struct findin
     }
 }
 
-/* Do the counters agree with each other, and with the bits? */
+/* Do the counters agree with each other, and with the bits? Bits are no damage whose checksums
+ * hold: chosen keys set fewer or more of them than others. */
 static void check_counters(const struct filter *f, unsigned threads, struct findings *found)
 {
     const struct counters *c = &f->header.counters;
@@ -152,11 +156,9 @@ static void check_counters(const struct filter *f, unsigned threads, struct find
         return;
     }
     struct census layer[FORMAT_MAX_LAYERS];
-    double n_bits;
     const struct layers layers = filter_layers(f);
     layers_census_each(&layers, threads, layer);
-    if (!layers_counters_agree(&f->header, layer, &n_bits))
-        note(found, offset, "the header counts %.0f keys, the bits hold %.0f", c->n_keys, n_bits);
+    found->disagree = !layers_counters_agree(&f->header, layer, &found->n_bits);
 }
 
 static enum filter_health check_all(const struct filter *f, unsigned threads,
@@ -236,6 +238,8 @@ static bool report(const struct filter *f, enum filter_health health, const stru
                found->unchecked, s);
     else
         puts("ok");
+    if (found->disagree)
+        warn_disagreement(f->path, found->n_bits, f->header.counters.n_keys);
     return true;
 }
 

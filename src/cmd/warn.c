@@ -1,5 +1,6 @@
 #include "cmd/warn.h"
 
+#include "base/num.h"
 #include "base/say.h"
 
 static void unclean(const char *name, bool slot_damaged, bool needs_repair)
@@ -22,6 +23,14 @@ void warn_unclean(const struct store *s)
 void warn_unclean_file(const struct filter *f)
 {
     unclean(f->path, f->slot_damaged, f->header.state == STATE_DIRTY);
+}
+
+void warn_disagreement(const char *name, double n_bits, double n_counted)
+{
+    char bits[NUM_TEXT], counted[NUM_TEXT];
+    say_warning("'%s': its bits hold %s keys, but %s were counted: keys were chosen by their "
+                "hashes or hashed in another way, or bits changed before their checksums were made",
+                name, num_show_count(bits, n_bits), num_show_count(counted, n_counted));
 }
 
 bool warn_inputs(const struct make *m, bool ok)

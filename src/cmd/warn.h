@@ -10,6 +10,10 @@
 void warn_unclean(const struct store *s);
 void warn_unclean_file(const struct filter *f);
 
+/* Warns that the bits of the filter `name`, whose checksums hold, stand for another number of keys
+ * than were counted. */
+void warn_disagreement(const char *name, double n_bits, double n_counted);
+
 /* Warns of each input that make_open has opened. Returns `ok`, its result. */
 bool warn_inputs(const struct make *m, bool ok);
 
