@@ -536,6 +536,8 @@ static bool collect(struct create *c, const char *scratch_dir)
     struct err err;
     c->build = (struct filter_build){.design = &c->design,
                                      .rule = &c->keyopt.rule,
+                                     .file = &c->file,
+                                     .name = c->path,
                                      .memory = c->memory,
                                      .scratch_dir = scratch_dir,
                                      .threads = c->keyopt.threads,
@@ -553,7 +555,7 @@ static bool build(struct create *c)
 {
     struct err err;
     bool ok = c->dry_run ? filter_build_forecast(&c->build, keys_given(c), &err)
-                         : filter_build_write(&c->build, keys_given(c), &c->file, c->path, &err);
+                         : filter_build_write(&c->build, keys_given(c), &err);
     return ok || say_failure(&err);
 }
 

@@ -1,21 +1,24 @@
 #include "store/filter_build.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/progress.h"
 #include "base/ram.h"
+#include "base/sig.h"
 #include "store/chain.h"
-#include "store/memory.h"
 #include "store/header.h"
+#include "store/layers.h"
+#include "store/memory.h"
 
 /* With a fixed size: the memory, per lane, that holds hashes before they are drained into bits, and
  * the number of hashes that 16 threads can hold in it. Only up to this number are keys counted. */
 enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
 
-/* The same where keys are added to a store. The other half of DIRECT_MEMORY is for copies of the
- * bits (fill.h). FILL_MEMORY is the keyset_min_memory of FILL_THREADS, the most threads used. */
+/* The same where keys are added to a layout's layer. FILL_MEMORY is the keyset_min_memory of
+ * FILL_THREADS, the most threads used. */
 enum { FILL_MEMORY = DIRECT_MEMORY / 2, FILL_KEYS = DIRECT_KEYS / 4, FILL_THREADS = 8 };
 
 /* Keys that a keyset sorts at a time, to add them in order. */
@@ -42,15 +45,15 @@ static uint64_t build_memory(const struct kind *kind)
     return kind->build_memory != NULL ? kind->build_memory() : 0;
 }
 
-/* Is the filter filled in memory, as the other program fills it? */
-static bool fills_store(const struct kind *kind)
+/* Are keys added one by one, as another program adds them? */
+static bool adds_keys(const struct kind *kind)
 {
     return kind->build == NULL;
 }
 
 static bool is_ordered(const struct kind *kind)
 {
-    return fills_store(kind) && kind->layout->counts;
+    return adds_keys(kind) && kind->layout->counts;
 }
 
 static size_t build_part(const struct kind *kind)
@@ -74,26 +77,26 @@ uint64_t filter_build_min_memory(const struct design *design)
 static uint64_t direct_memory(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
-    return fills_store(kind) ? FILL_MEMORY : (uint64_t)DIRECT_MEMORY * keyset_lanes(kind->lanes);
+    return adds_keys(kind) ? FILL_MEMORY : (uint64_t)DIRECT_MEMORY * keyset_lanes(kind->lanes);
 }
 
 static uint64_t direct_keys(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
-    return fills_store(kind) ? FILL_KEYS / keyset_lanes(kind->lanes) : DIRECT_KEYS;
+    return adds_keys(kind) ? FILL_KEYS / keyset_lanes(kind->lanes) : DIRECT_KEYS;
 }
 
 /* Is the keyset drained while keys are put? */
 static bool drains(const struct filter_build *b)
 {
-    return b->bits != NULL || b->fill != NULL;
+    return b->bits != NULL || b->map != NULL;
 }
 
-/* Lanes of a hash to keep. A store needs all lanes. */
+/* Lanes of a hash to keep. `add` needs all lanes. */
 static unsigned lanes(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
-    return fills_store(kind) ? key_rule_hash(b->rule)->lanes : kind->lanes;
+    return adds_keys(kind) ? key_rule_hash(b->rule)->lanes : kind->lanes;
 }
 
 /* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
@@ -119,20 +122,61 @@ static uint64_t half_of_memory(void)
     return ram_limit() / 2;
 }
 
-/* Creates the filter described by the header, in memory. */
+/* Makes the filter that the header describes in memory, for keys in order. */
 static bool open_store(struct filter_build *b, struct err *err)
 {
     const struct add_options options = {.threads = b->threads};
-    struct facts facts;
     b->store = memory_open(&b->header, err);
-    if (b->store == NULL)
+    return b->store != NULL && store_add_begin(b->store, &options, err);
+}
+
+/* A layer with holes is filled in memory: reading holes through a mapping may fill them. */
+static bool is_in_memory(const struct filter_build *b)
+{
+    return layout_is_sparse(newest(b));
+}
+
+/* Makes room in the new file for the filter that the header describes, and maps it. */
+static bool map_file(struct filter_build *b, struct err *err)
+{
+    uint64_t len = b->header.file_len;
+    bool in_memory = is_in_memory(b);
+    if (!header_reserve(&b->header, b->file, err))
         return false;
-    if (is_ordered(design_kind(b->design)))
-        return store_add_begin(b->store, &options, err);
-    store_describe(b->store, &facts);
-    uint64_t len = newest(b)->data_len, copies = 1 + FILL_MEMORY / (len > 0 ? len : 1);
-    b->fill = fill_new(newest(b), facts.layers.data[0], (unsigned)smaller(copies, b->threads), err);
-    return b->fill != NULL;
+    errno = ENOMEM;
+    void *map = len > SIZE_MAX ? MAP_FAILED
+                               : mmap(NULL, (size_t)len, PROT_READ | PROT_WRITE,
+                                      in_memory ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED,
+                                      in_memory ? -1 : b->file->fd, 0);
+    if (map == MAP_FAILED)
+        return fail_errno(err, "cannot map '%s'", b->name);
+    b->map = map;
+    sig_guard(map, len, b->name, b->file->fd);
+    return true;
+}
+
+static void unmap_file(const struct filter_build *b)
+{
+    if (b->map == NULL)
+        return;
+    sig_unguard(b->map);
+    munmap(b->map, (size_t)b->header.file_len);
+}
+
+/* Adds keys to the mapped layer; a keyset_drain. With a lock, bits are set without atomic
+ * operations, which take twice the time. */
+static void fill(void *ctx, unsigned partition, struct hashes hashes, size_t n)
+{
+    struct filter_build *b = ctx;
+    const struct layer *layer = newest(b);
+    (void)partition;
+    pthread_mutex_lock(&b->lock);
+    for (size_t at = 0; at < n; at += LAYER_BATCH) {
+        uint64_t present[LAYER_BATCH / 64] = {0};
+        layer->kind->add(layer, b->map + layer->data_off, hashes_from(hashes, at),
+                         n - at < LAYER_BATCH ? n - at : LAYER_BATCH, present);
+    }
+    pthread_mutex_unlock(&b->lock);
 }
 
 static bool bits_fit_memory(uint64_t len)
@@ -159,19 +203,20 @@ static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, stru
     return true;
 }
 
-/* Makes keys go to a store as they arrive, if the design determines its size. */
-static bool begin_store(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+/* Makes keys of a layout go to the filter as they arrive, if the design determines its size. */
+static bool add_on_arrival(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
-    if (!fills_store(design_kind(b->design)) || !design_is_sized(b->design) || b->forecast)
+    const struct kind *kind = design_kind(b->design);
+    if (!adds_keys(kind) || !design_is_sized(b->design) || b->forecast)
         return true;
-    if (!make_header(b, 0, err) || !open_store(b, err))
+    if (!make_header(b, 0, err))
         return false;
-    if (b->fill != NULL) {
-        spec->drain = fill_put;
-        spec->ctx = b->fill;
-        b->threads = (unsigned)smaller(b->threads, FILL_THREADS);
-    }
-    return true;
+    if (is_ordered(kind))
+        return open_store(b, err);
+    spec->drain = fill;
+    spec->ctx = b;
+    b->threads = (unsigned)smaller(b->threads, FILL_THREADS);
+    return map_file(b, err);
 }
 
 /* Gives at most half of the memory to building threads, which may limit their number. */
@@ -253,7 +298,8 @@ bool filter_build_begin(struct filter_build *b, struct err *err)
     struct keyset_spec spec = {.lanes = lanes(b), .scratch_dir = b->scratch_dir};
     uint64_t most = half_of_memory(), smallest = filter_build_min_memory(b->design);
     b->memory = smaller(b->memory, most > smallest ? most : smallest);
-    if (!begin_store(b, &spec, err) || !drain_to_bits(b, &spec, err))
+    pthread_mutex_init(&b->lock, NULL);
+    if (!add_on_arrival(b, &spec, err) || !drain_to_bits(b, &spec, err))
         return false;
     if (filter_build_in_order(b))
         return true;
@@ -269,7 +315,7 @@ bool filter_build_begin(struct filter_build *b, struct err *err)
 
 bool filter_build_in_order(const struct filter_build *b)
 {
-    return b->store != NULL && b->fill == NULL;
+    return b->store != NULL;
 }
 
 bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
@@ -337,36 +383,60 @@ static struct target newest_target(struct filter_build *b, int fd, const char *n
     return t;
 }
 
-static bool write_file(struct filter_build *b, bool presumed, struct newfile *file,
-                       const char *name, struct err *err)
+static bool write_file(struct filter_build *b, bool presumed, struct err *err)
 {
     if (!make_header(b, b->n_distinct, err))
         return false;
-    struct target target = newest_target(b, file->fd, name);
+    struct target target = newest_target(b, b->file->fd, b->name);
     target.presumed = presumed;
-    if (!header_reserve(&b->header, file, err) || !build_layers(b, &target, err))
+    if (!header_reserve(&b->header, b->file, err) || !build_layers(b, &target, err))
         return false;
     fill_counters(b);
-    return header_write(&b->header, file->fd, name, err);
+    return header_write(&b->header, b->file->fd, b->name, err);
 }
 
-/* Adds keys in ascending order of their hashes, which does not depend on threads or memory. */
-static bool add_part(void *ctx, const struct keyset_range *range, struct err *err)
+/* Calls `each` on the keys of a visited range, a batch at a time. */
+static bool each_batch(struct filter_build *b, const struct keyset_range *range,
+                       bool (*each)(struct filter_build *b, struct hashes hashes, size_t n,
+                                    struct err *err),
+                       struct err *err)
 {
-    struct filter_build *b = ctx;
-    const struct keyset_piece *piece = range->piece;
     uint64_t lane[HASH_LANES][LAYER_BATCH];
     unsigned n_lanes = lanes(b), stride = keyset_lanes(n_lanes);
-    for (size_t at = 0; at < piece->n; at += LAYER_BATCH) {
-        uint64_t known[LAYER_BATCH / 64] = {0};
-        size_t n = piece->n - at < LAYER_BATCH ? piece->n - at : LAYER_BATCH, done;
-        for (size_t i = 0; i < n; i++)
-            for (unsigned l = 0; l < n_lanes; l++)
-                lane[l][i] = piece->hash[(at + i) * stride + l];
-        if (!filter_build_add(b, (struct hashes){lane[0], LAYER_BATCH, NULL}, known, n, &done, err))
-            return false;
-    }
+    for (const struct keyset_piece *p = range->piece; p < range->piece + range->n_pieces; p++)
+        for (size_t at = 0; at < p->n; at += LAYER_BATCH) {
+            size_t n = p->n - at < LAYER_BATCH ? p->n - at : LAYER_BATCH;
+            for (size_t i = 0; i < n; i++)
+                for (unsigned l = 0; l < n_lanes; l++)
+                    lane[l][i] = p->hash[(at + i) * stride + l];
+            if (!each(b, (struct hashes){lane[0], LAYER_BATCH, NULL}, n, err))
+                return false;
+        }
     return true;
+}
+
+static bool add_batch(struct filter_build *b, struct hashes hashes, size_t n, struct err *err)
+{
+    uint64_t known[LAYER_BATCH / 64] = {0};
+    size_t done;
+    return filter_build_add(b, hashes, known, n, &done, err);
+}
+
+static bool fill_batch(struct filter_build *b, struct hashes hashes, size_t n, struct err *err)
+{
+    (void)err;
+    fill(b, 0, hashes, n);
+    return true;
+}
+
+static bool add_range(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    return each_batch(ctx, range, add_batch, err);
+}
+
+static bool fill_range(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    return each_batch(ctx, range, fill_batch, err);
 }
 
 static void give_up(void *ctx)
@@ -374,30 +444,25 @@ static void give_up(void *ctx)
     (void)ctx;
 }
 
-/* Adds to the store all keys not added yet. */
-static bool fill_store(struct filter_build *b, struct err *err)
+/* Adds all keys to a filter in memory that depends on their order. Keys whose filter was made when
+ * they arrived are there already. The others are added in ascending order of their hashes, which
+ * does not depend on threads or memory. */
+static bool add_in_order(struct filter_build *b, struct err *err)
 {
-    bool in_order = filter_build_in_order(b);
-    if (b->store == NULL && !(make_header(b, b->n_distinct, err) && open_store(b, err)))
-        return false;
-    if (b->fill == NULL)
-        return in_order || keyset_visit_sorted(b->keys, KEYSET_BITS, add_part, give_up, b, err);
-    if (b->counted && !fill_keys(b->fill, b->keys, lanes(b), err))
-        return false;
-    fill_end(b->fill, b->threads);
-    return true;
+    return b->store != NULL ||
+           (count_keys(b, err) && make_header(b, b->n_distinct, err) && open_store(b, err) &&
+            keyset_visit_sorted(b->keys, KEYSET_BITS, add_range, give_up, b, err));
 }
 
-static bool write_layers(struct filter_build *b, struct newfile *file, const char *name,
-                         struct err *err)
+static bool write_layers(struct filter_build *b, struct err *err)
 {
     struct facts facts;
     store_describe(b->store, &facts);
     b->header = *facts.layers.header;
-    if (!header_reserve(&b->header, file, err))
+    if (!header_reserve(&b->header, b->file, err))
         return false;
     for (unsigned i = 0; i < b->header.n_layers; i++) {
-        const struct target target = header_target(&b->header, i, file->fd, name, b->threads);
+        const struct target target = header_target(&b->header, i, b->file->fd, b->name, b->threads);
         if (b->reproducible)
             b->header.layers[i].since = 0;
         if (!target_write_all(&target, facts.layers.data[i], err))
@@ -406,18 +471,38 @@ static bool write_layers(struct filter_build *b, struct newfile *file, const cha
     return store_census(b->store, b->threads, NULL, &b->census, err);
 }
 
-/* Keys added in input order were already counted by the store. */
-static bool write_store(struct filter_build *b, struct newfile *file, const char *name,
-                        struct err *err)
+/* The store has counted the keys, and so did the keyset, if there is one. */
+static bool write_store(struct filter_build *b, struct err *err)
 {
-    if ((!filter_build_in_order(b) && !count_keys(b, err)) || !fill_store(b, err) ||
-        !write_layers(b, file, name, err))
+    if (!add_in_order(b, err) || !write_layers(b, err))
         return false;
-    if (b->fill != NULL)
-        fill_counters(b);
-    else if (b->keys != NULL && b->header.n_layers == 1)
+    if (b->keys != NULL && b->header.n_layers == 1)
         b->header.counters.n_keys = (double)b->n_distinct;
-    return header_write(&b->header, file->fd, name, err);
+    return header_write(&b->header, b->file->fd, b->name, err);
+}
+
+/* Adds the keys that the keyset still has to the mapped layer. */
+static bool fill_rest(struct filter_build *b, struct err *err)
+{
+    return count_keys(b, err) &&
+           (b->map != NULL || (make_header(b, b->n_distinct, err) && map_file(b, err))) &&
+           (!b->counted || keyset_visit(b->keys, fill_range, b, err));
+}
+
+static bool write_mapped(struct filter_build *b, struct err *err)
+{
+    if (!fill_rest(b, err))
+        return false;
+    const struct layer *layer = newest(b);
+    const struct target target = newest_target(b, b->file->fd, b->name);
+    uint8_t *data = b->map + layer->data_off;
+    const struct layers layers = {&b->header, &data};
+    struct census each;
+    layers_census_each(&layers, b->threads, &each);
+    layers_census_whole(&layers, b->threads, &each, &b->census);
+    fill_counters(b);
+    return (is_in_memory(b) ? target_write_all(&target, data, err) : target_sums(&target, err)) &&
+           header_write(&b->header, b->file->fd, b->name, err);
 }
 
 /* Should a filter be written first as if all keys were distinct? Most inputs have no repeats, and
@@ -430,17 +515,17 @@ static bool may_presume(const struct design *d)
     return !design_is_sized(d) && d->size == 0 && p <= design_kind(d)->presuming_fpr;
 }
 
-bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
-                        const char *name, struct err *err)
+bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)
 {
+    const struct kind *kind = design_kind(b->design);
     struct err ignored;
     b->n_put = n_put;
     b->n_distinct = b->n_known != 0 ? b->n_known : n_put;
     b->counted = true;
-    if (fills_store(design_kind(b->design)))
-        return write_store(b, file, name, err);
-    return (may_presume(b->design) && write_file(b, true, file, name, &ignored)) ||
-           (count_keys(b, err) && write_file(b, false, file, name, err));
+    if (adds_keys(kind))
+        return is_ordered(kind) ? write_store(b, err) : write_mapped(b, err);
+    return (may_presume(b->design) && write_file(b, true, &ignored)) ||
+           (count_keys(b, err) && write_file(b, false, err));
 }
 
 bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const char *name,
@@ -467,7 +552,7 @@ bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *e
 void filter_build_free(struct filter_build *b)
 {
     keyset_free(b->keys);
-    fill_free(b->fill);
+    unmap_file(b);
     store_close(b->store);
     if (b->bits != NULL)
         design_kind(b->design)->bits->end(b->bits);

@@ -1,10 +1,10 @@
 /*
  * Builds a new filter file from an unknown number of keys.
  *
- *     struct filter_build b = {.design = &design, .rule = &rule, .memory = memory, ...};
+ *     struct filter_build b = {.design = &design, .rule = &rule, .file = &file, ...};
  *     if (!filter_build_begin(&b, &err)) ...
  *     ... filter_build_put(&b, worker, hashes, n, &err) ...    // from each worker's thread
- *     if (!filter_build_write(&b, n_put, &file, name, &err)) ...
+ *     if (!filter_build_write(&b, n_put, &err)) ...
  *     filter_build_free(&b);                                    // in any case
  *
  * Hashes are collected (keyset.h). If the design has a fixed size and memory allows it, they go
@@ -12,8 +12,9 @@
  * unless its size is fixed, and written. With a fixed size and many keys, the count is estimated
  * from the bits.
  *
- * Filters of other programs' layouts are filled in memory. If the result depends on the order of
- * the keys, they are added in input order if the size is given, else in the order of their hashes:
+ * For another program's layout, keys are added to the layer in the new file. If the result depends
+ * on the order of the keys, they are added in memory: in input order if the size is given, else in
+ * the order of their hashes:
  *
  *     if (filter_build_in_order(&b))
  *         ... filter_build_add(&b, hashes, known, n, &done, &err) ...
@@ -23,6 +24,7 @@
 #ifndef STORE_FILTER_BUILD_H
 #define STORE_FILTER_BUILD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +32,6 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "keys/keyset.h"
-#include "store/fill.h"
 #include "store/format.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -39,6 +40,9 @@
 struct filter_build {
     const struct design *design;
     const struct key_rule *rule; /* seed and preparation, for the header */
+    struct newfile *file;        /* for filter_build_write. Needed from filter_build_begin on if the
+                                    design is sized */
+    const char *name;            /* of the file, in messages */
     uint64_t memory;             /* bytes, besides the filter; filter_build_min_memory at least */
     const char *scratch_dir;     /* for keys that do not fit in `memory` */
     unsigned threads;            /* workers; filter_build_begin lowers it to what `memory` allows */
@@ -52,9 +56,10 @@ struct filter_build {
     uint64_t fits; /* number of hashes, repeats counted, that always fit in memory */
     /* The rest is private. */
     struct keyset *keys;
-    struct store *store; /* for kinds without `build`: the filter in memory, which takes the keys */
-    struct fill *fill;   /* adds keys to `store` in any order; NULL: they are added in order */
-    void *bits;          /* where `keys` drains to (kind_bits); NULL: not drained to bits */
+    struct store *store;  /* in memory, takes keys in order; or NULL */
+    uint8_t *map;         /* of the new file, takes keys in any order; or NULL */
+    pthread_mutex_t lock; /* of its layer */
+    void *bits;           /* where `keys` drains to (kind_bits); NULL: not drained to bits */
     uint64_t n_put, n_distinct;
     bool counted; /* n_distinct is known or presumed */
 };
@@ -74,9 +79,8 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
                       struct err *err);
 
-/* Writes the file but does not commit it. Messages call it `name`. n_put: hashes that were put. */
-bool filter_build_write(struct filter_build *b, uint64_t n_put, struct newfile *file,
-                        const char *name, struct err *err);
+/* Writes the file but does not commit it. n_put: hashes that were put. */
+bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err);
 
 /* The same for design->batch_for: writes into an empty, temporary file. The layer is
  * header.layers[0]. */

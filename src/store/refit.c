@@ -113,7 +113,9 @@ static bool write_file(struct refit *r, const struct header *old, struct newfile
 {
     struct err ignored;
     struct header *h = &r->build.header;
-    if (!filter_build_write(&r->build, r->n_put, file, path, &ignored))
+    r->build.file = file;
+    r->build.name = path;
+    if (!filter_build_write(&r->build, r->n_put, &ignored))
         return false;
     h->created = h->layers[0].since = old->created;
     h->counters.dropped = old->counters.dropped;

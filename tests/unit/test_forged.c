@@ -130,6 +130,8 @@ static struct sound read_whole(const char *path)
 
 static bool fill(struct filter_build *b, struct newfile *file, unsigned n, struct err *err)
 {
+    b->file = file;
+    b->name = "f";
     if (!filter_build_begin(b, err))
         return false;
     for (uint64_t i = 0; i < n; i++) {
@@ -137,7 +139,7 @@ static bool fill(struct filter_build *b, struct newfile *file, unsigned n, struc
         if (!filter_build_put(b, 0, hashes_of(&h), 1, err))
             return false;
     }
-    return filter_build_write(b, n, file, "f", err) && newfile_commit(file, err);
+    return filter_build_write(b, n, err) && newfile_commit(file, err);
 }
 
 /* Adds hashes `first` and following, and says how that ended. */
