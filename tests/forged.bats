@@ -77,3 +77,38 @@ its checksum (and 1 more place)" seen verify c.seen
     cd work
     PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/forged.py" "${FORGED:-60}" "${SEED:-1}"
 }
+
+@test "no number of keys that a file claims makes it grow by more than one link" {
+    ulimit -f 1048576 # KiB, if it fails
+    seq 10001 10030 >later
+    seq 100 | seen create --layout redisbloom -n 100 -p 0.01 whole.seen
+    for forged in added=2**63 added=2**64-1 "added=2**62 layer.0.closed_keys=1e300" \
+        "added=2**63 layer.0.capacity=2**40" "added=2**63 layer.0.capacity=2**63"; do
+        cp whole.seen f.seen
+        # shellcheck disable=SC2086 # several
+        forge f.seen $forged
+        run seen add f.seen <later
+        [[ $status == [02] ]]
+        [ "$(size f.seen)" -le "$((2 * $(size whole.seen)))" ]
+        [ "$(seen stats --json f.seen | jq '.layers | length')" -le 2 ]
+        [ "$(seq 100 | seen query -c f.seen)" = 100 ]
+    done
+    # Nor do the counters of a filter of another kind.
+    seq 5000 | seen create --force --grow -n 1000 whole.seen
+    for forged in keys=1e300 "keys=1e300 layer.0.closed_keys=1e290" "keys=2**64 added=2**64-1"; do
+        cp whole.seen f.seen
+        # shellcheck disable=SC2086 # several
+        forge f.seen $forged
+        run seen add f.seen <later
+        [[ $status == [02] ]]
+        [ "$(size f.seen)" -le "$((20 * $(size whole.seen)))" ]
+        [ "$(seq 5000 | seen query -c f.seen)" = 5000 ]
+    done
+    # And what is made like a file has its size.
+    seen create --force --empty -n 1000 whole.seen
+    cp whole.seen f.seen
+    forge f.seen layer.0.capacity=2**63 capacity=2**63
+    seen create --empty --like f.seen g.seen
+    [ "$(size g.seen)" -gt 0 ]
+    [ "$(size g.seen)" = "$(size whole.seen)" ]
+}

@@ -1,5 +1,6 @@
 #include "store/chain.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 #include "base/num.h"
@@ -162,8 +163,18 @@ static uint64_t closed_keys(const struct header *h)
 
 uint64_t chain_newest_keys(const struct header *h, const struct counters *counters)
 {
-    uint64_t closed = closed_keys(h);
-    return counters->keys_added > closed ? counters->keys_added - closed : 0;
+    uint64_t closed = closed_keys(h), most = h->layers[chain_newest(h)].n_design;
+    uint64_t n = counters->keys_added > closed ? counters->keys_added - closed : 0;
+    return n < most ? n : most;
+}
+
+/* Forged counters may claim more keys than the layers take. Then each further layer would be full
+ * at once. */
+static void limit_counters(const struct header *h, struct counters *counters)
+{
+    uint64_t most = closed_keys(h) + chain_newest_keys(h, counters);
+    if (chain_is_exact(h) && counters->keys_added > most)
+        counters->keys_added = most;
 }
 
 void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters)
@@ -179,9 +190,9 @@ void chain_recount(const struct layers *layers, unsigned threads, struct counter
         counters->keys_added = n;
 }
 
-struct header chain_close(const struct layers *layers, const struct counters *counters,
-                          unsigned threads)
+struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads)
 {
+    limit_counters(layers->header, counters);
     struct header h = *layers->header;
     struct census census;
     unsigned newest = chain_newest(&h);
@@ -211,6 +222,11 @@ static bool make_next(const struct header *h, struct layer *out, struct err *err
     if (last->kind->next == NULL)
         return make_layer(out, last->kind, id, next_capacity(last), BUDGET * rate_left(h), true,
                           err);
+    /* The other program's rule follows the capacity, which a file may forge. Valid layers hold it
+     * at about their design FPR; small ones are rounded. */
+    if ((double)last->n_design > 2 * layer_n_at(last, last->fpr_design) + 64)
+        return fail(err, "its newest layer has no room for the %" PRIu64 " keys of its capacity",
+                    last->n_design);
     *out = (struct layer){0};
     if (!last->kind->next(last, out, err))
         return false;

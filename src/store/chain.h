@@ -45,7 +45,7 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
  * number of keys in a layer is unknown. */
 bool chain_is_exact(const struct header *h);
 
-/* If it does: the number of keys that changed a bit of the newest layer. */
+/* If it does: the number of keys that changed a bit of the newest layer, at most its capacity. */
 uint64_t chain_newest_keys(const struct header *h, const struct counters *counters);
 
 /* Call it if a crash may have left the counters behind the bits. If the newest layer is exact,
@@ -61,9 +61,9 @@ bool chain_can_grow(const struct header *h, struct err *err);
 uint64_t chain_first(uint64_t n);
 
 /* A copy of the header with the newest layer closed: n_closed comes from the counters, fpr_closed
- * from the layer's bits, all of which are read. The first step of every change of layers. */
-struct header chain_close(const struct layers *layers, const struct counters *counters,
-                          unsigned threads);
+ * from the layer's bits, all of which are read. The first step of every change of layers. If
+ * the layer is exact, first lowers keys_added to what the layers can hold. */
+struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads);
 
 /* Adds the next layer, with its file offsets, to a header whose newest layer is closed. Here and
  * below, `name` is the filter's name in messages. */
