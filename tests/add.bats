@@ -260,19 +260,109 @@ full()
     exec 7>fifo
     seq 10 >&7
     until_present f 10 $pid
-    quiet seen create -n 2000 -p 1e-6 --force f -k new
+    run -0 --separate-stderr seen create -n 2000 -p 1e-6 --force f -k new
+    [[ $stderr = "seen: warning: 'f' was replaced while other processes were adding keys; "* ]]
     run -1 seen query f -k 10
     seq 11 20 >&7
     until_present f 20 $pid
     exec 7>&-
-    wait $pid
-    [ "$(cat err)" = "seen: warning: 'f' was replaced; going on with the new file" ]
+    local status=0
+    wait $pid || status=$?
+    [ $status = 2 ]
+    [ "$(cat err)" = "seen: warning: 'f' was replaced; going on with the new file
+seen: 'f' was replaced while keys were added: it lacks 10 keys of this run" ]
     clean f
     clean old
     run -0 seen query -c f <(seq 20; echo old; echo new)
     [ "$output" = 11 ]
     run -0 seen query -c old <(seq 20; echo old; echo new)
     [ "$output" = 11 ]
+}
+
+# replaced_late COMMAND...: replaces f after the last key was added to it, as the run sees; it fails
+# unless the new file has all keys of the run.
+replaced_late()
+{
+    rm -f f
+    quiet seen create -n 200k -p 1e-6 f -k old
+    seen add f fifo 2>err &
+    pid=$!
+    exec 7>fifo
+    seq 5000 >&7
+    until_present f 5000 $pid
+    "$@" 2>said
+    exec 7>&-
+    status=0
+    wait $pid || status=$?
+}
+
+@test "at the end a run knows whether its keys are in the file that has the name then" {
+    mkfifo fifo
+    quiet seen create -n 200k -p 1e-6 half <(seq 2500)
+    quiet seen create -n 200k -p 1e-6 other -k other
+    replaced_late mv half f
+    [ $status = 2 ]
+    [ "$(cat err)" = "seen: 'f' was replaced while keys were added: it lacks 2500 keys of this run" ]
+    replaced_late seen create --force -n 200k -p 1e-6 f -k 5000
+    [ $status = 2 ]
+    [ "$(cat err)" = "seen: 'f' was replaced while keys were added: it lacks 4999 keys of this run" ]
+    [[ $(cat said) = "seen: warning: 'f' was replaced while other processes were adding keys; "* ]]
+    replaced_late rm f
+    [ $status = 2 ]
+    [ "$(cat err)" = "seen: 'f' was removed while keys were added" ]
+    replaced_late cp --remove-destination err f
+    [ $status = 2 ]
+    [[ $(cat err) = "seen: 'f' is not a seen filter"* ]]
+    # What keeps the keys is no loss, and nobody warns.
+    for keep in 'seen shrink f' 'seen merge --force -o f f other' 'mv f moved'; do
+        # shellcheck disable=SC2086
+        replaced_late $keep
+        [ $status = 0 ]
+        [ ! -s err ]
+        [ ! -s said ]
+    done
+    # Nor is it that a file has its writer's keys twice.
+    quiet seen create -n 200k -p 1e-6 all <(seq 6000)
+    replaced_late mv all f
+    [ $status = 0 ]
+    [ ! -s err ]
+}
+
+@test "of a run whose keys are too many to be kept, a file that takes the place lacks an unknown number" {
+    mkfifo fifo
+    quiet seen create -n 3M f --empty
+    seen add f fifo 2>err &
+    pid=$!
+    exec 7>fifo
+    { seq 2500000; seq 1000; } >&7
+    echo last >&7
+    until_present f last $pid
+    quiet seen create -n 3M -p 1e-6 new <(seq 1000)
+    mv new f
+    exec 7>&-
+    status=0
+    wait $pid || status=$?
+    [ $status = 2 ]
+    equal "seen: 'f' was replaced while keys were added: it lacks $((2097152 - 1000)) of 2097152 keys of this run, \
+and may lack some of $((2501001 - 2097152)) others" "$(cat err)"
+}
+
+@test "repeats of few keys are no reason not to know them" {
+    mkfifo fifo
+    quiet seen create -n 3M -p 1e-6 f --empty
+    seen add f fifo 2>err &
+    pid=$!
+    exec 7>fifo
+    for _ in 1 2 3; do seq 900000 >&7; done
+    echo last >&7
+    until_present f last $pid
+    quiet seen create -n 3M -p 1e-6 new <(seq 900000)
+    mv new f
+    exec 7>&-
+    status=0
+    wait $pid || status=$?
+    [ $status = 2 ]
+    equal "seen: 'f' was replaced while keys were added: it lacks 1 key of this run" "$(cat err)"
 }
 
 @test "a replacement that keys cannot go into ends it" {
@@ -289,7 +379,8 @@ full()
             rm f
         else
             # shellcheck disable=SC2086
-            quiet seen $replace
+            seen $replace 2>said
+            grep -q "^seen: warning: 'f' was replaced while other processes were adding keys" said
         fi
         echo b >&7
         status=0

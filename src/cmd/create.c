@@ -17,6 +17,7 @@
 #include "cmd/keyopt.h"
 #include "cmd/plan.h"
 #include "cmd/summary.h"
+#include "cmd/warn.h"
 #include "store/chain.h"
 #include "store/derive.h"
 #include "store/filter.h"
@@ -562,7 +563,10 @@ static bool build(struct create *c)
 static bool commit_file(struct create *c)
 {
     struct err err;
-    return newfile_commit(&c->file, &err) || say_failure(&err);
+    if (!newfile_commit(&c->file, &err))
+        return say_failure(&err);
+    warn_attached(&c->file, c->path);
+    return true;
 }
 
 /* Scratch files are seldom needed, so an unusable directory must be reported early. */

@@ -11,6 +11,7 @@
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
 #include "cmd/summary.h"
+#include "cmd/warn.h"
 #include "store/foreign.h"
 
 struct import {
@@ -152,6 +153,8 @@ static bool import(struct import *im)
          (im->whole != NULL ? im->whole->pull(im->foreign, &im->filter, im->bits, &err)
                             : read_foreign(im, &err)) &&
          write_filter(im, &err);
+    if (ok)
+        warn_attached(&im->file, im->out);
     newfile_close(&im->file);
     foreign_close(&im->files);
     for (unsigned i = 0; i < LAYOUT_LAYERS; i++)

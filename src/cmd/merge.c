@@ -133,7 +133,9 @@ static bool merge(struct merge *m, char **paths, unsigned n)
     const char *done = takes_away(m) ? "subtracted" : "merged";
     bool ok =
         warn_inputs(made, make_open(made, paths, n, done, &err)) && make_check_sound(made, &err);
-    return ok ? merge_inputs(m) : say_failure(&err);
+    ok = ok ? merge_inputs(m) : say_failure(&err);
+    warn_attached(&made->file, made->out);
+    return ok;
 }
 
 static int run(int argc, char **argv)

@@ -165,6 +165,7 @@ static int run(int argc, char **argv)
     if (!opt_parse(&p, &cmd_shrink, argc, argv, &s))
         return p.status;
     bool ok = shrink(&s, argv + p.first, &err);
+    warn_attached(&s.make.file, s.make.out);
     if (ok)
         report(&s);
     else

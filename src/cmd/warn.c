@@ -33,6 +33,14 @@ void warn_disagreement(const char *name, double n_bits, double n_counted)
                 name, num_show_count(bits, n_bits), num_show_count(counted, n_counted));
 }
 
+void warn_attached(const struct newfile *file, const char *path)
+{
+    if (file->attached)
+        say_warning("'%s' was replaced while other processes were adding keys; they go on with the "
+                    "new file, which may lack their keys",
+                    path);
+}
+
 bool warn_inputs(const struct make *m, bool ok)
 {
     for (unsigned i = 0; i < m->n_in; i++)

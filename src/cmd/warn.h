@@ -4,6 +4,7 @@
 
 #include "store/filter.h"
 #include "store/make.h"
+#include "store/newfile.h"
 #include "store/store.h"
 
 /* Warns if the filter was not left clean, or if one of its two headers is damaged. */
@@ -16,5 +17,8 @@ void warn_disagreement(const char *name, double n_bits, double n_counted);
 
 /* Warns of each input that make_open has opened. Returns `ok`, its result. */
 bool warn_inputs(const struct make *m, bool ok);
+
+/* Warns if the file at `path`, now replaced without its keys, had writers. */
+void warn_attached(const struct newfile *file, const char *path);
 
 #endif

@@ -1,11 +1,15 @@
 #include "store/file.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/writer.h"
+#include "base/num.h"
 #include "store/advance.h"
+#include "store/header.h"
+#include "store/kept.h"
 #include "store/session.h"
+#include "store/writer.h"
 
 struct file {
     struct store store;
@@ -14,6 +18,9 @@ struct file {
     bool has_warned;
     struct backing backing;
     struct writer writer;
+    struct kept kept;        /* keys of this run */
+    bool was_replaced;       /* since the first of them */
+    uint64_t n_more_at_risk; /* kept.n_more at that time */
 };
 
 static struct file *file_of(struct store *s)
@@ -31,6 +38,10 @@ static bool lock(void *place, bool *replaced, struct err *err)
     struct file *file = place;
     bool ok = session_lock(&file->session, err);
     *replaced = file->session.replaced;
+    if (*replaced) {
+        file->was_replaced = true;
+        file->n_more_at_risk = file->kept.n_more;
+    }
     if (!ok)
         return false;
     if (advance_finish(&file->session, err))
@@ -163,6 +174,7 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
                                      .name = s->name,
                                      .layers = filter_layers(&file->filter),
                                      .counters = &file->session.counters};
+    file->kept.lanes = file->filter.header.hash->lanes;
     writer_begin(&file->writer, &file->backing, options, &s->state);
     warn_of_dead(file);
     return true;
@@ -171,7 +183,11 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    return writer_add(&file_of(s)->writer, keys, known, n, done, err);
+    struct file *file = file_of(s);
+    kept_before(&file->kept, known, n);
+    enum add_result result = writer_add(&file->writer, keys, known, n, done, err);
+    kept_after(&file->kept, keys, *done);
+    return result;
 }
 
 static void conclude(struct store *s, bool again)
@@ -184,12 +200,58 @@ static bool sync_keys(struct store *s, struct err *err)
     return session_sync(&file_of(s)->session, err);
 }
 
+/* Does the file that took the place of another have all keys of this run? */
+static bool has_kept(struct file *file, struct filter *f, uint64_t n_more, struct err *err)
+{
+    uint64_t lacking;
+    if (!kept_count(&file->kept, f, &lacking, err))
+        return false;
+    if (n_more > 0)
+        return fail(err,
+                    "'%s' was replaced while keys were added: it lacks %" PRIu64 " of %" PRIu64
+                    " keys of this run, and may lack some of %" PRIu64 " others",
+                    file->store.name, lacking, file->kept.n, n_more);
+    return lacking == 0 ||
+           fail(err,
+                "'%s' was replaced while keys were added: it lacks %" PRIu64 " key%s of this run",
+                file->store.name, lacking, num_plural(lacking));
+}
+
+/* The same for a file that took the place after the last batch. */
+static bool new_has_kept(struct file *file, struct err *err)
+{
+    struct filter now;
+    struct err what;
+    if (!filter_open(&now, file->store.name, FILTER_READ, err))
+        return false;
+    bool ok = header_same_keys(&file->filter.header, &now.header, &what)
+                  ? has_kept(file, &now, file->kept.n_more, err)
+                  : fail(err, "'%s' was replaced by a filter that differs in %s", file->store.name,
+                         what.text);
+    filter_close(&now);
+    return ok;
+}
+
+/* Does the file under the name have all keys of this run? */
+static bool check_named(struct file *file, struct err *err)
+{
+    struct stat st;
+    if (file->kept.n == 0 && file->kept.n_more == 0)
+        return true;
+    if (store_replaced(&file->store))
+        return new_has_kept(file, err);
+    if (store_stat(&file->store, &st) && st.st_nlink == 0)
+        return fail(err, "'%s' was removed while keys were added", file->store.name);
+    return !file->was_replaced || (filter_refresh(&file->filter, err) &&
+                                   has_kept(file, &file->filter, file->n_more_at_risk, err));
+}
+
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
     struct file *file = file_of(s);
     bool ok = session_end(&file->session, sync, err);
     warn_of_dead(file);
-    return ok;
+    return ok && check_named(file, err);
 }
 
 static struct filter *filter_of(struct store *s)
@@ -200,6 +262,7 @@ static struct filter *filter_of(struct store *s)
 static void close_file(struct store *s)
 {
     filter_close(&file_of(s)->filter);
+    kept_free(&file_of(s)->kept);
     free(s);
 }
 

@@ -70,6 +70,8 @@ bool make_commit(struct make *m, struct err *err)
     for (unsigned i = 0; ok && i < m->n_in; i++)
         ok = filter_check_intact(&m->in[i], err);
     ok = ok && newfile_commit(&m->file, err);
+    if (m->replaces_input && !m->intersects)
+        m->file.attached = false; /* the new file has the writers' keys */
     /* Writers of a replaced file need not wait for what the command prints. */
     newfile_close(&m->file);
     m->is_open = false;
@@ -290,6 +292,7 @@ static uint64_t keys_added(const struct make *m, bool intersect)
 bool make_union(struct make *m, bool intersect, struct err *err)
 {
     double absent = 1;
+    m->intersects = intersect;
     if (!place_layers(m, intersect, err))
         return false;
     union_header(m);

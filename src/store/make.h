@@ -48,7 +48,7 @@ struct make {
     struct header header;
     double fpr, n; /* current FPR, and keys, by its bits; not set by make_drop */
     /* Private. */
-    bool is_open;
+    bool is_open, intersects;
     struct make_source *source;
     size_t n_sources;
     struct make_layer layer[FORMAT_MAX_LAYERS];

@@ -523,6 +523,7 @@ bool newfile_commit(struct newfile *nf, struct err *err)
     for (;;) {
         if (nf->replace && !lock_old(nf, err))
             return false;
+        nf->attached = nf->old_fd >= 0 && lock_alive(nf->old_fd);
         if (give_name(nf, err))
             break;
         if (errno != EEXIST)

@@ -39,9 +39,10 @@ struct newfile {
     int dir_fd;
     int old_fd; /* the old file, to be replaced; or -1 */
     bool replace;
-    bool foreign; /* not a seen filter, and must not replace one */
-    bool hasty;   /* set by the caller: the commit syncs the file, but not its directory */
-    bool held;    /* newfile_hold has locked old_fd; only that file may be replaced */
+    bool foreign;  /* not a seen filter, and must not replace one */
+    bool hasty;    /* set by the caller: the commit syncs the file, but not its directory */
+    bool held;     /* newfile_hold has locked old_fd; only that file may be replaced */
+    bool attached; /* set by the commit: keys were being added to the file that was replaced */
     bool done;
 };
 

@@ -108,7 +108,10 @@ def _write(file, number):
 
 def _wrote(file, status, end, stderr, written, out):
     expected = {None: (0,), signal.SIGKILL: (0, -9), signal.SIGTERM: (0, 143, -15)}[end]
-    if status not in expected or "damaged" in stderr:
+    lost = status == 2 and "was replaced while keys were added" in stderr
+    with file.lock:
+        lost = lost and file.forgotten(written.began)
+    if (status not in expected and not lost) or "damaged" in stderr:
         file.blame("a writer exits %s: %s" % (status, stderr.strip()))
     lines = []
     if out:
