@@ -110,6 +110,16 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
     return there == REDIS_THERE || (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
 }
 
+/* The filter could not be opened for writing: is it a counted set? If not, *err stays. */
+static bool is_counted_set(const char *path, struct err *err)
+{
+    bool suits = false;
+    struct err why;
+    if (store_is_file(path) && !changing_suits(path, &suits, &why))
+        *err = why;
+    return suits;
+}
+
 /* Changes a counted set by one batch of keys. */
 static int add_batch(struct add *a, const char *path)
 {
@@ -137,7 +147,7 @@ static int run_add(struct add *a, int argc, char **argv)
     if (status != 0)
         return status;
     if (!open_filter(a, argv[p.first], &err)) {
-        if (store_is_file(argv[p.first]) && changing_suits(argv[p.first]))
+        if (is_counted_set(argv[p.first], &err))
             return add_batch(a, argv[p.first]);
         say_failure(&err);
         return EXIT_ERROR;

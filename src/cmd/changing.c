@@ -31,15 +31,15 @@ bool changing_take(void *changing, struct opt_parser *p, int id)
     return *p->value != '\0';
 }
 
-bool changing_suits(const char *path)
+bool changing_suits(const char *path, bool *suits, struct err *err)
 {
     struct filter f;
-    struct err ignored;
-    if (!filter_open(&f, path, FILTER_READ, &ignored))
+    *suits = false;
+    if (!filter_open(&f, path, FILTER_READ, err))
         return false;
-    bool suits = change_suits(&f.header);
+    *suits = change_suits(&f.header);
     filter_close(&f);
-    return suits;
+    return true;
 }
 
 /* The result of one chunk. */

@@ -172,13 +172,19 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /* Does the name still refer to old_fd, or to no file if that is -1? */
-static bool old_is_current(const struct newfile *nf)
+static bool old_is_current(const struct newfile *nf, bool *current, struct err *err)
 {
     struct stat held, named;
     bool exists = fstatat(nf->dir_fd, base_of(nf->path), &named, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!exists && errno != ENOENT)
+        return fail_errno(err, "cannot look at '%s'", nf->path);
+    *current = !exists;
     if (nf->old_fd < 0)
-        return !exists;
-    return exists && fstat(nf->old_fd, &held) == 0 && same_file(&held, &named);
+        return true;
+    if (fstat(nf->old_fd, &held) != 0)
+        return fail_errno(err, "cannot look at '%s'", nf->path);
+    *current = exists && same_file(&held, &named);
+    return true;
 }
 
 /* Locks writers out of the file to be replaced, if there is one, and makes sure that it is still
@@ -188,7 +194,10 @@ static bool lock_old(struct newfile *nf, struct err *err)
     for (;;) {
         if (nf->old_fd >= 0 && !lock_batch(nf->old_fd))
             return fail_errno(err, "cannot lock '%s'", nf->path);
-        if (old_is_current(nf))
+        bool current;
+        if (!old_is_current(nf, &current, err))
+            return false;
+        if (current)
             return true;
         if (nf->held)
             return fail(err, "'%s' was replaced meanwhile", nf->path);
