@@ -109,6 +109,5 @@ its checksum (and 1 more place)" seen verify c.seen
     cp whole.seen f.seen
     forge f.seen layer.0.capacity=2**63 capacity=2**63
     seen create --empty --like f.seen g.seen
-    [ "$(size g.seen)" -gt 0 ]
-    [ "$(size g.seen)" = "$(size whole.seen)" ]
+    equal "$(size g.seen)" "$(size whole.seen)"
 }

@@ -125,4 +125,42 @@ END
     refuses "seen: cannot import 'long' as gozero: it has 129 bytes, more than 1000 bits take" \
         seen import --layout gozero:bits=1000 long -o f.seen
     [ ! -e f.seen ]
+    # Where the header tells the length.
+    for layout in guava parquet dcso; do
+        seq 100000 | quiet seen create --force --layout $layout -n 100k f.seen
+        seen export --force f.seen -o foreign
+        most=$(size foreign)
+        if [ $layout = dcso ]; then most=$((most + (16 << 20))); fi # what a user may append
+        refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes" \
+            seen import --layout $layout - -o g.seen < <(cat foreign /dev/zero)
+        quiet seen import --force --layout $layout - -o g.seen < <(cat foreign)
+        seen export g.seen -o - | cmp - foreign
+        rm g.seen
+    done
+    # Where it is not valid.
+    for layout in guava parquet dcso; do
+        run -2 --separate-stderr seen import --layout $layout - -o g.seen </dev/zero
+        [[ $stderr == "seen: cannot import '-' as $layout: "* ]]
+    done
+    [ ! -e g.seen ]
+}
+
+@test "bytes behind a filter whose header tells its length" {
+    seq 100 | quiet seen create --layout guava -n 100 f.seen
+    seen export f.seen -o foreign
+    printf junk >>foreign
+    refuses "seen: cannot import 'foreign' as guava: 4 bytes follow its bits" \
+        seen import --layout guava foreign -o g.seen
+}
+
+@test "a large filter from a pipe takes no memory" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more memory'
+    seen create --empty --layout guava -n 100M -p 0.01 f.seen
+    seen export f.seen -o foreign
+    [ "$(size foreign)" -gt $((100 << 20)) ]
+    (
+        ulimit -d 65536 # KiB
+        quiet seen import -j1 --layout guava - -o g.seen < <(cat foreign)
+    )
+    seen export g.seen -o - | cmp - foreign
 }

@@ -9,36 +9,78 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads a file that cannot be mapped, such as a pipe, to its end, which comes after f->most bytes
- * at the latest. */
+#include "base/disk.h"
+
+/* The first bytes of a pipe, which hold the header of every layout, and the size of a read. */
+enum { HEAD = 1 << 16 };
+
+static bool fail_read(const struct foreign_files *f, unsigned i, struct err *err)
+{
+    return fail_errno(err, "cannot read '%s'", f->in.name[i]);
+}
+
+static bool fail_long(const struct foreign_files *f, unsigned i, uint64_t most, struct err *err)
+{
+    return fail(err, "'%s' has more than %" PRIu64 " bytes, all that such a filter takes",
+                f->in.name[i], most);
+}
+
+/* Reads the rest of a pipe, whose first HEAD bytes were read, into a scratch file. That takes
+ * disk space but no memory. */
+static bool spill(struct foreign_files *f, unsigned i, int fd, int scratch, uint64_t most,
+                  struct err *err)
+{
+    uint8_t *buf = f->read[i];
+    uint64_t len = 0, room;
+    ssize_t got = HEAD;
+    if (!disk_space(f->dir, &room, err))
+        return false;
+    while (got > 0) {
+        if (len + (size_t)got > most)
+            return fail_long(f, i, most, err);
+        if (len + (size_t)got > room)
+            return fail(err, "'%s' has more bytes than '%s' has room for", f->in.name[i], f->dir);
+        if (!disk_write(scratch, buf, (size_t)got, len, "a scratch file", err))
+            return false;
+        len += (size_t)got;
+        got = disk_read_next(fd, buf, HEAD);
+    }
+    if (got < 0)
+        return fail_read(f, i, err);
+    if (!mapped_open(&f->map[i], scratch, len))
+        return fail_read(f, i, err);
+    f->in.data[i] = (const uint8_t *)f->map[i].data;
+    f->in.len[i] = len;
+    return true;
+}
+
+/* Reads a file that cannot be mapped, such as a pipe, to its end, but not beyond what its header
+ * claims. */
 static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *err)
 {
-    size_t room = 1 << 16, len = 0;
-    uint8_t *data = malloc(room);
-    ssize_t got = 1;
-    while (data != NULL && got > 0) {
-        if (len == room) {
-            uint8_t *more = room <= SIZE_MAX / 2 ? realloc(data, room *= 2) : NULL;
-            if (more == NULL)
-                break;
-            data = more;
-        }
-        do
-            got = read(fd, data + len, room - len);
-        while (got < 0 && errno == EINTR);
-        len += got > 0 ? (size_t)got : 0;
-        if (len > f->most) {
-            free(data);
-            return fail(err, "'%s' has more than %" PRIu64 " bytes, all that such a filter takes",
-                        f->in.name[i], f->most);
-        }
-    }
-    f->read[i] = data;
-    f->in.data[i] = data;
-    f->in.len[i] = len;
+    const struct layout *layout = f->spec->kind->layout;
+    uint8_t *head = f->read[i] = malloc(HEAD);
+    if (head == NULL)
+        return fail(err, "cannot read '%s': out of memory", f->in.name[i]);
+    ssize_t got = disk_read_next(fd, head, HEAD);
     if (got < 0)
-        return fail_errno(err, "cannot read '%s'", f->in.name[i]);
-    return got == 0 || fail(err, "cannot read '%s': out of memory", f->in.name[i]);
+        return fail_read(f, i, err);
+    f->in.data[i] = head;
+    f->in.len[i] = (size_t)got;
+    uint64_t most = f->most;
+    if (layout->claims != NULL) {
+        uint64_t claimed = layout->claims(f->spec, head, (size_t)got);
+        if (claimed == 0)
+            return true; /* layout->read says what is wrong with the header */
+        most = claimed < most ? claimed : most;
+    }
+    if (got < HEAD)
+        return (size_t)got <= most || fail_long(f, i, most, err);
+    int scratch = disk_scratch(f->dir, err);
+    bool ok = scratch >= 0 && spill(f, i, fd, scratch, most, err);
+    if (scratch >= 0)
+        close(scratch);
+    return ok;
 }
 
 static bool take(struct foreign_files *f, unsigned i, int fd, struct err *err)
@@ -75,10 +117,11 @@ static bool open_one(struct foreign_files *f, unsigned i, const char *name, cons
     return ok;
 }
 
-bool foreign_open(struct foreign_files *f, const char *name, const struct layout *layout,
-                  uint64_t most, struct err *err)
+bool foreign_open(struct foreign_files *f, const char *name, const struct layout_spec *spec,
+                  uint64_t most, const char *dir, struct err *err)
 {
-    *f = (struct foreign_files){.most = most};
+    const struct layout *layout = spec->kind->layout;
+    *f = (struct foreign_files){.spec = spec, .most = most, .dir = dir};
     if (layout->suffix[0] == NULL)
         return open_one(f, 0, name, "", err);
     for (unsigned i = 0; i < LAYOUT_FILES && layout->suffix[i] != NULL; i++)

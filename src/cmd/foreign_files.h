@@ -1,11 +1,12 @@
 /*
- * The files of another program's filter, each mapped or read into memory as a whole.
+ * The files of another program's filter, each mapped. A pipe is copied to a scratch file, unless it
+ * is short.
  *
  *     struct foreign_files files;
- *     if (foreign_open(&files, "name", layout, &err)) ...     // name, or name.header and name.data
+ *     if (foreign_open(&files, "name", &spec, most, dir, &err)) ...  // name, or its two files
  *     ... files.in ...
- *     if (!foreign_whole(&files, &err)) ...                   // a file was cut while it was read
- *     foreign_close(&files);                                  // in any case
+ *     if (!foreign_whole(&files, &err)) ...  // a file was cut while it was read
+ *     foreign_close(&files);                 // in any case
  */
 #ifndef CMD_FOREIGN_FILES_H
 #define CMD_FOREIGN_FILES_H
@@ -17,16 +18,19 @@
 struct foreign_files {
     struct layout_foreign in;
     /* The rest is private. */
+    const struct layout_spec *spec;
     uint64_t most;
+    const char *dir;
     char *name[LAYOUT_FILES];
-    struct mapped map[LAYOUT_FILES]; /* a regular file ... */
-    uint8_t *read[LAYOUT_FILES];     /* ... or the bytes of a pipe or device */
+    struct mapped map[LAYOUT_FILES]; /* a regular file, or the scratch file of a pipe */
+    uint8_t *read[LAYOUT_FILES];     /* the first bytes of a pipe */
 };
 
 /* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. Of a pipe, at
- * most `most` bytes are read; a longer one is an error. */
-bool foreign_open(struct foreign_files *f, const char *name, const struct layout *layout,
-                  uint64_t most, struct err *err);
+ * most `most` bytes are read, and no more than its header claims or `dir`, the directory of the
+ * scratch file, has room for; a longer one is an error. */
+bool foreign_open(struct foreign_files *f, const char *name, const struct layout_spec *spec,
+                  uint64_t most, const char *dir, struct err *err);
 bool foreign_whole(const struct foreign_files *f, struct err *err);
 void foreign_close(struct foreign_files *f);
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "base/output.h"
 #include "base/parallel.h"
 #include "base/say.h"
@@ -24,6 +25,7 @@ struct import {
     struct keyopt keyopt;
     struct layout_spec spec;
     struct foreign_files files;
+    char *dir; /* of `out`, for scratch */
     struct layout_bits bits[LAYOUT_LAYERS];
     struct layout_filter filter;
     struct newfile file;
@@ -63,13 +65,14 @@ static bool recognize(struct import *im, struct err *err)
     const struct kind *kind, *found = NULL;
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++) {
         struct foreign_files files;
+        struct layout_spec spec;
         struct err ignored;
         const struct layout *layout = kind->layout;
-        bool fits = layout->recognize != NULL &&
-                    foreign_open(&files, im->foreign, layout, UINT64_MAX, &ignored) &&
+        if (layout->recognize == NULL || !layout_parse(kind->name, &spec, &ignored))
+            continue;
+        bool fits = foreign_open(&files, im->foreign, &spec, UINT64_MAX, im->dir, &ignored) &&
                     layout->recognize(&files.in);
-        if (layout->recognize != NULL)
-            foreign_close(&files);
+        foreign_close(&files);
         if (fits && found != NULL)
             return fail(err, "'%s' may be of layout %s or %s: --layout says which", im->foreign,
                         found->name, kind->name);
@@ -105,7 +108,7 @@ static bool read_foreign(struct import *im, struct err *err)
     im->spec.n = im->n;
     im->spec.p = im->p;
     const struct layout *layout = im->spec.kind->layout;
-    if (!foreign_open(&im->files, im->foreign, layout, most_bytes(im), err))
+    if (!foreign_open(&im->files, im->foreign, &im->spec, most_bytes(im), im->dir, err))
         return false;
     if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
         return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
@@ -146,17 +149,19 @@ static void print_summary(const struct import *im)
 static bool import(struct import *im)
 {
     struct err err;
-    bool ok = newfile_open(&im->file, im->out, im->force, &err);
-    if (!ok)
+    if (!newfile_open(&im->file, im->out, im->force, &err))
         return say_failure(&err);
-    ok = (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
-         (im->whole != NULL ? im->whole->pull(im->foreign, &im->filter, im->bits, &err)
-                            : read_foreign(im, &err)) &&
-         write_filter(im, &err);
+    im->dir = disk_dir_of(im->out);
+    bool ok = (im->dir != NULL || fail(&err, "out of memory")) &&
+              (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
+              (im->whole != NULL ? im->whole->pull(im->foreign, &im->filter, im->bits, &err)
+                                 : read_foreign(im, &err)) &&
+              write_filter(im, &err);
     if (ok)
         warn_attached(&im->file, im->out);
     newfile_close(&im->file);
     foreign_close(&im->files);
+    free(im->dir);
     for (unsigned i = 0; i < LAYOUT_LAYERS; i++)
         free(im->bits[i].owned);
     if (!ok)

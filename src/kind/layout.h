@@ -157,6 +157,11 @@ struct layout {
     bool (*read)(const struct layout_spec *spec, const struct layout_foreign *in,
                  struct layout_filter *out, struct layout_bits *bits, struct err *err);
 
+    /* The most bytes that a file has which begins with head[0..len), its whole or 64 KiB: as its
+     * header claims. 0: the header is not valid, and `read` says why. NULL: the length follows from
+     * the spec, or the layout is never read from a pipe. */
+    uint64_t (*claims)(const struct layout_spec *spec, const uint8_t *head, uint64_t len);
+
     /* Writes what the other program would write. data[i]: the data of layer i. */
     bool (*write)(const struct layout_filter *filter, const uint8_t *const *data,
                   const struct layout_sink *sink, struct err *err);

@@ -287,6 +287,30 @@ static bool recognize(const struct layout_foreign *in)
     return fits;
 }
 
+/* With user data. Deflate adds less than an eighth, however often it is flushed in writing; a
+ * member may add as much again. */
+static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
+{
+    struct bytes plain = {0};
+    struct err ignored;
+    bool zipped = is_gzip(head, len);
+    uint64_t most = 0;
+    (void)spec;
+    if (zipped) {
+        inflate_into(head, len, HEADER, &plain, &ignored);
+        head = plain.data;
+        len = plain.len;
+    }
+    struct parts f = {0};
+    if (len >= HEADER && head != NULL) {
+        f = parse(head);
+        if (check_parts(&f, UINT64_MAX, &ignored))
+            most = HEADER + classic_bytes(f.m) + MOST_DATA;
+    }
+    free(plain.data);
+    return zipped ? most + most / 8 : most;
+}
+
 /* n = 0 in a file means that the capacity is unknown. It is written back as 0. */
 static bool set_capacity(const struct layout_spec *spec, const struct parts *f,
                          const struct classic *c, struct layout_filter *out, struct err *err)
@@ -438,6 +462,7 @@ static const struct layout layout = {
     .params = params,
     .design = design,
     .read = read_file,
+    .claims = claims,
     .write = write_file,
     .file_len = file_len,
     .recognize = recognize,

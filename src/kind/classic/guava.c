@@ -170,11 +170,21 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     if (in->len[0] - HEADER < 8 * (uint64_t)words)
         return fail(err, "it is cut short: %" PRIu32 " words need %" PRIu64 " bytes", words,
                     HEADER + 8 * (uint64_t)words);
+    if (in->len[0] - HEADER > 8 * (uint64_t)words)
+        return fail(err, "%" PRIu64 " bytes follow its bits",
+                    in->len[0] - HEADER - 8 * (uint64_t)words);
     describe(spec, &c, out);
     classic_design(&c, spec, out);
     bits[0] = (struct layout_bits){
         .data = p + HEADER, .len = 8 * (uint64_t)words, .order = ORDER_BIG_WORDS};
     return true;
+}
+
+static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
+{
+    (void)spec;
+    uint32_t words = len >= HEADER ? get_be32(head + 2) : 0;
+    return words > 0 && words <= MAX_WORDS ? HEADER + 8 * (uint64_t)words : 0;
 }
 
 static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,
@@ -207,6 +217,7 @@ static const struct layout layout = {
     .params = params,
     .design = design,
     .read = read_file,
+    .claims = claims,
     .write = write_file,
     .file_len = file_len,
     .recognize = recognize,

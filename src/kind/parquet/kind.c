@@ -152,6 +152,16 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     return true;
 }
 
+static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
+{
+    struct err ignored;
+    uint64_t bytes, header;
+    if (layout_choice(spec, HEADER) != WITH_HEADER)
+        return PARQUET_MAX_BLOCKS * PARQUET_BLOCK;
+    header = parquet_parse(head, len, &bytes, &ignored);
+    return header > 0 ? header + bytes : 0;
+}
+
 static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,
                        const struct layout_sink *sink, struct err *err)
 {
@@ -198,6 +208,7 @@ static const struct layout layout = {
     .params = params,
     .design = design,
     .read = read_file,
+    .claims = claims,
     .write = write_file,
     .file_len = file_len,
     .recognize = recognize,
