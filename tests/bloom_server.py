@@ -243,8 +243,10 @@ class Server:
         now = time.time()
         return [b"%d" % now, b"%d" % (now % 1 * 1000000)]
 
-    def do_client(self, *_):
-        """CLIENT KILL of all."""
+    def do_client(self, what, *_):
+        """CLIENT LIST, a line each; CLIENT KILL of all."""
+        if what.upper() == b"LIST":
+            return b"client\n" * len(self.connections)
         for writer in self.connections:
             writer.close()
         return len(self.connections)
@@ -271,6 +273,9 @@ class Server:
         self.values.clear()
         self.ends.clear()
         return Status("OK")
+
+    def do_scan(self, *_):
+        return [b"0", [key for key in list(self.values) if self.get(key) is not None]]
 
     def do_dbsize(self):
         return sum(self.get(key) is not None for key in list(self.values))

@@ -303,7 +303,7 @@ $(cli RENAME n k)"
 xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
     for command in add dedup; do
         empty k
-        proxy EXEC 2 run "$lose"
+        proxy EXEC 3 run "$lose"
         stops $command 'the server has lost a temporary key'
     done
     for option in --merge ''; do
@@ -322,7 +322,7 @@ xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
     seq 300 >keys
     for command in add dedup; do
         empty k
-        proxy EXEC 2 run "kill -KILL ${REDIS_PIDS[a]}"
+        proxy EXEC 3 run "kill -KILL ${REDIS_PIDS[a]}"
         run -2 --separate-stderr seen $command --bulk "$(uri k $SMALL proxy)" keys
         [ -z "$output" ]
         [ "${#stderr_lines[@]}" = 1 ]
@@ -358,13 +358,48 @@ xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
     done
 }
 
+# killed WORD ARGUMENT...: seen ARGUMENT... is killed when it has sent all before that word, and leaves
+# no temporary key that stays, and no other key but k.
+killed()
+{
+    proxy "$1" 1 before "kill -KILL \$(cat pid)"
+    shift
+    # shellcheck disable=SC2016 # for that shell
+    run sh -c 'echo $$ >pid; exec seen "$@"' sh "$@"
+    [ "$status" = 137 ] || { echo "$status: $output"; return 1; }
+    eventually alone
+    local key
+    for key in $(redis a --scan); do
+        [ "$key" = k ] || [ "$(redis a PTTL "$key")" -gt 0 ] || { echo "$key stays"; return 1; }
+    done
+}
+
+# The server has read all that its clients have sent.
+alone() { [ "$(redis a CLIENT LIST | grep -c .)" = 1 ]; }
+
+@test "a client that is killed leaves no temporary key that stays" {
+    local word
+    seq 300 >keys
+    quiet seen create --layout $SMALL f.seen keys
+    for word in PEXPIRE RENAME; do
+        killed $word export f.seen -o "$(uri k $SMALL proxy)"
+        [ "$(redis a EXISTS k)" = 0 ]
+    done
+    empty k
+    for word in PEXPIRE BITOP; do
+        killed $word export --merge f.seen -o "$(uri k $SMALL proxy)"
+        killed $word add --bulk "$(uri k $SMALL proxy)" keys
+        [ "$(redis a BITCOUNT k)" = 0 ]
+    done
+}
+
 @test "add repeats what a lost connection leaves open" {
     local action
     seq 20000 >keys
     empty live 5000000
     seen add --live "$(uri live gozero:bits=40000000)" keys
-    for action in 'GETRANGE 2 before' 'SETRANGE 2 before' 'PEXPIRE 3 after' 'EXEC 1 after' \
-        'EXEC 2 before' 'EXEC 2 after' 'UNLINK 1 before'; do
+    for action in 'GETRANGE 2 before' 'SETRANGE 2 before' 'EXEC 3 after' 'EXEC 6 after' \
+        'EXEC 7 before' 'EXEC 7 after' 'UNLINK 1 before'; do
         empty k 5000000
         # shellcheck disable=SC2086 # words
         proxy $action
@@ -377,7 +412,7 @@ xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
 @test "dedup tells of a lost connection in a step, and prints nothing twice" {
     local action
     wide 1 15000 >keys
-    for action in 'SETRANGE 2 before' 'EXEC 1 after' 'UNLINK 1 before'; do
+    for action in 'SETRANGE 2 before' 'EXEC 2 after' 'UNLINK 1 before'; do
         empty k
         # shellcheck disable=SC2086 # words
         proxy $action
@@ -386,7 +421,7 @@ xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
         clean
     done
     # In the first step and in the second: before they are carried out, and after.
-    for action in 'EXEC 2 before' 'EXEC 2 after' 'EXEC 4 before' 'EXEC 4 after'; do
+    for action in 'EXEC 3 before' 'EXEC 3 after' 'EXEC 6 before' 'EXEC 6 after'; do
         empty k
         # shellcheck disable=SC2086 # words
         proxy $action
@@ -400,7 +435,7 @@ xargs redis-cli -s '$REDIS_DIR/a/socket' DEL >/dev/null"
         case $action in
         *before) cmp <(cat first second) keys ;;
         *after) [ -z "$(sort first second | uniq -d)" ] && [ -n "$(cat first second)" ] ||
-            [ "$action" = 'EXEC 2 after' ] ;;
+            [ "$action" = 'EXEC 3 after' ] ;;
         esac
         run -1 seen query -v "$(uri k $LARGE)" -f 1 keys
     done

@@ -199,6 +199,32 @@ not to scale" ]
     [ "$(redis a DBSIZE)" = 1 ]
 }
 
+# The server has read all that its clients have sent.
+alone() { [ "$(redis a CLIENT LIST | grep -c client)" = 1 ]; }
+
+@test "a client that is killed leaves no temporary key that stays" {
+    local word proxy_pid
+    seq 100 | quiet seen create --layout redisbloom -n 100 -p 0.01 f.seen
+    for word in PEXPIRE RENAME; do
+        rm -f "$REDIS_DIR/a/proxy"
+        python3 "$SOURCE/tests/redis_proxy.py" "$REDIS_DIR/a/proxy" "$REDIS_DIR/a/socket" \
+            $word 1 before "kill -KILL \$(cat pid)" 3>&- &
+        proxy_pid=$!
+        disown "$proxy_pid"
+        await "$proxy_pid" test -S "$REDIS_DIR/a/proxy"
+        # shellcheck disable=SC2016 # for that shell
+        run -137 sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
+            -o "redis+unix://$REDIS_DIR/a/proxy?key=k&layout=redisbloom"
+        kill "$proxy_pid"
+        eventually alone
+        for key in $(redis a --scan); do
+            [ "$(redis a PTTL "$key")" -gt 0 ]
+        done
+        [ "$(redis a EXISTS k)" = 0 ]
+        redis a FLUSHALL
+    done
+}
+
 @test "what is not such a filter is refused in one line" {
     local name
     redis a SET text 1

@@ -6,7 +6,8 @@
 LISTEN and SERVER are sockets' paths. The COUNT-th command of all connections that has the word WORD
 alone gets the ACTION; all else is passed on.
 
-    before   the connection is cut; the server has got all that stands before the word
+    before   the shell COMMAND is run, if there is one, and the connection is cut; the server has got
+             all that stands before the word
     after    the connection is cut when the server has answered, and the client gets no answer
     run      the shell COMMAND is run, and then the connection goes on
 """
@@ -60,10 +61,10 @@ class Pair:
         # All but the word's own last bytes.
         end = max(at + len(MARK) - 2 - start, 0)
         self.server.sendall(data[:end])
+        if ACTION == "run" or len(sys.argv) > 6:
+            subprocess.run(sys.argv[6], shell=True, check=True)
         if ACTION == "before":
             return False
-        if ACTION == "run":
-            subprocess.run(sys.argv[6], shell=True, check=True)
         self.server.sendall(data[end:])
         if ACTION == "after":
             swallow(self.server)

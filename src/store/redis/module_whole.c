@@ -125,15 +125,15 @@ static void load_chunk(struct push *p, uint64_t iterator, const uint8_t *data, s
     requests_bytes(&p->r->rq, data, len);
 }
 
-/* Sends what has been queued. */
-static bool send(struct push *p, enum cluster_repeat repeat, struct err *err)
+/* Sends what has been queued. Bits do not make a key, so it has an expiry already. */
+static bool send(struct push *p, struct err *err)
 {
     struct redis *r = p->r;
     if (sig_caught())
         return fail(err, "interrupted");
     temporary_command(&p->temporary, 3, "PEXPIRE");
     requests_number(&r->rq, TEMPORARY_MS);
-    bool ok = cluster_run(r->cluster, &r->rq, repeat, p->replies, err);
+    bool ok = cluster_run(r->cluster, &r->rq, CLUSTER_REPEAT, p->replies, err);
     for (size_t i = 0; ok && i < r->rq.n; i++)
         ok = p->replies[i]->type != REPLY_ERROR || module_refused(r, p->replies[i], err);
     requests_clear(&r->rq);
@@ -169,9 +169,11 @@ static bool begin(struct push *p, struct err *err)
     p->begun = true;
     if (!check_layout(p, err))
         return false;
-    requests_clear(&p->r->rq);
+    temporary_begin(&p->temporary);
     load_chunk(p, 1, p->header, p->header_len);
-    return send(p, CLUSTER_ONCE, err);
+    bool ok = temporary_end(&p->temporary, CLUSTER_ONCE, err);
+    requests_clear(&p->r->rq);
+    return ok;
 }
 
 static bool take_header(struct push *p, const void *data, size_t len, struct err *err)
@@ -197,7 +199,7 @@ static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, s
     if (bytes_zero(data, len))
         return true;
     load_chunk(p, 1 + p->at, data, len);
-    return ++p->n_pieces < PIECES || send(p, CLUSTER_REPEAT, err);
+    return ++p->n_pieces < PIECES || send(p, err);
 }
 
 /* An existing key, which will be replaced, must be a filter of the module. */
@@ -220,8 +222,7 @@ static bool push(struct push *p, const struct layout_filter *filter, const uint8
     uint64_t until;
     if (!check_there(r, err) || !temporary_name(&p->temporary, r, r->shard, err))
         return false;
-    if (p->kind->layout->write(filter, data, &sink, err) &&
-        (p->n_pieces == 0 || send(p, CLUSTER_REPEAT, err)) &&
+    if (p->kind->layout->write(filter, data, &sink, err) && (p->n_pieces == 0 || send(p, err)) &&
         temporary_life(r, r->shard, expire, &until, err) &&
         temporary_rename(&p->temporary, r->shard, until, err))
         return true;

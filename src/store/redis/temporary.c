@@ -62,6 +62,26 @@ void temporary_key(struct temporary *t)
     requests_key(&t->r->rq, t->key, t->key_len);
 }
 
+/* MULTI, two commands, EXEC. */
+enum { BLOCK = 4 };
+
+void temporary_begin(struct temporary *t)
+{
+    requests_clear(&t->r->rq);
+    requests_block(&t->r->rq, BLOCK);
+    requests_begin(&t->r->rq, 1, "MULTI");
+}
+
+bool temporary_end(struct temporary *t, enum cluster_repeat repeat, struct err *err)
+{
+    struct redis *r = t->r;
+    const struct reply *ignored;
+    temporary_command(t, 3, "PEXPIRE");
+    requests_number(&r->rq, TEMPORARY_MS);
+    requests_begin(&r->rq, 1, "EXEC");
+    return redis_run(r, repeat, err) && redis_block_result(r, 0, BLOCK, 2, &ignored, err);
+}
+
 static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uint64_t at,
                         uint8_t *chunk, struct err *err)
 {
@@ -70,14 +90,12 @@ static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uin
     if (bytes_zero((const uint8_t *)bits->data + at, n) && at + n < bits->len)
         return true;
     layout_take(bits, at, chunk, n);
-    requests_clear(&r->rq);
+    temporary_begin(t);
     temporary_command(t, 4, "SETRANGE");
     requests_number(&r->rq, at);
     requests_bytes(&r->rq, chunk, n);
-    temporary_command(t, 3, "PEXPIRE");
-    requests_number(&r->rq, TEMPORARY_MS);
     t->n_set += bytes_count(chunk, n);
-    return redis_do(r, CLUSTER_REPEAT, err);
+    return temporary_end(t, CLUSTER_REPEAT, err);
 }
 
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err)
@@ -141,22 +159,27 @@ bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uin
     return true;
 }
 
+/* The key loses its expiry and gets its final name in one transaction. */
 bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until, struct err *err)
 {
     struct redis *r = t->r;
+    const struct reply *ignored;
+    if (t->n_set > 0) {
+        requests_clear(&r->rq);
+        temporary_command(t, 2, "BITCOUNT");
+        if (!redis_run(r, CLUSTER_REPEAT, err) || !temporary_whole(t, r->replies[0], err))
+            return false;
+    }
     requests_clear(&r->rq);
+    requests_block(&r->rq, BLOCK);
+    requests_begin(&r->rq, 1, "MULTI");
     temporary_command(t, until != 0 ? 3 : 2, until != 0 ? "PEXPIREAT" : "PERSIST");
     if (until != 0)
         requests_number(&r->rq, until);
-    if (t->n_set > 0)
-        temporary_command(t, 2, "BITCOUNT");
-    if (!redis_do(r, CLUSTER_REPEAT, err) ||
-        (t->n_set > 0 && !temporary_whole(t, r->replies[1], err)))
-        return false;
-    requests_clear(&r->rq);
     temporary_command(t, 3, "RENAME");
     requests_key(&r->rq, s->key, s->key_len);
-    return redis_do(r, CLUSTER_ONCE, err);
+    requests_begin(&r->rq, 1, "EXEC");
+    return redis_run(r, CLUSTER_ONCE, err) && redis_block_result(r, 0, BLOCK, 2, &ignored, err);
 }
 
 void temporary_drop(struct temporary *t)

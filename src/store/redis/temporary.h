@@ -37,6 +37,11 @@ void temporary_command(struct temporary *t, size_t words, const char *command);
 /* Appends the key to a command as a further word. */
 void temporary_key(struct temporary *t);
 
+/* A command that may make the key goes between these two. In one transaction the key gets its
+ * expiry, so that it never stays if this process is killed. */
+void temporary_begin(struct temporary *t);
+bool temporary_end(struct temporary *t, enum cluster_repeat repeat, struct err *err);
+
 /* Writes the bytes of a bitmap, in chunks. Chunks of zeroes are left out, except for the last.
  * Bytes of ORDER_LOW_FIRST are written as they are, those of ORDER_HIGH_FIRST with their bits
  * reversed. */
