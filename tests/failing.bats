@@ -266,3 +266,66 @@ end()
     strace -y -qq -o trace -e trace=fsync,fdatasync seen add --no-sync --batch-id one -k a sub/f.seen
     [ ! -s trace ]
 }
+
+inject=${SEEN%/*}/faults/inject.so
+
+needs_inject()
+{
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer has its own library'
+    [ -e "$inject" ] || skip 'make check builds inject.so'
+}
+
+# on_fuse LACKS COMMAND...: as on such a file system (see inject.c).
+on_fuse() { INJECT_LACKS=$1 INJECT_LOG=$TMPDIR/log LD_PRELOAD=$inject "$SEEN" "${@:2}"; }
+
+@test "FUSE: a file with two names takes no keys, because each may have its own pages" {
+    needs_inject
+    seq 10 >keys
+    quiet seen create -n 1000 f keys
+    on_fuse fuse add f -k one
+    ln f g
+    for command in 'add f keys' 'dedup g keys'; do
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr on_fuse fuse $command
+        one_line "seen: '${command:$((${#command} - 6)):1}' has several names (hard links) on a FUSE file system, \
+which may keep writers by different names apart: it can be read only"
+    done
+    run -0 on_fuse fuse query -c f keys
+    [ "$output" = 10 ]
+    # Elsewhere all names are one file.
+    quiet seen add g -k two
+    run -0 seen query f -k two
+}
+
+@test "FUSE: without links, and without a rename that keeps what is there, a file is made all the same" {
+    needs_inject
+    seq 10 >keys
+    on_fuse fuse create f keys
+    [ "$(seen query -c f keys)" = 10 ]
+    run -2 --separate-stderr on_fuse fuse create f keys
+    one_line "seen: 'f' exists (--force replaces it)"
+    seq 20 | on_fuse fuse create --force f
+    [ "$(seen query -c f <(seq 20))" = 20 ]
+    only f keys
+}
+
+@test "FUSE: without shared mappings a file can be read, and a writer says what is lacking" {
+    needs_inject
+    seq 10 >keys
+    quiet seen create -n 1000 f keys
+    run -0 on_fuse direct query -c f keys
+    [ "$output" = 10 ]
+    run -2 --separate-stderr on_fuse direct add f keys
+    one_line "seen: cannot write to 'f': its file system permits no shared mapping"
+}
+
+@test "scratch that was left by a killed process is removed by the next" {
+    needs_inject
+    seq 10 >keys
+    quiet seen create --counted -n 100 f keys
+    touch .seen-scratch.aB3xYz .seen-scratch.longer-than-six
+    on_fuse fuse add f -k new
+    run ls -A
+    [[ $output != *aB3xYz* ]]
+    [[ $output == *longer* ]]
+}

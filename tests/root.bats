@@ -84,6 +84,66 @@ END
     [ "${#stderr_lines[@]}" = 3 ]
 }
 
+@test "a query on an overlay finds a key that is added after the file was copied up" {
+    mkdir disk
+    need_mount
+    unshare -rm bash -ec 'mount -t tmpfs none disk; mkdir disk/{low,up,work,m}; mount -t overlay none \
+        -o lowerdir=disk/low,upperdir=disk/up,workdir=disk/work disk/m' || skip 'needs overlays'
+    cat >script <<'END'
+set -e
+mount -t tmpfs none disk
+mkdir disk/low disk/up disk/work m
+seen create --empty -n 1000 -p 1e-6 disk/low/f.seen
+mount -t overlay none -o lowerdir=disk/low,upperdir=disk/up,workdir=disk/work m
+cd m
+mkfifo ../in
+stdbuf -oL seen query --annotate f.seen <../in >../out &
+exec 3>../in
+seq 20000 >&3
+until [ "$(wc -l <../out)" = 20000 ]; do kill -0 $!; sleep 0.01; done
+seen add f.seen -k late
+echo late >&3
+exec 3>&-
+wait $!
+END
+    run -0 --separate-stderr unshare -rm bash script
+    [ -z "$stderr" ]
+    [ "$(tail -1 out)" = $'+\tlate' ]
+}
+
+@test "a file that is a mount of its own is not replaced, and that is said before keys are read" {
+    mkdir disk
+    need_mount
+    seq 10 >keys
+    cat >script <<'END'
+touch disk/f
+seen create --counted -n 100 f keys
+mount --bind f disk/f
+for command in "create --force disk/f missing" "add disk/f keys" "remove disk/f keys" "shrink disk/f"; do
+    seen $command
+    echo $?
+done
+END
+    run --separate-stderr unshare -rm bash script
+    [ "$output" = $'2\n2\n2\n2' ]
+    [ "${#stderr_lines[@]}" = 4 ]
+    for line in "${stderr_lines[@]}"; do
+        [ "$line" = "seen: 'disk/f' is a mount point, which cannot be replaced: mount its directory" ]
+    done
+}
+
+@test "scratch goes where no blocks are counted" {
+    need_root
+    mkdir disk
+    unshare -m mount -t ramfs none disk 2>/dev/null || skip 'cannot mount'
+    # shellcheck disable=SC2016 # for the inner shell
+    run -0 unshare -m bash -euc '
+        mount -t ramfs none disk
+        seq 3000000 | seen create --memory 4M disk/f
+        [ "$(ls -A disk)" = f ]
+        [ "$(seq 3000000 | seen query -c disk/f)" = 3000000 ]'
+}
+
 @test "a counted set on a full disk is as before" {
     mkdir disk
     need_mount

@@ -1,5 +1,6 @@
 #include "base/disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -83,6 +84,21 @@ void disk_write_back(int fd, uint64_t len, uint64_t off)
 #endif
 }
 
+/* Removes scratch files that processes left in `dir` which were killed before they could take the
+ * name away. A living process does that anyway, and needs no name. */
+static void remove_scratch(const char *dir)
+{
+    static const char prefix[] = ".seen-scratch.";
+    DIR *d = opendir(dir);
+    if (d == NULL)
+        return;
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (strncmp(e->d_name, prefix, sizeof prefix - 1) == 0 &&
+            strlen(e->d_name) == sizeof prefix - 1 + 6)
+            unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+}
+
 int disk_scratch(const char *dir, struct err *err)
 {
     int fd = -1;
@@ -96,6 +112,7 @@ int disk_scratch(const char *dir, struct err *err)
             fail_errno(err, "cannot create a scratch file in '%s'", dir);
             return -1;
         }
+        remove_scratch(dir);
         fd = mkostemp(name, O_CLOEXEC);
         if (fd >= 0)
             unlink(name);
@@ -111,7 +128,8 @@ bool disk_space(const char *dir, uint64_t *bytes, struct err *err)
     struct statvfs vfs;
     if (statvfs(dir, &vfs) != 0)
         return fail_errno(err, "cannot find the free space of '%s'", dir);
-    *bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    /* A file system that counts no blocks (ramfs) has no limit. */
+    *bytes = vfs.f_blocks != 0 ? (uint64_t)vfs.f_bavail * vfs.f_frsize : UINT64_MAX;
     return true;
 }
 

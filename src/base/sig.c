@@ -154,7 +154,8 @@ static void say_lost(const struct guard *g, unsigned long long offset)
     len += put_text(line + len, "' at offset ");
     len += put_decimal(line + len, offset);
     len += put_text(line + len, full ? ": No space left on device\n"
-                                     : ": it was truncated, or the disk failed\n");
+                                     : ": it was truncated, or its blocks cannot be "
+                                       "had: no space, no quota, or the disk failed\n");
     if (write(STDERR_FILENO, line, len) < 0)
         return; /* nowhere to print; the exit status tells */
 }

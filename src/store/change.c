@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,9 +120,11 @@ void change_close(struct change *c)
 static bool write_batch(struct change *c, uint64_t n_put, struct batch_layer *b, struct err *err)
 {
     struct stat st;
+    char name[PATH_MAX + 32];
+    snprintf(name, sizeof name, "the batch' in '%s", c->build.scratch_dir); /* within quotes */
     b->fd = disk_scratch(c->build.scratch_dir, err);
     b->layer = &c->build.header.layers[0];
-    if (b->fd < 0 || !filter_build_batch(&c->build, n_put, b->fd, "the batch", err))
+    if (b->fd < 0 || !filter_build_batch(&c->build, n_put, b->fd, name, err))
         return false;
     if (fstat(b->fd, &st) != 0)
         return fail_errno(err, "cannot look at the batch");

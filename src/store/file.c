@@ -19,7 +19,8 @@ struct file {
     struct backing backing;
     struct writer writer;
     struct kept kept;        /* keys of this run */
-    bool was_replaced;       /* since the first of them */
+    bool had_name;           /* when the first of them came */
+    bool was_replaced;       /* since then */
     uint64_t n_more_at_risk; /* kept.n_more at that time */
 };
 
@@ -174,6 +175,8 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
                                      .name = s->name,
                                      .layers = filter_layers(&file->filter),
                                      .counters = &file->session.counters};
+    struct stat st;
+    file->had_name = store_stat(s, &st) && st.st_nlink > 0;
     file->kept.lanes = file->filter.header.hash->lanes;
     writer_begin(&file->writer, &file->backing, options, &s->state);
     warn_of_dead(file);
@@ -240,7 +243,7 @@ static bool check_named(struct file *file, struct err *err)
         return true;
     if (store_replaced(&file->store))
         return new_has_kept(file, err);
-    if (store_stat(&file->store, &st) && st.st_nlink == 0)
+    if (file->had_name && store_stat(&file->store, &st) && st.st_nlink == 0)
         return fail(err, "'%s' was removed while keys were added", file->store.name);
     return !file->was_replaced || (filter_refresh(&file->filter, err) &&
                                    has_kept(file, &file->filter, file->n_more_at_risk, err));

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -131,6 +132,23 @@ static bool check_writable(const struct filter *f, struct err *err)
     return true;
 }
 
+enum { FUSE_TYPE = 0x65735546, OVERLAY_TYPE = 0x794c7630 }; /* statfs(2) */
+
+/* FUSE may give each name of a file pages and locks of its own: writers by two names would undo
+ * each other's bits. */
+static bool look_at_system(struct filter *f, const struct stat *st, struct err *err)
+{
+    struct statfs fs;
+    if (fstatfs(f->fd, &fs) != 0)
+        return true;
+    f->may_be_copied = !f->writable && (uint32_t)fs.f_type == OVERLAY_TYPE;
+    return !f->writable || st->st_nlink <= 1 || (uint32_t)fs.f_type != FUSE_TYPE ||
+           fail(err,
+                "'%s' has several names (hard links) on a FUSE file system, which may keep writers "
+                "by different names apart: it can be read only",
+                f->path);
+}
+
 static bool cannot_open(const struct filter *f, struct err *err)
 {
     if (errno == ENOENT && uri_is(f->path))
@@ -151,7 +169,7 @@ static bool open_file(struct filter *f, struct err *err)
         return fail(err, "'%s' is not a regular file", f->path);
     if (st.st_size == 0)
         return fail(err, "'%s' is not a seen filter: it is empty", f->path);
-    return output_spares(f->fd, f->path, err);
+    return look_at_system(f, &st, err) && output_spares(f->fd, f->path, err);
 }
 
 /* Maps `len` bytes of the file, or resizes the mapping. On MAP_FAILED, f->map is as before. */
@@ -164,6 +182,9 @@ static void *map_or_move(const struct filter *f, size_t len)
         return mremap(f->map, (size_t)f->map_len, len, MREMAP_MAYMOVE);
 #endif
     void *map = mmap(NULL, len, access, MAP_SHARED, f->fd, 0);
+    /* FUSE with direct I/O permits no shared mapping, so there are no writers. */
+    if (map == MAP_FAILED && errno == ENODEV && !f->writable)
+        map = mmap(NULL, len, access, MAP_PRIVATE, f->fd, 0);
     if (map != MAP_FAILED && f->map != NULL)
         munmap(f->map, (size_t)f->map_len);
     return map;
@@ -183,6 +204,8 @@ static bool map_file(struct filter *f, uint64_t len, struct err *err)
     if (ok) {
         f->map = map;
         f->map_len = len;
+    } else if (errno == ENODEV) {
+        fail(err, "cannot write to '%s': its file system permits no shared mapping", f->path);
     } else {
         fail_errno(err, "cannot map '%s'", f->path);
     }
@@ -267,6 +290,13 @@ void filter_close(struct filter *f)
 bool filter_renew(struct filter *f, struct err *err)
 {
     struct filter now = {.path = f->path, .fd = f->fd};
+    if (f->may_be_copied) { /* the descriptor may be of the old copy */
+        if (!filter_open(&now, f->path, FILTER_READ, err))
+            return false;
+        filter_close(f);
+        *f = now;
+        return true;
+    }
     if (!load(&now, err)) {
         unload(&now);
         return false;
@@ -299,13 +329,35 @@ static bool may_be_written(const struct filter *f)
             (f->header.state != STATE_CLEAN || lock_alive(f->fd) || filter_changed(f)));
 }
 
+/* The epoch of the file now. */
+static uint64_t epoch_now(const struct filter *f)
+{
+    uint64_t a = format_epoch(f->map + FORMAT_SLOT_A);
+    uint64_t b = format_is_immutable(&f->header) ? 0 : format_epoch(f->map + FORMAT_SLOT_B);
+    return a > b ? a : b;
+}
+
+bool filter_is_copied(const struct filter *f)
+{
+    static const uint64_t at[] = {FORMAT_SLOT_A, FORMAT_SLOT_B};
+    uint8_t slot[64]; /* its beginning, with the epoch */
+    size_t got;
+    if (!f->may_be_copied || format_is_immutable(&f->header))
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (disk_read(f->fd, slot, sizeof slot, at[i], &got) && got == sizeof slot &&
+            format_epoch(slot) > epoch_now(f))
+            return true;
+    return false;
+}
+
 bool filter_is_overwritten(const struct filter *f)
 {
     struct stat st;
     /* Whoever copies a file over another writes its header before its data. */
     atomic_thread_fence(memory_order_acquire);
     return fstat(f->fd, &st) != 0 || (uint64_t)st.st_size < f->header.file_len ||
-           !format_continues(f->map, &f->header) ||
+           !format_continues(f->map, &f->header) || filter_is_copied(f) ||
            (!same_time(&st.st_mtim, &f->modified) && !may_be_written(f));
 }
 
@@ -349,14 +401,6 @@ static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
     atomic_thread_fence(memory_order_acquire); /* what was read of the page was read before */
     uint8_t marks = __atomic_load_n(f->map + l->touched_off + page / 8, __ATOMIC_ACQUIRE);
     return (marks >> page % 8 & 1) && (f->header.state != STATE_CLEAN || filter_changed(f));
-}
-
-/* The epoch of the file now. */
-static uint64_t epoch_now(const struct filter *f)
-{
-    uint64_t a = format_epoch(f->map + FORMAT_SLOT_A);
-    uint64_t b = format_is_immutable(&f->header) ? 0 : format_epoch(f->map + FORMAT_SLOT_B);
-    return a > b ? a : b;
 }
 
 /* Has a rotation begun to empty the layer, so that its bytes have no meaning? */

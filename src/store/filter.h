@@ -47,6 +47,7 @@ struct filter {
     struct header header;
     uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping */
     bool slot_damaged;                /* one of the two header slots is damaged */
+    bool may_be_copied;               /* by an overlay: see filter_is_copied */
     /* Pages are checked on first use: a bit for each verified page, and the number unverified. */
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
     _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
@@ -114,6 +115,10 @@ bool filter_is_overwritten(const struct filter *f);
 
 /* The same as a failure. */
 bool filter_check_intact(const struct filter *f, struct err *err);
+
+/* Has an overlay copied the file, because a writer came, so that the mapping is of the old copy?
+ * The inode number stays the same. */
+bool filter_is_copied(const struct filter *f);
 
 /* Opens an overwritten file anew: header, mapping, all pages to be verified. On failure the filter
  * stays as it was. Not to be called during queries of the same struct filter. */

@@ -47,8 +47,13 @@ static char *resolve(const char *path, struct err *err)
     for (int hops = 0; at != NULL; hops++) {
         char target[PATH_MAX];
         ssize_t len = readlink(at, target, sizeof target - 1);
-        if (len < 0)
+        if (len < 0 && (errno == EINVAL || errno == ENOENT || errno == ENOTDIR))
             return at;
+        if (len < 0) {
+            fail_errno(err, "cannot create '%s'", path);
+            free(at);
+            return NULL;
+        }
         target[len] = '\0';
         if (hops == 40) { /* as many as Linux follows */
             errno = ELOOP;
@@ -80,12 +85,14 @@ static bool sync_fd(int fd, const char *name, struct err *err)
 
 /* The file to be replaced. */
 
-/* Opens the current file: for writing if possible, since only that permits the full lock. */
+/* Opens the current file: for writing if possible, since only that permits the full lock. An
+ * overlay copies the file then, for which it may lack space. */
 static int open_old(const struct newfile *nf)
 {
     int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
     int fd = openat(nf->dir_fd, base_of(nf->path), O_RDWR | flags);
-    if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM || errno == ETXTBSY))
+    if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM || errno == ETXTBSY ||
+                   errno == ENOSPC || errno == EDQUOT))
         fd = openat(nf->dir_fd, base_of(nf->path), O_RDONLY | flags);
     return fd;
 }
@@ -133,14 +140,27 @@ static bool check_free(const struct newfile *nf, const char *path, struct err *e
     return may_go && exists(path, err);
 }
 
+/* Is the file a mount of its own, as in a container? Then no other can take its place. */
+static bool is_mounted(const struct newfile *nf)
+{
+#ifdef STATX_ATTR_MOUNT_ROOT
+    struct statx st;
+    return statx(nf->dir_fd, base_of(nf->path), AT_SYMLINK_NOFOLLOW, 0, &st) == 0 &&
+           (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+#else
+    (void)nf;
+    return false;
+#endif
+}
+
 /* Gives the new file the owner (as far as permitted) and the mode of the old one. Owner first:
  * changing it can clear bits of the mode. */
 static bool inherit(int fd, const struct stat *old, const char *path, struct err *err)
 {
     if (fchown(fd, old->st_uid, old->st_gid) != 0 && fchown(fd, (uid_t)-1, old->st_gid) != 0 &&
-        errno != EPERM && errno != EINVAL && errno != ENOSYS)
+        errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
         return fail_errno(err, "cannot set the owner of '%s'", path);
-    if (fchmod(fd, old->st_mode & 07777) != 0 && errno != EPERM)
+    if (fchmod(fd, old->st_mode & 07777) != 0 && errno != EPERM && errno != EOPNOTSUPP)
         return fail_errno(err, "cannot set the mode of '%s'", path);
     return true;
 }
@@ -158,6 +178,9 @@ static bool take_old(struct newfile *nf, struct err *err)
         return exists(nf->path, err);
     if (!S_ISREG(st.st_mode))
         return not_regular(nf->path, err);
+    if (is_mounted(nf))
+        return fail(err, "'%s' is a mount point, which cannot be replaced: mount its directory",
+                    nf->path);
     nf->old_fd = open_old(nf);
     if (nf->old_fd < 0)
         return errno == ENOENT || fail_errno(err, "cannot open '%s'", nf->path);
@@ -483,6 +506,21 @@ bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, str
     return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
 }
 
+/* Takes the name with an empty file, and replaces that: for a file system without links. */
+static bool rename_over_empty(const struct newfile *nf, const char *base)
+{
+    int fd = openat(nf->dir_fd, base, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    close(fd);
+    if (renameat(nf->dir_fd, nf->temp, nf->dir_fd, base) == 0)
+        return true;
+    int why = errno;
+    unlinkat(nf->dir_fd, base, 0);
+    errno = why;
+    return false;
+}
+
 /* Renames without replacing. Falls back to link and unlink without RENAME_NOREPLACE. */
 static bool rename_new(const struct newfile *nf)
 {
@@ -494,7 +532,7 @@ static bool rename_new(const struct newfile *nf)
         return false;
 #endif
     if (linkat(nf->dir_fd, nf->temp, nf->dir_fd, base, 0) != 0)
-        return false;
+        return (errno == EPERM || errno == EOPNOTSUPP) && rename_over_empty(nf, base);
     unlinkat(nf->dir_fd, nf->temp, 0);
     return true;
 }

@@ -78,8 +78,10 @@ bool store_stat(struct store *s, struct stat *st)
 bool store_replaced(struct store *s)
 {
     struct stat ours, now;
-    return store_stat(s, &ours) && stat(s->name, &now) == 0 &&
-           (now.st_dev != ours.st_dev || now.st_ino != ours.st_ino);
+    struct err ignored;
+    const struct filter *f = store_file(s, &ignored);
+    return f != NULL && fstat(f->fd, &ours) == 0 && stat(s->name, &now) == 0 &&
+           (now.st_dev != ours.st_dev || now.st_ino != ours.st_ino || filter_is_copied(f));
 }
 
 bool store_same(struct store *a, struct store *b)

@@ -13,8 +13,10 @@
  *     kill     is not reached: SIGKILL
  *
  * Without INJECT all succeed. INJECT_LACKS=1 stands for an old kernel or file system: there is no
- * renameat2, and no O_TMPFILE. INJECT_LOG is a file of a struct log, which tells the calls that
- * were made. Random bytes and the time of day are the same in each run, so that files are, too.
+ * renameat2, and no O_TMPFILE; with INJECT_LACKS=fuse, no links either, and the file system
+ * says that it is FUSE; with INJECT_LACKS=direct, no shared mapping either. INJECT_LOG is a file of
+ * a struct log, which tells the calls that were made. Random bytes and the time of day are the same
+ * in each run, so that files are, too.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -68,7 +70,7 @@ static unsigned long fail_at;
 static int error;
 static enum how how;
 static char wanted[16];
-static atomic_bool failed, lacks;
+static atomic_bool failed, lacks, is_fuse, is_direct;
 
 /* glibc's own: dlsym allocates. */
 void *__libc_malloc(size_t size);
@@ -113,6 +115,8 @@ __attribute__((constructor)) static void start(void)
         return;
     dl_iterate_phdr(note_range, NULL);
     lacks = getenv("INJECT_LACKS") != NULL;
+    is_direct = lacks && strcmp(getenv("INJECT_LACKS"), "direct") == 0;
+    is_fuse = lacks && (is_direct || strcmp(getenv("INJECT_LACKS"), "fuse") == 0);
     if (what != NULL) {
         char as[6];
         if (sscanf(what, "%lu:%15[^:]:%d:%5s", &fail_at, wanted, &error, as) != 4)
@@ -216,6 +220,10 @@ int asprintf(char **s, const char *format, ...)
 
 void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t off)
 {
+    if (is_direct && fd >= 0 && (flags & MAP_SHARED) != 0) {
+        errno = ENODEV;
+        return MAP_FAILED;
+    }
     return FAILS("mmap") ? MAP_FAILED : NEXT(mmap, "mmap64")(at, len, protection, flags, fd, off);
 }
 
@@ -243,7 +251,6 @@ CALL(fstat, "fstat64", (int fd, struct stat *st), (fd, st))
 CALL(stat, "stat64", (const char *path, struct stat *st), (path, st))
 CALL(fstatat, "fstatat64", (int at, const char *path, struct stat *st, int flags),
      (at, path, st, flags))
-CALL(fstatfs, "fstatfs64", (int fd, struct statfs *st), (fd, st))
 CALL(statvfs, "statvfs64", (const char *path, struct statvfs *st), (path, st))
 CALL(fstatvfs, "fstatvfs64", (int fd, struct statvfs *st), (fd, st))
 CALL(access, "access", (const char *path, int mode), (path, mode))
@@ -259,11 +266,26 @@ CALL(flock, "flock", (int fd, int operation), (fd, operation))
 CALL(dup2, "dup2", (int fd, int to), (fd, to))
 CALL(renameat, "renameat", (int from_dir, const char *from, int to_dir, const char *to),
      (from_dir, from, to_dir, to))
-CALL(linkat, "linkat", (int from_dir, const char *from, int to_dir, const char *to, int flags),
-     (from_dir, from, to_dir, to, flags))
 CALL(unlink, "unlink", (const char *path), (path))
 CALL(unlinkat, "unlinkat", (int at, const char *path, int flags), (at, path, flags))
 CALL(mkostemp, "mkostemp64", (char *path, int flags), (path, flags))
+
+int fstatfs(int fd, struct statfs *st)
+{
+    if (FAILS("fstatfs") || NEXT(fstatfs, "fstatfs64")(fd, st) != 0)
+        return -1;
+    if (is_fuse)
+        st->f_type = 0x65735546;
+    return 0;
+}
+
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    if (is_fuse)
+        errno = EPERM;
+    return is_fuse || FAILS("linkat") ? -1
+                                      : NEXT(linkat, "linkat")(from_dir, from, to_dir, to, flags);
+}
 
 int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
@@ -307,6 +329,10 @@ int open(const char *path, int flags, ...)
     va_start(ap, flags);
     mode_t mode = mode_of(flags, &ap);
     va_end(ap);
+    if (is_fuse && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
     return FAILS("open") ? -1 : NEXT(open, "open64")(path, flags, mode);
 }
 

@@ -1111,8 +1111,8 @@ TEST(a_mapped_file_that_shrinks_ends_in_a_message)
     int fd = open("said", O_RDONLY);
     CHECK(read(fd, said, sizeof said - 1) > 0);
     close(fd);
-    CHECK_STR(said,
-              "seen: cannot read 'f' at offset 50000: it was truncated, or the disk failed\n");
+    CHECK_STR(said, "seen: cannot read 'f' at offset 50000: it was truncated, or its blocks cannot "
+                    "be had: no space, no quota, or the disk failed\n");
 }
 
 int main(int argc, char **argv)
