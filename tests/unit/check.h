@@ -65,6 +65,12 @@ static inline bool check_is_brief(void)
     return getenv("SANITIZER") != NULL && getenv("FULL") == NULL;
 }
 
+/* FULL=1, as in `make nightly`: all samples, and inputs as large as they can be. */
+static inline bool check_is_full(void)
+{
+    return getenv("FULL") != NULL;
+}
+
 static int check_done(void)
 {
     printf("1..%d\n", check_tests);

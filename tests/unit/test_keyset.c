@@ -253,9 +253,10 @@ static size_t every(size_t step)
     return check_is_brief() ? 8 * step : step;
 }
 
-static size_t smaller(size_t n)
+/* So many hashes, or all of them with FULL=1. */
+static size_t of_all(size_t n, size_t all)
 {
-    return check_is_brief() ? n / 2 : n;
+    return check_is_full() ? all : n;
 }
 
 /* Valgrind, ThreadSanitizer and emulators take 50 times as long. What they leave out,
@@ -468,7 +469,7 @@ TEST(all_in_memory)
 {
     for (size_t p = 0; p < N_PATTERNS; p++)
         for (size_t w = is_brief() ? N_WORKERS - 2 : 0; w < N_WORKERS; w++)
-            check_set(p, is_brief() ? 3000 : 30000, some_workers[w], 64 << 20, false);
+            check_set(p, is_brief() ? 3000 : of_all(8000, 30000), some_workers[w], 64 << 20, false);
 }
 
 /* More hashes or patterns would take long. */
@@ -482,7 +483,8 @@ TEST(many_lanes)
                                 : is_brief()       ? 0
                                                    : 1);
              p += every(3))
-            check_shape(p, shape, 60000, 1, keyset_min_memory(1), true);
+            check_shape(p, shape, of_all(shape == MANY_SAME ? 24000 : 12000, 60000), 1,
+                        keyset_min_memory(1), true);
     }
 }
 
@@ -495,18 +497,20 @@ TEST(few_hashes)
     }
 }
 
-/* More than the least memory holds, of the kinds that need much room and of those that need little.
- */
+/* More than the least memory holds, 262144 lanes a worker, of the kinds that need much room and of
+ * those that need little. */
 TEST(most_in_scratch)
 {
-    for (size_t p = 0; p < N_PATTERNS; p += every(1))
-        for (enum shape shape = 0; shape < N_SHAPES; shape += is_brief() ? 2 : 1 + p % 2)
-            check_shape(p, shape, 450000, 1, keyset_min_memory(1), true);
+    const size_t n = of_all(300000, 450000);
+    for (size_t p = 0; p < N_PATTERNS; p += every(1)) {
+        bool all = check_is_full() || (p == 0 && !is_brief());
+        for (enum shape shape = all ? ONE : p % 2; shape < N_SHAPES; shape += all ? 1 : 2)
+            check_shape(p, shape, n, 1, keyset_min_memory(1), true);
+    }
     for (unsigned workers = 2; workers <= fewer(3); workers++)
         for (size_t p = 0; p < N_PATTERNS; p += every(5)) {
-            check_shape(p, ONE, 450000 * workers, workers, keyset_min_memory(workers), true);
-            check_shape(p, SECOND_VARIES, 450000 * workers, workers, keyset_min_memory(workers),
-                        true);
+            check_shape(p, ONE, n * workers, workers, keyset_min_memory(workers), true);
+            check_shape(p, SECOND_VARIES, n * workers, workers, keyset_min_memory(workers), true);
         }
 }
 
@@ -516,13 +520,15 @@ enum { LARGE = 6000000 };
 
 TEST(large_partitions)
 {
-    size_t n = smaller(LARGE);
+    size_t n = of_all(LARGE / 2, LARGE);
     if (is_brief()) {
         check_shape(0, SECOND_SAME, n / 4, 1, keyset_min_memory(1), true);
         return;
     }
     for (unsigned workers = 1; workers <= fewer(2); workers++) {
         check_shape(0, ONE, n / workers, workers, keyset_min_memory(workers), true);
+        if (workers > 1 && !check_is_full())
+            break;
         check_shape(0, SECOND_SAME, n / 4, workers, keyset_min_memory(workers), true);
         check_shape(0, FIRST_EQUAL, n / 4, workers, keyset_min_memory(workers), true);
         check_shape(CROWD, ONE, n / 2, workers, keyset_min_memory(workers), true);
@@ -587,13 +593,14 @@ static void check_sorted_parts(enum shape shape, size_t n)
 TEST(sorted_parts_of_large_partitions)
 {
     if (is_brief()) {
-        check_sorted_parts(SECOND_SAME, smaller(LARGE / 4));
+        check_sorted_parts(SECOND_SAME, LARGE / 8);
         return;
     }
-    check_sorted_parts(ONE, smaller(LARGE));
+    const size_t n = of_all(LARGE / 2, LARGE);
+    check_sorted_parts(ONE, n);
     for (enum shape shape = SECOND_SAME; shape < N_SHAPES; shape++)
-        check_sorted_parts(shape, smaller(LARGE / 4));
-    check_sorted_parts(MANY_SAME, smaller(LARGE / 32));
+        check_sorted_parts(shape, n / 4);
+    check_sorted_parts(MANY_SAME, n / 32);
 }
 
 static bool stop_visit(void *ctx, const struct keyset_range *range, struct err *err)
@@ -664,7 +671,7 @@ static void drain(void *ctx, unsigned partition, struct hashes hashes, size_t n)
 
 static void check_drained(size_t pattern, enum shape shape, unsigned workers)
 {
-    size_t n = (shape < N_SHAPES ? 450000 : 50000) * (size_t)workers;
+    size_t n = (shape < N_SHAPES ? of_all(300000, 450000) : 50000) * workers;
     struct list h = make(&patterns[pattern], shape, n);
     struct drained d = {PTHREAD_MUTEX_INITIALIZER, list_new(h.n, h.lanes), h.n, 0, 0};
     struct err err;
@@ -731,7 +738,7 @@ static void check_fits(size_t pattern, enum shape shape, unsigned workers, bool 
 
 TEST(as_many_as_fit_are_not_drained)
 {
-    for (size_t p = 0; p < N_PATTERNS; p += every(3))
+    for (size_t p = 0; p < N_PATTERNS; p += every(check_is_full() ? 3 : 5))
         for (enum shape shape = 0; shape < N_SHAPES; shape++)
             for (unsigned workers = is_brief() ? 3 : 1; workers <= 3; workers += 2) {
                 check_fits(p, shape, workers, false);
@@ -788,7 +795,8 @@ TEST(no_more_memory_is_taken_than_is_given)
     if (getenv("SANITIZER") != NULL)
         return; /* it takes memory itself */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint64_t taken = memory_for(cases[i].n, cases[i].lanes, cases[i].workers, cases[i].memory);
+        uint64_t n = check_is_full() ? cases[i].n : cases[i].n / 2;
+        uint64_t taken = memory_for(n, cases[i].lanes, cases[i].workers, cases[i].memory);
         CHECK(taken <= cases[i].memory);
         if (taken > cases[i].memory)
             printf("# %u lanes, %u workers, memory %llu, taken %llu\n", cases[i].lanes,
