@@ -1,19 +1,28 @@
-# zsh -f complete.zsh LINE: prints, sorted, what an interactive zsh offers at the end of the line.
-# The shell under test runs on a pseudo-terminal, and says through fifos when it is ready and what
-# it found. SOURCE is the top of the source tree.
+# zsh -f complete.zsh LINE...: for each line prints "> LINE", and, sorted, what an interactive zsh offers at
+# its end. The shell under test runs on a pseudo-terminal, and says through a fifo when it is ready and
+# what it found. SOURCE is the top of the source tree.
 
 if [[ $1 != --child ]]; then
     zmodload zsh/zpty || exit
-    # Two of them: a reader that comes back too soon would meet the first writer, on its way out.
-    export FIFOS=$(mktemp -d)
-    mkfifo $FIFOS/ready $FIFOS/found || exit
+    export FIFO=$(mktemp -u)
+    mkfifo $FIFO || exit
+    # For reading and writing: it does not end when a writer goes.
+    exec {said}<>$FIFO
     zpty child "PS1= zsh -f -i"
     zpty -w child "source ${(q)0:A} --child"
-    read -r ready <$FIFOS/ready
-    zpty -w -n child "$1"$'\t'
-    sort -u <$FIFOS/found | grep .
+    read -r -u $said ready
+    for line; do
+        # Control-U takes the line before away.
+        zpty -w -n child $'\x15'"$line"$'\t'
+        found=()
+        while read -r -u $said one && [[ $one != . ]]; do
+            found+=($one)
+        done
+        print -r -- "> $line"
+        print -rl -- $found | sort -u | grep .
+    done
     zpty -d child
-    rm -r $FIFOS
+    rm $FIFO
     exit 0
 fi
 
@@ -35,15 +44,18 @@ compadd()
 
 capture()
 {
+    offered=()
     _main_complete
-    print -rl -- "${offered[@]}" >$FIFOS/found
+    compstate[list]= compstate[insert]= # nor does it ask whether to list so many
+    print -rl -- "${offered[@]}" . >$FIFO
 }
 zle -C capture complete-word capture
 bindkey '^I' capture
+bindkey '^U' kill-whole-line
 
 zle-line-init()
 {
     zle -D zle-line-init
-    print ready >$FIFOS/ready
+    print ready >$FIFO
 }
 zle -N zle-line-init

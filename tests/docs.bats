@@ -238,9 +238,27 @@ complete_bash()
     [ "$output" = 'complete -F _seen seen' ]
 }
 
+# offers LINE OFFERED: what the shell in question has to offer at the end of that line.
+offers()
+{
+    typed+=("$1")
+    printf '%s\n' "> $1" ${2:+"$2"} >>"$BATS_TEST_TMPDIR.wanted"
+}
+
+# are_offered COMMAND...: given the lines, it prints each behind "> ", and what is offered there, sorted.
+are_offered()
+{
+    [ "${#typed[@]}" -ge 25 ]
+    "$@" "${typed[@]}" | diff "$BATS_TEST_TMPDIR.wanted" -
+}
+
 complete_fish()
 {
-    fish --no-config -c 'source "$SOURCE/completions/seen.fish"; complete -C "$argv[1]"' -- "$1"
+    fish --no-config -c 'source "$SOURCE/completions/seen.fish"
+        for line in $argv
+            echo "> $line"
+            complete -C "$line" | cut -f 1 | sort
+        end' -- "$@"
 }
 
 @test "fish: commands, options and files" {
@@ -249,53 +267,55 @@ complete_fish()
     mkdir -p work/dir
     cd work
     touch a.seen b.txt
-    same "$(complete_fish 'seen ' | cut -f 1 | sort)" \
+    offers 'seen ' \
         "$(printf '%s\n' "${commands[@]}" help | sort)"
-    same "$(complete_fish 'seen qu' | cut -f 1)" query
-    same "$(complete_fish 'seen help ver' | cut -f 1)" verify
+    offers 'seen qu' query
+    offers 'seen help ver' verify
     for command in "${commands[@]}"; do
-        same "$(complete_fish "seen $command -" | cut -f 1 | sort)" \
+        offers "seen $command -" \
             "$(options_of_help "$command" | words)"
     done
-    same "$(complete_fish 'seen create ' | cut -f 1 | head -n 1)" a.seen
-    same "$(complete_fish 'seen create a.seen b' | cut -f 1)" b.txt
-    same "$(complete_fish 'seen create -n ' | cut -f 1)" ''
-    same "$(complete_fish 'seen create --tmpdir ' | cut -f 1)" dir/
-    same "$(complete_fish 'seen create --like a' | cut -f 1)" a.seen
-    same "$(complete_fish 'seen plan ' | cut -f 1)" ''
-    same "$(complete_fish 'seen import b' | cut -f 1)" b.txt
-    same "$(complete_fish 'seen import b.txt -o a' | cut -f 1)" a.seen
-    same "$(complete_fish 'seen import --layout guava:funnel=u' | cut -f 1 | sort)" \
+    offers 'seen create ' $'a.seen\nb.txt\ndir/'
+    offers 'seen create a.seen b' b.txt
+    offers 'seen create -n ' ''
+    offers 'seen create --tmpdir ' dir/
+    offers 'seen create --like a' a.seen
+    offers 'seen plan ' ''
+    offers 'seen import b' b.txt
+    offers 'seen import b.txt -o a' a.seen
+    offers 'seen import --layout guava:funnel=u' \
         $'guava:funnel=utf16\nguava:funnel=utf8'
-    same "$(complete_fish 'seen import --layout au' | cut -f 1)" auto
+    offers 'seen import --layout au' auto
+    are_offered complete_fish
 }
 
-# complete_zsh LINE: what an interactive zsh makes of the line and one tab.
+# complete_zsh LINE...: what an interactive zsh makes of each line and one tab.
 complete_zsh()
 {
-    timeout "$PATIENCE" zsh -f "$SOURCE/tests/complete.zsh" "$1"
+    timeout "$PATIENCE" zsh -f "$SOURCE/tests/complete.zsh" "$@"
 }
 
 @test "zsh: commands, options and files" {
     command -v zsh >/dev/null || skip 'zsh is not installed'
     touch a.seen b.txt
     mkdir dir
-    same "$(complete_zsh 'seen ')" "$(printf '%s\n' "${commands[@]}" help | sort)"
-    same "$(complete_zsh 'seen qu')" query
-    same "$(complete_zsh 'seen help ver')" verify
+    offers 'seen ' "$(printf '%s\n' "${commands[@]}" help | sort)"
+    offers 'seen qu' query
+    offers 'seen help ver' verify
     for command in "${commands[@]}"; do
-        same "$(complete_zsh "seen $command -")" "$(options_of_help "$command" | words)"
+        offers "seen $command -" "$(options_of_help "$command" | words)"
     done
-    same "$(complete_zsh 'seen create --capac')" --capacity
-    same "$(complete_zsh 'seen create ')" $'a.seen\ndir'
-    same "$(complete_zsh 'seen create a.seen b')" b.txt
-    same "$(complete_zsh 'seen create -n 5 a.seen b')" b.txt
-    same "$(complete_zsh 'seen create -n ')" ''
-    same "$(complete_zsh 'seen create --like=a')" a.seen
-    same "$(complete_zsh 'seen verify a.seen a')" a.seen
-    same "$(complete_zsh 'seen import b')" b.txt
-    same "$(complete_zsh 'seen export ')" $'a.seen\ndir'
-    same "$(complete_zsh 'seen import --layout guava:funnel=u')" \
+    offers 'seen create --capac' --capacity
+    offers 'seen create ' $'a.seen\ndir'
+    offers 'seen create a.seen b' b.txt
+    offers 'seen create -n 5 a.seen b' b.txt
+    offers 'seen create -n ' ''
+    offers 'seen create --like=a' a.seen
+    offers 'seen verify a.seen a' a.seen
+    offers 'seen import b' b.txt
+    offers 'seen export ' $'a.seen\ndir'
+    offers 'seen import --layout guava:funnel=u' \
         $'guava:funnel=utf16\nguava:funnel=utf8'
-    same "$(complete_zsh 'seen import --layout=au')" auto
+    offers 'seen import --layout=au' auto
+    are_offered complete_zsh
 }
