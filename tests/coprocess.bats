@@ -171,15 +171,20 @@ PYTHON
     seen create f.seen -k one
     mkfifo questions
     timeout "$PATIENCE" seen query -j 1 f.seen questions >answers &
+    local process=$!
     exec 7>questions
     echo one >&7
-    await $! test -s answers
+    await $process test -s answers
+    # One with --annotate, which looks once a second, has seen the new one by now.
+    start_asked f.seen
+    answers two -
     seen create --force f.seen -k two
-    sleep 1.1
+    until_answer two +
+    finish_asked
     echo two >&7
     echo one >&7
     exec 7>&-
-    wait $!
+    wait $process
     [ "$(cat answers)" = $'one\none' ]
 }
 
