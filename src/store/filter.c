@@ -68,16 +68,22 @@ static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err
     }
 }
 
+/* What is read of a file again and again. */
+struct state {
+    struct header header;
+    bool slot_damaged, settled;
+    struct timespec modified;
+};
+
 static bool same_time(const struct timespec *a, const struct timespec *b)
 {
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* Reads the header and the time of modification that belongs to it. If the file is being written
- * all the time, the time need not belong to the header; filter_is_overwritten does not need it
- * then. */
-static bool read_state(const struct filter *f, struct header *h, bool *slot_damaged,
-                       struct timespec *modified, struct err *err)
+/* Reads the header, and the time of modification that belongs to it; it is not needed if the header
+ * says that the file is being written. The last writer writes to the file even after it has marked
+ * it clean. Only its lock tells when it is done: until then, the state is not settled. */
+static bool read_state(const struct filter *f, struct state *now, struct err *err)
 {
     struct stat before, after;
     struct err why;
@@ -86,13 +92,15 @@ static bool read_state(const struct filter *f, struct header *h, bool *slot_dama
         return fail_errno(err, "cannot look at '%s'", f->path);
     for (int tries = 0; tries < 4; tries++) {
         before = after;
-        ok = read_header(f->fd, h, slot_damaged, &why);
+        ok = read_header(f->fd, &now->header, &now->slot_damaged, &why);
+        now->settled = !ok || format_is_immutable(&now->header) ||
+                       now->header.state != STATE_CLEAN || !lock_alive(f->fd);
         if (fstat(f->fd, &after) != 0)
             return fail_errno(err, "cannot look at '%s'", f->path);
         if (same_time(&before.st_mtim, &after.st_mtim))
             break;
     }
-    *modified = before.st_mtim;
+    now->modified = before.st_mtim;
     return ok || fail(err, "'%s' %s", f->path, why.text);
 }
 
@@ -239,11 +247,21 @@ bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
     return prepare_verifying(f, h, err);
 }
 
+static void take_state(struct filter *f, const struct state *now)
+{
+    f->header = now->header;
+    f->slot_damaged = now->slot_damaged;
+    f->modified = now->modified;
+    f->settled = now->settled;
+}
+
 /* Reads and maps an open file. */
 static bool load(struct filter *f, struct err *err)
 {
-    if (!read_state(f, &f->header, &f->slot_damaged, &f->modified, err))
+    struct state now;
+    if (!read_state(f, &now, err))
         return false;
+    take_state(f, &now);
     return check_size(f, &f->header, err) && (!f->writable || check_writable(f, err)) &&
            filter_prepare(f, &f->header, err);
 }
@@ -324,7 +342,7 @@ static bool overwritten(const struct filter *f, struct err *err)
  * it writes, and leaves a new epoch. */
 static bool may_be_written(const struct filter *f)
 {
-    return f->writable ||
+    return f->writable || !f->settled ||
            (!format_is_immutable(&f->header) &&
             (f->header.state != STATE_CLEAN || lock_alive(f->fd) || filter_changed(f)));
 }
@@ -564,21 +582,17 @@ static bool is_continued(const struct header *before, const struct header *now)
 
 bool filter_reload(struct filter *f, struct err *err)
 {
-    struct header now;
-    struct timespec modified;
-    bool slot_damaged = false;
-    if (!read_state(f, &now, &slot_damaged, &modified, err))
+    struct state now;
+    if (!read_state(f, &now, err))
         return false;
-    if (!is_continued(&f->header, &now))
+    if (!is_continued(&f->header, &now.header))
         return overwritten(f, err);
-    bool has_grown = now.file_len != f->header.file_len;
-    if (has_grown && !check_size(f, &now, err))
+    bool has_grown = now.header.file_len != f->header.file_len;
+    if (has_grown && !check_size(f, &now.header, err))
         return false;
-    if (!filter_prepare(f, &now, err))
+    if (!filter_prepare(f, &now.header, err))
         return false;
-    f->header = now;
-    f->modified = modified;
-    f->slot_damaged = slot_damaged;
+    take_state(f, &now);
     return true;
 }
 
@@ -586,7 +600,7 @@ bool filter_refresh(struct filter *f, struct err *err)
 {
     if (!format_continues(f->map, &f->header))
         return overwritten(f, err);
-    return !filter_changed(f) || filter_reload(f, err);
+    return (f->settled && !filter_changed(f)) || filter_reload(f, err);
 }
 
 void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out)

@@ -41,6 +41,7 @@ struct filter {
     const char *path; /* as given; must outlive the filter */
     int fd;
     struct timespec modified; /* the file's time of modification when the header was read */
+    bool settled; /* false: the last writer was about to leave, and to change that time */
     bool writable;
     uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
     uint64_t map_len;
@@ -104,7 +105,7 @@ bool filter_reload(struct filter *f, struct err *err);
  * pages. On failure the filter can be used as before. */
 bool filter_prepare(struct filter *f, const struct header *h, struct err *err);
 
-/* Calls filter_reload if the header was written since it was read. */
+/* Calls filter_reload if the header was written since it was read, or a writer was at its end. */
 bool filter_refresh(struct filter *f, struct err *err);
 
 /* Was the file overwritten in place (cp, rsync --inplace) or truncated since it was opened, by
