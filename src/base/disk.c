@@ -60,6 +60,8 @@ bool disk_sync_dir(int dir_fd)
 bool disk_sync_name(const char *path, struct err *err)
 {
     char *real = realpath(path, NULL), *dir = real != NULL ? disk_dir_of(real) : NULL;
+    if (real == NULL && errno == ENOENT)
+        return true;
     int fd = dir != NULL ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     bool ok = fd >= 0 && disk_sync_dir(fd);
     if (fd < 0 && dir != NULL && errno == EACCES) {

@@ -27,7 +27,8 @@ bool disk_sync(int fd, const char *name, struct err *err);
 /* Waits until the names in an open directory are on disk. False: errno is set. */
 bool disk_sync_dir(int dir_fd);
 
-/* Waits until the name of an existing file is on disk. */
+/* Waits until the name of an existing file is on disk. A file that has lost its name, or never had
+ * one, has nothing to wait for. */
 bool disk_sync_name(const char *path, struct err *err);
 
 /* Starts writing a finished part of a file to disk, where the system supports it, so that the final
