@@ -215,9 +215,32 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [ "$(wc -l <got)" -gt 800 ]
 }
 
+@test "a filter that does not grow takes no key beyond 10 times its design rate, unless told so" {
+    local full="not added: the false-positive rate of 'f.seen' would pass 0.01, 10 times its design rate; "
+    seq 20000 >in
+    seen create --empty -n 1000 -p 0.001 f.seen
+    run -2 --separate-stderr seen dedup f.seen in
+    [[ $stderr == *"seen: in:"*": ${full}make a filter with a larger --capacity, or one that grows (--grow), or "* ]]
+    printf '%s\n' "$output" >got
+    # Of those before it, hardly one was dropped: the sum of the rates is below 2 % of them.
+    [[ $stderr =~ "in:"([0-9]+)": " ]]
+    [ "$(wc -l <got)" -ge $(((BASH_REMATCH[1] - 1) * 98 / 100)) ]
+    # All known: nothing is refused.
+    run -0 --separate-stderr seen dedup f.seen got
+    seen dedup --max-fpr 0.9 f.seen in >out 2>err
+    # What grows, and what is emptied.
+    seen create --empty --grow -n 1000 -p 0.001 grown.seen
+    seen dedup grown.seen in >out 2>err
+    [ ! -s err ]
+    seen create --empty --generations 2 -n 1000 ring.seen
+    run -2 --separate-stderr seen dedup ring.seen in
+    [[ $stderr == *"10 times its design rate; 'seen rotate' makes room"* ]]
+    seen dedup --rotate-at-capacity ring.seen in >out
+}
+
 @test "a filter that is too full is warned of, and what that may have cost is said at the end" {
     seen create --empty -n 1000 -p 0.001 f.seen
-    seen add f.seen <(seq 3000) 2>/dev/null
+    seen add f.seen <(seq 1300) 2>/dev/null
     run -0 --separate-stderr seen dedup f.seen <(echo one more)
     [ "$output" = 'one more' ]
     [ "${#stderr_lines[@]}" = 2 ]
@@ -411,7 +434,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
 }
 
 @test "a filter that was made much too small is said at the end to have lost much" {
-    run -0 --separate-stderr seen dedup --create -n 1000 f.seen <(seq 20000)
+    run -0 --separate-stderr seen dedup --create -n 1000 --max-fpr 0.99999999 f.seen <(seq 20000)
     new=$(wc -l <<<"$output")
     [ "${#stderr_lines[@]}" = 2 ]
     [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current "* ]]

@@ -321,3 +321,22 @@ like_grep()
     [ "$output" = 1000 ]
     [ -z "$stderr" ]
 }
+
+@test "a filter that is useless is warned of once" {
+    seq 10000 >keys
+    for kind in '' '--generations 2'; do
+        # shellcheck disable=SC2086 # several, or none
+        seen create --force --empty -n 2000 $kind f.seen
+        seen add f.seen <(seq 1500) 2>/dev/null
+        run -0 --separate-stderr seen query -c f.seen keys
+        [ "$stderr" = '' ]
+        seen add f.seen keys 2>/dev/null
+        run -0 --separate-stderr seen query -c f.seen keys keys
+        [ "$output" = 20000 ]
+        [ "${#stderr_lines[@]}" = 1 ]
+        [[ $stderr == "seen: warning: 'f.seen' has far more keys than it was made for: its false-positive rate is 0."*", its design rate 0.001; "* ]]
+    done
+    seen create --grow -n 100 grown.seen keys
+    run -0 --separate-stderr seen query -c grown.seen keys
+    [ "$stderr" = '' ]
+}

@@ -153,7 +153,8 @@ static bool add_keys(struct adding *a, struct added *r)
     if (result == ADD_OK)
         return true;
     if (result == ADD_FULL)
-        say_error("%s:%" PRIu64 ": %s", tally_where(t), t->in_file + r->done + 1, err.text);
+        say_error("%s:%" PRIu64 ": %s%s", tally_where(t), t->in_file + r->done + 1, err.text,
+                  a->advice != NULL ? a->advice : "");
     else if (sig_caught())
         return false;
     else

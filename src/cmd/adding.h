@@ -51,6 +51,7 @@ struct adding {
     struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */
     struct known known;
     struct add_options options;
+    const char *advice; /* follows the message about a key that options.max_fpr refuses; or NULL */
     bool no_sync;
     uint64_t sync_every; /* number of new keys after which to sync before printing; 0: never */
     /* Selects and prints records among the first r->done of a chunk. Returns false to stop, and

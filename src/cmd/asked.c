@@ -87,8 +87,10 @@ static bool open_view(const struct asked *a, struct keyopt *keyopt, struct asked
         ok = open_filter(a, i, keyopt, v, err);
     if (ok && a->list != NULL)
         ok = open_list(a, keyopt, v, err);
-    for (size_t i = 0; ok && i < v->n; i++)
+    for (size_t i = 0; ok && i < v->n; i++) {
         warn_unclean(v->store[i]);
+        warn_useless(v->store[i]);
+    }
     if (!ok)
         close_view(v);
     return ok;

@@ -70,7 +70,9 @@ static const struct opt filter_opts[] = {
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)",
      FPR(struct dedup, p)},
-    {0, "max-fpr", "P", "stop before the current false-positive rate exceeds P",
+    {0, "max-fpr", "P",
+     "stop before the current false-positive rate exceeds P (default: 10 times the design rate, "
+     "unless FILTER grows)",
      FPR(struct dedup, adding.options.max_fpr)},
     {0, "rotate-at-capacity", NULL,
      "rotate a filter with generations whenever the newest generation is full",
@@ -455,8 +457,29 @@ static void conclude(struct dedup *d)
         report(d);
 }
 
+/* What dedup takes for known it drops. So a filter that cannot grow has a limit where none was
+ * given. */
+static void limit_fpr(struct dedup *d)
+{
+    const struct known *k = &d->adding.known;
+    struct add_options *options = &d->adding.options;
+    const struct header *h = store_header(k->sink);
+    double limit = WARN_USELESS * h->fpr_design;
+    bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
+    if (options->max_fpr != 0 || options->rotate || k->in_memory || k->has_list || !has_design ||
+        h->policy == POLICY_GROW || chain_is_exact(h))
+        return;
+    options->max_fpr = limit;
+    d->adding.advice = h->policy == POLICY_RING
+                           ? ", 10 times its design rate; 'seen rotate' makes room, "
+                             "--rotate-at-capacity does so by itself, --max-fpr sets another limit"
+                           : ", 10 times its design rate; make a filter with a larger --capacity, "
+                             "or one that grows (--grow), or set another limit with --max-fpr";
+}
+
 static int dedup(struct dedup *d)
 {
+    limit_fpr(d);
     signal(SIGPIPE, SIG_IGN);
     if (adding_run(&d->adding))
         conclude(d);

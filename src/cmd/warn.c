@@ -2,6 +2,7 @@
 
 #include "base/num.h"
 #include "base/say.h"
+#include "store/chain.h"
 
 static void unclean(const char *name, bool slot_damaged, bool needs_repair)
 {
@@ -39,6 +40,20 @@ void warn_attached(const struct newfile *file, const char *path)
         say_warning("'%s' was replaced while other processes were adding keys; they go on with the "
                     "new file, which may lack their keys",
                     path);
+}
+
+void warn_useless(const struct store *s)
+{
+    struct facts facts;
+    char now[NUM_TEXT], design[NUM_TEXT];
+    const struct header *h = store_header(s);
+    store_describe(s, &facts);
+    double fpr = chain_counted_fpr(h, &facts.counters);
+    if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WARN_USELESS * h->fpr_design)
+        say_warning(
+            "'%s' has far more keys than it was made for: its false-positive rate is %s, its "
+            "design rate %s; make one with a larger --capacity, or one that grows (--grow)",
+            s->name, num_show_fpr(now, fpr), num_show_fpr(design, h->fpr_design));
 }
 
 bool warn_inputs(const struct make *m, bool ok)

@@ -15,6 +15,12 @@ void warn_unclean_file(const struct filter *f);
  * than were counted. */
 void warn_disagreement(const char *name, double n_bits, double n_counted);
 
+/* A filter whose FPR is this many times its design rate tells nearly nothing any more. */
+static const double WARN_USELESS = 10;
+
+/* Warns if the counters tell that the filter is that full. */
+void warn_useless(const struct store *s);
+
 /* Warns of each input that make_open has opened. Returns `ok`, its result. */
 bool warn_inputs(const struct make *m, bool ok);
 

@@ -190,6 +190,22 @@ void chain_recount(const struct layers *layers, unsigned threads, struct counter
         counters->keys_added = n;
 }
 
+double chain_counted_fpr(const struct header *h, const struct counters *counters)
+{
+    unsigned newest = chain_newest(h);
+    const struct layer *layer = &h->layers[newest];
+    double n = counters->n_keys, absent = 1;
+    if (h->policy == POLICY_FIXED && h->n_layers > 1)
+        return 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        if (i == newest)
+            continue;
+        n -= h->layers[i].n_closed;
+        absent *= 1 - h->layers[i].fpr_closed;
+    }
+    return n > 0 ? 1 - absent * (1 - layer->kind->fpr_at(layer, n)) : 1 - absent;
+}
+
 struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads)
 {
     limit_counters(layers->header, counters);
