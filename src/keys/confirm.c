@@ -7,7 +7,7 @@
 
 #include "base/magic.h"
 #include "base/output.h"
-#include "keys/compressed.h"
+#include "keys/gzip.h"
 
 /* When the list is opened, up to TRIALS sampled lines are checked. Each is compared with the sample
  * before it and with the line after it. In a list of SHORT_LIST bytes or less, which rarely has

@@ -1,6 +1,6 @@
 /*
- * The hash functions of other programs' filters that take a few lines each; highway.h and php.h
- * have the longer ones. To add one: write a function that hashes one key, HASH_EACH and a struct
+ * The hash functions of other programs' filters but the longest, in php.h. To
+ * add one: write a function that hashes one key, HASH_EACH and a struct
  * hash_fn in hash_foreign.c, and add it to the list in hash.c.
  */
 #ifndef KEYS_HASH_FOREIGN_H
@@ -32,5 +32,10 @@ extern const struct hash_fn hash_murmur3_128;
 /* go-zero's Bloom filters (core/bloom of the repository zeromicro/go-zero): lane i is lane 0 of
  * murmur3-128 of the key followed by the byte i. */
 extern const struct hash_fn hash_murmur3_128_suffix;
+
+/* The hash function of Redisson's Bloom filters (RBloomFilter of the repository redisson/redisson):
+ * HighwayHash of 128 bits (Alakuijala, Cox and Wassenberg: Fast keyed hash/pseudo-random function
+ * using SIMD multiply and permute, 2016) with a fixed key. The seed is ignored. */
+extern const struct hash_fn hash_highway_128;
 
 #endif

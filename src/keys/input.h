@@ -1,6 +1,6 @@
 /*
  * Input: key files and streams, in chunks of whole records. This module keeps the list of files,
- * opens them and hands out chunks; regular.h, mapped_input.h, stream.h and gzip.h read them.
+ * opens them and hands out chunks; stream.h and gzip.h read those that are not plain files.
  *
  *     struct input *in = input_open(&spec, &err);
  *     while ((got = input_next(in, &chunk, &err)) != INPUT_END) ...    // from any thread
@@ -21,7 +21,7 @@
  *
  * With `gzip`, input that begins with 1f 8b 08 and no reserved flag is inflated, member after
  * member. A truncated or damaged member, or anything but zeroes after the last one, is an error.
- * Input that begins like the data of other compressors (compressed.h) is an error, too.
+ * Input that begins like the data of other compressors (gzip.h) is an error, too.
  * What is typed at a terminal is never compressed.
  */
 #ifndef KEYS_INPUT_H

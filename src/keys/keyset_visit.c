@@ -5,7 +5,6 @@
 #include "base/disk.h"
 #include "base/parallel.h"
 #include "base/progress.h"
-#include "keys/distinct.h"
 #include "keys/keyset_parts.h"
 #include "keys/lanes.h"
 #include "keys/sort.h"

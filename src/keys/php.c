@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "keys/hash_each.h"
+#include "keys/hash.h"
 
 _Static_assert((int)PHP_MOST <= (int)HASH_LANES, "hash.h");
 

@@ -1,6 +1,6 @@
 /*
- * A source is one open file of the input, as its readers see it: regular.h, mapped_input.h,
- * stream.h and gzip.h. This module has what they share: waiting for bytes, counting them, messages.
+ * A source is one open file of the input, as its readers see it: input.c, stream.h and gzip.h. This
+ * module has what they share: waiting for bytes, counting them, messages.
  */
 #ifndef KEYS_SOURCE_H
 #define KEYS_SOURCE_H

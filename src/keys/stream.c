@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keys/compressed.h"
+#include "keys/gzip.h"
 
 enum { PIPE_LEN = 1 << 20 }; /* Linux's default limit for unprivileged users */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keys/distinct.h"
+#include "keys/sort.h"
 
 struct counted {
     char terminator;

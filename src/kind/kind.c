@@ -2,12 +2,7 @@
 
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
-#include "kind/classic/dcso.h"
-#include "kind/classic/gozero.h"
-#include "kind/classic/guava.h"
-#include "kind/classic/php.h"
-#include "kind/classic/redisbloom.h"
-#include "kind/classic/redisson.h"
+#include "kind/classic/layouts.h"
 #include "kind/counted/counted.h"
 #include "kind/parquet/parquet.h"
 #include "kind/ribbon/ribbon.h"

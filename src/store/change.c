@@ -14,7 +14,7 @@
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/sig.h"
-#include "keys/highway.h"
+#include "keys/hash_foreign.h"
 #include "store/header.h"
 
 /* The batch as a layer, in an unnamed file. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "keys/distinct.h"
+#include "keys/sort.h"
 
 /* Removes repeats. False: out of memory. */
 static bool remove_repeats(struct kept *k)

@@ -8,7 +8,6 @@
 #include "bloom_new.h"
 #include "check.h"
 #include "kind/bloom/bloom.h"
-#include "kind/bloom/size.h"
 #include "random.h"
 #include "variants.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "check.h"
-#include "kind/bloom/build.h"
+#include "kind/bloom/bloom.h"
 #include "random.h"
 #include "store/header.h"
 

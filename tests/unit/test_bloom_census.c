@@ -1,7 +1,6 @@
 #include "bloom_new.h"
 #include "check.h"
-#include "kind/bloom/census.h"
-#include "kind/bloom/size.h"
+#include "kind/bloom/bloom.h"
 #include "random.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "base/exact.h"
 #include "check.h"
-#include "kind/bloom/size.h"
+#include "kind/bloom/bloom.h"
 
 #include <math.h>
 #include <stdlib.h>

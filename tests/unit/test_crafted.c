@@ -10,7 +10,7 @@
 #include "keys/keyset.h"
 #include "keys/sort.h"
 #include "kind/bloom/bloom.h"
-#include "kind/ribbon/build.h"
+#include "kind/ribbon/ribbon.h"
 #include "kind/ribbon/key.h"
 #include "random.h"
 #include "store/filter.h"

@@ -1,5 +1,5 @@
 /* DCSO's bloom, beside what the program itself wrote and answered (tests/vectors). */
-#include "kind/classic/dcso.h"
+#include "kind/classic/layouts.h"
 
 #include <inttypes.h>
 #include <math.h>

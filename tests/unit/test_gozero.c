@@ -1,4 +1,4 @@
-#include "kind/classic/gozero.h"
+#include "kind/classic/layouts.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
-/* What is done with arrays of hashes: sort.h and distinct.h. */
+/* What is done with arrays of hashes: keys/sort.h. */
 #include <stdlib.h>
 
 #include "check.h"
-#include "keys/distinct.h"
 #include "keys/sort.h"
 #include "random.h"
 

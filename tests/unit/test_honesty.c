@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kind/bloom/census.h"
-#include "kind/bloom/size.h"
+#include "kind/bloom/bloom.h"
 #include "random.h"
 #include "store/chain.h"
 #include "store/header.h"

@@ -1,4 +1,4 @@
-#include "kind/classic/php.h"
+#include "kind/classic/layouts.h"
 
 #include <stdlib.h>
 

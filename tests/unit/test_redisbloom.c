@@ -2,7 +2,7 @@
  * Chains of RedisBloom: what its modules wrote (tests/vectors/redisbloom) comes out when the same
  * keys are added, in a file and in memory; sizes; chains that are full; counts after a crash.
  */
-#include "kind/classic/redisbloom.h"
+#include "kind/classic/layouts.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "kind/classic/redisson.h"
+#include "kind/classic/layouts.h"
 
 #include <inttypes.h>
 #include <math.h>

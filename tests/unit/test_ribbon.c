@@ -9,7 +9,6 @@
 #include "base/variant.h"
 #include "check.h"
 #include "keys/keyset.h"
-#include "kind/ribbon/build.h"
 #include "random.h"
 #include "store/filter.h"
 #include "store/format.h"

@@ -1,6 +1,6 @@
 /*
  * The page-blocked Bloom filter: the mutable layer kind. The functions below insert, query and fold
- * arrays of pages; size.h chooses a struct bloom.
+ * arrays of pages; bloom_size chooses a struct bloom.
  *
  * m = 4096 * 8 * pages bits. A key uses one page, and in it G lines of 512 bits, G = 1 or 2. Two
  * lines are always distinct. Each of its k probes is one of the 512 bits of a line. With G = 2, the
@@ -26,7 +26,9 @@
 #define KIND_BLOOM_BLOOM_H
 
 #include "base/variant.h"
+#include "keys/keyset.h"
 #include "kind/kind.h"
+#include "kind/target.h"
 
 enum {
     BLOOM_PAGE = 4096, /* bytes */
@@ -71,5 +73,91 @@ void bloom_fold(const struct bloom *from, const uint8_t *data, const struct bloo
                 uint64_t first, uint64_t n, uint8_t *pages);
 
 extern struct variants bloom_variants;
+
+/* ---- Size, FPR and capacity. Every function gives the same result to the last bit on every
+ * machine (base/exact.h). */
+
+/* The smallest supported FPR. There a key takes 52 bits with two lines, 43 bits in a classic filter
+ * and 30 bits in a compact one. The gap widens for smaller FPRs. */
+#define BLOOM_MIN_FPR 1e-9
+
+/* Up to this many pages, the page and the line come from different bits of a hash. */
+#define BLOOM_MAX_PAGES ((uint64_t)1 << 42)
+
+/* Expected FPR after n distinct keys. */
+double bloom_fpr(const struct bloom *bloom, double n);
+
+/* The smallest filter with FPR at most p for n keys: G = 1 for p >= 1e-3, else G = 2; ties go to
+ * the smaller k. Needs n >= 1 and BLOOM_MIN_FPR <= p < 1. False if it needs more than 2^42 pages.
+ */
+bool bloom_size(uint64_t n, double p, struct bloom *out);
+
+/* The filter of exactly `pages` pages with the smallest FPR for n keys: G = 2 if that gives an FPR
+ * below 1e-3, else G = 1. bloom_size(n, that FPR) gives a filter of the same size. */
+void bloom_best(uint64_t n, uint64_t pages, struct bloom *out);
+
+/* Returns the largest n that a filter of `pages` pages holds at FPR p, and sets *out to that
+ * filter. Returns 0 if it cannot hold one key; *out is then unchanged. */
+uint64_t bloom_capacity(uint64_t pages, double p, struct bloom *out);
+
+/*
+ * ---- Census of a page-blocked Bloom filter: the exact current FPR, and an estimate of the number
+ * of distinct keys with its error. Pages can be counted in any order, on any number of threads. The
+ * census sums integers, so the result does not depend on the order.
+ *
+ *     struct bloom_census c = {0};
+ *     bloom_census_add(&bloom, data, pages, &c);      // repeat; bloom_census_sum merges threads
+ *     bloom_census_result(&bloom, &c, &census);
+ */
+
+/* Up to this average number of clear bits per line, the number of keys is estimated from the total
+ * of clear bits, since some lines may be full. Above, it is estimated line by line. With an average
+ * of 16, a line is full with probability e^-16; where 8 are expected, with e^-8. */
+enum { BLOOM_CLEAR_BITS = 16 };
+
+struct bloom_census {
+    uint64_t lines_with[513];               /* lines by their number of set bits */
+    uint64_t pair_hits_high, pair_hits_low; /* G = 2: sum over pages, 128-bit fixed point */
+};
+
+void bloom_census_add(const struct bloom *bloom, const uint8_t *data, uint64_t pages,
+                      struct bloom_census *c);
+void bloom_census_sum(struct bloom_census *to, const struct bloom_census *from);
+void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,
+                         struct census *out);
+
+/* census[0] and [1] are of two filters, census[2] of the union of their bits, all of one size.
+ * False: too many bits are set. */
+bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
+                       struct pair_census *out);
+
+/*
+ * ---- Writes the Bloom layer of a new file: data and checksums. Takes the census at the same time,
+ * while each page is in the cache. There are two ways to build from a keyset:
+ *
+ * - The keyset holds all keys. bloom_build makes, finishes and writes one range of pages after the
+ *   other.
+ * - The keyset drains its keys into bits in memory (bloom_bits_new, bloom_bits_drain).
+ *   bloom_bits_write writes these bits.
+ *
+ * bloom_build does not need the keys counted first. The bits of a repeated key are already set, so
+ * the build detects repeats (target.presumed).
+ */
+
+/* write_union and build of kind.h. */
+bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
+                 struct err *err);
+bool bloom_unite(const struct target *target, const struct union_of *parts, struct census *census,
+                 struct err *err);
+
+/* For tests: the number of pages made at a time, at most 1024. */
+extern uint64_t bloom_build_region;
+
+/* struct kind_bits of kind.h: bits in memory. Several threads may insert at the same time. */
+void *bloom_bits_new(const struct bloom *bloom);
+void bloom_bits_drain(void *ctx, unsigned partition, struct hashes hashes, size_t n);
+bool bloom_bits_write(const struct target *target, const void *bits, struct census *census,
+                      struct err *err);
+void bloom_bits_free(void *p);
 
 #endif

@@ -1,4 +1,3 @@
-#include "kind/bloom/build.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +7,6 @@
 #include "base/bits.h"
 #include "base/parallel.h"
 #include "kind/bloom/bloom.h"
-#include "kind/bloom/census.h"
 #include "kind/bloom/probe.h"
 #include "kind/target.h"
 

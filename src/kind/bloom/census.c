@@ -1,4 +1,3 @@
-#include "kind/bloom/census.h"
 
 #include <math.h>
 #include <string.h>
@@ -6,7 +5,7 @@
 #include "base/cpu.h"
 #include "base/exact.h"
 #include "base/mul.h"
-#include "kind/bloom/size.h"
+#include "kind/bloom/bloom.h"
 
 enum {
     B = 8 * BLOOM_LINE,                   /* bits of a line */

@@ -4,10 +4,8 @@
 
 #include "base/num.h"
 #include "base/parallel.h"
-#include "kind/bloom/build.h"
-#include "kind/bloom/census.h"
 #include "kind/bloom/probe.h"
-#include "kind/bloom/size.h"
+#include "kind/bloom/bloom.h"
 
 static bool check(const struct layer *layer, struct err *err)
 {

@@ -1,4 +1,4 @@
-#include "kind/bloom/size.h"
+#include "kind/bloom/bloom.h"
 
 #include <math.h>
 #include <string.h>

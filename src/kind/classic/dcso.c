@@ -12,7 +12,7 @@
  *
  *     h = FNV-1 of the key, mod P;  then k times  h = (h G mod 2^64) mod P
  */
-#include "kind/classic/dcso.h"
+#include "kind/classic/layouts.h"
 
 #include <inttypes.h>
 #include <limits.h>

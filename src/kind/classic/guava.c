@@ -11,7 +11,7 @@
  *
  * Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006.
  */
-#include "kind/classic/guava.h"
+#include "kind/classic/layouts.h"
 
 #include <inttypes.h>
 #include <math.h>

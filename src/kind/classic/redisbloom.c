@@ -24,7 +24,7 @@
  * word that has bits  [3] the bits per key, a double. The layer's data is `bytes` bytes, then zero
  * bytes up to a multiple of 8.
  */
-#include "kind/classic/redisbloom.h"
+#include "kind/classic/layouts.h"
 
 #include <float.h>
 #include <inttypes.h>

@@ -4,10 +4,11 @@
  * program that opens the filter gives its own capacity and FPR, and finds no keys unless these give
  * the same m and k.
  *
- * Position i is (h mod 2^63) mod m. h starts as the first half of the key's hash (keys/highway.h).
- * After each position one half is added to h: alternately the second and the first.
+ * Position i is (h mod 2^63) mod m. h starts as the first half of the key's hash
+ * (hash_highway_128). After each position one half is added to h: alternately the second and the
+ * first.
  */
-#include "kind/classic/redisson.h"
+#include "kind/classic/layouts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,7 +19,7 @@
 #include "base/num.h"
 #include "base/parallel.h"
 #include "keys/encode.h"
-#include "keys/highway.h"
+#include "keys/hash_foreign.h"
 #include "kind/classic/classic.h"
 
 enum { CODEC, BITS, HASHES };

@@ -1,4 +1,4 @@
-#include "kind/ribbon/build.h"
+#include "kind/ribbon/ribbon.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/disk.h"
-#include "kind/ribbon/build.h"
+#include "kind/ribbon/ribbon.h"
 #include "kind/target.h"
 
 struct drop {

@@ -1,6 +1,6 @@
 /* The bumped ribbon filter as a kind of layer. */
 #include "base/num.h"
-#include "kind/ribbon/build.h"
+#include "kind/ribbon/ribbon.h"
 #include "kind/ribbon/key.h"
 
 static bool check_fpr(double p, struct err *err)
