@@ -523,7 +523,10 @@ def malformed(layout):
 
 def sizing(layout):
     tried = 0
-    for args, wanted in layout.sizing():
+    for i, (args, wanted) in enumerate(layout.sizing()):
+        # One in three is tried, or all with FULL=1: a process each.
+        if i % 3 and not os.environ.get("FULL"):
+            continue
         tried += 1
         run = seen("plan", "--json", "--layout", *args)
         if wanted is None:

@@ -17,8 +17,8 @@ moment since, whatever the others are, and a page may be torn between sectors. O
 Where a command was only killed, the next writer has made the file clean.
 
     POWER_SEED=1        of what is chosen at random
-    POWER_IMAGES=6      disks that are tried for a numbered scenario, at most (0: all); four times
-                        as many for the others
+    POWER_IMAGES=2      disks that are tried for a numbered scenario, at most (0: all; 6 with FULL=1);
+                        eight times as many for the others
     POWER_RANDOM=20     random ones made at each point of interest
     POWER_KEEP=DIR      keep the disks that fail there
 """
@@ -40,7 +40,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 SEEN = os.environ.get("SEEN", os.path.join(SOURCE, "build", "seen"))
 RECORD = os.environ.get("RECORD", os.path.join(os.path.dirname(SEEN), "power", "record.so"))
 SEED = int(os.environ.get("POWER_SEED", "1"))
-IMAGES = int(os.environ.get("POWER_IMAGES", "6"))
+IMAGES = int(os.environ.get("POWER_IMAGES", "6" if os.environ.get("FULL") else "2"))
 RANDOM = int(os.environ.get("POWER_RANDOM", "20"))
 KEEP = os.environ.get("POWER_KEEP")
 PAGE, SECTOR = 4096, 512
@@ -737,7 +737,7 @@ def play(name, pool):
     try:
         run = Run(top)
         SCENARIOS[name](run)
-        room = IMAGES if name[-1].isdigit() else 4 * IMAGES
+        room = IMAGES if name[-1].isdigit() else 8 * IMAGES
         jobs, n = chosen(run.log, room, chance)
         wrong = [w for w in pool.map(attempt, [(top, job) for job in jobs], 1) if w is not None]
     finally:

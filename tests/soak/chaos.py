@@ -261,7 +261,7 @@ def _storm(tap, directory, seed, kind, rounds):
 
 
 def attack(tap, options):
-    rounds = 20 if options.short else options.cases or 200
+    rounds = options.cases or (20 if options.short else 200)
     end = time.monotonic() + (options.seconds or 0)
     for kind in KINDS:
         wrong, seed = [], options.seed
