@@ -271,6 +271,48 @@ $(cli RENAME n k)"
     done
 }
 
+LOST='the filter was deleted or replaced, and keys that were added are missing'
+
+@test "a filter that another client deletes, and that is made anew, is noticed" {
+    local command again
+    again="$(cli DEL k); $(cli SETBIT k 3999999 0)"
+    seq 3000 >keys
+    wide 1 15000 >many
+    for command in add dedup; do
+        # Within a batch, between two batches, and between two steps.
+        for at in 500 1500; do
+            empty k 500000
+            proxy BITFIELD $at run "$again"
+            run -2 --separate-stderr seen $command --live "$(uri k $LARGE proxy)" keys
+            said "$LOST"
+        done
+        empty k 500000
+        proxy BITOP 2 run "$again"
+        run -2 --separate-stderr seen $command -f 1 --bulk "$(uri k $LARGE proxy)" many
+        said "$LOST"
+    done
+}
+
+@test "a configured filter that is emptied, or loses its configuration, is noticed" {
+    local command way config='{k}:config' spec=redisson:bits=4000000,k=20
+    seq 3000 >keys
+    wide 1 15000 >many
+    for command in add dedup; do
+        for gone in k "'$config'"; do
+            for way in '--live BITFIELD 500 keys' '--bulk BITOP 2 many'; do
+                # shellcheck disable=SC2086 # words
+                set -- $way
+                redis a DEL k "$config"
+                redis a HSET "$config" size 4000000 hashIterations 20 expectedInsertions 20000 \
+                    falseProbability 1e-6
+                proxy "$2" "$3" run "$(cli DEL "$gone")"
+                run -2 --separate-stderr seen $command -f 1 "$1" "$(uri k $spec proxy)" "$4"
+                said "$LOST"
+            done
+        done
+    done
+}
+
 @test "a bitmap that vanishes while it is copied" {
     empty k 5000000
     for command in 'query --bulk -k 1' 'import -o f'; do

@@ -270,6 +270,8 @@ static bool take_all(struct steps *s, struct redis *r, struct copy *c, struct er
         size_t len = before->n < c->len ? before->n : (size_t)c->len;
         memcpy(c->bits[i], before->text, len);
         memset(c->bits[i] + len, 0, (size_t)c->len - len);
+        if (r->shard[i].has_witness && !copy_has(c, r, i, r->shard[i].witness))
+            return redis_lost(r, err);
         r->shard[i].set = r->shard[i].counted = copy_count(c, i);
     }
     return true;
@@ -287,6 +289,40 @@ static bool unite_all(struct bulk *b, struct copy *c, struct err *err)
     return ok;
 }
 
+/* Is the configuration of each shard still there? Else another client has deleted it. */
+static bool check_config(struct redis *r, struct err *err)
+{
+    const struct layout_redis *redis = redis_layer(r)->kind->layout->redis;
+    uint64_t there;
+    for (unsigned i = 0; r->configured && i < r->n_shards; i++) {
+        requests_clear(&r->rq);
+        if (!redis_config_exists(r, redis, &r->shard[i], err) ||
+            !redis_run(r, CLUSTER_REPEAT, err) || !redis_number(r, r->replies[0], &there, err))
+            return false;
+        if (there == 0)
+            return redis_lost(r, err);
+    }
+    return true;
+}
+
+/* Makes the first key of each shard that was added its witness. */
+static void find_witnesses(struct redis *r, struct hashes keys, const uint64_t *known, size_t n)
+{
+    const struct layer *layer = redis_layer(r);
+    unsigned n_found = 0;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        r->shard[i].first = n;
+    for (size_t k = 0; k < n && n_found < r->n_shards; k++) {
+        struct shard *s = &r->shard[redis_shard_of(r, keys, k)];
+        if (bit_of(known, k) || s->first < n)
+            continue;
+        layer->kind->layout->positions(layer, hashes_from(keys, k), 1, s->witness);
+        s->has_witness = true;
+        s->first = k;
+        n_found++;
+    }
+}
+
 /* Unites the keys with the bitmaps. Then searches the previous contents to tell which were new. */
 static enum bulk_result add_in_step(struct bulk *b, struct hashes keys, uint64_t *known, size_t n,
                                     struct err *err)
@@ -302,7 +338,9 @@ static enum bulk_result add_in_step(struct bulk *b, struct hashes keys, uint64_t
         copy_add(&c, b->r, keys, n, ignored, b->set, b->new);
         ok = unite_all(b, &c, err);
     }
+    ok = ok && check_config(b->r, err);
     if (ok) {
+        find_witnesses(b->r, keys, known, n);
         copy_add(&c, b->r, keys, n, known, b->set, b->new);
         count(b);
     }

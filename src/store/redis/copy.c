@@ -149,6 +149,11 @@ void copy_add(struct copy *c, const struct redis *r, struct hashes keys, size_t 
     }
 }
 
+bool copy_has(const struct copy *c, const struct redis *r, unsigned shard, const uint64_t *position)
+{
+    return has(c->bits[shard], position, r->k);
+}
+
 uint64_t copy_count(const struct copy *c, unsigned shard)
 {
     return bytes_count(c->bits[shard], (size_t)c->len);

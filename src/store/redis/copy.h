@@ -37,6 +37,10 @@ void copy_ask(const struct copy *c, const struct redis *r, struct hashes keys, s
 void copy_add(struct copy *c, const struct redis *r, struct hashes keys, size_t n, uint64_t *known,
               uint64_t *set, uint64_t *new);
 
+/* Are these k bits of a shard set? */
+bool copy_has(const struct copy *c, const struct redis *r, unsigned shard,
+              const uint64_t *position);
+
 /* How many bits are set in a shard. */
 uint64_t copy_count(const struct copy *c, unsigned shard);
 

@@ -35,20 +35,6 @@ static const struct layout_redis *redis_of(const struct creation *c)
 
 /* ---- What exists. */
 
-/* Appends EXISTS for a shard's configuration. */
-static bool ask_config(struct redis *r, const struct layout_redis *redis, const struct shard *s,
-                       struct err *err)
-{
-    size_t len;
-    char *key = config_key(redis, s, &len);
-    if (key == NULL)
-        return fail(err, "out of memory");
-    requests_begin(&r->rq, 2, "EXISTS");
-    requests_key(&r->rq, key, len);
-    free(key);
-    return true;
-}
-
 /* Sets len and missing of each shard. */
 static bool look(struct redis *r, enum redis_there *there, struct err *err)
 {
@@ -59,7 +45,7 @@ static bool look(struct redis *r, enum redis_there *there, struct err *err)
     for (unsigned i = 0; i < r->n_shards; i++) {
         redis_command(r, &r->shard[i], 2, "STRLEN");
         redis_command(r, &r->shard[i], 2, "EXISTS");
-        if (has_config && !ask_config(r, redis, &r->shard[i], err))
+        if (has_config && !redis_config_exists(r, redis, &r->shard[i], err))
             return false;
     }
     if (!redis_run(r, CLUSTER_REPEAT, err))

@@ -1,5 +1,7 @@
 #include "store/redis/live.h"
 
+#include <string.h>
+
 #include "base/bits.h"
 #include "store/writer.h"
 
@@ -143,6 +145,75 @@ static bool take_added(struct redis *r, struct shard *s, const struct reply *rep
     return true;
 }
 
+/* Sets `first` of the batch's shards. n: none of the n placed keys is sent to it. Bit `at` of known
+ * is that of the first key. */
+static void find_first(struct redis *r, const uint64_t *known, size_t at, size_t n)
+{
+    for (size_t u = 0; u < r->n_used; u++)
+        r->shard[r->used[u]].first = n;
+    for (size_t i = n; i-- > 0;)
+        if (!bit_of(known, at + i))
+            r->shard[r->shard_of[i]].first = i;
+}
+
+static void ask_again(struct redis *r, const struct shard *s, const uint64_t *positions)
+{
+    redis_command(r, s, 2 + 3 * (size_t)r->k, "BITFIELD");
+    for (unsigned j = 0; j < r->k; j++) {
+        requests_word(&r->rq, "GET");
+        requests_word(&r->rq, "u1");
+        requests_number(&r->rq, positions[j]);
+    }
+}
+
+/* Asks behind a batch, for each of its shards, whether the witness and the batch's first key are
+ * there, and the configuration. So it is noticed if another client deletes a bitmap at any time,
+ * even if the batch makes it anew. */
+static bool ask_witnesses(struct redis *r, const uint64_t *known, size_t at, size_t n,
+                          struct err *err)
+{
+    find_first(r, known, at, n);
+    for (size_t u = 0; u < r->n_used; u++) {
+        const struct shard *s = &r->shard[r->used[u]];
+        if (s->has_witness)
+            ask_again(r, s, s->witness);
+        if (s->first < n)
+            ask_again(r, s, r->positions + s->first * r->k);
+        if (r->configured && !redis_config_exists(r, redis_layer(r)->kind->layout->redis, s, err))
+            return false;
+    }
+    return true;
+}
+
+/* Takes the reply to ask_again. */
+static bool take_again(const struct redis *r, const struct reply *reply, struct err *err)
+{
+    unsigned n_set;
+    return reply != NULL && take_bits(r, reply, &n_set, err) &&
+           (n_set == r->k || redis_lost(r, err));
+}
+
+/* Takes the replies to ask_witnesses. The first key of the batch is the next witness. */
+static bool take_witnesses(struct redis *r, struct reply *const *next, size_t n, struct err *err)
+{
+    for (size_t u = 0; u < r->n_used; u++) {
+        struct shard *s = &r->shard[r->used[u]];
+        uint64_t there;
+        if (s->has_witness && !take_again(r, *next++, err))
+            return false;
+        if (s->first < n && !take_again(r, *next++, err))
+            return false;
+        if (s->first < n)
+            memcpy(s->witness, r->positions + s->first * r->k, r->k * sizeof *s->witness);
+        if (r->configured && (*next == NULL || !redis_number(r, *next++, &there, err)))
+            return false;
+        if (r->configured && there == 0)
+            return redis_lost(r, err);
+        s->has_witness |= s->first < n;
+    }
+    return true;
+}
+
 /* Takes the replies to a batch of keys from *done on, up to the first missing reply; true if none
  * is missing. The lengths that were read before the keys come first: if a bitmap has become
  * shorter, the keys went into another bitmap. */
@@ -160,7 +231,7 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
         if (reply == NULL || !take_added(r, s, reply, known, *done, err))
             return false;
     }
-    return take_lengths(r, next, err);
+    return take_lengths(r, next, err) && take_witnesses(r, next + r->n_used, end - begin, err);
 }
 
 /* Adds keys [*done, end), for which redis_place_keys was called. Each key is one command, so that
@@ -178,6 +249,8 @@ static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done
         if (!bit_of(known, i))
             set_bits(r, &r->shard[r->shard_of[i - *done]], r->positions + (i - *done) * r->k);
     ask_lengths(r);
+    if (!ask_witnesses(r, known, *done, end - *done, err))
+        return false;
     enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
     bool ran = redis_run(r, repeat, &why);
     *err = why;

@@ -9,6 +9,7 @@
 #include "redis/password.h"
 #include "store/foreign.h"
 #include "store/redis/bulk.h"
+#include "store/redis/config.h"
 
 /* ---- Talking to the server. */
 
@@ -247,9 +248,10 @@ static bool get_room(struct redis *r, struct err *err)
     size_t fit = REDIS_BATCH_BITS / r->k;
     r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
     size_t used = r->batch < r->n_shards ? r->batch : r->n_shards;
-    /* A command for each bit, and STRLEN for each shard before and after them; or the commands of
-     * a step for each shard. */
-    size_t commands = r->batch * r->k + 2 * used;
+    /* A command for each bit, and others for each shard beside them (live.c); or the commands of a
+     * step for each shard. */
+    enum { BESIDE_KEYS = 5 };
+    size_t commands = r->batch * r->k + BESIDE_KEYS * used;
     if (commands < REDIS_STEP * (size_t)r->n_shards)
         commands = REDIS_STEP * (size_t)r->n_shards;
     free(r->replies);
@@ -257,8 +259,33 @@ static bool get_room(struct redis *r, struct err *err)
     r->positions = calloc(r->batch * r->k, sizeof *r->positions);
     r->shard_of = calloc(r->batch, sizeof *r->shard_of);
     r->used = calloc(used, sizeof *r->used);
-    return (r->replies != NULL && r->positions != NULL && r->shard_of != NULL && r->used != NULL) ||
+    r->witnesses = calloc((size_t)r->n_shards * r->k, sizeof *r->witnesses);
+    for (unsigned i = 0; r->witnesses != NULL && i < r->n_shards; i++)
+        r->shard[i].witness = r->witnesses + (size_t)i * r->k;
+    return (r->witnesses != NULL && r->replies != NULL && r->positions != NULL &&
+            r->shard_of != NULL && r->used != NULL) ||
            fail(err, "out of memory");
+}
+
+bool redis_config_exists(struct redis *r, const struct layout_redis *redis, const struct shard *s,
+                         struct err *err)
+{
+    size_t len;
+    char *key = config_key(redis, s, &len);
+    if (key == NULL)
+        return fail(err, "out of memory");
+    requests_begin(&r->rq, 2, "EXISTS");
+    requests_key(&r->rq, key, len);
+    free(key);
+    return true;
+}
+
+bool redis_lost(const struct redis *r, struct err *err)
+{
+    return fail(err,
+                "cannot go on with '%.1000s': the filter was deleted or replaced, and keys that "
+                "were added are missing",
+                r->store.name);
 }
 
 bool redis_ask_config(struct redis *r, const struct shard *s, const struct layout_redis *layout,
@@ -460,6 +487,7 @@ void redis_close(struct redis *r)
     free(r->positions);
     free(r->shard_of);
     free(r->used);
+    free(r->witnesses);
     free(r->creation);
     pthread_mutex_destroy(&r->lock);
     free(r);

@@ -39,6 +39,11 @@ struct shard {
     uint64_t set, counted; /* bits that are set: about now; at the last count */
     double fpr;            /* at the beginning of the current batch */
     bool in_batch;
+    /* The k positions of a key that the server has acknowledged in this run. If it is missing
+     * later, another client has deleted or replaced the bitmap. */
+    uint64_t *witness;
+    bool has_witness;
+    size_t first; /* of the batch's keys, the shard's first that is sent */
     bool missing; /* redis_prepare found neither bitmap nor configuration */
 };
 
@@ -68,6 +73,7 @@ struct redis {
     uint64_t *positions; /* of a batch */
     uint16_t *shard_of;  /* of its keys */
     uint16_t *used;      /* the shards of its keys */
+    uint64_t *witnesses; /* of all shards */
     size_t n_used;
     struct add_options options;
     double warned_fpr; /* 0: no warning yet */
@@ -148,6 +154,13 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
  * there is a configuration. */
 bool redis_ask_config(struct redis *r, const struct shard *s, const struct layout_redis *layout,
                       const char **value, bool *any, struct err *err);
+
+/* Appends EXISTS for a shard's configuration. */
+bool redis_config_exists(struct redis *r, const struct layout_redis *redis, const struct shard *s,
+                         struct err *err);
+
+/* Fails because keys that the server has acknowledged are missing. */
+bool redis_lost(const struct redis *r, struct err *err);
 
 /* Counts the bits that are set in each shard. */
 bool redis_count(struct redis *r, struct err *err);
