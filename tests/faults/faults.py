@@ -120,6 +120,9 @@ def scenarios():
     yield Scenario("add --create", "add --create -n 1000 g new", kept={"g": []}, then={"g": NEW})
     yield Scenario("add, rotating", "add --rotate-at-capacity f new", ["create --generations 3 -n 1000 f old"],
                    kept={"f": OLD}, then={"f": both})
+    # One rotation, whatever fails: a second one would forget the old keys.
+    yield Scenario("dedup, rotating", "dedup --rotate-at-capacity f new", ["create --generations 1 -n 310 f old"],
+                   kept={"f": OLD}, then={"f": both}, ordered=True, printed="f", every=True)
     for layout in LAYOUTS:
         if layout not in ("parquet",):
             yield Scenario(f"add {layout}", "add f new", [f"create --layout {layout} -n 1000 -p 0.001 f old"],
