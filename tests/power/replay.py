@@ -493,7 +493,7 @@ def ring(run):
 def dedup(run):
     """dedup --create --sync-every: what was printed is on disk"""
     given = keys("new", 900)
-    run.seen("dedup", "--create", "-n", "300", "-p", "1e-6", "--sync-every", "100", "-j1", F,
+    run.seen("dedup", "--create", "-n", "900", "-p", "1e-6", "--sync-every", "100", "-j1", F,
              give=given, during=[ABSENT, frozenset()], printed=True, after=[given])
 
 
