@@ -110,12 +110,13 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
     return there == REDIS_THERE || (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
 }
 
-/* The filter could not be opened for writing: is it a counted set? If not, *err stays. */
+/* A filter that is there could not be opened for writing, or something else could not: is it a
+ * counted set? If not, *err stays. */
 static bool is_counted_set(const char *path, struct err *err)
 {
     bool suits = false;
     struct err why;
-    if (store_is_file(path) && !changing_suits(path, &suits, &why))
+    if (store_is_file(path) && access(path, F_OK) == 0 && !changing_suits(path, &suits, &why))
         *err = why;
     return suits;
 }

@@ -258,7 +258,7 @@ static void take_state(struct filter *f, const struct state *now)
 /* Reads and maps an open file. */
 static bool load(struct filter *f, struct err *err)
 {
-    struct state now;
+    struct state now = {0};
     if (!read_state(f, &now, err))
         return false;
     take_state(f, &now);
@@ -582,7 +582,7 @@ static bool is_continued(const struct header *before, const struct header *now)
 
 bool filter_reload(struct filter *f, struct err *err)
 {
-    struct state now;
+    struct state now = {0};
     if (!read_state(f, &now, err))
         return false;
     if (!is_continued(&f->header, &now.header))

@@ -206,7 +206,7 @@ void layers_census_whole(const struct layers *layers, unsigned threads, const st
 
 void layers_census_all(const struct layers *layers, unsigned threads, struct census *out)
 {
-    struct census layer[FORMAT_MAX_LAYERS];
+    struct census layer[FORMAT_MAX_LAYERS] = {0};
     layers_census_each(layers, threads, layer);
     layers_census_whole(layers, threads, layer, out);
 }

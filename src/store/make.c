@@ -136,8 +136,8 @@ static bool write_layers(struct make *m, enum how how, bool intersect, struct er
 {
     const struct layer **layer = calloc(m->n_sources, sizeof *layer);
     const uint8_t **data = calloc(m->n_sources, sizeof *data);
-    bool ok = (layer != NULL && data != NULL) || fail(err, "out of memory");
-    for (unsigned i = 0; ok && i < m->header.n_layers; i++)
+    bool room = layer != NULL && data != NULL, ok = room || fail(err, "out of memory");
+    for (unsigned i = 0; room && ok && i < m->header.n_layers; i++)
         ok = write_layer(m, i, how, intersect, layer, data, err);
     free(layer);
     free(data);

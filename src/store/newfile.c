@@ -217,7 +217,7 @@ static bool lock_old(struct newfile *nf, struct err *err)
     for (;;) {
         if (nf->old_fd >= 0 && !lock_batch(nf->old_fd))
             return fail_errno(err, "cannot lock '%s'", nf->path);
-        bool current;
+        bool current = false;
         if (!old_is_current(nf, &current, err))
             return false;
         if (current)

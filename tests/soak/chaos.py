@@ -62,7 +62,7 @@ class File:
         done = subprocess.run([SEEN, *args], cwd=self.directory, input=given, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE,
                               stdin=subprocess.DEVNULL if given is None else None, check=False)
-        if "damaged" in done.stderr.replace("were counted: bits are damaged","") or done.returncode < 0:
+        if "damaged" in done.stderr or done.returncode < 0:
             self.blame("'seen %s' exits %d: %s" % (" ".join(args), done.returncode, done.stderr.strip()))
         return done
 
@@ -83,7 +83,9 @@ def _write(file, number):
         out = os.path.join(file.directory, "out.%d" % number)
         began = time.monotonic()
         with open(out, "wb") as f:
-            process = subprocess.Popen([SEEN, "dedup" if dedup else "add", "f.seen"],
+            # Without a limit of its own, dedup stops where records are lost to false positives.
+            command = ["dedup", "--max-fpr", "0.5"] if dedup else ["add"]
+            process = subprocess.Popen([SEEN, *command, "f.seen"],
                                        cwd=file.directory, stdin=subprocess.PIPE, stdout=f,
                                        stderr=subprocess.PIPE, text=True)
         keys, end = [], chance.choice([None, None, None, signal.SIGKILL, signal.SIGTERM])

@@ -1,5 +1,6 @@
 #include "store/redis/place.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +246,7 @@ bool redis_spec(const struct redis *r, struct layout_spec *spec, struct err *err
 
 static bool get_room(struct redis *r, struct err *err)
 {
+    assert(r->n_shards > 0 && r->k > 0);
     size_t fit = REDIS_BATCH_BITS / r->k;
     r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
     size_t used = r->batch < r->n_shards ? r->batch : r->n_shards;
