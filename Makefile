@@ -181,16 +181,17 @@ fuzz-one-%: $(BUILD)/fuzz/fuzz_%
 	    $(BUILD)/corpus/fuzz_$* $(wildcard tests/fuzz/corpus/fuzz_$*)
 
 fuzz:
-	+$(Q)$(SUBMAKE) -j1 BUILD=$(BUILD)/clang-fuzz CC=clang CFLAGS='$(FUZZ_FLAGS)' \
+	+$(Q)$(SUBMAKE) -j$(JOBS) -Otarget BUILD=$(BUILD)/clang-fuzz CC=clang CFLAGS='$(FUZZ_FLAGS)' \
 	    $(FUZZ:fuzz_%=fuzz-one-%)
 
-# What these run of the program, others run, too: texts, examples, statistics.
-EXAMPLES := docs honesty install readme recipes
+# What these run of the program, others run, too: texts, examples, statistics, options by the thousand, and many
+# processes at once.
+REPEATING := docs honesty install limits model pairs promises readme recipes soak
 
-## asan: tests under AddressSanitizer and UndefinedBehaviorSanitizer, all but those of texts and examples
+## asan: tests under AddressSanitizer and UndefinedBehaviorSanitizer, but those that run the same code again
 asan:
 	+$(Q)SANITIZER=address exec $(SUBMAKE) BUILD=$(BUILD)/asan check \
-	    $(if $(FULL),,BATS='$(filter-out $(EXAMPLES:%=tests/%.bats),$(BATS))') CFLAGS='-O1 -g \
+	    $(if $(FULL),,BATS='$(filter-out $(REPEATING:%=tests/%.bats),$(BATS))') CFLAGS='-O1 -g \
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
 # In these threads meet.

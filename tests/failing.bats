@@ -238,7 +238,7 @@ end()
     for nth in 4 5 6; do
         quiet seen merge --force -o m.seen a.seen b.seen
         [ "$(seen stats --json m.seen | jq '.layers | length')" = 2 ]
-        failing fdatasync "error=EIO:when=$nth" seen dedup m.seen <held >/dev/null 2>err &
+        failing fdatasync "error=EIO:when=$nth" seen dedup --max-fpr 0.9 m.seen <held >/dev/null 2>err &
         writer=$!
         exec {hold}>held
         seq 1301 4000 >&"$hold"

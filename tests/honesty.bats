@@ -20,6 +20,7 @@ honest()
 {
     local hits
     hits=$(seen query -c "$1" "$BATS_FILE_TMPDIR/absent" 2>err) || [ $? = 1 ]
+    sed -i '/has far more keys than it was made for/d' err
     [ ! -s err ]
     seen stats --json "$1" | jq -e --argjson hits "$hits" --argjson asked $ASKED '
         (.fpr_current * $asked) as $mean |
@@ -126,7 +127,7 @@ counts()
             run -0 --separate-stderr seen add $file keys
             run -0 seen verify $file
         done
-        run -0 seen query -c $file keys
+        run -0 --separate-stderr seen query -c $file keys
         [ "$output" = 400000 ]
         seen stats --json $file | jq -e '.records == 1200000 and .fpr_current > 0.9999'
     done

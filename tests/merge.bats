@@ -106,7 +106,7 @@ load helpers
     rejects "seen: *" seen merge -o out --max-fpr 0.01 a b
     rejects "seen: *" seen merge --force --max-fpr 0.01 -o out a b
     run -0 seen merge -o out --max-fpr 0.2 a b
-    run -0 seen query -c out <(seq 20000)
+    run -0 --separate-stderr seen query -c out <(seq 20000)
     [ "$output" = 20000 ]
     rm out
     run -0 seen merge --force -o out a b

@@ -195,7 +195,7 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
     unsigned newest = chain_newest(h);
     const struct layer *layer = &h->layers[newest];
     double n = counters->n_keys, absent = 1;
-    if (h->policy == POLICY_FIXED && h->n_layers > 1)
+    if (h->policy == POLICY_GROW || (h->policy == POLICY_FIXED && h->n_layers > 1))
         return 0;
     for (unsigned i = 0; i < h->n_layers; i++) {
         if (i == newest)
