@@ -97,7 +97,7 @@ seen create --empty -n 1000 -p 1e-6 disk/low/f.seen
 mount -t overlay none -o lowerdir=disk/low,upperdir=disk/up,workdir=disk/work m
 cd m
 mkfifo ../in
-stdbuf -oL seen query --annotate f.seen <../in >../out &
+seen query --annotate f.seen <../in >../out &
 exec 3>../in
 seq 20000 >&3
 until [ "$(wc -l <../out)" = 20000 ]; do kill -0 $!; sleep 0.01; done
