@@ -186,7 +186,7 @@ fuzz:
 
 # What these run of the program, others run, too: texts, examples, statistics, options by the thousand, and many
 # processes at once.
-REPEATING := docs honesty install limits model pairs promises readme recipes soak
+REPEATING := docs honesty install limits model pairs promises reader readme recipes soak
 
 ## asan: tests under AddressSanitizer and UndefinedBehaviorSanitizer, but those that run the same code again
 asan:

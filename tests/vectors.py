@@ -524,8 +524,8 @@ def malformed(layout):
 def sizing(layout):
     tried = 0
     for i, (args, wanted) in enumerate(layout.sizing()):
-        # One in three is tried, or all with FULL=1: a process each.
-        if i % 3 and not os.environ.get("FULL"):
+        # One in three is tried, or one in twelve under a sanitizer, or all with FULL=1: a process each.
+        if i % (12 if os.environ.get("SANITIZER") else 3) and not os.environ.get("FULL"):
             continue
         tried += 1
         run = seen("plan", "--json", "--layout", *args)
