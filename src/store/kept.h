@@ -1,6 +1,7 @@
 /*
  * The keys that a run has put into a file, in case another file takes its place: which of them does
- * the new file lack? Their distinct hashes are kept, up to KEPT_BYTES.
+ * the new file lack? The hashes of the first of them are kept, up to KEPT_BYTES. Repeats are
+ * removed when that is full of them.
  *
  *     struct kept k = {.lanes = fn->lanes};
  *     kept_before(&k, known, n);                    // the keys whose bit is clear are to be added
@@ -24,14 +25,14 @@ enum { KEPT_BYTES = 16 << 20 };
 
 struct kept {
     unsigned lanes;
-    uint64_t n;      /* keys kept; after kept_count distinct */
+    uint64_t n;      /* keys kept, repeats included until kept_count */
     uint64_t n_more; /* keys not kept, repeats included */
     /* Private. */
     uint64_t *hash; /* key i is hash[i * lanes] and what follows */
     size_t room;
     uint64_t *known; /* of kept_before */
     size_t known_room;
-    bool full;
+    bool full; /* no more room can be made */
 };
 
 /* Notes which of the next n keys are not to be added: those whose bit is set. */
