@@ -470,11 +470,12 @@ static void limit_fpr(struct dedup *d)
         h->policy == POLICY_GROW || chain_is_exact(h))
         return;
     options->max_fpr = limit;
-    d->adding.advice = h->policy == POLICY_RING
-                           ? ", 10 times its design rate; 'seen rotate' makes room, "
-                             "--rotate-at-capacity does so by itself, --max-fpr sets another limit"
-                           : ", 10 times its design rate; make a filter with a larger --capacity, "
-                             "or one that grows (--grow), or set another limit with --max-fpr";
+    d->adding.advice = h->policy == POLICY_RING ? ", 10 times its design rate; make room with "
+                                                  "'seen rotate' or --rotate-at-capacity, or "
+                                                  "set another limit with --max-fpr"
+                                                : ", 10 times its design rate; make a filter with "
+                                                  "a larger --capacity, or one that grows "
+                                                  "(--grow), or set another limit with --max-fpr";
 }
 
 static int dedup(struct dedup *d)

@@ -15,7 +15,8 @@ void warn_unclean_file(const struct filter *f);
  * than were counted. */
 void warn_disagreement(const char *name, double n_bits, double n_counted);
 
-/* A filter whose FPR is this many times its design rate tells nearly nothing any more. */
+/* A filter whose FPR is this many times its design rate is used only with a word about it. The
+ * manuals and a message of dedup name the number. */
 static const double WARN_USELESS = 10;
 
 /* Warns if the counters tell that the filter is that full. */

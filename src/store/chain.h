@@ -48,8 +48,8 @@ bool chain_is_exact(const struct header *h);
 /* If it does: the number of keys that changed a bit of the newest layer, at most its capacity. */
 uint64_t chain_newest_keys(const struct header *h, const struct counters *counters);
 
-/* The FPR of the whole filter that the counters tell, without a look at the bits. 0: they do not
- * tell it. */
+/* The FPR of the whole filter that the counters tell, without a look at the bits. 0 if the filter
+ * grows, and so is never too full, or is of several layers whose keys were not counted apart. */
 double chain_counted_fpr(const struct header *h, const struct counters *counters);
 
 /* Call it if a crash may have left the counters behind the bits. If the newest layer is exact,

@@ -68,7 +68,7 @@ static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err
     }
 }
 
-/* What is read of a file again and again. */
+/* What read_state finds, at first and again when the file has changed. */
 struct state {
     struct header header;
     bool slot_damaged, settled;

@@ -41,7 +41,7 @@ struct filter {
     const char *path; /* as given; must outlive the filter */
     int fd;
     struct timespec modified; /* the file's time of modification when the header was read */
-    bool settled; /* false: the last writer was about to leave, and to change that time */
+    bool settled; /* false: a writer was about to leave, and would change that time once more */
     bool writable;
     uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
     uint64_t map_len;

@@ -497,9 +497,7 @@ static bool write_mapped(struct filter_build *b, struct err *err)
     const struct target target = newest_target(b, b->file->fd, b->name);
     uint8_t *data = b->map + layer->data_off;
     const struct layers layers = {&b->header, &data};
-    struct census each;
-    layers_census_each(&layers, b->threads, &each);
-    layers_census_whole(&layers, b->threads, &each, &b->census);
+    layers_census_all(&layers, b->threads, &b->census);
     fill_counters(b);
     return (is_in_memory(b) ? target_write_all(&target, data, err) : target_sums(&target, err)) &&
            header_write(&b->header, b->file->fd, b->name, err);

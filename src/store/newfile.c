@@ -570,9 +570,11 @@ bool newfile_commit(struct newfile *nf, struct err *err)
     for (;;) {
         if (nf->replace && !lock_old(nf, err))
             return false;
-        nf->attached = nf->old_fd >= 0 && lock_alive(nf->old_fd);
-        if (give_name(nf, err))
+        bool attached = nf->old_fd >= 0 && lock_alive(nf->old_fd);
+        if (give_name(nf, err)) {
+            nf->attached = attached;
             break;
+        }
         if (errno != EEXIST)
             return false;
         if (!nf->replace)
