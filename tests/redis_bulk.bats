@@ -286,6 +286,11 @@ LOST='the filter was deleted or replaced, and keys that were added are missing'
             run -2 --separate-stderr seen $command --live "$(uri k $LARGE proxy)" keys
             said "$LOST"
         done
+        # Just before a batch, all of whose keys then go into the new bitmap: it asks for its length first.
+        empty k 500000
+        proxy STRLEN 6 run "$again"
+        run -2 --separate-stderr seen $command --live "$(uri k $LARGE proxy)" keys
+        said "$LOST"
         empty k 500000
         proxy BITOP 2 run "$again"
         run -2 --separate-stderr seen $command -f 1 --bulk "$(uri k $LARGE proxy)" many
