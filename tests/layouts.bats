@@ -148,6 +148,12 @@ END
 @test "bytes behind a filter whose header tells its length" {
     seq 100 | quiet seen create --layout guava -n 100 f.seen
     seen export f.seen -o foreign
+    # A pipe that never ends is read as far as the header claims. The limit is for a program that goes on.
+    (
+        ulimit -f 100000
+        refuses "seen: 'standard input' has more than $(size foreign) bytes, all that such a filter takes" \
+            seen import --layout guava - -o g.seen < <(cat foreign - </dev/zero)
+    )
     printf junk >>foreign
     refuses "seen: cannot import 'foreign' as guava: 4 bytes follow its bits" \
         seen import --layout guava foreign -o g.seen

@@ -1,5 +1,6 @@
 /*
- * Inflates a gzip stream, member after member.
+ * Inflates a gzip stream, member after member; and recognises other compressed formats, which are
+ * refused (compressed_find).
  *
  *     struct gzip g;
  *     if (!gzip_begin(&g, &src, &why)) ...         // out of memory

@@ -1,5 +1,5 @@
-/* Sorts hashes (lanes.h). `width`, 0 to 64: the first lanes of all hashes agree
- * in bit `width` and above. */
+/* Sorts hashes (lanes.h), and removes repeats. `width`, 0 to 64: the first lanes of all hashes
+ * agree in bit `width` and above. */
 #ifndef KEYS_SORT_H
 #define KEYS_SORT_H
 
