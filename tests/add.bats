@@ -328,6 +328,16 @@ replaced_late()
     [ ! -s err ]
 }
 
+# end_replaced FILE: gives f's name to FILE, which lacks keys of the run $pid, and ends the run.
+end_replaced()
+{
+    mv "$1" f
+    exec 7>&-
+    status=0
+    wait $pid || status=$?
+    [ $status = 2 ]
+}
+
 @test "of a run whose keys are too many to be kept, a file that takes the place lacks an unknown number" {
     mkfifo fifo
     quiet seen create -n 3M f --empty
@@ -338,11 +348,7 @@ replaced_late()
     echo last >&7
     until_present f last $pid
     quiet seen create -n 3M -p 1e-6 new <(seq 1000)
-    mv new f
-    exec 7>&-
-    status=0
-    wait $pid || status=$?
-    [ $status = 2 ]
+    end_replaced new
     equal "seen: 'f' was replaced while keys were added: it lacks $((2097152 - 1000)) of 2097152 keys of this run, \
 and may lack some of $((2501001 - 2097152)) others" "$(cat err)"
 }
@@ -357,11 +363,7 @@ and may lack some of $((2501001 - 2097152)) others" "$(cat err)"
     echo last >&7
     until_present f last $pid
     quiet seen create -n 3M -p 1e-6 new <(seq 900000)
-    mv new f
-    exec 7>&-
-    status=0
-    wait $pid || status=$?
-    [ $status = 2 ]
+    end_replaced new
     equal "seen: 'f' was replaced while keys were added: it lacks 1 key of this run" "$(cat err)"
 }
 
