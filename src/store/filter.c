@@ -94,13 +94,13 @@ static bool read_state(const struct filter *f, struct state *now, struct err *er
         before = after;
         ok = read_header(f->fd, &now->header, &now->slot_damaged, &why);
         now->settled = !ok || format_is_immutable(&now->header) ||
-                       now->header.state != STATE_CLEAN || !lock_alive(f->fd);
+                       now->header.state != STATE_CLEAN || !lock_held(f->fd);
         if (fstat(f->fd, &after) != 0)
             return fail_errno(err, "cannot look at '%s'", f->path);
         if (same_time(&before.st_mtim, &after.st_mtim))
             break;
     }
-    now->modified = before.st_mtim;
+    now->modified = after.st_mtim;
     return ok || fail(err, "'%s' %s", f->path, why.text);
 }
 
@@ -344,7 +344,7 @@ static bool may_be_written(const struct filter *f)
 {
     return f->writable || !f->settled ||
            (!format_is_immutable(&f->header) &&
-            (f->header.state != STATE_CLEAN || lock_alive(f->fd) || filter_changed(f)));
+            (f->header.state != STATE_CLEAN || lock_held(f->fd) || filter_changed(f)));
 }
 
 /* The epoch of the file now. */

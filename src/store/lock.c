@@ -40,6 +40,12 @@ bool lock_alive(int fd)
     return lock_others(fd, &others) && others;
 }
 
+bool lock_held(int fd)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BATCH, .l_len = 2};
+    return fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
 bool lock_batch(int fd)
 {
     if (lock_wait(fd, F_WRLCK, LOCK_BATCH, true))

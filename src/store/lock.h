@@ -26,6 +26,10 @@ bool lock_others(int fd, bool *others);
 /* Is any process in a session with this file? Needs no write permission. */
 bool lock_alive(int fd);
 
+/* Does any process hold one of the two bytes, so that it may be writing? A rotation holds only the
+ * batch byte. Needs no write permission. */
+bool lock_held(int fd);
+
 /* Locks the batch byte of an open file. For a process that is about to rename another file over it.
  */
 bool lock_batch(int fd);

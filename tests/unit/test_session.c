@@ -859,22 +859,26 @@ static void rewrite_session_page(int fd)
     CHECK(pwrite(fd, &zero, 1, 2 * FORMAT_PAGE) == 1);
 }
 
-TEST(the_last_step_of_a_writer_overwrites_nothing)
+TEST(who_writes_under_a_lock_overwrites_nothing)
 {
     struct filter f;
     struct err err;
     CHECK(make("f", 0));
-    /* A writer that has marked the file clean, and is about to zero the session page. */
     int fd = open("f", O_RDWR);
+    /* A writer that has marked the file clean, and is about to zero the session page. */
     CHECK(lock_try(fd, F_RDLCK, LOCK_SESSION));
     MUST(filter_open(&f, "f", FILTER_READ, &err));
     rewrite_session_page(fd);
     CHECK(lock_try(fd, F_UNLCK, LOCK_SESSION));
     CHECK(!filter_is_overwritten(&f));
-    /* Who writes without a lock is no writer. */
     MUST(filter_refresh(&f, &err));
     CHECK(!filter_is_overwritten(&f));
+    /* A rotation that has not come to a new header yet. */
+    CHECK(lock_try(fd, F_WRLCK, LOCK_BATCH));
     rewrite_session_page(fd);
+    CHECK(!filter_is_overwritten(&f));
+    /* Who writes without a lock is no writer. */
+    CHECK(lock_try(fd, F_UNLCK, LOCK_BATCH));
     CHECK(filter_is_overwritten(&f));
     close(fd);
     filter_close(&f);
@@ -1180,7 +1184,7 @@ int main(int argc, char **argv)
     RUN_CLEAN(a_reader_takes_no_writer_for_damage);
     RUN_CLEAN(a_damaged_slot_is_mended_before_the_other_is_written);
     RUN_CLEAN(a_file_that_is_overwritten_in_place_is_not_believed);
-    RUN_CLEAN(the_last_step_of_a_writer_overwrites_nothing);
+    RUN_CLEAN(who_writes_under_a_lock_overwrites_nothing);
     RUN_CLEAN(repair_blesses_no_damage);
     RUN_CLEAN(a_dirty_file_can_be_repaired_beside_a_writer);
     RUN_CLEAN(a_writer_finds_damage_in_the_last_page_it_touches);
