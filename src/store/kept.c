@@ -46,7 +46,7 @@ static bool make_room(struct kept *k)
 {
     const size_t key = k->lanes * sizeof *k->hash, most = KEPT_BYTES / key;
     bool first = k->hash == NULL;
-    if (k->room == most)
+    if (!first && k->room == most)
         return seems_repeated(k) && remove_repeats(k) && k->n <= most / 2;
     uint64_t *hash = first ? malloc(FIRST_BYTES) : aligned_alloc(HUGE_PAGE, KEPT_BYTES);
     if (hash == NULL)
