@@ -419,7 +419,8 @@ as_cron()
     run -0 recipe "$step" 2
     kill -KILL $writer
     exec 8>&-
-    run -137 wait $writer
+    wait $writer || status=$?
+    [ "$status" = 137 ]
     # Without it, too, the next run goes on, says once that keys may be missing, and the file is clean.
     echo http://example.com/ | seen dedup urls.seen >got 2>warning
     grep -q 'a process was killed' warning

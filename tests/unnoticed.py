@@ -7,7 +7,8 @@
     pipe        a pipe where pipefail is not set: the left side's failure is lost
     equal       [ "$(a)" = "$(b)" ], cmp <(a) <(b), [ -z "$(seen ...)" ]: true where they fail and
                 print nothing (the helpers equal and alike know that)
-    wait        `wait` without a process: 0 whatever the processes returned
+    wait        `wait` without a process: 0 whatever the processes returned; `run wait`: in a subshell, which
+                knows the status only of a process that had ended before
     early       `seen ... | grep -q`, or head: ends by SIGPIPE or not, by chance (under pipefail)
     again       `await PROCESS a <(b)`, eventually, until_...: <(b) can be read once, and no try after the first succeeds
     suppressed  a check in the middle of a function that is called where set -e is off
@@ -398,7 +399,7 @@ class Finder:
             self.pipefail = words[1] == "-o"
         if words[0] == "load":
             self.pipefail = True
-        if words == ["wait"]:
+        if words == ["wait"] or words[:1] == ["run"] and "wait" in words:
             self.find(command.line, "wait")
         if words[0] == "run":
             self.calls([command])
