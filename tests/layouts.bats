@@ -105,17 +105,66 @@ declined()
     cmp bitset out
 }
 
+@test "dcso: gzip data must be whole and alone; members follow each other" {
+    golden dcso/dc_n1000_p01.bloom.gz >packed
+    for len in 4 20 60 600 $(($(size packed) - 1)); do
+        head -c "$len" packed >cut
+        refuses "seen: 'cut' is truncated gzip data" seen import --layout dcso cut -o f.seen
+    done
+    (cat packed; printf x) >more
+    refuses "seen: 'more' has other data after its gzip data" seen import --layout dcso more -o f.seen
+    refuses "seen: 'standard input' has other data after its gzip data" \
+        seen import --layout dcso - -o f.seen < <(cat more)
+    cp packed damaged
+    poke damaged $(($(size packed) - 8)) 00
+    refuses "seen: 'damaged' is damaged gzip data: incorrect data check" \
+        seen import --layout dcso damaged -o f.seen
+    [ ! -e f.seen ]
+    # Go's reader, too, goes on with a second member.
+    bloom=$SOURCE/tests/vectors/dcso/dc_n1000_p01.bloom
+    (head -c 100 "$bloom" | gzip; tail -c +101 "$bloom" | gzip) >members
+    quiet seen import --layout dcso --reproducible members -o f.seen
+    seen import --layout auto --reproducible members -o g.seen
+    seen export f.seen -o - | gzip -dc | cmp - "$bloom"
+    cmp f.seen g.seen
+}
+
 @test "dcso: inflating stops where the header says, and 16 MiB of user data later" {
     python3 - <<'END'
 import gzip, struct
 head = struct.pack('<QQdQQQ', 1, 100, 0.01, 7, 1000, 0) + bytes(128)
 for name, more in ('most', 16 << 20), ('bomb', (16 << 20) + 1):
     open(name, 'wb').write(gzip.compress(head + bytes(more), 1))
+# Blocks with no byte in them.
+open('blocks', 'wb').write(gzip.compress(b'')[:10] + b'\0\0\0\xff\xff' * 100000)
 END
     quiet seen import --layout dcso most -o f.seen
-    refuses "seen: cannot import 'bomb' as dcso: it has more than 16 MiB of user data after its bits" \
+    most=$((48 + 128 + (16 << 20)))
+    refuses "seen: 'bomb' has more than $most bytes, all that such a filter takes" \
         seen import --layout dcso bomb -o g.seen
+    refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes" \
+        seen import --layout dcso - -o g.seen < <(cat most bomb)
+    refuses "seen: 'blocks' goes on after 139264 bytes, more than its contents take" \
+        seen import --layout dcso blocks -o g.seen
+    # Padding without an end. The limit is for a program that goes on.
+    (
+        ulimit -t 20
+        run -2 --separate-stderr seen import --layout dcso - -o g.seen < <(cat most - </dev/zero)
+        [[ $stderr == "seen: 'standard input' goes on after "*" bytes, more than its contents take" ]]
+    )
     [ ! -e g.seen ]
+}
+
+@test "dcso: a large compressed filter takes no memory" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more memory'
+    seen create --empty --layout dcso:gzip=yes -n 200M -p 0.01 f.seen
+    seen export f.seen -o foreign
+    [ "$(size foreign)" -lt $((1 << 20)) ]
+    (
+        ulimit -d 65536 # KiB
+        quiet seen import -j1 --layout dcso foreign -o g.seen
+    )
+    [ "$(size g.seen)" -gt $((200 << 20)) ]
 }
 
 @test "a pipe without an end, and bytes behind the bits" {

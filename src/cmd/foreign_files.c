@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "base/disk.h"
+#include "keys/gzip.h"
 
-/* The first bytes of a pipe, which hold the header of every layout, and the size of a read. */
+/* The first bytes of a file, which hold the header of every layout, and the size of a read. */
 enum { HEAD = 1 << 16 };
 
 static bool fail_read(const struct foreign_files *f, unsigned i, struct err *err)
@@ -25,9 +26,56 @@ static bool fail_long(const struct foreign_files *f, unsigned i, uint64_t most, 
                 f->in.name[i], most);
 }
 
-/* Reads the rest of a pipe, whose first HEAD bytes were read, into a scratch file. That takes
+/* A file that is read from its current position on, and inflated if it is compressed. */
+struct reader {
+    struct source src;
+    struct gzip gzip; /* of a layout with compressed files */
+    enum source_end end;
+    atomic_bool stopped;
+    _Atomic uint64_t done;
+};
+
+/* Deflate adds less than an eighth, however often it is flushed in writing. */
+static uint64_t most_compressed(uint64_t len)
+{
+    return len < UINT64_MAX / 2 ? len + len / 8 + HEAD : UINT64_MAX;
+}
+
+static bool reader_begin(struct reader *r, const struct foreign_files *f, unsigned i, int fd,
+                         struct err *err)
+{
+    r->src = (struct source){.fd = fd,
+                             .name = f->in.name[i],
+                             .most = most_compressed(HEAD),
+                             .stopped = &r->stopped,
+                             .done = &r->done};
+    if (!f->spec->kind->layout->gzip)
+        return true;
+    return (gzip_begin(&r->gzip, &r->src, err) || fail(err, "out of memory")) &&
+           r->gzip.raw_end != SOURCE_BROKEN;
+}
+
+/* Reads HEAD bytes, or fewer if the file ends. Returns their number, or -1 on an error. */
+static ssize_t reader_next(struct reader *r, uint8_t *buf, struct err *err)
+{
+    z_stream *raw = &r->gzip.z;
+    size_t n = 0;
+    if (r->gzip.found) {
+        while (n < HEAD && r->end == SOURCE_GOES_ON)
+            n += gzip_read(&r->gzip, &r->src, buf + n, HEAD - n, true, &r->end, err);
+        return r->end == SOURCE_BROKEN ? -1 : (ssize_t)n;
+    }
+    for (; raw->avail_in > 0 && n < HEAD; raw->avail_in--)
+        buf[n++] = *raw->next_in++;
+    ssize_t got = disk_read_next(r->src.fd, buf + n, HEAD - n);
+    if (got < 0)
+        fail_errno(err, "cannot read '%s'", r->src.name);
+    return got < 0 ? -1 : (ssize_t)n + got;
+}
+
+/* Reads the rest of a file, whose first HEAD bytes were read, into a scratch file. That takes
  * disk space but no memory. */
-static bool spill(struct foreign_files *f, unsigned i, int fd, int scratch, uint64_t most,
+static bool spill(struct foreign_files *f, unsigned i, struct reader *r, int scratch, uint64_t most,
                   struct err *err)
 {
     uint8_t *buf = f->read[i];
@@ -35,6 +83,7 @@ static bool spill(struct foreign_files *f, unsigned i, int fd, int scratch, uint
     ssize_t got = HEAD;
     if (!disk_space(f->dir, &room, err))
         return false;
+    r->src.most = most_compressed(most);
     while (got > 0) {
         if (len + (size_t)got > most)
             return fail_long(f, i, most, err);
@@ -43,10 +92,10 @@ static bool spill(struct foreign_files *f, unsigned i, int fd, int scratch, uint
         if (!disk_write(scratch, buf, (size_t)got, len, "a scratch file", err))
             return false;
         len += (size_t)got;
-        got = disk_read_next(fd, buf, HEAD);
+        got = reader_next(r, buf, err);
     }
     if (got < 0)
-        return fail_read(f, i, err);
+        return false;
     if (!mapped_open(&f->map[i], scratch, len))
         return fail_read(f, i, err);
     f->in.data[i] = (const uint8_t *)f->map[i].data;
@@ -54,19 +103,21 @@ static bool spill(struct foreign_files *f, unsigned i, int fd, int scratch, uint
     return true;
 }
 
-/* Reads a file that cannot be mapped, such as a pipe, to its end, but not beyond what its header
- * claims. */
-static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *err)
+/* Reads a file to its end, but not beyond what its header claims. */
+static bool read_to_end(struct foreign_files *f, unsigned i, struct reader *r, struct err *err)
 {
     const struct layout *layout = f->spec->kind->layout;
     uint8_t *head = f->read[i] = malloc(HEAD);
     if (head == NULL)
         return fail(err, "cannot read '%s': out of memory", f->in.name[i]);
-    ssize_t got = disk_read_next(fd, head, HEAD);
+    ssize_t got = reader_next(r, head, err);
     if (got < 0)
-        return fail_read(f, i, err);
+        return false;
     f->in.data[i] = head;
     f->in.len[i] = (size_t)got;
+    f->in.zipped = r->gzip.found;
+    if (f->dir == NULL)
+        return true;
     uint64_t most = f->most;
     if (layout->claims != NULL) {
         uint64_t claimed = layout->claims(f->spec, head, (size_t)got);
@@ -77,10 +128,27 @@ static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *er
     if (got < HEAD)
         return (size_t)got <= most || fail_long(f, i, most, err);
     int scratch = disk_scratch(f->dir, err);
-    bool ok = scratch >= 0 && spill(f, i, fd, scratch, most, err);
+    bool ok = scratch >= 0 && spill(f, i, r, scratch, most, err);
     if (scratch >= 0)
         close(scratch);
     return ok;
+}
+
+/* For a file that cannot be mapped as it is: a pipe, or compressed. */
+static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *err)
+{
+    struct reader r = {.end = SOURCE_GOES_ON};
+    bool ok = reader_begin(&r, f, i, fd, err) && read_to_end(f, i, &r, err);
+    gzip_end(&r.gzip);
+    return ok;
+}
+
+static bool is_compressed(const struct foreign_files *f, int fd)
+{
+    unsigned char magic[GZIP_MAGIC];
+    size_t got;
+    return f->spec->kind->layout->gzip && disk_read(fd, magic, GZIP_MAGIC, 0, &got) &&
+           got == GZIP_MAGIC && gzip_like(magic, got);
 }
 
 static bool take(struct foreign_files *f, unsigned i, int fd, struct err *err)
@@ -88,7 +156,7 @@ static bool take(struct foreign_files *f, unsigned i, int fd, struct err *err)
     struct stat st;
     if (fstat(fd, &st) != 0)
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
-    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+    if (!S_ISREG(st.st_mode) || st.st_size == 0 || is_compressed(f, fd))
         return read_all(f, i, fd, err);
     if (!mapped_open(&f->map[i], fd, (uint64_t)st.st_size))
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);

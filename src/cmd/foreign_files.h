@@ -1,6 +1,6 @@
 /*
- * The files of another program's filter, each mapped. A pipe is copied to a scratch file, unless it
- * is short.
+ * The files of another program's filter, each mapped. A pipe is copied to a scratch file, and a
+ * compressed file inflated into one, unless it is short.
  *
  *     struct foreign_files files;
  *     if (foreign_open(&files, "name", &spec, most, dir, &err)) ...  // name, or its two files
@@ -22,13 +22,14 @@ struct foreign_files {
     uint64_t most;
     const char *dir;
     char *name[LAYOUT_FILES];
-    struct mapped map[LAYOUT_FILES]; /* a regular file, or the scratch file of a pipe */
-    uint8_t *read[LAYOUT_FILES];     /* the first bytes of a pipe */
+    struct mapped map[LAYOUT_FILES]; /* a regular file, or a scratch file */
+    uint8_t *read[LAYOUT_FILES];     /* the first bytes of what goes into a scratch file */
 };
 
-/* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. Of a pipe, at
- * most `most` bytes are read, and no more than its header claims or `dir`, the directory of the
- * scratch file, has room for; a longer one is an error. */
+/* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. Of a pipe or
+ * a compressed file, at most `most` bytes are read, and no more than its header claims or `dir`,
+ * the directory of the scratch file, has room for; a longer one is an error. With `dir` NULL, `in`
+ * has the first bytes of such a file only. */
 bool foreign_open(struct foreign_files *f, const char *name, const struct layout_spec *spec,
                   uint64_t most, const char *dir, struct err *err);
 bool foreign_whole(const struct foreign_files *f, struct err *err);

@@ -70,7 +70,7 @@ static bool recognize(struct import *im, struct err *err)
         const struct layout *layout = kind->layout;
         if (layout->recognize == NULL || !layout_parse(kind->name, &spec, &ignored))
             continue;
-        bool fits = foreign_open(&files, im->foreign, &spec, UINT64_MAX, im->dir, &ignored) &&
+        bool fits = foreign_open(&files, im->foreign, &spec, UINT64_MAX, NULL, &ignored) &&
                     layout->recognize(&files.in);
         foreign_close(&files);
         if (fits && found != NULL)

@@ -1,6 +1,7 @@
 #include "keys/source.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -29,6 +30,12 @@ size_t source_read(const struct source *src, void *to, size_t capacity, bool wai
                    enum source_end *end, struct err *why)
 {
     while (*end == SOURCE_GOES_ON) {
+        if (src->most != 0 && *src->done > src->most) {
+            fail(why, "'%s' goes on after %" PRIu64 " bytes, more than its contents take",
+                 src->name, src->most);
+            *end = SOURCE_BROKEN;
+            return 0;
+        }
         struct pollfd p = {.fd = src->fd, .events = POLLIN};
         int ready = poll(&p, 1, wait ? STOP_POLL_MS : 0);
         if (*src->stopped || sig_caught()) {

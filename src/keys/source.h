@@ -19,6 +19,7 @@ struct source {
     bool prompt;      /* deliver records as soon as no more bytes are ready */
     bool secret;      /* bytes read are overwritten after use */
     size_t chunk_len; /* bytes in which the records of a chunk begin */
+    uint64_t most;    /* more bytes than these are an error; 0: no limit */
     /* Of the whole input. */
     const atomic_bool *stopped;
     _Atomic uint64_t *done; /* bytes taken from the files */

@@ -97,6 +97,7 @@ struct layout_foreign {
     const char *name[LAYOUT_FILES]; /* for messages */
     const uint8_t *data[LAYOUT_FILES];
     uint64_t len[LAYOUT_FILES];
+    bool zipped; /* the file was compressed with gzip; `data` is what was in it */
 };
 
 /* The bits of a layer in foreign bytes. Bits after `len` bytes are zero. */
@@ -156,6 +157,9 @@ struct layout {
     /* Parses foreign files: fills *out, and bits[i] for each layer. */
     bool (*read)(const struct layout_spec *spec, const struct layout_foreign *in,
                  struct layout_filter *out, struct layout_bits *bits, struct err *err);
+
+    /* The other program's files may be compressed with gzip. */
+    bool gzip;
 
     /* The most bytes that a file has which begins with head[0..len), its whole or 64 KiB: as its
      * header claims. 0: the header is not valid, and `read` says why. NULL: the length follows from

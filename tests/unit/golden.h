@@ -147,16 +147,15 @@ static inline struct layer *taken_layer(struct taken *t)
     return &t->filter.layer[0];
 }
 
-static inline bool golden_take(const char *spec_text, const void *file, size_t len,
-                               struct taken *out, struct err *err)
+static inline bool golden_take_in(const char *spec_text, const struct layout_foreign *in,
+                                  struct taken *out, struct err *err)
 {
     struct layout_spec spec;
     struct layout_bits bits[LAYOUT_LAYERS] = {{0}};
-    const struct layout_foreign in = {.name = {"it"}, .data = {file}, .len = {len}};
     *out = (struct taken){0};
     if (!layout_parse(spec_text, &spec, err))
         return false;
-    bool ok = spec.kind->layout->read(&spec, &in, &out->filter, bits, err) &&
+    bool ok = spec.kind->layout->read(&spec, in, &out->filter, bits, err) &&
               spec.kind->check(taken_layer(out), err);
     if (ok) {
         size_t all = (size_t)taken_layer(out)->data_len, plain = all - (size_t)bits[0].extra_len;
@@ -167,6 +166,13 @@ static inline bool golden_take(const char *spec_text, const void *file, size_t l
     }
     free(bits[0].owned);
     return ok;
+}
+
+static inline bool golden_take(const char *spec_text, const void *file, size_t len,
+                               struct taken *out, struct err *err)
+{
+    const struct layout_foreign in = {.name = {"it"}, .data = {file}, .len = {len}};
+    return golden_take_in(spec_text, &in, out, err);
 }
 
 /* A new filter of a layout. */

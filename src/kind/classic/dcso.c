@@ -15,10 +15,8 @@
 #include "kind/classic/layouts.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #define ZLIB_CONST
 #include <zlib.h>
@@ -41,8 +39,8 @@ enum {
     VERSION = 1,
     GZIP_WINDOW = 16 + MAX_WBITS, /* for zlib: gzip format, the largest window */
     PIECE = 1 << 16,
-    /* The most user data in a compressed file. Of the rest the header tells the length; without a
-     * limit, some kilobytes of gzip data could take all memory. */
+    /* The most user data in a compressed file or a pipe. Of the rest the header tells the length;
+     * without a limit, some kilobytes of gzip data could fill the disk. */
     MOST_DATA = 16 << 20,
 };
 
@@ -109,90 +107,6 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     describe(&c, layout_choice(spec, GZIP) == 1, out);
     set_design(out, n, p);
     return true;
-}
-
-/* ---- gzip. */
-
-static bool is_gzip(const uint8_t *p, uint64_t len)
-{
-    return len >= 2 && p[0] == 0x1f && p[1] == 0x8b;
-}
-
-struct bytes {
-    uint8_t *data;
-    size_t len, room;
-};
-
-/* The buffer grows with the bytes received, at most to twice their number. */
-static bool make_room(struct bytes *to)
-{
-    size_t room = to->room > 0 ? 2 * to->room : PIECE;
-    uint8_t *data = room > to->room ? realloc(to->data, room) : NULL;
-    if (data == NULL)
-        return false;
-    to->data = data;
-    to->room = room;
-    return true;
-}
-
-/* zlib counts in unsigned int. */
-static uInt at_most(uint64_t n)
-{
-    return n < UINT_MAX ? (uInt)n : UINT_MAX;
-}
-
-/* The error message for a status of inflate; NULL: no error. */
-static const char *trouble(int status)
-{
-    switch (status) {
-    case Z_OK:
-    case Z_STREAM_END:
-        return NULL;
-    case Z_MEM_ERROR:
-        return "no memory to inflate it";
-    case Z_BUF_ERROR:
-        return "its gzip data is cut short";
-    default:
-        return "its gzip data is damaged";
-    }
-}
-
-/* Inflates until at least `most` bytes are there or all gzip members have ended. */
-static bool inflate_all(z_stream *z, const uint8_t *at, uint64_t len, size_t most, struct bytes *to,
-                        struct err *err)
-{
-    int status = Z_OK;
-    while (to->len < most && (status != Z_STREAM_END || len > 0)) {
-        if (status == Z_STREAM_END && !is_gzip(at, len))
-            return fail(err, "it has other data after its gzip data");
-        if (status == Z_STREAM_END)
-            inflateReset(z);
-        if (to->len == to->room && !make_room(to))
-            return fail(err, "no memory to inflate it");
-        uInt in = at_most(len), room = at_most(to->room - to->len);
-        z->next_in = at;
-        z->avail_in = in;
-        z->next_out = to->data + to->len;
-        z->avail_out = room;
-        status = inflate(z, Z_NO_FLUSH);
-        if (trouble(status) != NULL)
-            return fail(err, "%s", trouble(status));
-        at += in - z->avail_in;
-        len -= in - z->avail_in;
-        to->len += room - z->avail_out;
-    }
-    return true;
-}
-
-static bool inflate_into(const uint8_t *data, uint64_t len, size_t most, struct bytes *to,
-                         struct err *err)
-{
-    z_stream z = {0};
-    if (inflateInit2(&z, GZIP_WINDOW) != Z_OK)
-        return fail(err, "no memory to inflate it");
-    bool ok = inflate_all(&z, data, len, most, to, err);
-    inflateEnd(&z);
-    return ok;
 }
 
 /* Compresses what is written to a sink. */
@@ -267,48 +181,23 @@ static bool check_parts(const struct parts *f, uint64_t len, struct err *err)
 
 static bool recognize(const struct layout_foreign *in)
 {
-    struct bytes head = {0};
     struct err ignored;
-    const uint8_t *p = in->data[0];
     uint64_t len = in->len[0];
-    bool zipped = is_gzip(p, len);
-    if (zipped) {
-        inflate_into(p, len, HEADER, &head, &ignored);
-        p = head.data;
-        len = head.len;
-    }
-    struct parts f;
-    bool fits = len >= HEADER;
-    if (fits) {
-        f = parse(p);
-        fits = f.version == VERSION && check_parts(&f, zipped ? UINT64_MAX : len, &ignored);
-    }
-    free(head.data);
-    return fits;
+    if (len < HEADER)
+        return false;
+    struct parts f = parse(in->data[0]);
+    return f.version == VERSION && check_parts(&f, in->zipped ? UINT64_MAX : len, &ignored);
 }
 
-/* With user data. Deflate adds less than an eighth, however often it is flushed in writing; a
- * member may add as much again. */
+/* With user data. */
 static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
 {
-    struct bytes plain = {0};
     struct err ignored;
-    bool zipped = is_gzip(head, len);
-    uint64_t most = 0;
     (void)spec;
-    if (zipped) {
-        inflate_into(head, len, HEADER, &plain, &ignored);
-        head = plain.data;
-        len = plain.len;
-    }
-    struct parts f = {0};
-    if (len >= HEADER && head != NULL) {
-        f = parse(head);
-        if (check_parts(&f, UINT64_MAX, &ignored))
-            most = HEADER + classic_bytes(f.m) + MOST_DATA;
-    }
-    free(plain.data);
-    return zipped ? most + most / 8 : most;
+    if (len < HEADER)
+        return 0;
+    struct parts f = parse(head);
+    return check_parts(&f, UINT64_MAX, &ignored) ? HEADER + classic_bytes(f.m) + MOST_DATA : 0;
 }
 
 /* n = 0 in a file means that the capacity is unknown. It is written back as 0. */
@@ -327,9 +216,13 @@ static bool set_capacity(const struct layout_spec *spec, const struct parts *f,
     return true;
 }
 
-static bool read_plain(const struct layout_spec *spec, const uint8_t *p, uint64_t len, bool zipped,
-                       struct layout_filter *out, struct layout_bits *bits, struct err *err)
+static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
+                      struct layout_filter *out, struct layout_bits *bits, struct err *err)
 {
+    const uint8_t *p = in->data[0];
+    uint64_t len = in->len[0];
+    if (spec->value[GZIP] != NULL && in->zipped != (layout_choice(spec, GZIP) == 1))
+        return fail(err, "it is %s with gzip", in->zipped ? "compressed" : "not compressed");
     if (len < HEADER)
         return fail(err, "it ends within its header");
     struct parts f = parse(p);
@@ -337,54 +230,14 @@ static bool read_plain(const struct layout_spec *spec, const uint8_t *p, uint64_
         return false;
     uint64_t bytes = classic_bytes(f.m);
     struct classic c = {.m = f.m, .k = (unsigned)f.k, .extra = len - HEADER - bytes};
-    bits->data = p + HEADER;
-    bits->len = bytes;
-    bits->order = ORDER_LOW_FIRST;
-    bits->extra = p + HEADER + bytes;
-    bits->extra_len = c.extra;
-    describe(&c, zipped, out);
+    bits[0] = (struct layout_bits){.data = p + HEADER,
+                                   .len = bytes,
+                                   .order = ORDER_LOW_FIRST,
+                                   .extra = p + HEADER + bytes,
+                                   .extra_len = c.extra};
+    describe(&c, in->zipped, out);
     out->n_added = f.n_added;
-    return set_capacity(spec, &f, &c, out, err) && classic_check_bits(bits, c.m, err);
-}
-
-/* Inflates a file to the length that its header tells, and user data up to MOST_DATA. */
-static bool inflate_whole(const uint8_t *data, uint64_t len, struct bytes *whole, struct err *err)
-{
-    struct bytes head = {0};
-    bool ok = inflate_into(data, len, HEADER, &head, err) &&
-              (head.len >= HEADER || fail(err, "it ends within its header"));
-    struct parts f = {0};
-    if (ok && head.data != NULL)
-        f = parse(head.data);
-    free(head.data);
-    if (!ok || !check_parts(&f, UINT64_MAX, err))
-        return false;
-    uint64_t most = HEADER + classic_bytes(f.m) + MOST_DATA;
-    if (!inflate_into(data, len, most < SIZE_MAX ? (size_t)most + 1 : SIZE_MAX, whole, err))
-        return false;
-    return whole->len <= most ||
-           fail(err, "it has more than %d MiB of user data after its bits", MOST_DATA >> 20);
-}
-
-static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
-                      struct layout_filter *out, struct layout_bits *bits, struct err *err)
-{
-    const uint8_t *p = in->data[0];
-    uint64_t len = in->len[0];
-    bool zipped = is_gzip(p, len);
-    bits[0] = (struct layout_bits){0};
-    if (spec->value[GZIP] != NULL && zipped != (layout_choice(spec, GZIP) == 1))
-        return fail(err, "it is %s with gzip", zipped ? "compressed" : "not compressed");
-    if (!zipped)
-        return read_plain(spec, p, len, false, out, &bits[0], err);
-    struct bytes whole = {0};
-    bool ok = inflate_whole(p, len, &whole, err) &&
-              read_plain(spec, whole.data, whole.len, true, out, &bits[0], err);
-    if (ok)
-        bits[0].owned = whole.data;
-    else
-        free(whole.data);
-    return ok;
+    return set_capacity(spec, &f, &c, out, err) && classic_check_bits(&bits[0], c.m, err);
 }
 
 static bool write_plain(const struct layout_filter *filter, const uint8_t *data,
@@ -462,6 +315,7 @@ static const struct layout layout = {
     .params = params,
     .design = design,
     .read = read_file,
+    .gzip = true,
     .claims = claims,
     .write = write_file,
     .file_len = file_len,
