@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """The files in tests/vectors, which other programs wrote, against seen.
 
-    vectors.py answers LAYOUT    import each file and ask: the answers are those of the program
-    vectors.py export LAYOUT     import and export: the same bytes
+    vectors.py answers LAYOUT    import each file, ask, and export it: the program's answers, and the same bytes
     vectors.py create LAYOUT     make the same filter from its keys: the same bytes
     vectors.py malformed LAYOUT  broken files: refused, or accepted, as by the program
     vectors.py sizing LAYOUT     plan for a capacity and an FPR: the numbers of the program
@@ -307,7 +306,9 @@ class Php(Layout):
 
     def tails(self, rows):
         functions = [name for name in rows[0] if name not in ("len", "input_hex")]
-        for chosen in [[name] for name in functions] + [functions]:
+        # Each alone only with FULL=1: each filter has 2^32 bits, and test_php knows the functions apart.
+        alone = [[name] for name in functions] if os.environ.get("FULL") else []
+        for chosen in alone + [functions]:
             bits = {int(row[name]) for row in rows for name in chosen}
             yield (["php:functions=" + "+".join(chosen)],
                    "".join("%d\n" % x for x in sorted(bits)).encode())
@@ -445,15 +446,9 @@ def answers(layout):
                    % (sum(g != w for g, w in zip(got, wanted)) + abs(len(got) - len(wanted)),
                       len(wanted)), run.stderr.decode())
         must("verify", "f.seen")
-
-
-def export(layout):
-    for row in layout.rows():
-        must("import", "--layout", layout.spec(row), layout.place(row, "foreign"), "-o", "f.seen",
-             "--force")
         must("export", "f.seen", "-o", layout.foreign("out"), "--force")
         if not layout.same(row, layout.exported(layout.foreign("out"))):
-            differ(layout.file(row), "export writes other bytes")
+            differ(name, "export writes other bytes")
 
 
 def create(layout):
@@ -559,7 +554,7 @@ def tails(layout):
             differ(*args, "makes other bytes")
 
 
-TESTS = {f.__name__: f for f in (answers, export, create, extend, malformed, sizing, tails)}
+TESTS = {f.__name__: f for f in (answers, create, extend, malformed, sizing, tails)}
 LAYOUTS = {c.name: c() for c in (Guava, Gozero, Redisson, Redisbloom, Php, Dcso, Parquet)}
 
 if __name__ == "__main__":

@@ -76,7 +76,10 @@ int main(void)
 {
     if (!scratchdir_enter())
         return 1;
-    RUN(a_list_of_more_than_4_GiB);
+    if (check_is_full())
+        RUN(a_list_of_more_than_4_GiB);
+    else
+        SKIP(a_list_of_more_than_4_GiB, "to read it takes seconds: make nightly does");
     RUN(keys_are_listed_before_they_are_encoded);
     scratchdir_leave();
     return check_done();
