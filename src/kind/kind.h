@@ -140,8 +140,8 @@ struct kind_counts {
     void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *count);
 
-    /* Calls need(ctx, page) for every page that determines the first key's count. */
-    bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,
+    /* Calls need(ctx, page) for every page that determines the counts of n keys. */
+    bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
     /* Bits of a fingerprint; with 64, keys with different hashes have different fingerprints. */
@@ -199,9 +199,9 @@ struct kind {
      * in several pages, see `pages`. */
     void (*page)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
 
-    /* Calls need(ctx, page) for every page that a query of the first key reads, before reading from
-     * it. Stops and returns false if need does. NULL: the member `page` is set instead. */
-    bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes key,
+    /* Calls need(ctx, page) for every page that a query of n keys reads, before reading from it.
+     * Stops and returns false if need does. NULL: the member `page` is set instead. */
+    bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
     /* Validates the contents of a page whose checksum matches. NULL: any contents are valid. Even
@@ -372,12 +372,8 @@ static inline __attribute__((always_inline)) bool
 layer_each_page(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                 bool (*need)(void *ctx, uint64_t page), void *ctx)
 {
-    if (layer->kind->page == NULL) {
-        for (size_t i = 0; i < n; i++)
-            if (!layer->kind->pages(layer, data, hashes_from(keys, i), need, ctx))
-                return false;
-        return true;
-    }
+    if (layer->kind->page == NULL)
+        return layer->kind->pages(layer, data, keys, n, need, ctx);
     uint64_t page[LAYER_BATCH];
     layer->kind->page(layer, keys, n, page);
     for (size_t i = 0; i < n; i++)

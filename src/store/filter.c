@@ -538,9 +538,8 @@ bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_
 {
     const struct layer *l = &f->header.layers[0];
     struct need need = {f, 0, err};
-    for (size_t i = 0; i < n && is_unverified(f, 0); i++)
-        if (!l->kind->counts->pages(l, f->data[0], hashes_from(keys, i), need_page, &need))
-            return false;
+    if (is_unverified(f, 0) && !l->kind->counts->pages(l, f->data[0], keys, n, need_page, &need))
+        return false;
     l->kind->counts->query(l, f->data[0], keys, n, count);
     return true;
 }

@@ -55,7 +55,7 @@ static void ask(struct filter *f, const uint64_t *hash, size_t n)
             l->kind->page(l, hashes_of(hash), n, page);
         for (size_t j = 0; j < n; j++)
             if (l->kind->page == NULL)
-                l->kind->pages(l, f->map + l->data_off, hashes_of(&hash[j]), inside,
+                l->kind->pages(l, f->map + l->data_off, hashes_of(&hash[j]), 1, inside,
                                &f->header.layers[i]);
             else
                 must(page[j] < layer_pages(l), "a key is outside of its layer");

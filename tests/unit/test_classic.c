@@ -105,7 +105,7 @@ TEST(pages_are_those_of_the_positions)
         kind_guava.layout->positions(&layer, (struct hashes){hash, 1, NULL}, 1, position);
         for (unsigned j = 0; j < K; j++)
             pages[position[j] / 8 / LAYER_PAGE] = true;
-        kind_guava.pages(&layer, NULL, (struct hashes){hash, 1, NULL}, note_page, needed);
+        kind_guava.pages(&layer, NULL, (struct hashes){hash, 1, NULL}, 1, note_page, needed);
         CHECK(memcmp(pages, needed, sizeof pages) == 0);
     }
 }

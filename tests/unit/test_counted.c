@@ -161,6 +161,45 @@ TEST_EACH_VARIANT(crowded_keys_are_found, counted_variants)
         }
 }
 
+/* Is each value, and none beside it, found in a batch of all? Counts are 1, 2, 3 and so on. */
+static void check_neighbours(const struct counted_set *set, const struct entries *e)
+{
+    enum { MOST_HASHES = 3 * COUNTED_ENTRIES };
+    uint64_t hash[MOST_HASHES], present[MOST_HASHES / 64] = {0}, count[MOST_HASHES];
+    for (size_t i = 0; i < 3 * e->n; i++)
+        hash[i] = e->value[i / 3] + i % 3 - 1;
+    counted_query(set, hash, 3 * e->n, present);
+    counted_query_counts(set, hash, 3 * e->n, count);
+    size_t wrong = 0;
+    for (size_t i = 0; i < 3 * e->n; i++)
+        wrong += bit_of(present, i) != (i % 3 == 1) || count[i] != (i % 3 == 1 ? i / 3 + 1 : 0);
+    CHECK(wrong == 0);
+}
+
+/* All in one bucket: the most that a block may have that is not large, or fewer. */
+TEST_EACH_VARIANT(long_buckets_are_searched, counted_variants)
+{
+    static const size_t sizes[] = {1, 2, 8, 9, 10, 56, 57, 63, 64, 65, 128, 200, 383, 384};
+    random_restart(13);
+    struct counted c = {.bits = 64};
+    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t n = sizes[s];
+        struct entries e = draw_entries(2000, UINT64_MAX, ALL_ONE);
+        for (size_t i = 0; i < n; i++) {
+            e.value[i] = 5 + 3 * i;
+            e.count[i] = i + 1;
+        }
+        struct counted_memory m = make_set(&c, &e);
+        struct counted_set set = open_set(&m);
+        size_t all = e.n;
+        e.n = n;
+        check_neighbours(&set, &e);
+        e.n = all;
+        free(m.data);
+        free_entries(&e);
+    }
+}
+
 /* All blocks are small, but not the groups: the counts take most. */
 TEST_EACH_VARIANT(groups_with_long_counts_are_large, counted_variants)
 {
@@ -382,7 +421,7 @@ static void use(const struct counted_set *set)
     counted_query(set, hash, 64, &present);
     counted_query_counts(set, hash, 64, count);
     for (unsigned i = 0; i < 64; i += 8)
-        counted_pages(set, hash[i], true, touch, (void *)(uintptr_t)set);
+        counted_pages(set, &hash[i], 1, true, touch, (void *)(uintptr_t)set);
     for (uint64_t page = 0; page * 4096 < set->directory_len; page++)
         counted_check_page(set, page, &err);
     counted_read(&r, set);
@@ -549,20 +588,20 @@ static bool refuse(void *ctx, uint64_t page)
     return (*(unsigned *)ctx)-- > 0;
 }
 
-TEST(pages_decide_about_a_key)
+/* The values are below 2^64 >> shift. `most`: pages for a key. */
+static void check_pages(unsigned shift, unsigned most)
 {
-    random_restart(10);
     struct counted c = {.bits = 64};
-    struct entries e = draw_entries(7000, UINT64_MAX, ZIPF);
+    struct entries e = draw_entries(7000, UINT64_MAX >> shift, ZIPF);
     struct counted_memory m = make_set(&c, &e);
     struct counted_set set = open_set(&m), other = set;
     for (unsigned i = 0; i < 200; i++) {
-        uint64_t hash = i % 2 == 0 ? draw() : e.value[draw() % e.n], present = 0, count;
+        uint64_t hash = i % 2 == 0 ? draw() >> shift : e.value[draw() % e.n], present = 0, count;
         struct pages pages = {{0}};
-        CHECK(counted_pages(&set, hash, true, note, &pages));
+        CHECK(counted_pages(&set, &hash, 1, true, note, &pages));
         unsigned asked = bits_count(pages.bits, 1024), left = asked - 1;
-        CHECK(asked >= 1 && asked <= 4);
-        CHECK(!counted_pages(&set, hash, true, refuse, &left));
+        CHECK(asked >= 1 && asked <= most);
+        CHECK(!counted_pages(&set, &hash, 1, true, refuse, &left));
         uint8_t *copy = malloc(m.len);
         memset(copy, 0xa5, m.len);
         for (size_t page = 0; page * 4096 < m.len; page++)
@@ -577,6 +616,37 @@ TEST(pages_decide_about_a_key)
     }
     free(m.data);
     free_entries(&e);
+}
+
+TEST(pages_decide_about_a_key)
+{
+    random_restart(10);
+    check_pages(0, 4);
+    /* One large block. A binary search of its some 25 pages, after the directory and the table. */
+    check_pages(40, 2 + 1 + 5 + 2);
+}
+
+/* The pages of a batch are those of its keys. */
+TEST(pages_of_a_batch_are_those_of_its_keys)
+{
+    enum { N = 300 }; /* more than are searched at once */
+    random_restart(14);
+    for (unsigned shift = 0; shift <= 40; shift += 20) {
+        struct counted c = {.bits = 64};
+        struct entries e = draw_entries(9000, UINT64_MAX >> shift, FEW);
+        struct counted_memory m = make_set(&c, &e);
+        struct counted_set set = open_set(&m);
+        struct pages all = {{0}}, each = {{0}};
+        uint64_t hash[N];
+        for (unsigned i = 0; i < N; i++) {
+            hash[i] = draw() >> (i % 4 == 0 ? 0 : shift);
+            CHECK(counted_pages(&set, &hash[i], 1, true, note, &each));
+        }
+        CHECK(counted_pages(&set, hash, N, true, note, &all));
+        CHECK(memcmp(&all, &each, sizeof all) == 0);
+        free(m.data);
+        free_entries(&e);
+    }
 }
 
 TEST(every_variant_is_there)
@@ -594,6 +664,7 @@ int main(int argc, char **argv)
     RUN(sets_hold_what_was_put_in);
     RUN(counts_of_all_kinds_are_kept);
     RUN(crowded_keys_are_found);
+    RUN(long_buckets_are_searched);
     RUN(groups_with_long_counts_are_large);
     RUN(sizes_are_within_2_3_bits_of_the_logarithm);
     RUN(counts_cost_little);
@@ -605,6 +676,7 @@ int main(int argc, char **argv)
     RUN(sets_cut_anywhere_are_read_in_bounds);
     RUN(geometry_is_checked);
     RUN(pages_decide_about_a_key);
+    RUN(pages_of_a_batch_are_those_of_its_keys);
     RUN(every_variant_is_there);
     return check_done();
 }

@@ -217,7 +217,7 @@ static int ask(struct filter *f)
             l->kind->page(l, hashes_of(queries), LAYER_BATCH, page);
         for (size_t j = 0; j < LAYER_BATCH; j++)
             if (l->kind->page == NULL)
-                l->kind->pages(l, f->map + l->data_off, hashes_of(&queries[j]), inside,
+                l->kind->pages(l, f->map + l->data_off, hashes_of(&queries[j]), 1, inside,
                                &f->header.layers[i]);
             else
                 CHECK(page[j] < layer_pages(l));

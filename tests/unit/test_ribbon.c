@@ -452,7 +452,7 @@ TEST(forged_directories)
         uint64_t some[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
         for (size_t j = 0; j < LAYER_BATCH; j++) {
             some[j] = random_at(j);
-            kind_ribbon.pages(&l, data, hashes_of(&some[j]), count_page, &l);
+            kind_ribbon.pages(&l, data, hashes_of(&some[j]), 1, count_page, &l);
         }
         kind_ribbon.query(&l, data, hashes_of(some), LAYER_BATCH, present);
         struct census census;

@@ -281,16 +281,18 @@ void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
     }
 }
 
-bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
+bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                    bool (*need)(void *ctx, uint64_t page), void *ctx)
 {
     struct classic c = classic_of(layer);
     struct group g;
     (void)data;
-    locate(layer, key, 1, &g);
-    for (unsigned j = 0; j < c.k; j++)
-        if (!need(ctx, g.position[j] / PAGE_BITS))
-            return false;
+    for (size_t i = 0; i < n; i++) {
+        locate(layer, hashes_from(keys, i), 1, &g);
+        for (unsigned j = 0; j < c.k; j++)
+            if (!need(ctx, g.position[j] / PAGE_BITS))
+                return false;
+    }
     return true;
 }
 

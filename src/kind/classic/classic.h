@@ -122,7 +122,7 @@ void classic_query(const struct layer *layer, const uint8_t *data, struct hashes
 void classic_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n);
 void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                  uint64_t *present);
-bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
+bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                    bool (*need)(void *ctx, uint64_t page), void *ctx);
 void classic_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                     struct census *out);

@@ -19,11 +19,11 @@ static void query(const struct layer *layer, const uint8_t *data, struct hashes 
     counted_query(&set, keys.lane0, n, present);
 }
 
-static bool pages(const struct layer *layer, const uint8_t *data, struct hashes key,
+static bool pages(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   bool (*need)(void *ctx, uint64_t page), void *ctx)
 {
     const struct counted_set set = set_of(layer, data);
-    return counted_pages(&set, key.lane0[0], false, need, ctx);
+    return counted_pages(&set, keys.lane0, n, false, need, ctx);
 }
 
 static bool check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
@@ -115,11 +115,11 @@ static void query_counts(const struct layer *layer, const uint8_t *data, struct 
     counted_query_counts(&set, keys.lane0, n, count);
 }
 
-static bool counts_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
-                         bool (*need)(void *ctx, uint64_t page), void *ctx)
+static bool counts_pages(const struct layer *layer, const uint8_t *data, struct hashes keys,
+                         size_t n, bool (*need)(void *ctx, uint64_t page), void *ctx)
 {
     const struct counted_set set = set_of(layer, data);
-    return counted_pages(&set, key.lane0[0], true, need, ctx);
+    return counted_pages(&set, keys.lane0, n, true, need, ctx);
 }
 
 static unsigned bits(const struct layer *layer)

@@ -43,6 +43,19 @@ COUNTED_INLINE uint64_t counted_bits(const struct counted_set *set, uint64_t bit
     return bits & counted_mask(width);
 }
 
+/* Finds the last of n remainders, n > 0, that is not below `wanted`. They are in descending order
+ * from bit number `bit` on. Returns its index, 0 if all are below. */
+COUNTED_INLINE unsigned counted_find(const struct counted_set *set, uint64_t bit, unsigned n,
+                                     unsigned low, uint64_t wanted)
+{
+    unsigned found = 0;
+    for (; n > 1; n -= n / 2) {
+        unsigned next = found + n / 2;
+        found = counted_bits(set, bit + (uint64_t)next * low, low) >= wanted ? next : found;
+    }
+    return found;
+}
+
 /* Where a block is in the data. */
 struct counted_block {
     uint64_t begin, end; /* not validated: may be out of order or outside the data */
@@ -112,10 +125,19 @@ uint64_t counted_get_count(const struct counted_set *set, uint64_t bit, uint64_t
 
 /* ---- Queries (query.c). */
 
+/* No block that is not large is longer: bucket bits, counts and remainders. */
+#define COUNTED_LONGEST ((uint64_t)COUNTED_ENTRIES * 32 + 64)
+
 /* The count of a fingerprint, 0 if it is not in the set. With `counts` false, 1 for any count. */
 uint64_t counted_look_up(const struct counted_set *set, uint64_t v, bool counts);
 
 enum { COUNTED_BATCH = 256 };
+
+/* Sets bit key[k] of present if the set has v[key[k]], in block where[k], for k < n <=
+ * COUNTED_BATCH. Fast for large blocks. */
+void counted_query_some(const struct counted_set *set, const uint64_t *v,
+                        const struct counted_block *where, const uint16_t *key, size_t n,
+                        uint64_t *present);
 
 struct counted_variant {
     struct variant variant;

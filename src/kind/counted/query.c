@@ -70,12 +70,6 @@ void counted_query_counts(const struct counted_set *set, const uint64_t *hash, s
     }
 }
 
-/* Loads `width` bytes, at most 8. */
-static uint64_t load_bytes(const struct counted_set *set, uint64_t at, unsigned width)
-{
-    return counted_load(set, at) & counted_mask(8 * width);
-}
-
 /* Announces pages before a lookup reads them. */
 struct needs {
     bool (*page)(void *ctx, uint64_t page); /* NULL: all pages are available */
@@ -97,33 +91,74 @@ static bool need(struct needs *needs, const struct counted_set *set, uint64_t at
     return !needs->refused;
 }
 
-static uint64_t look_up_large(const struct counted_set *set, const struct counted_block *where,
-                              uint64_t relative, struct needs *needs)
+/* A binary search for a fingerprint in a large block: for the last entry that is not above it. The
+ * steps have no branches, and their number depends on the number of entries only. */
+struct search {
+    uint64_t at;           /* where the entries begin that are left */
+    unsigned size, counts; /* bytes of an entry, of a count */
+    uint64_t n;            /* entries left, at least 1 */
+    uint64_t wanted, mask; /* the fingerprint; the bits that it can have */
+};
+
+COUNTED_INLINE uint64_t next_probe(const struct search *s)
 {
-    unsigned wide = counted_wide(&set->counted);
+    return s->at + s->n / 2 * s->size;
+}
+
+COUNTED_INLINE void step(const struct counted_set *set, struct search *s)
+{
+    uint64_t at = next_probe(s), got = counted_load(set, at) & s->mask;
+    s->at += (at - s->at) & -(uint64_t)(got <= s->wanted);
+    s->n -= s->n / 2;
+    ahead_fetch(set->data + next_probe(s));
+}
+
+static bool is_found(const struct counted_set *set, const struct search *s)
+{
+    return (counted_load(set, s->at) & s->mask) == s->wanted;
+}
+
+/* Starts the search for v. False: the block is not valid, or a page was refused. */
+static bool begin_search(const struct counted_set *set, const struct counted_block *where,
+                         uint64_t v, struct needs *needs, struct search *s)
+{
+    const struct counted *c = &set->counted;
     if (where->begin >= where->end || where->end > set->len || !need(needs, set, where->begin, 1))
-        return 0;
-    unsigned counts = (unsigned)load_bytes(set, where->begin, 1), size = wide + counts;
-    if (counts > 8)
-        return 0;
-    uint64_t low = 0, n = (where->end - where->begin - 1) / size, entries = where->begin + 1;
-    while (n > 0) {
-        uint64_t half = n / 2, at = entries + (low + half) * size;
-        if (!need(needs, set, at, size))
-            return 0;
-        uint64_t got = load_bytes(set, at, wide);
-        if (got == relative) {
-            uint64_t count = load_bytes(set, at + wide, counts);
-            return count < UINT64_MAX ? count + 1 : 0;
-        }
-        if (got < relative) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
+        return false;
+    unsigned wide = counted_wide(c);
+    s->counts = set->data[where->begin];
+    s->size = wide + s->counts;
+    s->at = where->begin + 1;
+    s->n = (where->end - s->at) / s->size;
+    s->wanted = v - counted_block_first(c, v >> c->low >> COUNTED_BUCKET_BITS);
+    s->mask = counted_mask(8 * wide);
+    return s->counts <= 8 && s->n > 0;
+}
+
+/* Ends n searches. All do one step before the next, so that their reads overlap. */
+static void search_all(const struct counted_set *set, struct search *s, size_t n)
+{
+    uint64_t most = 0;
+    for (size_t k = 0; k < n; k++)
+        most = s[k].n > most ? s[k].n : most;
+    for (; most > 1; most -= most / 2)
+        for (size_t k = 0; k < n; k++)
+            step(set, &s[k]);
+}
+
+/* Announces the pages that n searches read: those of the first steps, then all that is left. */
+static void need_all(const struct counted_set *set, struct search *s, size_t n, struct needs *needs)
+{
+    for (bool on = true; on && !needs->refused;) {
+        on = false;
+        for (size_t k = 0; k < n; k++)
+            if (s[k].n * s[k].size > 4096 && need(needs, set, next_probe(&s[k]), s[k].size)) {
+                step(set, &s[k]);
+                on = true;
+            }
     }
-    return 0;
+    for (size_t k = 0; k < n; k++)
+        need(needs, set, s[k].at, s[k].n * s[k].size);
 }
 
 /* The number of entries in buckets 0 to `bucket` of a block. More than COUNTED_ENTRIES: the block
@@ -154,51 +189,107 @@ static uint64_t count_of(const struct counted_set *set, const struct counted_blo
     return counted_get_count(set, bit, end, n, i);
 }
 
-static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts, struct needs *needs)
+/* Finds the block of v. False: a page was refused. */
+static bool find_block(const struct counted_set *set, uint64_t v, struct needs *needs,
+                       struct counted_block *where)
 {
     const struct counted *c = &set->counted;
-    uint64_t bucket = v >> c->low, block = bucket >> COUNTED_BUCKET_BITS;
-    uint64_t line = block / COUNTED_BLOCKS * COUNTED_LINE;
-    if (!need(needs, set, line, COUNTED_LINE))
-        return 0;
-    uint64_t base = counted_load(set, line);
+    uint64_t block = v >> c->low >> COUNTED_BUCKET_BITS, group = block / COUNTED_BLOCKS;
+    if (!need(needs, set, group * COUNTED_LINE, COUNTED_LINE))
+        return false;
+    uint64_t base = counted_load(set, group * COUNTED_LINE);
     if (base & COUNTED_LARGE && !need(needs, set, (base & ~COUNTED_LARGE) + set->directory_len,
-                                      8 * counted_group_blocks(c, block / COUNTED_BLOCKS)))
-        return 0;
-    struct counted_block where = counted_find_block(set, block);
-    if (where.large)
-        return look_up_large(set, &where, v - counted_block_first(c, block), needs);
-    /* No valid block is longer than this: bucket bits, counts and remainders. */
-    uint64_t longest = (uint64_t)COUNTED_ENTRIES * 32 + 64;
-    if (where.begin >= where.end || where.end > set->len || where.end - where.begin > longest ||
-        !need(needs, set, where.begin, where.end - where.begin))
-        return 0;
+                                      8 * counted_group_blocks(c, group)))
+        return false;
+    *where = counted_find_block(set, block);
+    return true;
+}
 
-    unsigned buckets = counted_block_buckets(c, block);
-    unsigned wanted = (unsigned)(bucket & (COUNTED_BUCKETS - 1));
-    unsigned first = wanted > 0 ? entries_before(set, where.begin, wanted - 1) : 0;
-    unsigned last = entries_before(set, where.begin, wanted);
-    if (last > COUNTED_ENTRIES)
+/* The count of v, which is in a block that is not large. 0: it is not in the set, the block is not
+ * valid, or a page was refused. */
+static uint64_t look_up_small(const struct counted_set *set, const struct counted_block *where,
+                              uint64_t v, bool counts, struct needs *needs)
+{
+    const struct counted *c = &set->counted;
+    if (where->begin >= where->end || where->end > set->len ||
+        where->end - where->begin > COUNTED_LONGEST ||
+        !need(needs, set, where->begin, where->end - where->begin))
         return 0;
-    uint64_t remainders = 8 * where.end;
-    for (unsigned i = first; i < last; i++) {
-        uint64_t r = counted_bits(set, remainders - (uint64_t)(i + 1) * c->low, c->low);
-        if (r == (v & counted_mask(c->low)))
-            return counts ? count_of(set, &where, buckets, i) : 1;
-    }
-    return 0;
+    unsigned buckets = counted_block_buckets(c, v >> c->low >> COUNTED_BUCKET_BITS);
+    unsigned bucket = v >> c->low & (COUNTED_BUCKETS - 1);
+    unsigned first = bucket > 0 ? entries_before(set, where->begin, bucket - 1) : 0;
+    unsigned last = entries_before(set, where->begin, bucket);
+    if (first >= last || last > COUNTED_ENTRIES)
+        return 0;
+    uint64_t wanted = v & counted_mask(c->low), bit = 8 * where->end - (uint64_t)last * c->low;
+    unsigned at = counted_find(set, bit, last - first, c->low, wanted);
+    if (counted_bits(set, bit + (uint64_t)at * c->low, c->low) != wanted)
+        return 0;
+    return counts ? count_of(set, where, buckets, last - 1 - at) : 1;
+}
+
+static uint64_t look_up_large(const struct counted_set *set, const struct counted_block *where,
+                              uint64_t v)
+{
+    struct needs needs = {.page = NULL};
+    struct search s;
+    if (!begin_search(set, where, v, &needs, &s))
+        return 0;
+    search_all(set, &s, 1);
+    uint64_t count = counted_bits(set, 8 * (s.at + s.size - s.counts), 8 * s.counts);
+    return is_found(set, &s) && count < UINT64_MAX ? count + 1 : 0;
 }
 
 uint64_t counted_look_up(const struct counted_set *set, uint64_t v, bool counts)
 {
     struct needs needs = {.page = NULL};
-    return look_up(set, v, counts, &needs);
+    struct counted_block where;
+    find_block(set, v, &needs, &where);
+    return where.large ? look_up_large(set, &where, v)
+                       : look_up_small(set, &where, v, counts, &needs);
 }
 
-bool counted_pages(const struct counted_set *set, uint64_t hash, bool counts,
+void counted_query_some(const struct counted_set *set, const uint64_t *v,
+                        const struct counted_block *where, const uint16_t *key, size_t n,
+                        uint64_t *present)
+{
+    struct needs needs = {.page = NULL};
+    struct search search[COUNTED_BATCH];
+    uint16_t searched[COUNTED_BATCH];
+    size_t left = 0;
+    for (size_t k = 0; k < n; k++) {
+        size_t i = key[k];
+        searched[left] = (uint16_t)i;
+        if (where[k].large)
+            left += begin_search(set, &where[k], v[i], &needs, &search[left]);
+        else
+            present[i / 64] |= (uint64_t)(look_up_small(set, &where[k], v[i], false, &needs) > 0)
+                               << i % 64;
+    }
+    search_all(set, search, left);
+    for (size_t k = 0; k < left; k++)
+        present[searched[k] / 64] |= (uint64_t)is_found(set, &search[k]) << searched[k] % 64;
+}
+
+bool counted_pages(const struct counted_set *set, const uint64_t *hash, size_t n, bool counts,
                    bool (*page)(void *ctx, uint64_t page), void *ctx)
 {
     struct needs needs = {.page = page, .ctx = ctx, .last = UINT64_MAX};
-    look_up(set, counted_fingerprint(&set->counted, hash), counts, &needs);
+    struct search search[COUNTED_BATCH];
+    size_t left = 0;
+    for (size_t i = 0; i < n && !needs.refused; i++) {
+        uint64_t v = counted_fingerprint(&set->counted, hash[i]);
+        struct counted_block where;
+        if (!find_block(set, v, &needs, &where))
+            return false;
+        if (where.large)
+            left += begin_search(set, &where, v, &needs, &search[left]);
+        else
+            look_up_small(set, &where, v, counts, &needs);
+        if (left == COUNTED_BATCH || i + 1 == n) {
+            need_all(set, search, left, &needs);
+            left = 0;
+        }
+    }
     return !needs.refused;
 }

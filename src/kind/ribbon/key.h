@@ -224,7 +224,7 @@ const struct ribbon_variant *ribbon_in_use(void);
 /* `query` and `pages` of struct kind. */
 void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present);
-bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
+bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   bool (*need)(void *ctx, uint64_t page), void *ctx);
 
 #endif

@@ -282,10 +282,13 @@ void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes 
         answer_late(&s, &late, present);
 }
 
-bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes key,
+bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   bool (*need)(void *ctx, uint64_t page), void *ctx)
 {
     const struct ribbon_source s = {ribbon_of(layer), data, layer->data_len, need, ctx};
     struct ribbon_probes probes;
-    return find(&s, key.lane0[0], &probes, 0) != RIBBON_STOPPED;
+    for (size_t i = 0; i < n; i++)
+        if (find(&s, keys.lane0[i], &probes, 0) == RIBBON_STOPPED)
+            return false;
+    return true;
 }
