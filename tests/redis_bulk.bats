@@ -58,6 +58,13 @@ said()
     [[ ${#stderr_lines[@]} = 1 && $stderr =~ $1 ]] || { echo "stderr: $stderr"; return 1; }
 }
 
+# config KEY: the configuration of a filter by Redisson for 100 keys.
+config()
+{
+    redis a HSET "{$1}:config" size 958 hashIterations 7 expectedInsertions 100 \
+        falseProbability 0.01
+}
+
 # Few and low bits: the usual functions make strings of 512 MiB.
 PHP=php:functions=BKDRHash+ELFHash
 
@@ -230,6 +237,44 @@ ask_and_add()
         seen add $way "$(uri r redisson)" keys 2>"err$way"
         grep -q 'is fuller than it was made for: its .* false-positive rate is 0.91' "err$way"
     done
+}
+
+# silent WORD COUNT ARGUMENT...: seen ARGUMENT... while the server, from that command on, takes
+# connections and answers nothing. Time-outs of half a minute are too long.
+silent()
+{
+    proxy "$1" "$2" run "kill -STOP ${REDIS_PIDS[a]}"
+    shift 2
+    run --separate-stderr timeout 25 seen "$@"
+    kill -CONT "${REDIS_PIDS[a]}"
+}
+
+@test "a server that falls silent when it has acknowledged all keys" {
+    local unknown="is unknown: no answer from '$REDIS_DIR/a/proxy' within 5 s"
+    seq 1000 >keys
+    # The count behind the only batch, and the final one.
+    for count in 2 3; do
+        redis a FLUSHALL
+        config r
+        silent BITCOUNT $count add --live "$(uri r redisson proxy)" keys
+        [ "$status" = 0 ]
+        [[ ${#stderr_lines[@]} = $((count - 1)) && ${stderr_lines[-1]} == *"has acknowledged all keys, \
+but its final false-positive rate $unknown" ]]
+        [ "$(seen query -c "$(uri r redisson)" keys)" = 1000 ]
+    done
+    # The key that is left expires.
+    empty k 2500
+    silent UNLINK 1 add --bulk "$(uri k $SMALL proxy)" -k 1
+    [[ $status = 0 && -z $stderr ]]
+    config s
+    config t
+    silent BITCOUNT 2 dedup --live --verbose --also "$(uri t redisson proxy)" \
+        "$(uri s redisson proxy)" -k x -k y
+    [[ $status = 0 && $output = $'x\ny' ]]
+    [[ $stderr == *"warning: the false-positive rate of '$(uri t redisson proxy)' $unknown"* ]]
+    [[ $stderr == *'2 records, 2 new; new ones probably taken for known: unknown'* ]]
+    silent BITCOUNT 1 query -c --verbose "$(uri r redisson proxy)" keys
+    [[ $status = 2 && $output = 1000 && ${#stderr_lines[@]} = 1 ]]
 }
 
 # stops COMMAND REGEX: add or dedup through the proxy ends with status 2 and one line, prints

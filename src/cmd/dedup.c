@@ -1,6 +1,7 @@
 /* seen dedup: adds new keys to the filter (adding.h), then prints their records. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -420,23 +421,30 @@ static bool open_filters(struct dedup *d)
     return d->adding.known.sink != NULL ? make_prepared(d) : create_and_open(d, &h);
 }
 
-static void report(const struct dedup *d)
+static void report(const struct dedup *d, const char *lost)
 {
     const struct known *k = &d->adding.known;
     struct facts facts;
-    char run[NUM_TEXT], all[NUM_TEXT];
+    char all[NUM_TEXT];
     unsigned long long records = tally_keys(&d->adding.feed.tally), n_new = known_n_new(k);
     store_describe(k->sink, &facts);
-    snprintf(run, sizeof run, "%.3g", known_lost(k, d->keyopt.threads));
     snprintf(all, sizeof all, "%.3g", facts.counters.dropped);
     if (k->in_memory || facts.counters.unknown)
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
-                 run);
+                 lost);
     else
         say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
                  "'%s' was made",
-                 records, n_new, run, all, d->path);
+                 records, n_new, lost, all, d->path);
     redisopt_report(k->sink);
+}
+
+static void show_lost(char text[NUM_TEXT], double lost)
+{
+    if (isnan(lost))
+        snprintf(text, NUM_TEXT, "unknown");
+    else
+        snprintf(text, NUM_TEXT, "%.3g", lost);
 }
 
 static void conclude(struct dedup *d)
@@ -448,13 +456,15 @@ static void conclude(struct dedup *d)
                  (unsigned long long)d->n_unprinted, d->invert ? "known to" : "added to", d->path);
     /* If the filter is too full, print how many keys were lost to that. */
     const char *warning = known_conclude(k, true);
+    char lost[NUM_TEXT] = "";
+    if (warning != NULL || d->verbose)
+        show_lost(lost, known_lost(k, d->keyopt.threads));
     if (warning != NULL)
-        say_warning("%s; new ones probably taken for known: %.3g", warning,
-                    known_lost(k, d->keyopt.threads));
+        say_warning("%s; new ones probably taken for known: %s", warning, lost);
     if (d->count && !d->quiet)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)
-        report(d);
+        report(d, lost);
 }
 
 /* What dedup takes for known it drops. So a filter that cannot grow has a limit where none was

@@ -269,9 +269,11 @@ double known_lost(const struct known *k, unsigned threads)
     for (size_t f = 0; f < k->n_references; f++) {
         struct census census;
         struct err err;
+        k->reference[f]->brief = true;
         if (!store_census(k->reference[f], threads, NULL, &census, &err)) {
-            say_failure(&err);
-            return INFINITY;
+            say_warning("the false-positive rate of '%s' is unknown: %s", k->reference[f]->name,
+                        err.text);
+            return NAN;
         }
         absent *= 1 - census.fpr;
     }

@@ -94,7 +94,8 @@ uint64_t known_n_new(const struct known *k);
 
 /* Estimates how many new keys were taken for known so far. For the sink, this is its own count. For
  * the references it follows from their current FPR: of N keys new to all, N * fpr. With a list it
- * is 0. Reads all bits of the references. If that fails, prints why and returns INFINITY. */
+ * is 0. Reads all bits of the references, at the end of a run. If that fails, warns and returns
+ * NAN. */
 double known_lost(const struct known *k, unsigned threads);
 
 /* The warning to print when all keys have been added (store_conclude); NULL: none. */

@@ -356,6 +356,7 @@ static bool report_hits(const struct query *q)
     char expected[NUM_TEXT], fpr[NUM_TEXT];
     double absent_everywhere = 1;
     for (size_t f = 0; f < q->asked.now.n; f++) {
+        q->asked.now.store[f]->brief = true;
         if (!store_census(q->asked.now.store[f], q->keyopt.threads, NULL, &census, &err))
             return say_failure(&err);
         absent_everywhere *= 1 - census.fpr;
@@ -403,10 +404,10 @@ static int answer(struct query *q)
         return EXIT_SELECTED;
     if (q->feed.failed)
         return EXIT_ERROR;
-    if (q->verbose && !report_hits(q))
-        return EXIT_ERROR;
     if (q->count && !q->quiet)
         printf("%llu\n", (unsigned long long)q->selected);
+    if (q->verbose && !report_hits(q))
+        return EXIT_ERROR;
     if (q->feed.unreadable)
         return EXIT_ERROR;
     return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;

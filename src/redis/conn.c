@@ -395,7 +395,7 @@ static bool get_on(struct conn *c, const struct pollfd *found)
     if (found->revents != 0 || conn_now() < c->active + c->options.reply_ms)
         return false;
     snprintf(c->trouble, sizeof c->trouble, "no answer from '%s' within %u s", c->name,
-             c->options.reply_ms / 1000);
+             (c->options.reply_ms + 999) / 1000);
     c->failed = true;
     return true;
 }
@@ -448,6 +448,11 @@ bool conn_exchange(struct conn *c, const struct requests *requests, struct repli
         }
     }
     return true;
+}
+
+void conn_set_patience(struct conn *c, unsigned reply_ms)
+{
+    c->options.reply_ms = reply_ms;
 }
 
 const char *conn_trouble(const struct conn *c)

@@ -74,6 +74,8 @@ struct store {
     const struct store_ops *ops;
     const char *name; /* in messages */
     bool wants_bytes; /* query and add need the keys' bytes, not only their hashes */
+    bool brief;       /* set by callers before they ask for what they can do without: no server is
+                         waited for longer than a few seconds */
     struct add_state state;
 };
 
@@ -266,7 +268,8 @@ static inline enum add_result store_add(struct store *s, struct hashes keys, uin
 
 /* Call when all keys have been added. If the filter is fuller than designed, sets the warning to a
  * text about the final FPR; else empties it. Unless `again`, also empties it if an earlier warning
- * gave the same rate. */
+ * gave the same rate. Waits for no server longer than a few seconds; if the final FPR cannot be
+ * had, and may be above the design rate, the warning says so. */
 static inline void store_conclude(struct store *s, bool again)
 {
     s->ops->conclude(s, again);

@@ -211,12 +211,12 @@ static bool steps_begin(struct steps *s, const struct redis *r, struct err *err)
     return (s->temporary != NULL && s->at != NULL && s->n != NULL) || fail(err, "out of memory");
 }
 
-static void steps_end(struct steps *s, const struct redis *r)
+static void steps_end(struct steps *s, struct redis *r)
 {
-    for (unsigned i = 0; s->temporary != NULL && i < r->n_shards; i++) {
-        temporary_drop(&s->temporary[i]);
+    if (s->temporary != NULL)
+        temporary_drop(r, s->temporary, r->n_shards);
+    for (unsigned i = 0; s->temporary != NULL && i < r->n_shards; i++)
         temporary_free(&s->temporary[i]);
-    }
     free(s->temporary);
     free(s->at);
     free(s->n);

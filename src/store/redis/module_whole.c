@@ -226,7 +226,7 @@ static bool push(struct push *p, const struct layout_filter *filter, const uint8
         temporary_life(r, r->shard, expire, &until, err) &&
         temporary_rename(&p->temporary, r->shard, until, err))
         return true;
-    temporary_drop(&p->temporary);
+    temporary_drop(r, &p->temporary, 1);
     return false;
 }
 

@@ -63,7 +63,8 @@ void redis_command(struct redis *r, const struct shard *s, size_t words, const c
 
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err)
 {
-    return cluster_run(r->cluster, &r->rq, repeat, r->replies, err);
+    return cluster_run(r->cluster, &r->rq, r->store.brief ? CLUSTER_BRIEFLY : repeat, r->replies,
+                       err);
 }
 
 bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)

@@ -76,8 +76,10 @@ struct redis {
     uint64_t *witnesses; /* of all shards */
     size_t n_used;
     struct add_options options;
-    double warned_fpr; /* 0: no warning yet */
-    struct bulk *bulk; /* has its own locks */
+    double warned_fpr;    /* 0: no warning yet */
+    bool gone;            /* the last keys could not be added, whatever the reason */
+    struct err uncounted; /* why the bits could not be counted for a warning; "": they could */
+    struct bulk *bulk;    /* has its own locks */
 };
 
 /* Connects; checks only the address. redis_close ends it. */
@@ -106,7 +108,7 @@ static inline const struct layer *redis_layer(const struct redis *r)
 /* Begins a command on a shard's key, of `words` words, including the command and the key. */
 void redis_command(struct redis *r, const struct shard *s, size_t words, const char *command);
 
-/* Runs the commands of r->rq into r->replies. */
+/* Runs the commands of r->rq into r->replies. With store.brief, always CLUSTER_BRIEFLY. */
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
 /* The same; fails if the first command was refused. For a command whose reply tells only that it

@@ -1,4 +1,5 @@
 /* A filter in Redis as a store (store/store.h). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,20 +136,21 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
 }
 
 /* Warns if the FPR, from the number of bits set, is above the limit. If the bits that this process
- * knows of say so, the bits on the server are counted. */
-static bool warn(struct redis *r, const char *when, struct err *err)
+ * knows of say so, the bits on the server are counted. The keys are added even if that fails. */
+static void warn(struct redis *r, const char *when)
 {
     double limit = WRITER_WARN_FACTOR * r->header.fpr_design;
+    r->uncounted.text[0] = '\0';
     if (redis_fpr(r) <= limit)
-        return true;
-    if (!redis_count(r, err))
-        return false;
+        return;
+    r->store.brief = true;
+    bool ok = redis_count(r, &r->uncounted);
+    r->store.brief = false;
     double fpr = redis_fpr(r);
-    if (fpr <= limit)
-        return true;
+    if (!ok || fpr <= limit)
+        return;
     r->warned_fpr = fpr;
     writer_warn(&r->header, r->store.name, when, fpr, &r->store.state);
-    return true;
 }
 
 /* Adds some of the keys [*done, n). */
@@ -176,9 +178,10 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
         size_t before = *done;
         result = add_some(r, keys, known, n, done, err);
         result = redis_added(r, result, before, done, err);
-        if (result == ADD_OK && r->warned_fpr == 0 && !warn(r, "current", err))
-            result = ADD_FAILED;
+        if (result == ADD_OK && r->warned_fpr == 0)
+            warn(r, "current");
     }
+    r->gone = result == ADD_FAILED;
     pthread_mutex_unlock(&r->lock);
     return result;
 }
@@ -186,16 +189,21 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
 static void conclude(struct store *s, bool again)
 {
     struct redis *r = redis_of(s);
-    struct err ignored;
     char before[NUM_TEXT], now[NUM_TEXT];
     s->state.warning[0] = '\0';
-    if (r->warned_fpr == 0)
+    if (r->gone)
         return;
     num_show_fpr(before, r->warned_fpr);
     pthread_mutex_lock(&r->lock);
-    bool ok = warn(r, "final", &ignored);
+    if (r->warned_fpr != 0)
+        warn(r, "final");
     pthread_mutex_unlock(&r->lock);
-    if (!ok || (!again && strcmp(before, num_show_fpr(now, r->warned_fpr)) == 0))
+    if (r->uncounted.text[0] != '\0')
+        snprintf(s->state.warning, sizeof s->state.warning,
+                 "'%.200s' has acknowledged all keys, but its final false-positive rate is "
+                 "unknown: %.200s",
+                 s->name, r->uncounted.text);
+    else if (!again && strcmp(before, num_show_fpr(now, r->warned_fpr)) == 0)
         s->state.warning[0] = '\0';
 }
 

@@ -182,12 +182,12 @@ bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until
     return redis_run(r, CLUSTER_ONCE, err) && redis_block_result(r, 0, BLOCK, 2, &ignored, err);
 }
 
-void temporary_drop(struct temporary *t)
+void temporary_drop(struct redis *r, struct temporary *t, size_t n)
 {
     struct err ignored;
-    if (t->key == NULL)
-        return;
-    requests_clear(&t->r->rq);
-    temporary_command(t, 2, "UNLINK");
-    redis_run(t->r, CLUSTER_REPEAT, &ignored);
+    requests_clear(&r->rq);
+    for (size_t i = 0; i < n; i++)
+        if (t[i].key != NULL)
+            temporary_command(&t[i], 2, "UNLINK");
+    redis_run(r, CLUSTER_BRIEFLY, &ignored);
 }

@@ -7,7 +7,7 @@
  *         ... commands with temporary_command, temporary_key ... )
  *         ...
  *     else
- *         temporary_drop(&t);
+ *         temporary_drop(r, &t, 1);
  *     temporary_free(&t);
  */
 #ifndef STORE_REDIS_TEMPORARY_H
@@ -58,7 +58,7 @@ bool temporary_life(struct redis *r, const struct shard *s, uint64_t expire, uin
 /* Replaces the shard's key by the temporary key, which then expires at `until`. */
 bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until, struct err *err);
 
-/* Deletes the key. If that fails, it expires. */
-void temporary_drop(struct temporary *t);
+/* Deletes n keys, NULL for none. If that fails, or takes longer than a few seconds, they expire. */
+void temporary_drop(struct redis *r, struct temporary *t, size_t n);
 
 #endif

@@ -151,10 +151,10 @@ static bool unite(struct push *p, uint64_t until, struct err *err)
     const struct reply *before;
     requests_clear(&p->r->rq);
     size_t n = unite_queue(&p->temporary, p->r->shard, until, false);
-    bool ok =
-        run(p, CLUSTER_REPEAT, err) && unite_take(&p->temporary, p->r->shard, 0, n, &before, err);
-    temporary_drop(&p->temporary);
-    return ok;
+    if (!run(p, CLUSTER_REPEAT, err) || !unite_take(&p->temporary, p->r->shard, 0, n, &before, err))
+        return false;
+    temporary_drop(p->r, &p->temporary, 1);
+    return true;
 }
 
 static bool push(struct push *p, struct err *err)
@@ -174,7 +174,7 @@ static bool push(struct push *p, struct err *err)
         (p->options->merge ? unite(p, until, err)
                            : temporary_rename(&p->temporary, p->r->shard, until, err)))
         return true;
-    temporary_drop(&p->temporary);
+    temporary_drop(p->r, &p->temporary, 1);
     return false;
 }
 
