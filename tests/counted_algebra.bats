@@ -119,7 +119,7 @@ END
 @test "a result with a higher FPR than its inputs were made for is refused" {
     seq 100000 | counted -p 1e-6 many
     seq 3 | counted -p 1e-2 few
-    rejects "seen: the result would have a current false-positive rate of "*", above 0.0101; --max-fpr or --force accept it" \
+    rejects "seen: the result would have a current false-positive rate of "*", above 0.0101; "*"--max-fpr or --force accept it" \
         seen merge -o out many few
     run -0 seen merge --max-fpr 1 -o out1 many few || run -0 seen merge --force -o out1 many few
 }

@@ -97,21 +97,83 @@ load helpers
         seen merge -o out plain other
 }
 
+@test "filters of one size that would be too full together become layers" {
+    for day in 1 2 3 4 5 6 7; do
+        seq $((day * 10000)) $((day * 10000 + 9099)) | quiet seen create -n 9100 "d$day"
+        seq $((day * 10000)) $((day * 10000 + 9099)) >>all
+    done
+    run -0 --separate-stderr seen merge --verbose --json -o week d1 d2 d3 d4 d5 d6 d7
+    [[ $stderr == "seen: 'week': current false-positive rate 0.00"*' 7 layers, since united '* ]]
+    jq -e '.layers == 7 and .joined_for == "fpr" and .fpr_united > 0.5 and .fpr_current < 0.0071 and
+        (.n_estimate / 63700 - 1 | fabs) < 0.05' <<<"$output"
+    run -0 seen query -c week all
+    [ "$output" = 63700 ]
+    run -0 seen verify week
+    # --force is for replacing OUT, too, and so makes no worse filter.
+    run -0 seen merge --force --json -o week d1 d2 d3 d4 d5 d6 d7
+    jq -e '.layers == 7 and .joined_for == "fpr"' <<<"$output"
+    # Filters of the same keys are united: they do not fill more than one of them.
+    for day in 1 2 3 4 5 6 7; do
+        cp d1 "same$day"
+    done
+    run -0 seen merge --json -o same same?
+    jq -e '.layers == 1 and .joined_for == null and .fpr_united == null' <<<"$output"
+    # A higher limit is used, and a lower one kept.
+    run -0 seen merge --json --max-fpr 0.9 -o high d?
+    jq -e '.layers == 1' <<<"$output"
+    run -0 seen merge --json --max-fpr 0.4 -o middle d?
+    jq -e '.layers > 1 and .layers < 7 and .fpr_current <= 0.4' <<<"$output"
+    rejects "seen: *above 0.004; *" seen merge --max-fpr 0.004 -o out d?
+}
+
+@test "more filters of one size than a file has layers are united as far as there is room" {
+    quiet seen create -n 1000 --empty like
+    for i in {10..49}; do
+        seq "${i}000" "${i}299" | quiet seen create --like like "h$i"
+        seq "${i}000" "${i}299" >>all
+    done
+    run -0 --separate-stderr seen merge --json -o out h*
+    jq -e '.layers > 1 and .layers < 29 and .fpr_current < 0.0404' <<<"$output"
+    run -0 seen query -c out all
+    [ "$output" = 12000 ]
+    run -0 seen verify out
+    # Full ones fit only if a higher rate is accepted.
+    rm out
+    for i in {10..49}; do
+        seq "${i}300" "${i}999" | quiet seen add "h$i" -
+        seq "${i}300" "${i}999" >>all
+    done
+    rejects "seen: the result would have *, above 0.0404; *--like *--generations; *" \
+        seen merge -o out h*
+    run -0 seen merge --json --force -o out h*
+    jq -e '.layers == 29 and .fpr_current < 0.6' <<<"$output"
+    run -0 seen query -c out all
+    [ "$output" = 40000 ]
+    run -0 seen verify out
+}
+
 @test "a result that is too full is refused, unless that is accepted" {
-    quiet seen create -p 0.001 a <(seq 10000)
-    quiet seen create --like a b <(seq 10001 20000)
+    quiet seen create -n 2500 a <(seq 2500)
+    run -0 seen add a <(seq 10000)
     quiet seen create --like a --empty none
-    rejects "seen: the result would have a current false-positive rate of 0.0*, above 0.002*" \
+    cp none b
+    run -0 seen add b <(seq 10001 20000)
+    rejects "seen: the result would have a current false-positive rate of 0.*, above 0.00202; *" \
         seen merge -o out a b
     rejects "seen: *" seen merge -o out --max-fpr 0.01 a b
     rejects "seen: *" seen merge --force --max-fpr 0.01 -o out a b
-    run -0 seen merge -o out --max-fpr 0.2 a b
+    run -0 seen merge -o out --max-fpr 0.999 a b
     run -0 --separate-stderr seen query -c out <(seq 20000)
     [ "$output" = 20000 ]
     rm out
     run -0 seen merge --force -o out a b
     rm out
+    # An empty filter needs no layer of its own.
+    run -0 seen merge --force --json -o out a none none
+    jq -e '.layers == 1 and .joined_for == null' <<<"$output"
+    rm out
     # Three times the rate of one is asked for three.
+    quiet seen create --force --like none a <(seq 2500)
     run -0 seen merge -o out a none none
     rm out
     rejects "seen: *" seen merge --max-fpr 1e-9 -o out a

@@ -54,20 +54,24 @@ static unsigned result_bits(const struct combining *c)
     return bits_of(&c->combine.header.layers[0]);
 }
 
+double combining_limit(const struct make *m, const struct result_options *result)
+{
+    double sum = 0;
+    for (unsigned i = 0; i < m->n_in; i++)
+        sum += m->in[i].header.fpr_design;
+    return result->max_fpr > 0 ? result->max_fpr : MAKE_FPR_SLACK * sum;
+}
+
 bool combining_accepts(const struct make *m, const struct result_options *result, double fpr,
                        bool least)
 {
     char now[NUM_TEXT], text[NUM_TEXT];
-    double limit = 0;
-    for (unsigned i = 0; i < m->n_in; i++)
-        limit += m->in[i].header.fpr_design;
-    limit *= MAKE_FPR_SLACK;
-    if (result->max_fpr > 0)
-        limit = result->max_fpr;
+    double limit = combining_limit(m, result);
     if (fpr <= limit || (result->max_fpr == 0 && (result->force || least)))
         return true;
-    say_error("the result would have a current false-positive rate of %s, above %s; --max-fpr or "
-              "--force accept it",
+    say_error("the result would have a current false-positive rate of %s, above %s; make the "
+              "filters with --like one whose --capacity is for the keys of all, or one filter with "
+              "--generations; --max-fpr or --force accept it",
               num_show_fpr(now, fpr), num_show_fpr(text, limit));
     return false;
 }

@@ -42,6 +42,9 @@ struct combining {
 bool combining_all(const struct make *m);
 bool combining_any(const struct make *m);
 
+/* The highest rate that the result may have, unless `force` is set. */
+double combining_limit(const struct make *m, const struct result_options *result);
+
 /* May the result be made, with its current rate `fpr`? Reports if not. `least`: no lower rate is
  * possible. */
 bool combining_accepts(const struct make *m, const struct result_options *result, double fpr,

@@ -1,4 +1,6 @@
 /* seen merge: the union, intersection or difference of filters. */
+#include <math.h>
+
 #include "base/num.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
@@ -33,34 +35,62 @@ static const struct opt_group groups[] = {
     {"The file that is made", result_opts, offsetof(struct merge, result), NULL},
     {0}};
 
-static const char *why_layers(const struct header *h)
+/* Why filters were joined as layers. */
+enum joined { NOT_JOINED, JOINED_KIND, JOINED_SIZES, JOINED_FPR };
+
+static enum joined why_joined(const struct make *made)
 {
-    if (h->n_layers == 1)
-        return "";
-    if (h->layers[0].kind->unite == NULL)
-        return "s, since layers of their kind are joined as they are";
-    return "s, since the filters' sizes do not fit each other (--like makes them fit)";
+    if (made->header.n_layers == 1)
+        return NOT_JOINED;
+    if (made->fpr_united > 0)
+        return JOINED_FPR;
+    return made->header.layers[0].kind->unite == NULL ? JOINED_KIND : JOINED_SIZES;
+}
+
+static void note_made(const struct make *made)
+{
+    char text[NUM_TEXT], n[NUM_TEXT], united[NUM_TEXT], why[128];
+    enum joined joined = why_joined(made);
+    const char *reason =
+        joined == JOINED_KIND ? ", since layers of their kind are joined as they are"
+        : joined == JOINED_SIZES
+            ? ", since the filters' sizes do not fit each other (--like makes them fit)"
+            : "";
+    snprintf(why, sizeof why, "%s", reason);
+    if (joined == JOINED_FPR)
+        snprintf(why, sizeof why, ", since united they would have a rate of %s",
+                 num_show_fpr(united, made->fpr_united));
+    say_note("'%s': current false-positive rate %s, about %s keys, %u layer%s%s", made->out,
+             num_show_fpr(text, made->fpr), num_show_count(n, made->n), made->header.n_layers,
+             joined == NOT_JOINED ? "" : "s", why);
 }
 
 static void report(const struct merge *m)
 {
-    char text[NUM_TEXT], n[NUM_TEXT];
+    static const char *const names[] = {
+        [JOINED_KIND] = "kind", [JOINED_SIZES] = "sizes", [JOINED_FPR] = "fpr"};
     const struct make *made = &m->make;
+    const char *joined = names[why_joined(made)];
     if (m->result.verbose)
-        say_note("'%s': current false-positive rate %s, about %s keys, %u layer%s", made->out,
-                 num_show_fpr(text, made->fpr), num_show_count(n, made->n), made->header.n_layers,
-                 why_layers(&made->header));
+        note_made(made);
     if (!m->result.json)
         return;
     struct json j = {.out = stdout};
     summary_begin(&j, made->out, &made->header, made->fpr, made->n);
+    json_key(&j, "joined_for");
+    if (joined != NULL)
+        json_string(&j, joined);
+    else
+        json_null(&j);
+    json_key(&j, "fpr_united");
+    json_double(&j, made->fpr_united > 0 ? made->fpr_united : NAN);
     summary_end(&j);
 }
 
 static bool merge_layers(struct merge *m)
 {
     struct err err;
-    if (!make_union(&m->make, m->intersect, &err))
+    if (!make_union(&m->make, m->intersect, combining_limit(&m->make, &m->result), &err))
         return say_failure(&err);
     if (!combining_accepts(&m->make, &m->result, m->make.fpr, false))
         return false;
@@ -161,8 +191,9 @@ const struct command cmd_merge = {
     .summary = "make the union, intersection or difference of filters",
     .details =
         "Makes OUT, which has every key of every FILTER. Filters whose sizes fit each other (the "
-        "same number of probes, and one a multiple of the other) become one, exactly; others "
-        "become layers of one file. Of counted sets, the counts are added. The filters are only "
+        "same number of probes, and one a multiple of the other) become one, exactly; others, and "
+        "those that would make it too full, become layers of one file. Of counted sets, the counts "
+        "are added. The filters are only "
         "read.",
     .groups = groups,
     .operand = "FILTER",

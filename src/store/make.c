@@ -146,6 +146,13 @@ static bool write_layers(struct make *m, enum how how, bool intersect, struct er
 
 /* ---- Union and intersection. */
 
+/* A layer of an input that has no place in the result yet. keys: NAN if not yet counted. */
+struct part {
+    const struct layer *layer;
+    const uint8_t *data;
+    double keys;
+};
+
 static double keys_in(const struct make *m, const struct layer *layer, const uint8_t *data)
 {
     struct census census = {0};
@@ -166,36 +173,74 @@ static void count_sources(struct make *m, unsigned to)
     }
 }
 
-/* Should a layer be united with layer `to` of the result, into `united`? If `united` is smaller
- * than one of them, that one was folded, and `united` must have room for the keys of both.
- * Otherwise they should stay separate layers. *keys: those in the layer; NAN: not yet counted. */
-static bool has_room(struct make *m, unsigned to, const struct layer *layer, const uint8_t *data,
-                     const struct layer *united, double *keys)
+/* Can a layer be united with layer `to` of the result, into `united`? */
+static bool fits(const struct make *m, unsigned to, const struct layer *layer, struct layer *united)
 {
-    if (united->kind->fold == NULL ||
-        (united->data_len == layer->data_len && united->data_len == m->header.layers[to].data_len))
-        return true;
-    if (isnan(*keys))
-        *keys = keys_in(m, layer, data);
+    const struct layer *with = &m->header.layers[to];
+    return with->kind == layer->kind && layer->kind->unite != NULL &&
+           layer->kind->unite(with, layer, united);
+}
+
+/* The rate of `united`, made of a layer of an input and of layer `to` of the result. */
+static double fpr_of(struct make *m, unsigned to, struct part *part, const struct layer *united)
+{
+    if (isnan(part->keys))
+        part->keys = keys_in(m, part->layer, part->data);
     count_sources(m, to);
-    return united->kind->fpr_at(united, *keys + m->layer[to].keys) <=
-           MAKE_FPR_SLACK * (layer->fpr_design + m->layer[to].fpr_design);
+    return united->kind->fpr_at(united, part->keys + m->layer[to].keys);
+}
+
+/* Should they be united? If `united` is smaller than one of them, that one was folded, and `united`
+ * must have room for the keys of both. Otherwise they should stay separate layers. */
+static bool has_room(struct make *m, unsigned to, struct part *part, const struct layer *united)
+{
+    bool same = united->data_len == part->layer->data_len &&
+                united->data_len == m->header.layers[to].data_len;
+    if (united->kind->fold == NULL || (same && !m->spreads))
+        return true;
+    double fpr = fpr_of(m, to, part, united);
+    return (same && (part->keys == 0 || m->layer[to].keys == 0)) ||
+           fpr <= m->slack * (part->layer->fpr_design + m->layer[to].fpr_design);
+}
+
+/* There is no place for another layer: finds the one with which the layer makes the lowest rate. */
+static bool find_emptiest(struct make *m, struct part *part, unsigned *to)
+{
+    double least = INFINITY;
+    struct layer united;
+    for (unsigned i = 0; i < m->header.n_layers; i++) {
+        if (!fits(m, i, part->layer, &united) || united.kind->fold == NULL)
+            continue;
+        double fpr = fpr_of(m, i, part, &united);
+        if (fpr < least) {
+            least = fpr;
+            *to = i;
+        }
+    }
+    return least < INFINITY;
+}
+
+static bool find_room(struct make *m, struct part *part, unsigned *to)
+{
+    struct layer united;
+    for (*to = 0; *to < m->header.n_layers; ++*to)
+        if (fits(m, *to, part->layer, &united) && has_room(m, *to, part, &united))
+            return true;
+    return false;
 }
 
 /* Unites an input's layer with one of the result that it fits, or makes it a layer of its own. */
 static bool place_layer(struct make *m, const struct filter *f, unsigned which, struct err *err)
 {
     struct header *h = &m->header;
-    const struct layer *layer = &f->header.layers[which];
-    double keys = NAN;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        struct layer united;
-        if (h->layers[i].kind != layer->kind || layer->kind->unite == NULL ||
-            !layer->kind->unite(&h->layers[i], layer, &united) ||
-            !has_room(m, i, layer, f->data[which], &united, &keys))
-            continue;
-        h->layers[i] = united;
-        add_source(m, f, which, i);
+    struct part part = {.layer = &f->header.layers[which], .data = f->data[which], .keys = NAN};
+    struct layer united;
+    unsigned to;
+    if (find_room(m, &part, &to) ||
+        (h->n_layers == FORMAT_MAX_LAYERS && find_emptiest(m, &part, &to))) {
+        fits(m, to, part.layer, &united);
+        h->layers[to] = united;
+        add_source(m, f, which, to);
         return true;
     }
     if (h->n_layers == FORMAT_MAX_LAYERS)
@@ -203,7 +248,7 @@ static bool place_layer(struct make *m, const struct filter *f, unsigned which, 
                     "the filters are of more than %d different sizes, too many for one file; make "
                     "them with --like one of them",
                     FORMAT_MAX_LAYERS);
-    h->layers[h->n_layers] = *layer;
+    h->layers[h->n_layers] = *part.layer;
     add_source(m, f, which, h->n_layers++);
     return true;
 }
@@ -289,20 +334,57 @@ static uint64_t keys_added(const struct make *m, bool intersect)
     return intersect || chain_is_exact(&m->header) ? (uint64_t)round(m->n) : sum;
 }
 
-bool make_union(struct make *m, bool intersect, struct err *err)
+static bool unite(struct make *m, struct err *err)
 {
     double absent = 1;
-    m->intersects = intersect;
-    if (!place_layers(m, intersect, err))
+    if (!place_layers(m, m->intersects, err))
         return false;
     union_header(m);
-    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, intersect, err))
+    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, m->intersects, err))
         return false;
+    m->n = 0;
     for (unsigned i = 0; i < m->header.n_layers; i++) {
         absent *= 1 - m->layer[i].census.fpr;
         m->n += m->layer[i].census.n;
     }
     m->fpr = 1 - absent;
+    return true;
+}
+
+/* Were layers united that could be layers of their own? */
+static bool can_spread(const struct make *m)
+{
+    bool any = false;
+    for (unsigned i = 0; i < m->header.n_layers; i++)
+        any |= m->layer[i].n > 1 && m->header.layers[i].kind->fold != NULL;
+    return any && !m->intersects;
+}
+
+/* Forgets where the layers were placed. */
+static void begin_again(struct make *m)
+{
+    m->header = (struct header){0};
+    memset(m->layer, 0, sizeof m->layer);
+    m->n_sources = 0;
+}
+
+bool make_union(struct make *m, bool intersect, double limit, struct err *err)
+{
+    double design = 0;
+    m->intersects = intersect;
+    m->slack = MAKE_FPR_SLACK;
+    if (!unite(m, err))
+        return false;
+    if (m->fpr > limit && can_spread(m)) {
+        for (unsigned i = 0; i < m->n_in; i++)
+            design += m->in[i].header.fpr_design;
+        m->fpr_united = m->fpr;
+        m->slack = limit / design;
+        m->spreads = true;
+        begin_again(m);
+        if (!unite(m, err))
+            return false;
+    }
     /* Inputs may share an unknown number of keys. */
     m->header.counters =
         (struct counters){.unknown = true, .keys_added = keys_added(m, intersect), .n_keys = m->n};

@@ -4,7 +4,7 @@
  *
  *     struct make m = {.out = path, .replace = force, .threads = threads};
  *     bool ok = make_open(&m, paths, n, "merged", &err) && make_check_sound(&m, &err) &&
- *               make_union(&m, &err) &&           // or make_fold, make_drop
+ *               make_union(&m, false, limit, &err) &&   // or make_fold, make_drop
  *               make_commit(&m, &err);
  *     make_close(&m);                             // in any case
  *
@@ -46,9 +46,12 @@ struct make {
     bool replaces_input;
     /* The result. */
     struct header header;
-    double fpr, n; /* current FPR, and keys, by its bits; not set by make_drop */
+    double fpr, n;     /* current FPR, and keys, by its bits; not set by make_drop */
+    double fpr_united; /* of a union that was too full, so that layers were joined; else 0 */
     /* Private. */
     bool is_open, intersects;
+    bool spreads; /* also layers of one size are united only where there is room for their keys */
+    double slack; /* there is, up to so many times their design rates */
     struct make_source *source;
     size_t n_sources;
     struct make_layer layer[FORMAT_MAX_LAYERS];
@@ -66,9 +69,10 @@ bool make_check_sound(const struct make *m, struct err *err);
 #define MAKE_FPR_SLACK 1.01
 
 /* Unites the layers of all inputs where they fit each other; the others become layers of their own.
- * The result neither grows nor forgets. `intersect`: each input is one layer, all of one size; bits
+ * If the rate of the result is above `limit`, does so again and leaves more layers as they are. The
+ * result neither grows nor forgets. `intersect`: each input is one layer, all of one size; bits
  * that all have are kept. */
-bool make_union(struct make *m, bool intersect, struct err *err);
+bool make_union(struct make *m, bool intersect, double limit, struct err *err);
 
 /* Can layers of the filter be folded? */
 bool make_folds(const struct header *h);
