@@ -385,6 +385,27 @@ sys.exit(status != 0)' "$@"
     seen stats --json f | jq -e '.fpr_design == 0.001'
 }
 
+@test "--min-ratio counts a key of the old filter once, in however many layers it is" {
+    seq 1000 >keys
+    seq 800 >few
+    seen create --generations 3 -n 3k ring keys
+    for i in 1 2; do
+        seen rotate ring
+        seen add ring keys
+    done
+    seen create -n 1k small keys
+    seen create -n 5k large keys
+    seen merge -o joined small large
+    seen create --compact compact1 keys
+    seen create --compact compact2 keys
+    seen merge -o compact compact1 compact2
+    for old in ring joined compact; do
+        cp $old f
+        rejects "*--min-ratio asks for*" seen create --force --min-ratio 0.9 f few
+        quiet seen create --force --min-ratio 0.9 f keys
+    done
+}
+
 @test "too few keys leave the old file in place" {
     seq 1000 | quiet seen create f
     old=$(digest f)

@@ -385,6 +385,16 @@ static bool too_few_keys(const struct create *c, const char *option, double want
     return false;
 }
 
+/* How many distinct keys the filter has; at least so many if its layers may share keys. */
+static double keys_of(const struct filter *f, unsigned threads)
+{
+    struct census census;
+    if (f->header.n_layers == 1 || f->header.policy == POLICY_GROW)
+        return f->header.counters.n_keys;
+    filter_census_all(f, threads, &census);
+    return census.n_low;
+}
+
 static bool enough_keys(const struct create *c)
 {
     double n = keys_held(c), want = (double)c->min_keys;
@@ -398,7 +408,7 @@ static bool enough_keys(const struct create *c)
         say_error("--min-ratio: %s", err.text);
         return false;
     }
-    want = c->min_ratio * old.header.counters.n_keys;
+    want = c->min_ratio * keys_of(&old, c->keyopt.threads);
     filter_close(&old);
     return n >= want || too_few_keys(c, "--min-ratio asks for", want);
 }
