@@ -394,8 +394,11 @@ static void do_unit(void *ctx, unsigned w, uint64_t i)
     if (ks->stop)
         return;
     if (!pass->unit(ks, &ks->workers[w], i)) {
+        /* The first to fail has the cause; others may fail because of it. */
+        if (atomic_exchange(&ks->stop, true))
+            return;
         ks->workers[w].failed = true;
-        if (!atomic_exchange(&ks->stop, true) && ks->gave_up != NULL)
+        if (ks->gave_up != NULL)
             ks->gave_up(ks->visit_ctx);
         return;
     }

@@ -10,6 +10,7 @@
 #include "random.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -603,6 +604,45 @@ TEST(sorted_parts_of_large_partitions)
     check_sorted_parts(MANY_SAME, n / 32);
 }
 
+struct failing {
+    atomic_bool waits, given_up;
+};
+
+/* Worker 1 fails while worker 0 waits for its turn. */
+static bool visit_failing(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    struct failing *f = ctx;
+    atomic_bool *event = range->worker == 0 ? &f->given_up : &f->waits;
+    if (range->worker == 0)
+        f->waits = true;
+    while (!*event)
+        sched_yield();
+    return fail(err, range->worker == 0 ? "given up" : "the cause");
+}
+
+static void give_up(void *ctx)
+{
+    ((struct failing *)ctx)->given_up = true;
+}
+
+TEST(the_first_failure_is_reported)
+{
+    struct list h = make(&patterns[0], ONE, 10000);
+    struct err err;
+    struct failing f = {false, false};
+    struct keyset_spec spec = {.workers = 2,
+                               .lanes = h.lanes,
+                               .memory = keyset_min_memory(2) + keyset_part_memory(1000, h.lanes),
+                               .scratch_dir = "/tmp",
+                               .part = 1000};
+    struct keyset *ks = keyset_new(&spec, &err);
+    CHECK(ks != NULL && put_all(ks, 2, &h));
+    CHECK(!keyset_visit_sorted(ks, 7, visit_failing, give_up, &f, &err));
+    CHECK_STR(err.text, "the cause");
+    keyset_free(ks);
+    free(h.hash);
+}
+
 static bool stop_visit(void *ctx, const struct keyset_range *range, struct err *err)
 {
     atomic_int *left = ctx;
@@ -815,6 +855,7 @@ int main(int argc, char **argv)
     RUN(most_in_scratch);
     RUN(large_partitions);
     RUN(sorted_parts_of_large_partitions);
+    RUN(the_first_failure_is_reported);
     RUN(a_visit_ends_with_the_first_false);
     RUN(scratch_that_cannot_be_had_is_an_error);
     RUN(what_is_drained_is_what_was_put);
