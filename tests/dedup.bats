@@ -285,8 +285,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [ "$missing" -le "$(allowed "$(wc -l <want)" $p)" ]
     # Each kept the order of its input.
     for i in 1 2 3 4 5 6 7 8; do
-        grep -vxFf <(LC_ALL=C comm -23 <(LC_ALL=C sort in.$i) <(LC_ALL=C sort out.$i)) in.$i |
-            cmp - out.$i
+        awk 'NR == FNR { printed[$0] = 1; next } $0 in printed' out.$i in.$i | cmp - out.$i
     done
     seen verify f.seen
 }
