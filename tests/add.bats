@@ -367,6 +367,99 @@ and may lack some of $((2501001 - 2097152)) others" "$(cat err)"
     equal "seen: 'f' was replaced while keys were added: it lacks 1 key of this run" "$(cat err)"
 }
 
+# running COMMAND...: starts it with the keys of fifo 7, on a file f that has 1 to 100.
+running()
+{
+    rm -f f
+    quiet seen create -n 5000 -p 1e-6 --reproducible f <(seq 100)
+    "$@" fifo >out 2>err &
+    pid=$!
+    exec 7>fifo
+    eventually is_writing
+}
+
+is_writing() { [ "$(state f)" = writing ]; }
+
+# ended STATUS [MESSAGE]: of that command
+ended()
+{
+    exec 7>&-
+    status=0
+    wait $pid || status=$?
+    equal "$1 ${2-}" "$status $(cat err)"
+}
+
+@test "an older copy, or another filter of the same header, over the file in mid-run" {
+    mkfifo fifo
+    local over="seen: 'f' was overwritten while it was in use"
+    # Its epochs are ahead of those of f.
+    quiet seen create -n 5000 -p 1e-6 --reproducible other -k other
+    for key in a b c; do quiet seen add other -k $key; done
+    for more in '' last; do
+        running seen add f
+        seq 101 200 >&7
+        until_present f 200 $pid
+        cp other f
+        [ -z "$more" ] || echo $more >&7
+        ended 2 "$over"
+        clean f
+        run -0 seen query -c f -k other
+        running seen add f
+        seq 101 200 >&7
+        until_present f 200 $pid
+        cp f copy
+        seq 201 300 >&7
+        until_present f 300 $pid
+        cp copy f
+        [ -z "$more" ] || echo $more >&7
+        ended 2 "$over"
+    done
+}
+
+# Has f's session page counted that many records?
+has_counted() { [ "$(peek f 8208 2)" = "$1" ]; }
+
+@test "a run that has no new key, on a file that changes under it" {
+    mkfifo fifo
+    quiet seen create -n 5000 -p 1e-6 other -k other
+    start()
+    {
+        # shellcheck disable=SC2086
+        running seen $command
+        [ -z "$keys" ] || seq 100 >&7
+        [ -z "$keys" ] || await $pid has_counted c800 # of 200
+    }
+    for command in 'add f' 'dedup f' 'dedup -q f'; do
+        none=0 # the status if all is well
+        [ "$command" != 'dedup -q f' ] || none=1
+        for keys in '' known; do
+            start
+            cp other f
+            ended 2 "seen: 'f' was overwritten while it was in use"
+            start
+            truncate -s 0 f
+            ended 2 "seen: 'f' is not a seen filter"
+            # Keys that f answered for must be in the file that has the name.
+            start
+            cp other new
+            mv new f
+            if [ -n "$keys" ]; then
+                ended 2 "seen: 'f' was replaced while keys were added: it lacks 100 keys of this run"
+            else
+                ended $none
+            fi
+            start
+            rm f
+            if [ -n "$keys" ]; then
+                ended 2 "seen: 'f' was removed while keys were added"
+            else
+                ended $none
+            fi
+            [ ! -s out ]
+        done
+    done
+}
+
 @test "a replacement that keys cannot go into ends it" {
     mkfifo fifo
     for replace in 'create --force --hex f -k 00' rm; do

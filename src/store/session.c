@@ -248,7 +248,7 @@ static void load_counters(struct session *s)
     struct counters *c = &s->counters;
     const uint8_t *p = session_page(f);
     c->unknown = get_le32(p + PAGE_UNKNOWN) != 0;
-    c->records = get_le64(p + PAGE_RECORDS);
+    c->records = s->records = get_le64(p + PAGE_RECORDS);
     c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
     c->n_keys = get_double(p + PAGE_N_KEYS);
     c->dropped = get_double(p + PAGE_DROPPED);
@@ -260,11 +260,23 @@ static void load_counters(struct session *s)
     }
 }
 
+/* Has nobody copied another file, or an older state of this one, over the file since this writer
+ * entered? While it holds the session byte, the session page keeps its stamp, and its count of
+ * records does not go back. */
+static bool is_unbroken(const struct session *s, struct err *err)
+{
+    const uint8_t *p = session_page(s->filter);
+    bool has_grown = get_le64(p + PAGE_RECORDS) - s->records <= INT64_MAX;
+    return (get_le64(p + PAGE_STAMP) == s->stamp && has_grown) ||
+           fail(err, "'%s' was overwritten while it was in use", s->filter->path);
+}
+
 static void start_page(struct session *s)
 {
     const struct filter *f = s->filter;
     uint64_t now = stamp(f);
     store_counters(f, &s->counters);
+    s->records = s->counters.records;
     put_le64(session_page(f) + PAGE_STAMP, now != 0 ? now : 1);
     put_le32(session_page(f) + PAGE_SYNC, 0);
     mark_in_batch(s, false);
@@ -464,6 +476,8 @@ static bool enter(struct session *s, struct err *err)
         return fail_errno(err, "cannot lock '%s'", f->path);
     s->entered = filter_reload(f, err) && recover_if_left(s, parallel_cpus(), &ignored, err) &&
                  begin_or_join(s, err);
+    if (s->entered)
+        s->stamp = get_le64(session_page(f) + PAGE_STAMP);
     return s->entered;
 }
 
@@ -502,7 +516,7 @@ static bool is_last(struct session *s, bool *last, struct err *err)
 {
     struct filter *f = s->filter;
     *last = false;
-    if (!filter_reload(f, err))
+    if (!filter_reload(f, err) || !is_unbroken(s, err))
         return false;
     load_counters(s);
     if (!try_alone(f, last, err))
@@ -612,9 +626,7 @@ bool session_lock(struct session *s, struct err *err)
     if (!s->entered) {
         if (!enter(s, err))
             return give_up(s);
-    } else if (!filter_refresh(f, err)) {
-        return give_up(s);
-    } else if (!begin_or_join(s, err)) {
+    } else if (!filter_refresh(f, err) || !is_unbroken(s, err) || !begin_or_join(s, err)) {
         return give_up(s);
     }
     mark_in_batch(s, true);
@@ -728,6 +740,7 @@ void session_rely(const struct session *s, unsigned layer, struct hashes keys, s
 void session_unlock(struct session *s)
 {
     store_counters(s->filter, &s->counters);
+    s->records = s->counters.records;
     mark_in_batch(s, false);
     unlock(s);
 }

@@ -68,6 +68,7 @@ struct session {
     bool entered;               /* this writer holds the session byte; the file is marked */
     bool in_batch;              /* this writer has marked the session page so */
     bool broken;                /* a sync has failed; the kernel reports that only once */
+    uint64_t stamp, records;    /* of the session page, as this writer last saw it */
     uint64_t epoch_on_disk;     /* of the last header that this process has synced; 0: none */
     _Atomic uint64_t n_touched; /* pages that this process was the first to touch */
 };
