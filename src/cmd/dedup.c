@@ -421,30 +421,35 @@ static bool open_filters(struct dedup *d)
     return d->adding.known.sink != NULL ? make_prepared(d) : create_and_open(d, &h);
 }
 
-static void report(const struct dedup *d, const char *lost)
+/* Prints a number of lost keys into NUM_TEXT bytes. A lower bound is rounded down. */
+static const char *show_lost(char *text, double n, bool at_least)
+{
+    if (isnan(n))
+        snprintf(text, NUM_TEXT, "unknown");
+    else if (at_least)
+        snprintf(text, NUM_TEXT, "at least %.0f", floor(n));
+    else
+        snprintf(text, NUM_TEXT, "%.3g", n);
+    return text;
+}
+
+static void report(const struct dedup *d, const struct lost *lost)
 {
     const struct known *k = &d->adding.known;
     struct facts facts;
-    char all[NUM_TEXT];
+    char run[NUM_TEXT], all[NUM_TEXT];
     unsigned long long records = tally_keys(&d->adding.feed.tally), n_new = known_n_new(k);
     store_describe(k->sink, &facts);
-    snprintf(all, sizeof all, "%.3g", facts.counters.dropped);
+    show_lost(run, lost->run, lost->at_least);
+    show_lost(all, lost->all, lost->at_least);
     if (k->in_memory || facts.counters.unknown)
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
-                 lost);
+                 run);
     else
         say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
                  "'%s' was made",
-                 records, n_new, lost, all, d->path);
+                 records, n_new, run, all, d->path);
     redisopt_report(k->sink);
-}
-
-static void show_lost(char text[NUM_TEXT], double lost)
-{
-    if (isnan(lost))
-        snprintf(text, NUM_TEXT, "unknown");
-    else
-        snprintf(text, NUM_TEXT, "%.3g", lost);
 }
 
 static void conclude(struct dedup *d)
@@ -456,15 +461,17 @@ static void conclude(struct dedup *d)
                  (unsigned long long)d->n_unprinted, d->invert ? "known to" : "added to", d->path);
     /* If the filter is too full, print how many keys were lost to that. */
     const char *warning = known_conclude(k, true);
-    char lost[NUM_TEXT] = "";
+    struct lost lost = {0};
+    char run[NUM_TEXT];
     if (warning != NULL || d->verbose)
-        show_lost(lost, known_lost(k, d->keyopt.threads));
+        lost = known_lost(k, d->keyopt.threads);
     if (warning != NULL)
-        say_warning("%s; new ones probably taken for known: %s", warning, lost);
+        say_warning("%s; new ones probably taken for known: %s", warning,
+                    show_lost(run, lost.run, lost.at_least));
     if (d->count && !d->quiet)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)
-        report(d, lost);
+        report(d, &lost);
 }
 
 /* What dedup takes for known it drops. So a filter that cannot grow has a limit where none was

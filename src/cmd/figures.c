@@ -43,6 +43,7 @@ static const struct field field_added = {"keys new when added", "keys_added", FO
                                          NULL};
 static const struct field field_dropped = {"keys wrongly dropped", "dropped_estimate", FORM_DECIMAL,
                                            NULL, NULL};
+static const struct field field_dropped_least = {NULL, "dropped_at_least", FORM_FLAG, NULL, NULL};
 static const struct field field_n = {"distinct keys", "n_estimate", FORM_COUNT, "n_low", "n_high"};
 static const struct field field_fingerprints = {"fingerprints", "fingerprints", FORM_COUNT, NULL,
                                                 NULL};
@@ -206,10 +207,15 @@ static void report_counters(struct report *r, const struct findings *found)
         report_uint(r, &field_added, RECORDED, c->keys_added);
     else
         report_unknown(r, &field_added);
-    if (found->counters_known)
-        report_number(r, &field_dropped, ESTIMATED, c->dropped);
-    else
+    if (found->counters_known) {
+        bool at_least;
+        double dropped = layers_dropped(c, &found->all, &at_least);
+        report_range(r, &field_dropped, ESTIMATED, dropped, dropped, at_least ? INFINITY : dropped);
+        report_flag(r, &field_dropped_least, ESTIMATED, at_least);
+    } else {
         report_unknown(r, &field_dropped);
+        report_unknown(r, &field_dropped_least);
+    }
     if (found->counters_known && isfinite(found->n_bits))
         report_flag(r, &field_agree, EXACT, found->consistent);
     else

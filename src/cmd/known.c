@@ -260,12 +260,34 @@ uint64_t known_n_new(const struct known *k)
     return k->sink->state.n_new + k->n_denied;
 }
 
-double known_lost(const struct known *k, unsigned threads)
+/* New keys that the sink took for known. One that is too full has given a warning. */
+static struct lost sink_lost(const struct known *k, unsigned threads)
 {
     const struct add_state *a = &k->sink->state;
+    struct facts facts;
+    struct census census;
+    struct err ignored;
+    store_describe(k->sink, &facts);
+    struct counters c = facts.counters;
+    struct lost lost = {.run = a->dropped, .all = c.dropped};
+    if (a->warning[0] == '\0')
+        return lost;
+    k->sink->brief = true;
+    lost.at_least = true;
+    if (!store_census(k->sink, threads, NULL, &census, &ignored))
+        return lost;
+    if (c.unknown)
+        c = (struct counters){.keys_added = a->n_new, .dropped = a->dropped};
+    lost.all = layers_dropped(&c, &census, &lost.at_least);
+    if (lost.at_least && c.dropped > 0)
+        lost.run *= lost.all / c.dropped;
+    return lost;
+}
+
+/* The probability that no reference takes an absent key for known; NAN: unknown. */
+static double find_absent(const struct known *k, unsigned threads)
+{
     double absent = 1;
-    if (k->has_list)
-        return 0;
     for (size_t f = 0; f < k->n_references; f++) {
         struct census census;
         struct err err;
@@ -277,11 +299,22 @@ double known_lost(const struct known *k, unsigned threads)
         }
         absent *= 1 - census.fpr;
     }
-    if (absent <= 0)
-        return INFINITY;
+    return absent;
+}
+
+struct lost known_lost(const struct known *k, unsigned threads)
+{
+    if (k->has_list)
+        return (struct lost){0};
+    struct lost lost = sink_lost(k, threads);
+    double absent = find_absent(k, threads);
     /* The number of new keys that no reference took for known: N * absent. */
-    double passed = (double)a->n_new + a->dropped;
-    return a->dropped + passed * (1 - absent) / absent;
+    double passed = (double)k->sink->state.n_new + lost.run;
+    if (absent <= 0)
+        lost.at_least = true;
+    else
+        lost.run += passed * (1 - absent) / absent;
+    return lost;
 }
 
 const char *known_conclude(struct known *k, bool again)

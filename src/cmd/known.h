@@ -92,11 +92,18 @@ enum add_result known_add(struct known *k, struct writer_keys *keys, const char 
 /* How many keys have been new. */
 uint64_t known_n_new(const struct known *k);
 
-/* Estimates how many new keys were taken for known so far. For the sink, this is its own count. For
- * the references it follows from their current FPR: of N keys new to all, N * fpr. With a list it
- * is 0. Reads all bits of the references, at the end of a run. If that fails, warns and returns
- * NAN. */
-double known_lost(const struct known *k, unsigned threads);
+/* New keys that were taken for known. */
+struct lost {
+    double run, all; /* in this run (NAN: unknown), and since the sink was made */
+    bool at_least;   /* both are lower bounds */
+};
+
+/* Estimates how many new keys were taken for known so far. For the sink, this is its own count, or
+ * a bound if it is too full. For the references it follows from their current FPR: of N keys new to
+ * all, N * fpr. With a list it is 0. Reads all bits of the references, and of a sink that is too
+ * full, at the end of a run, after known_conclude. If those of a reference cannot be read, warns,
+ * and `run` is NAN. */
+struct lost known_lost(const struct known *k, unsigned threads);
 
 /* The warning to print when all keys have been added (store_conclude); NULL: none. */
 const char *known_conclude(struct known *k, bool again);

@@ -222,6 +222,12 @@ static const double FORMULA_ERROR = 0.005;
 /* With a higher FPR the counters tell too little: their error may have doubled. */
 static const double MOST_FPR = 0.5;
 
+double layers_dropped(const struct counters *c, const struct census *all, bool *at_least)
+{
+    *at_least = all->fpr > MOST_FPR;
+    return *at_least ? fmin(c->dropped, fmax(0, all->n_low - (double)c->keys_added)) : c->dropped;
+}
+
 /*
  * The counters' n is a sum over the keys that set a bit. Each counts as 1 / (1 - F) keys, where F
  * is the FPR by the formula at the n when the key was added. The bits' n does not depend on F. The

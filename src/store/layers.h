@@ -48,4 +48,8 @@ void layers_census_all(const struct layers *l, unsigned threads, struct census *
  * counters tell too little. Otherwise *n_bits is about what counters.n_keys should be. */
 bool layers_counters_agree(const struct header *h, const struct census *layer, double *n_bits);
 
+/* How many new keys the filter took for known. With an FPR above 1/2, the counters tell little of
+ * it: then sets *at_least, and returns a lower bound, from the bits. */
+double layers_dropped(const struct counters *c, const struct census *all, bool *at_least);
+
 #endif
