@@ -209,6 +209,11 @@ static bool has_kept(struct file *file, struct filter *f, uint64_t n_more, struc
     uint64_t lacking;
     if (!kept_count(&file->kept, f, &lacking, err))
         return false;
+    if (n_more > 0 && lacking == 0)
+        return fail(err,
+                    "'%s' was replaced while keys were added: it has %" PRIu64
+                    " keys of this run; whether it has %" PRIu64 " others is not known",
+                    file->store.name, file->kept.n, n_more);
     if (n_more > 0)
         return fail(err,
                     "'%s' was replaced while keys were added: it lacks %" PRIu64 " of %" PRIu64
