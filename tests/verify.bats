@@ -205,12 +205,12 @@ END
     poke torn.seen $last ffffffff
     for turn in 1 2; do
         run -2 --separate-stderr seen verify torn.seen
-        [[ $stderr == "seen: 'torn.seen' is dirty: since a crash of the machine, or in a copy that was made while keys were added, 1 page does not match, the first at offset "*"; if they are not damaged, --repair puts the file in order" ]]
+        [[ $stderr == "seen: 'torn.seen' is dirty: since a crash of the machine or a failed sync, or in a copy that was made while keys were added, 1 page does not match, the first at offset "*"; if they are not damaged, --repair puts the file in order" ]]
         run -2 --separate-stderr seen query -c torn.seen keys
         [[ "${stderr_lines[-1]}" == "seen: 'torn.seen' is damaged: page "* ]]
         [ $turn = 2 ] || run -0 --separate-stderr seen add -k later torn.seen
     done
-    [[ "${stderr_lines[0]}" == "seen: warning: 'torn.seen': the machine crashed while keys were added; the last of them may be missing, and 'seen verify --repair' makes the file clean" ]]
+    [[ "${stderr_lines[0]}" == "seen: warning: 'torn.seen': the machine crashed or a sync failed while keys were added; the last of them may be missing, and 'seen verify --repair' makes the file clean" ]]
     run -0 seen verify --repair torn.seen
     [[ "${lines[0]}" == "torn.seen: repaired: 1 page had changed since the checksums were made; add "* ]]
     run -0 seen query -c torn.seen keys

@@ -214,8 +214,9 @@ static void report_damage(const struct filter *f, const struct findings *found)
 
 static void report_dirty(const struct filter *f, const struct findings *found)
 {
-    say_error("'%s' is dirty: since a crash of the machine, or in a copy that was made while keys "
-              "were added, %" PRIu64 " page%s not match, the first at offset %" PRIu64
+    say_error("'%s' is dirty: since a crash of the machine or a failed sync, or in a copy that was "
+              "made while keys were added, %" PRIu64
+              " page%s not match, the first at offset %" PRIu64
               "; if they are not damaged, --repair puts the file in order",
               f->path, found->n, found->n == 1 ? " does" : "s do", found->offset);
 }

@@ -9,8 +9,8 @@ static void unclean(const char *name, bool slot_damaged, bool needs_repair)
     if (slot_damaged)
         say_warning("'%s': one of its two headers is damaged; 'seen verify' says more", name);
     if (needs_repair)
-        say_warning("'%s': the machine crashed while keys were added; the last of them may be "
-                    "missing, and 'seen verify --repair' makes the file clean",
+        say_warning("'%s': the machine crashed or a sync failed while keys were added; the last "
+                    "of them may be missing, and 'seen verify --repair' makes the file clean",
                     name);
 }
 

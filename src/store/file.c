@@ -151,7 +151,7 @@ static void expect(struct store *s, bool many)
     filter_expect(&file_of(s)->filter, many);
 }
 
-/* Says once what a writer that was killed may have left undone. */
+/* Says once what a writer that was killed, or whose sync failed, may have left undone. */
 static void warn_of_dead(struct file *file)
 {
     if (!file->session.found_dead || file->has_warned)
@@ -160,7 +160,10 @@ static void warn_of_dead(struct file *file)
     bool is_dirty = file->filter.header.state == STATE_DIRTY;
     snprintf(file->store.state.warning, sizeof file->store.state.warning,
              "'%.300s': %s while keys were added; the last of them may be missing%s",
-             file->store.name, is_dirty ? "the machine crashed" : "a process was killed",
+             file->store.name,
+             is_dirty                     ? "the machine crashed or a sync failed"
+             : file->session.found_failed ? "a sync failed"
+                                          : "a process was killed",
              is_dirty ? ", and 'seen verify --repair' makes the file clean" : "");
 }
 

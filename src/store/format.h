@@ -54,7 +54,7 @@ enum {
 enum file_state {
     STATE_CLEAN = 0,   /* checksums and counters are valid */
     STATE_WRITING = 1, /* a writing session is active, or has crashed */
-    STATE_DIRTY = 2,   /* pages differ since the machine crashed; only a repair accepts them */
+    STATE_DIRTY = 2,   /* pages differ since a crash or a failed sync; a repair accepts them */
 };
 
 /* What happens when a filter is full (chain.h). */

@@ -423,6 +423,7 @@ static bool recover(struct session *s, unsigned threads, uint64_t *differing, st
     bool again = session_page(f)[PAGE_SYNC] != 0 || (is_dirty && !intact);
     const struct layers layers = filter_layers(f);
     s->found_dead = true;
+    s->found_failed = sync_has_failed(f);
     *differing += renew_all_touched(f, true);
     if (again)
         write_all(f, threads, false);

@@ -62,7 +62,8 @@ struct session {
     struct filter *filter;
     struct counters counters; /* live, shared: read under the lock */
     bool replaced;            /* the last session_lock found another file under the name */
-    bool found_dead;          /* a writer of this file was found to have been killed */
+    bool found_dead;          /* a writer was found to have ended without leaving ... */
+    bool found_failed;        /* ... because its sync failed, not because it was killed */
     bool locked;
     /* The rest is private to session.c. */
     bool entered;               /* this writer holds the session byte; the file is marked */

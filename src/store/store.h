@@ -61,8 +61,8 @@ struct facts {
                                  the bits are not on this machine */
     struct counters counters; /* as they are now, if keys are being added */
     bool is_writing;          /* a live process is adding keys */
-    bool is_dirty;            /* a process died while adding keys, and no writer has come since */
-    bool needs_repair;        /* is_dirty, and a page differs since the machine crashed */
+    bool is_dirty;            /* a writer ended without leaving, and no writer has come since */
+    bool needs_repair;        /* a page differs since a crash of the machine or a failed sync */
     bool slot_damaged;        /* one of two copies of the header */
     unsigned n_shards;        /* number of shards, each with these layers; a key is in one of them;
                                  0: the filter is not sharded */
