@@ -35,7 +35,8 @@ like_grep()
 
 @test "it prints what grep prints" {
     take
-    for options in '' -v -c -vc -n -vn -q -vq -cn; do
+    for options in '' -v -c -vc -n -vn -q -vq -cn -m1 -vm7 '-m 900' -nvm3000 -cm4 -vcm99999 -m0 -ql \
+        '--max-count=2' --line-buffered '--null-data -v'; do
         like_grep "$options"
     done
 }
@@ -132,6 +133,69 @@ like_grep()
     [ "$stderr" = "seen: --key 'zz': not hexadecimal" ]
     run -2 --separate-stderr seen query h -k 0A -k zz
     [ "$output" = 0A ]
+}
+
+@test "several files are searched as grep searches them" {
+    take
+    # Large files come in many chunks; of "late", only the last record is a key.
+    seq 200000 300000 >none
+    { cat none; head -n 1 keys; } >late
+    : >empty
+    echo a >one
+    for options in -l -L -hm1 -hm2 -hvm3 -hs -lv -Lv -sl -sL -lc -Lcm1 '-l -m 1' -lvn; do
+        seen_options=${options//h/}
+        for files in 'input none late empty keys' 'none empty one' 'input missing late keys' \
+            'missing none' input none; do
+            # shellcheck disable=SC2086
+            LC_ALL=C grep -aFxf keys $options $files >grep.out 2>grep.err && status=0 || status=$?
+            # shellcheck disable=SC2086
+            seen query $seen_options f.seen $files >out 2>err && ours=0 || ours=$?
+            echo "$options $files: $status, $ours"
+            cmp out grep.out
+            [ "$ours" = "$status" ]
+            [ "$(wc -l <err)" = "$(wc -l <grep.err)" ]
+        done
+    done
+    run -0 seen query -l f.seen - keys <late
+    [ "$output" = $'(standard input)\nkeys' ]
+    run -1 seen query -L f.seen <none
+    [ "$output" = '(standard input)' ]
+    run -0 --separate-stderr seen query --verbose -m 1 f.seen keys
+    [[ $stderr == *' of '*' keys present; '* ]]
+    # Names are records: they end in NUL.
+    run -0 bash -c "seen query -0l f.seen <(tr '\n' '\0' <keys) | tail -c 1 | od -An -c"
+    [ "${output// /}" = '\0' ]
+    refuses "seen: --files-with-matches and --files-without-match: give one of them" \
+        seen query -lL f.seen
+    refuses "seen: --files-without-match prints names of key files: not with --key" \
+        seen query -L f.seen -k a
+    refuses "seen: --annotate prints every record: not with --max-count" \
+        seen query -m1 --annotate f.seen
+    refuses "seen: --annotate prints every record: not with --files-with-matches" \
+        seen query -l --annotate f.seen
+    refuses "seen: 'f.seen' was made without --hex, which cannot be added later (records are always compared whole, as with grep -x)" \
+        seen query -x f.seen -k a
+}
+
+@test "-m and -l do not wait for the end of their input, nor read the rest of a file" {
+    quiet seen create f -k a
+    mkfifo fifo
+    for options in -m2 -l; do
+        timeout "$PATIENCE" seen query $options f fifo >out &
+        exec 7>fifo
+        printf 'a\nb\na\n' >&7
+        wait $!
+        exec 7>&-
+        [ -s out ]
+    done
+    # What follows in the first file would be an error.
+    { printf '0a\n%.0s' {1..300000}; echo zz; } >long
+    quiet seen create --hex h -k 0a
+    run -0 --separate-stderr seen query -j1 -m1 h long
+    [ "$output$stderr" = 0a ]
+    echo 0a >after
+    run -0 --separate-stderr seen query -j1 -l h long after
+    [ "$output$stderr" = $'long\nafter' ]
 }
 
 @test "-q does not wait for the end of its input" {

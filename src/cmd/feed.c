@@ -118,10 +118,22 @@ static bool finish(void *ctx, const struct chunk *chunk, void *slot)
 static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
 {
     struct feed *f = ctx;
-    (void)chunk;
-    say_failure(err);
+    if (!f->no_messages)
+        say_failure(err);
+    if (f->unread != NULL)
+        f->unread(f->ctx, chunk->file);
     f->unreadable = true;
     return true;
+}
+
+bool feed_skip_file(struct feed *f, const struct feed_part *part)
+{
+    if (f->input != NULL && f->tally.file + 1 < f->keyopt->n_files) {
+        input_skip(f->input, f->tally.file);
+        return true;
+    }
+    tally_add(&f->tally, &part->tally);
+    return false;
 }
 
 static void slot_free(void *ctx, void *slot)
@@ -168,7 +180,7 @@ static bool feed_input(struct feed *f)
     struct input *input = open_input(f, &err);
     if (input == NULL)
         return say_failure(&err);
-    f->tally.input = input;
+    f->tally.input = f->input = input;
     struct pump pump = {.input = input,
                         .threads = f->keyopt->threads,
                         .ctx = f,
@@ -182,7 +194,7 @@ static bool feed_input(struct feed *f)
     progress_begin(f->title, f->keyopt->progress, busy);
     bool ok = pump_run(&pump, &err) || say_failure(&err);
     progress_end();
-    f->tally.input = NULL;
+    f->tally.input = f->input = NULL;
     input_close(input);
     return ok;
 }

@@ -58,7 +58,9 @@ struct feed {
     bool prompt, questions;    /* as in input.h ... */
     size_t chunk_len;          /* ... and this too */
     bool only_files;           /* the command has no -k */
-    bool keep_going;           /* a file that cannot be read is reported, and the next one read */
+    bool keep_going;  /* a file that cannot be read is reported, and the next one read ... */
+    bool no_messages; /* ... and is not even reported */
+    void (*unread)(void *ctx, size_t file); /* it is reported to the command, too; may be NULL */
 
     void *ctx;
     size_t slot_size; /* bytes of a slot; zeroed before first use */
@@ -79,9 +81,10 @@ struct feed {
 
     struct tally tally; /* of the chunks committed so far */
     atomic_bool failed; /* a message was printed */
-    bool unreadable;    /* with keep_going: a file could not be read, and a message was printed */
+    bool unreadable;    /* with keep_going: a file could not be read */
     /* The rest is private. */
     struct batch **batch; /* one a thread */
+    struct input *input;
 };
 
 /* Reads all input. If keys come from a terminal, prints a note first. Returns !failed; also true if
@@ -90,6 +93,10 @@ bool feed_run(struct feed *f);
 
 /* The next batch of the slot's chunk; NULL at its end. */
 struct batch *feed_next(struct feed_part *part);
+
+/* In commit: no more of this file is wanted. False: nor of the run, as it is the last file; the
+ * tally then has the chunk. */
+bool feed_skip_file(struct feed *f, const struct feed_part *part);
 
 /* Begins the chunk once more, if the way that keys are hashed has changed. */
 void feed_again(struct feed_part *part, const struct chunk *chunk);

@@ -16,7 +16,7 @@ const struct opt keyopt_opts[] = {
      "see command lines, so give secret keys on standard input",
      REPEATED},
     {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", OWN},
-    {'z', NULL, NULL, NULL, ALIAS('0')},
+    {'z', "null-data", NULL, NULL, ALIAS('0')},
     {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", OWN},
     {'w', "whitespace", NULL,
      "with -f: runs of blanks and tabs part fields, and those around the record do not count",
@@ -205,6 +205,7 @@ static bool check_fields(const struct keyopt *keyopt, const struct command *comm
 
 bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n)
 {
+    keyopt->command = command;
     keyopt->files = files;
     keyopt->n_files = (size_t)n;
     keyopt->any = n > 0 || keyopt->n_keys > 0;
@@ -336,8 +337,11 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
     } names[] = {{PREP_TRIM, "--trim"}, {PREP_FOLD, "--ignore-case"}, {PREP_HEX, "--hex"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if ((keyopt->rule.prep & ~header->prep & names[i].bit) != 0)
-            return fail(err, "'%s' was made without %s, which cannot be added later", path,
-                        names[i].option);
+            return fail(err, "'%s' was made without %s, which cannot be added later%s", path,
+                        names[i].option,
+                        names[i].bit == PREP_HEX && keyopt->command == &cmd_query
+                            ? " (records are always compared whole, as with grep -x)"
+                            : "");
     if (!same_digest(keyopt->rule.prep, header->prep, path, err))
         return false;
     keyopt->rule.prep = header->prep;

@@ -25,6 +25,7 @@
 #include "store/secret.h"
 
 struct keyopt {
+    const struct command *command;
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;

@@ -358,20 +358,29 @@ static void put_filled(const char *text, size_t column, size_t at)
     putchar('\n');
 }
 
-/* "  -n, --capacity N"; the letters of aliases come first. */
+/* Is it this option, or another letter or name of it? */
+static bool is_same(const struct opt *o, const struct opt *opt)
+{
+    return o == opt || (o->alias != 0 && o->alias == opt->id);
+}
+
+/* "  -0, -z, --null, --null-data": all letters and names of an option. */
 static size_t compose_names(char *out, size_t size, const struct opt *opt)
 {
     size_t n = (size_t)snprintf(out, size, "  ");
     const char *comma = "";
-    for (int i = 0; i < table.n; i++) {
-        const struct opt *o = table.opts[i];
-        if ((o == opt || (o->alias == opt->id && opt->id != 0)) && has_letter(o)) {
-            n += (size_t)snprintf(out + n, size - n, "%s-%c", comma, o->id);
+    for (int i = 0; i < table.n; i++)
+        if (is_same(table.opts[i], opt) && has_letter(table.opts[i])) {
+            n += (size_t)snprintf(out + n, size - n, "%s-%c", comma, table.opts[i]->id);
             comma = ", ";
         }
-    }
-    if (opt->name != NULL)
-        n += (size_t)snprintf(out + n, size - n, "%s--%s", *comma ? comma : "    ", opt->name);
+    if (*comma == '\0')
+        comma = "    ";
+    for (int i = 0; i < table.n; i++)
+        if (is_same(table.opts[i], opt) && table.opts[i]->name != NULL) {
+            n += (size_t)snprintf(out + n, size - n, "%s--%s", comma, table.opts[i]->name);
+            comma = ", ";
+        }
     if (opt->arg != NULL)
         n += (size_t)snprintf(out + n, size - n, " %s", opt->arg);
     return n;
@@ -441,7 +450,8 @@ void opt_list(const struct command *command)
         const struct opt *o = table.opts[i], *main = original(o);
         if (has_letter(o))
             printf("-%c", o->id);
-        printf("\t%s%s\t%s\t%s\t%.*s\n", main->name ? "--" : "", main->name ? main->name : "",
+        const char *name = o->name != NULL ? o->name : main->name;
+        printf("\t%s%s\t%s\t%s\t%.*s\n", name ? "--" : "", name ? name : "",
                main->arg ? main->arg : "", main->repeatable ? "*" : "",
                (int)strcspn(main->help, "\n"), main->help);
     }

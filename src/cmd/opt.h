@@ -60,7 +60,7 @@ struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
     const char *arg;  /* NULL: takes none; else its name in help: "FILE", "N", ... */
     const char *help; /* filled to 80 columns; '\n' begins a new line */
     bool repeatable;  /* otherwise giving it twice, with an argument, is an error */
-    int alias;        /* another short letter of the option with that id; 0: none */
+    int alias;        /* another letter and name of the option with that id; 0: none */
     enum opt_type type;
     size_t at; /* of the variable, in the struct of its group */
     uint32_t bit;

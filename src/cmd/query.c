@@ -21,11 +21,17 @@
 struct query {
     struct keyopt keyopt;
     bool invert, count, quiet, number, annotate, verbose, ask;
-    uint64_t min_count; /* 0: none */
-    bool counts;        /* print them */
+    bool with, without; /* print only the names of files with a selected record, or without */
+    bool no_messages, flushes; /* the latter has no effect */
+    uint64_t max_count;        /* of each file; UINT64_MAX: any number */
+    uint64_t min_count;        /* 0: none */
+    bool counts;               /* print them */
     struct asked asked;
     struct feed feed;
     uint64_t selected, present;
+    uint64_t in_file; /* selected */
+    bool *named;      /* with `with` or `without`, for each file: it has a selected record, or could
+                         not be read */
 };
 
 static const struct opt output_opts[] = {
@@ -34,6 +40,17 @@ static const struct opt output_opts[] = {
     {'c', "count", NULL, "print only how many records are selected", FLAG(struct query, count)},
     {'q', "quiet", NULL, "print nothing; stop at the first selected record",
      FLAG(struct query, quiet)},
+    {'m', "max-count", "NUM", "stop reading a file after NUM selected records",
+     COUNT(struct query, max_count)},
+    {'l', "files-with-matches", NULL, "print only the names of key files with a selected record",
+     FLAG(struct query, with)},
+    {'L', "files-without-match", NULL, "print only the names of key files without one",
+     FLAG(struct query, without)},
+    {'s', "no-messages", NULL,
+     "print no message about key files that cannot be read; the exit status is still 2",
+     FLAG(struct query, no_messages)},
+    {0, "line-buffered", NULL, "has no effect: output never waits for input that is not there yet",
+     FLAG(struct query, flushes)},
     {'n', "number", NULL,
      "print each record's number and a colon before it, and the file's name if there are several",
      FLAG(struct query, number)},
@@ -164,7 +181,7 @@ static bool print_prefixed(const struct query *q, const struct batch *b, const s
 
 static bool prints(const struct query *q)
 {
-    return !q->quiet && !q->count && !q->ask;
+    return !q->quiet && !q->count && !q->ask && !q->with && !q->without;
 }
 
 /* Appends the output for a batch to r->out. Memory may be read up to limit. */
@@ -305,19 +322,90 @@ static bool write_records(struct query *q, struct result *r, uint64_t before)
     return ok;
 }
 
+/* Prints the name of a key file, as a record. */
+static bool print_name(const struct query *q, const char *name)
+{
+    struct output out = {0};
+    bool ok =
+        output_bytes(&out, name, strlen(name)) && output_bytes(&out, &q->keyopt.rule.terminator, 1);
+    if (!ok)
+        say_error("out of memory");
+    ok = ok && output_write(&out);
+    output_free(&out);
+    return ok;
+}
+
+/* After the first selected record of a file, no more of it is needed. */
+static bool mark_file(struct query *q, const struct result *r)
+{
+    bool *named = &q->named[q->feed.tally.file];
+    if (r->selected == 0 || *named)
+        return true;
+    *named = true;
+    if (q->with && !print_name(q, tally_where(&q->feed.tally)))
+        return !(q->feed.failed = true);
+    return feed_skip_file(&q->feed, &r->part);
+}
+
+/* Keeps only the first `most` selected records of a chunk, which has as many. */
+static void cut(const struct query *q, struct result *r, uint64_t most)
+{
+    size_t len = 0;
+    for (uint64_t i = 0; i < most && len < r->out.len; i++) {
+        const char *at = r->out.data + len;
+        const char *end = memchr(at, q->keyopt.rule.terminator, r->out.len - len);
+        len = end != NULL ? (size_t)(end + 1 - r->out.data) : r->out.len;
+    }
+    r->out.len = len;
+    r->selected = most;
+    if (r->n_labels > most)
+        r->n_labels = most;
+}
+
+/* Counts what is selected in the chunk. */
+static void count_selected(struct query *q, struct result *r)
+{
+    if (q->feed.tally.in_file == 0)
+        q->in_file = 0;
+    uint64_t left = q->max_count - q->in_file;
+    if (r->selected > left)
+        cut(q, r, left);
+    q->selected += r->selected;
+    q->in_file += r->selected;
+    q->present += r->present;
+}
+
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct query *q = ctx;
     struct result *r = slot;
     (void)chunk;
-    q->selected += r->selected;
-    q->present += r->present;
+    count_selected(q, r);
     if (q->quiet && q->selected > 0)
         return false;
-    if (write_records(q, r, q->feed.tally.in_file))
-        return true;
-    q->feed.failed = true;
-    return false;
+    if (q->named != NULL)
+        return mark_file(q, r);
+    if (!write_records(q, r, q->feed.tally.in_file))
+        return !(q->feed.failed = true);
+    return q->in_file < q->max_count || feed_skip_file(&q->feed, &r->part);
+}
+
+static void unread(void *ctx, size_t file)
+{
+    struct query *q = ctx;
+    if (q->named != NULL)
+        q->named[file] = true;
+}
+
+/* Prints the names of the other files, in order. */
+static bool print_others(const struct query *q)
+{
+    const struct input_spec spec = {.files = q->keyopt.files, .n_files = q->keyopt.n_files};
+    bool ok = true;
+    for (size_t i = 0; ok && (i < spec.n_files || i == 0); i++)
+        if (!q->named[i])
+            ok = print_name(q, input_name_of(&spec, i));
+    return ok;
 }
 
 static void free_result(void *ctx, void *slot)
@@ -338,6 +426,8 @@ static void feed(struct query *q)
                             .prompt = true,
                             .questions = q->annotate,
                             .keep_going = true,
+                            .no_messages = q->no_messages,
+                            .unread = unread,
                             .ctx = q,
                             .slot_size = sizeof(struct result),
                             .work = work,
@@ -398,13 +488,16 @@ static bool start(struct query *q, const char *path)
 
 static int answer(struct query *q)
 {
-    feed(q);
+    if (q->max_count > 0)
+        feed(q);
     tally_report(&q->feed.tally);
     if (q->quiet && q->selected > 0)
         return EXIT_SELECTED;
     if (q->feed.failed)
         return EXIT_ERROR;
-    if (q->count && !q->quiet)
+    if (q->named != NULL && q->without && !print_others(q))
+        return EXIT_ERROR;
+    if (q->count && !q->quiet && q->named == NULL)
         printf("%llu\n", (unsigned long long)q->selected);
     if (q->verbose && !report_hits(q))
         return EXIT_ERROR;
@@ -445,6 +538,31 @@ static const char *const with_ask[] = {"ask",  "also",          "verbose", "quie
                                        "trim", "ignore-case",   "hex",     "digest", "live",
                                        "bulk", "password-file", NULL};
 
+static bool check_names(const struct query *q)
+{
+    const char *option = q->with ? "--files-with-matches" : "--files-without-match";
+    if (q->with && q->without)
+        opt_misuse(&cmd_query, "--files-with-matches and --files-without-match: give one of them");
+    else if ((q->with || q->without) && q->keyopt.n_keys > 0)
+        opt_misuse(&cmd_query, "%s prints names of key files: not with --key", option);
+    else if (q->annotate && (q->with || q->without || q->max_count < UINT64_MAX))
+        opt_misuse(&cmd_query, "--annotate prints every record: not with %s",
+                   q->with || q->without ? option : "--max-count");
+    else
+        return true;
+    return false;
+}
+
+static bool begin_names(struct query *q)
+{
+    if ((!q->with && !q->without) || q->quiet)
+        return true;
+    q->named = calloc(q->keyopt.n_files + 1, sizeof *q->named);
+    if (q->named == NULL)
+        say_error("out of memory");
+    return q->named != NULL;
+}
+
 static int run_query(struct query *q, int argc, char **argv)
 {
     struct opt_parser p;
@@ -459,6 +577,8 @@ static int run_query(struct query *q, int argc, char **argv)
                           q->counts ? "--counts" : "--min-count");
     if (q->asked.n_paths >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
+    if (!check_names(q))
+        return EXIT_ERROR;
     const char *other = opt_given_besides(&p, with_ask);
     if (q->ask && other != NULL)
         return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with %s", other);
@@ -466,18 +586,19 @@ static int run_query(struct query *q, int argc, char **argv)
         return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with KEYFILE");
     if (!keyopt_files(&q->keyopt, &cmd_query, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    q->keyopt.prints = !q->quiet && !q->count;
-    if (!start(q, argv[p.first]))
+    q->keyopt.prints = prints(q);
+    if (!begin_names(q) || !start(q, argv[p.first]))
         return EXIT_ERROR;
     return q->ask ? ask(q) : answer(q);
 }
 
 static int run(int argc, char **argv)
 {
-    struct query q = {.keyopt = KEYOPT_DEFAULT};
+    struct query q = {.keyopt = KEYOPT_DEFAULT, .max_count = UINT64_MAX};
     q.asked.keyopt = &q.keyopt;
     int status = run_query(&q, argc, argv);
     asked_close(&q.asked);
+    free(q.named);
     keyopt_free(&q.keyopt);
     return status;
 }

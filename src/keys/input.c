@@ -219,7 +219,7 @@ struct file {
 struct input {
     struct input_spec spec;
     bool large_chunks;    /* for regular files that are large enough */
-    pthread_mutex_t lock; /* for all fields below except done and stopped */
+    pthread_mutex_t lock; /* for all fields below that are not atomic */
     struct file *file;
     size_t next_file;
     bool gave_header;
@@ -227,6 +227,7 @@ struct input {
     uint64_t total;
     _Atomic uint64_t done;
     atomic_bool stopped;
+    atomic_size_t wanted; /* the first file of which more chunks are wanted */
 };
 
 static size_t count_files(const struct input_spec *spec)
@@ -239,14 +240,24 @@ static bool is_stdin(const struct input_spec *spec, size_t file)
     return !spec->n_files || strcmp(spec->files[file], "-") == 0;
 }
 
+const char *input_name_of(const struct input_spec *spec, size_t file)
+{
+    return is_stdin(spec, file) ? "(standard input)" : spec->files[file];
+}
+
 const char *input_name(const struct input *in, size_t file)
 {
-    return is_stdin(&in->spec, file) ? "(standard input)" : in->spec.files[file];
+    return input_name_of(&in->spec, file);
 }
 
 void input_stop(struct input *in)
 {
     in->stopped = true;
+}
+
+void input_skip(struct input *in, size_t file)
+{
+    in->wanted = file + 1;
 }
 
 /* Opening and closing. */
@@ -485,6 +496,10 @@ static enum input_got next_locked(struct input *in, struct chunk *chunk, struct 
                 return give_failure(in, index, chunk);
         }
         struct file *f = in->file;
+        if (f->index < in->wanted) {
+            leave(in, f);
+            continue;
+        }
         enum input_got got = f->begun ? INPUT_END : next_header(in, f, chunk, err);
         if (got != INPUT_END)
             return got;

@@ -72,8 +72,13 @@ void input_close(struct input *in);
 /* Ends the input, also for threads that wait in input_next. May be called from any thread. */
 void input_stop(struct input *in);
 
+/* Leaves out what has not been read of file i, and the files before it. A thread that waits for
+ * more bytes of a pipe still waits. From any thread. */
+void input_skip(struct input *in, size_t file);
+
 /* Printable name of file i: its path, or "(standard input)" as grep has it. */
 const char *input_name(const struct input *in, size_t file);
+const char *input_name_of(const struct input_spec *spec, size_t file);
 
 /* Samples parts of an input that has not been read. */
 struct input_looks {
