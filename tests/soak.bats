@@ -47,3 +47,7 @@ needs_strace()
 @test "eight writers on a file that is replaced under them lose nothing" {
     soak --cases "$(slice 20)" chaos
 }
+
+@test "writers that are killed, and random damage: no wrong answer, and no repair after a kill" {
+    soak --cases "$(slice 10)" damage
+}
