@@ -67,7 +67,7 @@ END
         .records == 2000 and .fpr_current <= 1.01e-4 and .fpr_current > 0.9e-4 and
         .sources.n_estimate == "exact" and .consistent == true and
         .layers[0].partitions == 1 and .layers[0].columns > 13' <<<"$output"
-    run -0 seen stats f.seen
+    run -0 seen stats --all f.seen
     [[ $output == *"distinct keys             1000 "*exact* ]]
 }
 

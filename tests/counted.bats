@@ -170,7 +170,7 @@ field() { seen stats --json "$1" | jq -r "$2"; }
     [ "$(field f '[.counts_total, .fingerprints, .fingerprint_bits] | @tsv')" = $'1000\t1000\t21' ]
     [ "$(field f '[.policy, .n_design] | @tsv')" = $'FPR rises\t2000' ]
     jq -e '.keys_left > 1000 and .keys_left < 1200' <(seen stats --json f)
-    run -0 seen stats f
+    run -0 seen stats --all f
     [[ $output =~ sum\ of\ counts\ +1000\ +exact ]]
 }
 

@@ -62,7 +62,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [ "$(links 1400 1600 | seen dedup -c f.seen)" = 100 ]
     [ "$(seen query -c f.seen <(links 1 1600))" = 1600 ]
     seen verify f.seen
-    says '^keys new when added +1600 ' seen stats f.seen
+    says '^keys new when added +1600 ' seen stats --all f.seen
 }
 
 @test "fields, NUL, bad records and keys on the command line" {
@@ -109,7 +109,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
 @test "--create makes a filter that grows, or one of a given size" {
     seq 100 | seen dedup --create a.seen | cmp <(seq 100) -
     seq 90 110 | seen dedup --create a.seen | cmp <(seq 101 110) -
-    says '^when full  *grows' seen stats a.seen
+    says '^when full  *grows' seen stats --all a.seen
     seq 100 | seen dedup --create -n 5k -p 1e-4 b.seen >/dev/null
     says '^design capacity +5000 ' seen stats b.seen
     says '^design FPR +0.0001 ' seen stats b.seen

@@ -7,7 +7,7 @@ load helpers
 # number NAME FILTER: a figure of stats --json.
 number() { seen stats --json "$2" | grep -oE "\"$1\":[^,}]*" | head -n 1 | cut -d : -f 2; }
 
-layers() { seen stats "$1" | grep -c '^layer '; }
+layers() { seen stats --all "$1" | grep -c '^layer '; }
 
 @test "a filter grows from nothing, and keeps its rate" {
     seen create --grow -n 20k -p 1e-3 --empty g.seen
@@ -199,7 +199,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     reader verify f.1
     [ "$(number fpr_design f.1)" = 0.0001 ]
     [ "$(number records f.1)" = 200000 ]
-    says '^counters agree with bits *yes' seen stats f.1
+    says '^counters agree with bits *yes' seen stats --all f.1
     # 1,480,000 keys take two layers of a pipe.
     seq 1480000 | seen add --create two.seen
     [ "$(capacities two.seen)" = "[1480000]" ]
@@ -455,7 +455,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(peek r.seen 488 8)" = 0000000000000000 ]
     closed() { od -An -tf8 -j 376 -N 8 "$1"; }
     awk -v f="$(closed f.seen)" -v r="$(closed r.seen)" 'BEGIN { exit !(0 < f && f < r) }'
-    says '^when full  *grows' seen stats g.seen
+    says '^when full  *grows' seen stats --all g.seen
     seq 1410001 2500000 | seen add g.seen
     [ "$(seq 2500000 | seen query -c g.seen)" = 2500000 ]
     [ "$(seen stats --json g.seen | jq '.layers | length')" = 3 ]

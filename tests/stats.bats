@@ -64,7 +64,7 @@ END
 
 @test "text and JSON say the same" {
     seq 3000 | quiet seen create -n 4000 -p 0.01 a.seen
-    run -0 --separate-stderr seen stats a.seen
+    run -0 --separate-stderr seen stats --all a.seen
     [ -z "$stderr" ]
     json=$(seen stats --json a.seen)
     [ "$(text 'file')" = a.seen ]
@@ -82,6 +82,48 @@ END
     ((${#lines[-1]} < 80))
     # every figure says where it comes from
     [ "$(grep -vcE '(exact|estimated|estimated \(95 %\)|recorded|unknown)$|^layer|^ ' <<<"$output")" -eq 0 ]
+}
+
+# labels FILTER: those of the rows that stats prints, one a line.
+labels() { seen stats "$1" | sed 's/  .*//'; }
+
+@test "without --all there are at most 12 lines, the usual ones and those that say what is unusual" {
+    local usual=$'file\nkind\ndistinct keys\ndesign capacity\nload\ncurrent FPR\ndesign FPR\nfile size'
+    seq 1000 >keys
+    head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n' >secret
+    seen create -n 2000 a.seen keys
+    seen create --counted counted.seen keys
+    seen create --compact compact.seen keys
+    for file in a counted compact; do
+        [ "$(labels $file.seen)" = "$usual" ]
+    done
+    says '^load +[0-9.]+ %, FPR rises when full +estimated$' seen stats a.seen
+    says '^load +100 %, takes no more keys ' seen stats compact.seen
+    # Each row is one of --all, with the same value; the load and the size have more words.
+    for row in 'kind' 'distinct keys' 'design capacity' 'current FPR' 'design FPR'; do
+        alike <(seen stats a.seen | grep "^$row " | xargs) <(seen stats --all a.seen | grep "^$row " | xargs)
+    done
+    says '^file size +[0-9.]+ KiB, [0-9.]+ bits a key +exact$' seen stats a.seen
+    seen create --grow -n 300 grows.seen keys
+    seen add grows.seen <(seq 1001 3000)
+    says '^load +[0-9.]+ % of the newest layer, grows when full +estimated$' seen stats grows.seen
+    seen create --generations 2 -n 3000 ring.seen keys
+    says '^load +[0-9.]+ % of the newest generation +estimated$' seen stats ring.seen
+    seen create --trim -i --secret secret private.seen keys
+    equal "$(labels private.seen)" "$usual"$'\nkey preparation\nsecret'
+    seen create --layout guava guava.seen keys
+    equal "$(labels guava.seen)" "${usual/kind/layout}"$'\nkey encoding'
+    # While a process adds keys.
+    mkfifo in
+    seen add a.seen <in &
+    exec 8>in
+    echo x >&8
+    until_present a.seen x $!
+    equal "$(labels a.seen)" "$usual"$'\nstate'
+    exec 8>&-
+    finish
+    seen create --empty -n 1000 --trim -i --digest sha1 --secret secret most.seen
+    [ "$(seen stats most.seen | wc -l)" -le 12 ]
 }
 
 @test "several filters: an object a line; one that is missing spoils the status only" {
@@ -185,8 +227,8 @@ END
     grep -q 'fuller than it was made for' warning
     seen stats --json r.seen | jq -e '.load > 3 and .load < 3.7 and .load_all < 0.5 and
         .keys_left == 0 and .fpr_current > 0.01'
-    says '^keys left  +0 ' seen stats r.seen
-    says '^keys wrongly dropped  +[0-9.]+ +estimated$' seen stats r.seen
+    says '^keys left  +0 ' seen stats --all r.seen
+    says '^keys wrongly dropped  +[0-9.]+ +estimated$' seen stats --all r.seen
     # A rotation makes room in the newest, but not in the promise.
     seen rotate r.seen
     seen stats --json r.seen | jq -e '.load == 0 and .keys_left == 0'
@@ -203,16 +245,16 @@ END
         .keys_left < 200'
 }
 
-@test "the recipe for a filter that is nearly full" {
+@test "the recipe for a filter that has more keys than it was made for" {
     seen create exact.seen <(seq 1000)
-    seen create --empty -n 1000 half.seen
-    seen add half.seen <(seq 500)
+    seen create --compact compact.seen <(seq 1000)
+    seen create --empty -n 1000 full.seen
+    seen add full.seen <(seq 1500) 2>warning
     seen create --generations 7 -n 70000 --empty ring.seen
     seq 9800 | seen add ring.seen
     seen create --grow grows.seen <(seq 10)
-    # The first is one that create sized for what it has.
     PAGE=seen-stats.1 run -0 --separate-stderr recipe EXAMPLES 1
-    [ "$output" = $'exact.seen is nearly full\nring.seen is nearly full' ]
+    [ "$output" = 'full.seen is too full' ]
     [ -z "$stderr" ]
     touch broken.seen
     PAGE=seen-stats.1 run --separate-stderr recipe EXAMPLES 1

@@ -132,11 +132,22 @@ static const char *prep_text(uint32_t prep, char *text)
     return text[0] != '\0' ? text + 1 : "none";
 }
 
+static void report_prep(struct report *r, const struct header *h)
+{
+    static char prep[PREP_TEXT];
+    report_string(r, &field_prep, RECORDED, prep_text(h->prep, prep));
+}
+
+static void report_encoding(struct report *r, const struct header *h)
+{
+    const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
+    report_string(r, &field_encoding, RECORDED, encoding != NULL ? encoding->name : "none");
+}
+
 static void report_file(struct report *r, const struct findings *found)
 {
-    static char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT], prep[PREP_TEXT];
+    static char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT];
     const struct header *h = found->header;
-    const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
     report_string(r, &field_file, EXACT, found->store->name);
     if (found->file != NULL)
@@ -155,10 +166,10 @@ static void report_file(struct report *r, const struct findings *found)
     report_flag(r, &field_secret, RECORDED, format_has_secret(h));
     secret_id_text(&h->secret, secret_id);
     report_string(r, &field_secret_id, RECORDED, format_has_secret(h) ? secret_id : NULL);
-    report_string(r, &field_prep, RECORDED, prep_text(h->prep, prep));
+    report_prep(r, h);
     if ((h->prep & PREP_HEX) != 0)
         report_known(r, &field_key_len, RECORDED, format_key_len(h));
-    report_string(r, &field_encoding, RECORDED, encoding != NULL ? encoding->name : "none");
+    report_encoding(r, h);
     report_string(r, &field_state, EXACT, health_name(found->health));
     report_known(r, &field_epoch, RECORDED, found->file != NULL ? h->epoch : 0);
     report_known(r, &field_created, RECORDED, h->created);
@@ -233,24 +244,38 @@ static void report_fingerprints(struct report *r, const struct layer *layer)
     report_uint(r, &field_fingerprint, RECORDED, shape.fingerprint);
 }
 
+static bool is_immutable(const struct header *h)
+{
+    return format_is_immutable(h) && h->layers[0].kind->counts == NULL;
+}
+
+static double load_of_newest(const struct findings *found)
+{
+    unsigned newest = chain_newest(found->header);
+    uint64_t room = found->header->layers[newest].n_design;
+    return room != 0 ? found->layer[newest].n / (double)room : NAN;
+}
+
+static double load_of_all(const struct findings *found, double room)
+{
+    return room != 0 ? found->all.n / room : NAN;
+}
+
 /* The load of a ring is that of its newest generation. The others take no more keys, even if they
  * have room. */
 static void report_load(struct report *r, const struct findings *found, enum source source)
 {
     const struct header *h = found->header;
-    const struct census *all = &found->all;
     double room = 0;
     if (h->policy != POLICY_RING) {
         room = (double)h->n_design * found->shards;
-        report_number(r, &field_load, source, room != 0 ? all->n / room : NAN);
+        report_number(r, &field_load, source, load_of_all(found, room));
         return;
     }
-    unsigned newest = chain_newest(h);
     for (unsigned i = 0; i < h->n_layers; i++)
         room += (double)h->layers[i].n_design;
-    report_number(r, &field_load, source,
-                  found->layer[newest].n / (double)h->layers[newest].n_design);
-    report_number(r, &field_load_all, source, all->n / room);
+    report_number(r, &field_load, source, load_of_newest(found));
+    report_number(r, &field_load_all, source, load_of_all(found, room));
 }
 
 /* Keys that the filter takes until its FPR reaches the design FPR. */
@@ -260,9 +285,8 @@ static void report_left(struct report *r, const struct findings *found)
     unsigned at = h->policy == POLICY_RING ? chain_newest(h) : 0;
     const struct layer *layer = &h->layers[at];
     double fpr = found->layer[at].fpr, all = found->all.fpr;
-    bool immutable = format_is_immutable(h) && layer->kind->counts == NULL;
     bool one = h->policy == POLICY_RING || (h->policy == POLICY_FIXED && h->n_layers == 1);
-    if (immutable || !one || h->n_design == 0) {
+    if (is_immutable(h) || !one || h->n_design == 0) {
         report_unknown(r, &field_left);
         return;
     }
@@ -280,10 +304,9 @@ static void report_keys(struct report *r, const struct findings *found)
     const struct census *all = &found->all;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
-    bool immutable = format_is_immutable(h) && h->layers[0].kind->counts == NULL;
     report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
     report_fingerprints(r, &h->layers[0]);
-    report_string(r, &field_policy, RECORDED, immutable ? "immutable" : policies[h->policy]);
+    report_string(r, &field_policy, RECORDED, is_immutable(h) ? "immutable" : policies[h->policy]);
     report_known(r, &field_n_design, design_source(h), h->n_design * found->shards);
     report_load(r, found, source);
     report_left(r, found);
@@ -291,14 +314,20 @@ static void report_keys(struct report *r, const struct findings *found)
     report_counters(r, found);
 }
 
+/* Generations share keys, so the FPR of a ring is estimated by a sample. */
+static void report_fpr_now(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    bool sampled = h->policy == POLICY_RING || h->layers[0].kind->sampled_fpr != NULL;
+    report_number(r, &field_fpr_now, sampled ? ESTIMATED : EXACT, found->all.fpr);
+}
+
 static void report_fpr(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;
     const struct layer *layer = &h->layers[0];
     report_number(r, &field_fpr_design, design_source(h), h->fpr_design);
-    /* Generations share keys, so the FPR of a ring is estimated by a sample. */
-    bool sampled = h->policy == POLICY_RING || layer->kind->sampled_fpr != NULL;
-    report_number(r, &field_fpr_now, sampled ? ESTIMATED : EXACT, found->all.fpr);
+    report_fpr_now(r, found);
     if (layer->kind->sampled_fpr != NULL)
         report_number(r, &field_fpr_formula, EXACT, found->layer[0].fpr);
     if (h->n_layers == 1 && layer->n_design != 0)
@@ -386,13 +415,75 @@ static void report_layers(struct report *r, const struct findings *found)
     report_list_end(r);
 }
 
+static void report_caveat(struct report *r, const struct findings *found)
+{
+    if (found->layout != NULL && found->layout->caveat != NULL)
+        report_string(r, &field_caveat, EXACT, found->layout->caveat);
+}
+
+/* How full it is, and what happens then. */
+static void brief_load(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    enum source source = found->all.n_exact ? EXACT : ESTIMATED;
+    if (h->policy == POLICY_FIXED) {
+        double load = load_of_all(found, (double)h->n_design * found->shards);
+        report_number(r, &field_load, source, load);
+        report_append(r, is_immutable(h) ? ", takes no more keys" : ", FPR rises when full");
+        return;
+    }
+    report_number(r, &field_load, source, load_of_newest(found));
+    if (h->policy == POLICY_RING)
+        report_append(r, " of the newest generation");
+    else
+        report_append(r, "%s, grows when full", h->n_layers > 1 ? " of the newest layer" : "");
+}
+
+/* What is not as usual. */
+static void brief_unusual(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    if ((h->prep & ~(uint32_t)PREP_ENCODING) != 0)
+        report_prep(r, h);
+    if (prep_encoding(h->prep) != 0)
+        report_encoding(r, h);
+    if (format_has_secret(h))
+        report_flag(r, &field_secret, RECORDED, true);
+    if (found->health != FILTER_CLEAN)
+        report_string(r, &field_state, EXACT, health_name(found->health));
+    report_caveat(r, found);
+}
+
+void figures_brief(struct report *r, const struct findings *found)
+{
+    const struct header *h = found->header;
+    const struct census *all = &found->all;
+    report_string(r, &field_file, EXACT, found->store->name);
+    if (found->layout != NULL)
+        report_string(r, &field_layout, RECORDED, found->spec);
+    else
+        report_string(r, &field_kind, RECORDED, format_kind_name(h));
+    if (found->shards > 1)
+        report_uint(r, &field_shards, EXACT, found->shards);
+    report_range(r, &field_n, all->n_exact ? EXACT : ESTIMATED, all->n, all->n_low, all->n_high);
+    if (h->n_design != 0)
+        report_uint(r, &field_n_design, design_source(h), h->n_design * found->shards);
+    if (h->n_design != 0 || h->policy != POLICY_FIXED)
+        brief_load(r, found);
+    report_fpr_now(r, found);
+    report_number(r, &field_fpr_design, design_source(h), h->fpr_design);
+    report_uint(r, &field_bytes, EXACT, h->file_len);
+    if (all->n > 0)
+        report_append(r, ", %.2f bits a key", 8 * (double)h->file_len / all->n);
+    brief_unusual(r, found);
+}
+
 void figures_report(struct report *r, const struct findings *found)
 {
     report_file(r, found);
     report_keys(r, found);
     report_fpr(r, found);
     report_space(r, found);
-    if (found->layout != NULL && found->layout->caveat != NULL)
-        report_string(r, &field_caveat, EXACT, found->layout->caveat);
+    report_caveat(r, found);
     report_layers(r, found);
 }

@@ -5,7 +5,8 @@
 #include "cmd/findings.h"
 #include "cmd/report.h"
 
-/* Adds all findings to a report that has begun. */
+/* Adds what a person asks for, at most 12 rows; or all findings. To a report that has begun. */
+void figures_brief(struct report *r, const struct findings *found);
 void figures_report(struct report *r, const struct findings *found);
 
 #endif

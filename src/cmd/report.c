@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
@@ -196,6 +197,16 @@ void report_flag(struct report *r, const struct field *field, enum source source
         return;
     json_key(&r->json, field->key);
     json_bool(&r->json, value);
+}
+
+void report_append(struct report *r, const char *fmt, ...)
+{
+    struct report_row *row = &r->rows[r->n_rows - 1];
+    size_t len = strlen(row->text);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(row->text + len, sizeof row->text - len, fmt, ap);
+    va_end(ap);
 }
 
 void report_list(struct report *r, const char *key)

@@ -88,6 +88,9 @@ void report_string(struct report *r, const struct field *field, enum source sour
 void report_flag(struct report *r, const struct field *field, enum source source, bool value);
 void report_unknown(struct report *r, const struct field *field);
 
+/* Adds words to the text of the number that was added last. They are not in JSON. */
+__attribute__((format(printf, 2, 3))) void report_append(struct report *r, const char *fmt, ...);
+
 /* A list of objects; a report has at most one. In text it is a table at the end. Each item is a
  * line that begins with "label number", and each field that any item has is a column. Values in
  * items have no interval and no source. */

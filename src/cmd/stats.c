@@ -16,11 +16,12 @@
 
 struct stats {
     struct keyopt keyopt;
-    bool json, prometheus;
+    bool all, json, prometheus;
     struct metrics metrics; /* with `prometheus` */
 };
 
 static const struct opt own_opts[] = {
+    {0, "all", NULL, "print everything that is known of each filter", FLAG(struct stats, all)},
     {0, "json", NULL, "print one JSON object for each filter, each on a line",
      FLAG(struct stats, json)},
     {0, "prometheus", NULL,
@@ -48,7 +49,7 @@ static void report_all(struct stats *s, const struct findings *found)
     } else {
         report_begin(&r, s->json, stdout);
     }
-    figures_report(&r, found);
+    (s->all || s->json || s->prometheus ? figures_report : figures_brief)(&r, found);
     report_end(&r);
 }
 
@@ -132,8 +133,9 @@ const struct command cmd_stats = {
     .synopsis = "[OPTION]... FILTER...",
     .summary = "report the contents and false-positive rate of a filter",
     .details =
-        "Prints what a filter is, the number of distinct keys in it, estimated from its bits, and "
-        "its false-positive rate. The design FPR was promised at design capacity, and the current "
+        "Prints what a filter is, the number of distinct keys in it, estimated from its bits, how "
+        "full it is, and its false-positive rate; with --all, everything. The design FPR was "
+        "promised at design capacity, and the current "
         "FPR is computed from the present bits. Each figure is marked exact, estimated (with a 95 "
         "% interval in "
         "parentheses), or recorded in the file when it happened.",
