@@ -70,7 +70,6 @@ struct census {
 struct pair_census {
     double a, b, any;
     double var_a, var_b, var_any, var_both;
-    double fpr_a, fpr_b; /* the probability that an absent key is reported present */
 };
 
 /* A layer's geometry for display. Zero: the kind has no such number. */

@@ -26,15 +26,8 @@ bool overlap_cells(double cells, unsigned k, const double occupied[3], struct pa
             i < 3 ? n[i] = -cells / k * log1p(-occupied[i] / cells) : fmax(0, n[0] + n[1] - n[2]);
         variance[i] = cells * exp_above_line(k * keys / cells) / k / k;
     }
-    *out = (struct pair_census){n[0],
-                                n[1],
-                                n[2],
-                                variance[0],
-                                variance[1],
-                                variance[2],
-                                variance[3],
-                                pow(occupied[0] / cells, k),
-                                pow(occupied[1] / cells, k)};
+    *out =
+        (struct pair_census){n[0], n[1], n[2], variance[0], variance[1], variance[2], variance[3]};
     return true;
 }
 
@@ -60,13 +53,38 @@ static double clamp(double x, double low, double high)
     return fmin(fmax(x, low), high);
 }
 
+/* An estimate with its variance. The variance changes by `slope` where the true value is greater by
+ * 1. The interval has the true values from which the estimate is at most CENSUS_Z95 deviations
+ * away, with the deviation that belongs to the true value, after a correction by `half`. */
+struct estimate {
+    double value, variance, slope, half;
+};
+
+/* The distance d to the end of the interval: (d - half)^2 = z^2 (variance + slope d). */
+static double distance(const struct estimate *e, double slope)
+{
+    double z2 = CENSUS_Z95 * CENSUS_Z95, middle = e->half + z2 * slope / 2;
+    double root = middle * middle - e->half * e->half + z2 * e->variance;
+    return fmax(0, middle + sqrt(fmax(0, root)));
+}
+
+static double below(const struct estimate *e)
+{
+    return distance(e, -e->slope);
+}
+
+static double above(const struct estimate *e)
+{
+    return distance(e, e->slope);
+}
+
 /* Numbers of keys are whole, and with few keys so are their errors. Half a key more on either side
  * (the continuity correction) makes the normal distribution's interval hold for them, too. Its ends
  * are then moved inwards to whole numbers. */
-static struct figure number(double value, double variance)
+static struct figure number(double value, double variance, double slope)
 {
-    double margin = CENSUS_Z95 * sqrt(variance) + 0.5;
-    double low = fmax(0, ceil(value - margin)), high = fmax(low, floor(value + margin));
+    struct estimate e = {value, variance, slope, 0.5};
+    double low = fmax(0, ceil(value - below(&e))), high = fmax(low, floor(value + above(&e)));
     return (struct figure){clamp(round(value), low, high), low, high};
 }
 
@@ -76,52 +94,74 @@ static double half_key(const struct figure *n)
     return n->low < n->high ? 0.5 : 0;
 }
 
-/* A difference of variances of about `size`, or 0 if only rounding makes it differ from 0. */
-static double clear_of_rounding(double variance, double size)
-{
-    return variance > 1e-9 * size ? variance : 0;
-}
-
-/* The largest number of keys of one set alone of which, with a probability of 5 %, the other set
- * reports every one present: they leave no trace. `fpr` is the other set's. */
-static double hidden(double fpr)
-{
-    return fpr > 0 ? floor(log(0.05) / log(fpr)) : 0;
-}
-
-/* The ratio part / of, estimated as `value`; n is the estimate of `of`, and the variance that of
- * value * n. With variance 0 and no keys hidden, the ratio is exact. */
-static struct figure ratio(double value, double variance, const struct figure *part,
-                           const struct figure *of, double n, double fpr)
+/* The ratio part / of. `e` is its estimate, with the variance and the slope of n times the ratio; n
+ * is the estimate of `of`. */
+static struct figure ratio(struct estimate e, const struct figure *part, const struct figure *of,
+                           double n)
 {
     if (!(of->value > 0))
         return exact(NAN);
-    double margin = 0;
-    if (variance > 0)
-        margin = CENSUS_Z95 * sqrt(variance) + half_key(part) + value * half_key(of);
-    double below = fmax(margin, hidden(fpr));
-    return (struct figure){clamp(value, 0, 1), clamp(value - below / n, 0, 1),
-                           clamp(value + margin / n, 0, 1)};
+    e.half = half_key(part) + e.value * half_key(of);
+    return (struct figure){clamp(e.value, 0, 1), clamp(e.value - below(&e) / n, 0, 1),
+                           clamp(e.value + above(&e) / n, 0, 1)};
+}
+
+/* By how much V(n) grows with n. It is n^2 times a function that grows slowly. */
+static double growth(double variance, double n)
+{
+    return n > 0 ? 2 * variance / n : 0;
+}
+
+/* The keys in both sets: their number, and the derivatives of V. */
+struct shared {
+    double n, var, slope;  /* with A and B fixed, so that U = A + B - D falls where D rises */
+    double var_same;       /* V(D) */
+    double more, more_any; /* V'(D) and V'(U) */
+};
+
+static struct shared shared_of(const struct pair_census *p)
+{
+    double n = p->a + p->b - p->any;
+    double more = growth(p->var_both, n), more_any = growth(p->var_any, p->any);
+    return (struct shared){.n = n,
+                           .var = fmax(0, p->var_any - p->var_a - p->var_b + 2 * p->var_both),
+                           .slope = 2 * more - more_any,
+                           .var_same = p->var_both,
+                           .more = more,
+                           .more_any = more_any};
+}
+
+/* The part of a set's keys that is in both: of D - r A, with r = D / A, the variance is
+ * var D + r^2 V(A) - 2 r V(D). */
+static struct estimate contained(const struct shared *d, double n, double var_n)
+{
+    double r = d->n / n;
+    double var = d->var + r * r * var_n - 2 * r * d->var_same;
+    double slope = d->slope + 2 * (r * var_n - d->var_same) / n - 2 * r * d->more;
+    return (struct estimate){.value = r, .variance = var, .slope = slope};
+}
+
+/* The same of D - j U, with U = A + B - D. Where D is greater by 1, j is by (1 + j) / U, so that
+ * U j is by 1 + j. */
+static struct estimate jaccard(const struct shared *d, const struct pair_census *p)
+{
+    double covariance = p->var_a + p->var_b - p->var_any;
+    double j = d->n / p->any, step = (1 + j) / p->any;
+    double var = d->var + j * j * p->var_any - 2 * j * covariance;
+    double slope = d->slope + 2 * step * (j * p->var_any - covariance) - j * (j + 2) * d->more_any;
+    return (struct estimate){.value = j, .variance = var, .slope = slope / (1 + j)};
 }
 
 void overlap_estimate(const struct pair_census *p, struct overlap *out)
 {
-    double both = p->a + p->b - p->any;
-    double var = fmax(0, p->var_any - p->var_a - p->var_b + 2 * p->var_both);
-    double j = both / p->any, in_b = both / p->a, in_a = both / p->b;
-    double var_j = var + j * j * p->var_any - 2 * j * (p->var_a + p->var_b - p->var_any);
-    double var_b = var + in_b * in_b * p->var_a - 2 * in_b * p->var_both;
-    double var_a = var + in_a * in_a * p->var_b - 2 * in_a * p->var_both;
-    out->a = number(p->a, p->var_a);
-    out->b = number(p->b, p->var_b);
-    out->any = number(p->any, p->var_any);
-    out->both = number(both, var);
-    out->jaccard = ratio(j, clear_of_rounding(var_j, p->var_any), &out->both, &out->any, p->any,
-                         fmax(p->fpr_a, p->fpr_b));
-    out->a_in_b =
-        ratio(in_b, clear_of_rounding(var_b, p->var_any), &out->both, &out->a, p->a, p->fpr_b);
-    out->b_in_a =
-        ratio(in_a, clear_of_rounding(var_a, p->var_any), &out->both, &out->b, p->b, p->fpr_a);
+    struct shared d = shared_of(p);
+    out->a = number(p->a, p->var_a, growth(p->var_a, p->a));
+    out->b = number(p->b, p->var_b, growth(p->var_b, p->b));
+    out->any = number(p->any, p->var_any, d.more_any);
+    out->both = number(d.n, d.var, d.slope);
+    out->jaccard = ratio(jaccard(&d, p), &out->both, &out->any, p->any);
+    out->a_in_b = ratio(contained(&d, p->a, p->var_a), &out->both, &out->a, p->a);
+    out->b_in_a = ratio(contained(&d, p->b, p->var_b), &out->both, &out->b, p->b);
 }
 
 bool overlap_fingerprints(uint64_t a, uint64_t b, uint64_t both, unsigned bits, struct overlap *out)

@@ -287,7 +287,6 @@ static double variance_at(const struct bloom *bloom, double lines, double n)
 bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
                        struct pair_census *out)
 {
-    struct census of[2];
     double n[3] = {0}, set = 0, lines = PAGE_LINES * (double)bloom->pages;
     struct throws throws[B + 1];
     throws_table(throws);
@@ -296,13 +295,14 @@ bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *cen
             n[i] += (double)census[i].lines_with[x] * throws[x].n / bloom->k;
         set += (double)census[2].lines_with[x] * x;
     }
-    for (unsigned i = 0; i < 2; i++)
-        bloom_census_result(bloom, &census[i], &of[i]);
     *out = (struct pair_census){
-        .a = n[0], .b = n[1], .any = n[2], .fpr_a = of[0].fpr, .fpr_b = of[1].fpr};
-    out->var_a = variance_at(bloom, lines, n[0]);
-    out->var_b = variance_at(bloom, lines, n[1]);
-    out->var_any = variance_at(bloom, lines, n[2]);
-    out->var_both = variance_at(bloom, lines, fmax(0, n[0] + n[1] - n[2]));
+        .a = n[0],
+        .b = n[1],
+        .any = n[2],
+        .var_a = variance_at(bloom, lines, n[0]),
+        .var_b = variance_at(bloom, lines, n[1]),
+        .var_any = variance_at(bloom, lines, n[2]),
+        .var_both = variance_at(bloom, lines, fmax(0, n[0] + n[1] - n[2])),
+    };
     return B * lines - set > BLOOM_CLEAR_BITS * lines;
 }

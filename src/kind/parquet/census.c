@@ -293,7 +293,6 @@ bool parquet_pair(const struct layer *const *layer, const uint8_t *const *data, 
     };
     struct job job = union_job(&parts[2]);
     double z = (double)job.blocks, decay = log1p(-1 / (PARQUET_WORD_BITS * z)), n[3], variance[3];
-    double fpr[3];
     for (unsigned i = 0; i < 3; i++) {
         struct census census;
         struct err none;
@@ -301,16 +300,16 @@ bool parquet_pair(const struct layer *const *layer, const uint8_t *const *data, 
         work(&job, threads, &census, &none);
         if (1 - census.bits_set < LEAST_CLEAR)
             return false;
-        fpr[i] = census.fpr;
         n[i] = log1p(-census.bits_set) / decay;
         variance[i] = variance_at(z, n[i]);
     }
-    *out =
-        (struct pair_census){.a = n[0], .b = n[1], .any = n[2], .fpr_a = fpr[0], .fpr_b = fpr[1]};
-    out->var_a = variance[0];
-    out->var_b = variance[1];
-    out->var_any = variance[2];
-    out->var_both = variance_at(z, fmax(0, n[0] + n[1] - n[2]));
+    *out = (struct pair_census){.a = n[0],
+                                .b = n[1],
+                                .any = n[2],
+                                .var_a = variance[0],
+                                .var_b = variance[1],
+                                .var_any = variance[2],
+                                .var_both = variance_at(z, fmax(0, n[0] + n[1] - n[2]))};
     return true;
 }
 
