@@ -449,6 +449,11 @@ bool keyset_drain_all(struct keyset *ks, struct err *err)
     return true;
 }
 
+const char *keyset_scratch_dir(const struct keyset *ks)
+{
+    return ks->spec.scratch_dir;
+}
+
 uint64_t keyset_scratch(const struct keyset *ks)
 {
     uint64_t len = 0;

@@ -99,6 +99,9 @@ uint64_t keyset_part_memory(size_t part, unsigned lanes);
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err);
 
+/* The directory for scratch files. */
+const char *keyset_scratch_dir(const struct keyset *ks);
+
 /* Bytes of scratch in use; 0 when all is in memory. */
 uint64_t keyset_scratch(const struct keyset *ks);
 void keyset_free(struct keyset *ks);

@@ -376,6 +376,27 @@ static bool encode_two(uint64_t v, uint64_t count, uint64_t v2, uint64_t count2,
     return ok;
 }
 
+/* An encoder that has not measured its group keeps no large block. */
+TEST(the_encoder_stops_at_a_large_block)
+{
+    for (unsigned n = COUNTED_ENTRIES; n <= COUNTED_ENTRIES + 1; n++) {
+        struct counted c = {.bits = 64, .low = 40};
+        struct sink s = {{NULL, NULL}, {0, 0}};
+        struct counted_sink sink = {keep_lines, keep_groups, &s};
+        struct err err;
+        struct counted_encoder *e = counted_encoder_new(&c, 0, 2, &sink, &err);
+        uint64_t value[COUNTED_ENTRIES + 1];
+        for (unsigned i = 0; i < n; i++)
+            value[i] = i;
+        bool is_large = n > COUNTED_ENTRIES;
+        CHECK(counted_encode(e, value, NULL, n, &err) == !is_large);
+        CHECK(counted_is_crowded(e) == is_large);
+        counted_encoder_free(e);
+        free(s.bytes[0]);
+        free(s.bytes[1]);
+    }
+}
+
 TEST(the_encoder_refuses_what_is_no_set)
 {
     struct err err;
@@ -669,6 +690,7 @@ int main(int argc, char **argv)
     RUN(sizes_are_within_2_3_bits_of_the_logarithm);
     RUN(counts_cost_little);
     RUN(parts_joined_are_the_bytes_of_the_whole);
+    RUN(the_encoder_stops_at_a_large_block);
     RUN(the_encoder_refuses_what_is_no_set);
     RUN(damaged_sets_are_read_in_bounds);
     RUN(groups_that_overlap_are_refused);

@@ -1,10 +1,13 @@
 /* Layers of counted sets as files get them, by all threads: of keysets, and of other layers. Their
  * bytes are those that one thread makes in memory. */
+#include <malloc.h>
 #include <math.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "child.h"
 #include "counted_sets.h"
 #include "keys/keyset.h"
 #include "kind/counted/layer.h"
@@ -375,6 +378,100 @@ TEST(layers_are_combined_as_arrays_are)
         }
 }
 
+/* Values of which some are in large blocks: a crowd of n in a block, and one more for each of some
+ * groups. */
+static struct entries draw_crowds(size_t n, size_t others, enum counts counts)
+{
+    struct entries e = draw_entries(others + n, UINT64_MAX, counts);
+    for (size_t i = 0; i < e.n; i++)
+        if (i < n)
+            e.value[i] = (e.value[i] >> 30) + ((uint64_t)0x765 << 52);
+        else if (i % 4 < 2)
+            e.value[i] = (e.value[i] >> 35) + ((e.value[i] & 7) << 60) + ((uint64_t)1 << 58);
+    qsort(e.value, e.n, 8, compare_entries);
+    size_t all = e.n;
+    e.n = 0;
+    for (size_t i = 0; i < all; i++)
+        if (i == 0 || e.value[i] != e.value[e.n - 1])
+            e.value[e.n++] = e.value[i];
+    for (size_t i = 0; i < e.n; i++)
+        e.count[i] = e.count[i] % ((uint64_t)1 << 40) + 1;
+    return e;
+}
+
+TEST(crowded_layers_are_combined_as_arrays_are)
+{
+    static const unsigned bits[] = {64, 64};
+    random_restart(7);
+    for (enum counts_op op = COUNTS_ADD; op <= COUNTS_EXCEPT; op++) {
+        struct entries e[] = {draw_crowds(30000, 40000, op % 2 == 0 ? ALL_ONE : ZIPF),
+                              draw_crowds(400, 9000, ZIPF)};
+        memcpy(e[1].value, e[0].value, 2000 * 8);
+        qsort(e[1].value, e[1].n, 8, compare_entries);
+        check_combine(op, e, bits, 2, 64, 1 + op % 3);
+        check_combine(op, e, bits, 1, 40, 1 + op % 3);
+        free_entries(&e[0]);
+        free_entries(&e[1]);
+    }
+}
+
+/* ---- Memory. All hashes are in one block. */
+
+struct crowd {
+    struct entries entries;
+    struct inputs in;
+};
+
+static void limit_memory(uint64_t more)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    CHECK(f != NULL && fscanf(f, "%lu", &pages) == 1);
+    fclose(f);
+    uint64_t bytes = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) + more;
+    CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes}) == 0);
+}
+
+static int build_crowd(void *ctx)
+{
+    const struct crowd *crowd = ctx;
+    struct made m;
+    struct census census;
+    struct err err = {""};
+    limit_memory(keyset_min_memory(1) + keyset_part_memory(COUNTED_PART, 1) +
+                 counted_build_memory());
+    MUST(build(&m, &crowd->entries, 64, 1, COUNTED_PART, &census, &err));
+    return check_ok ? 0 : 1;
+}
+
+static int combine_crowds(void *ctx)
+{
+    const struct crowd *crowd = ctx;
+    struct made m;
+    struct counts_seen seen;
+    struct err err = {""};
+    begin(&m, 64);
+    struct target target = target_of(&m, 1);
+    limit_memory(counted_build_memory());
+    MUST(counted_combine(COUNTS_ADD, crowd->in.layers, crowd->in.data, 2, &target, 1, &seen, &err));
+    return check_ok ? 0 : 1;
+}
+
+/* The largest block would take 40 MB. */
+TEST(memory_is_bounded_if_hashes_are_crowded)
+{
+    random_restart(8);
+    struct crowd crowd = {.entries = draw_entries(1000000, UINT64_MAX >> 24, ALL_ONE),
+                          .in = {.n = 2}};
+    for (unsigned i = 0; i < 2; i++)
+        crowd.in.memory[i] = make_set(&(struct counted){.bits = 64}, &crowd.entries);
+    open_inputs(&crowd.in);
+    CHECK(in_child(build_crowd, &crowd) == 0);
+    CHECK(in_child(combine_crowds, &crowd) == 0);
+    free_inputs(&crowd.in);
+    free_entries(&crowd.entries);
+}
+
 /* One of several inputs, and whatever is wrong with it. */
 static void check_refused(const struct entries *a, const struct entries *b, unsigned threads,
                           void (*spoil)(struct inputs *in), const char *why)
@@ -444,11 +541,18 @@ TEST(damage_and_counts_that_do_not_fit_are_refused)
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
+    /* First, while there is no memory that was freed and could be taken again. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 17);
+    if (getenv("SANITIZER") != NULL)
+        SKIP(memory_is_bounded_if_hashes_are_crowded, "a checker takes more");
+    else
+        RUN(memory_is_bounded_if_hashes_are_crowded);
     RUN(hashes_in_parts_are_the_set_of_all);
     RUN(the_number_of_fingerprints_may_be_any);
     RUN(crowded_hashes_are_carried_on);
     RUN(repeats_are_found_where_none_are_presumed);
     RUN(layers_are_combined_as_arrays_are);
+    RUN(crowded_layers_are_combined_as_arrays_are);
     RUN(damage_and_counts_that_do_not_fit_are_refused);
     return check_done();
 }

@@ -2,7 +2,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/disk.h"
 #include "keys/keyset.h"
 #include "kind/counted/layer.h"
 #include "kind/target.h"
@@ -14,31 +16,63 @@ uint64_t counted_build_memory(void)
     return ((uint64_t)3 << 20) + 2 * 8 * (uint64_t)COUNTED_PART;
 }
 
-/* Two arrays read as one stream. */
+/* Parts of the keyset are ranges of hashes. A range rarely ends where a group ends. So each part
+ * writes the groups that end in it, and carries the hashes of its unfinished group over to the next
+ * part. These are at most the hashes of one group, about 4000 unless the keys are adversarial: then
+ * all but the last ones go to a scratch file. */
+enum { CARRY = 1 << 14 };
+
+struct carry {
+    uint64_t *hash; /* CARRY; NULL: none were carried yet */
+    size_t n;
+    int scratch; /* -1: none */
+    uint64_t n_scratch;
+};
+
+static const struct carry NO_CARRY = {.scratch = -1};
+
+static void free_carry(struct carry *c)
+{
+    free(c->hash);
+    if (c->scratch >= 0)
+        close(c->scratch);
+}
+
+/* The hashes of groups: of the carry those in scratch, then those in memory; then those of a part.
+ */
 struct joined {
     struct counted_stream stream;
+    const struct carry *carry;
+    uint64_t at, end; /* in scratch */
+    uint64_t read[COUNTED_RUN];
     struct counted_array array[2];
-    unsigned at;
+    unsigned of; /* array that is being read */
 };
+
+static bool next_of_scratch(struct joined *j, struct counted_run *run, struct err *err)
+{
+    size_t n = j->end - j->at < COUNTED_RUN ? (size_t)(j->end - j->at) : COUNTED_RUN, got;
+    if (!disk_read(j->carry->scratch, j->read, n * sizeof *j->read, j->at * sizeof *j->read, &got))
+        return fail_errno(err, "cannot read the scratch file");
+    if (got < n * sizeof *j->read)
+        return fail(err, "the scratch file ends early");
+    j->at += n;
+    *run = (struct counted_run){.value = j->read, .count = j->array[0].ones, .n = n};
+    return true;
+}
 
 static bool next_joined(struct counted_stream *stream, struct counted_run *run, struct err *err)
 {
     struct joined *j = (struct joined *)stream;
-    if (!counted_next(&j->array[j->at].stream, run, err))
+    if (j->at < j->end)
+        return next_of_scratch(j, run, err);
+    if (!counted_next(&j->array[j->of].stream, run, err))
         return false;
-    if (run->n > 0 || j->at == 1)
+    if (run->n > 0 || j->of == 1)
         return true;
-    j->at = 1;
+    j->of = 1;
     return counted_next(&j->array[1].stream, run, err);
 }
-
-/* Parts of the keyset are ranges of hashes. A range rarely ends where a group ends. So each part
- * writes the groups that end in it, and carries the hashes of its unfinished group over to the next
- * part. These are at most the hashes of one group, about 4000 unless the keys are adversarial. */
-struct carry {
-    uint64_t *hash;
-    size_t n;
-};
 
 struct build {
     struct counted_layer layer;
@@ -46,9 +80,18 @@ struct build {
     /* Guarded by the layer's lock. */
     uint64_t next; /* the first hash of the part that takes `carry` next */
     struct carry carry;
+    struct keyset *keys;
 };
 
 struct work {
+    struct counted_source source;
+    struct build *build;
+    /* The part: groups [first, end) have the hashes of `taken`, all of the first group, and
+     * hash[0..head). */
+    uint64_t first, end;
+    struct carry taken;
+    const uint64_t *hash;
+    size_t head;
     struct joined joined;
     struct counted_narrow narrow;
 };
@@ -85,16 +128,34 @@ static size_t count_below(const uint64_t *a, size_t n, uint64_t limit)
     return low;
 }
 
-/* Appends hashes to a carry. */
-static bool carry_on(struct carry *c, const uint64_t *hash, size_t n, struct err *err)
+static bool to_scratch(struct build *b, const uint64_t *hash, size_t n, struct err *err)
 {
+    struct carry *c = &b->carry;
     if (n == 0)
         return true;
-    uint64_t *grown = n < SIZE_MAX / 8 - c->n ? realloc(c->hash, (c->n + n) * sizeof *grown) : NULL;
-    if (grown == NULL)
+    if (c->scratch < 0)
+        c->scratch = disk_scratch(keyset_scratch_dir(b->keys), err);
+    c->n_scratch += n;
+    return c->scratch >= 0 && disk_write(c->scratch, hash, n * sizeof *hash,
+                                         (c->n_scratch - n) * sizeof *hash, "scratch file", err);
+}
+
+/* Appends hashes to the carry. */
+static bool carry_on(struct build *b, const uint64_t *hash, size_t n, struct err *err)
+{
+    struct carry *c = &b->carry;
+    if (n == 0)
+        return true;
+    if (c->hash == NULL && (c->hash = malloc(CARRY * sizeof *c->hash)) == NULL)
         return fail(err, "out of memory");
-    memcpy(grown + c->n, hash, n * sizeof *hash);
-    c->hash = grown;
+    if (n > CARRY - c->n) {
+        if (!to_scratch(b, c->hash, c->n, err))
+            return false;
+        c->n = 0;
+    }
+    if (n > CARRY)
+        return to_scratch(b, hash, n, err);
+    memcpy(c->hash + c->n, hash, n * sizeof *hash);
     c->n += n;
     return true;
 }
@@ -111,29 +172,33 @@ static bool exchange(struct build *b, const struct keyset_range *range, size_t h
     bool ok = !b->layer.gave_up || fail(err, "given up");
     if (ok && ends) {
         *taken = b->carry;
-        b->carry = (struct carry){NULL, 0};
+        b->carry = NO_CARRY;
     }
-    ok = ok && carry_on(&b->carry, piece->hash + head, piece->n - head, err);
+    ok = ok && carry_on(b, piece->hash + head, piece->n - head, err);
     b->next = range->last + 1;
     pthread_cond_broadcast(&b->layer.turned);
     pthread_mutex_unlock(&b->layer.lock);
     return ok;
 }
 
-static bool write_groups(struct build *b, uint64_t first, uint64_t end, const struct carry *taken,
-                         const struct keyset_piece *piece, size_t head, struct err *err)
+static struct counted_stream *open_groups(struct counted_source *source, uint64_t first,
+                                          uint64_t end, struct err *err)
 {
-    struct work *w = malloc(sizeof *w);
-    if (w == NULL)
-        return fail(err, "out of memory");
-    w->joined.stream.next = next_joined;
-    w->joined.at = 0;
-    counted_array(&w->joined.array[0], taken->hash, NULL, taken->n);
-    counted_array(&w->joined.array[1], piece->hash, NULL, head);
-    counted_narrow(&w->narrow, &w->joined.stream, 64 - b->layer.counted.bits);
-    bool ok = counted_layer_part(&b->layer, first, end, &w->narrow.stream, err);
-    free(w);
-    return ok;
+    struct work *w = (struct work *)source;
+    const struct counted *c = &w->build->layer.counted;
+    struct joined *j = &w->joined;
+    bool is_first = first == w->first;
+    size_t from = is_first ? 0 : count_below(w->hash, w->head, first_hash(c, first));
+    size_t to = end == w->end ? w->head : count_below(w->hash, w->head, first_hash(c, end));
+    (void)err;
+    j->stream.next = next_joined;
+    j->carry = &w->taken;
+    j->at = j->of = 0;
+    j->end = is_first ? w->taken.n_scratch : 0;
+    counted_array(&j->array[0], w->taken.hash, NULL, is_first ? w->taken.n : 0);
+    counted_array(&j->array[1], w->hash + from, NULL, to - from);
+    counted_narrow(&w->narrow, &j->stream, 64 - c->bits);
+    return &w->narrow.stream;
 }
 
 static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
@@ -141,19 +206,27 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     struct build *b = ctx;
     const struct counted *c = &b->layer.counted;
     const struct keyset_piece *piece = range->piece;
-    struct carry taken = {NULL, 0};
     if (range->had_repeats && b->presumed)
         return fail(err, "some keys are repeated");
+    struct work *w = malloc(sizeof *w);
+    if (w == NULL)
+        return fail(err, "out of memory");
+    w->source = (struct counted_source){open_groups, NULL};
+    w->build = b;
+    w->taken = NO_CARRY;
     /* Groups [first, end) end in this range; `first` may have begun in an earlier one. */
-    uint64_t first = range->first > 0 ? groups_begun(c, range->first - 1) - 1 : 0;
     bool is_last = range->last == UINT64_MAX;
-    uint64_t end = is_last ? counted_groups(c) : groups_begun(c, range->last) - 1;
-    size_t head = is_last       ? piece->n
-                  : end > first ? count_below(piece->hash, piece->n, first_hash(c, end))
-                                : 0;
-    bool ok = exchange(b, range, head, end > first, &taken, err) &&
-              (end == first || write_groups(b, first, end, &taken, piece, head, err));
-    free(taken.hash);
+    w->first = range->first > 0 ? groups_begun(c, range->first - 1) - 1 : 0;
+    w->end = is_last ? counted_groups(c) : groups_begun(c, range->last) - 1;
+    w->hash = piece->hash;
+    w->head = is_last             ? piece->n
+              : w->end > w->first ? count_below(piece->hash, piece->n, first_hash(c, w->end))
+                                  : 0;
+    bool ok =
+        exchange(b, range, w->head, w->end > w->first, &w->taken, err) &&
+        (w->end == w->first || counted_layer_part(&b->layer, w->first, w->end, &w->source, err));
+    free_carry(&w->taken);
+    free(w);
     return ok;
 }
 
@@ -170,13 +243,13 @@ static bool build(const struct target *target, struct keyset *keys, const struct
     unsigned bits = 0;
     while (bits < 40 && target->n >> bits > COUNTED_PART / 2)
         bits++;
-    struct build b = {.presumed = target->presumed};
+    struct build b = {.presumed = target->presumed, .carry = NO_CARRY, .keys = keys};
     counted_layer_begin(&b.layer, target, design);
     bool ok = keyset_visit_sorted(keys, bits, visit, give_up, &b, err) &&
               counted_layer_end(&b.layer, err);
     *made = b.layer.counted;
     counted_layer_free(&b.layer);
-    free(b.carry.hash);
+    free_carry(&b.carry);
     return ok;
 }
 

@@ -30,8 +30,11 @@ struct input {
 };
 
 struct work {
+    struct counted_source source;
+    struct combine *c;
     struct input *input;         /* n */
     struct counted_merge *merge; /* n, or 1 if n is 1 */
+    struct counted_merge *last;  /* of the opened groups */
     struct counted_stream **stream;
     struct counted_array none;
 };
@@ -44,21 +47,6 @@ static void free_work(struct work *w)
     free(w->merge);
     free(w->stream);
     free(w);
-}
-
-static struct work *new_work(unsigned n, struct err *err)
-{
-    struct work *w = calloc(1, sizeof *w);
-    if (w != NULL) {
-        w->input = calloc(n, sizeof *w->input);
-        w->merge = calloc(n, sizeof *w->merge);
-        w->stream = calloc(n, sizeof(struct counted_stream *));
-    }
-    if (w != NULL && w->input != NULL && w->merge != NULL && w->stream != NULL)
-        return w;
-    free_work(w);
-    fail(err, "out of memory");
-    return NULL;
 }
 
 /* Opens an input for fingerprints [first, last] of the result. */
@@ -111,6 +99,18 @@ static struct counted_merge *combine_range(const struct combine *c, struct work 
     return &w->merge[made - 1];
 }
 
+/* Opens the entries of groups [begin, end) of the result. */
+static struct counted_stream *open_groups(struct counted_source *source, uint64_t begin,
+                                          uint64_t end, struct err *err)
+{
+    struct work *w = (struct work *)source;
+    uint64_t first = counted_group_first(&w->c->design, begin);
+    uint64_t last = counted_group_first(&w->c->design, end) - 1;
+    (void)err;
+    w->last = combine_range(w->c, w, first, last);
+    return &w->last->stream;
+}
+
 static bool read_on(struct counted_stream *s, struct err *err)
 {
     struct counted_run run;
@@ -127,11 +127,13 @@ static bool add_to(uint64_t *sum, uint64_t more)
     return *sum >= more;
 }
 
-/* Adds the numbers of a part to the totals. */
-static bool note(struct combine *c, const struct work *w, const struct counts_seen *part,
-                 struct err *err)
+/* Adds the numbers of the part that was read to the totals. */
+static bool note(struct counted_source *source, struct err *err)
 {
+    const struct work *w = (const struct work *)source;
+    struct combine *c = w->c;
     struct counts_seen *all = &c->seen;
+    const struct counts_seen *part = &w->last->seen;
     pthread_mutex_lock(&c->lock);
     all->a += part->a;
     all->b += part->b;
@@ -148,6 +150,24 @@ static bool note(struct combine *c, const struct work *w, const struct counts_se
     }
     pthread_mutex_unlock(&c->lock);
     return fits || fail(err, "the sum of the counts would be 2^64 or more");
+}
+
+static struct work *new_work(struct combine *c, struct err *err)
+{
+    unsigned n = c->n;
+    struct work *w = calloc(1, sizeof *w);
+    if (w != NULL) {
+        w->source = (struct counted_source){open_groups, note};
+        w->c = c;
+        w->input = calloc(n, sizeof *w->input);
+        w->merge = calloc(n, sizeof *w->merge);
+        w->stream = calloc(n, sizeof(struct counted_stream *));
+    }
+    if (w != NULL && w->input != NULL && w->merge != NULL && w->stream != NULL)
+        return w;
+    free_work(w);
+    fail(err, "out of memory");
+    return NULL;
 }
 
 /* Does a key that is only in the first set keep its count? */
@@ -190,17 +210,17 @@ static bool merge_part(struct combine *c, struct work *w, uint64_t begin, uint64
         return false;
     if (same)
         return copy_part(c, begin, end, err);
-    struct counted_merge *m = combine_range(c, w, first, last);
-    return (c->layer == NULL ? read_on(&m->stream, err)
-                             : counted_layer_part(c->layer, begin, end, &m->stream, err)) &&
-           note(c, w, &m->seen, err);
+    if (c->layer != NULL)
+        return counted_layer_part(c->layer, begin, end, &w->source, err);
+    struct counted_stream *all = open_groups(&w->source, begin, end, err);
+    return read_on(all, err) && note(&w->source, err);
 }
 
 static bool make_part(struct combine *c, uint64_t part, struct err *err)
 {
     uint64_t groups = counted_groups(&c->design), begin = part * GROUPS_AT_ONCE;
     uint64_t end = groups - begin < GROUPS_AT_ONCE ? groups : begin + GROUPS_AT_ONCE;
-    struct work *w = new_work(c->n, err);
+    struct work *w = new_work(c, err);
     if (w == NULL)
         return false;
     bool ok = merge_part(c, w, begin, end, err);

@@ -13,20 +13,30 @@ enum { PIECE = 1 << 20, LINES_PIECE = 1 << 16 };
 /* Bytes after a block that the bit writers may overwrite. */
 enum { SLACK = 16 };
 
+enum mode {
+    WHOLE,   /* groups are collected in `out`; a large block ends it */
+    MEASURE, /* of one group, the lengths of its blocks are noted; nothing is written */
+    STREAM,  /* this group is written, as it was measured */
+};
+
 struct counted_encoder {
     struct counted counted;
     struct counted_sink sink;
     struct counted_made made;
-    bool any;
+    enum mode mode;
+    bool any, crowded;
     uint64_t previous;
     /* The block whose entries are being collected. */
     uint64_t block, block_last; /* its number, its largest fingerprint */
-    uint64_t *value, *count;    /* arrays of `room` elements */
-    size_t n, room;
+    uint64_t n, any_counts;     /* its entries; each count less 1, all ORed */
+    uint64_t value[COUNTED_ENTRIES], count[COUNTED_ENTRIES]; /* of the first entries */
     /* The group that is being encoded, and the bytes that wait for the sink. */
-    uint64_t group, end_group;
+    uint64_t first_group, group, end_group;
+    uint64_t group_base;           /* where it begins in the output */
+    uint64_t group_len;            /* of its blocks so far, without the table */
     uint64_t ends[COUNTED_BLOCKS]; /* as in a large group's table, not counting the table's bytes */
-    unsigned slot;                 /* blocks of the group that are encoded */
+    uint8_t count_bytes[COUNTED_BLOCKS]; /* of its large blocks */
+    unsigned slot;                       /* blocks of the group that are encoded */
     uint8_t *out;
     size_t out_len, out_room, group_at; /* where the group begins in out */
     uint8_t lines[LINES_PIECE];
@@ -64,7 +74,7 @@ struct counted_encoder *counted_encoder_new(const struct counted *design, uint64
     }
     e->counted = *design;
     e->sink = *sink;
-    e->group = first;
+    e->group = e->first_group = first;
     e->end_group = end;
     begin_block(e, first * COUNTED_BLOCKS);
     return e;
@@ -74,8 +84,6 @@ void counted_encoder_free(struct counted_encoder *e)
 {
     if (e == NULL)
         return;
-    free(e->value);
-    free(e->count);
     free(e->out);
     free(e);
 }
@@ -116,56 +124,99 @@ static bool make_room(struct counted_encoder *e, uint64_t len, struct err *err)
     return true;
 }
 
-static bool end_group(struct counted_encoder *e, struct err *err)
+static bool is_large_group(const struct counted_encoder *e)
 {
-    size_t len = e->out_len - e->group_at, table = 8 * (size_t)e->slot;
-    uint64_t base = e->made.groups_len + e->group_at;
-    bool large = len > COUNTED_GROUP_BYTES;
-    for (unsigned i = 0; i < e->slot; i++)
+    unsigned blocks = counted_group_blocks(&e->counted, e->group);
+    bool large = (e->ends[blocks - 1] & ~COUNTED_LARGE) > COUNTED_GROUP_BYTES;
+    for (unsigned i = 0; i < blocks; i++)
         large |= (e->ends[i] & COUNTED_LARGE) != 0;
+    return large;
+}
+
+static void put_line(struct counted_encoder *e, bool large)
+{
     uint8_t *line = e->lines + e->lines_len;
-    put_le64(line, large ? base | COUNTED_LARGE : base);
+    put_le64(line, large ? e->group_base | COUNTED_LARGE : e->group_base);
     for (unsigned i = 0; i < e->slot; i++) {
         unsigned end = large ? 0 : (unsigned)e->ends[i];
         line[8 + 2 * i] = (uint8_t)end;
         line[8 + 2 * i + 1] = (uint8_t)(end >> 8);
     }
     e->lines_len += 8 + 2 * (size_t)e->slot;
-    if (large) {
-        if (!make_room(e, table, err))
+}
+
+/* Inserts the table of a group in front of what is in `out` of its blocks. */
+static bool put_table(struct counted_encoder *e, struct err *err)
+{
+    size_t blocks = counted_group_blocks(&e->counted, e->group), table = 8 * blocks;
+    if (!make_room(e, table, err))
+        return false;
+    uint8_t *group = e->out + e->group_at;
+    memmove(group + table, group, e->out_len - e->group_at);
+    for (size_t i = 0; i < blocks; i++)
+        put_le64(group + 8 * i, e->ends[i] + table);
+    e->out_len += table;
+    return true;
+}
+
+static bool end_group(struct counted_encoder *e, struct err *err)
+{
+    bool large = is_large_group(e);
+    if (e->mode == MEASURE) {
+        e->made.lines_len = 8 + 2 * (uint64_t)e->slot;
+        e->made.groups_len = e->group_len + (large ? 8 * (uint64_t)e->slot : 0);
+    } else {
+        put_line(e, large);
+        if (large && e->mode == WHOLE && !put_table(e, err))
             return false;
-        uint8_t *group = e->out + e->group_at;
-        memmove(group + table, group, len);
-        for (unsigned i = 0; i < e->slot; i++)
-            put_le64(group + 8 * i, e->ends[i] + table);
-        e->out_len += table;
     }
     e->group++;
     e->slot = 0;
+    e->group_len = 0;
     e->group_at = e->out_len;
+    e->group_base = e->made.groups_len + e->out_len;
     return (e->out_len < PIECE || flush_groups(e, err)) &&
            (e->lines_len + COUNTED_LINE <= LINES_PIECE || flush_lines(e, err));
 }
 
-static bool put_large(struct counted_encoder *e, struct err *err)
+/* Writes an entry of a large block. */
+static bool put_entry(struct counted_encoder *e, uint64_t v, uint64_t count, struct err *err)
 {
-    uint64_t first = counted_block_first(&e->counted, e->block), most = 0;
-    unsigned wide = counted_wide(&e->counted), counts = 0;
-    for (size_t i = 0; i < e->n; i++)
-        most |= e->count[i] - 1;
-    for (; most > 0; most >>= 8)
-        counts++;
-    uint64_t size = wide + counts;
-    if (!make_room(e, 1 + size * e->n + SLACK, err))
+    unsigned wide = counted_wide(&e->counted);
+    if (!make_room(e, wide + 8 + SLACK, err))
         return false;
     uint8_t *to = e->out + e->out_len;
-    *to++ = (uint8_t)counts;
-    for (size_t i = 0; i < e->n; i++, to += size) {
-        put_le64(to, e->value[i] - first);
-        put_le64(to + wide, e->count[i] - 1);
-    }
-    e->out_len += 1 + (size_t)size * e->n;
+    put_le64(to, v - counted_block_first(&e->counted, e->block));
+    put_le64(to + wide, count - 1);
+    e->out_len += wide + e->count_bytes[e->slot];
+    e->group_at = e->out_len;
+    return e->out_len < PIECE || flush_groups(e, err);
+}
+
+/* Begins a large block, with the entries that were collected. */
+static bool begin_large(struct counted_encoder *e, struct err *err)
+{
+    if (!make_room(e, 1 + SLACK, err))
+        return false;
+    e->out[e->out_len++] = e->count_bytes[e->slot];
+    for (size_t i = 0; i < COUNTED_ENTRIES; i++)
+        if (!put_entry(e, e->value[i], e->count[i], err))
+            return false;
     return true;
+}
+
+/* The encoding of a block that is not large. */
+struct code {
+    struct counted_code counts;
+    uint64_t bits, len; /* before the counts; bytes of all */
+};
+
+static struct code code_of(const struct counted_encoder *e)
+{
+    struct code c = {.counts = counted_best_code(e->count, (size_t)e->n)};
+    c.bits = counted_block_buckets(&e->counted, e->block) + e->n;
+    c.len = (c.bits + c.counts.bits + e->n * e->counted.low + 7) / 8;
+    return c;
 }
 
 static void put_remainders(struct counted_encoder *e, uint8_t *to, uint64_t bit)
@@ -178,13 +229,12 @@ static void put_remainders(struct counted_encoder *e, uint8_t *to, uint64_t bit)
     counted_write_end(&w);
 }
 
-static bool put_block(struct counted_encoder *e, struct err *err)
+static bool put_block(struct counted_encoder *e, const struct code *code, struct err *err)
 {
     enum { WORDS = (COUNTED_BUCKETS + COUNTED_ENTRIES) / 64 };
-    unsigned buckets = counted_block_buckets(&e->counted, e->block), low = e->counted.low;
-    struct counted_code code = counted_best_code(e->count, e->n);
-    uint64_t bits = buckets + e->n, all = bits + code.bits + e->n * low, len = (all + 7) / 8;
-    if (!make_room(e, len + 8 * WORDS + SLACK, err))
+    unsigned low = e->counted.low;
+    uint64_t bits = code->bits;
+    if (!make_room(e, code->len + 8 * WORDS + SLACK, err))
         return false;
     uint8_t *to = e->out + e->out_len;
     uint64_t word[WORDS] = {0};
@@ -198,21 +248,37 @@ static bool put_block(struct counted_encoder *e, struct err *err)
         put_le64(to + 8 * i, 64 * i + 64 <= bits ? ~word[i]
                              : 64 * i < bits     ? ~word[i] & counted_mask(bits % 64)
                                                  : 0);
-    if (code.bits > 0)
-        counted_put_counts(to, bits, &code, e->count, e->n);
-    put_remainders(e, to, 8 * len - e->n * low);
-    e->out_len += (size_t)len;
+    if (code->counts.bits > 0)
+        counted_put_counts(to, bits, &code->counts, e->count, (size_t)e->n);
+    put_remainders(e, to, 8 * code->len - e->n * low);
+    e->out_len += (size_t)code->len;
     return true;
 }
 
-/* Encodes the collected block. */
+/* The length of the collected block, which is large. */
+static uint64_t measure_large(struct counted_encoder *e)
+{
+    unsigned bytes = 0;
+    for (uint64_t most = e->any_counts; most > 0; most >>= 8)
+        bytes++;
+    e->count_bytes[e->slot] = (uint8_t)bytes;
+    return 1 + e->n * (counted_wide(&e->counted) + bytes);
+}
+
+/* Encodes the collected block. Of a large one all has been written. */
 static bool end_block(struct counted_encoder *e, struct err *err)
 {
     bool large = e->n > COUNTED_ENTRIES;
-    if (e->n > 0 && !(large ? put_large(e, err) : put_block(e, err)))
-        return false;
-    e->ends[e->slot++] = (e->out_len - e->group_at) | (large ? COUNTED_LARGE : 0);
-    e->n = 0;
+    if (large) {
+        e->group_len += measure_large(e);
+    } else if (e->n > 0) {
+        struct code code = code_of(e);
+        if (e->mode != MEASURE && !put_block(e, &code, err))
+            return false;
+        e->group_len += code.len;
+    }
+    e->ends[e->slot++] = e->group_len | (large ? COUNTED_LARGE : 0);
+    e->n = e->any_counts = 0;
     return e->slot < counted_group_blocks(&e->counted, e->group) || end_group(e, err);
 }
 
@@ -228,18 +294,13 @@ static bool go_to_block(struct counted_encoder *e, uint64_t block, struct err *e
     return true;
 }
 
-static bool grow(struct counted_encoder *e, struct err *err)
+/* Takes an entry that makes a block large, or one behind it. */
+static bool crowd(struct counted_encoder *e, uint64_t v, uint64_t times, struct err *err)
 {
-    size_t room = e->room > 0 ? 2 * e->room : COUNTED_ENTRIES;
-    uint64_t *value = room < SIZE_MAX / 16 ? realloc(e->value, room * sizeof *value) : NULL;
-    if (value != NULL)
-        e->value = value;
-    uint64_t *count = value != NULL ? realloc(e->count, room * sizeof *count) : NULL;
-    if (count == NULL)
-        return fail(err, "out of memory");
-    e->count = count;
-    e->room = room;
-    return true;
+    if (e->mode == STREAM)
+        return (e->n > COUNTED_ENTRIES || begin_large(e, err)) && put_entry(e, v, times, err);
+    e->crowded = e->mode == WHOLE;
+    return !e->crowded || fail(err, "a block of a counted set is large");
 }
 
 bool counted_encode(struct counted_encoder *e, const uint64_t *value, const uint64_t *count,
@@ -260,10 +321,14 @@ bool counted_encode(struct counted_encoder *e, const uint64_t *value, const uint
         } else if (!e->any && v < counted_block_first(&e->counted, e->block)) {
             return fail(err, "a fingerprint is not in its part of a counted set");
         }
-        if (e->n == e->room && !grow(e, err))
+        if (e->n < COUNTED_ENTRIES) {
+            e->value[e->n] = v;
+            e->count[e->n] = times;
+        } else if (!crowd(e, v, times, err)) {
             return false;
-        e->value[e->n] = v;
-        e->count[e->n++] = times;
+        }
+        e->n++;
+        e->any_counts |= times - 1;
         e->any = true;
         e->previous = v;
         e->made.entries++;
@@ -294,4 +359,25 @@ bool counted_encode_all(struct counted_encoder *e, struct counted_stream *from,
             return false;
     } while (run.n > 0);
     return counted_encoder_end(e, made, err);
+}
+
+bool counted_is_crowded(const struct counted_encoder *e)
+{
+    return e->crowded;
+}
+
+bool counted_measure(struct counted_encoder *e, struct counted_stream *from,
+                     struct counted_made *made, struct err *err)
+{
+    e->mode = MEASURE;
+    if (!counted_encode_all(e, from, made, err))
+        return false;
+    /* Begin again. */
+    e->mode = STREAM;
+    e->made = (struct counted_made){0};
+    e->any = false;
+    e->group = e->first_group;
+    e->group_base = 0;
+    begin_block(e, e->group * COUNTED_BLOCKS);
+    return !is_large_group(e) || put_table(e, err);
 }

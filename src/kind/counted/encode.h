@@ -15,8 +15,15 @@
  * join the parts: the groups one after another, and the lines of the directory after
  * counted_move_lines. The bytes are the same as with one thread.
  *
- * Memory: about 2 MiB, 24 bytes for each entry of the largest block, and twice the length of that
- * block. Blocks are small unless the keys are adversarial.
+ * Adversarial keys can make large blocks, of any size. The encoder does not keep their entries: it
+ * fails at the first one. Then encode each group by itself, and read its entries twice, first to
+ * measure its blocks:
+ *
+ *     e = counted_encoder_new(&design, group, group + 1, &sink, &err);
+ *     counted_measure(e, &entries, &made, &err);        // made: what will be written
+ *     counted_encode_all(e, &entries_again, &made, &err);
+ *
+ * Memory: about 2 MiB.
  */
 #ifndef KIND_COUNTED_ENCODE_H
 #define KIND_COUNTED_ENCODE_H
@@ -54,6 +61,14 @@ bool counted_encoder_end(struct counted_encoder *e, struct counted_made *made, s
 /* Appends a whole stream, and calls counted_encoder_end. */
 bool counted_encode_all(struct counted_encoder *e, struct counted_stream *from,
                         struct counted_made *made, struct err *err);
+
+/* Did encoding fail because a block is large? */
+bool counted_is_crowded(const struct counted_encoder *e);
+
+/* Measures the only group of a new encoder, which then takes the same entries again. Writes
+ * nothing. */
+bool counted_measure(struct counted_encoder *e, struct counted_stream *from,
+                     struct counted_made *made, struct err *err);
 
 void counted_encoder_free(struct counted_encoder *e); /* may be NULL */
 

@@ -52,6 +52,10 @@ void counted_layer_give_up(struct counted_layer *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* The most groups that are encoded in memory at once, so that a part without entries takes no more
+ * memory either: the directory has 256 KiB for them. */
+enum { MOST_GROUPS = 4096 };
+
 /* A growing buffer. */
 struct bytes {
     uint8_t *data;
@@ -79,6 +83,7 @@ static bool append(struct bytes *b, const uint8_t *data, size_t len, struct err 
     return true;
 }
 
+/* The context is a struct part, or begins with one. */
 static bool keep_lines(void *ctx, const uint8_t *data, size_t len, struct err *err)
 {
     return append(&((struct part *)ctx)->lines, data, len, err);
@@ -112,32 +117,111 @@ static bool take_turn(struct counted_layer *l, uint64_t first, uint64_t end,
     return ok;
 }
 
-static bool write_part(struct counted_layer *l, uint64_t first, uint64_t end, struct part *part,
-                       const struct counted_made *made, struct err *err)
+static bool write_lines(struct counted_layer *l, uint64_t first, struct part *part, uint64_t at,
+                        struct err *err)
 {
-    uint64_t at;
-    if (!take_turn(l, first, end, made, &at, err))
-        return false;
     counted_move_lines(part->lines.data, part->lines.len, at);
-    return target_write(l->target, part->lines.data, part->lines.len, first * COUNTED_LINE, err) &&
-           target_write(l->target, part->groups.data, part->groups.len,
-                        counted_directory_len(&l->counted) + at, err);
+    return target_write(l->target, part->lines.data, part->lines.len, first * COUNTED_LINE, err);
 }
 
-bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
-                        struct counted_stream *entries, struct err *err)
+static bool write_groups(struct counted_layer *l, const uint8_t *data, size_t len, uint64_t at,
+                         struct err *err)
+{
+    return target_write(l->target, data, len, counted_directory_len(&l->counted) + at, err);
+}
+
+static struct counted design_of(const struct counted_layer *l)
+{
+    return (struct counted){.bits = l->counted.bits, .low = l->counted.low};
+}
+
+static bool is_done(struct counted_source *source, struct err *err)
+{
+    return source->done == NULL || source->done(source, err);
+}
+
+/* Encodes a part in memory, and writes it. Stops with *crowded if it has a large block. */
+static bool write_part(struct counted_layer *l, uint64_t first, uint64_t end,
+                       struct counted_source *source, bool *crowded, struct err *err)
 {
     struct part part = {{NULL, 0, 0}, {NULL, 0, 0}};
-    struct counted_sink sink = {keep_lines, keep_groups, &part};
+    const struct counted_sink sink = {keep_lines, keep_groups, &part};
+    const struct counted design = design_of(l);
     struct counted_made made;
-    const struct counted design = {.bits = l->counted.bits, .low = l->counted.low};
+    uint64_t at;
     struct counted_encoder *e = counted_encoder_new(&design, first, end, &sink, err);
-    bool ok = e != NULL && counted_encode_all(e, entries, &made, err);
+    struct counted_stream *entries = e != NULL ? source->open(source, first, end, err) : NULL;
+    bool ok = entries != NULL && counted_encode_all(e, entries, &made, err);
+    *crowded = e != NULL && counted_is_crowded(e);
     counted_encoder_free(e);
-    ok = ok && write_part(l, first, end, &part, &made, err);
+    ok = ok && is_done(source, err) && take_turn(l, first, end, &made, &at, err) &&
+         write_lines(l, first, &part, at, err) &&
+         write_groups(l, part.groups.data, part.groups.len, at, err);
     free(part.lines.data);
     free(part.groups.data);
     return ok;
+}
+
+/* A group whose bytes are written at once. */
+struct through {
+    struct part part; /* its line */
+    struct counted_layer *layer;
+    uint64_t at;
+};
+
+static bool write_through(void *ctx, const uint8_t *data, size_t len, struct err *err)
+{
+    struct through *t = ctx;
+    t->at += len;
+    return write_groups(t->layer, data, len, t->at - len, err);
+}
+
+static bool encode_group(struct counted_layer *l, struct counted_encoder *e, uint64_t group,
+                         struct counted_source *source, struct through *t, struct err *err)
+{
+    struct counted_made made, again;
+    struct counted_stream *entries = source->open(source, group, group + 1, err);
+    uint64_t at;
+    if (entries == NULL || !counted_measure(e, entries, &made, err) ||
+        !take_turn(l, group, group + 1, &made, &at, err))
+        return false;
+    t->at = at;
+    entries = source->open(source, group, group + 1, err);
+    return entries != NULL && counted_encode_all(e, entries, &again, err) &&
+           ((again.entries == made.entries && again.groups_len == made.groups_len) ||
+            fail(err, "the data of a counted set is not valid")) &&
+           is_done(source, err) && write_lines(l, group, &t->part, at, err);
+}
+
+/* Writes a group with a large block. */
+static bool write_group(struct counted_layer *l, uint64_t group, struct counted_source *source,
+                        struct err *err)
+{
+    struct through through = {.layer = l};
+    const struct counted_sink sink = {keep_lines, write_through, &through};
+    const struct counted design = design_of(l);
+    struct counted_encoder *e = counted_encoder_new(&design, group, group + 1, &sink, err);
+    bool ok = e != NULL && encode_group(l, e, group, source, &through, err);
+    counted_encoder_free(e);
+    free(through.part.lines.data);
+    return ok;
+}
+
+bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
+                        struct counted_source *source, struct err *err)
+{
+    bool crowded = true;
+    struct err failure;
+    if (end - first <= MOST_GROUPS && write_part(l, first, end, source, &crowded, &failure))
+        return true;
+    if (!crowded) {
+        *err = failure;
+        return false;
+    }
+    uint64_t middle = first + (end - first) / 2;
+    return middle == first ? write_group(l, first, source, err)
+                           : counted_layer_part(l, first, middle, source, err) &&
+                                 counted_layer_part(l, middle, end, source, err);
 }
 
 /* Where a group begins, counted from the first group. For group = counted_groups: where the last
