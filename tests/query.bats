@@ -153,7 +153,7 @@ like_grep()
             echo "$options $files: $status, $ours"
             cmp out grep.out
             [ "$ours" = "$status" ]
-            [ "$(wc -l <err)" = "$(wc -l <grep.err)" ]
+    equal "$(wc -l <err)" "$(wc -l <grep.err)"
         done
     done
     run -0 seen query -l f.seen - keys <late

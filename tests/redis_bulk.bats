@@ -245,7 +245,7 @@ silent()
 {
     proxy "$1" "$2" run "kill -STOP ${REDIS_PIDS[a]}"
     shift 2
-    run --separate-stderr timeout 25 seen "$@"
+    run --separate-stderr timeout 25 seen "$@" # unnoticed: run (the caller looks)
     kill -CONT "${REDIS_PIDS[a]}"
 }
 
