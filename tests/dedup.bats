@@ -80,6 +80,41 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [ "$output" = $'new\nother' ]
 }
 
+# with_signs: the records on stdin, each with the sign that --annotate gives it in a new filter.
+with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
+
+@test "--annotate prints every record and says which are new" {
+    { seq 30000; seq 20000 40000; } | shuf --random-source=<(yes) >in
+    seen dedup --create --annotate -p 1e-9 f.seen <in >out
+    with_signs <in | cmp - out
+    # The last record has no newline; others know some of the keys.
+    printf 'a\nb\na\n7' | seen dedup --annotate --also f.seen >out
+    printf '+\ta\n+\tb\n-\ta\n-\t7\n' | cmp - out
+    run -0 --separate-stderr seen dedup --annotate --skip-bad -d , -f 2 g.seen --create < <(printf 'a,1\nx\nb,1\n')
+    [ "$output" = $'+\ta,1\n?\tx\n-\tb,1' ]
+    run -0 --separate-stderr seen dedup --annotate --dry-run f.seen < <(printf 'new\n7\nnew\n')
+    [ "$output" = $'+\tnew\n-\t7\n-\tnew' ]
+    run -1 seen query -q f.seen -k new
+    for option in -v -c -q; do
+        run -2 --separate-stderr seen dedup --annotate $option f.seen </dev/null
+        [[ $stderr == "seen: --annotate prints every record: not with --"* ]]
+    done
+}
+
+@test "--annotate as a coprocess answers each record at once, and what it says is new it has added" {
+    coproc asked { exec timeout "$PATIENCE" seen dedup --create --annotate f.seen; }
+    local pid=$asked_PID
+    for key in x y x BZh91AY $'\x1f\x8b' y; do
+        echo "$key" >&"${asked[1]}"
+        IFS= read -r -u "${asked[0]}" answer
+        echo "$answer" >>out
+        seen query -q f.seen -k "$key"
+    done
+    eval "exec ${asked[1]}>&-"
+    wait "$pid"
+    cmp out <(printf '+\tx\n+\ty\n-\tx\n+\tBZh91AY\n+\t\x1f\x8b\n-\ty\n')
+}
+
 @test "a dry run prints what is new and adds nothing" {
     seen create -n 1k -p 1e-6 f.seen <(seq 10)
     before=$(digest f.seen)
@@ -470,7 +505,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
         [ "${BASH_REMATCH[1]}" -le $lost ]
         [ "${BASH_REMATCH[2]}" = "${BASH_REMATCH[1]}" ]
         says "^keys wrongly dropped +at least ${BASH_REMATCH[1]}\.[0-9]+ +estimated \(95 %\)$" \
-            seen stats f.seen
+            seen stats --all f.seen
         seen stats --json f.seen | jq -e ".dropped_at_least and .dropped_estimate <= $lost and
             .dropped_estimate > 0.7 * $lost"
     done

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/output.h"
@@ -26,7 +27,7 @@
 
 struct dedup {
     struct keyopt keyopt;
-    bool invert, count, quiet, dry_run, create, verbose;
+    bool invert, count, quiet, annotate, dry_run, create, verbose;
     uint64_t n;               /* capacity of a filter to be made; 0: not given */
     double p;                 /* its FPR; 0: not given */
     const char *path;         /* NULL: none */
@@ -46,6 +47,9 @@ static const struct opt output_opts[] = {
     {'q', "quiet", NULL,
      "print nothing; the exit status is 0 if a record would be printed, 1 if none",
      FLAG(struct dedup, quiet)},
+    {0, "annotate", NULL,
+     "print every record after + (new) or - (known) and a TAB, or after ? if --skip-bad skips it",
+     FLAG(struct dedup, annotate)},
     {0, "dry-run", NULL, "print new records, and add nothing to FILTER",
      FLAG(struct dedup, dry_run)},
     {0, "verbose", NULL,
@@ -126,13 +130,16 @@ struct result {
 
 /* Printing. */
 
+/* What --annotate prints before a record. */
+enum { PREFIX = sizeof "+\t" - 1 };
+
 /* Marks in r->selected which of the first n records to print; returns their number. */
 static size_t select_records(const struct dedup *d, struct added *r, size_t n)
 {
     size_t count = 0;
     for (size_t w = 0; w < (n + 63) / 64; w++) {
         uint64_t known = r->keys.known[w];
-        uint64_t selected = d->invert ? known & ~r->bad[w] : ~known;
+        uint64_t selected = d->annotate ? UINT64_MAX : d->invert ? known & ~r->bad[w] : ~known;
         if (n - w * 64 < 64)
             selected &= ((uint64_t)1 << n % 64) - 1;
         r->selected[w] = selected;
@@ -189,16 +196,32 @@ static bool write_runs(struct dedup *d, const struct added *r, size_t *written)
     return true;
 }
 
+static bool copy_annotated(struct output *out, const struct added *r)
+{
+    for (size_t i = 0; i < r->done; i++) {
+        const char *prefix = bit_of(r->bad, i) ? "?\t" : bit_of(r->keys.known, i) ? "-\t" : "+\t";
+        if (!output_bytes(out, prefix, PREFIX) ||
+            !output_bytes(out, r->start[i], (size_t)(r->start[i + 1] - r->start[i])))
+            return false;
+    }
+    return true;
+}
+
 /* Memory may be read up to `limit`. */
+static bool copy_selected(struct output *out, const struct added *r, const char *limit)
+{
+    bool ok = true;
+    for (size_t i = 0, n = r->done; ok && i < n; i += BATCH_MAX)
+        ok = output_select(out, r->start + i, n - i < BATCH_MAX ? n - i : BATCH_MAX,
+                           r->selected + i / 64, limit);
+    return ok;
+}
+
 static bool write_copies(struct dedup *d, struct result *r, const char *limit, size_t *written)
 {
-    const struct added *added = &r->added;
-    size_t n = added->done;
-    bool ok = true;
     r->out.len = 0;
-    for (size_t i = 0; ok && i < n; i += BATCH_MAX)
-        ok = output_select(&r->out, added->start + i, n - i < BATCH_MAX ? n - i : BATCH_MAX,
-                           added->selected + i / 64, limit);
+    bool ok =
+        d->annotate ? copy_annotated(&r->out, &r->added) : copy_selected(&r->out, &r->added, limit);
     if (ok && output_terminate(&r->out, d->keyopt.rule.terminator))
         return write_bytes(d, r->out.data, r->out.len, written);
     say_error("out of memory");
@@ -207,11 +230,11 @@ static bool write_copies(struct dedup *d, struct result *r, const char *limit, s
 }
 
 /* The number of selected records that were not written in full. */
-static size_t count_cut(const struct added *r, size_t count, size_t written)
+static size_t count_cut(const struct added *r, size_t prefix, size_t count, size_t written)
 {
     for (size_t i = next_record(r->selected, r->done, 0, true); i < r->done;
          i = next_record(r->selected, r->done, i + 1, true)) {
-        size_t len = (size_t)(r->start[i + 1] - r->start[i]);
+        size_t len = prefix + (size_t)(r->start[i + 1] - r->start[i]);
         if (len > written)
             break;
         written -= len;
@@ -230,11 +253,11 @@ static void write_records(struct dedup *d, struct result *r, const char *limit, 
     size_t written = 0;
     const struct added *added = &r->added;
     bool terminated = added->start[added->done][-1] == d->keyopt.rule.terminator;
-    bool few = terminated && count_runs(added->selected, added->done) <= FEW_RUNS;
+    bool few = !d->annotate && terminated && count_runs(added->selected, added->done) <= FEW_RUNS;
     if (few ? write_runs(d, added, &written) : write_copies(d, r, limit, &written))
         return;
     d->closed = true;
-    d->n_unprinted += count_cut(added, count, written);
+    d->n_unprinted += count_cut(added, d->annotate ? PREFIX : 0, count, written);
 }
 
 static void write_header(struct dedup *d, struct result *r, const struct chunk *chunk)
@@ -458,7 +481,11 @@ static void conclude(struct dedup *d)
     if (d->n_unprinted > 0 && !k->in_memory)
         say_note("%s%llu records %s '%s' were not printed",
                  d->reader_gone ? "standard output was closed: " : "",
-                 (unsigned long long)d->n_unprinted, d->invert ? "known to" : "added to", d->path);
+                 (unsigned long long)d->n_unprinted,
+                 d->annotate ? "given to"
+                 : d->invert ? "known to"
+                             : "added to",
+                 d->path);
     /* If the filter is too full, print how many keys were lost to that. */
     const char *warning = known_conclude(k, true);
     struct lost lost = {0};
@@ -510,6 +537,11 @@ static int dedup(struct dedup *d)
 
 static int check_options(const struct dedup *d)
 {
+    if (d->annotate && (d->invert || d->count || d->quiet))
+        return opt_misuse(&cmd_dedup, "--annotate prints every record: not with %s",
+                          d->invert  ? "--invert-match"
+                          : d->count ? "--count"
+                                     : "--quiet");
     if (d->create && d->path == NULL)
         return opt_misuse(&cmd_dedup, "--create needs a FILTER to make");
     if (!d->create && d->path != NULL && (d->n != 0 || d->p != 0))
@@ -528,6 +560,7 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     if (!keyopt_files(&d->keyopt, &cmd_dedup, argv + p.first + any, argc - p.first - any))
         return EXIT_ERROR;
     d->keyopt.prints = !d->count && !d->quiet;
+    d->adding.feed.questions = d->annotate;
     int status = check_options(d);
     if (status != 0)
         return status;
