@@ -265,8 +265,6 @@ static bool take_all(struct steps *s, struct redis *r, struct copy *c, struct er
             continue;
         if (!unite_take(&s->temporary[i], &r->shard[i], s->at[i], s->n[i], &before, err))
             return false;
-        if (before == NULL)
-            return redis_unfit(r, err, "the server did not tell the previous bits");
         size_t len = before->n < c->len ? before->n : (size_t)c->len;
         memcpy(c->bits[i], before->text, len);
         memset(c->bits[i] + len, 0, (size_t)c->len - len);

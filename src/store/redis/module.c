@@ -240,7 +240,7 @@ static enum add_result take_added(struct redis *r, const struct reply *reply, ui
         const struct reply *answer = any ? &reply->elements[next++] : reply;
         if (says(answer, "filter is full"))
             return refuse_full(r, answer, err);
-        if (answer->type != REPLY_INTEGER) {
+        if (!any || answer->type != REPLY_INTEGER) {
             module_refused(r, answer, err);
             return ADD_FAILED;
         }

@@ -125,6 +125,12 @@ static void load_chunk(struct push *p, uint64_t iterator, const uint8_t *data, s
     requests_bytes(&p->r->rq, data, len);
 }
 
+/* Takes a reply to BF.LOADCHUNK. */
+static bool take_loaded(const struct redis *r, const struct reply *reply, struct err *err)
+{
+    return reply->type == REPLY_STATUS || module_refused(r, reply, err);
+}
+
 /* Sends what has been queued. Bits do not make a key, so it has an expiry already. */
 static bool send(struct push *p, struct err *err)
 {
@@ -134,8 +140,10 @@ static bool send(struct push *p, struct err *err)
     temporary_command(&p->temporary, 3, "PEXPIRE");
     requests_number(&r->rq, TEMPORARY_MS);
     bool ok = cluster_run(r->cluster, &r->rq, CLUSTER_REPEAT, p->replies, err);
-    for (size_t i = 0; ok && i < r->rq.n; i++)
-        ok = p->replies[i]->type != REPLY_ERROR || module_refused(r, p->replies[i], err);
+    for (size_t i = 0; ok && i < p->n_pieces; i++)
+        ok = take_loaded(r, p->replies[i], err);
+    ok = ok && (p->replies[p->n_pieces]->type == REPLY_INTEGER ||
+                redis_refused(r, p->replies[p->n_pieces], err));
     requests_clear(&r->rq);
     p->n_pieces = 0;
     return ok;
@@ -171,7 +179,9 @@ static bool begin(struct push *p, struct err *err)
         return false;
     temporary_begin(&p->temporary);
     load_chunk(p, 1, p->header, p->header_len);
-    bool ok = temporary_end(&p->temporary, CLUSTER_ONCE, err);
+    const struct requests *rq = &p->r->rq;
+    bool ok = temporary_end(&p->temporary, CLUSTER_ONCE, err) &&
+              take_loaded(p->r, &p->r->replies[rq->n - 1]->elements[0], err);
     requests_clear(&p->r->rq);
     return ok;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/num.h"
 #include "store/layers.h"
 #include "store/redis/bulk.h"
@@ -65,15 +66,31 @@ static bool read_bits(struct redis *r, const struct shard *s, uint8_t *data, str
     return ok;
 }
 
-/* Fetches the bits, for kinds whose FPR does not follow from the number of bits set. */
-static bool sample(struct redis *r, const struct shard *s, unsigned threads, double bits_set,
-                   double *fpr, struct err *err)
+/* Counts the first m bits that are set, and clears those behind them. */
+static uint64_t count_bits(const struct redis *r, uint8_t *data)
+{
+    size_t len = (size_t)(r->m / 8), end = (size_t)redis_layer(r)->data_len;
+    if (len < end)
+        data[len] &= (uint8_t)((1U << r->m % 8) - 1);
+    if (len + 1 < end)
+        memset(data + len + 1, 0, end - len - 1);
+    return bytes_count(data, end);
+}
+
+/* Fetches the bits, for kinds whose FPR does not follow from the number of bits set. They are
+ * counted again: drawing samples relies on their number. */
+static bool sample(struct redis *r, const struct shard *s, unsigned threads, double *fpr,
+                   struct err *err)
 {
     const struct layer *layer = redis_layer(r);
     uint8_t *data = malloc((size_t)layer->data_len);
     bool ok = (data != NULL || fail(err, "out of memory")) && read_bits(r, s, data, err);
+    uint64_t set = ok ? count_bits(r, data) : 0;
+    if (ok && set < s->set)
+        ok = fail(err, "cannot go on with '%.1000s': the bitmap was deleted or replaced",
+                  r->store.name);
     if (ok)
-        *fpr = layer->kind->sampled_fpr(layer, data, threads, bits_set);
+        *fpr = layer->kind->sampled_fpr(layer, data, threads, (double)set / (double)r->m);
     free(data);
     return ok;
 }
@@ -105,7 +122,7 @@ static bool take_all(struct redis *r, unsigned threads, struct census *layer, st
         sum_up(layer, &shard, r->n_shards);
         layer->bits = shard.bits;
         if (kind->sampled_fpr != NULL)
-            ok = sample(r, &r->shard[i], threads, shard.bits_set, &shard.fpr, err);
+            ok = sample(r, &r->shard[i], threads, &shard.fpr, err);
         sum_up(all, &shard, r->n_shards);
     }
     layer->n /= r->n_shards;

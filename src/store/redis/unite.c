@@ -31,11 +31,15 @@ bool unite_take(struct temporary *t, struct shard *s, size_t at, size_t n,
                 const struct reply **before, struct err *err)
 {
     const struct reply *result;
+    uint64_t len;
     if (!redis_block_result(t->r, at, n, n - 2, &result, err) ||
         !redis_length(t->r, s, &result->elements[0], err) ||
         !temporary_whole(t, &result->elements[1], err))
         return false;
-    const struct reply *third = &result->elements[2];
-    *before = third->type == REPLY_STRING ? third : NULL;
-    return true;
+    const struct reply *next = &result->elements[2];
+    if (before != NULL && next->type != REPLY_STRING)
+        return redis_refused(t->r, next, err);
+    if (before != NULL)
+        *before = next++;
+    return redis_number(t->r, next, &len, err); /* the reply to BITOP */
 }

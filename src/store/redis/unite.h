@@ -18,9 +18,9 @@
  * contents are wanted. `until`: when the shard's key expires; 0: never. */
 size_t unite_queue(struct temporary *t, const struct shard *s, uint64_t until, bool tell);
 
-/* Takes the replies to a step of n commands, which begin at r->replies[at]. *before is the previous
- * contents, or NULL if they were not wanted. Fails if the step was not executed, if the bitmap was
- * replaced by a shorter one, or if bits of the temporary key were lost. */
+/* Takes the replies to a step of n commands, which begin at r->replies[at]. *before becomes the
+ * previous contents; before is NULL if they were not wanted. Fails if the step was not executed, if
+ * the bitmap was replaced by a shorter one, or if bits of the temporary key were lost. */
 bool unite_take(struct temporary *t, struct shard *s, size_t at, size_t n,
                 const struct reply **before, struct err *err);
 

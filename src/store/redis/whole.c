@@ -148,10 +148,9 @@ static uint64_t length_to_write(const struct push *p)
 
 static bool unite(struct push *p, uint64_t until, struct err *err)
 {
-    const struct reply *before;
     requests_clear(&p->r->rq);
     size_t n = unite_queue(&p->temporary, p->r->shard, until, false);
-    if (!run(p, CLUSTER_REPEAT, err) || !unite_take(&p->temporary, p->r->shard, 0, n, &before, err))
+    if (!run(p, CLUSTER_REPEAT, err) || !unite_take(&p->temporary, p->r->shard, 0, n, NULL, err))
         return false;
     temporary_drop(p->r, &p->temporary, 1);
     return true;

@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+"""Answers of a Redis server that no server should give.
+
+    redis_answers.py SERVER bitmaps|module|cluster
+
+SERVER is the socket of a server, behind whose back the answers are changed: commands run once with the
+true answers, which says what they ask for. Then one of these answers is replaced by each of many wrong
+ones: of another type, with too few elements or too many, negative, nil, an error, of a huge length. Each
+time the command must end with status 2 and one line on stderr, or, where the answer does not matter, as
+before. It must not take more than 30 s and 200 MiB, nor be killed by a signal.
+
+With FULL=1 all combinations are tried, else one in seven, the same in each run.
+"""
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+FULL = bool(os.environ.get("FULL"))
+SANITIZER = bool(os.environ.get("SANITIZER"))
+HERE = tempfile.mkdtemp(dir=os.environ.get("BATS_TEST_TMPDIR"))
+SECONDS, KIBIBYTES = 30, 200 << 10
+
+
+# ---- RESP2
+
+class Stream:
+    """Reads values from a socket."""
+
+    def __init__(self, sock):
+        self.file = sock.makefile("rb")
+
+    def read(self):
+        """A value as (type, contents), or None at the end."""
+        line = self.file.readline()
+        if not line.endswith(b"\r\n"):
+            return None
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"*":
+            return kind, [self.read() for _ in range(int(rest))] if rest != b"-1" else None
+        if kind == b"$":
+            return kind, self.file.read(int(rest) + 2)[:-2] if rest != b"-1" else None
+        return kind, rest
+
+
+def encode(value):
+    kind, data = value
+    if data is None:
+        return kind + b"-1\r\n"
+    if kind == b"*":
+        return b"*%d\r\n" % len(data) + b"".join(map(encode, data))
+    return b"$%d\r\n" % len(data) + data + b"\r\n" if kind == b"$" else kind + data + b"\r\n"
+
+
+def text(data):
+    return b"$", data
+
+
+def array(*values):
+    return b"*", list(values)
+
+
+def integer(n):
+    return b":", b"%d" % n
+
+
+NIL, NIL_ARRAY = (b"$", None), (b"*", None)
+
+
+def send(server, *words):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(server)
+        s.sendall(encode(array(*(text(w if isinstance(w, bytes) else str(w).encode()) for w in words))))
+        return Stream(s).read()
+
+
+# ---- The server between: passes on commands and true answers, except one
+
+class Between:
+    def __init__(self, server, listener):
+        self.server, self.listener = server, listener
+        self.asked = {}  # target: the first true answer to it
+        self.target = self.lie = None
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        while True:
+            client = self.listener.accept()[0]
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def answer(self, target, value):
+        """The bytes that are sent for a true answer."""
+        self.asked.setdefault(target, value)
+        if target == self.target:
+            return self.lie
+        if value[0] == b"*" and value[1] is not None and target == "EXEC":
+            parts = (self.answer(f"EXEC {i}", v) for i, v in enumerate(value[1]))
+            return b"*%d\r\n" % len(value[1]) + b"".join(parts)
+        return encode(value)
+
+    def serve(self, client):
+        with client, socket.socket(socket.AF_UNIX) as server:
+            server.connect(self.server)
+            commands, answers = Stream(client), Stream(server)
+            try:
+                block = False
+                while (command := commands.read()) is not None:
+                    server.sendall(encode(command))
+                    word = command[1][0][1].decode()
+                    block = word == "MULTI" or (block and word != "EXEC")
+                    sent = self.answer("QUEUED" if block else word, answers.read())
+                    client.sendall(sent)
+                    if b"..." in sent:
+                        break  # the end is in the middle of an answer
+                client.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+# ---- Wrong answers
+
+ANY = [
+    NIL, NIL_ARRAY, array(), integer(-1), integer(2**63 - 1), text(b""), text(b"a\0b"), (b"+", b"OK"),
+    (b"-", b"ERR two\nlines \x1b[31m of it"), (b"-", b""), array(NIL), array(array(), integer(-5)),
+    array(*[integer(1)] * 70000), text(b"x" * (3 << 20)), array(text(b"0"), text(b"-1")),
+]
+# Protocol errors are for tests/unit/test_redis.c; and each of these costs a pause of 250 ms.
+RAW = [b"*1000000000\r\n...", b"$536870912\r\nabc..."]
+
+
+# Their elements are all of one type, which matters; of others, an element may be missing, or be a length.
+EVEN = {"BITFIELD", "BITFIELD_RO", "BF.MEXISTS", "BF.INSERT"}
+
+
+def variants(target, value):
+    """Answers that differ from a true one in one place; and whether they are of another form."""
+    kind, data = value
+    if kind == b"*" and data:
+        yield (kind, data[:-1]), True
+        yield (kind, data + data[-1:]), target != "BF.INSERT"
+        for wrong in NIL, array(), integer(-1), text(b"1x"), (b"-", b"ERR no"):
+            yield (kind, [wrong] + data[1:]), target in EVEN and wrong[0] != b":"
+            yield (kind, data[:-1] + [wrong]), target in EVEN and wrong[0] != b":"
+    elif kind == b"$" and data:
+        for wrong in data[:-1], data + b"\xff", b"\0" * len(data), b"\xff" * len(data):
+            yield (kind, wrong), False
+
+
+def wrong_answers(target, value):
+    """Pairs: the bytes, and whether the answer is of the wrong type or form."""
+    for wrong in ANY:
+        if wrong != value:
+            yield encode(wrong), wrong[0] != value[0] or wrong[1] is None
+    for wrong, typed in variants(target, value):
+        yield encode(wrong), typed
+    for wrong in RAW:
+        yield wrong, True
+
+
+# ---- Running seen
+
+def seen(*words):
+    """Exit status, stdout, lines of stderr."""
+    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    process = subprocess.Popen(["seen", *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+    clock = threading.Timer(SECONDS, process.kill)
+    clock.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    clock.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if not SANITIZER and usage.ru_maxrss > KIBIBYTES:
+        process.returncode = f"{usage.ru_maxrss} KiB"
+    for f in out, err:
+        f.seek(0)
+    return process.returncode, out.read(), err.read().decode().splitlines()
+
+
+failures = tried = 0
+
+
+def judge(what, wrong, typed, ended, before, free):
+    """`free`: the answer does not matter, so the command must end as before."""
+    global failures, tried
+    tried += 1
+    status, out, err = ended
+    if status == 2:
+        fine = len(err) == 1 and err[0].startswith("seen: ") and before[1].startswith(out)
+    else:
+        fine = status in (0, 1) and (ended[:2] == before[:2] if free else not typed)
+    if not fine:
+        failures += 1
+        print(f"{what}: {wrong[:60]!r}: {status}, {out[:60]!r}, {err[:3]}")
+
+
+# Answers that do not matter: whether the server is well, will do something, or deletes a temporary key.
+FREE = {"PING", "CLUSTER", "UNLINK", "QUEUED"}
+# BITFIELD_RO, which is only tried: if it fails, GETBIT takes its place.
+TRIED = FREE | {"BITFIELD_RO"}
+# What has been made is looked at again.
+MADE = TRIED | {"EXEC 0", "EXEC 1", "EXEC 2"}
+
+
+def every(what, between, prepare, words, free=FREE):
+    """Runs a command with each wrong answer."""
+    between.target, between.asked = None, {}
+    prepare()
+    before = seen(*words)
+    assert before[0] in (0, 1), (words, before)
+    count = 0
+    for target, value in list(between.asked.items()):
+        for wrong, typed in wrong_answers(target, value):
+            count += 1
+            if count % 7 and not FULL:
+                continue
+            prepare()
+            between.target, between.lie = target, wrong
+            ended = seen(*words)
+            judge(f"{what}: {target}", wrong, typed, ended, before, target in free)
+            between.target = None
+
+
+# ---- What runs
+
+SERVER, PART = sys.argv[1:3]
+KEYS = f"{HERE}/keys"
+LAYOUTS = {"gozero:bits=2000": (), "redisson": ("size", 2000, "hashIterations", 3, "expectedInsertions", 200,
+                                              "falseProbability", "0.1"), "gozero:bits=2000&shards=3": ()}
+
+def listen(family=socket.AF_UNIX, address=f"{HERE}/between"):
+    listener = socket.socket(family)
+    listener.bind(address)
+    listener.listen()
+    return Between(SERVER, listener)
+
+
+def uri(spec):
+    return f"redis+unix://{HERE}/between?key=k&layout={spec}"
+
+
+def bitmaps():
+    between = listen()
+    foreign = f"{HERE}/f.seen"
+    for spec, config in LAYOUTS.items():
+        def there():
+            send(SERVER, "FLUSHALL")
+            for key in ["k:{%d}" % i for i in range(3)] if "shards" in spec else ["k"]:
+                send(SERVER, "SETRANGE", key, 0, b"\x11" * 250)
+            if config:
+                send(SERVER, "HSET", "{k}:config", *config)
+
+        def absent():
+            send(SERVER, "FLUSHALL")
+
+        for command in "query --live", "query --bulk", "add --live", "add --bulk", "dedup --live", "stats":
+            every(f"{command} {spec}", between, there, [*command.split(), uri(spec), *([] if command == "stats" else [KEYS])], TRIED)
+        every(f"add --create {spec}", between, absent,
+              ["add", "--create", "--live", "-n", "200", "-p", "0.1", uri(spec), KEYS], MADE)
+        if "shards" in spec:
+            continue
+        plain = "redisson:bits=2000,k=3" if config else spec
+        subprocess.run(["seen", "create", "--force", "--layout", plain, foreign, KEYS], check=True,
+                       stderr=subprocess.DEVNULL)
+        every(f"import {spec}", between, there, ["import", "--force", uri(spec), "-o", f"{HERE}/i.seen"], TRIED)
+        every(f"export {spec}", between, there, ["export", foreign, "-o", uri(spec)])
+        every(f"export --merge {spec}", between, there, ["export", "--merge", foreign, "-o", uri(spec)])
+
+
+def module():
+    between = listen()
+
+    def there():
+        send(SERVER, "FLUSHALL")
+        send(SERVER, "BF.RESERVE", "k", "0.01", "30")
+        send(SERVER, "BF.MADD", "k", *range(40, 75))
+
+    def absent():
+        send(SERVER, "FLUSHALL")
+
+    name = uri("redisbloom")
+    for command in "query", "add", "dedup", "stats":
+        every(command, between, there, [command, name, *([] if command == "stats" else [KEYS])])
+    every("add --create", between, absent, ["add", "--create", "-n", "200", name, KEYS], FREE | {"BF.RESERVE"})
+    every("import", between, there, ["import", "--force", name, "-o", f"{HERE}/i.seen"])
+    there()
+    subprocess.run(["seen", "import", "--force", name, "-o", f"{HERE}/f.seen"], check=True)
+    every("export", between, there, ["export", f"{HERE}/f.seen", "-o", name])
+
+
+with open(KEYS, "w") as f:
+    f.writelines(f"{i}\n" for i in range(40))
+def cluster():
+    """Whatever the map says: a slot whose owner is not understood is asked of any node."""
+    between = listen(socket.AF_INET, ("127.0.0.1", 0))
+    port = between.listener.getsockname()[1]
+    here = array(text(b"127.0.0.1"), integer(port))
+    send(SERVER, "FLUSHALL")
+    send(SERVER, "SETRANGE", "k", 0, b"\x11" * 250)
+    words = ["query", "--live", f"redis://127.0.0.1:{port}/k?layout=gozero:bits=2000", KEYS]
+    before = seen(*words)
+    owners = [
+        here, array(text(b""), integer(port)), array(NIL, integer(port)), NIL, array(), array(text(b"127.0.0.1")),
+        array(text(b"x"), integer(0)), array(text(b"x"), integer(65536)), array(text(b"x"), integer(-1)),
+        array(text(b"x"), integer(2**40)), array(text(b"x"), text(b"7")), array(integer(7), integer(port)),
+        array(text(b"h" * 300), integer(port)), text(b"127.0.0.1"), (b"-", b"ERR no"),
+    ]
+    ranges = [(0, 16383), (16383, 0), (-1, 16383), (0, 16384), (0, 2**63 - 1)]
+    maps = [array(array(integer(a), integer(b), owner)) for owner in owners for a, b in ranges]
+    maps += [array(), NIL_ARRAY, array(NIL, array(), integer(1), array(integer(0), integer(16383))),
+             array(array(integer(0), integer(16383), here, *owners)), array(array(text(b"0"), NIL, here)),
+             array(array(integer(0), integer(16383), array(text(b"127.0.0.1\0x"), integer(port)))),
+             array(*[array(integer(0), integer(16383), owner) for owner in owners] * 1500)]
+    for answer in maps:
+        between.target, between.lie = "CLUSTER", encode(answer)
+        judge("map", between.lie, True, seen(*words), before, True)
+    for where in "", " ", " 1", " 1 ", " 1 :", " 1 x", " 1 x:", " 1 x:0", " 1 x:65536", " 1 x:-1", " x:7", " 1 x:7x", \
+            " 1 " + "h" * 300 + ":7":
+        for word in "MOVED", "ASK":
+            between.target, between.lie = "EXISTS", encode((b"-", f"{word}{where}".encode()))
+            judge(word, between.lie, True, seen(*words), before, False)
+
+
+{"bitmaps": bitmaps, "module": module, "cluster": cluster}[PART]()
+print(f"{tried} runs, {failures} failures")
+sys.exit(failures != 0)
