@@ -80,8 +80,17 @@ static const char *const renamed[][2] = {
     {"subtract", "merge --subtract -o OUT A B..."},
 };
 
+/* What people look for, though no filter can do it. */
+static const char *const listing[] = {"cat", "dump", "keys", "list", "ls", "print"};
+
 static int unknown_command(const char *name)
 {
+    for (size_t i = 0; i < sizeof listing / sizeof *listing; i++)
+        if (strcmp(listing[i], name) == 0)
+            return opt_misuse(NULL,
+                              "'%s' is not a command: a filter cannot list its keys; 'seen query' "
+                              "says which of the given keys it has, 'seen stats' how many it has",
+                              name);
     for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
         if (strcmp(renamed[i][0], name) == 0)
             return opt_misuse(NULL, "'%s' is now 'seen %s'", name, renamed[i][1]);

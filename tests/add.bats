@@ -63,7 +63,7 @@ clean()
 }
 
 @test "what cannot be added to is refused" {
-    refuses "seen: cannot open 'missing': No such file or directory" seen add missing -k a
+    refuses "seen: cannot open 'missing': No such file or directory (--create makes it)" seen add missing -k a
     seq 10 >keys
     run -2 seen add keys keys
     [[ $output == "seen: 'keys' is not a seen filter"* ]]
@@ -614,5 +614,5 @@ has_counted() { [ "$(peek f 8208 2)" = "$1" ]; }
     refuses "seen: --batch-id is for counted sets, which 'seen create --counted' makes" \
         seen add --create --batch-id 1 h -k 1
     [ ! -e h ]
-    refuses "seen: cannot open 'h': No such file or directory" seen add h -k 1
+    refuses "seen: cannot open 'h': No such file or directory (--create makes it)" seen add h -k 1
 }

@@ -130,6 +130,31 @@ END
     refuses "seen: unknown option '--$(printf '%0100d' 0)'" seen query "--$(printf '%0100d' 0)"
 }
 
+@test "options of other programs are answered with those of the same meaning" {
+    refuses "seen: unknown option '--fprate'; did you mean '--fpr'?" seen create --fprate 0.1 f
+    try 'create '
+    refuses "seen: unknown option '--header-lines'; did you mean '--header'?" seen query --header-lines=1 f
+    refuses "seen: unknown option '--error-rate'; did you mean '--fpr'?" seen dedup --error-rate 0.1
+    refuses "seen: unknown option '--jobs'; did you mean '--threads'?" seen add --jobs=3 f
+    # Only where there is such an option.
+    refuses "seen: unknown option '--error-rate'" seen stats --error-rate 0.1
+    refuses "seen: unknown option '-e': -k KEY asks for one key" seen query -e key f
+    try 'query '
+    refuses "seen: unknown option '-e': -k KEY asks for one key" seen query -ve key f
+    refuses "seen: unknown option '--regexp': -k KEY asks for one key" seen query --regexp=key f
+    refuses "seen: unknown option '-F': keys are always compared byte for byte" seen query -F f
+    refuses "seen: unknown option '-o': FILTER is the first operand" seen create -o f
+    refuses "seen: unknown option '-e'" seen create -e key f
+}
+
+@test "what no filter can do is told with what it can do" {
+    for word in list ls cat dump keys print; do
+        refuses "seen: '$word' is not a command: a filter cannot list its keys; 'seen query' says which of the given keys it has, 'seen stats' how many it has" \
+            seen "$word" f
+        try ''
+    done
+}
+
 @test "an abbreviation stands for the only option that begins so" {
     refuses "seen: option '--capacity': 'x' is not a count (such as 1000, 250k, 1M or 1e9)" \
         seen create --cap=x
@@ -418,7 +443,13 @@ END
     seen dedup <'list' | cmp - list
     # Keys were given, or no lines are there.
     refuses "seen: 'list' is not a seen filter" seen dedup list -k a
-    refuses "seen: 'list' is not a seen filter" seen dedup list list
+    refuses "seen: 'list' is not a seen filter; without FILTER: cat 'list' FILE... | seen dedup" \
+        seen dedup list list
+    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: ... | seen dedup" \
+        seen dedup - <list
+    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: cat FILE... | seen dedup" \
+        seen dedup - list
+    refuses "seen: a filter is a file, and cannot come from standard input" seen query - list
     : >empty
     refuses "seen: 'empty' is not a seen filter: it is empty" seen dedup empty </dev/null
     seen create f -k a
@@ -429,6 +460,15 @@ END
 
 @test "a filter is not made under the name -, which stands for standard output elsewhere" {
     local says="seen: a filter cannot go to standard output; './-' is a file of the name '-'"
+    local pipe="seen: a filter cannot go to standard output; give the name of a file"
+    for name in /dev/stdout /dev/fd/1; do
+        refuses "$pipe" seen create $name -k a
+        run -2 bash -c "seen create --force $name -k a 2>&1 >file"
+        [ "$output" = "$pipe" ]
+        [ ! -s file ]
+    done
+    run -2 --separate-stderr seen create >(cat) -k a
+    [[ $stderr == "seen: '/dev/fd/"*"' exists and is not a regular file" ]]
     seq 9 >list
     seen create -n 1000 f list
     seen create --counted -p 0 c list

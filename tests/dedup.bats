@@ -148,7 +148,7 @@ with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
     seq 100 | seen dedup --create -n 5k -p 1e-4 b.seen >/dev/null
     says '^design capacity +5000 ' seen stats b.seen
     says '^design FPR +0.0001 ' seen stats b.seen
-    refuses "seen: cannot open 'c.seen': No such file or directory" seen dedup c.seen /dev/null
+    refuses "seen: cannot open 'c.seen': No such file or directory (--create makes it)" seen dedup c.seen /dev/null
     refuses "seen: --capacity and --fpr are for a filter that is made: they need --create" \
         seen dedup -n 5 b.seen /dev/null
     refuses "seen: option '--capacity' must be more than 0" seen dedup -n 0

@@ -25,3 +25,13 @@ bool fail_errno(struct err *err, const char *fmt, ...)
         snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", strerror(saved));
     return false;
 }
+
+bool fail_more(struct err *err, const char *fmt, ...)
+{
+    size_t len = strlen(err->text);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->text + len, sizeof err->text - len, fmt, ap);
+    va_end(ap);
+    return false;
+}

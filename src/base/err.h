@@ -21,4 +21,7 @@ bool fail(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2
 /* The same, followed by ": " and strerror(errno). */
 bool fail_errno(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Appends to the text; returns false. */
+bool fail_more(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 #endif

@@ -138,6 +138,12 @@ static bool take(void *create, struct opt_parser *p, int id)
     return layout_parse(p->value, &c->layout, &err) || say_failure(&err);
 }
 
+static const struct opt_hint hints[] = {
+    {"-o", "FILTER is the first operand"},
+    {"--output", "FILTER is the first operand"},
+    {0},
+};
+
 static const struct opt_group groups[] = {
     {"Size", size_opts, 0, take},
     {"Keys", keyopt_opts, offsetof(struct create, keyopt), keyopt_take},
@@ -726,6 +732,7 @@ const struct command cmd_create = {
         "for as many distinct keys as there are. FILTER appears when it is complete and on "
         "disk, or not at all.",
     .groups = groups,
+    .hints = hints,
     .operand = "FILTER",
     .least = 1,
     .run = run,

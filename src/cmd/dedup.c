@@ -323,13 +323,13 @@ static bool is_to_be_made(const struct dedup *d)
     return d->create && access(d->path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* Is FILTER, the only operand, a file of lines? */
-static bool is_list(const struct dedup *d)
+/* Is FILTER a file of lines? */
+static bool is_list(const char *path)
 {
     struct stat st;
     uint8_t start[8];
     size_t got = 0;
-    int fd = d->keyopt.any ? -1 : open(d->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return false;
     bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
@@ -338,17 +338,26 @@ static bool is_list(const struct dedup *d)
     return is_read && got > 0 && !format_is_filter(start, got);
 }
 
+/* FILTER cannot be opened: says how the keys alone are given. */
+static void advise(const struct dedup *d, struct err *err)
+{
+    size_t files = d->keyopt.n_files;
+    if (strcmp(d->path, "-") == 0)
+        fail_more(err, "; without FILTER: %s | seen dedup", files > 0 ? "cat FILE..." : "...");
+    else if (d->keyopt.n_keys == 0 && is_list(d->path) && files > 0)
+        fail_more(err, "; without FILTER: cat '%s' FILE... | seen dedup", d->path);
+    else if (d->keyopt.n_keys == 0 && is_list(d->path))
+        fail_more(err, "; without FILTER: seen dedup <'%s'", d->path);
+}
+
 static bool open_file(struct dedup *d)
 {
     struct err err;
     struct known *k = &d->adding.known;
     if (known_open(k, d->path, &err))
         return adopt(d, k->sink, &err) || say_failure(&err);
-    if (is_list(d))
-        say_error("%s; without FILTER: seen dedup <'%s'", err.text, d->path);
-    else
-        say_failure(&err);
-    return false;
+    advise(d, &err);
+    return say_failure(&err);
 }
 
 /* Is FILTER, whose header is or will be h, for the same keys as the other filters? */

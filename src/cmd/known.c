@@ -1,8 +1,10 @@
 #include "cmd/known.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/say.h"
@@ -33,7 +35,10 @@ bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t
 bool known_open(struct known *k, const char *name, struct err *err)
 {
     k->sink = store_open(name, STORE_WRITE, err);
-    return k->sink != NULL;
+    if (k->sink != NULL)
+        return true;
+    bool missing = store_is_file(name) && access(name, F_OK) != 0 && errno == ENOENT;
+    return missing && strcmp(name, "-") != 0 ? fail_more(err, " (--create makes it)") : false;
 }
 
 bool known_prepare(struct known *k, const char *name, uint64_t n, double p, enum redis_there *there,

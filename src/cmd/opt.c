@@ -111,6 +111,63 @@ static const char *name_of(const struct opt *opt)
     return name;
 }
 
+/* Long options of other programs, and those of the same meaning here. */
+static const char *const other_names[][2] = {
+    {"count", "capacity"},
+    {"elements", "capacity"},
+    {"entries", "capacity"},
+    {"error", "fpr"},
+    {"error-rate", "fpr"},
+    {"expected", "capacity"},
+    {"false-positive-rate", "fpr"},
+    {"items", "capacity"},
+    {"jobs", "threads"},
+    {"number", "capacity"},
+    {"overwrite", "force"},
+    {"parallel", "threads"},
+    {"probability", "fpr"},
+    {"rate", "fpr"},
+    {"regexp", "key"},
+    {"replace", "force"},
+    {"separator", "delimiter"},
+    {"zero-terminated", "null"},
+};
+
+static bool has_name(const char *name, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(word, name, len) == 0;
+}
+
+static const struct opt *find_long(const char *name, size_t len)
+{
+    for (int i = 0; i < table.n; i++)
+        if (table.opts[i]->name != NULL && has_name(name, len, table.opts[i]->name))
+            return table.opts[i];
+    return NULL;
+}
+
+/* The option that was meant by a name that is nearly none of theirs: another name of it, or its
+ * name with something behind. NULL: unknown. */
+static const char *meant_by(const char *given, size_t len)
+{
+    const struct opt *opt = NULL;
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (has_name(given, len, other_names[i][0]))
+            opt = find_long(other_names[i][1], strlen(other_names[i][1]));
+    for (size_t shorter = len; opt == NULL && shorter > 2; shorter--)
+        opt = find_long(given, shorter);
+    return opt != NULL ? opt->name : NULL;
+}
+
+static const char *hint_for(const struct command *command, const char *option, size_t len)
+{
+    const struct opt_hint *h = command->hints;
+    for (; h != NULL && h->option != NULL; h++)
+        if (has_name(option, len, h->option))
+            return h->text;
+    return NULL;
+}
+
 /* Reports `given`, a word that begins with "--" and is unknown to getopt. Either no option begins
  * with it, or several do. */
 static int unknown_long(const struct command *command, const char *given)
@@ -135,10 +192,23 @@ static int unknown_long(const struct command *command, const char *given)
     }
     if (matches > 1)
         return opt_misuse(command, "option '%.*s' is ambiguous: %s", (int)len, given, candidates);
-    if (typing.nearest != NULL)
+    const char *hint = hint_for(command, given, len), *nearest = typing.nearest;
+    if (hint != NULL)
+        return opt_misuse(command, "unknown option '%.*s': %s", (int)len, given, hint);
+    if (nearest == NULL && len > 2)
+        nearest = meant_by(given + 2, len - 2);
+    if (nearest != NULL)
         return opt_misuse(command, "unknown option '%.*s'; did you mean '--%s'?", (int)len, given,
-                          typing.nearest);
+                          nearest);
     return opt_misuse(command, "unknown option '%.*s'", (int)len, given);
+}
+
+static int unknown_letter(const struct command *command, int letter)
+{
+    const char option[] = {'-', (char)letter, '\0'};
+    const char *hint = hint_for(command, option, 2);
+    return opt_misuse(command, "unknown option '%s'%s%s", option, hint != NULL ? ": " : "",
+                      hint != NULL ? hint : "");
 }
 
 static int report(const struct opt_parser *p, int got)
@@ -149,7 +219,7 @@ static int report(const struct opt_parser *p, int got)
     if (known != NULL)
         return opt_misuse(p->command, "option '%s' takes no argument", name_of(known));
     if (optopt != 0)
-        return opt_misuse(p->command, "unknown option '-%c'", optopt);
+        return unknown_letter(p->command, optopt);
     return unknown_long(p->command, p->argv[optind - 1]);
 }
 

@@ -75,6 +75,12 @@ struct opt_group {
     bool (*take)(void *group, struct opt_parser *p, int id); /* for TAKE_ITSELF */
 };
 
+/* An option that other programs have, and what does the same here. */
+struct opt_hint {
+    const char *option; /* as it is given: "-e", "--regexp" */
+    const char *text;
+};
+
 struct command; /* cmd.h */
 
 struct opt_parser {

@@ -109,6 +109,17 @@ static const struct opt_group groups[] = {
     {0},
 };
 
+static const struct opt_hint hints[] = {
+    {"-e", "-k KEY asks for one key"},
+    {"-E", "keys are compared byte for byte, not as patterns"},
+    {"-F", "keys are always compared byte for byte"},
+    {"-G", "keys are compared byte for byte, not as patterns"},
+    {"-P", "keys are compared byte for byte, not as patterns"},
+    {"-r", "key files are named one by one, not by their directory"},
+    {"--regexp", "-k KEY asks for one key"},
+    {0},
+};
+
 /* The result of one chunk. */
 struct result {
     struct feed_part part;
@@ -612,6 +623,7 @@ const struct command cmd_query = {
         "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "
         "1 if none was, 2 on an error.",
     .groups = groups,
+    .hints = hints,
     .operand = "FILTER",
     .least = 1,
     .run = run,

@@ -327,10 +327,7 @@ bool input_fail_open(const char *name, bool hint_k, struct err *err)
 {
     bool is_key = errno == ENOENT && (strchr(name, '/') == NULL || strstr(name, "://") != NULL);
     fail_errno(err, "cannot open '%s'", name);
-    size_t len = strlen(err->text);
-    if (hint_k && is_key)
-        snprintf(err->text + len, sizeof err->text - len, " (-k gives a key)");
-    return false;
+    return hint_k && is_key ? fail_more(err, " (-k gives a key)") : false;
 }
 
 static struct file *file_open(struct input *in, size_t index, struct err *err)

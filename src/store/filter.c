@@ -161,6 +161,8 @@ static bool cannot_open(const struct filter *f, struct err *err)
 {
     if (errno == ENOENT && uri_is(f->path))
         return fail(err, "'%s' is in Redis: 'seen import' makes a file of it", f->path);
+    if (errno == ENOENT && strcmp(f->path, "-") == 0)
+        return fail(err, "a filter is a file, and cannot come from standard input");
     return fail_errno(err, "cannot open '%s'", f->path);
 }
 

@@ -417,6 +417,9 @@ static bool link_temp(struct newfile *nf, struct err *err)
 
 static bool open_all(struct newfile *nf, const char *path, struct err *err)
 {
+    struct stat st;
+    if (stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+        return not_regular(path, err);
     nf->path = resolve(path, err);
     if (nf->path == NULL)
         return false;
@@ -450,10 +453,18 @@ static bool open_new(struct newfile *nf, const char *path, bool replace, bool fo
     return false;
 }
 
+static bool is_stdout(const char *path)
+{
+    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0 ||
+           strcmp(path, "/proc/self/fd/1") == 0;
+}
+
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err)
 {
     if (strcmp(path, "-") == 0)
         return fail(err, "a filter cannot go to standard output; './-' is a file of the name '-'");
+    if (is_stdout(path))
+        return fail(err, "a filter cannot go to standard output; give the name of a file");
     return open_new(nf, path, replace, false, err);
 }
 
