@@ -23,10 +23,20 @@
 #include "store/secret.h"
 
 const struct command *const commands[] = {
-    &cmd_create, &cmd_add,     &cmd_remove, &cmd_query,  &cmd_dedup,
-    &cmd_stats,  &cmd_rotate,  &cmd_shrink, &cmd_merge,  &cmd_verify,
-    &cmd_plan,   &cmd_compare, &cmd_import, &cmd_export, NULL,
+    &cmd_create, &cmd_add,   &cmd_remove, &cmd_rotate,  &cmd_shrink,
+    &cmd_query,  &cmd_dedup, &cmd_merge,  &cmd_compare, &cmd_stats,
+    &cmd_verify, &cmd_plan,  &cmd_import, &cmd_export,  NULL,
 };
+
+/* The parts of that list, by the first command of each. */
+static const struct {
+    const struct command *first;
+    const char *title;
+} parts[] = {{&cmd_create, "Make and change"},
+             {&cmd_query, "Ask"},
+             {&cmd_merge, "Combine"},
+             {&cmd_stats, "Look after"},
+             {&cmd_import, "Other programs and servers"}};
 
 /* If one of the descriptors 0 to 2 is closed, the next file opened gets its number, and messages or
  * output would go into a filter. Opens /dev/null there in the wrong direction, so that using the
@@ -105,12 +115,14 @@ static void print_help(FILE *out)
     fputs("Usage: seen COMMAND [OPTION]... [OPERAND]...\n"
           "\n"
           "Remembers keys in a filter file of a few bits a key. Asked about a key, it says\n"
-          "\"no\" with certainty, or \"yes\" with a small, known probability of error.\n"
-          "\n"
-          "Commands:\n",
+          "\"no\" with certainty, or \"yes\" with a small, known probability of error.\n",
           out);
-    for (const struct command *const *c = commands; *c != NULL; c++)
+    for (const struct command *const *c = commands; *c != NULL; c++) {
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            if (parts[i].first == *c)
+                fprintf(out, "\n%s:\n", parts[i].title);
         fprintf(out, "  %-8s  %s\n", (*c)->name, (*c)->summary);
+    }
     fputs("\n"
           "  seen help COMMAND  lists the options of a command, as does seen COMMAND --help\n"
           "  seen --version     prints version and features\n"

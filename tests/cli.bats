@@ -5,8 +5,8 @@
 # shellcheck disable=SC2154,SC2016
 load helpers
 
-commands=(create add remove query dedup stats rotate shrink merge verify plan
-    compare import export)
+commands=(create add remove rotate shrink query dedup merge compare stats verify
+    plan import export)
 
 # try COMMAND: the second and last line of the message that `refuses` saw says where help is.
 try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -eq 2 ]]; }
@@ -49,6 +49,14 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     done
     run -0 seen --help
     run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"
+}
+
+@test "help has each command once, in parts that the manual page has too" {
+    seen --help >help
+    [ "$(sed -nE 's/^  ([a-z]+)  .*/\1/p' help | xargs)" = "${commands[*]}" ]
+    sed -nE '/^(Usage|Exit)/d; s/^([A-Z].*):$/\1/p' help >parts
+    [ "$(wc -l <parts)" = 5 ]
+    sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/s/^\.SS //p' "$SOURCE/man/seen.1" | diff - parts
 }
 
 @test "help behind operands is help, behind -- it is an operand" {

@@ -5,8 +5,8 @@
 # shellcheck disable=SC2016
 load helpers
 
-commands=(create add remove query dedup stats rotate shrink merge verify plan
-    compare import export)
+commands=(create add remove rotate shrink query dedup merge compare stats verify
+    plan import export)
 
 # "-n, --capacity N" for each option in a command's help.
 options_of_help()
