@@ -56,13 +56,24 @@ quoted_table()
     printf 'id,name\n1,\377\n' | cmp new.csv -
 }
 
-@test "tables with quotes: JSON" {
+@test "JSON Lines" {
     printf '%s\n' '{"user":"a","host":"b\tc"}' '{"host":"b","user":"a","n":"x\\y"}' \
         '{"user":"a","host":"b\tc","n":2}' '{"user":"a\tb","host":"c"}' >log.json
-    recipe 'Tables with quotes' 3 >new.json
+    recipe 'JSON Lines' 2 >new.json
     jq -c . log.json | sed -n '1,2p;4p' | cmp new.json -
-    recipe 'Tables with quotes' 3 >new.json
+    recipe 'JSON Lines' 2 >new.json
     [ ! -s new.json ]
+    # A URL may contain anything, and an object that has none is one of those.
+    printf '%s\n' '{"url":"a\tb","n":1}' '{"url":"a\\tb"}' '{"url":"a\tb"}' '{}' '{"n":2}' >crawl.jsonl
+    recipe 'JSON Lines' 1 >new.json
+    sed '3d;5d' crawl.jsonl | cmp new.json -
+}
+
+@test "the table of recipes names each once, in order" {
+    sed -n '/^\.SS Which recipe/,/^\.SS A /s/.*: \\(lq\(.*\)\\(rq$/\1/p' "$SOURCE/man/seen.7" >named
+    sed -nE 's/^\.SS //p' "$SOURCE/man/seen.7" | grep -Fxf named >there
+    cmp named there
+    [ "$(wc -l <named)" -ge 22 ]
 }
 
 @test "leave Guava" {
