@@ -196,6 +196,35 @@ load helpers
     run -1 seen query out <(seq 15000)
 }
 
+@test "of an intersection, and of what is made of it, only bounds of the number of keys are told" {
+    for pair in 15000,10001,25000 20000,10001,30000 10000,10001,20000; do
+        IFS=, read -r a b c <<<"$pair"
+        common=$((a - b + 1))
+        quiet seen create --force -n 20000 a <(seq 1 "$a")
+        quiet seen create --force --like a b <(seq "$b" "$c")
+        run -0 --separate-stderr seen merge --force --verbose --intersect --json -o i a b
+        [[ $stderr == *', at most '*' keys, 1 layer' ]]
+        bounds=".n_estimate == null and .n_low == 0 and .n_high >= $common"
+        jq -e "$bounds" <<<"$output"
+        seen stats --json i | jq -e "$bounds and .load == null and .bits_per_key == null and
+            .layers[0].n_estimate == null and .consistent == null"
+        says '^distinct keys +at most [0-9]+ +estimated' seen stats i
+        run -0 seen verify i
+        # It goes on to the filters that are made of it.
+        run -0 seen merge --force -o u i b
+        run -0 seen shrink --force -o s u
+        quiet seen add s <(seq 90001 90100)
+        for f in u s; do
+            seen stats --json $f | jq -e '.n_estimate == null and .n_low == 0 and .n_high > 9000'
+        done
+        refuses "seen: 'i' is an intersection, whose bits do not tell how many keys two filters \
+share; compare the filters that it was made of" seen compare i a
+    done
+    # Of one filter alone, it is a copy.
+    run -0 seen merge --force --intersect -o i a
+    seen stats --json i | jq -e '(.n_estimate / 10000 - 1 | fabs) < 0.05'
+}
+
 @test "only filters of the same geometry and one layer are intersected" {
     quiet seen create a <(seq 2000)
     quiet seen create b <(seq 20000)

@@ -94,6 +94,11 @@ static bool check_filter(const struct filter *f, struct err *err)
     if (h->n_layers != 1)
         return fail(err, "'%s' has %u layers; only filters of one layer can be compared", f->path,
                     h->n_layers);
+    if ((h->compat & COMPAT_INTERSECTED) != 0)
+        return fail(err,
+                    "'%s' is an intersection, whose bits do not tell how many keys two filters "
+                    "share; compare the filters that it was made of",
+                    f->path);
     return h->layers[0].kind->counts != NULL || h->layers[0].kind->pair != NULL ||
            fail(err,
                 "'%s' is of kind %s, whose bits do not tell how many keys two filters share; "

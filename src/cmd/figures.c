@@ -201,8 +201,8 @@ static void report_half(struct report *r, const struct findings *found)
     if (found->layout == NULL || found->header->n_layers != 1 || k == 0)
         return;
     double half = exp(-M_LN2 * k); /* the FPR at which half of the bits are set: 2^-k */
-    report_number(r, &field_half, ESTIMATED,
-                  fmax(0, layer_n_at(layer, half) * found->shards - found->all.n));
+    double left = layer_n_at(layer, half) * found->shards - found->all.n;
+    report_number(r, &field_half, ESTIMATED, left < 0 ? 0 : left);
 }
 
 /* The counters of keys. Some other programs count the keys that changed a bit. */
@@ -377,23 +377,24 @@ static void report_shape(struct report *r, const struct shape *shape)
         report_uint(r, &field_layer_parts, RECORDED, shape->partitions);
 }
 
-static void report_layer(struct report *r, const struct layer *layer, const struct census *census,
-                         enum policy policy)
+static void report_layer(struct report *r, const struct header *h, const struct layer *layer,
+                         const struct census *census)
 {
     uint64_t now = format_now();
     struct shape shape = layer->kind->shape(layer);
-    double load = layer->n_design != 0 ? census->n / (double)layer->n_design : NAN;
+    double n = (h->compat & COMPAT_INTERSECTED) != 0 ? NAN : census->n;
+    double load = layer->n_design != 0 ? n / (double)layer->n_design : NAN;
     report_string(r, &field_layer_kind, RECORDED, layer->kind->name);
     report_uint(r, &field_layer_bytes, RECORDED, layer->data_len);
     report_shape(r, &shape);
     report_known(r, &field_layer_n_design, RECORDED, layer->n_design);
     report_number(r, &field_layer_fpr_design, RECORDED, layer->fpr_design);
-    report_number(r, &field_layer_n, ESTIMATED, census->n);
+    report_number(r, &field_layer_n, ESTIMATED, n);
     if (layer->kind->layout != NULL)
         report_number(r, &field_layer_bits, EXACT, census->bits_set);
     report_number(r, &field_layer_load, ESTIMATED, load);
     report_number(r, &field_layer_fpr, EXACT, census->fpr);
-    if (policy != POLICY_FIXED)
+    if (h->policy != POLICY_FIXED)
         report_uint(r, &field_layer_generation, RECORDED, layer->generation);
     else
         report_unknown(r, &field_layer_generation);
@@ -409,7 +410,7 @@ static void report_layers(struct report *r, const struct findings *found)
     report_list(r, "layers");
     for (unsigned i = 0; i < h->n_layers; i++) {
         report_item(r, "layer", i);
-        report_layer(r, &h->layers[i], &found->layer[i], h->policy);
+        report_layer(r, h, &h->layers[i], &found->layer[i]);
         report_item_end(r);
     }
     report_list_end(r);

@@ -60,9 +60,10 @@ static void note_made(const struct make *made)
     if (joined == JOINED_FPR)
         snprintf(why, sizeof why, ", since united they would have a rate of %s",
                  num_show_fpr(united, made->fpr_united));
-    say_note("'%s': current false-positive rate %s, about %s keys, %u layer%s%s", made->out,
-             num_show_fpr(text, made->fpr), num_show_count(n, made->n), made->header.n_layers,
-             joined == NOT_JOINED ? "" : "s", why);
+    say_note("'%s': current false-positive rate %s, %s %s keys, %u layer%s%s", made->out,
+             num_show_fpr(text, made->fpr), make_estimates(made) ? "about" : "at most",
+             num_show_count(n, make_estimates(made) ? made->n : made->n_high),
+             made->header.n_layers, joined == NOT_JOINED ? "" : "s", why);
 }
 
 static void report(const struct merge *m)
@@ -76,7 +77,13 @@ static void report(const struct merge *m)
     if (!m->result.json)
         return;
     struct json j = {.out = stdout};
-    summary_begin(&j, made->out, &made->header, made->fpr, made->n);
+    summary_begin(&j, made->out, &made->header, made->fpr, make_estimates(made) ? made->n : NAN);
+    if (!make_estimates(made)) {
+        json_key(&j, "n_low");
+        json_double(&j, 0);
+        json_key(&j, "n_high");
+        json_double(&j, made->n_high);
+    }
     json_key(&j, "joined_for");
     if (joined != NULL)
         json_string(&j, joined);

@@ -123,16 +123,19 @@ void report_unknown(struct report *r, const struct field *field)
 void report_range(struct report *r, const struct field *field, enum source source, double value,
                   double low, double high)
 {
-    if (!isfinite(value)) {
+    if (!isfinite(value) && !isfinite(high)) {
         report_unknown(r, field);
         return;
     }
-    note(r, field, value);
+    if (isfinite(value))
+        note(r, field, value);
     char v[NUM_TEXT], from[NUM_TEXT], to[NUM_TEXT], text[4 * NUM_TEXT];
     show(v, field->form, value);
     show(from, field->form, low);
     show(to, field->form, high);
-    if (low == value && high == value)
+    if (isnan(value))
+        snprintf(text, sizeof text, "at most %s", to);
+    else if (low == value && high == value)
         snprintf(text, sizeof text, "%s", v);
     else if (isinf(high))
         snprintf(text, sizeof text, "at least %s", from);

@@ -136,7 +136,7 @@ static void report(const struct shrink *s)
     if (!s->json)
         return;
     struct json j = {.out = stdout};
-    summary_begin(&j, m->out, &m->header, m->fpr, m->n);
+    summary_begin(&j, m->out, &m->header, m->fpr, make_estimates(m) ? m->n : NAN);
     json_key(&j, "bytes_before");
     json_uint(&j, before);
     summary_end(&j);

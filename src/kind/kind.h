@@ -53,7 +53,8 @@ struct layer {
 /* Measurements and estimates from a layer's current bits. */
 struct census {
     double fpr;              /* the probability that an absent key is reported present */
-    double n, n_low, n_high; /* estimated distinct keys, 95 % interval; equal when exact */
+    double n, n_low, n_high; /* estimated distinct keys, 95 % interval; equal when exact. n is NAN
+                                where the bits give no more than bounds (layers.h) */
     bool n_exact;
     bool n_at_least;             /* too full for an estimate: n is n_low, a lower bound */
     uint64_t lines;              /* 512-bit lines; 0: the kind has none */

@@ -118,7 +118,7 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
 
 void header_begin_like(struct header *h, const struct header *other, bool reproducible)
 {
-    *h = (struct header){.compat = other->compat & (COMPAT_ASSUMED | COMPAT_KEY_LEN),
+    *h = (struct header){.compat = other->compat & COMPAT_KNOWN,
                          .incompat = other->incompat & INCOMPAT_SECRET,
                          .epoch = 1,
                          .state = STATE_CLEAN,
@@ -133,6 +133,7 @@ void header_join_keys(struct header *h, const struct header *other)
 {
     if (format_key_len(h) != format_key_len(other))
         h->compat &= ~(uint32_t)COMPAT_KEY_LEN;
+    h->compat |= other->compat & COMPAT_INTERSECTED;
 }
 
 static bool design_chain(struct header *h, const struct design *d, uint64_t n, struct err *err)

@@ -183,6 +183,17 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
         set_n(all, all->n, all->n_low, all->n_high / (1 - all->fpr));
 }
 
+/* The bits that filters have in common are those of the common keys, and chance ones of others. So
+ * they only give an upper bound of the number of keys. */
+static void bound_intersection(const struct header *h, struct census *all)
+{
+    if ((h->compat & COMPAT_INTERSECTED) == 0)
+        return;
+    all->n = NAN;
+    all->n_low = 0;
+    all->n_exact = all->n_at_least = false;
+}
+
 void layers_census_whole(const struct layers *layers, unsigned threads, const struct census *layer,
                          struct census *all)
 {
@@ -190,6 +201,7 @@ void layers_census_whole(const struct layers *layers, unsigned threads, const st
     const struct layer *first = &h->layers[0];
     *all = layer[0];
     if (h->n_layers == 1) {
+        bound_intersection(h, all);
         if (first->kind->sampled_fpr != NULL)
             all->fpr = first->kind->sampled_fpr(first, layers->data[0], threads, all->bits_set);
         return;
@@ -202,6 +214,7 @@ void layers_census_whole(const struct layers *layers, unsigned threads, const st
         sum_grown(h, layer, all);
     else
         unite(layers, threads, layer, all);
+    bound_intersection(h, all);
 }
 
 void layers_census_all(const struct layers *layers, unsigned threads, struct census *out)

@@ -306,6 +306,8 @@ static void union_header(struct make *m)
     header_begin_like(h, &m->in[0].header, m->reproducible);
     for (unsigned i = 1; i < m->n_in; i++)
         header_join_keys(h, &m->in[i].header);
+    if (m->intersects && m->n_in > 1)
+        h->compat |= COMPAT_INTERSECTED;
     h->n_layers = n;
     for (unsigned i = 0; i < n; i++) {
         h->layers[i] = (struct layer){.kind = from[i].kind,
@@ -342,10 +344,11 @@ static bool unite(struct make *m, struct err *err)
     union_header(m);
     if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, m->intersects, err))
         return false;
-    m->n = 0;
+    m->n = m->n_high = 0;
     for (unsigned i = 0; i < m->header.n_layers; i++) {
         absent *= 1 - m->layer[i].census.fpr;
         m->n += m->layer[i].census.n;
+        m->n_high += m->layer[i].census.n_high;
     }
     m->fpr = 1 - absent;
     return true;
@@ -389,6 +392,11 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err)
     m->header.counters =
         (struct counters){.unknown = true, .keys_added = keys_added(m, intersect), .n_keys = m->n};
     return true;
+}
+
+bool make_estimates(const struct make *m)
+{
+    return (m->header.compat & COMPAT_INTERSECTED) == 0;
 }
 
 /* ---- Folding. */

@@ -47,6 +47,7 @@ struct make {
     /* The result. */
     struct header header;
     double fpr, n;     /* current FPR, and keys, by its bits; not set by make_drop */
+    double n_high;     /* the most keys; of a union or intersection */
     double fpr_united; /* of a union that was too full, so that layers were joined; else 0 */
     /* Private. */
     bool is_open, intersects;
@@ -73,6 +74,9 @@ bool make_check_sound(const struct make *m, struct err *err);
  * result neither grows nor forgets. `intersect`: each input is one layer, all of one size; bits
  * that all have are kept. */
 bool make_union(struct make *m, bool intersect, double limit, struct err *err);
+
+/* Do the bits of the result tell its number of keys? */
+bool make_estimates(const struct make *m);
 
 /* Can layers of the filter be folded? */
 bool make_folds(const struct header *h);

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -348,7 +349,7 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
     if (!f->header.counters.unknown && s->counters.unknown) {
         struct census census;
         filter_census_all(f, parallel_cpus(), &census);
-        next.counters.n_keys = census.n;
+        next.counters.n_keys = fmax(census.n_low, census.n);
     }
     store_counters(f, &next.counters);
     if (!sync_header(s, err) || !publish(s, next, false, err))
@@ -775,7 +776,7 @@ static bool accept(struct session *s, unsigned threads, uint64_t *differing, str
     filter_census_all(f, threads, &census);
     chain_recount(&layers, threads, &f->header.counters);
     f->header.counters.unknown = true;
-    f->header.counters.n_keys = census.n;
+    f->header.counters.n_keys = fmax(census.n_low, census.n);
     f->header.state = page_in_use(f) ? STATE_WRITING : STATE_CLEAN;
     return sync_header(s, err);
 }
