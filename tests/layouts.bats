@@ -101,13 +101,13 @@ declined()
 @test "dcso: gzip data must be whole and alone; members follow each other" {
     golden dcso/dc_n1000_p01.bloom.gz >packed
     for len in 4 20 60 600 $(($(size packed) - 1)); do
-        head -c "$len" packed >cut
-        refuses "seen: 'cut' is truncated gzip data" seen import --layout dcso cut -o f.seen
+        head -c "$len" packed >part
+        refuses "seen: 'part' is truncated gzip data" seen import --layout dcso part -o f.seen
     done
-    (cat packed; printf x) >more
-    refuses "seen: 'more' has other data after its gzip data" seen import --layout dcso more -o f.seen
+    (cat packed; printf x) >longer
+    refuses "seen: 'longer' has other data after its gzip data" seen import --layout dcso longer -o f.seen
     refuses "seen: 'standard input' has other data after its gzip data" \
-        seen import --layout dcso - -o f.seen < <(cat more)
+        seen import --layout dcso - -o f.seen < <(cat longer)
     cp packed damaged
     poke damaged $(($(size packed) - 8)) 00
     refuses "seen: 'damaged' is damaged gzip data: incorrect data check" \
