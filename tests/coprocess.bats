@@ -330,6 +330,61 @@ ends_with()
     [ "$(cat said)" = "seen: 'live.seen' was overwritten while it was in use" ]
 }
 
+# two: files of --reproducible with the same header and time, as a reproducible build makes them
+two()
+{
+    seen create --reproducible --force old.seen <(seq 1 40000)
+    seen create --reproducible --force new.seen <(seq 40001 80000)
+    cmp -n 256 old.seen new.seen
+    touch -d @1000000000 old.seen new.seen
+    rm -f live.seen
+    cp -p old.seen live.seen
+}
+
+@test "files that differ in neither header nor time of modification are told apart" {
+    two
+    start_asked live.seen
+    ask_all + 1 20000
+    cp -p new.seen live.seen
+    ask_all - 1 20000
+    ask_all + 40001 80000
+    finish_asked
+    [[ $status = 0 && ! -s said ]]
+    two
+    start_piped seen query -c live.seen
+    await $pid grep -q '/live.seen$' /proc/$pid/maps
+    cp -p new.seen live.seen
+    seq 1 80000 >&7 2>seq.err || true
+    ends_with 2
+    [ "$(cat said)" = "seen: 'live.seen' was overwritten while it was in use" ]
+}
+
+@test "a link, a new name, mode or time, or another file of its name, is no change of a file" {
+    for change in 'chmod a-w live.seen' 'ln live.seen link' 'mv live.seen moved' 'mv new.seen live.seen' \
+        'rm live.seen'; do
+        two
+        start_piped seen query -c live.seen
+        await $pid grep -q '/live.seen$' /proc/$pid/maps
+        $change
+        seq 1 40000 >&7
+        exec 7>&-
+        IFS= read -r -u 8 answer
+        exec 8<&-
+        wait $pid
+        [[ $answer = 40000 && ! -s said ]] || { echo "$change: $answer $(cat said)"; return 1; }
+        rm -f link moved
+    done
+    # Where it may be one, it is looked at again.
+    two
+    start_asked live.seen
+    ask_all + 1
+    touch -a live.seen
+    ask_all + 2
+    ask_all - 40001
+    finish_asked
+    [[ $status = 0 && ! -s said ]]
+}
+
 @test "dedup prints no known key as new if the filter of --also is overwritten" {
     seq 1 60000 | seen create old.seen
     seq 1 90000 | seen create new.seen

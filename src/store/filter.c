@@ -72,7 +72,7 @@ static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err
 struct state {
     struct header header;
     bool slot_damaged, settled;
-    struct timespec modified;
+    struct stat status;
 };
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -80,8 +80,8 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* Reads the header, and the time of modification that belongs to it; it is not needed if the header
- * says that the file is being written. The last writer writes to the file even after it has marked
+/* Reads the header, and the status that belongs to it; it is not needed if the header says that the
+ * file is being written. The last writer writes to the file even after it has marked
  * it clean. Only its lock tells when it is done: until then, the state is not settled. */
 static bool read_state(const struct filter *f, struct state *now, struct err *err)
 {
@@ -97,10 +97,11 @@ static bool read_state(const struct filter *f, struct state *now, struct err *er
                        now->header.state != STATE_CLEAN || !lock_held(f->fd);
         if (fstat(f->fd, &after) != 0)
             return fail_errno(err, "cannot look at '%s'", f->path);
-        if (same_time(&before.st_mtim, &after.st_mtim))
+        if (same_time(&before.st_mtim, &after.st_mtim) &&
+            same_time(&before.st_ctim, &after.st_ctim))
             break;
     }
-    now->modified = after.st_mtim;
+    now->status = after;
     return ok || fail(err, "'%s' %s", f->path, why.text);
 }
 
@@ -253,7 +254,7 @@ static void take_state(struct filter *f, const struct state *now)
 {
     f->header = now->header;
     f->slot_damaged = now->slot_damaged;
-    f->modified = now->modified;
+    f->status = now->status;
     f->settled = now->settled;
 }
 
@@ -371,6 +372,27 @@ bool filter_is_copied(const struct filter *f)
     return false;
 }
 
+/* Has the file's status changed by a link, a new name, mode or owner, as when another file takes
+ * its name? That changes no contents. */
+static bool is_relabelled(const struct filter *f, const struct stat *now)
+{
+    const struct stat *was = &f->status;
+    struct stat named;
+    return now->st_nlink != was->st_nlink || now->st_mode != was->st_mode ||
+           now->st_uid != was->st_uid || now->st_gid != was->st_gid || stat(f->path, &named) != 0 ||
+           named.st_dev != now->st_dev || named.st_ino != now->st_ino;
+}
+
+/* Was the file written to, by its times? `cp -p` and `rsync -t` set that of modification, which the
+ * files of a reproducible build may have in common, as they may have the header. */
+static bool is_modified(const struct filter *f, const struct stat *now)
+{
+    static const uint8_t no_id[sizeof f->header.id];
+    return !same_time(&now->st_mtim, &f->status.st_mtim) ||
+           (memcmp(f->header.id, no_id, sizeof no_id) == 0 &&
+            !same_time(&now->st_ctim, &f->status.st_ctim) && !is_relabelled(f, now));
+}
+
 bool filter_is_overwritten(const struct filter *f)
 {
     struct stat st;
@@ -378,7 +400,7 @@ bool filter_is_overwritten(const struct filter *f)
     atomic_thread_fence(memory_order_acquire);
     return fstat(f->fd, &st) != 0 || (uint64_t)st.st_size < f->header.file_len ||
            !format_continues(f->map, &f->header) || filter_is_copied(f) ||
-           (!same_time(&st.st_mtim, &f->modified) && !may_be_written(f));
+           (is_modified(f, &st) && !may_be_written(f));
 }
 
 bool filter_check_intact(const struct filter *f, struct err *err)

@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "store/format.h"
@@ -40,8 +40,8 @@ enum filter_health {
 struct filter {
     const char *path; /* as given; must outlive the filter */
     int fd;
-    struct timespec modified; /* the file's time of modification when the header was read */
-    bool settled; /* false: a writer was about to leave, and would change that time once more */
+    struct stat status; /* of the file, when the header was read */
+    bool settled;       /* false: a writer was about to leave, and would change it once more */
     bool writable;
     uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
     uint64_t map_len;
