@@ -228,8 +228,11 @@ takes()
     quiet seen create plain -k a
     quiet seen create --trim trimmed -k a
     for command in query add; do
+        local whole=
+        [ $command = add ] || whole=' (records are always compared whole, as with grep -x)'
         for option in --hex --ignore-case --trim; do
-            refuses "seen: 'plain' was made without $option, which cannot be added later" \
+            [ $option = --hex ] || whole=
+            refuses "seen: 'plain' was made without $option, which cannot be added later$whole" \
                 seen $command $option plain -k a
         done
         refuses "seen: 'trimmed' was made without --ignore-case, which cannot be added later" \
@@ -341,6 +344,68 @@ takes()
     # No hint where records end in NUL.
     printf 'a\r\0' >input
     quiet seen create --force -0 f input
+}
+
+# hints TEXT COMMAND...: the command says this of `input`, once, and succeeds.
+hints()
+{
+    local text=$1
+    shift
+    run -0 --separate-stderr "$@"
+    [ "$stderr" = "seen: records in 'input' $text" ]
+}
+
+@test "input that makes a useless filter is hinted at" {
+    local nul="end in NUL, not in newlines, so that all of them are one key; -0 separates them"
+    local apart="end in newlines, not in NUL, so that all of them are one key; without -0 they are separate"
+    local utf16="are UTF-16, and keys are taken byte for byte; 'iconv -f UTF-16 -t UTF-8' converts them"
+    local mark="begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops it"
+    quiet seen create -n 1M --empty g
+    for way in 'create --force f' 'add g' 'dedup --create h' 'dedup -j2 h'; do
+        seq 50000 | tr '\n' '\0' >input
+        # shellcheck disable=SC2086
+        hints "$nul" seen $way input
+    done
+    # However many threads and files there are, once.
+    hints "$nul" seen create --force f input input
+    run -0 --separate-stderr bash -c "seen query -c g <input"
+    [ "$stderr" = "seen: records in '(standard input)' $nul" ]
+    quiet seen create --force -0 f input
+    seq 200000 >input
+    hints "$apart" seen create --force -0 f input
+    hints "$apart" seen query -v -j4 -0 g input input
+    # A record with newlines in it is a key, and so is a last one without its NUL.
+    printf 'a\nb' >input
+    quiet seen create --force -0 f input
+    printf 'a\n\0b\n' >input
+    quiet seen create --force -0 f input
+    printf 'a\0\nb\0\n' >input
+    quiet seen create --force f input
+    printf 'a\0b' >input
+    quiet seen create --force f input
+    for code in UTF-16LE UTF-16BE; do
+        { printf '\ufeff'; seq 1000; } | iconv -f UTF-8 -t $code >input
+        hints "$utf16" seen create --force f input
+        hints "$utf16" seen query -v g input
+        iconv -f UTF-16 -t UTF-8 input | cmp <(seq 1000) -
+    done
+    { printf '\ufeff'; seq 200000; } >input
+    hints "$mark" seen create --force -j3 f input
+    hints "$mark" seen query -c f input
+    [ "$output" = 200000 ]
+    seen query -c f -k $'\ufeff1' | grep -qx 1
+    hints "$mark" seen create --force -d x -f 1 f input
+    tail -c +4 input | cmp <(seq 200000) -
+    # The mark is before a header or a field that is not the key, or in front of no file.
+    quiet seen create --force --header 1 f input
+    quiet seen create --force -w -f 2 f <(sed 's/$/ x/' input)
+    { echo; cat input; } >other
+    quiet seen create --force f other
+    quiet seen create --force f -k $'\ufeff1'
+    # The hint stands before the error.
+    run -2 --separate-stderr seen create --force --hex f input
+    [ "${stderr_lines[0]}" = "seen: records in 'input' $mark" ]
+    [ "${stderr_lines[1]}" = "seen: input:1: not hexadecimal" ]
 }
 
 # refused_as FORMAT COMMAND: `packed`, by every command that reads keys, from a file and from a pipe.

@@ -5,8 +5,7 @@
 
 void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
 {
-    of_chunk->saw_cr |= b->saw_cr;
-    of_chunk->saw_counts |= b->saw_counts;
+    of_chunk->signs |= b->signs;
     of_chunk->hex_len = batch_join_len(of_chunk->hex_len, b->hex_len);
     of_chunk->records += b->n;
     of_chunk->bad += b->n_bad;
@@ -14,6 +13,7 @@ void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
 
 void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b)
 {
+    of_chunk->signs |= b->signs;
     of_chunk->bad_record = b->bad_record;
     if (b->bad_record)
         of_chunk->reason = b->bad_reason;
@@ -40,20 +40,43 @@ void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
     t->hex_len = batch_join_len(t->hex_len, of_chunk->hex_len);
 }
 
+/* What is printed once in a run, after "records in 'FILE' ". */
+static const struct {
+    enum sign sign;
+    bool at_begin; /* of a file */
+    const char *text;
+} hints[] = {
+    {SIGN_CR, false, "end in CR, which is taken as part of the key; --crlf drops it"},
+    {SIGN_COUNTS, false,
+     "look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 and --hex, or "
+     "--digested if the filter has --digest"},
+    {SIGN_NUL, true,
+     "end in NUL, not in newlines, so that all of them are one key; -0 separates them"},
+    {SIGN_LINES, true,
+     "end in newlines, not in NUL, so that all of them are one key; without -0 they are separate"},
+    {SIGN_UTF16, true,
+     "are UTF-16, and keys are taken byte for byte; 'iconv -f UTF-16 -t UTF-8' converts them"},
+    {SIGN_MARK, true,
+     "begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops "
+     "it"},
+};
+
+static void hint(struct tally *t, unsigned signs)
+{
+    if ((signs & SIGN_UTF16) != 0)
+        signs = SIGN_UTF16;
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+        if ((signs & ~t->signs & hints[i].sign) == 0 || (hints[i].at_begin && t->in_file > 0))
+            continue;
+        t->signs |= hints[i].sign;
+        say_note("records in '%s' %s", tally_where(t), hints[i].text);
+    }
+}
+
 bool tally_end(struct tally *t, const struct chunk_tally *of_chunk)
 {
+    hint(t, of_chunk->signs);
     tally_add(t, of_chunk);
-    if (of_chunk->saw_cr && !t->hinted) {
-        t->hinted = true;
-        say_note("records in '%s' end in CR, which is taken as part of the key; --crlf drops it",
-                 tally_where(t));
-    }
-    if (of_chunk->saw_counts && !t->hinted_counts) {
-        t->hinted_counts = true;
-        say_note("records in '%s' look like DIGEST:COUNT; to take only the digests as keys, give "
-                 "-d: -f1 and --hex, or --digested if the filter has --digest",
-                 tally_where(t));
-    }
     if (of_chunk->bad_record) {
         say_error("%s:%llu: %s", tally_where(t), (unsigned long long)t->in_file + 1,
                   of_chunk->reason.text);

@@ -25,7 +25,7 @@
 struct chunk_tally {
     uint64_t records, bad;
     uint64_t header; /* records of a header, not counted in `records` */
-    bool saw_cr, saw_counts;
+    unsigned signs;  /* enum sign */
     size_t hex_len;  /* of all keys (batch_join_len) */
     bool bad_record; /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
@@ -42,7 +42,7 @@ struct tally {
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;
     size_t hex_len;
-    bool hinted, hinted_counts; /* the hint about CRs was printed; the one about HEX:COUNT */
+    unsigned signs; /* about which a hint was printed */
 };
 
 /* The source of the records in messages: a file's name, or "--key". */

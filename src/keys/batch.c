@@ -312,8 +312,7 @@ void batch_start(struct batch *b, const char *data, size_t len)
     b->n_bad = 0;
     b->n_before = 0;
     b->bad_record = false;
-    b->saw_cr = false;
-    b->saw_counts = false;
+    b->signs = 0;
     b->record[0] = data;
     b->at = data;
     b->end = data + len;
@@ -373,6 +372,27 @@ static bool is_counted_digest(struct slice record)
     return i == record.len;
 }
 
+/* Does the chunk begin with a byte order mark that belongs to a key? */
+static unsigned mark_of(const struct key_rule *rule, struct slice record)
+{
+    bool first = !rule->field[0];
+    for (const int *field = rule->field; *field != 0; field++)
+        first |= *field == 1;
+    if (record.len >= 2 &&
+        (!memcmp(record.data, "\xff\xfe", 2) || !memcmp(record.data, "\xfe\xff", 2)))
+        return SIGN_UTF16;
+    return first && record.len >= 3 && !memcmp(record.data, "\xef\xbb\xbf", 3) ? SIGN_MARK : 0;
+}
+
+/* Does the record, which is all of the chunk, end in this byte and look like text? */
+static bool is_all(struct slice record, char end)
+{
+    bool text = record.data[record.len - 1] == end;
+    for (size_t i = 0; text && i < record.len && i < 64; i++)
+        text = record.data[i] == end || (unsigned char)record.data[i] >= '\t';
+    return text;
+}
+
 /* Looks for signs of a probable mistake. Records of a file tend to be alike, so only the first few
  * are checked. */
 static void look_at_first(struct batch *b, bool terminated)
@@ -380,10 +400,16 @@ static void look_at_first(struct batch *b, bool terminated)
     const struct key_rule *rule = b->rule;
     bool is_digest = rule->field[0] && (rule->digested || (rule->prep & PREP_HEX));
     size_t n = b->n < 8 ? b->n : 8;
-    for (size_t i = 0; i + !terminated < n; i++) {
+    struct slice first = {b->record[0], (size_t)(b->record[1] - b->record[0])};
+    b->signs |= mark_of(rule, first);
+    if (b->n == 1 && !terminated && is_all(first, rule->terminator ? '\0' : '\n'))
+        b->signs |= rule->terminator ? SIGN_NUL : SIGN_LINES;
+    for (size_t i = 0; i + !terminated < n && rule->terminator == '\n'; i++) {
         struct slice record = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
-        b->saw_cr |= has_cr(rule, record);
-        b->saw_counts |= !is_digest && is_counted_digest(record);
+        if (has_cr(rule, record))
+            b->signs |= SIGN_CR;
+        if (!is_digest && is_counted_digest(record))
+            b->signs |= SIGN_COUNTS;
     }
 }
 
@@ -618,7 +644,6 @@ static bool hash_batch(struct batch *b, bool terminated)
 
 bool batch_next(struct batch *b)
 {
-    const struct key_rule *rule = b->rule;
     b->n_before += b->n;
     b->n_bad = 0;
     if (b->bad_record) {
@@ -628,7 +653,7 @@ bool batch_next(struct batch *b)
     bool terminated = cut(b);
     if (!b->n)
         return false;
-    if (!b->n_before && rule->terminator == '\n')
+    if (!b->n_before)
         look_at_first(b, terminated);
     return hash_batch(b, terminated);
 }

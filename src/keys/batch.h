@@ -52,6 +52,17 @@ static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)
 
 enum { BATCH_MAX = HASH_BATCH };
 
+/* Signs of a probable mistake. */
+enum sign {
+    SIGN_CR = 1,     /* crlf is off, and a key ends in CR */
+    SIGN_COUNTS = 2, /* a record is HEX:COUNT, a digest in hexadecimal and a number, but the rule
+                        does not take a field of hexadecimal digits as the key */
+    SIGN_NUL = 4,    /* the chunk is one record without its newline, which ends in NUL ... */
+    SIGN_LINES = 8,  /* ... or without its NUL, which ends in a newline */
+    SIGN_UTF16 = 16, /* the chunk begins with the byte order mark of UTF-16 ... */
+    SIGN_MARK = 32,  /* ... or of UTF-8, and the first key with it */
+};
+
 struct batch {
     const struct key_rule *rule;
     size_t n; /* records in this batch, at most BATCH_MAX */
@@ -66,10 +77,8 @@ struct batch {
      * "not hexadecimal", "not UTF-8". It contains no keys or digests. */
     bool bad_record;
     struct err bad_reason;
-    bool saw_cr;     /* crlf is off, and one of the first keys of the chunk ends in CR */
-    bool saw_counts; /* one of the first records is HEX:COUNT, a digest in hexadecimal and a number,
-                        but the rule does not take a field of hexadecimal digits as the key */
-    size_t hex_len;  /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
+    unsigned signs; /* what the first records of the chunk look like: enum sign */
+    size_t hex_len; /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
     /* Private to batch.c. */
     const char *at, *end; /* bytes not split yet */
     size_t n_found;       /* records found after record[0] */
