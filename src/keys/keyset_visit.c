@@ -18,6 +18,12 @@ struct node {
     uint64_t prefix; /* of the first lane */
     unsigned depth;
     bool is_last; /* in the lanes after the first: no later hash has this first lane */
+    bool picked;  /* there are other hashes among them, which are passed over */
+    bool sparse;  /* most are others */
+    /* In a sample, most hashes share the first heavy_depth bits of `heavy`. 0: no sample was taken,
+     * or it was wrong. */
+    uint64_t heavy;
+    unsigned heavy_depth;
 };
 
 typedef bool take_fn(void *ctx, const uint64_t *hash, size_t n);
@@ -52,11 +58,38 @@ static bool take_share(struct worker *worker, const struct worker *of, unsigned 
     return true;
 }
 
+struct picking {
+    take_fn *take;
+    void *ctx;
+    uint64_t prefix;
+    unsigned shift, lanes;
+};
+
+/* Passes on the hashes with the prefix. */
+static bool pick(void *ctx, const uint64_t *hash, size_t n)
+{
+    const struct picking *p = ctx;
+    for (size_t i = 0, begin; i < n;) {
+        while (i < n && (hash[i] ^ p->prefix) >> p->shift != 0)
+            i += p->lanes;
+        for (begin = i; i < n && (hash[i] ^ p->prefix) >> p->shift == 0;)
+            i += p->lanes;
+        if (i > begin && !p->take(p->ctx, hash + begin, i - begin))
+            return false;
+    }
+    return true;
+}
+
 /* Passes all hashes of a node to `take`, until it returns false. False: they cannot be read. */
 static bool take_node(const struct keyset *ks, struct worker *worker, const struct node *node,
                       take_fn *take, void *ctx)
 {
     bool go_on = true;
+    struct picking picking = {take, ctx, node->prefix, 64 - node->depth, ks->spec.lanes};
+    if (node->picked) {
+        take = pick;
+        ctx = &picking;
+    }
     for (unsigned p = node->first; p < node->end && go_on; p++)
         for (unsigned w = 0; w < ks->spec.workers && go_on; w++)
             if (!take_share(worker, &ks->workers[w], p, take, ctx, &go_on))
@@ -110,7 +143,8 @@ static bool gather(void *ctx, const uint64_t *hash, size_t n)
 }
 
 /* ---- A node that does not fit is split by its next bits, through scratch. Chosen hashes may have
- * to be split several times, but never more than once for each SPLIT_BITS bits. */
+ * to be split several times, but never more than once for each SPLIT_BITS bits. If most have the
+ * same next bits, these are not written: their node takes them from where they are. */
 enum { SPLIT_BITS = 6, FAN = 1 << SPLIT_BITS };
 
 struct splitting {
@@ -119,7 +153,24 @@ struct splitting {
     struct node child[FAN];
     size_t n[FAN], room; /* lanes of each child in memory */
     unsigned lane, shift, mask;
+    unsigned heavy;           /* the child that is not written; FAN: none */
+    uint64_t n_heavy, n_read; /* hashes of it, of all */
 };
+
+/* Finds the prefix that most of the gathered hashes share: all but the first and last eighth of a
+ * sample. */
+static void find_heavy(const struct gathering *g, struct node *node)
+{
+    enum { SAMPLE = 256, EIGHTH = SAMPLE / 8 };
+    const unsigned lanes = g->ks->spec.lanes;
+    uint64_t sample[SAMPLE], tmp[SAMPLE];
+    for (size_t i = 0; i < SAMPLE; i++)
+        sample[i] = g->worker->gathered[g->n / lanes * i / SAMPLE * lanes];
+    sort_hashes(sample, tmp, SAMPLE, 1, 64);
+    uint64_t differ = sample[EIGHTH] ^ sample[SAMPLE - 1 - EIGHTH];
+    node->heavy = sample[EIGHTH];
+    node->heavy_depth = differ != 0 ? (unsigned)__builtin_clzll(differ) : 64;
+}
 
 static bool flush(struct splitting *s, unsigned i)
 {
@@ -147,12 +198,30 @@ static bool put(void *ctx, const uint64_t *hash, size_t n)
     const unsigned lanes = s->ks->spec.lanes;
     for (size_t i = 0; i < n; i += lanes) {
         unsigned to = (unsigned)(hash[i + s->lane] >> s->shift) & s->mask;
+        s->n_read++;
+        if (to == s->heavy) {
+            s->n_heavy++;
+            continue;
+        }
         if (s->n[to] == s->room && !flush(s, to))
             return false;
         lanes_copy(s->worker->gathered + to * s->room + s->n[to], hash + i, lanes);
         s->n[to] += lanes;
     }
     return true;
+}
+
+/* Lets the heavy child have the hashes of its parent. */
+static void share(struct splitting *s, const struct node *node)
+{
+    s->heavy = (unsigned)(node->heavy >> s->shift) & s->mask;
+    struct node *c = &s->child[s->heavy];
+    const struct node own = *c;
+    *c = *node;
+    c->prefix = own.prefix;
+    c->depth = own.depth;
+    c->is_last = own.is_last;
+    c->picked = true;
 }
 
 static bool split(struct splitting *s, const struct node *node)
@@ -170,6 +239,9 @@ static bool split(struct splitting *s, const struct node *node)
         if (s->lane == 0)
             s->child[i].prefix |= (uint64_t)i << s->shift;
     }
+    s->heavy = FAN;
+    if (s->lane == 0 && node->heavy_depth >= node->depth + bits)
+        share(s, node);
     struct err ok = s->worker->err;
     s->worker->err.text[0] = '\0';
     if (!keyset_open_scratch(ks, s->worker, 0, &s->worker->err) ||
@@ -179,20 +251,29 @@ static bool split(struct splitting *s, const struct node *node)
     for (unsigned i = 0; i <= s->mask; i++)
         if (s->n[i] > 0 && !flush(s, i))
             return false;
+    if (s->heavy < FAN && s->n_heavy < s->n_read / 2) {
+        s->child[s->heavy].sparse = true;
+        s->child[s->heavy].heavy_depth = 0;
+    }
     return true;
 }
 
 typedef bool gathered_fn(struct gathering *g);
 
 /* Calls `use` on all hashes of a node, or on those of its parts in ascending order. */
-static bool visit_node(struct keyset *ks, struct worker *worker, const struct node *node,
+static bool visit_node(struct keyset *ks, struct worker *worker, struct node *node,
                        gathered_fn *use)
 {
     struct gathering g = {.ks = ks, .worker = worker, .node = node, .fits = true};
-    if (!take_node(ks, worker, node, gather, &g))
-        return false;
-    if (g.fits)
-        return use(&g);
+    if (node->heavy_depth <= node->depth) {
+        if (!take_node(ks, worker, node, gather, &g))
+            return false;
+        if (g.fits)
+            return use(&g);
+        node->heavy_depth = 0;
+        if (!node->sparse)
+            find_heavy(&g, node);
+    }
     struct splitting *s = calloc(1, sizeof *s);
     if (s == NULL)
         return fail(&worker->err, "out of memory");
@@ -201,7 +282,8 @@ static bool visit_node(struct keyset *ks, struct worker *worker, const struct no
     bool ok = split(s, node);
     for (unsigned i = 0; i <= s->mask; i++) {
         ok = ok && visit_node(ks, worker, &s->child[i], use);
-        free(s->child[i].run);
+        if (i != s->heavy)
+            free(s->child[i].run);
     }
     free(s);
     return ok;
@@ -225,11 +307,11 @@ static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t i, u
                          gathered_fn *use)
 {
     unsigned each = 1u << (KEYSET_BITS - bits);
-    const struct node node = {.first = (unsigned)i * each,
-                              .end = ((unsigned)i + 1) * each,
-                              .prefix = i << 1 << (63 - bits),
-                              .depth = bits,
-                              .is_last = true};
+    struct node node = {.first = (unsigned)i * each,
+                        .end = ((unsigned)i + 1) * each,
+                        .prefix = i << 1 << (63 - bits),
+                        .depth = bits,
+                        .is_last = true};
     return get_buffers(ks, worker) && visit_node(ks, worker, &node, use);
 }
 

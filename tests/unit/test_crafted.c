@@ -100,6 +100,12 @@ static uint64_t a_comb(uint64_t i)
     return i < 44 ? trunk ^ (uint64_t)1 << (63 - i) : (trunk ^ (trunk & 0xfffff)) + i;
 }
 
+/* Many close ones come first, and then others of the same partition. */
+static uint64_t a_wrong_sample(uint64_t i)
+{
+    return i < 30000 ? ((uint64_t)0xb333 << 48) + i : one_partition(i);
+}
+
 static uint64_t all_equal(uint64_t i)
 {
     (void)i;
@@ -180,6 +186,7 @@ static const struct crowd crowds[] = {
     {"both ends", both_ends},
     {"equal low bits", equal_low_bits},
     {"a comb", a_comb},
+    {"a wrong sample", a_wrong_sample},
     {"all equal", all_equal},
     {"zeroes", zeroes},
     {"half repeated", half_repeated},

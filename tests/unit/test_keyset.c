@@ -536,6 +536,35 @@ TEST(large_partitions)
     }
 }
 
+/* How often the hashes, all in one partition, go to scratch. */
+static double times_written(const struct list *h)
+{
+    struct err err;
+    struct keyset_spec spec = {
+        .workers = 1, .memory = keyset_min_memory(1), .scratch_dir = "/tmp", .lanes = 1};
+    struct keyset *ks = keyset_new(&spec, &err);
+    uint64_t n = 0;
+    CHECK(ks != NULL && put_all(ks, 1, h) && keyset_finish(ks, &n, &err) && n == h->n);
+    double bytes = (double)keyset_scratch(ks);
+    keyset_free(ks);
+    return bytes / (double)bytes_of(h, h->n);
+}
+
+/* Hashes with long common prefixes are split many times, and yet are not written each time: once
+ * when memory is full, and once or twice to split them. */
+TEST(crowded_hashes_are_not_written_at_each_split)
+{
+    const uint64_t trunk = 0x5555555555555555;
+    struct list h = list_new(400000, 1);
+    for (size_t i = 0; i < h.n; i++) /* at each bit one leaves the others */
+        h.hash[i] = i < 36 ? trunk ^ (uint64_t)1 << (55 - i) : ((trunk >> 20 << 20) + i);
+    CHECK(times_written(&h) < 3);
+    for (size_t i = 0; i < h.n; i++) /* the first ones, of which a sample is taken, mislead */
+        h.hash[i] = i < 100000 ? trunk + i : (trunk >> 56 << 56 | random_at(i) >> 8);
+    CHECK(times_written(&h) < 4);
+    free(h.hash);
+}
+
 struct sorted {
     const struct list *want;
     size_t n;
@@ -854,6 +883,7 @@ int main(int argc, char **argv)
     RUN(few_hashes);
     RUN(most_in_scratch);
     RUN(large_partitions);
+    RUN(crowded_hashes_are_not_written_at_each_split);
     RUN(sorted_parts_of_large_partitions);
     RUN(the_first_failure_is_reported);
     RUN(a_visit_ends_with_the_first_false);
