@@ -47,9 +47,24 @@ static enum joined why_joined(const struct make *made)
     return made->header.layers[0].kind->unite == NULL ? JOINED_KIND : JOINED_SIZES;
 }
 
+enum { KEYS_TEXT = 2 * NUM_TEXT + 16 }; /* for "X to Y" */
+
+static const char *show_keys(char text[KEYS_TEXT], const struct make *made)
+{
+    char low[NUM_TEXT], high[NUM_TEXT];
+    num_show_count(high, make_estimates(made) ? made->n : made->n_high);
+    if (make_estimates(made))
+        snprintf(text, KEYS_TEXT, "about %s", high);
+    else if (made->n_low > 0)
+        snprintf(text, KEYS_TEXT, "%s to %s", num_show_count(low, made->n_low), high);
+    else
+        snprintf(text, KEYS_TEXT, "at most %s", high);
+    return text;
+}
+
 static void note_made(const struct make *made)
 {
-    char text[NUM_TEXT], n[NUM_TEXT], united[NUM_TEXT], why[128];
+    char text[NUM_TEXT], n[KEYS_TEXT], united[NUM_TEXT], why[128];
     enum joined joined = why_joined(made);
     const char *reason =
         joined == JOINED_KIND ? ", since layers of their kind are joined as they are"
@@ -60,10 +75,9 @@ static void note_made(const struct make *made)
     if (joined == JOINED_FPR)
         snprintf(why, sizeof why, ", since united they would have a rate of %s",
                  num_show_fpr(united, made->fpr_united));
-    say_note("'%s': current false-positive rate %s, %s %s keys, %u layer%s%s", made->out,
-             num_show_fpr(text, made->fpr), make_estimates(made) ? "about" : "at most",
-             num_show_count(n, make_estimates(made) ? made->n : made->n_high),
-             made->header.n_layers, joined == NOT_JOINED ? "" : "s", why);
+    say_note("'%s': current false-positive rate %s, %s keys, %u layer%s%s", made->out,
+             num_show_fpr(text, made->fpr), show_keys(n, made), made->header.n_layers,
+             joined == NOT_JOINED ? "" : "s", why);
 }
 
 static void report(const struct merge *m)
@@ -80,7 +94,7 @@ static void report(const struct merge *m)
     summary_begin(&j, made->out, &made->header, made->fpr, make_estimates(made) ? made->n : NAN);
     if (!make_estimates(made)) {
         json_key(&j, "n_low");
-        json_double(&j, 0);
+        json_double(&j, made->n_low);
         json_key(&j, "n_high");
         json_double(&j, made->n_high);
     }

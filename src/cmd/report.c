@@ -133,7 +133,9 @@ void report_range(struct report *r, const struct field *field, enum source sourc
     show(v, field->form, value);
     show(from, field->form, low);
     show(to, field->form, high);
-    if (isnan(value))
+    if (isnan(value) && low > 0)
+        snprintf(text, sizeof text, "%s to %s", from, to);
+    else if (isnan(value))
         snprintf(text, sizeof text, "at most %s", to);
     else if (low == value && high == value)
         snprintf(text, sizeof text, "%s", v);

@@ -127,18 +127,22 @@ static void sum_grown(const struct header *h, const struct census *layer, struct
 }
 
 /* For layers that share an unknown number of keys. Their union has at least the keys of the largest
- * one, and at most the sum of all, if they share none. */
+ * one, and at most the sum of all, if they share none. Of one layer, its own number. */
 static void bound(const struct census *layer, const bool *counts, unsigned n_layers,
                   struct census *all)
 {
-    double n = 0, low = 0, above = 0;
+    double n = 0, low = 0, above = 0, last = NAN;
+    unsigned counted = 0;
     for (unsigned i = 0; i < n_layers; i++)
         if (counts[i]) {
-            n += layer[i].n;
+            double most = isnan(layer[i].n) ? layer[i].n_high : layer[i].n;
+            n += most;
             low = fmax(low, layer[i].n_low);
-            above = hypot(above, layer[i].n_high - layer[i].n);
+            above = hypot(above, layer[i].n_high - most);
+            last = layer[i].n;
+            counted++;
         }
-    set_n(all, n, low, n + above);
+    set_n(all, counted == 1 ? last : NAN, low, n + above);
 }
 
 /* For layers that may share keys. The united bits of compatible layers are those of a filter with
@@ -176,6 +180,8 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
         h->layers[i].kind->census_union(in, data, n, threads, &united);
         if (united.n_high - united.n_low < group[i].n_high - group[i].n_low)
             group[i] = united;
+        else if (!united.n_at_least)
+            group[i].n = fmin(fmax(united.n, group[i].n_low), group[i].n_high);
     }
     bound(group, first, h->n_layers, all);
     /* A key that one layer reported when it was given was added to no other. In a ring it was. */

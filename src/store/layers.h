@@ -34,8 +34,8 @@ bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t
  * generations of a ring may, the true FPR is at most that. Its n is the number of distinct keys
  * given to the filter, including those that are in no layer because they were falsely reported
  * present. Where layers can share keys, n is estimated from the union of their bits, or bounded by
- * the layers' numbers if their bits cannot be united. It is NAN for an intersection, of which n_low
- * and n_high are certain bounds. */
+ * the layers' numbers if their bits cannot be united. For such bounds, and for those of an
+ * intersection, n is NAN. */
 void layers_census(const struct layers *l, unsigned layer, unsigned threads, struct census *out);
 void layers_census_each(const struct layers *l, unsigned threads, struct census *layer);
 void layers_census_whole(const struct layers *l, unsigned threads, const struct census *layer,

@@ -344,12 +344,16 @@ static bool unite(struct make *m, struct err *err)
     union_header(m);
     if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, m->intersects, err))
         return false;
-    m->n = m->n_high = 0;
+    double above = 0;
+    m->n = m->n_low = 0;
     for (unsigned i = 0; i < m->header.n_layers; i++) {
-        absent *= 1 - m->layer[i].census.fpr;
-        m->n += m->layer[i].census.n;
-        m->n_high += m->layer[i].census.n_high;
+        const struct census *c = &m->layer[i].census;
+        absent *= 1 - c->fpr;
+        m->n += c->n;
+        m->n_low = m->intersects ? 0 : fmax(m->n_low, c->n_low);
+        above = hypot(above, c->n_high - c->n);
     }
+    m->n_high = m->n + above;
     m->fpr = 1 - absent;
     return true;
 }
@@ -396,7 +400,9 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err)
 
 bool make_estimates(const struct make *m)
 {
-    return (m->header.compat & COMPAT_INTERSECTED) == 0;
+    const struct header *h = &m->header;
+    bool joined = h->policy == POLICY_FIXED && h->n_layers > 1;
+    return !joined && (h->compat & COMPAT_INTERSECTED) == 0;
 }
 
 /* ---- Folding. */

@@ -46,9 +46,9 @@ struct make {
     bool replaces_input;
     /* The result. */
     struct header header;
-    double fpr, n;     /* current FPR, and keys, by its bits; not set by make_drop */
-    double n_high;     /* the most keys; of a union or intersection */
-    double fpr_united; /* of a union that was too full, so that layers were joined; else 0 */
+    double fpr, n; /* current FPR, and keys of all layers, by its bits; not set by make_drop */
+    double n_low, n_high; /* of a union or intersection: the fewest and the most distinct keys */
+    double fpr_united;    /* of a union that was too full, so that layers were joined; else 0 */
     /* Private. */
     bool is_open, intersects;
     bool spreads; /* also layers of one size are united only where there is room for their keys */
