@@ -157,6 +157,25 @@ with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
     seen verify a.seen b.seen
 }
 
+@test "--create on a filter that is there: a size that is in force is no news, another is a warning" {
+    for command in add dedup; do
+        rm -f grows.seen fixed.seen
+        for _ in 1 2; do
+            seen $command --create -p 1e-6 grows.seen <(seq 20000) >out 2>err
+            seen $command --create -p 1/1000 -n 1000 fixed.seen <(seq 900) >out 2>>err
+            [ ! -s err ]
+        done
+        run -0 --separate-stderr seen $command --create -p 1e-9 -n 1M grows.seen <(seq 3)
+        [ "$stderr" = "\
+seen: warning: 'grows.seen' is there already, with a false-positive rate of 1e-06: --fpr has no effect
+seen: warning: 'grows.seen' is there already, and grows: --capacity has no effect" ]
+        run -0 --separate-stderr seen $command --create -p 1e-9 -n 1001 fixed.seen <(seq 3)
+        [ "$stderr" = "\
+seen: warning: 'fixed.seen' is there already, with a false-positive rate of 0.001: --fpr has no effect
+seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacity has no effect" ]
+    done
+}
+
 @test "many processes may create one filter at once" {
     links 1 2000 >in
     for i in 1 2 3 4 5 6 7 8; do

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/disk.h"
+#include "base/num.h"
 #include "base/say.h"
 #include "base/sig.h"
 #include "keys/survey.h"
@@ -61,6 +62,23 @@ bool adding_make_file(struct adding *a, const char *path, const struct header *h
     /* The disk may be too full for the expected keys, but not for the actual ones. */
     return h->policy == POLICY_GROW && first->n_design > CHAIN_FIRST &&
            header_design(&a->made, &usual, 0, err) && filter_build_empty_file(path, &a->made, err);
+}
+
+void adding_compare(const struct store *s, uint64_t n, double p)
+{
+    char text[NUM_TEXT];
+    const struct header *h = store_header(s);
+    /* Another program's rules may make another size of what was asked for. */
+    if (h->layers[0].kind->layout != NULL)
+        return;
+    if (p != 0 && p != h->fpr_design)
+        say_warning("'%s' is there already, with a false-positive rate of %s: --fpr has no effect",
+                    s->name, num_show_fpr(text, h->fpr_design));
+    if (n != 0 && h->policy == POLICY_GROW)
+        say_warning("'%s' is there already, and grows: --capacity has no effect", s->name);
+    else if (n != 0 && n != h->n_design)
+        say_warning("'%s' is there already, with a capacity of %s: --capacity has no effect",
+                    s->name, num_show_count(text, (double)h->n_design));
 }
 
 /* Workers. */
