@@ -355,6 +355,7 @@ two()
     await $pid grep -q '/live.seen$' /proc/$pid/maps
     cp -p new.seen live.seen
     seq 1 80000 >&7 2>seq.err || true
+    exec 7>&-
     ends_with 2
     [ "$(cat said)" = "seen: 'live.seen' was overwritten while it was in use" ]
 }
