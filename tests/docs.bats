@@ -78,7 +78,7 @@ same()
     printf '%s\n' --help --version -V >>known
     # Long options anywhere in the text; those of other programs are in the examples.
     sed -E '/^\.EX/,/^\.EE/d; s/\\f[BIR]//g; s/\\-/-/g' "$SOURCE"/man/seen*.1 |
-        grep -oE -- '--[a-z][a-z-]+' | sort -u | grep -vxFf known >unknown || true
+        grep -oE -- '--[a-z][a-z0-9-]+' | sort -u | grep -vxFf known >unknown || true
     cat unknown
     [ ! -s unknown ]
 }

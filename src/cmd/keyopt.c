@@ -1,5 +1,6 @@
 #include "cmd/keyopt.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,9 @@ const struct opt keyopt_opts[] = {
      "take this key instead of reading key files (repeatable); other users can "
      "see command lines, so give secret keys on standard input",
      REPEATED},
+    {0, "files0-from", "FILE",
+     "read the key files whose names are in this file, each ended with NUL, as by find -print0",
+     TEXT(struct keyopt, files0)},
     {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", OWN},
     {'z', "null-data", NULL, NULL, ALIAS('0')},
     {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", OWN},
@@ -203,12 +207,63 @@ static bool check_fields(const struct keyopt *keyopt, const struct command *comm
     return !both && (!parts || rule->field[0] != 0);
 }
 
+static bool take_name(struct keyopt *keyopt, const char *name)
+{
+    char **names = realloc(keyopt->names, (keyopt->n_names + 1) * sizeof *names);
+    char *copy = names != NULL ? strdup(name) : NULL;
+    if (names != NULL)
+        keyopt->names = names;
+    if (copy == NULL)
+        return false;
+    names[keyopt->n_names++] = copy;
+    return true;
+}
+
+/* Reads names of key files, each ended with NUL. A name that is empty, or "-" where the names
+ * themselves come from there, is a mistake. */
+static bool take_names(struct keyopt *keyopt, FILE *list, struct err *err)
+{
+    const char *from = keyopt->files0;
+    char *name = NULL;
+    size_t room = 0;
+    bool ok = true;
+    while (ok && getdelim(&name, &room, 0, list) > 0) {
+        if (*name == '\0')
+            ok = fail(err, "--files0-from: '%s' has an empty name", from);
+        else if (strcmp(from, "-") == 0 && strcmp(name, "-") == 0)
+            ok =
+                fail(err, "--files0-from: keys cannot come from standard input, as their names do");
+        else if (!take_name(keyopt, name))
+            ok = fail(err, "out of memory");
+    }
+    free(name);
+    if (ok && ferror(list))
+        return fail_errno(err, "cannot read '%s'", from);
+    return ok && (keyopt->n_names > 0 || fail(err, "--files0-from: '%s' has no names", from));
+}
+
+static bool read_names(struct keyopt *keyopt)
+{
+    struct err err;
+    bool is_stdin = strcmp(keyopt->files0, "-") == 0, ok = false;
+    FILE *list = is_stdin ? stdin : fopen(keyopt->files0, "re");
+    if (list == NULL)
+        fail_errno(&err, "cannot open '%s'", keyopt->files0);
+    else
+        ok = take_names(keyopt, list, &err);
+    if (list != NULL && !is_stdin)
+        fclose(list);
+    keyopt->files = keyopt->names;
+    keyopt->n_files = keyopt->n_names;
+    return ok || say_failure(&err);
+}
+
 bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n)
 {
     keyopt->command = command;
     keyopt->files = files;
     keyopt->n_files = (size_t)n;
-    keyopt->any = n > 0 || keyopt->n_keys > 0;
+    keyopt->any = n > 0 || keyopt->n_keys > 0 || keyopt->files0 != NULL;
     if (keyopt->threads == 0)
         keyopt->threads = parallel_cpus();
     if (!check_fields(keyopt, command) || !not_both(keyopt, command))
@@ -217,6 +272,13 @@ bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **f
         opt_misuse(command, "keys are given with --key and in '%s': only one of both", files[0]);
         return false;
     }
+    if (keyopt->files0 != NULL && (n > 0 || keyopt->n_keys > 0)) {
+        opt_misuse(command, "--files0-from names the key files: not with %s",
+                   n > 0 ? "KEYFILE" : "--key");
+        return false;
+    }
+    if (keyopt->files0 != NULL)
+        return read_names(keyopt);
     return keyopt->n_keys == 0 || make_given(keyopt);
 }
 
@@ -246,6 +308,9 @@ void keyopt_wipe(struct keyopt *keyopt)
 
 void keyopt_free(struct keyopt *keyopt)
 {
+    for (size_t i = 0; i < keyopt->n_names; i++)
+        free(keyopt->names[i]);
+    free(keyopt->names);
     free(keyopt->keys);
     free(keyopt->given);
     free(keyopt->record);

@@ -29,8 +29,11 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
-    bool delimits;     /* -d was given */
-    uint64_t header;   /* number of records at the start of each file that are no keys */
+    bool delimits;      /* -d was given */
+    uint64_t header;    /* number of records at the start of each file that are no keys */
+    const char *files0; /* --files0-from; NULL: not given */
+    char **names;       /* read from there, and ... */
+    size_t n_names;
     const char **keys; /* -k, in order; NULL: none, or a key from keyopt_give */
     size_t n_keys, keys_capacity;
     char *given;         /* the same keys as records ... */
