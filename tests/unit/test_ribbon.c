@@ -386,6 +386,28 @@ TEST(no_rate_is_passed)
 }
 
 /* Chance makes a table one segment longer or shorter: 80 bytes. */
+/* A rate that only as many columns have, in 2^-32 of a column. */
+static double rate_from(void *ctx, const struct ribbon *r)
+{
+    const uint64_t *least = ctx;
+    return ((uint64_t)r->columns << 32 | r->wide) >= *least ? 0.001 : 0.002;
+}
+
+TEST(columns_are_added_until_the_rate_is_kept)
+{
+    const uint64_t ten = (uint64_t)10 << 32;
+    for (uint64_t least = ten + 5; least <= ten + UINT32_MAX + 1; least += UINT32_MAX - 4) {
+        struct ribbon r = {.columns = 10, .wide = 5};
+        uint64_t from = least;
+        ribbon_keep_rate(&r, 0.001, rate_from, &from);
+        CHECK(((uint64_t)r.columns << 32 | r.wide) == least);
+    }
+    struct ribbon narrow = {.columns = 10};
+    uint64_t never = UINT64_MAX;
+    ribbon_keep_rate(&narrow, 0.001, rate_from, &never);
+    CHECK(narrow.columns == 10 && narrow.wide == 0);
+}
+
 TEST(lengths_of_few_keys)
 {
     for (uint64_t n = 1; n <= 4000; n += 1 + n / 2) {
@@ -477,6 +499,7 @@ int main(int argc, char **argv)
     RUN(same_bytes_for_threads_memory_and_instructions);
     RUN(bits_a_key);
     RUN(no_rate_is_passed);
+    RUN(columns_are_added_until_the_rate_is_kept);
     RUN(lengths_of_few_keys);
     RUN(columns_can_be_dropped);
     RUN(forged_directories);
