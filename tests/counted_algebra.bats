@@ -109,11 +109,28 @@ END
     seq 20000 | counted -p 0.05 a
     seq 20001 40000 | counted -p 0.05 b
     run -0 --separate-stderr seen merge --subtract -o out --json a b
-    [[ $stderr == "seen: warning: about "*" keys were taken from 'a' although no other filter has them, because of equal fingerprints" ]]
+    [[ $stderr == "seen: warning: up to "*" keys were taken from 'a' although no other filter has them, because of equal fingerprints" ]]
     lost=$(jq .lost_estimate <<<"$output")
     missing=$((20000 - $(seq 20000 | seen query -c out)))
     # 20000 * 20000 / 2^19 = 763, deviation 28: five of these are exceeded once in 10^6 hashes.
     awk "BEGIN { exit !(($lost - $missing)^2 < 140^2 && $lost > 500) }"
+    # The keys that both have are rightly gone; and two others that share keys have them once.
+    seq 10001 30000 | counted -p 0.3 d
+    cp d e
+    seq 20000 | counted -p 0.3 c
+    for others in d 'd e'; do
+        # shellcheck disable=SC2086 # two
+        run -0 --separate-stderr seen merge --force --except -o out --json c $others
+        [[ $stderr == "seen: warning: about "* ]]
+        # Of 10000 keys, 1 - exp(-20000 / 2^17) = 14 % are lost.
+        missing=$((10000 - $(seq 10000 | seen query -c out)))
+        jq -e "(.lost_estimate - $missing | fabs) < 200 and .lost_estimate > 1000 and
+            .lost_at_most == false" <<<"$output"
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr seen merge --force --subtract -o out --json c $others
+        missing=$((10000 - $(seq 10000 | seen query -c out)))
+        jq -e ".lost_estimate > $missing - 200 and .lost_at_most" <<<"$output"
+    done
 }
 
 @test "a result with a higher FPR than its inputs were made for is refused" {

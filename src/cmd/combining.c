@@ -93,19 +93,45 @@ static bool subtracts(const struct combining *c)
     return c->op == COUNTS_SUBTRACT || c->op == COUNTS_EXCEPT;
 }
 
+/* Only counts: combines inputs `from` to n. */
+static bool look(const struct combining *c, enum counts_op op, unsigned from,
+                 struct counts_seen *seen)
+{
+    const struct combine *done = &c->combine;
+    struct err ignored;
+    return done->layer[0]->kind->counts->combine(op, done->layer + from, done->data + from,
+                                                 done->n - from, NULL, done->threads, seen,
+                                                 &ignored);
+}
+
+/* The number of keys that have `used` of `cells` fingerprints, and the reverse. */
+static double keys_of(double used, double cells)
+{
+    return -cells * log1p(-used / cells);
+}
+
+static double used_by(double keys, double cells)
+{
+    return -cells * expm1(-keys / cells);
+}
+
 /* Estimates the keys of the first input that were removed only because another input has a key with
- * the same fingerprint. Each key that is left had the same chance of being removed. */
+ * the same fingerprint. The others have a part q of all fingerprints. So of the first input's keys
+ * that no other has, the part 1 - q is left by --except, and tells how many there were. --subtract
+ * removes fewer of them: those whose count is higher stay. Needs two more passes over the inputs.
+ */
 static double lost(const struct combining *c)
 {
-    double chance = 0;
+    struct counts_seen others, kept;
+    const struct combine *made = &c->combine;
+    double cells = ldexp(1, (int)result_bits(c));
     if (!subtracts(c) || result_bits(c) == 64)
         return 0;
-    for (unsigned i = 1; i < c->make->n_in; i++) {
-        struct census census;
-        filter_census(&c->make->in[i], 0, c->result->threads, &census);
-        chance += ldexp(census.n, -(int)result_bits(c));
-    }
-    return chance < 1 ? (double)c->combine.seen.made * chance / (1 - chance) : NAN;
+    if (!look(c, COUNTS_DISTINCT, 1, &others) || !look(c, COUNTS_EXCEPT, 0, &kept))
+        return NAN;
+    unsigned others_bits = combine_bits(made->layer + 1, made->n - 1);
+    double q = used_by(keys_of((double)others.made, ldexp(1, (int)others_bits)), cells) / cells;
+    return q < 1 ? keys_of((double)kept.made, cells * (1 - q)) * q / (1 - q) : NAN;
 }
 
 /* Fewer lost keys are not reported. */
@@ -118,9 +144,10 @@ static void report(const struct combining *c)
     double fpr = combine_fpr(&c->combine), gone = lost(c);
     note_bits(c);
     if (gone >= FEWEST_LOST)
-        say_warning("about %s keys were taken from '%s' although no other filter has them, because "
+        say_warning("%s %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints",
-                    num_show_count(n, gone), c->make->in[0].path);
+                    c->op == COUNTS_SUBTRACT ? "up to" : "about", num_show_count(n, gone),
+                    c->make->in[0].path);
     if (c->result->verbose)
         say_note("'%s': current false-positive rate %s, %s keys, sum of counts %llu",
                  c->result->out, num_show_fpr(text, fpr), num_show_count(n, (double)seen->made),
@@ -136,6 +163,8 @@ static void report(const struct combining *c)
     if (subtracts(c)) {
         json_key(&j, "lost_estimate");
         json_double(&j, gone);
+        json_key(&j, "lost_at_most");
+        json_bool(&j, c->op == COUNTS_SUBTRACT);
     }
     summary_end(&j);
 }
@@ -183,9 +212,9 @@ bool combining_run(struct combining *c)
         say_failure(&err);
     else if (combining_accepts(c->make, c->result, combine_fpr(&c->combine), result_bits(c) == 64))
         ok = commit(c);
-    free(layer);
-    free(data);
     if (ok)
         report(c);
+    free(layer);
+    free(data);
     return ok;
 }
