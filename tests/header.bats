@@ -140,10 +140,10 @@ prints()
 
 @test "the place of a bad record counts the header" {
     printf 'x\nid,name\n1\n' >bad
-    refuses 'seen: bad:3: has no field 2' seen add --header 2 -d, -f2 f.seen bad
-    refuses 'seen: (standard input):3: has no field 2' seen add --header 2 -d, -f2 f.seen < <(cat bad)
+    refuses 'seen: bad:3: has no field 2 (--skip-bad skips such records)' seen add --header 2 -d, -f2 f.seen bad
+    refuses 'seen: (standard input):3: has no field 2 (--skip-bad skips such records)' seen add --header 2 -d, -f2 f.seen < <(cat bad)
     run -2 --separate-stderr seen query --header 2 -d, -f2 f.seen one bad
-    [ "$stderr" = 'seen: bad:3: has no field 2' ]
+    [ "$stderr" = 'seen: bad:3: has no field 2 (--skip-bad skips such records)' ]
     # No field is looked for in the header itself.
     quiet seen add --header 3 -d, -f2 f.seen bad
     run -0 --separate-stderr seen add --header 1 --skip-bad -d, -f2 f.seen bad

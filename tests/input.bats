@@ -93,9 +93,21 @@ takes()
     printf 'a,b\na,\na\n' >input
     run -2 --separate-stderr seen dedup -d, -f 1,2 <input
     [ "$output" = $'a,b\na,' ]
-    [ "$stderr" = 'seen: (standard input):3: has no field 2' ]
+    [ "$stderr" = 'seen: (standard input):3: has no field 2 (--skip-bad skips such records)' ]
     run -0 --separate-stderr seen dedup -d, -f 1,2 --skip-bad <input
     [ "$stderr" = 'seen: 1 of 3 records had no key and were skipped' ]
+}
+
+@test "a range of fields is all of them, as with cut" {
+    printf '%s\n' a,b,c,d,e 1,2,3,4,5 >table
+    quiet seen create -p 1e-9 -d, -f 2-4 f table
+    run -0 seen query -c f -k b,c,d -k 2,3,4
+    [ "$output" = 2 ]
+    run -0 seen query -c -d, -f 2,3-4 f table
+    [ "$output" = 2 ]
+    quiet seen create -p 1e-9 --force -d, -f 3-3,-1,1-2 f table
+    run -0 seen query -c f -k c,e,a,b -k 3,5,1,2
+    [ "$output" = 2 ]
 }
 
 @test "the whole key is prepared, not each of its fields" {
@@ -137,7 +149,7 @@ takes()
     [ "$output" = $'a\n b\r' ]
     [ "$stderr" = 'seen: 2 of 4 records had no key and were skipped' ]
     run -2 --separate-stderr seen dedup -w -f -2 <<<$'x y\nz '
-    [ "$stderr" = 'seen: (standard input):2: has no field -2' ]
+    [ "$stderr" = 'seen: (standard input):2: has no field -2 (--skip-bad skips such records)' ]
 }
 
 @test "a CR in one of several fields is noticed" {
@@ -158,13 +170,13 @@ takes()
     for command in 'create h' 'add f' 'query f'; do
         # shellcheck disable=SC2086 # command and filter
         run -2 --separate-stderr seen $command -d , -f 2 one
-        [ "$stderr" = 'seen: one:2: has no field 2' ]
+        [ "$stderr" = 'seen: one:2: has no field 2 (--skip-bad skips such records)' ]
         # shellcheck disable=SC2086
         run -2 --separate-stderr seen $command -d , -f -2 two
-        [ "$stderr" = 'seen: two:2: has no field -2' ]
+        [ "$stderr" = 'seen: two:2: has no field -2 (--skip-bad skips such records)' ]
         # shellcheck disable=SC2086
         run -2 --separate-stderr seen $command -d , -f 2 <one
-        [ "$stderr" = 'seen: (standard input):2: has no field 2' ]
+        [ "$stderr" = 'seen: (standard input):2: has no field 2 (--skip-bad skips such records)' ]
     done
     [ ! -e h ]
     # add has taken those before.
@@ -193,9 +205,9 @@ takes()
     { seq -f '%.0f,x' 100000; echo bad; seq -f '%.0f,x' 100000; echo worse; } >input
     for threads in 1 2 7; do
         run -2 --separate-stderr seen create -j $threads -d , -f 2 f input
-        [ "$stderr" = 'seen: input:100001: has no field 2' ]
+        [ "$stderr" = 'seen: input:100001: has no field 2 (--skip-bad skips such records)' ]
         run -2 --separate-stderr seen create -j $threads -d , -f 2 f < <(cat input)
-        [ "$stderr" = 'seen: (standard input):100001: has no field 2' ]
+        [ "$stderr" = 'seen: (standard input):100001: has no field 2 (--skip-bad skips such records)' ]
     done
     [ ! -e f ]
 }
@@ -684,7 +696,7 @@ refused_as()
 @test "options for keys that make no sense are refused" {
     quiet seen create f -k a
     for command in 'create g' 'add f' 'query f'; do
-        for bad in '-f 0' '-f x' '-f 1.5' '-f 1,' '-f ,1' '-f 1-3' '-f 1,0' '-f 00000000000000001' \
+        for bad in '-f 0' '-f x' '-f 1.5' '-f 1,' '-f ,1' '-f 3-1' '-f 1,0' '-f 00000000000000001' \
             '-d ab' '-j 0' '-j x' '-j -1'; do
             # shellcheck disable=SC2086
             run -2 --separate-stderr seen $command $bad -k a
@@ -697,9 +709,17 @@ refused_as()
     done
     [ ! -e g ]
     refuses "seen: option '--field': field -1 is named twice" seen query -f -1,2,-1 f
-    refuses "seen: option '--field': 'two' is not a whole number from -1000000 to 1000000" \
-        seen query -f 1,two,3 f
-    seq -s $'\t' 16 | quiet seen create --force -f "$(seq -s , 16)" f
+    local what="is not a whole number from -1000000 to 1000000, or a range of fields, such as 1-3; fields have no names"
+    for field in two 2-1 0-2 1- 1-2-3 a-2 -3--1 123456789012345-123456789012346; do
+        refuses "seen: option '--field': '$field' $what" seen query -f "3,$field,4" f
+    done
+    echo a >list
+    refuses "seen: option '--field' chooses fields of records by their numbers; 'list' is a file, and key files are operands" \
+        seen create -f list g
+    refuses "seen: option '--field': field 2 is named twice" seen query -f 2,1-3 f
+    refuses "seen: option '--field': more than 16 fields" seen query -f 1-17 f
+    refuses "seen: option '--delimiter': '\\t' is not a single byte; TAB is the default" \
+        seen query -d '\t' -f 1 f
     refuses "seen: option '--field': more than 16 fields" seen query -f "$(seq -s , 17)" f
 }
 

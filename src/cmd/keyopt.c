@@ -27,7 +27,7 @@ const struct opt keyopt_opts[] = {
      FLAG(struct keyopt, rule.whitespace)},
     {'f', "field", "N[,N]...",
      "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
-     "with the delimiter between them, or a blank with -w",
+     "with the delimiter between them, or a blank with -w; 2-4 is 2,3,4",
      OWN},
     {0, "header", "N",
      "the first N records of each file are no keys; where records are printed, those of the first "
@@ -83,8 +83,9 @@ static bool take_key(struct keyopt *keyopt, const char *key)
 
 static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
 {
+    const char *tab = strcmp(p->value, "\\t") == 0 ? "; TAB is the default" : "";
     if (strlen(p->value) != 1) {
-        opt_misuse(p->command, "option '%s': '%s' is not a single byte", p->name, p->value);
+        opt_misuse(p->command, "option '%s': '%s' is not a single byte%s", p->name, p->value, tab);
         return false;
     }
     keyopt->rule.delimiter = p->value[0];
@@ -112,22 +113,49 @@ static bool take_field(struct keyopt *keyopt, const struct opt_parser *p, size_t
     return number != 0 && n < KEY_FIELDS;
 }
 
+/* Splits "N" or "N-M", of which both are above 0. */
+static bool parse_fields(const char *text, long *from, long *to)
+{
+    char low[16] = ""; /* long enough for all numbers in range, as is the item */
+    const char *hyphen = *text != '\0' ? strchr(text + 1, '-') : NULL;
+    if (hyphen == NULL) {
+        bool ok = num_int(text, -FARTHEST_FIELD, FARTHEST_FIELD, from);
+        *to = *from;
+        return ok;
+    }
+    memcpy(low, text, (size_t)(hyphen - text));
+    return num_int(low, 1, FARTHEST_FIELD, from) && num_int(hyphen + 1, *from, FARTHEST_FIELD, to);
+}
+
+static bool bad_fields(const struct opt_parser *p, const char *item, int len)
+{
+    if (access(p->value, F_OK) == 0)
+        opt_misuse(p->command,
+                   "option '%s' chooses fields of records by their numbers; '%s' is a file, and "
+                   "key files are operands",
+                   p->name, p->value);
+    else
+        opt_misuse(p->command,
+                   "option '%s': '%.*s' is not a whole number from %d to %d, or a range of fields, "
+                   "such as 1-3; fields have no names",
+                   p->name, len, item, -FARTHEST_FIELD, FARTHEST_FIELD);
+    return false;
+}
+
 static bool take_fields(struct keyopt *keyopt, const struct opt_parser *p)
 {
     const char *at = p->value;
-    for (size_t n = 0;; n++) {
-        char text[16] = ""; /* long enough for all numbers in range */
-        long number;
+    for (size_t n = 0;;) {
+        char text[16] = "";
+        long from = 0, to;
         size_t len = strcspn(at, ",");
         if (len < sizeof text)
             memcpy(text, at, len);
-        if (!num_int(text, -FARTHEST_FIELD, FARTHEST_FIELD, &number)) {
-            opt_misuse(p->command, "option '%s': '%.*s' is not a whole number from %d to %d",
-                       p->name, (int)len, at, -FARTHEST_FIELD, FARTHEST_FIELD);
-            return false;
-        }
-        if (!take_field(keyopt, p, n, (int)number))
-            return false;
+        if (!parse_fields(text, &from, &to))
+            return bad_fields(p, at, (int)len);
+        for (; from <= to; from++)
+            if (!take_field(keyopt, p, n++, (int)from))
+                return false;
         if (at[len] == '\0')
             return true;
         at += len + 1;

@@ -242,7 +242,7 @@ static bool say_bad(struct batch *b, enum verdict verdict)
     const struct key_rule *rule = b->rule;
     switch (verdict) {
     case KEY_NO_FIELD:
-        return fail(err, "has no field %d", b->missing);
+        return fail(err, "has no field %d (--skip-bad skips such records)", b->missing);
     case KEY_NO_DIGEST:
         return fail(err, "%s", digest_by_id(prep_digest(rule->prep))->wrong);
     case KEY_NOT_DIGESTED:

@@ -305,16 +305,16 @@ TEST(a_missing_field_is_named)
     struct batch *b = batch_new(&rule);
     batch_start(b, "a\tb\n", 4);
     CHECK(!batch_next(b) && b->bad_record && b->n_before == 0);
-    CHECK_STR(b->bad_reason.text, "has no field 3");
+    CHECK_STR(b->bad_reason.text, "has no field 3 (--skip-bad skips such records)");
     rule.field[0] = -3;
     batch_start(b, "a\tb\n", 4);
     CHECK(!batch_next(b));
-    CHECK_STR(b->bad_reason.text, "has no field -3");
+    CHECK_STR(b->bad_reason.text, "has no field -3 (--skip-bad skips such records)");
     rule.field[0] = 2;
     rule.field[1] = -4;
     batch_start(b, "a\tb\n", 4);
     CHECK(!batch_next(b));
-    CHECK_STR(b->bad_reason.text, "has no field -4");
+    CHECK_STR(b->bad_reason.text, "has no field -4 (--skip-bad skips such records)");
     batch_free(b);
 }
 
@@ -563,7 +563,7 @@ TEST(a_batch_of_records_that_are_cut_already)
     rule.field[0] = 2;
     rule.skip_bad = false;
     CHECK(batch_take(b, record, 4) && b->n == 2 && b->bad_record);
-    CHECK_STR(b->bad_reason.text, "has no field 2");
+    CHECK_STR(b->bad_reason.text, "has no field 2 (--skip-bad skips such records)");
     CHECK(!batch_take(b, record + 2, 2) && b->bad_record);
     CHECK(!batch_take(b, record, 0) && !b->bad_record);
     batch_free(b);
