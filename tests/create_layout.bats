@@ -233,3 +233,16 @@ make()
         seen create --layout redisbloom -n 1e19 --empty f.seen
     [ ! -e f.seen ]
 }
+
+@test "of more keys than the bits can tell, a lower bound is told" {
+    seq 1000000 >many
+    run -0 --separate-stderr seen create --json --layout gozero:bits=8000 f.seen many
+    jq -e '.n_at_least and .n_estimate > 1000 and .n_estimate < 1000000' <<<"$output"
+    run -0 seen create --force --json --layout gozero:bits=8000 f.seen -k a
+    jq -e '.n_at_least == false and .n_estimate == 1' <<<"$output"
+    rejects "seen: at least [1-9]* distinct keys are more than the 100 that the filter is for: *; \
+it needs --capacity [1-9]* or more" seen create --layout guava -n 100 g.seen many
+    rejects "seen: at least [1-9]* distinct keys, too many to count in so few bits, --min-keys is \
+900000; 'f.seen' is left as it was" \
+        seen create --force --min-keys 900000 --layout gozero:bits=8000 f.seen many
+}

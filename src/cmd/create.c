@@ -376,6 +376,12 @@ static double keys_held(const struct create *c)
     return c->build.header.counters.n_keys;
 }
 
+/* Are there at least that many, as nearly all bits are set? */
+static bool holds_more(const struct create *c)
+{
+    return c->build.header.counters.unknown && c->build.census.n_at_least;
+}
+
 /* The state of the file after a failure, for messages. */
 static const char *outcome(const struct create *c)
 {
@@ -386,8 +392,13 @@ static bool too_few_keys(const struct create *c, const char *option, double want
 {
     char held[NUM_TEXT], wanted[NUM_TEXT];
     double n = keys_held(c);
-    say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
-              n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path, outcome(c));
+    if (holds_more(c))
+        say_error("at least %s distinct keys, too many to count in so few bits, %s %s; '%s' is %s",
+                  num_show_count(held, n), option, num_show_count(wanted, want), c->path,
+                  outcome(c));
+    else
+        say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
+                  n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path, outcome(c));
     return false;
 }
 
@@ -441,12 +452,14 @@ static bool keys_fit(const struct create *c)
     }
     unsigned generations = c->design.generations;
     double need = keys_held(c) * (generations > 0 ? generations : 1);
-    say_error("%s distinct keys are more than the %llu that %s is for: its false-positive "
-              "rate would be %.3g instead of %.3g; %s --capacity %s",
-              num_show_count(held, keys_held(c)), (unsigned long long)layer->n_design,
+    bool more = holds_more(c);
+    say_error("%s%s distinct keys are more than the %llu that %s is for: its false-positive "
+              "rate would be %.3g instead of %.3g; %s --capacity %s%s",
+              more ? "at least " : "", num_show_count(held, keys_held(c)),
+              (unsigned long long)layer->n_design,
               generations > 0 ? "a generation of the filter" : "the filter", census->fpr, promised,
               c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
-              num_show_count(capacity, need));
+              num_show_count(capacity, need), more ? " or more" : "");
     return false;
 }
 
@@ -467,6 +480,8 @@ static void print_summary(const struct create *c)
     struct json j = {.out = stdout};
     const struct header *h = &c->build.header;
     summary_begin(&j, c->path, h, c->build.census.fpr, keys_held(c));
+    json_key(&j, "n_at_least");
+    json_bool(&j, holds_more(c));
     json_key(&j, "records");
     json_uint(&j, c->from != NULL ? c->from_records : c->feed.tally.records);
     json_key(&j, "bad_records");
