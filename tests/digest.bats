@@ -57,6 +57,26 @@ bits_of()
     tail -c "$(seen stats --json "$1" | jq '.layers[0].bytes')" "$1"
 }
 
+@test "digests that would be digested are refused by create, and noted by others" {
+    local said="look like digests, of which digests would be taken; --digested takes them as they are, \
+and in a filter without --digest they are keys as others"
+    for key in a b c; do printf %s $key | sha1sum | cut -c 1-40; done >digests
+    refuses "seen: records in 'digests' $said" seen create --digest sha1 f.seen digests
+    sed 's/$/:7/' digests >counted
+    refuses "seen: records in 'counted' $said" seen create --digest sha1 -d: -f1 f.seen counted
+    [ ! -e f.seen ]
+    quiet seen create --digest sha1 --digested f.seen digests
+    run -0 --separate-stderr seen query f.seen <<<a
+    [[ $output == a && -z $stderr ]]
+    run -1 --separate-stderr seen query f.seen digests
+    [ "$stderr" = "seen: records in 'digests' $said" ]
+    # Those of another length, and those that are not alike, are passwords.
+    sha256sum </dev/null | cut -c 1-64 | quiet seen create --digest sha1 g.seen
+    { cat digests; echo x; } | quiet seen create --force --digest sha1 g.seen
+    head -n 1 digests >>digests
+    { seq 8; cat digests; } | quiet seen create --force --digest sha1 g.seen
+}
+
 @test "the reference for MD4 agrees with RFC 1320" {
     python3 - "$SOURCE" <<'PYTHON'
 import sys

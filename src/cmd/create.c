@@ -514,6 +514,7 @@ static bool read_keys(struct create *c)
                             .refuse = exists ? &old : NULL,
                             .ctx = c,
                             .slot_size = sizeof(struct feed_part),
+                            .tally.refused = SIGN_DIGESTS,
                             .work = put};
     if (filter_build_in_order(&c->build)) {
         c->feed.slot_size = sizeof(struct in_order);

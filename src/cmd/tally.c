@@ -59,23 +59,34 @@ static const struct {
     {SIGN_MARK, true,
      "begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops "
      "it"},
+    {SIGN_DIGESTS, true,
+     "look like digests, of which digests would be taken; --digested takes them as they are, and "
+     "in a filter without --digest they are keys as others"},
 };
 
-static void hint(struct tally *t, unsigned signs)
+/* False: there is a sign that is an error. */
+static bool hint(struct tally *t, unsigned signs)
 {
     if ((signs & SIGN_UTF16) != 0)
         signs = SIGN_UTF16;
+    if ((signs & SIGN_DIGESTS) != 0)
+        signs &= ~(unsigned)SIGN_COUNTS;
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
         if ((signs & ~t->signs & hints[i].sign) == 0 || (hints[i].at_begin && t->in_file > 0))
             continue;
         t->signs |= hints[i].sign;
-        say_note("records in '%s' %s", tally_where(t), hints[i].text);
+        bool refused = (hints[i].sign & t->refused) != 0;
+        (refused ? say_error : say_note)("records in '%s' %s", tally_where(t), hints[i].text);
+        if (refused)
+            return false;
     }
+    return true;
 }
 
 bool tally_end(struct tally *t, const struct chunk_tally *of_chunk)
 {
-    hint(t, of_chunk->signs);
+    if (!hint(t, of_chunk->signs))
+        return false;
     tally_add(t, of_chunk);
     if (of_chunk->bad_record) {
         say_error("%s:%llu: %s", tally_where(t), (unsigned long long)t->in_file + 1,

@@ -42,7 +42,8 @@ struct tally {
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;
     size_t hex_len;
-    unsigned signs; /* about which a hint was printed */
+    unsigned signs;   /* about which a hint was printed */
+    unsigned refused; /* signs that are errors; set by the caller */
 };
 
 /* The source of the records in messages: a file's name, or "--key". */

@@ -393,13 +393,27 @@ static bool is_all(struct slice record, char end)
     return text;
 }
 
+/* Is the key of the record, or its only field, a digest of that length in hexadecimal digits? */
+static bool is_digest_of(const struct key_rule *rule, struct slice record, size_t len)
+{
+    if (rule->field[0] && (rule->field[1] || !take_field(&record, rule->field[0], rule)))
+        return false;
+    if (ends_in_cr(record))
+        record.len--;
+    size_t digits = 0;
+    while (digits < record.len && hex_value(record.data[digits]) < 16)
+        digits++;
+    return digits == 2 * len && digits == record.len;
+}
+
 /* Looks for signs of a probable mistake. Records of a file tend to be alike, so only the first few
  * are checked. */
 static void look_at_first(struct batch *b, bool terminated)
 {
     const struct key_rule *rule = b->rule;
     bool is_digest = rule->field[0] && (rule->digested || (rule->prep & PREP_HEX));
-    size_t n = b->n < 8 ? b->n : 8;
+    const struct digest *digest = rule->digested ? NULL : digest_by_id(prep_digest(rule->prep));
+    size_t n = b->n < 8 ? b->n : 8, n_seen = 0, n_digests = 0;
     struct slice first = {b->record[0], (size_t)(b->record[1] - b->record[0])};
     b->signs |= mark_of(rule, first);
     if (b->n == 1 && !terminated && is_all(first, rule->terminator ? '\0' : '\n'))
@@ -410,7 +424,11 @@ static void look_at_first(struct batch *b, bool terminated)
             b->signs |= SIGN_CR;
         if (!is_digest && is_counted_digest(record))
             b->signs |= SIGN_COUNTS;
+        n_digests += digest != NULL && is_digest_of(rule, record, digest->len);
+        n_seen++;
     }
+    if (n_seen > 0 && n_digests == n_seen)
+        b->signs |= SIGN_DIGESTS;
 }
 
 /* Does preparation copy keys? Otherwise they are parts of the records. */

@@ -61,6 +61,8 @@ enum sign {
     SIGN_LINES = 8,  /* ... or without its NUL, which ends in a newline */
     SIGN_UTF16 = 16, /* the chunk begins with the byte order mark of UTF-16 ... */
     SIGN_MARK = 32,  /* ... or of UTF-8, and the first key with it */
+    SIGN_DIGESTS =
+        64, /* the rule takes digests of keys, and the first keys look like such digests */
 };
 
 struct batch {
