@@ -259,7 +259,8 @@ master" seen dedup --create "$name" -k 1
             cmp <(redis a -D '' --raw GET "k:{$i}" | head -c "$(size bits)") bits
         done
     }
-    for spec in gozero:bits=20003 redisson:bits=20003,k=5 php:functions=BKDRHash+ELFHash; do
+    # Three strings of 32 MiB are too much for each run.
+    for spec in gozero:bits=20003 redisson:bits=20003,k=5 ${FULL:+php:functions=BKDRHash+ELFHash}; do
         redis a FLUSHALL >/dev/null
         name="$(uri k "$spec")&shards=3"
         cmp <(seen dedup --create "$name" keys 2>/dev/null) keys
