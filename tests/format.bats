@@ -215,7 +215,9 @@ PYTHON
         run -2 seen $command "${key[@]}" dir
         [ "${#lines[@]}" = 1 ]
         refuses "seen: 'stub' is truncated: it ends within its header" seen $command "${key[@]}" stub
-        refuses "seen: cannot open 'none': No such file or directory" seen $command "${key[@]}" none
+        local more=
+        [ $command != add ] || more=' (--create makes it)'
+        refuses "seen: cannot open 'none': No such file or directory$more" seen $command "${key[@]}" none
     done
 }
 
