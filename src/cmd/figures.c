@@ -233,6 +233,21 @@ static void report_counters(struct report *r, const struct findings *found)
         report_unknown(r, &field_agree);
 }
 
+/* Where the positions of a key depend on each other, the formulas are off by more than the bits
+ * vary: the estimate has no interval. */
+static bool is_rough(const struct findings *found)
+{
+    return found->layout != NULL && found->layout->caveat != NULL;
+}
+
+static void report_n(struct report *r, const struct findings *found)
+{
+    const struct census *all = &found->all;
+    bool rough = is_rough(found) && !all->n_at_least && !isnan(all->n);
+    report_range(r, &field_n, all->n_exact ? EXACT : ESTIMATED, all->n, rough ? NAN : all->n_low,
+                 rough ? NAN : all->n_high);
+}
+
 /* Kinds that count have a fingerprint of each key. */
 static void report_fingerprints(struct report *r, const struct layer *layer)
 {
@@ -304,7 +319,7 @@ static void report_keys(struct report *r, const struct findings *found)
     const struct census *all = &found->all;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
-    report_range(r, &field_n, source, all->n, all->n_low, all->n_high);
+    report_n(r, found);
     report_fingerprints(r, &h->layers[0]);
     report_string(r, &field_policy, RECORDED, is_immutable(h) ? "immutable" : policies[h->policy]);
     report_known(r, &field_n_design, design_source(h), h->n_design * found->shards);
@@ -330,7 +345,7 @@ static void report_fpr(struct report *r, const struct findings *found)
     report_fpr_now(r, found);
     if (layer->kind->sampled_fpr != NULL)
         report_number(r, &field_fpr_formula, EXACT, found->layer[0].fpr);
-    if (h->n_layers == 1 && layer->n_design != 0)
+    if (h->n_layers == 1 && layer->n_design != 0 && layer->kind->sampled_fpr == NULL)
         report_number(r, &field_fpr_full, EXACT,
                       layer->kind->fpr_at(layer, (double)layer->n_design));
     else
@@ -466,7 +481,7 @@ void figures_brief(struct report *r, const struct findings *found)
         report_string(r, &field_kind, RECORDED, format_kind_name(h));
     if (found->shards > 1)
         report_uint(r, &field_shards, EXACT, found->shards);
-    report_range(r, &field_n, all->n_exact ? EXACT : ESTIMATED, all->n, all->n_low, all->n_high);
+    report_n(r, found);
     if (h->n_design != 0)
         report_uint(r, &field_n_design, design_source(h), h->n_design * found->shards);
     if (h->n_design != 0 || h->policy != POLICY_FIXED)

@@ -137,7 +137,7 @@ void report_range(struct report *r, const struct field *field, enum source sourc
         snprintf(text, sizeof text, "%s to %s", from, to);
     else if (isnan(value))
         snprintf(text, sizeof text, "at most %s", to);
-    else if (low == value && high == value)
+    else if (isnan(low) || (low == value && high == value))
         snprintf(text, sizeof text, "%s", v);
     else if (isinf(high))
         snprintf(text, sizeof text, "at least %s", from);
@@ -145,7 +145,7 @@ void report_range(struct report *r, const struct field *field, enum source sourc
         snprintf(text, sizeof text, "%s (%s to %s)", v, from, to);
     put_text(r, field, source, text);
     if (!r->in_item)
-        r->rows[r->n_rows - 1].interval = low != high;
+        r->rows[r->n_rows - 1].interval = !isnan(low) && low != high;
     if (!r->is_json)
         return;
     json_key(&r->json, field->key);

@@ -78,7 +78,8 @@ void report_begin_metrics(struct report *r, struct metrics *metrics);
 void report_end(struct report *r);
 
 /* Each adds one value. A number that is not finite is unknown; so is a NULL string. A range whose
- * value is NAN has bounds only. Strings must stay valid until report_end. */
+ * value is NAN has bounds only; with bounds that are NAN, the value has no interval. Strings must
+ * stay valid until report_end. */
 void report_number(struct report *r, const struct field *field, enum source source, double value);
 void report_range(struct report *r, const struct field *field, enum source source, double value,
                   double low, double high);
