@@ -74,6 +74,7 @@ bytes()
 @test "wrong, missing, short, long and unreadable secrets are told apart, and none is an answer" {
     make_filter
     bytes 32 other
+    printf '\1' | dd of=other conv=notrunc status=none
     for command in 'query' 'add' 'dedup' 'dedup --dry-run' 'create --like'; do
         set -- f.seen
         case $command in
@@ -103,6 +104,14 @@ bytes()
         seen query --secret short f.seen -k 1
     refuses "seen: 'long' is no secret: it is longer than 32 bytes" \
         seen query --secret long f.seen -k 1
+    head -c 32 /dev/zero >zeros
+    printf '%.32s' 'correct horse battery staple and more' >text
+    for weak in zeros text; do
+        run -2 --separate-stderr seen create --secret $weak -n 10 g.seen -k 1
+        [[ ${#stderr_lines[@]} = 1 && $stderr == "seen: '$weak' is no secret: it is "*", which can be guessed; \
+--new-secret makes one" ]]
+    done
+    [ ! -e g.seen ]
     if [ "$(id -u)" != 0 ]; then
         chmod 000 s
         refuses "seen: cannot open secret 's': Permission denied" seen query --secret s f.seen -k 1

@@ -90,7 +90,6 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 @test "without --all there are at most 12 lines, the usual ones and those that say what is unusual" {
     local usual=$'file\nkind\ndistinct keys\ndesign capacity\nload\ncurrent FPR\ndesign FPR\nfile size'
     seq 1000 >keys
-    head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n' >secret
     seen create -n 2000 a.seen keys
     seen create --counted counted.seen keys
     seen create --compact compact.seen keys
@@ -109,7 +108,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     says '^load +[0-9.]+ % of the newest layer, grows when full +estimated$' seen stats grows.seen
     seen create --generations 2 -n 3000 ring.seen keys
     says '^load +[0-9.]+ % of the newest generation +estimated$' seen stats ring.seen
-    seen create --trim -i --secret secret private.seen keys
+    seen create --trim -i --secret secret --new-secret private.seen keys
     equal "$(labels private.seen)" "$usual"$'\nkey preparation\nsecret'
     seen create --layout guava guava.seen keys
     equal "$(labels guava.seen)" "${usual/kind/layout}"$'\nkey encoding'

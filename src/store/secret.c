@@ -81,6 +81,18 @@ static void derive(const struct secret *secret, const char *purpose, const uint8
 
 _Static_assert((int)HASH_MARK == (int)HASH_KEY, "derive makes marks and keys");
 
+/* Why a secret can be guessed; NULL: it may be random. Of random ones, one in 5e13 is all
+ * printable, (95 / 256)^32, and next to none is one byte repeated. */
+static const char *weakness(const struct secret *secret)
+{
+    bool text = true, equal = true;
+    for (size_t i = 0; i < SECRET_LEN; i++) {
+        text &= secret->bytes[i] >= ' ' && secret->bytes[i] <= '~';
+        equal &= secret->bytes[i] == secret->bytes[0];
+    }
+    return equal ? "one byte repeated" : text ? "text" : NULL;
+}
+
 static bool read_open(struct secret *secret, int fd, const char *path, bool *others,
                       struct err *err)
 {
@@ -94,8 +106,12 @@ static bool read_open(struct secret *secret, int fd, const char *path, bool *oth
         return fail_errno(err, "cannot read secret '%s'", path);
     if (n > SECRET_LEN)
         return fail(err, "'%s' is no secret: it is longer than %d bytes", path, SECRET_LEN);
-    return n == SECRET_LEN ||
-           fail(err, "'%s' is no secret: it has only %d of %d bytes", path, (int)n, SECRET_LEN);
+    if (n < SECRET_LEN)
+        return fail(err, "'%s' is no secret: it has only %d of %d bytes", path, (int)n, SECRET_LEN);
+    const char *weak = weakness(secret);
+    return weak == NULL ||
+           fail(err, "'%s' is no secret: it is %s, which can be guessed; --new-secret makes one",
+                path, weak);
 }
 
 bool secret_read(struct secret *secret, const char *path, bool *others, struct err *err)

@@ -118,7 +118,7 @@ TEST(a_wiped_secret_is_gone)
 static void write_bytes(const char *path, size_t n, mode_t mode)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    static const char bytes[100];
+    static const char bytes[100] = {1, 2};
     CHECK(fd >= 0 && write(fd, bytes, n) == (ssize_t)n && fchmod(fd, mode) == 0);
     close(fd);
 }
@@ -138,6 +138,35 @@ TEST(files_of_another_length_are_refused)
     write_bytes("s", 32, 0600);
     MUST(secret_read(&secret, "s", &others, &err));
     CHECK(!others);
+}
+
+static bool reads(const char bytes[static SECRET_LEN])
+{
+    struct secret secret;
+    bool others;
+    FILE *f = fopen("s", "w");
+    CHECK(f != NULL && fwrite(bytes, 1, SECRET_LEN, f) == SECRET_LEN && fclose(f) == 0);
+    return secret_read(&secret, "s", &others, &err);
+}
+
+TEST(secrets_that_can_be_guessed_are_refused)
+{
+    char text[] = " 2345678901234567890123456789012~";
+    CHECK(!reads(text));
+    CHECK_STR(err.text,
+              "'s' is no secret: it is text, which can be guessed; --new-secret makes one");
+    for (unsigned i = 0; i < SECRET_LEN; i += SECRET_LEN - 1) {
+        char kept = text[i];
+        text[i] = 0x7f;
+        CHECK(reads(text));
+        text[i] = kept;
+    }
+    char equal[SECRET_LEN] = {0};
+    CHECK(!reads(equal));
+    CHECK_STR(err.text, "'s' is no secret: it is one byte repeated, which can be guessed; "
+                        "--new-secret makes one");
+    equal[SECRET_LEN - 1] = 1;
+    CHECK(reads(equal));
 }
 
 TEST(who_else_can_read_or_change_it_is_told)
@@ -197,6 +226,7 @@ int main(void)
     RUN(a_mark_tells_secrets_apart_and_proves_the_header);
     RUN(a_wiped_secret_is_gone);
     RUN(files_of_another_length_are_refused);
+    RUN(secrets_that_can_be_guessed_are_refused);
     RUN(who_else_can_read_or_change_it_is_told);
     RUN(a_new_secret_is_its_owners_alone);
     scratchdir_leave();
