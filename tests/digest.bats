@@ -73,7 +73,6 @@ and in a filter without --digest they are keys as others"
     # Those of another length, and those that are not alike, are passwords.
     sha256sum </dev/null | cut -c 1-64 | quiet seen create --digest sha1 g.seen
     { cat digests; echo x; } | quiet seen create --force --digest sha1 g.seen
-    head -n 1 digests >>digests
     { seq 8; cat digests; } | quiet seen create --force --digest sha1 g.seen
 }
 
