@@ -104,7 +104,7 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
     struct known *k = &a->adding.known;
     enum redis_there there = REDIS_THERE;
     bool ok = a->create && in_redis ? known_prepare(k, path, a->n, a->p, &there, err)
-                                    : known_open(k, path, err);
+                                    : known_open(k, path, a->create, err);
     if (ok && there == REDIS_THERE)
         adding_compare(k->sink, a->n, a->p);
     if (!ok || !keyopt_adopt(&a->keyopt, store_header(k->sink), path, err))

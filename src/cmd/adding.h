@@ -3,7 +3,7 @@
  * records.
  *
  *     struct adding a = {.feed = {.keyopt = &keyopt, .title = "adding", .prompt = true}, ...};
- *     known_open(&a.known, name, &err)             // and so on: known.h
+ *     known_open(&a.known, name, false, &err)      // and so on: known.h
  *     if (adding_run(&a))
  *         ...                                      // final messages
  *     status = adding_status(&a);

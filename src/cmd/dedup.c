@@ -354,7 +354,7 @@ static bool open_file(struct dedup *d)
 {
     struct err err;
     struct known *k = &d->adding.known;
-    if (known_open(k, d->path, &err)) {
+    if (known_open(k, d->path, d->create, &err)) {
         adding_compare(k->sink, d->n, d->p);
         return adopt(d, k->sink, &err) || say_failure(&err);
     }

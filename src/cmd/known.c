@@ -32,12 +32,12 @@ bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t
     return k->sink != NULL;
 }
 
-bool known_open(struct known *k, const char *name, struct err *err)
+bool known_open(struct known *k, const char *name, bool create, struct err *err)
 {
     k->sink = store_open(name, STORE_WRITE, err);
     if (k->sink != NULL)
         return true;
-    bool missing = store_is_file(name) && access(name, F_OK) != 0 && errno == ENOENT;
+    bool missing = !create && store_is_file(name) && access(name, F_OK) != 0 && errno == ENOENT;
     return missing && strcmp(name, "-") != 0 ? fail_more(err, " (--create makes it)") : false;
 }
 

@@ -4,7 +4,7 @@
  * reports present: those not in the list are new, unless they were new earlier in this run.
  *
  *     struct known k = {0};
- *     known_open(&k, name, &err)                        // or known_open_in_memory
+ *     known_open(&k, name, false, &err)                 // or known_open_in_memory
  *     known_add_reference(&k, name, &err)               // if asked for
  *     known_confirm(&k, list, &rule, &err)
  *     known_begin(&k, &options, &err)
@@ -47,8 +47,9 @@ struct known {
     size_t before_capacity;
 };
 
-/* Opens the filter that takes new keys. */
-bool known_open(struct known *k, const char *name, struct err *err);
+/* Opens the filter that takes new keys. Without `create`, the message about a missing file names
+ * --create. */
+bool known_open(struct known *k, const char *name, bool create, struct err *err);
 
 /* For a filter in Redis that may be missing (redis_prepare): known_make then makes it. If later
  * commands need another layout than this address has, known_make prints it on stderr. */
