@@ -414,7 +414,7 @@ END
         run -0 awk -F '\t' '
             NF != 5 || ($1 == "" && $2 == "") || $5 == "" { bad = 1 }
             $1 != "" && $1 !~ /^-[[:alnum:]]$/ { bad = 1 }
-            $2 != "" && $2 !~ /^--[a-z][a-z-]+$/ { bad = 1 }
+            $2 != "" && $2 !~ /^--[a-z][a-z0-9-]+$/ { bad = 1 }
             END { exit bad || NR < 2 }' <<<"$output"
     done
     run -0 seen help --commands

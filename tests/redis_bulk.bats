@@ -295,6 +295,23 @@ but its final false-positive rate $unknown" ]]
     [[ $output = 1000 && ${#stderr_lines[@]} = 1 ]]
 }
 
+@test "a signal ends a command that waits for a silent server, in seconds" {
+    seq 1000 >keys
+    config r
+    for command in 'add --live' 'add --bulk' 'dedup --live'; do
+        proxy BITCOUNT 1 run "kill -STOP ${REDIS_PIDS[a]}; until [ -s pid ]; do sleep 0.01; done; kill -TERM \$(cat pid)"
+        : >pid
+        # shellcheck disable=SC2086 # words
+        seen $command "$(uri r redisson proxy)" keys >out 2>err 3>&- &
+        echo $! >pid
+        timeout 25 tail --pid=$! -f /dev/null # of 30 s and more without the signal
+        wait $! && status=0 || status=$?
+        kill -CONT "${REDIS_PIDS[a]}"
+        [ "$status" = 143 ] || { echo "$command: $status"; cat err; false; }
+        [ ! -s err ]
+    done
+}
+
 # stops COMMAND REGEX: add or dedup through the proxy ends with status 2 and one line, prints
 # nothing, and leaves no temporary key.
 stops()

@@ -31,6 +31,8 @@ uint64_t conn_now(void)
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/sig.h"
+
 enum {
     READ_BLOCK = 64 << 10,
     /* A string in Redis has at most 512 MiB (proto-max-bulk-len). A server that sends a longer
@@ -385,6 +387,16 @@ size_t conn_expected(const struct conn *c)
     return c->expected;
 }
 
+/* After a signal, a silent server is not waited for as long. The signal may come to another thread,
+ * so poll ends once a second to look. */
+enum { AFTER_SIGNAL_MS = 2000, LOOK_MS = 1000 };
+
+static uint64_t patience_of(const struct conn *c)
+{
+    bool ends = sig_caught() && c->options.reply_ms > AFTER_SIGNAL_MS;
+    return ends ? AFTER_SIGNAL_MS : c->options.reply_ms;
+}
+
 /* Receives data if poll found any, and checks the time-out. False: neither data nor a failure. */
 static bool get_on(struct conn *c, const struct pollfd *found)
 {
@@ -392,10 +404,10 @@ static bool get_on(struct conn *c, const struct pollfd *found)
         receive_some(c);
         return true;
     }
-    if (found->revents != 0 || conn_now() < c->active + c->options.reply_ms)
+    if (found->revents != 0 || conn_now() < c->active + patience_of(c))
         return false;
     snprintf(c->trouble, sizeof c->trouble, "no answer from '%s' within %u s", c->name,
-             (c->options.reply_ms + 999) / 1000);
+             (unsigned)(patience_of(c) + 999) / 1000);
     c->failed = true;
     return true;
 }
@@ -414,12 +426,13 @@ void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room)
                 return;
             room[i].fd = c->context->fd;
             room[i].events = (short)(POLLIN | (c->out_len > 0 ? POLLOUT : 0));
-            if (c->active + c->options.reply_ms < until)
-                until = c->active + c->options.reply_ms;
+            if (c->active + patience_of(c) < until)
+                until = c->active + patience_of(c);
         }
         if (until == UINT64_MAX)
             return;
-        poll(room, n, left(until)); /* if it fails, all revents stay 0 */
+        int ms = left(until);
+        poll(room, n, ms < LOOK_MS ? ms : LOOK_MS); /* if it fails, all revents stay 0 */
         for (size_t i = 0; i < n; i++)
             has_got_on |= room[i].fd >= 0 && get_on(conns[i], &room[i]);
     }
