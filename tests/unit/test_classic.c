@@ -147,6 +147,21 @@ TEST(a_full_filter_gives_a_lower_bound_only)
     CHECK(c.n_at_least && c.fpr == 1 && c.n > 0 && isfinite(c.n));
 }
 
+/* Redisson's sample would look for a set bit for ever. */
+TEST(bits_behind_the_last_do_not_count)
+{
+    static const struct {
+        uint64_t m, set;
+    } cases[] = {{65, 1}, {66, 2}, {96, 2}, {100, 6}, {104, 10}, {128, 10}};
+    const uint8_t data[16] = {1, [8] = 2, [12] = 0xff};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct layer layer = layer_of(cases[i].m, 3);
+        struct census c;
+        kind_guava.census(&layer, data, 1, &c);
+        CHECK(fabs(c.bits_set * (double)cases[i].m - (double)cases[i].set) < 1e-9);
+    }
+}
+
 TEST(a_spec_is_parsed_or_refused_with_what_is_known)
 {
     static const struct {
@@ -199,6 +214,7 @@ int main(void)
     RUN(pages_are_those_of_the_positions);
     RUN(the_estimate_holds);
     RUN(a_full_filter_gives_a_lower_bound_only);
+    RUN(bits_behind_the_last_do_not_count);
     RUN(a_spec_is_parsed_or_refused_with_what_is_known);
     RUN(bits_come_back_from_every_order);
     return check_done();

@@ -61,7 +61,7 @@ static void estimate(double m, unsigned k, double set, struct census *out)
 struct count {
     const uint8_t *const *data;
     unsigned n;
-    uint64_t bytes, *of_worker;
+    uint64_t m, bytes, *of_worker;
 };
 
 static uint64_t count_bytes(const struct count *job, uint64_t first, uint64_t end)
@@ -71,6 +71,9 @@ static uint64_t count_bytes(const struct count *job, uint64_t first, uint64_t en
         uint64_t word = 0;
         for (unsigned i = 0; i < job->n; i++)
             word |= get_le64(job->data[i] + at);
+        /* In a forged file there may be bits behind the last. */
+        if (at * 8 + 64 > job->m)
+            word &= ((uint64_t)1 << job->m % 64) - 1;
         set += (unsigned)__builtin_popcountll(word);
     }
     return set;
@@ -86,7 +89,7 @@ static void count_piece(void *ctx, unsigned worker, uint64_t i)
 /* The number of set bits in the union of n layers with the same m. */
 static uint64_t count_set(const uint8_t *const *data, unsigned n, uint64_t m, unsigned threads)
 {
-    struct count job = {.data = data, .n = n, .bytes = classic_bytes(m)};
+    struct count job = {.data = data, .n = n, .m = m, .bytes = classic_bytes(m)};
     job.of_worker = calloc(threads, sizeof *job.of_worker);
     if (job.of_worker == NULL)
         return count_bytes(&job, 0, job.bytes);
