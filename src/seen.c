@@ -186,11 +186,13 @@ static void list_layouts(void)
     }
 }
 
-/* seen help [COMMAND]; for completion scripts: seen help --commands, seen help --layouts, seen help
+/* seen help [COMMAND [--all]]; for completion scripts: seen help --commands, seen help --layouts,
+ * seen help
  * --options COMMAND. */
 static int run_help(int argc, char **argv)
 {
     bool options = argc > 1 && strcmp(argv[1], "--options") == 0;
+    bool all = !options && argc == 3 && strcmp(argv[2], "--all") == 0;
     if (argc == 2 && strcmp(argv[1], "--commands") == 0) {
         list_commands();
         return 0;
@@ -203,7 +205,7 @@ static int run_help(int argc, char **argv)
         print_help(stdout);
         return 0;
     }
-    if (argc != 2 + options)
+    if (argc != 2 + (options || all))
         return opt_misuse(NULL, "'seen help' takes the name of one command");
     const struct command *command = find_command(argv[1 + options]);
     if (command == NULL)
@@ -211,7 +213,7 @@ static int run_help(int argc, char **argv)
     if (options)
         opt_list(command);
     else
-        opt_help(command);
+        opt_help(command, all);
     return 0;
 }
 

@@ -51,6 +51,28 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"
 }
 
+@test "help shows the options of every day, and all with --all" {
+    for command in "${commands[@]}"; do
+        seen help "$command" >some
+        seen help "$command" --all >every
+        seen "$command" --help --all | cmp - every
+        seen "$command" --help | cmp - some
+        case $command in
+            create | add | query | dedup)
+                [ "$(wc -l <some)" -le 48 ]
+                grep -qF "'seen $command --help --all' lists the other options too" some
+                # Each name that stands for every day is that of an option.
+                sed -n '/\.everyday/,/",$/p' "$SOURCE/src/cmd/$command.c" | grep -oE '[a-z][a-z-]+' |
+                    grep -vx everyday | sed 's/^/--/' | { cat; echo --help; } | sort >named
+                [ "$(wc -l <named)" -ge 12 ]
+                seen help --options "$command" | cut -f 2 | { cat; echo --help; } | sort >all
+                [ -z "$(comm -23 named all)" ]
+                ;;
+            *) cmp some every ;;
+        esac
+    done
+}
+
 @test "help has each command once, in parts that the manual page has too" {
     seen --help >help
     [ "$(sed -nE 's/^  ([a-z]+)  .*/\1/p' help | xargs)" = "${commands[*]}" ]

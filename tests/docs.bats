@@ -11,7 +11,7 @@ commands=(create add remove rotate shrink query dedup merge compare stats verify
 # "-n, --capacity N" for each option in a command's help.
 options_of_help()
 {
-    seen help "$1" | sed -nE 's/^ {2,6}(-.*)/\1/p' | sed -E 's/  .*//' | sort
+    seen help "$1" --all | sed -nE 's/^ {2,6}(-.*)/\1/p' | sed -E 's/  .*//' | sort
 }
 
 # The same from the tagged paragraphs of its manual page.

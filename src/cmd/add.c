@@ -188,6 +188,8 @@ const struct command cmd_add = {
         "place, beside any number of other writers and readers. Exit status 0 means that they "
         "are on disk.",
     .groups = groups,
+    .everyday = " create capacity fpr key null delimiter field digested skip-bad secret"
+                " verbose ",
     .operand = "FILTER",
     .least = 1,
     .run = run,

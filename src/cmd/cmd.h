@@ -12,7 +12,8 @@ struct command {
     const char *summary;  /* a line for the list in `seen --help` */
     const char *details;  /* paragraphs between usage and options in --help; may be NULL */
     const struct opt_group *groups; /* ends with title NULL */
-    const struct opt_hint *hints;   /* ends with option NULL; may be NULL */
+    const char *everyday; /* " NAME NAME ... ": the options that help shows first; NULL: all */
+    const struct opt_hint *hints; /* ends with option NULL; may be NULL */
     const char *operand; /* what messages call operands; `least` to `most` of them are given */
     int least, most;     /* most 0: any number */
     const char *output;  /* -o must be given, and messages call its value so; NULL: it need not */

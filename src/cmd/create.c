@@ -748,6 +748,9 @@ const struct command cmd_create = {
         "for as many distinct keys as there are. FILTER appears when it is complete and on "
         "disk, or not at all.",
     .groups = groups,
+    .everyday = " capacity fpr size compact layout grow generations empty key null"
+                " delimiter field digested secret trim ignore-case digest force"
+                " min-ratio json ",
     .hints = hints,
     .operand = "FILTER",
     .least = 1,

@@ -48,7 +48,7 @@ static const struct opt output_opts[] = {
      "print nothing; the exit status is 0 if a record would be printed, 1 if none",
      FLAG(struct dedup, quiet)},
     {0, "annotate", NULL,
-     "print every record after + (new) or - (known) and a TAB, or after ? if --skip-bad skips it",
+     "print every record after a sign and a TAB: + (new), - (known), or ? if --skip-bad skips it",
      FLAG(struct dedup, annotate)},
     {0, "dry-run", NULL, "print new records, and add nothing to FILTER",
      FLAG(struct dedup, dry_run)},
@@ -604,6 +604,9 @@ const struct command cmd_dedup = {
         "records with the same key, the first is printed. Any number of processes may share one "
         "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory.",
     .groups = groups,
+    .everyday = " invert-match count quiet annotate dry-run verbose also confirm create"
+                " capacity fpr rotate-at-capacity key null delimiter field skip-bad"
+                " secret ",
     .operand = "FILTER",
     .run = run,
 };

@@ -21,7 +21,7 @@ const struct opt keyopt_opts[] = {
      TEXT(struct keyopt, files0)},
     {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", OWN},
     {'z', "null-data", NULL, NULL, ALIAS('0')},
-    {'d', "delimiter", "C", "with -f: fields end with this one byte (default: TAB)", OWN},
+    {'d', "delimiter", "C", "fields of -f end with this one byte (default: TAB)", OWN},
     {'w', "whitespace", NULL,
      "with -f: runs of blanks and tabs part fields, and those around the record do not count",
      FLAG(struct keyopt, rule.whitespace)},
@@ -35,7 +35,7 @@ const struct opt keyopt_opts[] = {
      COUNT(struct keyopt, header)},
     {0, "crlf", NULL, "drop one CR before each newline", FLAG(struct keyopt, rule.crlf)},
     {0, "digested", NULL,
-     "with a filter of digests: the key is its digest already, in hexadecimal digits",
+     "the key is its digest already, in hexadecimal digits; for filters of digests",
      FLAG(struct keyopt, rule.digested)},
     {0, "skip-bad", NULL,
      "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "

@@ -347,6 +347,15 @@ static bool take(struct opt_parser *p, const struct opt *o, const struct opt_gro
     return true;
 }
 
+/* Is --all among the words? */
+static bool asks_for_all(const struct opt_parser *p)
+{
+    for (int i = 1; i < p->argc; i++)
+        if (strcmp(p->argv[i], "--all") == 0)
+            return true;
+    return false;
+}
+
 /* An option. p->status is 0 after --help only. */
 static bool take_next(struct opt_parser *p, int got, void *into)
 {
@@ -359,7 +368,7 @@ static bool take_next(struct opt_parser *p, int got, void *into)
     p->value = optarg;
     p->name = name_of(opt);
     if (opt == &help_option) {
-        opt_help(p->command);
+        opt_help(p->command, asks_for_all(p));
         p->status = 0;
         return false;
     }
@@ -468,10 +477,25 @@ static size_t help_column(void)
     return column;
 }
 
-static void put_option(const struct opt *opt, size_t column)
+/* Room for a clause; a longer one is cut. */
+enum { CLAUSE = 200 };
+
+/* Copies what an option does, without what follows behind ";", ":" or "(". */
+static const char *first_clause(const char *help, char out[static CLAUSE])
 {
-    if (opt->alias != 0)
-        return;
+    static const char *const ends[] = {"; ", ": ", " ("};
+    size_t len = strlen(help);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const char *end = strstr(help, ends[i]);
+        len = end != NULL && (size_t)(end - help) < len ? (size_t)(end - help) : len;
+    }
+    snprintf(out, CLAUSE, "%.*s", (int)len, help);
+    return out;
+}
+
+static void put_option(const struct opt *opt, bool all, size_t column)
+{
+    char clause[CLAUSE];
     char names[128];
     size_t n = compose_names(names, sizeof names, opt);
     fputs(names, stdout);
@@ -479,12 +503,34 @@ static void put_option(const struct opt *opt, size_t column)
         putchar('\n');
         n = 0;
     }
-    put_filled(opt->help, column, n);
+    put_filled(all ? opt->help : first_clause(opt->help, clause), column, n);
 }
 
-void opt_help(const struct command *command)
+static bool is_everyday(const struct command *command, const struct opt *opt)
+{
+    char name[64];
+    snprintf(name, sizeof name, " %s ", opt->name);
+    return strstr(command->everyday, name) != NULL;
+}
+
+static void put_group(const struct command *command, const struct opt_group *g, bool all,
+                      size_t column)
+{
+    bool begun = false;
+    for (const struct opt *o = g->opts; o->id != 0 || o->name != NULL; o++) {
+        if (o->alias != 0 || (!all && !is_everyday(command, o)))
+            continue;
+        if (!begun)
+            printf("\n%s:\n", g->title);
+        begun = true;
+        put_option(o, all, column);
+    }
+}
+
+void opt_help(const struct command *command, bool all)
 {
     table_of(command);
+    all |= command->everyday == NULL;
     printf("Usage: seen %s %s\n\n%c%s.\n", command->name, command->synopsis,
            toupper((unsigned char)command->summary[0]), command->summary + 1);
     if (command->details != NULL) {
@@ -492,13 +538,12 @@ void opt_help(const struct command *command)
         put_filled(command->details, 0, 0);
     }
     size_t column = help_column();
-    for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++) {
-        printf("\n%s:\n", g->title);
-        for (const struct opt *o = g->opts; o->id != 0 || o->name != NULL; o++)
-            put_option(o, column);
-    }
+    for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
+        put_group(command, g, all, column);
     putchar('\n');
-    put_option(&help_option, column);
+    put_option(&help_option, all, column);
+    if (!all)
+        printf("\n'seen %s --help --all' lists the other options too.\n", command->name);
 }
 
 int opt_misuse(const struct command *command, const char *fmt, ...)

@@ -109,8 +109,8 @@ bool opt_positive(const struct opt_parser *p, uint64_t value); /* is it more tha
 bool opt_fpr(struct opt_parser *p, double *out);
 bool opt_int(struct opt_parser *p, int min, int max, int *out);
 
-/* Prints the command's help to stdout. */
-void opt_help(const struct command *command);
+/* Prints the command's help to stdout: the options of every day (command->everyday), or all. */
+void opt_help(const struct command *command, bool all);
 
 /* Reports a usage error on stderr, and where to find help. Returns 2. command NULL: the error is in
  * the call of the program itself. */

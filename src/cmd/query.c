@@ -55,7 +55,7 @@ static const struct opt output_opts[] = {
      "print each record's number and a colon before it, and the file's name if there are several",
      FLAG(struct query, number)},
     {0, "annotate", NULL,
-     "print every record after + (present) or - (absent) and a TAB, or after ? if --skip-bad "
+     "print every record after a sign and a TAB: + (present), - (absent), or ? if --skip-bad "
      "skips it; if a filter is replaced, answer from the new one",
      FLAG(struct query, annotate)},
     {0, "counts", NULL,
@@ -623,6 +623,9 @@ const struct command cmd_query = {
         "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "
         "1 if none was, 2 on an error.",
     .groups = groups,
+    .everyday = " invert-match count quiet max-count files-with-matches annotate counts"
+                " number key null delimiter field header digested skip-bad secret"
+                " confirm ask ",
     .hints = hints,
     .operand = "FILTER",
     .least = 1,
