@@ -119,7 +119,7 @@ static bool is_counted_set(const char *path, struct err *err)
     bool suits = false;
     struct err why;
     bool missing = access(path, F_OK) != 0 && errno == ENOENT;
-    if (store_is_file(path) && !missing && !changing_suits(path, &suits, &why))
+    if (!missing && !change_suits(path, &suits, &why))
         *err = why;
     return suits;
 }

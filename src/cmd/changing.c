@@ -31,17 +31,6 @@ bool changing_take(void *changing, struct opt_parser *p, int id)
     return *p->value != '\0';
 }
 
-bool changing_suits(const char *path, bool *suits, struct err *err)
-{
-    struct filter f;
-    *suits = false;
-    if (!filter_open(&f, path, FILTER_READ, err))
-        return false;
-    *suits = change_suits(&f.header);
-    filter_close(&f);
-    return true;
-}
-
 /* The result of one chunk. */
 struct part {
     struct feed_part part;

@@ -35,10 +35,6 @@ struct changing {
 /* Takes one of these options. Reports a mistake itself. */
 bool changing_take(void *changing, struct opt_parser *p, int id);
 
-/* Is the file a counted set, to which changing_run can apply a batch? Fails if it cannot be opened.
- */
-bool changing_suits(const char *path, bool *suits, struct err *err);
-
 /* Reads and applies the batch; returns the exit status. */
 int changing_run(struct changing *c, struct keyopt *keyopt, const struct command *command);
 

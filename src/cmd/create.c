@@ -161,13 +161,10 @@ static const double FPR_SLACK = 1.01;
 
 static bool read_like(struct create *c)
 {
-    struct filter like;
     struct err err;
-    if (!filter_open(&like, c->like, FILTER_READ, &err))
-        return say_failure(&err);
-    c->like_header = like.header;
-    filter_close(&like);
     const struct header *like_header = &c->like_header;
+    if (!filter_read_header(c->like, &c->like_header, &err))
+        return say_failure(&err);
     if (like_header->policy != POLICY_FIXED || like_header->n_layers != 1 ||
         !layer_takes_keys(&like_header->layers[0])) {
         say_error("'%s' is not a single Bloom filter, so --like cannot copy it", c->like);
@@ -402,31 +399,19 @@ static bool too_few_keys(const struct create *c, const char *option, double want
     return false;
 }
 
-/* How many distinct keys the filter has; at least so many if its layers may share keys. */
-static double keys_of(const struct filter *f, unsigned threads)
-{
-    struct census census;
-    if (f->header.n_layers == 1 || f->header.policy == POLICY_GROW)
-        return f->header.counters.n_keys;
-    filter_census_all(f, threads, &census);
-    return census.n_low;
-}
-
 static bool enough_keys(const struct create *c)
 {
-    double n = keys_held(c), want = (double)c->min_keys;
-    struct filter old;
+    double n = keys_held(c), want = (double)c->min_keys, old;
     struct err err;
     if (n < want)
         return too_few_keys(c, "--min-keys is", want);
     if (c->min_ratio <= 0 || access(c->path, F_OK) != 0)
         return true;
-    if (!filter_open(&old, c->path, FILTER_READ, &err)) {
+    if (!filter_fewest_keys(c->path, c->keyopt.threads, &old, &err)) {
         say_error("--min-ratio: %s", err.text);
         return false;
     }
-    want = c->min_ratio * keys_of(&old, c->keyopt.threads);
-    filter_close(&old);
+    want = c->min_ratio * old;
     return n >= want || too_few_keys(c, "--min-ratio asks for", want);
 }
 

@@ -3,7 +3,6 @@
 #include "cmd/changing.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
-#include "store/store.h"
 
 struct remove {
     struct keyopt keyopt;
@@ -32,35 +31,14 @@ static const struct opt_group groups[] = {
     {0},
 };
 
-/* Says why nothing can be removed from a filter that does not count. */
-static bool check_filter(const char *path)
-{
-    struct filter f;
-    struct err err;
-    if (!store_is_file(path)) {
-        say_error("'%s' is in Redis: keys can be removed only from files that 'seen create "
-                  "--counted' makes",
-                  path);
-        return false;
-    }
-    if (!filter_open(&f, path, FILTER_READ, &err))
-        return say_failure(&err);
-    bool suits = change_suits(&f.header);
-    filter_close(&f);
-    if (!suits)
-        say_error("'%s' does not keep its keys apart, so none can be removed without others; "
-                  "'seen create --counted' makes filters from which keys can be removed",
-                  path);
-    return suits;
-}
-
 static int run_remove(struct remove *r, int argc, char **argv)
 {
     struct opt_parser p;
+    struct err err;
     if (!opt_parse(&p, &cmd_remove, argc, argv, r))
         return p.status;
     if (!keyopt_files(&r->keyopt, &cmd_remove, argv + p.first + 1, argc - p.first - 1) ||
-        !check_filter(argv[p.first]))
+        !(change_check(argv[p.first], &err) || say_failure(&err)))
         return EXIT_ERROR;
     r->changing.change.path = argv[p.first];
     r->changing.change.op = COUNTS_SUBTRACT;

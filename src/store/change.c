@@ -16,6 +16,7 @@
 #include "base/sig.h"
 #include "keys/hash_foreign.h"
 #include "store/header.h"
+#include "store/store.h"
 
 /* The batch as a layer, in an unnamed file. */
 struct batch_layer {
@@ -60,6 +61,34 @@ static void set_batches(const struct change *c, const struct header *old, struct
     memcpy(h->batch, old->batch + forgotten, (size_t)h->n_batches * FORMAT_BATCH);
     if (has_id)
         memcpy(h->batch[h->n_batches++], c->id, FORMAT_BATCH);
+}
+
+bool change_suits(const char *name, bool *suits, struct err *err)
+{
+    struct header h;
+    *suits = false;
+    if (!store_is_file(name))
+        return true;
+    if (!filter_read_header(name, &h, err))
+        return false;
+    *suits = combine_counts(&h);
+    return true;
+}
+
+bool change_check(const char *name, struct err *err)
+{
+    bool suits;
+    if (!change_suits(name, &suits, err) || suits)
+        return suits;
+    if (!store_is_file(name))
+        return fail(err,
+                    "'%s' is in Redis: keys can be removed only from files that 'seen create "
+                    "--counted' makes",
+                    name);
+    return fail(err,
+                "'%s' does not keep its keys apart, so none can be removed without others; "
+                "'seen create --counted' makes filters from which keys can be removed",
+                name);
 }
 
 /* Collecting keys. */
@@ -158,7 +187,7 @@ static bool check_old(const struct change *c, const struct batch_layer *b, const
     struct err what;
     if (!newfile_replaces(&c->file, old->fd))
         return fail(err, "'%s' was replaced meanwhile", c->path);
-    if (!change_suits(&old->header) || old->header.layers[0].kind != b->layer->kind)
+    if (!combine_counts(&old->header) || old->header.layers[0].kind != b->layer->kind)
         return fail(err, "'%s' was replaced meanwhile by a filter that does not count", c->path);
     if (!header_same_keys(&c->now.header, &old->header, &what))
         return fail(err, "'%s' was replaced meanwhile by a filter that differs in %s", c->path,

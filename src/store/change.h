@@ -55,11 +55,11 @@ struct change {
     bool file_open;
 };
 
-/* Can a filter with this header be changed by batches? */
-static inline bool change_suits(const struct header *h)
-{
-    return combine_counts(h);
-}
+/* Can the filter of that name be changed by batches? Fails if its header cannot be read. */
+bool change_suits(const char *name, bool *suits, struct err *err);
+
+/* If keys cannot be removed from it, fails with the reason. */
+bool change_check(const char *name, struct err *err);
 
 /* Opens the file and makes sure that it can be replaced. */
 bool change_open(struct change *c, struct err *err);

@@ -638,6 +638,31 @@ void filter_census_all(const struct filter *f, unsigned threads, struct census *
     layers_census_all(&layers, threads, out);
 }
 
+bool filter_read_header(const char *path, struct header *h, struct err *err)
+{
+    struct filter f;
+    if (!filter_open(&f, path, FILTER_READ, err))
+        return false;
+    *h = f.header;
+    filter_close(&f);
+    return true;
+}
+
+bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct err *err)
+{
+    struct filter f;
+    struct census census;
+    if (!filter_open(&f, path, FILTER_READ, err))
+        return false;
+    *n = f.header.counters.n_keys;
+    if (f.header.n_layers > 1 && f.header.policy != POLICY_GROW) {
+        filter_census_all(&f, threads, &census);
+        *n = census.n_low;
+    }
+    filter_close(&f);
+    return true;
+}
+
 /* Pages per block. A block is enough work to be worth handing to a thread. */
 enum { CHECK_BLOCK = 256 };
 

@@ -58,6 +58,12 @@ struct filter {
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
 void filter_close(struct filter *f);
 
+/* Only the header of a file. */
+bool filter_read_header(const char *path, struct header *h, struct err *err);
+
+/* How many distinct keys a file has; if its layers may share keys, at least that many. */
+bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct err *err);
+
 /* The filter's layers, for layers.h. */
 static inline struct layers filter_layers(const struct filter *f)
 {
