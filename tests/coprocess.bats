@@ -167,6 +167,23 @@ PYTHON
     [ "$status" = 0 ]
 }
 
+@test "a secret that was read is kept if its file changes" {
+    [[ $(seen --version) != *'secrets: not available'* ]] || skip 'built without libsodium'
+    seen create --secret s --new-secret -n 100 -p 1e-6 f.seen -k old
+    seen create --secret s -n 100 -p 1e-6 g.seen -k new
+    start_asked --secret s f.seen
+    answers old +
+    answers new -
+    seen create --secret t --new-secret -n 100 h.seen -k old
+    mv t s
+    answers old +
+    mv g.seen f.seen
+    until_answer new +
+    answers old -
+    finish_asked
+    [ "$status" = 0 ]
+}
+
 @test "without --annotate the filter that was opened answers to the end" {
     seen create f.seen -k one
     mkfifo questions

@@ -170,6 +170,21 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     only keys f
 }
 
+@test "other hard links of a replaced file lead to the old one" {
+    seq 100 >keys
+    quiet seen create --foldable -n 100k bloom keys
+    quiet seen create --counted -n 1000 counted keys
+    for words in 'create --force bloom keys' 'shrink bloom' 'add counted -k new' 'remove counted -k 1'; do
+        [[ $words == *counted* ]] && file=counted || file=bloom
+        cp "$file" copy
+        ln -f copy link
+        # shellcheck disable=SC2086 # words are meant to be split
+        quiet seen ${words/$file/copy}
+        run -1 cmp -s copy link
+        cmp link "$file"
+    done
+}
+
 @test "a new file has mode 0666 less the umask" {
     for mask in 022 077 027; do
         rm -f f
@@ -505,6 +520,16 @@ sys.exit(status != 0)' "$@"
     run -0 seen query -c f -k a
     run -0 seen query -c g -k a
     quiet bash -c 'seen create h -k a >&-'
+    seen create --foldable -n 10000 foldable -k a
+    seen create --layout guava -n 10 guava.seen -k a
+    seen export guava.seen -o guava
+    for words in 'shrink --json -o made foldable' 'import --json --layout guava guava -o made'; do
+        rm -f made
+        # shellcheck disable=SC2016 # for the inner bash
+        run -2 --separate-stderr bash -c 'seen $1 >/dev/full' - "$words"
+        [ "$stderr" = "seen: 'made' was made, but standard output could not be written: No space left on device" ]
+        run -0 seen query -c made -k a
+    done
 }
 
 @test "input that is closed is an error" {
