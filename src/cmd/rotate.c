@@ -7,8 +7,6 @@
 #include "base/sig.h"
 #include "cmd/cmd.h"
 #include "store/advance.h"
-#include "store/filter.h"
-#include "store/session.h"
 
 struct options {
     bool verbose;
@@ -25,26 +23,9 @@ static const struct opt rotate_opts[] = {
 
 static const struct opt_group groups[] = {{"Options", rotate_opts, 0, NULL}, {0}};
 
-static bool rotate(struct filter *f, unsigned threads, double *emptied, struct err *err)
-{
-    struct session s;
-    if (!session_hold(&s, f, err))
-        return false;
-    if (f->header.policy != POLICY_RING) {
-        session_release(&s);
-        return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
-    }
-    double before = s.counters.n_keys;
-    bool ok = advance_finish(&s, err) && advance(&s, threads, err);
-    *emptied = before - s.counters.n_keys;
-    session_release(&s);
-    return ok;
-}
-
 static int run(int argc, char **argv)
 {
     struct opt_parser p;
-    struct filter f;
     struct err err;
     struct options o = {.threads = parallel_cpus()};
     double emptied = 0;
@@ -52,11 +33,7 @@ static int run(int argc, char **argv)
     if (!opt_parse(&p, &cmd_rotate, argc, argv, &o))
         return p.status;
     sig_catch();
-    bool ok = filter_open(&f, argv[p.first], FILTER_WRITE, &err);
-    if (ok) {
-        ok = rotate(&f, o.threads, &emptied, &err);
-        filter_close(&f);
-    }
+    bool ok = advance_rotate(argv[p.first], o.threads, &emptied, &err);
     if (!ok && sig_caught())
         return 128 + sig_caught();
     if (!ok)

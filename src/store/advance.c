@@ -105,3 +105,29 @@ bool advance(struct session *s, unsigned threads, struct err *err)
     return chain_grow(&h, s->filter->path, err) && append_layer(s, &h, err) &&
            session_change(s, &h, err);
 }
+
+static bool rotate_file(struct filter *f, unsigned threads, double *emptied, struct err *err)
+{
+    struct session s;
+    if (!session_hold(&s, f, err))
+        return false;
+    if (f->header.policy != POLICY_RING) {
+        session_release(&s);
+        return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
+    }
+    double before = s.counters.n_keys;
+    bool ok = advance_finish(&s, err) && advance(&s, threads, err);
+    *emptied = before - s.counters.n_keys;
+    session_release(&s);
+    return ok;
+}
+
+bool advance_rotate(const char *path, unsigned threads, double *emptied, struct err *err)
+{
+    struct filter f;
+    if (!filter_open(&f, path, FILTER_WRITE, err))
+        return false;
+    bool ok = rotate_file(&f, threads, emptied, err);
+    filter_close(&f);
+    return ok;
+}
