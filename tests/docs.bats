@@ -38,6 +38,15 @@ same()
     done
 }
 
+@test "the pages that the manual pages name are there" {
+    cat "$SOURCE"/man/* | sed -nE 's/.*(seen\\-[a-z]+) ?\(([157])\).*/\1.\2/p; s/.*\\%(seen\\-[a-z]+)\(([157])\).*/\1.\2/p' |
+        tr -d '\\' | sort -u >named
+    [ "$(wc -l <named)" -gt 15 ]
+    while read -r page; do
+        [ -e "$SOURCE/man/$page" ] || { echo "there is no $page"; return 1; }
+    done <named
+}
+
 @test "help and manual page have the same options" {
     for command in "${commands[@]}"; do
         help=$(options_of_help "$command")

@@ -127,8 +127,7 @@ static void warn_if_full(const struct changing *c)
     const struct header *h = &c->change.combine.header;
     const struct layer *made = &h->layers[0];
     /* With whole hashes, no lower FPR is possible. */
-    if (c->change.op != COUNTS_ADD || p <= WRITER_WARN_FACTOR * h->fpr_design ||
-        combine_bits(&made, 1) == 64)
+    if (c->change.op != COUNTS_ADD || p <= writer_warn_fpr(h) || combine_bits(&made, 1) == 64)
         return;
     writer_warn(h, c->change.path, "current", p, &state);
     say_warning("%s", state.warning);

@@ -25,6 +25,7 @@
 #include "store/foreign.h"
 #include "store/header.h"
 #include "store/newfile.h"
+#include "store/writer.h"
 #include "store/writer_keys.h"
 
 struct create {
@@ -431,8 +432,9 @@ static bool keys_fit(const struct create *c)
     if (census->fpr <= FPR_SLACK * promised || sure <= (double)layer->n_design)
         return true;
     if ((h->compat & COMPAT_ASSUMED) != 0) {
-        say_warning("'%s' is fuller than half: its false-positive rate is %.3g", c->path,
-                    census->fpr);
+        if (census->fpr > writer_warn_fpr(h))
+            say_warning("'%s' is fuller than half: its false-positive rate is %.3g", c->path,
+                        census->fpr);
         return true;
     }
     unsigned generations = c->design.generations;

@@ -36,7 +36,7 @@ static void begin_layer(struct writer *w)
                             .layer = w->layer,
                             .threads = w->options.threads,
                             .max_fpr = w->options.max_fpr,
-                            .warn_fpr = WRITER_WARN_FACTOR * h->fpr_design};
+                            .warn_fpr = writer_warn_fpr(h)};
     rate_begin(&w->rate);
 }
 
@@ -78,6 +78,11 @@ enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
     fail(err, "not added: the false-positive rate of '%s' would pass %s", name,
          num_show_fpr(limit, max_fpr));
     return ADD_FULL;
+}
+
+double writer_warn_fpr(const struct header *h)
+{
+    return ((h->compat & COMPAT_ASSUMED) != 0 ? 2 : 1.01) * h->fpr_design;
 }
 
 void writer_warn(const struct header *h, const char *name, const char *when, double fpr,

@@ -156,7 +156,7 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
  * knows of say so, the bits on the server are counted. The keys are added even if that fails. */
 static void warn(struct redis *r, const char *when)
 {
-    double limit = WRITER_WARN_FACTOR * r->header.fpr_design;
+    double limit = writer_warn_fpr(&r->header);
     r->uncounted.text[0] = '\0';
     if (redis_fpr(r) <= limit)
         return;
