@@ -154,6 +154,14 @@ END
         seen stats --json f.seen | jq -e "(.n_estimate / 100000 - 1 | fabs) < 0.02 and $bounds"
         if [ $layout != guava ]; then
             says '^distinct keys +[0-9]+ +estimated$' seen stats f.seen
+            says '^note +[^ ].*off by' seen stats f.seen
+            seen stats --json f.seen | jq -e '.keys_left == null'
+            seen compare --json f.seen f.seen | jq -e '.jaccard == 1 and .jaccard_low == null and .a_high == null
+                and (.caveat | contains("off by"))'
+            seen create --json --force --layout $layout -n 10 g.seen -k x | jq -e '.caveat | contains("off by")'
+        else
+            seen compare --json f.seen f.seen | jq -e '.jaccard_low > 0.9 and .caveat == null'
+            seen create --json --force --layout $layout -n 10 g.seen -k x | jq -e 'has("caveat") | not'
         fi
     done
     quiet seen create --force --empty --layout redisson -n 1000 f.seen

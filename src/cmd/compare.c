@@ -1,10 +1,13 @@
 /* seen compare: how many keys two filters share. */
+#include <math.h>
+
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/warn.h"
 #include "cmd/report.h"
+#include "kind/layout.h"
 #include "store/compare.h"
 
 struct compare {
@@ -43,6 +46,7 @@ static const struct field field_total_a = {"sum of A's counts", "counts_a", FORM
 static const struct field field_total_b = {"sum of B's counts", "counts_b", FORM_COUNT, NULL, NULL};
 static const struct field field_smaller = {"sum of smaller counts", "counts_smaller", FORM_COUNT,
                                            NULL, NULL};
+static const struct field field_caveat = {"note", "caveat", FORM_TEXT, NULL, NULL};
 
 static void print(const struct compare *c, const char *a, const char *b)
 {
@@ -62,6 +66,7 @@ static void print(const struct compare *c, const char *a, const char *b)
         {&field_b_in_a, &o->b_in_a},
     };
     enum source source = result->exact ? EXACT : ESTIMATED;
+    const char *caveat = layout_caveat(result->kind);
     report_begin(&r, c->json, stdout);
     report_string(&r, &field_file_a, EXACT, a);
     report_string(&r, &field_file_b, EXACT, b);
@@ -69,8 +74,11 @@ static void print(const struct compare *c, const char *a, const char *b)
     if (result->bits != 0)
         report_uint(&r, &field_bits, EXACT, result->bits);
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        report_range(&r, figures[i].field, source, figures[i].figure->value, figures[i].figure->low,
-                     figures[i].figure->high);
+        report_range(&r, figures[i].field, source, figures[i].figure->value,
+                     caveat != NULL ? NAN : figures[i].figure->low,
+                     caveat != NULL ? NAN : figures[i].figure->high);
+    if (caveat != NULL)
+        report_string(&r, &field_caveat, EXACT, caveat);
     if (result->bits != 0) {
         report_uint(&r, &field_total_a, EXACT, result->seen.total_a);
         report_uint(&r, &field_total_b, EXACT, result->seen.total_b);

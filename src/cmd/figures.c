@@ -233,13 +233,12 @@ static void report_counters(struct report *r, const struct findings *found)
         report_unknown(r, &field_agree);
 }
 
-/* Where the positions of a key depend on each other, the formulas are off by more than the bits
- * vary: the estimate has no interval. */
 static bool is_rough(const struct findings *found)
 {
-    return found->layout != NULL && found->layout->caveat != NULL;
+    return layout_caveat(found->header->layers[0].kind) != NULL;
 }
 
+/* A rough estimate has no interval. */
 static void report_n(struct report *r, const struct findings *found)
 {
     const struct census *all = &found->all;
@@ -293,7 +292,8 @@ static void report_load(struct report *r, const struct findings *found, enum sou
     report_number(r, &field_load_all, source, load_of_all(found, room));
 }
 
-/* Keys that the filter takes until its FPR reaches the design FPR. */
+/* Keys that the filter takes until its FPR reaches the design FPR. In a filter that is nearly full,
+ * the error of a rough estimate would be larger than they are. */
 static void report_left(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;
@@ -301,7 +301,7 @@ static void report_left(struct report *r, const struct findings *found)
     const struct layer *layer = &h->layers[at];
     double fpr = found->layer[at].fpr, all = found->all.fpr;
     bool one = h->policy == POLICY_RING || (h->policy == POLICY_FIXED && h->n_layers == 1);
-    if (is_immutable(h) || !one || h->n_design == 0) {
+    if (is_immutable(h) || !one || h->n_design == 0 || is_rough(found)) {
         report_unknown(r, &field_left);
         return;
     }
@@ -433,8 +433,8 @@ static void report_layers(struct report *r, const struct findings *found)
 
 static void report_caveat(struct report *r, const struct findings *found)
 {
-    if (found->layout != NULL && found->layout->caveat != NULL)
-        report_string(r, &field_caveat, EXACT, found->layout->caveat);
+    if (is_rough(found))
+        report_string(r, &field_caveat, EXACT, layout_caveat(found->header->layers[0].kind));
 }
 
 /* How full it is, and what happens then. */

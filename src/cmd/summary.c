@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/say.h"
+#include "kind/layout.h"
 
 void summary_begin(struct json *j, const char *path, const struct header *h, double fpr, double n)
 {
@@ -30,6 +31,11 @@ void summary_begin(struct json *j, const char *path, const struct header *h, dou
     json_double(j, fpr);
     json_key(j, "n_estimate");
     json_double(j, n);
+    const char *caveat = layout_caveat(h->layers[0].kind);
+    if (caveat != NULL) {
+        json_key(j, "caveat");
+        json_string(j, caveat);
+    }
 }
 
 void summary_end(struct json *j)

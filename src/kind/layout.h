@@ -197,7 +197,9 @@ struct layout {
      * same design. NULL: there is no such data. */
     void (*strip)(struct layer *layer);
 
-    /* A sentence for stats: an assumption behind its numbers that does not hold. NULL: none. */
+    /* An assumption behind the numbers of stats that does not hold, as a sentence. The number of
+     * keys is then a rough estimate: the formulas are off by more than the bits vary. NULL: none.
+     */
     const char *caveat;
 
     /* The positions of n keys, k for each: position j of key i is at out[i * k + j], and is below
@@ -221,6 +223,11 @@ struct layout {
 static inline bool layout_is_sparse(const struct layer *layer)
 {
     return layer->kind->layout != NULL && layer->kind->layout->sparse;
+}
+
+static inline const char *layout_caveat(const struct kind *kind)
+{
+    return kind->layout != NULL ? kind->layout->caveat : NULL;
 }
 
 /* Layout number i, from 0; NULL after the last. */

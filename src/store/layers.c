@@ -269,9 +269,8 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
     *n_bits = NAN;
     /* Keys of parallel layers are not counted. If an assumption of the formula does not hold
      * (layout->caveat), it says little about the keys. */
-    const struct layout *layout = h->layers[0].kind->layout;
-    bool assumes = layout != NULL && layout->caveat != NULL;
-    if (h->counters.unknown || assumes || (h->policy == POLICY_FIXED && h->n_layers > 1))
+    if (h->counters.unknown || layout_caveat(h->layers[0].kind) != NULL ||
+        (h->policy == POLICY_FIXED && h->n_layers > 1))
         return true;
     /* A set's number of fingerprints is exact, and check_whole counts them. But any number of
      * deliberately chosen keys may share one fingerprint. */

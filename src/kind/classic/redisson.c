@@ -381,7 +381,7 @@ static const struct layout layout = {
     .census_of = classic_census_of,
     .redis = &redis,
     .caveat = "(c/m)^k is too low, since a key's positions depend on each other; the current FPR "
-              "is that of a sample of hashes",
+              "is that of a sample of hashes, and the number of keys may be off by a few percent",
 };
 
 const struct kind kind_redisson = {.id = 18,
