@@ -353,8 +353,10 @@ static bool mark_file(struct query *q, const struct result *r)
     if (r->selected == 0 || *named)
         return true;
     *named = true;
-    if (q->with && !print_name(q, tally_where(&q->feed.tally)))
-        return !(q->feed.failed = true);
+    if (q->with && !print_name(q, tally_where(&q->feed.tally))) {
+        q->feed.failed = true;
+        return false;
+    }
     return feed_skip_file(&q->feed, &r->part);
 }
 
@@ -396,8 +398,10 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
         return false;
     if (q->named != NULL)
         return mark_file(q, r);
-    if (!write_records(q, r, q->feed.tally.in_file))
-        return !(q->feed.failed = true);
+    if (!write_records(q, r, q->feed.tally.in_file)) {
+        q->feed.failed = true;
+        return false;
+    }
     return q->in_file < q->max_count || feed_skip_file(&q->feed, &r->part);
 }
 
