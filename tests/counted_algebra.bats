@@ -133,6 +133,34 @@ END
     done
 }
 
+@test "of an intersection of fingerprints, and of what is made of it, an upper bound of the keys is told" {
+    seq 20000 | counted -p 0.05 a
+    seq 19001 40000 | counted -p 0.05 b
+    run -0 --separate-stderr seen merge --intersect --verbose --json -o i a b
+    # 1000 keys are common, and 19000 * 20000 / 2^19 = 725 pairs of others share a fingerprint.
+    [[ $stderr == *', at most 1'[78]*' keys, sum of counts at most 1'[78]* ]]
+    bounds='.n_estimate == null and .n_low == 0 and .n_high > 1600 and .n_high < 2000'
+    jq -e "$bounds" <<<"$output"
+    seen stats --json i | jq -e "$bounds and .load == null and .bits_per_key == null"
+    says '^distinct keys +at most [0-9]+ +estimated' seen stats i
+    run -0 seen verify i
+    run -0 seen merge --force -o u i b
+    seen shrink --json --force -p 0.5 -o s i | jq -e '.n_estimate == null'
+    quiet seen add i -k new
+    for f in u s i; do
+        seen stats --json $f | jq -e '.n_estimate == null and .n_low == 0 and .n_high > 1600'
+    done
+    run -2 seen compare i a
+    # Whole hashes are counted. Of one set alone, the intersection is a copy.
+    seq 20000 | counted --force -p 0 a
+    seq 19001 40000 | counted --force -p 0 b
+    seen merge --force --intersect --json -o i a b | jq -e '.n_estimate == 1000 and has("n_high") == false'
+    seen stats --json i | jq -e '.n_estimate == 1000 and .n_low == 1000'
+    seq 20000 | counted -p 0.05 c
+    run -0 seen merge --force --intersect -o i c
+    seen stats --json i | jq -e '.n_low <= 20000 and .n_high >= 20000'
+}
+
 @test "a result with a higher FPR than its inputs were made for is refused" {
     seq 100000 | counted -p 1e-6 many
     seq 3 | counted -p 1e-2 few

@@ -137,11 +137,29 @@ static double lost(const struct combining *c)
 /* Fewer lost keys are not reported. */
 static const double FEWEST_LOST = 0.01;
 
+static bool bounds_only(const struct combining *c)
+{
+    return (c->combine.header.compat & COMPAT_INTERSECTED) != 0;
+}
+
+static void note_made(const struct combining *c, const struct census *census)
+{
+    char fpr[NUM_TEXT], n[NUM_TEXT];
+    bool bound = bounds_only(c);
+    const char *about = bound ? "at most " : census->n_exact ? "" : "about ";
+    say_note("'%s': current false-positive rate %s, %s%s keys, sum of counts %s%llu",
+             c->result->out, num_show_fpr(fpr, census->fpr), about,
+             num_show_count(n, bound ? census->n_high : census->n), bound ? about : "",
+             (unsigned long long)c->combine.seen.total_made);
+}
+
 static void report(const struct combining *c)
 {
-    char text[NUM_TEXT], n[NUM_TEXT];
+    char n[NUM_TEXT];
+    struct census census;
     const struct counts_seen *seen = &c->combine.seen;
-    double fpr = combine_fpr(&c->combine), gone = lost(c);
+    double gone = lost(c);
+    combine_census(&c->combine, &census);
     note_bits(c);
     if (gone >= FEWEST_LOST)
         say_warning("%s %s keys were taken from '%s' although no other filter has them, because "
@@ -149,13 +167,18 @@ static void report(const struct combining *c)
                     c->op == COUNTS_SUBTRACT ? "up to" : "about", num_show_count(n, gone),
                     c->make->in[0].path);
     if (c->result->verbose)
-        say_note("'%s': current false-positive rate %s, %s keys, sum of counts %llu",
-                 c->result->out, num_show_fpr(text, fpr), num_show_count(n, (double)seen->made),
-                 (unsigned long long)seen->total_made);
+        note_made(c, &census);
     if (!c->result->json)
         return;
     struct json j = {.out = stdout};
-    summary_begin(&j, c->result->out, &c->combine.header, fpr, (double)seen->made);
+    summary_begin(&j, c->result->out, &c->combine.header, census.fpr,
+                  bounds_only(c) ? NAN : census.n);
+    if (bounds_only(c)) {
+        json_key(&j, "n_low");
+        json_double(&j, 0);
+        json_key(&j, "n_high");
+        json_double(&j, census.n_high);
+    }
     json_key(&j, "counts_total");
     json_uint(&j, seen->total_made);
     json_key(&j, "fingerprint_bits");

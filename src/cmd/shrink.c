@@ -78,7 +78,7 @@ static bool narrow(struct make *m, double p, struct err *err)
         return false;
     m->header = c.header;
     m->fpr = combine_fpr(&c);
-    m->n = census.n;
+    m->n = make_estimates(m) ? census.n : NAN;
     return make_commit(m, err);
 }
 

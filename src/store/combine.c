@@ -40,6 +40,9 @@ void combine_header(struct combine *c)
     h->n_design = layer->n_design = like->n_design;
     h->fpr_design = layer->fpr_design = like->fpr_design;
     h->n_layers = 1;
+    /* Of two inputs, different keys may have one fingerprint. */
+    if (c->op == COUNTS_INTERSECT && c->n > 1 && bits_of(layer) < 64)
+        h->compat |= COMPAT_INTERSECTED;
     format_place(h);
 }
 
@@ -50,27 +53,27 @@ void combine_keep_batches(struct combine *c, const struct header *replaced)
     format_place(&c->header);
 }
 
-/* The number n of keys expected to have this many fingerprints: p = 1 - (1 - 2^-bits)^n. */
-static double distinct(const struct combine *c)
-{
-    unsigned bits = bits_of(&c->header.layers[0]);
-    double p = combine_fpr(c);
-    return bits == 64 || p >= 1 ? (double)c->seen.made : ldexp(-log1p(-p), (int)bits);
-}
-
 bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err)
 {
     struct header *h = &c->header;
     struct target target = header_target(h, 0, file->fd, name, c->threads);
+    struct census census;
     if (!h->layers[0].kind->counts->combine(c->op, c->layer, c->data, c->n, &target, c->threads,
                                             &c->seen, err))
         return false;
+    combine_census(c, &census);
     h->counters = (struct counters){
-        .records = c->seen.total_made, .keys_added = c->seen.made, .n_keys = distinct(c)};
+        .records = c->seen.total_made, .keys_added = c->seen.made, .n_keys = census.n};
     return header_write(h, file->fd, name, err);
 }
 
 double combine_fpr(const struct combine *c)
 {
     return ldexp((double)c->seen.made, -(int)bits_of(&c->header.layers[0]));
+}
+
+void combine_census(const struct combine *c, struct census *out)
+{
+    const struct layer *layer = &c->header.layers[0];
+    layer->kind->census(layer, NULL, 1, out);
 }

@@ -39,8 +39,9 @@ enum {
 enum {
     COMPAT_ASSUMED = 1 << 0, /* capacity and rate are not stated by the filter's origin, but taken
                                 from m and k: half of the bits set */
-    COMPAT_INTERSECTED = 1 << 1, /* the bits are, at least in part, those that several filters had
-                                    in common: they do not tell the number of keys */
+    COMPAT_INTERSECTED = 1 << 1, /* the bits or fingerprints are, at least in part, those that
+                                    several filters had in common: they do not tell the number of
+                                    keys */
     /* Bits 8 to 15: the length in bytes of all keys of the filter, which are given in hexadecimal
      * digits (PREP_HEX); 0 if it is unknown or differs. */
     COMPAT_KEY_LEN_SHIFT = 8,
