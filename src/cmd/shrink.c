@@ -8,7 +8,6 @@
 #include "cmd/cmd.h"
 #include "cmd/summary.h"
 #include "cmd/warn.h"
-#include "store/combine.h"
 #include "store/make.h"
 
 struct shrink {
@@ -36,93 +35,6 @@ static const struct opt shrink_opts[] = {
 };
 
 static const struct opt_group groups[] = {{"Options", shrink_opts, 0, NULL}, {0}};
-
-/* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */
-static unsigned bits_for(double n, double p, unsigned bits)
-{
-    while (bits > 1 && ldexp(fmax(1, n), 1 - (int)bits) <= p)
-        bits--;
-    return bits;
-}
-
-/* Makes a counted set with shorter fingerprints. */
-static bool narrow(struct make *m, double p, struct err *err)
-{
-    char fpr[NUM_TEXT], wanted[NUM_TEXT];
-    const struct filter *f = &m->in[0];
-    const struct layer *layer = &f->header.layers[0];
-    const uint8_t *data = f->data[0];
-    struct census census;
-    filter_census(f, 0, m->threads, &census);
-    if (census.fpr > p)
-        return fail(err, "'%s' has a false-positive rate of %s already, more than %s", f->path,
-                    num_show_fpr(fpr, census.fpr), num_show_fpr(wanted, p));
-    unsigned bits = layer->kind->counts->bits(layer);
-    struct combine c = {.op = COUNTS_ADD,
-                        .layer = &layer,
-                        .data = &data,
-                        .n = 1,
-                        .keys = &f->header,
-                        .bits = bits_for(census.n, p, bits),
-                        .threads = m->threads,
-                        .reproducible = m->reproducible};
-    combine_header(&c);
-    struct layer *made = &c.header.layers[0];
-    c.header.fpr_design = made->fpr_design = p;
-    if (c.bits < bits)
-        c.header.n_design = made->n_design = (uint64_t)fmax(1, layer_n_at(made, p));
-    /* Batches applied to FILTER must not be applied again to the file that replaces it. */
-    if (m->replaces_input)
-        combine_keep_batches(&c, &f->header);
-    if (!combine_write(&c, &m->file, m->out, err))
-        return false;
-    m->header = c.header;
-    m->fpr = combine_fpr(&c);
-    m->n = make_estimates(m) ? census.n : NAN;
-    return make_commit(m, err);
-}
-
-/* Reads the new file's bits. */
-static bool census_made(struct make *m, struct err *err)
-{
-    struct filter made;
-    struct census census;
-    if (!filter_open(&made, m->out, FILTER_READ, err))
-        return false;
-    filter_census_all(&made, m->threads, &census);
-    filter_close(&made);
-    m->fpr = census.fpr;
-    m->n = census.n;
-    return true;
-}
-
-static bool check_filter(const struct shrink *s, struct err *err)
-{
-    const struct filter *f = &s->make.in[0];
-    if (!make_folds(&f->header) && !make_drops(&f->header) && !combine_counts(&f->header))
-        return fail(err, "'%s' is of kind %s, which cannot be folded", f->path,
-                    format_kind_name(&f->header));
-    if (make_drops(&f->header) && s->p == 0)
-        return fail(err,
-                    "'%s' is a compact filter, which gets smaller only at a higher FPR: give it "
-                    "with --fpr P",
-                    f->path);
-    if (f->header.policy == POLICY_RING)
-        return fail(err, "'%s' has generations, which cannot be folded", f->path);
-    return make_check_sound(&s->make, err);
-}
-
-static bool write_file(struct shrink *s, struct err *err)
-{
-    struct make *m = &s->make;
-    const struct header *h = &m->in[0].header;
-    double p = s->p > 0 ? s->p : h->fpr_design;
-    if (combine_counts(h))
-        return narrow(m, p, err);
-    if (make_drops(h))
-        return make_drop(m, p, err) && make_commit(m, err) && census_made(m, err);
-    return make_fold(m, p, err) && make_commit(m, err);
-}
 
 static void report(const struct shrink *s)
 {
@@ -154,7 +66,7 @@ static bool shrink(struct shrink *s, char **path, struct err *err)
         return false;
     if (in_place && !m->replaces_input)
         return fail(err, "'%s' was replaced meanwhile", m->out);
-    return check_filter(s, err) && write_file(s, err);
+    return make_shrink(m, s->p, err);
 }
 
 static int run(int argc, char **argv)

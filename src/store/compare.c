@@ -76,5 +76,5 @@ bool compare_inputs(const struct make *m, struct compared *c, struct err *err)
     } else {
         return too_full(in, err);
     }
-    return filter_check_intact(&in[0], err) && filter_check_intact(&in[1], err);
+    return make_check_intact(m, err);
 }

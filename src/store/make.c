@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/output.h"
 #include "store/chain.h"
+#include "store/combine.h"
 #include "store/header.h"
 
 /* A layer of an input that goes into layer `to` of the result. */
@@ -64,12 +65,18 @@ bool make_check_sound(const struct make *m, struct err *err)
     return true;
 }
 
+bool make_check_intact(const struct make *m, struct err *err)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        if (!filter_check_intact(&m->in[i], err))
+            return false;
+    return true;
+}
+
 bool make_commit(struct make *m, struct err *err)
 {
-    bool ok = header_write(&m->header, m->file.fd, m->out, err);
-    for (unsigned i = 0; ok && i < m->n_in; i++)
-        ok = filter_check_intact(&m->in[i], err);
-    ok = ok && newfile_commit(&m->file, err);
+    bool ok = header_write(&m->header, m->file.fd, m->out, err) && make_check_intact(m, err) &&
+              newfile_commit(&m->file, err);
     if (m->replaces_input && !m->intersects)
         m->file.attached = false; /* the new file has the writers' keys */
     /* Writers of a replaced file need not wait for what the command prints. */
@@ -415,7 +422,7 @@ struct fold {
     struct layer folded[FORMAT_MAX_LAYERS];
 };
 
-bool make_folds(const struct header *h)
+static bool can_fold(const struct header *h)
 {
     bool any = false;
     for (unsigned i = 0; i < h->n_layers; i++)
@@ -506,7 +513,7 @@ static bool counters_hold(const struct filter *f)
     return f->header.state == STATE_CLEAN && !filter_changed(f);
 }
 
-bool make_fold(struct make *m, double p, struct err *err)
+static bool fold(struct make *m, double p, struct err *err)
 {
     char had[NUM_TEXT], wanted[NUM_TEXT];
     struct fold f = {.m = m, .p = p};
@@ -537,7 +544,7 @@ bool make_fold(struct make *m, double p, struct err *err)
 
 /* ---- Dropping bits of fingerprints. */
 
-bool make_drops(const struct header *h)
+static bool can_drop(const struct header *h)
 {
     bool all = true;
     for (unsigned i = 0; i < h->n_layers; i++)
@@ -567,7 +574,7 @@ static void share_rate(const struct header *from, double p, double *share)
     }
 }
 
-bool make_drop(struct make *m, double p, struct err *err)
+static bool drop(struct make *m, double p, struct err *err)
 {
     const struct header *from = &m->in[0].header;
     struct header *h = &m->header;
@@ -592,4 +599,92 @@ bool make_drop(struct make *m, double p, struct err *err)
     format_place(h);
     /* The output is at most as long as the input; unused space is freed at the end. */
     return newfile_reserve(&m->file, from->file_len, err) && write_layers(m, DROP, false, err);
+}
+
+/* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */
+static unsigned bits_for(double n, double p, unsigned bits)
+{
+    while (bits > 1 && ldexp(fmax(1, n), 1 - (int)bits) <= p)
+        bits--;
+    return bits;
+}
+
+/* The same for a counted set. */
+static bool narrow(struct make *m, double p, struct err *err)
+{
+    char fpr[NUM_TEXT], wanted[NUM_TEXT];
+    const struct filter *f = &m->in[0];
+    const struct layer *layer = &f->header.layers[0];
+    const uint8_t *data = f->data[0];
+    struct census census;
+    filter_census(f, 0, m->threads, &census);
+    if (census.fpr > p)
+        return fail(err, "'%s' has a false-positive rate of %s already, more than %s", f->path,
+                    num_show_fpr(fpr, census.fpr), num_show_fpr(wanted, p));
+    unsigned bits = layer->kind->counts->bits(layer);
+    struct combine c = {.op = COUNTS_ADD,
+                        .layer = &layer,
+                        .data = &data,
+                        .n = 1,
+                        .keys = &f->header,
+                        .bits = bits_for(census.n, p, bits),
+                        .threads = m->threads,
+                        .reproducible = m->reproducible};
+    combine_header(&c);
+    struct layer *made = &c.header.layers[0];
+    c.header.fpr_design = made->fpr_design = p;
+    if (c.bits < bits)
+        c.header.n_design = made->n_design = (uint64_t)fmax(1, layer_n_at(made, p));
+    /* Batches applied to FILTER must not be applied again to the file that replaces it. */
+    if (m->replaces_input)
+        combine_keep_batches(&c, &f->header);
+    if (!combine_write(&c, &m->file, m->out, err))
+        return false;
+    m->header = c.header;
+    m->fpr = combine_fpr(&c);
+    m->n = make_estimates(m) ? census.n : NAN;
+    return true;
+}
+
+/* Reads the new file's bits. */
+static bool census_made(struct make *m, struct err *err)
+{
+    struct filter made;
+    struct census census;
+    if (!filter_open(&made, m->out, FILTER_READ, err))
+        return false;
+    filter_census_all(&made, m->threads, &census);
+    filter_close(&made);
+    m->fpr = census.fpr;
+    m->n = census.n;
+    return true;
+}
+
+static bool check_shrinks(const struct make *m, double p, struct err *err)
+{
+    const struct header *h = &m->in[0].header;
+    if (!can_fold(h) && !can_drop(h) && !combine_counts(h))
+        return fail(err, "'%s' is of kind %s, which cannot be folded", m->in[0].path,
+                    format_kind_name(h));
+    if (can_drop(h) && p == 0)
+        return fail(err,
+                    "'%s' is a compact filter, which gets smaller only at a higher FPR: give it "
+                    "with --fpr P",
+                    m->in[0].path);
+    return h->policy != POLICY_RING ||
+           fail(err, "'%s' has generations, which cannot be folded", m->in[0].path);
+}
+
+bool make_shrink(struct make *m, double p, struct err *err)
+{
+    const struct header *h = &m->in[0].header;
+    if (!check_shrinks(m, p, err) || !make_check_sound(m, err))
+        return false;
+    if (p == 0)
+        p = h->fpr_design;
+    if (combine_counts(h))
+        return narrow(m, p, err) && make_commit(m, err);
+    if (can_drop(h))
+        return drop(m, p, err) && make_commit(m, err) && census_made(m, err);
+    return fold(m, p, err) && make_commit(m, err);
 }

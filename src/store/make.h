@@ -4,9 +4,10 @@
  *
  *     struct make m = {.out = path, .replace = force, .threads = threads};
  *     bool ok = make_open(&m, paths, n, "merged", &err) && make_check_sound(&m, &err) &&
- *               make_union(&m, false, limit, &err) &&   // or make_fold, make_drop
- *               make_commit(&m, &err);
+ *               make_union(&m, false, limit, &err) && make_commit(&m, &err);
  *     make_close(&m);                             // in any case
+ *
+ * With one input, make_shrink replaces the calls between make_open and make_close.
  *
  * Inputs are only read. If the output replaces one of them, writers stay locked out of that one
  * until the commit, so that no key is lost.
@@ -26,7 +27,7 @@ struct make_source;
 
 /* A layer of the result. */
 struct make_layer {
-    struct census census; /* of its bits; not set by make_drop */
+    struct census census; /* of its bits; not set when bits of fingerprints are dropped */
     /* Private, for unions. */
     unsigned n;     /* sources */
     size_t counted; /* the sums below are over those of the first so many sources in all */
@@ -46,7 +47,7 @@ struct make {
     bool replaces_input;
     /* The result. */
     struct header header;
-    double fpr, n; /* current FPR, and keys of all layers, by its bits; not set by make_drop */
+    double fpr, n;        /* current FPR, and keys of all layers, by its bits */
     double n_low, n_high; /* of a union or intersection: the fewest and the most distinct keys */
     double fpr_united;    /* of a union that was too full, so that layers were joined; else 0 */
     /* Private. */
@@ -78,19 +79,17 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err);
 /* Do the bits of the result tell its number of keys? */
 bool make_estimates(const struct make *m);
 
-/* Can layers of the filter be folded? */
-bool make_folds(const struct header *h);
+/* Makes the one input smaller, at a rate of at most p with its present keys; 0: its design rate.
+ * Checks the input, and commits the file.
+ *
+ * Folds each Bloom layer into the fewest pages with which all layers together keep the rate, each
+ * its share. A layer for which there is no such size stays as it is; so do layers of other kinds.
+ * Of compact filters and counted sets, drops bits of fingerprints; p is divided among the layers.
+ */
+bool make_shrink(struct make *m, double p, struct err *err);
 
-/* Folds each such layer of the one input into the fewest pages with which all layers together keep
- * the rate p with their present keys, each its share. A layer for which there is no such size stays
- * as it is; so do layers of other kinds. */
-bool make_fold(struct make *m, double p, struct err *err);
-
-/* Can a filter be made at a higher rate by dropping bits of fingerprints in all layers? */
-bool make_drops(const struct header *h);
-
-/* Makes the one input at the higher rate p, divided among its layers. */
-bool make_drop(struct make *m, double p, struct err *err);
+/* Fails if an input was overwritten since it was opened. */
+bool make_check_intact(const struct make *m, struct err *err);
 
 /* Writes the header, checks that no input was overwritten while it was read, and gives the file its
  * name. */
