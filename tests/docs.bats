@@ -40,7 +40,7 @@ same()
 
 @test "the pages that the manual pages name are there" {
     cat "$SOURCE"/man/* | sed -nE 's/.*(seen\\-[a-z]+) ?\(([157])\).*/\1.\2/p; s/.*\\%(seen\\-[a-z]+)\(([157])\).*/\1.\2/p' |
-        tr -d '\\' | sort -u >named
+        sed 's/\\//g' | sort -u >named
     [ "$(wc -l <named)" -gt 15 ]
     while read -r page; do
         [ -e "$SOURCE/man/$page" ] || { echo "there is no $page"; return 1; }

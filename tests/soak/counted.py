@@ -42,12 +42,14 @@ class Wrong(Exception):
 
 
 class Set:
-    """What a file holds: the count of each fingerprint, and the batches that it remembers."""
+    """What a file holds: the count of each fingerprint, and the batches that it remembers. Of what an
+    intersection of narrow fingerprints went into, the number of keys is not known."""
 
-    def __init__(self, bits, counts=None, batches=()):
+    def __init__(self, bits, counts=None, batches=(), intersected=False):
         self.bits = bits
         self.counts = {v: n for v, n in (counts or {}).items() if n > 0}
         self.batches = list(batches)
+        self.intersected = intersected
 
     def fingerprint(self, h):
         return h >> (64 - self.bits)
@@ -230,7 +232,7 @@ class Case:
     def add(self, name):
         old, keys = self.files[name], self.some()
         sums = collections.Counter(old.counts) + old.of(self.hashes(keys))
-        new = Set(old.bits, sums, old.batches)
+        new = Set(old.bits, sums, old.batches, old.intersected)
         said, status = "", 0
         if sum(new.counts.values()) >= LIMIT:
             new, status, said = None, 2, "the sum of the counts would be 2^64 or more"
@@ -246,7 +248,7 @@ class Case:
             keys = [i for i in keys if old.fingerprint(self.crowd.hashes[i]) in old.counts] or keys
         taken = old.of(self.hashes(keys))
         # Counter's difference leaves out what would not be above 0.
-        new = Set(old.bits, collections.Counter(old.counts) - taken, old.batches)
+        new = Set(old.bits, collections.Counter(old.counts) - taken, old.batches, old.intersected)
         status, said = 0, ""
         absent = [at for at, i in enumerate(keys, 1)
                   if old.fingerprint(self.crowd.hashes[i]) not in old.counts]
@@ -281,7 +283,8 @@ class Case:
             if op == "--distinct":
                 counts = {v: 1 for v in counts}
             args = ["merge"] + [op] * (op != "add")
-        new, status, said = Set(bits, counts), 0, ""
+        intersected = (op == "--intersect" and bits < 64) or any(self.files[i].intersected for i in inputs)
+        new, status, said = Set(bits, counts, (), intersected), 0, ""
         # Of what is merged pairwise, a sum in between may be too large, too.
         if sum(new.counts.values()) >= LIMIT:
             new, status, said = None, 2, "the sum of the counts would be 2^64 or more"
@@ -299,7 +302,7 @@ class Case:
                 raise Wrong("shrink fails: " + done.stderr)
             return
         bits = json.loads(self.seen("stats", "--json", "s.seen").stdout)["fingerprint_bits"]
-        new = Set(bits, old.narrowed(bits), old.batches)
+        new = Set(bits, old.narrowed(bits), old.batches, old.intersected)
         if bits < old.bits and not (len(new.counts) / 2.0 ** bits <= p < 2.02 * max(
                 len(old.counts), 1) / 2.0 ** bits):
             raise Wrong("shrink to %g makes %d bits for %d entries" % (p, bits, len(new.counts)))
@@ -336,6 +339,9 @@ class Case:
         bits = min(a.bits, b.bits)
         one, two = a.narrowed(bits), b.narrowed(bits)
         done = self.seen("compare", "--json", *self.threads(), name, other)
+        if a.intersected or b.intersected:
+            self.expect(done, 2, "is an intersection")
+            return
         if done.returncode != 0:
             if "too full" not in done.stderr:
                 raise Wrong("compare: " + done.stderr)

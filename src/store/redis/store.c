@@ -84,7 +84,9 @@ static bool sample(struct redis *r, const struct shard *s, unsigned threads, dou
 {
     const struct layer *layer = redis_layer(r);
     uint8_t *data = malloc((size_t)layer->data_len);
-    bool ok = (data != NULL || fail(err, "out of memory")) && read_bits(r, s, data, err);
+    if (data == NULL)
+        return fail(err, "out of memory");
+    bool ok = read_bits(r, s, data, err);
     uint64_t set = ok ? count_bits(r, data) : 0;
     if (ok && set < s->set)
         ok = fail(err, "cannot go on with '%.1000s': the bitmap was deleted or replaced",
