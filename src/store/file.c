@@ -249,9 +249,11 @@ static bool check_named(struct file *file, struct err *err)
     struct stat st;
     if (file->kept.n == 0 && file->kept.n_more == 0)
         return true;
+    /* In this order: the file may be replaced between the two looks. */
+    bool unlinked = file->had_name && store_stat(&file->store, &st) && st.st_nlink == 0;
     if (store_replaced(&file->store))
         return new_has_kept(file, err);
-    if (file->had_name && store_stat(&file->store, &st) && st.st_nlink == 0)
+    if (unlinked)
         return fail(err, "'%s' was removed while keys were added", file->store.name);
     return !file->was_replaced || (filter_refresh(&file->filter, err) &&
                                    has_kept(file, &file->filter, file->n_more_at_risk, err));
