@@ -78,14 +78,15 @@ bool combining_accepts(const struct make *m, const struct result_options *result
 
 static void note_bits(const struct combining *c)
 {
-    const struct filter *widest = &c->make->in[0];
-    for (unsigned i = 1; i < c->make->n_in; i++)
-        if (bits_of(&c->make->in[i].header.layers[0]) > bits_of(&widest->header.layers[0]))
-            widest = &c->make->in[i];
-    unsigned most = bits_of(&widest->header.layers[0]);
+    const struct combine *made = &c->combine;
+    unsigned widest = 0;
+    for (unsigned i = 1; i < made->n; i++)
+        if (bits_of(made->layer[i]) > bits_of(made->layer[widest]))
+            widest = i;
+    unsigned most = bits_of(made->layer[widest]);
     if (most > result_bits(c))
         say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
-                 widest->path, most, c->result->out, result_bits(c));
+                 c->make->in[widest].path, most, c->result->out, result_bits(c));
 }
 
 static bool subtracts(const struct combining *c)

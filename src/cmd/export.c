@@ -13,8 +13,8 @@
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "store/chain.h"
-#include "store/filter.h"
 #include "store/foreign.h"
+#include "store/make.h"
 #include "store/store.h"
 
 struct export
@@ -23,7 +23,7 @@ struct export
     bool force, pad;
     const struct store_whole *whole; /* copies to an address; NULL: FOREIGN is a file */
     struct store_push push;
-    struct filter filter;
+    struct make make; /* its one input */
     unsigned n_files;
     struct newfile file[LAYOUT_FILES];
     char *name[LAYOUT_FILES];
@@ -139,7 +139,7 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
         return false;
     if (!layout->write(filter, data, &sink, &why))
         return fail(err, "'%s' cannot be exported: %s", e->path, why.text);
-    return filter_check_intact(&e->filter, err) &&
+    return make_check_intact(&e->make, err) &&
            (is_stdout || (lengthen_files(e, err) && commit_files(e, err)));
 }
 
@@ -147,8 +147,8 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
  * a crash, the counter in the header is behind the bits, so the keys are recounted from these. */
 static void count_newest(const struct export *e, struct header *h)
 {
-    const struct layers layers = filter_layers(&e->filter);
-    if (filter_health(&e->filter) == FILTER_CLEAN || !chain_is_exact(h))
+    const struct layers layers = filter_layers(&e->make.in[0]);
+    if (filter_health(&e->make.in[0]) == FILTER_CLEAN || !chain_is_exact(h))
         return;
     chain_recount(&layers, 1, &h->counters);
     say_warning("'%s': its keys are counted by its bits, so their number is an estimate", e->path);
@@ -159,18 +159,17 @@ static bool export(struct export *e, struct err *err)
     struct layout_filter filter;
     const uint8_t *data[LAYOUT_LAYERS];
     struct err why;
-    struct header h = e->filter.header;
-    warn_unclean_file(&e->filter);
+    struct header h = e->make.in[0].header;
     if (!foreign_filter(&h, &filter, &why))
         return fail(err, "'%s' %s, so it cannot be exported", e->path, why.text);
-    if (!filter_check_sound(&e->filter, 1, err))
+    if (!make_check_sound(&e->make, err))
         return false;
     count_newest(e, &h);
     filter.n_added = h.counters.keys_added;
     for (unsigned i = 0; i < filter.n_layers; i++)
-        data[i] = e->filter.data[i];
+        data[i] = e->make.in[0].data[i];
     return e->whole != NULL ? e->whole->push(e->out, &filter, data, &e->push, err) &&
-                                  filter_check_intact(&e->filter, err)
+                                  make_check_intact(&e->make, err)
                             : write_foreign(e, &filter, data, err);
 }
 
@@ -193,7 +192,7 @@ static bool check_options(const struct export *e, const struct opt_parser *p)
 
 static int run(int argc, char **argv)
 {
-    struct export e = {0};
+    struct export e = {.make.threads = 1};
     struct opt_parser p;
     struct err err;
     if (!opt_parse(&p, &cmd_export, argc, argv, &e))
@@ -204,11 +203,9 @@ static int run(int argc, char **argv)
         return EXIT_ERROR;
     if (e.whole != NULL)
         sig_catch();
-    bool ok = filter_open(&e.filter, e.path, FILTER_READ, &err);
-    if (ok) {
-        ok = export(&e, &err);
-        filter_close(&e.filter);
-    }
+    bool ok = warn_inputs(&e.make, make_open(&e.make, argv + p.first, 1, "exported", &err)) &&
+              export(&e, &err);
+    make_close(&e.make);
     for (unsigned i = 0; i < e.n_files; i++)
         newfile_close(&e.file[i]);
     for (unsigned i = 0; i < LAYOUT_FILES; i++)

@@ -150,7 +150,7 @@ static void report_file(struct report *r, const struct findings *found)
     const struct header *h = found->header;
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
     report_string(r, &field_file, EXACT, found->store->name);
-    if (found->file != NULL)
+    if (found->is_file)
         report_uint(r, &field_version, RECORDED, FORMAT_VERSION);
     else
         report_unknown(r, &field_version);
@@ -171,10 +171,10 @@ static void report_file(struct report *r, const struct findings *found)
         report_known(r, &field_key_len, RECORDED, format_key_len(h));
     report_encoding(r, h);
     report_string(r, &field_state, EXACT, health_name(found->health));
-    report_known(r, &field_epoch, RECORDED, found->file != NULL ? h->epoch : 0);
+    report_known(r, &field_epoch, RECORDED, found->is_file ? h->epoch : 0);
     report_known(r, &field_created, RECORDED, h->created);
     report_known(r, &field_changed, RECORDED, h->changed);
-    if (found->health == FILTER_CLEAN && found->file != NULL)
+    if (found->health == FILTER_CLEAN && found->is_file)
         report_uint(r, &field_damaged, EXACT, found->damaged);
     else
         report_unknown(r, &field_damaged);

@@ -17,15 +17,13 @@ static bool counters_known(const struct findings *found)
 static bool read_bits(unsigned threads, struct findings *found, struct err *err)
 {
     struct facts facts;
-    uint64_t unchecked;
     store_describe(found->store, &facts);
     found->shards = facts.n_shards > 1 ? facts.n_shards : 1;
     found->health = facts.is_writing ? FILTER_WRITING
                     : facts.is_dirty ? FILTER_DIRTY
                                      : FILTER_CLEAN;
     progress_begin("checking", false, false);
-    if (found->file != NULL)
-        found->damaged = filter_check_pages(found->file, threads, &unchecked, NULL, NULL);
+    found->is_file = store_check_pages(found->store, threads, &found->damaged);
     progress_end();
     return store_census(found->store, threads, found->layer, &found->all, err);
 }
@@ -45,7 +43,7 @@ static bool read_all(unsigned threads, struct findings *found)
         if (!read_bits(threads, found, &err))
             return say_failure(&err);
         atomic_thread_fence(memory_order_acquire);
-        stable = found->file == NULL || !filter_changed(found->file);
+        stable = !store_changed(found->store);
     }
     if (!stable)
         found->health = FILTER_WRITING;
@@ -91,9 +89,7 @@ static bool check_secret(struct keyopt *keyopt, const struct findings *found)
 
 bool findings_gather(struct findings *found, struct store *store, struct keyopt *keyopt)
 {
-    struct err none;
-    *found = (struct findings){
-        .store = store, .header = store_header(store), .file = store_file(store, &none)};
+    *found = (struct findings){.store = store, .header = store_header(store)};
     if (!read_all(keyopt->threads, found))
         return false;
     find_layout(found);

@@ -27,8 +27,8 @@ enum { FACTS = 8 };
 struct findings {
     struct store *store;
     const struct header *header;
-    const struct filter *file; /* NULL: the store is not a file, so it has no pages to check */
-    unsigned shards;           /* 1: the filter is not sharded */
+    bool is_file;    /* else it has no pages to check */
+    unsigned shards; /* 1: the filter is not sharded */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
     uint64_t damaged; /* pages */

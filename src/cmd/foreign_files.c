@@ -96,9 +96,9 @@ static bool spill(struct foreign_files *f, unsigned i, struct reader *r, int scr
     }
     if (got < 0)
         return false;
-    if (!mapped_open(&f->map[i], scratch, len))
+    if (!mapped_open(&f->mapped[i], scratch, len))
         return fail_read(f, i, err);
-    f->in.data[i] = (const uint8_t *)f->map[i].data;
+    f->in.data[i] = (const uint8_t *)f->mapped[i].data;
     f->in.len[i] = len;
     return true;
 }
@@ -158,9 +158,9 @@ static bool take(struct foreign_files *f, unsigned i, int fd, struct err *err)
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     if (!S_ISREG(st.st_mode) || st.st_size == 0 || is_compressed(f, fd))
         return read_all(f, i, fd, err);
-    if (!mapped_open(&f->map[i], fd, (uint64_t)st.st_size))
+    if (!mapped_open(&f->mapped[i], fd, (uint64_t)st.st_size))
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
-    f->in.data[i] = (const uint8_t *)f->map[i].data;
+    f->in.data[i] = (const uint8_t *)f->mapped[i].data;
     f->in.len[i] = (uint64_t)st.st_size;
     return true;
 }
@@ -201,7 +201,7 @@ bool foreign_open(struct foreign_files *f, const char *name, const struct layout
 bool foreign_whole(const struct foreign_files *f, struct err *err)
 {
     for (unsigned i = 0; i < LAYOUT_FILES; i++)
-        if (f->map[i].data != NULL && !mapped_whole(&f->map[i], f->map[i].len))
+        if (f->mapped[i].data != NULL && !mapped_whole(&f->mapped[i], f->mapped[i].len))
             return fail(err, "'%s' was changed while it was read, or the disk failed",
                         f->in.name[i]);
     return true;
@@ -210,7 +210,7 @@ bool foreign_whole(const struct foreign_files *f, struct err *err)
 void foreign_close(struct foreign_files *f)
 {
     for (unsigned i = 0; i < LAYOUT_FILES; i++) {
-        mapped_close(&f->map[i]);
+        mapped_close(&f->mapped[i]);
         free(f->read[i]);
         free(f->name[i]);
     }

@@ -22,8 +22,8 @@ struct foreign_files {
     uint64_t most;
     const char *dir;
     char *name[LAYOUT_FILES];
-    struct mapped map[LAYOUT_FILES]; /* a regular file, or a scratch file */
-    uint8_t *read[LAYOUT_FILES];     /* the first bytes of what goes into a scratch file */
+    struct mapped mapped[LAYOUT_FILES]; /* a regular file, or a scratch file */
+    uint8_t *read[LAYOUT_FILES];        /* the first bytes of what goes into a scratch file */
 };
 
 /* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. Of a pipe or

@@ -21,11 +21,6 @@ void warn_unclean(const struct store *s)
     unclean(s->name, facts.slot_damaged, facts.needs_repair);
 }
 
-void warn_unclean_file(const struct filter *f)
-{
-    unclean(f->path, f->slot_damaged, f->header.state == STATE_DIRTY);
-}
-
 void warn_disagreement(const char *name, double n_bits, double n_counted)
 {
     char bits[NUM_TEXT], counted[NUM_TEXT];
@@ -59,6 +54,6 @@ void warn_useless(const struct store *s)
 bool warn_inputs(const struct make *m, bool ok)
 {
     for (unsigned i = 0; i < m->n_in; i++)
-        warn_unclean_file(&m->in[i]);
+        unclean(m->in[i].path, m->in[i].slot_damaged, m->in[i].header.state == STATE_DIRTY);
     return ok;
 }

@@ -2,14 +2,12 @@
 #ifndef CMD_WARN_H
 #define CMD_WARN_H
 
-#include "store/filter.h"
 #include "store/make.h"
 #include "store/newfile.h"
 #include "store/store.h"
 
 /* Warns if the filter was not left clean, or if one of its two headers is damaged. */
 void warn_unclean(const struct store *s);
-void warn_unclean_file(const struct filter *f);
 
 /* Warns that the bits of the filter `name`, whose checksums hold, stand for another number of keys
  * than were counted. */

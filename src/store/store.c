@@ -75,6 +75,16 @@ bool store_stat(struct store *s, struct stat *st)
     return f != NULL && fstat(f->fd, st) == 0;
 }
 
+bool store_check_pages(struct store *s, unsigned threads, uint64_t *damaged)
+{
+    struct err ignored;
+    uint64_t unchecked;
+    const struct filter *f = store_file(s, &ignored);
+    if (f != NULL)
+        *damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
+    return f != NULL;
+}
+
 bool store_replaced(struct store *s)
 {
     struct stat ours, now;

@@ -154,6 +154,9 @@ struct filter *store_file(struct store *s, struct err *err);
 /* The status of the store's file, which must not be read as keys. False: not a file. */
 bool store_stat(struct store *s, struct stat *st);
 
+/* Checks each page of the store's file, and sets the number of damaged ones. False: not a file. */
+bool store_check_pages(struct store *s, unsigned threads, uint64_t *damaged);
+
 /* Does the name now refer to another file? False also if no file has that name. */
 bool store_replaced(struct store *s);
 
