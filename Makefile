@@ -46,7 +46,8 @@ BIND_NOW := -Wl,-z,relro,-z,now
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)')
-JOBS ?= $(shell nproc)
+# Many tests wait for servers, locks and processes, so there are more of them than processors.
+JOBS ?= $(shell expr 2 \* `nproc`)
 SUBMAKE := $(MAKE) --no-print-directory
 # The jobserver of a parallel make is shared; else the parts of a build run side by side anyway.
 PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
