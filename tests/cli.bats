@@ -488,6 +488,19 @@ END
     [[ $stderr != *'without FILTER'* ]]
 }
 
+@test "a list and a filter in the wrong order: FILTER comes first" {
+    seq 9 >list
+    seen create f list
+    for command in query add remove dedup 'add --create'; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'list' is not a seen filter, but 'f' is: FILTER comes first" seen $command list f
+        # shellcheck disable=SC2086
+        refuses "seen: 'list' is not a seen filter, but 'f' is: FILTER comes first" seen $command list list f
+    done
+    seq 9 | cmp - list
+    refuses "seen: 'list' is not a seen filter" seen query list list
+}
+
 @test "a filter is not made under the name -, which stands for standard output elsewhere" {
     local says="seen: a filter cannot go to standard output; './-' is a file of the name '-'"
     local pipe="seen: a filter cannot go to standard output; give the name of a file"

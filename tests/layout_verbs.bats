@@ -105,11 +105,12 @@ END
     [ "$(seen verify f.seen)" = 'f.seen: ok' ]
     [ "$(seen query -c f.seen -k new -k 'also new')" = 2 ]
     refuses "seen: 'f.seen' is of kind guava, which cannot be folded" seen shrink f.seen
-    refuses "seen: 'f.seen' has no generations, so it cannot be rotated" seen rotate f.seen
+    refuses "seen: 'f.seen' has no generations, so it cannot be rotated; 'seen create --generations' makes filters that can be" \
+        seen rotate f.seen
     seq 3 | seen create own.seen
     run seen query --also own.seen f.seen -k new
     [ "$status" = 2 ]
-    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be exported" \
+    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export own.seen -o own.guava
 }
 

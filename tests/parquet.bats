@@ -37,7 +37,7 @@ filled()
     cmp both.out all.out
     filled small 1024 1 600
     seen merge -o both.seen --force small.seen b.seen
-    refuses "seen: 'both.seen' has several layers, which are no chain of its layout, so it cannot be exported" \
+    refuses "seen: 'both.seen' has several layers, which are no chain of its layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export both.seen -o both.out
 }
 

@@ -425,7 +425,7 @@ has 2500" seen export f.seen -o "$name"
     [[ ${#stderr_lines[@]} = 1 && $stderr == *NOPERM* ]]
     [ "$(redis a DBSIZE)" = 2 ]
     seq 9 | quiet seen create own.seen
-    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be exported" \
+    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export own.seen -o "$name"
     [ ! -e g.seen ]
     run -2 seen import "$(uri none gozero:bits=20000)" -o g.seen

@@ -167,7 +167,7 @@ has_all() { [ "$(seen query -c f.seen <(seq 500))" = 500 ]; }
     seq 200 400 | seen add b.seen
     seen merge a.seen b.seen -o c.seen --force
     [ "$(seen query -c c.seen <(seq 400))" = 400 ]
-    refuses "seen: 'c.seen' has several layers, which are no chain of its layout, so it cannot be exported" \
+    refuses "seen: 'c.seen' has several layers, which are no chain of its layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export c.seen -o out
     seq 401 500 | seen add c.seen
     [ "$(seen query -c c.seen <(seq 500))" = 500 ]

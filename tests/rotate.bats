@@ -57,7 +57,8 @@ generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | 
     seen create --empty -n 5 f.seen
     refuses "seen: 'f.seen' has no generations, so it cannot be rotated" \
         seen add --rotate-at-capacity f.seen /dev/null
-    refuses "seen: 'f.seen' has no generations, so it cannot be rotated" seen rotate f.seen
+    refuses "seen: 'f.seen' has no generations, so it cannot be rotated; 'seen create --generations' makes filters that can be" \
+        seen rotate f.seen
 }
 
 @test "rotation beside writers: nothing of the live generations is lost" {

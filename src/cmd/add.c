@@ -153,6 +153,7 @@ static int run_add(struct add *a, int argc, char **argv)
     if (!open_filter(a, argv[p.first], &err)) {
         if (is_counted_set(argv[p.first], &err))
             return add_batch(a, argv[p.first]);
+        keyopt_advise_order(&a->keyopt, argv[p.first], &err);
         say_failure(&err);
         return EXIT_ERROR;
     }

@@ -323,30 +323,17 @@ static bool is_to_be_made(const struct dedup *d)
     return d->create && access(d->path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* Is FILTER a file of lines? */
-static bool is_list(const char *path)
-{
-    struct stat st;
-    uint8_t start[8];
-    size_t got = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return false;
-    bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    bool is_read = is_file && disk_read(fd, start, sizeof start, 0, &got);
-    close(fd);
-    return is_read && got > 0 && !format_is_filter(start, got);
-}
-
 /* FILTER cannot be opened: says how the keys alone are given. */
 static void advise(const struct dedup *d, struct err *err)
 {
     size_t files = d->keyopt.n_files;
+    if (keyopt_advise_order(&d->keyopt, d->path, err))
+        return;
     if (strcmp(d->path, "-") == 0)
         fail_more(err, "; without FILTER: %s | seen dedup", files > 0 ? "cat FILE..." : "...");
-    else if (d->keyopt.n_keys == 0 && is_list(d->path) && files > 0)
+    else if (d->keyopt.n_keys == 0 && keyopt_is_list(d->path) && files > 0)
         fail_more(err, "; without FILTER: cat '%s' FILE... | seen dedup", d->path);
-    else if (d->keyopt.n_keys == 0 && is_list(d->path))
+    else if (d->keyopt.n_keys == 0 && keyopt_is_list(d->path))
         fail_more(err, "; without FILTER: seen dedup <'%s'", d->path);
 }
 

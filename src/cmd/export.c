@@ -161,7 +161,10 @@ static bool export(struct export *e, struct err *err)
     struct err why;
     struct header h = e->make.in[0].header;
     if (!foreign_filter(&h, &filter, &why))
-        return fail(err, "'%s' %s, so it cannot be exported", e->path, why.text);
+        return fail(err,
+                    "'%s' %s, so it cannot be exported; 'seen create --layout' makes one that can "
+                    "be, from the keys",
+                    e->path, why.text);
     if (!make_check_sound(&e->make, err))
         return false;
     count_newest(e, &h);

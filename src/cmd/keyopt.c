@@ -1,10 +1,13 @@
 #include "cmd/keyopt.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/private.h"
@@ -332,6 +335,46 @@ void keyopt_wipe(struct keyopt *keyopt)
 {
     secret_wipe(&keyopt->secret);
     explicit_bzero(&keyopt->rule.seed, sizeof keyopt->rule.seed);
+}
+
+/* The first bytes of a regular file: 0 if it is none, or empty. */
+static size_t read_start(const char *path, uint8_t *start, size_t len)
+{
+    struct stat st;
+    size_t got = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return 0;
+    bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    bool ok = is_file && disk_read(fd, start, len, 0, &got);
+    close(fd);
+    return ok ? got : 0;
+}
+
+static bool is_filter(const char *path)
+{
+    uint8_t start[8];
+    size_t len = read_start(path, start, sizeof start);
+    return len > 0 && format_is_filter(start, len);
+}
+
+bool keyopt_is_list(const char *path)
+{
+    uint8_t start[8];
+    size_t len = read_start(path, start, sizeof start);
+    return len > 0 && !format_is_filter(start, len);
+}
+
+bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err)
+{
+    if (!keyopt_is_list(path))
+        return false;
+    for (size_t i = 0; i < keyopt->n_files; i++)
+        if (is_filter(keyopt->files[i])) {
+            fail_more(err, ", but '%s' is: FILTER comes first", keyopt->files[i]);
+            return true;
+        }
+    return false;
 }
 
 void keyopt_free(struct keyopt *keyopt)

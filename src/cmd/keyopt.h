@@ -68,6 +68,13 @@ bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err);
 /* Can the first key file be read? Call this before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 
+/* Is this file, which was given as FILTER, a file of lines? */
+bool keyopt_is_list(const char *path);
+
+/* For a FILTER that cannot be opened. If it is a file of lines, and a key file is a filter, the
+ * message says that FILTER comes first; returns whether it does. */
+bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err);
+
 void keyopt_free(struct keyopt *keyopt);
 
 /* Overwrites the secret and what was derived from it. keyopt_free does this too. */

@@ -492,8 +492,10 @@ static bool start(struct query *q, const char *path)
     a->path[0] = path;
     a->follows = q->annotate;
     a->one_answer = q->count;
-    if (!asked_open(a, &err))
+    if (!asked_open(a, &err)) {
+        keyopt_advise_order(&q->keyopt, path, &err);
         return say_failure(&err);
+    }
     struct key_rule *rule = &q->keyopt.rule;
     rule->secret = q->ask || prep_digest(rule->prep) != DIGEST_NONE || rule->hash->keyed;
     if (rule->secret)

@@ -113,7 +113,10 @@ static bool rotate_file(struct filter *f, unsigned threads, double *emptied, str
         return false;
     if (f->header.policy != POLICY_RING) {
         session_release(&s);
-        return fail(err, "'%s' has no generations, so it cannot be rotated", f->path);
+        return fail(err,
+                    "'%s' has no generations, so it cannot be rotated; 'seen create "
+                    "--generations' makes filters that can be",
+                    f->path);
     }
     double before = s.counters.n_keys;
     bool ok = advance_finish(&s, err) && advance(&s, threads, err);
