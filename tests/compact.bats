@@ -127,6 +127,39 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
     run -2 seen merge --intersect -o x.seen a.seen a.seen
 }
 
+@test "a file has at most 29 compact filters, and what the message names works" {
+    for day in $(seq 30); do
+        seq -f "$day.%.0f" $((1000 + day)) >day$day.txt
+        seen create --compact day$day.seen day$day.txt
+    done
+    message="seen: too many filters: a compact one stays a layer of its own, and a file has at most 29; \
+make one filter of all keys with 'seen create --compact', or Bloom filters with the same --capacity, for \
+all keys, to merge them bit by bit"
+    refuses "$message" seen merge -o all.seen day*.seen
+    refuses "seen: only Bloom filters of the same size and number of probes, of one layer each, can be \
+intersected; make them with --like one of them" seen merge --intersect -o all.seen day*.seen
+    run -0 seen merge -o most.seen day{1..29}.seen
+    run -0 seen stats --json most.seen
+    jq -e '.layers | length == 29' <<<"$output"
+    refuses "$message" seen merge -o all.seen most.seen day30.seen
+    # Nor does one of another kind fit, in whatever order they come.
+    quiet seen create -n 2000 bloom.seen day30.txt
+    refuses "$message" seen merge -o all.seen most.seen bloom.seen
+    refuses "$message" seen merge -o all.seen bloom.seen most.seen
+
+    quiet seen create --compact all.seen day*.txt
+    for day in $(seq 30); do
+        quiet seen create --force --capacity 31000 day$day.seen day$day.txt
+    done
+    run -0 seen merge -o united.seen day*.seen
+    run -0 seen stats --json united.seen
+    jq -e '.layers | length == 1' <<<"$output"
+    keys=$(cat day*.txt | wc -l)
+    for file in all united; do
+        cat day*.txt | says "^$keys$" seen query -c $file.seen
+    done
+}
+
 @test "shrink drops columns" {
     seq 250000 >keys
     seen create --compact --reproducible -p 1e-6 a.seen keys

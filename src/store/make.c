@@ -236,6 +236,32 @@ static bool find_room(struct make *m, struct part *part, unsigned *to)
     return false;
 }
 
+static bool fail_intersection(struct err *err)
+{
+    return fail(err, "only Bloom filters of the same size and number of probes, of one layer each, "
+                     "can be intersected; make them with --like one of them");
+}
+
+/* A layer fits none of the result's, which has as many as a file can hold. */
+static bool fail_full(const struct make *m, const struct layer *layer, struct err *err)
+{
+    bool joins = layer->kind->unite == NULL;
+    for (unsigned i = 0; i < m->header.n_layers; i++)
+        joins |= m->header.layers[i].kind->unite == NULL;
+    if (m->intersects)
+        return fail_intersection(err);
+    if (joins)
+        return fail(err,
+                    "too many filters: a compact one stays a layer of its own, and a file has at "
+                    "most %d; make one filter of all keys with 'seen create --compact', or Bloom "
+                    "filters with the same --capacity, for all keys, to merge them bit by bit",
+                    FORMAT_MAX_LAYERS);
+    return fail(err,
+                "the filters are of more than %d different sizes, too many for one file; make "
+                "them with --like one of them",
+                FORMAT_MAX_LAYERS);
+}
+
 /* Unites an input's layer with one of the result that it fits, or makes it a layer of its own. */
 static bool place_layer(struct make *m, const struct filter *f, unsigned which, struct err *err)
 {
@@ -251,10 +277,7 @@ static bool place_layer(struct make *m, const struct filter *f, unsigned which, 
         return true;
     }
     if (h->n_layers == FORMAT_MAX_LAYERS)
-        return fail(err,
-                    "the filters are of more than %d different sizes, too many for one file; make "
-                    "them with --like one of them",
-                    FORMAT_MAX_LAYERS);
+        return fail_full(m, part.layer, err);
     h->layers[h->n_layers] = *part.layer;
     add_source(m, f, which, h->n_layers++);
     return true;
@@ -297,9 +320,7 @@ static bool place_layers(struct make *m, bool intersect, struct err *err)
                 return false;
     if (!intersect)
         sort_layers(m);
-    return !intersect || is_of_one_size(m) ||
-           fail(err, "only Bloom filters of the same size and number of probes, of one layer each, "
-                     "can be intersected; make them with --like one of them");
+    return !intersect || is_of_one_size(m) || fail_intersection(err);
 }
 
 /* Makes the header of the placed layers. */
