@@ -65,6 +65,21 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     says '^keys new when added +1600 ' seen stats --all f.seen
 }
 
+@test "--create says what a default rate means, once" {
+    note="seen: made 'f.seen': about one new record in 1000 will be taken for known (-p sets the rate)"
+    run -0 --separate-stderr seen dedup --create f.seen -k a
+    [ "$stderr" = "$note" ]
+    run -0 --separate-stderr seen dedup --create f.seen -k a
+    [ -z "$stderr" ]
+    : >none
+    for quiet in '-p 0.01' -q '--confirm none'; do
+        rm f.seen
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr seen dedup --create $quiet f.seen -k a
+        [ -z "$stderr" ]
+    done
+}
+
 @test "fields, NUL, bad records and keys on the command line" {
     seen create --empty -n 1k -p 1e-6 --ignore-case f.seen
     printf '1\tA\n2\ta\n3\n4\tb\n5\tB\n' >in
@@ -504,7 +519,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
 }
 
 @test "a filter that was made much too small is said at the end to have lost much" {
-    run -0 --separate-stderr seen dedup --create -n 1000 --max-fpr 0.99999999 f.seen <(seq 20000)
+    run -0 --separate-stderr seen dedup --create -n 1000 -p 0.001 --max-fpr 0.99999999 f.seen <(seq 20000)
     new=$(wc -l <<<"$output")
     [ "${#stderr_lines[@]}" = 2 ]
     [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current "* ]]

@@ -365,7 +365,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seq 1000 >in
     mkdir dir
     mkfifo pipe
-    seen dedup --create dir/f.seen <pipe >out 2>err &
+    seen dedup --create -p 0.001 dir/f.seen <pipe >out 2>err &
     exec 9>pipe
     cat in >&9
     await $! cmp -s in out
@@ -376,7 +376,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ ! -e dir/f.seen ]
     [ "$(seen query -c kept.seen in)" = 1000 ]
     # Another is in its place.
-    seen dedup --create dir/f.seen <pipe >out 2>err &
+    seen dedup --create -p 0.001 dir/f.seen <pipe >out 2>err &
     exec 9>pipe
     cat in >&9
     await $! cmp -s in out

@@ -275,7 +275,7 @@ idle()
         cmp <(seq -f "$i %.0f" 3000) "idle$i"
         [ ! -s "idle_err$i" ]
     done
-    wait $add_pid
+    wait $add_pid || { cat add_err; false; }
     [ ! -s add_err ]
     # A failover may have forgotten keys from before; of those from behind it none is missing.
     run -1 seen query -v "$(uri '{k}add' $spec)" <(seq -f 'last %.0f' 5000)

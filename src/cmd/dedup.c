@@ -364,6 +364,10 @@ static bool create_and_open(struct dedup *d, struct header *h)
     struct err err;
     if (!suits_others(d, h, &err) || !adding_make_file(&d->adding, d->path, h, &err))
         return say_failure(&err);
+    if (d->p == 0 && d->confirm_path == NULL && !d->quiet)
+        say_note(
+            "made '%s': about one new record in %.0f will be taken for known (-p sets the rate)",
+            d->path, 1 / h->fpr_design);
     return open_file(d) &&
            (suits_others(d, store_header(d->adding.known.sink), &err) || say_failure(&err));
 }
