@@ -20,7 +20,6 @@
 #include "cmd/warn.h"
 #include "store/chain.h"
 #include "store/derive.h"
-#include "store/filter.h"
 #include "store/filter_build.h"
 #include "store/foreign.h"
 #include "store/header.h"
@@ -34,7 +33,7 @@ struct create {
     struct design design;
     struct header like_header;
     struct layout_spec layout;
-    struct filter from_filter; /* of `from`; fd -1: not open */
+    struct derive derive; /* of `from` */
     uint64_t from_records;
     uint64_t min_keys, memory;
     double min_ratio;
@@ -523,27 +522,24 @@ static bool read_keys(struct create *c)
 static bool open_from(struct create *c)
 {
     struct err err;
-    struct filter *from = &c->from_filter;
+    struct derive *d = &c->derive;
     if (c->from == NULL)
         return true;
-    bool ok = newfile_hold(&c->file, &err) && filter_open(from, c->from, FILTER_READ, &err);
-    if (ok && !newfile_replaces(&c->file, from->fd))
-        newfile_let_go(&c->file);
-    ok = ok && derive_check(from, &err);
-    if (ok && c->like != NULL && !header_same_keys(&c->like_header, &from->header, &err)) {
+    bool ok = derive_open(d, c->from, &c->file, &err);
+    if (ok && c->like != NULL && !header_same_keys(&c->like_header, derive_header(d), &err)) {
         say_error("'%s' cannot be made like '%s' from '%s': they differ in %s", c->path, c->like,
                   c->from, err.text);
         return false;
     }
-    ok = ok && keyopt_adopt(&c->keyopt, &from->header, c->from, &err) &&
-         filter_check_sound(from, c->keyopt.threads, &err);
+    ok = ok && keyopt_adopt(&c->keyopt, derive_header(d), c->from, &err) &&
+         derive_check_sound(d, c->keyopt.threads, &err);
     return ok || say_failure(&err);
 }
 
 static bool take_keys(struct create *c)
 {
     struct err err;
-    if (!derive_put(&c->build, &c->from_filter, &c->from_records, &err))
+    if (!derive_put(&c->derive, &c->build, &c->from_records, &err))
         return say_failure(&err);
     if (c->from_records > 0)
         return true;
@@ -716,12 +712,10 @@ static int run_create(struct create *c, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct create c = {
-        .keyopt = KEYOPT_DEFAULT, .memory = DEFAULT_MEMORY, .from_filter = {.fd = -1}};
+    struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = DEFAULT_MEMORY};
     int status = run_create(&c, argc, argv);
     filter_build_free(&c.build);
-    if (c.from_filter.fd >= 0)
-        filter_close(&c.from_filter);
+    derive_close(&c.derive);
     keyopt_free(&c.keyopt);
     return status;
 }

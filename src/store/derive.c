@@ -5,7 +5,7 @@
 #include "base/parallel.h"
 #include "store/combine.h"
 
-bool derive_check(const struct filter *from, struct err *err)
+static bool check(const struct filter *from, struct err *err)
 {
     if (!combine_counts(&from->header))
         return fail(err,
@@ -21,17 +21,44 @@ bool derive_check(const struct filter *from, struct err *err)
                 from->path, bits);
 }
 
+bool derive_open(struct derive *d, const char *path, struct newfile *file, struct err *err)
+{
+    if (!newfile_hold(file, err) || !filter_open(&d->from, path, FILTER_READ, err))
+        return false;
+    d->is_open = true;
+    if (!newfile_replaces(file, d->from.fd))
+        newfile_let_go(file);
+    return check(&d->from, err);
+}
+
+const struct header *derive_header(const struct derive *d)
+{
+    return &d->from.header;
+}
+
+bool derive_check_sound(struct derive *d, unsigned threads, struct err *err)
+{
+    return filter_check_sound(&d->from, threads, err);
+}
+
+void derive_close(struct derive *d)
+{
+    if (d->is_open)
+        filter_close(&d->from);
+    d->is_open = false;
+}
+
 /* The hashes are divided into 2^PART_BITS parts, so that all threads have work until the end. */
 enum { PART_BITS = 8 };
 
-struct derive {
+struct transfer {
     struct filter_build *build;
     const struct filter *from;
     _Atomic uint64_t keys;
 };
 
 struct part {
-    struct derive *derive;
+    struct transfer *transfer;
     unsigned worker;
 };
 
@@ -39,28 +66,28 @@ static bool put(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n
 {
     const struct part *part = ctx;
     (void)count;
-    atomic_fetch_add(&part->derive->keys, n);
-    return filter_build_put(part->derive->build, part->worker, hashes_of(hash), n, err);
+    atomic_fetch_add(&part->transfer->keys, n);
+    return filter_build_put(part->transfer->build, part->worker, hashes_of(hash), n, err);
 }
 
 static bool put_part(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
     struct part part = {ctx, worker};
-    const struct filter *from = part.derive->from;
+    const struct filter *from = part.transfer->from;
     const struct layer *layer = &from->header.layers[0];
     unsigned shift = 64 - PART_BITS;
     return layer->kind->counts->hashes(layer, from->data[0], i << shift,
                                        i << shift | (((uint64_t)1 << shift) - 1), put, &part, err);
 }
 
-bool derive_put(struct filter_build *b, const struct filter *from, uint64_t *records,
-                struct err *err)
+bool derive_put(const struct derive *d, struct filter_build *b, uint64_t *records, struct err *err)
 {
-    struct derive d = {.build = b, .from = from};
-    if (!parallel_try(b->threads, (uint64_t)1 << PART_BITS, put_part, &d, err) ||
+    const struct filter *from = &d->from;
+    struct transfer all = {.build = b, .from = from};
+    if (!parallel_try(b->threads, (uint64_t)1 << PART_BITS, put_part, &all, err) ||
         !filter_check_intact(from, err))
         return false;
-    b->n_known = atomic_load(&d.keys);
+    b->n_known = atomic_load(&all.keys);
     *records = from->header.counters.records;
     if (*records < b->n_known)
         *records = b->n_known;
