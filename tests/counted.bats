@@ -57,6 +57,42 @@ field() { seen stats --json "$1" | jq -r "$2"; }
     cmp one small
 }
 
+# The counts of distinct keys, as uniq -c has them.
+uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
+
+@test "--each counts every occurrence, as sort | uniq -c does" {
+    # Key i occurs 200000 / i times, and the last one in every second record.
+    seq 100000 | awk '{ for (n = int(200000 / $1); n > 0; n--) print $1 "\n100000" }' >keys
+    uniq_counts keys >want
+    for args in '-j 1' '-j 3' '-j 2 --memory 24M' '-j 1 --memory 15M --tmpdir .'; do
+        # shellcheck disable=SC2086 # several words
+        seen create --counted --each -p 0 --reproducible --force $args f keys
+        cut -f 2 want | seen query --counts f | cmp want -
+        [ -e first ] || cp f first
+        cmp first f
+        seen verify f
+    done
+    [ "$(field f '[.records, .keys_added] | @tsv')" = "$(wc -l <keys)"$'\t100000' ]
+    # Without it, each once; and short fingerprints share counts, of which none is lost.
+    seen create --counted --force f keys
+    [ "$(seen query --counts f -k 1)" = $'1\t1' ]
+    seen create --counted --each -p 0.5 --force f -k a -k b -k a
+    run -0 seen query --counts f -k a
+    [ "$output" = $'2\ta' ] || [ "$output" = $'3\ta' ]
+}
+
+@test "--each is refused where nothing counts" {
+    refuses 'seen: --each counts keys, so it needs --counted' seen create --each f -k a
+    refuses 'seen: --empty reads no keys, so --each has none to count' \
+        seen create --counted --each --empty -n 9 f
+    refuses "seen: --each is for counted sets, which 'seen create --counted' makes" \
+        seen add --create --each f -k a
+    [ ! -e f ]
+    seen create f -k a
+    refuses "seen: 'f' does not count its keys, so --each has no effect; 'seen create --counted' \
+makes sets that do" seen add --each f -k a
+}
+
 @test "few keys and none" {
     for n in 1 2 3 7 100; do
         seq $n | seen create --counted --force f

@@ -154,6 +154,26 @@ counts()
     seen verify f.seen
 }
 
+@test "add --each counts every occurrence, once for each ID" {
+    seq 20000 | awk '{ for (n = $1 % 7; n >= 0; n--) print }' >keys
+    seq 10001 30000 >more
+    seen create --counted --each -p 0 --reproducible f.seen keys
+    for args in '-j 1' '-j 3' '-j 1 --memory 15M'; do
+        cp f.seen g.seen
+        # shellcheck disable=SC2086 # several words
+        seen add --each --batch-id one $args g.seen keys more keys
+        seen add --each --batch-id one g.seen keys
+        [ "$(counts g.seen 7 13 10006 30000)" = '3 21 13 1' ]
+        sort keys keys keys more | uniq -c | awk '{ print $1 "\t" $2 }' >want
+        cut -f 2 want | seen query --counts g.seen | cmp want -
+        seen verify g.seen
+    done
+    run -0 --separate-stderr seen add --each --verbose g.seen -k 7 -k 7 -k x
+    [ "$stderr" = 'seen: 3 records, 2 distinct keys, 1 of them new; 30001 keys in the filter' ]
+    seen remove g.seen -k 7 -k 7
+    [ "$(counts g.seen 7 x)" = '4 1' ]
+}
+
 @test "the last 128 IDs are remembered" {
     seen create --counted -n 2000 f.seen -k a
     for ((i = 0; i < 128; i++)); do seen add --batch-id "$i" f.seen -k a; done

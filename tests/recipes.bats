@@ -69,6 +69,13 @@ quoted_table()
     sed '3d;5d' crawl.jsonl | cmp new.json -
 }
 
+@test "the ten most frequent keys" {
+    # Key i occurs 1000 / i times.
+    seq 2000 | awk '{ for (n = int(1000 / $1); n > 0; n--) print "k" $1 }' | shuf >urls.txt
+    recipe 'The ten most frequent keys' 1 >got
+    sort urls.txt | uniq -c | sort -rn | head | awk '{ print $1 "\t" $2 }' | cmp got -
+}
+
 @test "the table of recipes names each once, in order" {
     sed -n '/^\.SS Which recipe/,/^\.SS A /s/.*: \\(lq\(.*\)\\(rq$/\1/p' "$SOURCE/man/seen.7" >named
     sed -nE 's/^\.SS //p' "$SOURCE/man/seen.7" | grep -Fxf named >there

@@ -29,6 +29,8 @@ static const struct opt add_opts[] = {
     {0, "no-sync", NULL,
      "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      FLAG(struct add, adding.no_sync)},
+    {0, "each", NULL, "in a counted set: count a key as often as it is given, not once",
+     FLAG(struct add, changing.change.each)},
     {0, "verbose", NULL, "say on stderr how many keys were new", FLAG(struct add, verbose)},
     {0},
 };
@@ -89,8 +91,9 @@ static bool make_file(struct add *a, const char *path, struct err *err)
     struct header h;
     if (access(path, F_OK) == 0 || errno != ENOENT)
         return true;
-    if (a->changing.change.batch_id != NULL)
-        return fail(err, "--batch-id is for counted sets, which 'seen create --counted' makes");
+    if (a->changing.change.batch_id != NULL || a->changing.change.each)
+        return fail(err, "%s is for counted sets, which 'seen create --counted' makes",
+                    a->changing.change.each ? "--each" : "--batch-id");
     return adding_plan_file(&a->keyopt, a->n, a->p, true, &h, err) &&
            adding_make_file(&a->adding, path, &h, err);
 }
@@ -159,6 +162,12 @@ static int run_add(struct add *a, int argc, char **argv)
     }
     if (a->changing.change.batch_id != NULL) {
         say_error("'%s' remembers no batches and needs none: adding keys again changes nothing",
+                  argv[p.first]);
+        return EXIT_ERROR;
+    }
+    if (a->changing.change.each) {
+        say_error("'%s' does not count its keys, so --each has no effect; 'seen create --counted' "
+                  "makes sets that do",
                   argv[p.first]);
         return EXIT_ERROR;
     }

@@ -19,7 +19,7 @@
 extern const struct opt changing_opts[]; /* --batch-id, --memory, --tmpdir */
 
 struct changing {
-    struct change change; /* path, op, skip_absent, no_sync and max_fpr are the caller's */
+    struct change change; /* path, op, each, skip_absent, no_sync and max_fpr are the caller's */
     const char *tmpdir;   /* NULL: not given */
     uint64_t memory;
     bool verbose;

@@ -64,6 +64,8 @@ static const struct opt size_opts[] = {
      "make a set that counts keys and from which they can be removed; --fpr 0 keeps whole "
      "hashes",
      FLAG(struct create, counted)},
+    {0, "each", NULL, "with --counted: count a key as often as it is given, not once",
+     FLAG(struct create, design.each)},
     {0, "like", "FILTER",
      "copy capacity, rate and key preparation from FILTER, so that the two "
      "can be merged without loss",
@@ -229,6 +231,8 @@ static int check_counted(const struct create *c)
     const char *other = c->design.layout != NULL ? "--layout" : own_option(c);
     if (c->counted && other != NULL)
         return opt_misuse(&cmd_create, "--counted and %s cannot go together", other);
+    if (!c->counted && c->design.each)
+        return opt_misuse(&cmd_create, "--each counts keys, so it needs --counted");
     if (!c->counted && c->design.exact)
         return opt_misuse(&cmd_create, "an FPR of 0 is possible only with --counted");
     return 0;
@@ -286,6 +290,8 @@ static int check_options(const struct create *c)
                           c->like);
     if (d->empty && c->keyopt.any)
         return opt_misuse(&cmd_create, "--empty reads no keys, but some are given");
+    if (d->empty && d->each)
+        return opt_misuse(&cmd_create, "--empty reads no keys, so --each has none to count");
     if (d->empty && (c->min_keys != 0 || c->min_ratio != 0))
         return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
                           c->min_keys != 0 ? "--min-keys" : "--min-ratio");

@@ -170,7 +170,7 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
     ks->spec = *spec;
     ks->spec.lanes = lanes_of(spec);
-    ks->lanes = spec->lanes > 1 ? spec->lanes : 1;
+    ks->lanes = spec->lanes > 1 ? spec->lanes - spec->counts : 1;
     ks->capacity = capacity_of(spec);
     ks->pool_left = pool_blocks_of(spec);
     for (unsigned w = 0; w < spec->workers; w++)
@@ -447,6 +447,11 @@ bool keyset_drain_all(struct keyset *ks, struct err *err)
         if (!empty_arena(ks, &ks->workers[w], err))
             return false;
     return true;
+}
+
+bool keyset_counts(const struct keyset *ks)
+{
+    return ks->spec.counts;
 }
 
 const char *keyset_scratch_dir(const struct keyset *ks)

@@ -31,9 +31,11 @@ enum { KEYSET_BITS = 8, KEYSET_PARTITIONS = 1 << KEYSET_BITS };
 typedef void keyset_drain(void *ctx, unsigned partition, struct hashes hashes, size_t n);
 
 struct keyset_spec {
-    unsigned workers;        /* threads that put and visit */
-    unsigned lanes;          /* of a hash, at most HASH_LANES; 0: 1 */
-    uint64_t memory;         /* bytes for everything; at least keyset_min_memory(workers) */
+    unsigned workers; /* threads that put and visit */
+    unsigned lanes;   /* of a hash, at most HASH_LANES; 0: 1 */
+    bool counts;      /* repeats are counted: the last lane is not put. In a visited hash it is
+                         the number of further puts that the hash stands for */
+    uint64_t memory;  /* bytes for everything; at least keyset_min_memory(workers) */
     const char *scratch_dir; /* for scratch files if memory does not suffice */
     keyset_drain *drain;     /* NULL: use scratch. Otherwise full memory is drained, nothing goes to
                                 scratch, and finish and visit see only hashes not drained yet */
@@ -98,6 +100,8 @@ uint64_t keyset_part_memory(size_t part, unsigned lanes);
  * Meant for one or two lanes: with more, it is slow if many hashes are equal in most lanes. */
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err);
+
+bool keyset_counts(const struct keyset *ks);
 
 /* The directory for scratch files. */
 const char *keyset_scratch_dir(const struct keyset *ks);

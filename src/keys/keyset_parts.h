@@ -60,7 +60,7 @@ struct worker {
 
 struct keyset {
     struct keyset_spec spec; /* spec.lanes: lanes that a stored hash takes (keyset_lanes) */
-    unsigned lanes;          /* lanes that a hash has */
+    unsigned lanes;          /* lanes that are put */
     struct worker *workers;
     size_t capacity;             /* of gathered and sorted */
     uint64_t *arena;             /* all blocks: the own blocks of each worker, then the pool */

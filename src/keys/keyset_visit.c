@@ -114,10 +114,34 @@ static unsigned width_of(const struct node *node)
     return node->depth < 64 ? 64 - node->depth : 0;
 }
 
+/* Sorts what was gathered and removes repeats, counting them if the keyset does. */
+static void sort_gathered(struct gathering *g)
+{
+    const struct keyset *ks = g->ks;
+    const unsigned lanes = ks->spec.lanes;
+    uint64_t *a = g->worker->gathered;
+    size_t n = 0;
+    sort_hashes(a, g->worker->sorted, g->n / lanes, lanes, width_of(g->node));
+    for (size_t i = 0; i < g->n; i += lanes) {
+        if (n == 0 || !lanes_equal(a + i, a + n - lanes, ks->lanes)) {
+            lanes_copy(a + n, a + i, lanes);
+            n += lanes;
+        } else if (ks->spec.counts) {
+            a[n - 1] += a[i + lanes - 1] + 1;
+        }
+    }
+    g->had_repeats |= n < g->n;
+    g->n = n;
+}
+
 /* Repeats are removed whenever the buffer is full. If it is still nearly full, it is too small. */
 static void remove_repeats(struct gathering *g)
 {
     unsigned lanes = g->ks->spec.lanes;
+    if (g->ks->spec.counts) {
+        sort_gathered(g);
+        return;
+    }
     size_t n =
         distinct(g->worker->gathered, g->worker->sorted, g->n / lanes, lanes, width_of(g->node)) *
         lanes;
@@ -383,20 +407,6 @@ static bool list_blocks(const struct keyset *ks, unsigned partition, struct keys
     return true;
 }
 
-/* The elements of the ascending a[0..n) whose first lane is below `limit`. */
-static size_t count_below(const uint64_t *a, size_t n, unsigned lanes, uint64_t limit)
-{
-    size_t low = 0;
-    while (low < n) {
-        size_t middle = low + (n - low) / 2;
-        if (a[middle * lanes] < limit)
-            low = middle + 1;
-        else
-            n = middle;
-    }
-    return low;
-}
-
 /* Visits n sorted hashes, all of those in a range: each prefix apart, and at most spec.part at a
  * time. */
 static bool visit_parts(const struct gathering *g, const uint64_t *a, size_t n, uint64_t first,
@@ -406,7 +416,7 @@ static bool visit_parts(const struct gathering *g, const uint64_t *a, size_t n, 
     const size_t part = g->ks->spec.part > 0 ? g->ks->spec.part : SIZE_MAX;
     if (width > 64 - g->ks->bits || (n > part && width > 0)) {
         uint64_t middle = first + ((uint64_t)1 << --width);
-        size_t n_low = count_below(a, n, lanes, middle);
+        size_t n_low = sorted_below(a, n, lanes, middle);
         return visit_parts(g, a, n_low, first, width) &&
                visit_parts(g, a + n_low * lanes, n - n_low, middle, width);
     }
@@ -423,16 +433,8 @@ static bool visit_parts(const struct gathering *g, const uint64_t *a, size_t n, 
 static bool visit_sorted(struct gathering *g)
 {
     const unsigned lanes = g->ks->spec.lanes;
-    uint64_t *a = g->worker->gathered;
-    size_t n = 0;
-    sort_hashes(a, g->worker->sorted, g->n / lanes, lanes, width_of(g->node));
-    for (size_t i = 0; i < g->n; i += lanes)
-        if (n == 0 || !lanes_equal(a + i, a + n - lanes, lanes)) {
-            lanes_copy(a + n, a + i, lanes);
-            n += lanes;
-        }
-    g->had_repeats |= n < g->n;
-    return visit_parts(g, a, n / lanes, g->node->prefix, width_of(g->node));
+    sort_gathered(g);
+    return visit_parts(g, g->worker->gathered, g->n / lanes, g->node->prefix, width_of(g->node));
 }
 
 /* ---- Passes over all units by all workers. */

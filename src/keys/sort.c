@@ -172,6 +172,19 @@ void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned lanes, unsigned 
         sort_many(a, tmp, n, lanes);
 }
 
+size_t sorted_below(const uint64_t *a, size_t n, unsigned lanes, uint64_t limit)
+{
+    size_t low = 0;
+    while (low < n) {
+        size_t middle = low + (n - low) / 2;
+        if (a[middle * lanes] < limit)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
 LANES_INLINE void by_range_body(const uint64_t *a, size_t n, unsigned width, unsigned bits,
                                 uint64_t *out, size_t *start, unsigned lanes)
 {

@@ -25,6 +25,9 @@ void sort_by_range(const uint64_t *a, size_t n, unsigned lanes, unsigned width, 
  * possible. */
 unsigned sort_range_bits(size_t n, size_t target, unsigned width);
 
+/* The number of the n ascending hashes whose first lane is below `limit`. */
+size_t sorted_below(const uint64_t *a, size_t n, unsigned lanes, uint64_t limit);
+
 /* Removes repeats from n hashes of the given width, n at most SORT_MOST. Leaves the
  * distinct hashes at the beginning of `hash`, unordered, and returns their number. tmp has capacity
  * for n too. Takes 3 to 4 ns per hash of one lane; up to ten times as long for chosen or clustered

@@ -100,7 +100,7 @@ bool change_open(struct change *c, struct err *err)
         (c->batch_id != NULL && !hash_id(c, err)))
         return false;
     c->repeated = remembers(c, &c->now.header);
-    c->design = (struct design){.batch_for = &c->now.header};
+    c->design = (struct design){.batch_for = &c->now.header, .each = c->each};
     c->file_open = newfile_open(&c->file, c->path, true, err);
     c->file.hasty = c->no_sync;
     return c->file_open;

@@ -62,15 +62,17 @@ static size_t build_part(const struct kind *kind)
 }
 
 /* The same plus the memory for parts that it requests from the keyset. */
-static uint64_t thread_memory(const struct kind *kind)
+static uint64_t thread_memory(const struct design *design)
 {
-    uint64_t part = build_part(kind) > 0 ? keyset_part_memory(build_part(kind), kind->lanes) : 0;
+    const struct kind *kind = design_kind(design);
+    unsigned lanes = kind->lanes + design->each;
+    uint64_t part = build_part(kind) > 0 ? keyset_part_memory(build_part(kind), lanes) : 0;
     return build_memory(kind) + part;
 }
 
 uint64_t filter_build_min_memory(const struct design *design)
 {
-    return THREAD_MEMORY + keyset_min_memory(1) + thread_memory(design_kind(design));
+    return THREAD_MEMORY + keyset_min_memory(1) + thread_memory(design);
 }
 
 /* The memory of a drained keyset, and the number of hashes that it holds before it is drained. */
@@ -92,11 +94,11 @@ static bool drains(const struct filter_build *b)
     return b->bits != NULL || b->map != NULL;
 }
 
-/* Lanes of a hash to keep. `add` needs all lanes. */
+/* Lanes to keep. `add` needs all lanes of a hash. */
 static unsigned lanes(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
-    return adds_keys(kind) ? key_rule_hash(b->rule)->lanes : kind->lanes;
+    return adds_keys(kind) ? key_rule_hash(b->rule)->lanes : kind->lanes + b->design->each;
 }
 
 /* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
@@ -224,7 +226,7 @@ static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
 {
     const struct kind *kind = design_kind(b->design);
     unsigned builders = 1;
-    while (builders < b->threads && (builders + 1) * thread_memory(kind) <= b->memory / 2)
+    while (builders < b->threads && (builders + 1) * thread_memory(b->design) <= b->memory / 2)
         builders++;
     spec->visitors = is_ordered(kind) ? 1 : builders;
     spec->part = build_part(kind);
@@ -295,7 +297,8 @@ static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
 
 bool filter_build_begin(struct filter_build *b, struct err *err)
 {
-    struct keyset_spec spec = {.lanes = lanes(b), .scratch_dir = b->scratch_dir};
+    struct keyset_spec spec = {
+        .lanes = lanes(b), .counts = b->design->each, .scratch_dir = b->scratch_dir};
     uint64_t most = half_of_memory(), smallest = filter_build_min_memory(b->design);
     b->memory = smaller(b->memory, most > smallest ? most : smallest);
     pthread_mutex_init(&b->lock, NULL);
@@ -510,7 +513,7 @@ static bool write_mapped(struct filter_build *b, struct err *err)
 static bool may_presume(const struct design *d)
 {
     double p = d->p != 0 ? d->p : LAYER_FPR;
-    return !design_is_sized(d) && d->size == 0 && p <= design_kind(d)->presuming_fpr;
+    return !design_is_sized(d) && d->size == 0 && !d->each && p <= design_kind(d)->presuming_fpr;
 }
 
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)

@@ -33,6 +33,7 @@ struct design {
     bool foldable;                    /* a size that can be halved repeatedly */
     bool grow;            /* grows without limit (chain.h); n, if given: first layer's size */
     unsigned generations; /* a ring with this many generations; needs n */
+    bool each;            /* counts each time that a key is put; a kind that counts */
     bool empty;           /* contains no keys yet */
 };
 

@@ -71,7 +71,7 @@ static void check_file(struct made *m, const struct counted_memory *want)
 
 /* ---- Of keysets. */
 
-/* The set of all hashes, each of count 1. */
+/* The set of all hashes. */
 static struct counted_memory expected(const struct entries *hashes, unsigned bits)
 {
     static struct counted_array a;
@@ -79,22 +79,25 @@ static struct counted_memory expected(const struct entries *hashes, unsigned bit
     struct counted design = {.bits = bits};
     struct counted_memory probe, made = {.data = NULL};
     struct err err;
-    counted_array(&a, hashes->value, NULL, hashes->n);
+    counted_array(&a, hashes->value, hashes->count, hashes->n);
     counted_narrow(&n, &a.stream, 64 - bits);
     MUST(counted_make(&probe, &design, hashes->n, &n.stream, &err));
-    counted_array(&a, hashes->value, NULL, hashes->n);
+    counted_array(&a, hashes->value, hashes->count, hashes->n);
     counted_narrow(&n, &a.stream, 64 - bits);
     MUST(counted_make(&made, &design, probe.counted.entries, &n.stream, &err));
     free(probe.data);
     return made;
 }
 
-/* Builds a layer of hashes that come in an order of their own, parts of `part`. */
+/* Builds a layer of hashes that come in an order of their own, parts of `part`. With `counts`, each
+ * is put as often as its count says. */
 static bool build(struct made *m, const struct entries *hashes, unsigned bits, unsigned threads,
-                  size_t part, struct census *census, struct err *err)
+                  size_t part, bool counts, struct census *census, struct err *err)
 {
-    uint64_t each = keyset_part_memory(part, 1);
+    uint64_t each = keyset_part_memory(part, 1 + counts);
     struct keyset_spec spec = {.workers = threads,
+                               .lanes = 1 + counts,
+                               .counts = counts,
                                .memory = keyset_min_memory(threads) + threads * each,
                                .part = part,
                                .scratch_dir = "/tmp"};
@@ -103,7 +106,9 @@ static bool build(struct made *m, const struct entries *hashes, unsigned bits, u
     size_t at = 0;
     for (size_t i = 0; ok && i < hashes->n; i++) {
         at = (at + 7919) % hashes->n;
-        ok = keyset_put(keys, (unsigned)(i % threads), hashes_of(&hashes->value[at]), 1, err);
+        for (uint64_t c = counts ? hashes->count[at] : 1; ok && c > 0; c--)
+            ok = keyset_put(keys, (unsigned)((i + c) % threads), hashes_of(&hashes->value[at]), 1,
+                            err);
     }
     begin(m, bits);
     struct target target = target_of(m, threads);
@@ -113,13 +118,13 @@ static bool build(struct made *m, const struct entries *hashes, unsigned bits, u
     return ok;
 }
 
-static void check_build(const struct entries *hashes, unsigned bits, unsigned threads, size_t part,
-                        bool random)
+static void check_built(const struct entries *hashes, unsigned bits, unsigned threads, size_t part,
+                        bool random, bool counts)
 {
     struct made m;
     struct census census;
     struct err err;
-    MUST(build(&m, hashes, bits, threads, part, &census, &err));
+    MUST(build(&m, hashes, bits, threads, part, counts, &census, &err));
     struct counted_memory want = expected(hashes, bits);
     check_file(&m, &want);
     CHECK(census.fpr == ldexp((double)want.counted.entries, -(int)bits));
@@ -129,6 +134,17 @@ static void check_build(const struct entries *hashes, unsigned bits, unsigned th
     CHECK(!random || census.n_at_least || fabs(census.n - n) <= 1.5 * width + 1);
     free(want.data);
     end(&m);
+}
+
+static void check_build(const struct entries *hashes, unsigned bits, unsigned threads, size_t part,
+                        bool random)
+{
+    check_built(hashes, bits, threads, part, random, false);
+    for (size_t i = 0; i < hashes->n; i++)
+        hashes->count[i] = 1 + i % 3;
+    check_built(hashes, bits, threads, part, random, true);
+    for (size_t i = 0; i < hashes->n; i++)
+        hashes->count[i] = 1;
 }
 
 TEST(hashes_in_parts_are_the_set_of_all)
@@ -440,7 +456,7 @@ static int build_crowd(void *ctx)
     struct err err = {""};
     limit_memory(keyset_min_memory(1) + keyset_part_memory(COUNTED_PART, 1) +
                  counted_build_memory());
-    MUST(build(&m, &crowd->entries, 64, 1, COUNTED_PART, &census, &err));
+    MUST(build(&m, &crowd->entries, 64, 1, COUNTED_PART, false, &census, &err));
     return check_ok ? 0 : 1;
 }
 

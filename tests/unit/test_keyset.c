@@ -536,6 +536,72 @@ TEST(large_partitions)
     }
 }
 
+static bool append(void *ctx, const struct keyset_range *r, struct err *err)
+{
+    struct list *got = ctx;
+    (void)err;
+    memcpy(hash_at(got, got->n), r->piece->hash, bytes_of(got, r->piece->n));
+    got->n += r->piece->n;
+    return true;
+}
+
+static void ignore(void *ctx)
+{
+    (void)ctx;
+}
+
+/* uniq -c, with the number of further ones in the second lane */
+static struct list count_repeats(const struct list *sorted)
+{
+    struct list counted = list_new(sorted->n, 2);
+    counted.n = 0;
+    for (size_t i = 0; i < sorted->n; i++)
+        if (i > 0 && sorted->hash[i] == sorted->hash[i - 1]) {
+            hash_at(&counted, counted.n - 1)[1]++;
+        } else {
+            hash_at(&counted, counted.n)[0] = sorted->hash[i];
+            hash_at(&counted, counted.n++)[1] = 0;
+        }
+    return counted;
+}
+
+static void check_counted(struct list *h, unsigned workers)
+{
+    struct err err;
+    struct keyset_spec spec = {.workers = workers,
+                               .visitors = 1,
+                               .lanes = 2,
+                               .counts = true,
+                               .memory = keyset_min_memory(workers),
+                               .scratch_dir = "/tmp"};
+    struct keyset *ks = keyset_new(&spec, &err);
+    struct list got = list_new(h->n, 2);
+    uint64_t n = 0;
+    got.n = 0;
+    CHECK(ks != NULL && put_all(ks, workers, h) && keyset_finish(ks, &n, &err));
+    CHECK(keyset_visit_sorted(ks, KEYSET_BITS, append, ignore, &got, &err));
+    CHECK(keyset_scratch(ks) > 0);
+    sort(h);
+    struct list want = count_repeats(h);
+    CHECK(n == want.n && equal(&got, &want));
+    keyset_free(ks);
+    free(got.hash);
+    free(want.hash);
+}
+
+/* However many are equal, and however many others share their partition with them. */
+TEST(repeats_are_counted)
+{
+    for (size_t p = 0; p < N_PATTERNS; p += every(1)) {
+        struct list h = make(&patterns[p], ONE, of_all(300000, 1200000));
+        check_counted(&h, 1 + p % 2);
+        for (size_t i = 1; i < h.n; i += 2)
+            h.hash[i] = h.hash[1];
+        check_counted(&h, 1);
+        free(h.hash);
+    }
+}
+
 /* How often the hashes, all in one partition, go to scratch. */
 static double times_written(const struct list *h)
 {
@@ -883,6 +949,7 @@ int main(int argc, char **argv)
     RUN(few_hashes);
     RUN(most_in_scratch);
     RUN(large_partitions);
+    RUN(repeats_are_counted);
     RUN(crowded_hashes_are_not_written_at_each_split);
     RUN(sorted_parts_of_large_partitions);
     RUN(the_first_failure_is_reported);

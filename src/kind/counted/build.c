@@ -6,6 +6,7 @@
 
 #include "base/disk.h"
 #include "keys/keyset.h"
+#include "keys/sort.h"
 #include "kind/counted/layer.h"
 #include "kind/target.h"
 
@@ -23,10 +24,10 @@ uint64_t counted_build_memory(void)
 enum { CARRY = 1 << 14 };
 
 struct carry {
-    uint64_t *hash; /* CARRY; NULL: none were carried yet */
+    uint64_t *hash; /* CARRY lanes, of which n are used; NULL: none were carried yet */
     size_t n;
-    int scratch; /* -1: none */
-    uint64_t n_scratch;
+    int scratch;        /* -1: none */
+    uint64_t n_scratch; /* lanes */
 };
 
 static const struct carry NO_CARRY = {.scratch = -1};
@@ -44,7 +45,9 @@ struct joined {
     struct counted_stream stream;
     const struct carry *carry;
     uint64_t at, end; /* in scratch */
+    bool counts;      /* a lane of repeats (keyset.h) follows each hash */
     uint64_t read[COUNTED_RUN];
+    uint64_t value[COUNTED_RUN / 2], count[COUNTED_RUN / 2];
     struct counted_array array[2];
     unsigned of; /* array that is being read */
 };
@@ -61,9 +64,8 @@ static bool next_of_scratch(struct joined *j, struct counted_run *run, struct er
     return true;
 }
 
-static bool next_joined(struct counted_stream *stream, struct counted_run *run, struct err *err)
+static bool next_lanes(struct joined *j, struct counted_run *run, struct err *err)
 {
-    struct joined *j = (struct joined *)stream;
     if (j->at < j->end)
         return next_of_scratch(j, run, err);
     if (!counted_next(&j->array[j->of].stream, run, err))
@@ -74,6 +76,21 @@ static bool next_joined(struct counted_stream *stream, struct counted_run *run, 
     return counted_next(&j->array[1].stream, run, err);
 }
 
+static bool next_joined(struct counted_stream *stream, struct counted_run *run, struct err *err)
+{
+    struct joined *j = (struct joined *)stream;
+    if (!next_lanes(j, run, err))
+        return false;
+    if (!j->counts)
+        return true;
+    for (size_t i = 0; i < run->n / 2; i++) {
+        j->value[i] = run->value[2 * i];
+        j->count[i] = run->value[2 * i + 1] + 1;
+    }
+    *run = (struct counted_run){.value = j->value, .count = j->count, .n = run->n / 2};
+    return true;
+}
+
 struct build {
     struct counted_layer layer;
     bool presumed;
@@ -81,13 +98,14 @@ struct build {
     uint64_t next; /* the first hash of the part that takes `carry` next */
     struct carry carry;
     struct keyset *keys;
+    unsigned lanes; /* of a hash with its repeats */
 };
 
 struct work {
     struct counted_source source;
     struct build *build;
     /* The part: groups [first, end) have the hashes of `taken`, all of the first group, and
-     * hash[0..head). */
+     * the first `head` of `hash`. */
     uint64_t first, end;
     struct carry taken;
     const uint64_t *hash;
@@ -114,20 +132,7 @@ static uint64_t first_hash(const struct counted *c, uint64_t group)
     return counted_group_first(c, group) << (64 - c->bits);
 }
 
-/* Counts the elements of the ascending a[0..n) below limit. */
-static size_t count_below(const uint64_t *a, size_t n, uint64_t limit)
-{
-    size_t low = 0;
-    while (low < n) {
-        size_t middle = low + (n - low) / 2;
-        if (a[middle] < limit)
-            low = middle + 1;
-        else
-            n = middle;
-    }
-    return low;
-}
-
+/* Writes n lanes. */
 static bool to_scratch(struct build *b, const uint64_t *hash, size_t n, struct err *err)
 {
     struct carry *c = &b->carry;
@@ -140,7 +145,7 @@ static bool to_scratch(struct build *b, const uint64_t *hash, size_t n, struct e
                                          (c->n_scratch - n) * sizeof *hash, "scratch file", err);
 }
 
-/* Appends hashes to the carry. */
+/* Appends n lanes to the carry. */
 static bool carry_on(struct build *b, const uint64_t *hash, size_t n, struct err *err)
 {
     struct carry *c = &b->carry;
@@ -161,7 +166,7 @@ static bool carry_on(struct build *b, const uint64_t *hash, size_t n, struct err
 }
 
 /* Waits for the part's turn. If a group ends in the part, takes the carried hashes. Appends the
- * part's hash[head..n) to the carry. */
+ * part's hashes from `head` on to the carry. */
 static bool exchange(struct build *b, const struct keyset_range *range, size_t head, bool ends,
                      struct carry *taken, struct err *err)
 {
@@ -174,7 +179,7 @@ static bool exchange(struct build *b, const struct keyset_range *range, size_t h
         *taken = b->carry;
         b->carry = NO_CARRY;
     }
-    ok = ok && carry_on(b, piece->hash + head, piece->n - head, err);
+    ok = ok && carry_on(b, piece->hash + head * b->lanes, (piece->n - head) * b->lanes, err);
     b->next = range->last + 1;
     pthread_cond_broadcast(&b->layer.turned);
     pthread_mutex_unlock(&b->layer.lock);
@@ -186,17 +191,19 @@ static struct counted_stream *open_groups(struct counted_source *source, uint64_
 {
     struct work *w = (struct work *)source;
     const struct counted *c = &w->build->layer.counted;
+    const unsigned lanes = w->build->lanes;
     struct joined *j = &w->joined;
     bool is_first = first == w->first;
-    size_t from = is_first ? 0 : count_below(w->hash, w->head, first_hash(c, first));
-    size_t to = end == w->end ? w->head : count_below(w->hash, w->head, first_hash(c, end));
+    size_t from = is_first ? 0 : sorted_below(w->hash, w->head, lanes, first_hash(c, first));
+    size_t to = end == w->end ? w->head : sorted_below(w->hash, w->head, lanes, first_hash(c, end));
     (void)err;
     j->stream.next = next_joined;
     j->carry = &w->taken;
+    j->counts = lanes > 1;
     j->at = j->of = 0;
     j->end = is_first ? w->taken.n_scratch : 0;
     counted_array(&j->array[0], w->taken.hash, NULL, is_first ? w->taken.n : 0);
-    counted_array(&j->array[1], w->hash + from, NULL, to - from);
+    counted_array(&j->array[1], w->hash + from * lanes, NULL, (to - from) * lanes);
     counted_narrow(&w->narrow, &j->stream, 64 - c->bits);
     return &w->narrow.stream;
 }
@@ -219,9 +226,10 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     w->first = range->first > 0 ? groups_begun(c, range->first - 1) - 1 : 0;
     w->end = is_last ? counted_groups(c) : groups_begun(c, range->last) - 1;
     w->hash = piece->hash;
-    w->head = is_last             ? piece->n
-              : w->end > w->first ? count_below(piece->hash, piece->n, first_hash(c, w->end))
-                                  : 0;
+    w->head = is_last ? piece->n
+              : w->end > w->first
+                  ? sorted_below(piece->hash, piece->n, b->lanes, first_hash(c, w->end))
+                  : 0;
     bool ok =
         exchange(b, range, w->head, w->end > w->first, &w->taken, err) &&
         (w->end == w->first || counted_layer_part(&b->layer, w->first, w->end, &w->source, err));
@@ -243,7 +251,10 @@ static bool build(const struct target *target, struct keyset *keys, const struct
     unsigned bits = 0;
     while (bits < 40 && target->n >> bits > COUNTED_PART / 2)
         bits++;
-    struct build b = {.presumed = target->presumed, .carry = NO_CARRY, .keys = keys};
+    struct build b = {.presumed = target->presumed,
+                      .carry = NO_CARRY,
+                      .keys = keys,
+                      .lanes = 1 + keyset_counts(keys)};
     counted_layer_begin(&b.layer, target, design);
     bool ok = keyset_visit_sorted(keys, bits, visit, give_up, &b, err) &&
               counted_layer_end(&b.layer, err);
