@@ -73,7 +73,7 @@ quoted_table()
     # Key i occurs 1000 / i times.
     seq 2000 | awk '{ for (n = int(1000 / $1); n > 0; n--) print "k" $1 }' | shuf >urls.txt
     recipe 'The ten most frequent keys' 1 >got
-    sort urls.txt | uniq -c | sort -rn | head | awk '{ print $1 "\t" $2 }' | cmp got -
+    sort urls.txt | uniq -c | sort -rn | awk 'NR <= 10 { print $1 "\t" $2 }' | cmp got -
 }
 
 @test "the table of recipes names each once, in order" {
