@@ -207,7 +207,7 @@ tsan:
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
 # They compute, and neither own memory nor parse anything.
-COMPUTING := bloom bloom_census bloom_size chain crafted hash_foreign hashes honesty murmur3 num overlap \
+COMPUTING := bloom bloom_census bloom_size chain crafted hash_foreign hashes honesty intervals murmur3 num overlap \
     ribbon_kernels sig xxh3
 MINDED := $(if $(FULL),$(UNIT),$(filter-out $(COMPUTING:%=$(BUILD)/unit/test_%),$(UNIT)))
 

@@ -1,5 +1,7 @@
 #include "kind/kind.h"
 
+#include <math.h>
+
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "kind/classic/layouts.h"
@@ -42,6 +44,15 @@ const struct kind *kind_counting(void)
 uint32_t layer_page_sum(uint64_t seed, uint64_t page, const void *data, size_t len)
 {
     return (uint32_t)xxh3_bytes(data, len, seed + page);
+}
+
+/* (clear - E)^2 = z2 (E + spread E^2) */
+void census_clear(double clear, double spread, double *low, double *high)
+{
+    double z2 = CENSUS_Z95 * CENSUS_Z95, a = 1 - z2 * spread, b = clear + z2 / 2;
+    double root = sqrt(fmax(0, b * b - a * clear * clear));
+    *high = (b + root) / a;
+    *low = clear * clear / (b + root);
 }
 
 double layer_n_at(const struct layer *layer, double fpr)

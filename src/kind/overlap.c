@@ -101,6 +101,8 @@ static struct figure ratio(struct estimate e, const struct figure *part, const s
 {
     if (!(of->value > 0))
         return exact(NAN);
+    if (part->low == part->high && of->low == of->high)
+        return exact(part->value / of->value);
     e.half = half_key(part) + e.value * half_key(of);
     return (struct figure){clamp(e.value, 0, 1), clamp(e.value - below(&e) / n, 0, 1),
                            clamp(e.value + above(&e) / n, 0, 1)};

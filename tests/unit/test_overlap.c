@@ -204,6 +204,19 @@ TEST(empty_sets)
     CHECK(o.any.high == 0 && o.both.high == 0 && isnan(o.jaccard.value) && isnan(o.a_in_b.low));
 }
 
+/* Two keys in both of two sets of four, of 13 bits each, some of which are those of two keys: the
+ * numbers of keys are certain, and so is their ratio. */
+TEST(certain_numbers_have_a_certain_ratio)
+{
+    struct pair_census pair;
+    struct overlap o;
+    CHECK(overlap_cells(5751, 13, (const double[3]){50, 50, 77}, &pair));
+    overlap_estimate(&pair, &o);
+    CHECK(o.any.low == 6 && o.any.high == 6 && o.both.low == 2 && o.both.high == 2);
+    CHECK(o.jaccard.low <= 1.0 / 3 && 1.0 / 3 <= o.jaccard.high);
+    CHECK(o.a_in_b.low <= 0.5 && 0.5 <= o.a_in_b.high);
+}
+
 /* ---- Bloom filters. */
 
 struct bloom_pair {
@@ -394,6 +407,7 @@ int main(int argc, char **argv)
     RUN(wide_fingerprints_are_as_good_as_exact);
     RUN(full_sets_are_refused);
     RUN(empty_sets);
+    RUN(certain_numbers_have_a_certain_ratio);
     RUN(bloom_filters_are_covered);
     RUN(small_bloom_filters_are_covered);
     RUN(parquet_filters_are_covered);

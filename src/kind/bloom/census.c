@@ -232,16 +232,12 @@ static double spread_at(const struct clear_law *law, double n)
 static void count_by_clear_bits(const struct bloom *bloom, double clear, struct census *out)
 {
     struct clear_law law = clear_law_of(bloom);
-    double z2 = CENSUS_Z95 * CENSUS_Z95;
+    double least, most;
     /* ln(c + 1/2) has the mean ln E, to second order. */
     out->n = fmax(0, (exact_log(clear + 0.5) - law.log_bits) / law.decay);
-    /* (clear - E)^2 = z2 (E + spread E^2) */
-    double a = 1 - z2 * spread_at(&law, out->n), b = clear + z2 / 2;
-    double root = sqrt(fmax(0, b * b - a * clear * clear));
-    out->n_low = fmax(0, (exact_log((b + root) / a) - law.log_bits) / law.decay);
-    out->n_high = clear < FEWEST_CLEAR
-                      ? HUGE_VAL
-                      : (exact_log(clear * clear / (b + root)) - law.log_bits) / law.decay;
+    census_clear(clear, spread_at(&law, out->n), &least, &most);
+    out->n_low = fmax(0, (exact_log(most) - law.log_bits) / law.decay);
+    out->n_high = clear < FEWEST_CLEAR ? HUGE_VAL : (exact_log(least) - law.log_bits) / law.decay;
 }
 
 void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,

@@ -38,24 +38,26 @@ enum { FEWEST_CLEAR = 5 };
 
 /* After n keys with k positions each, the number of clear bits has the mean m q, q = e^(-kn/m), and
  * the variance m q (1 - (1 + kn/m) q), like the number of empty cells (Feller, Introduction to
- * Probability I, II.11). The error of n is that of the number of clear bits, divided by k q. */
+ * Probability I, II.11). */
 static void estimate(double m, unsigned k, double set, struct census *out)
 {
-    double clear = m - set, least = ceil(set / k);
+    double clear = m - set, least = ceil(set / k), fewest, most;
     out->fpr = pow(set / m, k);
     out->bits = (uint64_t)m;
     out->bits_set = set / m;
-    if (clear < FEWEST_CLEAR) {
-        out->n_at_least = true;
-        out->n = out->n_low = fmax(least, m / k * log(m / FEWEST_CLEAR));
-        out->n_high = INFINITY;
+    double q = clear / m, load = log(m / fmax(clear, 1));
+    if (q > 0.5) { /* the error of n is that of the clear bits, divided by k q */
+        double sd = sqrt(fmax(0, q * (1 - (1 + load) * q) * m)) / (k * q);
+        out->n = fmax(least, m / k * load);
+        out->n_low = fmax(least, out->n - CENSUS_Z95 * sd);
+        out->n_high = out->n + CENSUS_Z95 * sd;
         return;
     }
-    double q = clear / m, load = log(m / clear);
-    double sd = sqrt(fmax(0, q * (1 - (1 + load) * q) * m)) / (k * q);
-    out->n = fmax(least, m / k * load);
-    out->n_low = fmax(least, out->n - CENSUS_Z95 * sd);
-    out->n_high = out->n + CENSUS_Z95 * sd;
+    census_clear(clear, -(1 + load) / m, &fewest, &most);
+    out->n_at_least = clear < FEWEST_CLEAR;
+    out->n_low = fmax(least, m / k * log(m / most));
+    out->n = out->n_at_least ? out->n_low : fmax(least, m / k * load);
+    out->n_high = out->n_at_least ? INFINITY : fmax(least, m / k * log(m / fewest));
 }
 
 struct count {

@@ -8,6 +8,9 @@
 #include "kind/counted/parts.h"
 #include "kind/target.h"
 
+/* With fewer unused fingerprints than this, the number of keys has no upper bound. */
+enum { FEWEST_UNUSED = 5 };
+
 void counted_census(const struct counted *c, struct census *out)
 {
     double cells = ldexp(1, (int)c->bits), entries = (double)c->entries;
@@ -18,11 +21,18 @@ void counted_census(const struct counted *c, struct census *out)
     /* Each of n keys has one of `cells` fingerprints. The number of unused fingerprints has the
      * mean cells * exp(-n / cells) = cells * free, and the variance
      * cells * free * (1 - (1 + n / cells) * free). */
-    double free = 1 - out->fpr, per_cell = -log1p(-out->fpr);
+    double unused = cells - entries, free = 1 - out->fpr, per_cell = -log1p(-out->fpr);
     out->n_exact = false;
-    out->n_at_least = free <= 0;
-    if (out->n_at_least)
+    if (free < 0.5) {
+        double fewest, most;
+        per_cell = log(cells / fmax(unused, 1));
+        census_clear(unused, -(1 + per_cell) / cells, &fewest, &most);
+        out->n_at_least = unused < FEWEST_UNUSED;
+        out->n_low = fmax(entries, cells * log(cells / most));
+        out->n = out->n_at_least ? out->n_low : cells * per_cell;
+        out->n_high = out->n_at_least ? INFINITY : cells * log(cells / fewest);
         return;
+    }
     double sd = sqrt(fmax(0, cells * (1 - (1 + per_cell) * free) / free));
     out->n = cells * per_cell;
     out->n_low = fmax(entries, out->n - CENSUS_Z95 * sd);

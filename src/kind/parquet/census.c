@@ -131,45 +131,51 @@ static void add_sums(struct sums *to, const struct sums *from)
     to->hits_low += from->hits_low;
 }
 
-/* The variance of the estimated number n of distinct keys. n is estimated from the clear bits of
- * all blocks. With z blocks, a key sets a given bit with probability a = 1/(32 z). So of m bits,
- * m (1 - a)^n are clear on average, whatever the loads of the blocks. The estimate of n is
- * ln(clear / m) / ln(1 - a).
+/* The variance of the number of clear bits, from which the number n of distinct keys is estimated.
+ * With z blocks, a key sets a given bit with probability a = 1/(32 z). So of m bits, m (1 - a)^n
+ * are clear on average, whatever the loads of the blocks. The estimate of n is ln(clear / m) / ln(1
+ * - a).
  *
  * A key sets at least one of two given bits with probability 2a, or with 2a - a/32 if they are in
  * different words of one block; each bit has 224 such partners. By summing over all pairs, the
  * number of clear bits, with mean E, has the variance
  *
- *     E + E^2 / m (224 ((1 - 2a + a/32)^n / (1 - a)^2n - 1)
- *                  + (m - 225) ((1 - 2a)^n / (1 - a)^2n - 1) - 1)
- *
- * The error of n is the error of the number of clear bits, divided by E a. */
-static double variance_at(double z, double n)
+ *     E + E^2 spread,  m spread = 224 ((1 - 2a + a/32)^n / (1 - a)^2n - 1)
+ *                                 + (m - 225) ((1 - 2a)^n / (1 - a)^2n - 1) - 1 */
+static double spread_at(double z, double n)
 {
     enum { IN_BLOCK = PARQUET_BITS - PARQUET_WORD_BITS };
     double m = PARQUET_BITS * z, a = 1 / (PARQUET_WORD_BITS * z), both = (1 - a) * (1 - a);
     double in_block = log1p((a / PARQUET_WORD_BITS - a * a) / both), others = log1p(-a * a / both);
-    double spread = IN_BLOCK * expm1(n * in_block) + (m - IN_BLOCK - 1) * expm1(n * others) - 1;
-    double clear = m * exp(n * log1p(-a));
-    return fmax(0, (1 / clear + spread / m) / (log1p(-a) * log1p(-a)));
+    return (IN_BLOCK * expm1(n * in_block) + (m - IN_BLOCK - 1) * expm1(n * others) - 1) / m;
+}
+
+/* The variance of the estimate of n: that of the number of clear bits, divided by (E a)^2. */
+static double variance_at(double z, double n)
+{
+    double m = PARQUET_BITS * z, decay = log1p(-1 / (PARQUET_WORD_BITS * z));
+    return fmax(0, (exp(-n * decay) / m + spread_at(z, n)) / (decay * decay));
 }
 
 static void estimate(double z, const struct sums *sums, struct census *out)
 {
     double m = PARQUET_BITS * z, clear = m - (double)sums->set, least = (double)sums->least;
-    double a = 1 / (PARQUET_WORD_BITS * z), decay = log1p(-a);
+    double a = 1 / (PARQUET_WORD_BITS * z), decay = -log1p(-a), fewest, most;
+    double n = log(m / fmax(clear, 1)) / decay;
     out->bits = (uint64_t)m;
     out->bits_set = (double)sums->set / m;
-    if (clear < FEWEST_CLEAR) {
-        out->n_at_least = true;
-        out->n = out->n_low = fmax(least, log(FEWEST_CLEAR / m) / decay);
-        out->n_high = INFINITY;
+    if (clear > m / 2) {
+        double margin = CENSUS_Z95 * sqrt(variance_at(z, n));
+        out->n = fmax(least, n);
+        out->n_low = fmax(least, n - margin);
+        out->n_high = fmax(least, n + margin);
         return;
     }
-    double n = log(m / clear) / -decay, margin = CENSUS_Z95 * sqrt(variance_at(z, n));
-    out->n = fmax(least, n);
-    out->n_low = fmax(least, n - margin);
-    out->n_high = fmax(least, n + margin);
+    census_clear(clear, spread_at(z, n), &fewest, &most);
+    out->n_at_least = clear < FEWEST_CLEAR;
+    out->n_low = fmax(least, log(m / most) / decay);
+    out->n = out->n_at_least ? out->n_low : fmax(least, n);
+    out->n_high = out->n_at_least ? INFINITY : fmax(least, log(m / fewest) / decay);
 }
 
 static void result(uint64_t blocks, const struct sums *of_worker, unsigned workers,
