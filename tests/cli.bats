@@ -417,6 +417,12 @@ assert "\r" not in forced and "1\n2\n3\n" in forced and "seen: " in forced, forc
 # With output elsewhere it may be shown, and is gone at the end.
 there = shown(slowly + " | seen query f.seen >out; echo end")
 assert re.search(r"^(\r.* keys.*\r *\r)?end\n$", there), there
+# Ctrl-C ends its line.
+t = Terminal(["sh", "-c", "yes | seen create g.seen"])
+t.expect("keys")
+t.type("\x03")
+t.end()
+assert re.search(r" keys[^\n]*\n$", t.shown), t.shown
 # Keys that are typed.
 t = Terminal(["seen", "add", "f.seen"])
 t.expect("ends them\n")

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "base/sig.h"
 
 /* Seconds. On a terminal the line is redrawn in place; a log gets a line at longer intervals. */
 static const double first_after = 1, redraw_after = 0.25, log_after = 5;
@@ -88,6 +89,7 @@ static void redraw(const char *line, size_t len)
 {
     if (in_background()) {
         progress.on_screen = 0;
+        sig_end_line(false);
         return;
     }
     size_t limit = line_limit();
@@ -101,6 +103,7 @@ static void redraw(const char *line, size_t len)
         out[n++] = i < len ? line[i] : ' ';
     put(out, n);
     progress.on_screen = len;
+    sig_end_line(len > 0);
 }
 
 static void show(double time)

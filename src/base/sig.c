@@ -33,6 +33,14 @@ static void remove_doomed(void)
         unlinkat(doomed_dir, doomed_name, 0);
 }
 
+static atomic_bool line_is_open;
+
+static void end_line(void)
+{
+    if (atomic_exchange(&line_is_open, false) && write(STDERR_FILENO, "\n", 1) < 0)
+        return; /* the terminal is gone */
+}
+
 /* A signal may arrive twice: timeout(1) sends one to the process and one to its group. A second
  * signal counts only after this time. */
 enum { PATIENCE_MS = 1000 };
@@ -58,6 +66,7 @@ static void on_ending(int number)
         return;
     }
     remove_doomed();
+    end_line();
     /* The signal is blocked in its own handler; this one arrives when the handler returns. */
     signal(number, SIG_DFL);
     raise(number);
@@ -98,6 +107,13 @@ void sig_remove(int dir_fd, const char *name)
     doomed_dir = dir_fd;
     memcpy(doomed_name, name, len + 1);
     atomic_store(&doomed_set, true);
+}
+
+void sig_end_line(bool open)
+{
+    if (open)
+        install();
+    line_is_open = open;
 }
 
 /* Guarded mappings. The handler walks the list without the lock. Entries are complete before they
@@ -179,6 +195,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
         g = g->next;
     if (g != NULL && g->lost == NULL) {
         remove_doomed();
+        end_line();
         say_lost(g, at - g->start);
         _exit(2);
     }

@@ -28,4 +28,8 @@ void sig_unguard(const void *map);
  * the directory open as dir_fd. One file at a time; NULL: none. */
 void sig_remove(int dir_fd, const char *name);
 
+/* While set, a signal that ends the process first ends the line on stderr: a progress line is in
+ * place there. */
+void sig_end_line(bool open);
+
 #endif
