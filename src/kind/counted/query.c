@@ -244,7 +244,8 @@ uint64_t counted_look_up(const struct counted_set *set, uint64_t v, bool counts)
 {
     struct needs needs = {.page = NULL};
     struct counted_block where;
-    find_block(set, v, &needs, &where);
+    if (!find_block(set, v, &needs, &where))
+        return 0;
     return where.large ? look_up_large(set, &where, v)
                        : look_up_small(set, &where, v, counts, &needs);
 }
