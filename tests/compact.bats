@@ -129,8 +129,8 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
 
 @test "a file has at most 29 compact filters, and what the message names works" {
     for day in $(seq 30); do
-        seq -f "$day.%.0f" $((1000 + day)) >day$day.txt
-        seen create --compact day$day.seen day$day.txt
+        seq -f "$day.%.0f" $((1000 + day)) >"day$day.txt"
+        seen create --compact "day$day.seen" "day$day.txt"
     done
     message="seen: too many filters: a compact one stays a layer of its own, and a file has at most 29; \
 make one filter of all keys with 'seen create --compact', or Bloom filters with the same --capacity, for \
@@ -149,7 +149,7 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
 
     quiet seen create --compact all.seen day*.txt
     for day in $(seq 30); do
-        quiet seen create --force --capacity 31000 day$day.seen day$day.txt
+        quiet seen create --force --capacity 31000 "day$day.seen" "day$day.txt"
     done
     run -0 seen merge -o united.seen day*.seen
     run -0 seen stats --json united.seen

@@ -66,7 +66,7 @@ struct census {
 
 /* A number of clear bits, or of unused cells, with the mean E has the variance E + spread E^2. Sets
  * the means from which `clear` is CENSUS_Z95 deviations away. */
-void census_clear(double clear, double spread, double *low, double *high);
+void layer_clear(double clear, double spread, double *low, double *high);
 
 /* Two sets of keys, a and b: estimates of the number of keys in a, in b and in their union (any),
  * and the variances of these estimates. var_both is the variance of the same estimate for a layer
