@@ -373,7 +373,7 @@ hints()
     local utf16="are UTF-16, and keys are taken byte for byte; 'iconv -f UTF-16 -t UTF-8' converts them"
     local mark="begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops it"
     quiet seen create -n 1M --empty g
-    for way in 'create --force f' 'add g' 'dedup --create h' 'dedup -j2 h'; do
+    for way in 'create --force f' 'add g' 'dedup --create -p 0.001 h' 'dedup -j2 h'; do
         seq 50000 | tr '\n' '\0' >input
         # shellcheck disable=SC2086
         hints "$nul" seen $way input
