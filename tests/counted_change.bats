@@ -156,15 +156,15 @@ counts()
 
 @test "add --each counts every occurrence, once for each ID" {
     seq 20000 | awk '{ for (n = $1 % 7; n >= 0; n--) print }' >keys
-    seq 10001 30000 >more
+    seq 10001 30000 >rest
     seen create --counted --each -p 0 --reproducible f.seen keys
     for args in '-j 1' '-j 3' '-j 1 --memory 15M'; do
         cp f.seen g.seen
         # shellcheck disable=SC2086 # several words
-        seen add --each --batch-id one $args g.seen keys more keys
+        seen add --each --batch-id one $args g.seen keys rest keys
         seen add --each --batch-id one g.seen keys
         [ "$(counts g.seen 7 13 10006 30000)" = '3 21 13 1' ]
-        sort keys keys keys more | uniq -c | awk '{ print $1 "\t" $2 }' >want
+        sort keys keys keys rest | uniq -c | awk '{ print $1 "\t" $2 }' >want
         cut -f 2 want | seen query --counts g.seen | cmp want -
         seen verify g.seen
     done

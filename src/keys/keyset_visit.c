@@ -416,7 +416,7 @@ static bool visit_parts(const struct gathering *g, const uint64_t *a, size_t n, 
     const size_t part = g->ks->spec.part > 0 ? g->ks->spec.part : SIZE_MAX;
     if (width > 64 - g->ks->bits || (n > part && width > 0)) {
         uint64_t middle = first + ((uint64_t)1 << --width);
-        size_t n_low = sorted_below(a, n, lanes, middle);
+        size_t n_low = sort_below(a, n, lanes, middle);
         return visit_parts(g, a, n_low, first, width) &&
                visit_parts(g, a + n_low * lanes, n - n_low, middle, width);
     }

@@ -172,7 +172,7 @@ void sort_hashes(uint64_t *a, uint64_t *tmp, size_t n, unsigned lanes, unsigned 
         sort_many(a, tmp, n, lanes);
 }
 
-size_t sorted_below(const uint64_t *a, size_t n, unsigned lanes, uint64_t limit)
+size_t sort_below(const uint64_t *a, size_t n, unsigned lanes, uint64_t limit)
 {
     size_t low = 0;
     while (low < n) {

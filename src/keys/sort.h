@@ -26,7 +26,7 @@ void sort_by_range(const uint64_t *a, size_t n, unsigned lanes, unsigned width, 
 unsigned sort_range_bits(size_t n, size_t target, unsigned width);
 
 /* The number of the n ascending hashes whose first lane is below `limit`. */
-size_t sorted_below(const uint64_t *a, size_t n, unsigned lanes, uint64_t limit);
+size_t sort_below(const uint64_t *a, size_t n, unsigned lanes, uint64_t limit);
 
 /* Removes repeats from n hashes of the given width, n at most SORT_MOST. Leaves the
  * distinct hashes at the beginning of `hash`, unordered, and returns their number. tmp has capacity

@@ -89,7 +89,7 @@ static inline bool counted_make_group(const struct counted *c, uint64_t group,
     struct counted_encoder *e = counted_encoder_new(c, group, group + 1, &sink, err);
     bool ok = e != NULL;
     for (unsigned pass = 0; ok && pass < 2; pass++) {
-        counted_array(&a, all->value + *at, all->count + *at, n);
+        counted_array(&a, n > 0 ? all->value + *at : NULL, n > 0 ? all->count + *at : NULL, n);
         ok = pass == 0 ? counted_measure(e, &a.stream, made, err)
                        : counted_encode_all(e, &a.stream, made, err);
     }

@@ -194,8 +194,8 @@ static struct counted_stream *open_groups(struct counted_source *source, uint64_
     const unsigned lanes = w->build->lanes;
     struct joined *j = &w->joined;
     bool is_first = first == w->first;
-    size_t from = is_first ? 0 : sorted_below(w->hash, w->head, lanes, first_hash(c, first));
-    size_t to = end == w->end ? w->head : sorted_below(w->hash, w->head, lanes, first_hash(c, end));
+    size_t from = is_first ? 0 : sort_below(w->hash, w->head, lanes, first_hash(c, first));
+    size_t to = end == w->end ? w->head : sort_below(w->hash, w->head, lanes, first_hash(c, end));
     (void)err;
     j->stream.next = next_joined;
     j->carry = &w->taken;
@@ -228,7 +228,7 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     w->hash = piece->hash;
     w->head = is_last ? piece->n
               : w->end > w->first
-                  ? sorted_below(piece->hash, piece->n, b->lanes, first_hash(c, w->end))
+                  ? sort_below(piece->hash, piece->n, b->lanes, first_hash(c, w->end))
                   : 0;
     bool ok =
         exchange(b, range, w->head, w->end > w->first, &w->taken, err) &&

@@ -8,6 +8,9 @@ static bool next_of_array(struct counted_stream *stream, struct counted_run *run
     struct counted_array *a = (struct counted_array *)stream;
     size_t n = a->n - a->at < COUNTED_RUN ? a->n - a->at : COUNTED_RUN;
     (void)err;
+    *run = (struct counted_run){0};
+    if (n == 0)
+        return true;
     *run = (struct counted_run){
         .value = a->value + a->at, .count = a->count != NULL ? a->count + a->at : a->ones, .n = n};
     a->at += n;
