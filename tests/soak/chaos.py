@@ -113,7 +113,9 @@ def _wrote(file, status, end, stderr, written, out):
     lost = status == 2 and "was replaced while keys were added" in stderr
     with file.lock:
         lost = lost and file.forgotten(written.began)
-    if (status not in expected and not lost) or "damaged" in stderr:
+    # What was shrunk, or joined to a smaller filter, gets too full for more keys after many rounds.
+    full = status == 2 and "not added: the false-positive rate of 'f.seen' would pass" in stderr
+    if (status not in expected and not lost and not full) or "damaged" in stderr:
         file.blame("a writer exits %s: %s" % (status, stderr.strip()))
     lines = []
     if out:
