@@ -333,7 +333,7 @@ class Writer:
 # ---- What is done to each disk
 
 
-here = threading.local()  # .dir: where this thread's commands run
+here = threading.local()  # .dir: where this thread's commands run; .aside: files in nobody's way
 
 
 class Wrong(Exception):
@@ -393,15 +393,25 @@ def check_repaired(need, more=()):
     check_holds(need, more, repaired=True)
 
 
-def check_image(image, need):
+def write_file(path, data, inodes):
+    """Writes a file with none of these inode numbers. Since the machine is not really booted, it
+    would count as the file that had the number."""
+    while True:
+        with open(path, "wb") as f:
+            if os.fstat(f.fileno()).st_ino not in inodes:
+                f.write(data)
+                return
+        os.rename(path, os.path.join(tempfile.mkdtemp(dir=here.aside), "file"))
+
+
+def check_image(image, need, inodes):
     path = here.dir
 
     def lay_out():
         for name in os.listdir(path):
             os.unlink(os.path.join(path, name))
         for name, data in image.items():
-            with open(os.path.join(path, name), "wb") as f:
-                f.write(data)
+            write_file(os.path.join(path, name), data, inodes)
     lay_out()
     if F not in image:
         if ABSENT not in need:
@@ -491,9 +501,9 @@ def ring(run):
 
 
 def dedup(run):
-    """dedup --create --sync-every: what was printed is on disk"""
+    """dedup --create --sync-every 1: what was printed is on disk, in whatever pieces input comes"""
     given = keys("new", 900)
-    run.seen("dedup", "--create", "-n", "900", "-p", "1e-6", "--sync-every", "100", "-j1", F,
+    run.seen("dedup", "--create", "-n", "900", "-p", "1e-6", "--sync-every", "1", "-j1", F,
              give=given, during=[ABSENT, frozenset()], printed=True, after=[given])
 
 
@@ -713,11 +723,13 @@ def chosen(log, room, chance):
 
 
 def attempt(job):
-    top, (image, need, where) = job
+    top, inodes, (image, need, where) = job
     path = tempfile.mkdtemp(dir=top)
-    here.dir = path
+    here.dir, here.aside = os.path.join(path, "disk"), os.path.join(path, "aside")
+    os.mkdir(here.dir)
+    os.mkdir(here.aside)
     try:
-        check_image(image, need)
+        check_image(image, need, inodes)
         return None
     except Wrong as wrong:
         if KEEP:
@@ -738,8 +750,10 @@ def play(name, pool):
         run = Run(top)
         SCENARIOS[name](run)
         room = IMAGES if name[-1].isdigit() else 8 * IMAGES
-        jobs, n = chosen(run.log, room, chance)
-        wrong = [w for w in pool.map(attempt, [(top, job) for job in jobs], 1) if w is not None]
+        chosen_disks, n = chosen(run.log, room, chance)
+        inodes = {ino for _, ino, _, _ in records(run.log)}
+        jobs = [(top, inodes, disk) for disk in chosen_disks]
+        wrong = [w for w in pool.map(attempt, jobs, 1) if w is not None]
     finally:
         shutil.rmtree(top)
     for line in wrong[:3]:
