@@ -22,7 +22,7 @@ PATIENCE = 300
 class Options:
     """seed: of all that is random, but not of the instants at which signals arrive.
     short: the fixed slice that runs with the tests. seconds, cases: how much of each attack, None for
-    what the attack does by itself. jobs: cases at once. only: a pattern of commands (calls).
+    what the attack does by itself. jobs: cases at once. only: a pattern of commands (calls) or cases (pairs).
     keys: that the growing filter ends with (growth)."""
 
     def __init__(self, given):
