@@ -42,6 +42,7 @@ class File:
         self.printed = collections.defaultdict(list)
         self.making = []  # [began, ended] of each create --force, by the clock
         self.turns = []  # when each rotation began
+        self.shrunk = False
         self.wrong = []
         self.count = collections.Counter()
         self.block = 0
@@ -113,8 +114,9 @@ def _wrote(file, status, end, stderr, written, out):
     lost = status == 2 and "was replaced while keys were added" in stderr
     with file.lock:
         lost = lost and file.forgotten(written.began)
-    # What was shrunk, or joined to a smaller filter, gets too full for more keys after many rounds.
-    full = status == 2 and "not added: the false-positive rate of 'f.seen' would pass" in stderr
+    # What was shrunk gets too full for more keys after many rounds.
+    full = (file.shrunk and status == 2 and
+            "not added: the false-positive rate of 'f.seen' would pass" in stderr)
     if (status not in expected and not lost and not full) or "damaged" in stderr:
         file.blame("a writer exits %s: %s" % (status, stderr.strip()))
     lines = []
@@ -183,6 +185,7 @@ def _join(file):
 
 
 def _shrink(file):
+    file.shrunk = True
     return file.run("shrink", "f.seen")
 
 
