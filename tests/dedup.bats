@@ -66,7 +66,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
 }
 
 @test "--create says what a default rate means, once" {
-    note="seen: made 'f.seen': about one new record in 1000 will be taken for known (-p sets the rate)"
+    note="seen: 'f.seen' was made: up to one new record in 1000 will be taken for known (-p sets the rate)"
     run -0 --separate-stderr seen dedup --create f.seen -k a
     [ "$stderr" = "$note" ]
     run -0 --separate-stderr seen dedup --create f.seen -k a

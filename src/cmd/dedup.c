@@ -358,18 +358,22 @@ static bool suits_others(const struct dedup *d, const struct header *h, struct e
 }
 
 /* Makes FILTER and opens it. Called last, because it fixes the key preparation. Another process may
- * have made FILTER meanwhile from other options, so its header is compared again. */
+ * have made FILTER meanwhile from other options, so the header that it has is looked at. */
 static bool create_and_open(struct dedup *d, struct header *h)
 {
     struct err err;
     if (!suits_others(d, h, &err) || !adding_make_file(&d->adding, d->path, h, &err))
         return say_failure(&err);
+    if (!open_file(d))
+        return false;
+    const struct header *made = store_header(d->adding.known.sink);
+    if (!suits_others(d, made, &err))
+        return say_failure(&err);
     if (d->p == 0 && d->confirm_path == NULL && !d->quiet)
-        say_note(
-            "made '%s': about one new record in %.0f will be taken for known (-p sets the rate)",
-            d->path, 1 / h->fpr_design);
-    return open_file(d) &&
-           (suits_others(d, store_header(d->adding.known.sink), &err) || say_failure(&err));
+        say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
+                 "rate)",
+                 d->path, 1 / made->fpr_design);
+    return true;
 }
 
 /* Opens FILTER in Redis, or prepares to make it if it is missing. */
