@@ -119,8 +119,12 @@ static bool fingerprints(uint8_t *cells, unsigned bits, const struct keys *k, st
     return overlap_fingerprints(has[1] + has[3], has[2] + has[3], has[3], bits, o);
 }
 
+/* 64 keys leave 23.4 of 64 values free on average, and in 0.07 % of the runs fewer than 16, which
+ * is refused: 0.35 times in 500 runs, and more than 5 times twice in a million. */
 static void check_fingerprints(unsigned bits, struct keys k, unsigned runs, bool discrete)
 {
+    enum { MOST_REFUSED = 5 };
+    unsigned refused = 0;
     uint8_t *cells = malloc((size_t)1 << bits);
     struct runs r = {0};
     double is[FIGURES];
@@ -129,11 +133,14 @@ static void check_fingerprints(unsigned bits, struct keys k, unsigned runs, bool
     random_restart(bits);
     for (unsigned run = 0; run < runs; run++) {
         struct overlap o;
-        CHECK(fingerprints(cells, bits, &k, &o));
-        count(&o, is, &r);
+        if (fingerprints(cells, bits, &k, &o))
+            count(&o, is, &r);
+        else
+            refused++;
     }
     snprintf(what, sizeof what, "%u bits, %u+%u+%u", bits, k.a, k.both, k.b);
-    check_runs(what, &r, runs, is, discrete);
+    check_runs(what, &r, runs - refused, is, discrete);
+    CHECK(refused <= MOST_REFUSED);
     free(cells);
 }
 
