@@ -101,6 +101,7 @@ uint64_t keyset_part_memory(size_t part, unsigned lanes);
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err);
 
+/* Does it count how often each key is given? As spec.counts. */
 bool keyset_counts(const struct keyset *ks);
 
 /* The directory for scratch files. */

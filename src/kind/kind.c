@@ -47,7 +47,7 @@ uint32_t layer_page_sum(uint64_t seed, uint64_t page, const void *data, size_t l
 }
 
 /* (clear - E)^2 = z2 (E + spread E^2) */
-void layer_clear(double clear, double spread, double *low, double *high)
+void layer_clear_interval(double clear, double spread, double *low, double *high)
 {
     double z2 = CENSUS_Z95 * CENSUS_Z95, a = 1 - z2 * spread, b = clear + z2 / 2;
     double root = sqrt(fmax(0, b * b - a * clear * clear));

@@ -64,9 +64,11 @@ struct census {
     double bits_set; /* fraction of set bits */
 };
 
-/* A number of clear bits, or of unused cells, with the mean E has the variance E + spread E^2. Sets
- * the means from which `clear` is CENSUS_Z95 deviations away. */
-void layer_clear(double clear, double spread, double *low, double *high);
+/* The 95 % interval of the mean E of a number of clear bits, or of unused cells, whose variance is
+ * E + spread E^2: the means from which `clear` is CENSUS_Z95 deviations away (as in Wilson's score
+ * interval, 1927). Where the variance is less than about 1, as with few keys in a large table, the
+ * interval is too wide, and a multiple of the deviation does better. */
+void layer_clear_interval(double clear, double spread, double *low, double *high);
 
 /* Two sets of keys, a and b: estimates of the number of keys in a, in b and in their union (any),
  * and the variances of these estimates. var_both is the variance of the same estimate for a layer

@@ -235,7 +235,7 @@ static void count_by_clear_bits(const struct bloom *bloom, double clear, struct 
     double least, most;
     /* ln(c + 1/2) has the mean ln E, to second order. */
     out->n = fmax(0, (exact_log(clear + 0.5) - law.log_bits) / law.decay);
-    layer_clear(clear, spread_at(&law, out->n), &least, &most);
+    layer_clear_interval(clear, spread_at(&law, out->n), &least, &most);
     out->n_low = fmax(0, (exact_log(most) - law.log_bits) / law.decay);
     out->n_high = clear < FEWEST_CLEAR ? HUGE_VAL : (exact_log(least) - law.log_bits) / law.decay;
 }

@@ -53,7 +53,7 @@ static void estimate(double m, unsigned k, double set, struct census *out)
         out->n_high = out->n + CENSUS_Z95 * sd;
         return;
     }
-    layer_clear(clear, -(1 + load) / m, &fewest, &most);
+    layer_clear_interval(clear, -(1 + load) / m, &fewest, &most);
     out->n_at_least = clear < FEWEST_CLEAR;
     out->n_low = fmax(least, m / k * log(m / most));
     out->n = out->n_at_least ? out->n_low : fmax(least, m / k * load);

@@ -26,7 +26,7 @@ void counted_census(const struct counted *c, struct census *out)
     if (free < 0.5) {
         double fewest, most;
         per_cell = log(cells / fmax(unused, 1));
-        layer_clear(unused, -(1 + per_cell) / cells, &fewest, &most);
+        layer_clear_interval(unused, -(1 + per_cell) / cells, &fewest, &most);
         out->n_at_least = unused < FEWEST_UNUSED;
         out->n_low = fmax(entries, cells * log(cells / most));
         out->n = out->n_at_least ? out->n_low : cells * per_cell;

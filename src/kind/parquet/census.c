@@ -171,7 +171,7 @@ static void estimate(double z, const struct sums *sums, struct census *out)
         out->n_high = fmax(least, n + margin);
         return;
     }
-    layer_clear(clear, spread_at(z, n), &fewest, &most);
+    layer_clear_interval(clear, spread_at(z, n), &fewest, &most);
     out->n_at_least = clear < FEWEST_CLEAR;
     out->n_low = fmax(least, log(m / most) / decay);
     out->n = out->n_at_least ? out->n_low : fmax(least, n);
