@@ -351,7 +351,7 @@ $(cli RENAME n k)"
     done
 }
 
-LOST='the filter was deleted or replaced, and keys that were added are missing'
+LOST='keys that were added are missing: the filter was deleted or replaced, or a failover has lost them'
 
 @test "a filter that another client deletes, and that is made anew, is noticed" {
     local command again

@@ -286,8 +286,8 @@ bool redis_config_exists(struct redis *r, const struct layout_redis *redis, cons
 bool redis_lost(const struct redis *r, struct err *err)
 {
     return fail(err,
-                "cannot go on with '%.1000s': the filter was deleted or replaced, and keys that "
-                "were added are missing",
+                "cannot go on with '%.1000s': keys that were added are missing: the filter was "
+                "deleted or replaced, or a failover has lost them",
                 r->store.name);
 }
 
