@@ -19,7 +19,8 @@ HEADER = {
     "flags": (76, "I"), "capacity": (80, "Q"), "fpr": (88, "d"), "file_length": (96, "Q"),
     "made": (104, "Q"), "changed": (112, "Q"), "records": (120, "Q"), "added": (128, "Q"),
     "keys": (136, "d"), "dropped": (144, "d"), "policy": (152, "I"), "zeroes": (156, "I"),
-    "secret": (160, "Q"), "secret2": (168, "Q"), "proof": (176, "Q"), "zeroes2": (192, "Q"),
+    "secret": (160, "Q"), "secret2": (168, "Q"), "proof": (176, "Q"), "reading": (192, "I"),
+    "field0": (196, "I"), "field1": (200, "I"), "field14": (252, "I"),
 }
 LAYER = {
     "kind": (0, "I"), "flags": (4, "I"), "id": (8, "Q"), "capacity": (16, "Q"), "fpr": (24, "d"),

@@ -413,3 +413,72 @@ like_grep()
     run -0 --separate-stderr seen query -c grown.seen keys
     [ "$stderr" = '' ]
 }
+
+@test "hardly any key is found, and the filter was made from records read in another way" {
+    local options made command file
+    hint="seen: 'f.seen' has hardly any of these keys: it was made from"
+    seq 1000 | sed $'s/.*/&,x;y\t& z/' >records
+    # In the same way: silence, whatever is found.
+    while IFS='|' read -r options made; do
+        # shellcheck disable=SC2086 # words
+        quiet seen create --force -p 1e-9 $options f.seen records
+        # shellcheck disable=SC2086
+        quiet seen query $options f.seen records --count --quiet
+        says "^keys from +$made  " seen stats --all f.seen
+        [ "$(seen stats --json f.seen | jq -r .keys_from)" = "$made" ]
+        # shellcheck disable=SC2086
+        run -1 --separate-stderr seen query $options f.seen <(sed -E 's/[0-9]+/0&/g' records)
+        [ -z "$stderr" ]
+    done <<'END'
+-d, -f1|field 1 of lines, parted by ','
+-f2,-1 -d;|fields 2,-1 of lines, parted by ';'
+-f1|field 1 of lines
+-wf1|field 1 of lines, parted by blanks
+|whole lines
+END
+    seen create --force -0 f.seen <(tr '\n' '\0' <records)
+    [ "$(seen stats --json f.seen | jq -r .keys_from)" = 'whole NUL-terminated records' ]
+    seq 1000 | sed 's/.*/&,x,&/' >lines
+    seen create --force -p 1e-9 -n 5000 -d, -f3 f.seen lines
+    for command in query 'dedup --dry-run' dedup; do
+        run --separate-stderr seen $command f.seen lines
+        equal "$stderr" "$hint field 3 of lines, parted by ',', and these are whole lines"
+    done
+    seen create --force -d, -f3 f.seen lines
+    run --separate-stderr seen query -c -d, -f2 f.seen lines
+    equal "$stderr" "$hint field 3 of lines, parted by ',', and these are field 2 of lines, parted by ','"
+    # Not with less than 100 keys, nor if one in a hundred is found.
+    run -1 --separate-stderr seen query -c f.seen <(head -n 99 lines)
+    [ -z "$stderr" ]
+    run -0 --separate-stderr seen query -c f.seen <(head -n 295 lines; seq 5)
+    [ -z "$stderr" ]
+    # Unknown: made empty, from keys of the command line; united with another.
+    seen create --force --empty -n 1000 e.seen
+    seen create --force -k 5 k.seen
+    seen create --counted -p 0 -d, -f3 c.seen lines
+    seen create --from c.seen d.seen
+    seen create w.seen lines
+    seen merge -o m.seen f.seen w.seen
+    for file in e k m; do
+        equal "$(seen stats --json $file.seen | jq -r .keys_from)" null
+        run --separate-stderr seen query -c $file.seen <(sed s/x/y/ lines)
+        [ -z "$stderr" ]
+    done
+    seen merge --force -o m.seen f.seen f.seen
+    seen shrink --force m.seen
+    for file in m c d; do
+        [ "$(seen stats --json $file.seen | jq -r .keys_from)" = "field 3 of lines, parted by ','" ]
+    done
+}
+
+@test "forged accounts of how keys were read" {
+    for change in reading=2 reading=8 field0=1 reading=5 'reading=0x2c05 field0=1' \
+        'reading=1 field0=1000001' 'reading=1 field1=1' 'reading=1 field14=2**32-1'; do
+        quiet seen create --force f.seen -k a
+        # shellcheck disable=SC2086
+        forge f.seen $change
+        refuses "seen: 'f.seen' is damaged: its header has no valid account of how keys were read" \
+            seen query f.seen -k a
+        run -2 reader query f.seen <(echo a)
+    done
+}

@@ -1057,8 +1057,8 @@ class Header:
         self.file_length = u64(b, 96)
         self.policy = u32(b, 152)
         require(self.policy <= RING and not (self.immutable and self.policy), "policy unknown")
-        require(zero(b[156:160]) and zero(b[192 if self.keyed else 160:256]) and
-                zero(b[end:length - 8]),
+        self.check_reading(u32(b, 192), struct.unpack_from("<15i", b, 196))
+        require(zero(b[156:160]) and (self.keyed or zero(b[160:192])) and zero(b[end:length - 8]),
                 "zeroes that are not zero")
         self.length = length
         self.layers = [Layer(b[at:at + 128], self.policy, self.immutable)
@@ -1074,6 +1074,15 @@ class Header:
             require(n_layers >= 2 and sum(layer.void for layer in self.layers) <= 1,
                     "a ring of one layer, or with two that are void")
         self.check_places()
+
+    @staticmethod
+    def check_reading(how, fields):
+        """How keys were cut from records: of advice to a reader, not of use."""
+        n = len([f for f in fields if f != 0])
+        parted = how >> 2 & 1, how >> 8 & 255
+        require(how & ~0xff07 == 0 and (how & 1 or how == n == 0), "reading unknown")
+        require(all(abs(f) <= 10**6 for f in fields) and all(fields[:n]), "fields out of range")
+        require(not all(parted) and (n > 0 or not any(parted)), "two ways to part fields, or none")
 
     def check_places(self):
         """Parts in order, aligned, and not overlapping; the last one ends the file."""

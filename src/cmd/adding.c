@@ -46,6 +46,7 @@ bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, bool alone, s
         return false;
     if (design.grow)
         design.n = adding_first(keyopt, alone);
+    keyopt->rule.reading = reading_of(&keyopt->rule);
     header_begin(h, &keyopt->rule, false);
     return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
 }

@@ -539,6 +539,8 @@ static bool open_from(struct create *c)
     }
     ok = ok && keyopt_adopt(&c->keyopt, derive_header(d), c->from, &err) &&
          derive_check_sound(d, c->keyopt.threads, &err);
+    if (ok)
+        c->keyopt.rule.reading = derive_header(d)->reading;
     return ok || say_failure(&err);
 }
 
@@ -556,6 +558,8 @@ static bool take_keys(struct create *c)
 static bool collect(struct create *c, const char *scratch_dir)
 {
     struct err err;
+    if (!c->design.empty && c->from == NULL)
+        c->keyopt.rule.reading = reading_of(&c->keyopt.rule);
     c->build = (struct filter_build){.design = &c->design,
                                      .rule = &c->keyopt.rule,
                                      .file = &c->file,

@@ -481,6 +481,15 @@ static void report(const struct dedup *d, const struct lost *lost)
     redisopt_report(k->sink);
 }
 
+static void warn_readings(const struct dedup *d)
+{
+    const struct known *k = &d->adding.known;
+    uint64_t n = tally_keys(&d->adding.feed.tally), found = n - known_n_new(k);
+    warn_reading(k->sink, &d->keyopt.rule, n, found);
+    for (size_t i = 0; i < k->n_references; i++)
+        warn_reading(k->reference[i], &d->keyopt.rule, n, found);
+}
+
 static void conclude(struct dedup *d)
 {
     struct known *k = &d->adding.known;
@@ -492,6 +501,7 @@ static void conclude(struct dedup *d)
                  : d->invert ? "known to"
                              : "added to",
                  d->path);
+    warn_readings(d);
     /* If the filter is too full, print how many keys were lost to that. */
     const char *warning = known_conclude(k, true);
     struct lost lost = {0};

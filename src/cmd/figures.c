@@ -22,6 +22,7 @@ static const struct field field_secret = {"secret", "secret", FORM_FLAG, NULL, N
 static const struct field field_secret_id = {"secret's identifier", "secret_id", FORM_TEXT, NULL,
                                              NULL};
 static const struct field field_prep = {"key preparation", "preparation", FORM_TEXT, NULL, NULL};
+static const struct field field_reading = {"keys from", "keys_from", FORM_TEXT, NULL, NULL};
 static const struct field field_key_len = {"bytes of each key", "key_bytes", FORM_COUNT, NULL,
                                            NULL};
 static const struct field field_encoding = {"key encoding", "encoding", FORM_TEXT, NULL, NULL};
@@ -146,7 +147,7 @@ static void report_encoding(struct report *r, const struct header *h)
 
 static void report_file(struct report *r, const struct findings *found)
 {
-    static char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT];
+    static char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT], reading[READING_TEXT];
     const struct header *h = found->header;
     snprintf(seed, sizeof seed, "0x%016" PRIx64, h->seed);
     report_string(r, &field_file, EXACT, found->store->name);
@@ -167,6 +168,9 @@ static void report_file(struct report *r, const struct findings *found)
     secret_id_text(&h->secret, secret_id);
     report_string(r, &field_secret_id, RECORDED, format_has_secret(h) ? secret_id : NULL);
     report_prep(r, h);
+    report_string(r, &field_reading, RECORDED,
+                  (h->reading.how & READING_KNOWN) != 0 ? reading_show(&h->reading, reading)
+                                                        : NULL);
     if ((h->prep & PREP_HEX) != 0)
         report_known(r, &field_key_len, RECORDED, format_key_len(h));
     report_encoding(r, h);

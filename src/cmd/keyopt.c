@@ -95,8 +95,6 @@ static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
     return keyopt->delimits = true;
 }
 
-enum { FARTHEST_FIELD = 1000000 };
-
 /* Appends field number `number` to the list, which has n fields. */
 static bool take_field(struct keyopt *keyopt, const struct opt_parser *p, size_t n, int number)
 {
@@ -122,12 +120,12 @@ static bool parse_fields(const char *text, long *from, long *to)
     char low[16] = ""; /* long enough for all numbers in range, as is the item */
     const char *hyphen = *text != '\0' ? strchr(text + 1, '-') : NULL;
     if (hyphen == NULL) {
-        bool ok = num_int(text, -FARTHEST_FIELD, FARTHEST_FIELD, from);
+        bool ok = num_int(text, -KEY_FIELD_MAX, KEY_FIELD_MAX, from);
         *to = *from;
         return ok;
     }
     memcpy(low, text, (size_t)(hyphen - text));
-    return num_int(low, 1, FARTHEST_FIELD, from) && num_int(hyphen + 1, *from, FARTHEST_FIELD, to);
+    return num_int(low, 1, KEY_FIELD_MAX, from) && num_int(hyphen + 1, *from, KEY_FIELD_MAX, to);
 }
 
 static bool bad_fields(const struct opt_parser *p, const char *item, int len)
@@ -141,7 +139,7 @@ static bool bad_fields(const struct opt_parser *p, const char *item, int len)
         opt_misuse(p->command,
                    "option '%s': '%.*s' is not a whole number from %d to %d, or a range of fields, "
                    "such as 1-3; fields have no names",
-                   p->name, len, item, -FARTHEST_FIELD, FARTHEST_FIELD);
+                   p->name, len, item, -KEY_FIELD_MAX, KEY_FIELD_MAX);
     return false;
 }
 

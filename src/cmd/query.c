@@ -15,6 +15,7 @@
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
+#include "cmd/warn.h"
 #include "store/redis/redis.h"
 #include "store/store.h"
 
@@ -512,6 +513,9 @@ static int answer(struct query *q)
         return EXIT_SELECTED;
     if (q->feed.failed)
         return EXIT_ERROR;
+    for (size_t f = 0; f < q->asked.now.n; f++)
+        warn_reading(q->asked.now.store[f], &q->keyopt.rule, tally_keys(&q->feed.tally),
+                     q->present);
     if (q->named != NULL && q->without && !print_others(q))
         return EXIT_ERROR;
     if (q->count && !q->quiet && q->named == NULL)

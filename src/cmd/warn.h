@@ -20,6 +20,10 @@ static const double WARN_USELESS = 10;
 /* Warns if the counters tell that the filter is that full. */
 void warn_useless(const struct store *s);
 
+/* Names the difference if hardly one of `n` keys was found in the filter, which was made from
+ * records that were read in another way. */
+void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n, uint64_t found);
+
 /* Warns of each input that make_open has opened. Returns `ok`, its result. */
 bool warn_inputs(const struct make *m, bool ok);
 

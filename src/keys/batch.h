@@ -20,9 +20,13 @@
 #include "keys/encode.h"
 #include "keys/hash.h"
 #include "keys/prep.h"
+#include "keys/reading.h"
 #include "keys/split.h"
 
-enum { KEY_FIELDS = 16 };
+enum {
+    KEY_FIELDS = 16,
+    KEY_FIELD_MAX = 1000000, /* the number of a field, from either end */
+};
 
 struct key_rule {
     char terminator;
@@ -40,9 +44,10 @@ struct key_rule {
     const struct hash_fn *hash; /* NULL: the default function */
     bool given; /* a record is a key (-k) and a terminator; CR and field do not apply */
     struct hash_seed seed;
-    struct hash_mark mark; /* with a keyed hash: the mark of the seed's key */
-    bool secret;           /* keys and records are secrets: copies are overwritten after use */
-    bool bytes;            /* batch_hashes returns the keys' bytes too */
+    struct hash_mark mark;  /* with a keyed hash: the mark of the seed's key */
+    bool secret;            /* keys and records are secrets: copies are overwritten after use */
+    bool bytes;             /* batch_hashes returns the keys' bytes too */
+    struct reading reading; /* for the header of a filter that is made */
 };
 
 static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)

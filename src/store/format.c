@@ -41,7 +41,8 @@ enum {
     OFF_RESERVE = 156,
     OFF_SECRET_ID = 160,
     OFF_SECRET_PROOF = 176,
-    OFF_RESERVE_2 = 192,
+    OFF_READING = 192,
+    OFF_FIELDS = 196,
     OFF_LAYERS = 256,
 };
 
@@ -147,6 +148,9 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le32(out + OFF_POLICY, (uint32_t)h->policy);
     memcpy(out + OFF_SECRET_ID, h->secret.id, sizeof h->secret.id);
     memcpy(out + OFF_SECRET_PROOF, h->secret.proof, sizeof h->secret.proof);
+    put_le32(out + OFF_READING, h->reading.how);
+    for (int i = 0; i < READING_FIELDS; i++)
+        put_le32(out + OFF_FIELDS + 4 * i, (uint32_t)h->reading.field[i]);
     for (unsigned i = 0; i < h->n_layers; i++)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
     memcpy(out + batches_off(h), h->batch, (size_t)h->n_batches * FORMAT_BATCH);
@@ -294,6 +298,11 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
         return fail(err, "was written by a newer version of seen (key digest %u)", digest);
     if (digest != DIGEST_NONE && (encoding != ENCODE_NONE || (h->prep & PREP_HEX) != 0))
         return damaged(err, "its header has no valid key preparation");
+    h->reading.how = get_le32(p + OFF_READING);
+    for (int i = 0; i < READING_FIELDS; i++)
+        h->reading.field[i] = (int32_t)get_le32(p + OFF_FIELDS + 4 * i);
+    if (!reading_is_valid(&h->reading))
+        return damaged(err, "its header has no valid account of how keys were read");
     h->n_design = get_le64(p + OFF_N_DESIGN);
     h->fpr_design = get_double(p + OFF_FPR_DESIGN);
     if (!(h->fpr_design > 0 && h->fpr_design < 1))
@@ -477,9 +486,8 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
         !decode_counters(p, &h->counters, err))
         return false;
     size_t end = batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH;
-    size_t mark_end = format_has_secret(h) ? OFF_RESERVE_2 : OFF_SECRET_ID;
     if (!all_zero(p + OFF_RESERVE, OFF_SECRET_ID - OFF_RESERVE) ||
-        !all_zero(p + mark_end, OFF_LAYERS - mark_end) ||
+        (!format_has_secret(h) && !all_zero(p + OFF_SECRET_ID, OFF_READING - OFF_SECRET_ID)) ||
         !all_zero(p + end, format_len(h) - CHECKSUM_LEN - end))
         return damaged(err, "its header has bytes set that must be zero");
     for (unsigned i = 0; i < h->n_layers; i++)

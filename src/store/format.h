@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "keys/hash.h"
 #include "keys/prep.h"
+#include "keys/reading.h"
 #include "kind/kind.h"
 
 enum {
@@ -89,6 +90,7 @@ struct header {
     uint64_t seed;
     struct hash_mark secret; /* zero without INCOMPAT_SECRET */
     uint32_t prep;           /* how keys are prepared (prep.h) */
+    struct reading reading;  /* how they were cut from records */
     enum policy policy;
     uint64_t n_design; /* 0: grows */
     double fpr_design;

@@ -108,7 +108,8 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
                          .state = STATE_CLEAN,
                          .hash = key_rule_hash(rule),
                          .seed = rule->seed.number,
-                         .prep = rule->prep};
+                         .prep = rule->prep,
+                         .reading = rule->reading};
     stamp(h, reproducible);
     if (!h->hash->keyed)
         return;
@@ -125,7 +126,8 @@ void header_begin_like(struct header *h, const struct header *other, bool reprod
                          .hash = other->hash,
                          .seed = other->seed,
                          .secret = other->secret,
-                         .prep = other->prep};
+                         .prep = other->prep,
+                         .reading = other->reading};
     stamp(h, reproducible);
 }
 
@@ -134,6 +136,8 @@ void header_join_keys(struct header *h, const struct header *other)
     if (format_key_len(h) != format_key_len(other))
         h->compat &= ~(uint32_t)COMPAT_KEY_LEN;
     h->compat |= other->compat & COMPAT_INTERSECTED;
+    if (memcmp(&h->reading, &other->reading, sizeof h->reading) != 0)
+        h->reading = (struct reading){0};
 }
 
 static bool design_chain(struct header *h, const struct design *d, uint64_t n, struct err *err)

@@ -36,6 +36,7 @@ enum {
     DROPPED = 144,
     POLICY = 152,
     RESERVE = 156,
+    READING = 192,
     LAYER = 256,
     LAYER_LEN = 128,
     CHECKSUM = 4088,
@@ -279,8 +280,10 @@ TEST(fields_out_of_range_are_refused)
 
 TEST(zeroes_must_be_zero)
 {
-    for (unsigned off = RESERVE; off < LAYER; off++)
+    for (unsigned off = RESERVE; off < READING; off++)
         REFUSES(off, 1, 1, "is damaged: its header has bytes set that must be zero");
+    for (unsigned off = READING + 1; off < LAYER; off++)
+        REFUSES(off, 1, 1, "is damaged: its header has no valid account of how keys were read");
     for (unsigned off = LAYER + 2 * LAYER_LEN; off < CHECKSUM; off++)
         REFUSES(off, 1, 0x80, "is damaged: its header has bytes set that must be zero");
     for (unsigned off = 4; off < 8; off++)

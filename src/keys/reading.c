@@ -1,0 +1,83 @@
+#include "keys/reading.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "keys/batch.h"
+
+struct reading reading_of(const struct key_rule *rule)
+{
+    struct reading r = {.how = READING_KNOWN};
+    unsigned n = 0;
+    while (rule->field[n] != 0 && n < KEY_FIELDS)
+        n++;
+    if (rule->given || rule->digested || n > READING_FIELDS)
+        return (struct reading){0};
+    if (rule->terminator == 0)
+        r.how |= READING_NUL;
+    if (n > 0 && rule->whitespace)
+        r.how |= READING_WHITESPACE;
+    else if (n > 0)
+        r.how |= (uint32_t)(unsigned char)rule->delimiter << READING_DELIMITER_SHIFT;
+    memcpy(r.field, rule->field, n * sizeof *r.field);
+    return r;
+}
+
+static unsigned delimiter(const struct reading *r)
+{
+    return r->how >> READING_DELIMITER_SHIFT & 0xff;
+}
+
+bool reading_is_valid(const struct reading *r)
+{
+    static const struct reading unknown;
+    const uint32_t parted = READING_WHITESPACE | 0xffu << READING_DELIMITER_SHIFT;
+    if ((r->how & READING_KNOWN) == 0)
+        return memcmp(r, &unknown, sizeof unknown) == 0;
+    bool whole = r->field[0] == 0;
+    bool ok = (r->how & ~(READING_KNOWN | READING_NUL | parted)) == 0 &&
+              !(whole && (r->how & parted) != 0) &&
+              !((r->how & READING_WHITESPACE) != 0 && delimiter(r) != 0);
+    for (unsigned i = 0; i < READING_FIELDS; i++) {
+        ok = ok && r->field[i] >= -KEY_FIELD_MAX && r->field[i] <= KEY_FIELD_MAX;
+        ok = ok && !(whole && r->field[i] != 0);
+        whole = r->field[i] == 0;
+    }
+    return ok;
+}
+
+bool reading_differs(const struct reading *a, const struct reading *b)
+{
+    return (a->how & b->how & READING_KNOWN) != 0 && memcmp(a, b, sizeof *a) != 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void append(char *text, const char *fmt, ...)
+{
+    size_t len = strlen(text);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text + len, READING_TEXT - len, fmt, ap);
+    va_end(ap);
+}
+
+const char *reading_show(const struct reading *r, char *text)
+{
+    unsigned part = delimiter(r);
+    text[0] = '\0';
+    if ((r->how & READING_KNOWN) == 0)
+        return text;
+    if (r->field[0] == 0)
+        append(text, "whole");
+    for (unsigned i = 0; i < READING_FIELDS && r->field[i] != 0; i++)
+        append(text, "%s%d", i > 0 ? "," : r->field[1] != 0 ? "fields " : "field ", r->field[i]);
+    append(text, "%s %s", r->field[0] != 0 ? " of" : "",
+           (r->how & READING_NUL) != 0 ? "NUL-terminated records" : "lines");
+    if ((r->how & READING_WHITESPACE) != 0)
+        append(text, ", parted by blanks");
+    else if (part > ' ' && part <= '~')
+        append(text, ", parted by '%c'", (int)part);
+    else if (r->field[0] != 0 && part != '\t')
+        append(text, ", parted by byte 0x%02x", part);
+    return text;
+}
