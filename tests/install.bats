@@ -116,14 +116,16 @@ apt-get install --no-install-recommends gone lost' ]
     mkdir build
     ln -s "$SEEN" build/seen
     BUILD=build bash "$SOURCE/tests/demo" >out
-    # Each row of statistics that it greps for is there.
+    # The last screen has statistics.
     for row in 'file size' 'distinct keys' 'design FPR' 'current FPR'; do
-        [ "$(sed -n '/^--- Weak/,/^--- URLs/p' out | grep -c "^$row ")" = 1 ]
+        [ "$(sed -n '/^--- In short/,$p' out | grep -c "^$row ")" = 1 ]
     done
     for file in weak.seen urls.seen words urls monday tuesday; do
         [ -s build/demo/$file ]
-        grep -q " $file\$" out
     done
+    # Each job has its time, and the size of what it made.
+    [ "$(grep -Ec '^[a-z].* +[0-9]+ ms(  [0-9.]+[KM]iB)?$' out)" = 6 ]
+    grep -q '^choose another$' out
     sed -n '/^Try them:/,$s/^  //p' out >commands
     [ "$(wc -l <commands)" = 4 ]
     bash -e commands >tried
