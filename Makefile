@@ -52,11 +52,16 @@ SUBMAKE := $(MAKE) --no-print-directory
 # The jobserver of a parallel make is shared; else the parts of a build run side by side anyway.
 PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 
-SRC   := $(wildcard src/*.c src/*/*.c src/*/*/*.c)
+# Without hiredis, no store in Redis can be opened (store/store.c).
+ifneq ($(WITH_HIREDIS),yes)
+ABSENT := src/redis/conn.c src/redis/cluster.c src/store/redis/%.c \
+          tests/unit/test_redis.c tests/unit/test_redis_create.c tests/unit/test_redis_module.c
+endif
+SRC   := $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c))
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)
 # All but the program itself and its commands; tests are linked with it.
 LIB   := $(filter-out $(BUILD)/seen.o $(BUILD)/cmd/%.o,$(OBJ))
-UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
+UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(filter-out $(ABSENT),$(wildcard tests/unit/*.c)))
 BATS  := $(wildcard tests/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)

@@ -19,8 +19,10 @@
 #include "keys/xxh3.h"
 #include "kind/kind.h"
 #include "kind/layout.h"
-#include "redis/conn.h"
 #include "store/secret.h"
+#ifdef SEEN_HIREDIS
+#include "redis/conn.h"
+#endif
 
 const struct command *const commands[] = {
     &cmd_create, &cmd_add,   &cmd_remove, &cmd_rotate,  &cmd_shrink,
@@ -132,9 +134,18 @@ static void print_help(FILE *out)
           out);
 }
 
+static const char *hiredis_version(void)
+{
+#ifdef SEEN_HIREDIS
+    return conn_hiredis_version();
+#else
+    return NULL;
+#endif
+}
+
 static void print_version(void)
 {
-    const char *hiredis = conn_hiredis_version(), *sodium = secret_sodium_version();
+    const char *hiredis = hiredis_version(), *sodium = secret_sodium_version();
     printf("seen %s\n"
            "license: MIT\n"
            "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"

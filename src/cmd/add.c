@@ -9,7 +9,6 @@
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
-#include "store/redis/redis.h"
 
 struct add {
     struct keyopt keyopt;
@@ -51,7 +50,7 @@ static const struct opt_group groups[] = {
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct add, keyopt), keyopt_take},
     {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
-    {"Filters in Redis", redisopt_add, 0, redisopt_take},
+    {"Filters in Redis", redisopt_add, offsetof(struct add, adding.known.open), redisopt_take},
     {"Making a filter", create_opts, 0, NULL},
     {0},
 };
@@ -105,14 +104,14 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
     if (a->create && !in_redis && !make_file(a, path, err))
         return false;
     struct known *k = &a->adding.known;
-    enum redis_there there = REDIS_THERE;
+    enum store_there there = STORE_THERE;
     bool ok = a->create && in_redis ? known_prepare(k, path, a->n, a->p, &there, err)
                                     : known_open(k, path, a->create, err);
-    if (ok && there == REDIS_THERE)
+    if (ok && there == STORE_THERE)
         adding_compare(k->sink, a->n, a->p);
     if (!ok || !keyopt_adopt(&a->keyopt, store_header(k->sink), path, err))
         return false;
-    return there == REDIS_THERE || (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
+    return there == STORE_THERE || (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
 }
 
 /* A filter that is there could not be opened for writing, or something else could not: is it a

@@ -52,7 +52,7 @@ static bool adopt(const struct asked *a, size_t i, struct keyopt *keyopt,
 static bool open_filter(const struct asked *a, size_t i, struct keyopt *keyopt,
                         struct asked_view *v, struct err *err)
 {
-    struct store *s = store_open(a->path[i], STORE_READ, err);
+    struct store *s = store_open(a->path[i], STORE_READ, &a->open, err);
     if (s == NULL)
         return false;
     v->store[v->n++] = s;

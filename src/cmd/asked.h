@@ -43,11 +43,12 @@ struct asked_view {
 
 struct asked {
     struct keyopt *keyopt; /* adopts the filters' key preparation */
-    const char *list;      /* of --confirm; NULL: none */
-    bool which;            /* the answers name the filter that has a key ... */
-    bool counts;           /* ... and its count; then there is one filter, a counted set */
-    bool follows;          /* open filters anew if they are replaced during the run */
-    bool one_answer;       /* all chunks together make one answer, which must come from one file */
+    struct open_options open;
+    const char *list; /* of --confirm; NULL: none */
+    bool which;       /* the answers name the filter that has a key ... */
+    bool counts;      /* ... and its count; then there is one filter, a counted set */
+    bool follows;     /* open filters anew if they are replaced during the run */
+    bool one_answer;  /* all chunks together make one answer, which must come from one file */
     const char **path;
     size_t n_paths;
     struct asked_view now;

@@ -23,7 +23,6 @@
 #include "store/filter_build.h"
 #include "store/format.h"
 #include "store/header.h"
-#include "store/redis/redis.h"
 
 struct dedup {
     struct keyopt keyopt;
@@ -115,7 +114,7 @@ static const struct opt_group groups[] = {
     {"Keys", keyopt_opts, offsetof(struct dedup, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct dedup, keyopt), keyopt_take},
-    {"Filters in Redis", redisopt_add, 0, redisopt_take},
+    {"Filters in Redis", redisopt_add, offsetof(struct dedup, adding.known.open), redisopt_take},
     {0},
 };
 
@@ -381,11 +380,11 @@ static bool prepare(struct dedup *d, bool *to_be_made)
 {
     struct err err;
     struct known *k = &d->adding.known;
-    enum redis_there there;
+    enum store_there there;
     if (!known_prepare(k, d->path, d->n, d->p, &there, &err) || !adopt(d, k->sink, &err) ||
         (d->dry_run && !known_only_ask(k, there, &err)))
         return say_failure(&err);
-    *to_be_made = there != REDIS_THERE;
+    *to_be_made = there != STORE_THERE;
     return true;
 }
 

@@ -21,7 +21,7 @@ struct export
 {
     const char *path, *out;
     bool force, pad;
-    const struct store_whole *whole; /* copies to an address; NULL: FOREIGN is a file */
+    bool to_file; /* FOREIGN is not an address */
     struct store_push push;
     struct make make; /* its one input */
     unsigned n_files;
@@ -51,7 +51,7 @@ static const struct opt push_opts[] = {
 static const struct opt_group groups[] = {
     {"Options", export_opts, 0, NULL},
     {"Filters in Redis", push_opts, 0, NULL},
-    {"Connection to Redis", redisopt_push, 0, redisopt_take},
+    {"Connection to Redis", redisopt_push, offsetof(struct export, push.open), redisopt_take},
     {0},
 };
 
@@ -171,9 +171,9 @@ static bool export(struct export *e, struct err *err)
     filter.n_added = h.counters.keys_added;
     for (unsigned i = 0; i < filter.n_layers; i++)
         data[i] = e->make.in[0].data[i];
-    return e->whole != NULL ? e->whole->push(e->out, &filter, data, &e->push, err) &&
-                                  make_check_intact(&e->make, err)
-                            : write_foreign(e, &filter, data, err);
+    return e->to_file ? write_foreign(e, &filter, data, err)
+                      : store_push(e->out, &filter, data, &e->push, err) &&
+                            make_check_intact(&e->make, err);
 }
 
 /* Some options are for files, others for addresses. */
@@ -182,11 +182,11 @@ static bool check_options(const struct export *e, const struct opt_parser *p)
     static const char *const file[] = {"output", "pad", "force", NULL};
     static const char *const address[] = {"output", "merge",         "expire",
                                           "wait",   "password-file", NULL};
-    const char *other = opt_given_besides(p, e->whole != NULL ? address : file);
+    const char *other = opt_given_besides(p, e->to_file ? file : address);
     if (other != NULL)
         opt_misuse(&cmd_export, "option '%s' is for %s, which '%s' is not", other,
-                   e->whole != NULL ? "files" : "an address in Redis", e->out);
-    else if (e->whole != NULL && e->push.expire > e->whole->max_expire)
+                   e->to_file ? "an address in Redis" : "files", e->out);
+    else if (!e->to_file && e->push.expire > STORE_MAX_EXPIRE)
         opt_misuse(&cmd_export, "option '--expire': no filter lives that long");
     else
         return true;
@@ -201,10 +201,10 @@ static int run(int argc, char **argv)
     if (!opt_parse(&p, &cmd_export, argc, argv, &e))
         return p.status;
     e.path = argv[p.first];
-    e.whole = store_whole(e.out);
+    e.to_file = store_is_file(e.out);
     if (!check_options(&e, &p))
         return EXIT_ERROR;
-    if (e.whole != NULL)
+    if (!e.to_file)
         sig_catch();
     bool ok = warn_inputs(&e.make, make_open(&e.make, argv + p.first, 1, "exported", &err)) &&
               export(&e, &err);

@@ -17,7 +17,8 @@
 
 struct import {
     const char *layout, *foreign, *out;
-    const struct store_whole *whole; /* copies from an address; NULL: FOREIGN is a file */
+    bool is_file; /* FOREIGN is one, not an address */
+    struct open_options open;
     uint64_t n;
     double p;
     bool force, reproducible, json;
@@ -55,7 +56,7 @@ static const struct opt_group groups[] = {
     {"Options", import_opts, 0, NULL},
     {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts,
      offsetof(struct import, keyopt), keyopt_take},
-    {"Filters in Redis", redisopt_connect, 0, redisopt_take},
+    {"Filters in Redis", redisopt_connect, offsetof(struct import, open), NULL},
     {0},
 };
 
@@ -154,8 +155,8 @@ static bool import(struct import *im)
     im->dir = disk_dir_of(im->out);
     bool ok = (im->dir != NULL || fail(&err, "out of memory")) &&
               (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
-              (im->whole != NULL ? im->whole->pull(im->foreign, &im->filter, im->bits, &err)
-                                 : read_foreign(im, &err)) &&
+              (im->is_file ? read_foreign(im, &err)
+                           : store_pull(im->foreign, &im->open, &im->filter, im->bits, &err)) &&
               write_filter(im, &err);
     if (ok)
         warn_attached(&im->file, im->out);
@@ -178,13 +179,13 @@ static int run(int argc, char **argv)
     if (!opt_parse(&p, &cmd_import, argc, argv, &im))
         return p.status;
     im.foreign = argv[p.first];
-    im.whole = store_whole(im.foreign);
-    if (im.whole == NULL && im.layout == NULL)
+    im.is_file = store_is_file(im.foreign);
+    if (im.is_file && im.layout == NULL)
         return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is");
-    if (im.whole != NULL && (im.layout != NULL || im.n != 0 || im.p != 0))
+    if (!im.is_file && (im.layout != NULL || im.n != 0 || im.p != 0))
         return opt_misuse(&cmd_import, "--layout, --capacity and --fpr are for files; an address "
                                        "says what is there: URI?layout=SPEC");
-    if (im.whole != NULL)
+    if (!im.is_file)
         sig_catch();
     bool ok = import(&im);
     return ok ? EXIT_SELECTED : sig_caught() ? 128 + sig_caught() : EXIT_ERROR;

@@ -34,24 +34,24 @@ bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t
 
 bool known_open(struct known *k, const char *name, bool create, struct err *err)
 {
-    k->sink = store_open(name, STORE_WRITE, err);
+    k->sink = store_open(name, STORE_WRITE, &k->open, err);
     if (k->sink != NULL)
         return true;
     bool missing = !create && store_is_file(name) && access(name, F_OK) != 0 && errno == ENOENT;
     return missing && strcmp(name, "-") != 0 ? fail_more(err, " (--create makes it)") : false;
 }
 
-bool known_prepare(struct known *k, const char *name, uint64_t n, double p, enum redis_there *there,
+bool known_prepare(struct known *k, const char *name, uint64_t n, double p, enum store_there *there,
                    struct err *err)
 {
-    k->sink = redis_prepare(name, n, p, there, err);
+    k->sink = store_prepare(name, n, p, &k->open, there, err);
     return k->sink != NULL;
 }
 
 bool known_make(struct known *k, struct err *err)
 {
     char layout[LAYOUT_TEXT];
-    if (!redis_make(k->sink, layout, err))
+    if (!store_make(k->sink, layout, err))
         return false;
     if (layout[0] != '\0')
         say_note("made '%s' with layout=%s", k->sink->name, layout);
@@ -70,24 +70,24 @@ static bool take_reference(struct known *k, struct store *s, struct err *err)
     return true;
 }
 
-bool known_only_ask(struct known *k, enum redis_there there, struct err *err)
+bool known_only_ask(struct known *k, enum store_there there, struct err *err)
 {
     struct store *s = k->sink;
     k->sink = NULL;
-    if (there == REDIS_THERE)
+    if (there == STORE_THERE)
         return take_reference(k, s, err);
-    if (there == REDIS_IN_PART)
+    if (there == STORE_IN_PART)
         fail(err,
              "some shards of '%.1000s' are not there: --create makes them, but not in a dry "
              "run",
              s->name);
     store_close(s);
-    return there == REDIS_ABSENT;
+    return there == STORE_ABSENT;
 }
 
 bool known_add_reference(struct known *k, const char *name, struct err *err)
 {
-    struct store *s = store_open(name, STORE_READ, err);
+    struct store *s = store_open(name, STORE_READ, &k->open, err);
     if (s == NULL || !take_reference(k, s, err))
         return false;
     if (k->sink != NULL && store_same(k->sink, s))
@@ -125,9 +125,10 @@ bool known_begin(struct known *k, const struct add_options *options, struct err 
 }
 
 /* Opens the file that the name of a reference refers to now. */
-static bool open_again(struct store **reference, struct err *err)
+static bool open_again(const struct known *k, struct store **reference, struct err *err)
 {
-    struct store *before = *reference, *now = store_open(before->name, STORE_READ, err);
+    struct store *before = *reference;
+    struct store *now = store_open(before->name, STORE_READ, &k->open, err);
     struct err what;
     if (now == NULL)
         return false;
@@ -151,7 +152,7 @@ static bool follow(struct known *k, struct store **reference, struct err *err)
         return true;
     pthread_rwlock_wrlock(&k->lock);
     bool ok =
-        store_replaced(*reference) ? open_again(reference, err) : store_refresh(*reference, err);
+        store_replaced(*reference) ? open_again(k, reference, err) : store_refresh(*reference, err);
     pthread_rwlock_unlock(&k->lock);
     return ok;
 }

@@ -27,12 +27,12 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "keys/confirm.h"
-#include "store/redis/redis.h"
 #include "store/store.h"
 #include "store/writer_keys.h"
 
 struct known {
-    struct store *sink; /* the filter that keys are added to */
+    struct open_options open; /* for all stores; set by the caller */
+    struct store *sink;       /* the filter that keys are added to */
     bool in_memory;
     struct store **reference; /* filters that are only queried */
     size_t n_references;
@@ -51,15 +51,15 @@ struct known {
  * --create. */
 bool known_open(struct known *k, const char *name, bool create, struct err *err);
 
-/* For a filter in Redis that may be missing (redis_prepare): known_make then makes it. If later
+/* For a filter in Redis that may be missing (store_prepare): known_make then makes it. If later
  * commands need another layout than this address has, known_make prints it on stderr. */
-bool known_prepare(struct known *k, const char *name, uint64_t n, double p, enum redis_there *there,
+bool known_prepare(struct known *k, const char *name, uint64_t n, double p, enum store_there *there,
                    struct err *err);
 bool known_make(struct known *k, struct err *err);
 
 /* For a dry run: turns the prepared filter into a reference if it exists, else forgets it. Fails if
  * only some of its shards exist. */
-bool known_only_ask(struct known *k, enum redis_there there, struct err *err);
+bool known_only_ask(struct known *k, enum store_there there, struct err *err);
 
 /* Makes a growing filter that keeps FPR p. Its first layer is for n keys; 0: the usual capacity. */
 bool known_open_in_memory(struct known *k, const struct key_rule *rule, uint64_t n, double p,

@@ -16,7 +16,6 @@
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
-#include "store/redis/redis.h"
 #include "store/store.h"
 
 struct query {
@@ -106,7 +105,7 @@ static const struct opt_group groups[] = {
     {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct query, keyopt), keyopt_take},
-    {"Filters in Redis", redisopt_query, 0, redisopt_take},
+    {"Filters in Redis", redisopt_query, offsetof(struct query, asked.open), redisopt_take},
     {0},
 };
 

@@ -3,14 +3,14 @@
 #include <limits.h>
 
 #include "base/say.h"
-#include "store/redis/redis.h"
 
-enum { OPT_PASSWORD_FILE = 400, OPT_LIVE, OPT_BULK, OPT_WAIT };
+enum { OPT_LIVE = 400, OPT_BULK, OPT_WAIT };
 
 #define PASSWORD_FILE                                                                              \
     {                                                                                              \
-        OPT_PASSWORD_FILE, "password-file", "FILE",                                                \
-            "the password is the first line of FILE (default: REDISCLI_AUTH)", OWN                 \
+        0, "password-file", "FILE",                                                                \
+            "the password is the first line of FILE (default: REDISCLI_AUTH)",                     \
+            TEXT(struct open_options, password_file)                                               \
     }
 #define LIVE                                                                                       \
     {                                                                                              \
@@ -31,19 +31,17 @@ const struct opt redisopt_add[] = {LIVE, BULK, WAIT, PASSWORD_FILE, {0}};
 const struct opt redisopt_push[] = {WAIT, PASSWORD_FILE, {0}};
 
 /* Only one of --live and --bulk may be given. */
-static bool take_way(struct opt_parser *p, enum redis_way way)
+static bool take_way(struct open_options *o, struct opt_parser *p, enum store_way way)
 {
-    static enum redis_way taken;
-    if (taken != REDIS_AUTO && taken != way) {
+    if (o->way != STORE_AUTO && o->way != way) {
         opt_misuse(p->command, "--live and --bulk exclude each other");
         return false;
     }
-    taken = way;
-    redis_use_way(way);
+    o->way = way;
     return true;
 }
 
-static bool take_replicas(struct opt_parser *p)
+static bool take_replicas(struct open_options *o, struct opt_parser *p)
 {
     uint64_t n;
     if (!opt_count(p, &n) || !opt_positive(p, n))
@@ -52,24 +50,15 @@ static bool take_replicas(struct opt_parser *p)
         opt_misuse(p->command, "option '%s': no server has so many replicas", p->name);
         return false;
     }
-    redis_use_replicas((unsigned)n);
+    o->replicas = (unsigned)n;
     return true;
 }
 
-bool redisopt_take(void *ignored, struct opt_parser *p, int id)
+bool redisopt_take(void *open_options, struct opt_parser *p, int id)
 {
-    (void)ignored;
-    switch (id) {
-    case OPT_LIVE:
-        return take_way(p, REDIS_LIVE);
-    case OPT_BULK:
-        return take_way(p, REDIS_BULK);
-    case OPT_WAIT:
-        return take_replicas(p);
-    default:
-        redis_password_file(p->value);
-        return true;
-    }
+    if (id == OPT_WAIT)
+        return take_replicas(open_options, p);
+    return take_way(open_options, p, id == OPT_LIVE ? STORE_LIVE : STORE_BULK);
 }
 
 void redisopt_report(struct store *s)

@@ -1,8 +1,7 @@
 /*
  * The options for filters in Redis. They have no effect on files.
  *
- *     {"Filters in Redis", redisopt_query}                   // or another of these
- *     default: return redisopt_is(id) ? redisopt_take(&p, id) : keyopt_take(&keyopt, &p, id);
+ *     {"Filters in Redis", redisopt_query, offsetof(struct it, open), redisopt_take}
  */
 #ifndef CMD_REDISOPT_H
 #define CMD_REDISOPT_H
@@ -17,9 +16,8 @@ extern const struct opt redisopt_query[];   /* and how keys are queried */
 extern const struct opt redisopt_add[];     /* and how they are added, and replicas to wait for */
 extern const struct opt redisopt_push[];    /* the replicas to wait for, and how to connect */
 
-/* Takes one of these options. It applies to stores that are opened afterwards. Reports a mistake
- * itself. */
-bool redisopt_take(void *ignored, struct opt_parser *p, int id);
+/* Takes one of these options into a struct open_options. */
+bool redisopt_take(void *open_options, struct opt_parser *p, int id);
 
 /* For --verbose: prints how keys were sent to a store, if there is a choice. */
 void redisopt_report(struct store *s);

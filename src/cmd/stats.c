@@ -16,6 +16,7 @@
 
 struct stats {
     struct keyopt keyopt;
+    struct open_options open;
     bool all, json, prometheus;
     struct metrics metrics; /* with `prometheus` */
 };
@@ -36,7 +37,7 @@ static const struct opt own_opts[] = {
 
 static const struct opt_group groups[] = {
     {"Options", own_opts, 0, NULL},
-    {"Filters in Redis", redisopt_connect, 0, redisopt_take},
+    {"Filters in Redis", redisopt_connect, offsetof(struct stats, open), NULL},
     {0},
 };
 
@@ -70,7 +71,7 @@ static bool stats_of(struct stats *s, const char *path)
 {
     struct findings found;
     struct err err;
-    struct store *store = store_open(path, STORE_READ, &err);
+    struct store *store = store_open(path, STORE_READ, &s->open, &err);
     if (store == NULL)
         return say_failure(&err);
     bool ok = findings_gather(&found, store, &s->keyopt);

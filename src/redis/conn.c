@@ -1,8 +1,17 @@
 #include "redis/conn.h"
 
+#include <errno.h>
+#include <hiredis.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "base/sig.h"
 
 void conn_name(const struct conn_address *address, char name[CONN_NAME])
 {
@@ -20,18 +29,6 @@ uint64_t conn_now(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
-
-#ifdef SEEN_HIREDIS
-
-#include <errno.h>
-#include <hiredis.h>
-#include <limits.h>
-#include <poll.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "base/sig.h"
 
 enum {
     READ_BLOCK = 64 << 10,
@@ -483,5 +480,3 @@ bool conn_is_stale(const struct conn *c)
     struct pollfd p = {.fd = c->context->fd, .events = POLLIN};
     return c->failed || c->expected > 0 || poll(&p, 1, 0) != 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /*
  * A connection to one Redis server. Commands are queued, then sent while replies are read, on any
- * number of connections at once. hiredis connects and parses; without it (SEEN_HIREDIS undefined)
- * conn_open always fails, and says what is missing.
+ * number of connections at once. hiredis connects and parses.
  *
  *     struct conn *c = conn_open(&address, &options, &err);           // NULL: see err
  *     conn_exchange(c, &requests, &replies, &err);                    // one server, all at once
@@ -47,7 +46,7 @@ struct conn_options {
 enum { CONN_NAME = 300 };
 void conn_name(const struct conn_address *address, char name[CONN_NAME]);
 
-/* The version, such as "0.14.1"; NULL in builds without hiredis. */
+/* The version, such as "0.14.1". */
 const char *conn_hiredis_version(void);
 
 /* Connects, authenticates, and selects the database. */

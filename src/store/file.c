@@ -298,8 +298,10 @@ static const struct store_ops ops = {
     .close = close_file,
 };
 
-struct store *file_open(const char *path, enum store_mode mode, struct err *err)
+struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
+                        struct err *err)
 {
+    (void)ignored;
     struct file *file = calloc(1, sizeof *file);
     if (file == NULL) {
         fail(err, "out of memory");

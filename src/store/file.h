@@ -9,6 +9,7 @@
 #include "store/store.h"
 
 /* Opens the file at `path`, which must outlive the store; NULL: see err. */
-struct store *file_open(const char *path, enum store_mode mode, struct err *err);
+struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
+                        struct err *err);
 
 #endif

@@ -6,37 +6,84 @@
 #include "store/file.h"
 #include "store/redis/redis.h"
 
+/* Without hiredis, store/redis is not built. */
+#ifdef SEEN_HIREDIS
+#define REDIS redis_open, redis_prepare, redis_pull, redis_push
+#else
+#define REDIS NULL, NULL, NULL, NULL
+#endif
+
 /* The prefix of a name tells the kind of store. Every other name is a file's. */
-static const struct {
+static const struct place {
     const char *prefix;
-    struct store *(*open)(const char *name, enum store_mode mode, struct err *err);
-    const struct store_whole *whole;
-} places[] = {{"redis://", redis_open, &redis_whole},
-              {"rediss://", redis_open, &redis_whole},
-              {"redis+unix://", redis_open, &redis_whole},
-              {"", file_open, NULL}};
+    struct store *(*open)(const char *name, enum store_mode mode,
+                          const struct open_options *options, struct err *err);
+    /* Not for files. */
+    struct store *(*prepare)(const char *name, uint64_t n, double p,
+                             const struct open_options *options, enum store_there *there,
+                             struct err *err);
+    bool (*pull)(const char *name, const struct open_options *options, struct layout_filter *filter,
+                 struct layout_bits *bits, struct err *err);
+    bool (*push)(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
+                 const struct store_push *options, struct err *err);
+} places[] = {{"redis://", REDIS},
+              {"rediss://", REDIS},
+              {"redis+unix://", REDIS},
+              {"", file_open, NULL, NULL, NULL}};
 
-static size_t place_of(const char *name)
+static const struct place *place_of(const char *name)
 {
-    size_t i = 0;
-    while (strncasecmp(name, places[i].prefix, strlen(places[i].prefix)) != 0)
-        i++;
-    return i;
+    const struct place *place = places;
+    while (strncasecmp(name, place->prefix, strlen(place->prefix)) != 0)
+        place++;
+    return place;
 }
 
-struct store *store_open(const char *name, enum store_mode mode, struct err *err)
+/* The same; NULL: this program cannot open such stores. */
+static const struct place *built_place(const char *name, struct err *err)
 {
-    return places[place_of(name)].open(name, mode, err);
+    const struct place *place = place_of(name);
+    if (place->open != NULL)
+        return place;
+    fail(err,
+         "cannot connect to '%.1000s': this program was built without hiredis (on Debian, install "
+         "libhiredis-dev and build it again)",
+         name);
+    return NULL;
 }
 
-const struct store_whole *store_whole(const char *name)
+struct store *store_open(const char *name, enum store_mode mode, const struct open_options *options,
+                         struct err *err)
 {
-    return places[place_of(name)].whole;
+    const struct place *place = built_place(name, err);
+    return place != NULL ? place->open(name, mode, options, err) : NULL;
+}
+
+struct store *store_prepare(const char *name, uint64_t n, double p,
+                            const struct open_options *options, enum store_there *there,
+                            struct err *err)
+{
+    const struct place *place = built_place(name, err);
+    return place != NULL ? place->prepare(name, n, p, options, there, err) : NULL;
+}
+
+bool store_pull(const char *name, const struct open_options *options, struct layout_filter *filter,
+                struct layout_bits *bits, struct err *err)
+{
+    const struct place *place = built_place(name, err);
+    return place != NULL && place->pull(name, options, filter, bits, err);
+}
+
+bool store_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
+                const struct store_push *options, struct err *err)
+{
+    const struct place *place = built_place(name, err);
+    return place != NULL && place->push(name, filter, data, options, err);
 }
 
 bool store_is_file(const char *name)
 {
-    return places[place_of(name)].prefix[0] == '\0';
+    return place_of(name)->prefix[0] == '\0';
 }
 
 void store_close(struct store *s)

@@ -2,7 +2,7 @@
  * A filter, wherever it lives: in a file (file.h), in memory (memory.h) or in Redis (redis.h).
  * Callers see no files, mappings or pages. Every call takes a batch of keys.
  *
- *     struct store *s = store_open(name, STORE_READ, &err);          // NULL: see err
+ *     struct store *s = store_open(name, STORE_READ, NULL, &err);    // NULL: see err
  *     store_query(s, keys, n, present, &err);                        // any thread
  *     store_close(s);
  *
@@ -24,11 +24,10 @@
 
 #include "base/err.h"
 #include "keys/hash.h"
+#include "kind/layout.h"
 #include "store/layers.h"
 
 struct filter;
-struct layout_filter;
-struct layout_bits;
 
 enum store_mode {
     STORE_READ,
@@ -79,6 +78,20 @@ struct store {
     struct add_state state;
 };
 
+/* How keys are queried and added in Redis. AUTO: in the cheaper way. LIVE: by commands for each
+ * key, with the current bits. BULK: by moving whole bitmaps; for queries, they are copied once. */
+enum store_way { STORE_AUTO, STORE_LIVE, STORE_BULK };
+
+/* For stores that are not files. All zero, or NULL instead of a pointer to them: the defaults. */
+struct open_options {
+    const char *password_file; /* its first line is the password; NULL: the environment has it */
+    enum store_way way;
+    /* So many replicas must have received what is written; 0: they are not asked. If they do not
+     * have keys in time, adding fails, and the keys are not reported as added, although the server
+     * has them. */
+    unsigned replicas;
+};
+
 struct store_ops {
     void (*describe)(const struct store *s, struct facts *facts);
     bool (*query)(struct store *s, struct hashes keys, size_t n, uint64_t *present,
@@ -111,6 +124,8 @@ struct store_ops {
     /* NULL: there is only one way. */
     void (*tell_way)(struct store *s, char *out, size_t room);
 
+    bool (*make)(struct store *s, char layout[LAYOUT_TEXT], struct err *err); /* see store_make */
+
     /* NULL: the store is not a file. */
     struct filter *(*file)(struct store *s);
 
@@ -118,30 +133,50 @@ struct store_ops {
 };
 
 /* The store of that name, or NULL. The name must outlive it. */
-struct store *store_open(const char *name, enum store_mode mode, struct err *err);
+struct store *store_open(const char *name, enum store_mode mode, const struct open_options *options,
+                         struct err *err);
 void store_close(struct store *s); /* or NULL */
+
+enum store_there { STORE_THERE, STORE_IN_PART, STORE_ABSENT };
+
+/* Opens a filter that need not exist; not for files. If it exists, it is opened as by store_open,
+ * except that its size may also follow from n and p. If it does not exist, or if some of its shards
+ * do not, only store_header may be used until store_make. The filter will be made for n keys at FPR
+ * p (0: not given), or with the size that the address states. Nothing is written yet. */
+struct store *store_prepare(const char *name, uint64_t n, double p,
+                            const struct open_options *options, enum store_there *there,
+                            struct err *err);
+
+/* Makes what store_prepare found missing, or opens what another process has made meanwhile. Each
+ * shard is made in one step: of several processes that make it from different options, one makes it
+ * completely, and the others use it, or fail if their addresses state another size. `layout`: the
+ * layout that later addresses must state instead of that of this address; empty: the same. */
+static inline bool store_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
+{
+    return s->ops->make(s, layout, err);
+}
 
 /* Whole filters of other programs, copied from and to stores that are not files. */
 struct store_push {
+    struct open_options open;
     bool merge;      /* unite with the existing bits instead of replacing them */
     uint64_t expire; /* lifetime in seconds; 0: that of the existing filter */
 };
 
-struct store_whole {
-    /* Describes the filter, and copies the bits of each layer i to bits[i], as layout->read does
-     * from files. The caller frees bits[i].owned. Keys that are added meanwhile may be included,
-     * with all of their bits or some. */
-    bool (*pull)(const char *name, struct layout_filter *filter, struct layout_bits *bits,
-                 struct err *err);
+/* The longest lifetime: its end, in milliseconds since 1970, must stay below 2^63. */
+#define STORE_MAX_EXPIRE ((uint64_t)INT64_MAX / 2000)
 
-    /* Writes a filter in one step; data[i] is layer i. */
-    bool (*push)(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
-                 const struct store_push *options, struct err *err);
-    uint64_t max_expire; /* the longest lifetime */
-};
+/* Describes the filter, and copies the bits of each layer i to bits[i], as layout->read does from
+ * files. The caller frees bits[i].owned. Keys that are added meanwhile may be included, with all of
+ * their bits or some. */
+bool store_pull(const char *name, const struct open_options *options, struct layout_filter *filter,
+                struct layout_bits *bits, struct err *err);
 
-/* How to copy the filter of that name. NULL: it is a file. */
-const struct store_whole *store_whole(const char *name);
+/* Writes a filter in one step; data[i] is layer i. The bits go to a temporary place first, which
+ * then replaces the existing filter, or is united with it. An existing configuration must fit; a
+ * missing one is written. */
+bool store_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
+                const struct store_push *options, struct err *err);
 
 /* Is this the name of a file, not of another store? Only files can be made by
  * filter_build_empty_file. */

@@ -32,7 +32,7 @@ static int add(const char *path, uint64_t first, unsigned n, bool rotate)
     size_t done;
     for (unsigned i = 0; i < n; i++)
         hash[i] = key(first + i);
-    if (!did((s = store_open(path, STORE_WRITE, &err)) != NULL &&
+    if (!did((s = store_open(path, STORE_WRITE, NULL, &err)) != NULL &&
                  store_add_begin(s, &options, &err) &&
                  store_add(s, hashes_of(hash), known, n, &done, &err) == ADD_OK &&
                  store_add_end(s, true, &err),
@@ -200,7 +200,7 @@ TEST(a_writer_ends_in_order_after_another_made_the_file_grow)
     const struct add_options options = {.threads = 1};
     struct err err;
     CHECK(make_growing("g.seen", 1e-3));
-    struct store *s = store_open("g.seen", STORE_WRITE, &err);
+    struct store *s = store_open("g.seen", STORE_WRITE, NULL, &err);
     MUST(s != NULL && store_add_begin(s, &options, &err));
     CHECK(add("g.seen", 0, N, false) > 0);
     MUST(store_add_end(s, true, &err));
@@ -391,7 +391,7 @@ static unsigned grow(uint64_t n, uint64_t *known, struct counters *counters)
     for (uint64_t i = 0; i < n; i++)
         hash[i] = key(i);
     if (!make_growing("g.seen", 1e-6) ||
-        !did((s = store_open("g.seen", STORE_WRITE, &err)) != NULL &&
+        !did((s = store_open("g.seen", STORE_WRITE, NULL, &err)) != NULL &&
                  store_add_begin(s, &options, &err),
              err.text))
         return 0;
@@ -442,7 +442,7 @@ TEST(a_damaged_page_of_a_closed_layer_takes_no_keys)
     for (uint64_t i = 0; i < f.header.layers[0].data_len; i += LAYER_PAGE)
         f.data[0][i] ^= 1;
     filter_close(&f);
-    struct store *s = store_open("g.seen", STORE_WRITE, &err);
+    struct store *s = store_open("g.seen", STORE_WRITE, NULL, &err);
     MUST(s != NULL && store_add_begin(s, &options, &err));
     CHECK(store_add(s, hashes_of(hash), known, LAYER_BATCH, &done, &err) == ADD_FAILED);
     CHECK(strstr(err.text, "'g.seen' is damaged: page ") == err.text);
@@ -492,7 +492,7 @@ TEST(what_cannot_be_mapped_is_as_it_was)
         hash[i] = key(i);
     CHECK(make_growing("g.seen", 1e-3) && add("g.seen", 0, 1000, false) > 990);
     MUST(filter_open(&reader, "g.seen", FILTER_READ, &err));
-    struct store *writer = store_open("g.seen", STORE_WRITE, &err);
+    struct store *writer = store_open("g.seen", STORE_WRITE, NULL, &err);
     MUST(writer != NULL && store_add_begin(writer, &options, &err));
 
     /* It cannot grow: what went in before is there, and the file is in order. */

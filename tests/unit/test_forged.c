@@ -174,7 +174,7 @@ static struct sound make(const struct design *design, unsigned n, unsigned n_lat
     filter_build_free(&b);
     newfile_close(&file);
     if (n_later > 0) {
-        struct store *s = store_open("f", STORE_WRITE, &err);
+        struct store *s = store_open("f", STORE_WRITE, NULL, &err);
         bool rotates = design->generations > 0;
         CHECK(did(s != NULL && add(s, n, n_later, rotates, &err) == ADD_OK, err.text));
         store_close(s);
@@ -266,7 +266,7 @@ static void change(const char *path, const char *what)
     int before = ask_file(path);
     bool rings = false;
     uint64_t differing;
-    struct store *s = store_open(path, STORE_WRITE, &err);
+    struct store *s = store_open(path, STORE_WRITE, NULL, &err);
     if (s != NULL) {
         rings = store_header(s)->policy == POLICY_RING;
         if (add(s, KEYS, 600, false, &err) == ADD_OK) {

@@ -2,9 +2,8 @@
  * Filters in Redis that several processes make at once, in the orders in which it matters: all have
  * found nothing, then one after the other makes it.
  */
-#include "redis/conn.h"
 #include "redis_servers.h"
-#include "store/redis/redis.h"
+#include "store/store.h"
 
 static struct err err;
 static char layout[LAYOUT_TEXT];
@@ -18,10 +17,10 @@ static const char *address(const char *rest)
     return text;
 }
 
-static struct store *prepare(const char *name, uint64_t n, enum redis_there wanted)
+static struct store *prepare(const char *name, uint64_t n, enum store_there wanted)
 {
-    enum redis_there there = REDIS_THERE;
-    struct store *s = redis_prepare(name, n, 0.01, &there, &err);
+    enum store_there there = STORE_THERE;
+    struct store *s = store_prepare(name, n, 0.01, NULL, &there, &err);
     MUST(s != NULL);
     CHECK(there == wanted);
     return s;
@@ -36,35 +35,35 @@ static void asks(const char *command, const char *answer)
 TEST(keys_of_the_first_stay)
 {
     const char *name = address("k&layout=gozero:bits=1003");
-    struct store *first = prepare(name, 0, REDIS_ABSENT);
-    struct store *second = prepare(name, 0, REDIS_ABSENT);
+    struct store *first = prepare(name, 0, STORE_ABSENT);
+    struct store *second = prepare(name, 0, STORE_ABSENT);
     asks("EXISTS k", "0");
-    MUST(redis_make(first, layout, &err));
+    MUST(store_make(first, layout, &err));
     CHECK_STR(layout, "");
     asks("STRLEN k", "126");
     asks("SETBIT k 1002 1", "0");
-    MUST(redis_make(second, layout, &err));
+    MUST(store_make(second, layout, &err));
     asks("GETBIT k 1002", "1");
     asks("BITCOUNT k", "1");
     asks("DBSIZE", "1");
     store_close(first);
     store_close(second);
-    store_close(prepare(name, 0, REDIS_THERE));
+    store_close(prepare(name, 0, STORE_THERE));
     asks("DEL k", "1");
 }
 
 TEST(another_size_does_not_fit)
 {
     const char *name = address("k&layout=gozero");
-    struct store *first = prepare(name, 100, REDIS_ABSENT);
-    struct store *same = prepare(name, 100, REDIS_ABSENT);
-    struct store *other = prepare(name, 1000, REDIS_ABSENT);
-    MUST(redis_make(first, layout, &err));
+    struct store *first = prepare(name, 100, STORE_ABSENT);
+    struct store *same = prepare(name, 100, STORE_ABSENT);
+    struct store *other = prepare(name, 1000, STORE_ABSENT);
+    MUST(store_make(first, layout, &err));
     CHECK_STR(layout, "gozero:bits=1101");
     asks("STRLEN k", "138");
-    MUST(redis_make(same, layout, &err));
+    MUST(store_make(same, layout, &err));
     CHECK_STR(layout, "");
-    CHECK(!redis_make(other, layout, &err));
+    CHECK(!store_make(other, layout, &err));
     CHECK(strstr(err.text, "is a string of 138 bytes, and one of this size has 1376") != NULL);
     asks("STRLEN k", "138");
     store_close(first);
@@ -77,15 +76,15 @@ TEST(another_size_does_not_fit)
 TEST(one_configuration)
 {
     const char *name = address("k&layout=redisson&shards=3");
-    struct store *first = prepare(name, 300, REDIS_ABSENT);
-    struct store *second = prepare(name, 600, REDIS_ABSENT);
-    MUST(redis_make(first, layout, &err));
+    struct store *first = prepare(name, 300, STORE_ABSENT);
+    struct store *second = prepare(name, 600, STORE_ABSENT);
+    MUST(store_make(first, layout, &err));
     CHECK_STR(layout, "");
     /* The first has come no further than this. */
     asks("DEL 'k:{1}:config' 'k:{2}:config'", "2");
-    struct store *third = prepare(name, 900, REDIS_IN_PART);
-    MUST(redis_make(second, layout, &err));
-    MUST(redis_make(third, layout, &err));
+    struct store *third = prepare(name, 900, STORE_IN_PART);
+    MUST(store_make(second, layout, &err));
+    MUST(store_make(third, layout, &err));
     for (unsigned i = 0; i < 3; i++) {
         CHECK(sh("redis a HMGET 'k:{%u}:config' size expectedInsertions falseProbability", i) == 0);
         CHECK_STR(shell.out, "958\n100\n0.01");
@@ -103,9 +102,7 @@ TEST(one_configuration)
 
 int main(void)
 {
-    const char *missing = conn_hiredis_version() == NULL ? "built without hiredis"
-                          : !servers_begin()             ? "no redis-server, or no setpriv"
-                                                         : NULL;
+    const char *missing = servers_begin() ? NULL : "no redis-server, or no setpriv";
     if (missing != NULL) {
 #define DO_SKIP(name) SKIP(name, missing);
         TESTS(DO_SKIP)

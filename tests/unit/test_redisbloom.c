@@ -144,7 +144,8 @@ static struct store *make_store(const struct layout_filter *filter, bool in_file
         scratchdir_clear();
         MUST(filter_build_empty_file("s.seen", &h, &err));
     }
-    struct store *s = in_file ? store_open("s.seen", STORE_WRITE, &err) : memory_open(&h, &err);
+    struct store *s =
+        in_file ? store_open("s.seen", STORE_WRITE, NULL, &err) : memory_open(&h, &err);
     MUST(s != NULL);
     return s;
 }
@@ -244,11 +245,11 @@ TEST(it_does_not_matter_how_often_a_filter_is_opened)
     const struct hashes keys = golden_keys(&filter);
     store_close(make_store(&filter, true));
     for (size_t at = 0, done; at < KEYS; at += KEYS / 10) {
-        struct store *s = store_open("s.seen", STORE_WRITE, &err);
+        struct store *s = store_open("s.seen", STORE_WRITE, NULL, &err);
         CHECK(add_keys(s, hashes_from(keys, at), KEYS / 10, 64, &done, &err) == ADD_OK);
         store_close(s);
     }
-    struct store *s = store_open("s.seen", STORE_READ, &err);
+    struct store *s = store_open("s.seen", STORE_READ, NULL, &err);
     struct dump *got = export(s);
     CHECK(same(got, want));
     store_close(s);
@@ -667,7 +668,7 @@ TEST(after_a_crash_the_bits_say_how_many_keys_there_are)
             filter_close(&f);
         }
         /* So the link takes about 100 keys more, and not 800. */
-        s = store_open("s.seen", STORE_WRITE, &err);
+        s = store_open("s.seen", STORE_WRITE, NULL, &err);
         MUST(s != NULL);
         const struct hashes keys = golden_keys(&filter);
         CHECK(add_keys(s, keys, KEYS, 64, &done, &err) == ADD_OK);

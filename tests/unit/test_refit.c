@@ -38,7 +38,8 @@ static void add(struct refit *r, unsigned only_added)
     struct store *s;
     size_t done, n_known = 0;
     const struct add_options options = {.threads = 1};
-    MUST((s = store_open(path, STORE_WRITE, &err)) != NULL && store_add_begin(s, &options, &err));
+    MUST((s = store_open(path, STORE_WRITE, NULL, &err)) != NULL &&
+         store_add_begin(s, &options, &err));
     if (s == NULL)
         return;
     for (unsigned first = 0; first < GIVEN; first += BATCH) {
@@ -110,7 +111,7 @@ static bool is_replaced(struct run run)
     refit_apply(r, path, false);
     refit_free(r);
     CHECK(stat(path, &after) == 0);
-    struct store *s = store_open(path, STORE_READ, &err);
+    struct store *s = store_open(path, STORE_READ, NULL, &err);
     MUST(s != NULL);
     if (s == NULL)
         return false;

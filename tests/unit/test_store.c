@@ -117,7 +117,7 @@ static struct outcome *run_both(const struct design *design, const struct add_op
     const struct key_rule rule = {0};
     header_begin(&h, &rule, false);
     MUST(header_design(&h, design, 0, &err) && filter_build_empty_file("s.seen", &h, &err));
-    struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, &err), options);
+    struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, NULL, &err), options);
     struct outcome *in_memory = run(memory_open(&h, &err), options);
     check_alike(in_file, in_memory);
     free(in_memory);
@@ -229,7 +229,7 @@ TEST(few_known_keys_write_no_page)
     header_begin(&h, &rule, false);
     MUST(header_design(&h, &(struct design){.n = 2500, .p = 1e-3, .grow = true}, 0, &err));
     MUST(filter_build_empty_file("s.seen", &h, &err));
-    struct store *s = store_open("s.seen", STORE_WRITE, &err);
+    struct store *s = store_open("s.seen", STORE_WRITE, NULL, &err);
     CHECK(s != NULL);
     struct filter *f = store_file(s, &err);
     size_t data_len = (size_t)f->header.layers[0].data_len;
@@ -253,8 +253,9 @@ TEST(what_a_store_is_not_it_refuses)
     header_begin(&h, &rule, false);
     MUST(header_design(&h, &(struct design){.n = 100, .p = 1e-3}, 0, &err));
     MUST(filter_build_empty_file("s.seen", &h, &err));
-    struct store *memory = memory_open(&h, &err), *file = store_open("s.seen", STORE_WRITE, &err);
-    struct store *again = store_open("s.seen", STORE_READ, &err);
+    struct store *memory = memory_open(&h, &err),
+                 *file = store_open("s.seen", STORE_WRITE, NULL, &err);
+    struct store *again = store_open("s.seen", STORE_READ, NULL, &err);
     CHECK(memory != NULL && file != NULL && again != NULL);
     CHECK(store_file(file, &err) != NULL && store_file(memory, &err) == NULL);
     CHECK_STR(err.text, "'a filter in memory' is not a file");
@@ -265,7 +266,7 @@ TEST(what_a_store_is_not_it_refuses)
     store_close(again);
     store_close(file);
     store_close(memory);
-    CHECK(store_open("absent.seen", STORE_READ, &err) == NULL);
+    CHECK(store_open("absent.seen", STORE_READ, NULL, &err) == NULL);
     CHECK_STR(err.text, "cannot open 'absent.seen': No such file or directory");
     scratchdir_clear();
 }
@@ -280,6 +281,16 @@ TEST(memory_that_is_not_there_is_refused)
     CHECK(memory_open(&h, &err) == NULL);
     CHECK(strncmp(err.text, "cannot make a filter in memory: ", 32) == 0);
 }
+
+#ifndef SEEN_HIREDIS
+TEST(without_hiredis_addresses_are_refused)
+{
+    struct err err;
+    CHECK(store_open("redis://[::1]:7/k", STORE_READ, NULL, &err) == NULL);
+    CHECK_STR(err.text, "cannot connect to 'redis://[::1]:7/k': this program was built without "
+                        "hiredis (on Debian, install libhiredis-dev and build it again)");
+}
+#endif
 
 int main(int argc, char **argv)
 {
@@ -298,6 +309,9 @@ int main(int argc, char **argv)
     RUN(few_known_keys_write_no_page);
     RUN(what_a_store_is_not_it_refuses);
     RUN(memory_that_is_not_there_is_refused);
+#ifndef SEEN_HIREDIS
+    RUN(without_hiredis_addresses_are_refused);
+#endif
     scratchdir_leave();
     return check_done();
 }

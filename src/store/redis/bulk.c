@@ -18,9 +18,9 @@
 static const double ASK_BIT = 450, ADD_BIT = 500, FETCH_BYTE = 1, UNITE_BYTE = 4;
 
 enum {
-    /* Seconds after which a copy is no longer used, except with REDIS_BULK. */
+    /* Seconds after which a copy is no longer used, except with STORE_BULK. */
     MAX_AGE = 10,
-    /* The largest copy in bytes, except with REDIS_BULK. */
+    /* The largest copy in bytes, except with STORE_BULK. */
     MAX_COPY = 1 << 30,
     /* A chunk of input has CHUNK_GAIN times the break-even number of keys, if a record has
      * CHUNK_RECORD bytes, within these limits of its length. */
@@ -100,7 +100,7 @@ static bool renew(struct bulk *b, struct err *err)
 
 static bool is_fresh(const struct bulk *b)
 {
-    return b->copy.bits != NULL && (b->r->way == REDIS_BULK || now_s() - b->fetched < MAX_AGE);
+    return b->copy.bits != NULL && (b->r->way == STORE_BULK || now_s() - b->fetched < MAX_AGE);
 }
 
 /* Is it time for a copy? Yes, if the commands so far have cost more than a copy. */
@@ -108,7 +108,7 @@ static bool ask_pays(struct bulk *b, size_t n)
 {
     const struct redis *r = b->r;
     b->spent += (double)n * r->k * ASK_BIT;
-    return r->way == REDIS_BULK ||
+    return r->way == STORE_BULK ||
            (bytes_of(r) <= MAX_COPY && !b->too_slow && b->spent > bytes_of(r) * FETCH_BYTE);
 }
 
@@ -143,7 +143,7 @@ enum bulk_result bulk_ask(struct bulk *b, struct hashes keys, size_t n, uint64_t
                           struct err *err)
 {
     enum bulk_result result = BULK_DONE;
-    if (b->r->way == REDIS_LIVE)
+    if (b->r->way == STORE_LIVE)
         return BULK_NOT;
     while (result == BULK_DONE && !ask_copy(b, keys, n, present))
         result = prepare(b, n, err);
@@ -166,7 +166,7 @@ static bool fits(const struct redis *r, uint64_t n)
 /* Does it pay to move all bits for n keys? It must take less than half of the cost of commands. */
 static bool add_pays(const struct redis *r, size_t n)
 {
-    return r->way == REDIS_BULK ||
+    return r->way == STORE_BULK ||
            (bytes_of(r) <= MAX_COPY && (double)n * r->k * ADD_BIT > 2 * UNITE_BYTE * bytes_of(r));
 }
 
@@ -375,7 +375,7 @@ enum bulk_result bulk_add(struct bulk *b, struct hashes keys, uint64_t *known, s
     size_t n_rest = n - *done;
     uint64_t *known_rest = known + *done / 64;
     bool may;
-    if (*done % 64 != 0 || b->r->way == REDIS_LIVE ||
+    if (*done % 64 != 0 || b->r->way == STORE_LIVE ||
         !add_pays(b->r, count_unknown(known_rest, n_rest)))
         return BULK_NOT;
     if (!may_add(b->r, n_rest, &may, err))
@@ -396,7 +396,7 @@ size_t bulk_chunk(const struct redis *r)
 {
     double even = 2 * UNITE_BYTE * bytes_of(r) / (r->k * ADD_BIT);
     double len = even * CHUNK_GAIN * CHUNK_RECORD;
-    if (r->way == REDIS_LIVE || (r->way == REDIS_AUTO && bytes_of(r) > MAX_COPY))
+    if (r->way == STORE_LIVE || (r->way == STORE_AUTO && bytes_of(r) > MAX_COPY))
         return 0;
     return len < CHUNK_MIN ? CHUNK_MIN : len < CHUNK_MAX ? (size_t)len : CHUNK_MAX;
 }

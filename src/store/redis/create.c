@@ -36,7 +36,7 @@ static const struct layout_redis *redis_of(const struct creation *c)
 /* ---- What exists. */
 
 /* Sets len and missing of each shard. */
-static bool look(struct redis *r, enum redis_there *there, struct err *err)
+static bool look(struct redis *r, enum store_there *there, struct err *err)
 {
     const struct layout_redis *redis = redis_of(r->creation);
     bool has_config = redis->fields != NULL;
@@ -60,7 +60,7 @@ static bool look(struct redis *r, enum redis_there *there, struct err *err)
         s->missing = exists == 0 && configured == 0;
         n_missing += s->missing;
     }
-    *there = n_missing == 0 ? REDIS_THERE : n_missing < r->n_shards ? REDIS_IN_PART : REDIS_ABSENT;
+    *there = n_missing == 0 ? STORE_THERE : n_missing < r->n_shards ? STORE_IN_PART : STORE_ABSENT;
     return true;
 }
 
@@ -120,7 +120,7 @@ static void describe(struct redis *r)
 }
 
 /* For bitmaps, which may be several shards. */
-static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum redis_there *there,
+static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum store_there *there,
                             struct err *err)
 {
     struct creation *c = r->creation;
@@ -128,16 +128,16 @@ static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum redis_th
         return false;
     c->by_n = !layout_is_sized(&c->spec, 0);
     /* Without a configuration, the size of an existing bitmap is known only from its length. */
-    bool designed = *there != REDIS_THERE || (c->by_n && redis_of(c)->fields == NULL);
+    bool designed = *there != STORE_THERE || (c->by_n && redis_of(c)->fields == NULL);
     if (designed && (!design(r, n, p, err) || !check_lengths(r, err)))
         return false;
-    if (*there == REDIS_THERE)
+    if (*there == STORE_THERE)
         return redis_settle(r, err) && redis_check(r, err);
     describe(r);
     return true;
 }
 
-static bool prepare_module(struct redis *r, uint64_t n, double p, enum redis_there *there,
+static bool prepare_module(struct redis *r, uint64_t n, double p, enum store_there *there,
                            struct err *err)
 {
     struct creation *c = r->creation;
@@ -145,7 +145,7 @@ static bool prepare_module(struct redis *r, uint64_t n, double p, enum redis_the
     bool found;
     if (!layout_parse(r->uri.layout, &c->spec, err) || !module_look(r, &ignored, &found, err))
         return false;
-    *there = found ? REDIS_THERE : REDIS_ABSENT;
+    *there = found ? STORE_THERE : STORE_ABSENT;
     if (found)
         return module_open(r, err);
     c->by_n = true;
@@ -156,7 +156,7 @@ static bool prepare_module(struct redis *r, uint64_t n, double p, enum redis_the
     return true;
 }
 
-static bool prepare(struct redis *r, uint64_t n, double p, enum redis_there *there, struct err *err)
+static bool prepare(struct redis *r, uint64_t n, double p, enum store_there *there, struct err *err)
 {
     struct creation *c = calloc(1, sizeof *c);
     size_t room = MAKE_COMMANDS * (size_t)r->n_shards;
@@ -169,10 +169,11 @@ static bool prepare(struct redis *r, uint64_t n, double p, enum redis_there *the
                               : prepare_bitmaps(r, n, p, there, err);
 }
 
-struct store *redis_prepare(const char *name, uint64_t n, double p, enum redis_there *there,
+struct store *redis_prepare(const char *name, uint64_t n, double p,
+                            const struct open_options *options, enum store_there *there,
                             struct err *err)
 {
-    struct redis *r = redis_connect(name, err);
+    struct redis *r = redis_connect(name, options, err);
     if (r == NULL)
         return NULL;
     if (redis_store(r, err) != NULL && prepare(r, n, p, there, err))

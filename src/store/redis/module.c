@@ -393,7 +393,7 @@ bool module_open(struct redis *r, struct err *err)
     bool there;
     r->store.ops = &ops;
     r->store.wants_bytes = true;
-    if (r->way == REDIS_BULK)
+    if (r->way == STORE_BULK)
         return redis_unfit(r, err, "the Bloom module takes keys one by one, and no --bulk");
     if (!is_one_key(r, err) || !module_look(r, &filter, &there, err))
         return false;

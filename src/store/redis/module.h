@@ -46,7 +46,7 @@ bool module_is_missing(const struct reply *reply);
 /* Fails because of an unexpected reply; the error tells what it says. */
 bool module_refused(const struct redis *r, const struct reply *reply, struct err *err);
 
-/* As pull and push of struct store_whole (store.h); data[i] is layer i. */
+/* As redis_pull and redis_push; data[i] is layer i. */
 bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
                  struct err *err);
 bool module_push(struct redis *r, const struct layout_filter *filter, const uint8_t *const *data,

@@ -424,38 +424,21 @@ bool redis_check(struct redis *r, struct err *err)
 
 /* ---- Connecting. */
 
-static const char *password_file;
-static enum redis_way preferred_way;
-static unsigned wanted_replicas;
-
-void redis_use_way(enum redis_way way)
-{
-    preferred_way = way;
-}
-
-void redis_use_replicas(unsigned replicas)
-{
-    wanted_replicas = replicas;
-}
-
-void redis_password_file(const char *path)
-{
-    password_file = path;
-}
-
 /* Room for replies until the number of positions is known. */
 enum { FIRST_REPLIES = 8 };
 
-struct redis *redis_connect(const char *name, struct err *err)
+struct redis *redis_connect(const char *name, const struct open_options *options, struct err *err)
 {
+    static const struct open_options defaults;
+    const struct open_options *o = options != NULL ? options : &defaults;
     struct redis *r = calloc(1, sizeof *r);
     if (r == NULL) {
         fail(err, "out of memory");
         return NULL;
     }
     r->store.name = name;
-    r->way = preferred_way;
-    r->replicas = wanted_replicas;
+    r->way = o->way;
+    r->replicas = o->replicas;
     if (!uri_parse(name, &r->uri, err)) {
         free(r);
         return NULL;
@@ -463,12 +446,12 @@ struct redis *redis_connect(const char *name, struct err *err)
     pthread_mutex_init(&r->lock, NULL);
     r->replies = calloc(FIRST_REPLIES, sizeof *r->replies);
     if ((r->replies != NULL || fail(err, "out of memory")) && name_shards(r, err) &&
-        password_read(password_file, &r->password, err)) {
-        const struct cluster_options options = {.conn = {.password = r->password,
+        password_read(o->password_file, &r->password, err)) {
+        const struct cluster_options cluster = {.conn = {.password = r->password,
                                                          .connect_ms = CONN_CONNECT_MS,
                                                          .reply_ms = CONN_REPLY_MS},
                                                 .patience_ms = CLUSTER_PATIENCE_MS};
-        r->cluster = cluster_open(&r->uri, &options, err);
+        r->cluster = cluster_open(&r->uri, &cluster, err);
     }
     if (r->cluster != NULL)
         return r;

@@ -2,8 +2,8 @@
  * Private to this folder: the filter in Redis that an address names, and the commands that several
  * files of this folder send.
  *
- *     struct redis *r = redis_connect(name, &err);      // whether or not the filter exists
- *     redis_settle(r, &err) && redis_check(r, &err)     // for a filter that exists
+ *     struct redis *r = redis_connect(name, options, &err);   // whether or not the filter exists
+ *     redis_settle(r, &err) && redis_check(r, &err)          // for a filter that exists
  *
  * A filter is one bitmap or several shards. Each shard is a separate filter of the same layout and
  * size. Shard number i has the keys whose CRC-32 modulo the number of shards is i.
@@ -52,7 +52,7 @@ struct redis {
     struct uri uri;
     char *password; /* NULL: none */
     struct cluster *cluster;
-    enum redis_way way;
+    enum store_way way;
     unsigned replicas; /* number of replicas that must have received what is written */
     struct shard *shard;
     unsigned n_shards;
@@ -83,11 +83,14 @@ struct redis {
 };
 
 /* Connects; checks only the address. redis_close ends it. */
-struct redis *redis_connect(const char *name, struct err *err);
+struct redis *redis_connect(const char *name, const struct open_options *options, struct err *err);
 void redis_close(struct redis *r);
 
 /* Makes it a store. The store can take keys after redis_settle and redis_check. */
 struct store *redis_store(struct redis *r, struct err *err);
+
+/* store_make. */
+bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err);
 
 /* Determines layout and size of the filter, from the address and the configuration, and allocates
  * room for batches. */

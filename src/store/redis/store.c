@@ -30,7 +30,7 @@ static void describe(const struct store *s, struct facts *facts)
                             .counters = r->header.counters,
                             .n_shards = r->n_shards,
                             .chunk = bulk_chunk(r),
-                            .gather = r->way == REDIS_BULK};
+                            .gather = r->way == STORE_BULK};
 }
 
 static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
@@ -264,6 +264,7 @@ static const struct store_ops ops = {
     .sync = sync_keys,
     .add_end = add_end,
     .tell_way = tell_way,
+    .make = redis_make,
     .close = close_store,
 };
 
@@ -275,9 +276,10 @@ struct store *redis_store(struct redis *r, struct err *err)
     return r->bulk != NULL ? &r->store : NULL;
 }
 
-struct store *redis_open(const char *name, enum store_mode mode, struct err *err)
+struct store *redis_open(const char *name, enum store_mode mode, const struct open_options *options,
+                         struct err *err)
 {
-    struct redis *r = redis_connect(name, err);
+    struct redis *r = redis_connect(name, options, err);
     (void)mode;
     if (r == NULL)
         return NULL;

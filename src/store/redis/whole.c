@@ -37,10 +37,10 @@ static bool pull(struct redis *r, struct layout_filter *filter, struct layout_bi
     return redis_lengths(r, err);
 }
 
-static bool whole_pull(const char *name, struct layout_filter *filter, struct layout_bits *bits,
-                       struct err *err)
+bool redis_pull(const char *name, const struct open_options *options, struct layout_filter *filter,
+                struct layout_bits *bits, struct err *err)
 {
-    struct store *s = redis_open(name, STORE_READ, err);
+    struct store *s = redis_open(name, STORE_READ, options, err);
     bool ok = s != NULL && pull((struct redis *)(void *)s, filter, bits, err);
     store_close(s);
     return ok;
@@ -177,16 +177,15 @@ static bool push(struct push *p, struct err *err)
     return false;
 }
 
-static bool whole_push(const char *name, const struct layout_filter *filter,
-                       const uint8_t *const *data, const struct store_push *options,
-                       struct err *err)
+bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
+                const struct store_push *options, struct err *err)
 {
     const struct kind *kind = filter->layer[0].kind;
     struct push p = {.filter = filter, .layout = kind->layout, .options = options, .data = data[0]};
     bool module = kind->layout->module != NULL;
     if (kind->layout->redis == NULL && !module)
         return fail(err, "filters of layout %s are no bitmaps in Redis", kind->name);
-    p.r = redis_connect(name, err);
+    p.r = redis_connect(name, &options->open, err);
     if (p.r == NULL)
         return false;
     bool ok = module ? module_push(p.r, filter, data, options, err)
@@ -201,6 +200,3 @@ static bool whole_push(const char *name, const struct layout_filter *filter,
     redis_close(p.r);
     return ok;
 }
-
-/* The end of a lifetime, in milliseconds since 1970, must stay below 2^63. */
-const struct store_whole redis_whole = {whole_pull, whole_push, .max_expire = INT64_MAX / 2000};
