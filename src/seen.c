@@ -14,6 +14,7 @@
 #include "base/say.h"
 #include "base/typing.h"
 #include "cmd/cmd.h"
+#include "cmd/keyopt.h"
 #include "keys/digest.h"
 #include "keys/split.h"
 #include "keys/xxh3.h"
@@ -64,13 +65,51 @@ static const struct command *find_command(const char *name)
 
 /* Names that other programs use for these commands. */
 static const char *const synonyms[][2] = {
-    {"build", "create"},  {"check", "query"},  {"contains", "query"},  {"del", "remove"},
-    {"delete", "remove"}, {"diff", "compare"}, {"fill", "add"},        {"filter", "query"},
-    {"find", "query"},    {"grep", "query"},   {"has", "query"},       {"info", "stats"},
-    {"init", "create"},   {"insert", "add"},   {"join", "merge"},      {"lookup", "query"},
-    {"make", "create"},   {"new", "create"},   {"put", "add"},         {"rm", "remove"},
-    {"show", "stats"},    {"status", "stats"}, {"test", "query"},      {"union", "merge"},
-    {"uniq", "dedup"},    {"unique", "dedup"}, {"validate", "verify"},
+    {"ask", "query"},
+    {"build", "create"},
+    {"check", "query"},
+    {"clear", "create --force --empty"},
+    {"contains", "query"},
+    {"convert", "import"},
+    {"count", "stats"},
+    {"del", "remove"},
+    {"delete", "remove"},
+    {"diff", "compare"},
+    {"estimate", "plan"},
+    {"exists", "query"},
+    {"expire", "rotate"},
+    {"fill", "add"},
+    {"filter", "query"},
+    {"find", "query"},
+    {"get", "query"},
+    {"grep", "query"},
+    {"has", "query"},
+    {"info", "stats"},
+    {"init", "create"},
+    {"insert", "add"},
+    {"intersect", "merge --intersect"},
+    {"join", "merge"},
+    {"load", "import"},
+    {"lookup", "query"},
+    {"make", "create"},
+    {"man", "help"},
+    {"new", "create"},
+    {"put", "add"},
+    {"rebuild", "create --force"},
+    {"repair", "verify --repair"},
+    {"reset", "create --force --empty"},
+    {"resize", "shrink"},
+    {"rm", "remove"},
+    {"save", "export"},
+    {"search", "query"},
+    {"show", "stats"},
+    {"size", "stats"},
+    {"status", "stats"},
+    {"test", "query"},
+    {"union", "merge"},
+    {"uniq", "dedup"},
+    {"unique", "dedup"},
+    {"validate", "verify"},
 };
 
 static const char *meant_by(const char *name)
@@ -109,6 +148,16 @@ static int unknown_command(const char *name)
     const char *meant = meant_by(name);
     if (meant != NULL)
         return opt_misuse(NULL, "'%s' is not a command; did you mean '%s'?", name, meant);
+    if (keyopt_is_list(name))
+        return opt_misuse(
+            NULL,
+            "'%s' is a file, not a command; 'seen dedup <%s' prints each of its lines "
+            "once, 'seen create FILTER %s' makes a filter of them",
+            name, name, name);
+    if (keyopt_is_filter(name))
+        return opt_misuse(NULL,
+                          "'%s' is a filter, not a command; 'seen stats %s' says what it holds",
+                          name, name);
     return opt_misuse(NULL, "'%s' is not a command", name);
 }
 

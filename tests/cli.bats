@@ -101,10 +101,18 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     refuses "seen: 'qurey' is not a command; did you mean 'query'?" seen qurey f
     try ''
     refuses "seen: 'create2' is not a command; did you mean 'create'?" seen create2
+    echo a >lines
+    quiet seen create f lines
+    refuses "seen: 'lines' is a file, not a command; 'seen dedup <lines' prints each of its lines once, \
+'seen create FILTER lines' makes a filter of them" seen lines
+    refuses "seen: 'f' is a filter, not a command; 'seen stats f' says what it holds" seen f
+    refuses "seen: '-fpr' is -f with the value 'pr'; did you mean '--fpr'?" seen create -fpr 0.1 g
     while read -r word meant; do
         refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"
     done <<END
 check query
+count stats
+intersect merge --intersect
 insert add
 info stats
 rm remove
@@ -117,7 +125,7 @@ END
         sed -n 's/.*{"\(.*\)", "\(.*\)"}.*/\1 \2/p' >synonyms
     [ "$(wc -l <synonyms)" -gt 20 ]
     while read -r word meant; do
-        [[ " ${commands[*]} " == *" $meant "* && " ${commands[*]} " != *" $word "* ]]
+        [[ " ${commands[*]} help " == *" ${meant%% *} "* && " ${commands[*]} " != *" $word "* ]]
     done <synonyms
     while IFS=: read -r word now; do
         refuses "seen: '$word' is now 'seen $now'" seen "$word" -p 0.1 -o x y

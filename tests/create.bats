@@ -136,7 +136,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     seq 10 >keys
     quiet seen create f keys
     old=$(digest f)
-    seq 20 | refuses "seen: 'f' exists (--force replaces it)" seen create f
+    seq 20 | refuses "seen: 'f' exists (--force replaces it); 'seen add' adds keys to it" seen create f
     [ "$(digest f)" = "$old" ]
     echo hello >foreign
     mkfifo fifo
@@ -144,8 +144,8 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     for force in '' --force; do
         refuses "seen: 'fifo' exists and is not a regular file" seen create $force fifo keys
         refuses "seen: 'dir' exists and is not a regular file" seen create $force dir keys
-        refuses "seen: 'foreign' exists and is not a seen filter: not replaced" \
-            seen create $force foreign keys
+        refuses "seen: 'foreign' exists and is not a seen filter: not replaced; FILTER comes \
+first, then the files of keys" seen create $force foreign keys
     done
     [ "$(cat foreign)" = hello ]
     refuses "seen: cannot create 'gone/f': No such file or directory" seen create gone/f keys

@@ -305,7 +305,7 @@ which may keep writers by different names apart: it can be read only"
     on_fuse fuse create f keys
     [ "$(seen query -c f keys)" = 10 ]
     run -2 --separate-stderr on_fuse fuse create f keys
-    one_line "seen: 'f' exists (--force replaces it)"
+    one_line "seen: 'f' exists (--force replaces it); 'seen add' adds keys to it"
     seq 20 | on_fuse fuse create --force f
     [ "$(seen query -c f <(seq 20))" = 20 ]
     only f keys

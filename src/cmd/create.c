@@ -677,8 +677,15 @@ static bool create(struct create *c)
     struct err err;
     struct header ignored = {0};
     if ((design_is_sized(&c->design) && !header_design(&ignored, &c->design, 0, &err)) ||
-        !take_secret(c, &err) || !newfile_open(&c->file, c->path, c->force, &err))
+        !take_secret(c, &err))
         return say_failure(&err);
+    if (!newfile_open(&c->file, c->path, c->force, &err)) {
+        if (keyopt_is_list(c->path))
+            fail_more(&err, "; FILTER comes first, then the files of keys");
+        else if (!c->force && keyopt_is_filter(c->path))
+            fail_more(&err, "; 'seen add' adds keys to it");
+        return say_failure(&err);
+    }
     if (c->json && !output_is_apart(c->file.old_fd, c->path, &err)) {
         newfile_close(&c->file);
         return say_failure(&err);

@@ -130,7 +130,9 @@ static bool parse_fields(const char *text, long *from, long *to)
 
 static bool bad_fields(const struct opt_parser *p, const char *item, int len)
 {
-    if (access(p->value, F_OK) == 0)
+    if (strcmp(p->value, "pr") == 0)
+        opt_misuse(p->command, "'-fpr' is -f with the value 'pr'; did you mean '--fpr'?");
+    else if (access(p->value, F_OK) == 0)
         opt_misuse(p->command,
                    "option '%s' chooses fields of records by their numbers; '%s' is a file, and "
                    "key files are operands",
@@ -349,7 +351,7 @@ static size_t read_start(const char *path, uint8_t *start, size_t len)
     return ok ? got : 0;
 }
 
-static bool is_filter(const char *path)
+bool keyopt_is_filter(const char *path)
 {
     uint8_t start[8];
     size_t len = read_start(path, start, sizeof start);
@@ -368,7 +370,7 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
     if (!keyopt_is_list(path))
         return false;
     for (size_t i = 0; i < keyopt->n_files; i++)
-        if (is_filter(keyopt->files[i])) {
+        if (keyopt_is_filter(keyopt->files[i])) {
             fail_more(err, ", but '%s' is: FILTER comes first", keyopt->files[i]);
             return true;
         }

@@ -68,7 +68,8 @@ bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err);
 /* Can the first key file be read? Call this before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 
-/* Is this file, which was given as FILTER, a file of lines? */
+/* Is this a file of seen, or one that may be of lines? */
+bool keyopt_is_filter(const char *path);
 bool keyopt_is_list(const char *path);
 
 /* For a FILTER that cannot be opened. If it is a file of lines, and a key file is a filter, the
