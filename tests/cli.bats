@@ -174,6 +174,9 @@ END
     refuses "seen: unknown option '--header-lines'; did you mean '--header'?" seen query --header-lines=1 f
     refuses "seen: unknown option '--error-rate'; did you mean '--fpr'?" seen dedup --error-rate 0.1
     refuses "seen: unknown option '--jobs'; did you mean '--threads'?" seen add --jobs=3 f
+    refuses "seen: unknown option '-u': each new record is printed, once; -v prints the others" seen dedup -u
+    refuses "seen: unknown option '--json': for JSON Lines see seen(7): jq puts the key before each object" seen dedup --json
+    refuses "seen: unknown option '-v': --verbose says how many keys were new" seen add -v f
     # Only where there is such an option.
     refuses "seen: unknown option '--error-rate'" seen stats --error-rate 0.1
     refuses "seen: unknown option '-e': -k KEY asks for one key" seen query -e key f

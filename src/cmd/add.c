@@ -44,6 +44,11 @@ static const struct opt create_opts[] = {
     {0},
 };
 
+static const struct opt_hint hints[] = {
+    {"-v", "--verbose says how many keys were new"},
+    {0},
+};
+
 static const struct opt_group groups[] = {
     {"Adding", add_opts, 0, NULL},
     {"Keys", keyopt_opts, offsetof(struct add, keyopt), keyopt_take},
@@ -199,6 +204,7 @@ const struct command cmd_add = {
     .groups = groups,
     .everyday = " create capacity fpr key null delimiter field digested skip-bad secret"
                 " verbose ",
+    .hints = hints,
     .operand = "FILTER",
     .least = 1,
     .run = run,

@@ -107,6 +107,14 @@ static bool take_also(void *dedup, struct opt_parser *p, int id)
     return also(dedup, p->value);
 }
 
+static const struct opt_hint hints[] = {
+    {"-u", "each new record is printed, once; -v prints the others"},
+    {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
+    {"--repeated", "-v prints the records whose key is not new"},
+    {"--unique", "each new record is printed, once; -v prints the others"},
+    {0},
+};
+
 static const struct opt_group groups[] = {
     {"Output", output_opts, 0, NULL},
     {"What is known", known_opts, 0, take_also},
@@ -611,6 +619,7 @@ const struct command cmd_dedup = {
     .everyday = " invert-match count quiet annotate dry-run verbose also confirm create"
                 " capacity fpr rotate-at-capacity key null delimiter field skip-bad"
                 " secret ",
+    .hints = hints,
     .operand = "FILTER",
     .run = run,
 };

@@ -116,6 +116,7 @@ static const struct opt_hint hints[] = {
     {"-G", "keys are compared byte for byte, not as patterns"},
     {"-P", "keys are compared byte for byte, not as patterns"},
     {"-r", "key files are named one by one, not by their directory"},
+    {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
     {"--regexp", "-k KEY asks for one key"},
     {0},
 };
