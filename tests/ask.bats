@@ -112,7 +112,7 @@ END
 
 @test "options that say how keys are read or printed do not go with it" {
     seen create f.seen -k x
-    for option in -v -c -n --annotate --which '--confirm x' '-k x' -0 '-d x' '-f 1' --crlf \
+    for option in -v -c -n --annotate --which '--confirm x' '-k x' -0 '-f 1' --crlf \
         --skip-bad --no-gzip '-j 1' --progress; do
         # shellcheck disable=SC2086 # words
         run -2 --separate-stderr seen query --ask $option f.seen

@@ -28,12 +28,10 @@ listed()
     listed i.seen list ABC 'A b' --
     listed t.seen list ' abc' $'a b\t' --
     listed it.seen list ' ABC' $'A b\t' --
-    # CR and field are not for -k.
-    listed f.seen list abc 'a b' -- -f 1 -d ' '
-    listed f.seen list abc 'a b' -- -f 7
+    # CR is not for -k, but for the list.
     listed f.seen list abc 'a b' -- --crlf
     sed 's/$/\r/' list >crlf
-    listed f.seen crlf abc 'a b' -- --crlf -f 1 -d ' '
+    listed f.seen crlf abc 'a b' -- --crlf
     seen create -x x.seen -k 00ff -k abcd
     printf '%s\n' 00FF ABCD >upper
     listed x.seen upper 00Ff aBcd --

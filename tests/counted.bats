@@ -82,8 +82,8 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
 }
 
 @test "--each is refused where nothing counts" {
-    refuses 'seen: --each counts keys, so it needs --counted' seen create --each f -k a
-    refuses 'seen: --empty reads no keys, so --each has none to count' \
+    refuses 'seen: --each counts keys: it needs --counted' seen create --each f -k a
+    refuses 'seen: --empty reads no keys: not with --each' \
         seen create --counted --each --empty -n 9 f
     refuses "seen: --each is for counted sets, which 'seen create --counted' makes" \
         seen add --create --each f -k a
@@ -142,8 +142,6 @@ makes sets that do" seen add --each f -k a
     [ "$output" = $'1:1\tb\n3:1\ta' ]
     run -0 seen query --counts --annotate -n f keys
     [ "$output" = $'1:+\t1\tb\n2:-\t0\tx\n3:+\t1\ta' ]
-    run -0 seen query --counts -c f keys
-    [ "$output" = 2 ]
     echo a >list
     run -0 seen query --counts --confirm list f keys
     [ "$output" = $'1\ta' ]
@@ -174,8 +172,7 @@ makes sets that do" seen add --each f -k a
         refuses "seen: 'g' does not count its keys: 'seen create --counted' makes a filter that does" \
             seen query $option g -k a
         # shellcheck disable=SC2086
-        refuses "seen: ${option% *} asks one filter for its counts: not with --also" \
-            seen query $option --also g f -k a
+        rejects "seen: ${option% *} * one filter *: not with --also" seen query $option --also g f -k a
     done
     run -0 seen query --also g f -k a
     [ "$output" = a ]
@@ -186,7 +183,7 @@ makes sets that do" seen add --each f -k a
     cp f g
     poke g 30000 ffffffffffff
     run -2 seen verify g
-    run -2 --separate-stderr seen query --counts -c g <(seq 20000)
+    run -2 --separate-stderr seen query --counts g <(seq 20000)
     [[ $stderr == *"is damaged"* ]]
 }
 

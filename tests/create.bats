@@ -81,11 +81,11 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     rejects "*--empty needs *--capacity*" seen create --empty f
     rejects "*--empty reads no keys*" seen create --empty -n 5 f keys
     rejects "*--empty reads no keys*" seen create --empty -n 5 f -k a
-    rejects "*--empty reads no keys, so --min-keys*" seen create --empty -n 5 --min-keys 1 f
-    rejects "*--empty reads no keys, so --min-ratio*" seen create --empty -n 5 --min-ratio 0.9 f
-    rejects "*--key*'keys'*" seen create f -k a keys
+    rejects "*--empty reads no keys: not with --min-keys*" seen create --empty -n 5 --min-keys 1 f
+    rejects "*--empty reads no keys: not with --min-ratio*" seen create --force --empty -n 5 --min-ratio 0.9 f
+    rejects "*--key*KEYFILE*" seen create f -k a keys
     quiet seen create like.seen keys
-    rejects "*--like takes*'like.seen'*" seen create --like like.seen -n 5 f keys
+    rejects "*--like takes*--capacity" seen create --like like.seen -n 5 f keys
     rejects "*--like takes*" seen create --like like.seen -p 0.1 f keys
     rejects "*--like takes*" seen create --like like.seen -s 1M f keys
     rejects "*no FILTER*" seen create
@@ -441,7 +441,7 @@ sys.exit(status != 0)' "$@"
     rejects "seen: only 1 distinct key, --min-keys is 2;*" seen create --min-keys 2 new -k a
     only f few repeated
     # Just enough; and where there is no old file there is nothing to compare with.
-    quiet seen create --min-ratio 0.9 --min-keys 899 new few
+    quiet seen create --force --min-ratio 0.9 --min-keys 899 new few
     quiet seen create --force --min-ratio 0.899 --min-keys 899 f few
     run ! kept
     quiet seen create --force --min-ratio 2 g few

@@ -173,14 +173,14 @@ make()
 
 @test "what does not go with --layout is refused" {
     for option in --compact --size=1M --grow --generations=2 --foldable --like=f.seen; do
-        run -2 --separate-stderr seen create --layout guava -n 10 "$option" f.seen "$KEYS"
-        [[ ${stderr_lines[0]} == "seen: --layout and ${option%=*} cannot go together: "* ]]
+        run -2 --separate-stderr seen create --layout guava "$option" f.seen "$KEYS"
+        [[ ${stderr_lines[0]} == "seen: --layout makes what the other program would: not with ${option%=*}" ]]
     done
     refuses "seen: layout guava: funnel is 'x', but can be utf8, utf16, bytes, int, long" \
         seen create --layout guava:funnel=x -n 10 f.seen "$KEYS"
     refuses "seen: Guava makes no filter for so few keys at an FPR of 0.9" \
         seen create --layout guava -n 1 -p 0.9 f.seen "$KEYS"
-    refuses "seen: --layout and --size cannot go together: give a capacity" \
+    refuses "seen: --layout takes a capacity: not with --size" \
         seen plan --layout guava -s 1M
     [ ! -e f.seen ]
 }

@@ -261,7 +261,7 @@ PYTHON
     done
     for both in '--hex --digest md5' '--digest md5 -x'; do
         # shellcheck disable=SC2086 # several options
-        refuses 'seen: --hex and --digest cannot go together: for keys that are digests in hexadecimal, --digested' \
+        refuses 'seen: --digest is for keys that are not digests yet (--digested: they are, in hexadecimal): not with --hex' \
             seen create $both new -k a
     done
     refuses 'seen: --digested is for filters made with --digest' seen create --digested new -k 00

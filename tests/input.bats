@@ -67,8 +67,8 @@ takes()
     run -0 seen query -d : -f 1 f input
     [ "$output" = k2:x:y ]
     # A key on the command line is no record: it has no fields.
-    run -0 seen query -d : -f 1 f -k k2
-    run -1 seen query -d : -f 1 f -k k2:x
+    refuses 'seen: --field is for records of key files: not with --key' seen query -d : -f 1 f -k k2
+    run -1 seen query f -k k2:x
 }
 
 @test "several fields are joined by the delimiter, in the order of the list" {
@@ -84,7 +84,7 @@ takes()
     quiet seen create f -d, -f 2,1 users.csv
     run -0 seen query -d, -f 1,3 f today.csv
     [ "$output" = alice,x,7 ]
-    run -0 seen query -d, -f 2,1 f -k alice,7
+    run -0 seen query f -k alice,7
     # The same fields, but not the same key.
     run -1 seen query -c -d, -f 3,1 f today.csv
     tr , ';' <today.csv >other.csv
@@ -617,8 +617,7 @@ refused_as()
     [ "$output" = 1000 ]
     for command in 'create g' 'add f' 'query f'; do
         # shellcheck disable=SC2086
-        run -2 --separate-stderr seen $command -k a input
-        [[ ${stderr_lines[0]} == *"--key"*"'input'"* ]]
+        refuses 'seen: --key gives the keys: not with KEYFILE' seen $command -k a input
     done
     # Standard input is left alone.
     [ "$(echo rest | { seen query -q f -k a; cat; })" = rest ]
@@ -729,13 +728,13 @@ refused_as()
     for command in create add query dedup remove; do
         for option in '-d,' '-d ,' '--delimiter ,' '-d , --crlf'; do
             # shellcheck disable=SC2086 # words
-            refuses 'seen: --delimiter is for fields: --field says which of them is the key' \
+            refuses 'seen: --delimiter is for fields: it needs --field' \
                 seen $command $option f
         done
         # shellcheck disable=SC2086
-        refuses 'seen: --whitespace is for fields: --field says which of them is the key' \
+        refuses 'seen: --whitespace is for fields: it needs --field' \
             seen $command -w f
         # shellcheck disable=SC2086
-        refuses 'seen: --delimiter and --whitespace cannot go together' seen $command -d, -w -f1 f
+        refuses 'seen: --delimiter is for fields: not with --whitespace' seen $command -d, -w -f1 f
     done
 }

@@ -397,12 +397,12 @@ has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
 
 @test "options of files are refused at an address, and those of addresses at a file" {
     seq 9 | quiet seen create --layout gozero:bits=20000 f.seen
-    refuses "seen: option '--pad' is for files, which 'redis://a/b' is not" \
+    refuses "seen: --pad is for files: not with an address in Redis" \
         seen export --pad f.seen -o redis://a/b
-    refuses "seen: option '--merge' is for an address in Redis, which 'x' is not" \
+    refuses "seen: --merge needs an address in Redis" \
         seen export --merge f.seen -o x
-    refuses "seen: --layout, --capacity and --fpr are for files; an address says what is there: \
-URI?layout=SPEC" seen import --layout gozero redis://a/b -o x
+    refuses "seen: --layout is for files, since an address says what is there (URI?layout=SPEC): \
+not with an address in Redis" seen import --layout gozero redis://a/b -o x
     [ ! -e x ]
 }
 

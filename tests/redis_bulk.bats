@@ -151,7 +151,7 @@ ask_and_add()
     [[ $output == *$'\nseen: 5000 keys sent by commands'* ]]
     run -0 --separate-stderr seen dedup --verbose --bulk "$(uri k $LARGE)" <(wide 1 30000)
     [[ $stderr =~ '0 keys sent by commands, 30000 in '[2-9]' steps' ]]
-    refuses 'seen: --live and --bulk exclude each other' \
+    refuses 'seen: --live and --bulk cannot go together' \
         seen query --live --bulk "$(uri k $LARGE)" keys
 }
 

@@ -124,8 +124,7 @@ bytes()
     refuses "seen: 'f.seen' was made without a secret, so --secret cannot be given for it" \
         seen query --secret s f.seen -k 1
     [ "$(SEEN_SECRET=s seen query -c f.seen keys)" = 1000 ]
-    refuses "seen: --layout and --secret cannot go together: the other program decides what its \
-filters are like" seen create --layout guava --secret s g.seen keys
+    refuses "seen: --layout makes what the other program would: not with --secret" seen create --layout guava --secret s g.seen keys
     # Only the option makes a filter with a secret.
     SEEN_SECRET=s seen create g.seen keys
     seen query -q g.seen -k 1
@@ -146,9 +145,9 @@ filters are like" seen create --layout guava --secret s g.seen keys
 }
 
 @test "--new-secret makes what is missing, and overwrites nothing" {
-    refuses 'seen: --new-secret needs --secret, which names the file' \
+    refuses 'seen: --new-secret makes the file of --secret: it needs --secret' \
         seen create --new-secret f.seen keys
-    refuses 'seen: --new-secret: not with --like, --from or --dry-run' \
+    refuses 'seen: --new-secret makes the file of --secret: not with --dry-run' \
         seen create --dry-run --secret s --new-secret f.seen keys
     [ ! -e s ]
     refuses "seen: cannot open secret 's': No such file or directory" \

@@ -330,7 +330,7 @@ END
     [[ $output == *'seen_filter_readable{file="f.seen"} 1'*'seen_filter_readable{file="none.seen"} 0'* ]]
     [ "$(grep -c none.seen <<<"$output")" = 1 ]
     refuses "seen: 'f.seen' is given twice" seen stats --prometheus f.seen none.seen f.seen
-    refuses 'seen: only one of --json and --prometheus' seen stats --json --prometheus f.seen
+    refuses 'seen: --prometheus and --json cannot go together' seen stats --json --prometheus f.seen
 }
 
 @test "of several layers there is no FPR at a design capacity" {

@@ -37,10 +37,11 @@ static const struct opt add_opts[] = {
 static const struct opt create_opts[] = {
     {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
      FLAG(struct add, create)},
-    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, n)},
+    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, n),
+     .needs = " create", .why = "is for a filter that is made"},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; in Redis, the layout's)",
-     FPR(struct add, p)},
+     FPR(struct add, p), .needs = " create", .why = "is for a filter that is made"},
     {0},
 };
 
@@ -81,14 +82,6 @@ static int add(struct add *a)
     return adding_status(&a->adding);
 }
 
-static int check_options(const struct add *a)
-{
-    if (!a->create && (a->n != 0 || a->p != 0))
-        return opt_misuse(&cmd_add, "--capacity and --fpr are for a filter that is made: they need "
-                                    "--create");
-    return 0;
-}
-
 /* Makes a filter file if there is none. */
 static bool make_file(struct add *a, const char *path, struct err *err)
 {
@@ -113,7 +106,7 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
     bool ok = a->create && in_redis ? known_prepare(k, path, a->n, a->p, &there, err)
                                     : known_open(k, path, a->create, err);
     if (ok && there == STORE_THERE)
-        adding_compare(k->sink, a->n, a->p);
+        adding_compare(store_header(k->sink), path, a->n, a->p);
     if (!ok || !keyopt_adopt(&a->keyopt, store_header(k->sink), path, err))
         return false;
     return there == STORE_THERE || (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
@@ -140,6 +133,8 @@ static int add_batch(struct add *a, const char *path)
     c->change.max_fpr = a->adding.options.max_fpr;
     c->change.no_sync = a->adding.no_sync;
     c->verbose = a->verbose;
+    c->n = a->n;
+    c->p = a->p;
     if (!a->adding.options.rotate)
         return changing_run(c, &a->keyopt, &cmd_add);
     say_error("'%s' has no generations, so it cannot be rotated", path);
@@ -154,9 +149,6 @@ static int run_add(struct add *a, int argc, char **argv)
         return p.status;
     if (!keyopt_files(&a->keyopt, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    int status = check_options(a);
-    if (status != 0)
-        return status;
     if (!open_filter(a, argv[p.first], &err)) {
         if (is_counted_set(argv[p.first], &err))
             return add_batch(a, argv[p.first]);

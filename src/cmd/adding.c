@@ -65,21 +65,20 @@ bool adding_make_file(struct adding *a, const char *path, const struct header *h
            header_design(&a->made, &usual, 0, err) && filter_build_empty_file(path, &a->made, err);
 }
 
-void adding_compare(const struct store *s, uint64_t n, double p)
+void adding_compare(const struct header *h, const char *name, uint64_t n, double p)
 {
     char text[NUM_TEXT];
-    const struct header *h = store_header(s);
     /* Another program's rules may make another size of what was asked for. */
     if (h->layers[0].kind->layout != NULL)
         return;
     if (p != 0 && p != h->fpr_design)
         say_warning("'%s' is there already, with a false-positive rate of %s: --fpr has no effect",
-                    s->name, num_show_fpr(text, h->fpr_design));
+                    name, num_show_fpr(text, h->fpr_design));
     if (n != 0 && h->policy == POLICY_GROW)
-        say_warning("'%s' is there already, and grows: --capacity has no effect", s->name);
+        say_warning("'%s' is there already, and grows: --capacity has no effect", name);
     else if (n != 0 && n != h->n_design)
-        say_warning("'%s' is there already, with a capacity of %s: --capacity has no effect",
-                    s->name, num_show_count(text, (double)h->n_design));
+        say_warning("'%s' is there already, with a capacity of %s: --capacity has no effect", name,
+                    num_show_count(text, (double)h->n_design));
 }
 
 /* Workers. */

@@ -47,9 +47,9 @@ uint64_t adding_first(const struct keyopt *keyopt, bool alone);
 bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, bool alone, struct header *h,
                       struct err *err);
 
-/* Warns if a filter of seen's own that is there has another capacity or FPR than --create would
- * give it. n and p as above. */
-void adding_compare(const struct store *s, uint64_t n, double p);
+/* Warns if the filter `name` of seen's own, which is there, has another capacity or FPR than
+ * --create would give it. n and p as above. */
+void adding_compare(const struct header *h, const char *name, uint64_t n, double p);
 
 struct adding {
     struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */

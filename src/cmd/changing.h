@@ -23,6 +23,8 @@ struct changing {
     const char *tmpdir;   /* NULL: not given */
     uint64_t memory;
     bool verbose;
+    uint64_t n; /* capacity and FPR that were asked for, as of adding_compare */
+    double p;
     /* The rest is private. */
     struct feed feed;
 };

@@ -59,24 +59,30 @@ static const struct opt size_opts[] = {
     {0, "compact", NULL,
      "make an immutable filter, close to the smallest possible size, for exactly "
      "the keys that are found",
-     FLAG(struct create, compact)},
+     FLAG(struct create, compact), .not_with = " capacity like",
+     .why = "makes a filter for exactly the keys that are found"},
     {0, "counted", NULL,
      "make a set that counts keys and from which they can be removed; --fpr 0 keeps whole "
      "hashes",
-     FLAG(struct create, counted)},
+     FLAG(struct create, counted),
+     .not_with = " layout compact size grow generations foldable like"},
     {0, "each", NULL, "with --counted: count a key as often as it is given, not once",
-     FLAG(struct create, design.each)},
+     FLAG(struct create, design.each), .needs = " counted", .why = "counts keys"},
     {0, "like", "FILTER",
      "copy capacity, rate and key preparation from FILTER, so that the two "
      "can be merged without loss",
-     TEXT(struct create, like)},
+     TEXT(struct create, like), .not_with = " capacity fpr size",
+     .why = "takes capacity, rate and size from its FILTER"},
     {0, "from", "FILTER",
      "read no keys, but take those of FILTER, a counted set that was made with --fpr 0",
-     TEXT(struct create, from)},
+     TEXT(struct create, from),
+     .not_with = " key KEYFILE files0-from empty null field header crlf skip-bad no-gzip",
+     .why = "takes the keys of its FILTER"},
     {OPT_LAYOUT, "layout", "SPEC",
      "make the filter that another program would: NAME[:PARAM=VALUE,...]; seen-layouts(7) has the "
      "names",
-     OWN},
+     OWN, .not_with = " secret compact size grow generations foldable like",
+     .why = "makes what the other program would"},
     {0, "grow", NULL, "no fixed capacity: layers are added as needed; --capacity sizes the first",
      FLAG(struct create, design.grow)},
     {OPT_GENERATIONS, "generations", "G",
@@ -90,7 +96,10 @@ static const struct opt size_opts[] = {
     {0, "empty", NULL,
      "read no keys; needs --capacity, --size, --like, "
      "--grow or --compact",
-     FLAG(struct create, design.empty)},
+     FLAG(struct create, design.empty),
+     .not_with =
+         " key KEYFILE files0-from each min-keys min-ratio null field header crlf skip-bad no-gzip",
+     .why = "reads no keys"},
     {0},
 };
 
@@ -101,7 +110,7 @@ static const struct opt file_opts[] = {
     {0, "min-ratio", "R",
      "fail, and replace nothing, with fewer distinct keys than R "
      "times those in the old FILTER",
-     RATIO(struct create, min_ratio)},
+     RATIO(struct create, min_ratio), .needs = " force", .why = "is for the replacement of a file"},
     {0, "memory", "BYTES",
      "memory limit besides the filter itself (default: 256M); the "
      "rest goes to scratch files on disk",
@@ -111,7 +120,8 @@ static const struct opt file_opts[] = {
     {0, "new-secret", NULL,
      "make the file of --secret if there is none, of random "
      "bytes",
-     FLAG(struct create, new_secret)},
+     FLAG(struct create, new_secret), .needs = " secret", .not_with = " like from dry-run",
+     .why = "makes the file of --secret"},
     {0, "dry-run", NULL, "print what would be made, as plan does; write nothing",
      FLAG(struct create, dry_run)},
     {0, "reproducible", NULL,
@@ -200,53 +210,9 @@ static int check_chain(const struct create *c)
 static int check_compact(const struct create *c)
 {
     const struct design *d = &c->design;
-    if (d->n != 0)
-        return opt_misuse(&cmd_create,
-                          "--compact makes a filter for exactly the keys that are found: "
-                          "give no --capacity");
-    if (c->like != NULL)
-        return opt_misuse(&cmd_create,
-                          "--compact and --like cannot go together: compact filters are "
-                          "not merged bit by bit");
     if (d->size != 0 && d->p != 0)
         return opt_misuse(&cmd_create, "with --compact, give a rate or a size, not both");
     return 0;
-}
-
-/* Returns an option that fits neither another program's layout nor a counted set; NULL: none. */
-static const char *own_option(const struct create *c)
-{
-    const struct design *d = &c->design;
-    return c->compact           ? "--compact"
-           : d->size != 0       ? "--size"
-           : d->grow            ? "--grow"
-           : d->generations > 0 ? "--generations"
-           : d->foldable        ? "--foldable"
-           : c->like != NULL    ? "--like"
-                                : NULL;
-}
-
-static int check_counted(const struct create *c)
-{
-    const char *other = c->design.layout != NULL ? "--layout" : own_option(c);
-    if (c->counted && other != NULL)
-        return opt_misuse(&cmd_create, "--counted and %s cannot go together", other);
-    if (!c->counted && c->design.each)
-        return opt_misuse(&cmd_create, "--each counts keys, so it needs --counted");
-    if (!c->counted && c->design.exact)
-        return opt_misuse(&cmd_create, "an FPR of 0 is possible only with --counted");
-    return 0;
-}
-
-static int check_layout(const struct create *c)
-{
-    const char *other = c->keyopt.secret_path != NULL ? "--secret" : own_option(c);
-    if (other == NULL)
-        return 0;
-    return opt_misuse(&cmd_create,
-                      "--layout and %s cannot go together: the other program decides what its "
-                      "filters are like",
-                      other);
 }
 
 /* With --from. */
@@ -254,47 +220,25 @@ static int check_from(const struct create *c)
 {
     if (c->from == NULL)
         return 0;
-    if (c->keyopt.any)
-        return opt_misuse(&cmd_create, "--from takes the keys of '%s': give no others", c->from);
     if (c->counted)
         return opt_misuse(&cmd_create, "--from and --counted cannot go together; 'seen shrink' "
                                        "gives a counted set narrower fingerprints");
     if (c->design.layout != NULL)
         return opt_misuse(&cmd_create, "--from and --layout cannot go together: the other program "
                                        "hashes keys in its own way, so the keys are needed");
-    if (c->design.empty)
-        return opt_misuse(&cmd_create, "--from and --empty cannot go together");
     return 0;
 }
 
 static int check_options(const struct create *c)
 {
     const struct design *d = &c->design;
-    if (c->new_secret && c->keyopt.secret_path == NULL)
-        return opt_misuse(&cmd_create, "--new-secret needs --secret, which names the file");
-    if (c->new_secret && (c->like != NULL || c->from != NULL || c->dry_run))
-        return opt_misuse(&cmd_create, "--new-secret: not with --like, --from or --dry-run");
     int status = check_from(c);
-    if (status == 0)
-        status = check_counted(c);
-    if (status == 0 && d->layout != NULL)
-        status = check_layout(c);
+    if (status == 0 && !c->counted && d->exact)
+        return opt_misuse(&cmd_create, "an FPR of 0 is possible only with --counted");
     if (status == 0 && c->compact)
         status = check_compact(c);
     if (status != 0)
         return status;
-    bool sizes = d->n != 0 || d->p != 0 || d->size != 0;
-    if (c->like != NULL && sizes)
-        return opt_misuse(&cmd_create,
-                          "--like takes capacity, rate and size from '%s': give none of them",
-                          c->like);
-    if (d->empty && c->keyopt.any)
-        return opt_misuse(&cmd_create, "--empty reads no keys, but some are given");
-    if (d->empty && d->each)
-        return opt_misuse(&cmd_create, "--empty reads no keys, so --each has none to count");
-    if (d->empty && (c->min_keys != 0 || c->min_ratio != 0))
-        return opt_misuse(&cmd_create, "--empty reads no keys, so %s cannot be kept",
-                          c->min_keys != 0 ? "--min-keys" : "--min-ratio");
     bool sized = d->n != 0 || d->exact || d->size != 0 || c->like != NULL || d->grow ||
                  (d->layout != NULL && layout_is_sized(d->layout, d->p));
     if (d->empty && !c->compact && !sized)

@@ -48,9 +48,10 @@ static const struct opt output_opts[] = {
      FLAG(struct dedup, quiet)},
     {0, "annotate", NULL,
      "print every record after a sign and a TAB: + (new), - (known), or ? if --skip-bad skips it",
-     FLAG(struct dedup, annotate)},
+     FLAG(struct dedup, annotate), .not_with = " invert-match count quiet",
+     .why = "prints every record"},
     {0, "dry-run", NULL, "print new records, and add nothing to FILTER",
-     FLAG(struct dedup, dry_run)},
+     FLAG(struct dedup, dry_run), .needs = " FILTER"},
     {0, "verbose", NULL,
      "say on stderr how many keys were new, and how many new ones were probably taken for known",
      FLAG(struct dedup, verbose)},
@@ -69,7 +70,7 @@ static const struct opt known_opts[] = {
 
 static const struct opt filter_opts[] = {
     {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
-     FLAG(struct dedup, create)},
+     FLAG(struct dedup, create), .needs = " FILTER"},
     {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct dedup, n)},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)",
@@ -77,15 +78,15 @@ static const struct opt filter_opts[] = {
     {0, "max-fpr", "P",
      "stop before the current false-positive rate exceeds P (default: 10 times the design rate, "
      "unless FILTER grows)",
-     FPR(struct dedup, adding.options.max_fpr)},
+     FPR(struct dedup, adding.options.max_fpr), .needs = " FILTER"},
     {0, "rotate-at-capacity", NULL,
      "rotate a filter with generations whenever the newest generation is full",
-     FLAG(struct dedup, adding.options.rotate)},
+     FLAG(struct dedup, adding.options.rotate), .needs = " FILTER"},
     {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",
-     AMOUNT(struct dedup, adding.sync_every)},
+     AMOUNT(struct dedup, adding.sync_every), .needs = " FILTER"},
     {0, "no-sync", NULL,
      "do not wait for the disk: faster, but keys may be lost if the machine crashes",
-     FLAG(struct dedup, adding.no_sync)},
+     FLAG(struct dedup, adding.no_sync), .needs = " FILTER"},
     {0},
 };
 
@@ -349,7 +350,7 @@ static bool open_file(struct dedup *d)
     struct err err;
     struct known *k = &d->adding.known;
     if (known_open(k, d->path, d->create, &err)) {
-        adding_compare(k->sink, d->n, d->p);
+        adding_compare(store_header(k->sink), d->path, d->n, d->p);
         return adopt(d, k->sink, &err) || say_failure(&err);
     }
     advise(d, &err);
@@ -560,13 +561,6 @@ static int dedup(struct dedup *d)
 
 static int check_options(const struct dedup *d)
 {
-    if (d->annotate && (d->invert || d->count || d->quiet))
-        return opt_misuse(&cmd_dedup, "--annotate prints every record: not with %s",
-                          d->invert  ? "--invert-match"
-                          : d->count ? "--count"
-                                     : "--quiet");
-    if (d->create && d->path == NULL)
-        return opt_misuse(&cmd_dedup, "--create needs a FILTER to make");
     if (!d->create && d->path != NULL && (d->n != 0 || d->p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");

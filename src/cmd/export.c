@@ -34,17 +34,19 @@ struct export
 static const struct opt export_opts[] = {
     {'o', "output", "FOREIGN", "the file to make, or an address in Redis; - is standard output",
      TEXT(struct export, out)},
-    {0, "pad", NULL, "write the zero bytes at the end of a bitmap too", FLAG(struct export, pad)},
-    {0, "force", NULL, "replace an existing FOREIGN, atomically", FLAG(struct export, force)},
+    {0, "pad", NULL, "write the zero bytes at the end of a bitmap too", FLAG(struct export, pad),
+     .not_with = " URI", .why = "is for files"},
+    {0, "force", NULL, "replace an existing FOREIGN, atomically", FLAG(struct export, force),
+     .not_with = " URI", .why = "is for files"},
     {0},
 };
 
 static const struct opt push_opts[] = {
     {0, "merge", NULL, "add the filter's keys to those that are there",
-     FLAG(struct export, push.merge)},
+     FLAG(struct export, push.merge), .needs = " URI"},
     {0, "expire", "SECONDS",
      "how long the filter is to live (default: as long as the one that is there)",
-     AMOUNT(struct export, push.expire)},
+     AMOUNT(struct export, push.expire), .needs = " URI"},
     {0},
 };
 
@@ -176,23 +178,6 @@ static bool export(struct export *e, struct err *err)
                             make_check_intact(&e->make, err);
 }
 
-/* Some options are for files, others for addresses. */
-static bool check_options(const struct export *e, const struct opt_parser *p)
-{
-    static const char *const file[] = {"output", "pad", "force", NULL};
-    static const char *const address[] = {"output", "merge",         "expire",
-                                          "wait",   "password-file", NULL};
-    const char *other = opt_given_besides(p, e->to_file ? file : address);
-    if (other != NULL)
-        opt_misuse(&cmd_export, "option '%s' is for %s, which '%s' is not", other,
-                   e->to_file ? "an address in Redis" : "files", e->out);
-    else if (!e->to_file && e->push.expire > STORE_MAX_EXPIRE)
-        opt_misuse(&cmd_export, "option '--expire': no filter lives that long");
-    else
-        return true;
-    return false;
-}
-
 static int run(int argc, char **argv)
 {
     struct export e = {.make.threads = 1};
@@ -202,8 +187,8 @@ static int run(int argc, char **argv)
         return p.status;
     e.path = argv[p.first];
     e.to_file = store_is_file(e.out);
-    if (!check_options(&e, &p))
-        return EXIT_ERROR;
+    if (!e.to_file && e.push.expire > STORE_MAX_EXPIRE)
+        return opt_misuse(&cmd_export, "option '--expire': no filter lives that long");
     if (!e.to_file)
         sig_catch();
     bool ok = warn_inputs(&e.make, make_open(&e.make, argv + p.first, 1, "exported", &err)) &&

@@ -34,15 +34,18 @@ struct import {
     struct census census;
 };
 
+#define FOR_FILES "is for files, since an address says what is there (URI?layout=SPEC)"
+
 static const struct opt import_opts[] = {
     {0, "layout", "SPEC",
      "what FOREIGN is: NAME[:PARAM=VALUE,...], or 'auto' to tell it by its content; "
      "seen-layouts(7) describes the layouts",
-     TEXT(struct import, layout)},
+     TEXT(struct import, layout), .not_with = " URI", .why = FOR_FILES},
     {'o', "output", "FILTER", "the filter file to make", TEXT(struct import, out)},
-    {'n', "capacity", "N", "the number of keys that FOREIGN was made for",
-     AMOUNT(struct import, n)},
-    {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p)},
+    {'n', "capacity", "N", "the number of keys that FOREIGN was made for", AMOUNT(struct import, n),
+     .not_with = " URI", .why = FOR_FILES},
+    {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p),
+     .not_with = " URI", .why = FOR_FILES},
     {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct import, force)},
     {0, "reproducible", NULL, "omit the times and the random file id",
      FLAG(struct import, reproducible)},
@@ -182,9 +185,6 @@ static int run(int argc, char **argv)
     im.is_file = store_is_file(im.foreign);
     if (im.is_file && im.layout == NULL)
         return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is");
-    if (!im.is_file && (im.layout != NULL || im.n != 0 || im.p != 0))
-        return opt_misuse(&cmd_import, "--layout, --capacity and --fpr are for files; an address "
-                                       "says what is there: URI?layout=SPEC");
     if (!im.is_file)
         sig_catch();
     bool ok = import(&im);

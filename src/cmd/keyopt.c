@@ -14,28 +14,31 @@
 #include "base/say.h"
 #include "keys/input.h"
 
+#define FOR_KEY_FILES .why = "is for records of key files"
+
 const struct opt keyopt_opts[] = {
     {'k', "key", "KEY",
      "take this key instead of reading key files (repeatable); other users can "
      "see command lines, so give secret keys on standard input",
-     REPEATED},
+     REPEATED, .not_with = " KEYFILE", .why = "gives the keys"},
     {0, "files0-from", "FILE",
      "read the key files whose names are in this file, each ended with NUL, as by find -print0",
-     TEXT(struct keyopt, files0)},
+     TEXT(struct keyopt, files0), .not_with = " KEYFILE key", .why = "names the key files"},
     {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", OWN},
     {'z', "null-data", NULL, NULL, ALIAS('0')},
-    {'d', "delimiter", "C", "fields of -f end with this one byte (default: TAB)", OWN},
+    {'d', "delimiter", "C", "fields of -f end with this one byte (default: TAB)", OWN,
+     .needs = " field", .not_with = " whitespace", .why = "is for fields"},
     {'w', "whitespace", NULL,
      "with -f: runs of blanks and tabs part fields, and those around the record do not count",
-     FLAG(struct keyopt, rule.whitespace)},
+     FLAG(struct keyopt, rule.whitespace), .needs = " field", .why = "is for fields"},
     {'f', "field", "N[,N]...",
      "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
      "with the delimiter between them, or a blank with -w; 2-4 is 2,3,4",
-     OWN},
+     OWN, .not_with = " key", FOR_KEY_FILES},
     {0, "header", "N",
      "the first N records of each file are no keys; where records are printed, those of the first "
      "file are printed as they are",
-     COUNT(struct keyopt, header)},
+     COUNT(struct keyopt, header), .not_with = " key", FOR_KEY_FILES},
     {0, "crlf", NULL, "drop one CR before each newline", FLAG(struct keyopt, rule.crlf)},
     {0, "digested", NULL,
      "the key is its digest already, in hexadecimal digits; for filters of digests",
@@ -43,12 +46,13 @@ const struct opt keyopt_opts[] = {
     {0, "skip-bad", NULL,
      "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "
      "what the filter takes",
-     FLAG(struct keyopt, rule.skip_bad)},
+     FLAG(struct keyopt, rule.skip_bad), .not_with = " key", FOR_KEY_FILES},
     {0, "secret", "FILE",
      "hash keys with the secret in this file, with which FILTER was made or is to be made; for an "
      "existing FILTER, SEEN_SECRET can name the file instead",
      TEXT(struct keyopt, secret_path)},
-    {0, "no-gzip", NULL, "read compressed input as keys, gzip too", FLAG(struct keyopt, no_gzip)},
+    {0, "no-gzip", NULL, "read compressed input as keys, gzip too", FLAG(struct keyopt, no_gzip),
+     .not_with = " key", FOR_KEY_FILES},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
      THREADS(struct keyopt, threads)},
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
@@ -64,7 +68,8 @@ const struct opt keyopt_prep_opts[] = {
     {'x', "hex", NULL, "decode the key from hexadecimal digits",
      BIT(struct keyopt, rule.prep, PREP_HEX)},
     {300, "digest", "DIGEST", "take the digest of the key in its place: sha1, sha256, md5 or ntlm",
-     OWN},
+     OWN, .not_with = " hex",
+     .why = "is for keys that are not digests yet (--digested: they are, in hexadecimal)"},
     {0},
 };
 
@@ -92,7 +97,7 @@ static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
         return false;
     }
     keyopt->rule.delimiter = p->value[0];
-    return keyopt->delimits = true;
+    return true;
 }
 
 /* Appends field number `number` to the list, which has n fields. */
@@ -177,16 +182,6 @@ static bool take_digest(struct keyopt *keyopt, const struct opt_parser *p)
     return true;
 }
 
-static bool not_both(const struct keyopt *keyopt, const struct command *command)
-{
-    uint32_t prep = keyopt->rule.prep;
-    if ((prep & PREP_HEX) == 0 || prep_digest(prep) == DIGEST_NONE)
-        return true;
-    opt_misuse(command, "--hex and --digest cannot go together: for keys that are digests "
-                        "in hexadecimal, --digested");
-    return false;
-}
-
 bool keyopt_take(void *group, struct opt_parser *p, int id)
 {
     struct keyopt *keyopt = group;
@@ -224,18 +219,6 @@ static bool make_given(struct keyopt *keyopt)
     }
     keyopt->record[keyopt->n_keys] = at;
     return keyopt->rule.given = true;
-}
-
-static bool check_fields(const struct keyopt *keyopt, const struct command *command)
-{
-    const struct key_rule *rule = &keyopt->rule;
-    bool parts = keyopt->delimits || rule->whitespace, both = keyopt->delimits && rule->whitespace;
-    if (both)
-        opt_misuse(command, "--delimiter and --whitespace cannot go together");
-    else if (parts && rule->field[0] == 0)
-        opt_misuse(command, "%s is for fields: --field says which of them is the key",
-                   keyopt->delimits ? "--delimiter" : "--whitespace");
-    return !both && (!parts || rule->field[0] != 0);
 }
 
 static bool take_name(struct keyopt *keyopt, const char *name)
@@ -297,17 +280,6 @@ bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **f
     keyopt->any = n > 0 || keyopt->n_keys > 0 || keyopt->files0 != NULL;
     if (keyopt->threads == 0)
         keyopt->threads = parallel_cpus();
-    if (!check_fields(keyopt, command) || !not_both(keyopt, command))
-        return false;
-    if (keyopt->n_keys > 0 && n > 0) {
-        opt_misuse(command, "keys are given with --key and in '%s': only one of both", files[0]);
-        return false;
-    }
-    if (keyopt->files0 != NULL && (n > 0 || keyopt->n_keys > 0)) {
-        opt_misuse(command, "--files0-from names the key files: not with %s",
-                   n > 0 ? "KEYFILE" : "--key");
-        return false;
-    }
     if (keyopt->files0 != NULL)
         return read_names(keyopt);
     return keyopt->n_keys == 0 || make_given(keyopt);

@@ -29,7 +29,6 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
-    bool delimits;      /* -d was given */
     uint64_t header;    /* number of records at the start of each file that are no keys */
     const char *files0; /* --files0-from; NULL: not given */
     char **names;       /* read from there, and ... */

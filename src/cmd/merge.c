@@ -16,15 +16,15 @@ struct merge {
 };
 
 static const struct opt merge_opts[] = {
-    {0, "intersect", NULL, "keep only keys that are in every FILTER",
-     FLAG(struct merge, intersect)},
+    {0, "intersect", NULL, "keep only keys that are in every FILTER", FLAG(struct merge, intersect),
+     .not_with = " max distinct subtract except"},
     {0, "max", NULL, "of counted sets, give a key its largest count (default: the sum)",
-     FLAG(struct merge, max)},
+     FLAG(struct merge, max), .not_with = " distinct subtract except"},
     {0, "distinct", NULL, "of counted sets, give every key the count 1",
-     FLAG(struct merge, distinct)},
+     FLAG(struct merge, distinct), .not_with = " subtract except"},
     {0, "subtract", NULL,
      "of counted sets, keep what the first holds more often than all others together",
-     FLAG(struct merge, subtract)},
+     FLAG(struct merge, subtract), .not_with = " except"},
     {0, "except", NULL, "of counted sets, keep the keys of the first that no other has",
      FLAG(struct merge, except)},
     {0},
@@ -195,10 +195,6 @@ static int run(int argc, char **argv)
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_merge, argc, argv, &m))
         return p.status;
-    if (m.intersect + m.max + m.distinct + m.subtract + m.except > 1)
-        return opt_misuse(&cmd_merge,
-                          "--intersect, --max, --distinct, --subtract and --except: give "
-                          "one of them");
     if (takes_away(&m) && argc - p.first < 2)
         return opt_misuse(&cmd_merge, "nothing to take away: two filters are needed");
     bool ok = merge(&m, argv + p.first, (unsigned)(argc - p.first));

@@ -12,6 +12,7 @@
 #include "base/say.h"
 #include "base/typing.h"
 #include "cmd/cmd.h"
+#include "store/store.h"
 
 enum {
     MAX_OPTIONS = 64, /* of a command: a bit each in opt_parser.given */
@@ -20,7 +21,7 @@ enum {
     HELP_COLUMN = 28, /* explanations begin at this column at most */
 };
 
-static const struct opt help_option = {OPT_HELP, "help", NULL, "show this help", false, 0, 0, 0, 0};
+static const struct opt help_option = {OPT_HELP, "help", NULL, "show this help", OWN};
 
 /* The running command's options in one array, and the same for getopt, whose state is global too.
  */
@@ -230,6 +231,8 @@ static void gather_operands(struct opt_parser *p)
     while (optind < p->argc)
         p->argv[1 + p->n_operands++] = p->argv[optind++];
     p->first = p->argc - p->n_operands;
+    for (int i = 1; i <= p->n_operands; i++)
+        p->address |= !store_is_file(p->argv[i]);
     memmove(p->argv + p->first, p->argv + 1, (size_t)p->n_operands * sizeof *p->argv);
 }
 
@@ -375,6 +378,7 @@ static bool take_next(struct opt_parser *p, int got, void *into)
     if ((p->given & bit) != 0 && !opt->repeatable && opt->arg != NULL)
         return opt_misuse(p->command, "option '%s' is given twice", p->name) == 0;
     p->given |= bit;
+    p->address |= opt->arg != NULL && opt->id != 'k' && !store_is_file(p->value);
     return take(p, opt, table.group[i], into);
 }
 
@@ -394,6 +398,87 @@ static bool check_operands(const struct opt_parser *p)
     return false;
 }
 
+/* The words of opt.needs and opt.not_with that stand for no option. */
+static const struct {
+    const char *word, *shown;
+} operand_words[] = {
+    {"FILTER", "a FILTER"}, {"KEYFILE", "KEYFILE"}, {"URI", "an address in Redis"}};
+
+/* How messages name a word of opt.needs or opt.not_with: "--key". */
+static const char *show_word(const char *word, size_t len, char out[static 64])
+{
+    for (size_t i = 0; i < sizeof operand_words / sizeof *operand_words; i++)
+        if (has_name(word, len, operand_words[i].word))
+            return operand_words[i].shown;
+    snprintf(out, 64, "--%.*s", (int)len, word);
+    return out;
+}
+
+static bool word_given(const struct opt_parser *p, const char *word, size_t len)
+{
+    if (has_name(word, len, "FILTER"))
+        return p->n_operands > 0;
+    if (has_name(word, len, "KEYFILE"))
+        return p->n_operands > 1;
+    if (has_name(word, len, "URI"))
+        return p->address;
+    const struct opt *opt = find_long(word, len);
+    return opt != NULL && was_given(p, opt);
+}
+
+/* The first of these words that is given, and its length; NULL: none. */
+static const char *first_given(const struct opt_parser *p, const char *words, size_t *len)
+{
+    for (const char *word = words; *word != '\0'; word += *len) {
+        *len = strcspn(++word, " ");
+        if (word_given(p, word, *len))
+            return word;
+    }
+    return NULL;
+}
+
+static bool check_needs(const struct opt_parser *p, const struct opt *opt)
+{
+    char word[64], list[256];
+    size_t len, n = 0;
+    if (opt->needs == NULL || first_given(p, opt->needs, &len) != NULL)
+        return true;
+    for (const char *at = opt->needs; *at != '\0'; at += len) {
+        len = strcspn(++at, " ");
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? " or " : "",
+                              show_word(at, len, word));
+    }
+    if (opt->why != NULL)
+        opt_misuse(p->command, "%s %s: it needs %s", name_of(opt), opt->why, list);
+    else
+        opt_misuse(p->command, "%s needs %s", name_of(opt), list);
+    return false;
+}
+
+static bool check_not_with(const struct opt_parser *p, const struct opt *opt)
+{
+    char shown[64];
+    size_t len;
+    const char *word = opt->not_with != NULL ? first_given(p, opt->not_with, &len) : NULL;
+    if (word == NULL)
+        return true;
+    const char *other = show_word(word, len, shown);
+    if (opt->why != NULL)
+        opt_misuse(p->command, "%s %s: not with %s", name_of(opt), opt->why, other);
+    else
+        opt_misuse(p->command, "%s and %s cannot go together", name_of(opt), other);
+    return false;
+}
+
+static bool check_options(const struct opt_parser *p)
+{
+    for (int i = 0; i < table.n; i++)
+        if ((p->given >> i & 1) != 0 &&
+            !(check_needs(p, table.opts[i]) && check_not_with(p, table.opts[i])))
+            return false;
+    return true;
+}
+
 bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
                void *into)
 {
@@ -405,7 +490,7 @@ bool opt_parse(struct opt_parser *p, const struct command *command, int argc, ch
         else if (!take_next(p, got, into))
             return false;
     gather_operands(p);
-    return check_operands(p);
+    return check_operands(p) && check_options(p);
 }
 
 /* Prints text from column `at` on, filled into lines of HELP_WIDTH; further lines are indented to

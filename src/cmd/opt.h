@@ -40,18 +40,20 @@ enum opt_type {
 #define OPT_AT(type, s, member)                                                                    \
     (offsetof(s, member) + 0 * sizeof(char[_Generic(((s *)0)->member, type : 1)]))
 
-#define OWN                 false, 0, TAKE_ITSELF, 0, 0
-#define REPEATED            true, 0, TAKE_ITSELF, 0, 0
-#define ALIAS(id)           false, id, TAKE_ITSELF, 0, 0
-#define FLAG(s, member)     false, 0, TAKE_FLAG, OPT_AT(bool, s, member), 0
-#define TEXT(s, member)     false, 0, TAKE_TEXT, OPT_AT(const char *, s, member), 0
-#define COUNT(s, member)    false, 0, TAKE_COUNT, OPT_AT(uint64_t, s, member), 0
-#define AMOUNT(s, member)   false, 0, TAKE_AMOUNT, OPT_AT(uint64_t, s, member), 0
-#define BYTES(s, member)    false, 0, TAKE_BYTES, OPT_AT(uint64_t, s, member), 0
-#define FPR(s, member)      false, 0, TAKE_FPR, OPT_AT(double, s, member), 0
-#define RATIO(s, member)    false, 0, TAKE_RATIO, OPT_AT(double, s, member), 0
-#define THREADS(s, member)  false, 0, TAKE_THREADS, OPT_AT(unsigned, s, member), 0
-#define BIT(s, member, bit) false, 0, TAKE_BIT, OPT_AT(uint32_t, s, member), bit
+/* How a row of the table goes on behind its help. After it may follow .needs and so on. */
+#define OWN                          .type = TAKE_ITSELF
+#define REPEATED                     .repeatable = true
+#define ALIAS(id)                    .alias = (id)
+#define INTO(take, ctype, s, member) .type = (take), .at = OPT_AT(ctype, s, member)
+#define FLAG(s, member)              INTO(TAKE_FLAG, bool, s, member)
+#define TEXT(s, member)              INTO(TAKE_TEXT, const char *, s, member)
+#define COUNT(s, member)             INTO(TAKE_COUNT, uint64_t, s, member)
+#define AMOUNT(s, member)            INTO(TAKE_AMOUNT, uint64_t, s, member)
+#define BYTES(s, member)             INTO(TAKE_BYTES, uint64_t, s, member)
+#define FPR(s, member)               INTO(TAKE_FPR, double, s, member)
+#define RATIO(s, member)             INTO(TAKE_RATIO, double, s, member)
+#define THREADS(s, member)           INTO(TAKE_THREADS, unsigned, s, member)
+#define BIT(s, member, which)        INTO(TAKE_BIT, uint32_t, s, member), .bit = (which)
 
 /* The members are in the order in which a row is read. */
 struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
@@ -64,6 +66,11 @@ struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
     enum opt_type type;
     size_t at; /* of the variable, in the struct of its group */
     uint32_t bit;
+    /* Long names, as in " key field". An option that the command does not have is never given.
+     * FILTER and KEYFILE stand for such operands, URI for an address of a filter. */
+    const char *needs;    /* without one of these, the option can have no effect */
+    const char *not_with; /* with one of these, it can have none, or contradicts it */
+    const char *why;      /* what the option is for, for the message about either; or NULL */
 };
 
 struct opt_parser;
@@ -93,9 +100,11 @@ struct opt_parser {
     int status;       /* exit status when opt_parse has returned false */
     int n_operands;   /* private: found so far */
     uint64_t given;   /* private: options found so far, a bit each */
+    bool address;     /* private: an operand or an option's argument is the address of a filter */
 };
 
-/* One parser at a time. Adds and handles the option -h, --help. Checks the number of operands. */
+/* One parser at a time. Adds and handles the option -h, --help. Checks the number of operands, and
+ * what the rows of the options given need and exclude. */
 bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
                void *into);
 

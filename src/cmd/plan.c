@@ -31,7 +31,7 @@ static const struct opt plan_opts[] = {
     {300, "layout", "SPEC",
      "show also the filter that another program would make: NAME[:PARAM=VALUE,...], or 'all' of "
      "them; seen-layouts(7) has the names",
-     OWN},
+     OWN, .not_with = " size", .why = "takes a capacity"},
     {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
 };
@@ -221,8 +221,6 @@ void plan_with_layouts(struct plan *plan)
 
 static int check_options(const struct wishes *w)
 {
-    if (w->has_layouts && w->plan.size != 0)
-        return opt_misuse(&cmd_plan, "--layout and --size cannot go together: give a capacity");
     if (!w->has_n && w->plan.size == 0)
         return opt_misuse(&cmd_plan, w->has_layouts ? "give a capacity (-n)"
                                                     : "give a capacity (-n) or a size (-s)");

@@ -43,12 +43,13 @@ static const struct opt output_opts[] = {
     {'m', "max-count", "NUM", "stop reading a file after NUM selected records",
      COUNT(struct query, max_count)},
     {'l', "files-with-matches", NULL, "print only the names of key files with a selected record",
-     FLAG(struct query, with)},
+     FLAG(struct query, with), .not_with = " files-without-match key",
+     .why = "prints names of key files"},
     {'L', "files-without-match", NULL, "print only the names of key files without one",
-     FLAG(struct query, without)},
+     FLAG(struct query, without), .not_with = " key", .why = "prints names of key files"},
     {'s', "no-messages", NULL,
      "print no message about key files that cannot be read; the exit status is still 2",
-     FLAG(struct query, no_messages)},
+     FLAG(struct query, no_messages), .not_with = " key", .why = "is for messages about key files"},
     {0, "line-buffered", NULL, "has no effect: output never waits for input that is not there yet",
      FLAG(struct query, flushes)},
     {'n', "number", NULL,
@@ -57,10 +58,14 @@ static const struct opt output_opts[] = {
     {0, "annotate", NULL,
      "print every record after a sign and a TAB: + (present), - (absent), or ? if --skip-bad "
      "skips it; if a filter is replaced, answer from the new one",
-     FLAG(struct query, annotate)},
+     FLAG(struct query, annotate),
+     .not_with = " count quiet files-with-matches files-without-match max-count",
+     .why = "prints every record"},
     {0, "counts", NULL,
      "print how often each record's key was added, and a TAB, before it; FILTER must be counted",
-     FLAG(struct query, counts)},
+     FLAG(struct query, counts),
+     .not_with = " also count quiet files-with-matches files-without-match",
+     .why = "prints the counts of one filter before records"},
     {0, "verbose", NULL,
      "say on stderr how many keys were present, and how many of these "
      "are probably false positives",
@@ -72,10 +77,12 @@ static const struct opt present_opts[] = {
     {300, "also", "OTHER", "take keys in this filter for present too (repeatable)", REPEATED},
     {0, "which", NULL,
      "print the name of the filter that has the key and a colon before the record",
-     FLAG(struct query, asked.which)},
+     FLAG(struct query, asked.which),
+     .not_with = " invert-match annotate count quiet files-with-matches files-without-match",
+     .why = "prints which filter has a key"},
     {0, "min-count", "N",
      "take a key for present only if it was added N times or more; FILTER must be counted",
-     AMOUNT(struct query, min_count)},
+     AMOUNT(struct query, min_count), .not_with = " also", .why = "asks one filter for its counts"},
     {0, "confirm", "SORTED",
      "take a key for present only if it is also in this list, sorted by "
      "LC_ALL=C sort",
@@ -559,21 +566,6 @@ static const char *const with_ask[] = {"ask",  "also",          "verbose", "quie
                                        "trim", "ignore-case",   "hex",     "digest", "live",
                                        "bulk", "password-file", NULL};
 
-static bool check_names(const struct query *q)
-{
-    const char *option = q->with ? "--files-with-matches" : "--files-without-match";
-    if (q->with && q->without)
-        opt_misuse(&cmd_query, "--files-with-matches and --files-without-match: give one of them");
-    else if ((q->with || q->without) && q->keyopt.n_keys > 0)
-        opt_misuse(&cmd_query, "%s prints names of key files: not with --key", option);
-    else if (q->annotate && (q->with || q->without || q->max_count < UINT64_MAX))
-        opt_misuse(&cmd_query, "--annotate prints every record: not with %s",
-                   q->with || q->without ? option : "--max-count");
-    else
-        return true;
-    return false;
-}
-
 static bool begin_names(struct query *q)
 {
     if ((!q->with && !q->without) || q->quiet)
@@ -589,17 +581,9 @@ static int run_query(struct query *q, int argc, char **argv)
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_query, argc, argv, q))
         return p.status;
-    if (q->asked.which && (q->invert || q->annotate))
-        return opt_misuse(&cmd_query, "--which names the filter that has a key: not with %s",
-                          q->invert ? "--invert-match" : "--annotate");
     q->asked.counts = q->counts || q->min_count > 0;
-    if (q->asked.counts && q->asked.n_paths > 0)
-        return opt_misuse(&cmd_query, "%s asks one filter for its counts: not with --also",
-                          q->counts ? "--counts" : "--min-count");
     if (q->asked.n_paths >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
-    if (!check_names(q))
-        return EXIT_ERROR;
     const char *other = opt_given_besides(&p, with_ask);
     if (q->ask && other != NULL)
         return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with %s", other);

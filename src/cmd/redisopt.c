@@ -10,36 +10,28 @@ enum { OPT_LIVE = 400, OPT_BULK, OPT_WAIT };
     {                                                                                              \
         0, "password-file", "FILE",                                                                \
             "the password is the first line of FILE (default: REDISCLI_AUTH)",                     \
-            TEXT(struct open_options, password_file)                                               \
+            TEXT(struct open_options, password_file), .needs = " URI"                              \
     }
 #define LIVE                                                                                       \
     {                                                                                              \
-        OPT_LIVE, "live", NULL, "send commands for each key (default: the cheaper way)", OWN       \
+        OPT_LIVE, "live", NULL, "send commands for each key (default: the cheaper way)", OWN,      \
+            .needs = " URI", .not_with = " bulk"                                                   \
     }
 #define BULK                                                                                       \
     {                                                                                              \
-        OPT_BULK, "bulk", NULL, "move whole bitmaps: query a copy, or unite in one step", OWN      \
+        OPT_BULK, "bulk", NULL, "move whole bitmaps: query a copy, or unite in one step", OWN,     \
+            .needs = " URI"                                                                        \
     }
 #define WAIT                                                                                       \
     {                                                                                              \
-        OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", OWN      \
+        OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", OWN,     \
+            .needs = " URI"                                                                        \
     }
 
 const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
 const struct opt redisopt_query[] = {LIVE, BULK, PASSWORD_FILE, {0}};
 const struct opt redisopt_add[] = {LIVE, BULK, WAIT, PASSWORD_FILE, {0}};
 const struct opt redisopt_push[] = {WAIT, PASSWORD_FILE, {0}};
-
-/* Only one of --live and --bulk may be given. */
-static bool take_way(struct open_options *o, struct opt_parser *p, enum store_way way)
-{
-    if (o->way != STORE_AUTO && o->way != way) {
-        opt_misuse(p->command, "--live and --bulk exclude each other");
-        return false;
-    }
-    o->way = way;
-    return true;
-}
 
 static bool take_replicas(struct open_options *o, struct opt_parser *p)
 {
@@ -56,9 +48,11 @@ static bool take_replicas(struct open_options *o, struct opt_parser *p)
 
 bool redisopt_take(void *open_options, struct opt_parser *p, int id)
 {
+    struct open_options *o = open_options;
     if (id == OPT_WAIT)
-        return take_replicas(open_options, p);
-    return take_way(open_options, p, id == OPT_LIVE ? STORE_LIVE : STORE_BULK);
+        return take_replicas(o, p);
+    o->way = id == OPT_LIVE ? STORE_LIVE : STORE_BULK;
+    return true;
 }
 
 void redisopt_report(struct store *s)

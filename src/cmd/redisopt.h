@@ -1,5 +1,5 @@
 /*
- * The options for filters in Redis. They have no effect on files.
+ * The options for filters in Redis. They are errors where no filter is in Redis.
  *
  *     {"Filters in Redis", redisopt_query, offsetof(struct it, open), redisopt_take}
  */

@@ -27,7 +27,7 @@ static const struct opt own_opts[] = {
      FLAG(struct stats, json)},
     {0, "prometheus", NULL,
      "print metrics in the text format of Prometheus, for its textfile collector",
-     FLAG(struct stats, prometheus)},
+     FLAG(struct stats, prometheus), .not_with = " json"},
     {0, "secret", "FILE", "check that FILTER was made with this secret",
      TEXT(struct stats, keyopt.secret_path)},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
@@ -121,8 +121,6 @@ static int run(int argc, char **argv)
     s.keyopt.threads = parallel_cpus();
     if (!opt_parse(&p, &cmd_stats, argc, argv, &s))
         return p.status;
-    if (s.json && s.prometheus)
-        return opt_misuse(&cmd_stats, "only one of --json and --prometheus");
     bool ok = (s.prometheus ? metrics_of_each : stats_of_each)(&s, argv + p.first,
                                                                (size_t)(argc - p.first));
     keyopt_free(&s.keyopt);
