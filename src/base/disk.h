@@ -1,15 +1,25 @@
 /*
- * Disk helpers: complete reads and writes, scratch files, free space. `name` names the file in
- * messages.
+ * Files on disk: complete reads and writes, scratch files, free space; and files mapped for
+ * reading. `name` names the file in messages.
+ *
+ * If another process truncates a mapped file or the disk fails meanwhile, lost bytes read as
+ * zeroes, and mapped_whole reports the loss. It also reports that the file was overwritten.
+ *
+ *     if (!mapped_open(&m, fd, len)) ...       // errno says why
+ *     ... m.data[0..m.len) ...
+ *     if (!mapped_whole(&m, end)) ...          // some bytes read before `end` may have been zeroes
+ *     mapped_close(&m);
  */
 #ifndef BASE_DISK_H
 #define BASE_DISK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include "base/err.h"
 
@@ -52,5 +62,26 @@ bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got);
 /* Reads len bytes from the current position; fd may be a pipe. Returns the number of bytes read,
  * which is less than len only at the end of the input, or -1 with errno set. */
 ssize_t disk_read_next(int fd, void *buf, size_t len);
+
+/* ---- Mapped files. */
+
+/* Must not be moved while open. */
+struct mapped {
+    char *data; /* NULL: not open */
+    size_t len;
+    int fd;
+    struct timespec modified; /* when it was opened */
+    atomic_bool lost;         /* part of it was found missing; users may set it too */
+};
+
+/* Maps the first `len` bytes of a file, at least one; `fd` may be closed afterwards. On failure
+ * returns false and sets errno: EFBIG if they do not fit into the address space. */
+bool mapped_open(struct mapped *m, int fd, uint64_t len);
+
+/* True if nothing was found missing, the file still has at least `len` bytes, and nobody has
+ * written to it since it was opened. */
+bool mapped_whole(const struct mapped *m, size_t len);
+
+void mapped_close(struct mapped *m);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/visible.h"
 
 /* Writes a comma, unless the value is the first of its object or array or follows its key. */
 static void begin_value(struct json *j)

@@ -3,8 +3,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/utf8.h"
-
 static bool is_control(const char *s, size_t n)
 {
     unsigned char c = (unsigned char)s[0];

@@ -1,6 +1,7 @@
 /*
  * Makes untrusted text, such as file names, safe for a terminal, which obeys control characters.
- * Control characters and bytes that are not UTF-8 become escapes such as \n and \x1b.
+ * Control characters and bytes that are not UTF-8 become escapes such as \n and \x1b. utf8_len
+ * recognizes UTF-8.
  */
 #ifndef BASE_VISIBLE_H
 #define BASE_VISIBLE_H
@@ -16,5 +17,26 @@ size_t visible_copy(char *out, const char *s);
 
 /* Prints s; returns the number of bytes. */
 size_t visible_print(FILE *out, const char *s);
+
+/* The length (1 to 4) of the character at the start of s[0..len). 0 if there is none: a stray byte,
+ * a truncated character, an overlong form, a surrogate, or above U+10FFFF (RFC 3629, 4). */
+static inline size_t utf8_len(const char *s, size_t len)
+{
+    const unsigned char *b = (const unsigned char *)s;
+    if (len == 0)
+        return 0;
+    if (b[0] < 0x80)
+        return 1;
+    size_t n = b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;
+    if (n == 0 || n > len)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((b[i] & 0xc0) != 0x80)
+            return 0;
+    if ((b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xed && b[1] > 0x9f) ||
+        (b[0] == 0xf0 && b[1] < 0x90) || (b[0] == 0xf4 && b[1] > 0x8f))
+        return 0;
+    return n;
+}
 
 #endif

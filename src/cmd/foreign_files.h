@@ -11,8 +11,8 @@
 #ifndef CMD_FOREIGN_FILES_H
 #define CMD_FOREIGN_FILES_H
 
+#include "base/disk.h"
 #include "base/err.h"
-#include "base/mapped.h"
 #include "kind/layout.h"
 
 struct foreign_files {

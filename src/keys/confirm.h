@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/disk.h"
 #include "base/err.h"
-#include "base/mapped.h"
 #include "keys/batch.h"
 
 struct confirm {

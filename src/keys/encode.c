@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/utf8.h"
+#include "base/visible.h"
 
 /* Eight bytes c. */
 #define EIGHT(c) (UINT64_C(0x0101010101010101) * (c))

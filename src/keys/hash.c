@@ -4,7 +4,6 @@
 
 #include "base/bytes.h"
 #include "keys/hash_foreign.h"
-#include "keys/php.h"
 #include "keys/xxh3.h"
 
 /* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012), by libsodium.

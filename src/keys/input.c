@@ -19,7 +19,6 @@
 #include "base/mul.h"
 #include "base/output.h"
 #include "base/sig.h"
-#include "keys/chunk.h"
 #include "keys/gzip.h"
 #include "keys/source.h"
 #include "keys/stream.h"

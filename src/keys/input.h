@@ -33,7 +33,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "keys/chunk.h"
+#include "keys/source.h"
 
 struct input_spec {
     char *const *files; /* "-" is standard input; must outlive the input */

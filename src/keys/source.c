@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/private.h"
 #include "base/sig.h"
 
 /* A signal may be taken by a thread other than the one that waits for input. The waiting thread
@@ -57,4 +60,89 @@ size_t source_read(const struct source *src, void *to, size_t capacity, bool wai
         }
     }
     return 0;
+}
+
+/* ---- Chunks. */
+
+enum { ALIGN = 4096 };
+
+/* A larger buffer was made for a very long record, and is freed after it. */
+enum { KEPT = 4 << 20 };
+
+static void wipe(struct chunk *chunk)
+{
+    if (chunk->secret && chunk->filled > 0)
+        explicit_bzero(chunk->buffer, chunk->filled);
+    chunk->filled = 0;
+}
+
+static void free_buffer(struct chunk *chunk)
+{
+    wipe(chunk);
+    free(chunk->buffer);
+    chunk->buffer = NULL;
+    chunk->buffer_len = 0;
+}
+
+void chunk_wipe(struct chunk *chunk)
+{
+    wipe(chunk);
+    if (chunk->buffer_len > KEPT)
+        free_buffer(chunk);
+}
+
+void chunk_free(struct chunk *chunk)
+{
+    free_buffer(chunk);
+}
+
+/* Gives the chunk a buffer of `len` bytes, which begins with the first `keep` of the old one. */
+static bool resize(struct chunk *chunk, size_t len, size_t keep)
+{
+    void *buffer;
+    if (posix_memalign(&buffer, ALIGN, len) != 0)
+        return false;
+    if (chunk->secret)
+        private_keep(buffer, len);
+    if (keep)
+        memcpy(buffer, chunk->buffer, keep);
+    size_t filled = chunk->filled;
+    free_buffer(chunk);
+    chunk->filled = filled;
+    chunk->buffer = buffer;
+    chunk->buffer_len = len;
+    return true;
+}
+
+bool chunk_fit(struct chunk *chunk, size_t len)
+{
+    if (chunk->buffer_len >= len && chunk->buffer_len / 8 <= len)
+        return true;
+    free_buffer(chunk);
+    return resize(chunk, len, 0);
+}
+
+bool chunk_grow(struct chunk *chunk)
+{
+    size_t len = chunk->buffer_len;
+    return len <= SIZE_MAX / 2 && resize(chunk, 2 * len, len);
+}
+
+size_t chunk_find_header(struct chunk *chunk, size_t from, size_t to, char terminator,
+                         uint64_t most, size_t end)
+{
+    while (chunk->header < most && from < to) {
+        const char *t = memchr(chunk->buffer + from, terminator, to - from);
+        if (t == NULL)
+            break;
+        from = end = (size_t)(t - chunk->buffer) + 1;
+        chunk->header++;
+    }
+    return end;
+}
+
+void chunk_set(struct chunk *chunk, size_t begin, size_t end)
+{
+    chunk->data = chunk->buffer + begin;
+    chunk->len = end - begin;
 }

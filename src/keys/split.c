@@ -5,7 +5,7 @@
 
 #include "base/ahead.h"
 #include "base/bytes.h"
-#include "base/cpu.h"
+#include "base/variant.h"
 
 #ifdef CPU_X86
 #include <immintrin.h>

@@ -21,7 +21,6 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "keys/chunk.h"
 #include "keys/gzip.h"
 #include "keys/source.h"
 

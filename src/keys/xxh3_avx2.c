@@ -1,5 +1,5 @@
 /* XXH3 with AVX2. BMI2 is off: gcc would use its multiplication, which costs a twentieth. */
-#include "base/cpu.h"
+#include "base/variant.h"
 
 #ifdef CPU_X86
 

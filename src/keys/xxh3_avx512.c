@@ -1,5 +1,5 @@
 /* XXH3 with AVX-512. BMI2 is off, for the reason given in xxh3_avx2.c. */
-#include "base/cpu.h"
+#include "base/variant.h"
 
 #ifdef CPU_X86
 

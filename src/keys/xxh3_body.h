@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/ahead.h"
-#include "base/cpu.h"
+#include "base/variant.h"
 #include "keys/split.h"
 
 #define XXH_INLINE_ALL

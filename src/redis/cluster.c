@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/sig.h"
-#include "redis/slot.h"
+#include "redis/messages.h"
 
 enum {
     MAX_NODES = 4096, /* four times the recommended maximum for a cluster */

@@ -17,9 +17,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "redis/requests.h"
 #include "redis/conn.h"
-#include "redis/reply.h"
+#include "redis/messages.h"
 #include "redis/uri.h"
 
 struct cluster;
@@ -57,7 +56,7 @@ enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT, CLUSTER_BRIEFLY };
  * - A lost connection to a single server: it is opened once more.
  *
  * Commands of one batch can run in any order if they go to different nodes or are redirected. The
- * commands of a block (requests.h) keep their order; either all of them have replies, or none. If a
+ * commands of a block (messages.h) keep their order; either all of them have replies, or none. If a
  * command in MULTI ... EXEC is refused for good, its own reply gives the reason; the reply to EXEC
  * says only that nothing was done.
  *

@@ -21,8 +21,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "redis/requests.h"
-#include "redis/reply.h"
+#include "redis/messages.h"
 
 struct conn;
 

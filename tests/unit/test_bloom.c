@@ -4,7 +4,7 @@
  *
  * Where keys are random, the bounds are such that one seed in a million or fewer would fail.
  */
-#include "base/cpu.h"
+#include "base/variant.h"
 #include "bloom_new.h"
 #include "check.h"
 #include "kind/bloom/bloom.h"

@@ -4,7 +4,7 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
-#include "base/cpu.h"
+#include "base/variant.h"
 #include "counted_sets.h"
 #include "variants.h"
 

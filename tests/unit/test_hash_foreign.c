@@ -5,7 +5,7 @@
  */
 #include "check.h"
 #include "keys/hash.h"
-#include "keys/php.h"
+#include "keys/hash_foreign.h"
 
 #include <stdlib.h>
 

@@ -13,8 +13,8 @@
 #include <sys/un.h>
 
 #include "child.h"
+#include "redis/messages.h"
 #include "redis_servers.h"
-#include "redis/slot.h"
 
 enum { MAX_COMMANDS = 4096 };
 

@@ -1,13 +1,11 @@
 /* What is sent to Redis, byte for byte; slots; answers in plain words; passwords. */
-#include "redis/requests.h"
+#include "redis/messages.h"
 
 #include <stdint.h>
 
 #include "check.h"
 #include "scratchdir.h"
 #include "redis/password.h"
-#include "redis/reply.h"
-#include "redis/slot.h"
 
 static unsigned slot(const char *key)
 {

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/cpu.h"
+#include "base/variant.h"
 #include "kind/ribbon/key.h"
 #include "random.h"
 #include "variants.h"

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/cpu.h"
+#include "base/variant.h"
 #include "check.h"
 #include "keys/split.h"
 #include "random.h"

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/cpu.h"
+#include "base/variant.h"
 #include "check.h"
 #include "keys/xxh3.h"
 #include "random.h"

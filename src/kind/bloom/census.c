@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "base/exact.h"
 #include "base/mul.h"
+#include "base/variant.h"
 #include "kind/bloom/bloom.h"
 
 enum {

@@ -6,8 +6,8 @@
 #define KIND_BLOOM_PROBE_H
 
 #include "base/ahead.h"
-#include "base/cpu.h"
 #include "base/mul.h"
+#include "base/variant.h"
 #include "kind/bloom/bloom.h"
 
 #define BLOOM_INLINE static inline __attribute__((always_inline))

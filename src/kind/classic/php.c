@@ -15,7 +15,7 @@
 
 #include "base/bytes.h"
 #include "keys/encode.h"
-#include "keys/php.h"
+#include "keys/hash_foreign.h"
 #include "kind/classic/classic.h"
 
 enum { FUNCTIONS };

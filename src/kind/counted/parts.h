@@ -6,7 +6,7 @@
 #define KIND_COUNTED_PARTS_H
 
 #include "base/bytes.h"
-#include "base/cpu.h"
+#include "base/variant.h"
 #include "kind/counted/counted.h"
 
 #define COUNTED_INLINE static inline __attribute__((always_inline))

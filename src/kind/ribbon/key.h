@@ -4,8 +4,8 @@
 #define KIND_RIBBON_KEY_H
 
 #include "base/ahead.h"
-#include "base/cpu.h"
 #include "base/mul.h"
+#include "base/variant.h"
 #include "kind/ribbon/ribbon.h"
 
 static inline uint64_t ribbon_mix(uint64_t x)

@@ -11,7 +11,6 @@
 
 #include "store/foreign.h"
 #include "store/header.h"
-#include "store/redis/config.h"
 #include "store/redis/module.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"

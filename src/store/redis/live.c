@@ -1,4 +1,4 @@
-#include "store/redis/live.h"
+#include "store/redis/place.h"
 
 #include <string.h>
 

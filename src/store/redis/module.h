@@ -37,15 +37,6 @@ bool module_create(struct redis *r, const struct layout_filter *filter, bool *ma
  * reply is r->replies[0]. */
 bool module_look(struct redis *r, struct layout_filter *filter, bool *there, struct err *err);
 
-/* The bytes in a reply to BF.SCANDUMP; NULL: the reply has none. */
-const struct reply *module_chunk(const struct reply *reply);
-
-/* Does the reply say that the key does not exist? */
-bool module_is_missing(const struct reply *reply);
-
-/* Fails because of an unexpected reply; the error tells what it says. */
-bool module_refused(const struct redis *r, const struct reply *reply, struct err *err);
-
 /* As redis_pull and redis_push; data[i] is layer i. */
 bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
                  struct err *err);

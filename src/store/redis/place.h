@@ -29,7 +29,7 @@ enum {
     REDIS_BATCH_BITS = 1 << 14,
 };
 
-/* The most commands for one shard that are sent for all shards at once: unite.h. */
+/* The most commands for one shard that are sent for all shards at once: unite_queue. */
 enum { REDIS_STEP = 7 };
 
 struct shard {
@@ -183,5 +183,24 @@ unsigned redis_shard_of(const struct redis *r, struct hashes keys, size_t i);
 /* Finds positions and shards of keys [0, n), a batch at most: sets r->positions, r->shard_of and
  * r->used. */
 void redis_place_keys(struct redis *r, struct hashes keys, size_t n);
+
+/* ---- The Redis hash beside a bitmap, in which some libraries store the configuration of the
+ * filter (layout_redis.fields). */
+
+/* The key of a shard's configuration, for free(); NULL: no memory. */
+char *config_key(const struct layout_redis *layout, const struct shard *s, size_t *len);
+
+/* Appends the command that writes a filter's configuration to that key. */
+void config_write(struct requests *rq, const struct layout_filter *filter, const char *key,
+                  size_t key_len);
+
+/* ---- Queries and adds keys by commands for each key, in pipelined batches (live.c). */
+
+/* Sets bit i of present if key i is in. */
+bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, struct err *err);
+
+/* Adds some of the keys [*done, n), as store_add. */
+enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
+                         size_t *done, struct err *err);
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/num.h"
 #include "store/layers.h"
 #include "store/redis/bulk.h"
-#include "store/redis/live.h"
 #include "store/redis/module.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"

@@ -6,11 +6,10 @@
 
 #include "base/sig.h"
 #include "store/foreign.h"
-#include "store/redis/config.h"
 #include "store/redis/module.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
-#include "store/redis/unite.h"
+#include "store/redis/temporary.h"
 
 static bool pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
                  struct err *err)

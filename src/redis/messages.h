@@ -1,4 +1,6 @@
 /*
+ * What a Redis server is sent, and what it answers: slots, requests and replies.
+ *
  * A batch of commands to a Redis server, encoded as they are sent (RESP: arrays of bulk strings).
  * Keep the batch until it is answered: a redirected command is sent again.
  *
@@ -11,12 +13,22 @@
  *
  * Nothing here fails: if memory runs out, no_memory is set, and cluster_run reports it.
  */
-#ifndef REDIS_REQUESTS_H
-#define REDIS_REQUESTS_H
+#ifndef REDIS_MESSAGES_H
+#define REDIS_MESSAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ---- Slots of a Redis Cluster (Redis Cluster Specification, "Key distribution model"): a key
+ * belongs to slot CRC16(key) mod 16384. If at least one byte lies between the first '{' of the key
+ * and the next '}', only those bytes are hashed. So keys can be placed in the same slot. */
+
+enum { SLOTS = 16384 };
+
+unsigned slot_of(const void *key, size_t len);
+
+/* ---- Requests. */
 
 enum { REQUESTS_ANY_SLOT = -1 };
 
@@ -64,5 +76,41 @@ static inline const char *requests_text(const struct requests *rq, size_t i, siz
 
 void requests_clear(struct requests *rq); /* keeps the memory */
 void requests_free(struct requests *rq);
+
+/* ---- Replies of a Redis server. All replies to a batch of commands are allocated from one `struct
+ * replies` and freed together. */
+
+enum reply_type { REPLY_NIL, REPLY_INTEGER, REPLY_STRING, REPLY_STATUS, REPLY_ERROR, REPLY_ARRAY };
+
+struct reply {
+    enum reply_type type;
+    size_t n; /* length of the text in bytes, or number of elements */
+    union {
+        int64_t integer;
+        const char *text; /* followed by a NUL, which n does not count */
+        struct reply *elements;
+    };
+};
+
+struct replies {
+    struct reply_block *block; /* the newest; only this one has free room */
+    size_t n_elements;         /* in all arrays */
+};
+
+/* Allocates len bytes, aligned for any type. NULL: no memory. */
+void *reply_alloc(struct replies *rs, size_t len);
+void reply_clear(struct replies *rs); /* keeps some memory */
+void reply_free(struct replies *rs);
+
+/* Is the reply an error with this code? The code is the first word of the text. An EXECABORT that
+ * names its cause has the code of the cause. */
+bool reply_is_error(const struct reply *r, const char *code);
+
+/* Buffer size for a reason. */
+enum { REPLY_REASON = 400 };
+
+/* Says in plain words why the server refused, to follow a colon in a message. Quotes errors that it
+ * does not know. Writes at most REPLY_REASON bytes to buf and returns buf. */
+const char *reply_reason(const struct reply *r, char *buf);
 
 #endif
