@@ -70,7 +70,7 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/power/record.so $(BUILD)/faults/inject.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers portable emulated interop soak nightly bench profile plot growth install uninstall clean tests FORCE
+        check-compilers portable emulated interop soak nightly bench figures profile plot growth install uninstall clean tests FORCE
 # `make -j deps check` must not build before the compiler is there.
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -286,6 +286,10 @@ profile:
 plot:
 	+$(Q)$(PARALLEL) all
 	$(Q)python3 tests/bench/sizes.py $(BUILD) >tests/bench/sizes.svg
+
+## figures: measure anew, and draw, all that README and seen-performance(7) say of speed and size (idle machine)
+figures: plot
+	+$(Q)$(SUBMAKE) bench BENCH_PAGE=1 BENCH_REDIS_N=0 BENCH_DIGESTS=0
 
 ## growth: measure what growth costs in space and time at 81 sizes, and draw it (some minutes)
 growth:

@@ -51,3 +51,12 @@ END
         [ -e "$SOURCE/$link" ]
     done <links
 }
+
+@test "the README's bits a key are those of seen plan, and its least is log2(1/p)" {
+    seen plan -n 10M -p 0.001 --json >plan
+    bits() { jq -r ".kinds[] | select(.kind == \"$1\") | .bits_per_key" plan; }
+    paragraph=$(sed -n '/^A filter takes .* bits a key/,/^$/p' "$SOURCE/README.md" | tr '\n' ' ')
+    bloom=$(printf %.1f "$(bits bloom)") ribbon=$(printf %.2f "$(bits ribbon)")
+    [[ $paragraph == "A filter takes $bloom bits a key at an FPR of 0.001. With \`--compact\` it takes \
+$ribbon; the least possible is 9.97."* ]]
+}
