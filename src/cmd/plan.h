@@ -1,12 +1,23 @@
-/* The table that `seen plan` prints, and `seen create --dry-run` too. */
+/*
+ * What `seen plan` prints, and `seen create --dry-run` too: a table of kinds of filters, and one of
+ * other programs' layouts.
+ */
 #ifndef CMD_PLAN_H
 #define CMD_PLAN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
-#include "cmd/plan_layouts.h"
+#include "kind/layout.h"
 #include "store/plan.h"
+
+/* Layouts for n distinct keys (0: not given) at p (0: not given). */
+struct plan_layouts {
+    const struct layout_spec *spec; /* NULL: every layout, with default parameters */
+    uint64_t n;
+    double p;
+};
 
 /* Solves a plan that is shown beside layouts. Other programs may have filters that plan->kind
  * cannot have. Then plan->kind becomes NULL, and only the layouts are shown. */

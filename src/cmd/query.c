@@ -1,17 +1,20 @@
 #include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/num.h"
 #include "base/output.h"
 #include "base/private.h"
 #include "base/say.h"
+#include "base/terminal.h"
 #include "cmd/asked.h"
 #include "cmd/cmd.h"
-#include "cmd/entry.h"
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
@@ -532,6 +535,54 @@ static int answer(struct query *q)
     if (q->feed.unreadable)
         return EXIT_ERROR;
     return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;
+}
+
+/* ---- A key that a person enters at the terminal, for --ask. It is a secret (private.h).
+ *
+ *     struct entry e;
+ *     if (!entry_read(&e, &err)) ...
+ *     ... e.key, e.len ...
+ *     entry_forget(&e);
+ *     entry_answer(&e, is_known);
+ *     entry_close(&e);                   // after entry_read, in any case
+ */
+
+struct entry {
+    struct terminal terminal;
+    char *key; /* has room for one more byte */
+    size_t len;
+};
+
+static bool entry_read(struct entry *e, struct err *err)
+{
+    *e = (struct entry){0};
+    if (!terminal_open(&e->terminal, err))
+        return false;
+    e->key = private_alloc(TERMINAL_LINE);
+    if (e->key == NULL)
+        return fail(err, "out of memory");
+    return terminal_ask(&e->terminal, "Key (not shown): ", e->key, &e->len, err);
+}
+
+/* Overwrites the key and any traces of it on the stack. */
+static void entry_forget(struct entry *e)
+{
+    private_free(e->key, TERMINAL_LINE);
+    e->key = NULL;
+    e->len = 0;
+    private_clean_stack();
+}
+
+/* Prints the answer at the terminal. */
+static void entry_answer(struct entry *e, bool is_known)
+{
+    terminal_say(&e->terminal, is_known ? "known: choose another\n" : "not known\n");
+}
+
+static void entry_close(struct entry *e)
+{
+    entry_forget(e);
+    terminal_close(&e->terminal);
 }
 
 /* All copies of the key are overwritten before the answer is printed. */

@@ -7,7 +7,6 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/figures.h"
-#include "cmd/findings.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
 #include "cmd/report.h"
