@@ -38,7 +38,8 @@ keys --crlf = --crlf F lines
 keys --crlf hint
 keys --digested ! --digested F lines
 keys --skip-bad = --skip-bad F lines
-keys --skip-bad ! --skip-bad F -k 1
+keys --skip-bad = --skip-bad F -k 1
+keys --skip-bad hint
 keys --no-gzip = --no-gzip F lines
 keys --no-gzip ! --no-gzip F -k 1
 keys --threads = -j1 F -k 1

@@ -46,7 +46,7 @@ const struct opt keyopt_opts[] = {
     {0, "skip-bad", NULL,
      "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "
      "what the filter takes",
-     FLAG(struct keyopt, rule.skip_bad), .not_with = " key", FOR_KEY_FILES},
+     FLAG(struct keyopt, rule.skip_bad)},
     {0, "secret", "FILE",
      "hash keys with the secret in this file, with which FILTER was made or is to be made; for an "
      "existing FILTER, SEEN_SECRET can name the file instead",
