@@ -51,6 +51,15 @@ END
         .sources.bits_per_key == "unknown"'
 }
 
+# Each sets 6 bits, of which some are the same: without the half key, 11 of 90 intervals end below 10.
+@test "the interval of a few keys has whole ends" {
+    for i in {10..99}; do
+        quiet seen create -n 3000 -p 0.01 "$i.seen" <(seq "${i}00001" "${i}00010")
+    done
+    seen stats --json [1-9]?.seen >stats.json
+    jq -es 'length == 90 and all(.[]; .n_low <= 10 and .n_high >= 10)' stats.json
+}
+
 @test "the number of keys is estimated from the bits" {
     # The keys are fixed, so this cannot fail by chance. 2.5 times the interval is 5 sigma.
     for n in 1 30 1000 50000; do

@@ -381,7 +381,8 @@ static bool unite(struct make *m, struct err *err)
         m->n_low = m->intersects ? 0 : fmax(m->n_low, c->n_low);
         above = hypot(above, c->n_high - c->n);
     }
-    m->n_high = m->n + above;
+    m->n_low = round(m->n_low);
+    m->n_high = round(m->n + above);
     m->fpr = 1 - absent;
     return true;
 }
