@@ -161,6 +161,34 @@ END
     seen stats --json i | jq -e '.n_low <= 20000 and .n_high >= 20000'
 }
 
+@test "of a difference of nearly full sets, and of what is made of it, a lower bound of the keys is told" {
+    seq 20000 | counted -p 0.3 a
+    seq 10001 30000 | counted -p 0.3 b
+    for op in --subtract --except; do
+        run -0 --separate-stderr seen merge --force "$op" --verbose --json -o d a b
+        [[ $stderr == *', at least '*' keys, sum of counts '* ]]
+        held=$(seq 10000 | seen query -c d)
+        bound=".n_low > 0.9 * $held and .n_low <= $held and .n_estimate == .n_low and .n_high == null"
+        jq -e "$bound" <<<"$output"
+        seen stats --json d | jq -e "$bound and .layers[0].n_estimate == null"
+        says '^distinct keys +at least [0-9]+ +estimated' seen stats d
+        run -0 seen verify d
+        run -0 --separate-stderr seen merge --force --json -o u d b
+        jq -e '.n_high == null and .n_low > 20000' <<<"$output"
+        run -2 seen compare d a
+        [[ $output == "seen: 'd' is a difference, whose fingerprints do not tell how many keys two sets share; \
+compare the sets that it was made of" ]]
+    done
+    # Of less full sets they are estimated.
+    seq 20000 | counted --force -p 0.001 a
+    seq 10001 30000 | counted --force -p 0.001 b
+    run -0 --separate-stderr seen merge --force --subtract --json -o d a b
+    held=$(seq 10000 | seen query -c d)
+    seen stats --json d | jq -e ".n_low < .n_estimate and .n_high > .n_estimate and
+        (.n_estimate - $held | fabs) < 2.6 * (.n_high - .n_estimate)"
+    run -0 seen compare d a
+}
+
 @test "a result with a higher FPR than its inputs were made for is refused" {
     seq 100000 | counted -p 1e-6 many
     seq 3 | counted -p 1e-2 few

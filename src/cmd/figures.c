@@ -405,7 +405,7 @@ static void report_layer(struct report *r, const struct header *h, const struct 
 {
     uint64_t now = format_now();
     struct shape shape = layer->kind->shape(layer);
-    double n = (h->compat & COMPAT_INTERSECTED) != 0 ? NAN : census->n;
+    double n = (h->compat & (COMPAT_INTERSECTED | COMPAT_SUBTRACTED)) != 0 ? NAN : census->n;
     double load = layer->n_design != 0 ? n / (double)layer->n_design : NAN;
     report_string(r, &field_layer_kind, RECORDED, layer->kind->name);
     report_uint(r, &field_layer_bytes, RECORDED, layer->data_len);

@@ -201,7 +201,10 @@ static void note_counted(const struct combining *c, const struct census *census)
 {
     char fpr[NUM_TEXT], n[NUM_TEXT];
     bool bound = bounds_only(c);
-    const char *about = bound ? "at most " : census->n_exact ? "" : "about ";
+    const char *about = bound                ? "at most "
+                        : census->n_at_least ? "at least "
+                        : census->n_exact    ? ""
+                                             : "about ";
     say_note("'%s': current false-positive rate %s, %s%s keys, sum of counts %s%llu",
              c->result->out, num_show_fpr(fpr, census->fpr), about,
              num_show_count(n, bound ? census->n_high : census->n), bound ? about : "",
@@ -228,9 +231,9 @@ static void report_counted(const struct combining *c)
     struct json j = {.out = stdout};
     summary_begin(&j, c->result->out, &c->combine.header, census.fpr,
                   bounds_only(c) ? NAN : census.n);
-    if (bounds_only(c)) {
+    if (bounds_only(c) || census.n_at_least) {
         json_key(&j, "n_low");
-        json_double(&j, 0);
+        json_double(&j, bounds_only(c) ? 0 : census.n_low);
         json_key(&j, "n_high");
         json_double(&j, census.n_high);
     }

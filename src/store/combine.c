@@ -53,6 +53,29 @@ void combine_keep_batches(struct combine *c, const struct header *replaced)
     format_place(&c->header);
 }
 
+/* With more of the interval's half than this in doubt, the number of keys is only bounded. */
+static const double MOST_DOUBT = 0.1;
+
+/* Let the inputs that are taken away have the part q of all fingerprints. Then the n keys that are
+ * left have fingerprints of the other part, so n^2 / (2 (1 - q) cells) pairs of them share one, q
+ * times as many more than the census expects. --subtract also leaves fingerprints in the part q,
+ * where two keys or more of the first input have them: about as many pairs. */
+static bool is_doubtful(const struct combine *c)
+{
+    const struct layer *made = &c->header.layers[0];
+    struct census all, taken;
+    double q = 0;
+    if ((c->op != COUNTS_SUBTRACT && c->op != COUNTS_EXCEPT) || bits_of(made) == 64)
+        return false;
+    combine_census(c, &all);
+    for (unsigned i = 1; i < c->n; i++) {
+        c->layer[i]->kind->census(c->layer[i], c->data[i], 1, &taken);
+        q += taken.fpr;
+    }
+    double pairs = all.n * all.n / 2 / ldexp(1, (int)bits_of(made));
+    return !(q < 1) || pairs * q / (1 - q) > MOST_DOUBT * (all.n_high - all.n);
+}
+
 bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err)
 {
     struct header *h = &c->header;
@@ -61,6 +84,8 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
     if (!h->layers[0].kind->counts->combine(c->op, c->layer, c->data, c->n, &target, c->threads,
                                             &c->seen, err))
         return false;
+    if (is_doubtful(c))
+        h->compat |= COMPAT_SUBTRACTED;
     combine_census(c, &census);
     h->counters = (struct counters){
         .records = c->seen.total_made, .keys_added = c->seen.made, .n_keys = census.n};
@@ -76,4 +101,10 @@ void combine_census(const struct combine *c, struct census *out)
 {
     const struct layer *layer = &c->header.layers[0];
     layer->kind->census(layer, NULL, 1, out);
+    if ((c->header.compat & COMPAT_SUBTRACTED) == 0)
+        return;
+    out->n_exact = false;
+    out->n_at_least = true;
+    out->n = out->n_low;
+    out->n_high = INFINITY;
 }

@@ -19,6 +19,11 @@ static bool check_filter(const struct filter *f, struct err *err)
                     "'%s' is an intersection, whose bits do not tell how many keys two filters "
                     "share; compare the filters that it was made of",
                     f->path);
+    if ((h->compat & COMPAT_SUBTRACTED) != 0)
+        return fail(err,
+                    "'%s' is a difference, whose fingerprints do not tell how many keys two sets "
+                    "share; compare the sets that it was made of",
+                    f->path);
     return h->layers[0].kind->counts != NULL || h->layers[0].kind->pair != NULL ||
            fail(err,
                 "'%s' is of kind %s, whose bits do not tell how many keys two filters share; "

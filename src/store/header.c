@@ -135,7 +135,7 @@ void header_join_keys(struct header *h, const struct header *other)
 {
     if (format_key_len(h) != format_key_len(other))
         h->compat &= ~(uint32_t)COMPAT_KEY_LEN;
-    h->compat |= other->compat & COMPAT_INTERSECTED;
+    h->compat |= other->compat & (COMPAT_INTERSECTED | COMPAT_SUBTRACTED);
     if (memcmp(&h->reading, &other->reading, sizeof h->reading) != 0)
         h->reading = (struct reading){0};
 }

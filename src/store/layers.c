@@ -189,6 +189,16 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
         set_n(all, all->n, all->n_low, all->n_high / (1 - all->fpr));
 }
 
+/* Keys that are left after others were taken share fingerprints more often than their number tells
+ * (combine.c), so it gives a lower bound. */
+static void bound_difference(const struct header *h, struct census *all)
+{
+    if ((h->compat & COMPAT_SUBTRACTED) == 0)
+        return;
+    all->n_exact = false;
+    set_n(all, all->n, all->n_low, INFINITY);
+}
+
 /* The bits that filters have in common are those of the common keys, and chance ones of others. So
  * they only give an upper bound of the number of keys. */
 static void bound_intersection(const struct header *h, struct census *all)
@@ -207,6 +217,7 @@ static void estimate_whole(const struct layers *layers, unsigned threads,
     const struct layer *first = &h->layers[0];
     *all = layer[0];
     if (h->n_layers == 1) {
+        bound_difference(h, all);
         bound_intersection(h, all);
         if (first->kind->sampled_fpr != NULL)
             all->fpr = first->kind->sampled_fpr(first, layers->data[0], threads, all->bits_set);
