@@ -151,19 +151,22 @@ static void expect(struct store *s, bool many)
     filter_expect(&file_of(s)->filter, many);
 }
 
-/* Says once what a writer that was killed, or whose sync failed, may have left undone. */
+/* Says once what a writer that ended without leaving may have left undone. */
 static void warn_of_dead(struct file *file)
 {
-    if (!file->session.found_dead || file->has_warned)
+    static const char *const why[] = {
+        [END_KILLED] = "a process was killed",
+        [END_FAILED] = "a sync failed",
+        [END_CRASHED] = "the machine crashed, or the file was copied,",
+    };
+    if (file->session.found == END_NONE || file->has_warned)
         return;
     file->has_warned = true;
     bool is_dirty = file->filter.header.state == STATE_DIRTY;
     snprintf(file->store.state.warning, sizeof file->store.state.warning,
              "'%.300s': %s while keys were added; the last of them may be missing%s",
              file->store.name,
-             is_dirty                     ? "the machine crashed or a sync failed"
-             : file->session.found_failed ? "a sync failed"
-                                          : "a process was killed",
+             is_dirty ? "the machine crashed or a sync failed" : why[file->session.found],
              is_dirty ? ", and 'seen verify --repair' makes the file clean" : "");
 }
 

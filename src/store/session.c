@@ -257,7 +257,8 @@ static void load_counters(struct session *s)
         const struct layers layers = filter_layers(f);
         c->unknown = true;
         chain_recount(&layers, parallel_cpus(), c);
-        s->found_dead |= !s->in_batch;
+        if (!s->in_batch && s->found == END_NONE)
+            s->found = END_KILLED;
     }
 }
 
@@ -423,8 +424,7 @@ static bool recover(struct session *s, unsigned threads, uint64_t *differing, st
     bool is_dirty = f->header.state == STATE_DIRTY, intact = is_intact(f);
     bool again = session_page(f)[PAGE_SYNC] != 0 || (is_dirty && !intact);
     const struct layers layers = filter_layers(f);
-    s->found_dead = true;
-    s->found_failed = sync_has_failed(f);
+    s->found = sync_has_failed(f) ? END_FAILED : intact ? END_KILLED : END_CRASHED;
     *differing += renew_all_touched(f, true);
     if (again)
         write_all(f, threads, false);

@@ -58,12 +58,15 @@
 
 enum { SESSION_USED = 52 }; /* bytes of the session page */
 
+/* How a writer was found to have ended without leaving: killed, by a sync that failed, or with the
+ * machine. A copy that was made while keys were added looks like the last. */
+enum session_ending { END_NONE, END_KILLED, END_FAILED, END_CRASHED };
+
 struct session {
     struct filter *filter;
-    struct counters counters; /* live, shared: read under the lock */
-    bool replaced;            /* the last session_lock found another file under the name */
-    bool found_dead;          /* a writer was found to have ended without leaving ... */
-    bool found_failed;        /* ... because its sync failed, not because it was killed */
+    struct counters counters;  /* live, shared: read under the lock */
+    bool replaced;             /* the last session_lock found another file under the name */
+    enum session_ending found; /* of another writer */
     bool locked;
     /* The rest is private to session.c. */
     bool entered;               /* this writer holds the session byte; the file is marked */

@@ -275,7 +275,7 @@ TEST(the_next_writer_ends_the_session_of_a_dead_one)
         CHECK(health("f") == FILTER_DIRTY && header_of("f").state == STATE_WRITING);
         CHECK(count("f", 0, 100) == 100 && count("f", 1000, 100) == 100);
         MUST(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err));
-        CHECK(s.found_dead);
+        CHECK(s.found == END_KILLED);
         MUST(add(&s, 2000, 100, &err) && session_end(&s, true, &err));
         filter_close(&f);
         CHECK(sound("f") && count("f", 0, 100) == 100 && count("f", 2000, 100) == 100);
@@ -283,7 +283,7 @@ TEST(the_next_writer_ends_the_session_of_a_dead_one)
         CHECK(h.counters.unknown == (how == 1) && h.counters.n_keys > 290);
         CHECK(h.counters.n_keys < 310);
         MUST(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err));
-        CHECK(!s.found_dead);
+        CHECK(s.found == END_NONE);
         MUST(session_end(&s, true, &err));
         filter_close(&f);
     }
@@ -730,7 +730,7 @@ TEST(after_a_crash_unmarked_pages_wait_for_a_repair)
         CHECK(session_is_uncertain(&f));
         for (int turn = 0; turn < 2; turn++) {
             MUST(session_begin(&s, &f, &err));
-            CHECK(s.found_dead == (turn == 0));
+            CHECK((s.found != END_NONE) == (turn == 0));
             CHECK(ask_page(&f, 2, &present) && present && ask_page(&f, 3, &present) == !lost);
             MUST(session_end(&s, true, &err));
             CHECK(sound("f") == !lost);
