@@ -46,11 +46,14 @@ enum {
     COMPAT_SUBTRACTED = 1 << 2,  /* so many fingerprints were taken from the set that those left do
                                     not tell how many keys share them: more than their number
                                     tells */
+    COMPAT_FOLDED = 1 << 3, /* a growing filter was folded when it had several layers: older layers
+                               reported fewer keys when newer ones took theirs than they do now */
     /* Bits 8 to 15: the length in bytes of all keys of the filter, which are given in hexadecimal
      * digits (PREP_HEX); 0 if it is unknown or differs. */
     COMPAT_KEY_LEN_SHIFT = 8,
     COMPAT_KEY_LEN = 0xff << COMPAT_KEY_LEN_SHIFT,
-    COMPAT_KNOWN = COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_KEY_LEN,
+    COMPAT_KNOWN =
+        COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_FOLDED | COMPAT_KEY_LEN,
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
     INCOMPAT_BATCHES = 1 << 1,   /* the header has batches after the layers */

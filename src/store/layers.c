@@ -105,25 +105,34 @@ static const struct census *covering(const struct census *layer, unsigned covere
     return most;
 }
 
+static bool is_folded(const struct header *h)
+{
+    return h->policy == POLICY_GROW && (h->compat & COMPAT_FOLDED) != 0;
+}
+
 /* In a growing filter a key is in one layer, or in none if an older layer falsely reported it. So
  * of g keys given while a layer took keys, n were added to it. n is binomial with the probability
  * `passed` that no older layer reports a key. Hence g = n / passed, with a variance of
- * g (1 - passed) / passed in addition to that of n. */
+ * g (1 - passed) / passed in addition to that of n. Of a folded filter, `passed` was between its
+ * value now and 1, so g is between n / passed and n; the middle is the estimate. */
 static void sum_grown(const struct header *h, const struct census *layer, struct census *all)
 {
     unsigned covered = n_covered(h);
-    double n = 0, below = 0, above = 0, passed = 1;
+    double n = 0, kept = 0, below = 0, above = 0, passed = 1;
     for (unsigned i = covered; i < h->n_layers; i++) {
         const struct census *c = i == covered ? covering(layer, covered) : &layer[i];
         double given = c->n / passed;
         double chance = CENSUS_Z95 * sqrt(given * (1 - passed) / passed);
         n += given;
+        kept += c->n;
         below = hypot(below, hypot((c->n - c->n_low) / passed, chance));
         above = hypot(above, hypot((c->n_high - c->n) / passed, chance));
         passed *= 1 - layer[i].fpr;
     }
     double asked = covered_fpr(layer, covered);
-    set_n(all, n, fmax(0, n - below), n + above + (asked < 1 ? n * asked / (1 - asked) : INFINITY));
+    double least = is_folded(h) ? kept : n;
+    set_n(all, (least + n) / 2, fmax(0, least - below),
+          n + above + (asked < 1 ? n * asked / (1 - asked) : INFINITY));
 }
 
 /* For layers that share an unknown number of keys. Their union has at least the keys of the largest
@@ -302,7 +311,7 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
         *n_bits = layer[0].n;
         return true;
     }
-    if (n_covered(h) > 0) /* which keys its writer dropped is unknown */
+    if (n_covered(h) > 0 || is_folded(h)) /* which keys its writer dropped is unknown */
         return true;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct census *c = &layer[i];

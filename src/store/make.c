@@ -551,6 +551,11 @@ static bool fold(struct make *m, double p, struct err *err)
         if (!write_folded(&f, err))
             return false;
     while (correct_folds(&f));
+    bool folded = false;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        folded |= h->layers[i].data_len < from_layer(m, i)->data_len;
+    if (folded && h->policy == POLICY_GROW && h->n_layers > 1)
+        h->compat |= COMPAT_FOLDED;
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].fpr_closed > 0 && h->layers[i].data_len < from_layer(m, i)->data_len)
             h->layers[i].fpr_closed = m->layer[i].census.fpr;
