@@ -19,7 +19,6 @@
 #include "cmd/summary.h"
 #include "cmd/warn.h"
 #include "store/chain.h"
-#include "store/derive.h"
 #include "store/filter_build.h"
 #include "store/foreign.h"
 #include "store/header.h"

@@ -10,7 +10,7 @@
 #include "base/say.h"
 #include "cmd/warn.h"
 #include "store/header.h"
-#include "store/memory.h"
+#include "store/store.h"
 
 /* For the filter of this run. So low that practically no key is lost to false positives. */
 static const double RUN_FPR = 1e-9;

@@ -4,7 +4,7 @@
 
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 #include "kind/counted/counted.h"
 #include "kind/parquet/parquet.h"
 #include "kind/ribbon/ribbon.h"

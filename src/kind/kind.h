@@ -292,7 +292,7 @@ struct kind {
 
     /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
      * length depends on the keys changes data_len (target_resize); the layer must then be the last.
-     * NULL: keys are added one by one, in order (memory.h). */
+     * NULL: keys are added one by one, in order (memory.c). */
     bool (*build)(const struct target *target, struct keyset *keys, struct census *census,
                   struct err *err);
 

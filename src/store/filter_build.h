@@ -32,6 +32,7 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "keys/keyset.h"
+#include "store/filter.h"
 #include "store/format.h"
 #include "store/header.h"
 #include "store/newfile.h"
@@ -97,5 +98,34 @@ bool filter_build_empty(int fd, const struct header *h, const char *name, struct
 
 /* Creates such a file at `path`. Succeeds without a change if `path` exists by then. */
 bool filter_build_empty_file(const char *path, const struct header *h, struct err *err);
+
+/* ---- Makes a filter from a counted set, without the original keys: the set must have kept their
+ * whole 64-bit hashes. The result is the same as if built from the original records.
+ *
+ *     struct derive d = {0};
+ *     if (!derive_open(&d, path, &file, &err) || !derive_check_sound(&d, threads, &err)) ...
+ *     ... filter_build_begin(&b, &err), with the key preparation of derive_header(&d) ...
+ *     if (!derive_put(&d, &b, &n_put, &err)) ...
+ *     ... filter_build_write(&b, n_put, &err) ...
+ *     derive_close(&d);                                // in any case */
+
+struct derive {
+    struct filter from;
+    bool is_open;
+};
+
+/* Opens a counted set. It must have whole hashes; if not, the error says what is needed. It may be
+ * the file that `file` replaces, whose writers are then locked out until the commit. */
+bool derive_open(struct derive *d, const char *path, struct newfile *file, struct err *err);
+
+const struct header *derive_header(const struct derive *d);
+
+/* Checks all of its pages. */
+bool derive_check_sound(struct derive *d, unsigned threads, struct err *err);
+
+/* Puts all hashes into the build. Sets *records to the set's count of records. */
+bool derive_put(const struct derive *d, struct filter_build *b, uint64_t *records, struct err *err);
+
+void derive_close(struct derive *d);
 
 #endif

@@ -1,4 +1,4 @@
-#include "store/memory.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <math.h>

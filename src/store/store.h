@@ -1,5 +1,5 @@
 /*
- * A filter, wherever it lives: in a file (file.h), in memory (memory.h) or in Redis (redis.h).
+ * A filter, wherever it lives: in a file (file.h), in memory or in Redis (redis.h).
  * Callers see no files, mappings or pages. Every call takes a batch of keys.
  *
  *     struct store *s = store_open(name, STORE_READ, NULL, &err);    // NULL: see err
@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "keys/hash.h"
 #include "kind/layout.h"
+#include "store/format.h"
 #include "store/layers.h"
 
 struct filter;
@@ -324,5 +325,13 @@ static inline bool store_add_end(struct store *s, bool sync, struct err *err)
 {
     return s->ops->add_end == NULL || s->ops->add_end(s, sync, err);
 }
+
+/* ---- A filter that lives in the memory of this process and ends with it. */
+
+/* Makes an empty filter with this header. NULL: see err. */
+struct store *memory_open(const struct header *h, struct err *err);
+
+/* For tests: closes the newest layer and begins another, as a full layer makes a writer do. */
+bool memory_advance(struct store *s, struct err *err);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kind/counted/encode.h"
+#include "kind/counted/stream.h"
 
 struct counted_memory {
     struct counted counted;

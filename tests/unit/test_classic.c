@@ -5,7 +5,6 @@
 
 #include "check.h"
 #include "keys/hash_foreign.h"
-#include "kind/classic/layouts.h"
 
 /* A generator for test numbers: splitmix64. */
 static uint64_t next(uint64_t *state)

@@ -1,5 +1,5 @@
 /* DCSO's bloom, beside what the program itself wrote and answered (tests/vectors). */
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +9,6 @@
 #include "base/bytes.h"
 #include "check.h"
 #include "golden.h"
-#include "kind/classic/classic.h"
 
 /* Columns of manifest.tsv. */
 enum { FILE_NAME, IS_GZIP, COMMANDS, N, P, K, M, ADDED, DATA_LEN, KEYS, N_KEYS, ABSENT, ANSWERS };

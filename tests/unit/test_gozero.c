@@ -1,11 +1,10 @@
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "check.h"
 #include "design.h"
-#include "kind/classic/classic.h"
 
 /* As go-zero computes them, for 20000 bits. */
 TEST(positions_are_those_of_go_zero)

@@ -12,7 +12,7 @@
 #include "random.h"
 #include "store/chain.h"
 #include "store/header.h"
-#include "store/memory.h"
+#include "store/store.h"
 
 enum { LOADS = 5, RATES = 4 };
 

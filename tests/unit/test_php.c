@@ -1,10 +1,9 @@
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <stdlib.h>
 
 #include "check.h"
 #include "design.h"
-#include "kind/classic/classic.h"
 
 #define PHP_ALL "php:functions=BKDRHash+SDBMHash+JSHash+PJWHash+ELFHash+DJBHash+DEKHash+FNVHash"
 

@@ -2,7 +2,7 @@
  * Chains of RedisBloom: what its modules wrote (tests/vectors/redisbloom) comes out when the same
  * keys are added, in a file and in memory; sizes; chains that are full; counts after a crash.
  */
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <math.h>
 
@@ -11,11 +11,9 @@
 #include "child.h"
 #include "random.h"
 #include "scratchdir.h"
-#include "kind/classic/classic.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
 #include "store/foreign.h"
-#include "store/memory.h"
 #include "store/session.h"
 #include "store/store.h"
 

@@ -1,4 +1,4 @@
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -6,7 +6,6 @@
 
 #include "check.h"
 #include "design.h"
-#include "kind/classic/classic.h"
 
 /* As Redisson computes them. The bytes of these keys are what their codec makes of them. */
 TEST(positions_are_those_of_redisson)

@@ -13,7 +13,6 @@
 #include "store/filter.h"
 #include "store/filter_build.h"
 #include "store/header.h"
-#include "store/memory.h"
 
 enum { KEYS = 60000, SMALL = 5000, ASKED = 512 * LAYER_BATCH };
 

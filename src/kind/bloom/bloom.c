@@ -1,8 +1,12 @@
 #include "kind/bloom/bloom.h"
 
-#include "base/bytes.h"
-#include "kind/bloom/probe.h"
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/bytes.h"
+#include "base/num.h"
+#include "base/parallel.h"
+#include "kind/bloom/probe.h"
 
 #define ONE_BIT(i) [i] = {[(i) / 64] = UINT64_C(1) << (i) % 64}
 #define ONE_BIT_8(i)                                                                               \
@@ -146,3 +150,318 @@ void bloom_to(const struct bloom *bloom, struct layer *layer)
     layer->geometry[3] = 0;
     layer->data_len = bloom->pages * BLOOM_PAGE;
 }
+
+/* ---- The page-blocked Bloom filter as a kind of layer. */
+
+static bool check(const struct layer *layer, struct err *err)
+{
+    const uint64_t *g = layer->geometry;
+    if (g[0] == 0 || g[0] != layer->data_len / BLOOM_PAGE || layer->data_len % BLOOM_PAGE != 0)
+        return fail(err, "its page count does not fit its length");
+    if (g[1] < 1 || g[1] > BLOOM_MAX_K)
+        return fail(err, "its number of probes is out of range");
+    if (g[2] < 1 || g[2] > 2 || g[1] % g[2] != 0)
+        return fail(err, "its number of lines is out of range");
+    if (g[3] != 0)
+        return fail(err, "its geometry has an unknown field");
+    return true;
+}
+
+static void query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
+                  uint64_t *present)
+{
+    struct bloom bloom = bloom_of(layer);
+    bloom_query(&bloom, data, 0, keys.lane0, n, present);
+}
+
+static void prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
+{
+    struct bloom bloom = bloom_of(layer);
+    for (size_t i = 0; i < n; i++)
+        bloom_prefetch(&bloom, data, 0, keys.lane0[i], bloom.lines);
+}
+
+static void add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
+                uint64_t *present)
+{
+    struct bloom bloom = bloom_of(layer);
+    bloom_test_insert(&bloom, data, 0, keys.lane0, n, present);
+}
+
+static bool alike(const struct layer *a, const struct layer *b)
+{
+    struct bloom x = bloom_of(a), y = bloom_of(b);
+    return x.k == y.k && x.lines == y.lines;
+}
+
+static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
+{
+    struct bloom x = bloom_of(a), y = bloom_of(b);
+    if (!alike(a, b))
+        return false;
+    *out = x.pages <= y.pages ? *a : *b;
+    return x.pages % y.pages == 0 || y.pages % x.pages == 0;
+}
+
+static void find_pages(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page)
+{
+    struct bloom bloom = bloom_of(layer);
+    for (size_t i = 0; i < n; i++)
+        page[i] = bloom_page(&bloom, keys.lane0[i]);
+}
+
+/* Pages in one piece of a census: large, so that distributing the pieces costs almost nothing. */
+enum { CENSUS_PAGES = 256 };
+
+/* Pages united at a time, on the stack. */
+enum { UNION_PAGES = 16 };
+
+/* A census of one layer, or of the union of several. */
+struct census_job {
+    struct bloom bloom;
+    const struct layer *const *layer;
+    const uint8_t *const *data;
+    unsigned n;
+    struct bloom_census *of_worker;
+};
+
+static void census_of_union(const struct census_job *job, uint64_t first, uint64_t end,
+                            struct bloom_census *c)
+{
+    uint8_t pages[UNION_PAGES * BLOOM_PAGE];
+    for (uint64_t n; first < end; first += n) {
+        n = end - first < UNION_PAGES ? end - first : UNION_PAGES;
+        memset(pages, 0, n * BLOOM_PAGE);
+        for (unsigned i = 0; i < job->n; i++) {
+            struct bloom from = bloom_of(job->layer[i]);
+            bloom_fold(&from, job->data[i], &job->bloom, first, n, pages);
+        }
+        bloom_census_add(&job->bloom, pages, n, c);
+    }
+}
+
+static void census_piece(void *ctx, unsigned worker, uint64_t i)
+{
+    struct census_job *job = ctx;
+    uint64_t first = i * CENSUS_PAGES, left = job->bloom.pages - first;
+    uint64_t n = left < CENSUS_PAGES ? left : CENSUS_PAGES;
+    if (job->n == 1 && bloom_of(job->layer[0]).pages == job->bloom.pages)
+        bloom_census_add(&job->bloom, job->data[0] + first * BLOOM_PAGE, n,
+                         &job->of_worker[worker]);
+    else
+        census_of_union(job, first, first + n, &job->of_worker[worker]);
+}
+
+/* Sums the counts of all threads. */
+static void run_census(struct census_job *job, unsigned threads, struct bloom_census *out)
+{
+    *out = (struct bloom_census){0};
+    job->of_worker = calloc(threads, sizeof *job->of_worker);
+    if (job->of_worker == NULL) {
+        threads = 1;
+        job->of_worker = out;
+    }
+    parallel_for(threads, (job->bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, job);
+    if (job->of_worker == out)
+        return;
+    for (unsigned w = 0; w < threads; w++)
+        bloom_census_sum(out, &job->of_worker[w]);
+    free(job->of_worker);
+}
+
+static void take_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+                        struct census *out)
+{
+    struct census_job job = {.bloom = bloom_of(layer), .layer = &layer, .data = &data, .n = 1};
+    struct bloom_census sum;
+    run_census(&job, threads, &sum);
+    bloom_census_result(&job.bloom, &sum, out);
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* All layers are folded to the largest size that they all fold to. */
+static struct census_job union_job(const struct layer *const *layer, const uint8_t *const *data,
+                                   unsigned n)
+{
+    struct census_job job = {.bloom = bloom_of(layer[0]), .layer = layer, .data = data, .n = n};
+    for (unsigned i = 1; i < n; i++)
+        job.bloom.pages = common_divisor(job.bloom.pages, bloom_of(layer[i]).pages);
+    return job;
+}
+
+static void census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
+                         unsigned threads, struct census *out)
+{
+    struct census_job job = union_job(layer, data, n);
+    struct bloom_census sum;
+    run_census(&job, threads, &sum);
+    bloom_census_result(&job.bloom, &sum, out);
+}
+
+static bool pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
+                 struct pair_census *out)
+{
+    struct census_job any = union_job(layer, data, 2), a = any, b = any;
+    struct bloom_census sum[3];
+    a.n = b.n = 1;
+    b.layer++;
+    b.data++;
+    run_census(&a, threads, &sum[0]);
+    run_census(&b, threads, &sum[1]);
+    run_census(&any, threads, &sum[2]);
+    return bloom_census_pair(&any.bloom, sum, out);
+}
+
+static double fpr_at(const struct layer *layer, double n)
+{
+    struct bloom bloom = bloom_of(layer);
+    return bloom_fpr(&bloom, n);
+}
+
+static struct shape shape_of(const struct layer *layer)
+{
+    struct bloom bloom = bloom_of(layer);
+    return (struct shape){.pages = bloom.pages, .lines = bloom.lines, .k = bloom.k};
+}
+
+static bool check_fpr(double p, struct err *err)
+{
+    char asked[NUM_TEXT], least[NUM_TEXT];
+    return p >= BLOOM_MIN_FPR ||
+           fail(err,
+                "an FPR of %s is too small for a Bloom filter, where %s takes 52 bits a key; "
+                "compact filters allow 2^-32 and more, counted ones N / 2^64 for N keys",
+                num_show_fpr(asked, p), num_show_least_fpr(least, BLOOM_MIN_FPR));
+}
+
+static bool size(uint64_t n, double p, struct layer *out)
+{
+    struct bloom bloom;
+    if (!bloom_size(n, p, &bloom))
+        return false;
+    bloom_to(&bloom, out);
+    return true;
+}
+
+static uint64_t pages_of(uint64_t data_len)
+{
+    uint64_t pages = data_len / BLOOM_PAGE;
+    return pages < BLOOM_MAX_PAGES ? pages : BLOOM_MAX_PAGES;
+}
+
+static double best(uint64_t n, uint64_t data_len, struct layer *out)
+{
+    struct bloom bloom;
+    bloom_best(n, pages_of(data_len), &bloom);
+    bloom_to(&bloom, out);
+    return bloom_fpr(&bloom, (double)n);
+}
+
+static uint64_t capacity(uint64_t data_len, double p, struct layer *out)
+{
+    struct bloom bloom;
+    uint64_t n = bloom_capacity(pages_of(data_len), p, &bloom);
+    if (n > 0)
+        bloom_to(&bloom, out);
+    return n;
+}
+
+/* Memory of `seen create` besides the filter: for input and for hashes in transit. */
+static const uint64_t BUILD_MEMORY = (uint64_t)64 << 20;
+
+/* Measured on one machine; includes reading and hashing of short keys. */
+static const double BUILD_TIME = 20;
+
+static void cost(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out)
+{
+    struct bloom bloom = bloom_of(layer);
+    (void)n;
+    *out = (struct cost){.bits = 8 * layer->data_len,
+                         .k = bloom.k,
+                         .lines = bloom.lines,
+                         .build_memory = file_len + BUILD_MEMORY,
+                         .build_time = BUILD_TIME};
+}
+
+static void fold(const struct layer *layer, double n, double p, uint64_t above, struct layer *out)
+{
+    struct bloom bloom = bloom_of(layer);
+    uint64_t all = bloom.pages;
+    for (bloom.pages = above / BLOOM_PAGE + 1; bloom.pages < all; bloom.pages++)
+        if (all % bloom.pages == 0 && bloom_fpr(&bloom, n) <= p)
+            break;
+    *out = *layer;
+    if (bloom.pages < all)
+        bloom_to(&bloom, out);
+}
+
+static void round_to_fold(struct layer *layer, unsigned parts)
+{
+    struct bloom bloom = bloom_of(layer);
+    uint64_t step = parts;
+    if (parts == 0)
+        /* Repeated halving leaves 16 to 31 pages. */
+        for (step = 1; bloom.pages / step > 31; step *= 2)
+            continue;
+    else if (bloom.pages < 50 * (uint64_t)parts)
+        return;
+    bloom.pages = (bloom.pages + step - 1) / step * step;
+    bloom_to(&bloom, layer);
+}
+
+static void *begin_bits(const struct layer *layer)
+{
+    struct bloom bloom = bloom_of(layer);
+    return bloom_bits_new(&bloom);
+}
+
+static const struct kind_bits bits = {
+    .begin = begin_bits,
+    .put = bloom_bits_drain,
+    .write = bloom_bits_write,
+    .end = bloom_bits_free,
+};
+
+const struct kind kind_bloom = {
+    .id = 1,
+    .name = "bloom",
+    .variants = &bloom_variants,
+    .check = check,
+    .query = query,
+    .prefetch = prefetch,
+    .add = add,
+    .page = find_pages,
+    .census = take_census,
+    .alike = alike,
+    .census_union = census_union,
+    .pair = pair,
+    .shape = shape_of,
+    .fpr_at = fpr_at,
+    .check_fpr = check_fpr,
+    .hash_share = 0.1,
+    .size = size,
+    .best = best,
+    .fpr_min = BLOOM_MIN_FPR,
+    .fpr_max = 1,
+    .len_max = BLOOM_MAX_PAGES * BLOOM_PAGE,
+    .capacity = capacity,
+    .cost = cost,
+    .lanes = 1,
+    .build = bloom_build,
+    /* At most one key in 100 finds its bits set by chance and must be checked. */
+    .presuming_fpr = 0.02,
+    .bits = &bits,
+    .unite = unite,
+    .write_union = bloom_unite,
+    .fold = fold,
+    .round_to_fold = round_to_fold,
+};

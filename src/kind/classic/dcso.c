@@ -12,7 +12,7 @@
  *
  *     h = FNV-1 of the key, mod P;  then k times  h = (h G mod 2^64) mod P
  */
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +25,6 @@
 #include "base/num.h"
 #include "keys/encode.h"
 #include "keys/hash_foreign.h"
-#include "kind/classic/classic.h"
 
 enum { GZIP };
 

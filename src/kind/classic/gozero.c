@@ -3,7 +3,7 @@
  * Redis: m is not stored but set by the program that uses it, and k is always 14. Position i of a
  * key is lane i of its hash (keys/hash_foreign.h), modulo m.
  */
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,6 @@
 #include "base/exact.h"
 #include "keys/encode.h"
 #include "keys/hash_foreign.h"
-#include "kind/classic/classic.h"
 
 enum { BITS };
 

@@ -11,7 +11,7 @@
  *
  * Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006.
  */
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,7 +22,6 @@
 #include "base/num.h"
 #include "keys/encode.h"
 #include "keys/hash_foreign.h"
-#include "kind/classic/classic.h"
 
 enum { FUNNEL, STRATEGY, K_RULE };
 

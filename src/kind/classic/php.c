@@ -6,7 +6,7 @@
  * Such a bitmap takes up to 512 MiB and is mostly nearly empty. So a filter file stores it with
  * holes, and a foreign file can be a list of the positions of the set bits instead of the bitmap.
  */
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,6 @@
 #include "base/bytes.h"
 #include "keys/encode.h"
 #include "keys/hash_foreign.h"
-#include "kind/classic/classic.h"
 
 enum { FUNCTIONS };
 

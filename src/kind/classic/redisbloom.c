@@ -24,7 +24,7 @@
  * word that has bits  [3] the bits per key, a double. The layer's data is `bytes` bytes, then zero
  * bytes up to a multiple of 8.
  */
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -35,7 +35,6 @@
 #include "base/bytes.h"
 #include "base/num.h"
 #include "keys/hash_foreign.h"
-#include "kind/classic/classic.h"
 
 enum { EXPANSION, SCALING, SEED };
 

@@ -8,7 +8,7 @@
  * (hash_highway_128). After each position one half is added to h: alternately the second and the
  * first.
  */
-#include "kind/classic/layouts.h"
+#include "kind/classic/classic.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +20,6 @@
 #include "base/parallel.h"
 #include "keys/encode.h"
 #include "keys/hash_foreign.h"
-#include "kind/classic/classic.h"
 
 enum { CODEC, BITS, HASHES };
 

@@ -1,7 +1,7 @@
 /*
  * Counted sets: a layer kind whose keys can be removed. It stores a fingerprint and a count for
  * each key, in ascending order of the fingerprints. A set is changed only by a merge into a new
- * file. Query a set with counted_query; read, merge and write sets as streams (stream.h, encode.h).
+ * file. Query a set with counted_query; read, merge and write sets as streams (stream.h).
  *
  * The fingerprint v of a key is the top `bits` bits of its 64-bit hash. An absent key is reported
  * present with probability entries / 2^bits. Keys with equal fingerprints share one entry, which

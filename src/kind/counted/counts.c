@@ -1,6 +1,5 @@
 /* The counts of a block, in the code that counted.h describes. */
 #include "kind/counted/parts.h"
-#include "kind/counted/writer.h"
 
 static unsigned log2_of(uint64_t x)
 {

@@ -1,11 +1,10 @@
 /* The encoder of counted sets. */
-#include "kind/counted/encode.h"
+#include "kind/counted/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "kind/counted/parts.h"
-#include "kind/counted/writer.h"
 
 /* Bytes are handed to the sink in pieces of about these sizes. */
 enum { PIECE = 1 << 20, LINES_PIECE = 1 << 16 };

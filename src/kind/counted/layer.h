@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "kind/counted/encode.h"
+#include "kind/counted/stream.h"
 #include "kind/kind.h"
 
 struct keyset;
