@@ -246,11 +246,11 @@ static bool is_rough(const struct findings *found)
     return layout_caveat(found->header->layers[0].kind) != NULL;
 }
 
-/* A rough estimate has no interval. */
+/* A rough estimate has no interval, and gives no bound. */
 static void report_n(struct report *r, const struct findings *found)
 {
     const struct census *all = &found->all;
-    bool rough = is_rough(found) && !all->n_at_least && !isnan(all->n);
+    bool rough = is_rough(found) && !all->n_at_least;
     report_range(r, &field_n, all->n_exact ? EXACT : ESTIMATED, all->n, rough ? NAN : all->n_low,
                  rough ? NAN : all->n_high);
 }

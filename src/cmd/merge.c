@@ -10,6 +10,7 @@
 #include "cmd/opt.h"
 #include "cmd/summary.h"
 #include "cmd/warn.h"
+#include "kind/layout.h"
 #include "store/combine.h"
 #include "store/header.h"
 #include "store/make.h"
@@ -317,12 +318,19 @@ static enum joined why_joined(const struct make *made)
 
 enum { KEYS_TEXT = 2 * NUM_TEXT + 16 }; /* for "X to Y" */
 
+static bool is_rough(const struct make *made)
+{
+    return layout_caveat(made->header.layers[0].kind) != NULL;
+}
+
 static const char *show_keys(char text[KEYS_TEXT], const struct make *made)
 {
     char low[NUM_TEXT], high[NUM_TEXT];
     num_show_count(high, make_estimates(made) ? made->n : made->n_high);
     if (make_estimates(made))
         snprintf(text, KEYS_TEXT, "about %s", high);
+    else if (is_rough(made))
+        snprintf(text, KEYS_TEXT, "an unknown number of");
     else if (made->n_low > 0)
         snprintf(text, KEYS_TEXT, "%s to %s", num_show_count(low, made->n_low), high);
     else
@@ -362,9 +370,9 @@ static void report(const struct merge *m)
     summary_begin(&j, made->out, &made->header, made->fpr, make_estimates(made) ? made->n : NAN);
     if (!make_estimates(made)) {
         json_key(&j, "n_low");
-        json_double(&j, made->n_low);
+        json_double(&j, is_rough(made) ? NAN : made->n_low);
         json_key(&j, "n_high");
-        json_double(&j, made->n_high);
+        json_double(&j, is_rough(made) ? NAN : made->n_high);
     }
     json_key(&j, "joined_for");
     if (joined != NULL)
