@@ -13,8 +13,7 @@
 struct add {
     struct keyopt keyopt;
     bool verbose, create;
-    uint64_t n; /* capacity of a filter to be made; 0: not given */
-    double p;   /* its FPR; 0: not given */
+    struct adding_design made;
     struct adding adding;
     struct changing changing;
 };
@@ -37,11 +36,14 @@ static const struct opt add_opts[] = {
 static const struct opt create_opts[] = {
     {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
      FLAG(struct add, create)},
-    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, n),
+    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, made.n),
      .needs = " create", .why = "is for a filter that is made"},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; in Redis, the layout's)",
-     FPR(struct add, p), .needs = " create", .why = "is for a filter that is made"},
+     FPR(struct add, made.p), .needs = " create", .why = "is for a filter that is made"},
+    {300, "generations", "G",
+     "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
+     .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
     {0},
 };
 
@@ -50,6 +52,12 @@ static const struct opt_hint hints[] = {
     {0},
 };
 
+static bool take_made(void *add, struct opt_parser *p, int id)
+{
+    (void)id;
+    return adding_take_generations(&((struct add *)add)->made, p);
+}
+
 static const struct opt_group groups[] = {
     {"Adding", add_opts, 0, NULL},
     {"Keys", keyopt_opts, offsetof(struct add, keyopt), keyopt_take},
@@ -57,7 +65,7 @@ static const struct opt_group groups[] = {
      offsetof(struct add, keyopt), keyopt_take},
     {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
     {"Filters in Redis", redisopt_add, offsetof(struct add, adding.known.open), redisopt_take},
-    {"Making a filter", create_opts, 0, NULL},
+    {"Making a filter", create_opts, 0, take_made},
     {0},
 };
 
@@ -91,7 +99,7 @@ static bool make_file(struct add *a, const char *path, struct err *err)
     if (a->changing.change.batch_id != NULL || a->changing.change.each)
         return fail(err, "%s is for counted sets, which 'seen create --counted' makes",
                     a->changing.change.each ? "--each" : "--batch-id");
-    return adding_plan_file(&a->keyopt, a->n, a->p, true, &h, err) &&
+    return adding_plan_file(&a->keyopt, &a->made, true, &h, err) &&
            adding_make_file(&a->adding, path, &h, err);
 }
 
@@ -103,10 +111,10 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
         return false;
     struct known *k = &a->adding.known;
     enum store_there there = STORE_THERE;
-    bool ok = a->create && in_redis ? known_prepare(k, path, a->n, a->p, &there, err)
+    bool ok = a->create && in_redis ? known_prepare(k, path, a->made.n, a->made.p, &there, err)
                                     : known_open(k, path, a->create, err);
     if (ok && there == STORE_THERE)
-        adding_compare(store_header(k->sink), path, a->n, a->p);
+        adding_compare(store_header(k->sink), path, &a->made);
     if (!ok || !keyopt_adopt(&a->keyopt, store_header(k->sink), path, err))
         return false;
     return there == STORE_THERE || (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
@@ -133,8 +141,7 @@ static int add_batch(struct add *a, const char *path)
     c->change.max_fpr = a->adding.options.max_fpr;
     c->change.no_sync = a->adding.no_sync;
     c->verbose = a->verbose;
-    c->n = a->n;
-    c->p = a->p;
+    c->made = a->made;
     if (!a->adding.options.rotate)
         return changing_run(c, &a->keyopt, &cmd_add);
     say_error("'%s' has no generations, so it cannot be rotated", path);
@@ -149,6 +156,9 @@ static int run_add(struct add *a, int argc, char **argv)
         return p.status;
     if (!keyopt_files(&a->keyopt, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
+    int status = adding_check_design(&a->made, &cmd_add);
+    if (status != 0)
+        return status;
     if (!open_filter(a, argv[p.first], &err)) {
         if (is_counted_set(argv[p.first], &err))
             return add_batch(a, argv[p.first]);

@@ -38,10 +38,27 @@ uint64_t adding_first(const struct keyopt *keyopt, bool alone)
     return n > CHAIN_FIRST ? chain_first(n) : 0;
 }
 
-bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, bool alone, struct header *h,
-                      struct err *err)
+bool adding_take_generations(struct adding_design *d, struct opt_parser *p)
 {
-    struct design design = {.n = n, .p = p, .grow = n == 0};
+    int generations;
+    if (!opt_int(p, 1, CHAIN_GENERATIONS, &generations))
+        return false;
+    d->generations = (unsigned)generations;
+    return true;
+}
+
+int adding_check_design(const struct adding_design *d, const struct command *cmd)
+{
+    if (d->n == 0 && d->generations > CHAIN_GROWING_GENERATIONS)
+        return opt_misuse(cmd, "without --capacity, there can be %d --generations at most",
+                          CHAIN_GROWING_GENERATIONS);
+    return 0;
+}
+
+bool adding_plan_file(struct keyopt *keyopt, const struct adding_design *d, bool alone,
+                      struct header *h, struct err *err)
+{
+    struct design design = {.n = d->n, .p = d->p, .grow = d->n == 0, .generations = d->generations};
     if (!keyopt_new(keyopt, err))
         return false;
     if (design.grow)
@@ -54,19 +71,24 @@ bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, bool alone, s
 bool adding_make_file(struct adding *a, const char *path, const struct header *h, struct err *err)
 {
     const struct layer *first = &h->layers[0];
-    struct design usual = {.kind = first->kind, .p = h->fpr_design, .grow = true};
+    struct design usual = {.kind = first->kind,
+                           .p = h->fpr_design,
+                           .grow = true,
+                           .generations = h->generations > 0 ? h->generations - 1 : 0};
     a->made = *h;
     if (!keyopt_check_first(a->feed.keyopt, err))
         return false;
     if (filter_build_empty_file(path, h, err))
         return true;
     /* The disk may be too full for the expected keys, but not for the actual ones. */
-    return h->policy == POLICY_GROW && first->n_design > CHAIN_FIRST &&
+    return format_grows(h) && first->n_design > CHAIN_FIRST &&
            header_design(&a->made, &usual, 0, err) && filter_build_empty_file(path, &a->made, err);
 }
 
-void adding_compare(const struct header *h, const char *name, uint64_t n, double p)
+void adding_compare(const struct header *h, const char *name, const struct adding_design *d)
 {
+    uint64_t n = d->n;
+    double p = d->p;
     char text[NUM_TEXT];
     /* Another program's rules may make another size of what was asked for. */
     if (h->layers[0].kind->layout != NULL)
@@ -74,7 +96,14 @@ void adding_compare(const struct header *h, const char *name, uint64_t n, double
     if (p != 0 && p != h->fpr_design)
         say_warning("'%s' is there already, with a false-positive rate of %s: --fpr has no effect",
                     name, num_show_fpr(text, h->fpr_design));
-    if (n != 0 && h->policy == POLICY_GROW)
+    unsigned generations = chain_generations(h);
+    if (d->generations != 0 && generations == 0)
+        say_warning("'%s' is there already, without generations: --generations has no effect",
+                    name);
+    else if (d->generations != 0 && d->generations != generations)
+        say_warning("'%s' is there already, with %u generations: --generations has no effect", name,
+                    generations);
+    if (n != 0 && format_grows(h))
         say_warning("'%s' is there already, and grows: --capacity has no effect", name);
     else if (n != 0 && n != h->n_design)
         say_warning("'%s' is there already, with a capacity of %s: --capacity has no effect", name,

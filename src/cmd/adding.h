@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cmd/cmd.h"
 #include "cmd/feed.h"
 #include "cmd/known.h"
 #include "store/header.h"
@@ -42,14 +43,25 @@ struct added {
  * one. `alone`: no other filter is asked first, which may have some of the keys. */
 uint64_t adding_first(const struct keyopt *keyopt, bool alone);
 
-/* Plans a filter file for n keys at FPR p. n 0: the file grows. p 0: the usual FPR. `alone` as
- * above. */
-bool adding_plan_file(struct keyopt *keyopt, uint64_t n, double p, bool alone, struct header *h,
-                      struct err *err);
+/* What a command that makes a missing filter is told of it. 0: not given. */
+struct adding_design {
+    uint64_t n; /* capacity; without one, the filter grows */
+    double p;
+    unsigned generations;
+};
 
-/* Warns if the filter `name` of seen's own, which is there, has another capacity or FPR than
- * --create would give it. n and p as above. */
-void adding_compare(const struct header *h, const char *name, uint64_t n, double p);
+/* Takes the argument of --generations. */
+bool adding_take_generations(struct adding_design *d, struct opt_parser *p);
+
+/* Can there be such a filter? Returns the exit status after a message, or 0. */
+int adding_check_design(const struct adding_design *d, const struct command *cmd);
+
+/* Plans a filter file. Without a rate, it has the usual one. `alone` as above. */
+bool adding_plan_file(struct keyopt *keyopt, const struct adding_design *d, bool alone,
+                      struct header *h, struct err *err);
+
+/* Warns if the filter `name` of seen's own, which is there, is another than --create would make. */
+void adding_compare(const struct header *h, const char *name, const struct adding_design *d);
 
 struct adding {
     struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */

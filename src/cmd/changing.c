@@ -5,7 +5,6 @@
 
 #include "base/num.h"
 #include "base/say.h"
-#include "cmd/adding.h"
 #include "cmd/cmd.h"
 #include "store/writer.h"
 
@@ -171,7 +170,7 @@ static bool change(struct changing *c, struct keyopt *keyopt, const struct comma
     if (!change_open(change, &err) ||
         !keyopt_adopt(keyopt, &change->now.header, change->path, &err))
         return say_failure(&err);
-    adding_compare(&change->now.header, change->path, c->n, c->p);
+    adding_compare(&change->now.header, change->path, &c->made);
     if (!check_memory(c, command))
         return false;
     if (!change_begin(change, &keyopt->rule, c->memory, c->tmpdir, &err))

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cmd/adding.h"
 #include "cmd/feed.h"
 #include "cmd/opt.h"
 #include "store/change.h"
@@ -23,8 +24,7 @@ struct changing {
     const char *tmpdir;   /* NULL: not given */
     uint64_t memory;
     bool verbose;
-    uint64_t n; /* capacity and FPR that were asked for, as of adding_compare */
-    double p;
+    struct adding_design made; /* what --create was asked for */
     /* The rest is private. */
     struct feed feed;
 };

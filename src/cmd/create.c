@@ -86,7 +86,7 @@ static const struct opt size_opts[] = {
      FLAG(struct create, design.grow)},
     {OPT_GENERATIONS, "generations", "G",
      "make a filter that forgets: the capacity is divided among G generations, "
-     "and 'seen rotate' empties the oldest",
+     "and 'seen rotate' empties the oldest; with --grow, a generation grows as needed",
      OWN},
     {0, "foldable", NULL,
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
@@ -192,15 +192,15 @@ static int check_chain(const struct create *c)
 {
     const struct design *d = &c->design;
     bool chain = d->grow || d->generations > 0;
-    if (d->grow && d->generations > 0)
-        return opt_misuse(&cmd_create, "a filter with generations does not grow: give --grow or "
-                                       "--generations");
+    if (d->grow && d->generations > CHAIN_GROWING_GENERATIONS)
+        return opt_misuse(&cmd_create, "with --grow, there can be %d --generations at most",
+                          CHAIN_GROWING_GENERATIONS);
     if (chain && (c->compact || d->size != 0 || c->like != NULL || d->foldable || c->dry_run))
         return opt_misuse(&cmd_create,
                           "%s: not with --compact, --size, --like, --foldable or --dry-run",
                           d->grow ? "--grow" : "--generations");
-    if (d->generations > 0 && d->n == 0)
-        return opt_misuse(&cmd_create, "--generations needs --capacity");
+    if (d->generations > 0 && d->n == 0 && !d->grow)
+        return opt_misuse(&cmd_create, "--generations needs --capacity or --grow");
     if (d->foldable && (c->compact || d->size != 0 || c->like != NULL))
         return opt_misuse(&cmd_create, "--foldable: not with --compact, --size or --like");
     return 0;
@@ -371,7 +371,7 @@ static bool keys_fit(const struct create *c)
     const struct layer *layer = &h->layers[chain_newest(h)];
     const struct census *census = &c->build.census;
     double promised = layer->fpr_design;
-    if (h->policy == POLICY_GROW)
+    if (format_grows(h))
         return true;
     /* By another program's rules, a filter for n keys may exceed the FPR that was asked for. */
     if (layer->kind->layout != NULL)

@@ -27,8 +27,7 @@
 struct dedup {
     struct keyopt keyopt;
     bool invert, count, quiet, annotate, dry_run, create, verbose;
-    uint64_t n;               /* capacity of a filter to be made; 0: not given */
-    double p;                 /* its FPR; 0: not given */
+    struct adding_design made;
     const char *path;         /* NULL: none */
     const char *confirm_path; /* NULL: none */
     const char **also_path;   /* of --also; in a dry run FILTER, too */
@@ -71,10 +70,13 @@ static const struct opt known_opts[] = {
 static const struct opt filter_opts[] = {
     {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
      FLAG(struct dedup, create), .needs = " FILTER"},
-    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct dedup, n)},
+    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct dedup, made.n)},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)",
-     FPR(struct dedup, p)},
+     FPR(struct dedup, made.p)},
+    {301, "generations", "G",
+     "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
+     .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
     {0, "max-fpr", "P",
      "stop before the current false-positive rate exceeds P (default: 10 times the design rate, "
      "unless FILTER grows)",
@@ -108,6 +110,12 @@ static bool take_also(void *dedup, struct opt_parser *p, int id)
     return also(dedup, p->value);
 }
 
+static bool take_made(void *dedup, struct opt_parser *p, int id)
+{
+    (void)id;
+    return adding_take_generations(&((struct dedup *)dedup)->made, p);
+}
+
 static const struct opt_hint hints[] = {
     {"-u", "each new record is printed, once; -v prints the others"},
     {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
@@ -119,7 +127,7 @@ static const struct opt_hint hints[] = {
 static const struct opt_group groups[] = {
     {"Output", output_opts, 0, NULL},
     {"What is known", known_opts, 0, take_also},
-    {"Filter", filter_opts, 0, NULL},
+    {"Filter", filter_opts, 0, take_made},
     {"Keys", keyopt_opts, offsetof(struct dedup, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct dedup, keyopt), keyopt_take},
@@ -350,7 +358,7 @@ static bool open_file(struct dedup *d)
     struct err err;
     struct known *k = &d->adding.known;
     if (known_open(k, d->path, d->create, &err)) {
-        adding_compare(store_header(k->sink), d->path, d->n, d->p);
+        adding_compare(store_header(k->sink), d->path, &d->made);
         return adopt(d, k->sink, &err) || say_failure(&err);
     }
     advise(d, &err);
@@ -377,7 +385,7 @@ static bool create_and_open(struct dedup *d, struct header *h)
     const struct header *made = store_header(d->adding.known.sink);
     if (!suits_others(d, made, &err))
         return say_failure(&err);
-    if (d->p == 0 && d->confirm_path == NULL && !d->quiet)
+    if (d->made.p == 0 && d->confirm_path == NULL && !d->quiet)
         say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
                  "rate)",
                  d->path, 1 / made->fpr_design);
@@ -390,8 +398,8 @@ static bool prepare(struct dedup *d, bool *to_be_made)
     struct err err;
     struct known *k = &d->adding.known;
     enum store_there there;
-    if (!known_prepare(k, d->path, d->n, d->p, &there, &err) || !adopt(d, k->sink, &err) ||
-        (d->dry_run && !known_only_ask(k, there, &err)))
+    if (!known_prepare(k, d->path, d->made.n, d->made.p, &there, &err) ||
+        !adopt(d, k->sink, &err) || (d->dry_run && !known_only_ask(k, there, &err)))
         return say_failure(&err);
     *to_be_made = there != STORE_THERE;
     return true;
@@ -416,22 +424,22 @@ static bool open_own(struct dedup *d, struct header *h, bool *to_be_made)
         return *to_be_made || also(d, d->path);
     if (!*to_be_made)
         return open_file(d);
-    return adding_plan_file(&d->keyopt, d->n, d->p, d->n_also == 0, h, &err) || say_failure(&err);
+    return adding_plan_file(&d->keyopt, &d->made, d->n_also == 0, h, &err) || say_failure(&err);
 }
 
 static bool open_in_memory(struct dedup *d)
 {
     struct err err;
     bool alone = d->path == NULL && d->n_also == 0;
-    double p = d->path == NULL && d->p != 0 ? d->p : MEMORY_FPR;
+    double p = d->path == NULL && d->made.p != 0 ? d->made.p : MEMORY_FPR;
     if (d->n_also == 0 && !keyopt_new(&d->keyopt, &err))
         return say_failure(&err);
-    uint64_t n = d->n != 0 ? d->n : adding_first(&d->keyopt, alone);
+    uint64_t n = d->made.n != 0 ? d->made.n : adding_first(&d->keyopt, alone);
     if (!keyopt_check_digest(&d->keyopt, &err))
         return say_failure(&err);
     /* The memory may be too small for the expected keys, but not for the actual ones. */
     return known_open_in_memory(&d->adding.known, &d->keyopt.rule, n, p, &err) ||
-           (d->n == 0 && n > CHAIN_FIRST &&
+           (d->made.n == 0 && n > CHAIN_FIRST &&
             known_open_in_memory(&d->adding.known, &d->keyopt.rule, 0, p, &err)) ||
            say_failure(&err);
 }
@@ -535,7 +543,7 @@ static void limit_fpr(struct dedup *d)
     double limit = WARN_USELESS * h->fpr_design;
     bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
     if (options->max_fpr != 0 || options->rotate || k->in_memory || k->has_list || !has_design ||
-        h->policy == POLICY_GROW || chain_is_exact(h))
+        format_grows(h) || chain_is_exact(h))
         return;
     options->max_fpr = limit;
     d->adding.advice = h->policy == POLICY_RING ? ", 10 times its design rate; make room with "
@@ -561,10 +569,10 @@ static int dedup(struct dedup *d)
 
 static int check_options(const struct dedup *d)
 {
-    if (!d->create && d->path != NULL && (d->n != 0 || d->p != 0))
+    if (!d->create && d->path != NULL && (d->made.n != 0 || d->made.p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");
-    return 0;
+    return adding_check_design(&d->made, &cmd_dedup);
 }
 
 static int run_dedup(struct dedup *d, int argc, char **argv)

@@ -42,6 +42,8 @@ static const struct field field_damaged = {"damaged pages", "pages_damaged", FOR
 static const struct field field_bytes = {"file size", "bytes", FORM_BYTES, NULL, NULL};
 
 static const struct field field_policy = {"when full", "policy", FORM_TEXT, NULL, NULL};
+static const struct field field_generations = {"generations", "generations", FORM_COUNT, NULL,
+                                               NULL};
 static const struct field field_n_design = {"design capacity", "n_design", FORM_COUNT, NULL, NULL};
 static const struct field field_records = {"records given", "records", FORM_COUNT, NULL, NULL};
 static const struct field field_added = {"keys new when added", "keys_added", FORM_COUNT, NULL,
@@ -326,10 +328,11 @@ static void report_keys(struct report *r, const struct findings *found)
     const struct header *h = found->header;
     const struct census *all = &found->all;
     enum source source = all->n_exact ? EXACT : ESTIMATED;
-    static const char *const policies[] = {"FPR rises", "grows", "rotates"};
+    static const char *const policies[] = {"FPR rises", "grows", "rotates", "grows"};
     report_n(r, found);
     report_fingerprints(r, &h->layers[0]);
     report_string(r, &field_policy, RECORDED, is_immutable(h) ? "immutable" : policies[h->policy]);
+    report_known(r, &field_generations, RECORDED, chain_generations(h));
     report_known(r, &field_n_design, design_source(h), h->n_design * found->shards);
     report_load(r, found, source);
     report_left(r, found);
@@ -341,7 +344,7 @@ static void report_keys(struct report *r, const struct findings *found)
 static void report_fpr_now(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;
-    bool sampled = h->policy == POLICY_RING || h->layers[0].kind->sampled_fpr != NULL;
+    bool sampled = format_forgets(h) || h->layers[0].kind->sampled_fpr != NULL;
     report_number(r, &field_fpr_now, sampled ? ESTIMATED : EXACT, found->all.fpr);
 }
 
@@ -490,6 +493,8 @@ void figures_brief(struct report *r, const struct findings *found)
     if (found->shards > 1)
         report_uint(r, &field_shards, EXACT, found->shards);
     report_n(r, found);
+    if (format_forgets(h))
+        report_uint(r, &field_generations, RECORDED, chain_generations(h));
     if (h->n_design != 0)
         report_uint(r, &field_n_design, design_source(h), h->n_design * found->shards);
     if (h->n_design != 0 || h->policy != POLICY_FIXED)

@@ -49,8 +49,8 @@ const struct command cmd_rotate = {
     .synopsis = "[OPTION]... FILTER",
     .summary = "forget the oldest generation of a filter",
     .details =
-        "Empties the oldest generation of a FILTER that was made with --generations, and makes it "
-        "the newest. Other processes may go on adding and querying.",
+        "Forgets the oldest generation of a FILTER that was made with --generations, and begins a "
+        "new one. Other processes may go on adding and querying.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

@@ -8,6 +8,7 @@
 
 #include "store/chain.h"
 #include "store/header.h"
+#include "store/renew.h"
 
 void (*advance_step)(int step);
 
@@ -111,7 +112,7 @@ static bool rotate_file(struct filter *f, unsigned threads, double *emptied, str
     struct session s;
     if (!session_hold(&s, f, err))
         return false;
-    if (f->header.policy != POLICY_RING) {
+    if (!format_forgets(&f->header)) {
         session_release(&s);
         return fail(err,
                     "'%s' has no generations, so it cannot be rotated; 'seen create "
@@ -119,8 +120,13 @@ static bool rotate_file(struct filter *f, unsigned threads, double *emptied, str
                     f->path);
     }
     double before = s.counters.n_keys;
-    bool ok = advance_finish(&s, err) && advance(&s, threads, err);
-    *emptied = before - s.counters.n_keys;
+    bool ok;
+    if (f->header.policy == POLICY_GROWING_RING) {
+        ok = renew(&s, threads, emptied, err);
+    } else {
+        ok = advance_finish(&s, err) && advance(&s, threads, err);
+        *emptied = before - s.counters.n_keys;
+    }
     session_release(&s);
     return ok;
 }

@@ -112,9 +112,8 @@ static void check_counters(struct check *c)
     if (n->unknown)
         return;
     /* A ring keeps no count of the keys that it has forgotten. */
-    bool forgets = h->policy == POLICY_RING;
     if (n->keys_added > n->records ||
-        (!forgets && n->n_keys < (double)n->keys_added * (1 - 1e-9))) {
+        (!format_forgets(h) && n->n_keys < (double)n->keys_added * (1 - 1e-9))) {
         note(c, offset, "the counters in the header contradict each other");
         return;
     }

@@ -238,10 +238,11 @@ static bool new_has_kept(struct file *file, struct err *err)
     struct err what;
     if (!filter_open(&now, file->store.name, FILTER_READ, err))
         return false;
-    bool ok = header_same_keys(&file->filter.header, &now.header, &what)
-                  ? has_kept(file, &now, file->kept.n_more, err)
-                  : fail(err, "'%s' was replaced by a filter that differs in %s", file->store.name,
-                         what.text);
+    bool ok = session_is_rotated(&file->filter.header, &now.header) ||
+              (header_same_keys(&file->filter.header, &now.header, &what)
+                   ? has_kept(file, &now, file->kept.n_more, err)
+                   : fail(err, "'%s' was replaced by a filter that differs in %s", file->store.name,
+                          what.text));
     filter_close(&now);
     return ok;
 }

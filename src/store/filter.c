@@ -112,7 +112,7 @@ static bool check_size(const struct filter *f, const struct header *h, struct er
     if (fstat(f->fd, &st) != 0)
         return fail_errno(err, "cannot look at '%s'", f->path);
     uint64_t size = (uint64_t)st.st_size, expected = h->file_len;
-    if (size == expected || (size > expected && h->policy == POLICY_GROW))
+    if (size == expected || (size > expected && format_grows(h)))
         return true;
     return fail(err, "'%s' is %s: %" PRIu64 " bytes, its header says %" PRIu64, f->path,
                 size < expected ? "truncated" : "damaged", size, expected);

@@ -148,9 +148,12 @@ static bool design_chain(struct header *h, const struct design *d, uint64_t n, s
     struct plan whole = {.kind = design_kind(d),
                          .n = first != 0 ? first : CHAIN_FIRST,
                          .p = d->p != 0 ? d->p : LAYER_FPR};
-    return plan_solve(&whole, err) &&
-           (d->grow ? chain_start_growing(h, whole.kind, first, whole.p, err)
-                    : chain_start_ring(h, whole.kind, d->generations, first, whole.p, err));
+    if (!plan_solve(&whole, err))
+        return false;
+    if (d->grow && d->generations > 0)
+        return chain_start_growing_ring(h, whole.kind, d->generations, first, whole.p, err);
+    return d->grow ? chain_start_growing(h, whole.kind, first, whole.p, err)
+                   : chain_start_ring(h, whole.kind, d->generations, first, whole.p, err);
 }
 
 bool header_design(struct header *h, const struct design *d, uint64_t n, struct err *err)

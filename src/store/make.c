@@ -698,7 +698,7 @@ static bool check_shrinks(const struct make *m, double p, struct err *err)
                     "'%s' is a compact filter, which gets smaller only at a higher FPR: give it "
                     "with --fpr P",
                     m->in[0].path);
-    return h->policy != POLICY_RING ||
+    return !format_forgets(h) ||
            fail(err, "'%s' has generations, which cannot be folded", m->in[0].path);
 }
 

@@ -234,6 +234,16 @@ bool newfile_hold(struct newfile *nf, struct err *err)
     return !nf->replace || (nf->held = lock_old(nf, err));
 }
 
+bool newfile_hold_by(struct newfile *nf, int fd, struct err *err)
+{
+    if (nf->old_fd >= 0)
+        close(nf->old_fd);
+    /* Locks belong to open file descriptions, which dup shares. */
+    nf->old_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    nf->held = true;
+    return nf->old_fd >= 0 ? lock_old(nf, err) : fail_errno(err, "cannot open '%s'", nf->path);
+}
+
 bool newfile_replaces(const struct newfile *nf, int fd)
 {
     struct stat it, old, named;

@@ -56,6 +56,10 @@ bool newfile_open_foreign(struct newfile *nf, const char *path, bool replace, st
  * file has taken its name by then. */
 bool newfile_hold(struct newfile *nf, struct err *err);
 
+/* The same for a caller that has locked writers out of that file, by its open descriptor fd. Fails
+ * if it is not the file that has the name. */
+bool newfile_hold_by(struct newfile *nf, int fd, struct err *err);
+
 /* Returns true if fd is the file to be replaced. */
 bool newfile_replaces(const struct newfile *nf, int fd);
 

@@ -92,14 +92,18 @@ static double closed_fpr(const struct rate *r, unsigned layer)
 static double find_others(struct rate *r)
 {
     const struct header *h = header_of(r);
-    double n = 0, absent = 1;
+    double n = 0, absent = 1, passed = 1;
     for (unsigned i = 0; i < h->n_layers; i++) {
         if (i != r->layer && !h->layers[i].is_void) {
-            absent *= 1 - closed_fpr(r, i);
+            double fpr = closed_fpr(r, i);
+            absent *= 1 - fpr;
+            if (!format_forgets(h) || chain_is_of_newest(h, i))
+                passed *= 1 - fpr;
             n += h->layers[i].n_closed;
         }
     }
     r->others_fpr = 1 - absent;
+    r->kept_out_fpr = 1 - passed;
     return n;
 }
 
@@ -197,7 +201,6 @@ static double layer_fpr_at(struct rate *r, double n)
 void rate_count(struct rate *r, size_t n_inserted, size_t n_new)
 {
     struct counters *c = r->counters;
-    bool ring = header_of(r)->policy == POLICY_RING;
     double new_part = n_inserted > 0 ? (double)n_new / (double)n_inserted : 0;
     r->out->n_new += n_new;
     if (!r->exact)
@@ -207,8 +210,9 @@ void rate_count(struct rate *r, size_t n_inserted, size_t n_new)
         double fpr = fmin(whole_fpr(r, in_layer), 1 - LEAST_NEGATIVE);
         if (r->exact)
             count_from(r, keys, in_layer);
-        /* A ring counts the keys of each generation. Keys of others are no loss to this one. */
-        double absent = 1 - (ring ? in_layer : fpr);
+        /* Rings count the keys of each generation. Keys of others are no loss to this one. */
+        double kept_out = 1 - (1 - in_layer) * (1 - r->kept_out_fpr);
+        double absent = 1 - fmin(kept_out, 1 - LEAST_NEGATIVE);
         double room = (floor(keys / r->step) + 1) * r->step - keys;
         double in_step = ceil(r->exact ? room / r->each : room * absent);
         size_t n = in_step < (double)n_inserted ? (size_t)fmax(1, in_step) : n_inserted;

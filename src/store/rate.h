@@ -33,7 +33,8 @@ struct rate {
     double warn_fpr;           /* above this FPR the filter is too full; an exact layer never is */
     /* The rest is private. */
     bool exact;              /* the layer takes exactly n_design keys (chain_is_exact) */
-    double others_fpr;       /* of the other layers together */
+    double others_fpr;       /* of the other layers together ... */
+    double kept_out_fpr;     /* ... and of those whose keys do not go into the layer */
     double layer_n;          /* distinct keys in the layer ... */
     double counted_n;        /* ... when the counter stood at this; ... */
     double each;             /* ... one counted since then stands for this number of keys */

@@ -50,6 +50,11 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
         return fail(err, "'%s' is immutable: no keys can be added to it", name);
     if (layer->kind->check_add != NULL && !layer->kind->check_add(layer, &why))
         return fail(err, "no keys can be added to '%s': %s", name, why.text);
+    if (options->rotate && h->policy == POLICY_GROWING_RING)
+        return fail(err,
+                    "'%s' grows, so that no generation is ever full: --rotate-at-capacity has no "
+                    "effect; 'seen rotate' rotates it",
+                    name);
     return !options->rotate || h->policy == POLICY_RING ||
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
 }
@@ -218,23 +223,31 @@ static bool search(const struct writer *w, unsigned i, const struct piece *p, ui
     return true;
 }
 
-static bool search_others(const struct writer *w, const struct piece *p, uint64_t *present,
-                          struct err *err)
+/* Does a key of layer i stay out of the layer that takes keys? In a ring, keys of older generations
+ * go into the newest again. */
+static bool keeps_out(const struct writer *w, unsigned i)
+{
+    const struct header *h = header_of(w);
+    return !format_forgets(h) || h->layers[i].generation == w->generation;
+}
+
+/* Searches the other layers: those that keep keys out, or the rest. */
+static bool search_others(const struct writer *w, bool keeping_out, const struct piece *p,
+                          uint64_t *present, struct err *err)
 {
     const struct header *h = header_of(w);
     for (unsigned i = h->n_layers; i-- > 0;)
-        if (i != w->layer && !h->layers[i].is_void && !search(w, i, p, present, err))
+        if (i != w->layer && !h->layers[i].is_void && keeps_out(w, i) == keeping_out &&
+            !search(w, i, p, present, err))
             return false;
     return true;
 }
 
-/* Finds the keys that would change nothing if they were added. In a ring, keys of older generations
- * go into the newest again. */
+/* Finds the keys that would change nothing if they were added. */
 static bool search_all(const struct writer *w, const struct piece *p, uint64_t *present,
                        struct err *err)
 {
-    return (header_of(w)->policy == POLICY_RING || search_others(w, p, present, err)) &&
-           search(w, w->layer, p, present, err);
+    return search_others(w, true, p, present, err) && search(w, w->layer, p, present, err);
 }
 
 /* ---- Adding. */
@@ -265,15 +278,14 @@ static bool insert(const struct writer *w, const struct piece *p, bool few, uint
  * added. */
 static bool add_piece(struct writer *w, const struct call *c, struct piece *p, struct err *err)
 {
-    uint64_t older[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
+    uint64_t held[PIECE_WORDS] = {0}, older[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
     size_t n_given = p->n;
-    if (!search_others(w, p, older, err))
+    if (!search_others(w, true, p, held, err))
         return false;
-    if (header_of(w)->policy != POLICY_RING) {
-        make_known(c, p, older);
-        leave_out(w, p, older);
-        memset(older, 0, sizeof older);
-    }
+    make_known(c, p, held);
+    leave_out(w, p, held);
+    if (!search_others(w, false, p, older, err))
+        return false;
     if (!insert(w, p, c->n <= FEW, present, err))
         return false;
     size_t n_inserted = p->n - bits_count(present, LAYER_BATCH);
