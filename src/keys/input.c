@@ -16,7 +16,7 @@
 
 #include "base/disk.h"
 #include "base/err.h"
-#include "base/mul.h"
+#include "base/exact.h"
 #include "base/output.h"
 #include "base/sig.h"
 #include "keys/gzip.h"

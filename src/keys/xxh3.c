@@ -1,7 +1,6 @@
 #include "keys/xxh3.h"
 
 #include "base/variant.h"
-#include "keys/xxh3_variant.h"
 
 struct variants xxh3_variants = {{
 #ifdef CPU_X86

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "keys/split.h"
-#include "keys/xxh3_variant.h"
+#include "keys/xxh3.h"
 
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "keys/split.h"
-#include "keys/xxh3_variant.h"
+#include "keys/xxh3.h"
 
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))),        \

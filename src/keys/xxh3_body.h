@@ -9,7 +9,7 @@
  * the path of every other key, which costs more than the hash. So the keys of a group are sorted by
  * path, without a branch, and hashed path by path.
  */
-#include "keys/xxh3_variant.h"
+#include "keys/xxh3.h"
 
 #include <limits.h>
 #include <string.h>

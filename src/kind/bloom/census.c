@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/exact.h"
-#include "base/mul.h"
 #include "base/variant.h"
 #include "kind/bloom/bloom.h"
 

@@ -6,7 +6,7 @@
 #define KIND_BLOOM_PROBE_H
 
 #include "base/ahead.h"
-#include "base/mul.h"
+#include "base/exact.h"
 #include "base/variant.h"
 #include "kind/bloom/bloom.h"
 

@@ -19,7 +19,7 @@
 #ifndef KIND_CLASSIC_CLASSIC_H
 #define KIND_CLASSIC_CLASSIC_H
 
-#include "base/mul.h"
+#include "base/exact.h"
 #include "kind/kind.h"
 #include "kind/layout.h"
 

@@ -4,7 +4,7 @@
 #define KIND_RIBBON_KEY_H
 
 #include "base/ahead.h"
-#include "base/mul.h"
+#include "base/exact.h"
 #include "base/variant.h"
 #include "kind/ribbon/ribbon.h"
 
