@@ -25,7 +25,7 @@
 #include "cmd/known.h"
 #include "store/header.h"
 #include "store/refit.h"
-#include "store/writer_keys.h"
+#include "store/writer.h"
 
 /* The result of one chunk. */
 struct added {

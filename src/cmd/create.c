@@ -24,7 +24,6 @@
 #include "store/header.h"
 #include "store/newfile.h"
 #include "store/writer.h"
-#include "store/writer_keys.h"
 
 struct create {
     struct keyopt keyopt;

@@ -28,7 +28,7 @@
 #include "keys/batch.h"
 #include "keys/confirm.h"
 #include "store/store.h"
-#include "store/writer_keys.h"
+#include "store/writer.h"
 
 struct known {
     struct open_options open; /* for all stores; set by the caller */

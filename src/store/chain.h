@@ -18,7 +18,7 @@
  * it is a growing filter, whose FPR is the part of a generation: the promised FPR divided by the
  * number of generations. A key is inserted unless a layer of the newest generation has it. A
  * rotation makes a new file, without the layers of the generation that is forgotten and with an
- * empty layer for the new one (renew.h).
+ * empty layer for the new one (advance.c).
  */
 #ifndef STORE_CHAIN_H
 #define STORE_CHAIN_H

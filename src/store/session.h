@@ -112,8 +112,8 @@ bool session_change(struct session *s, const struct header *h, struct err *err);
 bool session_hold(struct session *s, struct filter *f, struct err *err);
 void session_release(struct session *s);
 
-/* Is `now` the header of the file that rotations (renew.h) have made of the one with header `was`?
- * It has all keys of the generations that are not forgotten. */
+/* Is `now` the header of the file that rotations (advance.h) have made of the one with header
+ * `was`? It has all keys of the generations that are not forgotten. */
 bool session_is_rotated(const struct header *was, const struct header *now);
 
 /* Syncs this writer's keys to disk; the session continues. After one failure it always fails. */

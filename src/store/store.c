@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "store/file.h"
+#include "store/filter.h"
 #include "store/redis/redis.h"
 
 /* Without hiredis, store/redis is not built. */

@@ -1,5 +1,5 @@
 /*
- * A filter, wherever it lives: in a file (file.h), in memory or in Redis (redis.h).
+ * A filter, wherever it lives: in a file, in memory or in Redis (redis.h).
  * Callers see no files, mappings or pages. Every call takes a batch of keys.
  *
  *     struct store *s = store_open(name, STORE_READ, NULL, &err);    // NULL: see err
@@ -325,6 +325,10 @@ static inline bool store_add_end(struct store *s, bool sync, struct err *err)
 {
     return s->ops->add_end == NULL || s->ops->add_end(s, sync, err);
 }
+
+/* ---- For store.c: opens the file at `path`, which must outlive the store; NULL: see err. */
+struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
+                        struct err *err);
 
 /* ---- A filter that lives in the memory of this process and ends with it. */
 

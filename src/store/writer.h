@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "keys/batch.h"
 #include "keys/hash.h"
 #include "store/layers.h"
 #include "store/rate.h"
@@ -88,5 +89,34 @@ enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
  * bits. Where the design is assumed, nobody promised it, and with the size that go-zero recommends,
  * 20 bits a key, it is passed by 9 %: twice the rate. */
 double writer_warn_fpr(const struct header *h);
+
+/* ---- Collects the keys of a chunk of input from its batches, to add them to a store in one call.
+ *
+ *     struct writer_keys keys = {0};
+ *     keys.n = 0;                                  // before the first batch of each chunk
+ *     writer_keys_take(&keys, batch);
+ *     store_add(s, writer_keys_hashes(&keys), keys.known, keys.n, &done, &err);
+ *     writer_keys_free(&keys); */
+
+/* The keys of the first n records of a chunk, except those whose bit is set in `known`. */
+struct writer_keys {
+    uint64_t *hash;  /* lane l of record i is hash[l * room + i] */
+    uint64_t *known; /* bit i: record i has no key, or a known one */
+    size_t n, room;
+    /* With key_rule.bytes: bytes[i] is the key of record i, in the chunk or in `copies`. */
+    struct key_bytes *bytes;
+    struct key_copies *copies;
+};
+
+/* Appends all records of a batch; those without a key (batch.bad) as known. Only the last batch may
+ * have fewer than BATCH_MAX records. A call with n == 0 frees the key copies of the chunk before.
+ * False: out of memory. */
+bool writer_keys_take(struct writer_keys *keys, const struct batch *b);
+void writer_keys_free(struct writer_keys *keys);
+
+static inline struct hashes writer_keys_hashes(const struct writer_keys *keys)
+{
+    return (struct hashes){keys->hash, keys->room, keys->bytes};
+}
 
 #endif
