@@ -113,6 +113,36 @@ like_grep()
     [ -z "$output" ]
 }
 
+@test "-m leaves standard input behind the last record that it selected, as grep does" {
+    seq 200000 >keys
+    grep -v 5 keys >in
+    quiet seen create -n 200k -p 1e-9 f in
+    printf '1\n2\n3' >short
+    # What is printed, and what the next program reads: grep selects by what has a 5.
+    for options in -m1 -m4 -m5 -m70000 -m200000 -m0 -cm3 -nm9 -vm1 -vm2 -vm40000; do
+        same=${options/v/}
+        [[ $options == *v* ]] || same=-v${options#-}
+        for file in keys short; do
+            { grep "$same" 5 || [ $? = 1 ]; cat; } <$file >wanted
+            for threads in 1 4; do
+                { seen query "$options" -j $threads f || [ $? = 1 ]; cat; } <$file >got
+                cmp wanted got || { echo "$options $file, $threads threads"; false; }
+            done
+        done
+    done
+    tr '\n' '\0' <keys >nul
+    { seen query -zm2 f; cat; } <nul | cmp - nul
+    # From where it stands; as one of several files; with a header.
+    run -0 bash -c '{ read -r x; seen query -m2 f; head -n 1; } <keys'
+    [ "$output" = $'2\n3\n4' ]
+    run -0 bash -c '{ seen query -m1 f in - in; head -n 1; } <keys'
+    [ "$output" = $'1\n1\n1\n2' ]
+    run -0 bash -c '{ seen query --header 2 -m1 f; head -n 1; } <keys'
+    [ "$output" = $'1\n2\n3\n4' ]
+    run -0 bash -c '{ seen query -m2 f - <keys; } | tail -n 1'
+    [ "$output" = 2 ]
+}
+
 @test "-q stops at the first hit, which wins over errors" {
     printf 'a\nb\n' >keys
     quiet seen create f keys

@@ -248,6 +248,19 @@ bool feed_skip_file(struct feed *f, const struct feed_part *part)
     return false;
 }
 
+void feed_resume(struct feed *f, const struct chunk *chunk, uint64_t n)
+{
+    const char *at = chunk->data, *end = at + chunk->len;
+    bool is_stdin = f->keyopt->n_files == 0 || strcmp(f->keyopt->files[chunk->file], "-") == 0;
+    if (f->input == NULL || !is_stdin || chunk->offset < 0)
+        return;
+    for (; n > 0 && at < end; n--) {
+        const char *t = memchr(at, f->keyopt->rule.terminator, (size_t)(end - at));
+        at = t != NULL ? t + 1 : end;
+    }
+    input_resume(f->input, chunk->offset + (at - chunk->data));
+}
+
 static void slot_free(void *ctx, void *slot)
 {
     struct feed *f = ctx;

@@ -155,6 +155,10 @@ struct batch *feed_next(struct feed_part *part);
  * tally then has the chunk. */
 bool feed_skip_file(struct feed *f, const struct feed_part *part);
 
+/* In commit: if this chunk is of standard input, and that is a regular file, the next program that
+ * reads it continues behind the first n records of the chunk. */
+void feed_resume(struct feed *f, const struct chunk *chunk, uint64_t n);
+
 /* Begins the chunk once more, if the way that keys are hashed has changed. */
 void feed_again(struct feed_part *part, const struct chunk *chunk);
 

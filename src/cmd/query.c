@@ -140,7 +140,8 @@ struct result {
         uint64_t number;  /* from the chunk's beginning */
         size_t len;       /* of the record in out */
         const char *name; /* of the filter that has the key */
-    } * labels; /* with --number or --which: of the records in out, except header records */
+    } * labels; /* with --number, --which or --max-count: of the records in out, except header
+                   records */
     size_t n_labels, labels_capacity;
 };
 
@@ -206,14 +207,26 @@ static bool prints(const struct query *q)
     return !q->quiet && !q->count && !q->ask && !q->with && !q->without;
 }
 
+/* Is something printed before records that commit must find out? */
+static bool is_labelled(const struct query *q)
+{
+    return prints(q) && (q->number || q->asked.which);
+}
+
+/* Does the next reader of standard input continue behind the last selected record, as with grep? */
+static bool resumes(const struct query *q)
+{
+    return q->max_count < UINT64_MAX && !q->quiet && q->named == NULL;
+}
+
 /* Appends the output for a batch to r->out. Memory may be read up to limit. */
 static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
                         const char *limit, struct result *r)
 {
+    if ((is_labelled(q) || resumes(q)) && !note_labels(q, b, a, r))
+        return false;
     if (!prints(q))
         return true;
-    if ((q->number || q->asked.which) && !note_labels(q, b, a, r))
-        return false;
     if (q->annotate || q->counts)
         return print_prefixed(q, b, a, r);
     return output_select(&r->out, b->record, b->n, a->selected, limit);
@@ -332,7 +345,7 @@ static bool label_records(const struct query *q, struct output *labelled, const 
 
 static bool write_records(struct query *q, struct result *r, uint64_t before)
 {
-    if (r->n_labels == 0)
+    if (!is_labelled(q) || r->n_labels == 0)
         return output_write(&r->out);
     struct output labelled = {.secret = q->keyopt.rule.secret};
     bool ok = label_records(q, &labelled, r, before);
@@ -387,13 +400,15 @@ static void cut(const struct query *q, struct result *r, uint64_t most)
 }
 
 /* Counts what is selected in the chunk. */
-static void count_selected(struct query *q, struct result *r)
+static void count_selected(struct query *q, const struct chunk *chunk, struct result *r)
 {
     if (q->feed.tally.in_file == 0)
         q->in_file = 0;
     uint64_t left = q->max_count - q->in_file;
     if (r->selected > left)
         cut(q, r, left);
+    if (r->selected == left && resumes(q) && r->n_labels > 0)
+        feed_resume(&q->feed, chunk, r->labels[r->n_labels - 1].number + 1);
     q->selected += r->selected;
     q->in_file += r->selected;
     q->present += r->present;
@@ -403,8 +418,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct query *q = ctx;
     struct result *r = slot;
-    (void)chunk;
-    count_selected(q, r);
+    count_selected(q, chunk, r);
     if (q->quiet && q->selected > 0)
         return false;
     if (q->named != NULL)

@@ -181,6 +181,7 @@ static bool regular_chunk(const struct regular *r, const struct source *src, uin
         if (from < end)
             t = memchr(chunk->buffer + from, src->terminator, end - from);
         if (t || at_eof) {
+            chunk->offset = at + (off_t)(begin - base);
             chunk_set(chunk, begin, t ? (size_t)(t - chunk->buffer) + 1 : end);
             *read_to = at + (off_t)(end - base);
             return true;
@@ -226,7 +227,8 @@ struct input {
     uint64_t total;
     _Atomic uint64_t done;
     atomic_bool stopped;
-    atomic_size_t wanted; /* the first file of which more chunks are wanted */
+    atomic_size_t wanted;   /* the first file of which more chunks are wanted */
+    _Atomic int64_t resume; /* of input_resume; -1: not called */
 };
 
 static size_t count_files(const struct input_spec *spec)
@@ -257,6 +259,11 @@ void input_stop(struct input *in)
 void input_skip(struct input *in, size_t file)
 {
     in->wanted = file + 1;
+}
+
+void input_resume(struct input *in, int64_t offset)
+{
+    in->resume = offset;
 }
 
 /* Opening and closing. */
@@ -522,6 +529,7 @@ enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err
     chunk->secret = in->spec.secret;
     chunk->header = 0;
     chunk->first_header = false;
+    chunk->offset = -1;
     pthread_mutex_lock(&in->lock);
     enum input_got got = next_locked(in, chunk, &claim, err);
     pthread_mutex_unlock(&in->lock);
@@ -618,6 +626,7 @@ struct input *input_open(const struct input_spec *spec, struct err *err)
         fail(err, "no memory to read input");
         return NULL;
     }
+    in->resume = -1;
     in->spec = *spec;
     in->large_chunks = !in->spec.chunk_len;
     if (!in->spec.chunk_len)
@@ -632,6 +641,8 @@ void input_close(struct input *in)
         return;
     if (in->file)
         leave(in, in->file);
+    if (in->resume >= 0)
+        (void)lseek(STDIN_FILENO, (off_t)in->resume, SEEK_SET);
     pthread_mutex_destroy(&in->lock);
     free(in);
 }
