@@ -151,6 +151,13 @@ END
         seen stats --json $f | jq -e '.n_estimate == null and .n_low == 0 and .n_high > 1600'
     done
     run -2 seen compare i a
+    # Of full sets there is no upper bound.
+    for f in v w; do
+        run -0 seen create --counted -n 100 -p 0.3 --empty $f
+        run -0 --separate-stderr seen add $f <(seq 20000)
+    done
+    run -0 --separate-stderr seen merge --force --intersect --verbose -o i v w
+    [[ $stderr == *', an unknown number of keys, sum of counts at most '* ]]
     # Whole hashes are counted. Of one set alone, the intersection is a copy.
     seq 20000 | counted --force -p 0 a
     seq 19001 40000 | counted --force -p 0 b

@@ -340,7 +340,8 @@ static void report_keys(struct report *r, const struct findings *found)
     report_counters(r, found);
 }
 
-/* Generations share keys, so the FPR of a ring is estimated by a sample. */
+/* Generations may share keys, so the FPR of a ring is only a bound. In some layouts, the FPR is
+ * measured with a sample. */
 static void report_fpr_now(struct report *r, const struct findings *found)
 {
     const struct header *h = found->header;

@@ -200,15 +200,17 @@ static bool bounds_only(const struct combining *c)
 
 static void note_counted(const struct combining *c, const struct census *census)
 {
-    char fpr[NUM_TEXT], n[NUM_TEXT];
-    bool bound = bounds_only(c);
-    const char *about = bound                ? "at most "
+    char fpr[NUM_TEXT], n[NUM_TEXT] = "";
+    bool bound = bounds_only(c), unknown = bound && isinf(census->n_high);
+    const char *about = unknown              ? "an unknown number of"
+                        : bound              ? "at most "
                         : census->n_at_least ? "at least "
                         : census->n_exact    ? ""
                                              : "about ";
+    if (!unknown)
+        num_show_count(n, bound ? census->n_high : census->n);
     say_note("'%s': current false-positive rate %s, %s%s keys, sum of counts %s%llu",
-             c->result->out, num_show_fpr(fpr, census->fpr), about,
-             num_show_count(n, bound ? census->n_high : census->n), bound ? about : "",
+             c->result->out, num_show_fpr(fpr, census->fpr), about, n, bound ? "at most " : "",
              (unsigned long long)c->combine.seen.total_made);
 }
 
@@ -329,7 +331,9 @@ static const char *show_keys(char text[KEYS_TEXT], const struct make *made)
     num_show_count(high, make_estimates(made) ? made->n : made->n_high);
     if (make_estimates(made))
         snprintf(text, KEYS_TEXT, "about %s", high);
-    else if (is_rough(made))
+    else if (isinf(made->n_high) && made->n_low > 0)
+        snprintf(text, KEYS_TEXT, "at least %s", num_show_count(low, made->n_low));
+    else if (isinf(made->n_high) || is_rough(made))
         snprintf(text, KEYS_TEXT, "an unknown number of");
     else if (made->n_low > 0)
         snprintf(text, KEYS_TEXT, "%s to %s", num_show_count(low, made->n_low), high);
