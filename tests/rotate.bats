@@ -111,6 +111,7 @@ generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | 
     seen query g.seen asked | cmp - theirs
     seen stats --json g.seen | jq -e '.policy == "grows" and .generations == 3 and .n_design == null'
     says '^generations +3 +recorded$' seen stats g.seen
+    says '^seen_filter_generations\{file="g.seen"\} 3$' seen stats --prometheus g.seen
     run -0 --separate-stderr seen rotate --verbose g.seen
     [ "$stderr" = 'seen: the generation that was emptied had about 36000 keys' ]
 }

@@ -25,6 +25,7 @@ static const struct {
     {"created", "seen_filter_created_timestamp_seconds", "gauge", "When the filter was made."},
     {"changed", "seen_filter_changed_timestamp_seconds", "gauge", "When keys were last added."},
     {"n_estimate", "seen_filter_keys", "gauge", "Distinct keys, as told by the bits."},
+    {"generations", "seen_filter_generations", "gauge", "Rotations for which a key is remembered."},
     {"n_design", "seen_filter_capacity_keys", "gauge", "Keys that the filter was made for."},
     {"load", "seen_filter_load_ratio", "gauge", "Keys divided by the capacity."},
     {"keys_left", "seen_filter_left_keys", "gauge",
