@@ -93,6 +93,8 @@ create --generations ! --generations 2 new lines
 create --generations ! --generations 2 -n 100 --counted new lines
 create --foldable = --foldable new lines
 create --foldable ! --foldable --like f new lines
+create --foldable ! --foldable --grow new lines
+create --grow ! --grow --dry-run new lines
 create --empty = --empty -n 9 new
 create --empty ! --empty -n 9 new lines
 create --empty ! --empty -n 9 new -k 1

@@ -82,15 +82,15 @@ static const struct opt size_opts[] = {
      OWN, .not_with = " secret compact size grow generations foldable like",
      .why = "makes what the other program would"},
     {0, "grow", NULL, "no fixed capacity: layers are added as needed; --capacity sizes the first",
-     FLAG(struct create, design.grow)},
+     FLAG(struct create, design.grow), .not_with = " compact size like foldable dry-run"},
     {OPT_GENERATIONS, "generations", "G",
      "make a filter that forgets: the capacity is divided among G generations, "
      "and 'seen rotate' empties the oldest; with --grow, a generation grows as needed",
-     OWN},
+     OWN, .needs = " capacity grow", .not_with = " compact size like foldable dry-run"},
     {0, "foldable", NULL,
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
      "repeatedly",
-     FLAG(struct create, design.foldable)},
+     FLAG(struct create, design.foldable), .not_with = " compact size like"},
     {0, "empty", NULL,
      "read no keys; needs --capacity, --size, --like, "
      "--grow or --compact",
@@ -186,22 +186,13 @@ static bool read_like(struct create *c)
     return true;
 }
 
-/* Checks the options for a filter that grows, forgets or folds. */
+/* Checks the options for a filter that grows and forgets. */
 static int check_chain(const struct create *c)
 {
     const struct design *d = &c->design;
-    bool chain = d->grow || d->generations > 0;
     if (d->grow && d->generations > CHAIN_GROWING_GENERATIONS)
         return opt_misuse(&cmd_create, "with --grow, there can be %d --generations at most",
                           CHAIN_GROWING_GENERATIONS);
-    if (chain && (c->compact || d->size != 0 || c->like != NULL || d->foldable || c->dry_run))
-        return opt_misuse(&cmd_create,
-                          "%s: not with --compact, --size, --like, --foldable or --dry-run",
-                          d->grow ? "--grow" : "--generations");
-    if (d->generations > 0 && d->n == 0 && !d->grow)
-        return opt_misuse(&cmd_create, "--generations needs --capacity or --grow");
-    if (d->foldable && (c->compact || d->size != 0 || c->like != NULL))
-        return opt_misuse(&cmd_create, "--foldable: not with --compact, --size or --like");
     return 0;
 }
 
