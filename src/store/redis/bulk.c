@@ -1,5 +1,6 @@
 #include "store/redis/bulk.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ static uint8_t *get_bits(const struct redis *r, size_t len)
 /* All bits are zero at first. copy_end must be called, also after a failure. */
 static bool copy_begin(struct copy *c, const struct redis *r, struct err *err)
 {
+    assert(r->n_shards > 0);
     *c = (struct copy){.n_shards = r->n_shards, .len = (r->m + 7) / 8};
     if (c->len <= SIZE_MAX)
         c->bits = calloc(c->n_shards, sizeof *c->bits);
