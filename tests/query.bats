@@ -131,7 +131,8 @@ like_grep()
         done
     done
     tr '\n' '\0' <keys >nul
-    { seen query -zm2 f; cat; } <nul | cmp - nul
+    { seen query -zm2 f; cat; } <nul >got
+    cmp nul got
     # From where it stands; as one of several files; with a header.
     run -0 bash -c '{ read -r x; seen query -m2 f; head -n 1; } <keys'
     [ "$output" = $'2\n3\n4' ]
