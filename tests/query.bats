@@ -471,6 +471,7 @@ END
     seq 1000 | sed 's/.*/&,x,&/' >lines
     seen create --force -p 1e-9 -n 5000 -d, -f3 f.seen lines
     for command in query 'dedup --dry-run' dedup; do
+        # shellcheck disable=SC2086
         run --separate-stderr seen $command f.seen lines
         equal "$stderr" "$hint field 3 of lines, parted by ',', and these are whole lines"
     done

@@ -53,8 +53,8 @@ END
 }
 
 @test "the README's bits a key are those of seen plan, and its least is log2(1/p)" {
-    seen plan -n 10M -p 0.001 --json >plan
-    bits() { jq -r ".kinds[] | select(.kind == \"$1\") | .bits_per_key" plan; }
+    seen plan -n 10M -p 0.001 --json >sizes
+    bits() { jq -r ".kinds[] | select(.kind == \"$1\") | .bits_per_key" sizes; }
     paragraph=$(sed -n '/^A filter takes .* bits a key/,/^$/p' "$SOURCE/README.md" | tr '\n' ' ')
     bloom=$(printf %.1f "$(bits bloom)") ribbon=$(printf %.2f "$(bits ribbon)")
     [[ $paragraph == "A filter takes $bloom bits a key at an FPR of 0.001. With \`--compact\` it takes \

@@ -306,7 +306,7 @@ with_replica()
     local port
     for master in c0 c1 c2; do
         [ -n "${REDIS_PIDS[$master]-}" ] || continue
-        port=$(redis $master INFO replication | sed -n 's/^slave0:.*port=\([0-9]*\),.*/\1/p')
+        port=$(redis "$master" INFO replication | sed -n 's/^slave0:.*port=\([0-9]*\),.*/\1/p')
         for replica in c3 c4; do
             [ "$port" != "${REDIS_PORTS[${replica#c}]}" ] || return 0
         done
@@ -321,7 +321,7 @@ has() { [ "$(seen query -c "$(uri "$1" "$2")" <(seq "$3"))" = "$3" ]; }
     local spec=redisson:bits=400000,k=7 master replica tag=0 command status
     local -A pid
     with_replica
-    until redis $master -e SETBIT "{$tag}dedup" 399999 0; do tag=$((tag + 1)); done
+    until redis "$master" -e SETBIT "{$tag}dedup" 399999 0; do tag=$((tag + 1)); done
     makes "{$tag}add" 399999
     makes "{$tag}dedup" 399999
     mkfifo to_add to_dedup
@@ -331,14 +331,14 @@ has() { [ "$(seen query -c "$(uri "$1" "$2")" <(seq "$3"))" = "$3" ]; }
     done
     exec 7>to_add 8>to_dedup
     # What follows does not reach the replica, although it is told to have been added.
-    redis $replica CONFIG SET cluster-replica-validity-factor 0
+    redis "$replica" CONFIG SET cluster-replica-validity-factor 0
     kill -STOP "${REDIS_PIDS[$replica]}"
-    redis $master CLIENT KILL TYPE replica
+    redis "$master" CLIENT KILL TYPE replica
     seq 100 | tee /dev/fd/7 >&8
     for command in add dedup; do
         eventually has "{$tag}$command" $spec 100
     done
-    redis_kill $master
+    redis_kill "$master"
     redis_share
     kill -CONT "${REDIS_PIDS[$replica]}"
     seq 101 200 | tee /dev/fd/7 >&8 || true # they end
@@ -349,5 +349,5 @@ has() { [ "$(seen query -c "$(uri "$1" "$2")" <(seq "$3"))" = "$3" ]; }
         cat err_$command
         forgot $status err_$command
     done
-    cmp <(head -n 100 out_dedup) <(seq 100)
+    alike <(head -n 100 out_dedup) <(seq 100)
 }
