@@ -53,10 +53,11 @@ class Rule:
         return digest + [o for o, on in (("-x", self.hex), ("-i", self.fold),
                                          ("--trim", self.trim)) if on]
 
-    def options(self):
+    def options(self, given):
+        """`given`: keys come from -k, to which fields do not apply."""
         out = [o for o, on in (("-0", self.null), ("--crlf", self.crlf),
                                ("--skip-bad", self.skip_bad)) if on]
-        if self.fields:
+        if self.fields and not given:
             out += ["-f", ",".join(map(str, self.fields))]
             out += ["-w"] if self.whitespace else ["-d", self.delimiter]
         return out
@@ -106,10 +107,10 @@ class Input:
     def __init__(self, rng, rule, pool):
         self.args, self.stdin, self.plain, self.files = [], b"", b"", []
         self.header = rng.choice([0, 0, 0, 1, 2, 30])
-        if self.header:
+        self.given = rng.random() < 0.3
+        if self.header and not self.given:
             self.args.append("--header=%d" % self.header)
-        given = rng.random() < 0.3
-        if given:
+        if self.given:
             keys = [k.replace(b"\0", b"") for k in pick(rng, rule, pool, 12)] or [b"k"]
             for key in keys:
                 self.args += [b"--key=" + key]
@@ -220,8 +221,8 @@ class Case:
         if got != want:
             raise AssertionError("%s: got %r, wanted %r" % (what, got, want))
 
-    def common(self):
-        return self.rule.options() + ["-j%d" % self.rng.choice([1, 1, 2, 3])]
+    def common(self, source):
+        return self.rule.options(source.given) + ["-j%d" % self.rng.choice([1, 1, 2, 3])]
 
     def fill(self, name, how):
         """Makes a filter by create or add; the set of its keys, and the length that all have if it is
@@ -232,11 +233,11 @@ class Case:
         args = ["-n", "20000" if self.p == "1e-9" else "100", "-p", self.p] + self.rule.prep()
         if how == "add":
             self.same(self.run(["create", "--empty"] + args + [name])[0], 0, "status of create")
-            status, _, _ = self.run(["add", "--no-sync"] + self.common() + [name] + source.args,
+            status, _, _ = self.run(["add", "--no-sync"] + self.common(source) + [name] + source.args,
                                     source.stdin)
             self.same(status, 2 if bad else 0, "status of add")
             return keys, 0
-        status, _, _ = self.run(["create"] + args + self.common() + [name] + source.args,
+        status, _, _ = self.run(["create"] + args + self.common(source) + [name] + source.args,
                                 source.stdin)
         self.same(status, 2 if bad or not keys else 0, "status of create")
         if status != 0:
@@ -279,6 +280,8 @@ class Case:
         source = Input(rng, rule, self.pool)
         if "--which" in on:
             on -= {"-v", "--annotate"}
+        if on & {"--which", "--annotate"}:
+            on -= {"-c", "-q"}
         args = sorted(on - {"--also"}) + (["--also", "g.seen"] if "--also" in on else [])
         present = {key: "f.seen" for key in one}
         if "--also" in on:
@@ -288,7 +291,7 @@ class Case:
             args += ["--confirm", "list"]
             present = {key: f for key, f in present.items() if key in known}
         # Questions that come by a pipe are never taken for compressed data.
-        status, out, err = self.run(["query"] + self.common() + args + ["f.seen"] + source.args,
+        status, out, err = self.run(["query"] + self.common(source) + args + ["f.seen"] + source.args,
                                     source.plain if "--annotate" in on else source.stdin)
         used, bad = source.usable(rule)
         want = [] if on & {"-c", "-q"} else source.printed_header(rule)
@@ -329,7 +332,7 @@ class Case:
         if self.listed:
             known &= self.list_of(one | other)
             args += ["--confirm", "list"]
-        status, out, err = self.run(["dedup", "--no-sync"] + self.common() + args + ["f.seen"] +
+        status, out, err = self.run(["dedup", "--no-sync"] + self.common(source) + args + ["f.seen"] +
                                     source.args, source.stdin)
         used, bad = source.usable(rule)
         want, new, n = source.printed_header(rule), set(), 0
