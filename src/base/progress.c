@@ -101,9 +101,13 @@ static void redraw(const char *line, size_t len)
     out[n++] = '\r';
     for (size_t i = 0; (i < len || i < blank_to) && n < sizeof out; i++)
         out[n++] = i < len ? line[i] : ' ';
+    /* Said before it is written: a signal in between then ends an empty line, not none. */
+    if (len > 0 && !sig_end_line(true))
+        return;
     put(out, n);
+    if (len == 0)
+        sig_end_line(false);
     progress.on_screen = len;
-    sig_end_line(len > 0);
 }
 
 static void show(double time)

@@ -33,10 +33,11 @@ static void remove_doomed(void)
         unlinkat(doomed_dir, doomed_name, 0);
 }
 
-static atomic_bool line_is_open;
+static atomic_bool line_is_open, is_over;
 
 static void end_line(void)
 {
+    is_over = true;
     if (atomic_exchange(&line_is_open, false) && write(STDERR_FILENO, "\n", 1) < 0)
         return; /* the terminal is gone */
 }
@@ -109,11 +110,12 @@ void sig_remove(int dir_fd, const char *name)
     atomic_store(&doomed_set, true);
 }
 
-void sig_end_line(bool open)
+bool sig_end_line(bool open)
 {
     if (open)
         install();
     line_is_open = open;
+    return !is_over;
 }
 
 /* Guarded mappings. The handler walks the list without the lock. Entries are complete before they

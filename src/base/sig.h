@@ -29,7 +29,7 @@ void sig_unguard(const void *map);
 void sig_remove(int dir_fd, const char *name);
 
 /* While set, a signal that ends the process first ends the line on stderr: a progress line is in
- * place there. */
-void sig_end_line(bool open);
+ * place there. False: such a signal has come, and no line may be begun. */
+bool sig_end_line(bool open);
 
 #endif
