@@ -94,7 +94,8 @@ create --generations ! --generations 2 -n 100 --counted new lines
 create --foldable = --foldable new lines
 create --foldable ! --foldable --like f new lines
 create --foldable ! --foldable --grow new lines
-create --grow ! --grow --dry-run new lines
+create --grow = --grow --dry-run new lines
+create --grow ! --grow -s 1M new lines
 create --empty = --empty -n 9 new
 create --empty ! --empty -n 9 new lines
 create --empty ! --empty -n 9 new -k 1
@@ -333,6 +334,10 @@ plan --size = -s 1M
 plan --size ! -s 1M --layout guava
 plan --layout = --layout guava -n 1000
 plan --layout ! --layout guava -s 1M
+plan --grow = --grow
+plan --grow ! --grow -s 1M
+plan --generations = --generations 3 -n 1000
+plan --generations ! --generations 3
 plan --json = --json -n 1000
 plan --json always
 

@@ -82,11 +82,11 @@ static const struct opt size_opts[] = {
      OWN, .not_with = " secret compact size grow generations foldable like",
      .why = "makes what the other program would"},
     {0, "grow", NULL, "no fixed capacity: layers are added as needed; --capacity sizes the first",
-     FLAG(struct create, design.grow), .not_with = " compact size like foldable dry-run"},
+     FLAG(struct create, design.grow), .not_with = " compact size like foldable"},
     {OPT_GENERATIONS, "generations", "G",
      "make a filter that forgets: the capacity is divided among G generations, "
      "and 'seen rotate' empties the oldest; with --grow, a generation grows as needed",
-     OWN, .needs = " capacity grow", .not_with = " compact size like foldable dry-run"},
+     OWN, .needs = " capacity grow", .not_with = " compact size like foldable"},
     {0, "foldable", NULL,
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
      "repeatedly",
@@ -580,11 +580,27 @@ static bool print_layout_plan(const struct create *c, uint64_t n)
     return true;
 }
 
+/* Without keys there is no header yet. */
+static bool print_layers(const struct create *c)
+{
+    struct err err;
+    struct header h = c->build.header;
+    if (h.n_layers == 0) {
+        header_begin(&h, &c->keyopt.rule, c->reproducible);
+        if (!header_design(&h, &c->design, 0, &err))
+            return say_failure(&err);
+    }
+    plan_show_layers(&h, c->json, stdout);
+    return true;
+}
+
 static bool print_plan(const struct create *c)
 {
     struct plan plan;
     struct err err;
     uint64_t n = c->build.header.counters.keys_added;
+    if (c->design.grow || c->design.generations > 0)
+        return print_layers(c);
     if (c->design.layout != NULL)
         return print_layout_plan(c, n);
     if (!design_plan(&c->design, n, &plan, &err))

@@ -9,7 +9,9 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "store/chain.h"
 #include "store/foreign.h"
+#include "store/header.h"
 
 /* ---- Layouts. */
 
@@ -147,7 +149,12 @@ struct wishes {
     struct plan_layouts layouts;
     bool json, has_n, has_layouts;
     bool exact; /* whole hashes: the lowest possible rate */
+    bool grow;
+    int generations; /* 0: none */
 };
+
+/* An option without a letter that `take` reads. */
+enum { OPT_GENERATIONS = 301 };
 
 static const struct opt plan_opts[] = {
     {'n', "capacity", "N", "distinct keys to design for: 1000, 250k, 1e9", OWN},
@@ -163,6 +170,13 @@ static const struct opt plan_opts[] = {
      "show also the filter that another program would make: NAME[:PARAM=VALUE,...], or 'all' of "
      "them; seen-layouts(7) has the names",
      OWN, .not_with = " size", .why = "takes a capacity"},
+    {0, "grow", NULL, "show a filter that grows; --capacity sizes its first layer",
+     FLAG(struct wishes, grow), .not_with = " size layout"},
+    {OPT_GENERATIONS, "generations", "G",
+     "show a filter that forgets the oldest of G generations; --capacity is that of all of them, "
+     "or "
+     "with --grow of the first",
+     OWN, .needs = " capacity grow", .not_with = " size layout"},
     {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
 };
@@ -172,6 +186,8 @@ static bool take(void *wishes, struct opt_parser *p, int id)
     struct wishes *w = wishes;
     struct err err;
     switch (id) {
+    case OPT_GENERATIONS:
+        return opt_int(p, 1, CHAIN_GENERATIONS, &w->generations);
     case 'n':
         w->has_n = true;
         return opt_count(p, &w->plan.n);
@@ -342,6 +358,73 @@ void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool
         print_text(plan, layouts, out);
 }
 
+/* The cache lines that a query of an absent key touches. */
+static double lines_of_query(const struct header *h)
+{
+    double lines = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct cost cost;
+        const struct layer *l = &h->layers[i];
+        l->kind->cost(l, l->n_design, h->file_len, &cost);
+        lines += cost.lines;
+    }
+    return lines;
+}
+
+static void print_json_layers(const struct header *h, FILE *out)
+{
+    struct json j = {.out = out};
+    json_open(&j, '{');
+    json_key(&j, "n_design");
+    if (format_grows(h))
+        json_null(&j);
+    else
+        json_uint(&j, h->n_design);
+    json_key(&j, "fpr_design");
+    json_double(&j, h->fpr_design);
+    json_key(&j, "grows");
+    json_bool(&j, format_grows(h));
+    json_key(&j, "generations");
+    json_uint(&j, chain_generations(h));
+    json_key(&j, "kind");
+    json_string(&j, h->layers[0].kind->name);
+    json_key(&j, "layers");
+    json_uint(&j, h->n_layers);
+    json_key(&j, "n_layer");
+    json_uint(&j, h->layers[0].n_design);
+    json_key(&j, "bytes");
+    json_uint(&j, h->file_len);
+    json_key(&j, "lines_per_query");
+    json_double(&j, lines_of_query(h));
+    json_close(&j, '}');
+}
+
+static void print_text_layers(const struct header *h, FILE *out)
+{
+    char p[NUM_TEXT], n[NUM_TEXT], len[NUM_TEXT];
+    unsigned generations = chain_generations(h);
+    if (!format_grows(h))
+        fprintf(out, "%s keys at ", num_show_count(n, (double)h->n_design));
+    else
+        fputs("a growing filter at ", out);
+    fprintf(out, "a design FPR of %s", num_show_fpr(p, h->fpr_design));
+    if (generations > 0)
+        fprintf(out, ", forgotten after %u rotation%s", generations, num_plural(generations));
+    num_show_count(n, (double)h->layers[0].n_design);
+    num_show_bytes(len, h->file_len);
+    if (format_grows(h))
+        fprintf(out, "\n\n%s for the first %s keys%s; layers are added as needed.\n", len, n,
+                generations > 0 ? " of a generation" : "");
+    else
+        fprintf(out, "\n\n%s: %u layers for %s keys each; a query touches %g cache lines.\n", len,
+                h->n_layers, n, lines_of_query(h));
+}
+
+void plan_show_layers(const struct header *h, bool json, FILE *out)
+{
+    (json ? print_json_layers : print_text_layers)(h, out);
+}
+
 void plan_with_layouts(struct plan *plan)
 {
     struct err err;
@@ -352,14 +435,33 @@ void plan_with_layouts(struct plan *plan)
 
 static int check_options(const struct wishes *w)
 {
-    if (!w->has_n && w->plan.size == 0)
+    if (!w->has_n && w->plan.size == 0 && !w->grow)
         return opt_misuse(&cmd_plan, w->has_layouts ? "give a capacity (-n)"
                                                     : "give a capacity (-n) or a size (-s)");
     if (w->has_n && w->plan.n == 0)
         return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
+    if (w->exact && (w->grow || w->generations > 0))
+        return opt_misuse(&cmd_plan, "an FPR of 0 is for counted sets, which neither grow nor have "
+                                     "generations");
     if (w->exact && (w->plan.size != 0 || w->has_layouts))
         return opt_misuse(&cmd_plan, "an FPR of 0 takes a capacity (-n), and neither --size nor "
                                      "--layout");
+    return 0;
+}
+
+static int run_layers(const struct wishes *w)
+{
+    static const struct key_rule rule;
+    const struct design design = {
+        .n = w->plan.n, .p = w->plan.p, .grow = w->grow, .generations = (unsigned)w->generations};
+    struct header h;
+    struct err err;
+    header_begin(&h, &rule, true);
+    if (!header_design(&h, &design, 0, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
+    plan_show_layers(&h, w->json, stdout);
     return 0;
 }
 
@@ -379,6 +481,8 @@ static int run(int argc, char **argv)
     int status = check_options(&w);
     if (status != 0)
         return status;
+    if (w.grow || w.generations > 0)
+        return run_layers(&w);
     w.layouts.n = w.plan.n;
     w.layouts.p = w.plan.p;
     if (w.exact)

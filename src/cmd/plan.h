@@ -27,4 +27,7 @@ void plan_with_layouts(struct plan *plan);
  * or as one JSON object. */
 void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json, FILE *out);
 
+/* Prints the planned header of a filter that grows or has generations, in the same forms. */
+void plan_show_layers(const struct header *h, bool json, FILE *out);
+
 #endif
