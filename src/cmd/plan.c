@@ -173,9 +173,8 @@ static const struct opt plan_opts[] = {
     {0, "grow", NULL, "show a filter that grows; --capacity sizes its first layer",
      FLAG(struct wishes, grow), .not_with = " size layout"},
     {OPT_GENERATIONS, "generations", "G",
-     "show a filter that forgets the oldest of G generations; --capacity is that of all of them, "
-     "or "
-     "with --grow of the first",
+     "show a filter that forgets the oldest of G generations; --capacity is that of all, or with "
+     "--grow of the first",
      OWN, .needs = " capacity grow", .not_with = " size layout"},
     {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
@@ -358,7 +357,7 @@ void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool
         print_text(plan, layouts, out);
 }
 
-/* The cache lines that a query of an absent key touches. */
+/* The most cache lines that a query touches. */
 static double lines_of_query(const struct header *h)
 {
     double lines = 0;
@@ -409,15 +408,16 @@ static void print_text_layers(const struct header *h, FILE *out)
         fputs("a growing filter at ", out);
     fprintf(out, "a design FPR of %s", num_show_fpr(p, h->fpr_design));
     if (generations > 0)
-        fprintf(out, ", forgotten after %u rotation%s", generations, num_plural(generations));
+        fprintf(out, ", kept for %u rotation%s", generations, num_plural(generations));
     num_show_count(n, (double)h->layers[0].n_design);
     num_show_bytes(len, h->file_len);
     if (format_grows(h))
         fprintf(out, "\n\n%s for the first %s keys%s; layers are added as needed.\n", len, n,
                 generations > 0 ? " of a generation" : "");
     else
-        fprintf(out, "\n\n%s: %u layers for %s keys each; a query touches %g cache lines.\n", len,
-                h->n_layers, n, lines_of_query(h));
+        fprintf(out,
+                "\n\n%s: %u layers for %s keys each; a query touches at most %g cache lines.\n",
+                len, h->n_layers, n, lines_of_query(h));
 }
 
 void plan_show_layers(const struct header *h, bool json, FILE *out)
