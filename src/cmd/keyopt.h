@@ -1,15 +1,13 @@
 /*
  * Options for where keys come from and how they are cut from records. feed.h then reads the keys.
  *
- *     struct keyopt keyopt = KEYOPT_DEFAULT;
- *     while ((id = opt_next(&p)) > 0)
- *         switch (id) {
- *         case OPT_OWN: ...
- *         default: if (!keyopt_take(&keyopt, &p, id)) return EXIT_ERROR;
- *         }
- *     if (!keyopt_files(&keyopt, &command, argv + first, argc - first)) return EXIT_ERROR;
- *     if (!keyopt_adopt(&keyopt, &header, path, &err)) ...     // preparation as in the filter
- *     feed.keyopt = &keyopt;
+ *     {"Keys", keyopt_opts, offsetof(struct it, keyopt), keyopt_take},   // a group of options
+ *
+ *     struct it it = {.keyopt = KEYOPT_DEFAULT};
+ *     if (!opt_parse(&p, &command, argc, argv, &it)) ...
+ *     if (!keyopt_files(&it.keyopt, &command, argv + first, argc - first)) return EXIT_ERROR;
+ *     if (!keyopt_adopt(&it.keyopt, &header, path, &err)) ...   // preparation as in the filter
+ *     feed.keyopt = &it.keyopt;
  */
 #ifndef CMD_KEYOPT_H
 #define CMD_KEYOPT_H
