@@ -23,6 +23,7 @@
 
 struct kind;
 struct layout;
+struct table;
 struct variants;
 struct keyset;
 struct target;
@@ -70,6 +71,11 @@ struct census {
  * interval is too wide, and a multiple of the deviation does better. */
 void layer_clear_interval(double clear, double spread, double *low, double *high);
 
+/* With fewer clear bits than this, their number gives no upper bound for the number of keys: its
+ * distribution is too far from normal. Below 5, the interval's upper end would fail up to 9 % of
+ * the time. */
+enum { CENSUS_FEWEST_CLEAR = 5 };
+
 /* Two sets of keys, a and b: estimates of the number of keys in a, in b and in their union (any),
  * and the variances of these estimates. var_both is the variance of the same estimate for a layer
  * that holds only the keys in both. The covariance of the estimates for two sets is the variance
@@ -97,14 +103,6 @@ struct cost {
     double lines;          /* cache lines that a query touches, at most */
     uint64_t build_memory; /* bytes, the filter included */
     double build_time;     /* approximate CPU nanoseconds per key */
-};
-
-/* Input layers of a union or intersection. */
-struct union_of {
-    unsigned n;
-    const struct layer *const *layer;
-    const uint8_t *const *data;
-    bool intersect;
 };
 
 /* Fills a layer of known size in memory while keys arrive. */
@@ -177,6 +175,7 @@ struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
     const struct layout *layout; /* of another program (layout.h); NULL: one of seen's own */
+    const struct table *table;   /* of bits (table.h); NULL: no such kind */
     struct variants *variants;   /* variants of its inner loops, for `seen --version`; NULL: none */
 
     /* ---- An existing layer. */
@@ -229,17 +228,6 @@ struct kind {
      * `threads`. NULL: the formula holds. */
     double (*sampled_fpr)(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set);
-
-    /* Can the bits of two layers of this kind be or-ed, if necessary after folding? NULL: never. */
-    bool (*alike)(const struct layer *a, const struct layer *b);
-    /* A census of the union of n layers that are alike. NULL if `alike` is. */
-    void (*census_union)(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
-                         unsigned threads, struct census *out);
-
-    /* A census of the keys of two layers that are alike, if necessary folded to one size. False:
-     * too many bits are set. NULL if `alike` is. */
-    bool (*pair)(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
-                 struct pair_census *out);
 
     struct shape (*shape)(const struct layer *layer);
 
@@ -312,14 +300,9 @@ struct kind {
 
     /* ---- Making a layer from others, without the keys. */
 
-    /* The geometry of the bitwise union (or intersection) of two layers of this kind. False if they
-     * cannot be united. NULL: they never can. */
+    /* The geometry of the bitwise union (or intersection) of two layers of this kind, which has a
+     * `table`. False if they cannot be united. NULL: they never can. */
     bool (*unite)(const struct layer *a, const struct layer *b, struct layer *out);
-
-    /* Writes the target layer: the union of all parts, with the geometry that `unite` gave, or one
-     * part folded. */
-    bool (*write_union)(const struct target *target, const struct union_of *parts,
-                        struct census *census, struct err *err);
 
     /* The smallest layer of more than `above` bytes to which this one folds and whose predicted FPR
      * with n keys is at most p. The layer itself if none is smaller. NULL: layers of this kind do

@@ -16,19 +16,27 @@ static double exp_above_line(double t)
     return t * t / 2 * sum;
 }
 
+double overlap_keys(double cells, unsigned k, double occupied)
+{
+    return cells - occupied < FEWEST_FREE ? NAN : -cells / k * log1p(-occupied / cells);
+}
+
+double overlap_variance(double cells, unsigned k, double n)
+{
+    return cells * exp_above_line(k * n / cells) / k / k;
+}
+
 bool overlap_cells(double cells, unsigned k, const double occupied[3], struct pair_census *out)
 {
-    double n[3], variance[4];
-    if (cells - occupied[2] < FEWEST_FREE)
-        return false;
-    for (unsigned i = 0; i < 4; i++) {
-        double keys =
-            i < 3 ? n[i] = -cells / k * log1p(-occupied[i] / cells) : fmax(0, n[0] + n[1] - n[2]);
-        variance[i] = cells * exp_above_line(k * keys / cells) / k / k;
-    }
+    double n[4], variance[4];
+    for (unsigned i = 0; i < 3; i++)
+        n[i] = overlap_keys(cells, k, occupied[i]);
+    n[3] = fmax(0, n[0] + n[1] - n[2]);
+    for (unsigned i = 0; i < 4; i++)
+        variance[i] = overlap_variance(cells, k, n[i]);
     *out =
         (struct pair_census){n[0], n[1], n[2], variance[0], variance[1], variance[2], variance[3]};
-    return true;
+    return !isnan(n[2]);
 }
 
 static struct figure exact(double value)

@@ -2,7 +2,7 @@
  * The overlap of two sets of keys: union, intersection, Jaccard index and containment, with 95 %
  * intervals.
  *
- *     kind->pair(layer, data, threads, &pair);     // a census of both layers
+ *     table_pair(layer, data, threads, &pair);     // a census of both layers (table.h)
  *     overlap_estimate(&pair, &overlap);
  *
  * A census gives the number of occupied cells: bits of a table, or fingerprints. Keys that share a
@@ -51,9 +51,13 @@ void overlap_estimate(const struct pair_census *pair, struct overlap *out);
 bool overlap_fingerprints(uint64_t a, uint64_t b, uint64_t both, unsigned bits,
                           struct overlap *out);
 
-/* A pair_census for tables of `cells` cells in which every key occupies k cells, from the numbers
- * of cells occupied in a, in b and in any. With t = k n / cells, V(n) = cells (e^t - 1 - t) / k^2.
- * False: too many cells are occupied. */
+/* For tables of `cells` cells in which every key occupies k: the estimated number of keys, NAN
+ * where too many cells are occupied; and V(n) = cells (e^t - 1 - t) / k^2 with t = k n / cells. */
+double overlap_keys(double cells, unsigned k, double occupied);
+double overlap_variance(double cells, unsigned k, double n);
+
+/* A pair_census for such tables, from the numbers of cells occupied in a, in b and in any. False:
+ * too many cells are occupied. */
 bool overlap_cells(double cells, unsigned k, const double occupied[3], struct pair_census *out);
 
 #endif

@@ -52,8 +52,10 @@ void target_resize(const struct target *t, uint64_t data_len)
     t->place(t->header);
 }
 
-bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t first, uint64_t n,
-                      struct err *err)
+/* Writes the checksums of pages [first, first + n) of the layer, whose bytes are at `pages`; NULL:
+ * they are zero. */
+static bool write_sums(const struct target *t, const uint8_t *pages, uint64_t first, uint64_t n,
+                       struct err *err)
 {
     static const uint8_t zeroes[LAYER_PAGE];
     const struct layer *layer = target_layer(t);
@@ -71,10 +73,17 @@ bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t fir
     return true;
 }
 
+bool target_write_pages(const struct target *t, const uint8_t *pages, uint64_t len, uint64_t at,
+                        struct err *err)
+{
+    return write_sums(t, pages, at / LAYER_PAGE, (len + LAYER_PAGE - 1) / LAYER_PAGE, err) &&
+           target_write(t, pages, len, at, err);
+}
+
 bool target_zero_sums(const struct target *t, struct err *err)
 {
     const struct layer *layer = target_layer(t);
-    return target_page_sums(t, NULL, 0, layer_pages(layer), err);
+    return write_sums(t, NULL, 0, layer_pages(layer), err);
 }
 
 static bool read_back(const struct target *t, uint8_t *buf, size_t len, uint64_t off,
@@ -134,7 +143,7 @@ static bool sum_pages(const struct sums *s, uint8_t *buf, uint64_t first, uint64
     bool (*read)(const struct target *, uint8_t *, size_t, uint64_t, struct err *) =
         layout_is_sparse(s->layer) ? read_back_data : read_back;
     return read(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
-           target_page_sums(s->target, buf, first, n, err);
+           write_sums(s->target, buf, first, n, err);
 }
 
 static bool sum_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
@@ -169,16 +178,10 @@ struct copy {
 static bool copy_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
     const struct copy *c = ctx;
-    const struct layer *layer = target_layer(c->target);
-    uint64_t first = i * PIECE, at = first * LAYER_PAGE, pages = layer_pages(layer) - first;
-    uint64_t len = layer->data_len - at;
-    if (pages > PIECE) {
-        pages = PIECE;
-        len = PIECE * LAYER_PAGE;
-    }
+    uint64_t at = i * PIECE * LAYER_PAGE, left = target_layer(c->target)->data_len - at;
+    uint64_t len = left < PIECE * LAYER_PAGE ? left : PIECE * LAYER_PAGE;
     (void)worker;
-    if (!target_page_sums(c->target, c->data + at, first, pages, err) ||
-        !target_write(c->target, c->data + at, len, at, err))
+    if (!target_write_pages(c->target, c->data + at, len, at, err))
         return false;
     target_write_back(c->target, len, at);
     return true;

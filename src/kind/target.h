@@ -55,9 +55,9 @@ void target_write_back(const struct target *t, uint64_t len, uint64_t at);
 /* Changes the length of the last layer and places it again. */
 void target_resize(const struct target *t, uint64_t data_len);
 
-/* Writes the checksums of pages [first, first + n) of the layer, whose bytes are at `pages`. */
-bool target_page_sums(const struct target *t, const uint8_t *pages, uint64_t first, uint64_t n,
-                      struct err *err);
+/* The same for whole pages, or all up to the end of the layer; also writes their checksums. */
+bool target_write_pages(const struct target *t, const uint8_t *pages, uint64_t len, uint64_t at,
+                        struct err *err);
 
 /* Writes the checksums of a layer that is all zero. */
 bool target_zero_sums(const struct target *t, struct err *err);

@@ -1,5 +1,6 @@
 #include "store/compare.h"
 
+#include "kind/table.h"
 #include "store/combine.h"
 
 static bool too_full(const struct filter *in, struct err *err)
@@ -24,7 +25,7 @@ static bool check_filter(const struct filter *f, struct err *err)
                     "'%s' is a difference, whose fingerprints do not tell how many keys two sets "
                     "share; compare the sets that it was made of",
                     f->path);
-    return h->layers[0].kind->counts != NULL || h->layers[0].kind->pair != NULL ||
+    return h->layers[0].kind->counts != NULL || h->layers[0].kind->table != NULL ||
            fail(err,
                 "'%s' is of kind %s, whose bits do not tell how many keys two filters share; "
                 "counted sets do: 'seen create --counted'",
@@ -41,7 +42,7 @@ static bool check_both(const struct filter *in, struct err *err)
                     "'%s' is of kind %s and '%s' of kind %s; filters of two kinds cannot be "
                     "compared",
                     in[0].path, a->kind->name, in[1].path, b->kind->name);
-    return a->kind->counts != NULL || a->kind->alike(a, b) ||
+    return a->kind->counts != NULL || a->kind->table->alike(a, b) ||
            fail(err,
                 "'%s' and '%s' differ in size or number of probes, so they cannot be "
                 "compared; make them with --like one of them",
@@ -76,7 +77,7 @@ bool compare_inputs(const struct make *m, struct compared *c, struct err *err)
     if (c->kind->counts != NULL) {
         if (!compare_counted(m, layer, data, c, err))
             return false;
-    } else if (c->kind->pair(layer, data, m->threads, &pair)) {
+    } else if (table_pair(layer, data, m->threads, &pair)) {
         overlap_estimate(&pair, &c->overlap);
     } else {
         return too_full(in, err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kind/layout.h"
+#include "kind/table.h"
 
 /* Prefetches what queries of all layers will read into the cache. With five layers of 78 MB in all,
  * this makes queries 10 % faster. */
@@ -174,8 +175,8 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
         for (unsigned j = 0; j < h->n_layers; j++) {
             const struct layer *l = &h->layers[j];
             counts[j] =
-                j == i || (j > i && !done[j] && !l->is_void && l->kind->alike != NULL &&
-                           l->kind == h->layers[i].kind && l->kind->alike(&h->layers[i], l));
+                j == i || (j > i && !done[j] && !l->is_void && l->kind->table != NULL &&
+                           l->kind == h->layers[i].kind && l->kind->table->alike(&h->layers[i], l));
             if (!counts[j])
                 continue;
             done[j] = true;
@@ -187,7 +188,7 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
         if (n == 1)
             continue;
         struct census united;
-        h->layers[i].kind->census_union(in, data, n, threads, &united);
+        table_census_union(in, data, n, threads, &united);
         if (united.n_high - united.n_low < group[i].n_high - group[i].n_low)
             group[i] = united;
         else if (!united.n_at_least)

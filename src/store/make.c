@@ -7,6 +7,7 @@
 
 #include "base/num.h"
 #include "base/output.h"
+#include "kind/table.h"
 #include "store/chain.h"
 #include "store/combine.h"
 #include "store/header.h"
@@ -110,7 +111,7 @@ enum how {
 
 static bool copies(const struct kind *kind, enum how how)
 {
-    return kind->write_union == NULL || (how == FOLD && kind->fold == NULL);
+    return kind->unite == NULL || (how == FOLD && kind->fold == NULL);
 }
 
 /* Writes layer `to`. `layer` and `data` have room for all sources. */
@@ -129,7 +130,7 @@ static bool write_layer(struct make *m, unsigned to, enum how how, bool intersec
     if (how == DROP)
         return kind->write_dropped(&t, layer[0], data[0], err);
     if (!copies(kind, how))
-        return kind->write_union(&t, &parts, census, err);
+        return table_write_union(&t, &parts, census, err);
     if (!target_copy(&t, data[0], err))
         return false;
     *census = (struct census){0};

@@ -16,12 +16,18 @@ static void insert_random(const struct bloom *bloom, uint8_t *data, uint64_t n)
     }
 }
 
+static struct layer layer_of(const struct bloom *bloom)
+{
+    struct layer layer = {0};
+    bloom_to(bloom, &layer);
+    return layer;
+}
+
 static struct census census_of(const struct bloom *bloom, const uint8_t *data)
 {
-    struct bloom_census c = {0};
+    struct layer layer = layer_of(bloom);
     struct census census;
-    bloom_census_add(bloom, data, bloom->pages, &c);
-    bloom_census_result(bloom, &c, &census);
+    table_census(&layer, data, 1, &census);
     return census;
 }
 
@@ -85,10 +91,12 @@ TEST(pieces_sum_to_the_whole)
     struct bloom_census whole = {0}, odd = {0}, even = {0};
     random_restart(0);
     insert_random(&bloom, data, 60000);
-    bloom_census_add(&bloom, data, bloom.pages, &whole);
-    for (uint64_t page = bloom.pages; page-- > 0;)
-        bloom_census_add(&bloom, data + page * BLOOM_PAGE, 1, page & 1 ? &odd : &even);
-    bloom_census_sum(&odd, &even);
+    const struct layer layer = layer_of(&bloom);
+    bloom_table.tally(&layer, data, 0, bloom.pages * BLOOM_PAGE, &whole);
+    for (uint64_t at = bloom.pages; at-- > 0;)
+        bloom_table.tally(&layer, data + at * BLOOM_PAGE, at * BLOOM_PAGE, BLOOM_PAGE,
+                          at & 1 ? &odd : &even);
+    bloom_table.add(&odd, &even);
     CHECK(memcmp(&odd, &whole, sizeof whole) == 0);
     free(data);
 }
@@ -97,7 +105,7 @@ TEST(carry_between_the_words)
 {
     struct bloom_census a = {.pair_hits_high = 1, .pair_hits_low = UINT64_MAX};
     struct bloom_census b = {.pair_hits_high = 2, .pair_hits_low = 2};
-    bloom_census_sum(&a, &b);
+    bloom_table.add(&a, &b);
     CHECK(a.pair_hits_high == 4 && a.pair_hits_low == 1);
 }
 

@@ -146,16 +146,16 @@ static void look(const struct pair *p, double third, struct tally *t)
     struct overlap o;
     kind->census(layer[0], data[0], 1, &c);
     note_census(t, MADE, &c, 2 * third);
-    kind->census_union(layer, data, 2, 1, &c);
+    table_census_union(layer, data, 2, 1, &c);
     note_census(t, UNITED, &c, 3 * third);
     look_joined(p, 3 * third, t);
     if (p->folds) {
-        kind->census_union(layer, folded, 2, 1, &c);
+        table_census_union(layer, folded, 2, 1, &c);
         note_census(t, FOLDED, &c, 2 * third);
     } else {
         look_common(p, third, t);
     }
-    if (kind->pair(layer, data, 1, &pair)) {
+    if (table_pair(layer, data, 1, &pair)) {
         overlap_estimate(&pair, &o);
         note_overlap(t, &o, 3 * third, third);
     }

@@ -293,7 +293,7 @@ static void check_pairs(const char *what, const struct layer *like, unsigned tim
         struct pair_census pair;
         struct overlap o;
         fill(&p, &k, hash);
-        CHECK(like->kind->alike(layer[0], layer[1]) && like->kind->pair(layer, data, 1, &pair));
+        CHECK(like->kind->table->alike(layer[0], layer[1]) && table_pair(layer, data, 1, &pair));
         overlap_estimate(&pair, &o);
         count(&o, is, &r);
     }
@@ -386,13 +386,13 @@ static void check_equal(unsigned n)
     fill(&p, &(struct keys){n, 0, 0}, hash);
     const struct layer *layer[2] = {&p.layer[0], &p.layer[1]};
     const uint8_t *data[2] = {p.data[0], p.data[1]};
-    CHECK(kind_usual()->pair(layer, data, 3, &pair));
+    CHECK(table_pair(layer, data, 3, &pair));
     overlap_estimate(&pair, &o);
     CHECK(fabs(o.both.value - o.a.value) < 1e-6 && fabs(o.both.high - o.a.high) < 1e-3);
     CHECK(o.jaccard.value > 1 - 1e-9 && o.jaccard.low > 1 - 2.0 / n && o.jaccard.high <= 1);
     for (unsigned i = 0; i < 2; i++)
         memset(p.data[i], 0xff, (size_t)p.layer[i].data_len);
-    CHECK(!kind_usual()->pair(layer, data, 1, &pair));
+    CHECK(!table_pair(layer, data, 1, &pair));
     free(p.data[0]);
     free(p.data[1]);
 }

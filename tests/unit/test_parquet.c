@@ -422,8 +422,8 @@ TEST(layers_of_any_sizes_unite)
     random_restart(6);
     add_random(&large, b, N);
     kind_parquet.census(&small, a, 1, &alone);
-    kind_parquet.census_union(layers, data, 2, 1, &folded);
-    kind_parquet.census_union(layers, data, 2, 3, &threaded);
+    table_census_union(layers, data, 2, 1, &folded);
+    table_census_union(layers, data, 2, 3, &threaded);
     CHECK(memcmp(&alone, &folded, sizeof alone) == 0);
     CHECK(memcmp(&threaded, &folded, sizeof threaded) == 0);
     CHECK(kind_parquet.unite(&small, &large, &out) && out.data_len == small.data_len);

@@ -123,17 +123,6 @@ void bloom_insert_cached(const struct bloom *bloom, uint8_t *data, uint64_t firs
     v->insert_cached(bloom, data, first_page, hash, n, present);
 }
 
-void bloom_fold(const struct bloom *from, const uint8_t *data, const struct bloom *to,
-                uint64_t first, uint64_t n, uint8_t *pages)
-{
-    uint64_t q = from->pages / to->pages;
-    const uint8_t *in = data + first * q * BLOOM_PAGE;
-    for (uint64_t page = 0; page < n; page++)
-        for (uint64_t i = 0; i < q; i++, in += BLOOM_PAGE)
-            for (size_t byte = 0; byte < BLOOM_PAGE; byte++)
-                pages[page * BLOOM_PAGE + byte] |= in[byte];
-}
-
 struct bloom bloom_of(const struct layer *layer)
 {
     return (struct bloom){.pages = layer->geometry[0],
@@ -188,16 +177,10 @@ static void add(const struct layer *layer, uint8_t *data, struct hashes keys, si
     bloom_test_insert(&bloom, data, 0, keys.lane0, n, present);
 }
 
-static bool alike(const struct layer *a, const struct layer *b)
-{
-    struct bloom x = bloom_of(a), y = bloom_of(b);
-    return x.k == y.k && x.lines == y.lines;
-}
-
 static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
 {
     struct bloom x = bloom_of(a), y = bloom_of(b);
-    if (!alike(a, b))
+    if (!bloom_table.alike(a, b))
         return false;
     *out = x.pages <= y.pages ? *a : *b;
     return x.pages % y.pages == 0 || y.pages % x.pages == 0;
@@ -208,117 +191,6 @@ static void find_pages(const struct layer *layer, struct hashes keys, size_t n, 
     struct bloom bloom = bloom_of(layer);
     for (size_t i = 0; i < n; i++)
         page[i] = bloom_page(&bloom, keys.lane0[i]);
-}
-
-/* Pages in one piece of a census: large, so that distributing the pieces costs almost nothing. */
-enum { CENSUS_PAGES = 256 };
-
-/* Pages united at a time, on the stack. */
-enum { UNION_PAGES = 16 };
-
-/* A census of one layer, or of the union of several. */
-struct census_job {
-    struct bloom bloom;
-    const struct layer *const *layer;
-    const uint8_t *const *data;
-    unsigned n;
-    struct bloom_census *of_worker;
-};
-
-static void census_of_union(const struct census_job *job, uint64_t first, uint64_t end,
-                            struct bloom_census *c)
-{
-    uint8_t pages[UNION_PAGES * BLOOM_PAGE];
-    for (uint64_t n; first < end; first += n) {
-        n = end - first < UNION_PAGES ? end - first : UNION_PAGES;
-        memset(pages, 0, n * BLOOM_PAGE);
-        for (unsigned i = 0; i < job->n; i++) {
-            struct bloom from = bloom_of(job->layer[i]);
-            bloom_fold(&from, job->data[i], &job->bloom, first, n, pages);
-        }
-        bloom_census_add(&job->bloom, pages, n, c);
-    }
-}
-
-static void census_piece(void *ctx, unsigned worker, uint64_t i)
-{
-    struct census_job *job = ctx;
-    uint64_t first = i * CENSUS_PAGES, left = job->bloom.pages - first;
-    uint64_t n = left < CENSUS_PAGES ? left : CENSUS_PAGES;
-    if (job->n == 1 && bloom_of(job->layer[0]).pages == job->bloom.pages)
-        bloom_census_add(&job->bloom, job->data[0] + first * BLOOM_PAGE, n,
-                         &job->of_worker[worker]);
-    else
-        census_of_union(job, first, first + n, &job->of_worker[worker]);
-}
-
-/* Sums the counts of all threads. */
-static void run_census(struct census_job *job, unsigned threads, struct bloom_census *out)
-{
-    *out = (struct bloom_census){0};
-    job->of_worker = calloc(threads, sizeof *job->of_worker);
-    if (job->of_worker == NULL) {
-        threads = 1;
-        job->of_worker = out;
-    }
-    parallel_for(threads, (job->bloom.pages + CENSUS_PAGES - 1) / CENSUS_PAGES, census_piece, job);
-    if (job->of_worker == out)
-        return;
-    for (unsigned w = 0; w < threads; w++)
-        bloom_census_sum(out, &job->of_worker[w]);
-    free(job->of_worker);
-}
-
-static void take_census(const struct layer *layer, const uint8_t *data, unsigned threads,
-                        struct census *out)
-{
-    struct census_job job = {.bloom = bloom_of(layer), .layer = &layer, .data = &data, .n = 1};
-    struct bloom_census sum;
-    run_census(&job, threads, &sum);
-    bloom_census_result(&job.bloom, &sum, out);
-}
-
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* All layers are folded to the largest size that they all fold to. */
-static struct census_job union_job(const struct layer *const *layer, const uint8_t *const *data,
-                                   unsigned n)
-{
-    struct census_job job = {.bloom = bloom_of(layer[0]), .layer = layer, .data = data, .n = n};
-    for (unsigned i = 1; i < n; i++)
-        job.bloom.pages = common_divisor(job.bloom.pages, bloom_of(layer[i]).pages);
-    return job;
-}
-
-static void census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
-                         unsigned threads, struct census *out)
-{
-    struct census_job job = union_job(layer, data, n);
-    struct bloom_census sum;
-    run_census(&job, threads, &sum);
-    bloom_census_result(&job.bloom, &sum, out);
-}
-
-static bool pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
-                 struct pair_census *out)
-{
-    struct census_job any = union_job(layer, data, 2), a = any, b = any;
-    struct bloom_census sum[3];
-    a.n = b.n = 1;
-    b.layer++;
-    b.data++;
-    run_census(&a, threads, &sum[0]);
-    run_census(&b, threads, &sum[1]);
-    run_census(&any, threads, &sum[2]);
-    return bloom_census_pair(&any.bloom, sum, out);
 }
 
 static double fpr_at(const struct layer *layer, double n)
@@ -435,15 +307,13 @@ const struct kind kind_bloom = {
     .id = 1,
     .name = "bloom",
     .variants = &bloom_variants,
+    .table = &bloom_table,
     .check = check,
     .query = query,
     .prefetch = prefetch,
     .add = add,
     .page = find_pages,
-    .census = take_census,
-    .alike = alike,
-    .census_union = census_union,
-    .pair = pair,
+    .census = table_census,
     .shape = shape_of,
     .fpr_at = fpr_at,
     .check_fpr = check_fpr,
@@ -461,7 +331,6 @@ const struct kind kind_bloom = {
     .presuming_fpr = 0.02,
     .bits = &bits,
     .unite = unite,
-    .write_union = bloom_unite,
     .fold = fold,
     .round_to_fold = round_to_fold,
 };

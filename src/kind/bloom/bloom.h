@@ -28,6 +28,7 @@
 #include "base/variant.h"
 #include "keys/keyset.h"
 #include "kind/kind.h"
+#include "kind/table.h"
 #include "kind/target.h"
 
 enum {
@@ -67,11 +68,6 @@ void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_
 void bloom_insert_cached(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                          const uint64_t *hash, size_t n, uint64_t *present);
 
-/* Folds `from` to `to`: ors pages [first, first + n) of the result into `pages`. to->pages divides
- * from->pages; k and lines are equal. */
-void bloom_fold(const struct bloom *from, const uint8_t *data, const struct bloom *to,
-                uint64_t first, uint64_t n, uint8_t *pages);
-
 extern struct variants bloom_variants;
 
 /* ---- Size, FPR and capacity. Every function gives the same result to the last bit on every
@@ -102,12 +98,7 @@ uint64_t bloom_capacity(uint64_t pages, double p, struct bloom *out);
 
 /*
  * ---- Census of a page-blocked Bloom filter: the exact current FPR, and an estimate of the number
- * of distinct keys with its error. Pages can be counted in any order, on any number of threads. The
- * census sums integers, so the result does not depend on the order.
- *
- *     struct bloom_census c = {0};
- *     bloom_census_add(&bloom, data, pages, &c);      // repeat; bloom_census_sum merges threads
- *     bloom_census_result(&bloom, &c, &census);
+ * of distinct keys with its error.
  */
 
 /* Up to this average number of clear bits per line, the number of keys is estimated from the total
@@ -115,21 +106,13 @@ uint64_t bloom_capacity(uint64_t pages, double p, struct bloom *out);
  * of 16, a line is full with probability e^-16; where 8 are expected, with e^-8. */
 enum { BLOOM_CLEAR_BITS = 16 };
 
+/* The sums of bloom_table. */
 struct bloom_census {
     uint64_t lines_with[513];               /* lines by their number of set bits */
     uint64_t pair_hits_high, pair_hits_low; /* G = 2: sum over pages, 128-bit fixed point */
 };
 
-void bloom_census_add(const struct bloom *bloom, const uint8_t *data, uint64_t pages,
-                      struct bloom_census *c);
-void bloom_census_sum(struct bloom_census *to, const struct bloom_census *from);
-void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,
-                         struct census *out);
-
-/* census[0] and [1] are of two filters, census[2] of the union of their bits, all of one size.
- * False: too many bits are set. */
-bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
-                       struct pair_census *out);
+extern const struct table bloom_table;
 
 /*
  * ---- Writes the Bloom layer of a new file: data and checksums. Takes the census at the same time,
@@ -144,10 +127,8 @@ bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *cen
  * the build detects repeats (target.presumed).
  */
 
-/* write_union and build of kind.h. */
+/* `build` of kind.h. */
 bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
-                 struct err *err);
-bool bloom_unite(const struct target *target, const struct union_of *parts, struct census *census,
                  struct err *err);
 
 /* For tests: the number of pages made at a time, at most 1024. */

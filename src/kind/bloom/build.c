@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include "base/bits.h"
-#include "base/parallel.h"
 #include "kind/bloom/bloom.h"
 #include "kind/bloom/probe.h"
 #include "kind/target.h"
@@ -52,10 +51,6 @@ struct build {
     struct shared_page shared[KEYSET_PARTITIONS + 1];
     unsigned n_shared;
     pthread_mutex_t shared_lock;
-    /* Returns finished pages [first, first + n), n <= REGION. Not used with a keyset. */
-    const uint8_t *(*pages)(struct build *b, struct region *region, uint64_t first, uint64_t n);
-    const struct bloom_bits *bits;
-    const struct union_of *parts;
 };
 
 /* Zeroed memory, allocated only where touched. */
@@ -70,16 +65,8 @@ static uint8_t *map_zeroes(size_t bytes)
 static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
                          struct bloom_census *census, struct err *err)
 {
-    bloom_census_add(&b->bloom, pages, n, census);
-    return target_page_sums(b->target, pages, first, n, err) &&
-           target_write(b->target, pages, n * BLOOM_PAGE, first * BLOOM_PAGE, err);
-}
-
-/* Starts writing to disk early, so that the final sync waits less. */
-static void flush_pages(const struct build *b, uint64_t first, uint64_t n)
-{
-    if (n > 0)
-        target_write_back(b->target, n * BLOOM_PAGE, first * BLOOM_PAGE);
+    bloom_table.tally(target_layer(b->target), pages, 0, n * BLOOM_PAGE, census);
+    return target_write_pages(b->target, pages, n * BLOOM_PAGE, first * BLOOM_PAGE, err);
 }
 
 static struct shared_page *shared_page(struct build *b, uint64_t page)
@@ -157,7 +144,8 @@ static bool release_pages(struct build *b, struct region *region, uint64_t n, st
     if (n > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, region->first + from,
                                   n - from, &region->census, err))
         return false;
-    flush_pages(b, region->first, n);
+    if (n > 0)
+        target_write_back(b->target, n * BLOOM_PAGE, region->first * BLOOM_PAGE);
     return true;
 }
 
@@ -302,131 +290,44 @@ static bool visit_range(void *ctx, const struct keyset_range *range, struct err 
     return true;
 }
 
-static bool start(struct build *b, const struct target *target, struct err *err)
+static bool build_ranges(struct build *b, struct keyset *keys, struct err *err)
 {
-    *b = (struct build){.target = target,
-                        .region_pages = bloom_build_region,
-                        .shared_lock = PTHREAD_MUTEX_INITIALIZER};
-    b->bloom = bloom_of(target_layer(target));
-    b->regions = aligned_alloc(64, target->threads * sizeof *b->regions);
-    if (b->regions == NULL)
-        return fail(err, "out of memory");
-    memset(b->regions, 0, target->threads * sizeof *b->regions);
-    return true;
+    for (unsigned w = 0; w < b->target->threads; w++)
+        if ((b->regions[w].buf = map_zeroes(REGION_BYTES)) == NULL)
+            return fail_errno(err, "cannot get memory for the filter");
+    find_shared_pages(b);
+    return keyset_visit(keys, visit_range, b, err);
 }
 
-/* Sums the workers' censuses and frees what start() and its callers allocated. */
-static void end(struct build *b, struct census *census)
+/* Sums the workers' censuses and frees memory. */
+static void end(struct build *b, struct bloom_census *census)
 {
     for (unsigned w = 0; w < b->target->threads; w++) {
-        if (w > 0)
-            bloom_census_sum(&b->regions[0].census, &b->regions[w].census);
+        bloom_table.add(census, &b->regions[w].census);
         if (b->regions[w].buf != NULL)
             munmap(b->regions[w].buf, REGION_BYTES);
     }
-    if (census != NULL)
-        bloom_census_result(&b->bloom, &b->regions[0].census, census);
     for (unsigned i = 0; i < b->n_shared; i++)
         free(b->shared[i].bits);
     free(b->regions);
 }
 
-static bool get_regions(struct build *b, struct err *err)
-{
-    for (unsigned w = 0; w < b->target->threads; w++)
-        if ((b->regions[w].buf = map_zeroes(REGION_BYTES)) == NULL)
-            return fail_errno(err, "cannot get memory for the filter");
-    return true;
-}
-
-static bool build_ranges(struct build *b, struct keyset *keys, struct err *err)
-{
-    find_shared_pages(b);
-    return get_regions(b, err) && keyset_visit(keys, visit_range, b, err);
-}
-
 bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
                  struct err *err)
 {
-    struct build b;
-    if (!start(&b, target, err))
-        return false;
+    struct build b = {.target = target,
+                      .bloom = bloom_of(target_layer(target)),
+                      .region_pages = bloom_build_region,
+                      .shared_lock = PTHREAD_MUTEX_INITIALIZER};
+    struct bloom_census sum = {0};
+    b.regions = aligned_alloc(64, target->threads * sizeof *b.regions);
+    if (b.regions == NULL)
+        return fail(err, "out of memory");
+    memset(b.regions, 0, target->threads * sizeof *b.regions);
     bool ok = build_ranges(&b, keys, err);
-    end(&b, ok ? census : NULL);
-    return ok;
-}
-
-static bool write_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
-{
-    struct build *b = ctx;
-    struct region *region = &b->regions[worker];
-    uint64_t first = i * REGION, n = b->bloom.pages - first;
-    if (n > REGION)
-        n = REGION;
-    if (!finish_pages(b, b->pages(b, region, first, n), first, n, &region->census, err))
-        return false;
-    flush_pages(b, first, n);
-    return true;
-}
-
-static bool write_pieces(struct build *b, struct err *err)
-{
-    return parallel_try(b->target->threads, (b->bloom.pages + REGION - 1) / REGION, write_piece, b,
-                        err);
-}
-
-static const uint8_t *pages_of_bits(struct build *b, struct region *region, uint64_t first,
-                                    uint64_t n)
-{
-    (void)region;
-    (void)n;
-    return b->bits->data + first * BLOOM_PAGE;
-}
-
-bool bloom_bits_write(const struct target *target, const void *bits, struct census *census,
-                      struct err *err)
-{
-    struct build b;
-    if (!start(&b, target, err))
-        return false;
-    b.bits = bits;
-    b.pages = pages_of_bits;
-    bool ok = write_pieces(&b, err);
-    end(&b, ok ? census : NULL);
-    return ok;
-}
-
-static void unite_pages(const struct build *b, uint8_t *pages, uint64_t first, uint64_t n,
-                        const struct layer *in, const uint8_t *in_data)
-{
-    struct bloom from = bloom_of(in);
-    if (!b->parts->intersect) {
-        bloom_fold(&from, in_data, &b->bloom, first, n, pages);
-        return;
-    }
-    for (uint64_t i = 0; i < n * BLOOM_PAGE; i++)
-        pages[i] &= in_data[first * BLOOM_PAGE + i];
-}
-
-static const uint8_t *pages_of_union(struct build *b, struct region *region, uint64_t first,
-                                     uint64_t n)
-{
-    memset(region->buf, b->parts->intersect ? 0xff : 0, n * BLOOM_PAGE);
-    for (unsigned i = 0; i < b->parts->n; i++)
-        unite_pages(b, region->buf, first, n, b->parts->layer[i], b->parts->data[i]);
-    return region->buf;
-}
-
-bool bloom_unite(const struct target *target, const struct union_of *parts, struct census *census,
-                 struct err *err)
-{
-    struct build b;
-    if (!start(&b, target, err))
-        return false;
-    b.parts = parts;
-    b.pages = pages_of_union;
-    bool ok = get_regions(&b, err) && write_pieces(&b, err);
-    end(&b, ok ? census : NULL);
+    end(&b, &sum);
+    if (ok)
+        bloom_table.result(target_layer(target), &sum, census);
     return ok;
 }
 
@@ -448,6 +349,12 @@ void *bloom_bits_new(const struct bloom *bloom)
     for (unsigned p = 0; p <= KEYSET_PARTITIONS; p++)
         pthread_mutex_init(&bits->lock[p], NULL);
     return bits;
+}
+
+bool bloom_bits_write(const struct target *target, const void *bits, struct census *census,
+                      struct err *err)
+{
+    return table_write(target, ((const struct bloom_bits *)bits)->data, census, err);
 }
 
 void bloom_bits_free(void *p)

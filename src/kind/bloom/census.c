@@ -16,11 +16,6 @@ enum {
     HIT_BITS = 36,
 };
 
-/* With fewer clear bits than this in the whole filter, their number gives no upper bound for the
- * number of keys: its distribution is too far from normal. Below 5, the interval's upper end would
- * fail up to 9 % of the time. */
-enum { FEWEST_CLEAR = 5 };
-
 /* (x / B)^n */
 static double fill_power(unsigned x, unsigned n)
 {
@@ -92,23 +87,27 @@ __attribute__((target("popcnt"))) static void count_popcnt(const struct bloom *b
 }
 #endif
 
-void bloom_census_add(const struct bloom *bloom, const uint8_t *data, uint64_t pages,
-                      struct bloom_census *c)
+static void tally(const struct layer *layer, const uint8_t *bits, uint64_t at, size_t len,
+                  void *sums)
 {
+    struct bloom bloom = bloom_of(layer);
     uint64_t hit[B + 1];
-    for (unsigned x = 0; x <= B; x++)
-        hit[x] = (uint64_t)(fill_power(x, bloom->k / 2) * (double)((uint64_t)1 << HIT_BITS) + 0.5);
+    (void)at;
+    for (unsigned x = 0; x <= B && bloom.lines == 2; x++)
+        hit[x] = (uint64_t)(fill_power(x, bloom.k / 2) * (double)((uint64_t)1 << HIT_BITS) + 0.5);
 #ifdef __x86_64__
     if (cpu_has_popcnt()) {
-        count_popcnt(bloom, data, pages, hit, c);
+        count_popcnt(&bloom, bits, len / BLOOM_PAGE, hit, sums);
         return;
     }
 #endif
-    count_portable(bloom, data, pages, hit, c);
+    count_portable(&bloom, bits, len / BLOOM_PAGE, hit, sums);
 }
 
-void bloom_census_sum(struct bloom_census *to, const struct bloom_census *from)
+static void add(void *sums, const void *more)
 {
+    struct bloom_census *to = sums;
+    const struct bloom_census *from = more;
     for (unsigned x = 0; x <= B; x++)
         to->lines_with[x] += from->lines_with[x];
     add_wide(&to->pair_hits_high, &to->pair_hits_low, from->pair_hits_high, from->pair_hits_low);
@@ -236,12 +235,14 @@ static void count_by_clear_bits(const struct bloom *bloom, double clear, struct 
     out->n = fmax(0, (exact_log(clear + 0.5) - law.log_bits) / law.decay);
     layer_clear_interval(clear, spread_at(&law, out->n), &least, &most);
     out->n_low = fmax(0, (exact_log(most) - law.log_bits) / law.decay);
-    out->n_high = clear < FEWEST_CLEAR ? HUGE_VAL : (exact_log(least) - law.log_bits) / law.decay;
+    out->n_high =
+        clear < CENSUS_FEWEST_CLEAR ? HUGE_VAL : (exact_log(least) - law.log_bits) / law.decay;
 }
 
-void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c,
-                         struct census *out)
+static void result(const struct layer *layer, const void *sums, struct census *out)
 {
+    const struct bloom bloom = bloom_of(layer);
+    const struct bloom_census *c = sums;
     uint64_t clear = 0;
     memset(out, 0, sizeof *out);
     out->line_min = B;
@@ -258,46 +259,65 @@ void bloom_census_result(const struct bloom *bloom, const struct bloom_census *c
     out->lines_full = c->lines_with[B];
     out->bits = (uint64_t)lines * B;
     out->bits_set = 1 - (double)clear / (lines * B);
-    out->fpr = fpr_of(bloom, c, lines);
+    out->fpr = fpr_of(&bloom, c, lines);
     if ((double)clear > BLOOM_CLEAR_BITS * lines)
-        count_by_lines(bloom, c, out);
+        count_by_lines(&bloom, c, out);
     else
-        count_by_clear_bits(bloom, (double)clear, out);
+        count_by_clear_bits(&bloom, (double)clear, out);
     out->n_at_least = isinf(out->n_high);
     if (out->n_at_least)
         out->n = out->n_low;
 }
 
-/* The variance of the estimate of count_by_lines() for n keys. For a line with t B bits thrown into
- * it, the variance in throws is B (e^t - 1 - t). The number of keys of a line is Poisson, with the
- * mean n / lines, or twice that if a key has two lines. For it, the mean of e^(s keys) is
- * e^(mean (e^s - 1)). */
-static double variance_at(const struct bloom *bloom, double lines, double n)
+static bool alike(const struct layer *a, const struct layer *b)
 {
-    unsigned probes = bloom->k / bloom->lines;
-    double keys = n * bloom->lines / lines, s = (double)probes / B;
-    return lines * B * (expm1(keys * expm1(s)) - keys * s) / bloom->k / bloom->k;
+    struct bloom x = bloom_of(a), y = bloom_of(b);
+    return x.k == y.k && x.lines == y.lines;
 }
 
-bool bloom_census_pair(const struct bloom *bloom, const struct bloom_census *census,
-                       struct pair_census *out)
+static void resize(struct layer *layer, uint64_t pages)
 {
-    double n[3] = {0}, set = 0, lines = PAGE_LINES * (double)bloom->pages;
+    struct bloom bloom = bloom_of(layer);
+    bloom.pages = pages;
+    bloom_to(&bloom, layer);
+}
+
+/* Estimates by lines, as long as enough bits are clear. */
+static double keys(const struct layer *layer, const void *sums)
+{
+    struct bloom bloom = bloom_of(layer);
+    const struct bloom_census *c = sums;
+    double n = 0, set = 0, lines = PAGE_LINES * (double)bloom.pages;
     struct throws throws[B + 1];
     throws_table(throws);
     for (unsigned x = 0; x <= B; x++) {
-        for (unsigned i = 0; i < 3; i++)
-            n[i] += (double)census[i].lines_with[x] * throws[x].n / bloom->k;
-        set += (double)census[2].lines_with[x] * x;
+        n += (double)c->lines_with[x] * throws[x].n / bloom.k;
+        set += (double)c->lines_with[x] * x;
     }
-    *out = (struct pair_census){
-        .a = n[0],
-        .b = n[1],
-        .any = n[2],
-        .var_a = variance_at(bloom, lines, n[0]),
-        .var_b = variance_at(bloom, lines, n[1]),
-        .var_any = variance_at(bloom, lines, n[2]),
-        .var_both = variance_at(bloom, lines, fmax(0, n[0] + n[1] - n[2])),
-    };
-    return B * lines - set > BLOOM_CLEAR_BITS * lines;
+    return B * lines - set > BLOOM_CLEAR_BITS * lines ? n : NAN;
 }
+
+/* For a line with t B bits thrown into it, the variance in throws is B (e^t - 1 - t). The number of
+ * keys of a line is Poisson, with the mean n / lines, or twice that if a key has two lines. For it,
+ * the mean of e^(s keys) is e^(mean (e^s - 1)). */
+static double variance(const struct layer *layer, double n)
+{
+    struct bloom bloom = bloom_of(layer);
+    unsigned probes = bloom.k / bloom.lines;
+    double lines = PAGE_LINES * (double)bloom.pages;
+    double of_line = n * bloom.lines / lines, s = (double)probes / B;
+    return lines * B * (expm1(of_line * expm1(s)) - of_line * s) / bloom.k / bloom.k;
+}
+
+_Static_assert(sizeof(struct bloom_census) <= TABLE_SUMS * sizeof(uint64_t), "TABLE_SUMS");
+
+const struct table bloom_table = {
+    .unit = BLOOM_PAGE,
+    .alike = alike,
+    .resize = resize,
+    .tally = tally,
+    .add = add,
+    .result = result,
+    .keys = keys,
+    .variance = variance,
+};

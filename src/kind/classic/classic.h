@@ -22,6 +22,7 @@
 #include "base/exact.h"
 #include "kind/kind.h"
 #include "kind/layout.h"
+#include "kind/table.h"
 
 enum {
     /* The smallest FPR in a double, 2^-1074, needs k = 1074; a file may state a larger k. */
@@ -108,10 +109,6 @@ bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
                           const struct layout_sink *sink, struct err *err);
 uint64_t classic_bitmap_len(const struct layout_filter *filter);
 
-/* The estimated number of distinct keys if c of m bits are set: -m/k ln(1 - c/m) (Swamidass and
- * Baldi, 2007). */
-double classic_estimate(uint64_t m, unsigned k, uint64_t set);
-
 /* Are all bits of `bits` from bit m on zero? If not, the error names the first that is set. */
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err);
 
@@ -124,30 +121,22 @@ void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
                  uint64_t *present);
 bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                    bool (*need)(void *ctx, uint64_t page), void *ctx);
-void classic_census(const struct layer *layer, const uint8_t *data, unsigned threads,
-                    struct census *out);
 void classic_census_of(const struct layer *layer, uint64_t set, struct census *out);
-bool classic_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
-                  struct pair_census *out);
 bool classic_alike(const struct layer *a, const struct layer *b);
-void classic_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
-                          unsigned threads, struct census *out);
 struct shape classic_shape(const struct layer *layer);
 double classic_fpr_at(const struct layer *layer, double n);
 bool classic_check_fpr(double p, struct err *err);
 bool classic_unite(const struct layer *a, const struct layer *b, struct layer *out);
-bool classic_write_union(const struct target *target, const struct union_of *parts,
-                         struct census *census, struct err *err);
+extern const struct table classic_table;
 
 /* A kind whose layers cannot be united. */
 #define CLASSIC_KIND_ALONE                                                                         \
-    .query = classic_query, .prefetch = classic_prefetch, .add = classic_add,                      \
-    .pages = classic_pages, .census = classic_census, .alike = classic_alike,                      \
-    .census_union = classic_census_union, .pair = classic_pair, .shape = classic_shape,            \
+    .table = &classic_table, .query = classic_query, .prefetch = classic_prefetch,                 \
+    .add = classic_add, .pages = classic_pages, .census = table_census, .shape = classic_shape,    \
     .fpr_at = classic_fpr_at, .check_fpr = classic_check_fpr, .hash_share = 1, .fpr_min = 0,       \
     .fpr_max = 1, .len_max = CLASSIC_MAX_M / 8
 
-#define CLASSIC_KIND CLASSIC_KIND_ALONE, .unite = classic_unite, .write_union = classic_write_union
+#define CLASSIC_KIND CLASSIC_KIND_ALONE, .unite = classic_unite
 
 /* ---- The layouts of other programs in this folder, one in each file. */
 

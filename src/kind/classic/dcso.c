@@ -336,5 +336,4 @@ const struct kind kind_dcso = {.id = 21,
                                .lanes = 1,
                                .check = check,
                                CLASSIC_KIND_ALONE,
-                               .unite = unite,
-                               .write_union = classic_write_union};
+                               .unite = unite};

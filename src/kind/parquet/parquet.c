@@ -133,12 +133,6 @@ static bool check_fpr(double p, struct err *err)
     return true;
 }
 
-/* Any two sizes have a common divisor: at least one block. */
-static bool alike(const struct layer *a, const struct layer *b)
-{
-    return a->kind == b->kind;
-}
-
 static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
 {
     uint64_t x = parquet_blocks(a), y = parquet_blocks(b);
@@ -307,15 +301,13 @@ const struct kind kind_parquet = {
     .id = 22,
     .name = "parquet",
     .layout = &layout,
+    .table = &parquet_table,
     .check = check,
     .query = parquet_query,
     .prefetch = parquet_prefetch,
     .add = parquet_add,
     .page = parquet_page,
-    .census = parquet_census,
-    .alike = alike,
-    .census_union = parquet_census_union,
-    .pair = parquet_pair,
+    .census = table_census,
     .shape = shape_of,
     .fpr_at = parquet_fpr_at,
     .check_fpr = check_fpr,
@@ -325,6 +317,5 @@ const struct kind kind_parquet = {
     .len_max = PARQUET_MAX_BLOCKS * PARQUET_BLOCK,
     .lanes = 1,
     .unite = unite,
-    .write_union = parquet_write_union,
     .fold = fold,
 };

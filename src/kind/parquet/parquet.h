@@ -19,6 +19,7 @@
 #define KIND_PARQUET_PARQUET_H
 
 #include "kind/kind.h"
+#include "kind/table.h"
 
 enum {
     PARQUET_WORDS = 8, /* of a block */
@@ -60,16 +61,8 @@ void parquet_prefetch(const struct layer *layer, const uint8_t *data, struct has
 void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                  uint64_t *present);
 void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
-void parquet_census(const struct layer *layer, const uint8_t *data, unsigned threads,
-                    struct census *out);
-bool parquet_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
-                  struct pair_census *out);
-void parquet_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
-                          unsigned threads, struct census *out);
 double parquet_fpr_at(const struct layer *layer, double n);
-bool parquet_write_union(const struct target *target, const struct union_of *parts,
-                         struct census *census, struct err *err);
-
+extern const struct table parquet_table;
 extern const struct kind kind_parquet;
 
 #endif

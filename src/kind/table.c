@@ -1,0 +1,221 @@
+#include "kind/table.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "kind/target.h"
+
+enum {
+    PIECE = 1 << 20, /* bytes that a thread takes at a time: large, so that this costs little */
+    CHUNK = 1 << 16, /* bytes of a union made at a time, on the stack */
+};
+
+struct job {
+    const struct layer *layer; /* the union */
+    const struct union_of *parts;
+    const struct target *target; /* NULL: nothing is written */
+    bool in_place;               /* the only part is the union */
+    uint64_t len;                /* bytes of it that are made */
+    pthread_mutex_t lock;
+    void *sums; /* over the pieces done */
+};
+
+static const struct table *table_of(const struct layer *layer)
+{
+    return layer->kind->table;
+}
+
+static uint64_t bits_of(const struct layer *layer)
+{
+    return table_of(layer)->len != NULL ? table_of(layer)->len(layer) : layer->data_len;
+}
+
+static void combine(uint8_t *to, const uint8_t *from, size_t len, bool intersect)
+{
+    for (size_t i = 0; i < len; i += 8) {
+        uint64_t a, b;
+        memcpy(&a, to + i, sizeof a);
+        memcpy(&b, from + i, sizeof b);
+        a = intersect ? a & b : a | b;
+        memcpy(to + i, &a, sizeof a);
+    }
+}
+
+/* How many of `len` bytes from offset `at` on are bits? The others follow. */
+static size_t bits_within(const struct layer *layer, uint64_t at, size_t len)
+{
+    uint64_t bits = bits_of(layer), left = at < bits ? bits - at : 0;
+    return left < len ? (size_t)left : len;
+}
+
+void table_make(const struct layer *layer, const struct union_of *parts, uint64_t at, size_t len,
+                uint8_t *out)
+{
+    size_t bits = bits_within(layer, at, len);
+    memset(out, parts->intersect ? 0xff : 0, bits);
+    for (unsigned p = 0; p < parts->n; p++) {
+        uint64_t folded = bits_of(parts->layer[p]) / bits_of(layer);
+        size_t step = folded == 1 ? bits : table_of(layer)->unit;
+        const uint8_t *from = parts->data[p] + at * folded;
+        for (size_t to = 0; to < bits; to += step)
+            for (uint64_t i = 0; i < folded; i++, from += step)
+                combine(out + to, from, step, parts->intersect);
+    }
+    memcpy(out + bits, parts->data[0] + at + bits, len - bits);
+}
+
+/* Makes, counts and writes some bytes; at most CHUNK of them unless they are in place. */
+static bool do_chunk(const struct job *job, uint64_t at, size_t len, uint64_t *sums,
+                     struct err *err)
+{
+    uint8_t chunk[CHUNK];
+    const uint8_t *data = chunk;
+    if (job->in_place)
+        data = job->parts->data[0] + at;
+    else
+        table_make(job->layer, job->parts, at, len, chunk);
+    table_of(job->layer)->tally(job->layer, data, at, bits_within(job->layer, at, len), sums);
+    return job->target == NULL || target_write_pages(job->target, data, len, at, err);
+}
+
+static bool do_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
+{
+    struct job *job = ctx;
+    uint64_t sums[TABLE_SUMS] = {0}, at = i * PIECE;
+    uint64_t end = job->len - at < PIECE ? job->len : at + PIECE;
+    size_t step = job->in_place ? PIECE : CHUNK;
+    (void)worker;
+    for (uint64_t n; at < end; at += n) {
+        n = end - at < step ? end - at : step;
+        if (!do_chunk(job, at, (size_t)n, sums, err))
+            return false;
+    }
+    if (job->target != NULL)
+        target_write_back(job->target, end - i * PIECE, i * PIECE);
+    pthread_mutex_lock(&job->lock);
+    table_of(job->layer)->add(job->sums, sums);
+    pthread_mutex_unlock(&job->lock);
+    return true;
+}
+
+static bool run(struct job *job, unsigned threads, struct err *err)
+{
+    job->len = job->target == NULL ? bits_of(job->layer) : job->layer->data_len;
+    pthread_mutex_init(&job->lock, NULL);
+    return parallel_try(threads, (job->len + PIECE - 1) / PIECE, do_piece, job, err);
+}
+
+/* ---- Censuses. */
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The largest layer to which all parts fold. */
+static struct layer common_layer(const struct union_of *parts)
+{
+    struct layer layer = *parts->layer[0];
+    const struct table *table = table_of(&layer);
+    uint64_t bits = bits_of(&layer);
+    for (unsigned i = 1; i < parts->n; i++)
+        bits = common_divisor(bits, bits_of(parts->layer[i]));
+    if (table->resize != NULL)
+        table->resize(&layer, bits / table->unit);
+    return layer;
+}
+
+/* Sums over a union as large as `layer`. */
+static void count(const struct layer *layer, const struct union_of *parts, unsigned threads,
+                  uint64_t *sums)
+{
+    struct job job = {.layer = layer, .parts = parts, .sums = sums};
+    struct err none;
+    job.in_place = parts->n == 1 && bits_of(layer) == bits_of(parts->layer[0]);
+    memset(sums, 0, TABLE_SUMS * sizeof *sums);
+    run(&job, threads, &none);
+}
+
+void table_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
+                        unsigned threads, struct census *out)
+{
+    const struct union_of parts = {.n = n, .layer = layer, .data = data};
+    const struct layer common = common_layer(&parts);
+    uint64_t sums[TABLE_SUMS];
+    count(&common, &parts, threads, sums);
+    table_of(&common)->result(&common, sums, out);
+}
+
+void table_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+                  struct census *out)
+{
+    table_census_union(&layer, &data, 1, threads, out);
+}
+
+bool table_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
+                struct pair_census *out)
+{
+    const struct union_of parts[3] = {
+        {.n = 1, .layer = layer, .data = data},
+        {.n = 1, .layer = layer + 1, .data = data + 1},
+        {.n = 2, .layer = layer, .data = data},
+    };
+    const struct layer common = common_layer(&parts[2]);
+    const struct table *table = table_of(&common);
+    double n[3];
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t sums[TABLE_SUMS];
+        count(&common, &parts[i], threads, sums);
+        n[i] = table->keys(&common, sums);
+        if (isnan(n[i]))
+            return false;
+    }
+    *out = (struct pair_census){
+        .a = n[0],
+        .b = n[1],
+        .any = n[2],
+        .var_a = table->variance(&common, n[0]),
+        .var_b = table->variance(&common, n[1]),
+        .var_any = table->variance(&common, n[2]),
+        .var_both = table->variance(&common, fmax(0, n[0] + n[1] - n[2])),
+    };
+    return true;
+}
+
+/* ---- Writing. */
+
+static bool write_layer(const struct target *target, const struct union_of *parts, bool in_place,
+                        struct census *census, struct err *err)
+{
+    uint64_t sums[TABLE_SUMS] = {0};
+    struct job job = {.layer = target_layer(target),
+                      .parts = parts,
+                      .target = target,
+                      .in_place = in_place,
+                      .sums = sums};
+    if (!run(&job, target->threads, err))
+        return false;
+    table_of(job.layer)->result(job.layer, sums, census);
+    return true;
+}
+
+bool table_write_union(const struct target *target, const struct union_of *parts,
+                       struct census *census, struct err *err)
+{
+    return write_layer(target, parts, false, census, err);
+}
+
+bool table_write(const struct target *target, const uint8_t *data, struct census *census,
+                 struct err *err)
+{
+    const struct layer *layer = target_layer(target);
+    return write_layer(target, &(struct union_of){.n = 1, .layer = &layer, .data = &data}, true,
+                       census, err);
+}
