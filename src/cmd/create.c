@@ -395,7 +395,7 @@ static void print_layout(struct json *j, const struct header *h)
     struct err err;
     if (!foreign_filter(h, &filter, &err))
         return;
-    h->layers[0].kind->layout->show(&filter, spec, sizeof spec);
+    layout_show(&filter, spec, sizeof spec);
     json_key(j, "layout");
     json_string(j, spec);
 }

@@ -586,7 +586,7 @@ static void find_layout(struct findings *found)
     if (!foreign_filter(found->header, &filter, &none))
         return;
     found->layout = filter.layer[0].kind->layout;
-    found->layout->show(&filter, found->spec, sizeof found->spec);
+    layout_show(&filter, found->spec, sizeof found->spec);
     if (found->layout->facts != NULL)
         found->layout->facts(&filter, note_fact, &found->facts);
 }

@@ -362,7 +362,7 @@ static bool read_foreign(struct import *im, struct err *err)
                         why.text);
     if (is_auto) {
         char spec[LAYOUT_TEXT];
-        layout->show(&im->filter, spec, sizeof spec);
+        layout_show(&im->filter, spec, sizeof spec);
         say_note("'%s' is taken for %s", im->foreign, spec);
     }
     return true;
@@ -382,7 +382,7 @@ static void print_summary(const struct import *im)
 {
     struct json j = {.out = stdout};
     char spec[LAYOUT_TEXT];
-    im->filter.layer[0].kind->layout->show(&im->filter, spec, sizeof spec);
+    layout_show(&im->filter, spec, sizeof spec);
     summary_begin(&j, im->out, &im->header, im->census.fpr, im->census.n);
     json_key(&j, "layout");
     json_string(&j, spec);

@@ -158,12 +158,37 @@ void layout_show_number(char *spec, size_t room, const struct layout_param *para
     append(spec, room, param->name, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, n));
 }
 
-unsigned layout_index(const uint32_t *table, size_t n, uint32_t value)
+void layout_show(const struct layout_filter *filter, char *spec, size_t room)
 {
-    for (unsigned i = 0; i < n; i++)
-        if (table[i] == value)
-            return i;
-    return 0;
+    const struct kind *kind = filter->layer[0].kind;
+    const struct layout *layout = kind->layout;
+    snprintf(spec, room, "%s", kind->name);
+    if (layout->encodings != NULL) {
+        unsigned choice = 0;
+        const char *others = layout->params[0].choices;
+        while (layout->encodings[choice] != filter->encoding &&
+               (others = strchr(others, '|')) != NULL) {
+            others++;
+            choice++;
+        }
+        layout_show_choice(spec, room, &layout->params[0], others != NULL ? choice : 0);
+    }
+    layout->show(filter, spec, room);
+}
+
+void layout_begin(const struct layout_spec *spec, struct layout_filter *out)
+{
+    const struct layout *layout = spec->kind->layout;
+    *out = (struct layout_filter){.hash = layout->hash, .n_layers = 1};
+    out->layer[0].kind = spec->kind;
+    if (layout->encodings != NULL)
+        out->encoding = layout->encodings[layout_choice(spec, 0)];
+}
+
+void layout_set_design(struct layout_filter *filter, uint64_t n, double p)
+{
+    filter->n_design = filter->layer[0].n_design = n;
+    filter->fpr_design = filter->layer[0].fpr_design = p;
 }
 
 /* Reverses the bits of each byte of a word. */

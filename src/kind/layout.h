@@ -64,13 +64,6 @@ bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max,
 /* Is the size of a new filter at FPR p (0: not given) independent of its number of keys? */
 bool layout_is_sized(const struct layout_spec *spec, double p);
 
-/* For layout->show: append a parameter's choice or number to a spec. */
-void layout_show_choice(char *spec, size_t room, const struct layout_param *param, unsigned choice);
-void layout_show_number(char *spec, size_t room, const struct layout_param *param, uint64_t n);
-
-/* The index of a value in a table with one value for each choice; 0 if it is not there. */
-unsigned layout_index(const uint32_t *table, size_t n, uint32_t value);
-
 /* Description of a filter of a layout, for its header. */
 struct layout_filter {
     const struct hash_fn *hash;
@@ -83,6 +76,19 @@ struct layout_filter {
     unsigned n_layers; /* above 1, or with n_design 0: the filter grows by kind->next */
     struct layer layer[LAYOUT_LAYERS]; /* kind, geometry, data_len, n_design, fpr_design */
 };
+
+/* Begins a filter of one layer: sets hash, encoding and the layer's kind. */
+void layout_begin(const struct layout_spec *spec, struct layout_filter *out);
+
+/* Sets capacity and FPR of a filter of one layer. */
+void layout_set_design(struct layout_filter *filter, uint64_t n, double p);
+
+/* Writes the spec that imports the filter again. */
+void layout_show(const struct layout_filter *filter, char *spec, size_t room);
+
+/* For layout->show: append a parameter's choice or number to a spec. */
+void layout_show_choice(char *spec, size_t room, const struct layout_param *param, unsigned choice);
+void layout_show_number(char *spec, size_t room, const struct layout_param *param, uint64_t n);
 
 /* The order of bits in foreign bytes. In a layer, bit x is bit x mod 8 of byte x / 8. Bit 0 of a
  * byte or word is the lowest. */
@@ -147,6 +153,8 @@ struct layout_module {
 struct layout {
     const char *summary;               /* one line for help: the program that makes these filters */
     const struct layout_param *params; /* ends with name NULL */
+    const uint32_t *encodings;         /* of the choices of params[0]; NULL: ENCODE_NONE alone */
+    const struct hash_fn *hash;        /* NULL: there are several */
     const char *suffix[LAYOUT_FILES];  /* of its files' names; [0] NULL: one file, no suffix */
 
     /* Sizes a filter for n keys at FPR p as the other program does. Parameters of the spec take
@@ -177,8 +185,8 @@ struct layout {
      * trailing zero bytes. */
     uint64_t (*file_len)(const struct layout_filter *filter);
 
-    /* Writes the spec that imports the filter again. */
-    void (*show)(const struct layout_filter *filter, char *out, size_t room);
+    /* Appends to a spec the parameters other than the one of `encodings`. */
+    void (*show)(const struct layout_filter *filter, char *spec, size_t room);
 
     /* For stats: calls each(ctx, name, value) for each value that the other program stores besides
      * the bits, with the program's own names. NULL: there are none. */

@@ -97,7 +97,7 @@ static void read_dump(const char *spec, const struct layout_foreign *in)
         MUST(f.filter.layer[i].kind->check(&f.filter.layer[i], &err));
     write_again(in);
     follow(&f.filter.layer[f.filter.n_layers - 1]);
-    layout->show(&f.filter, shown, sizeof shown);
+    layout_show(&f.filter, shown, sizeof shown);
     MUST(layout_parse(shown, &f.spec, &err));
     MUST(layout->read(&f.spec, in, &f.filter, f.bits, &err));
 }

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size -= 6;
     foreign_bitmap(spec, data, size, 1 << 20);
     if (foreign_read(&f, spec, "-", data, size)) {
-        f.spec.kind->layout->show(&f.filter, shown, sizeof shown);
+        layout_show(&f.filter, shown, sizeof shown);
         MUST(strcmp(shown, spec) == 0);
         foreign_free(&f);
     }

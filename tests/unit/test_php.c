@@ -45,11 +45,11 @@ TEST(the_functions_are_shown_in_the_order_of_the_list)
     char text[LAYOUT_TEXT];
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         CHECK(design(specs[i], 1, 0, &f));
-        kind_php.layout->show(&f, text, sizeof text);
+        layout_show(&f, text, sizeof text);
         CHECK_STR(text, specs[i]);
     }
     CHECK(design("php", 1, 0, &f));
-    kind_php.layout->show(&f, text, sizeof text);
+    layout_show(&f, text, sizeof text);
     CHECK_STR(text, specs[0]);
 }
 

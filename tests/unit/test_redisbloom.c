@@ -522,7 +522,7 @@ TEST(the_seed_of_old_modules_is_given)
                 *hash32 = read_dump("rb_pow2_hash32");
     MUST(read_filter(old, "redisbloom:seed=32", &filter, bits, &err));
     CHECK(filter.seed == 0x5bd1e995 && filter.n_design == 0);
-    kind_redisbloom.layout->show(&filter, text, sizeof text);
+    layout_show(&filter, text, sizeof text);
     CHECK_STR(text, "redisbloom:scaling=yes,seed=32");
     MUST(read_filter(old, text, &filter, bits, &err));
     MUST(read_filter(old, "redisbloom", &filter, bits, &err));

@@ -196,7 +196,7 @@ TEST(a_spec_comes_back)
         struct err err;
         char text[LAYOUT_TEXT];
         MUST(import(specs[i], 0, 0, &f, &err));
-        kind_redisson.layout->show(&f, text, sizeof text);
+        layout_show(&f, text, sizeof text);
         CHECK_STR(text, specs[i]);
     }
 }

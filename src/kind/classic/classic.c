@@ -48,6 +48,13 @@ bool classic_check(const struct layer *layer, struct err *err)
            fail(err, "its number of bits does not fit its length");
 }
 
+void classic_begin(const struct layout_spec *spec, const struct classic *c,
+                   struct layout_filter *out)
+{
+    layout_begin(spec, out);
+    classic_to(c, &out->layer[0]);
+}
+
 /* The number of keys that set half of the bits. */
 static uint64_t half_full(const struct classic *c)
 {
@@ -59,10 +66,8 @@ void classic_design(const struct classic *c, const struct layout_spec *spec,
                     struct layout_filter *out)
 {
     out->assumed = spec->n == 0 || spec->p <= 0;
-    out->n_design = spec->n != 0 ? spec->n : half_full(c);
-    out->fpr_design = spec->p > 0 ? spec->p : fmax(ldexp(1, -(int)c->k), DBL_MIN);
-    out->layer[0].n_design = out->n_design;
-    out->layer[0].fpr_design = out->fpr_design;
+    layout_set_design(out, spec->n != 0 ? spec->n : half_full(c),
+                      spec->p > 0 ? spec->p : fmax(ldexp(1, -(int)c->k), DBL_MIN));
 }
 
 /* The FPR is stored in the file, so it must be the same on every machine. */
@@ -89,8 +94,7 @@ bool classic_design_for(const struct classic *c, uint64_t n, double p, struct la
                     "%" PRIu64 " bits with %u positions a key have an FPR of %s for %" PRIu64
                     " keys, which is more than %s",
                     c->m, c->k, num_show_least_fpr(real, fpr), n, num_show_fpr(wanted, p));
-    out->n_design = out->layer[0].n_design = n;
-    out->fpr_design = out->layer[0].fpr_design = p > 0 ? p : fpr;
+    layout_set_design(out, n, p > 0 ? p : fpr);
     return true;
 }
 
@@ -115,12 +119,12 @@ bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct lay
             fail(err, "it has %" PRIu64 " bytes, more than %" PRIu64 " bits take", bits->len, m));
 }
 
-bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
+bool classic_write_bitmap(const struct layout_filter *filter, const uint8_t *const *data,
                           const struct layout_sink *sink, struct err *err)
 {
-    uint64_t len = (classic_of(layer).m + 7) / 8;
-    return layout_put(sink, 0, data, sink->pad ? len : layout_trimmed(data, len), ORDER_HIGH_FIRST,
-                      err);
+    uint64_t len = classic_bitmap_len(filter);
+    return layout_put(sink, 0, data[0], sink->pad ? len : layout_trimmed(data[0], len),
+                      ORDER_HIGH_FIRST, err);
 }
 
 uint64_t classic_bitmap_len(const struct layout_filter *filter)

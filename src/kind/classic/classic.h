@@ -81,6 +81,10 @@ static inline uint64_t modulo(uint64_t x, struct modulus by)
     return r;
 }
 
+/* Begins a filter of one layer (layout_begin). */
+void classic_begin(const struct layout_spec *spec, const struct classic *c,
+                   struct layout_filter *out);
+
 /* Sets the design of a foreign filter of one layer that does not state it. Capacity and FPR are
  * those of the spec, if given; else n = m ln 2 / k, the number of keys that set half of the bits,
  * and p = 2^-k. */
@@ -105,7 +109,7 @@ extern const struct layout_redis classic_redis;
  * may be missing. Reading fails if bit m or a later bit is set. */
 bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
                          struct err *err);
-bool classic_write_bitmap(const struct layer *layer, const uint8_t *data,
+bool classic_write_bitmap(const struct layout_filter *filter, const uint8_t *const *data,
                           const struct layout_sink *sink, struct err *err);
 uint64_t classic_bitmap_len(const struct layout_filter *filter);
 

@@ -23,7 +23,6 @@
 
 #include "base/bytes.h"
 #include "base/num.h"
-#include "keys/encode.h"
 #include "keys/hash_foreign.h"
 
 enum { GZIP };
@@ -66,26 +65,12 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
+/* geometry[3]: is the file compressed? */
 static bool check(const struct layer *layer, struct err *err)
 {
     if (classic_of(layer).variant != 0 || layer->geometry[3] > 1)
         return fail(err, "its geometry has an unknown field");
     return classic_check(layer, err);
-}
-
-/* geometry[3]: is the file compressed? */
-static void describe(const struct classic *c, bool zipped, struct layout_filter *out)
-{
-    *out = (struct layout_filter){.hash = &hash_fnv1_64, .encoding = ENCODE_NONE, .n_layers = 1};
-    out->layer[0].kind = &kind_dcso;
-    out->layer[0].geometry[3] = zipped;
-    classic_to(c, &out->layer[0]);
-}
-
-static void set_design(struct layout_filter *f, uint64_t n, double p)
-{
-    f->n_design = f->layer[0].n_design = n;
-    f->fpr_design = f->layer[0].fpr_design = p;
 }
 
 /* In doubles, in the order in which Go evaluates them. The ceil acts on a negative number. */
@@ -103,8 +88,9 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     if (m > (double)CLASSIC_MAX_M)
         return fail(err, "the filter would have more than 2^45 bits");
     struct classic c = {.m = (uint64_t)m, .k = (unsigned)k};
-    describe(&c, layout_choice(spec, GZIP) == 1, out);
-    set_design(out, n, p);
+    classic_begin(spec, &c, out);
+    out->layer[0].geometry[3] = layout_choice(spec, GZIP);
+    layout_set_design(out, n, p);
     return true;
 }
 
@@ -211,7 +197,7 @@ static bool set_capacity(const struct layout_spec *spec, const struct parts *f,
         return fail(err, "its capacity is %" PRIu64 ", not %" PRIu64, f->n, spec->n);
     classic_design(c, spec, out);
     out->assumed = f->n == 0;
-    set_design(out, f->n > 0 ? f->n : out->n_design, f->p);
+    layout_set_design(out, f->n > 0 ? f->n : out->n_design, f->p);
     return true;
 }
 
@@ -234,7 +220,8 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
                                    .order = ORDER_LOW_FIRST,
                                    .extra = p + HEADER + bytes,
                                    .extra_len = c.extra};
-    describe(&c, in->zipped, out);
+    classic_begin(spec, &c, out);
+    out->layer[0].geometry[3] = in->zipped;
     out->n_added = f.n_added;
     return set_capacity(spec, &f, &c, out, err) && classic_check_bits(&bits[0], c.m, err);
 }
@@ -278,10 +265,9 @@ static uint64_t file_len(const struct layout_filter *filter)
     return HEADER + filter->layer[0].data_len;
 }
 
-static void show(const struct layout_filter *filter, char *out, size_t room)
+static void show(const struct layout_filter *filter, char *spec, size_t room)
 {
-    snprintf(out, room, "dcso");
-    layout_show_choice(out, room, &params[GZIP], filter->layer[0].geometry[3] != 0);
+    layout_show_choice(spec, room, &params[GZIP], filter->layer[0].geometry[3] != 0);
 }
 
 /* DCSO's bloom joins only filters with the same n and p. The bytes after the bits are from a. */
@@ -312,6 +298,7 @@ static void strip(struct layer *layer)
 static const struct layout layout = {
     .summary = "the files of DCSO's bloom (Go)",
     .params = params,
+    .hash = &hash_fnv1_64,
     .design = design,
     .read = read_file,
     .gzip = true,

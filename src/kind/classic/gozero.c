@@ -5,12 +5,9 @@
  */
 #include "kind/classic/classic.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "base/exact.h"
-#include "keys/encode.h"
 #include "keys/hash_foreign.h"
 
 enum { BITS };
@@ -46,14 +43,6 @@ static bool check(const struct layer *layer, struct err *err)
     return classic_check(layer, err);
 }
 
-static void describe(const struct classic *c, struct layout_filter *out)
-{
-    *out = (struct layout_filter){
-        .hash = &hash_murmur3_128_suffix, .encoding = ENCODE_NONE, .n_layers = 1};
-    out->layer[0].kind = &kind_gozero;
-    classic_to(c, &out->layer[0]);
-}
-
 /* The smallest m for n keys: (1 - e^(-kn/m))^k = p, solved for m. Infinity where p is so small that
  * 1 - p^(1/k) is 1. */
 static double bits_for(double n, double p)
@@ -74,7 +63,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
             return fail(err, "it would need more than 2^32 bits, which Redis cannot hold");
         c.m = (uint64_t)bits;
     }
-    describe(&c, out);
+    classic_begin(spec, &c, out);
     return classic_design_for(&c, n, p, out, err);
 }
 
@@ -86,29 +75,23 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
         return false;
     if (c.m == 0)
         return fail(err, "its bytes do not say how many bits there are: give gozero:bits=M");
-    describe(&c, out);
+    classic_begin(spec, &c, out);
     classic_design(&c, spec, out);
     return classic_read_bitmap(in, c.m, &bits[0], err);
 }
 
-static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,
-                       const struct layout_sink *sink, struct err *err)
+static void show(const struct layout_filter *filter, char *spec, size_t room)
 {
-    return classic_write_bitmap(&filter->layer[0], data[0], sink, err);
-}
-
-static void show(const struct layout_filter *filter, char *out, size_t room)
-{
-    snprintf(out, room, "gozero");
-    layout_show_number(out, room, &params[BITS], classic_of(&filter->layer[0]).m);
+    layout_show_number(spec, room, &params[BITS], classic_of(&filter->layer[0]).m);
 }
 
 static const struct layout layout = {
     .summary = "go-zero's Bloom filter (Go), a bitmap in Redis",
     .params = params,
+    .hash = &hash_murmur3_128_suffix,
     .design = design,
     .read = read_file,
-    .write = write_file,
+    .write = classic_write_bitmap,
     .file_len = classic_bitmap_len,
     .show = show,
     .positions = positions,

@@ -15,7 +15,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -105,16 +104,6 @@ static uint64_t variant_of(const struct layout_spec *spec)
     return layout_choice(spec, STRATEGY) == 0 ? MITZ_64 : MITZ_32;
 }
 
-static void describe(const struct layout_spec *spec, const struct classic *c,
-                     struct layout_filter *out)
-{
-    *out = (struct layout_filter){.hash = &hash_murmur3_128,
-                                  .encoding = encodings[layout_choice(spec, FUNNEL)],
-                                  .n_layers = 1};
-    out->layer[0].kind = &kind_guava;
-    classic_to(c, &out->layer[0]);
-}
-
 /* As BloomFilter.create, optimalNumOfBits and optimalNumOfHashFunctions do: all in doubles, in
  * Java's order of evaluation. */
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
@@ -136,9 +125,8 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     if (c.k > MAX_K)
         return fail(err, "Guava makes no filter with more than %d positions a key", MAX_K);
     c.m = ((uint64_t)bits + 63) / 64 * 64;
-    describe(spec, &c, out);
-    out->n_design = out->layer[0].n_design = (uint64_t)keys;
-    out->fpr_design = out->layer[0].fpr_design = p;
+    classic_begin(spec, &c, out);
+    layout_set_design(out, (uint64_t)keys, p);
     return true;
 }
 
@@ -172,7 +160,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     if (in->len[0] - HEADER > 8 * (uint64_t)words)
         return fail(err, "%" PRIu64 " bytes follow its bits",
                     in->len[0] - HEADER - 8 * (uint64_t)words);
-    describe(spec, &c, out);
+    classic_begin(spec, &c, out);
     classic_design(&c, spec, out);
     bits[0] = (struct layout_bits){
         .data = p + HEADER, .len = 8 * (uint64_t)words, .order = ORDER_BIG_WORDS};
@@ -196,14 +184,10 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
            layout_put(sink, 0, data[0], c.m / 8, ORDER_BIG_WORDS, err);
 }
 
-static void show(const struct layout_filter *filter, char *out, size_t room)
+static void show(const struct layout_filter *filter, char *spec, size_t room)
 {
-    struct classic c = classic_of(&filter->layer[0]);
-    unsigned funnel =
-        layout_index(encodings, sizeof encodings / sizeof *encodings, filter->encoding);
-    snprintf(out, room, "guava");
-    layout_show_choice(out, room, &params[FUNNEL], funnel);
-    layout_show_choice(out, room, &params[STRATEGY], c.variant == MITZ_64 ? 0 : 1);
+    uint64_t strategy = classic_of(&filter->layer[0]).variant;
+    layout_show_choice(spec, room, &params[STRATEGY], strategy == MITZ_64 ? 0 : 1);
 }
 
 static uint64_t file_len(const struct layout_filter *filter)
@@ -214,6 +198,8 @@ static uint64_t file_len(const struct layout_filter *filter)
 static const struct layout layout = {
     .summary = "Guava's BloomFilter (Java), as writeTo writes it",
     .params = params,
+    .encodings = encodings,
+    .hash = &hash_murmur3_128,
     .design = design,
     .read = read_file,
     .claims = claims,

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "keys/encode.h"
 #include "keys/hash_foreign.h"
 
 enum { FUNCTIONS };
@@ -88,10 +87,8 @@ static bool describe(const struct layout_spec *spec, struct classic *c, struct l
     if (!parse(spec, &seed, err))
         return false;
     *c = (struct classic){.m = M, .k = php_functions(seed)};
-    *out = (struct layout_filter){
-        .hash = &hash_php_32, .seed = seed, .encoding = ENCODE_NONE, .n_layers = 1};
-    out->layer[0].kind = &kind_php;
-    classic_to(c, &out->layer[0]);
+    classic_begin(spec, c, out);
+    out->seed = seed;
     return true;
 }
 
@@ -221,17 +218,16 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
                        const struct layout_sink *sink, struct err *err)
 {
     return is_list(sink->name) ? write_list(data[0], sink, err)
-                               : classic_write_bitmap(&filter->layer[0], data[0], sink, err);
+                               : classic_write_bitmap(filter, data, sink, err);
 }
 
-static void show(const struct layout_filter *filter, char *out, size_t room)
+static void show(const struct layout_filter *filter, char *spec, size_t room)
 {
-    const char *between = "php:functions=";
-    size_t len = 0;
-    out[0] = '\0';
+    const char *between = ":functions=";
+    size_t len = strlen(spec);
     for (uint64_t seed = filter->seed; seed != 0 && len < room; seed >>= 4, between = "+") {
         const char *name = php_name((unsigned)(seed & 15));
-        int n = snprintf(out + len, room - len, "%s%s", between, name != NULL ? name : "?");
+        int n = snprintf(spec + len, room - len, "%s%s", between, name != NULL ? name : "?");
         len += (size_t)n;
     }
 }
@@ -240,6 +236,7 @@ static const struct layout layout = {
     .summary = "the Bloom filter of a PHP class with BKDR, SDBM, JS and other hashes, "
                "a bitmap in Redis or a list of the bits set",
     .params = params,
+    .hash = &hash_php_32,
     .design = design,
     .read = read_file,
     .write = write_file,

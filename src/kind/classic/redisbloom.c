@@ -29,7 +29,6 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -532,16 +531,15 @@ static uint64_t file_len(const struct layout_filter *filter)
     return len;
 }
 
-static void show(const struct layout_filter *filter, char *out, size_t room)
+static void show(const struct layout_filter *filter, char *spec, size_t room)
 {
     struct kept kept = kept_of(&filter->layer[0]);
     bool scales = !(kept.options & NO_SCALING);
-    snprintf(out, room, "redisbloom");
     if (scales && kept.growth > 0)
-        layout_show_number(out, room, &params[EXPANSION], kept.growth);
-    layout_show_choice(out, room, &params[SCALING], scales ? 0 : 1);
+        layout_show_number(spec, room, &params[EXPANSION], kept.growth);
+    layout_show_choice(spec, room, &params[SCALING], scales ? 0 : 1);
     if (filter->seed == SEED_32)
-        layout_show_choice(out, room, &params[SEED], 1);
+        layout_show_choice(spec, room, &params[SEED], 1);
 }
 
 static const struct layout layout = {

@@ -66,7 +66,7 @@ struct sample {
     struct classic c;
     const uint8_t *data;
     struct modulus by;
-    uint64_t *hits; /* of each worker */
+    _Atomic uint64_t hits;
 };
 
 /* SplitMix64 (Steele, Lea and Flood, 2014). */
@@ -86,8 +86,9 @@ static bool is_set(const struct sample *s, uint64_t h)
 
 static void sample_block(void *ctx, unsigned worker, uint64_t block)
 {
-    const struct sample *s = ctx;
-    uint64_t state = block * SAMPLE_BLOCK * 0x9e3779b97f4a7c15;
+    struct sample *s = ctx;
+    uint64_t state = block * SAMPLE_BLOCK * 0x9e3779b97f4a7c15, hits = 0;
+    (void)worker;
     for (unsigned n = 0; n < SAMPLE_BLOCK; n++) {
         uint64_t h1 = draw(&state), h2 = draw(&state), h;
         while (!is_set(s, h1))
@@ -98,8 +99,9 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
         for (; i < s->c.k; i++)
             if (!is_set(s, h += i % 2 == 0 ? h1 : h2))
                 break;
-        s->hits[worker] += i == s->c.k;
+        hits += i == s->c.k;
     }
+    s->hits += hits;
 }
 
 /* The number of samples aims at a relative standard deviation of 0.5 %, if (c/m)^(k-2) of them hit.
@@ -116,18 +118,12 @@ static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsign
         return pow(bits_set, s.c.k);
     double chance = pow(bits_set, s.c.k - 2);
     double n = fmin(4e4 / chance, MOST_DRAWS * bits_set / 2);
-    uint64_t blocks = (uint64_t)(n / SAMPLE_BLOCK), hits = 0;
-    s.by = modulus_of(s.c.m);
-    s.hits = calloc(threads, sizeof *s.hits);
-    if (s.hits == NULL || (double)blocks * SAMPLE_BLOCK * chance < FEWEST_HITS) {
-        free(s.hits);
+    uint64_t blocks = (uint64_t)(n / SAMPLE_BLOCK);
+    if ((double)blocks * SAMPLE_BLOCK * chance < FEWEST_HITS)
         return pow(bits_set, s.c.k);
-    }
+    s.by = modulus_of(s.c.m);
     parallel_for(threads, blocks, sample_block, &s);
-    for (unsigned w = 0; w < threads; w++)
-        hits += s.hits[w];
-    free(s.hits);
-    return bits_set * bits_set * (double)hits / (double)(blocks * SAMPLE_BLOCK);
+    return bits_set * bits_set * (double)s.hits / (double)(blocks * SAMPLE_BLOCK);
 }
 
 static bool check(const struct layer *layer, struct err *err)
@@ -136,16 +132,6 @@ static bool check(const struct layer *layer, struct err *err)
     if (c.m > MAX_M || c.variant != 0 || c.extra != 0 || layer->geometry[3] != 0)
         return fail(err, "its geometry is not one of Redisson's");
     return classic_check(layer, err);
-}
-
-static void describe(const struct layout_spec *spec, const struct classic *c,
-                     struct layout_filter *out)
-{
-    *out = (struct layout_filter){.hash = &hash_highway_128,
-                                  .encoding = encodings[layout_choice(spec, CODEC)],
-                                  .n_layers = 1};
-    out->layer[0].kind = &kind_redisson;
-    classic_to(c, &out->layer[0]);
 }
 
 /* As tryInit does with optimalNumOfBits and optimalNumOfHashFunctions. */
@@ -202,7 +188,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     if (spec->value[BITS] != NULL || spec->value[HASHES] != NULL) {
         if (!settle(spec, &c, err))
             return false;
-        describe(spec, &c, out);
+        classic_begin(spec, &c, out);
         if (spec->n == 0 || spec->p <= 0)
             return classic_design_for(&c, n, p, out, err);
     } else {
@@ -210,11 +196,10 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
         p = p > 0 ? p : LAYER_FPR;
         if (!size(n, p, &c, err))
             return false;
-        describe(spec, &c, out);
+        classic_begin(spec, &c, out);
     }
     /* k is rounded, so the formula may give slightly more than p. */
-    out->n_design = out->layer[0].n_design = n;
-    out->fpr_design = out->layer[0].fpr_design = p;
+    layout_set_design(out, n, p);
     return true;
 }
 
@@ -224,26 +209,16 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     struct classic c = {0};
     if (!settle(spec, &c, err))
         return false;
-    describe(spec, &c, out);
+    classic_begin(spec, &c, out);
     classic_design(&c, spec, out);
     return classic_read_bitmap(in, c.m, &bits[0], err);
 }
 
-static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,
-                       const struct layout_sink *sink, struct err *err)
-{
-    return classic_write_bitmap(&filter->layer[0], data[0], sink, err);
-}
-
-static void show(const struct layout_filter *filter, char *out, size_t room)
+static void show(const struct layout_filter *filter, char *spec, size_t room)
 {
     struct classic c = classic_of(&filter->layer[0]);
-    unsigned codec =
-        layout_index(encodings, sizeof encodings / sizeof *encodings, filter->encoding);
-    snprintf(out, room, "redisson");
-    layout_show_choice(out, room, &params[CODEC], codec);
-    layout_show_number(out, room, &params[BITS], c.m);
-    layout_show_number(out, room, &params[HASHES], c.k);
+    layout_show_number(spec, room, &params[BITS], c.m);
+    layout_show_number(spec, room, &params[HASHES], c.k);
 }
 
 /* Writes p, 0 < p < 1, as Java's Double.toString does: the shortest decimal that reads back as p,
@@ -348,17 +323,17 @@ static bool configure(const struct layout_spec *spec, const char *const *value,
                       struct layout_spec *out, struct err *err)
 {
     struct classic asked, c = {0};
+    struct layout_filter filter;
     uint64_t k = 0;
-    char text[LAYOUT_TEXT] = "redisson";
+    char text[LAYOUT_TEXT];
     if (!given(spec, &asked, err) || !field_number(value, FIELD_SIZE, MAX_M, &c.m, err) ||
         !field_number(value, FIELD_ITERATIONS, CLASSIC_MAX_K, &k, err))
         return false;
     c.k = (unsigned)k;
     if ((asked.m != 0 && asked.m != c.m) || (asked.k != 0 && asked.k != c.k))
         return fail(err, "its configuration says bits=%" PRIu64 " and k=%u", c.m, c.k);
-    layout_show_choice(text, sizeof text, &params[CODEC], layout_choice(spec, CODEC));
-    layout_show_number(text, sizeof text, &params[BITS], c.m);
-    layout_show_number(text, sizeof text, &params[HASHES], c.k);
+    classic_begin(spec, &c, &filter);
+    layout_show(&filter, text, sizeof text);
     if (!layout_parse(text, out, err))
         return false;
     field_design(value, &c, out);
@@ -370,9 +345,11 @@ static const struct layout_redis redis = {fields, config_key, configure};
 static const struct layout layout = {
     .summary = "Redisson's RBloomFilter (Java), a bitmap in Redis",
     .params = params,
+    .encodings = encodings,
+    .hash = &hash_highway_128,
     .design = design,
     .read = read_file,
-    .write = write_file,
+    .write = classic_write_bitmap,
     .file_len = classic_bitmap_len,
     .show = show,
     .facts = facts,

@@ -157,18 +157,9 @@ static void fold(const struct layer *layer, double n, double p, uint64_t above, 
 
 static void describe(const struct layout_spec *spec, uint64_t blocks, struct layout_filter *out)
 {
-    *out = (struct layout_filter){
-        .hash = &hash_xxh64, .encoding = encodings[layout_choice(spec, TYPE)], .n_layers = 1};
-    struct layer *layer = &out->layer[0];
-    layer->kind = &kind_parquet;
-    layer->geometry[1] = layout_choice(spec, HEADER);
-    parquet_resize(layer, blocks);
-}
-
-static void set_design(struct layout_filter *f, uint64_t n, double p)
-{
-    f->n_design = f->layer[0].n_design = n;
-    f->fpr_design = f->layer[0].fpr_design = p;
+    layout_begin(spec, out);
+    out->layer[0].geometry[1] = layout_choice(spec, HEADER);
+    parquet_resize(&out->layer[0], blocks);
 }
 
 /* As Arrow's OptimalNumOfBytes does: in doubles, from left to right. If n keys at p need more than
@@ -187,7 +178,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     describe(spec, bits / PARQUET_BITS, out);
     if (too_many)
         p = fmin(fmax(p, parquet_fpr_at(&out->layer[0], (double)n)), 1 - DBL_EPSILON);
-    set_design(out, n > 0 ? n : 1, p);
+    layout_set_design(out, n > 0 ? n : 1, p);
     return true;
 }
 
@@ -204,8 +195,8 @@ static void assume_design(const struct layout_spec *spec, struct layout_filter *
     const struct layer *layer = &out->layer[0];
     double half = floor(parquet_half(parquet_blocks(layer)));
     out->assumed = spec->n == 0 || spec->p <= 0;
-    set_design(out, spec->n > 0 ? spec->n : (uint64_t)half,
-               spec->p > 0 ? spec->p : parquet_fpr_at(layer, half));
+    layout_set_design(out, spec->n > 0 ? spec->n : (uint64_t)half,
+                      spec->p > 0 ? spec->p : parquet_fpr_at(layer, half));
 }
 
 static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
@@ -264,13 +255,9 @@ static uint64_t file_len(const struct layout_filter *filter)
     return (has_header ? parquet_header((uint32_t)layer->data_len, header) : 0) + layer->data_len;
 }
 
-static void show(const struct layout_filter *filter, char *out, size_t room)
+static void show(const struct layout_filter *filter, char *spec, size_t room)
 {
-    snprintf(out, room, "parquet");
-    layout_show_choice(
-        out, room, &params[TYPE],
-        layout_index(encodings, sizeof encodings / sizeof *encodings, filter->encoding));
-    layout_show_choice(out, room, &params[HEADER], (unsigned)filter->layer[0].geometry[1]);
+    layout_show_choice(spec, room, &params[HEADER], (unsigned)filter->layer[0].geometry[1]);
 }
 
 static void facts(const struct layout_filter *filter,
@@ -287,6 +274,8 @@ static void facts(const struct layout_filter *filter,
 static const struct layout layout = {
     .summary = "Parquet's split-block Bloom filter: a column chunk's header and bits",
     .params = params,
+    .encodings = encodings,
+    .hash = &hash_xxh64,
     .design = design,
     .read = read_file,
     .claims = claims,

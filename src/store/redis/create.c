@@ -82,7 +82,7 @@ static bool design(struct redis *r, uint64_t n, double p, struct err *err)
         return redis_unfit(r, err, "its size is unknown: give it in layout=, or --capacity");
     if (!c->by_n)
         return true;
-    c->spec.kind->layout->show(&c->filter, c->layout, sizeof c->layout);
+    layout_show(&c->filter, c->layout, sizeof c->layout);
     if (c->spec.kind->layout->redis != NULL && redis_of(c)->fields == NULL)
         r->uri.layout = c->layout;
     return true;

@@ -82,7 +82,7 @@ static bool check_layout(const struct push *p, struct err *err)
     if (same && p->layout->read(&spec, &empty, &told, bits, &why))
         same = memcmp(told.layer[0].geometry, own->geometry, sizeof own->geometry) == 0 &&
                told.seed == p->filter->seed && told.encoding == p->filter->encoding;
-    p->layout->show(p->filter, text, sizeof text);
+    layout_show(p->filter, text, sizeof text);
     return same || fail(err, "cannot use '%.1000s': the filter to be pushed is of layout %s",
                         r->store.name, text);
 }
@@ -116,7 +116,7 @@ static bool check_config(struct push *p, bool *missing, struct err *err)
     *missing = !any;
     if (!any)
         return true;
-    p->layout->show(p->filter, text, sizeof text);
+    layout_show(p->filter, text, sizeof text);
     return layout_parse(text, &own, err) &&
            (redis->configure(&own, value, &there, &why) ||
             fail(err, "cannot use '%.1000s': %s", p->r->store.name, why.text));
