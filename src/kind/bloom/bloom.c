@@ -290,19 +290,6 @@ static void round_to_fold(struct layer *layer, unsigned parts)
     bloom_to(&bloom, layer);
 }
 
-static void *begin_bits(const struct layer *layer)
-{
-    struct bloom bloom = bloom_of(layer);
-    return bloom_bits_new(&bloom);
-}
-
-static const struct kind_bits bits = {
-    .begin = begin_bits,
-    .put = bloom_bits_drain,
-    .write = bloom_bits_write,
-    .end = bloom_bits_free,
-};
-
 const struct kind kind_bloom = {
     .id = 1,
     .name = "bloom",
@@ -329,7 +316,7 @@ const struct kind kind_bloom = {
     .build = bloom_build,
     /* At most one key in 100 finds its bits set by chance and must be checked. */
     .presuming_fpr = 0.02,
-    .bits = &bits,
+    .bits = &bloom_bits,
     .unite = unite,
     .fold = fold,
     .round_to_fold = round_to_fold,

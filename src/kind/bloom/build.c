@@ -37,7 +37,7 @@ struct shared_page {
     uint8_t *bits;  /* bits of partitions that have released it; NULL: none */
 };
 
-struct bloom_bits {
+struct bits {
     struct bloom bloom;
     uint8_t *data;
     pthread_mutex_t lock[KEYSET_PARTITIONS + 1];
@@ -331,35 +331,32 @@ bool bloom_build(const struct target *target, struct keyset *keys, struct census
     return ok;
 }
 
-void *bloom_bits_new(const struct bloom *bloom)
+static void *begin_bits(const struct layer *layer)
 {
-    struct bloom_bits *bits = calloc(1, sizeof *bits);
-    if (bits == NULL || bloom->pages > SIZE_MAX / BLOOM_PAGE) {
-        free(bits);
+    struct bits *bits = layer->data_len <= SIZE_MAX ? calloc(1, sizeof *bits) : NULL;
+    if (bits == NULL)
         return NULL;
-    }
-    bits->bloom = *bloom;
-    size_t bytes = (size_t)bloom->pages * BLOOM_PAGE;
-    bits->data = map_zeroes(bytes);
+    bits->bloom = bloom_of(layer);
+    bits->data = map_zeroes((size_t)layer->data_len);
     if (bits->data == NULL) {
         free(bits);
         return NULL;
     }
-    madvise(bits->data, bytes, MADV_HUGEPAGE);
+    madvise(bits->data, (size_t)layer->data_len, MADV_HUGEPAGE);
     for (unsigned p = 0; p <= KEYSET_PARTITIONS; p++)
         pthread_mutex_init(&bits->lock[p], NULL);
     return bits;
 }
 
-bool bloom_bits_write(const struct target *target, const void *bits, struct census *census,
-                      struct err *err)
+static bool write_bits(const struct target *target, const void *bits, struct census *census,
+                       struct err *err)
 {
-    return table_write(target, ((const struct bloom_bits *)bits)->data, census, err);
+    return table_write(target, ((const struct bits *)bits)->data, census, err);
 }
 
-void bloom_bits_free(void *p)
+static void end_bits(void *p)
 {
-    struct bloom_bits *bits = p;
+    struct bits *bits = p;
     if (bits == NULL)
         return;
     munmap(bits->data, (size_t)bits->bloom.pages * BLOOM_PAGE);
@@ -368,9 +365,9 @@ void bloom_bits_free(void *p)
 
 /* A partition may share its last page with the next one, so this takes the next one's lock too.
  * With few pages, all partitions share one lock. */
-void bloom_bits_drain(void *ctx, unsigned partition, struct hashes hashes, size_t n)
+static void put_bits(void *ctx, unsigned partition, struct hashes hashes, size_t n)
 {
-    struct bloom_bits *bits = ctx;
+    struct bits *bits = ctx;
     if (bits->bloom.pages < 2 * KEYSET_PARTITIONS)
         partition = 0;
     pthread_mutex_lock(&bits->lock[partition]);
@@ -379,3 +376,10 @@ void bloom_bits_drain(void *ctx, unsigned partition, struct hashes hashes, size_
     pthread_mutex_unlock(&bits->lock[partition + 1]);
     pthread_mutex_unlock(&bits->lock[partition]);
 }
+
+const struct kind_bits bloom_bits = {
+    .begin = begin_bits,
+    .put = put_bits,
+    .write = write_bits,
+    .end = end_bits,
+};

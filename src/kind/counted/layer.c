@@ -8,9 +8,6 @@
 #include "kind/counted/parts.h"
 #include "kind/target.h"
 
-/* With fewer unused fingerprints than this, the number of keys has no upper bound. */
-enum { FEWEST_UNUSED = 5 };
-
 void counted_census(const struct counted *c, struct census *out)
 {
     double cells = ldexp(1, (int)c->bits), entries = (double)c->entries;
@@ -27,7 +24,7 @@ void counted_census(const struct counted *c, struct census *out)
         double fewest, most;
         per_cell = log(cells / fmax(unused, 1));
         layer_clear_interval(unused, -(1 + per_cell) / cells, &fewest, &most);
-        out->n_at_least = unused < FEWEST_UNUSED;
+        out->n_at_least = unused < CENSUS_FEWEST_CLEAR;
         out->n_low = fmax(entries, cells * log(cells / most));
         out->n = out->n_at_least ? out->n_low : cells * per_cell;
         out->n_high = out->n_at_least ? INFINITY : cells * log(cells / fewest);

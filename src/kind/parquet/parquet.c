@@ -46,13 +46,13 @@ AHEAD_INLINE void fetch_blocks(uint64_t blocks, const uint8_t *data, const uint6
         ahead_fetch(data + block_of(blocks, hash[i]) * PARQUET_BLOCK);
 }
 
-void parquet_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
+static void prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
 {
     fetch_blocks(parquet_blocks(layer), data, keys.lane0, n);
 }
 
-void parquet_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
-                   uint64_t *present)
+static void query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
+                  uint64_t *present)
 {
     uint64_t blocks = parquet_blocks(layer);
     size_t fetched = layer->data_len > CACHED ? n : 0;
@@ -65,8 +65,8 @@ void parquet_query(const struct layer *layer, const uint8_t *data, struct hashes
     }
 }
 
-void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
-                 uint64_t *present)
+static void add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
+                uint64_t *present)
 {
     uint64_t blocks = parquet_blocks(layer);
     size_t fetched = layer->data_len > CACHED ? n : 0;
@@ -87,7 +87,7 @@ void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
 
 enum { BLOCKS_OF_PAGE = LAYER_PAGE / PARQUET_BLOCK };
 
-void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page)
+static void find_pages(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page)
 {
     uint64_t blocks = parquet_blocks(layer);
     for (size_t i = 0; i < n; i++)
@@ -292,10 +292,10 @@ const struct kind kind_parquet = {
     .layout = &layout,
     .table = &parquet_table,
     .check = check,
-    .query = parquet_query,
-    .prefetch = parquet_prefetch,
-    .add = parquet_add,
-    .page = parquet_page,
+    .query = query,
+    .prefetch = prefetch,
+    .add = add,
+    .page = find_pages,
     .census = table_census,
     .shape = shape_of,
     .fpr_at = parquet_fpr_at,

@@ -54,13 +54,7 @@ size_t parquet_header(uint32_t bytes, uint8_t out[PARQUET_HEADER]);
  * with an error if there is no valid header. */
 uint64_t parquet_parse(const uint8_t *p, uint64_t avail, uint64_t *bytes, struct err *err);
 
-/* Members of struct kind (kind.h). */
-void parquet_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
-                   uint64_t *present);
-void parquet_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n);
-void parquet_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
-                 uint64_t *present);
-void parquet_page(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page);
+/* The `fpr_at` of struct kind. */
 double parquet_fpr_at(const struct layer *layer, double n);
 extern const struct table parquet_table;
 extern const struct kind kind_parquet;

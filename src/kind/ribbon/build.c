@@ -558,20 +558,6 @@ static bool write_block(struct build *b, const struct ribbon_block *block, struc
     return ok;
 }
 
-/* Counts the elements of the ascending a[0..n) below limit. */
-static size_t count_below(const uint64_t *a, size_t n, uint64_t limit)
-{
-    size_t low = 0;
-    while (low < n) {
-        size_t middle = low + (n - low) / 2;
-        if (a[middle] < limit)
-            low = middle + 1;
-        else
-            n = middle;
-    }
-    return low;
-}
-
 static bool build_part(struct build *b, const struct keyset_range *range, const struct part *part,
                        struct err *err)
 {
@@ -579,7 +565,7 @@ static bool build_part(struct build *b, const struct keyset_range *range, const 
         struct part low = *part, high = *part;
         low.depth = high.depth = part->depth + 1;
         high.first += (uint64_t)1 << 63 >> (part->depth & 63);
-        low.n = count_below(part->hash, part->n, high.first);
+        low.n = sort_below(part->hash, part->n, 1, high.first);
         high.hash += low.n;
         high.n -= low.n;
         return build_part(b, range, &low, err) && build_part(b, range, &high, err);
