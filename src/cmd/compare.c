@@ -25,66 +25,44 @@ static const struct opt compare_opts[] = {
 
 static const struct opt_group groups[] = {{"Options", compare_opts, 0, NULL}, {0}};
 
-static const struct field field_file_a = {"A", "file_a", FORM_TEXT, NULL, NULL};
-static const struct field field_file_b = {"B", "file_b", FORM_TEXT, NULL, NULL};
-static const struct field field_kind = {"kind", "kind", FORM_TEXT, NULL, NULL};
-static const struct field field_bits = {"fingerprint bits", "fingerprint_bits", FORM_COUNT, NULL,
-                                        NULL};
-static const struct field field_a = {"keys in A", "a", FORM_COUNT, "a_low", "a_high"};
-static const struct field field_b = {"keys in B", "b", FORM_COUNT, "b_low", "b_high"};
-static const struct field field_any = {"keys in A or B", "union", FORM_COUNT, "union_low",
-                                       "union_high"};
-static const struct field field_both = {"keys in A and B", "intersection", FORM_COUNT,
-                                        "intersection_low", "intersection_high"};
-static const struct field field_jaccard = {"Jaccard index", "jaccard", FORM_RATIO, "jaccard_low",
-                                           "jaccard_high"};
-static const struct field field_a_in_b = {"A's keys in B", "a_in_b", FORM_RATIO, "a_in_b_low",
-                                          "a_in_b_high"};
-static const struct field field_b_in_a = {"B's keys in A", "b_in_a", FORM_RATIO, "b_in_a_low",
-                                          "b_in_a_high"};
-static const struct field field_total_a = {"sum of A's counts", "counts_a", FORM_COUNT, NULL, NULL};
-static const struct field field_total_b = {"sum of B's counts", "counts_b", FORM_COUNT, NULL, NULL};
-static const struct field field_smaller = {"sum of smaller counts", "counts_smaller", FORM_COUNT,
-                                           NULL, NULL};
-static const struct field field_caveat = {"note", "caveat", FORM_TEXT, NULL, NULL};
+/* Without an interval for a layout whose numbers are rough. */
+static void add(struct report *r, const char *label, const char *key, enum form form,
+                const struct compared *result, const struct figure *figure)
+{
+    bool rough = layout_caveat(result->kind) != NULL;
+    report_range(r, label, key, key, form, result->exact ? EXACT : ESTIMATED, figure->value,
+                 rough ? NAN : figure->low, rough ? NAN : figure->high);
+}
 
 static void print(const struct compare *c, const char *a, const char *b)
 {
-    struct report r;
+    struct report r = {.sources = true};
     const struct compared *result = &c->result;
     const struct overlap *o = &result->overlap;
-    const struct {
-        const struct field *field;
-        const struct figure *figure;
-    } figures[] = {
-        {&field_a, &o->a},
-        {&field_b, &o->b},
-        {&field_any, &o->any},
-        {&field_both, &o->both},
-        {&field_jaccard, &o->jaccard},
-        {&field_a_in_b, &o->a_in_b},
-        {&field_b_in_a, &o->b_in_a},
-    };
-    enum source source = result->exact ? EXACT : ESTIMATED;
+    const struct counts_seen *seen = &result->seen;
     const char *caveat = layout_caveat(result->kind);
-    report_begin(&r, c->json, stdout);
-    report_string(&r, &field_file_a, EXACT, a);
-    report_string(&r, &field_file_b, EXACT, b);
-    report_string(&r, &field_kind, EXACT, result->kind->name);
-    if (result->bits != 0)
-        report_uint(&r, &field_bits, EXACT, result->bits);
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        report_range(&r, figures[i].field, source, figures[i].figure->value,
-                     caveat != NULL ? NAN : figures[i].figure->low,
-                     caveat != NULL ? NAN : figures[i].figure->high);
+    bool counted = result->bits != 0;
+    report_string(&r, "A", "file_a", EXACT, a);
+    report_string(&r, "B", "file_b", EXACT, b);
+    report_string(&r, "kind", "kind", EXACT, result->kind->name);
+    if (counted)
+        report_uint(&r, "fingerprint bits", "fingerprint_bits", FORM_COUNT, EXACT, result->bits);
+    add(&r, "keys in A", "a", FORM_KEYS, result, &o->a);
+    add(&r, "keys in B", "b", FORM_KEYS, result, &o->b);
+    add(&r, "keys in A or B", "union", FORM_KEYS, result, &o->any);
+    add(&r, "keys in A and B", "intersection", FORM_KEYS, result, &o->both);
+    add(&r, "Jaccard index", "jaccard", FORM_RATIO, result, &o->jaccard);
+    add(&r, "A's keys in B", "a_in_b", FORM_RATIO, result, &o->a_in_b);
+    add(&r, "B's keys in A", "b_in_a", FORM_RATIO, result, &o->b_in_a);
     if (caveat != NULL)
-        report_string(&r, &field_caveat, EXACT, caveat);
-    if (result->bits != 0) {
-        report_uint(&r, &field_total_a, EXACT, result->seen.total_a);
-        report_uint(&r, &field_total_b, EXACT, result->seen.total_b);
-        report_uint(&r, &field_smaller, source, result->seen.total_smaller);
+        report_string(&r, "note", "caveat", EXACT, caveat);
+    if (counted) {
+        report_uint(&r, "sum of A's counts", "counts_a", FORM_COUNT, EXACT, seen->total_a);
+        report_uint(&r, "sum of B's counts", "counts_b", FORM_COUNT, EXACT, seen->total_b);
+        report_uint(&r, "sum of smaller counts", "counts_smaller", FORM_COUNT,
+                    result->exact ? EXACT : ESTIMATED, seen->total_smaller);
     }
-    report_end(&r);
+    (c->json ? report_json : report_text)(&r, stdout);
 }
 
 static int run(int argc, char **argv)

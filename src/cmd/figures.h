@@ -1,10 +1,8 @@
 /*
- * What `seen stats` finds out about one filter, from its header, its pages and its bits; and its
- * figures: each with its name in text and in JSON, its form, and its source.
+ * What `seen stats` finds out about one filter, from its header, its pages and its bits.
  *
- *     struct findings found;
- *     if (!findings_gather(&found, store, &keyopt)) ...      // and has said why
- *     figures_report(&report, &found);
+ *     struct figures f;
+ *     if (!figures_read(&f, store, &keyopt)) ...             // and has said why
  */
 #ifndef CMD_FIGURES_H
 #define CMD_FIGURES_H
@@ -14,18 +12,18 @@
 
 #include "base/num.h"
 #include "cmd/keyopt.h"
-#include "cmd/report.h"
+#include "keys/reading.h"
 #include "kind/kind.h"
 #include "kind/layout.h"
 #include "store/filter.h"
 #include "store/format.h"
+#include "store/secret.h"
 #include "store/store.h"
 
 /* The most facts that are kept of a layout. */
-enum { FACTS = 8 };
+enum { FIGURES_FACTS = 8 };
 
-/* What was found out about one filter. */
-struct findings {
+struct figures {
     struct store *store;
     const struct header *header;
     bool is_file;    /* else it has no pages to check */
@@ -36,22 +34,20 @@ struct findings {
     bool counters_known;
     bool consistent; /* counters agree with bits; true if counters are unknown */
     double n_bits;   /* about what counters.n_keys should be, by the bits; NAN: cannot be told */
+    char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT];
+    char prep[64]; /* the longest is " --trim --ignore-case --hex --digest sha256"; empty: none */
+    char reading[READING_TEXT]; /* empty: unknown */
     /* For a filter of another program's layout. */
     const struct layout *layout; /* NULL: none */
     char spec[LAYOUT_TEXT];
-    struct layout_facts {
-        unsigned n;
-        struct field field[FACTS];
-        char name[FACTS][NUM_TEXT], value[FACTS][NUM_TEXT];
-    } facts;
+    unsigned n_facts;
+    struct {
+        char name[NUM_TEXT], value[NUM_TEXT];
+    } fact[FIGURES_FACTS];
 };
 
 /* Reads the whole filter, with keyopt->threads, and checks the secret that --secret gave. Prints
- * why it fails. The findings point into the store. */
-bool findings_gather(struct findings *found, struct store *store, struct keyopt *keyopt);
-
-/* Adds what a person asks for, at most 12 rows; or all findings. To a report that has begun. */
-void figures_brief(struct report *r, const struct findings *found);
-void figures_report(struct report *r, const struct findings *found);
+ * why it fails. The figures point into the store. */
+bool figures_read(struct figures *f, struct store *store, struct keyopt *keyopt);
 
 #endif

@@ -1,14 +1,435 @@
 #include "cmd/report.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/json.h"
 #include "base/num.h"
+#include "base/say.h"
 #include "base/visible.h"
+#include "kind/layout.h"
+
+/* ---- Adding rows. */
+
+static struct report_row *add(struct report *r, const char *label, const char *key, enum form form,
+                              enum source source)
+{
+    assert(r->n < REPORT_ROWS);
+    struct report_row *row = &r->row[r->n++];
+    *row = (struct report_row){label, key, .form = form, .source = source};
+    row->value = row->low = row->high = NAN;
+    return row;
+}
+
+void report_string(struct report *r, const char *label, const char *key, enum source source,
+                   const char *text)
+{
+    add(r, label, key, FORM_TEXT, text != NULL ? source : UNKNOWN)->text = text;
+}
+
+void report_flag(struct report *r, const char *label, const char *key, enum source source,
+                 bool value)
+{
+    report_uint(r, label, key, FORM_FLAG, source, value);
+}
+
+void report_uint(struct report *r, const char *label, const char *key, enum form form,
+                 enum source source, uint64_t value)
+{
+    struct report_row *row = add(r, label, key, form, source);
+    row->count = value;
+    row->value = (double)value;
+}
+
+void report_range(struct report *r, const char *label, const char *key, const char *bounds,
+                  enum form form, enum source source, double value, double low, double high)
+{
+    bool is_known = source != UNKNOWN && (isfinite(value) || isfinite(high));
+    struct report_row *row = add(r, label, key, form, is_known ? source : UNKNOWN);
+    row->bounds = bounds;
+    if (!is_known)
+        return;
+    row->value = value;
+    row->low = low;
+    row->high = high;
+}
+
+void report_number(struct report *r, const char *label, const char *key, enum form form,
+                   enum source source, double value)
+{
+    report_range(r, label, key, NULL, form, source, value, NAN, NAN);
+}
+
+void report_remark(struct report *r, const char *fmt, ...)
+{
+    struct report_row *row = &r->row[r->n - 1];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(row->remark, sizeof row->remark, fmt, ap);
+    va_end(ap);
+}
+
+/* The number of single rows. */
+static unsigned singles(const struct report *r)
+{
+    unsigned n = 0;
+    while (n < r->n && r->row[n].form != FORM_LIST)
+        n++;
+    return n;
+}
+
+void report_pick(struct report *r, const struct report *from, const char *key)
+{
+    for (unsigned i = 0; i < singles(from); i++)
+        if (strcmp(from->row[i].key, key) == 0)
+            *add(r, NULL, NULL, FORM_TEXT, UNKNOWN) = from->row[i];
+}
+
+void report_list(struct report *r, const char *key)
+{
+    add(r, NULL, key, FORM_LIST, UNKNOWN);
+}
+
+void report_item(struct report *r)
+{
+    add(r, NULL, NULL, FORM_ITEM, UNKNOWN);
+}
+
+void report_refusal(struct report *r, const char *key, const char *why)
+{
+    add(r, NULL, key, FORM_REFUSAL, EXACT)->text = why;
+}
+
+void report_made(struct report *r, const char *path, const struct header *h, double fpr, double n)
+{
+    const char *caveat = layout_caveat(h->layers[0].kind);
+    const double bits = 8 * (double)h->file_len;
+    const enum source designed = h->n_design != 0 ? RECORDED : UNKNOWN;
+    say_made(path);
+    report_string(r, "file", "file", EXACT, path);
+    report_string(r, "kind", "kind", RECORDED, format_kind_name(h));
+    report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, h->file_len);
+    report_number(r, "bits a key", "bits_per_key", FORM_DECIMAL, designed,
+                  bits / (double)h->n_design);
+    report_uint(r, "layers", "layers", FORM_COUNT, RECORDED, h->n_layers);
+    report_uint(r, "design capacity", "n_design", FORM_COUNT, designed, h->n_design);
+    report_number(r, "design FPR", "fpr_design", FORM_DIGITS, RECORDED, h->fpr_design);
+    report_number(r, "current FPR", "fpr_current", FORM_DIGITS, EXACT, fpr);
+    report_number(r, "distinct keys", "n_estimate", FORM_KEYS, ESTIMATED, n);
+    if (caveat != NULL)
+        report_string(r, "note", "caveat", EXACT, caveat);
+}
+
+/* ---- Text. */
+
+static void show_time(char *buf, double seconds)
+{
+    time_t t = (time_t)seconds;
+    struct tm tm;
+    if (gmtime_r(&t, &tm) == NULL || strftime(buf, NUM_TEXT, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0)
+        snprintf(buf, NUM_TEXT, "%.0f s after 1970", seconds);
+}
+
+/* A ratio as a percentage: no decimals from 100 % on, one from 10 % on, else two. Below 0.01 %, two
+ * significant digits. */
+static void show_percent(char *buf, double ratio)
+{
+    double v = 100 * ratio, size = fabs(v);
+    if (size > 0 && size < 0.01)
+        snprintf(buf, NUM_TEXT, "%.2g %%", v);
+    else
+        snprintf(buf, NUM_TEXT, "%.*f %%", size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2, v);
+}
+
+/* Writes the number v, which is row->value or a bound, in the row's form. */
+static void show(char *buf, const struct report_row *row, double v)
+{
+    switch (row->form) {
+    case FORM_FLAG:
+        snprintf(buf, NUM_TEXT, "%s", row->count != 0 ? "yes" : "no");
+        break;
+    case FORM_COUNT:
+        snprintf(buf, NUM_TEXT, "%" PRIu64, row->count);
+        break;
+    case FORM_LAYER:
+        snprintf(buf, NUM_TEXT, "layer %" PRIu64, row->count);
+        break;
+    case FORM_BYTES:
+        num_show_bytes(buf, row->count);
+        break;
+    case FORM_TIME:
+        show_time(buf, (double)row->count);
+        break;
+    case FORM_DIGITS:
+        num_show_fpr(buf, v);
+        break;
+    case FORM_PERCENT:
+        show_percent(buf, v);
+        break;
+    case FORM_RATIO:
+        snprintf(buf, NUM_TEXT, "%.5g", v);
+        break;
+    case FORM_DECIMAL:
+        snprintf(buf, NUM_TEXT, "%.2f", v);
+        break;
+    case FORM_SECONDS:
+        num_show_seconds(buf, v);
+        break;
+    default:
+        num_show_count(buf, v);
+    }
+}
+
+/* An interval is three numbers and " (", " to " and ")". */
+enum { VALUE_TEXT = 4 * NUM_TEXT };
+
+/* The value as text, without its remark: in `buf`, or elsewhere. */
+static const char *value_of(const struct report_row *row, char buf[VALUE_TEXT])
+{
+    char v[NUM_TEXT], from[NUM_TEXT], to[NUM_TEXT];
+    if (row->source == UNKNOWN)
+        return "unknown";
+    if (row->form == FORM_TEXT)
+        return row->text;
+    show(v, row, row->value);
+    show(from, row, row->low);
+    show(to, row, row->high);
+    if (isnan(row->value) && row->low > 0)
+        snprintf(buf, VALUE_TEXT, "%s to %s", from, to);
+    else if (isnan(row->value))
+        snprintf(buf, VALUE_TEXT, "at most %s", to);
+    else if (isnan(row->low) || (row->low == row->value && row->high == row->value))
+        snprintf(buf, VALUE_TEXT, "%s", v);
+    else if (isinf(row->high))
+        snprintf(buf, VALUE_TEXT, "at least %s", from);
+    else
+        snprintf(buf, VALUE_TEXT, "%s (%s to %s)", v, from, to);
+    return buf;
+}
+
+static const char *source_name(enum source source)
+{
+    static const char *const names[] = {"unknown", "exact", "estimated", "recorded", "assumed"};
+    return names[source];
+}
+
+static int wider(int width, size_t len)
+{
+    return len > (size_t)width ? (int)len : width;
+}
+
+/* Prints label, value, source. */
+static void put_row(const struct report_row *row, int labels, int values, FILE *out)
+{
+    char buf[VALUE_TEXT];
+    bool interval = !isnan(row->low) && row->low != row->high;
+    fprintf(out, "%-*s  ", labels, row->label);
+    int width = (int)visible_print(out, value_of(row, buf)) + fprintf(out, "%s", row->remark);
+    if (row->source != UNKNOWN)
+        fprintf(out, "%*s  %s%s", values > width ? values - width : 0, "", source_name(row->source),
+                interval ? " (95 %)" : "");
+    putc('\n', out);
+}
+
+static void put_rows(const struct report *r, FILE *out)
+{
+    enum { WIDEST = 44 }; /* a longer value, such as a path, sticks out */
+    char buf[VALUE_TEXT];
+    int labels = 0, values = 0;
+    for (const struct report_row *row = r->row; row < r->row + singles(r); row++) {
+        if (row->label == NULL)
+            continue;
+        size_t len = strlen(value_of(row, buf)) + strlen(row->remark);
+        labels = wider(labels, strlen(row->label));
+        values = wider(values, len <= WIDEST ? len : 0);
+    }
+    for (const struct report_row *row = r->row; row < r->row + singles(r); row++)
+        if (row->label != NULL)
+            put_row(row, labels, values, out);
+}
+
+/* ---- Tables. */
+
+enum { ITEMS = 32, COLUMNS = 20 };
+
+struct table {
+    unsigned n_items, n_columns;
+    const char *heading[COLUMNS];
+    const struct report_row *cell[ITEMS][COLUMNS]; /* NULL: none, or unknown */
+    const char *refusal[ITEMS];                    /* NULL: none */
+};
+
+/* The column with that heading; a new one when the heading is first found. */
+static unsigned column_of(struct table *t, const char *heading)
+{
+    unsigned i = 0;
+    while (i < t->n_columns && strcmp(t->heading[i], heading) != 0)
+        i++;
+    assert(i < COLUMNS);
+    if (i == t->n_columns)
+        t->heading[t->n_columns++] = heading;
+    return i;
+}
+
+/* Makes a table of the list that begins with `row`. */
+static void make_table(struct table *t, const struct report_row *row, const struct report_row *end)
+{
+    *t = (struct table){0};
+    for (row++; row < end && row->form != FORM_LIST; row++) {
+        t->n_items += row->form == FORM_ITEM;
+        assert(t->n_items <= ITEMS);
+        if (row->form == FORM_REFUSAL)
+            t->refusal[t->n_items - 1] = row->text;
+        else if (row->label != NULL && row->source != UNKNOWN)
+            t->cell[t->n_items - 1][column_of(t, row->label)] = row;
+    }
+}
+
+/* Line 0 has the headings. */
+static const char *cell_of(const struct table *t, unsigned line, unsigned column,
+                           char buf[VALUE_TEXT])
+{
+    if (line == 0)
+        return t->heading[column];
+    const struct report_row *row = t->cell[line - 1][column];
+    return row != NULL ? value_of(row, buf) : "-";
+}
+
+static void find_widths(const struct table *t, int widths[COLUMNS])
+{
+    char buf[VALUE_TEXT];
+    for (unsigned i = 0; i < t->n_columns; i++) {
+        widths[i] = 0;
+        for (unsigned line = 0; line <= t->n_items; line++)
+            widths[i] = wider(widths[i], strlen(cell_of(t, line, i, buf)));
+    }
+    widths[0] = -widths[0];
+}
+
+static void put_line(const struct table *t, unsigned line, const int *widths, FILE *out)
+{
+    char buf[VALUE_TEXT];
+    const char *refusal = line > 0 ? t->refusal[line - 1] : NULL;
+    for (unsigned i = 0; i < (refusal != NULL ? 1 : t->n_columns); i++)
+        fprintf(out, "%s%*s", i > 0 ? "  " : "", widths[i], cell_of(t, line, i, buf));
+    if (refusal != NULL)
+        fprintf(out, " %s", refusal);
+    putc('\n', out);
+}
+
+static void put_list(const struct report *r, unsigned at, const int *widths, FILE *out)
+{
+    struct table t;
+    int own[COLUMNS];
+    make_table(&t, &r->row[at], r->row + r->n);
+    find_widths(&t, own);
+    for (unsigned line = 0; line <= t.n_items; line++)
+        put_line(&t, line, widths != NULL ? widths : own, out);
+}
+
+void report_table(const struct report *r, const char *list, const int *widths, FILE *out)
+{
+    for (unsigned i = 0; i < r->n; i++)
+        if (r->row[i].form == FORM_LIST && strcmp(r->row[i].key, list) == 0)
+            put_list(r, i, widths, out);
+}
+
+void report_text(const struct report *r, FILE *out)
+{
+    put_rows(r, out);
+    if (singles(r) < r->n)
+        put_list(r, singles(r), NULL, out);
+}
+
+/* ---- JSON. */
+
+static void put_value(struct json *j, const struct report_row *row)
+{
+    if (row->source == UNKNOWN) {
+        json_null(j);
+        return;
+    }
+    switch (row->form) {
+    case FORM_TEXT:
+    case FORM_REFUSAL:
+        json_string(j, row->text);
+        break;
+    case FORM_FLAG:
+        json_bool(j, row->count != 0);
+        break;
+    case FORM_COUNT:
+    case FORM_BYTES:
+    case FORM_TIME:
+        json_uint(j, row->count);
+        break;
+    default:
+        json_double(j, row->value);
+    }
+}
+
+static void put_bound(struct json *j, const char *bounds, const char *end, double value)
+{
+    char key[NUM_TEXT];
+    snprintf(key, sizeof key, "%s_%s", bounds, end);
+    json_key(j, key);
+    json_double(j, value);
+}
+
+/* Ends items (depth 3), lists (2) and the object (1) down to that depth. */
+static void close_to(struct json *j, int depth)
+{
+    while (j->depth > depth)
+        json_close(j, j->depth == 2 ? ']' : '}');
+}
+
+static void put_member(struct json *j, const struct report_row *row)
+{
+    if (row->form == FORM_LIST)
+        close_to(j, 1);
+    if (row->form == FORM_ITEM) {
+        close_to(j, 2);
+        json_open(j, '{');
+    }
+    if (row->key == NULL)
+        return;
+    json_key(j, row->key);
+    if (row->form == FORM_LIST)
+        json_open(j, '[');
+    else
+        put_value(j, row);
+    if (row->bounds != NULL) {
+        put_bound(j, row->bounds, "low", row->low);
+        put_bound(j, row->bounds, "high", row->high);
+    }
+}
+
+static void put_sources(struct json *j, const struct report *r)
+{
+    json_key(j, "sources");
+    json_open(j, '{');
+    for (unsigned i = 0; i < singles(r); i++) {
+        json_key(j, r->row[i].key);
+        json_string(j, source_name(r->row[i].source));
+    }
+    json_close(j, '}');
+}
+
+void report_json(const struct report *r, FILE *out)
+{
+    struct json j = {.out = out};
+    json_open(&j, '{');
+    for (unsigned i = 0; i < r->n; i++)
+        put_member(&j, &r->row[i]);
+    close_to(&j, 1);
+    if (r->sources)
+        put_sources(&j, r);
+    close_to(&j, 0);
+}
 
 /* ---- Metrics. */
 
@@ -122,6 +543,13 @@ static void put_family(const struct metrics *m, size_t family, FILE *out)
     }
 }
 
+void report_metrics(const struct report *r, struct metrics *m)
+{
+    for (unsigned i = 0; i < singles(r); i++)
+        if (r->row[i].source != UNKNOWN && isfinite(r->row[i].value))
+            metrics_note(m, r->row[i].key, r->row[i].value);
+}
+
 void metrics_print(const struct metrics *m, FILE *out)
 {
     for (size_t i = 0; i < FAMILIES; i++)
@@ -134,338 +562,4 @@ void metrics_free(struct metrics *m)
         free(m->label[i]);
     free(m->label);
     free(m->value);
-}
-
-/* ---- Reports. */
-
-void report_begin(struct report *r, bool json, FILE *out)
-{
-    memset(r, 0, sizeof *r);
-    r->out = out;
-    r->is_json = json;
-    r->json.out = out;
-    if (json)
-        json_open(&r->json, '{');
-}
-
-void report_begin_metrics(struct report *r, struct metrics *metrics)
-{
-    report_begin(r, false, stdout);
-    r->metrics = metrics;
-}
-
-static void note(struct report *r, const struct field *field, double value)
-{
-    if (r->metrics != NULL && !r->in_item)
-        metrics_note(r->metrics, field->key, value);
-}
-
-static struct report_row *new_row(struct report *r, const struct field *field, enum source source)
-{
-    assert(r->n_rows < REPORT_ROWS);
-    struct report_row *row = &r->rows[r->n_rows++];
-    row->field = field;
-    row->source = source;
-    return row;
-}
-
-/* The list's column for that field; a new one when the field is first known. */
-static unsigned column_of(struct report *r, const struct field *field)
-{
-    unsigned i = 0;
-    while (i < r->n_columns && r->columns[i] != field)
-        i++;
-    assert(i < REPORT_COLUMNS);
-    if (i == r->n_columns)
-        r->columns[r->n_columns++] = field;
-    return i;
-}
-
-static void put_text(struct report *r, const struct field *field, enum source source,
-                     const char *text)
-{
-    if (!r->in_item) {
-        struct report_row *row = new_row(r, field, source);
-        snprintf(row->text, sizeof row->text, "%s", text);
-    } else if (field->label != NULL && source != UNKNOWN) {
-        struct report_item *item = &r->items[r->n_items - 1];
-        snprintf(item->cells[column_of(r, field)], NUM_TEXT, "%s", text);
-    }
-}
-
-static void show_time(char *buf, double seconds)
-{
-    time_t t = (time_t)seconds;
-    struct tm tm;
-    if (gmtime_r(&t, &tm) == NULL || strftime(buf, NUM_TEXT, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0)
-        snprintf(buf, NUM_TEXT, "%.0f s after 1970", seconds);
-}
-
-/* A ratio as a percentage: no decimals from 100 % on, one from 10 % on, else two. Below 0.01 %, two
- * significant digits. */
-static void show_percent(char *buf, double ratio)
-{
-    double v = 100 * ratio, size = fabs(v);
-    if (size > 0 && size < 0.01)
-        snprintf(buf, NUM_TEXT, "%.2g %%", v);
-    else
-        snprintf(buf, NUM_TEXT, "%.*f %%", size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2, v);
-}
-
-static char *show(char *buf, enum form form, double v)
-{
-    switch (form) {
-    case FORM_BYTES:
-        return num_show_bytes(buf, (uint64_t)v);
-    case FORM_FPR:
-        return num_show_fpr(buf, v);
-    case FORM_PERCENT:
-        show_percent(buf, v);
-        return buf;
-    case FORM_RATIO:
-        snprintf(buf, NUM_TEXT, "%.5g", v);
-        return buf;
-    case FORM_DECIMAL:
-        snprintf(buf, NUM_TEXT, "%.2f", v);
-        return buf;
-    case FORM_TIME:
-        show_time(buf, v);
-        return buf;
-    default:
-        return num_show_count(buf, v);
-    }
-}
-
-void report_unknown(struct report *r, const struct field *field)
-{
-    put_text(r, field, UNKNOWN, "unknown");
-    if (!r->is_json)
-        return;
-    const char *keys[] = {field->key, field->low_key, field->high_key};
-    for (unsigned i = 0; i < 3; i++)
-        if (keys[i] != NULL) {
-            json_key(&r->json, keys[i]);
-            json_null(&r->json);
-        }
-}
-
-void report_range(struct report *r, const struct field *field, enum source source, double value,
-                  double low, double high)
-{
-    if (!isfinite(value) && !isfinite(high)) {
-        report_unknown(r, field);
-        return;
-    }
-    if (isfinite(value))
-        note(r, field, value);
-    char v[NUM_TEXT], from[NUM_TEXT], to[NUM_TEXT], text[4 * NUM_TEXT];
-    show(v, field->form, value);
-    show(from, field->form, low);
-    show(to, field->form, high);
-    if (isnan(value) && low > 0)
-        snprintf(text, sizeof text, "%s to %s", from, to);
-    else if (isnan(value))
-        snprintf(text, sizeof text, "at most %s", to);
-    else if (isnan(low) || (low == value && high == value))
-        snprintf(text, sizeof text, "%s", v);
-    else if (isinf(high))
-        snprintf(text, sizeof text, "at least %s", from);
-    else
-        snprintf(text, sizeof text, "%s (%s to %s)", v, from, to);
-    put_text(r, field, source, text);
-    if (!r->in_item)
-        r->rows[r->n_rows - 1].interval = !isnan(low) && low != high;
-    if (!r->is_json)
-        return;
-    json_key(&r->json, field->key);
-    json_double(&r->json, value);
-    if (field->low_key == NULL)
-        return;
-    json_key(&r->json, field->low_key);
-    json_double(&r->json, low);
-    json_key(&r->json, field->high_key);
-    json_double(&r->json, high);
-}
-
-void report_number(struct report *r, const struct field *field, enum source source, double value)
-{
-    report_range(r, field, source, value, value, value);
-}
-
-void report_uint(struct report *r, const struct field *field, enum source source, uint64_t value)
-{
-    char text[NUM_TEXT];
-    note(r, field, (double)value);
-    if (field->form == FORM_COUNT)
-        snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-    else
-        show(text, field->form, (double)value);
-    put_text(r, field, source, text);
-    if (!r->is_json)
-        return;
-    json_key(&r->json, field->key);
-    json_uint(&r->json, value);
-}
-
-void report_string(struct report *r, const struct field *field, enum source source,
-                   const char *value)
-{
-    if (value == NULL) {
-        report_unknown(r, field);
-        return;
-    }
-    if (r->in_item)
-        put_text(r, field, source, value);
-    else
-        new_row(r, field, source)->string = value;
-    if (!r->is_json)
-        return;
-    json_key(&r->json, field->key);
-    json_string(&r->json, value);
-}
-
-void report_flag(struct report *r, const struct field *field, enum source source, bool value)
-{
-    put_text(r, field, source, value ? "yes" : "no");
-    if (!r->is_json)
-        return;
-    json_key(&r->json, field->key);
-    json_bool(&r->json, value);
-}
-
-void report_append(struct report *r, const char *fmt, ...)
-{
-    struct report_row *row = &r->rows[r->n_rows - 1];
-    size_t len = strlen(row->text);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(row->text + len, sizeof row->text - len, fmt, ap);
-    va_end(ap);
-}
-
-void report_list(struct report *r, const char *key)
-{
-    if (!r->is_json)
-        return;
-    json_key(&r->json, key);
-    json_open(&r->json, '[');
-}
-
-void report_item(struct report *r, const char *label, unsigned number)
-{
-    assert(r->n_items < REPORT_ITEMS);
-    struct report_item *item = &r->items[r->n_items++];
-    snprintf(item->label, sizeof item->label, "%s %u", label, number);
-    r->in_item = true;
-    if (r->is_json)
-        json_open(&r->json, '{');
-}
-
-void report_item_end(struct report *r)
-{
-    r->in_item = false;
-    if (r->is_json)
-        json_close(&r->json, '}');
-}
-
-void report_list_end(struct report *r)
-{
-    if (r->is_json)
-        json_close(&r->json, ']');
-}
-
-static const char *source_name(enum source source)
-{
-    static const char *const names[] = {"unknown", "exact", "estimated", "recorded", "assumed"};
-    return names[source];
-}
-
-static void end_json(struct report *r)
-{
-    json_key(&r->json, "sources");
-    json_open(&r->json, '{');
-    for (unsigned i = 0; i < r->n_rows; i++) {
-        json_key(&r->json, r->rows[i].field->key);
-        json_string(&r->json, source_name(r->rows[i].source));
-    }
-    json_close(&r->json, '}');
-    json_close(&r->json, '}');
-}
-
-static const char *label_of(const struct report_row *row)
-{
-    return row->field->label;
-}
-
-static const char *text_of(const struct report_row *row)
-{
-    return row->string != NULL ? row->string : row->text;
-}
-
-static int column_width(const struct report *r, const char *(*cell)(const struct report_row *))
-{
-    enum { WIDEST = 44 }; /* a longer cell, such as a path, sticks out */
-    int width = 0;
-    for (unsigned i = 0; i < r->n_rows; i++) {
-        const struct report_row *row = &r->rows[i];
-        size_t len = label_of(row) != NULL ? strlen(cell(row)) : 0;
-        if (len <= WIDEST && (int)len > width)
-            width = (int)len;
-    }
-    return width;
-}
-
-/* A cell of row `row` of the list; the row before the first item is the heading. */
-static const char *cell_of(const struct report *r, unsigned row, unsigned column)
-{
-    if (row == 0)
-        return r->columns[column]->label;
-    const char *text = r->items[row - 1].cells[column];
-    return text[0] != '\0' ? text : "-";
-}
-
-static void put_list(const struct report *r)
-{
-    int labels = 0, width[REPORT_COLUMNS] = {0};
-    for (unsigned row = 0; row <= r->n_items; row++) {
-        int len = row > 0 ? (int)strlen(r->items[row - 1].label) : 0;
-        labels = len > labels ? len : labels;
-        for (unsigned i = 0; i < r->n_columns; i++) {
-            len = (int)strlen(cell_of(r, row, i));
-            width[i] = len > width[i] ? len : width[i];
-        }
-    }
-    for (unsigned row = 0; row <= r->n_items; row++) {
-        fprintf(r->out, "%-*s", labels, row > 0 ? r->items[row - 1].label : "");
-        for (unsigned i = 0; i < r->n_columns; i++)
-            fprintf(r->out, "  %*s", width[i], cell_of(r, row, i));
-        putc('\n', r->out);
-    }
-}
-
-/* Label, value, source. */
-static void end_text(struct report *r)
-{
-    int labels = column_width(r, label_of), values = column_width(r, text_of);
-    for (unsigned i = 0; i < r->n_rows; i++) {
-        const struct report_row *row = &r->rows[i];
-        if (label_of(row) == NULL)
-            continue;
-        fprintf(r->out, "%-*s  ", labels, label_of(row));
-        int pad = values - (int)visible_print(r->out, text_of(row));
-        if (row->source != UNKNOWN)
-            fprintf(r->out, "%*s  %s%s", pad > 0 ? pad : 0, "", source_name(row->source),
-                    row->interval ? " (95 %)" : "");
-        putc('\n', r->out);
-    }
-    if (r->n_items > 0)
-        put_list(r);
-}
-
-void report_end(struct report *r)
-{
-    if (r->is_json)
-        end_json(r);
-    else if (r->metrics == NULL)
-        end_text(r);
 }

@@ -1,15 +1,21 @@
 /*
- * A list of named values, printed as aligned text or as one JSON object. Each value has one
- * declaration, with its label in text and its key in JSON, and is set in one place; so the two
- * forms cannot disagree. Each value has a source.
+ * What a command prints about filters: a list of rows. A row is one fact: its label in text, its
+ * key in JSON, the form of its value, the source of the value, and the value. A command lists its
+ * rows once, in the order of the output; then one of three printers prints them: as aligned text,
+ * as one JSON object, or as metrics for Prometheus.
  *
- *     static const struct field fpr_now = {"current FPR", "fpr_current", FORM_FPR};
- *     report_begin(&r, json, stdout);
- *     report_number(&r, &fpr_now, EXACT, 0.000998);
- *     report_end(&r);
+ *     struct report r = {.sources = true};
+ *     report_string(&r, "file", "file", EXACT, "a.seen");
+ *     report_uint(&r, "file size", "bytes", FORM_BYTES, EXACT, 19456);
+ *     report_number(&r, "current FPR", "fpr_current", FORM_DIGITS, EXACT, 0.000998);
+ *     (json ? report_json : report_text)(&r, stdout);
  *
- * In JSON an unknown value is null, and the last member "sources" gives the source of each key's
- * value. Metrics for Prometheus, of many filters, are below.
+ * A value whose source is UNKNOWN is "unknown" in text and null in JSON. With `sources`, the last
+ * member of the JSON object, "sources", has the source of each key's value.
+ *
+ * After the single rows there may be lists. Each has items, and each item has rows. In text a list
+ * is a table with a line for each item and a column for each label; in JSON it is an array of
+ * objects. Values in items have no printed source.
  */
 #ifndef CMD_REPORT_H
 #define CMD_REPORT_H
@@ -20,17 +26,105 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/json.h"
-#include "base/num.h"
+#include "store/format.h"
 
-/* ---- Figures of filters in the text format of Prometheus, for the textfile collector of its node
+enum source {
+    UNKNOWN,
+    EXACT,     /* read, or computed from the present file */
+    ESTIMATED, /* with a 95 % interval, where one is given */
+    RECORDED,  /* stored in the file earlier */
+    ASSUMED,   /* not recorded; derived from fields that are */
+};
+
+enum form {
+    FORM_TEXT,
+    FORM_FLAG, /* yes or no */
+    /* Of report_uint. */
+    FORM_COUNT, /* 9999000 */
+    FORM_BYTES, /* 17.9 MiB */
+    FORM_TIME,  /* seconds since 1970 */
+    FORM_LAYER, /* layer 3 */
+    /* Of report_number and report_range. */
+    FORM_KEYS,    /* 9999000, or 1.23e+18: a number of keys, which may be an estimate */
+    FORM_DIGITS,  /* 0.000998: three digits */
+    FORM_RATIO,   /* 0.41664 */
+    FORM_DECIMAL, /* 15.55 */
+    FORM_PERCENT, /* 98.3 % for a ratio of 0.983 */
+    FORM_SECONDS, /* 4 min 10 s */
+    /* Not values. */
+    FORM_LIST,
+    FORM_ITEM,
+    FORM_REFUSAL, /* why an item has no other values, in their place */
+};
+
+struct report_row {
+    const char *label;  /* NULL: not in text */
+    const char *key;    /* NULL: not in JSON */
+    const char *bounds; /* the JSON keys of the interval without _low and _high; NULL: none */
+    enum form form;
+    enum source source;
+    uint64_t count;          /* of report_uint */
+    double value, low, high; /* the same number, or another one and its interval */
+    const char *text;
+    char remark[48]; /* words after the value, in text only */
+};
+
+/* The single rows, and up to 20 for each item. */
+enum { REPORT_ROWS = 64 + FORMAT_MAX_LAYERS * 20 };
+
+struct report {
+    bool sources; /* print the sources */
+    unsigned n;
+    struct report_row row[REPORT_ROWS];
+};
+
+/* Each adds one row. A number that is not finite is unknown; so is a NULL string. A range whose
+ * value is NAN has bounds only; with bounds that are NAN, the value has no interval. Strings must
+ * stay valid until the report is printed. */
+void report_string(struct report *r, const char *label, const char *key, enum source source,
+                   const char *text);
+void report_flag(struct report *r, const char *label, const char *key, enum source source,
+                 bool value);
+void report_uint(struct report *r, const char *label, const char *key, enum form form,
+                 enum source source, uint64_t value);
+void report_number(struct report *r, const char *label, const char *key, enum form form,
+                   enum source source, double value);
+void report_range(struct report *r, const char *label, const char *key, const char *bounds,
+                  enum form form, enum source source, double value, double low, double high);
+
+/* Adds words to the text of the row that was added last. */
+__attribute__((format(printf, 2, 3))) void report_remark(struct report *r, const char *fmt, ...);
+
+/* Adds the row with that key of another report, if there is one. */
+void report_pick(struct report *r, const struct report *from, const char *key);
+
+/* Begins a list, or an item of it. Both end where the next one begins. */
+void report_list(struct report *r, const char *key);
+void report_item(struct report *r);
+void report_refusal(struct report *r, const char *key, const char *why);
+
+/* Adds what all commands say in JSON about a file that they made. fpr is its current FPR, n its
+ * number of distinct keys. From here on, a message about failed standard output also says that
+ * `path` was made. */
+void report_made(struct report *r, const char *path, const struct header *h, double fpr, double n);
+
+/* Print the single rows, and the first list, as text; or all rows. */
+void report_text(const struct report *r, FILE *out);
+void report_json(const struct report *r, FILE *out);
+
+/* Prints a list as a table. The columns have these widths, as of printf; NULL: as wide as needed,
+ * the first one left-aligned. */
+void report_table(const struct report *r, const char *list, const int *widths, FILE *out);
+
+/* ---- Metrics of filters in the text format of Prometheus, for the textfile collector of its node
  * exporter. The samples of one metric stand together, so all are collected first.
  *
  *     struct metrics m;
  *     if (!metrics_begin(&m, names, n, &err)) ...
  *     for each of the n filters, in order:
  *         metrics_next(&m);
- *         metrics_note(&m, "bytes", 4096);            // as often as there are figures
+ *         metrics_note(&m, "readable", true);
+ *         report_metrics(&r, &m);
  *     metrics_print(&m, stdout);
  *     metrics_free(&m);                               // in any case
  *
@@ -46,94 +140,17 @@ struct metrics {
 /* Fails if a name is given twice. */
 bool metrics_begin(struct metrics *m, char *const *names, size_t n, struct err *err);
 
-/* Begins the figures of the next filter. */
+/* Begins the metrics of the next filter. */
 void metrics_next(struct metrics *m);
 
-/* Stores a figure. `key` is its name in the output of --json, or "readable" or "clean" (0 or 1).
+/* Stores a value. `key` is its name in the output of --json, or "readable" or "clean" (0 or 1).
  * Keys without a metric are ignored. */
 void metrics_note(struct metrics *m, const char *key, double value);
 
+/* Stores the numbers among the single rows. */
+void report_metrics(const struct report *r, struct metrics *m);
+
 void metrics_print(const struct metrics *m, FILE *out);
 void metrics_free(struct metrics *m);
-
-/* ---- Reports. */
-
-enum source {
-    UNKNOWN,
-    EXACT,     /* read, or computed from the present file */
-    ESTIMATED, /* with a 95 % interval, where one is given */
-    RECORDED,  /* stored in the file earlier */
-    ASSUMED,   /* not recorded; derived from fields that are */
-};
-
-enum form {
-    FORM_COUNT,   /* 9999000 */
-    FORM_BYTES,   /* 17.9 MiB */
-    FORM_FPR,     /* 0.000998 */
-    FORM_PERCENT, /* a ratio: 0.983 shows as 98.3 % */
-    FORM_RATIO,   /* 0.41664 */
-    FORM_DECIMAL, /* 15.55 */
-    FORM_TIME,    /* seconds since 1970 */
-    FORM_TEXT,
-    FORM_FLAG, /* yes or no */
-};
-
-struct field {
-    const char *label; /* NULL: not in text */
-    const char *key;
-    enum form form;
-    const char *low_key, *high_key; /* JSON keys of its interval's bounds, or NULL */
-};
-
-enum { REPORT_ROWS = 64, REPORT_ITEMS = 32, REPORT_COLUMNS = 16 };
-
-struct report {
-    FILE *out;
-    bool is_json;
-    struct metrics *metrics; /* NULL: none */
-    struct json json;
-    struct report_row {
-        const struct field *field;
-        const char *string; /* the value; NULL: use text */
-        enum source source;
-        bool interval;
-        char text[200];
-    } rows[REPORT_ROWS];
-    unsigned n_rows;
-    struct report_item {
-        char label[16], cells[REPORT_COLUMNS][NUM_TEXT]; /* empty: unknown */
-    } items[REPORT_ITEMS];
-    const struct field *columns[REPORT_COLUMNS];
-    unsigned n_items, n_columns;
-    bool in_item;
-};
-
-void report_begin(struct report *r, bool json, FILE *out);
-/* Prints nothing. Numbers outside the list go to `metrics`, for its current filter. */
-void report_begin_metrics(struct report *r, struct metrics *metrics);
-void report_end(struct report *r);
-
-/* Each adds one value. A number that is not finite is unknown; so is a NULL string. A range whose
- * value is NAN has bounds only; with bounds that are NAN, the value has no interval. Strings must
- * stay valid until report_end. */
-void report_number(struct report *r, const struct field *field, enum source source, double value);
-void report_range(struct report *r, const struct field *field, enum source source, double value,
-                  double low, double high);
-void report_uint(struct report *r, const struct field *field, enum source source, uint64_t value);
-void report_string(struct report *r, const struct field *field, enum source source,
-                   const char *value);
-void report_flag(struct report *r, const struct field *field, enum source source, bool value);
-void report_unknown(struct report *r, const struct field *field);
-
-/* Adds words to the text of the number that was added last. They are not in JSON. */
-__attribute__((format(printf, 2, 3))) void report_append(struct report *r, const char *fmt, ...);
-
-/* A list of objects; a report has at most one. In text it is a table at the end. Each item is a
- * line that begins with "label number", and each field that any item has is a column. Values in
- * items have no interval and no source. */
-void report_list(struct report *r, const char *key);
-void report_item(struct report *r, const char *label, unsigned number);
-void report_item_end(struct report *r);
-void report_list_end(struct report *r);
 
 #endif

@@ -1,8 +1,9 @@
 /* seen stats: what is in a filter, how full it is, and its false-positive rate. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
-#include "base/num.h"
+#include "base/exact.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
@@ -11,6 +12,9 @@
 #include "cmd/redisopt.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
+#include "keys/encode.h"
+#include "keys/prep.h"
+#include "store/chain.h"
 #include "store/store.h"
 
 struct stats {
@@ -40,49 +44,408 @@ static const struct opt_group groups[] = {
     {0},
 };
 
-static void report_all(struct stats *s, const struct findings *found)
+/* ---- Rows. */
+
+static enum source known(bool is_known, enum source source)
 {
-    struct report r;
-    if (s->prometheus) {
-        report_begin_metrics(&r, &s->metrics);
-        metrics_note(&s->metrics, "clean", found->health == FILTER_CLEAN);
-    } else {
-        report_begin(&r, s->json, stdout);
-    }
-    (s->all || s->json || s->prometheus ? figures_report : figures_brief)(&r, found);
-    report_end(&r);
+    return is_known ? source : UNKNOWN;
 }
 
-static void warn(const struct findings *found)
+/* The source of what follows from the number of keys. */
+static enum source by_keys(const struct figures *f)
 {
-    const char *name = found->store->name;
-    warn_unclean(found->store);
-    if (found->damaged != 0)
+    return f->all.n_exact ? EXACT : ESTIMATED;
+}
+
+/* The source of a figure of the design, which may be taken from m and k. */
+static enum source by_design(const struct header *h)
+{
+    return (h->compat & COMPAT_ASSUMED) != 0 ? ASSUMED : RECORDED;
+}
+
+static const char *health_name(enum filter_health health)
+{
+    switch (health) {
+    case FILTER_CLEAN:
+        return "clean";
+    case FILTER_WRITING:
+        return "writing";
+    default:
+        return "dirty";
+    }
+}
+
+static void add_reading(struct report *r, const struct figures *f)
+{
+    const struct header *h = f->header;
+    const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
+    const unsigned len = format_key_len(h);
+    report_string(r, "hash", "hash", RECORDED, h->hash->name);
+    report_string(r, "hash seed", "seed", RECORDED, f->seed);
+    report_flag(r, "secret", "secret", RECORDED, format_has_secret(h));
+    report_string(r, "secret's identifier", "secret_id", known(format_has_secret(h), RECORDED),
+                  f->secret_id);
+    report_string(r, "key preparation", "preparation", RECORDED,
+                  f->prep[0] != '\0' ? f->prep + 1 : "none");
+    report_string(r, "keys from", "keys_from", known(f->reading[0] != '\0', RECORDED), f->reading);
+    if ((h->prep & PREP_HEX) != 0)
+        report_uint(r, "bytes of each key", "key_bytes", FORM_COUNT, known(len != 0, RECORDED),
+                    len);
+    report_string(r, "key encoding", "encoding", RECORDED,
+                  encoding != NULL ? encoding->name : "none");
+}
+
+static void add_file(struct report *r, const struct figures *f)
+{
+    const struct header *h = f->header;
+    report_string(r, "file", "file", EXACT, f->store->name);
+    report_uint(r, "format version", "format_version", FORM_COUNT, known(f->is_file, RECORDED),
+                FORMAT_VERSION);
+    report_string(r, "kind", "kind", RECORDED, format_kind_name(h));
+    if (f->layout != NULL)
+        report_string(r, "layout", "layout", RECORDED, f->spec);
+    if (f->shards > 1)
+        report_uint(r, "shards", "shards", FORM_COUNT, EXACT, f->shards);
+    for (unsigned i = 0; i < f->n_facts; i++)
+        report_string(r, f->fact[i].name, f->fact[i].name, RECORDED, f->fact[i].value);
+    add_reading(r, f);
+    report_string(r, "state", "state", EXACT, health_name(f->health));
+    report_uint(r, "epoch", "epoch", FORM_COUNT, known(f->is_file && h->epoch != 0, RECORDED),
+                h->epoch);
+    report_uint(r, "created", "created", FORM_TIME, known(h->created != 0, RECORDED), h->created);
+    report_uint(r, "changed", "changed", FORM_TIME, known(h->changed != 0, RECORDED), h->changed);
+    report_uint(r, "damaged pages", "pages_damaged", FORM_COUNT,
+                known(f->health == FILTER_CLEAN && f->is_file, EXACT), f->damaged);
+    report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, h->file_len);
+}
+
+static bool is_rough(const struct figures *f)
+{
+    return layout_caveat(f->header->layers[0].kind) != NULL;
+}
+
+/* A rough estimate has no interval, and gives no bound. */
+static void add_n(struct report *r, const struct figures *f)
+{
+    const struct census *all = &f->all;
+    bool rough = is_rough(f) && !all->n_at_least;
+    report_range(r, "distinct keys", "n_estimate", "n", FORM_KEYS, by_keys(f), all->n,
+                 rough ? NAN : all->n_low, rough ? NAN : all->n_high);
+}
+
+/* Kinds that count have a fingerprint of each key. */
+static void add_fingerprints(struct report *r, const struct layer *layer)
+{
+    struct shape shape = layer->kind->shape(layer);
+    if (layer->kind->counts == NULL)
+        return;
+    report_uint(r, "sum of counts", "counts_total", FORM_COUNT, EXACT, shape.total);
+    report_uint(r, "fingerprints", "fingerprints", FORM_COUNT, EXACT, shape.fingerprints);
+    report_uint(r, "bits of a fingerprint", "fingerprint_bits", FORM_COUNT, RECORDED,
+                shape.fingerprint);
+}
+
+static bool is_immutable(const struct header *h)
+{
+    return format_is_immutable(h) && h->layers[0].kind->counts == NULL;
+}
+
+static double load_of_newest(const struct figures *f)
+{
+    unsigned newest = chain_newest(f->header);
+    uint64_t room = f->header->layers[newest].n_design;
+    return room != 0 ? f->layer[newest].n / (double)room : NAN;
+}
+
+static double load_of_all(const struct figures *f, double room)
+{
+    return room != 0 ? f->all.n / room : NAN;
+}
+
+static void add_load(struct report *r, const struct figures *f, double load)
+{
+    report_number(r, "load", "load", FORM_PERCENT, by_keys(f), load);
+}
+
+/* The load of a ring is that of its newest generation. The others take no more keys, even if they
+ * have room. */
+static void add_loads(struct report *r, const struct figures *f)
+{
+    const struct header *h = f->header;
+    double room = 0;
+    if (h->policy != POLICY_RING) {
+        add_load(r, f, load_of_all(f, (double)h->n_design * f->shards));
+        return;
+    }
+    for (unsigned i = 0; i < h->n_layers; i++)
+        room += (double)h->layers[i].n_design;
+    add_load(r, f, load_of_newest(f));
+    report_number(r, "load of all generations", "load_all", FORM_PERCENT, by_keys(f),
+                  load_of_all(f, room));
+}
+
+/* Keys that a layer takes until its FPR rises from `fpr`, its value now, to `limit`. */
+static double keys_until(const struct layer *layer, double limit, double fpr)
+{
+    return fpr < limit ? layer_n_at(layer, limit) - layer_n_at(layer, fpr) : 0;
+}
+
+/* Keys that the filter takes until its FPR reaches the design FPR; NAN: unknown. In a filter that
+ * is nearly full, the error of a rough estimate would be larger than they are. */
+static double keys_left(const struct figures *f)
+{
+    const struct header *h = f->header;
+    unsigned at = h->policy == POLICY_RING ? chain_newest(h) : 0;
+    double fpr = f->layer[at].fpr, all = f->all.fpr;
+    bool one = h->policy == POLICY_RING || (h->policy == POLICY_FIXED && h->n_layers == 1);
+    if (is_immutable(h) || !one || h->n_design == 0 || is_rough(f))
+        return NAN;
+    if (all >= h->fpr_design)
+        return 0;
+    /* The layer's FPR when the filter reaches the design FPR. All other layers together report an
+     * absent key absent with probability (1 - all) / (1 - fpr). */
+    double limit =
+        h->n_layers == 1 ? h->fpr_design : 1 - (1 - h->fpr_design) * (1 - fpr) / (1 - all);
+    return keys_until(&h->layers[at], limit, fpr) * f->shards;
+}
+
+/* Other programs' filters are commonly rebuilt when half of the bits are set. */
+static void add_half(struct report *r, const struct figures *f)
+{
+    const struct layer *layer = &f->header->layers[0];
+    double k = layer->kind->shape(layer).k;
+    if (f->layout == NULL || f->header->n_layers != 1 || k == 0)
+        return;
+    double half = exp(-M_LN2 * k); /* the FPR at which half of the bits are set: 2^-k */
+    double left = layer_n_at(layer, half) * f->shards - f->all.n;
+    report_number(r, "keys until half full", "keys_until_half", FORM_KEYS, ESTIMATED,
+                  left < 0 ? 0 : left);
+}
+
+/* The counters of keys. Some other programs count the keys that changed a bit. */
+static void add_counters(struct report *r, const struct figures *f)
+{
+    const struct counters *c = &f->header->counters;
+    bool all = f->counters_known, at_least = false;
+    bool counted = f->layout != NULL && f->layout->counts && f->health == FILTER_CLEAN;
+    double dropped = all ? layers_dropped(c, &f->all, &at_least) : NAN;
+    report_uint(r, "records given", "records", FORM_COUNT, known(all, RECORDED), c->records);
+    report_uint(r, "keys new when added", "keys_added", FORM_COUNT, known(all || counted, RECORDED),
+                c->keys_added);
+    report_range(r, "keys wrongly dropped", "dropped_estimate", NULL, FORM_DECIMAL,
+                 known(all, ESTIMATED), dropped, dropped, at_least ? INFINITY : dropped);
+    report_flag(r, NULL, "dropped_at_least", known(all, ESTIMATED), at_least);
+    report_flag(r, "counters agree with bits", "consistent",
+                known(all && isfinite(f->n_bits), EXACT), f->consistent);
+}
+
+static void add_keys(struct report *r, const struct figures *f)
+{
+    static const char *const policies[] = {"FPR rises", "grows", "rotates", "grows"};
+    const struct header *h = f->header;
+    const unsigned generations = chain_generations(h);
+    add_n(r, f);
+    add_fingerprints(r, &h->layers[0]);
+    report_string(r, "when full", "policy", RECORDED,
+                  is_immutable(h) ? "immutable" : policies[h->policy]);
+    report_uint(r, "generations", "generations", FORM_COUNT, known(generations != 0, RECORDED),
+                generations);
+    report_uint(r, "design capacity", "n_design", FORM_COUNT, known(h->n_design != 0, by_design(h)),
+                h->n_design * f->shards);
+    add_loads(r, f);
+    report_number(r, "keys left", "keys_left", FORM_KEYS, ESTIMATED, keys_left(f));
+    add_half(r, f);
+    add_counters(r, f);
+}
+
+/* Generations may share keys, so the FPR of a ring is only a bound. In some layouts, the FPR is
+ * measured with a sample. */
+static void add_fpr(struct report *r, const struct figures *f)
+{
+    const struct header *h = f->header;
+    const struct layer *layer = &h->layers[0];
+    bool sampled = layer->kind->sampled_fpr != NULL;
+    bool one = h->n_layers == 1 && layer->n_design != 0 && !sampled;
+    report_number(r, "design FPR", "fpr_design", FORM_DIGITS, by_design(h), h->fpr_design);
+    report_number(r, "current FPR", "fpr_current", FORM_DIGITS,
+                  format_forgets(h) || sampled ? ESTIMATED : EXACT, f->all.fpr);
+    if (sampled)
+        report_number(r, "FPR by (c/m)^k", "fpr_formula", FORM_DIGITS, EXACT, f->layer[0].fpr);
+    report_number(r, "FPR at design capacity", "fpr_at_capacity", FORM_DIGITS, EXACT,
+                  one ? layer->kind->fpr_at(layer, (double)layer->n_design) : NAN);
+    report_number(r, "FPR of equal hashes", "fpr_hash", FORM_DIGITS, ESTIMATED, f->all.n * 0x1p-64);
+}
+
+static void add_space(struct report *r, const struct figures *f)
+{
+    const struct census *all = &f->all;
+    double bits = 8 * (double)f->header->file_len;
+    double needed = all->fpr > 0 ? all->n * -exact_log(all->fpr) / exact_log(2) : 0;
+    report_number(r, "bits a key", "bits_per_key", FORM_DECIMAL, known(all->n > 0, by_keys(f)),
+                  bits / all->n);
+    report_number(r, "above the least possible", "overhead", FORM_PERCENT,
+                  known(needed > 0, by_keys(f)), bits / needed - 1);
+    if (all->bits > 0)
+        report_number(r, "bits set", "bits_set", FORM_PERCENT, EXACT, all->bits_set);
+    if (all->lines == 0)
+        return;
+    report_uint(r, "bits in emptiest line", "line_min", FORM_COUNT, EXACT, all->line_min);
+    report_uint(r, "bits in fullest line", "line_max", FORM_COUNT, EXACT, all->line_max);
+    report_uint(r, "full lines", "lines_full", FORM_COUNT, EXACT, all->lines_full);
+}
+
+static void add_shape(struct report *r, const struct shape *shape)
+{
+    if (shape->pages != 0)
+        report_uint(r, NULL, "pages", FORM_COUNT, RECORDED, shape->pages);
+    if (shape->m != 0)
+        report_uint(r, "m", "m", FORM_COUNT, RECORDED, shape->m);
+    if (shape->k != 0)
+        report_uint(r, "k", "k", FORM_COUNT, RECORDED, shape->k);
+    if (shape->lines != 0)
+        report_uint(r, "lines", "lines", FORM_COUNT, RECORDED, shape->lines);
+    if (shape->columns != 0)
+        report_number(r, "columns", "columns", FORM_DECIMAL, RECORDED, shape->columns);
+    if (shape->partitions != 0)
+        report_uint(r, "partitions", "partitions", FORM_COUNT, RECORDED, shape->partitions);
+}
+
+static void add_layer(struct report *r, const struct header *h, unsigned i,
+                      const struct census *census)
+{
+    const struct layer *layer = &h->layers[i];
+    uint64_t now = format_now();
+    struct shape shape = layer->kind->shape(layer);
+    double n = (h->compat & (COMPAT_INTERSECTED | COMPAT_SUBTRACTED)) != 0 ? NAN : census->n;
+    report_uint(r, "", NULL, FORM_LAYER, EXACT, i);
+    report_string(r, "kind", "kind", RECORDED, layer->kind->name);
+    report_uint(r, "size", "bytes", FORM_BYTES, RECORDED, layer->data_len);
+    add_shape(r, &shape);
+    report_uint(r, "capacity", "n_design", FORM_COUNT, known(layer->n_design != 0, RECORDED),
+                layer->n_design);
+    report_number(r, "design FPR", "fpr_design", FORM_DIGITS, RECORDED, layer->fpr_design);
+    report_number(r, "keys", "n_estimate", FORM_KEYS, ESTIMATED, n);
+    if (layer->kind->layout != NULL)
+        report_number(r, "bits set", "bits_set", FORM_PERCENT, EXACT, census->bits_set);
+    report_number(r, "load", "load", FORM_PERCENT, known(layer->n_design != 0, ESTIMATED),
+                  n / (double)layer->n_design);
+    report_number(r, "FPR", "fpr_current", FORM_DIGITS, EXACT, census->fpr);
+    report_uint(r, "generation", "generation", FORM_COUNT,
+                known(h->policy != POLICY_FIXED, RECORDED), layer->generation);
+    report_uint(r, "age, s", "age_seconds", FORM_COUNT,
+                known(layer->since != 0 && layer->since <= now, EXACT), now - layer->since);
+}
+
+/* Everything that is known. */
+static void add_all(struct report *r, const struct figures *f)
+{
+    add_file(r, f);
+    add_keys(r, f);
+    add_fpr(r, f);
+    add_space(r, f);
+    if (is_rough(f))
+        report_string(r, "note", "caveat", EXACT, layout_caveat(f->header->layers[0].kind));
+    report_list(r, "layers");
+    for (unsigned i = 0; i < f->header->n_layers; i++) {
+        report_item(r);
+        add_layer(r, f->header, i, &f->layer[i]);
+    }
+}
+
+/* How full it is, and what happens then. */
+static void pick_load(struct report *r, const struct report *all, const struct figures *f)
+{
+    const struct header *h = f->header;
+    if (h->policy == POLICY_FIXED && h->n_design == 0)
+        return;
+    if (h->policy == POLICY_FIXED || h->policy == POLICY_RING)
+        report_pick(r, all, "load");
+    else
+        add_load(r, f, load_of_newest(f));
+    if (h->policy == POLICY_FIXED)
+        report_remark(r, is_immutable(h) ? ", takes no more keys" : ", FPR rises when full");
+    else if (h->policy == POLICY_RING)
+        report_remark(r, " of the newest generation");
+    else
+        report_remark(r, "%s, grows when full", h->n_layers > 1 ? " of the newest layer" : "");
+}
+
+/* What a person asks for, and what is not as usual: at most 12 of all rows. */
+static void pick_brief(struct report *r, const struct report *all, const struct figures *f)
+{
+    const struct header *h = f->header;
+    report_pick(r, all, "file");
+    report_pick(r, all, f->layout != NULL ? "layout" : "kind");
+    report_pick(r, all, "shards");
+    report_pick(r, all, "n_estimate");
+    if (format_forgets(h))
+        report_pick(r, all, "generations");
+    if (h->n_design != 0)
+        report_pick(r, all, "n_design");
+    pick_load(r, all, f);
+    report_pick(r, all, "fpr_current");
+    report_pick(r, all, "fpr_design");
+    report_pick(r, all, "bytes");
+    if (f->all.n > 0)
+        report_remark(r, ", %.2f bits a key", 8 * (double)h->file_len / f->all.n);
+    if ((h->prep & ~(uint32_t)PREP_ENCODING) != 0)
+        report_pick(r, all, "preparation");
+    if (prep_encoding(h->prep) != 0)
+        report_pick(r, all, "encoding");
+    if (format_has_secret(h))
+        report_pick(r, all, "secret");
+    if (f->health != FILTER_CLEAN)
+        report_pick(r, all, "state");
+    report_pick(r, all, "caveat");
+}
+
+/* ---- The command. */
+
+static void print(struct stats *s, const struct figures *f)
+{
+    struct report all = {.sources = true}, brief = {.sources = true};
+    add_all(&all, f);
+    pick_brief(&brief, &all, f);
+    if (s->prometheus)
+        report_metrics(&all, &s->metrics);
+    else if (s->json)
+        report_json(&all, stdout);
+    else
+        report_text(s->all ? &all : &brief, stdout);
+}
+
+static void warn(const struct figures *f)
+{
+    const char *name = f->store->name;
+    warn_unclean(f->store);
+    if (f->damaged != 0)
         say_error("'%s' is damaged: %" PRIu64
                   " page%s not match the checksum, so figures from its bits "
                   "are unreliable; 'seen verify' names the pages",
-                  name, found->damaged, found->damaged == 1 ? " does" : "s do");
-    else if (!found->consistent)
-        warn_disagreement(name, found->n_bits, found->header->counters.n_keys);
+                  name, f->damaged, f->damaged == 1 ? " does" : "s do");
+    else if (!f->consistent)
+        warn_disagreement(name, f->n_bits, f->header->counters.n_keys);
 }
 
 static bool stats_of(struct stats *s, const char *path)
 {
-    struct findings found;
+    struct figures f;
     struct err err;
     struct store *store = store_open(path, STORE_READ, &s->open, &err);
     if (store == NULL)
         return say_failure(&err);
-    bool ok = findings_gather(&found, store, &s->keyopt);
+    bool ok = figures_read(&f, store, &s->keyopt);
     if (ok) {
-        if (s->prometheus)
+        if (s->prometheus) {
             metrics_note(&s->metrics, "readable", true);
-        report_all(s, &found);
+            metrics_note(&s->metrics, "clean", f.health == FILTER_CLEAN);
+        }
+        print(s, &f);
         say_flush();
-        warn(&found);
+        warn(&f);
     }
     store_close(store);
-    return ok && found.damaged == 0;
+    return ok && f.damaged == 0;
 }
 
 static bool stats_of_each(struct stats *s, char **names, size_t n)
