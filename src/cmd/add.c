@@ -64,7 +64,7 @@ static const struct opt_group groups[] = {
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct add, keyopt), keyopt_take},
     {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
-    {"Filters in Redis", redisopt_add, offsetof(struct add, adding.known.open), redisopt_take},
+    {"Filters in Redis", redisopt_add, offsetof(struct add, adding.sources.open), redisopt_take},
     {"Making a filter", create_opts, 0, take_made},
     {0},
 };
@@ -72,16 +72,16 @@ static const struct opt_group groups[] = {
 static void report(const struct add *a)
 {
     unsigned long long records = tally_keys(&a->adding.feed.tally);
-    unsigned long long n_new = known_n_new(&a->adding.known);
+    unsigned long long n_new = sink_n_new(&a->adding.sink);
     say_note("%llu record%s, %llu new key%s", records, num_plural(records), n_new,
              num_plural(n_new));
-    redisopt_report(a->adding.known.sink);
+    redisopt_report(a->adding.sink.store);
 }
 
 static int add(struct add *a)
 {
     if (adding_run(&a->adding)) {
-        const char *warning = known_conclude(&a->adding.known, false);
+        const char *warning = sink_conclude(&a->adding.sink, false);
         if (warning != NULL)
             say_warning("%s", warning);
         if (a->verbose)
@@ -109,15 +109,18 @@ static bool open_filter(struct add *a, const char *path, struct err *err)
     bool in_redis = !store_is_file(path);
     if (a->create && !in_redis && !make_file(a, path, err))
         return false;
-    struct known *k = &a->adding.known;
+    struct sink *k = &a->adding.sink;
     enum store_there there = STORE_THERE;
-    bool ok = a->create && in_redis ? known_prepare(k, path, a->made.n, a->made.p, &there, err)
-                                    : known_open(k, path, a->create, err);
+    const struct open_options *open = &a->adding.sources.open;
+    bool ok =
+        a->create && in_redis
+            ? (k->store = store_prepare(path, a->made.n, a->made.p, open, &there, err)) != NULL
+            : sink_open(k, path, open, a->create, err);
     if (ok && there == STORE_THERE)
-        adding_compare(store_header(k->sink), path, &a->made);
-    if (!ok || !keyopt_adopt(&a->keyopt, store_header(k->sink), path, err))
+        adding_compare(store_header(k->store), path, &a->made);
+    if (!ok || !keyopt_adopt(&a->keyopt, store_header(k->store), path, err))
         return false;
-    return there == STORE_THERE || (keyopt_check_first(&a->keyopt, err) && known_make(k, err));
+    return there == STORE_THERE || (keyopt_check_first(&a->keyopt, err) && sink_make(k, err));
 }
 
 /* A filter that is there could not be opened for writing, or something else could not: is it a
@@ -177,20 +180,21 @@ static int run_add(struct add *a, int argc, char **argv)
                   argv[p.first]);
         return EXIT_ERROR;
     }
-    struct known *k = &a->adding.known;
-    a->keyopt.rule.bytes = store_wants_bytes(k->sink);
-    warn_unclean(k->sink);
+    struct sink *k = &a->adding.sink;
+    a->keyopt.rule.bytes = store_wants_bytes(k->store);
+    warn_unclean(k->store);
     return add(a);
 }
 
 static int run(int argc, char **argv)
 {
-    struct add a = {.keyopt = KEYOPT_DEFAULT,
-                    .adding.feed = {.title = "adding", .prompt = true},
-                    .changing = CHANGING_DEFAULT};
+    struct add a = {
+        .keyopt = KEYOPT_DEFAULT,
+        .adding = {.sources = SOURCES_DEFAULT, .feed = {.title = "adding", .prompt = true}},
+        .changing = CHANGING_DEFAULT};
     a.adding.feed.keyopt = &a.keyopt;
     int status = run_add(&a, argc, argv);
-    known_close(&a.adding.known);
+    adding_close(&a.adding);
     keyopt_free(&a.keyopt);
     return status;
 }

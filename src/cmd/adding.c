@@ -143,26 +143,44 @@ static bool note_records(struct added *r, const struct batch *b)
     return true;
 }
 
+/* Marks the records of a batch whose key is in a source as bad: they are not added. */
+static bool ask_sources(struct adding *a, struct batch *b, struct err *err)
+{
+    struct sources_answers known;
+    if (a->sources.n == 0)
+        return true;
+    if (!sources_query(&a->sources, b, &known, err))
+        return false;
+    for (size_t w = 0; w < BATCH_MAX / 64; w++)
+        b->bad[w] |= known.present[w];
+    return true;
+}
+
+static bool take_batch(struct adding *a, unsigned worker, struct batch *b, struct added *r,
+                       struct err *err)
+{
+    if (a->print != NULL && !note_records(r, b))
+        return fail(err, "out of memory");
+    if (!ask_sources(a, b, err))
+        return false;
+    if (!writer_keys_take(&r->keys, b))
+        return fail(err, "out of memory");
+    if (a->refit != NULL)
+        refit_put(a->refit, worker, batch_hashes(b), batch_keep_good(b));
+    return true;
+}
+
 static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;
     struct batch *b;
-    (void)chunk;
+    bool never;
     r->keys.n = r->done = 0;
-    if (!known_follow(&a->known, err))
-        return false;
-    while ((b = feed_next(&r->part)) != NULL) {
-        if (a->print != NULL && !note_records(r, b))
-            return fail(err, "out of memory");
-        if (!known_ask(&a->known, b, err))
-            return false;
-        if (!writer_keys_take(&r->keys, b))
-            return fail(err, "out of memory");
-        if (a->refit != NULL)
-            refit_put(a->refit, worker, batch_hashes(b), batch_keep_good(b));
-    }
-    return known_check_intact(&a->known, err);
+    bool ok = sources_begin(&a->sources, chunk->len, err);
+    while (ok && (b = feed_next(&r->part)) != NULL)
+        ok = take_batch(a, worker, b, r, err);
+    return sources_end(&a->sources, ok, &never, err);
 }
 
 /* Commits: one chunk at a time. */
@@ -173,13 +191,13 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     if (a->sync_every == 0 || a->since_sync < a->sync_every)
         return true;
     a->since_sync = 0;
-    return store_sync(a->known.sink, err);
+    return store_sync(a->sink.store, err);
 }
 
 /* Prints the warning of the last call, once. */
 static void warn(struct adding *a)
 {
-    char *warning = a->known.sink->state.warning;
+    char *warning = a->sink.store->state.warning;
     if (warning[0] != '\0')
         say_warning("%s", warning);
     warning[0] = '\0';
@@ -190,10 +208,10 @@ static void warn(struct adding *a)
 static bool add_keys(struct adding *a, struct added *r)
 {
     struct err err;
-    const struct add_state *state = &a->known.sink->state;
+    const struct add_state *state = &a->sink.store->state;
     const struct tally *t = &a->feed.tally;
     uint64_t n_new = state->n_new;
-    enum add_result result = known_add(&a->known, &r->keys, r->start, &r->done, &err);
+    enum add_result result = sink_add(&a->sink, &r->keys, r->start, &r->done, &err);
     warn(a);
     if (result != ADD_FAILED && !sync_if_due(a, state->n_new - n_new, &err))
         result = ADD_FAILED;
@@ -245,10 +263,10 @@ static void feed(struct adding *a)
     struct stat st;
     struct facts facts;
     struct feed *f = &a->feed;
-    store_describe(a->known.sink, &facts);
+    store_describe(a->sink.store, &facts);
     f->chunk_len = facts.chunk;
     f->prompt = f->prompt && !facts.gather;
-    if (store_stat(a->known.sink, &st))
+    if (store_stat(a->sink.store, &st))
         f->refuse = &st;
     f->ctx = a;
     f->slot_size = a->slot_size != 0 ? a->slot_size : sizeof(struct added);
@@ -273,10 +291,10 @@ static uint64_t keys_on_disk(const char *dir)
 static void begin_refit(struct adding *a)
 {
     struct stat st;
-    const struct header *h = store_header(a->known.sink);
+    const struct header *h = store_header(a->sink.store);
     if (a->made.n_layers == 0 || h->policy != POLICY_GROW ||
-        memcmp(h->id, a->made.id, sizeof h->id) != 0 || !store_stat(a->known.sink, &st) ||
-        (a->scratch_dir = disk_dir_of(a->known.sink->name)) == NULL)
+        memcmp(h->id, a->made.id, sizeof h->id) != 0 || !store_stat(a->sink.store, &st) ||
+        (a->scratch_dir = disk_dir_of(a->sink.store->name)) == NULL)
         return;
     const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
                                         .in_memory = KEPT_IN_MEMORY,
@@ -290,7 +308,7 @@ static void begin_refit(struct adding *a)
 static void end_refit(struct adding *a)
 {
     if (a->refit != NULL && !a->feed.failed && !a->stopped && !sig_caught())
-        refit_apply(a->refit, a->known.sink->name, a->no_sync);
+        refit_apply(a->refit, a->sink.store->name, a->no_sync);
     refit_free(a->refit);
     free(a->scratch_dir);
 }
@@ -301,7 +319,7 @@ bool adding_run(struct adding *a)
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
     a->options.may_repeat = a->print == NULL;
-    if (!known_begin(&a->known, &a->options, &err)) {
+    if (!sink_begin(&a->sink, &a->options, &err)) {
         if (!sig_caught()) {
             say_failure(&err);
             a->feed.failed = true;
@@ -311,7 +329,7 @@ bool adding_run(struct adding *a)
     warn(a);
     begin_refit(a);
     feed(a);
-    if (!known_end(&a->known, !a->no_sync, &err) && !a->feed.failed && !sig_caught()) {
+    if (!sink_end(&a->sink, !a->no_sync, &err) && !a->feed.failed && !sig_caught()) {
         say_failure(&err);
         a->feed.failed = true;
     }
@@ -326,4 +344,10 @@ int adding_status(const struct adding *a)
     if (a->feed.failed)
         return EXIT_ERROR;
     return sig_caught() ? 128 + sig_caught() : EXIT_SELECTED;
+}
+
+void adding_close(struct adding *a)
+{
+    sources_close(&a->sources);
+    sink_close(&a->sink);
 }

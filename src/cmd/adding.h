@@ -1,15 +1,15 @@
 /*
- * Reads keys and adds those that are not known yet (known.h), for add and dedup. add prints no
- * records.
+ * Reads keys and adds those that are not known yet, for add and dedup. add prints no records.
  *
- *     struct adding a = {.feed = {.keyopt = &keyopt, .title = "adding", .prompt = true}, ...};
- *     known_open(&a.known, name, false, &err)      // and so on: known.h
+ *     struct adding a = {.sources = SOURCES_DEFAULT,
+ *                        .feed = {.keyopt = &keyopt, .title = "adding", .prompt = true}, ...};
+ *     sink_open(&a.sink, name, ...)                // sink.h; of dedup also sources.h
  *     if (adding_run(&a))
  *         ...                                      // final messages
  *     status = adding_status(&a);
- *     known_close(&a.known);                       // in any case
+ *     adding_close(&a);                            // in any case
  *
- * Worker threads split records, hash keys and query the references. Commits run one at a time: each
+ * Worker threads split records, hash keys and query the sources. Commits run one at a time: each
  * adds the keys of one chunk under the filter's lock, and finds out which keys are new. New records
  * are printed after the commit, while the next chunk is added.
  */
@@ -22,7 +22,8 @@
 
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
-#include "cmd/known.h"
+#include "cmd/sink.h"
+#include "cmd/sources.h"
 #include "store/header.h"
 #include "store/refit.h"
 #include "store/writer.h"
@@ -64,8 +65,9 @@ bool adding_plan_file(struct keyopt *keyopt, const struct adding_design *d, bool
 void adding_compare(const struct header *h, const char *name, const struct adding_design *d);
 
 struct adding {
-    struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */
-    struct known known;
+    struct feed feed;       /* keyopt, title and prompt are the caller's; the rest is set here */
+    struct sources sources; /* their keys are known */
+    struct sink sink;
     struct add_options options;
     const char *advice; /* follows the message about a key that options.max_fpr refuses; or NULL */
     bool no_sync;
@@ -95,5 +97,7 @@ bool adding_run(struct adding *a);
 
 /* The exit status after a failure, whose message was printed, after a signal, or after success. */
 int adding_status(const struct adding *a);
+
+void adding_close(struct adding *a);
 
 #endif

@@ -28,11 +28,8 @@ struct dedup {
     struct keyopt keyopt;
     bool invert, count, quiet, annotate, dry_run, create, verbose;
     struct adding_design made;
-    const char *path;         /* NULL: none */
-    const char *confirm_path; /* NULL: none */
-    const char **also_path;   /* of --also; in a dry run FILTER, too */
-    size_t n_also;
-    struct adding adding;
+    const char *path;     /* NULL: none */
+    struct adding adding; /* in a dry run, FILTER is one of its sources */
 
     uint64_t n_selected, n_unprinted; /* records */
     bool closed;                      /* standard output cannot be written to ... */
@@ -63,7 +60,7 @@ static const struct opt known_opts[] = {
     {0, "confirm", "SORTED",
      "take a key for known only if it is in this list, sorted by LC_ALL=C sort, or was new earlier "
      "in this run",
-     TEXT(struct dedup, confirm_path)},
+     TEXT(struct dedup, adding.sources.list_path)},
     {0},
 };
 
@@ -92,22 +89,12 @@ static const struct opt filter_opts[] = {
     {0},
 };
 
-static bool also(struct dedup *d, const char *path)
-{
-    const char **paths = realloc(d->also_path, (d->n_also + 1) * sizeof *paths);
-    if (paths == NULL) {
-        say_error("out of memory");
-        return false;
-    }
-    d->also_path = paths;
-    paths[d->n_also++] = path;
-    return true;
-}
-
 static bool take_also(void *dedup, struct opt_parser *p, int id)
 {
+    struct err err;
     (void)id;
-    return also(dedup, p->value);
+    return sources_add(&((struct dedup *)dedup)->adding.sources, p->value, &err) ||
+           say_failure(&err);
 }
 
 static bool take_made(void *dedup, struct opt_parser *p, int id)
@@ -131,7 +118,7 @@ static const struct opt_group groups[] = {
     {"Keys", keyopt_opts, offsetof(struct dedup, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct dedup, keyopt), keyopt_take},
-    {"Filters in Redis", redisopt_add, offsetof(struct dedup, adding.known.open), redisopt_take},
+    {"Filters in Redis", redisopt_add, offsetof(struct dedup, adding.sources.open), redisopt_take},
     {0},
 };
 
@@ -312,25 +299,12 @@ static void free_output(void *ctx, void *slot)
 
 /* Setting up. */
 
-/* Adopts the key preparation of a filter that was opened. */
+/* Adopts the key preparation of FILTER. */
 static bool adopt(struct dedup *d, const struct store *s, struct err *err)
 {
-    const struct known *k = &d->adding.known;
-    struct key_rule *rule = &d->keyopt.rule;
-    unsigned len = rule->key_len;
     warn_unclean(s);
-    rule->bytes |= store_wants_bytes(s);
-    if (!keyopt_adopt(&d->keyopt, store_header(s), s->name, err))
-        return false;
-    /* FILTER takes only keys of its own length, in a dry run too. The other filters need not have
-     * keys of that length. */
-    if (s == k->sink || (d->dry_run && s->name == d->path))
-        return true;
-    if (k->sink != NULL)
-        rule->key_len = len;
-    else if (k->n_references > 1 && rule->key_len != len)
-        rule->key_len = 0;
-    return true;
+    d->keyopt.rule.bytes |= store_wants_bytes(s);
+    return keyopt_adopt(&d->keyopt, store_header(s), s->name, err);
 }
 
 /* Must --create make FILTER? */
@@ -356,50 +330,60 @@ static void advise(const struct dedup *d, struct err *err)
 static bool open_file(struct dedup *d)
 {
     struct err err;
-    struct known *k = &d->adding.known;
-    if (known_open(k, d->path, d->create, &err)) {
-        adding_compare(store_header(k->sink), d->path, &d->made);
-        return adopt(d, k->sink, &err) || say_failure(&err);
+    struct sink *k = &d->adding.sink;
+    if (sink_open(k, d->path, &d->adding.sources.open, d->create, &err)) {
+        adding_compare(store_header(k->store), d->path, &d->made);
+        return adopt(d, k->store, &err) || say_failure(&err);
     }
     advise(d, &err);
     return say_failure(&err);
 }
 
-/* Is FILTER, whose header is or will be h, for the same keys as the other filters? */
-static bool suits_others(const struct dedup *d, const struct header *h, struct err *err)
-{
-    const struct known *k = &d->adding.known;
-    return k->n_references == 0 || header_same_questions(h, d->path, store_header(k->reference[0]),
-                                                         k->reference[0]->name, err);
-}
-
 /* Makes FILTER and opens it. Called last, because it fixes the key preparation. Another process may
  * have made FILTER meanwhile from other options, so the header that it has is looked at. */
-static bool create_and_open(struct dedup *d, struct header *h)
+static bool create_and_open(struct dedup *d, const struct header *h)
 {
     struct err err;
-    if (!suits_others(d, h, &err) || !adding_make_file(&d->adding, d->path, h, &err))
+    const struct sources *s = &d->adding.sources;
+    if (!adding_make_file(&d->adding, d->path, h, &err))
         return say_failure(&err);
     if (!open_file(d))
         return false;
-    const struct header *made = store_header(d->adding.known.sink);
-    if (!suits_others(d, made, &err))
+    const struct header *made = store_header(d->adding.sink.store);
+    if (s->n > 0 && !header_same_questions(made, d->path, store_header(s->filter[0].now),
+                                           s->filter[0].path, &err))
         return say_failure(&err);
-    if (d->made.p == 0 && d->confirm_path == NULL && !d->quiet)
+    if (d->made.p == 0 && s->list == NULL && !d->quiet)
         say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
                  "rate)",
                  d->path, 1 / made->fpr_design);
     return true;
 }
 
+/* In a dry run, a FILTER in Redis is only queried, if it exists. */
+static bool only_query(struct dedup *d, enum store_there there, struct err *err)
+{
+    struct store *s = d->adding.sink.store;
+    d->adding.sink.store = NULL;
+    if (there == STORE_THERE)
+        return sources_add_first(&d->adding.sources, d->path, s, err);
+    store_close(s);
+    return there == STORE_ABSENT ||
+           fail(err,
+                "some shards of '%.1000s' are not there: --create makes them, but not in a dry "
+                "run",
+                d->path);
+}
+
 /* Opens FILTER in Redis, or prepares to make it if it is missing. */
 static bool prepare(struct dedup *d, bool *to_be_made)
 {
     struct err err;
-    struct known *k = &d->adding.known;
     enum store_there there;
-    if (!known_prepare(k, d->path, d->made.n, d->made.p, &there, &err) ||
-        !adopt(d, k->sink, &err) || (d->dry_run && !known_only_ask(k, there, &err)))
+    struct store *s =
+        store_prepare(d->path, d->made.n, d->made.p, &d->adding.sources.open, &there, &err);
+    d->adding.sink.store = s;
+    if (s == NULL || !adopt(d, s, &err) || (d->dry_run && !only_query(d, there, &err)))
         return say_failure(&err);
     *to_be_made = there != STORE_THERE;
     return true;
@@ -409,7 +393,7 @@ static bool prepare(struct dedup *d, bool *to_be_made)
 static bool make_prepared(struct dedup *d)
 {
     struct err err;
-    return (keyopt_check_first(&d->keyopt, &err) && known_make(&d->adding.known, &err)) ||
+    return (keyopt_check_first(&d->keyopt, &err) && sink_make(&d->adding.sink, &err)) ||
            say_failure(&err);
 }
 
@@ -417,30 +401,45 @@ static bool make_prepared(struct dedup *d)
 static bool open_own(struct dedup *d, struct header *h, bool *to_be_made)
 {
     struct err err;
+    struct sources *s = &d->adding.sources;
     if (d->create && !store_is_file(d->path))
         return prepare(d, to_be_made);
     *to_be_made = is_to_be_made(d);
     if (d->dry_run)
-        return *to_be_made || also(d, d->path);
+        return *to_be_made || sources_add_first(s, d->path, NULL, &err) || say_failure(&err);
     if (!*to_be_made)
         return open_file(d);
-    return adding_plan_file(&d->keyopt, &d->made, d->n_also == 0, h, &err) || say_failure(&err);
+    s->beside = h;
+    return adding_plan_file(&d->keyopt, &d->made, s->n == 0, h, &err) || say_failure(&err);
+}
+
+/* The sources are for the same keys as FILTER, whose keys they take. */
+static bool open_sources(struct dedup *d)
+{
+    struct err err;
+    struct sources *s = &d->adding.sources;
+    s->sink = d->adding.sink.store;
+    if (s->sink != NULL)
+        s->beside = store_header(s->sink);
+    s->beside_path = d->path;
+    s->one_length = s->beside != NULL || (s->n > 0 && s->filter[0].path == d->path);
+    return sources_open(s, &err) || say_failure(&err);
 }
 
 static bool open_in_memory(struct dedup *d)
 {
     struct err err;
-    bool alone = d->path == NULL && d->n_also == 0;
+    bool any = d->adding.sources.n > 0;
     double p = d->path == NULL && d->made.p != 0 ? d->made.p : MEMORY_FPR;
-    if (d->n_also == 0 && !keyopt_new(&d->keyopt, &err))
+    if (!any && !keyopt_new(&d->keyopt, &err))
         return say_failure(&err);
-    uint64_t n = d->made.n != 0 ? d->made.n : adding_first(&d->keyopt, alone);
+    uint64_t n = d->made.n != 0 ? d->made.n : adding_first(&d->keyopt, d->path == NULL && !any);
     if (!keyopt_check_digest(&d->keyopt, &err))
         return say_failure(&err);
     /* The memory may be too small for the expected keys, but not for the actual ones. */
-    return known_open_in_memory(&d->adding.known, &d->keyopt.rule, n, p, &err) ||
+    return sink_open_in_memory(&d->adding.sink, &d->keyopt.rule, n, p, &err) ||
            (d->made.n == 0 && n > CHAIN_FIRST &&
-            known_open_in_memory(&d->adding.known, &d->keyopt.rule, 0, p, &err)) ||
+            sink_open_in_memory(&d->adding.sink, &d->keyopt.rule, 0, p, &err)) ||
            say_failure(&err);
 }
 
@@ -448,22 +447,18 @@ static bool open_filters(struct dedup *d)
 {
     struct err err;
     struct header h;
+    struct sink *k = &d->adding.sink;
+    struct confirm *list;
     bool in_memory = d->path == NULL || d->dry_run, to_be_made = false;
-    if (d->path != NULL && !open_own(d, &h, &to_be_made))
+    if ((d->path != NULL && !open_own(d, &h, &to_be_made)) || !open_sources(d) ||
+        (in_memory && !open_in_memory(d)))
         return false;
-    for (size_t i = 0; i < d->n_also; i++)
-        if (!known_add_reference(&d->adding.known, d->also_path[i], &err) ||
-            !adopt(d, d->adding.known.reference[d->adding.known.n_references - 1], &err))
-            return say_failure(&err);
-    if (in_memory && !open_in_memory(d))
-        return false;
-    if (d->confirm_path != NULL &&
-        !known_confirm(&d->adding.known, d->confirm_path, &d->keyopt.rule, &err))
+    list = d->adding.sources.list;
+    if (list != NULL && !sink_confirm(k, list, &d->keyopt.rule, &err))
         return say_failure(&err);
-    keyopt_hint_crlf(&d->keyopt, d->adding.known.list.saw_cr, d->confirm_path);
     if (in_memory || !to_be_made)
         return true;
-    return d->adding.known.sink != NULL ? make_prepared(d) : create_and_open(d, &h);
+    return k->store != NULL ? make_prepared(d) : create_and_open(d, &h);
 }
 
 /* Prints a number of lost keys into NUM_TEXT bytes. A lower bound is rounded down. */
@@ -480,11 +475,11 @@ static const char *show_lost(char *text, double n, bool at_least)
 
 static void report(const struct dedup *d, const struct lost *lost)
 {
-    const struct known *k = &d->adding.known;
+    const struct sink *k = &d->adding.sink;
     struct facts facts;
     char run[NUM_TEXT], all[NUM_TEXT];
-    unsigned long long records = tally_keys(&d->adding.feed.tally), n_new = known_n_new(k);
-    store_describe(k->sink, &facts);
+    unsigned long long records = tally_keys(&d->adding.feed.tally), n_new = sink_n_new(k);
+    store_describe(k->store, &facts);
     show_lost(run, lost->run, lost->at_least);
     show_lost(all, lost->all, lost->at_least);
     if (k->in_memory || facts.counters.unknown)
@@ -494,21 +489,19 @@ static void report(const struct dedup *d, const struct lost *lost)
         say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
                  "'%s' was made",
                  records, n_new, run, all, d->path);
-    redisopt_report(k->sink);
+    redisopt_report(k->store);
 }
 
 static void warn_readings(const struct dedup *d)
 {
-    const struct known *k = &d->adding.known;
-    uint64_t n = tally_keys(&d->adding.feed.tally), found = n - known_n_new(k);
-    warn_reading(k->sink, &d->keyopt.rule, n, found);
-    for (size_t i = 0; i < k->n_references; i++)
-        warn_reading(k->reference[i], &d->keyopt.rule, n, found);
+    uint64_t n = tally_keys(&d->adding.feed.tally), found = n - sink_n_new(&d->adding.sink);
+    warn_reading(d->adding.sink.store, &d->keyopt.rule, n, found);
+    sources_warn_reading(&d->adding.sources, n, found);
 }
 
 static void conclude(struct dedup *d)
 {
-    struct known *k = &d->adding.known;
+    struct sink *k = &d->adding.sink;
     if (d->n_unprinted > 0 && !k->in_memory)
         say_note("%s%llu records %s '%s' were not printed",
                  d->reader_gone ? "standard output was closed: " : "",
@@ -519,11 +512,11 @@ static void conclude(struct dedup *d)
                  d->path);
     warn_readings(d);
     /* If the filter is too full, print how many keys were lost to that. */
-    const char *warning = known_conclude(k, true);
+    const char *warning = sink_conclude(k, true);
     struct lost lost = {0};
     char run[NUM_TEXT];
     if (warning != NULL || d->verbose)
-        lost = known_lost(k, d->keyopt.threads);
+        lost = sink_lost(k, &d->adding.sources, d->keyopt.threads);
     if (warning != NULL)
         say_warning("%s; new ones probably taken for known: %s", warning,
                     show_lost(run, lost.run, lost.at_least));
@@ -537,13 +530,13 @@ static void conclude(struct dedup *d)
  * given. */
 static void limit_fpr(struct dedup *d)
 {
-    const struct known *k = &d->adding.known;
+    const struct sink *k = &d->adding.sink;
     struct add_options *options = &d->adding.options;
-    const struct header *h = store_header(k->sink);
+    const struct header *h = store_header(k->store);
     double limit = WARN_USELESS * h->fpr_design;
     bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
-    if (options->max_fpr != 0 || options->rotate || k->in_memory || k->has_list || !has_design ||
-        format_grows(h) || chain_is_exact(h))
+    if (options->max_fpr != 0 || options->rotate || k->in_memory ||
+        d->adding.sources.list != NULL || !has_design || format_grows(h) || chain_is_exact(h))
         return;
     options->max_fpr = limit;
     d->adding.advice = h->policy == POLICY_RING ? ", 10 times its design rate; make room with "
@@ -595,15 +588,16 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
 static int run(int argc, char **argv)
 {
     struct dedup d = {.keyopt = KEYOPT_DEFAULT,
-                      .adding = {.feed = {.title = "reading", .prompt = true},
+                      .adding = {.sources = SOURCES_DEFAULT,
+                                 .feed = {.title = "reading", .prompt = true},
                                  .print = print,
                                  .slot_size = sizeof(struct result),
                                  .slot_free = free_output}};
     d.adding.ctx = &d;
-    d.adding.feed.keyopt = &d.keyopt;
+    d.adding.feed.keyopt = d.adding.sources.keyopt = &d.keyopt;
+    d.adding.sources.follows = d.adding.sources.strict = true;
     int status = run_dedup(&d, argc, argv);
-    known_close(&d.adding.known);
-    free(d.also_path);
+    adding_close(&d.adding);
     keyopt_free(&d.keyopt);
     return status;
 }

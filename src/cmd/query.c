@@ -13,11 +13,11 @@
 #include "base/private.h"
 #include "base/say.h"
 #include "base/terminal.h"
-#include "cmd/asked.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
+#include "cmd/sources.h"
 #include "cmd/warn.h"
 #include "store/store.h"
 
@@ -29,7 +29,7 @@ struct query {
     uint64_t max_count;        /* of each file; UINT64_MAX: any number */
     uint64_t min_count;        /* 0: none */
     bool counts;               /* print them */
-    struct asked asked;
+    struct sources sources;
     struct feed feed;
     uint64_t selected, present;
     uint64_t in_file; /* selected */
@@ -80,7 +80,7 @@ static const struct opt present_opts[] = {
     {300, "also", "OTHER", "take keys in this filter for present too (repeatable)", REPEATED},
     {0, "which", NULL,
      "print the name of the filter that has the key and a colon before the record",
-     FLAG(struct query, asked.which),
+     FLAG(struct query, sources.which),
      .not_with = " invert-match annotate count quiet files-with-matches files-without-match",
      .why = "prints which filter has a key"},
     {0, "min-count", "N",
@@ -89,7 +89,7 @@ static const struct opt present_opts[] = {
     {0, "confirm", "SORTED",
      "take a key for present only if it is also in this list, sorted by "
      "LC_ALL=C sort",
-     TEXT(struct query, asked.list)},
+     TEXT(struct query, sources.list_path)},
     {0},
 };
 
@@ -105,7 +105,7 @@ static bool take_also(void *query, struct opt_parser *p, int id)
     struct query *q = query;
     struct err err;
     (void)id;
-    return asked_add(&q->asked, p->value, &err) || say_failure(&err);
+    return sources_add(&q->sources, p->value, &err) || say_failure(&err);
 }
 
 static const struct opt_group groups[] = {
@@ -115,7 +115,7 @@ static const struct opt_group groups[] = {
     {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct query, keyopt), keyopt_take},
-    {"Filters in Redis", redisopt_query, offsetof(struct query, asked.open), redisopt_take},
+    {"Filters in Redis", redisopt_query, offsetof(struct query, sources.open), redisopt_take},
     {0},
 };
 
@@ -147,7 +147,7 @@ struct result {
 
 /* The answers for a batch, and the selected records. Bad records are never selected. */
 struct answers {
-    struct asked_answers of;
+    struct sources_answers of;
     uint64_t selected[BATCH_MAX / 64];
 };
 
@@ -183,7 +183,7 @@ static bool note_labels(const struct query *q, const struct batch *b, const stru
         r->labels[r->n_labels++] = (struct label){
             .number = b->n_before + i,
             .len = prefix_of(q, a, i, prefix) + (size_t)(b->record[i + 1] - b->record[i]),
-            .name = q->asked.which ? q->asked.path[a->of.holder[i]] : NULL};
+            .name = q->sources.which ? q->sources.filter[a->of.holder[i]].path : NULL};
     }
     return true;
 }
@@ -210,7 +210,7 @@ static bool prints(const struct query *q)
 /* Is something printed before records that commit must find out? */
 static bool is_labelled(const struct query *q)
 {
-    return prints(q) && (q->number || q->asked.which);
+    return prints(q) && (q->number || q->sources.which);
 }
 
 /* Does the next reader of standard input continue behind the last selected record, as with grep? */
@@ -232,21 +232,11 @@ static bool print_batch(const struct query *q, const struct batch *b, const stru
     return output_select(&r->out, b->record, b->n, a->selected, limit);
 }
 
-/* Sets bits 0..n-1, except those of bad records. */
-static void good_records(const struct batch *b, uint64_t good[BATCH_MAX / 64])
-{
-    for (size_t w = 0; w < BATCH_MAX / 64; w++) {
-        size_t left = b->n > 64 * w ? b->n - 64 * w : 0;
-        good[w] = (left >= 64 ? ~UINT64_C(0) : ((uint64_t)1 << left) - 1) & ~b->bad[w];
-    }
-}
-
 static bool answer_batch(struct query *q, const struct batch *b, const char *limit,
                          struct result *r, struct err *err)
 {
     struct answers a;
-    good_records(b, a.of.good);
-    if (!asked_query(&q->asked, b, &a.of, err))
+    if (!sources_query(&q->sources, b, &a.of, err))
         return false;
     r->present += bits_count(a.of.present, BATCH_MAX);
     for (size_t i = 0; q->min_count > 1 && i < b->n; i++)
@@ -258,25 +248,18 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
     return print_batch(q, b, &a, limit, r) || fail(err, "out of memory");
 }
 
-/* From this chunk length on, filters are read ahead: the keys will touch many pages. */
-enum { MUCH = 64 << 10 };
-
 /* Sets *again if the answers are void. */
 static bool answer_chunk(struct query *q, const struct chunk *chunk, struct result *r, bool *again,
                          struct err *err)
 {
-    struct err why;
     struct batch *b;
     r->selected = r->present = 0;
     r->n_labels = 0;
     r->out.len = 0;
-    bool ok = asked_begin(&q->asked, chunk->len >= MUCH, err);
+    bool ok = sources_begin(&q->sources, chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
-    if (asked_end(&q->asked, again, &why))
-        return ok;
-    *err = why;
-    return false;
+    return sources_end(&q->sources, ok, again, err);
 }
 
 /* A chunk is asked again if a filter is overwritten meanwhile, up to this number of tries. */
@@ -321,7 +304,7 @@ static bool put_label(const struct query *q, struct output *out, const struct la
     bool names = q->number && q->keyopt.n_files > 1;
     unsigned long long number = before + label->number + 1;
     int len = q->number ? snprintf(text, sizeof text, "%llu:", number) : 0;
-    return (!q->asked.which || put_name(out, label->name)) &&
+    return (!q->sources.which || put_name(out, label->name)) &&
            (!names || put_name(out, tally_where(&q->feed.tally))) &&
            output_bytes(out, text, (size_t)len);
 }
@@ -459,7 +442,7 @@ static void free_result(void *ctx, void *slot)
 static void feed(struct query *q)
 {
     struct stat st;
-    bool is_file = store_stat(q->asked.now.store[0], &st);
+    bool is_file = store_stat(q->sources.filter[0].now, &st);
     q->feed = (struct feed){.keyopt = &q->keyopt,
                             .title = "querying",
                             .refuse = is_file ? &st : NULL,
@@ -481,43 +464,34 @@ static void feed(struct query *q)
  * keys reported absent, divided by 1 - fpr. */
 static bool report_hits(const struct query *q)
 {
-    struct census census = {0};
     struct err err;
-    char expected[NUM_TEXT], fpr[NUM_TEXT];
-    double absent_everywhere = 1;
-    for (size_t f = 0; f < q->asked.now.n; f++) {
-        q->asked.now.store[f]->brief = true;
-        if (!store_census(q->asked.now.store[f], q->keyopt.threads, NULL, &census, &err))
-            return say_failure(&err);
-        absent_everywhere *= 1 - census.fpr;
-    }
-    /* With one filter, its own rate is used: 1 - (1 - fpr) would lose digits. */
-    if (q->asked.now.n > 1)
-        census.fpr = 1 - absent_everywhere;
+    char expected[NUM_TEXT], text[NUM_TEXT];
+    double fpr;
+    if (!sources_fpr(&q->sources, q->keyopt.threads, &fpr, &err))
+        return say_failure(&err);
     uint64_t asked = tally_keys(&q->feed.tally);
-    double absent = (double)(asked - q->present) / (1 - census.fpr);
+    double absent = (double)(asked - q->present) / (1 - fpr);
     /* Keys confirmed by the list are no false positives. */
-    snprintf(expected, sizeof expected, "%.3g", q->asked.list != NULL ? 0 : absent * census.fpr);
+    snprintf(expected, sizeof expected, "%.3g", q->sources.list != NULL ? 0 : absent * fpr);
     say_note("%llu of %llu keys present; probable false positives: about %s (current FPR %s)",
              (unsigned long long)q->present, (unsigned long long)asked, expected,
-             num_show_fpr(fpr, census.fpr));
-    for (size_t f = 0; f < q->asked.now.n; f++)
-        redisopt_report(q->asked.now.store[f]);
+             num_show_fpr(text, fpr));
+    for (size_t f = 0; f < q->sources.n; f++)
+        redisopt_report(q->sources.filter[f].now);
     return true;
 }
 
 /* Opens all filters. FILTER comes first. */
 static bool start(struct query *q, const char *path)
 {
-    struct asked *a = &q->asked;
+    struct sources *s = &q->sources;
     struct err err;
-    if (!asked_add(a, path, &err))
+    if (!sources_add_first(s, path, NULL, &err))
         return say_failure(&err);
-    memmove(a->path + 1, a->path, (a->n_paths - 1) * sizeof *a->path);
-    a->path[0] = path;
-    a->follows = q->annotate;
-    a->one_answer = q->count;
-    if (!asked_open(a, &err)) {
+    s->follows = q->annotate;
+    s->strict = q->count;
+    s->warns_useless = true;
+    if (!sources_open(s, &err)) {
         keyopt_advise_order(&q->keyopt, path, &err);
         return say_failure(&err);
     }
@@ -537,9 +511,7 @@ static int answer(struct query *q)
         return EXIT_SELECTED;
     if (q->feed.failed)
         return EXIT_ERROR;
-    for (size_t f = 0; f < q->asked.now.n; f++)
-        warn_reading(q->asked.now.store[f], &q->keyopt.rule, tally_keys(&q->feed.tally),
-                     q->present);
+    sources_warn_reading(&q->sources, tally_keys(&q->feed.tally), q->present);
     if (q->named != NULL && q->without && !print_others(q))
         return EXIT_ERROR;
     if (q->count && !q->quiet && q->named == NULL)
@@ -617,9 +589,10 @@ static int answer_entry(struct query *q, struct entry *e)
 static int ask(struct query *q)
 {
     struct entry entry;
-    for (size_t f = 0; f < q->asked.now.n; f++)
-        if (store_wants_bytes(q->asked.now.store[f])) {
-            say_error("--ask sends no key to a server, and '%s' needs that", q->asked.path[f]);
+    for (size_t f = 0; f < q->sources.n; f++)
+        if (store_wants_bytes(q->sources.filter[f].now)) {
+            say_error("--ask sends no key to a server, and '%s' needs that",
+                      q->sources.filter[f].path);
             return EXIT_ERROR;
         }
     int status = answer_entry(q, &entry);
@@ -646,8 +619,8 @@ static int run_query(struct query *q, int argc, char **argv)
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_query, argc, argv, q))
         return p.status;
-    q->asked.counts = q->counts || q->min_count > 0;
-    if (q->asked.n_paths >= UINT16_MAX)
+    q->sources.counts = q->counts || q->min_count > 0;
+    if (q->sources.n >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
     const char *other = opt_given_besides(&p, with_ask);
     if (q->ask && other != NULL)
@@ -664,10 +637,11 @@ static int run_query(struct query *q, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct query q = {.keyopt = KEYOPT_DEFAULT, .max_count = UINT64_MAX};
-    q.asked.keyopt = &q.keyopt;
+    struct query q = {
+        .keyopt = KEYOPT_DEFAULT, .sources = SOURCES_DEFAULT, .max_count = UINT64_MAX};
+    q.sources.keyopt = &q.keyopt;
     int status = run_query(&q, argc, argv);
-    asked_close(&q.asked);
+    sources_close(&q.sources);
     free(q.named);
     keyopt_free(&q.keyopt);
     return status;

@@ -1,0 +1,398 @@
+#include "cmd/sources.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "base/say.h"
+#include "cmd/warn.h"
+#include "store/header.h"
+
+/* Inserts a filter before filter i. */
+static bool insert(struct sources *s, size_t i, struct source_filter source, struct err *err)
+{
+    struct source_filter *filter = realloc(s->filter, (s->n + 1) * sizeof *filter);
+    if (filter == NULL) {
+        store_close(source.now);
+        return fail(err, "out of memory");
+    }
+    s->filter = filter;
+    memmove(filter + i + 1, filter + i, (s->n++ - i) * sizeof *filter);
+    filter[i] = source;
+    return true;
+}
+
+bool sources_add(struct sources *s, const char *path, struct err *err)
+{
+    return insert(s, s->n, (struct source_filter){.path = path}, err);
+}
+
+bool sources_add_first(struct sources *s, const char *path, struct store *open, struct err *err)
+{
+    return insert(s, 0, (struct source_filter){.path = path, .now = open}, err);
+}
+
+/* Opens the file that the name refers to now as `next`, or keeps the one that is open. */
+static bool open_next(const struct sources *s, struct source_filter *f, bool looks, struct err *err)
+{
+    if (f->now != NULL && !(looks && store_replaced(f->now))) {
+        f->next = f->now;
+        return true;
+    }
+    f->next = store_open(f->path, STORE_READ, &s->open, err);
+    if (f->next == NULL)
+        return false;
+    store_expect(f->next, s->many);
+    return true;
+}
+
+/* Is filter i for the same keys as the others? */
+static bool suits(const struct sources *s, size_t i, struct err *err)
+{
+    const struct source_filter *f = &s->filter[i];
+    if (s->sink != NULL && store_same(s->sink, f->next))
+        return fail(err, "'%s' is the filter itself: --also is for others", f->path);
+    const struct header *first = s->beside != NULL ? s->beside : store_header(s->filter[0].next);
+    const char *first_path = s->beside != NULL ? s->beside_path : s->filter[0].path;
+    return header_same_questions(first, first_path, store_header(f->next), f->path, err);
+}
+
+/* Adopts the key preparation of filter i, after those before it. If the filters' key lengths
+ * differ, keys of any length are accepted. */
+static bool adopt(const struct sources *s, size_t i, struct keyopt *keyopt, struct err *err)
+{
+    const struct store *next = s->filter[i].next;
+    unsigned len = keyopt->rule.key_len;
+    if (s->counts && !store_check_counts(next, err))
+        return false;
+    keyopt->rule.bytes |= store_wants_bytes(next);
+    if (!keyopt_adopt(keyopt, store_header(next), next->name, err))
+        return false;
+    bool is_first = i == 0 && s->beside == NULL;
+    if (!is_first && keyopt->rule.key_len != len)
+        keyopt->rule.key_len = s->one_length ? len : 0;
+    return true;
+}
+
+/* Opens the list; again if it is open. */
+static bool open_list(struct sources *s, const struct keyopt *keyopt, struct err *err)
+{
+    struct confirm *list = malloc(sizeof *list);
+    if (list == NULL)
+        return fail(err, "out of memory");
+    if (!confirm_open(list, s->list_path, &keyopt->rule, err)) {
+        free(list);
+        return false;
+    }
+    if (s->list != NULL)
+        confirm_close(s->list);
+    free(s->list);
+    s->list = list;
+    return true;
+}
+
+/* Opens what is not open, and with `looks` what was replaced; adopts the key preparation of all. */
+static bool open_all(struct sources *s, struct keyopt *keyopt, bool looks, struct err *err)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < s->n; i++)
+        ok =
+            open_next(s, &s->filter[i], looks, err) && adopt(s, i, keyopt, err) && suits(s, i, err);
+    return ok;
+}
+
+/* Ends open_all: uses the new filters, or keeps the old ones. */
+static void change(struct sources *s, bool to_new)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct source_filter *f = &s->filter[i];
+        struct store *used = to_new ? f->next : f->now, *other = to_new ? f->now : f->next;
+        if (other != used)
+            store_close(other);
+        if (f->now != used)
+            warn_unclean(used);
+        if (f->now != used && s->warns_useless)
+            warn_useless(used);
+        f->now = used;
+        f->next = NULL;
+    }
+}
+
+bool sources_open(struct sources *s, struct err *err)
+{
+    bool ok = open_all(s, s->keyopt, false, err) &&
+              (s->list_path == NULL || open_list(s, s->keyopt, err));
+    change(s, ok);
+    if (ok && s->list != NULL)
+        keyopt_hint_crlf(s->keyopt, s->list->saw_cr, s->list_path);
+    return ok;
+}
+
+void sources_close(struct sources *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        store_close(s->filter[i].now);
+    if (s->list != NULL)
+        confirm_close(s->list);
+    pthread_rwlock_destroy(&s->lock);
+    free(s->filter);
+    free(s->list);
+    free(s->why);
+}
+
+/* ---- Changes by other processes. What changes anything is called with the lock held for writing;
+ * another thread may have done the same meanwhile. */
+
+enum { LOOK_MS = 1000 };
+
+/* Is it time to look at the names again? True for one thread only. */
+static bool is_time(struct sources *s)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    unsigned long now = (unsigned long)t.tv_sec * 1000 + (unsigned long)t.tv_nsec / 1000000;
+    unsigned long then = s->looked; /* the difference is right even if a 32-bit `long` wraps */
+    return now - then >= LOOK_MS && atomic_compare_exchange_strong(&s->looked, &then, now);
+}
+
+static bool any_replaced(const struct sources *s)
+{
+    bool replaced = false;
+    for (size_t i = 0; !replaced && i < s->n; i++)
+        replaced = store_replaced(s->filter[i].now);
+    return replaced;
+}
+
+static bool all_intact(const struct sources *s, struct err *err)
+{
+    bool intact = true;
+    for (size_t i = 0; intact && i < s->n; i++)
+        intact = store_check_intact(s->filter[i].now, err);
+    return intact;
+}
+
+/* Prints why the old filters stay in use, unless the last message gave the same reason. */
+static void say_kept(struct sources *s, const struct err *err)
+{
+    if (s->why != NULL && strcmp(s->why->text, err->text) == 0)
+        return;
+    say_warning("still answering from the filter that was replaced: %s", err->text);
+    if (s->why == NULL)
+        s->why = malloc(sizeof *s->why);
+    if (s->why != NULL)
+        *s->why = *err;
+}
+
+/* The remaining records are meant for the old preparation. */
+static bool keeps_prep(const struct sources *s, const struct keyopt *keyopt, struct err *err)
+{
+    return keyopt->rule.prep == s->keyopt->rule.prep ||
+           fail(err, "'%s' prepares keys in another way", s->filter[0].path);
+}
+
+/* Other threads read the other fields without the lock. */
+static void take_rule(struct sources *s, const struct key_rule *rule)
+{
+    s->keyopt->rule.key_len = rule->key_len;
+    s->keyopt->rule.hash = rule->hash;
+    s->keyopt->rule.seed = rule->seed;
+    s->keyopt->rule.mark = rule->mark;
+    s->keyopt->rule.bytes = rule->bytes;
+}
+
+/* Adopts the key preparation anew, with `looks` of the files that the names refer to now. The list
+ * is then opened again, too. */
+static bool take_up(struct sources *s, bool looks, struct err *err)
+{
+    struct keyopt keyopt = *s->keyopt;
+    bool ok = open_all(s, &keyopt, looks, err) && keeps_prep(s, &keyopt, err) &&
+              (!looks || s->list == NULL || open_list(s, &keyopt, err));
+    if (ok)
+        take_rule(s, &keyopt.rule);
+    change(s, ok);
+    keyopt_wipe(&keyopt);
+    return ok;
+}
+
+/* The same with `strict`: the key preparation must stay as it is, and so does the list. */
+static bool take_up_same(struct sources *s, struct err *err)
+{
+    bool ok = true;
+    struct err what;
+    for (size_t i = 0; ok && i < s->n; i++) {
+        struct source_filter *f = &s->filter[i];
+        ok = open_next(s, f, true, err) &&
+             (header_same_keys(store_header(f->now), store_header(f->next), &what) ||
+              fail(err, "'%s' was replaced by a filter that differs in %s", f->path, what.text));
+    }
+    change(s, ok);
+    return ok;
+}
+
+static bool follow(struct sources *s, struct err *err)
+{
+    if (!any_replaced(s))
+        return true;
+    if (s->strict)
+        return take_up_same(s, err);
+    if (take_up(s, true, err)) {
+        free(s->why);
+        s->why = NULL;
+    } else {
+        say_kept(s, err);
+    }
+    return true;
+}
+
+/* A mapping of an overwritten file may be longer than the file: it must not be read. */
+static bool renew(struct sources *s, struct err *err)
+{
+    bool ok = true;
+    if (all_intact(s, err))
+        return true;
+    for (size_t i = 0; ok && i < s->n; i++)
+        if (store_is_overwritten(s->filter[i].now))
+            ok = !s->strict && store_renew(s->filter[i].now, err);
+    return ok && take_up(s, false, err);
+}
+
+/* Picks up layers that were added or dropped. */
+static bool refresh(struct sources *s, struct err *err)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < s->n; i++)
+        if (store_changed(s->filter[i].now))
+            ok = store_refresh(s->filter[i].now, err);
+    return ok;
+}
+
+static bool is_current(const struct sources *s, bool looks)
+{
+    struct err ignored;
+    bool changed = !all_intact(s, &ignored) || (looks && any_replaced(s));
+    for (size_t i = 0; !changed && i < s->n; i++)
+        changed = store_changed(s->filter[i].now);
+    return !changed;
+}
+
+static void expect_many(struct sources *s)
+{
+    if (atomic_exchange(&s->many, true))
+        return;
+    for (size_t i = 0; i < s->n; i++)
+        store_expect(s->filter[i].now, true);
+}
+
+/* From this chunk length on, filters are read ahead: the keys will touch many pages. */
+enum { MUCH = 64 << 10 };
+
+bool sources_begin(struct sources *s, size_t len, struct err *err)
+{
+    bool looks = s->follows && (s->strict || is_time(s)), ok = true;
+    pthread_rwlock_rdlock(&s->lock);
+    if (!is_current(s, looks)) {
+        pthread_rwlock_unlock(&s->lock);
+        pthread_rwlock_wrlock(&s->lock);
+        ok = (!looks || follow(s, err)) && renew(s, err) && refresh(s, err);
+        pthread_rwlock_unlock(&s->lock);
+        pthread_rwlock_rdlock(&s->lock);
+    }
+    if (len >= MUCH)
+        expect_many(s);
+    return ok;
+}
+
+bool sources_end(struct sources *s, bool ok, bool *again, struct err *err)
+{
+    struct err why;
+    bool intact = all_intact(s, &why);
+    pthread_rwlock_unlock(&s->lock);
+    *again = false;
+    if (intact)
+        return ok;
+    pthread_rwlock_wrlock(&s->lock);
+    *again = renew(s, err);
+    pthread_rwlock_unlock(&s->lock);
+    return *again;
+}
+
+/* ---- Queries. */
+
+/* Sets bits 0..n-1, except those of bad records. */
+static void find_good(const struct batch *b, uint64_t good[BATCH_MAX / 64])
+{
+    for (size_t w = 0; w < BATCH_MAX / 64; w++) {
+        size_t left = b->n > 64 * w ? b->n - 64 * w : 0;
+        good[w] = (left >= 64 ? ~UINT64_C(0) : ((uint64_t)1 << left) - 1) & ~b->bad[w];
+    }
+}
+
+static bool ask_counts(struct sources *s, const struct batch *b, struct sources_answers *answers,
+                       struct err *err)
+{
+    if (!store_query_counts(s->filter[0].now, batch_hashes(b), b->n, answers->count, err))
+        return false;
+    for (size_t i = 0; i < b->n; i++)
+        answers->present[i / 64] |= (uint64_t)(answers->count[i] > 0) << i % 64;
+    return true;
+}
+
+static bool ask_filters(struct sources *s, const struct batch *b, struct sources_answers *answers,
+                        struct err *err)
+{
+    if (s->which)
+        memset(answers->holder, 0, sizeof answers->holder);
+    for (size_t f = 0; f < s->n; f++) {
+        uint64_t present[BATCH_MAX / 64];
+        if (!store_query(s->filter[f].now, batch_hashes(b), b->n, present, err))
+            return false;
+        for (size_t i = 0; s->which && i < b->n; i++)
+            if (bit_of(present, i) && !bit_of(answers->present, i))
+                answers->holder[i] = (uint16_t)f;
+        for (size_t w = 0; w < (b->n + 63) / 64; w++)
+            answers->present[w] |= present[w];
+    }
+    return true;
+}
+
+bool sources_query(struct sources *s, const struct batch *b, struct sources_answers *answers,
+                   struct err *err)
+{
+    uint64_t *present = answers->present;
+    find_good(b, answers->good);
+    memset(present, 0, sizeof answers->present);
+    if (!(s->counts ? ask_counts : ask_filters)(s, b, answers, err))
+        return false;
+    for (size_t w = 0; w < BATCH_MAX / 64; w++)
+        present[w] &= answers->good[w];
+    for (size_t i = 0; s->list != NULL && i < b->n; i++)
+        if (bit_of(present, i) && !confirm_has(s->list, b, i))
+            present[i / 64] &= ~((uint64_t)1 << i % 64);
+    for (size_t i = 0; s->counts && i < b->n; i++)
+        if (!bit_of(present, i))
+            answers->count[i] = 0;
+    return s->list == NULL || confirm_sound(s->list, err);
+}
+
+bool sources_fpr(const struct sources *s, unsigned threads, double *fpr, struct err *err)
+{
+    *fpr = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        struct census census;
+        struct err why;
+        struct store *store = s->filter[i].now;
+        store->brief = true;
+        if (!store_census(store, threads, NULL, &census, &why))
+            return fail(err, "the false-positive rate of '%s' is unknown: %s", store->name,
+                        why.text);
+        *fpr += (1 - *fpr) * census.fpr; /* exact for one filter, whose rate may be tiny */
+    }
+    return true;
+}
+
+void sources_warn_reading(const struct sources *s, uint64_t n, uint64_t found)
+{
+    for (size_t i = 0; i < s->n; i++)
+        warn_reading(s->filter[i].now, &s->keyopt->rule, n, found);
+}

@@ -1,0 +1,108 @@
+/*
+ * Filters that are only queried, and the list of --confirm, which decides about the keys that they
+ * report present: FILTER and --also of `query`, --also of `dedup`.
+ *
+ *     struct sources s = SOURCES_DEFAULT;
+ *     s.keyopt = &keyopt;
+ *     sources_add(&s, path, &err)                        // each filter
+ *     sources_open(&s, &err)
+ *     ... for each chunk, in any thread:
+ *     ok = sources_begin(&s, chunk->len, &err)
+ *     ok = ok && sources_query(&s, batch, &answers, &err)
+ *     ok = sources_end(&s, ok, &again, &err)             // again: the answers are void; ask again
+ *     ...
+ *     sources_close(&s);                                 // in any case
+ */
+#ifndef CMD_SOURCES_H
+#define CMD_SOURCES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cmd/keyopt.h"
+#include "keys/batch.h"
+#include "keys/confirm.h"
+#include "store/store.h"
+
+/* The answers for a batch: a bit or an entry for each record. */
+struct sources_answers {
+    uint64_t good[BATCH_MAX / 64]; /* the record has a key; else it is absent */
+    uint64_t present[BATCH_MAX / 64];
+    uint16_t holder[BATCH_MAX]; /* with `which`: index of the first filter with the key */
+    uint64_t count[BATCH_MAX];  /* with `counts` */
+};
+
+struct source_filter {
+    const char *path;
+    struct store *now;  /* NULL: not open */
+    struct store *next; /* private */
+};
+
+struct sources {
+    struct keyopt *keyopt; /* adopts the filters' key preparation */
+    struct open_options open;
+    const char *list_path; /* of --confirm; NULL: none */
+    bool which;            /* the answers name the filter that has a key ... */
+    bool counts;           /* ... and its count; then there is one filter, a counted set */
+    bool follows;          /* open files anew if they are replaced during the run */
+    bool strict;        /* the answers of all chunks belong together: it is an error if a filter is
+                           overwritten, or replaced by one with another key preparation */
+    bool warns_useless; /* warn about filters that are far too full (warn_useless) */
+    /* A filter for the same keys, which is not queried; NULL: none. `sink` is NULL until it is
+     * made. */
+    const struct header *beside;
+    const char *beside_path;
+    struct store *sink;
+    bool one_length; /* keys have the length of that filter, or else of the first one */
+    struct source_filter *filter;
+    size_t n;
+    struct confirm *list; /* NULL: none */
+    /* The rest is private. */
+    pthread_rwlock_t lock; /* for reading: to query; for writing: to change what is open */
+    atomic_bool many;      /* many keys are expected */
+    atomic_ulong looked;   /* when names were last looked at, in milliseconds */
+    struct err *why;       /* the last reason printed why a new filter cannot be used */
+};
+
+#define SOURCES_DEFAULT                                                                            \
+    {                                                                                              \
+        .lock = PTHREAD_RWLOCK_INITIALIZER                                                         \
+    }
+
+/* Adds a filter, as the last or the first one; the path is kept. `open`: it is open already, and
+ * sources_close closes it, even after a failure; NULL: it is not. */
+bool sources_add(struct sources *s, const char *path, struct err *err);
+bool sources_add_first(struct sources *s, const char *path, struct store *open, struct err *err);
+
+/* Opens all filters, which must be for the same keys (header_same_questions), and the list. */
+bool sources_open(struct sources *s, struct err *err);
+
+/* Call sources_begin before keys are prepared and queried, and sources_end afterwards, even after a
+ * failure; it returns `ok` if no filter was overwritten meanwhile. Else it opens the filter anew
+ * and sets *again: answers, failures and hashes since sources_begin are void. It fails if the file
+ * cannot be used, and with `strict` always.
+ *
+ * sources_begin picks up changes by other processes. `len`: of the chunk; before many keys, filters
+ * are read ahead. With `follows`, it checks whether a name now refers to another file, and then
+ * opens that: with `strict` at each call, else once a second. If a new file cannot be used, this is
+ * an error with `strict`; else each new reason is printed once, and all old files stay in use. */
+bool sources_begin(struct sources *s, size_t len, struct err *err);
+bool sources_end(struct sources *s, bool ok, bool *again, struct err *err);
+
+/* A key is present if any filter has it and the list, if there is one, has it too. */
+bool sources_query(struct sources *s, const struct batch *b, struct sources_answers *answers,
+                   struct err *err);
+
+/* The current FPR of all filters together, without the list. Reads all their bits. */
+bool sources_fpr(const struct sources *s, unsigned threads, double *fpr, struct err *err);
+
+/* Names each filter that has hardly any of `n` keys because of how they are read (warn_reading). */
+void sources_warn_reading(const struct sources *s, uint64_t n, uint64_t found);
+
+void sources_close(struct sources *s);
+
+#endif
