@@ -126,35 +126,21 @@ static double fpr_of(const struct bloom *bloom, const struct bloom_census *c, do
     return sum / lines;
 }
 
-/* Estimates the number of bits thrown into a line from its x set bits. A throw hits one of c clear
- * bits with probability c / B. So B / c throws are expected to get from x = B - c set bits to
- * x + 1, with the variance B / c (B / c - 1). Summed from the empty line up to x, these are
- * unbiased estimates of the number of throws and of that estimate's variance, as long as the line
- * does not fill up. */
-struct throws {
-    double n, variance;
-};
-
-static void throws_table(struct throws of[B + 1])
-{
-    of[0] = (struct throws){0, 0};
-    for (unsigned x = 1; x <= B; x++) {
-        double wait = B / (B - x + 1.0);
-        of[x].n = of[x - 1].n + wait;
-        of[x].variance = of[x - 1].variance + wait * (wait - 1);
-    }
-}
-
-/* Estimates the number of keys as a sum over all lines. */
+/* Estimates the number of keys as a sum over all lines, from the number of bits thrown into each. A
+ * throw hits one of c clear bits with probability c / B. So B / c throws are expected to get from
+ * x - 1 = B - c set bits to x, with the variance B / c (B / c - 1). Summed from the empty line up
+ * to x, these are unbiased estimates of the number of throws and of that estimate's variance, as
+ * long as the line does not fill up. */
 static void count_by_lines(const struct bloom *bloom, const struct bloom_census *c,
                            struct census *out)
 {
-    struct throws of[B + 1];
-    double n = 0, variance = 0;
-    throws_table(of);
-    for (unsigned x = 0; x <= B; x++) {
-        n += (double)c->lines_with[x] * of[x].n;
-        variance += (double)c->lines_with[x] * of[x].variance;
+    double throws = 0, of_throws = 0, n = 0, variance = 0;
+    for (unsigned x = 1; x <= B; x++) {
+        double wait = B / (B - x + 1.0);
+        throws += wait;
+        of_throws += wait * (wait - 1);
+        n += (double)c->lines_with[x] * throws;
+        variance += (double)c->lines_with[x] * of_throws;
     }
     double margin = CENSUS_Z95 * sqrt(variance) / bloom->k;
     out->n = n / bloom->k;
@@ -282,16 +268,15 @@ static void resize(struct layer *layer, uint64_t pages)
     bloom_to(&bloom, layer);
 }
 
-/* Estimates by lines, as long as enough bits are clear. */
+/* As in count_by_lines, for which the variance below holds. */
 static double keys(const struct layer *layer, const void *sums)
 {
     struct bloom bloom = bloom_of(layer);
     const struct bloom_census *c = sums;
-    double n = 0, set = 0, lines = PAGE_LINES * (double)bloom.pages;
-    struct throws throws[B + 1];
-    throws_table(throws);
-    for (unsigned x = 0; x <= B; x++) {
-        n += (double)c->lines_with[x] * throws[x].n / bloom.k;
+    double throws = 0, n = 0, set = 0, lines = PAGE_LINES * (double)bloom.pages;
+    for (unsigned x = 1; x <= B; x++) {
+        throws += B / (B - x + 1.0);
+        n += (double)c->lines_with[x] * throws / bloom.k;
         set += (double)c->lines_with[x] * x;
     }
     return B * lines - set > BLOOM_CLEAR_BITS * lines ? n : NAN;

@@ -1,4 +1,4 @@
-/* Estimates from the bits of a classic Bloom filter, and unions of such filters. */
+/* Estimates from the bits of a classic Bloom filter, and its table of bits. */
 #include <math.h>
 
 #include "base/bytes.h"

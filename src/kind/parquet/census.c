@@ -1,4 +1,4 @@
-/* Estimates from the bits, and predictions from the design. */
+/* Estimates from the bits, predictions from the design, and the table of bits. */
 #include <math.h>
 
 #include "base/bytes.h"
