@@ -16,7 +16,7 @@
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
 #include "cmd/plan.h"
-#include "cmd/summary.h"
+#include "cmd/report.h"
 #include "cmd/warn.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
@@ -388,36 +388,25 @@ static bool keys_fit(const struct create *c)
     return false;
 }
 
-static void print_layout(struct json *j, const struct header *h)
-{
-    struct layout_filter filter;
-    char spec[LAYOUT_TEXT];
-    struct err err;
-    if (!foreign_filter(h, &filter, &err))
-        return;
-    layout_show(&filter, spec, sizeof spec);
-    json_key(j, "layout");
-    json_string(j, spec);
-}
-
 static void print_summary(const struct create *c)
 {
-    struct json j = {.out = stdout};
+    struct report r = {0};
     const struct header *h = &c->build.header;
-    summary_begin(&j, c->path, h, c->build.census.fpr, keys_held(c));
-    json_key(&j, "n_at_least");
-    json_bool(&j, holds_more(c));
-    json_key(&j, "records");
-    json_uint(&j, c->from != NULL ? c->from_records : c->feed.tally.records);
-    json_key(&j, "bad_records");
-    json_uint(&j, c->feed.tally.bad);
-    json_key(&j, "keys_added");
-    if (h->counters.unknown)
-        json_null(&j);
-    else
-        json_uint(&j, h->counters.keys_added);
-    print_layout(&j, h);
-    summary_end(&j);
+    struct layout_filter filter;
+    char spec[LAYOUT_TEXT];
+    struct err none;
+    report_made(&r, c->path, h, c->build.census.fpr, keys_held(c));
+    report_flag(&r, NULL, "n_at_least", EXACT, holds_more(c));
+    report_uint(&r, NULL, "records", FORM_COUNT, EXACT,
+                c->from != NULL ? c->from_records : c->feed.tally.records);
+    report_uint(&r, NULL, "bad_records", FORM_COUNT, EXACT, c->feed.tally.bad);
+    report_uint(&r, NULL, "keys_added", FORM_COUNT, h->counters.unknown ? UNKNOWN : EXACT,
+                h->counters.keys_added);
+    if (foreign_filter(h, &filter, &none)) {
+        layout_show(&filter, spec, sizeof spec);
+        report_string(&r, NULL, "layout", RECORDED, spec);
+    }
+    report_json(&r, stdout);
 }
 
 /* The length of all keys in bytes, if they are hexadecimal and have one length that fits into the

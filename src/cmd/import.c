@@ -17,7 +17,7 @@
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
-#include "cmd/summary.h"
+#include "cmd/report.h"
 #include "cmd/warn.h"
 #include "keys/gzip.h"
 #include "kind/layout.h"
@@ -380,13 +380,12 @@ static bool write_filter(struct import *im, struct err *err)
 
 static void print_summary(const struct import *im)
 {
-    struct json j = {.out = stdout};
+    struct report r = {0};
     char spec[LAYOUT_TEXT];
     layout_show(&im->filter, spec, sizeof spec);
-    summary_begin(&j, im->out, &im->header, im->census.fpr, im->census.n);
-    json_key(&j, "layout");
-    json_string(&j, spec);
-    summary_end(&j);
+    report_made(&r, im->out, &im->header, im->census.fpr, im->census.n);
+    report_string(&r, NULL, "layout", RECORDED, spec);
+    report_json(&r, stdout);
 }
 
 static bool import(struct import *im)

@@ -8,7 +8,7 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/opt.h"
-#include "cmd/summary.h"
+#include "cmd/report.h"
 #include "cmd/warn.h"
 #include "kind/layout.h"
 #include "store/combine.h"
@@ -231,26 +231,20 @@ static void report_counted(const struct combining *c)
         note_counted(c, &census);
     if (!c->result->json)
         return;
-    struct json j = {.out = stdout};
-    summary_begin(&j, c->result->out, &c->combine.header, census.fpr,
-                  bounds_only(c) ? NAN : census.n);
+    struct report r = {0};
+    report_made(&r, c->result->out, &c->combine.header, census.fpr,
+                bounds_only(c) ? NAN : census.n);
     if (bounds_only(c) || census.n_at_least) {
-        json_key(&j, "n_low");
-        json_double(&j, bounds_only(c) ? 0 : census.n_low);
-        json_key(&j, "n_high");
-        json_double(&j, census.n_high);
+        report_number(&r, NULL, "n_low", FORM_KEYS, ESTIMATED, bounds_only(c) ? 0 : census.n_low);
+        report_number(&r, NULL, "n_high", FORM_KEYS, ESTIMATED, census.n_high);
     }
-    json_key(&j, "counts_total");
-    json_uint(&j, seen->total_made);
-    json_key(&j, "fingerprint_bits");
-    json_uint(&j, result_bits(c));
+    report_uint(&r, NULL, "counts_total", FORM_COUNT, EXACT, seen->total_made);
+    report_uint(&r, NULL, "fingerprint_bits", FORM_COUNT, EXACT, result_bits(c));
     if (subtracts(c)) {
-        json_key(&j, "lost_estimate");
-        json_double(&j, gone);
-        json_key(&j, "lost_at_most");
-        json_bool(&j, c->op == COUNTS_SUBTRACT);
+        report_number(&r, NULL, "lost_estimate", FORM_KEYS, ESTIMATED, gone);
+        report_flag(&r, NULL, "lost_at_most", EXACT, c->op == COUNTS_SUBTRACT);
     }
-    summary_end(&j);
+    report_json(&r, stdout);
 }
 
 static bool write_file(struct combining *c, const struct layer **layer, const uint8_t **data,
@@ -365,27 +359,21 @@ static void report(const struct merge *m)
     static const char *const names[] = {
         [JOINED_KIND] = "kind", [JOINED_SIZES] = "sizes", [JOINED_FPR] = "fpr"};
     const struct make *made = &m->make;
-    const char *joined = names[why_joined(made)];
     if (m->result.verbose)
         note_made(made);
     if (!m->result.json)
         return;
-    struct json j = {.out = stdout};
-    summary_begin(&j, made->out, &made->header, made->fpr, make_estimates(made) ? made->n : NAN);
+    struct report r = {0};
+    enum report_source source = is_rough(made) ? UNKNOWN : ESTIMATED;
+    report_made(&r, made->out, &made->header, made->fpr, make_estimates(made) ? made->n : NAN);
     if (!make_estimates(made)) {
-        json_key(&j, "n_low");
-        json_double(&j, is_rough(made) ? NAN : made->n_low);
-        json_key(&j, "n_high");
-        json_double(&j, is_rough(made) ? NAN : made->n_high);
+        report_number(&r, NULL, "n_low", FORM_KEYS, source, made->n_low);
+        report_number(&r, NULL, "n_high", FORM_KEYS, source, made->n_high);
     }
-    json_key(&j, "joined_for");
-    if (joined != NULL)
-        json_string(&j, joined);
-    else
-        json_null(&j);
-    json_key(&j, "fpr_united");
-    json_double(&j, made->fpr_united > 0 ? made->fpr_united : NAN);
-    summary_end(&j);
+    report_string(&r, NULL, "joined_for", EXACT, names[why_joined(made)]);
+    report_number(&r, NULL, "fpr_united", FORM_DIGITS, made->fpr_united > 0 ? ESTIMATED : UNKNOWN,
+                  made->fpr_united);
+    report_json(&r, stdout);
 }
 
 static bool merge_layers(struct merge *m)

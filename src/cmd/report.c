@@ -17,7 +17,7 @@
 /* ---- Adding rows. */
 
 static struct report_row *add(struct report *r, const char *label, const char *key, enum form form,
-                              enum source source)
+                              enum report_source source)
 {
     assert(r->n < REPORT_ROWS);
     struct report_row *row = &r->row[r->n++];
@@ -26,20 +26,20 @@ static struct report_row *add(struct report *r, const char *label, const char *k
     return row;
 }
 
-void report_string(struct report *r, const char *label, const char *key, enum source source,
+void report_string(struct report *r, const char *label, const char *key, enum report_source source,
                    const char *text)
 {
     add(r, label, key, FORM_TEXT, text != NULL ? source : UNKNOWN)->text = text;
 }
 
-void report_flag(struct report *r, const char *label, const char *key, enum source source,
+void report_flag(struct report *r, const char *label, const char *key, enum report_source source,
                  bool value)
 {
     report_uint(r, label, key, FORM_FLAG, source, value);
 }
 
 void report_uint(struct report *r, const char *label, const char *key, enum form form,
-                 enum source source, uint64_t value)
+                 enum report_source source, uint64_t value)
 {
     struct report_row *row = add(r, label, key, form, source);
     row->count = value;
@@ -47,7 +47,7 @@ void report_uint(struct report *r, const char *label, const char *key, enum form
 }
 
 void report_range(struct report *r, const char *label, const char *key, const char *bounds,
-                  enum form form, enum source source, double value, double low, double high)
+                  enum form form, enum report_source source, double value, double low, double high)
 {
     bool is_known = source != UNKNOWN && (isfinite(value) || isfinite(high));
     struct report_row *row = add(r, label, key, form, is_known ? source : UNKNOWN);
@@ -60,7 +60,7 @@ void report_range(struct report *r, const char *label, const char *key, const ch
 }
 
 void report_number(struct report *r, const char *label, const char *key, enum form form,
-                   enum source source, double value)
+                   enum report_source source, double value)
 {
     report_range(r, label, key, NULL, form, source, value, NAN, NAN);
 }
@@ -109,7 +109,7 @@ void report_made(struct report *r, const char *path, const struct header *h, dou
 {
     const char *caveat = layout_caveat(h->layers[0].kind);
     const double bits = 8 * (double)h->file_len;
-    const enum source designed = h->n_design != 0 ? RECORDED : UNKNOWN;
+    const enum report_source designed = h->n_design != 0 ? RECORDED : UNKNOWN;
     say_made(path);
     report_string(r, "file", "file", EXACT, path);
     report_string(r, "kind", "kind", RECORDED, format_kind_name(h));
@@ -212,7 +212,7 @@ static const char *value_of(const struct report_row *row, char buf[VALUE_TEXT])
     return buf;
 }
 
-static const char *source_name(enum source source)
+static const char *source_name(enum report_source source)
 {
     static const char *const names[] = {"unknown", "exact", "estimated", "recorded", "assumed"};
     return names[source];

@@ -28,7 +28,7 @@
 #include "base/err.h"
 #include "store/format.h"
 
-enum source {
+enum report_source {
     UNKNOWN,
     EXACT,     /* read, or computed from the present file */
     ESTIMATED, /* with a 95 % interval, where one is given */
@@ -62,7 +62,7 @@ struct report_row {
     const char *key;    /* NULL: not in JSON */
     const char *bounds; /* the JSON keys of the interval without _low and _high; NULL: none */
     enum form form;
-    enum source source;
+    enum report_source source;
     uint64_t count;          /* of report_uint */
     double value, low, high; /* the same number, or another one and its interval */
     const char *text;
@@ -81,16 +81,16 @@ struct report {
 /* Each adds one row. A number that is not finite is unknown; so is a NULL string. A range whose
  * value is NAN has bounds only; with bounds that are NAN, the value has no interval. Strings must
  * stay valid until the report is printed. */
-void report_string(struct report *r, const char *label, const char *key, enum source source,
+void report_string(struct report *r, const char *label, const char *key, enum report_source source,
                    const char *text);
-void report_flag(struct report *r, const char *label, const char *key, enum source source,
+void report_flag(struct report *r, const char *label, const char *key, enum report_source source,
                  bool value);
 void report_uint(struct report *r, const char *label, const char *key, enum form form,
-                 enum source source, uint64_t value);
+                 enum report_source source, uint64_t value);
 void report_number(struct report *r, const char *label, const char *key, enum form form,
-                   enum source source, double value);
+                   enum report_source source, double value);
 void report_range(struct report *r, const char *label, const char *key, const char *bounds,
-                  enum form form, enum source source, double value, double low, double high);
+                  enum form form, enum report_source source, double value, double low, double high);
 
 /* Adds words to the text of the row that was added last. */
 __attribute__((format(printf, 2, 3))) void report_remark(struct report *r, const char *fmt, ...);

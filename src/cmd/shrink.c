@@ -6,7 +6,7 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "cmd/summary.h"
+#include "cmd/report.h"
 #include "cmd/warn.h"
 #include "store/make.h"
 
@@ -47,11 +47,10 @@ static void report(const struct shrink *s)
                  num_show_fpr(fpr, m->fpr));
     if (!s->json)
         return;
-    struct json j = {.out = stdout};
-    summary_begin(&j, m->out, &m->header, m->fpr, make_estimates(m) ? m->n : NAN);
-    json_key(&j, "bytes_before");
-    json_uint(&j, before);
-    summary_end(&j);
+    struct report r = {0};
+    report_made(&r, m->out, &m->header, m->fpr, make_estimates(m) ? m->n : NAN);
+    report_uint(&r, NULL, "bytes_before", FORM_BYTES, EXACT, before);
+    report_json(&r, stdout);
 }
 
 static bool shrink(struct shrink *s, char **path, struct err *err)

@@ -46,19 +46,19 @@ static const struct opt_group groups[] = {
 
 /* ---- Rows. */
 
-static enum source known(bool is_known, enum source source)
+static enum report_source known(bool is_known, enum report_source source)
 {
     return is_known ? source : UNKNOWN;
 }
 
 /* The source of what follows from the number of keys. */
-static enum source by_keys(const struct figures *f)
+static enum report_source by_keys(const struct figures *f)
 {
     return f->all.n_exact ? EXACT : ESTIMATED;
 }
 
 /* The source of a figure of the design, which may be taken from m and k. */
-static enum source by_design(const struct header *h)
+static enum report_source by_design(const struct header *h)
 {
     return (h->compat & COMPAT_ASSUMED) != 0 ? ASSUMED : RECORDED;
 }
