@@ -92,7 +92,7 @@ static bool combining_any(const struct make *m)
     bool any = false;
     for (unsigned i = 0; i < m->n_in; i++)
         for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
-            any |= m->in[i].header.layers[l].kind->counts != NULL;
+            any |= kind_counts(m->in[i].header.layers[l].kind);
     return any;
 }
 
@@ -309,7 +309,7 @@ static enum joined why_joined(const struct make *made)
         return NOT_JOINED;
     if (made->fpr_united > 0)
         return JOINED_FPR;
-    return made->header.layers[0].kind->unite == NULL ? JOINED_KIND : JOINED_SIZES;
+    return !kind_unites(made->header.layers[0].kind) ? JOINED_KIND : JOINED_SIZES;
 }
 
 enum { KEYS_TEXT = 2 * NUM_TEXT + 16 }; /* for "X to Y" */

@@ -222,8 +222,8 @@ static bool own_row(const struct plan *plan, const struct kind *kind, struct row
         return false;
     *row = (struct row){.kind = kind->name,
                         .file_len = plan_file_len(&own),
-                        .is_mutable = kind->add != NULL || kind->counts != NULL};
-    kind->cost(&own.layer, plan->n, row->file_len, &row->cost);
+                        .is_mutable = kind_takes_keys(kind) || kind_counts(kind)};
+    kind->sizing->cost(&own.layer, plan->n, row->file_len, &row->cost);
     return true;
 }
 
@@ -364,7 +364,7 @@ static double lines_of_query(const struct header *h)
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct cost cost;
         const struct layer *l = &h->layers[i];
-        l->kind->cost(l, l->n_design, h->file_len, &cost);
+        l->kind->sizing->cost(l, l->n_design, h->file_len, &cost);
         lines += cost.lines;
     }
     return lines;
@@ -488,8 +488,9 @@ static int run(int argc, char **argv)
     if (w.exact)
         w.plan.p = plan_least_fpr(w.plan.n);
     /* If the usual kind does not support the rate, plan for one that does. */
-    if (w.plan.p > 0 && w.plan.size == 0 && !kind_usual()->check_fpr(w.plan.p, &err))
-        w.plan.kind = kind_compact()->check_fpr(w.plan.p, &err) ? kind_compact() : kind_counting();
+    if (w.plan.p > 0 && w.plan.size == 0 && !kind_usual()->sizing->check_fpr(w.plan.p, &err))
+        w.plan.kind =
+            kind_compact()->sizing->check_fpr(w.plan.p, &err) ? kind_compact() : kind_counting();
     if (w.has_layouts)
         plan_with_layouts(&w.plan);
     if (w.has_layouts ? !check_layouts(&w.layouts, &err) : !plan_solve(&w.plan, &err)) {

@@ -137,7 +137,7 @@ static void add_n(struct report *r, const struct figures *f)
 static void add_fingerprints(struct report *r, const struct layer *layer)
 {
     struct shape shape = layer->kind->shape(layer);
-    if (layer->kind->counts == NULL)
+    if (!kind_counts(layer->kind))
         return;
     report_uint(r, "sum of counts", "counts_total", FORM_COUNT, EXACT, shape.total);
     report_uint(r, "fingerprints", "fingerprints", FORM_COUNT, EXACT, shape.fingerprints);
@@ -147,7 +147,7 @@ static void add_fingerprints(struct report *r, const struct layer *layer)
 
 static bool is_immutable(const struct header *h)
 {
-    return format_is_immutable(h) && h->layers[0].kind->counts == NULL;
+    return format_is_immutable(h) && !kind_counts(h->layers[0].kind);
 }
 
 static double load_of_newest(const struct figures *f)

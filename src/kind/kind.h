@@ -1,15 +1,23 @@
 /*
  * Layers and their kinds. A filter is a header and one or more layers. A key is in the filter if it
- * is in any layer. Each layer has a kind, a table of functions (`struct kind`). Only the kind knows
- * the format of the layer's bytes, and how to size, build, query and transform the layer:
+ * is in any layer. Only the layer's kind knows the format of its bytes. What all kinds do, check,
+ * query and measure a layer, are members of struct kind:
  *
  *     layer->kind->query(layer, data, keys, n, present);
  *
- * Some members may be NULL; their comments say what NULL means.
+ * What only some can do is in small tables, for which there are questions:
+ *
+ *     sizing      a layer for n keys           seen's own kinds; layouts have a design (layout.h)
+ *     add         keys in place                kind_takes_keys()
+ *     building    from all keys                kind_builds(); the others take keys one by one
+ *     table       or-ing and counting bits     kind_is_table()
+ *     uniting     two layers in one            kind_unites(); a smaller layer: kind_folds()
+ *     dropping    bits of fingerprints         kind_drops()
+ *     growth      a rule of its own            kind_is_exact()
+ *     counts      how often a key was added    kind_counts()
  *
  * To add a kind: make a folder below src/kind with one `struct kind`, and add it to the list in
- * kind.c. No other file names a kind (`make lint` checks this): commands and stores test which
- * members a kind has.
+ * kind.c. No other file names a kind (`make lint` checks this).
  */
 #ifndef KIND_KIND_H
 #define KIND_KIND_H
@@ -44,7 +52,7 @@ struct layer {
     uint64_t generation; /* the layer with the highest takes new keys; of equals, the last layer */
     uint64_t since;      /* when it began to take keys, seconds since 1970; 0: unknown */
     double n_closed;     /* distinct keys when it stopped taking keys; 0 if a later layer also has
-                            them. With exact_capacity: keys that changed a bit */
+                            them. With kind_growth: keys that changed a bit */
     double fpr_closed;   /* FPR at that time, from the bits; 0: unknown */
 };
 
@@ -105,6 +113,38 @@ struct cost {
     double build_time;     /* approximate CPU nanoseconds per key */
 };
 
+/* ---- Sizing a layer. The functions set kind, geometry and data_len of *out. */
+
+struct kind_sizing {
+    /* Does the kind support an FPR of p, 0 < p < 1? If not, the error states the range. */
+    bool (*check_fpr)(double p, struct err *err);
+
+    /* Keys with equal hashes cannot be distinguished, so n keys have an FPR of at least n / 2^64.
+     * That may be at most this part of the promised FPR. */
+    double hash_share;
+
+    /* The smallest layer for n distinct keys at FPR p; p has passed check_fpr. If the length
+     * depends on the keys, data_len is an estimate. False: the layer would be too large. */
+    bool (*size)(uint64_t n, double p, struct layer *out);
+
+    double fpr_min, fpr_max;
+    uint64_t len_max; /* the largest data_len of a layer */
+
+    /* For n keys in a file of file_len bytes. */
+    void (*cost)(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out);
+
+    /* The next two are NULL if the length depends on the keys. Then n must be given, and callers
+     * find the FPR for a size by calling `size` with FPRs from fpr_min to fpr_max. */
+
+    /* The layer of at most data_len bytes with the smallest FPR for n keys; returns that FPR. */
+    double (*best)(uint64_t n, uint64_t data_len, struct layer *out);
+    /* The layer of at most data_len bytes that holds the most keys at FPR p. Returns the number of
+     * keys, 0 if there is no such layer. */
+    uint64_t (*capacity)(uint64_t data_len, double p, struct layer *out);
+};
+
+/* ---- Building a layer from all of its keys. */
+
 /* Fills a layer of known size in memory while keys arrive. */
 struct kind_bits {
     /* NULL: out of memory. */
@@ -114,6 +154,64 @@ struct kind_bits {
     bool (*write)(const struct target *target, const void *bits, struct census *census,
                   struct err *err);
     void (*end)(void *bits); /* bits may be NULL */
+};
+
+struct kind_building {
+    /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
+     * length depends on the keys changes data_len (target_resize); the layer must then be the last.
+     */
+    bool (*build)(const struct target *target, struct keyset *keys, struct census *census,
+                  struct err *err);
+
+    /* Bytes that `build` needs per thread, without the keyset. NULL: almost none. */
+    uint64_t (*memory)(void);
+    /* The largest part that `build` requests from keyset_visit_sorted; 0: it does not call that. */
+    size_t part;
+
+    /* Up to this FPR, it is faster to presume that the keys are distinct (target->presumed). */
+    double presuming_fpr;
+
+    const struct kind_bits *bits; /* NULL: the layer needs all keys at once */
+};
+
+/* ---- Making a layer from others, without the keys. */
+
+/* For layers whose bits can be or-ed and and-ed (table.h). */
+struct kind_uniting {
+    /* The geometry of the bitwise union (or intersection) of two layers of this kind. False if they
+     * cannot be united. */
+    bool (*unite)(const struct layer *a, const struct layer *b, struct layer *out);
+
+    /* The smallest layer of more than `above` bytes to which this one folds and whose predicted FPR
+     * with n keys is at most p. The layer itself if none is smaller. NULL: layers of this kind do
+     * not fold. */
+    void (*fold)(const struct layer *layer, double n, double p, uint64_t above, struct layer *out);
+
+    /* Rounds a new layer up to a size that folds to 1/d for every divisor d of `parts`, unless that
+     * could add more than 2 %. With parts = 0, rounds to a size that can be halved repeatedly, and
+     * may add more. NULL if `fold` is, and for layouts. */
+    void (*round_to_fold)(struct layer *layer, unsigned parts);
+};
+
+/* For layers of fingerprints, which can be made shorter. */
+struct kind_dropping {
+    /* A layer no larger than this one with an FPR of p, where p is at least the current FPR. */
+    void (*drop)(const struct layer *layer, double p, struct layer *out);
+    /* Makes that layer, and may change its length. */
+    bool (*write)(const struct target *target, const struct layer *from, const uint8_t *data,
+                  struct err *err);
+};
+
+/* ---- A rule of growth other than that of chain.h: a layer takes exactly n_design keys that change
+ * a bit. Then the filter grows or refuses more keys. */
+
+struct kind_growth {
+    /* The layer after `last`, which is full: sets kind, geometry, data_len, n_design and
+     * fpr_design. */
+    bool (*next)(const struct layer *last, struct layer *out, struct err *err);
+
+    /* May keys be added to a filter with this newest layer? If not, says why. */
+    bool (*check_add)(const struct layer *newest, struct err *err);
 };
 
 /* ---- Kinds that count: such a kind stores with each key how often it was added. Keys can be
@@ -174,9 +272,18 @@ struct kind_counts {
 struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
+    unsigned lanes;              /* of a hash that the kind uses; the hash function may have more */
     const struct layout *layout; /* of another program (layout.h); NULL: one of seen's own */
-    const struct table *table;   /* of bits (table.h); NULL: no such kind */
+    const struct table *table;   /* of bits (table.h); NULL: none */
     struct variants *variants;   /* variants of its inner loops, for `seen --version`; NULL: none */
+
+    /* NULL: the kind cannot do that. */
+    const struct kind_sizing *sizing;
+    const struct kind_building *building;
+    const struct kind_uniting *uniting;
+    const struct kind_dropping *dropping;
+    const struct kind_growth *growth;
+    const struct kind_counts *counts;
 
     /* ---- An existing layer. */
 
@@ -233,94 +340,47 @@ struct kind {
 
     /* The FPR that the design predicts for n distinct keys. */
     double (*fpr_at)(const struct layer *layer, double n);
-
-    /* ---- Sizing. These set kind, geometry and data_len of *out. */
-
-    /* Does the kind support an FPR of p, 0 < p < 1? If not, the error states the range. */
-    bool (*check_fpr)(double p, struct err *err);
-
-    /* Keys with equal hashes cannot be distinguished, so n keys have an FPR of at least n / 2^64.
-     * That may be at most this part of the promised FPR. */
-    double hash_share;
-
-    /* The smallest layer for n distinct keys at FPR p; p has passed check_fpr. If the length
-     * depends on the keys, data_len is an estimate. False: the layer would be too large. */
-    bool (*size)(uint64_t n, double p, struct layer *out);
-
-    /* The layer of at most data_len bytes with the smallest FPR for n keys; returns that FPR. NULL:
-     * callers search by calling `size` with FPRs from fpr_min to fpr_max. */
-    double (*best)(uint64_t n, uint64_t data_len, struct layer *out);
-    double fpr_min, fpr_max;
-
-    uint64_t len_max; /* the largest data_len of a layer */
-
-    /* The layer of at most data_len bytes that holds the most keys at FPR p. Returns the number of
-     * keys, 0 if there is no such layer. NULL: n must be given. */
-    uint64_t (*capacity)(uint64_t data_len, double p, struct layer *out);
-
-    /* For n keys in a file of file_len bytes. */
-    void (*cost)(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out);
-
-    /* ---- Building. */
-
-    /* Lanes of a hash that the kind uses. `build` gets a keyset with this many lanes. The hash
-     * function may have more. */
-    unsigned lanes;
-
-    /* In a filter that grows, the layer after `last`, which is full: sets kind, geometry, data_len,
-     * n_design and fpr_design. NULL: chain.h has the rule. */
-    bool (*next)(const struct layer *last, struct layer *out, struct err *err);
-
-    /* A layer takes exactly n_design keys that change a bit; then the filter grows or refuses more
-     * keys. */
-    bool exact_capacity;
-
-    /* May keys be added to a filter with this newest layer? If not, says why. NULL: always. */
-    bool (*check_add)(const struct layer *newest, struct err *err);
-
-    /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
-     * length depends on the keys changes data_len (target_resize); the layer must then be the last.
-     * NULL: keys are added one by one, in order (memory.c). */
-    bool (*build)(const struct target *target, struct keyset *keys, struct census *census,
-                  struct err *err);
-
-    /* Bytes of memory that `build` needs per thread, without the keyset. NULL: almost none. */
-    uint64_t (*build_memory)(void);
-    /* The largest part that `build` requests from keyset_visit_sorted; 0: it does not call that. */
-    size_t build_part;
-
-    /* Up to this FPR, it is faster to presume that the keys are distinct (target->presumed). */
-    double presuming_fpr;
-
-    /* NULL: the kind cannot be filled in memory. */
-    const struct kind_bits *bits;
-
-    /* NULL: the kind does not count. */
-    const struct kind_counts *counts;
-
-    /* ---- Making a layer from others, without the keys. */
-
-    /* The geometry of the bitwise union (or intersection) of two layers of this kind, which has a
-     * `table`. False if they cannot be united. NULL: they never can. */
-    bool (*unite)(const struct layer *a, const struct layer *b, struct layer *out);
-
-    /* The smallest layer of more than `above` bytes to which this one folds and whose predicted FPR
-     * with n keys is at most p. The layer itself if none is smaller. NULL: layers of this kind do
-     * not fold. */
-    void (*fold)(const struct layer *layer, double n, double p, uint64_t above, struct layer *out);
-
-    /* Rounds a layer up to a size that folds to 1/d for every divisor d of `parts`, unless that
-     * could add more than 2 %. With parts = 0, rounds to a size that can be halved repeatedly, and
-     * may add more. */
-    void (*round_to_fold)(struct layer *layer, unsigned parts);
-
-    /* A layer no larger than this one with an FPR of p, where p is at least the current FPR.
-     * write_dropped then makes the layer and may change its length. NULL: the FPR cannot be raised.
-     */
-    void (*drop)(const struct layer *layer, double p, struct layer *out);
-    bool (*write_dropped)(const struct target *target, const struct layer *from,
-                          const uint8_t *data, struct err *err);
 };
+
+static inline bool kind_takes_keys(const struct kind *kind)
+{
+    return kind->add != NULL;
+}
+
+static inline bool kind_builds(const struct kind *kind)
+{
+    return kind->building != NULL;
+}
+
+static inline bool kind_is_table(const struct kind *kind)
+{
+    return kind->table != NULL;
+}
+
+static inline bool kind_unites(const struct kind *kind)
+{
+    return kind->uniting != NULL;
+}
+
+static inline bool kind_folds(const struct kind *kind)
+{
+    return kind->uniting != NULL && kind->uniting->fold != NULL;
+}
+
+static inline bool kind_drops(const struct kind *kind)
+{
+    return kind->dropping != NULL;
+}
+
+static inline bool kind_is_exact(const struct kind *kind)
+{
+    return kind->growth != NULL;
+}
+
+static inline bool kind_counts(const struct kind *kind)
+{
+    return kind->counts != NULL;
+}
 
 enum {
     LAYER_BATCH = HASH_BATCH, /* keys in one call of query or add */
@@ -351,7 +411,7 @@ double layer_n_at(const struct layer *layer, double fpr);
 
 static inline bool layer_takes_keys(const struct layer *layer)
 {
-    return layer->kind->add != NULL;
+    return kind_takes_keys(layer->kind);
 }
 
 /* Calls need(ctx, page) for every page that a query of n keys reads; stops and returns false if

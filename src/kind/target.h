@@ -35,7 +35,7 @@ struct target {
     int fd;
     const char *name;
     unsigned threads;
-    /* For kind->build. */
+    /* For kind->building->build. */
     uint64_t n;    /* distinct keys */
     bool presumed; /* n presumes that no key is repeated; if one is, the build fails */
 };

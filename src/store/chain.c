@@ -49,11 +49,11 @@ static bool make_layer(struct layer *layer, const struct kind *kind, uint64_t id
 {
     char keys[NUM_TEXT], rate[NUM_TEXT];
     *layer = (struct layer){.id = id, .n_design = n, .fpr_design = p, .generation = id};
-    if (p < LEAST_FPR || !kind->size(n, p, layer))
+    if (p < LEAST_FPR || !kind->sizing->size(n, p, layer))
         return fail(err, "no layer can be made for %s keys at an FPR of %s",
                     num_show_count(keys, (double)n), num_show_fpr(rate, p));
-    if (folds && kind->round_to_fold != NULL)
-        kind->round_to_fold(layer, FOLDS);
+    if (folds && kind_folds(kind))
+        kind->uniting->round_to_fold(layer, FOLDS);
     return true;
 }
 
@@ -180,7 +180,7 @@ static unsigned oldest_layer(const struct header *h)
 
 bool chain_is_exact(const struct header *h)
 {
-    return h->layers[chain_newest(h)].kind->exact_capacity &&
+    return kind_is_exact(h->layers[chain_newest(h)].kind) &&
            (h->policy == POLICY_GROW || h->n_layers == 1);
 }
 
@@ -284,7 +284,7 @@ static bool make_next(const struct header *h, struct layer *out, struct err *err
 {
     const struct layer *last = &h->layers[chain_newest(h)];
     uint64_t id = unused_id(h);
-    if (last->kind->next == NULL)
+    if (!kind_is_exact(last->kind))
         return make_layer(out, last->kind, id, next_capacity(last), BUDGET * rate_left(h), true,
                           err);
     /* The other program's rule follows the capacity, which a file may forge. Valid layers hold it
@@ -293,7 +293,7 @@ static bool make_next(const struct header *h, struct layer *out, struct err *err
         return fail(err, "its newest layer has no room for the %" PRIu64 " keys of its capacity",
                     last->n_design);
     *out = (struct layer){0};
-    if (!last->kind->next(last, out, err))
+    if (!last->kind->growth->next(last, out, err))
         return false;
     out->id = id;
     return true;

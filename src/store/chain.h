@@ -6,7 +6,7 @@
  * times the capacity of the newest, or twice from 2^20 keys on. Each layer gets a fixed part of the
  * FPR that is left: the promised FPR less that of the earlier layers, measured from their bits. A
  * key is inserted only if no layer has it. Layouts of other programs have their own rules
- * (kind->next, kind->exact_capacity).
+ * (kind->growth).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
  * empties the oldest and makes it the newest. A key is inserted unless the newest layer has it, so

@@ -7,7 +7,7 @@
 
 bool combine_counts(const struct header *h)
 {
-    return h->n_layers == 1 && h->layers[0].kind->counts != NULL;
+    return h->n_layers == 1 && kind_counts(h->layers[0].kind);
 }
 
 static unsigned bits_of(const struct layer *layer)

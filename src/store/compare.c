@@ -25,7 +25,7 @@ static bool check_filter(const struct filter *f, struct err *err)
                     "'%s' is a difference, whose fingerprints do not tell how many keys two sets "
                     "share; compare the sets that it was made of",
                     f->path);
-    return h->layers[0].kind->counts != NULL || h->layers[0].kind->table != NULL ||
+    return kind_counts(h->layers[0].kind) || kind_is_table(h->layers[0].kind) ||
            fail(err,
                 "'%s' is of kind %s, whose bits do not tell how many keys two filters share; "
                 "counted sets do: 'seen create --counted'",
@@ -42,7 +42,7 @@ static bool check_both(const struct filter *in, struct err *err)
                     "'%s' is of kind %s and '%s' of kind %s; filters of two kinds cannot be "
                     "compared",
                     in[0].path, a->kind->name, in[1].path, b->kind->name);
-    return a->kind->counts != NULL || a->kind->table->alike(a, b) ||
+    return kind_counts(a->kind) || a->kind->table->alike(a, b) ||
            fail(err,
                 "'%s' and '%s' differ in size or number of probes, so they cannot be "
                 "compared; make them with --like one of them",
@@ -74,7 +74,7 @@ bool compare_inputs(const struct make *m, struct compared *c, struct err *err)
     if (!check_both(in, err))
         return false;
     *c = (struct compared){.kind = layer[0]->kind};
-    if (c->kind->counts != NULL) {
+    if (kind_counts(c->kind)) {
         if (!compare_counted(m, layer, data, c, err))
             return false;
     } else if (table_pair(layer, data, m->threads, &pair)) {

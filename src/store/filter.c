@@ -121,7 +121,7 @@ static bool check_size(const struct filter *f, const struct header *h, struct er
 static bool check_writable(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;
-    if (h->layers[0].kind->counts != NULL)
+    if (kind_counts(h->layers[0].kind))
         return fail(err,
                     "'%s' is a counted set, which takes keys in whole batches, from 'seen add' "
                     "alone; it can be asked at any time ('seen query', 'seen dedup --also')",

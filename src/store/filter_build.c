@@ -45,23 +45,20 @@ enum {
 /* Memory that a thread uses to build a layer, besides the keyset. */
 static uint64_t build_memory(const struct kind *kind)
 {
-    return kind->build_memory != NULL ? kind->build_memory() : 0;
-}
-
-/* Are keys added one by one, as another program adds them? */
-static bool adds_keys(const struct kind *kind)
-{
-    return kind->build == NULL;
+    bool some = kind_builds(kind) && kind->building->memory != NULL;
+    return some ? kind->building->memory() : 0;
 }
 
 static bool is_ordered(const struct kind *kind)
 {
-    return adds_keys(kind) && kind->layout->counts;
+    return !kind_builds(kind) && kind->layout->counts;
 }
 
 static size_t build_part(const struct kind *kind)
 {
-    return is_ordered(kind) ? ORDERED_PART : kind->build_part;
+    if (kind_builds(kind))
+        return kind->building->part;
+    return is_ordered(kind) ? ORDERED_PART : 0;
 }
 
 /* The same plus the memory for parts that it requests from the keyset. */
@@ -82,13 +79,13 @@ uint64_t filter_build_min_memory(const struct design *design)
 static uint64_t direct_memory(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
-    return adds_keys(kind) ? FILL_MEMORY : (uint64_t)DIRECT_MEMORY * keyset_lanes(kind->lanes);
+    return kind_builds(kind) ? (uint64_t)DIRECT_MEMORY * keyset_lanes(kind->lanes) : FILL_MEMORY;
 }
 
 static uint64_t direct_keys(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
-    return adds_keys(kind) ? FILL_KEYS / keyset_lanes(kind->lanes) : DIRECT_KEYS;
+    return kind_builds(kind) ? DIRECT_KEYS : FILL_KEYS / keyset_lanes(kind->lanes);
 }
 
 /* Is the keyset drained while keys are put? */
@@ -101,7 +98,7 @@ static bool drains(const struct filter_build *b)
 static unsigned lanes(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
-    return adds_keys(kind) ? key_rule_hash(b->rule)->lanes : kind->lanes + b->design->each;
+    return kind_builds(kind) ? kind->lanes + b->design->each : key_rule_hash(b->rule)->lanes;
 }
 
 /* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
@@ -192,7 +189,8 @@ static bool bits_fit_memory(uint64_t len)
 /* Makes the keyset drain hashes into bits, where that is possible and worthwhile. */
 static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
-    const struct kind_bits *bits = design_kind(b->design)->bits;
+    const struct kind *kind = design_kind(b->design);
+    const struct kind_bits *bits = kind_builds(kind) ? kind->building->bits : NULL;
     if (bits == NULL || !design_is_sized(b->design) || b->forecast ||
         b->memory < direct_memory(b) + THREAD_MEMORY)
         return true;
@@ -212,7 +210,7 @@ static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, stru
 static bool add_on_arrival(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
     const struct kind *kind = design_kind(b->design);
-    if (!adds_keys(kind) || !design_is_sized(b->design) || b->forecast)
+    if (kind_builds(kind) || !design_is_sized(b->design) || b->forecast)
         return true;
     if (!make_header(b, 0, err))
         return false;
@@ -313,7 +311,7 @@ bool filter_build_begin(struct filter_build *b, struct err *err)
         return true;
     if (b->bits == NULL)
         return false;
-    design_kind(b->design)->bits->end(b->bits);
+    design_kind(b->design)->building->bits->end(b->bits);
     b->bits = NULL;
     spec.drain = NULL;
     return get_keyset(b, &spec, err);
@@ -340,7 +338,7 @@ bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes has
 static bool keeps_keys(const struct filter_build *b)
 {
     const struct kind *kind = design_kind(b->design);
-    return kind->build != NULL && kind->bits == NULL;
+    return kind_builds(kind) && kind->building->bits == NULL;
 }
 
 /* Counts the distinct keys, unless the size is fixed and keys are too many to keep. The result must
@@ -372,8 +370,8 @@ static bool build_layers(struct filter_build *b, const struct target *target, st
     struct header *h = &b->header;
     progress_begin("making the filter", b->progress, false);
     bool ok = b->counted || b->bits == NULL
-                  ? newest(b)->kind->build(target, b->keys, &b->census, err)
-                  : newest(b)->kind->bits->write(target, b->bits, &b->census, err);
+                  ? newest(b)->kind->building->build(target, b->keys, &b->census, err)
+                  : newest(b)->kind->building->bits->write(target, b->bits, &b->census, err);
     for (unsigned i = 0; ok && i < h->n_layers; i++) {
         const struct target other = header_target(h, i, target->fd, target->name, b->threads);
         ok = other.layer == target->layer || target_zero_sums(&other, err);
@@ -516,7 +514,8 @@ static bool write_mapped(struct filter_build *b, struct err *err)
 static bool may_presume(const struct design *d)
 {
     double p = d->p != 0 ? d->p : LAYER_FPR;
-    return !design_is_sized(d) && d->size == 0 && !d->each && p <= design_kind(d)->presuming_fpr;
+    return !design_is_sized(d) && d->size == 0 && !d->each &&
+           p <= design_kind(d)->building->presuming_fpr;
 }
 
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)
@@ -526,7 +525,7 @@ bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)
     b->n_put = n_put;
     b->n_distinct = b->n_known != 0 ? b->n_known : n_put;
     b->counted = true;
-    if (adds_keys(kind))
+    if (!kind_builds(kind))
         return is_ordered(kind) ? write_store(b, err) : write_mapped(b, err);
     return (may_presume(b->design) && write_file(b, true, &ignored)) ||
            (count_keys(b, err) && write_file(b, false, err));
@@ -559,7 +558,7 @@ void filter_build_free(struct filter_build *b)
     unmap_file(b);
     store_close(b->store);
     if (b->bits != NULL)
-        design_kind(b->design)->bits->end(b->bits);
+        design_kind(b->design)->building->bits->end(b->bits);
 }
 
 bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err)

@@ -106,7 +106,7 @@ static void count_keys(struct header *h, const struct layout_filter *filter, uin
     layers_census_each(&layers, threads, layer);
     layers_census_whole(&layers, threads, layer, census);
     for (unsigned i = 0; h->policy == POLICY_GROW && i + 1 < h->n_layers; i++) {
-        if (!h->layers[i].kind->exact_capacity)
+        if (!kind_is_exact(h->layers[i].kind))
             h->layers[i].n_closed = layer[i].n;
         h->layers[i].fpr_closed = layer[i].fpr;
     }

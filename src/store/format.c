@@ -429,7 +429,7 @@ static bool check_places(const struct header *h, struct err *err)
                     : step_over_mutable(&at, layer, h->file_len)))
             return fail(err, "is damaged: layer %u is not where it should be", i);
         /* Kinds that change in place rely on the alignment of mutable files. */
-        if (fixed && layer->kind->add != NULL)
+        if (fixed && kind_takes_keys(layer->kind))
             return fail(err, "is damaged: layer %u is of a kind that cannot be in this file", i);
     }
     if (at != h->file_len)
@@ -450,7 +450,7 @@ static bool check_growing_ring(const struct header *h, struct err *err)
     uint64_t first = h->layers[0].generation;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct layer *l = &h->layers[i];
-        if (l->is_void || l->kind->add == NULL || l->kind->layout != NULL)
+        if (l->is_void || !kind_takes_keys(l->kind) || l->kind->layout != NULL)
             return damaged(err, "its layers do not fit its policy");
         if (l->generation < (i > 0 ? l[-1].generation : first) ||
             l->generation - first >= h->generations)
@@ -482,7 +482,7 @@ static bool check_policy(const struct header *h, struct err *err)
 
 static bool check_layers(const struct header *h, struct err *err)
 {
-    if (h->n_batches > 0 && (h->n_layers > 1 || h->layers[0].kind->counts == NULL))
+    if (h->n_batches > 0 && (h->n_layers > 1 || !kind_counts(h->layers[0].kind)))
         return damaged(err, "its header has batches, which its layers cannot have");
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct err why;
@@ -499,7 +499,7 @@ static bool check_layers(const struct header *h, struct err *err)
 static bool check_counting(const struct header *h, struct err *err)
 {
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (h->layers[i].kind->counts != NULL && h->n_layers > 1)
+        if (kind_counts(h->layers[i].kind) && h->n_layers > 1)
             return fail(err, "is damaged: layer %u counts keys, but is not alone", i);
     return true;
 }

@@ -26,7 +26,7 @@ double plan_least_fpr(uint64_t n)
  * the kind's share of p. */
 static double hash_floor(const struct plan *plan)
 {
-    return (double)plan->n * 0x1p-64 / plan->kind->hash_share;
+    return (double)plan->n * 0x1p-64 / plan->kind->sizing->hash_share;
 }
 
 static uint64_t file_len_of(const struct layer *layer)
@@ -63,7 +63,7 @@ static bool check_fpr(const struct plan *plan, struct err *err)
     num_show_fpr(p, plan->p);
     if (!(plan->p > 0 && plan->p < 1))
         return fail(err, "an FPR of %s is not between 0 and 1", p);
-    if (!plan->kind->check_fpr(plan->p, err))
+    if (!plan->kind->sizing->check_fpr(plan->p, err))
         return false;
     num_show_count(n, (double)plan->n);
     if (hash_floor(plan) > WORST_FPR)
@@ -78,22 +78,27 @@ static bool solve_layer(struct plan *plan, struct err *err)
 {
     char n[NUM_TEXT], p[NUM_TEXT], limit[NUM_TEXT];
     return check_fpr(plan, err) &&
-           (plan->kind->size(plan->n, plan->p, &plan->layer) ||
+           (plan->kind->sizing->size(plan->n, plan->p, &plan->layer) ||
             fail(err, "%s keys at an FPR of %s need a file larger than %s",
                  num_show_count(n, (double)plan->n), num_show_fpr(p, plan->p),
-                 num_show_bytes(limit, plan->kind->len_max)));
+                 num_show_bytes(limit, plan->kind->sizing->len_max)));
+}
+
+static bool length_varies(const struct kind *kind)
+{
+    return kind->sizing->best == NULL;
 }
 
 /* Lengths that depend on the keys are estimates, so 1 % of a given size is reserved. */
 static uint64_t kept_back(const struct kind *kind, uint64_t size)
 {
-    return kind->best == NULL ? size - size / 100 : size;
+    return length_varies(kind) ? size - size / 100 : size;
 }
 
 /* The smallest size that is accepted for a file of this length. */
 static uint64_t least_size(const struct kind *kind, uint64_t len)
 {
-    uint64_t size = kind->best == NULL ? len + len / 99 : len;
+    uint64_t size = length_varies(kind) ? len + len / 99 : len;
     while (kept_back(kind, size) < len)
         size++;
     return size;
@@ -106,7 +111,7 @@ static bool too_small(const struct plan *plan, double fpr, struct err *err)
     struct layer enough = {0};
     num_show_count(n, (double)plan->n);
     num_show_bytes(size, plan->size);
-    if (!plan->kind->size(plan->n, WORST_FPR, &enough))
+    if (!plan->kind->sizing->size(plan->n, WORST_FPR, &enough))
         return fail(err, "%s is too small for %s keys", size, n);
     num_show_least_bytes(need, least_size(plan->kind, file_len_of(&enough)));
     num_show_fpr(worst, WORST_FPR);
@@ -121,13 +126,13 @@ static bool too_small(const struct plan *plan, double fpr, struct err *err)
  */
 static double search_fpr(const struct plan *plan, uint64_t size, double least)
 {
-    double low = least, high = plan->kind->fpr_max;
+    double low = least, high = plan->kind->sizing->fpr_max;
     struct layer layer = {0};
-    if (!plan->kind->size(plan->n, high, &layer) || file_len_of(&layer) > size)
+    if (!plan->kind->sizing->size(plan->n, high, &layer) || file_len_of(&layer) > size)
         return 1;
     while (high / low > 1.0001) {
         double middle = sqrt(low * high);
-        if (plan->kind->size(plan->n, middle, &layer) && file_len_of(&layer) <= size)
+        if (plan->kind->sizing->size(plan->n, middle, &layer) && file_len_of(&layer) <= size)
             high = middle;
         else
             low = middle;
@@ -138,12 +143,12 @@ static double search_fpr(const struct plan *plan, uint64_t size, double least)
 static bool solve_fpr(struct plan *plan, uint64_t data_len, struct err *err)
 {
     /* Promise no smaller FPR than 64-bit hashes allow. */
-    double least = fmax(plan->kind->fpr_min, hash_floor(plan));
-    if (plan->kind->best == NULL) {
+    double least = fmax(plan->kind->sizing->fpr_min, hash_floor(plan));
+    if (length_varies(plan->kind)) {
         plan->p = search_fpr(plan, kept_back(plan->kind, plan->size), least);
         return plan->p < 1 ? solve_layer(plan, err) : too_small(plan, 0, err);
     }
-    double fpr = plan->kind->best(plan->n, data_len, &plan->layer);
+    double fpr = plan->kind->sizing->best(plan->n, data_len, &plan->layer);
     plan->p = fmax(fpr, least);
     return fpr <= WORST_FPR || too_small(plan, fpr, err);
 }
@@ -154,9 +159,9 @@ static bool solve_n(struct plan *plan, uint64_t data_len, struct err *err)
         plan->p = LAYER_FPR;
     if (!check_fpr(plan, err))
         return false;
-    plan->n = plan->kind->capacity(data_len, plan->p, &plan->layer);
+    plan->n = plan->kind->sizing->capacity(data_len, plan->p, &plan->layer);
     /* Promise no more keys than 64-bit hashes allow at this FPR. */
-    double most = plan->p * plan->kind->hash_share * 0x1p64;
+    double most = plan->p * plan->kind->sizing->hash_share * 0x1p64;
     if ((double)plan->n > most)
         plan->n = (uint64_t)most;
     return true;
@@ -165,8 +170,8 @@ static bool solve_n(struct plan *plan, uint64_t data_len, struct err *err)
 static bool solve_size(struct plan *plan, struct err *err)
 {
     uint64_t data_len = data_within(plan->kind, plan->size);
-    bool n_is_open = plan->n == 0 && plan->kind->capacity != NULL;
-    if (data_len == 0 && plan->kind->capacity != NULL) {
+    bool n_is_open = plan->n == 0 && !length_varies(plan->kind);
+    if (data_len == 0 && !length_varies(plan->kind)) {
         struct layer least = {.kind = plan->kind, .data_len = LAYER_PAGE};
         return fail(err, "a size of %llu bytes is too small: the smallest filter takes %llu",
                     (unsigned long long)plan->size, (unsigned long long)file_len_of(&least));
@@ -192,7 +197,7 @@ bool plan_solve(struct plan *plan, struct err *err)
         return too_many_wishes(plan, err);
     if (plan->size != 0)
         return solve_size(plan, err);
-    if (plan->n == 0 && plan->kind->add != NULL)
+    if (plan->n == 0 && kind_takes_keys(plan->kind))
         return fail(err, "a filter must have capacity for at least one key");
     if (plan->p == 0)
         plan->p = LAYER_FPR;
@@ -277,7 +282,7 @@ bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct e
     if (!plan_solve(plan, err))
         return false;
     if (d->foldable)
-        plan->kind->round_to_fold(&plan->layer, 0);
+        plan->kind->uniting->round_to_fold(&plan->layer, 0);
     return true;
 }
 

@@ -33,7 +33,7 @@ struct plan {
     uint64_t n;         /* distinct keys */
     double p;           /* design FPR */
     uint64_t size;      /* limit for the file, in bytes */
-    struct layer layer; /* for n keys at p; data_len may be an estimate (kind->size) */
+    struct layer layer; /* for n keys at p; data_len may be an estimate (kind->sizing->size) */
 };
 
 /* Computes n or p, whichever is 0, from the other one and size. With n alone or size alone, p is

@@ -175,7 +175,7 @@ static void unite(const struct layers *layers, unsigned threads, const struct ce
         for (unsigned j = 0; j < h->n_layers; j++) {
             const struct layer *l = &h->layers[j];
             counts[j] =
-                j == i || (j > i && !done[j] && !l->is_void && l->kind->table != NULL &&
+                j == i || (j > i && !done[j] && !l->is_void && kind_is_table(l->kind) &&
                            l->kind == h->layers[i].kind && l->kind->table->alike(&h->layers[i], l));
             if (!counts[j])
                 continue;
@@ -340,7 +340,7 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
         return true;
     /* A set's number of fingerprints is exact, and check_whole counts them. But any number of
      * deliberately chosen keys may share one fingerprint. */
-    if (h->layers[0].kind->counts != NULL) {
+    if (kind_counts(h->layers[0].kind)) {
         *n_bits = layer[0].n;
         return true;
     }

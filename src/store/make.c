@@ -111,7 +111,7 @@ enum how {
 
 static bool copies(const struct kind *kind, enum how how)
 {
-    return kind->unite == NULL || (how == FOLD && kind->fold == NULL);
+    return !kind_unites(kind) || (how == FOLD && !kind_folds(kind));
 }
 
 /* Writes layer `to`. `layer` and `data` have room for all sources. */
@@ -128,7 +128,7 @@ static bool write_layer(struct make *m, unsigned to, enum how how, bool intersec
     const struct kind *kind = target_layer(&t)->kind;
     struct census *census = &m->layer[to].census;
     if (how == DROP)
-        return kind->write_dropped(&t, layer[0], data[0], err);
+        return kind->dropping->write(&t, layer[0], data[0], err);
     if (!copies(kind, how))
         return table_write_union(&t, &parts, census, err);
     if (!target_copy(&t, data[0], err))
@@ -185,8 +185,8 @@ static void count_sources(struct make *m, unsigned to)
 static bool fits(const struct make *m, unsigned to, const struct layer *layer, struct layer *united)
 {
     const struct layer *with = &m->header.layers[to];
-    return with->kind == layer->kind && layer->kind->unite != NULL &&
-           layer->kind->unite(with, layer, united);
+    return with->kind == layer->kind && kind_unites(layer->kind) &&
+           layer->kind->uniting->unite(with, layer, united);
 }
 
 /* The rate of `united`, made of a layer of an input and of layer `to` of the result. */
@@ -204,7 +204,7 @@ static bool has_room(struct make *m, unsigned to, struct part *part, const struc
 {
     bool same = united->data_len == part->layer->data_len &&
                 united->data_len == m->header.layers[to].data_len;
-    if (united->kind->fold == NULL || (same && !m->spreads))
+    if (!kind_folds(united->kind) || (same && !m->spreads))
         return true;
     double fpr = fpr_of(m, to, part, united);
     return (same && (part->keys == 0 || m->layer[to].keys == 0)) ||
@@ -217,7 +217,7 @@ static bool find_emptiest(struct make *m, struct part *part, unsigned *to)
     double least = INFINITY;
     struct layer united;
     for (unsigned i = 0; i < m->header.n_layers; i++) {
-        if (!fits(m, i, part->layer, &united) || united.kind->fold == NULL)
+        if (!fits(m, i, part->layer, &united) || !kind_folds(united.kind))
             continue;
         double fpr = fpr_of(m, i, part, &united);
         if (fpr < least) {
@@ -246,9 +246,9 @@ static bool fail_intersection(struct err *err)
 /* A layer fits none of the result's, which has as many as a file can hold. */
 static bool fail_full(const struct make *m, const struct layer *layer, struct err *err)
 {
-    bool joins = layer->kind->unite == NULL;
+    bool joins = !kind_unites(layer->kind);
     for (unsigned i = 0; i < m->header.n_layers; i++)
-        joins |= m->header.layers[i].kind->unite == NULL;
+        joins |= !kind_unites(m->header.layers[i].kind);
     if (m->intersects)
         return fail_intersection(err);
     if (joins)
@@ -306,10 +306,10 @@ static void sort_layers(struct make *m)
 static bool is_of_one_size(const struct make *m)
 {
     const struct layer *first = &m->header.layers[0];
-    bool same = m->header.n_layers == 1 && m->layer[0].n == m->n_in && first->kind->unite != NULL;
+    bool same = m->header.n_layers == 1 && m->layer[0].n == m->n_in && kind_unites(first->kind);
     for (unsigned i = 0; same && i < m->n_in; i++)
         same = m->in[i].header.n_layers == 1 &&
-               (first->kind->fold == NULL || m->in[i].header.layers[0].data_len == first->data_len);
+               (!kind_folds(first->kind) || m->in[i].header.layers[0].data_len == first->data_len);
     return same;
 }
 
@@ -393,7 +393,7 @@ static bool can_spread(const struct make *m)
 {
     bool any = false;
     for (unsigned i = 0; i < m->header.n_layers; i++)
-        any |= m->layer[i].n > 1 && m->header.layers[i].kind->fold != NULL;
+        any |= m->layer[i].n > 1 && kind_folds(m->header.layers[i].kind);
     return any && !m->intersects;
 }
 
@@ -449,7 +449,7 @@ static bool can_fold(const struct header *h)
 {
     bool any = false;
     for (unsigned i = 0; i < h->n_layers; i++)
-        any |= h->layers[i].kind->fold != NULL;
+        any |= kind_folds(h->layers[i].kind);
     return any;
 }
 
@@ -469,7 +469,7 @@ static double share(const struct fold *f, unsigned i)
 static void choose_fold(struct fold *f, unsigned i, uint64_t above)
 {
     const struct layer *layer = from_layer(f->m, i);
-    layer->kind->fold(layer, f->n[i], 1.05 * share(f, i), above, &f->folded[i]);
+    layer->kind->uniting->fold(layer, f->n[i], 1.05 * share(f, i), above, &f->folded[i]);
 }
 
 /* Makes the header, with the layers folded as chosen. */
@@ -484,7 +484,7 @@ static void fold_header(struct fold *f)
     h->n_layers = from->n_layers;
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i];
-        bool folds = from->layers[i].kind->fold != NULL;
+        bool folds = kind_folds(from->layers[i].kind);
         *layer = folds ? f->folded[i] : from->layers[i];
         if (f->m->reproducible)
             layer->since = 0;
@@ -519,7 +519,7 @@ static bool correct_folds(struct fold *f)
     bool any = false;
     for (unsigned i = 0; i < f->m->header.n_layers; i++) {
         uint64_t len = f->folded[i].data_len;
-        if (from_layer(f->m, i)->kind->fold == NULL || f->m->layer[i].census.fpr <= share(f, i))
+        if (!kind_folds(from_layer(f->m, i)->kind) || f->m->layer[i].census.fpr <= share(f, i))
             continue;
         if (len < from_layer(f->m, i)->data_len)
             choose_fold(f, i, len);
@@ -543,7 +543,7 @@ static bool fold(struct make *m, double p, struct err *err)
     struct header *h = &m->header;
     for (unsigned i = 0; i < m->in[0].header.n_layers; i++) {
         add_source(m, &m->in[0], i, i);
-        if (from_layer(m, i)->kind->fold == NULL)
+        if (!kind_folds(from_layer(m, i)->kind))
             continue;
         f.n[i] = keys_in(m, from_layer(m, i), m->in[0].data[i]);
         choose_fold(&f, i, 0);
@@ -576,7 +576,7 @@ static bool can_drop(const struct header *h)
 {
     bool all = true;
     for (unsigned i = 0; i < h->n_layers; i++)
-        all &= h->layers[i].kind->drop != NULL;
+        all &= kind_drops(h->layers[i].kind);
     return all;
 }
 
@@ -611,7 +611,7 @@ static bool drop(struct make *m, double p, struct err *err)
     if (p < from->fpr_design)
         return fail(err, "'%s' was made for an FPR of %s; lowering it to %s needs the keys",
                     m->in[0].path, num_show_fpr(had, from->fpr_design), num_show_fpr(wanted, p));
-    if (!from->layers[0].kind->check_fpr(p, err))
+    if (!from->layers[0].kind->sizing->check_fpr(p, err))
         return false;
     header_begin_like(h, from, m->reproducible);
     h->counters = from->counters;
@@ -621,7 +621,7 @@ static bool drop(struct make *m, double p, struct err *err)
     share_rate(from, p, share);
     for (unsigned i = 0; i < h->n_layers; i++) {
         add_source(m, &m->in[0], i, i);
-        from->layers[i].kind->drop(&from->layers[i], share[i], &h->layers[i]);
+        from->layers[i].kind->dropping->drop(&from->layers[i], share[i], &h->layers[i]);
         h->layers[i].fpr_design = share[i];
     }
     format_place(h);

@@ -103,7 +103,7 @@ struct filter *store_file(struct store *s, struct err *err)
 bool store_check_counts(const struct store *s, struct err *err)
 {
     const struct header *h = store_header(s);
-    return (s->ops->query_counts != NULL && h->layers[0].kind->counts != NULL) ||
+    return (s->ops->query_counts != NULL && kind_counts(h->layers[0].kind)) ||
            fail(err,
                 "'%s' does not count its keys: 'seen create --counted' makes a filter that does",
                 s->name);

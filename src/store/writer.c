@@ -49,7 +49,7 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
     struct err why;
     if (!layer_takes_keys(layer))
         return fail(err, "'%s' is immutable: no keys can be added to it", name);
-    if (layer->kind->check_add != NULL && !layer->kind->check_add(layer, &why))
+    if (kind_is_exact(layer->kind) && !layer->kind->growth->check_add(layer, &why))
         return fail(err, "no keys can be added to '%s': %s", name, why.text);
     if (options->rotate && h->policy == POLICY_GROWING_RING)
         return fail(err,

@@ -50,7 +50,7 @@ static void follow(const struct layer *last)
     const uint64_t hash[4] = {UINT64_MAX, 12345, UINT64_MAX, 67890};
     struct layer now = *last, next;
     struct err err;
-    for (unsigned i = 0; i < LAYOUT_LAYERS && now.kind->next(&now, &next, &err); i++) {
+    for (unsigned i = 0; i < LAYOUT_LAYERS && now.kind->growth->next(&now, &next, &err); i++) {
         MUST(next.kind->check(&next, &err));
         MUST(next.n_design > 0 && next.fpr_design == now.fpr_design * 0.5);
         next.kind->layout->positions(&next, (struct hashes){hash, 2, NULL}, 2, position);

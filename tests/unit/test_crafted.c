@@ -262,7 +262,7 @@ static bool build_file(struct made *m, const struct way *way, struct keyset *key
     target.n = n;
     target.presumed = presumed;
     return m->fd >= 0 && ftruncate(m->fd, (off_t)m->header.file_len) == 0 &&
-           way->kind->build(&target, keys, &m->census, err) &&
+           way->kind->building->build(&target, keys, &m->census, err) &&
            header_write(&m->header, m->fd, "test", err);
 }
 

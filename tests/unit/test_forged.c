@@ -418,7 +418,7 @@ static void try_all(struct sound s, const char *what)
     for (unsigned l = 0; l<h.n_layers; l += h.n_layers> 1 ? h.n_layers - 1 : 1)
         for (size_t i = 0; i < COUNT(layer_fields); i++)
             try_header(&s, what, LAYERS + LAYER_LEN * l, &layer_fields[i]);
-    unsigned entries = h.layers[0].kind->add == NULL ? (unsigned)h.layers[0].geometry[1] : 0;
+    unsigned entries = !kind_takes_keys(h.layers[0].kind) ? (unsigned)h.layers[0].geometry[1] : 0;
     for (unsigned e = 0; e<entries; e += entries> 1 ? entries - 1 : 1) {
         seal_slots(&s, true);
         for (size_t i = 0; i < COUNT(entry_fields); i++)

@@ -273,7 +273,7 @@ static bool pair_new(struct bloom_pair *p, const struct layer *layer, unsigned t
 static struct layer bloom_for(uint64_t capacity, double fpr)
 {
     struct layer layer = {0};
-    CHECK(kind_usual()->size(capacity, fpr, &layer));
+    CHECK(kind_usual()->sizing->size(capacity, fpr, &layer));
     return layer;
 }
 

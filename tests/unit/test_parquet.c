@@ -426,10 +426,10 @@ TEST(layers_of_any_sizes_unite)
     table_census_union(layers, data, 2, 3, &threaded);
     CHECK(memcmp(&alone, &folded, sizeof alone) == 0);
     CHECK(memcmp(&threaded, &folded, sizeof threaded) == 0);
-    CHECK(kind_parquet.unite(&small, &large, &out) && out.data_len == small.data_len);
-    CHECK(kind_parquet.unite(&large, &small, &out) && out.data_len == small.data_len);
+    CHECK(kind_parquet.uniting->unite(&small, &large, &out) && out.data_len == small.data_len);
+    CHECK(kind_parquet.uniting->unite(&large, &small, &out) && out.data_len == small.data_len);
     out = layer_of(SMALL + 1);
-    CHECK(!kind_parquet.unite(&small, &out, &large));
+    CHECK(!kind_parquet.uniting->unite(&small, &out, &large));
     free(a);
     free(b);
 }
@@ -438,14 +438,14 @@ TEST(folding_halves_while_the_rate_lasts)
 {
     struct layer layer = layer_of(128 * 3), out;
     const double n = 500;
-    kind_parquet.fold(&layer, n, 1, 0, &out);
+    kind_parquet.uniting->fold(&layer, n, 1, 0, &out);
     CHECK(parquet_blocks(&out) == 3);
-    kind_parquet.fold(&layer, n, 1, 6 * PARQUET_BLOCK, &out);
+    kind_parquet.uniting->fold(&layer, n, 1, 6 * PARQUET_BLOCK, &out);
     CHECK(parquet_blocks(&out) == 12);
-    kind_parquet.fold(&layer, n, 0, 0, &out);
+    kind_parquet.uniting->fold(&layer, n, 0, 0, &out);
     CHECK(parquet_blocks(&out) == 128 * 3);
     struct layer some = layer_of(24);
-    kind_parquet.fold(&layer, n, parquet_fpr_at(&some, n), 0, &out);
+    kind_parquet.uniting->fold(&layer, n, parquet_fpr_at(&some, n), 0, &out);
     CHECK(parquet_blocks(&out) == 24);
 }
 

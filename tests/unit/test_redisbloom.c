@@ -354,7 +354,7 @@ TEST(links_have_the_sizes_of_redisbloom)
         n_rows++;
         if (options != 13) {
             struct layer last = before(n, error, options);
-            MUST(kind_redisbloom.next(&last, &layer, &err));
+            MUST(kind_redisbloom.growth->next(&last, &layer, &err));
             CHECK(is_row(&layer, &row));
         }
         if (options == 4)
@@ -474,17 +474,19 @@ TEST(links_do_not_grow_beyond_all_bounds)
 {
     struct err err;
     struct layer out, last = before(UINT64_MAX, 0.01, 5);
-    CHECK(!kind_redisbloom.next(&last, &out, &err) && strstr(err.text, "is too large") != NULL);
+    CHECK(!kind_redisbloom.growth->next(&last, &out, &err) &&
+          strstr(err.text, "is too large") != NULL);
     last.geometry[1] |= (uint64_t)2 << 32; /* growth 3 */
-    CHECK(!kind_redisbloom.next(&last, &out, &err));
+    CHECK(!kind_redisbloom.growth->next(&last, &out, &err));
     CHECK_STR(err.text, "its next link is too large");
     last = before(64, 0.01, 7); /* 2^64 bits */
-    CHECK(!kind_redisbloom.next(&last, &out, &err) && strstr(err.text, "is too large") != NULL);
+    CHECK(!kind_redisbloom.growth->next(&last, &out, &err) &&
+          strstr(err.text, "is too large") != NULL);
     last = before(3, 0.0001, 7);
-    CHECK(!kind_redisbloom.next(&last, &out, &err));
+    CHECK(!kind_redisbloom.growth->next(&last, &out, &err));
     CHECK_STR(err.text, "a link of 2^3 bits at an error rate of 5e-05 has room for no key");
     last = before(10, 5e-324, 5); /* half of it is 0 */
-    CHECK(!kind_redisbloom.next(&last, &out, &err));
+    CHECK(!kind_redisbloom.growth->next(&last, &out, &err));
     CHECK_STR(err.text, "RedisBloom makes no link for 10 keys at an error rate of 0");
 }
 

@@ -87,7 +87,7 @@ static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double 
     snprintf(m->path, sizeof m->path, "/proc/self/fd/%d", m->fd);
     struct target target = header_target(&m->header, 0, m->fd, "test", threads);
     target.n = distinct;
-    ok = ok && kind_ribbon.build(&target, keys, &m->census, &err) &&
+    ok = ok && kind_ribbon.building->build(&target, keys, &m->census, &err) &&
          header_write(&m->header, m->fd, "test", &err);
     keyset_free(keys);
     CHECK_STR(err.text, "");

@@ -290,11 +290,36 @@ static void round_to_fold(struct layer *layer, unsigned parts)
     bloom_to(&bloom, layer);
 }
 
+static const struct kind_sizing sizing = {
+    .check_fpr = check_fpr,
+    .hash_share = 0.1,
+    .size = size,
+    .fpr_min = BLOOM_MIN_FPR,
+    .fpr_max = 1,
+    .len_max = BLOOM_MAX_PAGES * BLOOM_PAGE,
+    .cost = cost,
+    .best = best,
+    .capacity = capacity,
+};
+
+static const struct kind_building building = {
+    .build = bloom_build,
+    /* At most one key in 100 finds its bits set by chance and must be checked. */
+    .presuming_fpr = 0.02,
+    .bits = &bloom_bits,
+};
+
+static const struct kind_uniting uniting = {unite, fold, round_to_fold};
+
 const struct kind kind_bloom = {
     .id = 1,
     .name = "bloom",
-    .variants = &bloom_variants,
+    .lanes = 1,
     .table = &bloom_table,
+    .variants = &bloom_variants,
+    .sizing = &sizing,
+    .building = &building,
+    .uniting = &uniting,
     .check = check,
     .query = query,
     .prefetch = prefetch,
@@ -303,21 +328,4 @@ const struct kind kind_bloom = {
     .census = table_census,
     .shape = shape_of,
     .fpr_at = fpr_at,
-    .check_fpr = check_fpr,
-    .hash_share = 0.1,
-    .size = size,
-    .best = best,
-    .fpr_min = BLOOM_MIN_FPR,
-    .fpr_max = 1,
-    .len_max = BLOOM_MAX_PAGES * BLOOM_PAGE,
-    .capacity = capacity,
-    .cost = cost,
-    .lanes = 1,
-    .build = bloom_build,
-    /* At most one key in 100 finds its bits set by chance and must be checked. */
-    .presuming_fpr = 0.02,
-    .bits = &bloom_bits,
-    .unite = unite,
-    .fold = fold,
-    .round_to_fold = round_to_fold,
 };

@@ -304,9 +304,3 @@ struct shape classic_shape(const struct layer *layer)
 {
     return (struct shape){.m = classic_of(layer).m, .k = classic_of(layer).k};
 }
-
-bool classic_check_fpr(double p, struct err *err)
-{
-    (void)p, (void)err;
-    return true;
-}

@@ -129,18 +129,16 @@ void classic_census_of(const struct layer *layer, uint64_t set, struct census *o
 bool classic_alike(const struct layer *a, const struct layer *b);
 struct shape classic_shape(const struct layer *layer);
 double classic_fpr_at(const struct layer *layer, double n);
-bool classic_check_fpr(double p, struct err *err);
-bool classic_unite(const struct layer *a, const struct layer *b, struct layer *out);
+extern const struct kind_uniting classic_uniting;
 extern const struct table classic_table;
 
-/* A kind whose layers cannot be united. */
+/* A kind with its own rule for uniting layers, or none. */
 #define CLASSIC_KIND_ALONE                                                                         \
     .table = &classic_table, .query = classic_query, .prefetch = classic_prefetch,                 \
     .add = classic_add, .pages = classic_pages, .census = table_census, .shape = classic_shape,    \
-    .fpr_at = classic_fpr_at, .check_fpr = classic_check_fpr, .hash_share = 1, .fpr_min = 0,       \
-    .fpr_max = 1, .len_max = CLASSIC_MAX_M / 8
+    .fpr_at = classic_fpr_at
 
-#define CLASSIC_KIND CLASSIC_KIND_ALONE, .unite = classic_unite
+#define CLASSIC_KIND CLASSIC_KIND_ALONE, .uniting = &classic_uniting
 
 /* ---- The layouts of other programs in this folder, one in each file. */
 

@@ -317,10 +317,12 @@ static const struct layout layout = {
     .strip = strip,
 };
 
+static const struct kind_uniting uniting = {.unite = unite};
+
 const struct kind kind_dcso = {.id = 21,
                                .name = "dcso",
-                               .layout = &layout,
                                .lanes = 1,
+                               .layout = &layout,
+                               .uniting = &uniting,
                                .check = check,
-                               CLASSIC_KIND_ALONE,
-                               .unite = unite};
+                               CLASSIC_KIND_ALONE};

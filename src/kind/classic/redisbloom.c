@@ -557,12 +557,12 @@ static const struct layout layout = {
     .module = &module,
 };
 
+static const struct kind_growth growth = {next, check_add};
+
 const struct kind kind_redisbloom = {.id = 20,
                                      .name = "redisbloom",
-                                     .layout = &layout,
                                      .lanes = 2,
+                                     .layout = &layout,
+                                     .growth = &growth,
                                      .check = check,
-                                     .next = next,
-                                     .check_add = check_add,
-                                     .exact_capacity = true,
                                      CLASSIC_KIND_ALONE};

@@ -332,10 +332,31 @@ static const struct kind_counts counts = {
     .hashes = hashes,
 };
 
+static const struct kind_sizing sizing = {
+    .check_fpr = check_fpr,
+    .hash_share = 1,
+    .size = size,
+    .fpr_min = 0x1p-64,
+    .fpr_max = 0.5,
+    .len_max = COUNTED_MAX_LEN,
+    .cost = cost,
+};
+
+static const struct kind_building building = {
+    .build = counted_build,
+    .memory = counted_build_memory,
+    .part = COUNTED_PART,
+    .presuming_fpr = 1,
+};
+
 const struct kind kind_counted = {
     .id = 3,
     .name = "counted",
+    .lanes = 1,
     .variants = &counted_variants,
+    .sizing = &sizing,
+    .building = &building,
+    .counts = &counts,
     .check = counted_check,
     .query = query,
     .pages = pages,
@@ -344,17 +365,4 @@ const struct kind kind_counted = {
     .census = census,
     .shape = shape,
     .fpr_at = fpr_at,
-    .check_fpr = check_fpr,
-    .hash_share = 1,
-    .size = size,
-    .fpr_min = 0x1p-64,
-    .fpr_max = 0.5,
-    .len_max = COUNTED_MAX_LEN,
-    .cost = cost,
-    .lanes = 1,
-    .build = counted_build,
-    .build_memory = counted_build_memory,
-    .build_part = COUNTED_PART,
-    .presuming_fpr = 1,
-    .counts = &counts,
 };

@@ -127,12 +127,6 @@ static struct shape shape_of(const struct layer *layer)
     return (struct shape){.pages = layer_pages(layer), .k = PARQUET_WORDS};
 }
 
-static bool check_fpr(double p, struct err *err)
-{
-    (void)p, (void)err;
-    return true;
-}
-
 static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
 {
     uint64_t x = parquet_blocks(a), y = parquet_blocks(b);
@@ -286,11 +280,15 @@ static const struct layout layout = {
     .facts = facts,
 };
 
+static const struct kind_uniting uniting = {.unite = unite, .fold = fold};
+
 const struct kind kind_parquet = {
     .id = 22,
     .name = "parquet",
+    .lanes = 1,
     .layout = &layout,
     .table = &parquet_table,
+    .uniting = &uniting,
     .check = check,
     .query = query,
     .prefetch = prefetch,
@@ -299,12 +297,4 @@ const struct kind kind_parquet = {
     .census = table_census,
     .shape = shape_of,
     .fpr_at = parquet_fpr_at,
-    .check_fpr = check_fpr,
-    .hash_share = 1,
-    .fpr_min = 0,
-    .fpr_max = 1,
-    .len_max = PARQUET_MAX_BLOCKS * PARQUET_BLOCK,
-    .lanes = 1,
-    .unite = unite,
-    .fold = fold,
 };

@@ -291,17 +291,7 @@ static void drop(const struct layer *layer, double p, struct layer *out)
     ribbon_to(&ribbon, out);
 }
 
-const struct kind kind_ribbon = {
-    .id = 2,
-    .name = "ribbon",
-    .variants = &ribbon_variants,
-    .check = ribbon_check,
-    .query = ribbon_query,
-    .pages = ribbon_pages,
-    .check_page = ribbon_check_page,
-    .census = ribbon_census,
-    .shape = ribbon_shape,
-    .fpr_at = ribbon_fpr_at,
+static const struct kind_sizing sizing = {
     .check_fpr = check_fpr,
     .hash_share = 0.01,
     .size = size,
@@ -309,11 +299,30 @@ const struct kind kind_ribbon = {
     .fpr_max = RIBBON_MAX_FPR,
     .len_max = UINT64_MAX,
     .cost = cost,
-    .lanes = 1,
+};
+
+static const struct kind_building building = {
     .build = ribbon_build,
-    .build_memory = ribbon_build_memory,
-    .build_part = RIBBON_LARGEST,
+    .memory = ribbon_build_memory,
+    .part = RIBBON_LARGEST,
     .presuming_fpr = 1,
-    .drop = drop,
-    .write_dropped = ribbon_drop,
+};
+
+static const struct kind_dropping dropping = {drop, ribbon_drop};
+
+const struct kind kind_ribbon = {
+    .id = 2,
+    .name = "ribbon",
+    .lanes = 1,
+    .variants = &ribbon_variants,
+    .sizing = &sizing,
+    .building = &building,
+    .dropping = &dropping,
+    .check = ribbon_check,
+    .query = ribbon_query,
+    .pages = ribbon_pages,
+    .check_page = ribbon_check_page,
+    .census = ribbon_census,
+    .shape = ribbon_shape,
+    .fpr_at = ribbon_fpr_at,
 };
