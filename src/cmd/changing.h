@@ -15,6 +15,7 @@
 #include "cmd/adding.h"
 #include "cmd/feed.h"
 #include "cmd/opt.h"
+#include "keys/keyset.h"
 #include "store/change.h"
 
 extern const struct opt changing_opts[]; /* --batch-id, --memory, --tmpdir */
@@ -31,7 +32,7 @@ struct changing {
 
 #define CHANGING_DEFAULT                                                                           \
     {                                                                                              \
-        .memory = 256 << 20                                                                        \
+        .memory = KEYSET_MEMORY                                                                    \
     }
 
 /* Takes one of these options. Reports a mistake itself. */

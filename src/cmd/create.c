@@ -18,6 +18,7 @@
 #include "cmd/plan.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
+#include "keys/keyset.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
 #include "store/foreign.h"
@@ -162,8 +163,6 @@ static const struct opt_group groups[] = {
     {"File", file_opts, 0, NULL},
     {0},
 };
-
-enum { DEFAULT_MEMORY = 256 << 20 };
 
 /* The current FPR may exceed the design FPR by this factor: with n keys in a filter for n keys, the
  * random spread of bits causes as much. Above it, the keys do not fit. */
@@ -667,7 +666,7 @@ static int run_create(struct create *c, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = DEFAULT_MEMORY};
+    struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = KEYSET_MEMORY};
     int status = run_create(&c, argc, argv);
     filter_build_free(&c.build);
     derive_close(&c.derive);

@@ -24,7 +24,11 @@
 #include "base/err.h"
 #include "keys/hash.h"
 
-enum { KEYSET_BITS = 8, KEYSET_PARTITIONS = 1 << KEYSET_BITS };
+enum {
+    KEYSET_BITS = 8,
+    KEYSET_PARTITIONS = 1 << KEYSET_BITS,
+    KEYSET_MEMORY = 256 << 20, /* without --memory */
+};
 
 /* Takes hashes of one partition, unordered and with repeats. Called from the workers' threads;
  * several may call it at once for the same partition. */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "keys/keyset.h"
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "kind/classic/classic.h"
@@ -53,6 +54,13 @@ void layer_clear_interval(double clear, double spread, double *low, double *high
     double root = sqrt(fmax(0, b * b - a * clear * clear));
     *high = (b + root) / a;
     *low = clear * clear / (b + root);
+}
+
+/* 64 bytes for a key, 16 MiB for input. */
+uint64_t layer_keys_memory(uint64_t n, uint64_t file_len)
+{
+    uint64_t memory = file_len + 64 * n + (16 << 20);
+    return memory < KEYSET_MEMORY ? memory : KEYSET_MEMORY;
 }
 
 double layer_n_at(const struct layer *layer, double fpr)

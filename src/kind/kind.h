@@ -431,6 +431,10 @@ layer_each_page(const struct layer *layer, const uint8_t *data, struct hashes ke
     return true;
 }
 
+/* Bytes that `seen create` takes for n keys where a kind needs them all at once: in memory while
+ * they fit, else as much as a keyset has without --memory. */
+uint64_t layer_keys_memory(uint64_t n, uint64_t file_len);
+
 static inline uint64_t layer_pages(const struct layer *layer)
 {
     return layer->data_len / LAYER_PAGE + (layer->data_len % LAYER_PAGE != 0);

@@ -1,4 +1,4 @@
-
+/* Builds Bloom layers from keysets. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

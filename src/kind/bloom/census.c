@@ -1,4 +1,4 @@
-
+/* Estimates from the bits of a Bloom layer, and its table of bits. */
 #include <math.h>
 #include <string.h>
 

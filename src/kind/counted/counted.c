@@ -248,20 +248,15 @@ static bool size(uint64_t n, double p, struct layer *out)
     return true;
 }
 
-/* Memory of `seen create`, in bytes: the limit without --memory; per key, while all keys are in
- * memory; for input. */
-static const uint64_t BUILD_MEMORY = (uint64_t)256 << 20, KEY_MEMORY = 64, INPUT_MEMORY = 16 << 20;
-
 /* CPU nanoseconds per key, measured on one machine. Includes reading and hashing of short keys. */
 static const double BUILD_TIME = 50;
 
 static void cost(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out)
 {
-    uint64_t memory = file_len + KEY_MEMORY * n + INPUT_MEMORY;
     *out = (struct cost){.bits = 8 * layer->data_len,
                          .k = counted_of(layer).bits,
                          .lines = 3, /* of the directory, of buckets, of remainders */
-                         .build_memory = memory < BUILD_MEMORY ? memory : BUILD_MEMORY,
+                         .build_memory = layer_keys_memory(n, file_len),
                          .build_time = BUILD_TIME};
 }
 

@@ -160,7 +160,7 @@ void ribbon_put_entry(const struct ribbon_entry *e, uint8_t *to)
     to[ENTRY_ZERO] = to[ENTRY_ZERO + 1] = 0;
 }
 
-bool ribbon_check(const struct layer *layer, struct err *err)
+static bool check(const struct layer *layer, struct err *err)
 {
     const uint64_t *g = layer->geometry;
     if (g[0] > RIBBON_MAX_BITS)
@@ -194,7 +194,7 @@ static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const 
 }
 
 /* An entry that crosses a page boundary is checked with the second page. */
-bool ribbon_check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
+static bool check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
                        struct err *err)
 {
     struct ribbon ribbon = ribbon_of(layer);
@@ -213,12 +213,12 @@ bool ribbon_check_page(const struct layer *layer, const uint8_t *data, uint64_t 
     return true;
 }
 
-double ribbon_fpr_at(const struct layer *layer, double n)
+static double fpr_at(const struct layer *layer, double n)
 {
     return n > 0 ? ribbon_fpr((unsigned)layer->geometry[2], (uint32_t)layer->geometry[3]) : 0;
 }
 
-struct shape ribbon_shape(const struct layer *layer)
+static struct shape shape_of(const struct layer *layer)
 {
     struct ribbon ribbon = ribbon_of(layer);
     return (struct shape){.columns = ribbon.columns + ldexp(ribbon.wide, -32),
@@ -261,10 +261,6 @@ static bool size(uint64_t n, double p, struct layer *out)
     return true;
 }
 
-/* Memory of `seen create`: the maximum without --memory; per key while all keys are in memory; and
- * for input. */
-static const uint64_t BUILD_MEMORY = (uint64_t)256 << 20, KEY_MEMORY = 64, INPUT_MEMORY = 16 << 20;
-
 /* Measured on one machine; includes reading and hashing of short keys: 50 at 1e7 keys, 57 at 1e8
  * with scratch, 75 at 1e9. */
 static const double BUILD_TIME = 60;
@@ -275,11 +271,10 @@ static void cost(const struct layer *layer, uint64_t n, uint64_t file_len, struc
     unsigned k = ribbon.columns + (ribbon.wide > 0);
     /* Two words of 8 bytes per column, beginning at any word of a cache line. */
     unsigned whole_lines = (16 * k + 63 - 8) / 64;
-    uint64_t memory = file_len + KEY_MEMORY * n + INPUT_MEMORY;
     *out = (struct cost){.bits = 8 * layer->data_len,
                          .k = k,
                          .lines = 1 + (double)whole_lines,
-                         .build_memory = memory < BUILD_MEMORY ? memory : BUILD_MEMORY,
+                         .build_memory = layer_keys_memory(n, file_len),
                          .build_time = BUILD_TIME};
 }
 
@@ -318,11 +313,11 @@ const struct kind kind_ribbon = {
     .sizing = &sizing,
     .building = &building,
     .dropping = &dropping,
-    .check = ribbon_check,
+    .check = check,
     .query = ribbon_query,
     .pages = ribbon_pages,
-    .check_page = ribbon_check_page,
+    .check_page = check_page,
     .census = ribbon_census,
-    .shape = ribbon_shape,
-    .fpr_at = ribbon_fpr_at,
+    .shape = shape_of,
+    .fpr_at = fpr_at,
 };

@@ -132,14 +132,9 @@ uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry
 double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
                         const uint8_t *block, unsigned depth);
 
-/* These implement kind.h's functions of the same names. */
-bool ribbon_check(const struct layer *layer, struct err *err);
-bool ribbon_check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
-                       struct err *err);
+/* The `census` of kind.h. */
 void ribbon_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
-double ribbon_fpr_at(const struct layer *layer, double n);
-struct shape ribbon_shape(const struct layer *layer);
 
 extern struct variants ribbon_variants;
 
