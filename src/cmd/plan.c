@@ -1,147 +1,249 @@
+/* seen plan: what a filter would cost. */
 #include "cmd/plan.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/exact.h"
-#include "base/json.h"
 #include "base/num.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "cmd/report.h"
 #include "store/chain.h"
 #include "store/foreign.h"
 #include "store/header.h"
 
 /* ---- Layouts. */
 
-struct layout_row {
-    const struct kind *kind;
-    bool ok;
-    struct err why; /* unless ok: why it cannot be made */
-    uint64_t n;     /* distinct keys */
-    uint64_t bits;  /* m */
-    unsigned k;
-    uint64_t len;      /* bytes of the other program's files */
-    uint64_t file_len; /* of our file */
-    double fpr;        /* with n keys, by the other program's formula */
-};
-
-static void make_row(const struct plan_layouts *plan, const struct layout_spec *spec,
-                     struct layout_row *row)
+static bool solve_layout(const struct plan_layouts *plan, const struct layout_spec *spec,
+                         struct layout_filter *filter, struct err *err)
 {
-    struct layout_filter filter;
     struct layout_spec own = *spec;
-    struct header h = {0};
     own.n = plan->n;
     own.p = plan->p;
-    *row = (struct layout_row){.kind = spec->kind};
-    row->ok = spec->kind->layout->design(&own, plan->n, plan->p, &filter, &row->why);
-    if (!row->ok)
-        return;
-    foreign_layers(&filter, &h);
-    const struct layer *layer = &filter.layer[0];
-    const struct shape shape = layer->kind->shape(layer);
-    row->n = plan->n != 0 ? plan->n : layer->n_design;
-    row->bits = shape.m != 0 ? shape.m : 8 * layer->data_len;
-    row->k = shape.k;
-    row->len = spec->kind->layout->file_len(&filter);
-    row->file_len = h.file_len;
-    row->fpr = layer->kind->fpr_at(layer, (double)row->n);
-}
-
-/* Row number i; false after the last. */
-static bool row_number(const struct plan_layouts *plan, unsigned i, struct layout_row *row)
-{
-    struct layout_spec spec = {.kind = layout_number_of(i)};
-    if (plan->spec != NULL ? i > 0 : spec.kind == NULL)
-        return false;
-    make_row(plan, plan->spec != NULL ? plan->spec : &spec, row);
-    return true;
+    return spec->kind->layout->design(&own, plan->n, plan->p, filter, err);
 }
 
 /* Can the layout `spec` be made? True if `spec` is NULL. */
 static bool check_layouts(const struct plan_layouts *plan, struct err *err)
 {
-    struct layout_row row;
-    if (plan->spec == NULL || !row_number(plan, 0, &row) || row.ok)
-        return true;
-    *err = row.why;
-    return false;
+    struct layout_filter filter;
+    return plan->spec == NULL || solve_layout(plan, plan->spec, &filter, err);
 }
 
-static double bits_per_key(const struct layout_row *row)
+/* If the layout cannot be made, *why says why, until the report is printed. */
+static void add_layout(struct report *r, const struct plan_layouts *plan,
+                       const struct layout_spec *spec, struct err *why)
 {
-    return 8 * (double)row->len / (double)row->n;
-}
-
-static void print_layout(const struct layout_row *row, FILE *out)
-{
-    char len[NUM_TEXT], file_len[NUM_TEXT], fpr[NUM_TEXT];
-    if (!row->ok) {
-        fprintf(out, "%-10s %s\n", row->kind->name, row->why.text);
+    struct layout_filter filter;
+    struct header h = {0};
+    report_item(r);
+    report_string(r, "layout", "layout", EXACT, spec->kind->name);
+    if (!solve_layout(plan, spec, &filter, why)) {
+        report_refusal(r, "refused", why->text);
         return;
     }
-    fprintf(out, "%-10s %15" PRIu64 "  %4u  %10s  %10s  %8.2f  %s\n", row->kind->name, row->bits,
-            row->k, num_show_bytes(len, row->len), num_show_bytes(file_len, row->file_len),
-            bits_per_key(row), num_show_fpr(fpr, row->fpr));
+    foreign_layers(&filter, &h);
+    const struct layer *layer = &filter.layer[0];
+    const struct shape shape = layer->kind->shape(layer);
+    const uint64_t n = plan->n != 0 ? plan->n : layer->n_design;
+    const uint64_t len = spec->kind->layout->file_len(&filter);
+    report_uint(r, NULL, "n_design", FORM_COUNT, EXACT, n);
+    report_uint(r, "m", "m", FORM_COUNT, EXACT, shape.m != 0 ? shape.m : 8 * layer->data_len);
+    report_uint(r, "k", "k", FORM_COUNT, EXACT, shape.k);
+    report_uint(r, "its file", "layout_bytes", FORM_BYTES, EXACT, len);
+    report_uint(r, "seen file", "bytes", FORM_BYTES, EXACT, h.file_len);
+    report_number(r, "bits/key", "bits_per_key", FORM_DECIMAL, EXACT, 8 * (double)len / (double)n);
+    report_number(r, "real FPR", "fpr", FORM_DIGITS, EXACT, layer->kind->fpr_at(layer, (double)n));
 }
 
-/* Prints a table with a row for each layout. If one cannot be made, its row gives the reason. */
-static void print_layouts(const struct plan_layouts *plan, FILE *out)
+static void add_layouts(struct report *r, const struct plan_layouts *plan,
+                        struct err why[REPORT_ITEMS])
 {
-    struct layout_row row;
-    fprintf(out, "%-10s %15s  %4s  %10s  %10s  %8s  %s\n", "layout", "m", "k", "its file",
-            "seen file", "bits/key", "real FPR");
-    for (unsigned i = 0; row_number(plan, i, &row); i++)
-        print_layout(&row, out);
+    struct layout_spec spec = {0};
+    report_list(r, "layouts");
+    if (plan->spec != NULL)
+        add_layout(r, plan, plan->spec, why);
+    else
+        for (unsigned i = 0; (spec.kind = layout_number_of(i)) != NULL; i++)
+            add_layout(r, plan, &spec, &why[i]);
+}
+
+static void print_layouts(const struct plan_layouts *plan, const struct report *r, FILE *out)
+{
+    static const int widths[] = {-10, 14, 4, 10, 10, 8, 0};
+    report_table(r, "layouts", widths, out);
     fprintf(out,
             "\nThe real FPR is that of the formula for %s. Bits a key are those of the other "
             "program's file.\n",
             plan->n != 0 ? "the capacity" : "a half-full filter");
 }
 
-static void json_layout(struct json *j, const struct layout_row *row)
+/* ---- Kinds. */
+
+/* Plans a filter of this kind for the keys and the rate of `plan`. False: there is none. */
+static bool plan_kind(const struct plan *plan, const struct kind *kind, struct plan *own)
 {
-    json_open(j, '{');
-    json_key(j, "layout");
-    json_string(j, row->kind->name);
-    if (!row->ok) {
-        json_key(j, "refused");
-        json_string(j, row->why.text);
-        json_close(j, '}');
+    struct err err;
+    *own = *plan;
+    if (kind == plan->kind)
+        return true;
+    *own = (struct plan){.kind = kind, .n = plan->n, .p = plan->p};
+    return plan_solve(own, &err);
+}
+
+static void add_kind(struct report *r, const struct plan *plan, const struct kind *kind)
+{
+    struct plan own;
+    struct cost cost;
+    if (!plan_kind(plan, kind, &own))
+        return;
+    const double n = (double)plan->n;
+    const uint64_t len = plan_file_len(&own);
+    kind->sizing->cost(&own.layer, plan->n, len, &cost);
+    report_item(r);
+    report_string(r, "kind", "kind", EXACT, kind->name);
+    report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, len);
+    report_number(r, "bits/key", "bits_per_key", FORM_DECIMAL, EXACT, 8 * (double)len / n);
+    report_uint(r, NULL, "m", FORM_COUNT, EXACT, cost.bits);
+    report_uint(r, "k", "k", FORM_COUNT, EXACT, cost.k);
+    report_number(r, "cache lines", "lines_per_query", FORM_DIGITS, EXACT, cost.lines);
+    report_uint(r, "build memory", "build_bytes", FORM_BYTES, EXACT, cost.build_memory);
+    report_number(r, "CPU time", "build_seconds", FORM_SECONDS, ESTIMATED,
+                  cost.build_time * 1e-9 * n);
+    report_flag(r, "add", "mutable", EXACT, kind_takes_keys(kind) || kind_counts(kind));
+}
+
+static double bound(const struct plan *plan)
+{
+    return -exact_log(plan->p) / exact_log(2);
+}
+
+static void add_kinds(struct report *r, const struct plan *plan)
+{
+    const struct kind *kind;
+    report_uint(r, NULL, "n_design", FORM_COUNT, EXACT, plan->n);
+    report_number(r, NULL, "fpr_design", FORM_DIGITS, EXACT, plan->p);
+    report_number(r, NULL, "bound_bits_per_key", FORM_DECIMAL, EXACT,
+                  plan->kind != NULL ? bound(plan) : NAN);
+    report_list(r, "kinds");
+    for (unsigned i = 0; plan->kind != NULL && (kind = kind_number(i)) != NULL; i++)
+        if (kind->layout == NULL)
+            add_kind(r, plan, kind);
+}
+
+/* How to make a filter of this kind, if there can be one. */
+static void print_maker(const struct plan *plan, const struct kind *kind, const char *option,
+                        const char *remark, FILE *out)
+{
+    struct plan own;
+    if (plan_kind(plan, kind, &own))
+        fprintf(out, "\n'create%s' makes %s%s.", option, kind->name, remark);
+}
+
+static void print_kinds(const struct plan *plan, const struct report *r, FILE *out)
+{
+    char p[NUM_TEXT], n[NUM_TEXT];
+    static const int widths[] = {-8, 9, 8, 2, 11, 12, 12, 0};
+    fprintf(out, "%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
+            num_show_fpr(p, plan->p));
+    report_table(r, "kinds", widths, out);
+    fprintf(
+        out,
+        "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
+        "\nk the bits that it compares. CPU time to build is about what it took on one machine.",
+        bound(plan));
+    print_maker(plan, kind_usual(), "", "", out);
+    print_maker(plan, kind_compact(), " --compact", ", to which no keys can be added", out);
+    print_maker(plan, kind_counting(), " --counted", ", from which keys can be removed", out);
+    fputc('\n', out);
+}
+
+void plan_with_layouts(struct plan *plan)
+{
+    struct err err;
+    struct plan wish = *plan;
+    if (!plan_solve(plan, &err))
+        *plan = (struct plan){.n = wish.n, .p = wish.p};
+}
+
+void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json, FILE *out)
+{
+    struct report r = {0};
+    struct err why[REPORT_ITEMS];
+    add_kinds(&r, plan);
+    if (layouts != NULL)
+        add_layouts(&r, layouts, why);
+    if (json) {
+        report_json(&r, out);
         return;
     }
-    json_key(j, "n_design");
-    json_uint(j, row->n);
-    json_key(j, "m");
-    json_uint(j, row->bits);
-    json_key(j, "k");
-    json_uint(j, row->k);
-    json_key(j, "layout_bytes");
-    json_uint(j, row->len);
-    json_key(j, "bytes");
-    json_uint(j, row->file_len);
-    json_key(j, "bits_per_key");
-    json_double(j, bits_per_key(row));
-    json_key(j, "fpr");
-    json_double(j, row->fpr);
-    json_close(j, '}');
+    if (plan->kind != NULL)
+        print_kinds(plan, &r, out);
+    if (plan->kind != NULL && layouts != NULL)
+        fputc('\n', out);
+    if (layouts != NULL)
+        print_layouts(layouts, &r, out);
 }
 
-/* Prints the same as a JSON array. */
-static void json_layouts(const struct plan_layouts *plan, struct json *j)
+/* ---- Filters of several layers. */
+
+/* The most cache lines that a query touches. */
+static double lines_of_query(const struct header *h)
 {
-    struct layout_row row;
-    json_open(j, '[');
-    for (unsigned i = 0; row_number(plan, i, &row); i++)
-        json_layout(j, &row);
-    json_close(j, ']');
+    double lines = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct cost cost;
+        const struct layer *l = &h->layers[i];
+        l->kind->sizing->cost(l, l->n_design, h->file_len, &cost);
+        lines += cost.lines;
+    }
+    return lines;
 }
 
-/* ---- The table. */
+static void print_json_layers(const struct header *h, FILE *out)
+{
+    struct report r = {0};
+    report_uint(&r, NULL, "n_design", FORM_COUNT, format_grows(h) ? UNKNOWN : EXACT, h->n_design);
+    report_number(&r, NULL, "fpr_design", FORM_DIGITS, EXACT, h->fpr_design);
+    report_flag(&r, NULL, "grows", EXACT, format_grows(h));
+    report_uint(&r, NULL, "generations", FORM_COUNT, EXACT, chain_generations(h));
+    report_string(&r, NULL, "kind", EXACT, h->layers[0].kind->name);
+    report_uint(&r, NULL, "layers", FORM_COUNT, EXACT, h->n_layers);
+    report_uint(&r, NULL, "n_layer", FORM_COUNT, EXACT, h->layers[0].n_design);
+    report_uint(&r, NULL, "bytes", FORM_BYTES, EXACT, h->file_len);
+    report_number(&r, NULL, "lines_per_query", FORM_DIGITS, EXACT, lines_of_query(h));
+    report_json(&r, out);
+}
 
-/* seen plan: what a filter would cost. */
+static void print_text_layers(const struct header *h, FILE *out)
+{
+    char p[NUM_TEXT], n[NUM_TEXT], len[NUM_TEXT];
+    unsigned generations = chain_generations(h);
+    if (!format_grows(h))
+        fprintf(out, "%s keys at ", num_show_count(n, (double)h->n_design));
+    else
+        fputs("a growing filter at ", out);
+    fprintf(out, "a design FPR of %s", num_show_fpr(p, h->fpr_design));
+    if (generations > 0)
+        fprintf(out, ", kept for %u rotation%s", generations, num_plural(generations));
+    num_show_count(n, (double)h->layers[0].n_design);
+    num_show_bytes(len, h->file_len);
+    if (format_grows(h))
+        fprintf(out, "\n\n%s for the first %s keys%s; layers are added as needed.\n", len, n,
+                generations > 0 ? " of a generation" : "");
+    else
+        fprintf(out,
+                "\n\n%s: %u layers for %s keys each; a query touches at most %g cache lines.\n",
+                len, h->n_layers, n, lines_of_query(h));
+}
+
+void plan_show_layers(const struct header *h, bool json, FILE *out)
+{
+    (json ? print_json_layers : print_text_layers)(h, out);
+}
+
+/* ---- The command. */
 
 struct wishes {
     struct plan plan;
@@ -202,236 +304,6 @@ static bool take(void *wishes, struct opt_parser *p, int id)
 }
 
 static const struct opt_group plan_groups[] = {{"Options", plan_opts, 0, take}, {0}};
-
-/* A kind of filter for n keys at p. */
-struct row {
-    const char *kind;
-    uint64_t file_len;
-    struct cost cost;
-    bool is_mutable;
-};
-
-/* False: the kind has no such filter. */
-static bool own_row(const struct plan *plan, const struct kind *kind, struct row *row)
-{
-    struct err err;
-    struct plan own = *plan;
-    if (kind != plan->kind)
-        own = (struct plan){.kind = kind, .n = plan->n, .p = plan->p};
-    if (kind != plan->kind && !plan_solve(&own, &err))
-        return false;
-    *row = (struct row){.kind = kind->name,
-                        .file_len = plan_file_len(&own),
-                        .is_mutable = kind_takes_keys(kind) || kind_counts(kind)};
-    kind->sizing->cost(&own.layer, plan->n, row->file_len, &row->cost);
-    return true;
-}
-
-enum { ROWS = 16 };
-
-/* Makes the rows of a table; returns their number. */
-static unsigned make_rows(const struct plan *plan, struct row row[ROWS])
-{
-    const struct kind *kind;
-    unsigned n = 0;
-    if (plan->kind == NULL)
-        return 0;
-    for (unsigned i = 0; (kind = kind_number(i)) != NULL && n < ROWS; i++)
-        n += kind->layout == NULL && own_row(plan, kind, &row[n]);
-    return n;
-}
-
-static double bound(const struct plan *plan)
-{
-    return -exact_log(plan->p) / exact_log(2);
-}
-
-static double build_seconds(const struct plan *plan, const struct row *row)
-{
-    return row->cost.build_time * 1e-9 * (double)plan->n;
-}
-
-static void print_json_row(struct json *j, const struct plan *plan, const struct row *row)
-{
-    json_open(j, '{');
-    json_key(j, "kind");
-    json_string(j, row->kind);
-    json_key(j, "bytes");
-    json_uint(j, row->file_len);
-    json_key(j, "bits_per_key");
-    json_double(j, 8 * (double)row->file_len / (double)plan->n);
-    json_key(j, "m");
-    json_uint(j, row->cost.bits);
-    json_key(j, "k");
-    json_uint(j, row->cost.k);
-    json_key(j, "lines_per_query");
-    json_double(j, row->cost.lines);
-    json_key(j, "build_bytes");
-    json_uint(j, row->cost.build_memory);
-    json_key(j, "build_seconds");
-    json_double(j, build_seconds(plan, row));
-    json_key(j, "mutable");
-    json_bool(j, row->is_mutable);
-    json_close(j, '}');
-}
-
-static void print_json(const struct plan *plan, const struct plan_layouts *layouts, FILE *out)
-{
-    struct json j = {.out = out};
-    struct row row[ROWS];
-    unsigned n = make_rows(plan, row);
-    json_open(&j, '{');
-    json_key(&j, "n_design");
-    json_uint(&j, plan->n);
-    json_key(&j, "fpr_design");
-    json_double(&j, plan->p);
-    json_key(&j, "bound_bits_per_key");
-    json_double(&j, plan->kind != NULL ? bound(plan) : NAN);
-    json_key(&j, "kinds");
-    json_open(&j, '[');
-    for (unsigned i = 0; i < n; i++)
-        print_json_row(&j, plan, &row[i]);
-    json_close(&j, ']');
-    if (layouts != NULL) {
-        json_key(&j, "layouts");
-        json_layouts(layouts, &j);
-    }
-    json_close(&j, '}');
-}
-
-static void print_text_row(const struct plan *plan, const struct row *row, FILE *out)
-{
-    char file[NUM_TEXT], build[NUM_TEXT], seconds[NUM_TEXT];
-    fprintf(out, "%-8s %10s  %8.2f  %2u  %11.3g  %12s  %12s  %s\n", row->kind,
-            num_show_bytes(file, row->file_len), 8 * (double)row->file_len / (double)plan->n,
-            row->cost.k, row->cost.lines, num_show_bytes(build, row->cost.build_memory),
-            num_show_seconds(seconds, build_seconds(plan, row)), row->is_mutable ? "yes" : "no");
-}
-
-/* How to make a filter of this kind, if there can be one. */
-static void print_maker(const struct plan *plan, const struct kind *kind, const char *option,
-                        const char *remark, FILE *out)
-{
-    struct row row;
-    if (own_row(plan, kind, &row))
-        fprintf(out, "\n'create%s' makes %s%s.", option, row.kind, remark);
-}
-
-static void print_kinds(const struct plan *plan, FILE *out)
-{
-    char p[NUM_TEXT], n[NUM_TEXT];
-    struct row row[ROWS];
-    unsigned n_rows = make_rows(plan, row);
-    fprintf(out, "%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
-            num_show_fpr(p, plan->p));
-    fprintf(out, "%-8s %10s  %8s  %2s  %11s  %12s  %12s  %s\n", "kind", "file size", "bits/key",
-            "k", "cache lines", "build memory", "CPU time", "add");
-    for (unsigned i = 0; i < n_rows; i++)
-        print_text_row(plan, &row[i], out);
-    fprintf(
-        out,
-        "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
-        "\nk the bits that it compares. CPU time to build is about what it took on one machine.",
-        bound(plan));
-    print_maker(plan, kind_usual(), "", "", out);
-    print_maker(plan, kind_compact(), " --compact", ", to which no keys can be added", out);
-    print_maker(plan, kind_counting(), " --counted", ", from which keys can be removed", out);
-    fputc('\n', out);
-}
-
-static void print_text(const struct plan *plan, const struct plan_layouts *layouts, FILE *out)
-{
-    if (plan->kind != NULL)
-        print_kinds(plan, out);
-    if (plan->kind != NULL && layouts != NULL)
-        fputc('\n', out);
-    if (layouts != NULL)
-        print_layouts(layouts, out);
-}
-
-void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json, FILE *out)
-{
-    if (json)
-        print_json(plan, layouts, out);
-    else
-        print_text(plan, layouts, out);
-}
-
-/* The most cache lines that a query touches. */
-static double lines_of_query(const struct header *h)
-{
-    double lines = 0;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        struct cost cost;
-        const struct layer *l = &h->layers[i];
-        l->kind->sizing->cost(l, l->n_design, h->file_len, &cost);
-        lines += cost.lines;
-    }
-    return lines;
-}
-
-static void print_json_layers(const struct header *h, FILE *out)
-{
-    struct json j = {.out = out};
-    json_open(&j, '{');
-    json_key(&j, "n_design");
-    if (format_grows(h))
-        json_null(&j);
-    else
-        json_uint(&j, h->n_design);
-    json_key(&j, "fpr_design");
-    json_double(&j, h->fpr_design);
-    json_key(&j, "grows");
-    json_bool(&j, format_grows(h));
-    json_key(&j, "generations");
-    json_uint(&j, chain_generations(h));
-    json_key(&j, "kind");
-    json_string(&j, h->layers[0].kind->name);
-    json_key(&j, "layers");
-    json_uint(&j, h->n_layers);
-    json_key(&j, "n_layer");
-    json_uint(&j, h->layers[0].n_design);
-    json_key(&j, "bytes");
-    json_uint(&j, h->file_len);
-    json_key(&j, "lines_per_query");
-    json_double(&j, lines_of_query(h));
-    json_close(&j, '}');
-}
-
-static void print_text_layers(const struct header *h, FILE *out)
-{
-    char p[NUM_TEXT], n[NUM_TEXT], len[NUM_TEXT];
-    unsigned generations = chain_generations(h);
-    if (!format_grows(h))
-        fprintf(out, "%s keys at ", num_show_count(n, (double)h->n_design));
-    else
-        fputs("a growing filter at ", out);
-    fprintf(out, "a design FPR of %s", num_show_fpr(p, h->fpr_design));
-    if (generations > 0)
-        fprintf(out, ", kept for %u rotation%s", generations, num_plural(generations));
-    num_show_count(n, (double)h->layers[0].n_design);
-    num_show_bytes(len, h->file_len);
-    if (format_grows(h))
-        fprintf(out, "\n\n%s for the first %s keys%s; layers are added as needed.\n", len, n,
-                generations > 0 ? " of a generation" : "");
-    else
-        fprintf(out,
-                "\n\n%s: %u layers for %s keys each; a query touches at most %g cache lines.\n",
-                len, h->n_layers, n, lines_of_query(h));
-}
-
-void plan_show_layers(const struct header *h, bool json, FILE *out)
-{
-    (json ? print_json_layers : print_text_layers)(h, out);
-}
-
-void plan_with_layouts(struct plan *plan)
-{
-    struct err err;
-    struct plan wish = *plan;
-    if (!plan_solve(plan, &err))
-        *plan = (struct plan){.n = wish.n, .p = wish.p};
-}
 
 static int check_options(const struct wishes *w)
 {

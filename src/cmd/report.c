@@ -255,13 +255,13 @@ static void put_rows(const struct report *r, FILE *out)
 
 /* ---- Tables. */
 
-enum { ITEMS = 32, COLUMNS = 20 };
+enum { COLUMNS = 20 };
 
 struct table {
     unsigned n_items, n_columns;
     const char *heading[COLUMNS];
-    const struct report_row *cell[ITEMS][COLUMNS]; /* NULL: none, or unknown */
-    const char *refusal[ITEMS];                    /* NULL: none */
+    const struct report_row *cell[REPORT_ITEMS][COLUMNS]; /* NULL: none, or unknown */
+    const char *refusal[REPORT_ITEMS];                    /* NULL: none */
 };
 
 /* The column with that heading; a new one when the heading is first found. */
@@ -282,7 +282,7 @@ static void make_table(struct table *t, const struct report_row *row, const stru
     *t = (struct table){0};
     for (row++; row < end && row->form != FORM_LIST; row++) {
         t->n_items += row->form == FORM_ITEM;
-        assert(t->n_items <= ITEMS);
+        assert(t->n_items <= REPORT_ITEMS);
         if (row->form == FORM_REFUSAL)
             t->refusal[t->n_items - 1] = row->text;
         else if (row->label != NULL && row->source != UNKNOWN)

@@ -69,8 +69,8 @@ struct report_row {
     char remark[48]; /* words after the value, in text only */
 };
 
-/* The single rows, and up to 20 for each item. */
-enum { REPORT_ROWS = 64 + FORMAT_MAX_LAYERS * 20 };
+/* The most items of a list; of all rows, with up to 20 for an item. */
+enum { REPORT_ITEMS = FORMAT_MAX_LAYERS, REPORT_ROWS = 64 + REPORT_ITEMS * 20 };
 
 struct report {
     bool sources; /* print the sources */
