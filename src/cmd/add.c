@@ -8,12 +8,10 @@
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
-#include "cmd/warn.h"
 
 struct add {
     struct keyopt keyopt;
-    bool verbose, create;
-    struct adding_design made;
+    bool verbose;
     struct adding adding;
     struct changing changing;
 };
@@ -35,12 +33,12 @@ static const struct opt add_opts[] = {
 
 static const struct opt create_opts[] = {
     {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
-     FLAG(struct add, create)},
-    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, made.n),
+     FLAG(struct add, adding.create)},
+    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, adding.design.n),
      .needs = " create", .why = "is for a filter that is made"},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; in Redis, the layout's)",
-     FPR(struct add, made.p), .needs = " create", .why = "is for a filter that is made"},
+     FPR(struct add, adding.design.p), .needs = " create", .why = "is for a filter that is made"},
     {300, "generations", "G",
      "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
      .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
@@ -55,7 +53,7 @@ static const struct opt_hint hints[] = {
 static bool take_made(void *add, struct opt_parser *p, int id)
 {
     (void)id;
-    return adding_take_generations(&((struct add *)add)->made, p);
+    return adding_take_generations(&((struct add *)add)->adding.design, p);
 }
 
 static const struct opt_group groups[] = {
@@ -90,37 +88,16 @@ static int add(struct add *a)
     return adding_status(&a->adding);
 }
 
-/* Makes a filter file if there is none. */
-static bool make_file(struct add *a, const char *path, struct err *err)
-{
-    struct header h;
-    if (access(path, F_OK) == 0 || errno != ENOENT)
-        return true;
-    if (a->changing.change.batch_id != NULL || a->changing.change.each)
-        return fail(err, "%s is for counted sets, which 'seen create --counted' makes",
-                    a->changing.change.each ? "--each" : "--batch-id");
-    return adding_plan_file(&a->keyopt, &a->made, true, &h, err) &&
-           adding_make_file(&a->adding, path, &h, err);
-}
-
-/* Opens the filter and adopts its key preparation. With --create, makes a missing filter. */
+/* Opens the filter. With --create, makes a missing one. */
 static bool open_filter(struct add *a, const char *path, struct err *err)
 {
-    bool in_redis = !store_is_file(path);
-    if (a->create && !in_redis && !make_file(a, path, err))
+    if (!adding_open(&a->adding, path, STORE_WRITE, err))
         return false;
-    struct sink *k = &a->adding.sink;
-    enum store_there there = STORE_THERE;
-    const struct open_options *open = &a->adding.sources.open;
-    bool ok =
-        a->create && in_redis
-            ? (k->store = store_prepare(path, a->made.n, a->made.p, open, &there, err)) != NULL
-            : sink_open(k, path, open, a->create, err);
-    if (ok && there == STORE_THERE)
-        adding_compare(store_header(k->store), path, &a->made);
-    if (!ok || !keyopt_adopt(&a->keyopt, store_header(k->store), path, err))
-        return false;
-    return there == STORE_THERE || (keyopt_check_first(&a->keyopt, err) && sink_make(k, err));
+    bool each = a->changing.change.each;
+    if (a->adding.there != STORE_THERE && (each || a->changing.change.batch_id != NULL))
+        return fail(err, "%s is for counted sets, which 'seen create --counted' makes",
+                    each ? "--each" : "--batch-id");
+    return adding_make(&a->adding, err);
 }
 
 /* A filter that is there could not be opened for writing, or something else could not: is it a
@@ -144,7 +121,7 @@ static int add_batch(struct add *a, const char *path)
     c->change.max_fpr = a->adding.options.max_fpr;
     c->change.no_sync = a->adding.no_sync;
     c->verbose = a->verbose;
-    c->made = a->made;
+    c->made = a->adding.design;
     if (!a->adding.options.rotate)
         return changing_run(c, &a->keyopt, &cmd_add);
     say_error("'%s' has no generations, so it cannot be rotated", path);
@@ -159,7 +136,7 @@ static int run_add(struct add *a, int argc, char **argv)
         return p.status;
     if (!keyopt_files(&a->keyopt, &cmd_add, argv + p.first + 1, argc - p.first - 1))
         return EXIT_ERROR;
-    int status = adding_check_design(&a->made, &cmd_add);
+    int status = adding_check_design(&a->adding.design, &cmd_add);
     if (status != 0)
         return status;
     if (!open_filter(a, argv[p.first], &err)) {
@@ -180,9 +157,6 @@ static int run_add(struct add *a, int argc, char **argv)
                   argv[p.first]);
         return EXIT_ERROR;
     }
-    struct sink *k = &a->adding.sink;
-    a->keyopt.rule.bytes = store_wants_bytes(k->store);
-    warn_unclean(k->store);
     return add(a);
 }
 
@@ -192,7 +166,7 @@ static int run(int argc, char **argv)
         .keyopt = KEYOPT_DEFAULT,
         .adding = {.sources = SOURCES_DEFAULT, .feed = {.title = "adding", .prompt = true}},
         .changing = CHANGING_DEFAULT};
-    a.adding.feed.keyopt = &a.keyopt;
+    a.adding.feed.keyopt = a.adding.sources.keyopt = &a.keyopt;
     int status = run_add(&a, argc, argv);
     adding_close(&a.adding);
     keyopt_free(&a.keyopt);

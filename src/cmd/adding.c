@@ -9,9 +9,9 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "base/sig.h"
+#include "cmd/warn.h"
 #include "keys/survey.h"
 #include "store/chain.h"
-#include "store/filter_build.h"
 
 /* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, half of what 'seen create'
  * takes, and 1 GiB of disk, but at most 1/8 of the free disk space. */
@@ -55,34 +55,60 @@ int adding_check_design(const struct adding_design *d, const struct command *cmd
     return 0;
 }
 
-bool adding_plan_file(struct keyopt *keyopt, const struct adding_design *d, bool alone,
-                      struct header *h, struct err *err)
+/* Plans a filter file. */
+static bool plan_file(void *ctx, struct header *h, struct err *err)
 {
+    struct adding *a = ctx;
+    struct keyopt *keyopt = a->sources.keyopt;
+    const struct adding_design *d = &a->design;
     struct design design = {.n = d->n, .p = d->p, .grow = d->n == 0, .generations = d->generations};
     if (!keyopt_new(keyopt, err))
         return false;
     if (design.grow)
-        design.n = adding_first(keyopt, alone);
+        design.n = adding_first(keyopt, a->sources.n == 0);
     keyopt->rule.reading = reading_of(&keyopt->rule);
     header_begin(h, &keyopt->rule, false);
     return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
 }
 
-bool adding_make_file(struct adding *a, const char *path, const struct header *h, struct err *err)
+static bool adopt(struct adding *a, struct err *err)
 {
-    const struct layer *first = &h->layers[0];
-    struct design usual = {.kind = first->kind,
-                           .p = h->fpr_design,
-                           .grow = true,
-                           .generations = h->generations > 0 ? h->generations - 1 : 0};
-    a->made = *h;
-    if (!keyopt_check_first(a->feed.keyopt, err))
+    const struct store *s = a->sink.store;
+    struct keyopt *keyopt = a->sources.keyopt;
+    warn_unclean(s);
+    keyopt->rule.bytes |= store_wants_bytes(s);
+    return keyopt_adopt(keyopt, store_header(s), s->name, err);
+}
+
+bool adding_open(struct adding *a, const char *path, enum store_mode mode, struct err *err)
+{
+    const struct store_plan plan = {
+        .mode = mode, .n = a->design.n, .p = a->design.p, .header = plan_file, .ctx = a};
+    const struct open_options *open = &a->sources.open;
+    a->there = STORE_THERE;
+    a->sink.store = a->create ? store_prepare(path, &plan, open, &a->there, err)
+                              : store_open(path, mode, open, err);
+    if (a->sink.store == NULL)
         return false;
-    if (filter_build_empty_file(path, h, err))
+    if (a->there == STORE_THERE && mode == STORE_WRITE)
+        adding_compare(store_header(a->sink.store), path, &a->design);
+    return adopt(a, err);
+}
+
+bool adding_make(struct adding *a, struct err *err)
+{
+    char layout[LAYOUT_TEXT];
+    struct store *s = a->sink.store;
+    if (a->there == STORE_THERE)
         return true;
-    /* The disk may be too full for the expected keys, but not for the actual ones. */
-    return format_grows(h) && first->n_design > CHAIN_FIRST &&
-           header_design(&a->made, &usual, 0, err) && filter_build_empty_file(path, &a->made, err);
+    const struct header planned = *store_header(s);
+    if (!keyopt_check_first(a->sources.keyopt, err) || !store_make(s, layout, err))
+        return false;
+    if (layout[0] != '\0')
+        say_note("made '%s' with layout=%s", s->name, layout);
+    a->made = memcmp(store_header(s)->id, planned.id, sizeof planned.id) == 0;
+    adding_compare(store_header(s), s->name, &a->design);
+    return adopt(a, err);
 }
 
 void adding_compare(const struct header *h, const char *name, const struct adding_design *d)
@@ -292,8 +318,7 @@ static void begin_refit(struct adding *a)
 {
     struct stat st;
     const struct header *h = store_header(a->sink.store);
-    if (a->made.n_layers == 0 || h->policy != POLICY_GROW ||
-        memcmp(h->id, a->made.id, sizeof h->id) != 0 || !store_stat(a->sink.store, &st) ||
+    if (!a->made || h->policy != POLICY_GROW || !store_stat(a->sink.store, &st) ||
         (a->scratch_dir = disk_dir_of(a->sink.store->name)) == NULL)
         return;
     const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),

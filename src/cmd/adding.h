@@ -3,7 +3,9 @@
  *
  *     struct adding a = {.sources = SOURCES_DEFAULT,
  *                        .feed = {.keyopt = &keyopt, .title = "adding", .prompt = true}, ...};
- *     sink_open(&a.sink, name, ...)                // sink.h; of dedup also sources.h
+ *     adding_open(&a, path, STORE_WRITE, &err)
+ *     ... open other files ...
+ *     adding_make(&a, &err)
  *     if (adding_run(&a))
  *         ...                                      // final messages
  *     status = adding_status(&a);
@@ -57,17 +59,16 @@ bool adding_take_generations(struct adding_design *d, struct opt_parser *p);
 /* Can there be such a filter? Returns the exit status after a message, or 0. */
 int adding_check_design(const struct adding_design *d, const struct command *cmd);
 
-/* Plans a filter file. Without a rate, it has the usual one. `alone` as above. */
-bool adding_plan_file(struct keyopt *keyopt, const struct adding_design *d, bool alone,
-                      struct header *h, struct err *err);
-
 /* Warns if the filter `name` of seen's own, which is there, is another than --create would make. */
 void adding_compare(const struct header *h, const char *name, const struct adding_design *d);
 
 struct adding {
-    struct feed feed;       /* keyopt, title and prompt are the caller's; the rest is set here */
+    struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */
+    struct adding_design design;
+    bool create;            /* make a missing filter */
     struct sources sources; /* their keys are known */
     struct sink sink;
+    enum store_there there; /* the sink, before adding_make */
     struct add_options options;
     const char *advice; /* follows the message about a key that options.max_fpr refuses; or NULL */
     bool no_sync;
@@ -79,17 +80,22 @@ struct adding {
     void *ctx;
     void (*slot_free)(void *ctx, void *slot); /* frees members after struct added; or NULL */
     /* The rest is private. */
-    struct header made;  /* of the file made by adding_make_file; n_layers 0: none */
+    bool made;           /* the sink, by this process */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
     bool stopped;        /* by `print` */
     uint64_t since_sync;
 };
 
-/* Makes a planned file at `path`. It is no failure if `path` exists by then. Call this after all
- * other files are open, because it fixes the key preparation. At its end, adding_run resizes a
- * growing file to fit the keys of this run. */
-bool adding_make_file(struct adding *a, const char *path, const struct header *h, struct err *err);
+/* Opens the sink, and adopts its key preparation. With `create`, it may be missing; then it is
+ * planned. A file without a rate has the usual one. With STORE_READ, it is only looked at. */
+bool adding_open(struct adding *a, const char *path, enum store_mode mode, struct err *err);
+
+/* Makes the sink if it is missing; it is no failure if it exists by then. Call this after all other
+ * files are open, because it fixes the key preparation. If another process made the sink from other
+ * options, adopts its key preparation. At its end, adding_run resizes a growing file to fit the
+ * keys of this run. */
+bool adding_make(struct adding *a, struct err *err);
 
 /* Adds all keys and reports records without a key. Catches signals (sig.h). False: adding did not
  * begin. The reason was printed, unless it was a signal. */

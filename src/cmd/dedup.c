@@ -1,16 +1,12 @@
 /* seen dedup: adds new keys to the filter (adding.h), then prints their records. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/bits.h"
-#include "base/disk.h"
 #include "base/num.h"
 #include "base/output.h"
 #include "base/say.h"
@@ -20,14 +16,12 @@
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "store/chain.h"
-#include "store/filter_build.h"
 #include "store/format.h"
 #include "store/header.h"
 
 struct dedup {
     struct keyopt keyopt;
-    bool invert, count, quiet, annotate, dry_run, create, verbose;
-    struct adding_design made;
+    bool invert, count, quiet, annotate, dry_run, verbose;
     const char *path;     /* NULL: none */
     struct adding adding; /* in a dry run, FILTER is one of its sources */
 
@@ -66,11 +60,12 @@ static const struct opt known_opts[] = {
 
 static const struct opt filter_opts[] = {
     {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
-     FLAG(struct dedup, create), .needs = " FILTER"},
-    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct dedup, made.n)},
+     FLAG(struct dedup, adding.create), .needs = " FILTER"},
+    {'n', "capacity", "N", "make FILTER for N distinct keys",
+     AMOUNT(struct dedup, adding.design.n)},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)",
-     FPR(struct dedup, made.p)},
+     FPR(struct dedup, adding.design.p)},
     {301, "generations", "G",
      "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
      .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
@@ -100,7 +95,7 @@ static bool take_also(void *dedup, struct opt_parser *p, int id)
 static bool take_made(void *dedup, struct opt_parser *p, int id)
 {
     (void)id;
-    return adding_take_generations(&((struct dedup *)dedup)->made, p);
+    return adding_take_generations(&((struct dedup *)dedup)->adding.design, p);
 }
 
 static const struct opt_hint hints[] = {
@@ -299,20 +294,6 @@ static void free_output(void *ctx, void *slot)
 
 /* Setting up. */
 
-/* Adopts the key preparation of FILTER. */
-static bool adopt(struct dedup *d, const struct store *s, struct err *err)
-{
-    warn_unclean(s);
-    d->keyopt.rule.bytes |= store_wants_bytes(s);
-    return keyopt_adopt(&d->keyopt, store_header(s), s->name, err);
-}
-
-/* Must --create make FILTER? */
-static bool is_to_be_made(const struct dedup *d)
-{
-    return d->create && access(d->path, F_OK) != 0 && errno == ENOENT;
-}
-
 /* FILTER cannot be opened: says how the keys alone are given. */
 static void advise(const struct dedup *d, struct err *err)
 {
@@ -327,102 +308,39 @@ static void advise(const struct dedup *d, struct err *err)
         fail_more(err, "; without FILTER: seen dedup <'%s'", d->path);
 }
 
-static bool open_file(struct dedup *d)
-{
-    struct err err;
-    struct sink *k = &d->adding.sink;
-    if (sink_open(k, d->path, &d->adding.sources.open, d->create, &err)) {
-        adding_compare(store_header(k->store), d->path, &d->made);
-        return adopt(d, k->store, &err) || say_failure(&err);
-    }
-    advise(d, &err);
-    return say_failure(&err);
-}
-
-/* Makes FILTER and opens it. Called last, because it fixes the key preparation. Another process may
- * have made FILTER meanwhile from other options, so the header that it has is looked at. */
-static bool create_and_open(struct dedup *d, const struct header *h)
-{
-    struct err err;
-    const struct sources *s = &d->adding.sources;
-    if (!adding_make_file(&d->adding, d->path, h, &err))
-        return say_failure(&err);
-    if (!open_file(d))
-        return false;
-    const struct header *made = store_header(d->adding.sink.store);
-    if (s->n > 0 && !header_same_questions(made, d->path, store_header(s->filter[0].now),
-                                           s->filter[0].path, &err))
-        return say_failure(&err);
-    if (d->made.p == 0 && s->list == NULL && !d->quiet)
-        say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
-                 "rate)",
-                 d->path, 1 / made->fpr_design);
-    return true;
-}
-
-/* In a dry run, a FILTER in Redis is only queried, if it exists. */
-static bool only_query(struct dedup *d, enum store_there there, struct err *err)
+/* In a dry run, FILTER is only queried, if it exists. */
+static bool only_query(struct dedup *d, struct err *err)
 {
     struct store *s = d->adding.sink.store;
     d->adding.sink.store = NULL;
-    if (there == STORE_THERE)
+    if (d->adding.there == STORE_THERE)
         return sources_add_first(&d->adding.sources, d->path, s, err);
     store_close(s);
-    return there == STORE_ABSENT ||
+    return d->adding.there == STORE_ABSENT ||
            fail(err,
                 "some shards of '%.1000s' are not there: --create makes them, but not in a dry "
                 "run",
                 d->path);
 }
 
-/* Opens FILTER in Redis, or prepares to make it if it is missing. */
-static bool prepare(struct dedup *d, bool *to_be_made)
+static bool open_own(struct dedup *d)
 {
     struct err err;
-    enum store_there there;
-    struct store *s =
-        store_prepare(d->path, d->made.n, d->made.p, &d->adding.sources.open, &there, &err);
-    d->adding.sink.store = s;
-    if (s == NULL || !adopt(d, s, &err) || (d->dry_run && !only_query(d, there, &err)))
-        return say_failure(&err);
-    *to_be_made = there != STORE_THERE;
-    return true;
+    struct adding *a = &d->adding;
+    if (adding_open(a, d->path, d->dry_run ? STORE_READ : STORE_WRITE, &err))
+        return !d->dry_run || only_query(d, &err) || say_failure(&err);
+    if (a->sink.store == NULL)
+        advise(d, &err);
+    return say_failure(&err);
 }
 
-/* Makes FILTER as prepared. Called last. */
-static bool make_prepared(struct dedup *d)
-{
-    struct err err;
-    return (keyopt_check_first(&d->keyopt, &err) && sink_make(&d->adding.sink, &err)) ||
-           say_failure(&err);
-}
-
-/* Opens FILTER, or plans the one that is to be made. */
-static bool open_own(struct dedup *d, struct header *h, bool *to_be_made)
-{
-    struct err err;
-    struct sources *s = &d->adding.sources;
-    if (d->create && !store_is_file(d->path))
-        return prepare(d, to_be_made);
-    *to_be_made = is_to_be_made(d);
-    if (d->dry_run)
-        return *to_be_made || sources_add_first(s, d->path, NULL, &err) || say_failure(&err);
-    if (!*to_be_made)
-        return open_file(d);
-    s->beside = h;
-    return adding_plan_file(&d->keyopt, &d->made, s->n == 0, h, &err) || say_failure(&err);
-}
-
-/* The sources are for the same keys as FILTER, whose keys they take. */
+/* The sources are for the same keys as FILTER, and for keys of its length. */
 static bool open_sources(struct dedup *d)
 {
     struct err err;
     struct sources *s = &d->adding.sources;
     s->sink = d->adding.sink.store;
-    if (s->sink != NULL)
-        s->beside = store_header(s->sink);
-    s->beside_path = d->path;
-    s->one_length = s->beside != NULL || (s->n > 0 && s->filter[0].path == d->path);
+    s->one_length = s->sink != NULL || (s->n > 0 && s->filter[0].path == d->path);
     return sources_open(s, &err) || say_failure(&err);
 }
 
@@ -430,35 +348,51 @@ static bool open_in_memory(struct dedup *d)
 {
     struct err err;
     bool any = d->adding.sources.n > 0;
-    double p = d->path == NULL && d->made.p != 0 ? d->made.p : MEMORY_FPR;
+    double p = d->path == NULL && d->adding.design.p != 0 ? d->adding.design.p : MEMORY_FPR;
     if (!any && !keyopt_new(&d->keyopt, &err))
         return say_failure(&err);
-    uint64_t n = d->made.n != 0 ? d->made.n : adding_first(&d->keyopt, d->path == NULL && !any);
+    uint64_t n = d->adding.design.n != 0 ? d->adding.design.n
+                                         : adding_first(&d->keyopt, d->path == NULL && !any);
     if (!keyopt_check_digest(&d->keyopt, &err))
         return say_failure(&err);
     /* The memory may be too small for the expected keys, but not for the actual ones. */
     return sink_open_in_memory(&d->adding.sink, &d->keyopt.rule, n, p, &err) ||
-           (d->made.n == 0 && n > CHAIN_FIRST &&
+           (d->adding.design.n == 0 && n > CHAIN_FIRST &&
             sink_open_in_memory(&d->adding.sink, &d->keyopt.rule, 0, p, &err)) ||
            say_failure(&err);
+}
+
+/* Makes FILTER if it is missing. Called last. Another process may have made it meanwhile from other
+ * options. */
+static bool make(struct dedup *d)
+{
+    struct err err;
+    const struct sources *s = &d->adding.sources;
+    if (!adding_make(&d->adding, &err))
+        return say_failure(&err);
+    const struct header *h = store_header(d->adding.sink.store);
+    if (s->n > 0 &&
+        !header_same_questions(h, d->path, store_header(s->filter[0].now), s->filter[0].path, &err))
+        return say_failure(&err);
+    bool is_usual = d->adding.design.p == 0 && h->layers[0].kind->layout == NULL;
+    if (d->adding.there != STORE_THERE && is_usual && s->list == NULL && !d->quiet)
+        say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
+                 "rate)",
+                 d->path, 1 / h->fpr_design);
+    return true;
 }
 
 static bool open_filters(struct dedup *d)
 {
     struct err err;
-    struct header h;
-    struct sink *k = &d->adding.sink;
-    struct confirm *list;
-    bool in_memory = d->path == NULL || d->dry_run, to_be_made = false;
-    if ((d->path != NULL && !open_own(d, &h, &to_be_made)) || !open_sources(d) ||
-        (in_memory && !open_in_memory(d)))
+    struct adding *a = &d->adding;
+    bool in_memory = d->path == NULL || d->dry_run;
+    if ((d->path != NULL && !open_own(d)) || !open_sources(d) || (in_memory && !open_in_memory(d)))
         return false;
-    list = d->adding.sources.list;
-    if (list != NULL && !sink_confirm(k, list, &d->keyopt.rule, &err))
+    struct confirm *list = a->sources.list;
+    if (list != NULL && !sink_confirm(&a->sink, list, &d->keyopt.rule, &err))
         return say_failure(&err);
-    if (in_memory || !to_be_made)
-        return true;
-    return k->store != NULL ? make_prepared(d) : create_and_open(d, &h);
+    return in_memory || make(d);
 }
 
 /* Prints a number of lost keys into NUM_TEXT bytes. A lower bound is rounded down. */
@@ -562,10 +496,11 @@ static int dedup(struct dedup *d)
 
 static int check_options(const struct dedup *d)
 {
-    if (!d->create && d->path != NULL && (d->made.n != 0 || d->made.p != 0))
+    if (!d->adding.create && d->path != NULL &&
+        (d->adding.design.n != 0 || d->adding.design.p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");
-    return adding_check_design(&d->made, &cmd_dedup);
+    return adding_check_design(&d->adding.design, &cmd_dedup);
 }
 
 static int run_dedup(struct dedup *d, int argc, char **argv)

@@ -186,10 +186,10 @@ static int run(int argc, char **argv)
     if (!opt_parse(&p, &cmd_export, argc, argv, &e))
         return p.status;
     e.path = argv[p.first];
-    e.to_file = store_is_file(e.out);
-    if (!e.to_file && e.push.expire > STORE_MAX_EXPIRE)
+    e.to_file = !p.address;
+    if (e.push.expire > STORE_MAX_EXPIRE)
         return opt_misuse(&cmd_export, "option '--expire': no filter lives that long");
-    if (!e.to_file)
+    if (p.address)
         sig_catch();
     bool ok = warn_inputs(&e.make, make_open(&e.make, argv + p.first, 1, "exported", &err)) &&
               export(&e, &err);

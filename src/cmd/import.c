@@ -255,8 +255,8 @@ static void foreign_close(struct foreign_files *f)
 /* ---- The command. */
 
 struct import {
-    const char *layout, *foreign, *out;
-    bool is_file; /* FOREIGN is one, not an address */
+    const char *layout; /* NULL: FOREIGN is an address */
+    const char *foreign, *out;
     struct open_options open;
     uint64_t n;
     double p;
@@ -394,11 +394,12 @@ static bool import(struct import *im)
     if (!newfile_open(&im->file, im->out, im->force, &err))
         return say_failure(&err);
     im->dir = disk_dir_of(im->out);
-    bool ok = (im->dir != NULL || fail(&err, "out of memory")) &&
-              (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
-              (im->is_file ? read_foreign(im, &err)
-                           : store_pull(im->foreign, &im->open, &im->filter, im->bits, &err)) &&
-              write_filter(im, &err);
+    bool ok =
+        (im->dir != NULL || fail(&err, "out of memory")) &&
+        (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
+        (im->layout != NULL ? read_foreign(im, &err)
+                            : store_pull(im->foreign, &im->open, &im->filter, im->bits, &err)) &&
+        write_filter(im, &err);
     if (ok)
         warn_attached(&im->file, im->out);
     newfile_close(&im->file);
@@ -420,10 +421,9 @@ static int run(int argc, char **argv)
     if (!opt_parse(&p, &cmd_import, argc, argv, &im))
         return p.status;
     im.foreign = argv[p.first];
-    im.is_file = store_is_file(im.foreign);
-    if (im.is_file && im.layout == NULL)
+    if (!p.address && im.layout == NULL)
         return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is");
-    if (!im.is_file)
+    if (p.address)
         sig_catch();
     bool ok = import(&im);
     return ok ? EXIT_SELECTED : sig_caught() ? 128 + sig_caught() : EXIT_ERROR;

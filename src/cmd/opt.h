@@ -100,7 +100,7 @@ struct opt_parser {
     int status;       /* exit status when opt_parse has returned false */
     int n_operands;   /* private: found so far */
     uint64_t given;   /* private: options found so far, a bit each */
-    bool address;     /* private: an operand or an option's argument is the address of a filter */
+    bool address;     /* an operand or an option's argument is the address of a filter */
 };
 
 /* One parser at a time. Adds and handles the option -h, --help. Checks the number of operands, and

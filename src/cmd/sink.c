@@ -1,10 +1,8 @@
 #include "cmd/sink.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/say.h"
@@ -30,26 +28,6 @@ bool sink_open_in_memory(struct sink *k, const struct key_rule *rule, uint64_t n
     k->in_memory = true;
     k->store = open_in_memory(rule, n, p, err);
     return k->store != NULL;
-}
-
-bool sink_open(struct sink *k, const char *name, const struct open_options *open, bool create,
-               struct err *err)
-{
-    k->store = store_open(name, STORE_WRITE, open, err);
-    if (k->store != NULL)
-        return true;
-    bool missing = !create && store_is_file(name) && access(name, F_OK) != 0 && errno == ENOENT;
-    return missing && strcmp(name, "-") != 0 ? fail_more(err, " (--create makes it)") : false;
-}
-
-bool sink_make(struct sink *k, struct err *err)
-{
-    char layout[LAYOUT_TEXT];
-    if (!store_make(k->store, layout, err))
-        return false;
-    if (layout[0] != '\0')
-        say_note("made '%s' with layout=%s", k->store->name, layout);
-    return true;
 }
 
 bool sink_confirm(struct sink *k, struct confirm *list, const struct key_rule *rule,

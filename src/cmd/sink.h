@@ -3,7 +3,7 @@
  * reports present, but that are not in the list, are new, unless they were new earlier in this run.
  *
  *     struct sink k = {0};
- *     sink_open(&k, name, &open, false, &err)            // or sink_open_in_memory
+ *     k.store = store_open(...)                          // or sink_open_in_memory
  *     sink_confirm(&k, list, &rule, &err)                // if there is one
  *     sink_begin(&k, &options, &err)
  *     while (...)
@@ -26,7 +26,7 @@
 #include "store/writer.h"
 
 struct sink {
-    struct store *store;
+    struct store *store; /* opened by adding.h, or by sink_open_in_memory */
     bool in_memory;
     struct confirm *list; /* NULL: none */
     struct store *run;    /* with a list: the keys that were new in this run */
@@ -35,14 +35,6 @@ struct sink {
     uint64_t *before;     /* a copy of keys->known before sink_add */
     size_t before_capacity;
 };
-
-/* Opens the filter. Without `create`, the message about a missing file names --create. */
-bool sink_open(struct sink *k, const char *name, const struct open_options *open, bool create,
-               struct err *err);
-
-/* Makes what store_prepare found missing. If later commands need another layout than this address
- * has, prints it on stderr. */
-bool sink_make(struct sink *k, struct err *err);
 
 /* Makes a growing filter that keeps FPR p. Its first layer is for n keys; 0: the usual capacity. */
 bool sink_open_in_memory(struct sink *k, const struct key_rule *rule, uint64_t n, double p,

@@ -53,9 +53,9 @@ static bool suits(const struct sources *s, size_t i, struct err *err)
     const struct source_filter *f = &s->filter[i];
     if (s->sink != NULL && store_same(s->sink, f->next))
         return fail(err, "'%s' is the filter itself: --also is for others", f->path);
-    const struct header *first = s->beside != NULL ? s->beside : store_header(s->filter[0].next);
-    const char *first_path = s->beside != NULL ? s->beside_path : s->filter[0].path;
-    return header_same_questions(first, first_path, store_header(f->next), f->path, err);
+    const struct store *first = s->sink != NULL ? s->sink : s->filter[0].next;
+    return header_same_questions(store_header(first), first->name, store_header(f->next), f->path,
+                                 err);
 }
 
 /* Adopts the key preparation of filter i, after those before it. If the filters' key lengths
@@ -69,7 +69,7 @@ static bool adopt(const struct sources *s, size_t i, struct keyopt *keyopt, stru
     keyopt->rule.bytes |= store_wants_bytes(next);
     if (!keyopt_adopt(keyopt, store_header(next), next->name, err))
         return false;
-    bool is_first = i == 0 && s->beside == NULL;
+    bool is_first = i == 0 && s->sink == NULL;
     if (!is_first && keyopt->rule.key_len != len)
         keyopt->rule.key_len = s->one_length ? len : 0;
     return true;

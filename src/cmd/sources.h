@@ -52,12 +52,9 @@ struct sources {
     bool strict;        /* the answers of all chunks belong together: it is an error if a filter is
                            overwritten, or replaced by one with another key preparation */
     bool warns_useless; /* warn about filters that are far too full (warn_useless) */
-    /* A filter for the same keys, which is not queried; NULL: none. `sink` is NULL until it is
-     * made. */
-    const struct header *beside;
-    const char *beside_path;
-    struct store *sink;
-    bool one_length; /* keys have the length of that filter, or else of the first one */
+    struct store *sink; /* until sources_open: a filter for the same keys, which is not queried;
+                           NULL: none */
+    bool one_length;    /* keys have the length of that filter, or else of the first one */
     struct source_filter *filter;
     size_t n;
     struct confirm *list; /* NULL: none */

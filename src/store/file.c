@@ -2,6 +2,7 @@
  * The store (store.h) for a filter file: opens and maps the filter (filter.h), and adds keys in a
  * session beside other writers (session.h).
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/err.h"
@@ -17,7 +19,9 @@
 #include "keys/hash.h"
 #include "keys/sort.h"
 #include "store/advance.h"
+#include "store/chain.h"
 #include "store/filter.h"
+#include "store/filter_build.h"
 #include "store/header.h"
 #include "store/session.h"
 #include "store/store.h"
@@ -451,6 +455,11 @@ static void close_file(struct store *s)
     free(s);
 }
 
+static bool is_missing(const char *path)
+{
+    return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
 static const struct store_ops ops = {
     .describe = describe,
     .query = query,
@@ -470,18 +479,82 @@ static const struct store_ops ops = {
     .close = close_file,
 };
 
-struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
-                        struct err *err)
+static struct store *file_new(const char *path, const struct store_ops *file_ops, struct err *err)
 {
-    (void)ignored;
     struct file *file = calloc(1, sizeof *file);
     if (file == NULL) {
         fail(err, "out of memory");
         return NULL;
     }
-    file->store = (struct store){.ops = &ops, .name = path};
-    if (filter_open(&file->filter, path, mode == STORE_WRITE ? FILTER_WRITE : FILTER_READ, err))
-        return &file->store;
-    free(file);
+    file->store = (struct store){.ops = file_ops, .name = path};
+    return &file->store;
+}
+
+struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
+                        struct err *err)
+{
+    (void)ignored;
+    struct store *s = file_new(path, &ops, err);
+    bool writes = mode == STORE_WRITE;
+    if (s == NULL || filter_open(filter_of(s), path, writes ? FILTER_WRITE : FILTER_READ, err))
+        return s;
+    if (writes && strcmp(path, "-") != 0 && is_missing(path))
+        fail_more(err, " (--create makes it)");
+    free(s);
+    return NULL;
+}
+
+/* ---- A file that is to be made. It has only a header. */
+
+static void describe_planned(const struct store *s, struct facts *facts)
+{
+    *facts = (struct facts){.layers.header = &const_file_of(s)->filter.header};
+}
+
+/* The disk may be too full for the expected keys, but not for the actual ones. */
+static bool make_smaller(const char *path, struct header *h, struct err *err)
+{
+    const struct layer *first = &h->layers[0];
+    const struct design usual = {.kind = first->kind,
+                                 .p = h->fpr_design,
+                                 .grow = true,
+                                 .generations = h->generations > 0 ? h->generations - 1 : 0};
+    return format_grows(h) && first->n_design > CHAIN_FIRST && header_design(h, &usual, 0, err) &&
+           filter_build_empty_file(path, h, err);
+}
+
+static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
+{
+    struct header h = filter_of(s)->header;
+    layout[0] = '\0';
+    if ((!filter_build_empty_file(s->name, &h, err) && !make_smaller(s->name, &h, err)) ||
+        !filter_open(filter_of(s), s->name, FILTER_WRITE, err))
+        return false;
+    s->ops = &ops;
+    return true;
+}
+
+static void close_planned(struct store *s)
+{
+    free(s);
+}
+
+static const struct store_ops planned_ops = {
+    .describe = describe_planned,
+    .make = make_planned,
+    .close = close_planned,
+};
+
+struct store *file_prepare(const char *path, const struct store_plan *plan,
+                           const struct open_options *ignored, enum store_there *there,
+                           struct err *err)
+{
+    *there = is_missing(path) ? STORE_ABSENT : STORE_THERE;
+    if (*there == STORE_THERE)
+        return file_open(path, plan->mode, ignored, err);
+    struct store *s = file_new(path, &planned_ops, err);
+    if (s == NULL || plan->header(plan->ctx, &filter_of(s)->header, err))
+        return s;
+    free(s);
     return NULL;
 }

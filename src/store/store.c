@@ -18,10 +18,10 @@ static const struct place {
     const char *prefix;
     struct store *(*open)(const char *name, enum store_mode mode,
                           const struct open_options *options, struct err *err);
-    /* Not for files. */
-    struct store *(*prepare)(const char *name, uint64_t n, double p,
+    struct store *(*prepare)(const char *name, const struct store_plan *plan,
                              const struct open_options *options, enum store_there *there,
                              struct err *err);
+    /* Not for files. */
     bool (*pull)(const char *name, const struct open_options *options, struct layout_filter *filter,
                  struct layout_bits *bits, struct err *err);
     bool (*push)(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
@@ -29,7 +29,7 @@ static const struct place {
 } places[] = {{"redis://", REDIS},
               {"rediss://", REDIS},
               {"redis+unix://", REDIS},
-              {"", file_open, NULL, NULL, NULL}};
+              {"", file_open, file_prepare, NULL, NULL}};
 
 static const struct place *place_of(const char *name)
 {
@@ -59,25 +59,35 @@ struct store *store_open(const char *name, enum store_mode mode, const struct op
     return place != NULL ? place->open(name, mode, options, err) : NULL;
 }
 
-struct store *store_prepare(const char *name, uint64_t n, double p,
+struct store *store_prepare(const char *name, const struct store_plan *plan,
                             const struct open_options *options, enum store_there *there,
                             struct err *err)
 {
     const struct place *place = built_place(name, err);
-    return place != NULL ? place->prepare(name, n, p, options, there, err) : NULL;
+    return place != NULL ? place->prepare(name, plan, options, there, err) : NULL;
+}
+
+/* The same; NULL also for files. */
+static const struct place *server_place(const char *name, struct err *err)
+{
+    const struct place *place = built_place(name, err);
+    if (place == NULL || place->pull != NULL)
+        return place;
+    fail(err, "'%.1000s' is not an address in Redis", name);
+    return NULL;
 }
 
 bool store_pull(const char *name, const struct open_options *options, struct layout_filter *filter,
                 struct layout_bits *bits, struct err *err)
 {
-    const struct place *place = built_place(name, err);
+    const struct place *place = server_place(name, err);
     return place != NULL && place->pull(name, options, filter, bits, err);
 }
 
 bool store_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
                 const struct store_push *options, struct err *err)
 {
-    const struct place *place = built_place(name, err);
+    const struct place *place = server_place(name, err);
     return place != NULL && place->push(name, filter, data, options, err);
 }
 

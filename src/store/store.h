@@ -140,11 +140,20 @@ void store_close(struct store *s); /* or NULL */
 
 enum store_there { STORE_THERE, STORE_IN_PART, STORE_ABSENT };
 
-/* Opens a filter that need not exist; not for files. If it exists, it is opened as by store_open,
- * except that its size may also follow from n and p. If it does not exist, or if some of its shards
- * do not, only store_header may be used until store_make. The filter will be made for n keys at FPR
- * p (0: not given), or with the size that the address states. Nothing is written yet. */
-struct store *store_prepare(const char *name, uint64_t n, double p,
+/* A filter that is to be made if it does not exist. */
+struct store_plan {
+    enum store_mode mode; /* how an existing file is opened */
+    uint64_t n;           /* keys; 0: not given */
+    double p;             /* FPR; 0: not given */
+    /* Plans a missing file. In Redis, the filter follows from n, p and the address. */
+    bool (*header)(void *ctx, struct header *h, struct err *err);
+    void *ctx;
+};
+
+/* Opens a filter that need not exist. If it exists, it is opened as by store_open, except that in
+ * Redis its size may also follow from n and p. If it does not exist, or if some of its shards do
+ * not, only store_header may be used until store_make. Nothing is written yet. */
+struct store *store_prepare(const char *name, const struct store_plan *plan,
                             const struct open_options *options, enum store_there *there,
                             struct err *err);
 
@@ -179,8 +188,7 @@ bool store_pull(const char *name, const struct open_options *options, struct lay
 bool store_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
                 const struct store_push *options, struct err *err);
 
-/* Is this the name of a file, not of another store? Only files can be made by
- * filter_build_empty_file. */
+/* Is this the name of a file, not of another store? */
 bool store_is_file(const char *name);
 
 /* The store's file, for operations that only files have (layers, pages, sessions). NULL: the store
@@ -326,9 +334,12 @@ static inline bool store_add_end(struct store *s, bool sync, struct err *err)
     return s->ops->add_end == NULL || s->ops->add_end(s, sync, err);
 }
 
-/* ---- For store.c: opens the file at `path`, which must outlive the store; NULL: see err. */
+/* ---- For store.c: the same for the file at `path`, which must outlive the store. */
 struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
                         struct err *err);
+struct store *file_prepare(const char *path, const struct store_plan *plan,
+                           const struct open_options *ignored, enum store_there *there,
+                           struct err *err);
 
 /* ---- A filter that lives in the memory of this process and ends with it. */
 

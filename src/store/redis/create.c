@@ -168,14 +168,14 @@ static bool prepare(struct redis *r, uint64_t n, double p, enum store_there *the
                               : prepare_bitmaps(r, n, p, there, err);
 }
 
-struct store *redis_prepare(const char *name, uint64_t n, double p,
+struct store *redis_prepare(const char *name, const struct store_plan *plan,
                             const struct open_options *options, enum store_there *there,
                             struct err *err)
 {
     struct redis *r = redis_connect(name, options, err);
     if (r == NULL)
         return NULL;
-    if (redis_store(r, err) != NULL && prepare(r, n, p, there, err))
+    if (redis_store(r, err) != NULL && prepare(r, plan->n, plan->p, there, err))
         return &r->store;
     redis_close(r);
     return NULL;

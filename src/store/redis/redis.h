@@ -25,7 +25,7 @@
 /* What store.c calls; see store.h. */
 struct store *redis_open(const char *name, enum store_mode mode, const struct open_options *options,
                          struct err *err);
-struct store *redis_prepare(const char *name, uint64_t n, double p,
+struct store *redis_prepare(const char *name, const struct store_plan *plan,
                             const struct open_options *options, enum store_there *there,
                             struct err *err);
 
