@@ -258,13 +258,20 @@ static void add_keys(struct report *r, const struct figures *f)
     add_counters(r, f);
 }
 
-/* Generations may share keys, so the FPR of a ring is only a bound. In some layouts, the FPR is
- * measured with a sample. */
+/* Was the FPR measured with a sample? Without a caveat, the formula holds for large filters. */
+static bool is_sampled(const struct figures *f)
+{
+    const struct kind *kind = f->header->layers[0].kind;
+    return kind->sampled_fpr != NULL && f->header->n_layers == 1 &&
+           (f->all.fpr != f->layer[0].fpr || layout_caveat(kind) != NULL);
+}
+
+/* Generations may share keys, so the FPR of a ring is only a bound. */
 static void add_fpr(struct report *r, const struct figures *f)
 {
     const struct header *h = f->header;
     const struct layer *layer = &h->layers[0];
-    bool sampled = layer->kind->sampled_fpr != NULL;
+    bool sampled = is_sampled(f);
     bool one = h->n_layers == 1 && layer->n_design != 0 && !sampled;
     report_number(r, "design FPR", "fpr_design", FORM_DIGITS, by_design(h), h->fpr_design);
     report_number(r, "current FPR", "fpr_current", FORM_DIGITS,

@@ -330,9 +330,9 @@ struct kind {
     void (*census)(const struct layer *layer, const uint8_t *data, unsigned threads,
                    struct census *out);
 
-    /* The FPR measured with a sample of hashes. `bits_set` is the fraction of set bits. For kinds
-     * where the formula used by `census` is off by more than 1 %. The result does not depend on
-     * `threads`. NULL: the formula holds. */
+    /* The FPR of a filter of one layer, measured with a sample of hashes if the formula used by
+     * `census` is off by more than 1 %. `bits_set` is the fraction of set bits. The result does not
+     * depend on `threads`. NULL: the formula holds. */
     double (*sampled_fpr)(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set);
 

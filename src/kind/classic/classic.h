@@ -116,6 +116,18 @@ uint64_t classic_bitmap_len(const struct layout_filter *filter);
 /* Are all bits of `bits` from bit m on zero? If not, the error names the first that is set. */
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err);
 
+/* The FPR from a sample of hashes, for layouts in which a key's positions depend on each other:
+ * position i is value(h1, h2, i) mod m, from the halves of its hash. bits_set is the fraction of
+ * set bits. If too few samples would hit (below 2.4e-5), the result is that of the formula,
+ * bits_set^k. */
+typedef uint64_t classic_value(uint64_t h1, uint64_t h2, unsigned i);
+double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
+                      double bits_set, classic_value *value);
+
+/* The same where the values grow by one step. In all but small filters the formula holds. */
+double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
+                             double bits_set, classic_value *value);
+
 /* The members of struct kind that do not depend on the layout. */
 bool classic_check(const struct layer *layer, struct err *err);
 void classic_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,

@@ -81,6 +81,25 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
         mitz_32(&c, keys, n, out);
 }
 
+static uint64_t value_64(uint64_t h1, uint64_t h2, unsigned i)
+{
+    return (h1 + i * h2) & INT64_MAX;
+}
+
+static uint64_t value_32(uint64_t h1, uint64_t h2, unsigned i)
+{
+    uint32_t h = (uint32_t)h1 + (i + 1) * (uint32_t)(h1 >> 32);
+    (void)h2;
+    return h > INT32_MAX ? ~h : h;
+}
+
+static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
+                          double bits_set)
+{
+    bool is_64 = classic_of(layer).variant == MITZ_64;
+    return classic_double_hashed(layer, data, threads, bits_set, is_64 ? value_64 : value_32);
+}
+
 /* The 32-bit strategy gives positions below 2^31. */
 static uint64_t reach(const struct layer *layer)
 {
@@ -211,5 +230,10 @@ static const struct layout layout = {
     .reach = reach,
 };
 
-const struct kind kind_guava = {
-    .id = 16, .name = "guava", .layout = &layout, .lanes = 2, .check = check, CLASSIC_KIND};
+const struct kind kind_guava = {.id = 16,
+                                .name = "guava",
+                                .layout = &layout,
+                                .lanes = 2,
+                                .check = check,
+                                .sampled_fpr = sampled_fpr,
+                                CLASSIC_KIND};

@@ -137,6 +137,17 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
+static uint64_t value(uint64_t a, uint64_t b, unsigned i)
+{
+    return a + i * b;
+}
+
+static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
+                          double bits_set)
+{
+    return classic_double_hashed(layer, data, threads, bits_set, value);
+}
+
 /* The product is stored in a variable to round it to a double, also on machines with wider
  * floating-point registers. */
 static double k_for(double bpe)
@@ -565,4 +576,5 @@ const struct kind kind_redisbloom = {.id = 20,
                                      .layout = &layout,
                                      .growth = &growth,
                                      .check = check,
+                                     .sampled_fpr = sampled_fpr,
                                      CLASSIC_KIND_ALONE};

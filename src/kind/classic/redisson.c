@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "base/parallel.h"
 #include "keys/encode.h"
 #include "keys/hash_foreign.h"
 
@@ -52,78 +51,18 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
-/*
- * The positions of a key depend on each other: with h1 + h2 = u they are h1, u, h1 + u, 2u,
- * h1 + 2u, 3u ... So two keys with the same u share the positions of all multiples of u. With half
- * of the bits set and k = 7, the FPR is 12 % above (c/m)^k, where c of m bits are set. The sample
- * below draws random halves of a hash whose first two positions are set; this has the probability
- * (c/m)^2. The FPR is that probability times the fraction of samples with all other positions set.
- */
-
-enum { SAMPLE_BLOCK = 1 << 12, MOST_DRAWS = 1 << 25 };
-
-struct sample {
-    struct classic c;
-    const uint8_t *data;
-    struct modulus by;
-    _Atomic uint64_t hits;
-};
-
-/* SplitMix64 (Steele, Lea and Flood, 2014). */
-static uint64_t draw(uint64_t *state)
+/* The positions of a key depend on each other: with h1 + h2 = u they are h1, u, h1 + u, 2u, h1 +
+ * 2u, 3u ... So two keys with the same u share the positions of all multiples of u. With half of
+ * the bits set and k = 7, the FPR is 12 % above (c/m)^k, where c of m bits are set. */
+static uint64_t value(uint64_t h1, uint64_t h2, unsigned i)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
+    return (h1 * (1 + i / 2) + h2 * ((i + 1) / 2)) & INT64_MAX;
 }
 
-static bool is_set(const struct sample *s, uint64_t h)
-{
-    uint64_t position = modulo(h & INT64_MAX, s->by);
-    return s->data[position / 8] >> position % 8 & 1;
-}
-
-static void sample_block(void *ctx, unsigned worker, uint64_t block)
-{
-    struct sample *s = ctx;
-    uint64_t state = block * SAMPLE_BLOCK * 0x9e3779b97f4a7c15, hits = 0;
-    (void)worker;
-    for (unsigned n = 0; n < SAMPLE_BLOCK; n++) {
-        uint64_t h1 = draw(&state), h2 = draw(&state), h;
-        while (!is_set(s, h1))
-            h1 = draw(&state);
-        while (!is_set(s, h = h1 + h2))
-            h2 = draw(&state);
-        unsigned i = 2;
-        for (; i < s->c.k; i++)
-            if (!is_set(s, h += i % 2 == 0 ? h1 : h2))
-                break;
-        hits += i == s->c.k;
-    }
-    s->hits += hits;
-}
-
-/* The number of samples aims at a relative standard deviation of 0.5 %, if (c/m)^(k-2) of them hit.
- * A sample takes 2 m/c draws on average until the first two positions are set. MOST_DRAWS limits
- * the time to some tenths of a second: for k = 13 with half of the bits set, 8 million samples have
- * a deviation of 1.6 %. If too few samples would hit, the FPR is below 1e-4 and is computed by the
- * formula. */
 static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set)
 {
-    enum { FEWEST_HITS = 1000 };
-    struct sample s = {.c = classic_of(layer), .data = data};
-    if (s.c.k <= 2 || bits_set <= 0 || bits_set >= 1)
-        return pow(bits_set, s.c.k);
-    double chance = pow(bits_set, s.c.k - 2);
-    double n = fmin(4e4 / chance, MOST_DRAWS * bits_set / 2);
-    uint64_t blocks = (uint64_t)(n / SAMPLE_BLOCK);
-    if ((double)blocks * SAMPLE_BLOCK * chance < FEWEST_HITS)
-        return pow(bits_set, s.c.k);
-    s.by = modulus_of(s.c.m);
-    parallel_for(threads, blocks, sample_block, &s);
-    return bits_set * bits_set * (double)s.hits / (double)(blocks * SAMPLE_BLOCK);
+    return classic_sample(layer, data, threads, bits_set, value);
 }
 
 static bool check(const struct layer *layer, struct err *err)

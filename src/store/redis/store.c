@@ -77,7 +77,7 @@ static uint64_t count_bits(const struct redis *r, uint8_t *data)
 }
 
 /* Fetches the bits, for kinds whose FPR does not follow from the number of bits set. They are
- * counted again: drawing samples relies on their number. */
+ * counted again: the number may have changed. */
 static bool sample(struct redis *r, const struct shard *s, unsigned threads, double *fpr,
                    struct err *err)
 {
