@@ -111,18 +111,17 @@ void report_made(struct report *r, const char *path, const struct header *h, dou
     const double bits = 8 * (double)h->file_len;
     const enum report_source designed = h->n_design != 0 ? RECORDED : UNKNOWN;
     say_made(path);
-    report_string(r, "file", "file", EXACT, path);
-    report_string(r, "kind", "kind", RECORDED, format_kind_name(h));
-    report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, h->file_len);
-    report_number(r, "bits a key", "bits_per_key", FORM_DECIMAL, designed,
-                  bits / (double)h->n_design);
-    report_uint(r, "layers", "layers", FORM_COUNT, RECORDED, h->n_layers);
-    report_uint(r, "design capacity", "n_design", FORM_COUNT, designed, h->n_design);
-    report_number(r, "design FPR", "fpr_design", FORM_DIGITS, RECORDED, h->fpr_design);
-    report_number(r, "current FPR", "fpr_current", FORM_DIGITS, EXACT, fpr);
-    report_number(r, "distinct keys", "n_estimate", FORM_KEYS, ESTIMATED, n);
+    report_string(r, NULL, "file", EXACT, path);
+    report_string(r, NULL, "kind", RECORDED, format_kind_name(h));
+    report_uint(r, NULL, "bytes", FORM_BYTES, EXACT, h->file_len);
+    report_number(r, NULL, "bits_per_key", FORM_DECIMAL, designed, bits / (double)h->n_design);
+    report_uint(r, NULL, "layers", FORM_COUNT, RECORDED, h->n_layers);
+    report_uint(r, NULL, "n_design", FORM_COUNT, designed, h->n_design);
+    report_number(r, NULL, "fpr_design", FORM_DIGITS, RECORDED, h->fpr_design);
+    report_number(r, NULL, "fpr_current", FORM_DIGITS, EXACT, fpr);
+    report_number(r, NULL, "n_estimate", FORM_KEYS, ESTIMATED, n);
     if (caveat != NULL)
-        report_string(r, "note", "caveat", EXACT, caveat);
+        report_string(r, NULL, "caveat", EXACT, caveat);
 }
 
 /* ---- Text. */
@@ -239,16 +238,17 @@ static void put_row(const struct report_row *row, int labels, int values, FILE *
 static void put_rows(const struct report *r, FILE *out)
 {
     enum { WIDEST = 44 }; /* a longer value, such as a path, sticks out */
+    const struct report_row *end = r->row + singles(r);
     char buf[VALUE_TEXT];
     int labels = 0, values = 0;
-    for (const struct report_row *row = r->row; row < r->row + singles(r); row++) {
+    for (const struct report_row *row = r->row; row < end; row++) {
         if (row->label == NULL)
             continue;
         size_t len = strlen(value_of(row, buf)) + strlen(row->remark);
         labels = wider(labels, strlen(row->label));
         values = wider(values, len <= WIDEST ? len : 0);
     }
-    for (const struct report_row *row = r->row; row < r->row + singles(r); row++)
+    for (const struct report_row *row = r->row; row < end; row++)
         if (row->label != NULL)
             put_row(row, labels, values, out);
 }
@@ -303,11 +303,9 @@ static const char *cell_of(const struct table *t, unsigned line, unsigned column
 static void find_widths(const struct table *t, int widths[COLUMNS])
 {
     char buf[VALUE_TEXT];
-    for (unsigned i = 0; i < t->n_columns; i++) {
-        widths[i] = 0;
+    for (unsigned i = 0; i < t->n_columns; i++)
         for (unsigned line = 0; line <= t->n_items; line++)
             widths[i] = wider(widths[i], strlen(cell_of(t, line, i, buf)));
-    }
     widths[0] = -widths[0];
 }
 
@@ -325,11 +323,11 @@ static void put_line(const struct table *t, unsigned line, const int *widths, FI
 static void put_list(const struct report *r, unsigned at, const int *widths, FILE *out)
 {
     struct table t;
-    int own[COLUMNS];
+    int needed[COLUMNS] = {0};
     make_table(&t, &r->row[at], r->row + r->n);
-    find_widths(&t, own);
+    find_widths(&t, needed);
     for (unsigned line = 0; line <= t.n_items; line++)
-        put_line(&t, line, widths != NULL ? widths : own, out);
+        put_line(&t, line, widths != NULL ? widths : needed, out);
 }
 
 void report_table(const struct report *r, const char *list, const int *widths, FILE *out)
