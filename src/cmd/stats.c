@@ -1,4 +1,5 @@
-/* seen stats: what is in a filter, how full it is, and its false-positive rate. */
+/* seen stats: what is in a filter, how full it is, and its false-positive rate. figures.h reads the
+ * filter; here its figures become the rows of a report. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
