@@ -10,7 +10,6 @@
 
 #include "base/disk.h"
 #include "base/num.h"
-#include "base/output.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
@@ -23,7 +22,7 @@
 #include "store/filter_build.h"
 #include "store/foreign.h"
 #include "store/header.h"
-#include "store/newfile.h"
+#include "store/make.h"
 #include "store/writer.h"
 
 struct create {
@@ -32,12 +31,11 @@ struct create {
     struct design design;
     struct header like_header;
     struct layout_spec layout;
-    struct derive derive; /* of `from` */
     uint64_t from_records;
     uint64_t min_keys, memory;
     double min_ratio;
-    bool compact, counted, force, dry_run, json, reproducible, new_secret;
-    struct newfile file;
+    bool compact, counted, dry_run, json, reproducible, new_secret;
+    struct make make; /* its input is `from`, if given */
     struct filter_build build;
     struct feed feed;
 };
@@ -103,7 +101,7 @@ static const struct opt size_opts[] = {
 };
 
 static const struct opt file_opts[] = {
-    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct create, force)},
+    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct create, make.replace)},
     {0, "min-keys", "N", "fail, and replace nothing, with fewer than N distinct keys",
      COUNT(struct create, min_keys)},
     {0, "min-ratio", "R",
@@ -445,30 +443,30 @@ static bool read_keys(struct create *c)
     return false;
 }
 
-/* Opens the counted set of --from. It may be the file that is replaced. */
-static bool open_from(struct create *c)
+/* Adopts the key preparation of the counted set of --from. */
+static bool adopt_from(struct create *c)
 {
     struct err err;
-    struct derive *d = &c->derive;
+    const struct filter *from = c->make.in;
     if (c->from == NULL)
         return true;
-    bool ok = derive_open(d, c->from, &c->file, &err);
-    if (ok && c->like != NULL && !header_same_keys(&c->like_header, derive_header(d), &err)) {
+    bool ok = derive_check(from, &err);
+    if (ok && c->like != NULL && !header_same_keys(&c->like_header, &from->header, &err)) {
         say_error("'%s' cannot be made like '%s' from '%s': they differ in %s", c->path, c->like,
                   c->from, err.text);
         return false;
     }
-    ok = ok && keyopt_adopt(&c->keyopt, derive_header(d), c->from, &err) &&
-         derive_check_sound(d, c->keyopt.threads, &err);
+    ok = ok && keyopt_adopt(&c->keyopt, &from->header, c->from, &err) &&
+         make_check_sound(&c->make, &err);
     if (ok)
-        c->keyopt.rule.reading = derive_header(d)->reading;
+        c->keyopt.rule.reading = from->header.reading;
     return ok || say_failure(&err);
 }
 
 static bool take_keys(struct create *c)
 {
     struct err err;
-    if (!derive_put(&c->derive, &c->build, &c->from_records, &err))
+    if (!derive_put(c->make.in, &c->build, &c->from_records, &err))
         return say_failure(&err);
     if (c->from_records > 0)
         return true;
@@ -483,7 +481,7 @@ static bool collect(struct create *c, const char *scratch_dir)
         c->keyopt.rule.reading = reading_of(&c->keyopt.rule);
     c->build = (struct filter_build){.design = &c->design,
                                      .rule = &c->keyopt.rule,
-                                     .file = &c->file,
+                                     .file = &c->make.file,
                                      .name = c->path,
                                      .memory = c->memory,
                                      .scratch_dir = scratch_dir,
@@ -509,9 +507,9 @@ static bool build(struct create *c)
 static bool commit_file(struct create *c)
 {
     struct err err;
-    if (!newfile_commit(&c->file, &err))
+    if (!make_commit_written(&c->make, &err))
         return say_failure(&err);
-    warn_attached(&c->file, c->path);
+    warn_attached(&c->make.file, c->path);
     return true;
 }
 
@@ -533,12 +531,12 @@ static bool check_tmpdir(const struct create *c)
 
 static bool make_filter(struct create *c)
 {
-    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->file.path);
+    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->make.file.path);
     if (dir == NULL) {
         say_error("out of memory");
         return false;
     }
-    bool ok = check_tmpdir(c) && open_from(c) && collect(c, dir) && build(c) &&
+    bool ok = check_tmpdir(c) && adopt_from(c) && collect(c, dir) && build(c) &&
               (c->design.empty || enough_keys(c)) && keys_fit(c) && (c->dry_run || commit_file(c));
     free(dir);
     return ok;
@@ -616,19 +614,17 @@ static bool create(struct create *c)
     if ((design_is_sized(&c->design) && !header_design(&ignored, &c->design, 0, &err)) ||
         !take_secret(c, &err))
         return say_failure(&err);
-    if (!newfile_open(&c->file, c->path, c->force, &err)) {
-        if (keyopt_is_list(c->path))
+    c->make.out = c->path;
+    c->make.prints = c->json;
+    c->make.threads = c->keyopt.threads;
+    if (!warn_inputs(&c->make, make_open_one(&c->make, c->from, &err))) {
+        if (!c->make.is_open && keyopt_is_list(c->path))
             fail_more(&err, "; FILTER comes first, then the files of keys");
-        else if (!c->force && keyopt_is_filter(c->path))
+        else if (!c->make.is_open && !c->make.replace && keyopt_is_filter(c->path))
             fail_more(&err, "; 'seen add' adds keys to it");
         return say_failure(&err);
     }
-    if (c->json && !output_is_apart(c->file.old_fd, c->path, &err)) {
-        newfile_close(&c->file);
-        return say_failure(&err);
-    }
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
-    newfile_close(&c->file);
     if (!ok || c->dry_run)
         return ok && print_plan(c);
     tally_report(&c->feed.tally);
@@ -669,7 +665,7 @@ static int run(int argc, char **argv)
     struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = KEYSET_MEMORY};
     int status = run_create(&c, argc, argv);
     filter_build_free(&c.build);
-    derive_close(&c.derive);
+    make_close(&c.make);
     keyopt_free(&c.keyopt);
     return status;
 }

@@ -191,8 +191,7 @@ static int run(int argc, char **argv)
         return opt_misuse(&cmd_export, "option '--expire': no filter lives that long");
     if (p.address)
         sig_catch();
-    bool ok = warn_inputs(&e.make, make_open(&e.make, argv + p.first, 1, "exported", &err)) &&
-              export(&e, &err);
+    bool ok = warn_inputs(&e.make, make_open_one(&e.make, e.path, &err)) && export(&e, &err);
     make_close(&e.make);
     for (unsigned i = 0; i < e.n_files; i++)
         newfile_close(&e.file[i]);

@@ -10,7 +10,6 @@
 
 #include "base/disk.h"
 #include "base/err.h"
-#include "base/output.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "base/sig.h"
@@ -22,6 +21,7 @@
 #include "keys/gzip.h"
 #include "kind/layout.h"
 #include "store/foreign.h"
+#include "store/make.h"
 
 /* ---- FOREIGN: the files of another program's filter, each mapped. A pipe is copied to a scratch
  * file, and a compressed file inflated into one, unless it is short.
@@ -256,20 +256,17 @@ static void foreign_close(struct foreign_files *f)
 
 struct import {
     const char *layout; /* NULL: FOREIGN is an address */
-    const char *foreign, *out;
+    const char *foreign;
     struct open_options open;
     uint64_t n;
     double p;
-    bool force, reproducible, json;
-    unsigned threads;
     struct keyopt keyopt;
     struct layout_spec spec;
     struct foreign_files files;
     char *dir; /* of `out`, for scratch */
     struct layout_bits bits[LAYOUT_LAYERS];
     struct layout_filter filter;
-    struct newfile file;
-    struct header header;
+    struct make make; /* without inputs */
     struct census census;
 };
 
@@ -280,17 +277,17 @@ static const struct opt import_opts[] = {
      "what FOREIGN is: NAME[:PARAM=VALUE,...], or 'auto' to tell it by its content; "
      "seen-layouts(7) describes the layouts",
      TEXT(struct import, layout), .not_with = " URI", .why = FOR_FILES},
-    {'o', "output", "FILTER", "the filter file to make", TEXT(struct import, out)},
+    {'o', "output", "FILTER", "the filter file to make", TEXT(struct import, make.out)},
     {'n', "capacity", "N", "the number of keys that FOREIGN was made for", AMOUNT(struct import, n),
      .not_with = " URI", .why = FOR_FILES},
     {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p),
      .not_with = " URI", .why = FOR_FILES},
-    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct import, force)},
+    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct import, make.replace)},
     {0, "reproducible", NULL, "omit the times and the random file id",
-     FLAG(struct import, reproducible)},
-    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct import, json)},
+     FLAG(struct import, make.reproducible)},
+    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct import, make.prints)},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
-     THREADS(struct import, threads)},
+     THREADS(struct import, make.threads)},
     {0},
 };
 
@@ -372,10 +369,11 @@ static bool write_filter(struct import *im, struct err *err)
 {
     if (!foreign_rule(&im->filter, &im->keyopt.rule, err))
         return false;
-    foreign_header(&im->filter, &im->keyopt.rule, im->reproducible, &im->header);
-    return foreign_write(&im->header, &im->filter, im->bits, &im->file, im->out, im->threads,
+    struct make *m = &im->make;
+    foreign_header(&im->filter, &im->keyopt.rule, m->reproducible, &m->header);
+    return foreign_write(&m->header, &im->filter, im->bits, &m->file, m->out, m->threads,
                          &im->census, err) &&
-           foreign_whole(&im->files, err) && newfile_commit(&im->file, err);
+           foreign_whole(&im->files, err) && make_commit(m, err);
 }
 
 static void print_summary(const struct import *im)
@@ -383,7 +381,7 @@ static void print_summary(const struct import *im)
     struct report r = {0};
     char spec[LAYOUT_TEXT];
     layout_show(&im->filter, spec, sizeof spec);
-    report_made(&r, im->out, &im->header, im->census.fpr, im->census.n);
+    report_made(&r, im->make.out, &im->make.header, im->census.fpr, im->census.n);
     report_string(&r, NULL, "layout", RECORDED, spec);
     report_json(&r, stdout);
 }
@@ -391,32 +389,30 @@ static void print_summary(const struct import *im)
 static bool import(struct import *im)
 {
     struct err err;
-    if (!newfile_open(&im->file, im->out, im->force, &err))
+    struct make *m = &im->make;
+    if (!make_open_one(m, NULL, &err))
         return say_failure(&err);
-    im->dir = disk_dir_of(im->out);
+    im->dir = disk_dir_of(m->out);
     bool ok =
         (im->dir != NULL || fail(&err, "out of memory")) &&
-        (!im->json || output_is_apart(im->file.old_fd, im->out, &err)) &&
         (im->layout != NULL ? read_foreign(im, &err)
                             : store_pull(im->foreign, &im->open, &im->filter, im->bits, &err)) &&
         write_filter(im, &err);
-    if (ok)
-        warn_attached(&im->file, im->out);
-    newfile_close(&im->file);
+    warn_attached(&m->file, m->out);
     foreign_close(&im->files);
     free(im->dir);
     for (unsigned i = 0; i < LAYOUT_LAYERS; i++)
         free(im->bits[i].owned);
     if (!ok)
         return sig_caught() == 0 && say_failure(&err);
-    if (im->json)
+    if (m->prints)
         print_summary(im);
     return true;
 }
 
 static int run(int argc, char **argv)
 {
-    struct import im = {.keyopt = KEYOPT_DEFAULT, .threads = parallel_cpus()};
+    struct import im = {.keyopt = KEYOPT_DEFAULT, .make.threads = parallel_cpus()};
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_import, argc, argv, &im))
         return p.status;
@@ -426,6 +422,7 @@ static int run(int argc, char **argv)
     if (p.address)
         sig_catch();
     bool ok = import(&im);
+    make_close(&im.make);
     return ok ? EXIT_SELECTED : sig_caught() ? 128 + sig_caught() : EXIT_ERROR;
 }
 

@@ -61,7 +61,7 @@ static bool shrink(struct shrink *s, char **path, struct err *err)
         m->out = *path;
     m->replace = in_place || s->force;
     m->prints = s->json;
-    if (!warn_inputs(m, make_open(m, path, 1, "shrunk", err)))
+    if (!warn_inputs(m, make_open_one(m, *path, err)))
         return false;
     if (in_place && !m->replaces_input)
         return fail(err, "'%s' was replaced meanwhile", m->out);

@@ -586,7 +586,7 @@ bool filter_build_empty_file(const char *path, const struct header *h, struct er
 
 /* ---- A filter from a counted set. */
 
-static bool check(const struct filter *from, struct err *err)
+bool derive_check(const struct filter *from, struct err *err)
 {
     if (!combine_counts(&from->header))
         return fail(err,
@@ -600,33 +600,6 @@ static bool check(const struct filter *from, struct err *err)
                 "'%s' has fingerprints of %u bits, not whole hashes, so other filters cannot be "
                 "made from it; 'seen create --counted --fpr 0' keeps whole hashes",
                 from->path, bits);
-}
-
-bool derive_open(struct derive *d, const char *path, struct newfile *file, struct err *err)
-{
-    if (!newfile_hold(file, err) || !filter_open(&d->from, path, FILTER_READ, err))
-        return false;
-    d->is_open = true;
-    if (!newfile_replaces(file, d->from.fd))
-        newfile_let_go(file);
-    return check(&d->from, err);
-}
-
-const struct header *derive_header(const struct derive *d)
-{
-    return &d->from.header;
-}
-
-bool derive_check_sound(struct derive *d, unsigned threads, struct err *err)
-{
-    return filter_check_sound(&d->from, threads, err);
-}
-
-void derive_close(struct derive *d)
-{
-    if (d->is_open)
-        filter_close(&d->from);
-    d->is_open = false;
 }
 
 /* The hashes are divided into 2^PART_BITS parts, so that all threads have work until the end. */
@@ -661,9 +634,9 @@ static bool put_part(void *ctx, unsigned worker, uint64_t i, struct err *err)
                                        i << shift | (((uint64_t)1 << shift) - 1), put, &part, err);
 }
 
-bool derive_put(const struct derive *d, struct filter_build *b, uint64_t *records, struct err *err)
+bool derive_put(const struct filter *from, struct filter_build *b, uint64_t *records,
+                struct err *err)
 {
-    const struct filter *from = &d->from;
     struct transfer all = {.build = b, .from = from};
     if (!parallel_try(b->threads, (uint64_t)1 << PART_BITS, put_part, &all, err) ||
         !filter_check_intact(from, err))

@@ -143,6 +143,5 @@ bool foreign_write(struct header *h, const struct layout_filter *filter,
         if (!write_layer(&target, &bits[i], err))
             return false;
     }
-    return read_back(h, filter, file->fd, name, threads, census, err) &&
-           header_write(h, file->fd, name, err);
+    return read_back(h, filter, file->fd, name, threads, census, err);
 }

@@ -33,17 +33,20 @@ static bool open_input(struct make *m, const char *path, const char *done, struc
                 why.text);
 }
 
-static bool open_output(struct make *m, struct err *err)
+static bool open_output(struct make *m, bool hold, struct err *err)
 {
     m->is_open = newfile_open(&m->file, m->out, m->replace, err);
     return m->is_open && (!m->prints || output_is_apart(m->file.old_fd, m->out, err)) &&
-           newfile_hold(&m->file, err);
+           (!hold || newfile_hold(&m->file, err));
 }
 
-bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err)
+static bool open_all(struct make *m, const char *const *paths, unsigned n, const char *done,
+                     struct err *err)
 {
-    if (m->out != NULL && !open_output(m, err))
+    if (m->out != NULL && !open_output(m, n > 0, err))
         return false;
+    if (n == 0)
+        return true;
     m->in = calloc(n, sizeof *m->in);
     m->source = calloc((size_t)n * FORMAT_MAX_LAYERS, sizeof *m->source);
     if (m->in == NULL || m->source == NULL)
@@ -56,6 +59,16 @@ bool make_open(struct make *m, char *const *paths, unsigned n, const char *done,
     if (m->out != NULL && !m->replaces_input)
         newfile_let_go(&m->file);
     return true;
+}
+
+bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err)
+{
+    return open_all(m, (const char *const *)paths, n, done, err);
+}
+
+bool make_open_one(struct make *m, const char *path, struct err *err)
+{
+    return open_all(m, &path, path != NULL, "", err);
 }
 
 bool make_check_sound(const struct make *m, struct err *err)
@@ -74,16 +87,20 @@ bool make_check_intact(const struct make *m, struct err *err)
     return true;
 }
 
-bool make_commit(struct make *m, struct err *err)
+bool make_commit_written(struct make *m, struct err *err)
 {
-    bool ok = header_write(&m->header, m->file.fd, m->out, err) && make_check_intact(m, err) &&
-              newfile_commit(&m->file, err);
+    bool ok = make_check_intact(m, err) && newfile_commit(&m->file, err);
     if (m->replaces_input && !m->intersects)
         m->file.attached = false; /* the new file has the writers' keys */
     /* Writers of a replaced file need not wait for what the command prints. */
     newfile_close(&m->file);
     m->is_open = false;
     return ok;
+}
+
+bool make_commit(struct make *m, struct err *err)
+{
+    return header_write(&m->header, m->file.fd, m->out, err) && make_commit_written(m, err);
 }
 
 void make_close(struct make *m)

@@ -1,13 +1,14 @@
 /*
- * Makes a filter file from other filters: the frame of every command that does so, and the plans by
- * which layers follow from layers.
+ * Makes a filter file: the frame of every command that does so. For files that are made from other
+ * filters, also the plans by which layers follow from layers.
  *
  *     struct make m = {.out = path, .replace = force, .threads = threads};
  *     bool ok = make_open(&m, paths, n, "merged", &err) && make_check_sound(&m, &err) &&
  *               make_union(&m, false, limit, &err) && make_commit(&m, &err);
  *     make_close(&m);                             // in any case
  *
- * With one input, make_shrink replaces the calls between make_open and make_close.
+ * With one input, make_shrink replaces the calls between make_open_one and make_close. Without
+ * inputs, the caller writes to m.file.fd before the commit.
  *
  * Inputs are only read. If the output replaces one of them, writers stay locked out of that one
  * until the commit, so that no key is lost.
@@ -63,6 +64,9 @@ struct make {
  * says that they "cannot be `done`". */
 bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err);
 
+/* The same with one input, or with none if `path` is NULL. */
+bool make_open_one(struct make *m, const char *path, struct err *err);
+
 /* Reads each input whole and fails on damage, which must not be copied into another file. */
 bool make_check_sound(const struct make *m, struct err *err);
 
@@ -92,8 +96,11 @@ bool make_shrink(struct make *m, double p, struct err *err);
 bool make_check_intact(const struct make *m, struct err *err);
 
 /* Writes the header, checks that no input was overwritten while it was read, and gives the file its
- * name. */
+ * name. Then closes it. */
 bool make_commit(struct make *m, struct err *err);
+
+/* The same for a file whose header is written. */
+bool make_commit_written(struct make *m, struct err *err);
 
 void make_close(struct make *m);
 
