@@ -123,7 +123,7 @@ static int add_batch(struct add *a, const char *path)
     c->verbose = a->verbose;
     c->made = a->adding.design;
     if (!a->adding.options.rotate)
-        return changing_run(c, &a->keyopt, &cmd_add);
+        return changing_run(c, &a->keyopt);
     say_error("'%s' has no generations, so it cannot be rotated", path);
     return EXIT_ERROR;
 }
@@ -134,9 +134,9 @@ static int run_add(struct add *a, int argc, char **argv)
     struct err err;
     if (!opt_parse(&p, &cmd_add, argc, argv, a))
         return p.status;
-    if (!keyopt_files(&a->keyopt, &cmd_add, argv + p.first + 1, argc - p.first - 1))
+    if (!keyopt_files(&a->keyopt, &p, 1))
         return EXIT_ERROR;
-    int status = adding_check_design(&a->adding.design, &cmd_add);
+    int status = adding_check_design(&a->adding);
     if (status != 0)
         return status;
     if (!open_filter(a, argv[p.first], &err)) {

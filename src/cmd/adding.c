@@ -47,10 +47,11 @@ bool adding_take_generations(struct adding_design *d, struct opt_parser *p)
     return true;
 }
 
-int adding_check_design(const struct adding_design *d, const struct command *cmd)
+int adding_check_design(const struct adding *a)
 {
-    if (d->n == 0 && d->generations > CHAIN_GROWING_GENERATIONS)
-        return opt_misuse(cmd, "without --capacity, there can be %d --generations at most",
+    if (a->design.n == 0 && a->design.generations > CHAIN_GROWING_GENERATIONS)
+        return opt_misuse(a->sources.keyopt->command,
+                          "without --capacity, there can be %d --generations at most",
                           CHAIN_GROWING_GENERATIONS);
     return 0;
 }

@@ -56,22 +56,19 @@ struct adding_design {
 /* Takes the argument of --generations. */
 bool adding_take_generations(struct adding_design *d, struct opt_parser *p);
 
-/* Can there be such a filter? Returns the exit status after a message, or 0. */
-int adding_check_design(const struct adding_design *d, const struct command *cmd);
-
 /* Warns if the filter `name` of seen's own, which is there, is another than --create would make. */
 void adding_compare(const struct header *h, const char *name, const struct adding_design *d);
 
 struct adding {
     struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */
     struct adding_design design;
-    bool create;            /* make a missing filter */
     struct sources sources; /* their keys are known */
     struct sink sink;
     enum store_there there; /* the sink, before adding_make */
-    struct add_options options;
-    const char *advice; /* follows the message about a key that options.max_fpr refuses; or NULL */
+    bool create;            /* make a missing filter */
     bool no_sync;
+    struct add_options options;
+    const char *advice;  /* follows the message about a key that options.max_fpr refuses; or NULL */
     uint64_t sync_every; /* number of new keys after which to sync before printing; 0: never */
     /* Selects and prints records among the first r->done of a chunk. Returns false to stop, and
      * sets feed.failed if the reason is a failure. NULL: nothing is printed. */
@@ -81,11 +78,14 @@ struct adding {
     void (*slot_free)(void *ctx, void *slot); /* frees members after struct added; or NULL */
     /* The rest is private. */
     bool made;           /* the sink, by this process */
+    bool stopped;        /* by `print` */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
-    bool stopped;        /* by `print` */
     uint64_t since_sync;
 };
+
+/* Can there be a filter of this design? Returns the exit status after a message, or 0. */
+int adding_check_design(const struct adding *a);
 
 /* Opens the sink, and adopts its key preparation. With `create`, it may be missing; then it is
  * planned. A file without a rate has the usual one. With STORE_READ, it is only looked at. */

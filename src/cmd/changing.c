@@ -151,17 +151,17 @@ static void report(const struct changing *c)
     }
 }
 
-static bool check_memory(struct changing *c, const struct command *command)
+static bool check_memory(struct changing *c, const struct keyopt *keyopt)
 {
     uint64_t least = change_min_memory(&c->change);
     char text[NUM_TEXT];
     if (c->memory >= least)
         return true;
-    opt_misuse(command, "--memory must be at least %s", num_show_least_bytes(text, least));
+    opt_misuse(keyopt->command, "--memory must be at least %s", num_show_least_bytes(text, least));
     return false;
 }
 
-static bool change(struct changing *c, struct keyopt *keyopt, const struct command *command)
+static bool change(struct changing *c, struct keyopt *keyopt)
 {
     struct change *change = &c->change;
     struct err err;
@@ -171,7 +171,7 @@ static bool change(struct changing *c, struct keyopt *keyopt, const struct comma
         !keyopt_adopt(keyopt, &change->now.header, change->path, &err))
         return say_failure(&err);
     adding_compare(&change->now.header, change->path, &c->made);
-    if (!check_memory(c, command))
+    if (!check_memory(c, keyopt))
         return false;
     if (!change_begin(change, &keyopt->rule, c->memory, c->tmpdir, &err))
         return say_failure(&err);
@@ -184,9 +184,9 @@ static bool change(struct changing *c, struct keyopt *keyopt, const struct comma
     return true;
 }
 
-int changing_run(struct changing *c, struct keyopt *keyopt, const struct command *command)
+int changing_run(struct changing *c, struct keyopt *keyopt)
 {
-    bool ok = change(c, keyopt, command);
+    bool ok = change(c, keyopt);
     change_close(&c->change);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }

@@ -4,7 +4,7 @@
  *     struct changing c = CHANGING_DEFAULT;
  *     default: if (changing_is(id)) return changing_take(&c, p, id);
  *     c.change.path = path; c.change.op = COUNTS_ADD; ...
- *     status = changing_run(&c, &keyopt, &command);
+ *     status = changing_run(&c, &keyopt);
  */
 #ifndef CMD_CHANGING_H
 #define CMD_CHANGING_H
@@ -39,6 +39,6 @@ struct changing {
 bool changing_take(void *changing, struct opt_parser *p, int id);
 
 /* Reads and applies the batch; returns the exit status. */
-int changing_run(struct changing *c, struct keyopt *keyopt, const struct command *command);
+int changing_run(struct changing *c, struct keyopt *keyopt);
 
 #endif

@@ -639,7 +639,7 @@ static int run_create(struct create *c, int argc, char **argv)
     if (!opt_parse(&p, &cmd_create, argc, argv, c))
         return p.status;
     c->path = argv[p.first];
-    if (!keyopt_files(&c->keyopt, &cmd_create, argv + p.first + 1, argc - p.first - 1))
+    if (!keyopt_files(&c->keyopt, &p, 1))
         return EXIT_ERROR;
     if (c->compact || c->counted)
         c->design.kind = c->counted ? kind_counting() : kind_compact();

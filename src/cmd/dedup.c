@@ -340,7 +340,7 @@ static bool open_sources(struct dedup *d)
     struct err err;
     struct sources *s = &d->adding.sources;
     s->sink = d->adding.sink.store;
-    s->one_length = s->sink != NULL || (s->n > 0 && s->filter[0].path == d->path);
+    s->one_length = s->sink != NULL || (d->dry_run && d->adding.there == STORE_THERE);
     return sources_open(s, &err) || say_failure(&err);
 }
 
@@ -500,7 +500,7 @@ static int check_options(const struct dedup *d)
         (d->adding.design.n != 0 || d->adding.design.p != 0))
         return opt_misuse(&cmd_dedup,
                           "--capacity and --fpr are for a filter that is made: they need --create");
-    return adding_check_design(&d->adding.design, &cmd_dedup);
+    return adding_check_design(&d->adding);
 }
 
 static int run_dedup(struct dedup *d, int argc, char **argv)
@@ -508,9 +508,8 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_dedup, argc, argv, d))
         return p.status;
-    bool any = p.first < argc;
-    d->path = any ? argv[p.first] : NULL;
-    if (!keyopt_files(&d->keyopt, &cmd_dedup, argv + p.first + any, argc - p.first - any))
+    d->path = p.first < argc ? argv[p.first] : NULL;
+    if (!keyopt_files(&d->keyopt, &p, d->path != NULL))
         return EXIT_ERROR;
     d->keyopt.prints = !d->count && !d->quiet;
     d->adding.feed.questions = d->annotate;

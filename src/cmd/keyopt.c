@@ -272,10 +272,11 @@ static bool read_names(struct keyopt *keyopt)
     return ok || say_failure(&err);
 }
 
-bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n)
+bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_before)
 {
-    keyopt->command = command;
-    keyopt->files = files;
+    int n = p->n_operands - n_before;
+    keyopt->command = p->command;
+    keyopt->files = p->argv + p->first + n_before;
     keyopt->n_files = (size_t)n;
     keyopt->any = n > 0 || keyopt->n_keys > 0 || keyopt->files0 != NULL;
     if (keyopt->threads == 0)

@@ -5,7 +5,7 @@
  *
  *     struct it it = {.keyopt = KEYOPT_DEFAULT};
  *     if (!opt_parse(&p, &command, argc, argv, &it)) ...
- *     if (!keyopt_files(&it.keyopt, &command, argv + first, argc - first)) return EXIT_ERROR;
+ *     if (!keyopt_files(&it.keyopt, &p, 1)) return EXIT_ERROR;
  *     if (!keyopt_adopt(&it.keyopt, &header, path, &err)) ...   // preparation as in the filter
  *     feed.keyopt = &it.keyopt;
  */
@@ -55,8 +55,9 @@ extern const struct opt keyopt_prep_opts[]; /* preparation: -x, -i, --trim, --di
 /* Takes one of these options; false for any other. Reports a mistake itself. */
 bool keyopt_take(void *keyopt, struct opt_parser *p, int id);
 
-/* Takes the operands after FILTER. Call it after all options. Reports a mistake itself. */
-bool keyopt_files(struct keyopt *keyopt, const struct command *command, char **files, int n);
+/* Takes the key files: the operands after the first `n_before`. Call it after opt_parse. Reports a
+ * mistake itself. */
+bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_before);
 
 /* Takes one key instead, as with -k, but messages do not show it. `key` must have room for one more
  * byte, and must stay valid until feed_run returns. */

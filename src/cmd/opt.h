@@ -98,7 +98,7 @@ struct opt_parser {
     const char *name; /* its name for messages: "--capacity" */
     int first;        /* first operand, after opt_parse */
     int status;       /* exit status when opt_parse has returned false */
-    int n_operands;   /* private: found so far */
+    int n_operands;   /* as many as there are from `first` on */
     uint64_t given;   /* private: options found so far, a bit each */
     bool address;     /* an operand or an option's argument is the address of a filter */
 };

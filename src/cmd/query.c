@@ -627,7 +627,7 @@ static int run_query(struct query *q, int argc, char **argv)
         return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with %s", other);
     if (q->ask && p.first + 1 < argc)
         return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with KEYFILE");
-    if (!keyopt_files(&q->keyopt, &cmd_query, argv + p.first + 1, argc - p.first - 1))
+    if (!keyopt_files(&q->keyopt, &p, 1))
         return EXIT_ERROR;
     q->keyopt.prints = prints(q);
     if (!begin_names(q) || !start(q, argv[p.first]))

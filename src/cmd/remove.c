@@ -37,7 +37,7 @@ static int run_remove(struct remove *r, int argc, char **argv)
     struct err err;
     if (!opt_parse(&p, &cmd_remove, argc, argv, r))
         return p.status;
-    if (!keyopt_files(&r->keyopt, &cmd_remove, argv + p.first + 1, argc - p.first - 1))
+    if (!keyopt_files(&r->keyopt, &p, 1))
         return EXIT_ERROR;
     if (!change_check(argv[p.first], &err)) {
         keyopt_advise_order(&r->keyopt, argv[p.first], &err);
@@ -46,7 +46,7 @@ static int run_remove(struct remove *r, int argc, char **argv)
     }
     r->changing.change.path = argv[p.first];
     r->changing.change.op = COUNTS_SUBTRACT;
-    return changing_run(&r->changing, &r->keyopt, &cmd_remove);
+    return changing_run(&r->changing, &r->keyopt);
 }
 
 static int run(int argc, char **argv)
