@@ -88,16 +88,21 @@ static int add(struct add *a)
     return adding_status(&a->adding);
 }
 
-/* Opens the filter. With --create, makes a missing one. */
-static bool open_filter(struct add *a, const char *path, struct err *err)
+/* --each and --batch-id are for counted sets, which FILTER is not. */
+static bool check_options(const struct add *a, const char *path, struct err *err)
 {
-    if (!adding_open(&a->adding, path, STORE_WRITE, err))
-        return false;
-    bool each = a->changing.change.each;
-    if (a->adding.there != STORE_THERE && (each || a->changing.change.batch_id != NULL))
+    const struct change *c = &a->changing.change;
+    if (a->adding.there != STORE_THERE && (c->each || c->batch_id != NULL))
         return fail(err, "%s is for counted sets, which 'seen create --counted' makes",
-                    each ? "--each" : "--batch-id");
-    return adding_make(&a->adding, err);
+                    c->each ? "--each" : "--batch-id");
+    if (c->batch_id != NULL)
+        return fail(err,
+                    "'%s' remembers no batches and needs none: adding keys again changes nothing",
+                    path);
+    return !c->each || fail(err,
+                            "'%s' does not count its keys, so --each has no effect; 'seen create "
+                            "--counted' makes sets that do",
+                            path);
 }
 
 /* A filter that is there could not be opened for writing, or something else could not: is it a
@@ -139,22 +144,14 @@ static int run_add(struct add *a, int argc, char **argv)
     int status = adding_check_design(&a->adding);
     if (status != 0)
         return status;
-    if (!open_filter(a, argv[p.first], &err)) {
-        if (is_counted_set(argv[p.first], &err))
-            return add_batch(a, argv[p.first]);
-        keyopt_advise_order(&a->keyopt, argv[p.first], &err);
+    const char *path = argv[p.first];
+    bool ok = adding_open(&a->adding, path, STORE_WRITE, &err);
+    if (!ok && is_counted_set(path, &err))
+        return add_batch(a, path);
+    if (!ok)
+        keyopt_advise_order(&a->keyopt, path, &err);
+    if (!ok || !check_options(a, path, &err) || !adding_make(&a->adding, &err)) {
         say_failure(&err);
-        return EXIT_ERROR;
-    }
-    if (a->changing.change.batch_id != NULL) {
-        say_error("'%s' remembers no batches and needs none: adding keys again changes nothing",
-                  argv[p.first]);
-        return EXIT_ERROR;
-    }
-    if (a->changing.change.each) {
-        say_error("'%s' does not count its keys, so --each has no effect; 'seen create --counted' "
-                  "makes sets that do",
-                  argv[p.first]);
         return EXIT_ERROR;
     }
     return add(a);

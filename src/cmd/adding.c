@@ -355,7 +355,7 @@ bool adding_run(struct adding *a)
     warn(a);
     begin_refit(a);
     feed(a);
-    if (!sink_end(&a->sink, !a->no_sync, &err) && !a->feed.failed && !sig_caught()) {
+    if (!store_add_end(a->sink.store, !a->no_sync, &err) && !a->feed.failed && !sig_caught()) {
         say_failure(&err);
         a->feed.failed = true;
     }

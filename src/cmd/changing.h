@@ -2,7 +2,7 @@
  * Reads a batch of keys and applies it to a counted set (store/change.h), for add and remove.
  *
  *     struct changing c = CHANGING_DEFAULT;
- *     default: if (changing_is(id)) return changing_take(&c, p, id);
+ *     {"Counted sets", changing_opts, offsetof(struct it, changing), changing_take}
  *     c.change.path = path; c.change.op = COUNTS_ADD; ...
  *     status = changing_run(&c, &keyopt);
  */

@@ -179,11 +179,6 @@ const char *sink_conclude(struct sink *k, bool again)
     return k->store->state.warning[0] != '\0' ? k->store->state.warning : NULL;
 }
 
-bool sink_end(struct sink *k, bool sync, struct err *err)
-{
-    return store_add_end(k->store, sync, err);
-}
-
 void sink_close(struct sink *k)
 {
     store_close(k->store);

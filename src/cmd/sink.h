@@ -8,7 +8,7 @@
  *     sink_begin(&k, &options, &err)
  *     while (...)
  *         sink_add(&k, &keys, record, &done, &err);      // one thread at a time, in order
- *     sink_end(&k, sync, &err);
+ *     store_add_end(k.store, sync, &err);
  *     sink_close(&k);                                    // in any case
  */
 #ifndef CMD_SINK_H
@@ -71,8 +71,6 @@ struct lost sink_lost(const struct sink *k, const struct sources *sources, unsig
 /* The warning to print when all keys have been added (store_conclude); NULL: none. */
 const char *sink_conclude(struct sink *k, bool again);
 
-/* Ends what sink_begin began; `sync` as for store_add_end. */
-bool sink_end(struct sink *k, bool sync, struct err *err);
 void sink_close(struct sink *k);
 
 #endif
