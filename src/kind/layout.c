@@ -163,9 +163,9 @@ void layout_show(const struct layout_filter *filter, char *spec, size_t room)
     const struct kind *kind = filter->layer[0].kind;
     const struct layout *layout = kind->layout;
     snprintf(spec, room, "%s", kind->name);
-    if (layout->encodings != NULL) {
+    const char *others = layout->params[0].choices;
+    if (layout->encodings != NULL && others != NULL) {
         unsigned choice = 0;
-        const char *others = layout->params[0].choices;
         while (layout->encodings[choice] != filter->encoding &&
                (others = strchr(others, '|')) != NULL) {
             others++;
