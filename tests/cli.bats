@@ -5,8 +5,8 @@
 # shellcheck disable=SC2154,SC2016
 load helpers
 
-commands=(create add remove rotate shrink query dedup merge compare stats verify
-    plan import export)
+mapfile -t commands < <(seen help --commands | cut -f 1)
+[ "${#commands[@]}" -gt 10 ] || exit 1
 
 # try COMMAND: the second and last line of the message that `refuses` saw says where help is.
 try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -eq 2 ]]; }

@@ -5,8 +5,8 @@
 # shellcheck disable=SC2016
 load helpers
 
-commands=(create add remove rotate shrink query dedup merge compare stats verify
-    plan import export)
+mapfile -t commands < <(seen help --commands | cut -f 1)
+[ "${#commands[@]}" -gt 10 ] || exit 1
 
 # "-n, --capacity N" for each option in a command's help.
 options_of_help()

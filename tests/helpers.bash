@@ -194,7 +194,7 @@ has_open() { find "/proc/$1/fd" -lname "$(realpath "$2")" 2>/dev/null | grep -q 
 # until_open FILE PROCESS: until that process has it open.
 until_open() { await "$2" has_open "$2" "$1"; }
 
-# hold_lock FILE: a process that holds its batch lock, which is a byte at 2^62 (see session.c), until
+# hold_lock FILE: a process that holds its turn lock, which is a byte at 2^62 (see session.c), until
 # fifo `release` is written to. Returns when it has it.
 hold_lock()
 {

@@ -1,6 +1,7 @@
 /*
- * Feeds keys to a command: reads records from key files, standard input or -k, splits and hashes
- * them on all threads, and delivers them in batches.
+ * Feeds keys to a command: reads chunks of records from key files, standard input or -k, and calls
+ * the command's functions for each: `work` on any thread, which splits and hashes the records, a
+ * batch at a time, with feed_next; then `commit` and `finish` in input order.
  *
  *     struct result {
  *         struct feed_part part;                 // first; the rest is the command's

@@ -9,6 +9,9 @@
  *     struct hashes h = {hash, N, NULL};
  *
  * To add a function, write its file with one `struct hash_fn`, and add it to the list in hash.c.
+ * Functions of other programs are in hash_foreign.c. seen(5) lists the ids. All 64 bits of a lane
+ * must look random, because kinds cut it in parts: after raw FNV-1a, the counters of a Bloom filter
+ * disagree with its bits.
  */
 #ifndef KEYS_HASH_H
 #define KEYS_HASH_H

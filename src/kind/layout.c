@@ -173,7 +173,8 @@ void layout_show(const struct layout_filter *filter, char *spec, size_t room)
         }
         layout_show_choice(spec, room, &layout->params[0], others != NULL ? choice : 0);
     }
-    layout->show(filter, spec, room);
+    if (layout->show != NULL)
+        layout->show(filter, spec, room);
 }
 
 void layout_begin(const struct layout_spec *spec, struct layout_filter *out)

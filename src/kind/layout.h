@@ -150,6 +150,7 @@ struct layout_module {
                     uint32_t *expansion);
 };
 
+/* Members are required unless they say what NULL means. */
 struct layout {
     const char *summary;               /* one line for help: the program that makes these filters */
     const struct layout_param *params; /* ends with name NULL */
@@ -185,7 +186,7 @@ struct layout {
      * trailing zero bytes. */
     uint64_t (*file_len)(const struct layout_filter *filter);
 
-    /* Appends to a spec the parameters other than the one of `encodings`. */
+    /* Appends to a spec the parameters other than the one of `encodings`. NULL: there are none. */
     void (*show)(const struct layout_filter *filter, char *spec, size_t room);
 
     /* For stats: calls each(ctx, name, value) for each value that the other program stores besides
@@ -211,11 +212,11 @@ struct layout {
     const char *caveat;
 
     /* The positions of n keys, k for each: position j of key i is at out[i * k + j], and is below
-     * m. (Only families with positions.) */
+     * m. NULL: the family has no positions. */
     void (*positions)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out);
 
-    /* The census of a layer with `set` set bits, assuming independent bits. (Only families with
-     * positions.) */
+    /* The census of a layer with `set` set bits, assuming independent bits. NULL if `redis`
+     * is. */
     void (*census_of)(const struct layer *layer, uint64_t set, struct census *out);
 
     /* NULL: the bits are not stored as a Redis string. */

@@ -42,14 +42,14 @@ bool lock_alive(int fd)
 
 bool lock_held(int fd)
 {
-    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BATCH, .l_len = 2};
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_TURN, .l_len = 2};
     return fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
-bool lock_batch(int fd)
+bool lock_turn(int fd)
 {
-    if (lock_wait(fd, F_WRLCK, LOCK_BATCH, true))
+    if (lock_wait(fd, F_WRLCK, LOCK_TURN, true))
         return true;
     /* fd is read-only: a shared lock keeps writers out as well. */
-    return errno == EBADF && lock_wait(fd, F_RDLCK, LOCK_BATCH, true);
+    return errno == EBADF && lock_wait(fd, F_RDLCK, LOCK_TURN, true);
 }

@@ -10,8 +10,9 @@
 #include <sys/types.h>
 
 /* Offset with room after it in off_t: 2^62, or 2^30 where off_t has 32 bits. */
-#define LOCK_BATCH   ((off_t)1 << (sizeof(off_t) * 8 - 2)) /* held by the writer of a batch */
-#define LOCK_SESSION (LOCK_BATCH + 1) /* held shared by every writer, for its whole session */
+#define LOCK_TURN                                                                                  \
+    ((off_t)1 << (sizeof(off_t) * 8 - 2)) /* held by the writer that changes something */
+#define LOCK_SESSION (LOCK_TURN + 1)      /* held shared by every writer, for its whole session */
 
 /* Takes a lock (F_RDLCK: shared, F_WRLCK: exclusive) or releases it (F_UNLCK). Waits; a caught
  * signal ends the wait only if `give_up`. False: errno is set. */
@@ -27,11 +28,11 @@ bool lock_others(int fd, bool *others);
 bool lock_alive(int fd);
 
 /* Does any process hold one of the two bytes, so that it may be writing? A rotation holds only the
- * batch byte. Needs no write permission. */
+ * turn byte. Needs no write permission. */
 bool lock_held(int fd);
 
-/* Locks the batch byte of an open file. For a process that is about to rename another file over it.
+/* Locks the turn byte of an open file. For a process that is about to rename another file over it.
  */
-bool lock_batch(int fd);
+bool lock_turn(int fd);
 
 #endif

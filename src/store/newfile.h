@@ -13,7 +13,7 @@
  * syncs the directory. A symbolic link at `path` is followed: its target is replaced.
  *
  * Without `replace`, an existing path is an error: at open, or at commit if it appeared meanwhile.
- * With `replace`, only an existing filter file or an empty file is replaced. Its batch lock is held
+ * With `replace`, only an existing filter file or an empty file is replaced. Its turn lock is held
  * during the rename, so no writer can add a key to the old file. The new file takes over its mode
  * and, where permitted, its owner.
  *

@@ -1,7 +1,7 @@
 /*
  * Two bytes serve as locks. Every writer holds LOCK_SESSION shared for its whole life. The writer
- * that is changing the file, header and session page included, holds LOCK_BATCH. Writers join and
- * leave under the batch lock, so two last writers cannot each leave the cleaning to the other. An
+ * that is changing the file, header and session page included, holds LOCK_TURN. Writers join and
+ * leave under the turn lock, so two last writers cannot each leave the cleaning to the other. An
  * exclusive lock of the session byte is only tried, never waited for.
  *
  * The header is changed by publish() alone, one slot at a time. On disk the order is: the mark
@@ -41,8 +41,8 @@
 /* Offsets in the session page. It is filled before the mark WRITING is written, and emptied after
  * the mark CLEAN: so while it is zero, no bits change, and after a kill it is there. */
 enum {
-    PAGE_STAMP = 0,    /* of the machine's boot and of the file (stamp): never 0 */
-    PAGE_IN_BATCH = 8, /* a writer is between session_lock and session_unlock, or died there */
+    PAGE_STAMP = 0,   /* of the machine's boot and of the file (stamp): never 0 */
+    PAGE_IN_TURN = 8, /* a writer is between session_lock and session_unlock, or died there */
     PAGE_UNKNOWN = 12,
     PAGE_RECORDS = 16,
     PAGE_KEYS_ADDED = 24,
@@ -118,7 +118,7 @@ bool session_page_fits(const struct filter *f)
     if (!page_in_use(f))
         return true;
     memcpy(want, session_page(f), sizeof want);
-    put_le32(want + PAGE_IN_BATCH, 0);
+    put_le32(want + PAGE_IN_TURN, 0);
     put_le32(want + PAGE_UNKNOWN, c->unknown);
     put_le64(want + PAGE_RECORDS, c->records);
     put_le64(want + PAGE_KEYS_ADDED, c->keys_added);
@@ -224,12 +224,12 @@ static void page_barrier(void)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void mark_in_batch(struct session *s, bool on)
+static void mark_in_turn(struct session *s, bool on)
 {
     page_barrier();
-    session_page(s->filter)[PAGE_IN_BATCH] = on;
+    session_page(s->filter)[PAGE_IN_TURN] = on;
     page_barrier();
-    s->in_batch = on;
+    s->in_turn = on;
 }
 
 static void store_counters(const struct filter *f, const struct counters *c)
@@ -242,7 +242,7 @@ static void store_counters(const struct filter *f, const struct counters *c)
     put_double(p + PAGE_DROPPED, c->dropped);
 }
 
-/* A batch that is not this writer's is one in which a writer was killed. */
+/* A turn that is not this writer's is one in which a writer was killed. */
 static void load_counters(struct session *s)
 {
     const struct filter *f = s->filter;
@@ -253,11 +253,11 @@ static void load_counters(struct session *s)
     c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
     c->n_keys = get_double(p + PAGE_N_KEYS);
     c->dropped = get_double(p + PAGE_DROPPED);
-    if (session_page(f)[PAGE_IN_BATCH]) {
+    if (session_page(f)[PAGE_IN_TURN]) {
         const struct layers layers = filter_layers(f);
         c->unknown = true;
         chain_recount(&layers, parallel_cpus(), c);
-        if (!s->in_batch && s->found == END_NONE)
+        if (!s->in_turn && s->found == END_NONE)
             s->found = END_KILLED;
     }
 }
@@ -281,7 +281,7 @@ static void start_page(struct session *s)
     s->records = s->counters.records;
     put_le64(session_page(f) + PAGE_STAMP, now != 0 ? now : 1);
     put_le32(session_page(f) + PAGE_SYNC, 0);
-    mark_in_batch(s, false);
+    mark_in_turn(s, false);
 }
 
 /* Ending a session. */
@@ -440,7 +440,7 @@ static bool recover(struct session *s, unsigned threads, uint64_t *differing, st
     return close_file(s, is_dirty ? STATE_DIRTY : STATE_CLEAN, true, err);
 }
 
-/* Called with the batch lock held: ends the session of writers that are all dead. */
+/* Called with the turn lock held: ends the session of writers that are all dead. */
 static bool recover_if_left(struct session *s, unsigned threads, uint64_t *differing,
                             struct err *err)
 {
@@ -453,7 +453,7 @@ static bool recover_if_left(struct session *s, unsigned threads, uint64_t *diffe
     return others || recover(s, threads, differing, err);
 }
 
-/* Called with the batch lock held: begins a session, or joins one that has lost the mark WRITING
+/* Called with the turn lock held: begins a session, or joins one that has lost the mark WRITING
  * with a header slot, or has it. */
 static bool begin_or_join(struct session *s, struct err *err)
 {
@@ -468,7 +468,7 @@ static bool begin_or_join(struct session *s, struct err *err)
     return f->header.state != STATE_CLEAN || publish_state(s, STATE_WRITING, err);
 }
 
-/* Called with the batch lock held: prepares the file for changes of bits. */
+/* Called with the turn lock held: prepares the file for changes of bits. */
 static bool enter(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
@@ -499,7 +499,7 @@ static bool is_current(const struct filter *f, bool *current, struct err *err)
 
 static bool relock(struct session *s, struct err *err)
 {
-    if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_BATCH, false))
+    if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_TURN, false))
         return fail_errno(err, "cannot lock '%s'", s->filter->path);
     s->locked = true;
     return true;
@@ -507,7 +507,7 @@ static bool relock(struct session *s, struct err *err)
 
 static void unlock(struct session *s)
 {
-    lock_try(s->filter->fd, F_UNLCK, LOCK_BATCH);
+    lock_try(s->filter->fd, F_UNLCK, LOCK_TURN);
     s->locked = false;
 }
 
@@ -527,7 +527,7 @@ static bool is_last(struct session *s, bool *last, struct err *err)
     return true;
 }
 
-/* Releases the batch lock during a sync. The session byte stays held, shared, until the sync ends:
+/* Releases the turn lock during a sync. The session byte stays held, shared, until the sync ends:
  * a file whose sync has failed must not be made clean. */
 static bool sync_aside(struct session *s, struct err *err)
 {
@@ -542,11 +542,11 @@ static bool sync_aside(struct session *s, struct err *err)
     return false;
 }
 
-/* More touched pages than this (4 MiB) are synced with the batch lock released. The rest is synced
+/* More touched pages than this (4 MiB) are synced with the turn lock released. The rest is synced
  * under the lock, so that nobody waits long. */
 enum { SYNC_ASIDE = 1024 };
 
-/* Called with the batch lock held; releases it. */
+/* Called with the turn lock held; releases it. */
 static bool leave(struct session *s, bool sync, struct err *err)
 {
     bool last = false;
@@ -597,7 +597,7 @@ static bool lock_current(struct session *s, struct err *err)
 {
     for (;;) {
         bool current = false;
-        if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_BATCH, true))
+        if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_TURN, true))
             return sig_caught() ? fail(err, "interrupted while waiting for '%s'", s->filter->path)
                                 : fail_errno(err, "cannot lock '%s'", s->filter->path);
         s->locked = true;
@@ -641,7 +641,7 @@ bool session_lock(struct session *s, struct err *err)
     } else if (!filter_refresh(f, err) || !is_unbroken(s, err) || !begin_or_join(s, err)) {
         return give_up(s);
     }
-    mark_in_batch(s, true);
+    mark_in_turn(s, true);
     return true;
 }
 
@@ -655,7 +655,7 @@ bool session_hold(struct session *s, struct filter *f, struct err *err)
     s->counters = s->filter->header.counters;
     if (page_in_use(s->filter)) {
         load_counters(s);
-        mark_in_batch(s, true);
+        mark_in_turn(s, true);
     }
     return true;
 }
@@ -753,7 +753,7 @@ void session_unlock(struct session *s)
 {
     store_counters(s->filter, &s->counters);
     s->records = s->counters.records;
-    mark_in_batch(s, false);
+    mark_in_turn(s, false);
     unlock(s);
 }
 
@@ -766,7 +766,7 @@ bool session_sync(struct session *s, struct err *err)
 
 bool session_end(struct session *s, bool sync, struct err *err)
 {
-    /* An incomplete batch leaves PAGE_IN_BATCH set, which makes the counters unknown. */
+    /* An incomplete turn leaves PAGE_IN_TURN set, which makes the counters unknown. */
     if (s->locked)
         unlock(s);
     if (!s->entered)
@@ -791,7 +791,7 @@ static bool accept(struct session *s, unsigned threads, uint64_t *differing, str
     return sync_header(s, err);
 }
 
-/* Called with the batch lock held, so that no writer changes a page meanwhile. */
+/* Called with the turn lock held, so that no writer changes a page meanwhile. */
 static bool repair(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
 {
     struct filter *f = s->filter;
@@ -822,9 +822,9 @@ bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, str
 {
     struct session s = {.filter = f};
     *differing = 0;
-    if (!lock_wait(f->fd, F_WRLCK, LOCK_BATCH, true))
+    if (!lock_wait(f->fd, F_WRLCK, LOCK_TURN, true))
         return fail_errno(err, "cannot lock '%s'", f->path);
     bool ok = repair(&s, threads, differing, err);
-    lock_try(f->fd, F_UNLCK, LOCK_BATCH);
+    lock_try(f->fd, F_UNLCK, LOCK_TURN);
     return ok;
 }

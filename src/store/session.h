@@ -3,17 +3,17 @@
  *
  *     struct session s;
  *     if (!session_begin(&s, &filter, &err)) ...          // filter opened with FILTER_WRITE
- *     for each batch of keys:
+ *     for each turn, some keys long:
  *         if (!session_lock(&s, &err)) ...
  *         ... call session_touch, then change the bits in the mapping ...
  *         session_unlock(&s);
  *     if (!session_end(&s, sync, &err)) ...                // now the keys are on disk
  *
- * Each writer holds the session byte (lock.h) shared for its life and the batch byte exclusively
- * for a batch. The first writer marks the file as being written, on disk, before it changes a bit.
- * A page is marked as touched before it is changed. The last writer to leave is the one that gets
- * the session byte exclusively. It renews the checksums of all pages touched by any writer, stores
- * the counters and marks the file clean.
+ * Each writer holds the session byte (lock.h) shared for its life and the turn byte exclusively
+ * while it changes something. The first writer marks the file as being written, on disk, before it
+ * changes a bit. A page is marked as touched before it is changed. The last writer to leave is the
+ * one that gets the session byte exclusively. It renews the checksums of all pages touched by any
+ * writer, stores the counters and marks the file clean.
  *
  * A writer that is killed on a running system leaves nothing uncertain: all that it stored is in
  * the page cache, and its pages are marked. The last of the other writers ends its session with
@@ -22,7 +22,7 @@
  * that a copy of the file counts as after a crash.
  *
  * Bits only change from 0 to 1. So every key acknowledged earlier is still present, whatever part
- * of an interrupted batch reached the disk.
+ * of an interrupted turn reached the disk.
  *
  * A power cut may keep any of the pages written since the last sync and lose the others, in any
  * order. A page that was being written may be torn. Therefore:
@@ -71,7 +71,7 @@ struct session {
     bool locked;
     /* The rest is private to session.c. */
     bool entered;               /* this writer holds the session byte; the file is marked */
-    bool in_batch;              /* this writer has marked the session page so */
+    bool in_turn;               /* this writer has marked the session page so */
     bool broken;                /* a sync has failed; the kernel reports that only once */
     uint64_t stamp, records;    /* of the session page, as this writer last saw it */
     uint64_t epoch_on_disk;     /* of the last header that this process has synced; 0: none */
@@ -80,7 +80,7 @@ struct session {
 
 bool session_begin(struct session *s, struct filter *f, struct err *err);
 
-/* Waits for the batch lock; fails if a signal is caught (sig.h). Afterwards header, layers and
+/* Waits for the turn lock; fails if a signal is caught (sig.h). Afterwards header, layers and
  * counters are up to date. If the path now names another file, opens that file instead, continues
  * the session there, and sets s->replaced (once), unless a rotation has made that file and the old
  * one could be synced. */
@@ -107,7 +107,7 @@ void session_unlock(struct session *s);
  * filter prepared (filter_prepare). */
 bool session_change(struct session *s, const struct header *h, struct err *err);
 
-/* Takes the batch lock without becoming a writer, to change layers only. Header, counters and a
+/* Takes the turn lock without becoming a writer, to change layers only. Header, counters and a
  * replaced file are handled as by session_lock. */
 bool session_hold(struct session *s, struct filter *f, struct err *err);
 void session_release(struct session *s);

@@ -1,6 +1,6 @@
 /*
  * A filter, wherever it lives: in a file, in memory or in Redis (redis.h).
- * Callers see no files, mappings or pages. Every call takes a batch of keys.
+ * Callers see no files, mappings or pages. A call takes any number of keys.
  *
  *     struct store *s = store_open(name, STORE_READ, NULL, &err);    // NULL: see err
  *     store_query(s, keys, n, present, &err);                        // any thread

@@ -1,6 +1,6 @@
 /*
  * Adding keys to the layers of a filter, in a file shared with other writers or in private memory:
- * batches under a lock, the limits of the false-positive rate (rate.h), and the next layer when one
+ * turns under a lock, the limits of the false-positive rate (rate.h), and the next layer when one
  * is full (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
  *
  *     struct writer w;
@@ -35,7 +35,7 @@ struct backing {
 };
 
 struct backing_ops {
-    /* Begins and ends a batch. While the lock is held, header, layers and counters are current, no
+    /* Begins and ends a turn. While the lock is held, header, layers and counters are current, no
      * other writer changes them, and no layer is void. Sets *replaced if the filter is no longer
      * the same one. */
     bool (*lock)(void *place, bool *replaced, struct err *err);

@@ -23,7 +23,7 @@ is then on disk or not, each part for itself, and a header slot may be torn. In 
 The file is of one page of data. Its parts are those that the program writes one by one:
 
     A, B     the header slots: Header, or TORN
-    session  the session page: None if it is zero, else Page: keys counted, in a batch, the boot in
+    session  the session page: None if it is zero, else Page: keys counted, in a turn, the boot in
              which it was written, and whether a sync has FAILED or the last writer is CLOSING
     data     the set of keys in it
     sums     the set of keys for which the checksum was made
@@ -45,7 +45,7 @@ TORN = "torn"
 CLEAN, WRITING, DIRTY = "clean", "writing", "dirty"
 UNKNOWN = -1  # keys counted, after a crash
 Header = collections.namedtuple("Header", "epoch state n")
-Page = collections.namedtuple("Page", "n in_batch boot failed")
+Page = collections.namedtuple("Page", "n in_turn boot failed")
 FAILED, CLOSING = "failed", "closing"
 LIMIT = int(os.environ.get("MODEL_STATES", "500000"))
 
@@ -130,7 +130,7 @@ def publish(p, state, n, synced=True):
 def load_counters(p):
     page = yield "read", SESSION
     p.n = 0 if page is None else page.n
-    if page is not None and page.in_batch and p.does("know a batch that was cut off"):
+    if page is not None and page.in_turn and p.does("know a turn that was cut off"):
         p.n = UNKNOWN
 
 
@@ -215,13 +215,13 @@ def begin(p):
     yield "unlock",
 
 
-def batch(p, key, syncs):
+def turn(p, key, syncs):
     """Adds a key. `syncs`: on the way, as growth does."""
-    if p.does("lock the file for a batch"):
+    if p.does("lock the file for a turn"):
         yield "lock",
     yield from reload_header(p)
     yield from begin_or_join(p)
-    if p.does("mark the batch"):
+    if p.does("mark the turn"):
         yield "count", p.n, True
     keys = yield "read", DATA
     checked = yield "read", SUMS
@@ -275,7 +275,7 @@ def leave(p, synced):
 
 
 def writer(without, key, synced=True, syncs=False):
-    """add, or dedup: a session with one batch, or with none if there is no key."""
+    """add, or dedup: a session with one turn, or with none if there is no key."""
     p, ok = Process(without), True
     try:
         yield from begin(p)
@@ -283,7 +283,7 @@ def writer(without, key, synced=True, syncs=False):
         return
     try:
         if key is not None:
-            yield from batch(p, key, syncs)
+            yield from turn(p, key, syncs)
     except Failed:
         ok = False
     yield "unlock",
@@ -452,7 +452,7 @@ class Model:
         elif kind in ("count", "note failure", "note closing"):
             page = parts[SESSION].now or Page(0, False, None, False)
             if kind == "count":
-                page = page._replace(n=page.n if op[1] is None else op[1], in_batch=op[2])
+                page = page._replace(n=page.n if op[1] is None else op[1], in_turn=op[2])
             elif kind == "note failure" or page.failed != FAILED:
                 page = page._replace(failed=FAILED if kind == "note failure" else CLOSING)
             parts[SESSION] = parts[SESSION].write(page, False)

@@ -118,7 +118,7 @@ TEST(functions_have_their_names)
         CHECK(fn != NULL && fn->id == f->id && fn->lanes == f->lanes);
         CHECK_STR(fn->name, f->name);
     }
-    CHECK(hash_by_id(0) == NULL && hash_by_id(11) == NULL);
+    CHECK(hash_by_id(0) == NULL && hash_by_id(UINT32_MAX) == NULL);
 }
 
 /* Of go-zero's function the programs gave the first lane, the last, and all of them modulo

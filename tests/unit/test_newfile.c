@@ -193,7 +193,7 @@ static void check_lock(void)
     put_file("a", magic, 0600);
     CHECK(stat("a", &before) == 0 && pipe(ready) == 0);
     int fd = open("a", O_RDWR);
-    CHECK(lock_batch(fd));
+    CHECK(lock_turn(fd));
     pid_t child = fork();
     if (child == 0) {
         struct newfile nf;

@@ -874,11 +874,11 @@ TEST(who_writes_under_a_lock_overwrites_nothing)
     MUST(filter_refresh(&f, &err));
     CHECK(!filter_is_overwritten(&f));
     /* A rotation that has not come to a new header yet. */
-    CHECK(lock_try(fd, F_WRLCK, LOCK_BATCH));
+    CHECK(lock_try(fd, F_WRLCK, LOCK_TURN));
     rewrite_session_page(fd);
     CHECK(!filter_is_overwritten(&f));
     /* Who writes without a lock is no writer. */
-    CHECK(lock_try(fd, F_UNLCK, LOCK_BATCH));
+    CHECK(lock_try(fd, F_UNLCK, LOCK_TURN));
     CHECK(filter_is_overwritten(&f));
     close(fd);
     filter_close(&f);
@@ -1026,7 +1026,7 @@ TEST(a_file_open_for_reading_can_be_locked_against_writers)
     CHECK(in_child(lock_is_taken, NULL) == 0);
     for (size_t i = 0; i < 2; i++) {
         int fd = open("f", flags[i]);
-        CHECK(lock_batch(fd));
+        CHECK(lock_turn(fd));
         CHECK(in_child(lock_is_taken, NULL) == 1);
         close(fd);
         CHECK(in_child(lock_is_taken, NULL) == 0);

@@ -12,9 +12,10 @@
  * To add a layout to the family, write a file with a struct layout and
  *
  *     const struct kind kind_name = {.id = 100, .name = "name", .layout = &layout, .lanes = 2,
- *                                    CLASSIC_KIND};
+ *                                    .check = check, CLASSIC_KIND};
  *
- * The layout's `check` validates the layout's own fields, then calls classic_check.
+ * `check` validates the layout's own fields, then calls classic_check. The layout's `positions` are
+ * the rule; CLASSIC_KIND sets all else.
  */
 #ifndef KIND_CLASSIC_CLASSIC_H
 #define KIND_CLASSIC_CLASSIC_H
@@ -117,9 +118,9 @@ uint64_t classic_bitmap_len(const struct layout_filter *filter);
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err);
 
 /* The FPR from a sample of hashes, for layouts in which a key's positions depend on each other:
- * position i is value(h1, h2, i) mod m, from the halves of its hash. bits_set is the fraction of
- * set bits. If too few samples would hit (below 2.4e-5), the result is that of the formula,
- * bits_set^k. */
+ * position i is value(h1, h2, i) mod m, where h1 and h2 are lanes 0 and 1 of its hash. bits_set is
+ * the fraction of set bits. If too few samples would hit (below 2.4e-5), the result is that of the
+ * formula, bits_set^k. */
 typedef uint64_t classic_value(uint64_t h1, uint64_t h2, unsigned i);
 double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
                       double bits_set, classic_value *value);
