@@ -183,6 +183,30 @@ TEST(the_fpr_of_small_filters_is_measured)
     }
 }
 
+/* Half of 640000 bits set at 30 positions a key: the formula gives 1e-9, and the estimate 2 f^2 /
+ * m, to about a factor of 2. So 2^25 random hashes have about 26 hits, and not fewer than 5 or more
+ * than 100 (for a mean of 13, fewer than 5 have a probability of 0.4 %; the seed is fixed). */
+TEST(the_fpr_of_low_rates_is_estimated)
+{
+    enum { M = 64 * 10000, K = 30, KEYS = 14800 };
+    static uint8_t data[M / 8];
+    struct layer layer = layer_of(M, K);
+    struct census census;
+    uint64_t state = 6, present = 0;
+    for (int key = 0; key < KEYS; key++) {
+        uint64_t hash[2] = {next(&state), next(&state)};
+        kind_guava.add(&layer, data, (struct hashes){hash, 1, NULL}, 1, &present);
+    }
+    kind_guava.census(&layer, data, 1, &census);
+    CHECK(census.fpr < 2e-9);
+    double fpr = kind_guava.sampled_fpr(&layer, data, 1, census.bits_set);
+    CHECK(fabs(fpr * M / (2 * census.bits_set * census.bits_set) - 1) < 0.01);
+    double hits = 0;
+    for (int i = 0; i < 8; i++)
+        hits += count_random(&layer, data, &state);
+    CHECK(hits >= 5 && hits <= 100);
+}
+
 /* With m bits, the FPR is above the formula by about 1/m. */
 TEST(the_fpr_of_large_filters_follows_from_the_bits)
 {
@@ -267,6 +291,7 @@ int main(void)
     RUN(pages_are_those_of_the_positions);
     RUN(the_estimate_holds);
     RUN(the_fpr_of_small_filters_is_measured);
+    RUN(the_fpr_of_low_rates_is_estimated);
     RUN(the_fpr_of_large_filters_follows_from_the_bits);
     RUN(a_full_filter_gives_a_lower_bound_only);
     RUN(bits_behind_the_last_do_not_count);

@@ -118,14 +118,14 @@ uint64_t classic_bitmap_len(const struct layout_filter *filter);
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err);
 
 /* The FPR from a sample of hashes, for layouts in which a key's positions depend on each other:
- * position i is value(h1, h2, i) mod m, where h1 and h2 are lanes 0 and 1 of its hash. bits_set is
- * the fraction of set bits. If too few samples would hit (below 2.4e-5), the result is that of the
- * formula, bits_set^k. */
+ * position i is value(h1, h2, i) mod m, where h1 and h2 are lanes 0 and 1 of its hash. `expected`
+ * is about the FPR, and is returned if too few samples would hit: below 2.4e-5. */
 typedef uint64_t classic_value(uint64_t h1, uint64_t h2, unsigned i);
 double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
-                      double bits_set, classic_value *value);
+                      double expected, classic_value *value);
 
-/* The same where the values grow by one step. In all but small filters the formula holds. */
+/* The same where the values grow by one step, with the fraction of bits that are set. In filters
+ * that are large for their FPR, the formula holds. */
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
                              double bits_set, classic_value *value);
 

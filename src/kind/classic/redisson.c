@@ -62,7 +62,7 @@ static uint64_t value(uint64_t h1, uint64_t h2, unsigned i)
 static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set)
 {
-    return classic_sample(layer, data, threads, bits_set, value);
+    return classic_sample(layer, data, threads, pow(bits_set, classic_of(layer).k), value);
 }
 
 static bool check(const struct layer *layer, struct err *err)
