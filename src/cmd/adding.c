@@ -118,7 +118,7 @@ void adding_compare(const struct header *h, const char *name, const struct addin
     double p = d->p;
     char text[NUM_TEXT];
     /* Another program's rules may make another size of what was asked for. */
-    if (h->layers[0].kind->layout != NULL)
+    if (kind_is_foreign(h->layers[0].kind))
         return;
     if (p != 0 && p != h->fpr_design)
         say_warning("'%s' is there already, with a false-positive rate of %s: --fpr has no effect",

@@ -361,7 +361,7 @@ static bool keys_fit(const struct create *c)
     if (format_grows(h))
         return true;
     /* By another program's rules, a filter for n keys may exceed the FPR that was asked for. */
-    if (layer->kind->layout != NULL)
+    if (kind_is_foreign(layer->kind))
         promised = fmax(promised, layer->kind->fpr_at(layer, (double)layer->n_design));
     double sure = h->counters.unknown ? census->n_low : (double)h->counters.keys_added;
     if (census->fpr <= FPR_SLACK * promised || sure <= (double)layer->n_design)

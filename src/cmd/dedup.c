@@ -374,7 +374,7 @@ static bool make(struct dedup *d)
     if (s->n > 0 &&
         !header_same_questions(h, d->path, store_header(s->filter[0].now), s->filter[0].path, &err))
         return say_failure(&err);
-    bool is_usual = d->adding.design.p == 0 && h->layers[0].kind->layout == NULL;
+    bool is_usual = d->adding.design.p == 0 && !kind_is_foreign(h->layers[0].kind);
     if (d->adding.there != STORE_THERE && is_usual && s->list == NULL && !d->quiet)
         say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
                  "rate)",

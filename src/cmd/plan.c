@@ -128,7 +128,7 @@ static void add_kinds(struct report *r, const struct plan *plan)
                   plan->kind != NULL ? bound(plan) : NAN);
     report_list(r, "kinds");
     for (unsigned i = 0; plan->kind != NULL && (kind = kind_number(i)) != NULL; i++)
-        if (kind->layout == NULL)
+        if (!kind_is_foreign(kind))
             add_kind(r, plan, kind);
 }
 

@@ -333,7 +333,7 @@ static void add_layer(struct report *r, const struct header *h, unsigned i,
                 layer->n_design);
     report_number(r, "design FPR", "fpr_design", FORM_DIGITS, RECORDED, layer->fpr_design);
     report_number(r, "keys", "n_estimate", FORM_KEYS, ESTIMATED, n);
-    if (layer->kind->layout != NULL)
+    if (kind_is_foreign(layer->kind))
         report_number(r, "bits set", "bits_set", FORM_PERCENT, EXACT, census->bits_set);
     report_number(r, "load", "load", FORM_PERCENT, known(layer->n_design != 0, ESTIMATED),
                   n / (double)layer->n_design);

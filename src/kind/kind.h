@@ -7,7 +7,8 @@
  *
  * What only some can do is in small tables, for which there are questions:
  *
- *     sizing      a layer for n keys           seen's own kinds; layouts have a design (layout.h)
+ *     layout      of another program           kind_is_foreign()
+ *     sizing      a layer for n keys           all but foreign ones, which have a design (layout.h)
  *     add         keys in place                kind_takes_keys()
  *     building    from all keys                kind_builds(); the others take keys one by one
  *     table       or-ing and counting bits     kind_is_table()
@@ -341,6 +342,11 @@ struct kind {
     /* The FPR that the design predicts for n distinct keys. */
     double (*fpr_at)(const struct layer *layer, double n);
 };
+
+static inline bool kind_is_foreign(const struct kind *kind)
+{
+    return kind->layout != NULL;
+}
 
 static inline bool kind_takes_keys(const struct kind *kind)
 {

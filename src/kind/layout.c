@@ -11,7 +11,7 @@ const struct kind *layout_number_of(unsigned i)
 {
     const struct kind *kind;
     for (unsigned at = 0; (kind = kind_number(at)) != NULL; at++)
-        if (kind->layout != NULL && i-- == 0)
+        if (kind_is_foreign(kind) && i-- == 0)
             return kind;
     return NULL;
 }

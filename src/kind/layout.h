@@ -231,12 +231,12 @@ struct layout {
 
 static inline bool layout_is_sparse(const struct layer *layer)
 {
-    return layer->kind->layout != NULL && layer->kind->layout->sparse;
+    return kind_is_foreign(layer->kind) && layer->kind->layout->sparse;
 }
 
 static inline const char *layout_caveat(const struct kind *kind)
 {
-    return kind->layout != NULL ? kind->layout->caveat : NULL;
+    return kind_is_foreign(kind) ? kind->layout->caveat : NULL;
 }
 
 /* Layout number i, from 0; NULL after the last. */

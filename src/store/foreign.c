@@ -62,7 +62,7 @@ bool foreign_filter(const struct header *h, struct layout_filter *filter, struct
     if (h->hash->keyed)
         return fail(err, "has a secret, which no other program knows of");
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (h->layers[i].kind->layout == NULL || h->layers[i].kind != h->layers[0].kind)
+        if (!kind_is_foreign(h->layers[i].kind) || h->layers[i].kind != h->layers[0].kind)
             return fail(err, "is of no other program's layout");
     if (h->n_layers > 1 && (h->policy != POLICY_GROW || chain_newest(h) != h->n_layers - 1))
         return fail(err, "has several layers, which are no chain of its layout");

@@ -407,7 +407,7 @@ static bool check_lanes(const struct header *h, struct err *err)
 {
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].kind->lanes > h->hash->lanes ||
-            (h->layers[i].kind->layout != NULL && h->hash->keyed))
+            (kind_is_foreign(h->layers[i].kind) && h->hash->keyed))
             return fail(err,
                         "is damaged: layer %u is of a kind that its hash function does not fit", i);
     return true;
@@ -450,7 +450,7 @@ static bool check_growing_ring(const struct header *h, struct err *err)
     uint64_t first = h->layers[0].generation;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct layer *l = &h->layers[i];
-        if (l->is_void || !kind_takes_keys(l->kind) || l->kind->layout != NULL)
+        if (l->is_void || !kind_takes_keys(l->kind) || kind_is_foreign(l->kind))
             return damaged(err, "its layers do not fit its policy");
         if (l->generation < (i > 0 ? l[-1].generation : first) ||
             l->generation - first >= h->generations)

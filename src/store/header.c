@@ -268,7 +268,7 @@ bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct e
         plan->p = d->like->fpr_design;
         plan->layer = (struct layer){.kind = like->kind, .data_len = like->data_len};
         memcpy(plan->layer.geometry, like->geometry, sizeof like->geometry);
-        if (like->kind->layout != NULL && like->kind->layout->strip != NULL)
+        if (kind_is_foreign(like->kind) && like->kind->layout->strip != NULL)
             like->kind->layout->strip(&plan->layer);
         return true;
     }

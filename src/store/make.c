@@ -375,7 +375,7 @@ static void union_header(struct make *m)
 static uint64_t keys_added(const struct make *m, bool intersect)
 {
     uint64_t sum = 0;
-    if (m->header.layers[0].kind->layout == NULL)
+    if (!kind_is_foreign(m->header.layers[0].kind))
         return 0;
     for (unsigned i = 0; i < m->n_in; i++)
         sum += m->in[i].header.counters.keys_added;
