@@ -59,8 +59,8 @@ ABSENT := src/redis/conn.c src/redis/cluster.c src/store/redis/%.c \
 endif
 SRC   := $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c))
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)
-# All but the program itself and its commands; tests are linked with it.
-LIB   := $(filter-out $(BUILD)/seen.o $(BUILD)/cmd/%.o,$(OBJ))
+# All but the program itself; tests are linked with it.
+LIB   := $(filter-out $(BUILD)/seen.o,$(OBJ))
 UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(filter-out $(ABSENT),$(wildcard tests/unit/*.c)))
 BATS  := $(wildcard tests/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -201,7 +201,7 @@ asan:
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
 # In these threads meet.
-THREADED := bloom_build bloom_census counted input keyset parquet pump redis refit ribbon session sig store
+THREADED := bloom_build bloom_census counted input keyset parquet pump redis refit ribbon session sig sources store
 THREADED_BATS := add compact confirm coprocess counted create dedup merge parquet query redis rotate stats verify
 
 ## tsan: tests of threads under ThreadSanitizer (which does not know fences: gcc warns of that)

@@ -164,12 +164,13 @@ static bool any_replaced(const struct sources *s)
     return replaced;
 }
 
+/* After false, err is set unless the filters are unfit. */
 static bool all_intact(const struct sources *s, struct err *err)
 {
     bool intact = true;
     for (size_t i = 0; intact && i < s->n; i++)
         intact = store_check_intact(s->filter[i].now, err);
-    return intact;
+    return intact && !s->unfit;
 }
 
 /* Prints why the old filters stay in use, unless the last message gave the same reason. */
@@ -254,7 +255,9 @@ static bool renew(struct sources *s, struct err *err)
     for (size_t i = 0; ok && i < s->n; i++)
         if (store_is_overwritten(s->filter[i].now))
             ok = !s->strict && store_renew(s->filter[i].now, err);
-    return ok && take_up(s, false, err);
+    if (ok)
+        s->unfit = !take_up(s, false, err);
+    return ok && !s->unfit;
 }
 
 /* Picks up layers that were added or dropped. */
@@ -311,6 +314,8 @@ bool sources_end(struct sources *s, bool ok, bool *again, struct err *err)
     *again = false;
     if (intact)
         return ok;
+    if (s->strict)
+        return fail(err, "%s", why.text);
     pthread_rwlock_wrlock(&s->lock);
     *again = renew(s, err);
     pthread_rwlock_unlock(&s->lock);

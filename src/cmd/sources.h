@@ -60,6 +60,7 @@ struct sources {
     struct confirm *list; /* NULL: none */
     /* The rest is private. */
     pthread_rwlock_t lock; /* for reading: to query; for writing: to change what is open */
+    bool unfit;            /* what a filter was overwritten with cannot be used */
     atomic_bool many;      /* many keys are expected */
     atomic_ulong looked;   /* when names were last looked at, in milliseconds */
     struct err *why;       /* the last reason printed why a new filter cannot be used */
