@@ -207,6 +207,29 @@ TEST(the_fpr_of_low_rates_is_estimated)
     CHECK(hits >= 5 && hits <= 100);
 }
 
+static uint64_t n_looks;
+
+/* Too many of them end early. */
+static uint64_t look(uint64_t h1, uint64_t h2, unsigned i)
+{
+    return ++n_looks > (uint64_t)1 << 27 ? 0 : h1 + i * h2;
+}
+
+/* A file may state that keys have thousands of positions, with nearly all bits set. */
+TEST(samples_take_a_limited_time)
+{
+    enum { M = 64 * 4096 };
+    static uint8_t data[M / 8];
+    struct layer layer = layer_of(M, 4096);
+    memset(data, 0xff, sizeof data);
+    for (unsigned bit = 0; bit < M; bit += 394)
+        data[bit / 8] &= (uint8_t) ~(1 << bit % 8);
+    n_looks = 0;
+    CHECK(classic_sample(&layer, data, 1, 3e-5, look) == 3e-5);
+    classic_sample(&layer, data, 1, 1, look);
+    CHECK(n_looks < (uint64_t)1 << 27);
+}
+
 /* With m bits, the FPR is above the formula by about 1/m. */
 TEST(the_fpr_of_large_filters_follows_from_the_bits)
 {
@@ -292,6 +315,7 @@ int main(void)
     RUN(the_estimate_holds);
     RUN(the_fpr_of_small_filters_is_measured);
     RUN(the_fpr_of_low_rates_is_estimated);
+    RUN(samples_take_a_limited_time);
     RUN(the_fpr_of_large_filters_follows_from_the_bits);
     RUN(a_full_filter_gives_a_lower_bound_only);
     RUN(bits_behind_the_last_do_not_count);

@@ -119,7 +119,8 @@ bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *
 
 /* The FPR from a sample of hashes, for layouts in which a key's positions depend on each other:
  * position i is value(h1, h2, i) mod m, where h1 and h2 are lanes 0 and 1 of its hash. `expected`
- * is about the FPR, and is returned if too few samples would hit: below 2.4e-5. */
+ * is about the FPR, and is returned if too few samples would hit: below 2.4e-5, or more where
+ * keys have many positions. */
 typedef uint64_t classic_value(uint64_t h1, uint64_t h2, unsigned i);
 double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
                       double expected, classic_value *value);
