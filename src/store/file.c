@@ -295,6 +295,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
     (void)err;
     layers_census_each(&layers, threads, layer);
     layers_census_whole(&layers, threads, layer, all);
+    layers_sample_fpr(&layers, threads, all);
     return true;
 }
 
@@ -455,11 +456,6 @@ static void close_file(struct store *s)
     free(s);
 }
 
-static bool is_missing(const char *path)
-{
-    return access(path, F_OK) != 0 && errno == ENOENT;
-}
-
 static const struct store_ops ops = {
     .describe = describe,
     .query = query,
@@ -490,18 +486,25 @@ static struct store *file_new(const char *path, const struct store_ops *file_ops
     return &file->store;
 }
 
+static struct store *open_file(const char *path, enum store_mode mode, struct err *err)
+{
+    struct store *s = file_new(path, &ops, err);
+    enum filter_mode how = mode == STORE_WRITE ? FILTER_WRITE : FILTER_READ;
+    if (s == NULL || filter_open(filter_of(s), path, how, err))
+        return s;
+    free(s);
+    return NULL;
+}
+
 struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
                         struct err *err)
 {
+    struct store *s = open_file(path, mode, err);
     (void)ignored;
-    struct store *s = file_new(path, &ops, err);
-    bool writes = mode == STORE_WRITE;
-    if (s == NULL || filter_open(filter_of(s), path, writes ? FILTER_WRITE : FILTER_READ, err))
-        return s;
-    if (writes && strcmp(path, "-") != 0 && is_missing(path))
+    if (s == NULL && mode == STORE_WRITE && strcmp(path, "-") != 0 && access(path, F_OK) != 0 &&
+        errno == ENOENT)
         fail_more(err, " (--create makes it)");
-    free(s);
-    return NULL;
+    return s;
 }
 
 /* ---- A file that is to be made. It has only a header. */
@@ -549,9 +552,15 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
                            const struct open_options *ignored, enum store_there *there,
                            struct err *err)
 {
-    *there = is_missing(path) ? STORE_ABSENT : STORE_THERE;
-    if (*there == STORE_THERE)
-        return file_open(path, plan->mode, ignored, err);
+    (void)ignored;
+    *there = STORE_THERE;
+    if (access(path, F_OK) == 0)
+        return open_file(path, plan->mode, err);
+    if (errno != ENOENT) {
+        fail_errno(err, "cannot open '%s'", path);
+        return NULL;
+    }
+    *there = STORE_ABSENT;
     struct store *s = file_new(path, &planned_ops, err);
     if (s == NULL || plan->header(plan->ctx, &filter_of(s)->header, err))
         return s;
