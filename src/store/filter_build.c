@@ -502,6 +502,7 @@ static bool write_mapped(struct filter_build *b, struct err *err)
     uint8_t *data = b->map + layer->data_off;
     const struct layers layers = {&b->header, &data};
     layers_census_all(&layers, b->threads, &b->census);
+    layers_sample_fpr(&layers, b->threads, &b->census);
     fill_counters(b);
     return (is_in_memory(b) ? target_write_all(&target, data, err) : target_sums(&target, err)) &&
            header_write(&b->header, b->file->fd, b->name, err);

@@ -105,6 +105,7 @@ static void count_keys(struct header *h, const struct layout_filter *filter, uin
     struct census layer[FORMAT_MAX_LAYERS];
     layers_census_each(&layers, threads, layer);
     layers_census_whole(&layers, threads, layer, census);
+    layers_sample_fpr(&layers, threads, census);
     for (unsigned i = 0; h->policy == POLICY_GROW && i + 1 < h->n_layers; i++) {
         if (!kind_is_exact(h->layers[i].kind))
             h->layers[i].n_closed = layer[i].n;

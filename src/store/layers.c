@@ -254,13 +254,10 @@ static void estimate_whole(const struct layers *layers, unsigned threads,
                            const struct census *layer, struct census *all)
 {
     const struct header *h = layers->header;
-    const struct layer *first = &h->layers[0];
     *all = layer[0];
     if (h->n_layers == 1) {
         bound_difference(h, all);
         bound_intersection(h, all);
-        if (first->kind->sampled_fpr != NULL)
-            all->fpr = first->kind->sampled_fpr(first, layers->data[0], threads, all->bits_set);
         return;
     }
     for (unsigned i = 1; i < h->n_layers; i++) {
@@ -287,6 +284,13 @@ void layers_census_whole(const struct layers *layers, unsigned threads, const st
         all->n = round(all->n_low);
     all->n_low = fmin(round(all->n_low), all->n);
     all->n_high = fmax(round(all->n_high), all->n);
+}
+
+void layers_sample_fpr(const struct layers *layers, unsigned threads, struct census *all)
+{
+    const struct layer *layer = &layers->header->layers[0];
+    if (layers->header->n_layers == 1 && layer->kind->sampled_fpr != NULL)
+        all->fpr = layer->kind->sampled_fpr(layer, layers->data[0], threads, all->bits_set);
 }
 
 void layers_census_all(const struct layers *layers, unsigned threads, struct census *out)

@@ -41,7 +41,11 @@ void layers_census_each(const struct layers *l, unsigned threads, struct census 
 void layers_census_whole(const struct layers *l, unsigned threads, const struct census *layer,
                          struct census *all);
 
-/* The census of the whole filter in one call. */
+/* Measures the FPR of the whole with a sample where the formula does not hold (kind->sampled_fpr).
+ * Takes up to some tenths of a second: only for an FPR that is printed. */
+void layers_sample_fpr(const struct layers *l, unsigned threads, struct census *all);
+
+/* The census of the whole filter in one call, without a sample. */
 void layers_census_all(const struct layers *l, unsigned threads, struct census *out);
 
 /* Do the counters agree with the bits? `layer` has the census of each layer. At any load, at most

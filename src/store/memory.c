@@ -126,6 +126,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
     (void)err;
     layers_census_each(&layers, threads, layer);
     layers_census_whole(&layers, threads, layer, all);
+    layers_sample_fpr(&layers, threads, all);
     return true;
 }
 

@@ -361,6 +361,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
         const struct layers layers = {&r->header, data};
         layers_census_each(&layers, threads, layer);
         layers_census_whole(&layers, threads, layer, all);
+        layers_sample_fpr(&layers, threads, all);
     }
     for (unsigned i = 0; i + 1 < r->header.n_layers && ok; i++)
         r->header.layers[i].fpr_closed = layer[i].fpr;
