@@ -59,6 +59,16 @@ its checksum (and 1 more place)" seen verify c.seen
     done
 }
 
+@test "a filter of another program's layout grows only where that program makes it grow" {
+    seq 1000 >keys
+    for kind in guava gozero redisson parquet dcso; do
+        seen create --layout $kind -n 1000 -p 0.01 f.seen keys
+        forge f.seen policy=1 layer.0.generation=1
+        refuses "seen: 'f.seen' is damaged: its layers do not fit its policy" seen add f.seen -k more
+        rm f.seen
+    done
+}
+
 @test "what is made of filters with absurd rates can be read" {
     seq 100 | seen create --compact whole.seen
     for rate in 5e-324 1e-300 1-2**-53; do

@@ -1001,6 +1001,7 @@ class Layer:
         self.generation = u64(b, 96)
         require(flags <= VOID and (flags == 0 or policy == RING), "unknown flags of a layer")
         require(policy != FIXED or zero(b[96:128]), "a layer's zeroes are not zero")
+        require(policy == FIXED or u32(b, 0) < 16 or u32(b, 0) == 20, "a kind that does not grow")
         self.void = flags == VOID
         keys, rate = struct.unpack_from("<2d", b, 112)
         require(self.generation < 1 << 63 and 0 <= keys < float("inf") and 0 <= rate <= 1,

@@ -467,6 +467,9 @@ static bool check_policy(const struct header *h, struct err *err)
     if (h->policy == POLICY_GROWING_RING)
         return check_growing_ring(h, err);
     for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct kind *kind = h->layers[i].kind;
+        if (h->policy != POLICY_FIXED && kind_is_foreign(kind) && !kind_is_exact(kind))
+            return damaged(err, "its layers do not fit its policy");
         if (h->policy == POLICY_FIXED && has_history(&h->layers[i]))
             return fail(err, "is damaged: layer %u has bytes set that must be zero", i);
         n_void += h->layers[i].is_void;
