@@ -368,8 +368,15 @@ static bool make(struct dedup *d)
 {
     struct err err;
     const struct sources *s = &d->adding.sources;
+    const uint32_t prep = d->keyopt.rule.prep;
     if (!adding_make(&d->adding, &err))
         return say_failure(&err);
+    /* Another process may have made FILTER in the meantime. The list is open already. */
+    if (s->list != NULL && d->keyopt.rule.prep != prep) {
+        say_error("'%s' was made by another process, for keys that are prepared in another way",
+                  d->path);
+        return false;
+    }
     const struct header *h = store_header(d->adding.sink.store);
     if (s->n > 0 &&
         !header_same_questions(h, d->path, store_header(s->filter[0].now), s->filter[0].path, &err))

@@ -104,7 +104,9 @@ static bool run(struct job *job, unsigned threads, struct err *err)
 {
     job->len = job->target == NULL ? bits_of(job->layer) : job->layer->data_len;
     pthread_mutex_init(&job->lock, NULL);
-    return parallel_try(threads, (job->len + PIECE - 1) / PIECE, do_piece, job, err);
+    bool ok = parallel_try(threads, (job->len + PIECE - 1) / PIECE, do_piece, job, err);
+    pthread_mutex_destroy(&job->lock);
+    return ok;
 }
 
 /* ---- Censuses. */
