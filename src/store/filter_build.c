@@ -42,63 +42,48 @@ enum {
     OTHER_THREAD = FIRST_THREAD + ((8 + (sizeof(void *) > 4 ? 128 : 2)) << 20),
 };
 
-/* Memory that a thread uses to build a layer, besides the keyset. */
-static uint64_t build_memory(const struct kind *kind)
-{
-    bool some = kind_builds(kind) && kind->building->memory != NULL;
-    return some ? kind->building->memory() : 0;
-}
-
-static bool is_ordered(const struct kind *kind)
-{
-    return !kind_builds(kind) && kind->layout->counts;
-}
-
-static size_t build_part(const struct kind *kind)
-{
-    if (kind_builds(kind))
-        return kind->building->part;
-    return is_ordered(kind) ? ORDERED_PART : 0;
-}
-
-/* The same plus the memory for parts that it requests from the keyset. */
-static uint64_t thread_memory(const struct design *design)
+static struct filter_build_needs needs_of(const struct design *design)
 {
     const struct kind *kind = design_kind(design);
-    unsigned lanes = kind->lanes + design->each;
-    uint64_t part = build_part(kind) > 0 ? keyset_part_memory(build_part(kind), lanes) : 0;
-    return build_memory(kind) + part;
+    unsigned stride = keyset_lanes(kind->lanes);
+    struct filter_build_needs needs = {.kind = kind, .lanes = kind->lanes + design->each};
+    if (kind_builds(kind)) {
+        const struct kind_building *building = kind->building;
+        needs.builder = building->memory != NULL ? building->memory() : 0;
+        needs.part = building->part;
+        needs.direct_memory = (uint64_t)DIRECT_MEMORY * stride;
+        needs.direct_keys = DIRECT_KEYS;
+        return needs;
+    }
+    needs.adds = true;
+    needs.in_order = kind->layout->counts;
+    needs.part = needs.in_order ? ORDERED_PART : 0;
+    needs.direct_memory = FILL_MEMORY;
+    needs.direct_keys = FILL_KEYS / stride;
+    return needs;
+}
+
+/* The memory of a thread that builds, with the parts that it requests from the keyset. */
+static uint64_t builder_memory(const struct filter_build_needs *needs)
+{
+    return needs->builder + (needs->part > 0 ? keyset_part_memory(needs->part, needs->lanes) : 0);
+}
+
+static uint64_t min_memory(const struct filter_build_needs *needs)
+{
+    return THREAD_MEMORY + keyset_min_memory(1) + builder_memory(needs);
 }
 
 uint64_t filter_build_min_memory(const struct design *design)
 {
-    return THREAD_MEMORY + keyset_min_memory(1) + thread_memory(design);
-}
-
-/* The memory of a drained keyset, and the number of hashes that it holds before it is drained. */
-static uint64_t direct_memory(const struct filter_build *b)
-{
-    const struct kind *kind = design_kind(b->design);
-    return kind_builds(kind) ? (uint64_t)DIRECT_MEMORY * keyset_lanes(kind->lanes) : FILL_MEMORY;
-}
-
-static uint64_t direct_keys(const struct filter_build *b)
-{
-    const struct kind *kind = design_kind(b->design);
-    return kind_builds(kind) ? DIRECT_KEYS : FILL_KEYS / keyset_lanes(kind->lanes);
+    const struct filter_build_needs needs = needs_of(design);
+    return min_memory(&needs);
 }
 
 /* Is the keyset drained while keys are put? */
 static bool drains(const struct filter_build *b)
 {
     return b->bits != NULL || b->map != NULL;
-}
-
-/* Lanes to keep. `add` needs all lanes of a hash. */
-static unsigned lanes(const struct filter_build *b)
-{
-    const struct kind *kind = design_kind(b->design);
-    return kind_builds(kind) ? kind->lanes + b->design->each : key_rule_hash(b->rule)->lanes;
 }
 
 /* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
@@ -189,10 +174,9 @@ static bool bits_fit_memory(uint64_t len)
 /* Makes the keyset drain hashes into bits, where that is possible and worthwhile. */
 static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
-    const struct kind *kind = design_kind(b->design);
-    const struct kind_bits *bits = kind_builds(kind) ? kind->building->bits : NULL;
+    const struct kind_bits *bits = b->needs.adds ? NULL : b->needs.kind->building->bits;
     if (bits == NULL || !design_is_sized(b->design) || b->forecast ||
-        b->memory < direct_memory(b) + THREAD_MEMORY)
+        b->memory < b->needs.direct_memory + THREAD_MEMORY)
         return true;
     if (!make_header(b, 0, err))
         return false;
@@ -209,12 +193,11 @@ static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, stru
 /* Makes keys of a layout go to the filter as they arrive, if the design determines its size. */
 static bool add_on_arrival(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
-    const struct kind *kind = design_kind(b->design);
-    if (kind_builds(kind) || !design_is_sized(b->design) || b->forecast)
+    if (!b->needs.adds || !design_is_sized(b->design) || b->forecast)
         return true;
     if (!make_header(b, 0, err))
         return false;
-    if (is_ordered(kind))
+    if (b->needs.in_order)
         return open_store(b, err);
     spec->drain = fill;
     spec->ctx = b;
@@ -225,27 +208,25 @@ static bool add_on_arrival(struct filter_build *b, struct keyset_spec *spec, str
 /* Gives at most half of the memory to building threads, which may limit their number. */
 static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
 {
-    const struct kind *kind = design_kind(b->design);
     unsigned builders = 1;
-    while (builders < b->threads && (builders + 1) * thread_memory(b->design) <= b->memory / 2)
+    while (builders < b->threads && (builders + 1) * builder_memory(&b->needs) <= b->memory / 2)
         builders++;
-    spec->visitors = is_ordered(kind) ? 1 : builders;
-    spec->part = build_part(kind);
+    spec->visitors = b->needs.in_order ? 1 : builders;
+    spec->part = b->needs.part;
 }
 
 /* Sets the memory and workers of `spec` for `threads` threads. False: not enough memory for them.
  */
 static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
 {
-    uint64_t others =
-        (uint64_t)THREAD_MEMORY * threads + spec->visitors * build_memory(design_kind(b->design));
+    uint64_t others = (uint64_t)THREAD_MEMORY * threads + spec->visitors * b->needs.builder;
     uint64_t least =
         spec->visitors * keyset_part_memory(spec->part, spec->lanes) + keyset_min_memory(threads);
     spec->workers = threads;
     if (drains(b)) {
-        spec->memory = direct_memory(b);
+        spec->memory = b->needs.direct_memory;
         return others <= DIRECT_OTHERS && others + spec->memory <= b->memory &&
-               keyset_fits(spec) >= direct_keys(b);
+               keyset_fits(spec) >= b->needs.direct_keys;
     }
     spec->memory = b->memory > others ? b->memory - others : 0;
     return spec->memory >= least;
@@ -267,11 +248,11 @@ static uint64_t other_threads(const struct filter_build *b)
 
 static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
-    if (build_part(design_kind(b->design)) > 0)
+    if (b->needs.part > 0)
         share_memory(b, spec);
     while (!give_memory(b, b->threads, spec) && b->threads > 1)
         b->threads--;
-    uint64_t memory = drains(b) ? direct_memory(b) + DIRECT_OTHERS : b->memory;
+    uint64_t memory = drains(b) ? b->needs.direct_memory + DIRECT_OTHERS : b->memory;
     if (!has_addresses(memory + FIRST_THREAD + other_threads(b)))
         return fail(err, "cannot get memory for keys: the address space is full");
     b->keys = keyset_new(spec, err);
@@ -283,7 +264,7 @@ static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
  * halved, repeatedly, down to the minimum. */
 static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
 {
-    uint64_t smallest = filter_build_min_memory(b->design);
+    uint64_t smallest = min_memory(&b->needs);
     while (!try_keyset(b, spec, err)) {
         bool less = !drains(b) && b->memory / 2 >= smallest;
         if (b->threads > 1 && (!less || other_threads(b) >= b->memory))
@@ -298,9 +279,12 @@ static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
 
 bool filter_build_begin(struct filter_build *b, struct err *err)
 {
+    b->needs = needs_of(b->design);
+    if (b->needs.adds)
+        b->needs.lanes = key_rule_hash(b->rule)->lanes;
     struct keyset_spec spec = {
-        .lanes = lanes(b), .counts = b->design->each, .scratch_dir = b->scratch_dir};
-    uint64_t most = half_of_memory(), smallest = filter_build_min_memory(b->design);
+        .lanes = b->needs.lanes, .counts = b->design->each, .scratch_dir = b->scratch_dir};
+    uint64_t most = half_of_memory(), smallest = min_memory(&b->needs);
     b->memory = smaller(b->memory, most > smallest ? most : smallest);
     pthread_mutex_init(&b->lock, NULL);
     if (!add_on_arrival(b, &spec, err) || !drain_to_bits(b, &spec, err))
@@ -311,7 +295,7 @@ bool filter_build_begin(struct filter_build *b, struct err *err)
         return true;
     if (b->bits == NULL)
         return false;
-    design_kind(b->design)->building->bits->end(b->bits);
+    b->needs.kind->building->bits->end(b->bits);
     b->bits = NULL;
     spec.drain = NULL;
     return get_keyset(b, &spec, err);
@@ -337,8 +321,7 @@ bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes has
 /* Can the kind be built only from all keys at once? */
 static bool keeps_keys(const struct filter_build *b)
 {
-    const struct kind *kind = design_kind(b->design);
-    return kind_builds(kind) && kind->building->bits == NULL;
+    return !b->needs.adds && b->needs.kind->building->bits == NULL;
 }
 
 /* Counts the distinct keys, unless the size is fixed and keys are too many to keep. The result must
@@ -346,8 +329,8 @@ static bool keeps_keys(const struct filter_build *b)
 static bool count_keys(struct filter_build *b, struct err *err)
 {
     b->n_distinct = 0;
-    b->counted =
-        !design_is_sized(b->design) || b->forecast || b->n_put <= direct_keys(b) || keeps_keys(b);
+    b->counted = !design_is_sized(b->design) || b->forecast || b->n_put <= b->needs.direct_keys ||
+                 keeps_keys(b);
     if (!b->counted)
         return !drains(b) || keyset_drain_all(b->keys, err);
     progress_begin("counting keys", b->progress, false);
@@ -406,7 +389,7 @@ static bool each_batch(struct filter_build *b, const struct keyset_range *range,
                        struct err *err)
 {
     uint64_t lane[HASH_LANES][LAYER_BATCH];
-    unsigned n_lanes = lanes(b), stride = keyset_lanes(n_lanes);
+    unsigned n_lanes = b->needs.lanes, stride = keyset_lanes(n_lanes);
     for (const struct keyset_piece *p = range->piece; p < range->piece + range->n_pieces; p++)
         for (size_t at = 0; at < p->n; at += LAYER_BATCH) {
             size_t n = p->n - at < LAYER_BATCH ? p->n - at : LAYER_BATCH;
@@ -512,23 +495,23 @@ static bool write_mapped(struct filter_build *b, struct err *err)
  * this saves counting them, a quarter of the total time. The build fails if there are repeats.
  * After any failure the keys are counted and the filter is built again: the wrong number may have
  * caused the failure, as on a full disk. */
-static bool may_presume(const struct design *d)
+static bool may_presume(const struct filter_build *b)
 {
+    const struct design *d = b->design;
     double p = d->p != 0 ? d->p : LAYER_FPR;
     return !design_is_sized(d) && d->size == 0 && !d->each &&
-           p <= design_kind(d)->building->presuming_fpr;
+           p <= b->needs.kind->building->presuming_fpr;
 }
 
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)
 {
-    const struct kind *kind = design_kind(b->design);
     struct err ignored;
     b->n_put = n_put;
     b->n_distinct = b->n_known != 0 ? b->n_known : n_put;
     b->counted = true;
-    if (!kind_builds(kind))
-        return is_ordered(kind) ? write_store(b, err) : write_mapped(b, err);
-    return (may_presume(b->design) && write_file(b, true, &ignored)) ||
+    if (b->needs.adds)
+        return b->needs.in_order ? write_store(b, err) : write_mapped(b, err);
+    return (may_presume(b) && write_file(b, true, &ignored)) ||
            (count_keys(b, err) && write_file(b, false, err));
 }
 
@@ -559,7 +542,7 @@ void filter_build_free(struct filter_build *b)
     unmap_file(b);
     store_close(b->store);
     if (b->bits != NULL)
-        design_kind(b->design)->building->bits->end(b->bits);
+        b->needs.kind->building->bits->end(b->bits);
 }
 
 bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err)

@@ -38,6 +38,18 @@
 #include "store/newfile.h"
 #include "store/store.h"
 
+/* Private: what a kind needs to be built. */
+struct filter_build_needs {
+    const struct kind *kind;
+    bool adds;        /* keys are added one by one, as another program adds them ... */
+    bool in_order;    /* ... in input order, or in that of their hashes */
+    unsigned lanes;   /* of a hash that are kept; adding needs all of them */
+    uint64_t builder; /* bytes of a thread that builds, besides the keyset */
+    size_t part;      /* the largest part that it requests from the keyset; 0: none */
+    /* A keyset that is drained: its memory, and the hashes that it holds before. */
+    uint64_t direct_memory, direct_keys;
+};
+
 struct filter_build {
     const struct design *design;
     const struct key_rule *rule; /* seed and preparation, for the header */
@@ -56,6 +68,7 @@ struct filter_build {
     struct census census;
     uint64_t fits; /* number of hashes, repeats counted, that always fit in memory */
     /* The rest is private. */
+    struct filter_build_needs needs;
     struct keyset *keys;
     struct store *store;  /* in memory, takes keys in order; or NULL */
     uint8_t *map;         /* of the new file, takes keys in any order; or NULL */
