@@ -51,12 +51,21 @@ static void prefetch(const struct layer *layer, const uint8_t *data, struct hash
     fetch_blocks(parquet_blocks(layer), data, keys.lane0, n);
 }
 
+/* Fetches the blocks of the first keys. Returns the number of keys whose blocks are to be fetched:
+ * all, or none of a layer that stays in the cache. */
+static size_t fetch_first(const struct layer *layer, const uint8_t *data, struct hashes keys,
+                          size_t n)
+{
+    size_t fetched = layer->data_len > CACHED ? n : 0;
+    fetch_blocks(parquet_blocks(layer), data, keys.lane0, fetched < AHEAD ? fetched : AHEAD);
+    return fetched;
+}
+
 static void query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present)
 {
     uint64_t blocks = parquet_blocks(layer);
-    size_t fetched = layer->data_len > CACHED ? n : 0;
-    fetch_blocks(blocks, data, keys.lane0, fetched < AHEAD ? fetched : AHEAD);
+    size_t fetched = fetch_first(layer, data, keys, n);
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < fetched)
             fetch_blocks(blocks, data, keys.lane0 + i + AHEAD, 1);
@@ -69,8 +78,7 @@ static void add(const struct layer *layer, uint8_t *data, struct hashes keys, si
                 uint64_t *present)
 {
     uint64_t blocks = parquet_blocks(layer);
-    size_t fetched = layer->data_len > CACHED ? n : 0;
-    fetch_blocks(blocks, data, keys.lane0, fetched < AHEAD ? fetched : AHEAD);
+    size_t fetched = fetch_first(layer, data, keys, n);
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < fetched)
             fetch_blocks(blocks, data, keys.lane0 + i + AHEAD, 1);
