@@ -362,8 +362,8 @@ static bool open_in_memory(struct dedup *d)
            say_failure(&err);
 }
 
-/* Makes FILTER if it is missing. Called last. Another process may have made it meanwhile from other
- * options. */
+/* Makes FILTER if it is missing. Called last. Another process may have made it meanwhile, from
+ * other options: it must fit the list and the other filters, which are open already. */
 static bool make(struct dedup *d)
 {
     struct err err;
@@ -371,7 +371,6 @@ static bool make(struct dedup *d)
     const uint32_t prep = d->keyopt.rule.prep;
     if (!adding_make(&d->adding, &err))
         return say_failure(&err);
-    /* Another process may have made FILTER in the meantime. The list is open already. */
     if (s->list != NULL && d->keyopt.rule.prep != prep) {
         say_error("'%s' was made by another process, for keys that are prepared in another way",
                   d->path);

@@ -49,7 +49,8 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
     s->hits += hits;
 }
 
-/* A sample looks at bits until one is clear: at 2 with half of them set, at hundreds where k is. */
+/* A sample looks at bits until one is clear. These are 2 bits if half of all are set; if nearly all
+ * are, it looks at nearly k bits, which may be thousands. */
 static double most_samples(double expected, unsigned k)
 {
     double set = pow(expected, 1.0 / k), bits = set < 1 ? (1 - expected) / (1 - set) : k;
@@ -71,10 +72,11 @@ double classic_sample(const struct layer *layer, const uint8_t *data, unsigned t
 
 /* An absent key is present with a higher probability if its step is 0 modulo m or nearly so, or if
  * one of the n keys has its step and, nearly, its first position (Dillinger and Manolios, Bloom
- * Filters in Probabilistic Verification, 2004). There is one such step in m, and n / m is about
- * 0.7 / k. So the FPR exceeds the formula by about 1/m. With a fraction f of the bits set, it was
- * 0.5 to 2.2 times 2 f^2 / m in simulations (m = 2048 to 4608; k = 7 to 20; f = 0.1, 0.3, 0.5 and
- * 0.7). Where m times the FPR is above 100, that is below 1 % of it, up to half of the bits set. */
+ * Filters in Probabilistic Verification, 2004). Each has a probability of about 1/m: one of m steps
+ * is 0, and n / m is about 0.7 / k. So the FPR exceeds the formula by about 1/m. In simulations
+ * with a fraction f of the bits set, the excess was 0.5 to 2.2 times 2 f^2 / m (m = 2048 to 4608; k
+ * = 7 to 20; f = 0.1, 0.3, 0.5 and 0.7). If m times the FPR is above 100 and half of the bits are
+ * set, the excess is about 1 % of the FPR at most. */
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
                              double bits_set, classic_value *value)
 {
