@@ -1,6 +1,6 @@
 /*
  * The parts of a keyset. keyset.c collects hashes in memory and spills them to scratch files when
- * memory is full. keyset_visit.c reads them back range by range, keyset_each.c without order.
+ * memory is full. keyset_visit.c reads them back.
  * Private to these files.
  *
  * In memory and in scratch, hashes are stored in arrays as in lanes.h. Numbers of hashes and

@@ -2,7 +2,7 @@
  * Hashes of 1 to LANES_MOST lanes in one array. The lanes of a hash lie side by side: hash i begins
  * at a[i * lanes]. Hashes are ordered by the first lane, then by the second, and so on.
  *
- * For sort.c, distinct.c and keyset*.c. A loop over all hashes is written once, in a LANES_INLINE
+ * For sort.c and keyset*.c. A loop over all hashes is written once, in a LANES_INLINE
  * function with a parameter `lanes`. Callers pass a constant 1 or 2, for which the compiler makes
  * separate loops, or else the number of lanes.
  */

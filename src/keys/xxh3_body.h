@@ -3,7 +3,7 @@
  *
  *     XXH3_VARIANT    the name of the struct xxh3_variant that is made here
  *     XXH3_NAME, XXH3_AVAILABLE    its struct variant
- *     XXH_VECTOR      xxhash.h's choice of vectors, where its default would differ
+ *     XXH_VECTOR      the choice of vectors of <xxhash.h>, where its default would differ
  *
  * XXH3 has a separate path for each range of key lengths. With mixed lengths, the CPU mispredicts
  * the path of every other key, which costs more than the hash. So the keys of a group are sorted by
