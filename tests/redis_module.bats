@@ -289,6 +289,30 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     done
 }
 
+@test "a filter that is deleted and made anew while keys are added" {
+    local command when made
+    [ -z "${SEEN_REDISBLOOM-}" ] || skip 'the real module does nothing in between'
+    seq 3000 >keys
+    for command in add dedup; do
+        # Behind the keys of a batch; between two batches; behind the last one. It is made anew as it
+        # was, or for other keys, of which it has more than there were.
+        for when in '2 BF.INSERT' '3 BF.SCANDUMP' '4 BF.SCANDUMP'; do
+            for made in '1e-6 5000' '1e-4 9000'; do
+                redis a FLUSHALL
+                reserve k 1e-6 5000
+                # shellcheck disable=SC2086 # words
+                reserve new $made
+                [ "$made" = '1e-6 5000' ] || seq 4000 8000 | quiet seen add "$(uri new)"
+                # shellcheck disable=SC2086 # words
+                redis a AFTER $when RENAME new k
+                run -2 --separate-stderr seen $command "$(uri k)" keys
+                [ "$stderr" = "seen: cannot go on with '$(uri k)': keys that were added are \
+missing: the filter was deleted or replaced, or a failover has lost them" ]
+            done
+        done
+    done
+}
+
 @test "a filter that is deleted or replaced while it is pulled" {
     [ -z "${SEEN_REDISBLOOM-}" ] || skip 'the real module gives this filter away in one piece'
     seq 9000 | seen create --layout redisbloom -n 20000 -p 0.01 f.seen

@@ -121,6 +121,7 @@ static void adopt(struct redis *r, const struct layout_filter *filter)
     h->counters.unknown = true;
     h->counters.keys_added = filter->n_added;
     h->counters.n_keys = (double)filter->n_added;
+    r->latest = *filter;
 }
 
 static void describe(const struct store *s, struct facts *facts)
@@ -266,12 +267,35 @@ static void count_new(struct redis *r, uint64_t n_new, double fpr_before)
     state->dropped += fpr < 1 ? (double)n_new * fpr / (1 - fpr) : 0;
 }
 
+/* Can `now` be a later state of the filter `then`, after n_new keys were added? */
+static bool is_same(const struct layout_filter *then, uint64_t n_new,
+                    const struct layout_filter *now)
+{
+    bool same = now->n_layers >= then->n_layers && now->n_added >= then->n_added + n_new;
+    for (unsigned i = 0; same && i < then->n_layers; i++)
+        same = memcmp(now->layer[i].geometry, then->layer[i].geometry,
+                      sizeof now->layer[i].geometry) == 0;
+    return same;
+}
+
+/* Takes the header that was read behind n_new new keys. Fails if another client has deleted the
+ * filter at any time since the last header, even if it has made it anew. */
+static bool follow(struct redis *r, const struct reply *reply, uint64_t n_new, struct err *err)
+{
+    struct layout_filter filter;
+    if (!take_header(r, reply, &filter, err))
+        return false;
+    if (!is_same(&r->latest, n_new, &filter))
+        return redis_lost(r, err);
+    adopt(r, &filter);
+    return true;
+}
+
 static enum add_result add_batch(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
                                  size_t *done, struct err *err)
 {
     size_t count, end = batch_end(keys, *done, n, known, &count);
     uint64_t n_new = 0;
-    struct layout_filter filter;
     struct err why;
     if (count == 0) {
         *done = end;
@@ -291,11 +315,10 @@ static enum add_result add_batch(struct redis *r, struct hashes keys, uint64_t *
     enum add_result result = take_added(r, r->replies[0], known, end, done, &n_new, err);
     if (result == ADD_OK && !ran)
         result = ADD_FAILED;
-    bool has_header = result == ADD_OK && take_header(r, r->replies[1], &filter, err);
-    if (has_header)
-        adopt(r, &filter);
+    if (result == ADD_OK && !follow(r, r->replies[1], n_new, err))
+        result = ADD_FAILED;
     count_new(r, n_new, fpr);
-    return result == ADD_OK && !has_header ? ADD_FAILED : result;
+    return result;
 }
 
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
@@ -311,8 +334,24 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
         result = add_batch(r, keys, known, n, done, err);
         result = redis_added(r, result, before, done, err);
     }
+    r->gone = result == ADD_FAILED;
     pthread_mutex_unlock(&r->lock);
     return result;
+}
+
+/* Looks whether all keys are still there, unless adding them has failed. */
+static bool add_end(struct store *s, bool sync, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    (void)sync;
+    if (r->gone)
+        return true;
+    pthread_mutex_lock(&r->lock);
+    requests_clear(&r->rq);
+    ask_header(r);
+    bool ok = redis_run(r, CLUSTER_REPEAT, err) && follow(r, r->replies[0], 0, err);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
 }
 
 /* The module lets no filter become fuller than it was made for. */
@@ -386,6 +425,7 @@ static const struct store_ops ops = {
     .add_begin = add_begin,
     .add = add,
     .conclude = conclude,
+    .add_end = add_end,
     .close = close_store,
 };
 
@@ -464,16 +504,6 @@ static bool read_bits(struct redis *r, uint64_t at, uint8_t *out, uint64_t room,
     return true;
 }
 
-/* Can `now` be a later state of the filter `then`? */
-static bool is_same(const struct layout_filter *then, const struct layout_filter *now)
-{
-    bool same = now->n_layers >= then->n_layers && now->n_added >= then->n_added;
-    for (unsigned i = 0; same && i < then->n_layers; i++)
-        same = memcmp(now->layer[i].geometry, then->layer[i].geometry,
-                      sizeof now->layer[i].geometry) == 0;
-    return same;
-}
-
 /* Reads the bits of the links that the filter had when its header was read. */
 static bool read_all(struct redis *r, const struct layout_filter *filter, uint8_t *data,
                      uint64_t len, struct err *err)
@@ -486,7 +516,7 @@ static bool read_all(struct redis *r, const struct layout_filter *filter, uint8_
             return sig_caught() ? fail(err, "interrupted") : false;
     if (!module_look(r, &behind, &there, err))
         return false;
-    return (there && is_same(filter, &behind)) || fail_changed(r, err);
+    return (there && is_same(filter, 0, &behind)) || fail_changed(r, err);
 }
 
 /* Reads the bits, and decodes header and bits as the files of the layout. */

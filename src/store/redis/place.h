@@ -66,6 +66,8 @@ struct redis {
     bool one_by_one;           /* the server has no BITFIELD_RO */
     struct creation *creation; /* by redis_prepare; or NULL */
 
+    struct layout_filter latest; /* of the Bloom module: from the header that was read last */
+
     pthread_mutex_t lock; /* for all that follows */
     struct requests rq;   /* the current commands */
     struct reply **replies;
