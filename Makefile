@@ -5,7 +5,7 @@
 # WITH_HIREDIS=no (do without Redis; default: yes if pkg-config knows hiredis),
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
-# JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/query.bats`),
+# JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/cli/query.bats`),
 # CHANGED (only what a change since this revision can break: `make check CHANGED=HEAD`).
 
 BUILD   ?= build
@@ -62,7 +62,7 @@ OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)
 # All but the program itself; tests are linked with it.
 LIB   := $(filter-out $(BUILD)/seen.o,$(OBJ))
 UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(filter-out $(ABSENT),$(wildcard tests/unit/*.c)))
-BATS  := $(wildcard tests/*.bats)
+BATS  := $(wildcard tests/cli/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 # Under no sanitizer.
@@ -149,7 +149,7 @@ demo:
 tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED))
 
 # By name, or by what changed since a revision (tests/map), or all.
-CHOSEN = $(or $(TESTS),$(if $(CHANGED),$(or $(shell tests/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
+CHOSEN = $(or $(TESTS),$(if $(CHANGED),$(or $(shell tests/lib/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
     $(BATS) $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER))))
 
 ## check: build and run all tests: unit, command line, fuzzers' corpora, power cuts and faults in short
@@ -197,7 +197,7 @@ REPEATING := docs honesty install limits model pairs promises reader readme reci
 ## asan: tests under AddressSanitizer and UndefinedBehaviorSanitizer, but those that run the same code again
 asan:
 	+$(Q)SANITIZER=address exec $(SUBMAKE) BUILD=$(BUILD)/asan check \
-	    $(if $(FULL),,BATS='$(filter-out $(REPEATING:%=tests/%.bats),$(BATS))') CFLAGS='-O1 -g \
+	    $(if $(FULL),,BATS='$(filter-out $(REPEATING:%=tests/cli/%.bats),$(BATS))') CFLAGS='-O1 -g \
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
 # In these threads meet.
@@ -207,7 +207,7 @@ THREADED_BATS := add compact confirm coprocess counted create dedup merge parque
 ## tsan: tests of threads under ThreadSanitizer (which does not know fences: gcc warns of that)
 tsan:
 	+$(Q)SANITIZER=thread exec $(SUBMAKE) BUILD=$(BUILD)/tsan check CC=gcc \
-	    $(if $(FULL),,BATS='$(THREADED_BATS:%=tests/%.bats)' REPLAY= \
+	    $(if $(FULL),,BATS='$(THREADED_BATS:%=tests/cli/%.bats)' REPLAY= \
 	    UNIT='$(THREADED:%=$(BUILD)/tsan/unit/test_%)') \
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
@@ -270,7 +270,7 @@ soak:
 	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_SEED=$(SEED) POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
 	$(Q)SEEN=$(abspath $(BUILD))/seen tests/faults/faults.py --all
 	@echo '# seed $(SEED)'
-	$(Q)SEEN=$(abspath $(BUILD))/seen SEED=$(SEED) FORGED=0 CASES=1000 bats $(SEEDED:%=tests/%.bats)
+	$(Q)SEEN=$(abspath $(BUILD))/seen SEED=$(SEED) FORGED=0 CASES=1000 bats $(SEEDED:%=tests/cli/%.bats)
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_JOBS names; see bench.py)
 bench:

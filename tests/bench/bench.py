@@ -376,7 +376,7 @@ def crafted():
     ask = "exec %s query -j1 -c %s.seen %s.keys"
     jobs = []
     for crowd in "random", "run", "page":
-        command = [sys.executable, HERE + "/../crafted.py", crowd, str(CRAFTED)]
+        command = [sys.executable, HERE + "/../lib/crafted.py", crowd, str(CRAFTED)]
         if crowd == "random":
             command = ["od", "-An", "-v", "-tx8", "-w8", "-N%d" % (8 * CRAFTED), "/dev/urandom"]
         with open("%s/%s.keys" % (DIR, crowd), "wb") as f:

@@ -1,6 +1,6 @@
 """Filters that live in Redis, beside what other clients of Redis do: a part of bench.py.
 
-A server on a Unix socket, and a cluster of three masters and three replicas, from tests/redis.bash.
+A server on a Unix socket, and a cluster of three masters and three replicas, from tests/lib/redis.bash.
 All jobs are run in turn in each round. Shown for a key: wall time, CPU time of the client's
 processes and of the servers, commands that the servers ran, bytes that they got and sent; and how
 many times as fast the job is as its rival in the same round, by wall time and by CPU time of both
@@ -27,7 +27,7 @@ while IFS= read -r line; do
     eval "$line" </dev/null
     printf '\\001%%d\\n' $?
 done
-""" % os.path.dirname(HERE)
+""" % os.path.join(os.path.dirname(HERE), "lib")
 BIG = 1 << 30  # bits of a bitmap of 128 MiB
 
 

@@ -1,6 +1,6 @@
 """Counted sets beside a model of them, over long random sequences of commands.
 
-A case has four files and a crowd of keys whose hashes are known (tests/reader.py, crafted.py):
+A case has four files and a crowd of keys whose hashes are known (tests/lib/reader.py, crafted.py):
 random ones, some with equal fingerprints, many of one block, and such that differ in the last bit. A
 random command makes or changes a file; some of them are killed, or given an error, at a random
 system call, and then repeated. After each, of every key of the crowd, the file must have the count
@@ -22,7 +22,7 @@ import sys
 import calls
 from common import PATIENCE, SEEN, TRACED, Scratch, in_parallel
 
-sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from crafted import key_of  # noqa: E402
 from reader import xxh3  # noqa: E402
 

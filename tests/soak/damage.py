@@ -19,7 +19,7 @@ import time
 
 from common import PATIENCE, SEEN, Scratch, seen
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from forge import Forged  # noqa: E402
 from reader import PAGE  # noqa: E402
 

@@ -1,5 +1,5 @@
 /*
- * Redis servers for unit tests: a shell that has sourced tests/redis.bash. It ends its servers when
+ * Redis servers for unit tests: a shell that has sourced tests/lib/redis.bash. It ends its servers when
  * this process is gone, in whatever way.
  */
 #ifndef REDIS_SERVERS_H
@@ -50,7 +50,7 @@ static int sh(const char *fmt, ...)
 /* Must be called before the servers are used; false: there are none on this machine. */
 static bool servers_begin(void)
 {
-    static char script[] = ". \"${SOURCE:-.}/tests/redis.bash\" || exit\n"
+    static char script[] = ". \"${SOURCE:-.}/tests/lib/redis.bash\" || exit\n"
                            "trap redis_stop EXIT\n"
                            "while IFS= read -r line; do\n"
                            "    eval \"$line\" 2>&1 </dev/null\n"

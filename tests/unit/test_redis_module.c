@@ -1,6 +1,6 @@
 /*
  * Filters that the Bloom module makes are those that their layout designs, and are told by their
- * headers alone. tests/bloom.bash says what server this is.
+ * headers alone. tests/lib/bloom.bash says what server this is.
  */
 #include "check.h"
 #include "redis_servers.h"
@@ -90,7 +90,7 @@ int main(void)
     if (missing != NULL) {
 #define DO_SKIP(name) SKIP(name, missing);
         TESTS(DO_SKIP)
-    } else if (sh(". \"${SOURCE:-.}/tests/bloom.bash\" && bloom_start m") != 0) {
+    } else if (sh(". \"${SOURCE:-.}/tests/lib/bloom.bash\" && bloom_start m") != 0) {
         return 1;
     } else {
 #define DO_RUN(name) RUN(name);

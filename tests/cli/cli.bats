@@ -1,0 +1,584 @@
+#!/usr/bin/env bats
+# What all commands have in common: help, options, numbers, messages, standard streams.
+
+# `run` sets stderr_lines; and single quotes here hold other languages.
+# shellcheck disable=SC2154,SC2016
+load ../lib/helpers
+
+mapfile -t commands < <(seen help --commands | cut -f 1)
+[ "${#commands[@]}" -gt 10 ] || exit 1
+
+# try COMMAND: the second and last line of the message that `refuses` saw says where help is.
+try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -eq 2 ]]; }
+
+@test "seen alone prints its help on stderr and fails" {
+    run -2 --separate-stderr seen
+    [ -z "$output" ]
+    [[ ${stderr_lines[0]} == 'Usage: seen COMMAND '* ]]
+}
+
+@test "help that is asked for goes to stdout and succeeds" {
+    for ask in --help -h help 'help help' 'help --help'; do
+        # shellcheck disable=SC2086 # one word or two
+        run -0 --separate-stderr seen $ask
+        [ -z "$stderr" ]
+        [[ ${lines[0]} == 'Usage: seen COMMAND '* ]]
+        for command in "${commands[@]}"; do
+            [[ $output == *$'\n'"  $command "* ]]
+        done
+    done
+}
+
+@test "help for a command is the same however it is asked for" {
+    for command in "${commands[@]}"; do
+        run -0 --separate-stderr seen help "$command"
+        [ -z "$stderr" ]
+        [[ ${lines[0]} == "Usage: seen $command "* ]]
+        help=$output
+        for ask in --help -h --hel; do
+            run -0 --separate-stderr seen "$command" $ask
+            [ "$output" = "$help" ]
+        done
+    done
+}
+
+@test "help fits 80 columns and holds no tabs" {
+    for command in "${commands[@]}"; do
+        run -0 seen help "$command"
+        run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"
+    done
+    run -0 seen --help
+    run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"
+}
+
+@test "help shows the options of every day, and all with --all" {
+    for command in "${commands[@]}"; do
+        seen help "$command" >some
+        seen help "$command" --all >every
+        seen "$command" --help --all | cmp - every
+        seen "$command" --help | cmp - some
+        case $command in
+            create | add | query | dedup)
+                [ "$(wc -l <some)" -le 48 ]
+                grep -qF "'seen $command --help --all' lists the other options too" some
+                # Each name that stands for every day is that of an option.
+                sed -n '/\.everyday/,/",$/p' "$SOURCE/src/cmd/$command.c" | grep -oE '[a-z][a-z-]+' |
+                    grep -vx everyday | sed 's/^/--/' | { cat; echo --help; } | sort >named
+                [ "$(wc -l <named)" -ge 12 ]
+                seen help --options "$command" | cut -f 2 | { cat; echo --help; } | sort >all
+                [ -z "$(comm -23 named all)" ]
+                ;;
+            *) cmp some every ;;
+        esac
+    done
+}
+
+@test "help has each command once, in parts that the manual page has too" {
+    seen --help >help
+    [ "$(sed -nE 's/^  ([a-z]+)  .*/\1/p' help | xargs)" = "${commands[*]}" ]
+    sed -nE '/^(Usage|Exit)/d; s/^([A-Z].*):$/\1/p' help >parts
+    [ "$(wc -l <parts)" = 5 ]
+    sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/s/^\.SS //p' "$SOURCE/man/seen.1" | diff - parts
+}
+
+@test "help behind operands is help, behind -- it is an operand" {
+    run -0 seen query missing.seen --help
+    [[ ${lines[0]} == 'Usage: seen query '* ]]
+    run -2 seen query -- --help
+    [[ $output == *"'--help'"* ]]
+}
+
+@test "version tells the features" {
+    run -0 --separate-stderr seen --version
+    [ -z "$stderr" ]
+    [[ ${lines[0]} =~ ^seen\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+    [[ $output == *xxHash* && $output == *zlib* && $output == *Redis:* ]]
+    run -0 seen -V
+    [[ ${lines[0]} == 'seen '* ]]
+}
+
+@test "an unknown command is named, with the nearest one" {
+    refuses "seen: 'qurey' is not a command; did you mean 'query'?" seen qurey f
+    try ''
+    refuses "seen: 'create2' is not a command; did you mean 'create'?" seen create2
+    echo a >lines
+    quiet seen create f lines
+    refuses "seen: 'lines' is a file, not a command; 'seen dedup <lines' prints each of its lines once, \
+'seen create FILTER lines' makes a filter of them" seen lines
+    refuses "seen: 'f' is a filter, not a command; 'seen stats f' says what it holds" seen f
+    refuses "seen: '-fpr' is -f with the value 'pr'; did you mean '--fpr'?" seen create -fpr 0.1 g
+    while read -r word meant; do
+        refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"
+    done <<END
+check query
+count stats
+intersect merge --intersect
+insert add
+info stats
+rm remove
+delete remove
+removee remove
+union merge
+END
+    # Each of them has another name than the commands, and means one.
+    sed -n '/synonyms\[\]/,/^};/s/},/},\n/gp' "$SOURCE/src/seen.c" |
+        sed -n 's/.*{"\(.*\)", "\(.*\)"}.*/\1 \2/p' >synonyms
+    [ "$(wc -l <synonyms)" -gt 20 ]
+    while read -r word meant; do
+        [[ " ${commands[*]} help " == *" ${meant%% *} "* && " ${commands[*]} " != *" $word "* ]]
+    done <synonyms
+    while IFS=: read -r word now; do
+        refuses "seen: '$word' is now 'seen $now'" seen "$word" -p 0.1 -o x y
+        try ''
+        refuses "seen: '$word' is now 'seen $now'" seen help "$word"
+    done <<END
+compact:shrink --fpr P IN -o OUT
+pull:import URI -o FILTER
+push:export FILTER -o URI
+subtract:merge --subtract -o OUT A B...
+END
+    refuses "seen: 'frobnicate' is not a command" seen frobnicate
+    refuses "seen: 'x' is not a command" seen x
+    refuses "seen: '' is not a command" seen ''
+    refuses "seen: 'frobnicate' is not a command" seen help frobnicate
+    refuses "seen: unknown option '--frobnicate'" seen --frobnicate
+    refuses "seen: 'seen help' takes the name of one command" seen help add query
+}
+
+@test "an unknown option is named" {
+    for command in "${commands[@]}"; do
+        refuses "seen: unknown option '--frobnicate'" seen "$command" --frobnicate
+        try "$command "
+        refuses "seen: unknown option '--frobnicate'" seen "$command" --frobnicate=7
+        refuses "seen: unknown option '-Q'" seen "$command" -Q
+        refuses "seen: option '--help' takes no argument" seen "$command" --help=1
+    done
+    refuses "seen: unknown option '-Q'" seen query -cQ f.seen
+    refuses "seen: unknown option '-Q'" seen query --count -Qc f.seen
+}
+
+@test "the nearest option is named" {
+    refuses "seen: unknown option '--capcity'; did you mean '--capacity'?" seen create --capcity 3 f
+    refuses "seen: unknown option '--capcity'; did you mean '--capacity'?" seen create --capcity=3 f
+    try 'create '
+    refuses "seen: unknown option '--rotate-at-capasity'; did you mean '--rotate-at-capacity'?" \
+        seen add --rotate-at-capasity f
+    refuses "seen: unknown option '--hepl'; did you mean '--help'?" seen query --hepl
+    refuses "seen: unknown option '--x'" seen query --x
+    refuses "seen: unknown option '--$(printf '%0100d' 0)'" seen query "--$(printf '%0100d' 0)"
+}
+
+@test "options of other programs are answered with those of the same meaning" {
+    refuses "seen: unknown option '--fprate'; did you mean '--fpr'?" seen create --fprate 0.1 f
+    try 'create '
+    refuses "seen: unknown option '--header-lines'; did you mean '--header'?" seen query --header-lines=1 f
+    refuses "seen: unknown option '--error-rate'; did you mean '--fpr'?" seen dedup --error-rate 0.1
+    refuses "seen: unknown option '--jobs'; did you mean '--threads'?" seen add --jobs=3 f
+    refuses "seen: unknown option '-u': each new record is printed, once; -v prints the others" seen dedup -u
+    refuses "seen: unknown option '--json': for JSON Lines see seen(7): jq puts the key before each object" seen dedup --json
+    refuses "seen: unknown option '-v': --verbose says how many keys were new" seen add -v f
+    # Only where there is such an option.
+    refuses "seen: unknown option '--error-rate'" seen stats --error-rate 0.1
+    refuses "seen: unknown option '-e': -k KEY asks for one key" seen query -e key f
+    try 'query '
+    refuses "seen: unknown option '-e': -k KEY asks for one key" seen query -ve key f
+    refuses "seen: unknown option '--regexp': -k KEY asks for one key" seen query --regexp=key f
+    refuses "seen: unknown option '-F': keys are always compared byte for byte" seen query -F f
+    refuses "seen: unknown option '-o': FILTER is the first operand" seen create -o f
+    refuses "seen: unknown option '-e'" seen create -e key f
+}
+
+@test "what no filter can do is told with what it can do" {
+    for word in list ls cat dump keys print; do
+        refuses "seen: '$word' is not a command: a filter cannot list its keys; 'seen query' says which of the given keys it has, 'seen stats' how many it has" \
+            seen "$word" f
+        try ''
+    done
+}
+
+@test "an abbreviation stands for the only option that begins so" {
+    refuses "seen: option '--capacity': 'x' is not a count (such as 1000, 250k, 1M or 1e9)" \
+        seen create --cap=x
+    refuses "seen: option '--min' is ambiguous: --min-keys, --min-ratio" seen create --min 3
+    try 'create '
+}
+
+@test "an option that lacks its argument is named, and one that has too much" {
+    refuses "seen: option '--capacity' needs an argument" seen create -n
+    refuses "seen: option '--capacity' needs an argument" seen create f.seen --capacity
+    refuses "seen: option '--empty' takes no argument" seen create --empty=yes f.seen
+    refuses "seen: option '--empty' takes no argument" seen create --emp=yes f.seen
+}
+
+@test "a single-valued option given twice is an error, by whatever name" {
+    refuses "seen: option '--capacity' is given twice" seen create -n 1 -n 1 f.seen
+    refuses "seen: option '--capacity' is given twice" seen create -n 1 --capacity=2 f.seen
+    refuses "seen: option '--fpr' is given twice" seen create --fpr 0.1 f.seen -p 0.1
+    refuses "seen: option '--output' is given twice" seen merge -o a -o b c
+    refuses "seen: option '--threads' is given twice" seen stats -j 1 -j 2 c
+    [ ! -e f.seen ]
+}
+
+@test "a flag may be repeated, -k too" {
+    quiet seen create --empty --empty -n 100 f.seen
+    run -0 seen query -c -c -k a -k b --key=c -vvv f.seen
+    [ "$output" = 3 ]
+}
+
+@test "options may stand before and behind operands, POSIXLY_CORRECT or not" {
+    quiet seen create f.seen -k a -k b
+    printf '%s\n' a z >keys
+    for posix in '' 1; do
+        if [ -n "$posix" ]; then export POSIXLY_CORRECT=1; else unset POSIXLY_CORRECT; fi
+        run -0 seen query f.seen keys -v -n
+        [ "$output" = 2:z ]
+        run -0 seen query -v f.seen -n keys
+        [ "$output" = 2:z ]
+        run -0 seen query -vn -- f.seen keys
+        [ "$output" = 2:z ]
+    done
+    unset POSIXLY_CORRECT
+}
+
+@test "behind -- all are operands, even -- and what looks like an option" {
+    quiet seen create f.seen -k a
+    printf 'a\n' >-v
+    printf 'a\n' >--
+    run -0 seen query f.seen -- -v --
+    [ "$output" = $'a\na' ]
+}
+
+@test "numbers are read strictly, and the option is named" {
+    count='is not a count (such as 1000, 250k, 1M or 1e9)'
+    for n in '' x 1x 1.5 -1 +1 ' 1' '1 ' 0x10 1e 1e99 nan inf 18446744073709551616 1,000; do
+        refuses "seen: option '--capacity': '$n' $count" seen create -n "$n" --empty f.seen
+    done
+    try 'create '
+    for p in '' 1 0.0 1.0 2 -0.1 +0.1 nan inf 0x1p-3 1/0 0/1 3/2 100% % '0.1 ' ' 0.1' 0,1 \
+        1e-999; do
+        refuses "seen: option '--fpr': '$p' is not a probability between 0 and 1" \
+            seen create -n 10 -p "$p" --empty f.seen
+    done
+    for s in '' x 1KB 1.5 -1 20000P 64MB; do
+        refuses "seen: option '--size': '$s' is not a size (such as 4096, 512K, 64M or 1.5G)" \
+            seen create -s "$s" --empty f.seen
+    done
+    for j in 0 -1 x 1.5 99999999999999999999; do
+        run -2 seen create -j "$j" f.seen -k a
+        [[ $output == "seen: option '--threads': '$j' is not a whole number from 1 to "* ]]
+    done
+    [ ! -e f.seen ]
+}
+
+@test "numbers are printed and read with a point whatever the locale" {
+    LC_ALL=de_DE.UTF-8 quiet seen create -n 1.5k -p 0.01 --empty f.seen
+    LC_ALL=de_DE.UTF-8 run -0 seen stats --json f.seen
+    [[ $output == *'"n_design":1500,"fpr_design":0.01,'* ]]
+}
+
+@test "control characters in names are made visible" {
+    name=$'a\e[31m\n\tb\x7f\xc2\x9b\xff\xc3\xa4'
+    refuses "seen: '"'a\x1b[31m\n\tb\x7f\xc2\x9b\xffä'"' is not a command" seen "$name"
+    run -2 --separate-stderr seen query "$name" -k a
+    [[ $stderr == *'a\x1b[31m\n\tb\x7f\xc2\x9b\xffä'* ]]
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    run -2 --separate-stderr seen create $'--a\nb'
+    [ "${stderr_lines[0]}" = "seen: unknown option '--a\\nb'" ]
+}
+
+@test "control characters in names are made visible on standard output, too" {
+    name=$'a\e[31m\nb\xc2\x9b\xff\xc3\xa4'
+    shown='a\x1b[31m\nb\xc2\x9b\xffä'
+    quiet seen create "$name" -k key
+    run -0 seen verify "$name"
+    [ "$output" = "$shown: ok" ]
+    run -0 seen stats "$name"
+    [[ ${lines[0]} == "file  "*" $shown "*exact ]]
+    for offset in 4096 4200; do
+        poke "$name" $offset ff
+    done
+    run -0 --separate-stderr seen verify --repair "$name"
+    [ "${lines[0]}" = "$shown: repaired: a damaged copy of the header" ]
+    # Data stays as it is.
+    run -0 seen query --which "$name" -k key
+    [ "$output" = "$name:key" ]
+}
+
+@test "a message is written in one piece" {
+    command -v strace >/dev/null || skip 'strace is not installed'
+    strace -s 200 -o trace -e trace=write seen frobnicate 2>/dev/null || true
+    grep -q '^write(2, "seen: .frobnicate. is not a command\\n"' trace
+}
+
+@test "a very long name is cut, not overrun" {
+    name=$(printf 'a%.0s' {1..100000})
+    run -2 --separate-stderr seen "$name"
+    [[ ${stderr_lines[0]} == "seen: 'aaa"* ]]
+    run -2 --separate-stderr seen create "--$name"
+    [[ ${stderr_lines[0]} == "seen: unknown option '--aaa"* ]]
+}
+
+@test "a full output device is an error" {
+    [ -w /dev/full ] || skip 'there is no /dev/full'
+    quiet seen create f.seen -k a
+    printf 'a\n' >keys
+    for words in '--help' '--version' 'query --help' 'help add' 'query f.seen keys' \
+        'query -c f.seen keys' 'stats f.seen' 'stats --json f.seen' 'plan -n 1M'; do
+        # shellcheck disable=SC2086 # words are meant to be split
+        refuses 'seen: cannot write standard output: No space left on device' \
+            to /dev/full seen $words
+    done
+}
+
+to()
+{
+    local file=$1
+    shift
+    "$@" >"$file"
+}
+
+@test "a closed output is an error, and no file takes its place" {
+    quiet seen create f.seen -k a
+    printf 'a\n' >keys
+    before=$(digest f.seen)
+    for words in '--help' 'query f.seen keys' 'stats f.seen'; do
+        # shellcheck disable=SC2086
+        refuses 'seen: cannot write standard output: Bad file descriptor' closed seen $words
+    done
+    # With nothing to write there is nothing to fail; and messages go nowhere else.
+    quiet closed seen create g.seen -k a
+    quiet closed seen add f.seen -k a
+    run -2 bash -c 'seen add f.seen missing.txt <&- >&- 2>&-'
+    run -2 bash -c 'seen query f.seen keys 0<&- 1>&- 2>&-'
+    run -0 seen verify f.seen g.seen
+    run -0 seen query -q f.seen -k a
+    [ "$(size f.seen)" -gt 0 ]
+    [ -n "$before" ]
+}
+
+closed() { "$@" >&-; }
+
+@test "a closed input is an error, not an empty one" {
+    quiet seen create f.seen -k a
+    run -2 --separate-stderr bash -c 'seen query f.seen <&-'
+    [[ $stderr == seen:*': Bad file descriptor' ]]
+    run -2 bash -c 'seen create g.seen <&-'
+    [ ! -e g.seen ]
+}
+
+@test "a reader that goes away ends the program quietly" {
+    quiet seen create f.seen -k a
+    run --separate-stderr bash -c \
+        'yes a | head -n 2000000 | { seen query f.seen; echo $? >status; } | head -n 1'
+    [ "$output" = a ]
+    [ -z "$stderr" ]
+    [ "$(cat status)" -ne 0 ]
+    # With the signal ignored, too.
+    run --separate-stderr bash -c 'trap "" PIPE
+        { yes a | head -n 2000000; } 2>/dev/null |
+            { seen query f.seen; echo $? >status; } | head -n 1'
+    [ "$output" = a ]
+    [ -z "$stderr" ]
+    [ "$(cat status)" -ne 0 ]
+}
+
+@test "nothing is written to stderr when all is well" {
+    seq 1000 >keys
+    quiet seen create -n 2000 f.seen keys
+    quiet seen add f.seen keys
+    quiet seen query -q f.seen keys
+    run -0 --separate-stderr seen verify f.seen
+    [ -z "$stderr" ]
+}
+
+@test "--progress shows lines on what is no terminal" {
+    seq 1000 >keys
+    run -0 --separate-stderr seen create --progress f.seen keys
+    [ -z "$output" ]
+    [[ $stderr == seen:*keys* ]]
+    [[ $stderr != *$'\r'* ]]
+    for kind in '' --compact --counted '-n 1000'; do
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr seen create --progress --force $kind g.seen keys
+        [[ ${stderr_lines[0]} == 'seen: reading keys: '* ]]
+        [ "${stderr_lines[-1]}" = 'seen: making the filter: 100 %' ]
+    done
+    run -0 --separate-stderr seen verify --progress f.seen
+    [ "$output" = 'f.seen: ok' ]
+    [ "$stderr" = 'seen: checking: 4.00 KiB of 4.00 KiB (100 %)' ]
+}
+
+@test "progress does not get between what is typed or printed at a terminal" {
+    seq 1000 | seen create f.seen
+    cat >script.py <<'END'
+from terminal import *
+
+def shown(command):
+    t = Terminal(["sh", "-c", command])
+    t.end()
+    return t.shown
+
+# Longer than it takes for progress to be shown.
+slowly = "{ echo 1; sleep 1.5; echo 2; sleep 0.5; echo 3; }"
+assert shown(slowly + " | seen query f.seen") == "1\n2\n3\n"
+assert shown(slowly + " | seen dedup") == "1\n2\n3\n"
+# On request in lines of its own.
+forced = shown("seq 3 | seen query --progress f.seen")
+assert "\r" not in forced and "1\n2\n3\n" in forced and "seen: " in forced, forced
+# With output elsewhere it may be shown, and is gone at the end.
+there = shown(slowly + " | seen query f.seen >out; echo end")
+assert re.search(r"^(\r.* keys.*\r *\r)?end\n$", there), there
+# Ctrl-C ends its line. The terminal may print ^C after the program has seen the signal.
+t = Terminal(["sh", "-c", "trap : INT; yes | seen create g.seen; echo end; read line"])
+t.expect("keys")
+t.type("\x03")
+line = t.expect("end\n")
+assert re.search(r"[^\n]\n(\^C)?$", line), line
+t.type("\n")
+t.end()
+# Keys that are typed.
+t = Terminal(["seen", "add", "f.seen"])
+t.expect("ends them\n")
+t.type("a\n")
+time.sleep(1.2)
+t.type("b\n\x04")
+t.end()
+assert t.shown == "a\nb\n", t.shown
+END
+    sed -i '1i import re' script.py
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$SOURCE/tests/lib timeout "$PATIENCE" python3 script.py
+}
+
+@test "the list for completion scripts has five columns" {
+    for command in "${commands[@]}"; do
+        run -0 seen help --options "$command"
+        run -0 awk -F '\t' '
+            NF != 5 || ($1 == "" && $2 == "") || $5 == "" { bad = 1 }
+            $1 != "" && $1 !~ /^-[[:alnum:]]$/ { bad = 1 }
+            $2 != "" && $2 !~ /^--[a-z][a-z0-9-]+$/ { bad = 1 }
+            END { exit bad || NR < 2 }' <<<"$output"
+    done
+    run -0 seen help --commands
+    [ "$(cut -f 1 <<<"$output" | tr '\n' ' ')" = "${commands[*]} " ]
+}
+
+@test "a missing key file that may be a key: -k is named" {
+    seen create f -k a
+    seen create --counted c -k a
+    local command
+    for command in 'create g' 'add f' 'query f' 'dedup f' 'dedup --create new' 'remove c'; do
+        # shellcheck disable=SC2086
+        refuses "seen: cannot open '1.2.3.4': No such file or directory (-k gives a key)" \
+            seen $command 1.2.3.4
+    done
+    refuses "seen: cannot open 'http://a/b': No such file or directory (-k gives a key)" \
+        seen query f http://a/b
+    refuses "seen: cannot open './none': No such file or directory" seen query f ./none
+    refuses "seen: cannot open '/none/a': No such file or directory" seen query f /none/a
+    refuses "seen: cannot open 'f/a': Not a directory" seen query f f/a
+    # Not where no key can be given.
+    refuses "seen: cannot open 'none': No such file or directory" seen query none a
+    [ ! -e g ]
+    [ ! -e new ]
+}
+
+@test "dedup of a list as FILTER: how it goes without one" {
+    seq 9 >list
+    for option in '' --create; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup <'list'" \
+            seen dedup $option list </dev/null
+    done
+    seen dedup <'list' | cmp - list
+    # Keys were given, or no lines are there.
+    refuses "seen: 'list' is not a seen filter" seen dedup list -k a
+    refuses "seen: 'list' is not a seen filter; without FILTER: cat 'list' FILE... | seen dedup" \
+        seen dedup list list
+    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: ... | seen dedup" \
+        seen dedup - <list
+    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: cat FILE... | seen dedup" \
+        seen dedup - list
+    refuses "seen: a filter is a file, and cannot come from standard input" seen query - list
+    : >empty
+    refuses "seen: 'empty' is not a seen filter: it is empty" seen dedup empty </dev/null
+    seen create f -k a
+    head -c 100 f >short
+    run -2 --separate-stderr seen dedup short </dev/null
+    [[ $stderr != *'without FILTER'* ]]
+}
+
+@test "a list and a filter in the wrong order: FILTER comes first" {
+    seq 9 >list
+    seen create f list
+    for command in query add remove dedup 'add --create'; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'list' is not a seen filter, but 'f' is: FILTER comes first" seen $command list f
+        # shellcheck disable=SC2086
+        refuses "seen: 'list' is not a seen filter, but 'f' is: FILTER comes first" seen $command list list f
+    done
+    seq 9 | cmp - list
+    refuses "seen: 'list' is not a seen filter" seen query list list
+}
+
+@test "a filter is not made under the name -, which stands for standard output elsewhere" {
+    local says="seen: a filter cannot go to standard output; './-' is a file of the name '-'"
+    local pipe="seen: a filter cannot go to standard output; give the name of a file"
+    for name in /dev/stdout /dev/fd/1; do
+        refuses "$pipe" seen create $name -k a
+        run -2 bash -c "seen create --force $name -k a 2>&1 >file"
+        [ "$output" = "$pipe" ]
+        [ ! -s file ]
+    done
+    run -2 --separate-stderr seen create >(cat) -k a
+    [[ $stderr == "seen: '/dev/fd/"*"' exists and is not a regular file" ]]
+    seq 9 >list
+    seen create -n 1000 f list
+    seen create --counted -p 0 c list
+    gzip -dc "$SOURCE/tests/vectors/guava/g64_bytes_n50000_p0001.guava.gz" >guava
+    refuses "$says" seen create - list
+    refuses "$says" seen create --force --empty -n 9 -
+    refuses "$says" seen create --from c -
+    refuses "$says" seen dedup --create - list
+    refuses "$says" seen merge -o - f f
+    refuses "$says" seen shrink -p 0.01 -o - c
+    refuses "$says" seen shrink -o - f
+    refuses "$says" seen merge --subtract -o - c c
+    refuses "$says" seen import --layout guava -n 50000 -p 0.001 guava -o -
+    [ ! -e - ]
+    quiet seen create ./- list
+    [ "$(seen query -c ./- list)" = 9 ]
+}
+
+@test "create: a filter that is there and gets no keys is left as it was" {
+    seen create f -k a
+    before=$(digest f)
+    refuses "seen: no keys, so 'f' is left as it was (--empty makes an empty filter)" \
+        seen create --force f </dev/null
+    [ "$(digest f)" = "$before" ]
+    refuses "seen: no keys, so 'g' is not made (--empty makes an empty filter)" seen create g </dev/null
+    seen create --counted --empty -p 0 none
+    refuses "seen: 'none' has no keys, so 'f' is left as it was" seen create --force --from none f
+    [ "$(digest f)" = "$before" ]
+}
+
+@test "plan 1e6: the option is named" {
+    refuses "seen: '1e6' is too much: did you mean -n 1e6?" seen plan 1e6
+    refuses "seen: '250k' is too much: did you mean -n 250k?" seen plan 250k
+    refuses "seen: 'list' is too much: plan reads no files" seen plan list
+}
+
+@test "no message repeats a password that stands in a URI" {
+    local uri='redis://user:geheim@127.0.0.1:1/k' shown='redis://user:*@127.0.0.1:1/k'
+    seen create -n 10 f -k a
+    for args in "query $uri -k a" "query f $uri" "add $uri -k a" "stats $uri" "verify $uri" \
+        "merge -o g f $uri" "merge -o $uri f f" "create $uri -k a" "create g $uri" \
+        "import $uri -o g" "query --also $uri f -k a" "compare f $uri"; do
+        # shellcheck disable=SC2086 # words
+        run -2 --separate-stderr seen $args
+        [[ $stderr == *"$shown"* ]]
+        [[ $stderr != *geheim* ]]
+    done
+    # Nothing else is changed.
+    refuses "seen: cannot open 'a://b:c/d@e': No such file or directory (-k gives a key)" seen query f a://b:c/d@e
+    refuses "seen: cannot open 'a://b@c': No such file or directory (-k gives a key)" seen query f a://b@c
+}

@@ -1,0 +1,473 @@
+#!/usr/bin/env bats
+# Counted sets that change: add and remove, in batches that are applied as a whole or not at all.
+
+# Single quotes here hold other programs; `run` sets stderr, and hold_lock holder.
+# shellcheck disable=SC2016,SC2154
+load ../lib/helpers
+
+# sums FILTER: how many keys it has, and the sum of their counts.
+sums() { seen stats --json "$1" | jq -r '"\(.keys_added) \(.records)"'; }
+
+# keys FILTER: how many it has.
+keys() { seen stats --json "$1" | jq .keys_added; }
+
+# set_of FILTER: the bytes of the data. Checksums behind it and the header are bound to file ids.
+set_of()
+{
+    local begin len
+    begin=$((($(od -An -tu4 -j 12 -N 4 "$1") + 7) / 8 * 8))
+    len=$(seen stats --json "$1" | jq '.layers[0].bytes')
+    tail -c +$((begin + 1)) "$1" | head -c "$len"
+}
+
+# counts FILTER KEY...: their counts, in one line.
+counts()
+{
+    local filter=$1
+    shift
+    printf '%s\n' "$@" | seen query --counts "$filter" | awk -F '\t' -v keys="$*" '
+        { count[$2] = $1 }
+        END { n = split(keys, key, " "); for (i = 1; i <= n; i++) print count[key[i]] + 0 }' | xargs
+}
+
+@test "each distinct key of a batch counts once, and is gone when removed as often as added" {
+    printf '%s\n' a b b c | seen create --counted -n 2000 f.seen
+    quiet seen add f.seen <(printf '%s\n' a a a d)
+    [ "$(counts f.seen a b c d e)" = '2 1 1 1 0' ]
+    quiet seen remove f.seen -k a -k b -k a
+    [ "$(counts f.seen a b c d e)" = '1 0 1 1 0' ]
+    run -0 --separate-stderr seen remove --verbose f.seen -k a -k c -k c
+    [ "$stderr" = 'seen: 3 records, 2 distinct keys, 2 of them gone; 1 key in the filter' ]
+    run -0 --separate-stderr seen add --verbose f.seen -k d -k e
+    [ "$stderr" = 'seen: 2 records, 2 distinct keys, 1 of them new; 2 keys in the filter' ]
+    quiet seen remove f.seen -k d -k e
+    quiet seen remove f.seen -k d
+    [ "$(counts f.seen a b c d e)" = '0 0 0 0 0' ]
+    seen verify f.seen
+    quiet seen add f.seen -k a
+    [ "$(counts f.seen a b)" = '1 0' ]
+}
+
+@test "a file after add and remove is the one that create makes of these keys" {
+    seq 20000 | seen create --counted -n 30000 -p 1e-6 f.seen
+    seq 15001 30000 | seen add f.seen
+    seq 5001 25000 | seen remove f.seen
+    { seq 5000; seq 15001 20000; seq 25001 30000; } | seen create --counted -n 30000 -p 1e-6 g.seen
+    alike <(set_of f.seen) <(set_of g.seen)
+    [ "$(sums f.seen)" = '15000 15000' ]
+    # Threads and memory do not matter.
+    seq 15000 | seen add --memory 20M -j 1 f.seen
+    seq 15000 | seen add -j 3 g.seen
+    alike <(set_of f.seen) <(set_of g.seen)
+}
+
+@test "a small batch changes a large file as a large one would" {
+    # More than one part of the work: the parts without keys of the batch are taken over as they are.
+    seq 500000 | seen create --counted -n 500k f.seen
+    printf '%s\n' 7 70 123456 | seen remove f.seen
+    seq 500001 500002 | seen add f.seen
+    seq 500002 | grep -vx '7\|70\|123456' | seen create --counted -n 500k g.seen
+    alike <(set_of f.seen) <(set_of g.seen)
+    seen verify f.seen
+    seen add f.seen -k 500001
+    [ "$(counts f.seen 7 500000 500001)" = '0 1 2' ]
+    seen remove f.seen -k 500001
+    alike <(set_of f.seen) <(set_of g.seen)
+}
+
+@test "a key that is not there keeps a batch from being removed, and is named" {
+    seq 1000 | seen create --counted -p 0 f.seen
+    cp f.seen before.seen
+    { seq 10 20; echo x; echo y; } >keys
+    not=': nothing was removed (--skip-absent skips such keys)'
+    refuses "seen: keys:12: the key is not in 'f.seen'$not" seen remove f.seen keys
+    refuses "seen: (standard input):1: the key is not in 'f.seen'$not" seen remove f.seen <<<y
+    refuses "seen: --key:2: the key is not in 'f.seen'$not" seen remove f.seen -k 1 -k y
+    # Far back in a large input, whichever thread comes to it first.
+    { seq 1000; seq 500 1000; for ((i = 0; i < 300; i++)); do seq 1000; done; echo no; seq 2000; } >many
+    refuses "seen: many:301502: the key is not in 'f.seen'$not" seen remove -j 4 f.seen many
+    cmp f.seen before.seen
+    run -0 --separate-stderr seen remove --skip-absent f.seen keys
+    [ "$stderr" = 'seen: 2 keys were not in the filter and skipped' ]
+    [ "$(sums f.seen)" = '989 989' ]
+    run -0 --separate-stderr seen remove --skip-absent --verbose f.seen -k y -k 1
+    [ "${stderr_lines[0]}" = 'seen: 1 key was not in the filter and skipped' ]
+    [ "${stderr_lines[1]}" = 'seen: 2 records, 2 distinct keys, 1 of them gone; 988 keys in the filter' ]
+}
+
+@test "a batch with a key that vanishes meanwhile is not removed" {
+    seq 10 | seen create --counted -n 2000 f.seen
+    mkfifo keys
+    seen remove f.seen keys 2>err &
+    exec {hold}>keys
+    printf '3\n4\n' >&"$hold"
+    seen remove f.seen -k 3
+    exec {hold}>&-
+    status=0
+    wait $! || status=$?
+    [ $status = 2 ]
+    [ "$(cat err)" = "seen: 1 key of the batch went missing from 'f.seen' meanwhile: nothing was removed" ]
+    [ "$(counts f.seen 3 4)" = '0 1' ]
+}
+
+@test "keys that were never added cannot be removed together with those they pass for" {
+    # One fingerprint of few bits for many keys.
+    seen create --counted -p 0.4 f.seen -k a
+    while read -r key; do
+        seen remove f.seen -k a -k "$key" 2>err || break
+        seen add f.seen -k a -k "$key"
+    done < <(seen query f.seen <(seq 1000))
+    grep -q '^seen: 1 fingerprint of the batch would be removed' err
+    [ "$(counts f.seen a)" = 1 ]
+}
+
+@test "records have fields, are prepared as in the filter, and bad ones can be skipped" {
+    printf 'AB,1\ncd,2\n' | seen create --counted --hex -d, -f1 f.seen
+    refuses 'seen: (standard input):1: not hexadecimal' seen remove -d, -f1 f.seen <<<'xy,1'
+    run -0 --separate-stderr seen remove --skip-bad -d, -f1 f.seen <<<$'xy,1\nab,2'
+    [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+    printf 'CD\0' | seen remove -0 f.seen
+    [ "$(sums f.seen)" = '0 0' ]
+    refuses "seen: 'f.seen' was made without --trim, which cannot be added later" \
+        seen add --trim f.seen -k ab
+    refuses "seen: cannot read 'f.seen': it is the filter" seen add f.seen f.seen || true
+}
+
+@test "a batch of an ID is applied once" {
+    seq 10 | seen create --counted -n 2000 f.seen
+    for i in 1 2 3; do seen add --batch-id one f.seen <(seq 5 15); done
+    [ "$(counts f.seen 4 5 15)" = '1 2 1' ]
+    run -0 --separate-stderr seen add --batch-id one --verbose f.seen -k 99
+    [ "$stderr" = 'seen: a batch of this ID has been applied before: nothing was done' ]
+    # The same one for the other command is another; so is one that begins like it.
+    for i in 1 2 3; do seen remove --batch-id one f.seen <(seq 5 15); done
+    [ "$(counts f.seen 4 5 15)" = '1 1 0' ]
+    seen add --batch-id one1 f.seen -k 4
+    [ "$(counts f.seen 4)" = 2 ]
+    # A batch of no keys is not remembered, one that failed neither.
+    quiet seen add --batch-id two f.seen </dev/null
+    run -2 seen remove --batch-id two f.seen -k absent
+    seen add --batch-id two f.seen -k 4
+    seen remove --batch-id two f.seen -k 4
+    [ "$(counts f.seen 4)" = 2 ]
+    refuses 'seen: --batch-id: the ID is empty' seen add --batch-id '' f.seen -k 4
+    seen verify f.seen
+}
+
+@test "add --each counts every occurrence, once for each ID" {
+    seq 20000 | awk '{ for (n = $1 % 7; n >= 0; n--) print }' >keys
+    seq 10001 30000 >rest
+    seen create --counted --each -p 0 --reproducible f.seen keys
+    for args in '-j 1' '-j 3' '-j 1 --memory 15M'; do
+        cp f.seen g.seen
+        # shellcheck disable=SC2086 # several words
+        seen add --each --batch-id one $args g.seen keys rest keys
+        seen add --each --batch-id one g.seen keys
+        [ "$(counts g.seen 7 13 10006 30000)" = '3 21 13 1' ]
+        sort keys keys keys rest | uniq -c | awk '{ print $1 "\t" $2 }' >want
+        cut -f 2 want | seen query --counts g.seen | cmp want -
+        seen verify g.seen
+    done
+    run -0 --separate-stderr seen add --each --verbose g.seen -k 7 -k 7 -k x
+    [ "$stderr" = 'seen: 3 records, 2 distinct keys, 1 of them new; 30001 keys in the filter' ]
+    seen remove g.seen -k 7 -k 7
+    [ "$(counts g.seen 7 x)" = '4 1' ]
+}
+
+@test "the last 128 IDs are remembered" {
+    seen create --counted -n 2000 f.seen -k a
+    for ((i = 0; i < 128; i++)); do seen add --batch-id "$i" f.seen -k a; done
+    seen add --batch-id 0 f.seen -k a
+    [ "$(counts f.seen a)" = 129 ]
+    seen add --batch-id 128 f.seen -k a
+    seen add --batch-id 1 f.seen -k a
+    seen add --batch-id 127 f.seen -k a
+    seen add --batch-id 128 f.seen -k a
+    [ "$(counts f.seen a)" = 130 ]
+    seen add --batch-id 0 f.seen -k a
+    [ "$(counts f.seen a)" = 131 ]
+}
+
+@test "whenever it is killed, the file is as before or as after, and a repetition makes it as after" {
+    need_strace
+    seq 500 | seen create --counted -n 2000 f.seen
+    seq 400 600 >keys
+    cp f.seen old.seen
+    seen add --batch-id x f.seen keys
+    set_of old.seen >old
+    set_of f.seen >new
+    killed=0
+    for call in fcntl openat pwritev pwrite64 pwritev2 write ftruncate mmap fsync fdatasync flock \
+        linkat renameat unlinkat; do
+        for nth in 1 2 3 4 5 6 8 12; do
+            cp old.seen f.seen
+            run failing $call signal=KILL:when=$nth seen add -j 1 --batch-id x f.seen keys
+            [ "$status" != 0 ] || break
+            killed=$((killed + 1))
+            set_of f.seen >got
+            cmp -s got old || cmp got new
+            seen verify f.seen
+            seen add --batch-id x f.seen keys
+            set_of f.seen | cmp - new
+        done
+    done
+    [ $killed -ge 10 ]
+    # Nothing else is left lying there.
+    [ -z "$(find . -name '.*seen*')" ]
+}
+
+@test "whatever fails, the file is as before" {
+    need_strace
+    seq 500 | seen create --counted -n 2000 f.seen
+    cp f.seen old.seen
+    failures=0
+    for call in pwritev pwrite64 ftruncate linkat renameat fsync; do
+        for nth in 1 2 3 4 5 6; do
+            cp old.seen f.seen
+            run --separate-stderr failing $call error=ENOSPC:when=$nth seen remove -j 1 f.seen -k 7
+            [ "$status" != 0 ] || break
+            [ "$status" = 2 ]
+            [[ $stderr == 'seen: cannot '*': No space left on device' && $stderr != *$'\n'* ]]
+            # Of a directory's sync it is not known what it has done.
+            [[ $stderr == *'sync the directory'* ]] || cmp f.seen old.seen
+            failures=$((failures + 1))
+        done
+    done
+    [ $failures -ge 4 ]
+    [ -z "$(find . -name '.*seen*')" ]
+}
+
+@test "two that add at once both do, and readers are not disturbed" {
+    seq 100 | seen create --counted -n 2000 f.seen
+    mkfifo ask
+    seen query -c f.seen ask >asked &
+    reader=$!
+    exec {hold}>ask
+    until_open f.seen $reader
+    hold_lock f.seen
+    seen add f.seen <(seq 1001 1100) &
+    a=$!
+    seen remove f.seen <(seq 50) &
+    b=$!
+    until_waiting f.seen $a
+    until_waiting f.seen $b
+    [ "$(seen query -c f.seen <(seq 100))" = 100 ]
+    echo >release
+    wait "$holder" "$a" "$b"
+    [ "$(seen query -c f.seen <(seq 51 100; seq 1001 1100))" = 150 ]
+    [ "$(keys f.seen)" = 150 ]
+    seq 2000 >&"$hold"
+    exec {hold}>&-
+    wait $reader
+    [ "$(cat asked)" -ge 100 ]
+    [ "$(cat asked)" -le 101 ]
+}
+
+@test "many at once lose nothing" {
+    seen create --counted -n 2000 f.seen -k a
+    pids=()
+    for ((i = 0; i < 6; i++)); do
+        for ((j = 0; j < 5; j++)); do seen add f.seen -k a -k "$i.$j"; done &
+        pids+=($!)
+    done
+    wait "${pids[@]}"
+    [ "$(counts f.seen a 0.0 5.4)" = '31 1 1' ]
+    [ "$(keys f.seen)" = 31 ]
+}
+
+@test "a filter that others have put there meanwhile gets the batch if it is fit for it" {
+    seq 100 | seen create --counted -p 1e-4 f.seen
+    mkfifo keys
+    meanwhile()
+    {
+        seen add f.seen keys 2>err &
+        exec {hold}>keys
+        echo new >&"$hold"
+        until_open f.seen $!
+        "$@"
+        exec {hold}>&-
+        status=0
+        wait $! || status=$?
+    }
+    meanwhile seen create --counted --force -p 1e-2 f.seen -k other
+    [ $status = 0 ]
+    [ "$(counts f.seen other new 1)" = '1 1 0' ]
+    meanwhile seen create --counted --force -p 1e-7 f.seen -k other
+    [ $status = 2 ]
+    grep -q "^seen: 'f.seen' was replaced meanwhile by a filter of a lower false-positive rate$" err
+    meanwhile seen create --force f.seen -k other
+    [ $status = 2 ]
+    grep -q "^seen: 'f.seen' was replaced meanwhile by a filter that does not count$" err
+    rm f.seen
+    seen create --counted -n 2000 f.seen -k other
+    meanwhile seen create --counted --force --trim f.seen -k other
+    [ $status = 2 ]
+    grep -q "^seen: 'f.seen' was replaced meanwhile by a filter that differs in --trim$" err
+    meanwhile rm f.seen
+    [ $status = 2 ]
+    [ ! -e f.seen ]
+}
+
+@test "mode, links and time made stay" {
+    seen create --counted -n 2000 f.seen -k a
+    chmod 640 f.seen
+    made=$(seen stats --json f.seen | jq .created)
+    ln -s f.seen link.seen
+    seen add link.seen -k b
+    [ -L link.seen ]
+    [ "$(stat -c %a f.seen)" = 640 ]
+    [ "$(seen stats --json f.seen | jq .created)" = "$made" ]
+    [ "$(counts f.seen a b)" = '1 1' ]
+}
+
+@test "a damaged file is not made another with valid checksums" {
+    seq 5000 | seen create --counted f.seen
+    poke f.seen 3000 ff
+    cp f.seen old.seen
+    run -2 --separate-stderr seen add f.seen -k x
+    [[ $stderr == "seen: 'f.seen' is damaged"* ]]
+    cmp f.seen old.seen
+}
+
+@test "a filter for few keys warns when it gets more, and --max-fpr refuses them" {
+    seen create --counted -n 1000 -p 1e-3 --empty f.seen
+    quiet seen add f.seen <(seq 500)
+    run -2 --separate-stderr seen add --max-fpr 1e-3 f.seen <(seq 10000)
+    [[ $stderr == "seen: the false-positive rate of 'f.seen' would be "*', above 0.001: nothing was added' ]]
+    [ "$(keys f.seen)" = 500 ]
+    quiet seen add --max-fpr 1e-3 f.seen <(seq 500)
+    run -0 --separate-stderr seen add f.seen <(seq 10000)
+    [[ $stderr == "seen: warning: 'f.seen' is fuller than it was made for: "* ]]
+    # With whole hashes, no other filter would have a lower rate.
+    seen create --counted -p 0 --empty g.seen
+    quiet seen add g.seen <(seq 1000)
+    run -2 --separate-stderr seen add --max-fpr 1e-17 g.seen -k x
+    [[ $stderr == *': nothing was added' ]]
+}
+
+@test "what makes no sense is refused, and what does is named" {
+    seen create f.seen -k a
+    seen create --compact c.seen -k a
+    seen create --counted -n 2000 n.seen -k a
+    why='does not keep its keys apart, so none can be removed without others'
+    for f in f c; do
+        refuses "seen: '$f.seen' $why; 'seen create --counted' makes filters from which keys can be removed" \
+            seen remove $f.seen -k a
+    done
+    uri=redis://127.0.0.1:1/x
+    refuses "seen: '$uri' is in Redis: keys can be removed only from files that 'seen create --counted' makes" \
+        seen remove "$uri" -k a
+    for command in dedup rotate; do
+        run -2 --separate-stderr seen $command n.seen </dev/null
+        [[ $stderr == "seen: 'n.seen' is a counted set, which takes keys in whole batches, "* ]]
+    done
+    [ "$(seen dedup --create --also n.seen g.seen <<<$'a\nb')" = b ]
+    refuses "seen: 'f.seen' remembers no batches and needs none: adding keys again changes nothing" \
+        seen add --batch-id x f.seen -k b
+    refuses "seen: 'n.seen' has no generations, so it cannot be rotated" \
+        seen add --rotate-at-capacity n.seen -k a
+    refuses 'seen: --memory must be at least '"$(seen add --memory 1 n.seen -k a 2>&1 | sed -n '1s/.*least //p')" \
+        seen remove --memory 1 n.seen -k a
+    refuses "seen: cannot open 'none.seen': No such file or directory" seen remove none.seen -k a
+}
+
+@test "the job with IDs of seen(7) may be stopped anywhere and run again" {
+    recipe_script 'A block list with counts' 2 '/^PATH|^cd/d'
+    mv script job
+    [ "$(wc -l <job)" = 4 ]
+    mkdir "done" bin
+    seq 100 | seen create --counted -n 2000 blocked.seen
+    seq 90 110 >2026-11-20T10.add
+    seq 10 >2026-11-20T10.remove
+    seq 101 110 >2026-11-20T11.remove
+    # Stopped before a batch is moved away, each time.
+    printf '#!/bin/sh\nkill -9 $PPID\n' >bin/mv
+    chmod +x bin/mv
+    for i in 1 2; do
+        run -137 env PATH="$PWD/bin:$PATH" bash job
+        [ "$(keys blocked.seen)" = 110 ]
+    done
+    bash job
+    [ "$(keys blocked.seen)" = 90 ]
+    [ "$(counts blocked.seen 10 11 90 100 101)" = '0 1 2 2 0' ]
+    [ "$(cd "done" && echo *)" = '2026-11-20T10.add 2026-11-20T10.remove 2026-11-20T11.remove' ]
+    bash job
+    [ "$(keys blocked.seen)" = 90 ]
+}
+
+@test "the job of seen(7) may be stopped anywhere and run again" {
+    local title='A block list that changes every hour'
+    mkdir "done" bin
+    seq 100 >first.txt
+    recipe "$title" 1
+    seq 90 110 >2026-11-20T10.add
+    seq 10 >2026-11-20T10.remove
+    { seq 5; echo 200; } >2026-11-20T11.add
+    seq 101 300 >2026-11-20T12.remove
+    printf '#!/bin/sh\nkill -9 $PPID\n' >bin/mv
+    chmod +x bin/mv
+    recipe_script "$title" 2 's#/srv/blocked#.#'
+    for i in 1 2; do
+        run -137 env PATH="$PWD/bin:$PATH" bash script
+        [ "$(keys master.seen)" = 110 ]
+    done
+    bash script
+    [ "$(sums master.seen)" = '95 95' ]
+    [ "$(counts master.seen 1 5 6 90 101 200)" = '1 1 0 1 0 0' ]
+    [ ! -e 2026-11-20T12.remove ]
+    quiet bash script
+    recipe_script "$title" 3 's/^[0-9* ]+//; s#/srv/blocked#.#g; /flock|PATH/d'
+    quiet bash script
+    [ "$(seen query -c ship.seen <(seq 6 10; seq 101 300))" = 0 ]
+    [ "$(seen query -c ship.seen <(seq 5; seq 11 100))" = 95 ]
+}
+
+@test "random batches, beside a model" {
+    seed=${SEED:-1}
+    echo "seed $seed"
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$seed" <<'END'
+import collections, random, subprocess, sys
+
+rnd = random.Random(int(sys.argv[1]))
+keys = [f"key {i}" for i in range(300)]
+model = collections.Counter()
+batches = 0
+
+
+def seen(*args, keys=()):
+    lines = "".join(key + "\n" for key in keys)
+    return subprocess.run(["seen", *args], input=lines, capture_output=True, text=True)
+
+
+def check():
+    p = seen("query", "--counts", "f.seen", keys=keys)
+    got = dict(reversed(line.split("\t")) for line in p.stdout.splitlines())
+    assert got == {key: str(n) for key, n in model.items() if n > 0}, "counts differ"
+
+
+assert seen("create", "--counted", "-p", "0", "--empty", "f.seen").returncode == 0
+for step in range(60):
+    batch = rnd.choices(keys, k=rnd.choice([1, 3, 30, 300]))
+    adds = rnd.random() < 0.55
+    skip = not adds and rnd.random() < 0.5
+    if not adds and rnd.random() < 0.7:
+        batch = [key for key in batch if model[key]] or batch
+    args = ["add" if adds else "remove"] + ["--skip-absent"] * skip
+    args += ["--batch-id", str(batches)] * (rnd.random() < 0.5)
+    batches += 1
+    p = seen(*args, "f.seen", keys=batch)
+    absent = [key for key in batch if not model[key]]
+    fails = not adds and not skip and absent
+    assert p.returncode == (2 if fails else 0), p.stderr
+    if fails:
+        assert p.stderr.startswith(f"seen: (standard input):{batch.index(absent[0]) + 1}: "), p.stderr
+    else:
+        for key in set(batch):
+            model[key] += 1 if adds else -(model[key] > 0)
+        if "--batch-id" in args:
+            assert seen(*args, "f.seen", keys=batch).returncode == 0
+    if step % 10 == 9:
+        check()
+assert seen("verify", "f.seen").returncode == 0
+END
+}

@@ -1,0 +1,252 @@
+#!/usr/bin/env bats
+# Filters that create makes for other programs; and what plan says of them. layouts.bats holds their
+# bytes against files of these programs.
+
+# `run` sets stderr_lines.
+# shellcheck disable=SC2154
+load ../lib/helpers
+
+KEYS=$SOURCE/tests/vectors/keys/keys.txt
+
+layouts() { seen help --layouts | cut -f 1 | grep -v :; }
+
+# has_all FILTER KEYFILE: are all keys in?
+has_all() { equal "$(seen query --count "$1" "$2")" "$(wc -l <"$2")"; }
+
+# make OUT SPEC OPTION...: creates a filter of the keys on standard input and exports it to OUT.*.
+make()
+{
+    local out=$1 spec=$2
+    shift 2
+    seen create --force --reproducible --layout "$spec" "$@" f.seen || return
+    mkdir -p "$out"
+    rm -f "$out"/*
+    case $spec in
+        php*) seen export --force f.seen -o "$out/f.bits" ;;
+        *) seen export --force f.seen -o "$out/f" ;;
+    esac
+}
+
+@test "a filter of each layout has its keys, and is sound" {
+    for layout in $(layouts); do
+        quiet seen create --force --layout "$layout" -n 2000 -p 0.01 f.seen "$KEYS"
+        [ "$(seen stats --json f.seen | jq -r .kind)" = "$layout" ]
+        run -0 seen verify f.seen
+        has_all f.seen "$KEYS"
+    done
+}
+
+@test "threads and memory make no difference" {
+    seq 300000 >keys
+    for layout in guava gozero $(layouts | grep -xE 'dcso|redisbloom|parquet'); do
+        for size in '-p 0.01' '-n 300000 -p 0.01'; do
+            # shellcheck disable=SC2086 # an option and its value
+            make one "$layout" $size -j 1 <keys
+            cp f.seen one.seen
+            # shellcheck disable=SC2086
+            make two "$layout" $size -j 4 --memory 8M <keys
+            diff -r one two
+            cmp one.seen f.seen
+        done
+    done
+}
+
+@test "without -n, a filter is made for the distinct keys" {
+    seq 1000 >keys
+    for layout in $(layouts | grep -vx php); do
+        seen create --force --reproducible --layout "$layout" -p 0.01 a.seen keys keys
+        seen create --force --reproducible --layout "$layout" -p 0.01 -n 1000 b.seen keys
+        equal "$(seen stats --json a.seen | jq .n_design)" "$(seen stats --json b.seen | jq .n_design)"
+        has_all a.seen keys
+    done
+    # A layout in which order does not matter has the same bytes.
+    make a guava -p 0.01 < <(cat keys keys)
+    make b guava -p 0.01 -n 1000 <keys
+    diff -r a b
+}
+
+@test "a program's own FPR is taken where none is given" {
+    m() { seen plan --json --layout "$@" | jq ".layouts[0].m"; }
+    equal "$(m guava -n 1000)" "$(m guava -n 1000 -p 0.03)"
+    [ "$(m gozero -n 1000)" = 20000 ]
+    equal "$(m redisson -n 1000)" "$(m redisson -n 1000 -p 0.001)"
+}
+
+@test "a number of bits decides alone, and too many keys are warned of" {
+    seq 1000 >keys
+    quiet seen create --layout gozero:bits=40000 f.seen keys
+    [ "$(seen stats --json f.seen | jq .n_design)" = 1980 ] # 40000 ln 2 / 14
+    quiet seen create --force --empty --layout gozero:bits=40000 f.seen
+    # What go-zero recommends, 20 bits a key, is a little fuller than half.
+    quiet seen create --force --layout gozero:bits=20000 f.seen keys
+    quiet seen create --force --empty --layout gozero:bits=20000 f.seen
+    quiet seen add f.seen keys
+    run -0 --separate-stderr seen create --force --layout gozero:bits=8000 f.seen keys
+    [[ ${#stderr_lines[@]} == 1 && $stderr == *"fuller than half"* ]]
+    refuses "seen: 8000 bits with 14 positions a key have an FPR of 0.0691 for 1000 keys, which is more than 0.01" \
+        seen create --force --layout gozero:bits=8000 -p 0.01 f.seen keys
+}
+
+@test "more keys than -n allows are refused, but not for the program's rounding" {
+    seq 1000 >keys
+    # k = 1 for 1.4 bits a key: the formula gives 0.5034 for 0.5.
+    quiet seen create --layout guava -n 1000 -p 0.5 f.seen keys
+    seq 2000 >keys
+    run -2 --separate-stderr seen create --layout guava -n 1000 -p 0.01 g.seen keys
+    [[ $stderr == "seen: 2000 distinct keys are more than the 1000 that the filter is for:"*"it needs --capacity 2000" ]]
+    [ ! -e g.seen ]
+}
+
+@test "--like copies size, hash and encoding; the filters unite" {
+    seq 1000 >a
+    seq 501 1500 >b
+    seen create --layout guava:funnel=long,strategy=32 -n 2000 -p 0.01 a.seen a
+    quiet seen create --like a.seen b.seen b
+    alike <(seen stats --json a.seen | jq '.layout, .n_design, .bytes') \
+        <(seen stats --json b.seen | jq '.layout, .n_design, .bytes')
+    run -0 seen merge -o ab.seen a.seen b.seen
+    seen export ab.seen -o united
+    sort -nu a b | make all guava:funnel=long,strategy=32 -n 2000 -p 0.01
+    cmp united all/f
+}
+
+@test "--like takes no data that a user put behind the bits" {
+    seen import --layout dcso "$SOURCE/tests/vectors/dcso/dc_data.bloom" -o data.seen
+    seq 100 >keys
+    run -0 --separate-stderr seen create --like data.seen f.seen keys
+    seen export data.seen -o data
+    seen export f.seen -o out
+    more=$(($(size data) - $(size out)))
+    [ "$more" -gt 20 ] # two lines
+    seen merge -o both.seen data.seen f.seen 2>/dev/null
+    seen export both.seen -o both
+    alike <(tail -c "$more" both) <(tail -c "$more" data)
+}
+
+@test "--empty, then add: the same bytes as create" {
+    seq 1000 >keys
+    for layout in $(layouts | grep -vx php); do
+        make created "$layout" -n 1000 -p 0.01 <keys
+        seen create --force --layout "$layout" --empty -n 1000 -p 0.01 f.seen
+        seen add f.seen keys
+        mkdir -p added
+        rm -f added/*
+        seen export f.seen -o added/f
+        diff -r created added
+    done
+    run -2 --separate-stderr seen create --force --layout guava --empty f.seen
+    [[ $stderr == *"--empty needs --capacity"* ]]
+}
+
+@test "keys added in several runs: every page has its checksum, and none is missed" {
+    seq 100000 >keys
+    seen create --layout guava --empty -n 100000 -p 0.001 f.seen # 44 pages
+    seen add f.seen <(head -n 3 keys)
+    run -0 seen verify f.seen
+    seen add -j 1 f.seen <(sed -n 4,60000p keys)
+    seen add f.seen <(tail -n 40000 keys)
+    run -0 seen verify f.seen
+    seen export f.seen -o added
+    make created guava -n 100000 -p 0.001 <keys
+    cmp added created/f
+}
+
+@test "keys are prepared as for other filters" {
+    printf '%s\n' 41 '  4a4B ' >hex
+    printf '%s\n' A JK >plain
+    make a guava:funnel=bytes -n 10 -p 0.01 --trim --hex --ignore-case <hex
+    make b guava:funnel=bytes -n 10 -p 0.01 <plain
+    cmp a/f b/f
+    printf '%s\n' 7 seven >bad
+    run -2 --separate-stderr seen create --force --layout guava:funnel=long -n 10 f.seen bad
+    [[ $stderr == *"bad:2: "* ]]
+    run -0 --separate-stderr seen create --json --force --skip-bad --layout guava:funnel=long -n 10 g.seen bad
+    [ "$(jq -c '[.records, .bad_records, .keys_added]' <<<"$output")" = '[2,1,1]' ]
+    [ "$(jq -r .layout <<<"$output")" = guava:funnel=long,strategy=64 ]
+}
+
+@test "create makes no filter that its program cannot make large enough" {
+    refuses 'seen: the largest filter of layout parquet has an FPR of 0.995 for 1000000000 keys, more than 0.0001' \
+        seen create --empty --layout parquet -n 1e9 -p 1e-4 f.seen
+    seen plan --layout parquet -n 1e9 -p 1e-4 --json | jq -e '.layouts[0].m == 1073741824'
+}
+
+@test "what does not go with --layout is refused" {
+    for option in --compact --size=1M --grow --generations=2 --foldable --like=f.seen; do
+        run -2 --separate-stderr seen create --layout guava "$option" f.seen "$KEYS"
+        [[ ${stderr_lines[0]} == "seen: --layout makes what the other program would: not with ${option%=*}" ]]
+    done
+    refuses "seen: layout guava: funnel is 'x', but can be utf8, utf16, bytes, int, long" \
+        seen create --layout guava:funnel=x -n 10 f.seen "$KEYS"
+    refuses "seen: Guava makes no filter for so few keys at an FPR of 0.9" \
+        seen create --layout guava -n 1 -p 0.9 f.seen "$KEYS"
+    refuses "seen: --layout takes a capacity: not with --size" \
+        seen plan --layout guava -s 1M
+    [ ! -e f.seen ]
+}
+
+@test "--min-keys, --min-ratio and --dry-run" {
+    seq 1000 >keys
+    run -2 --separate-stderr seen create --layout guava --min-keys 1001 f.seen keys
+    [[ $stderr == *"only 1000 distinct keys"* && ! -e f.seen ]]
+    quiet seen create --layout guava --min-keys 1000 f.seen keys
+    seq 10 >few
+    run -2 --separate-stderr seen create --force --layout guava --min-ratio 0.5 f.seen few
+    [ "$(seen stats --json f.seen | jq .n_design)" = 1000 ]
+    run -0 --separate-stderr seen create --dry-run --json --layout guava -p 0.01 g.seen keys
+    [ "$(jq -c '.layouts[0] | [.m, .k]' <<<"$output")" = '[9600,7]' ]
+    [ ! -e g.seen ]
+}
+
+@test "a filter that the address space does not hold is refused" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes addresses by the terabyte'
+    ulimit -v 1000000
+    refuses "seen: cannot map 'f.seen': Cannot allocate memory" \
+        seen create --layout guava -n 1e9 -p 1e-3 f.seen "$KEYS"
+    [ ! -e f.seen ]
+}
+
+@test "plan: what every layout would make, and create makes it" {
+    seen plan --json --layout all -n 1000 -p 0.01 >table
+    alike <(jq -r '.layouts[].layout' table) <(layouts)
+    jq -e '.kinds | map(.kind) | index("bloom") != null' table
+    for layout in $(layouts | grep -vx php); do
+        seen create --force --layout "$layout" -n 1000 -p 0.01 --empty f.seen
+        mkdir -p out
+        rm -f out/*
+        seen export --pad f.seen -o out/f
+        equal "$(jq ".layouts[] | select(.layout == \"$layout\") | .layout_bytes" table)" \
+            "$(cat out/* | wc -c)"
+        equal "$(jq ".layouts[] | select(.layout == \"$layout\") | .bytes" table)" "$(size f.seen)"
+    done
+    # The FPR is that of the formula, not the one that was asked for.
+    [ "$(jq '.layouts[] | select(.layout == "guava") | .fpr * 1e6 | round' table)" = 9968 ]
+}
+
+@test "plan: a layout that cannot be made says why" {
+    run -0 seen plan --layout all -n 2e9 -p 0.01
+    [[ $output == *"php "*"992348157 keys"* || $output == *"php "*"FPR"* ]]
+    refuses "seen: Redisson makes no filter of more than 4294967294 bits" \
+        seen plan --layout redisson -n 2e9 -p 0.01
+    jq -e '.layouts[] | select(.layout == "redisson") | .refused != null' \
+        <(seen plan --json --layout all -n 2e9 -p 0.01)
+}
+
+@test "redisbloom: a filter that no program could make is refused" {
+    refuses "seen: a link for 1e+19 keys at an error rate of 0.005 is too large" \
+        seen create --layout redisbloom -n 1e19 --empty f.seen
+    [ ! -e f.seen ]
+}
+
+@test "of more keys than the bits can tell, a lower bound is told" {
+    seq 1000000 >many
+    run -0 --separate-stderr seen create --json --layout gozero:bits=8000 f.seen many
+    jq -e '.n_at_least and .n_estimate > 1000 and .n_estimate < 1000000' <<<"$output"
+    run -0 seen create --force --json --layout gozero:bits=8000 f.seen -k a
+    jq -e '.n_at_least == false and .n_estimate == 1' <<<"$output"
+    rejects "seen: at least [1-9]* distinct keys are more than the 100 that the filter is for: *; \
+it needs --capacity [1-9]* or more" seen create --layout guava -n 100 g.seen many
+    rejects "seen: at least [1-9]* distinct keys, too many to count in so few bits, --min-keys is \
+900000; 'f.seen' is left as it was" \
+        seen create --force --min-keys 900000 --layout gozero:bits=8000 f.seen many
+}

@@ -1,0 +1,640 @@
+#!/usr/bin/env bats
+# dedup: what is new, once, in order; by one process and by many.
+
+load ../lib/helpers
+
+# links FIRST LAST: URLs, as a crawler finds them.
+links()
+{
+    seq "$1" "$2" | awk '{ printf "https://host%d.example.org/path/%d?id=%d\n", $1 % 997, $1 % 31, $1 }'
+}
+
+# Of N records that awk prints, dedup may miss some by false positives: at most those at rate P with
+# six standard deviations to spare.
+allowed() { awk -v n="$1" -v p="$2" 'BEGIN { m = n * p; printf "%d\n", m + 6 * sqrt(m) + 1 }'; }
+
+# no_repeats FILE
+no_repeats() { [ -z "$(LC_ALL=C sort "$1" | uniq -d | head -n 1)" ]; }
+
+# subset A B: every line of A is a line of B.
+subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2"))" ]; }
+
+@test "without a file: records of an input in a file say how large the filter in memory is to be" {
+    need_strace
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer maps memory of its own'
+    seq 2000000 >in
+    layers() {
+        strace -qq -e trace=mmap -o trace seen dedup -j1 -c "$@" <in
+        awk '/MAP_ANONYMOUS/ && $2 + 0 > 7000000' trace | wc -l
+    }
+    [ "$(layers)" = $'2000000\n1' ]
+    # Of keys that another filter may have, fewer are expected.
+    seen create other.seen <<<a
+    [ "$(layers --also other.seen | tail -n 1)" = 2 ]
+}
+
+@test "a filter in memory begins smaller if there is no memory for what is expected" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more'
+    seq 1200000 >part
+    cat part part part part part part part part >in
+    [ "$(ulimit -v 60000 && seen dedup -j1 -c <in)" = 1200000 ]
+}
+
+@test "alone it is the awk idiom" {
+    { links 1 3000; links 2000 5000; printf '\n\nlast'; } >in
+    awk '!seen[$0]++' in >want
+    seen dedup <in >got
+    cmp want got
+    seen dedup -j 1 <in | cmp want -
+    awk 'seen[$0]++' in | cmp - <(seen dedup -v <in)
+    equal "$(seen dedup -c <in)" "$(wc -l <want)"
+    quiet seen dedup </dev/null
+}
+
+@test "it prints what is new and adds it" {
+    seen create --empty -n 100k -p 1e-6 f.seen
+    links 1 1000 >monday
+    links 501 1500 >tuesday
+    seen dedup f.seen monday | cmp monday -
+    seen dedup f.seen tuesday | cmp <(links 1001 1500) -
+    quiet seen dedup f.seen monday tuesday
+    seen dedup -v f.seen monday | cmp monday -
+    [ "$(links 1400 1600 | seen dedup -c f.seen)" = 100 ]
+    [ "$(seen query -c f.seen <(links 1 1600))" = 1600 ]
+    seen verify f.seen
+    says '^keys new when added +1600 ' seen stats --all f.seen
+}
+
+@test "--create says what a default rate means, once" {
+    note="seen: 'f.seen' was made: up to one new record in 1000 will be taken for known (-p sets the rate)"
+    run -0 --separate-stderr seen dedup --create f.seen -k a
+    [ "$stderr" = "$note" ]
+    run -0 --separate-stderr seen dedup --create f.seen -k a
+    [ -z "$stderr" ]
+    : >none
+    for quiet in '-p 0.01' -q '--confirm none'; do
+        rm f.seen
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr seen dedup --create $quiet f.seen -k a
+        [ -z "$stderr" ]
+    done
+}
+
+@test "fields, NUL, bad records and keys on the command line" {
+    seen create --empty -n 1k -p 1e-6 --ignore-case f.seen
+    printf '1\tA\n2\ta\n3\n4\tb\n5\tB\n' >in
+    run -0 --separate-stderr seen dedup -f 2 --skip-bad f.seen in
+    [ "$output" = $'1\tA\n4\tb' ]
+    run -0 --separate-stderr seen dedup -v -f 2 --skip-bad f.seen in
+    [ "$output" = $'1\tA\n2\ta\n4\tb\n5\tB' ]
+    run -2 --separate-stderr seen dedup -f 2 f.seen <(printf '6\tc\n7\n8\td\n')
+    [ "$output" = $'6\tc' ]
+    [[ $stderr == *':2: has no field 2 (--skip-bad skips such records)' ]]
+    printf 'x\0y\0x' | seen dedup -0 f.seen | cmp - <(printf 'x\0y\0')
+    run -0 seen dedup -k new -k NEW -k x -k other f.seen
+    [ "$output" = $'new\nother' ]
+}
+
+# with_signs: the records on stdin, each with the sign that --annotate gives it in a new filter.
+with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
+
+@test "--annotate prints every record and says which are new" {
+    { seq 30000; seq 20000 40000; } | shuf --random-source=<(yes) >in
+    seen dedup --create --annotate -p 1e-9 f.seen <in >out
+    with_signs <in | cmp - out
+    # The last record has no newline; others know some of the keys.
+    printf 'a\nb\na\n7' | seen dedup --annotate --also f.seen >out
+    printf '+\ta\n+\tb\n-\ta\n-\t7\n' | cmp - out
+    run -0 --separate-stderr seen dedup --annotate --skip-bad -d , -f 2 g.seen --create < <(printf 'a,1\nx\nb,1\n')
+    [ "$output" = $'+\ta,1\n?\tx\n-\tb,1' ]
+    run -0 --separate-stderr seen dedup --annotate --dry-run f.seen < <(printf 'new\n7\nnew\n')
+    [ "$output" = $'+\tnew\n-\t7\n-\tnew' ]
+    run -1 seen query -q f.seen -k new
+    for option in -v -c -q; do
+        run -2 --separate-stderr seen dedup --annotate $option f.seen </dev/null
+        [[ $stderr == "seen: --annotate prints every record: not with --"* ]]
+    done
+}
+
+@test "--annotate as a coprocess answers each record at once, and what it says is new it has added" {
+    coproc asked { exec timeout "$PATIENCE" seen dedup --create --annotate f.seen; }
+    local pid=$asked_PID
+    for key in x y x BZh91AY $'\x1f\x8b' y; do
+        echo "$key" >&"${asked[1]}"
+        IFS= read -r -u "${asked[0]}" answer
+        echo "$answer" >>out
+        seen query -q f.seen -k "$key"
+    done
+    eval "exec ${asked[1]}>&-"
+    wait "$pid"
+    cmp out <(printf '+\tx\n+\ty\n-\tx\n+\tBZh91AY\n+\t\x1f\x8b\n-\ty\n')
+}
+
+@test "a dry run prints what is new and adds nothing" {
+    seen create -n 1k -p 1e-6 f.seen <(seq 10)
+    before=$(digest f.seen)
+    printf '%s\n' 9 10 11 12 11 | seen dedup --dry-run f.seen >got
+    printf '%s\n' 11 12 | cmp - got
+    [ "$(digest f.seen)" = "$before" ]
+    # The same command line before FILTER is made, and when it is there.
+    printf '%s\n' 1 2 1 | seen dedup --dry-run --create -n 1k none.seen | cmp <(seq 2) -
+    [ ! -e none.seen ]
+    printf '%s\n' 9 11 | seen dedup --dry-run --create -n 1k f.seen | cmp <(echo 11) -
+    refuses "seen: cannot open 'none.seen': No such file or directory" \
+        seen dedup --dry-run none.seen /dev/null
+}
+
+@test "a dry run skips the keys that FILTER would not take, whatever --also has" {
+    printf '%s\n' ff | seen create -x -n 1k f.seen
+    printf '%s\n' abcd ef | seen create -x -n 1k two.seen
+    printf '%s\n' ff 01 abcd 0123 ef 02 >in
+    run -0 --separate-stderr seen dedup --dry-run --skip-bad --also two.seen f.seen in
+    [ "$output" = $'01\n02' ]
+    dry=$stderr
+    run -0 --separate-stderr seen dedup --skip-bad --also two.seen f.seen in
+    [ "$output" = $'01\n02' ]
+    [ "$stderr" = "$dry" ]
+}
+
+@test "--create makes a filter that grows, or one of a given size" {
+    seq 100 | seen dedup --create a.seen | cmp <(seq 100) -
+    seq 90 110 | seen dedup --create a.seen | cmp <(seq 101 110) -
+    says '^when full  *grows' seen stats --all a.seen
+    seq 100 | seen dedup --create -n 5k -p 1e-4 b.seen >/dev/null
+    says '^design capacity +5000 ' seen stats b.seen
+    says '^design FPR +0.0001 ' seen stats b.seen
+    refuses "seen: cannot open 'c.seen': No such file or directory (--create makes it)" seen dedup c.seen /dev/null
+    refuses "seen: --capacity and --fpr are for a filter that is made: they need --create" \
+        seen dedup -n 5 b.seen /dev/null
+    refuses "seen: option '--capacity' must be more than 0" seen dedup -n 0
+    run -2 --separate-stderr seen dedup -n 1e13 -p 0.01
+    [[ $stderr =~ ^'seen: cannot make a filter in memory: '[0-9.]+' '[TP]'iB are needed'$ ]]
+    seen verify a.seen b.seen
+}
+
+@test "--create on a filter that is there: a size that is in force is no news, another is a warning" {
+    for command in add dedup; do
+        rm -f grows.seen fixed.seen
+        for _ in 1 2; do
+            seen $command --create -p 1e-6 grows.seen <(seq 20000) >out 2>err
+            seen $command --create -p 1/1000 -n 1000 fixed.seen <(seq 900) >out 2>>err
+            [ ! -s err ]
+        done
+        run -0 --separate-stderr seen $command --create -p 1e-9 -n 1M grows.seen <(seq 3)
+        [ "$stderr" = "\
+seen: warning: 'grows.seen' is there already, with a false-positive rate of 1e-06: --fpr has no effect
+seen: warning: 'grows.seen' is there already, and grows: --capacity has no effect" ]
+        run -0 --separate-stderr seen $command --create -p 1e-9 -n 1001 fixed.seen <(seq 3)
+        [ "$stderr" = "\
+seen: warning: 'fixed.seen' is there already, with a false-positive rate of 0.001: --fpr has no effect
+seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacity has no effect" ]
+    done
+}
+
+@test "many processes may create one filter at once" {
+    links 1 2000 >in
+    for i in 1 2 3 4 5 6 7 8; do
+        seen dedup --create -p 1e-6 f.seen in >out.$i &
+    done
+    finish
+    cat out.* >all
+    no_repeats all
+    LC_ALL=C sort all | cmp <(LC_ALL=C sort in) -
+    seen verify f.seen
+}
+
+@test "what other filters have is known too" {
+    seen create -p 1e-6 archive.seen <(seq 1 50)
+    seen create -p 1e-6 block.seen <(seq 40 60)
+    seen create --empty -n 1k -p 1e-6 f.seen
+    seq 30 70 | seen dedup --also archive.seen --also block.seen f.seen | cmp <(seq 61 70) -
+    # These were not added.
+    run -1 seen query -c f.seen <(seq 30 60)
+    [ "$output" = 0 ]
+    seq 30 70 | seen dedup -v --also archive.seen --also block.seen f.seen | cmp <(seq 30 70) -
+    seq 30 70 | seen dedup --also archive.seen | cmp <(seq 51 70) -
+    seen create -p 1e-6 -i other.seen <(seq 5)
+    run -2 seen dedup --also other.seen f.seen /dev/null
+    [[ $output == *'differ in --ignore-case'* ]]
+}
+
+@test "another filter may grow and be replaced while its keys are known" {
+    seen create --grow -n 100 -p 1e-6 other.seen <(seq 100)
+    seen create -p 1e-6 -i folded.seen <(seq 5)
+    mkfifo in
+    seen dedup -p 1e-9 --create --also other.seen f.seen <in >out 2>err &
+    local status=0 process=$!
+    exec 9>in
+    seq 99 101 >&9
+    await $process has_lines out 1
+    # It grows: key 900 is in a layer that was not there before.
+    seq 200 1000 | seen add other.seen
+    printf '%s\n' 900 b >&9
+    await $process has_lines out 2
+    # Another file takes its place, as it may at the end of the run that made it.
+    seen create --force -p 1e-6 other.seen <(seq 5000 6000)
+    printf '%s\n' 5500 900 c >&9
+    await $process has_lines out 4
+    mv folded.seen other.seen
+    echo d >&9
+    exec 9>&-
+    wait $process || status=$?
+    [ $status = 2 ]
+    cmp <(printf '%s\n' 101 b 900 c) out
+    grep -qxF "seen: 'other.seen' was replaced by a filter that differs in --ignore-case" err
+    [ "$(seen query -c f.seen out)" = 4 ]
+}
+
+@test "--confirm: no new record is lost to a false positive, none is printed twice" {
+    links 1 30000 | LC_ALL=C sort >known
+    seen create -n 30000 -p 0.3 f.seen known
+    { links 20001 60000; links 40000 70000; } >in
+    # Without the list many are lost.
+    [ "$(seen dedup --dry-run -c f.seen in)" -lt 35000 ]
+    run -0 --separate-stderr bash -c 'seen dedup --verbose --confirm known f.seen in >got'
+    [[ $stderr == *"seen: 70001 records, 40000 new; new ones probably taken for known: 0, and "* ]]
+    links 30001 70000 | cmp - got
+    seen create --force -n 30000 -p 0.3 f.seen known
+    seen dedup --dry-run --confirm known f.seen in | cmp got -
+    printf 'b\na\n' >wrong
+    refuses "seen: 'wrong' is not sorted as LC_ALL=C sort does it" \
+        seen dedup --confirm wrong f.seen in
+    # Only a search in the neighbourhood can tell.
+    awk 'NR == 50 { held = $0; next } NR == 52 { print; print held; next } { print }' known >swapped
+    refuses "seen: 'swapped' is not sorted as LC_ALL=C sort does it" \
+        seen dedup --dry-run --confirm swapped f.seen known
+    seen create -x -p 0.3 h.seen <(printf '%s\n' 00FF abcd)
+    printf '%s\n' 00FF ABCD >list
+    printf '%s\n' 00ff ABCD 1234 5678 1234 | seen dedup --confirm list h.seen |
+        cmp <(printf '%s\n' 1234 5678) -
+    seen create --force -x -p 0.3 h.seen <(printf '%s\n' 00FF abcd)
+    printf '%s\n' 00ff abcd >list
+    printf '%s\n' 00ff ABCD | seen dedup --dry-run --confirm list h.seen | cmp /dev/null -
+}
+
+@test "--max-fpr stops, and what was added is printed" {
+    seen create --empty -n 1000 -p 0.01 f.seen
+    links 1 5000 >in
+    run -2 --separate-stderr seen dedup --max-fpr 0.01 f.seen in
+    [[ $stderr =~ ^"seen: in:"([0-9]+)": not added: the false-positive rate of 'f.seen' would pass 0.01"$ ]]
+    stop=${BASH_REMATCH[1]}
+    printf '%s\n' "$output" >got
+    subset got <(head -n $((stop - 1)) in)
+    equal "$(seen query -c f.seen got)" "$(wc -l <got)"
+    [ "$(wc -l <got)" -gt 800 ]
+}
+
+@test "keys that other filters know are not wanted of a file that takes the place" {
+    quiet seen create -p 1e-6 other.seen <(seq 100)
+    quiet seen create -n 1000 -p 1e-6 f.seen -k old
+    quiet seen create -p 1e-6 new.seen <(seq 101 150)
+    mkfifo in
+    seen dedup --also other.seen f.seen <in >out 2>err &
+    local process=$!
+    exec 9>in
+    seq 50 150 >&9
+    seq 101 150 >expected
+    await $process cmp -s expected out
+    mv new.seen f.seen
+    exec 9>&-
+    wait $process
+    [ ! -s err ]
+}
+
+@test "a filter that does not grow takes no key beyond 10 times its design rate, unless told so" {
+    local full="not added: the false-positive rate of 'f.seen' would pass 0.01, 10 times its design rate; "
+    seq 20000 >in
+    seen create --empty -n 1000 -p 0.001 f.seen
+    run -2 --separate-stderr seen dedup f.seen in
+    [[ $stderr == *"seen: in:"*": ${full}make a filter with a larger --capacity, or one that grows (--grow), or "* ]]
+    printf '%s\n' "$output" >got
+    # Of those before it, hardly one was dropped: the sum of the rates is below 2 % of them.
+    [[ $stderr =~ "in:"([0-9]+)": " ]]
+    [ "$(wc -l <got)" -ge $(((BASH_REMATCH[1] - 1) * 98 / 100)) ]
+    # All known: nothing is refused.
+    run -0 --separate-stderr seen dedup f.seen got
+    seen dedup --max-fpr 0.9 f.seen in >out 2>err
+    # What grows, and what is emptied.
+    seen create --empty --grow -n 1000 -p 0.001 grown.seen
+    seen dedup grown.seen in >out 2>err
+    [ ! -s err ]
+    seen create --empty --generations 2 -n 1000 ring.seen
+    run -2 --separate-stderr seen dedup ring.seen in
+    [[ $stderr == *"10 times its design rate; make room with 'seen rotate' or --rotate-at-capacity, or "* ]]
+    seen dedup --rotate-at-capacity ring.seen in >out
+}
+
+@test "a filter that is too full is warned of, and what that may have cost is said at the end" {
+    seen create --empty -n 1000 -p 0.001 f.seen
+    seen add f.seen <(seq 1300) 2>/dev/null
+    run -0 --separate-stderr seen dedup f.seen <(echo one more)
+    [ "$output" = 'one more' ]
+    [ "${#stderr_lines[@]}" = 2 ]
+    [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current"* ]]
+    [[ ${stderr_lines[1]} =~ "its final false-positive rate is "[^\ ]*", its design rate 0.001; new ones probably taken for known: "[0-9] ]]
+}
+
+@test "eight processes on one file: nothing twice, nothing missing" {
+    p=1e-4
+    links 1 160000 >all
+    for i in 1 2 3 4 5 6 7 8; do
+        links $((i * 15000)) $((i * 15000 + 40000)) | shuf --random-source=all >in.$i
+    done
+    cat in.* | awk '!seen[$0]++' >want
+    seen create --empty -n 200k -p $p f.seen
+    for i in 1 2 3 4 5 6 7 8; do
+        seen dedup f.seen <in.$i >out.$i &
+    done
+    finish
+    cat out.* >got
+    no_repeats got
+    subset got want
+    missing=$(($(wc -l <want) - $(wc -l <got)))
+    echo "missing: $missing"
+    [ "$missing" -le "$(allowed "$(wc -l <want)" $p)" ]
+    # Each kept the order of its input.
+    for i in 1 2 3 4 5 6 7 8; do
+        awk 'NR == FNR { printed[$0] = 1; next } $0 in printed' out.$i in.$i | cmp - out.$i
+    done
+    seen verify f.seen
+}
+
+# slowly <IN: copies 30 MB a second at most.
+slowly()
+{
+    local part
+    while IFS= read -r -N 300000 part || [ -n "$part" ]; do
+        printf %s "$part"
+        sleep 0.01
+    done
+}
+
+@test "killed workers: nothing twice, at most one batch a kill not printed" {
+    links 1 400000 >in
+    seen create --empty -n 500k -p 1e-6 f.seen
+    mkfifo pipe
+    kills=12
+    for ((i = 0; i < kills; i++)); do
+        # Both have the other end too, until they have opened theirs: whoever dies first, nobody
+        # waits for it.
+        exec 8<>pipe
+        # The reader is slow, so that workers die while they write.
+        slowly <pipe 8>&- >out.$i &
+        reader=$!
+        seen dedup f.seen in >pipe 8>&- &
+        victim=$!
+        exec 8>&-
+        sleep 0.0$((RANDOM % 9))
+        kill -9 "$victim" 2>/dev/null || true
+        wait "$victim" 2>/dev/null || true
+        wait $reader
+    done
+    seen dedup f.seen in >out.last 2>/dev/null
+    # A record may be cut off in the middle by the kill: that one was not printed.
+    for ((i = 0; i < kills; i++)); do
+        [ ! -s out.$i ] || [ -z "$(tail -c 1 out.$i)" ] || sed -i '$d' out.$i
+    done
+    cat out.* >got
+    no_repeats got
+    subset got in
+    # A batch: at most 2 MiB of input.
+    lost=$(LC_ALL=C comm -13 <(LC_ALL=C sort got) <(LC_ALL=C sort in) | wc -c)
+    echo "lost: $lost bytes in $kills kills"
+    [ "$lost" -le $((kills * (2 << 20))) ]
+    seen query -q -v f.seen in && return 1
+    seen verify --repair f.seen
+}
+
+@test "output does not wait for more input" {
+    seen create --empty -n 1k f.seen
+    mkfifo in out
+    seen dedup f.seen <in >out &
+    exec 8>in 9<out
+    for i in 1 2 3; do
+        echo "line $i" >&8
+        read -r -t "$PATIENCE" line <&9
+        [ "$line" = "line $i" ]
+    done
+    exec 8>&-
+    wait $!
+    exec 9<&-
+}
+
+@test "a reader that goes away: synced, counted, ended" {
+    links 1 200000 >in
+    seen create --empty -n 300k -p 1e-6 f.seen
+    { seen dedup f.seen in 2>said || echo $? >status; } | head -n 10 >got
+    [ "$(cat status)" = 141 ]
+    [[ $(cat said) =~ ^"seen: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
+    [ "${BASH_REMATCH[1]}" -gt 0 ]
+    cmp got <(head -n 10 in)
+    seen verify f.seen
+    refuses "seen: cannot write standard output: No space left on device" \
+        bash -c 'seen dedup f.seen <<<x >/dev/full'
+    [ "${stderr_lines[1]}" = "seen: 1 records added to 'f.seen' were not printed" ]
+}
+
+@test "a signal: the batch is finished, printed and synced" {
+    # ThreadSanitizer holds signals back from a thread that waits for a lock, as one of two would.
+    local threads=2
+    [ "${SANITIZER-}" != thread ] || threads=1
+    seen create --empty -n 1k -p 1e-6 f.seen
+    mkfifo in
+    seen dedup -j $threads f.seen <in >out &
+    exec 8>in
+    seq 10 >want
+    cat want >&8
+    await $! cmp -s out want
+    kill -TERM $!
+    wait $! && status=0 || status=$?
+    exec 8>&-
+    [ $status = 143 ]
+    cmp out want
+    seen verify f.seen
+}
+
+@test "a second signal ends it at once, but not the same one sent twice" {
+    [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer holds signals back from who waits'
+    seen create --empty -n 2M -p 1e-6 f.seen
+    seq 1000000 >in
+    mkfifo out
+    # Within a second, the two are taken for one.
+    for wait in 0 1.2; do
+        # Nobody reads on, so it cannot end by itself.
+        env --default-signal=INT seen dedup f.seen in >out &
+        victim=$!
+        exec 9<out
+        IFS= read -r line <&9
+        if [ $wait = 0 ]; then
+            # Both wait for it when it goes on, so that no time is between them.
+            kill -STOP $victim
+            kill -TERM $victim
+            kill -INT $victim
+            kill -CONT $victim
+            cat <&9 >got
+            wait $victim && status=0 || status=$?
+            # Which of two comes first when both wait is the kernel's choice.
+            [ $status = 143 ] || [ $status = 130 ]
+            [ "$(state f.seen)" = clean ]
+            [ "$(seen stats --json f.seen | jq .keys_added)" = $(($(wc -l <got) + 1)) ]
+            quiet seen create --force --empty -n 2M -p 1e-6 f.seen
+        else
+            kill -TERM $victim
+            sleep $wait
+            kill -INT $victim
+            wait $victim && status=0 || status=$?
+            [ $status = 130 ]
+            [ "$(state f.seen)" = dirty ]
+        fi
+        exec 9<&-
+    done
+}
+
+@test "--verbose tells how many may have been dropped, --sync-every syncs" {
+    seen create --empty -n 1000 -p 0.1 f.seen
+    run -0 --separate-stderr seen dedup --verbose --sync-every 10 f.seen <(seq 1000)
+    [[ $stderr =~ ^'seen: 1000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.]+)', and ' ]]
+    # About 3 % over a run from empty to full; six standard deviations of a Poisson law.
+    dropped=$((1000 - BASH_REMATCH[1]))
+    awk -v is=$dropped -v want="${BASH_REMATCH[2]}" 'BEGIN {
+        d = is - want; exit !(want > 10 && d * d < 36 * want) }'
+}
+
+# near IS WANT: within six standard deviations of a Poisson law.
+near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 && d * d < 36 * want) }'; }
+
+@test "new ones that other filters took for known are counted too" {
+    quiet seen create -n 10000 -p 0.1 a.seen <(seq 30001 40000)
+    quiet seen create -n 10000 -p 0.2 b.seen <(seq 50001 60000)
+    quiet seen create --empty -n 20000 -p 0.1 f.seen
+    seq 10001 20000 >in
+    run -0 --separate-stderr seen dedup --verbose --also a.seen --also b.seen f.seen in in in
+    [[ $stderr =~ ^'seen: 30000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.e+]+)', and ' ]]
+    # All are new; about 28 % of them are lost. Further copies are no further losses.
+    near $((10000 - BASH_REMATCH[1])) "${BASH_REMATCH[2]}"
+    : >none
+    run -0 --separate-stderr seen dedup --verbose --dry-run --also a.seen --also b.seen \
+        --confirm none f.seen in
+    [[ $stderr == 'seen: 10000 records, 10000 new; new ones probably taken for known: 0' ]]
+}
+
+@test "a filter that was made much too small is said at the end to have lost much" {
+    run -0 --separate-stderr seen dedup --create -n 1000 -p 0.001 --max-fpr 0.99999999 f.seen <(seq 20000)
+    new=$(wc -l <<<"$output")
+    [ "${#stderr_lines[@]}" = 2 ]
+    [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current "* ]]
+    [[ ${stderr_lines[1]} =~ ^"seen: warning: 'f.seen' is fuller than it was made for: its final false-positive rate is ".*", its design rate 0.001; new ones probably taken for known: at least "([0-9]+)$ ]]
+    echo "$new printed; $stderr"
+    [ "${BASH_REMATCH[1]}" -le $((20000 - new)) ]
+    [ "${BASH_REMATCH[1]}" -ge $(((20000 - new) * 9 / 10)) ]
+}
+
+@test "of what a saturated filter has lost, a lower bound is told" {
+    for n in 60000 160000 300000; do
+        quiet seen create --force --empty -n 10000 f.seen
+        run -0 --separate-stderr seen dedup --verbose --max-fpr 0.999999999999 f.seen <(seq $n)
+        lost=$((n - ${#lines[@]}))
+        [[ ${stderr_lines[2]} =~ ': at least '([0-9]+)', and at least '([0-9]+)' since ' ]]
+        echo "$n: $lost lost; ${stderr_lines[2]}"
+        [ "${BASH_REMATCH[1]}" -le $lost ]
+        [ "${BASH_REMATCH[2]}" = "${BASH_REMATCH[1]}" ]
+        says "^keys wrongly dropped +at least ${BASH_REMATCH[1]}\.[0-9]+ +estimated \(95 %\)$" \
+            seen stats --all f.seen
+        seen stats --json f.seen | jq -e ".dropped_at_least and .dropped_estimate <= $lost and
+            .dropped_estimate > 0.7 * $lost"
+    done
+    seen create --force --empty -n 10000 f.seen
+    seen dedup --max-fpr 0.99 f.seen <(seq 30000) >out
+    seen stats --json f.seen | jq -e '.dropped_at_least == false'
+}
+
+@test "nothing is made when something else cannot be opened" {
+    quiet seen create -p 1e-6 -i folded.seen <(seq 5)
+    printf 'b\na\n' >unsorted
+    seq 10 >in
+    refuses "seen: cannot open 'none': No such file or directory" \
+        seen dedup --create --also none f.seen in
+    refuses "seen: 'f.seen' and 'folded.seen' cannot be queried together: they differ in --ignore-case" \
+        seen dedup --create --also folded.seen f.seen in
+    refuses "seen: 'unsorted' is not sorted as LC_ALL=C sort does it" \
+        seen dedup --create --confirm unsorted f.seen in
+    refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" seen dedup --create f.seen none
+    [ ! -e f.seen ]
+    LC_ALL=C sort in >sorted
+    run -0 seen dedup -i --create --also folded.seen --confirm sorted f.seen in
+    [ "$output" = "$(seq 6 10)" ]
+    seen verify f.seen
+}
+
+@test "records with newlines in them are counted right when they are not printed" {
+    quiet seen create --empty -n 1000 -p 1e-9 f.seen
+    keys=()
+    for i in $(seq 50); do
+        keys+=(-k "$(printf '\n\n%s' "$i")")
+    done
+    run -2 --separate-stderr bash -c 'seen dedup f.seen "$@" >/dev/full' - "${keys[@]}"
+    [ "${stderr_lines[1]}" = "seen: 50 records added to 'f.seen' were not printed" ]
+    # A part of them fits into a pipe that nobody reads on.
+    quiet seen create --force --empty -n 1000 -p 1e-9 f.seen
+    keys=()
+    long=$(head -c 20000 /dev/zero | tr '\0' '\n'; echo x)
+    for i in $(seq 10); do
+        keys+=(-k "$long$i")
+    done
+    mkfifo pipe
+    seen dedup f.seen "${keys[@]}" >pipe 2>said &
+    pid=$!
+    exec 7<pipe
+    read -r -n 1 _ <&7
+    exec 7<&-
+    status=0
+    wait $pid || status=$?
+    [ $status = 141 ]
+    [[ $(cat said) =~ ^"seen: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
+    [ "${BASH_REMATCH[1]}" -ge 5 ]
+    [ "${BASH_REMATCH[1]}" -le 10 ]
+}
+
+@test "-q says by the exit status whether a key was new" {
+    run -0 --separate-stderr seen dedup -q --create f -k a
+    [[ -z $output && -z $stderr ]]
+    run -1 --separate-stderr seen dedup -q f -k a
+    [[ -z $output && -z $stderr ]]
+    run -1 seen dedup -q --dry-run f -k a
+    run -0 seen dedup -q --dry-run f -k b
+    run -0 seen dedup -q f -k a -k b
+    # All records are read and added, whatever came first; -v turns the question around.
+    seq 100000 >keys
+    run -0 seen dedup -qc f keys
+    [ -z "$output" ]
+    [ "$(seen query -c f keys)" = 100000 ]
+    run -1 seen dedup -q f keys
+    run -0 seen dedup -qv f keys
+    run -1 seen dedup -qv f -k new
+    run -1 seen dedup -q f /dev/null
+    run -2 seen dedup -q f none
+    run -2 seen dedup -q none -k a
+}
+
+@test "-q: of many that ask with a new key, one is told that it is new" {
+    seen dedup --create f </dev/null
+    for i in 1 2 3 4 5 6 7 8; do
+        (for key in 1 2 3 4 5; do
+            if seen dedup -q f -k $key; then echo $key; fi
+        done) >told.$i &
+    done
+    finish
+    alike <(sort told.*) <(seq 5)
+}
+
+@test "the recipe for one key at a time" {
+    export alert=fire
+    # shellcheck disable=SC2016 # for the script
+    printf '#!/bin/sh\necho sent "$1"\n' >send
+    chmod +x send
+    PATH=$PWD:$PATH
+    [ "$(PAGE=seen-dedup.1 recipe EXAMPLES 1)" = 'sent fire' ]
+    [ -z "$(PAGE=seen-dedup.1 recipe EXAMPLES 1)" ]
+    echo damaged >sent.seen
+    [ "$(PAGE=seen-dedup.1 recipe EXAMPLES 1 2>/dev/null)" = 'sent fire' ]
+}

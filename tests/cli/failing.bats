@@ -1,0 +1,333 @@
+#!/usr/bin/env bats
+# System calls that fail while a filter is being written, and the order in which it reaches the disk.
+
+load ../lib/helpers
+
+# calls COMMAND...: its writes to a filter's two headers and its syncs, in order: A, B and S.
+calls()
+{
+    strace -f -qq -o trace -e trace=pwritev,fdatasync "$@"
+    sed -n 's/^[0-9]* *fdatasync(.*/S/p; s/.*pwritev(.*, 0) *= 4096$/A/p
+        s/.*pwritev(.*, 4096) *= 4096$/B/p' trace | tr -d '\n'
+}
+
+# one_line MESSAGE: what the last run said on stderr.
+one_line()
+{
+    # shellcheck disable=SC2154 # set by run
+    [ "$stderr" = "$1" ] || { echo "stderr: $stderr"; return 1; }
+}
+
+# begin FILTER: a writer that stays until `end`.
+begin()
+{
+    mkfifo held
+    seen add "$1" held &
+    writer=$!
+    exec {hold}>held
+    echo first >&"$hold"
+    until_present "$1" first "$writer"
+}
+
+# end: how it ended is in $ended.
+end()
+{
+    ended=0
+    exec {hold}>&-
+    wait "$writer" || ended=$?
+}
+
+@test "each header is on disk before the next, and the data before the mark that it is clean" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    [ "$(calls seen add f.seen -k a)" = SASSBS ]
+    # Without sync, one sync less: not the data's.
+    [ "$(calls seen add --no-sync f.seen -k b)" = SASSB ]
+    [ "$(calls seen add f.seen -k c)" = SASSBS ]
+}
+
+@test "a mark that was not synced is, before the other header is written" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    run -137 failing fdatasync signal=KILL:when=2 seen add f.seen -k a
+    [ "$(state f.seen)" = dirty ]
+    # First the session of the dead writer is ended, then another begun.
+    [ "$(calls seen add f.seen -k b)" = SBSASSBS ]
+}
+
+@test "the first writer of a file syncs its name" {
+    need_strace
+    mkdir sub
+    seen create --empty -n 1000 sub/f.seen
+    ln -s sub/f.seen link
+    for way in 'link -k a' 'link -k b'; do
+        # shellcheck disable=SC2086 # words
+        strace -y -qq -o trace -e trace=fsync,pwritev seen add $way
+        awk '/fsync\(.*\/sub>/ { print "D" } /pwritev\(/ { print "H" }' trace | head -n 1 >>order
+    done
+    [ "$(tr -d '\n' <order)" = DH ]
+}
+
+@test "a writer that is not the last syncs its keys before it leaves the session" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    begin f.seen
+    [ "$(calls seen add f.seen -k a)" = S ]
+    # It gives up the session byte, at 2^62 + 1, only then: else the sync could fail behind a mark
+    # that the file is clean.
+    strace -f -qq -o trace -e trace=fcntl,fdatasync seen add f.seen -k c
+    awk '/fdatasync/ { synced = 1 } /F_UNLCK.*l_start=4611686018427387905/ { exit !synced }' trace
+    grep -q 'F_OFD_SETLK.*F_UNLCK.*l_start=4611686018427387905' trace
+    [ "$(calls seen add --no-sync f.seen -k b)" = '' ]
+    end
+    [ "$ended" = 0 ]
+    seen verify f.seen
+}
+
+@test "whichever sync fails, the file is not clean unless it is, and can be repaired" {
+    need_strace
+    for ((nth = 1; nth < 20; nth++)); do
+        rm -f g.seen
+        seen create --grow --empty -n 1000 g.seen
+        seen add g.seen <(seq 500)
+        run --separate-stderr failing fdatasync error=EIO:when=$nth \
+            seen add -j1 g.seen <(seq 501 2500)
+        [ "$status" != 0 ] || break
+        [ "$status" = 2 ]
+        one_line "seen: cannot sync 'g.seen': Input/output error"
+        [ "$(seen query -c g.seen <(seq 500))" = 500 ]
+        case $(state g.seen) in
+            clean) seen verify g.seen ;;
+            dirty) [ $((nth % 2)) = 0 ] || seen verify --repair g.seen ;;
+            *) false ;;
+        esac
+        [ "$(seen query -c g.seen <(seq 500))" = 500 ]
+        seen add g.seen <(seq 501 2500)
+        [ "$(seen query -c g.seen <(seq 2500))" = 2500 ]
+        seen verify g.seen
+    done
+    # Header, mark, the new layer, its two headers, data, mark.
+    [ "$nth" = 8 ]
+}
+
+@test "after a sync that failed in growth, the same process makes nothing clean" {
+    need_strace
+    seen create --grow --empty -n 1000 g.seen
+    run -2 --separate-stderr failing fdatasync error=EIO:when=3 seen add -j1 g.seen <(seq 3000)
+    [ "$(state g.seen)" = dirty ]
+}
+
+@test "after a sync that failed, no other process makes the file clean" {
+    need_strace
+    seen create --grow --empty -n 1000 g.seen
+    begin g.seen
+    run -2 --separate-stderr failing fdatasync error=EIO:when=1 seen add g.seen <(seq 3000)
+    one_line "seen: cannot sync 'g.seen': Input/output error"
+    end
+    [ "$(state g.seen)" = dirty ]
+    # Nobody was killed.
+    run -0 --separate-stderr seen add g.seen <(seq 3000)
+    equal "seen: warning: 'g.seen': a sync failed while keys were added; the last of them may be missing" "$stderr"
+    [ "$(seen query -c g.seen <(seq 3000; echo first))" = 3001 ]
+    seen verify g.seen
+}
+
+@test "a sync that fails in dedup, before or after printing, is told once" {
+    need_strace
+    seen create --empty -n 1000 f.seen
+    run -2 --separate-stderr failing fdatasync error=EIO:when=3 \
+        seen dedup --sync-every 1 f.seen <(seq 10)
+    one_line "seen: cannot sync 'f.seen': Input/output error"
+    [ "$(state f.seen)" = dirty ]
+}
+
+@test "a rotation whose sync fails is taken up by the next writer" {
+    need_strace
+    for ((nth = 1; nth < 20; nth++)); do
+        rm -f r.seen
+        seen create --generations 2 --empty -n 2000 -p 1e-6 r.seen
+        seen add r.seen <(seq 500)
+        run --separate-stderr failing fdatasync error=EIO:when=$nth seen rotate r.seen
+        [ "$status" != 0 ] || break
+        [ "$status" = 2 ]
+        one_line "seen: cannot sync 'r.seen': Input/output error"
+        seen add r.seen <(seq 501 900)
+        [ "$(seen query -c r.seen <(seq 900))" = 900 ]
+        seen verify r.seen
+    done
+    # Header, two headers, the empty layer, two headers.
+    [ "$nth" = 7 ]
+}
+
+@test "a rotation whose sync fails beside a writer leaves a dirty file" {
+    need_strace
+    seen create --generations 2 --empty -n 2000 -p 1e-6 r.seen
+    begin r.seen
+    run -2 --separate-stderr failing fdatasync error=EIO:when=4 seen rotate r.seen
+    end
+    [ "$(state r.seen)" = dirty ]
+    seen verify --repair r.seen
+    [ "$(seen query -c r.seen -k first)" = 1 ]
+}
+
+@test "a filter that cannot be mapped when it has grown stays as it was" {
+    need_strace
+    for command in add dedup; do
+        rm -f g.seen
+        seen create --grow --empty -n 5000 -p 1e-6 g.seen
+        before=$(size g.seen)
+        run -2 --separate-stderr failing mremap error=ENOMEM seen $command g.seen <(seq 20000)
+        one_line "seen: cannot map 'g.seen': Cannot allocate memory"
+        [ "$(size g.seen)" = "$before" ]
+        seen verify g.seen
+        n=$(seen query -c g.seen <(seq 20000))
+        [ "$n" -gt 4000 ]
+        [ $command = add ] || [ "${#lines[@]}" = "$n" ]
+    done
+    seen add g.seen <(seq 20000)
+    [ "$(seen query -c g.seen <(seq 20000))" = 20000 ]
+}
+
+# Its first layer is full with a million keys. Below some limit there is room for that one alone.
+@test "a filter in memory that cannot grow says so, and what is known by then is printed" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes more addresses than that'
+    cut_short=0
+    for kilobytes in 17000 20000 23000 26000 29000; do
+        status=0
+        (ulimit -v $kilobytes && seq 1200000 | seen dedup -n 1M -j1 >got 2>err) || status=$?
+        [ $status = 0 ] && continue
+        [ $status = 2 ]
+        [[ $(cat err) == "seen: cannot make a filter in memory"* ]]
+        [ "$(wc -l <err)" = 1 ]
+        cut_short=$((cut_short + ($(wc -l <got) > 900000)))
+        seq "$(wc -l <got)" | cmp - got
+    done
+    [ $cut_short -gt 0 ]
+}
+
+@test "a full disk, or one that fails, leaves a growing filter as it was" {
+    need_strace
+    for call in ftruncate fallocate; do
+        for error in ENOSPC EIO EFBIG; do
+            rm -f g.seen
+            seen create --grow --empty -n 5000 -p 1e-6 g.seen
+            before=$(size g.seen)
+            run -2 --separate-stderr failing "$call" error=$error:when=1 \
+                seen dedup g.seen <(seq 20000)
+            [[ $stderr == "seen: cannot "*" 'g.seen': "* && $stderr != *$'\n'* ]]
+            [ "$(size g.seen)" = "$before" ]
+            seen verify g.seen
+            [ "$(seen query -c g.seen <(seq 20000))" = "${#lines[@]}" ]
+        done
+    done
+}
+
+@test "gzip is decompressed though the first look at the file fails" {
+    need_strace
+    seq 1000 >keys
+    gzip -c keys >keys.gz
+    strace -f -qq -o /dev/null -P keys.gz -e inject=pread64:error=EIO seen create f.seen keys.gz
+    [ "$(seen query -c f.seen keys)" = 1000 ]
+}
+
+@test "a filter of two layers, too full, is replaced by one of one layer whose sync fails" {
+    need_strace
+    quiet seen create -p 1e-3 a.seen <(seq 100)
+    quiet seen create -p 1e-3 b.seen <(seq 101 1300)
+    quiet seen create -p 1e-3 c.seen <(seq 100)
+    mkfifo held
+    failed=0
+    for nth in 4 5 6; do
+        quiet seen merge --force -o m.seen a.seen b.seen
+        [ "$(seen stats --json m.seen | jq '.layers | length')" = 2 ]
+        failing fdatasync "error=EIO:when=$nth" seen dedup --max-fpr 0.9 m.seen <held >/dev/null 2>err &
+        writer=$!
+        exec {hold}>held
+        seq 1301 4000 >&"$hold"
+        await "$writer" grep -q 'fuller than it was made for' err
+        mv c.seen m.seen
+        cp m.seen c.seen
+        echo more >&"$hold"
+        end
+        # Whatever is said, it does not crash.
+        [ "$ended" = 0 ] || [ "$ended" = 2 ]
+        [ "$ended" = 0 ] || failed=$((failed + 1))
+        wait # unnoticed: wait, its status is in ended
+    done
+    [ $failed -gt 0 ]
+}
+
+@test "a batch that was applied before is synced before this is said" {
+    need_strace
+    mkdir sub
+    quiet seen create --counted sub/f.seen <(seq 10)
+    seen add --no-sync --batch-id one -k a sub/f.seen
+    strace -y -qq -o trace -e trace=fsync,fdatasync seen add --batch-id one -k a sub/f.seen
+    grep -q 'fdatasync(.*/sub/f.seen>)' trace
+    grep -q 'fsync(.*/sub>)' trace
+    strace -y -qq -o trace -e trace=fsync,fdatasync seen add --no-sync --batch-id one -k a sub/f.seen
+    [ ! -s trace ]
+}
+
+inject=${SEEN%/*}/faults/inject.so
+
+needs_inject()
+{
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer has its own library'
+    [ -e "$inject" ] || skip 'make check builds inject.so'
+}
+
+# on_fuse LACKS COMMAND...: as on such a file system (see inject.c).
+on_fuse() { INJECT_LACKS=$1 INJECT_LOG=$TMPDIR/log LD_PRELOAD=$inject "$SEEN" "${@:2}"; }
+
+@test "FUSE: a file with two names takes no keys, because each may have its own pages" {
+    needs_inject
+    seq 10 >keys
+    quiet seen create -n 1000 f keys
+    on_fuse fuse add f -k one
+    ln f g
+    for command in 'add f keys' 'dedup g keys'; do
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr on_fuse fuse $command
+        one_line "seen: '${command:$((${#command} - 6)):1}' has several names (hard links) on a FUSE file system, \
+which may keep writers by different names apart: it can be read only"
+    done
+    run -0 on_fuse fuse query -c f keys
+    [ "$output" = 10 ]
+    # Elsewhere all names are one file.
+    quiet seen add g -k two
+    run -0 seen query f -k two
+}
+
+@test "FUSE: without links, and without a rename that keeps what is there, a file is made all the same" {
+    needs_inject
+    seq 10 >keys
+    on_fuse fuse create f keys
+    [ "$(seen query -c f keys)" = 10 ]
+    run -2 --separate-stderr on_fuse fuse create f keys
+    one_line "seen: 'f' exists (--force replaces it); 'seen add' adds keys to it"
+    seq 20 | on_fuse fuse create --force f
+    [ "$(seen query -c f <(seq 20))" = 20 ]
+    only f keys
+}
+
+@test "FUSE: without shared mappings a file can be read, and a writer says what is lacking" {
+    needs_inject
+    seq 10 >keys
+    quiet seen create -n 1000 f keys
+    run -0 on_fuse direct query -c f keys
+    [ "$output" = 10 ]
+    run -2 --separate-stderr on_fuse direct add f keys
+    one_line "seen: cannot write to 'f': its file system permits no shared mapping"
+}
+
+@test "scratch that was left by a killed process is removed by the next" {
+    needs_inject
+    seq 10 >keys
+    quiet seen create --counted -n 100 f keys
+    touch .seen-scratch.aB3xYz .seen-scratch.longer-than-six
+    on_fuse fuse add f -k new
+    run ls -A
+    [[ $output != *aB3xYz* ]]
+    [[ $output == *longer* ]]
+}

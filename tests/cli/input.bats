@@ -1,0 +1,740 @@
+#!/usr/bin/env bats
+# Where keys come from and how they are cut from records: for create, add and query alike.
+
+load ../lib/helpers
+
+# takes OPTIONS INPUT KEY...: create, add and query, given these options and this input, take exactly
+# these keys from it.
+takes()
+{
+    local options=$1 input=$2 prepared=() option
+    shift 2
+    # What a key goes through belongs to the filter, so the filter to compare with has it too.
+    for option in $options; do
+        case $option in
+            -x | --hex | -i | --ignore-case | --trim) prepared+=("$option") ;;
+        esac
+    done
+    local plain=()
+    for option; do
+        plain+=(-k "$option")
+    done
+    rm -f want made added
+    seen create --reproducible -n 100 -p 1e-9 "${prepared[@]}" want "${plain[@]}"
+    # shellcheck disable=SC2086 # several options
+    seen create --reproducible -n 100 -p 1e-9 $options made "$input"
+    seen create --empty -n 100 -p 1e-9 "${prepared[@]}" added
+    # shellcheck disable=SC2086
+    seen add $options added "$input"
+    local data
+    data=$(seen stats --json want | jq '.layers[0].bytes')
+    alike <(tail -c "$data" want) <(tail -c "$data" made)
+    alike <(tail -c "$data" want) <(tail -c "$data" added)
+    # Every record is found, by its own key.
+    # shellcheck disable=SC2086
+    [ "$(seen query -vc $options want "$input")" = 0 ]
+    # From a pipe too.
+    # shellcheck disable=SC2086
+    seen query $options want "$input" | cmp - <(seen query $options want - < <(cat "$input"))
+}
+
+@test "a key is the record without its terminator" {
+    printf 'a\n b \n\nc\r\nlast' >input
+    takes '' input a ' b ' '' $'c\r' last
+    printf 'a\n\0b\0' >input
+    for null in -0 -z --null; do
+        takes $null input $'a\n' b
+    done
+    tr '\0' '\n' <input >other
+    takes '' other a '' b
+}
+
+@test "fields are counted from the front or the back" {
+    printf 'a\tb\tc\nd\te\t\n\tf\n' >input
+    takes '-f 1' input a d ''
+    takes '-f 2' input b e f
+    takes '-f -1' input c '' f
+    takes '-f -2' input b e ''
+    printf 'a,b,c\nd,e,f\n' >input
+    takes '-d , -f 3' input c f
+    takes '-d, -f-3' input a d
+    takes '-f 1' input a,b,c d,e,f
+    # Any byte can part fields, and the whole record is printed.
+    printf 'a\377b\n' >input
+    takes $'-d \377 -f 2' input b
+    printf 'k1:x:y\nk2:x:y\nk3:z\n' >input
+    quiet seen create f -k k2
+    run -0 seen query -d : -f 1 f input
+    [ "$output" = k2:x:y ]
+    # A key on the command line is no record: it has no fields.
+    refuses 'seen: --field is for records of key files: not with --key' seen query -d : -f 1 f -k k2
+    run -1 seen query f -k k2:x
+}
+
+@test "several fields are joined by the delimiter, in the order of the list" {
+    printf 'a,b,c\n,e,\n' >input
+    takes '-d , -f 1,3' input a,c ,
+    takes '-d , -f 3,1' input c,a ,
+    takes '-d, -f-1,2,-3' input c,b,a ,e,
+    printf 'k\t1\tX\n' >input
+    takes '-f 3,1' input $'X\tk'
+    # What a filter holds is asked about by files with other columns, as one key on the command line.
+    printf '7,alice,x\n8,bob,x\n' >users.csv
+    printf 'alice,x,7\nbob,x,9\n' >today.csv
+    quiet seen create f -d, -f 2,1 users.csv
+    run -0 seen query -d, -f 1,3 f today.csv
+    [ "$output" = alice,x,7 ]
+    run -0 seen query f -k alice,7
+    # The same fields, but not the same key.
+    run -1 seen query -c -d, -f 3,1 f today.csv
+    tr , ';' <today.csv >other.csv
+    run -1 seen query -c -d';' -f 1,3 f other.csv
+    # One that is missing is an error, one that is empty is not.
+    printf 'a,b\na,\na\n' >input
+    run -2 --separate-stderr seen dedup -d, -f 1,2 <input
+    [ "$output" = $'a,b\na,' ]
+    [ "$stderr" = 'seen: (standard input):3: has no field 2 (--skip-bad skips such records)' ]
+    run -0 --separate-stderr seen dedup -d, -f 1,2 --skip-bad <input
+    [ "$stderr" = 'seen: 1 of 3 records had no key and were skipped' ]
+}
+
+@test "a range of fields is all of them, as with cut" {
+    printf '%s\n' a,b,c,d,e 1,2,3,4,5 >table
+    quiet seen create -p 1e-9 -d, -f 2-4 f table
+    run -0 seen query -c f -k b,c,d -k 2,3,4
+    [ "$output" = 2 ]
+    run -0 seen query -c -d, -f 2,3-4 f table
+    [ "$output" = 2 ]
+    quiet seen create -p 1e-9 --force -d, -f 3-3,-1,1-2 f table
+    run -0 seen query -c f -k c,e,a,b -k 3,5,1,2
+    [ "$output" = 2 ]
+}
+
+@test "the whole key is prepared, not each of its fields" {
+    printf ' A , B \n' >input
+    takes '--trim -i -d , -f 2,1' input 'b , a'
+    # At either end a delimiter that is a blank is trimmed too.
+    printf '\tb\nb\t\n' >input
+    takes '--trim -f 1,2' input b
+}
+
+@test "joined keys are confirmed, and counted" {
+    printf '1,a\n2,b\n' | quiet seen create -p 0.4 -d, -f 2,1 f
+    printf 'a,1\nb,2\n' >list
+    { printf '1,a\n2,b\n'; seq -f '%.0f,c' 100; } >input
+    run -0 seen query --confirm list -d, -f 2,1 f input
+    [ "$output" = $'1,a\n2,b' ]
+    printf 'a;x;1\na;y;1\nb;x;2\n' >input
+    quiet seen create --counted -d';' -f 1,-1 g input
+    head -n 1 input | quiet seen add -d';' -f 1,3 g
+    run -0 seen query --counts g -k 'a;1' -k 'b;2'
+    [ "$output" = $'2\ta;1\n1\tb;2' ]
+    head -n 1 input | quiet seen remove -d';' -f -3,-1 g
+    run -0 seen query --counts g -k 'a;1'
+    [ "$output" = $'1\ta;1' ]
+}
+
+@test "fields between runs of blanks are those of awk" {
+    printf 'a b\n \t c\t  d \t\ne\tf g\n' >input
+    takes '-w -f 1' input a c e
+    takes '--whitespace -f -1' input b d g
+    takes '-wf2,1' input 'b a' 'd c' 'f e'
+    awk '{ print $2 }' input >words
+    takes '-w -f 2' input b d f
+    seen create --reproducible --force -n 100 -p 1e-9 want words
+    # All but the headers, which say how the keys were read.
+    alike <(tail -c +12289 want) <(tail -c +12289 made)
+    # A record of blanks has none. A CR is no blank.
+    printf 'a\n \t \n\n b\r\n' >input
+    run -0 --separate-stderr seen dedup -w -f 1 --crlf --skip-bad <input
+    [ "$output" = $'a\n b\r' ]
+    [ "$stderr" = 'seen: 2 of 4 records had no key and were skipped' ]
+    run -2 --separate-stderr seen dedup -w -f -2 <<<$'x y\nz '
+    [ "$stderr" = 'seen: (standard input):2: has no field -2 (--skip-bad skips such records)' ]
+}
+
+@test "a CR in one of several fields is noticed" {
+    printf 'a,b\r\n' >input
+    for fields in 2,1 1,2 2; do
+        run -0 --separate-stderr seen create --force -d, -f $fields f input
+        [[ $stderr == *'end in CR'* ]]
+        quiet seen create --force --crlf -d, -f $fields f input
+    done
+    quiet seen create --force -d, -f 1 f input
+}
+
+@test "a record without the field is an error with its place, or is skipped" {
+    printf 'a,1\nb\nc,3\nd\n' >one
+    printf 'x,9\ny\n' >two
+    quiet seen create --empty -n 100 -p 1e-9 f
+    cp f g
+    for command in 'create h' 'add f' 'query f'; do
+        # shellcheck disable=SC2086 # command and filter
+        run -2 --separate-stderr seen $command -d , -f 2 one
+        [ "$stderr" = 'seen: one:2: has no field 2 (--skip-bad skips such records)' ]
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen $command -d , -f -2 two
+        [ "$stderr" = 'seen: two:2: has no field -2 (--skip-bad skips such records)' ]
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen $command -d , -f 2 <one
+        [ "$stderr" = 'seen: (standard input):2: has no field 2 (--skip-bad skips such records)' ]
+    done
+    [ ! -e h ]
+    # add has taken those before.
+    run -0 seen query -c f -k 1 -k 3 -k 9
+    [ "$output" = 1 ]
+    run -0 --separate-stderr seen create -d , -f 2 --skip-bad h one two
+    [ -z "$output" ]
+    [ "$stderr" = 'seen: 3 of 6 records had no key and were skipped' ]
+    run -0 --separate-stderr seen query -d , -f 2 --skip-bad h one two
+    [ "$output" = $'a,1\nc,3\nx,9' ]
+    # They are neither present nor absent, but they have numbers.
+    run -0 --separate-stderr seen query -n -d , -f 2 --skip-bad h one two
+    [ "$output" = $'one:1:a,1\none:3:c,3\ntwo:1:x,9' ]
+    run -1 --separate-stderr seen query -vc -d , -f 2 --skip-bad h one two
+    [ "$output" = 0 ]
+    run -0 --separate-stderr seen query --annotate -d , -f 2 --skip-bad h one two
+    [ "$output" = $'+\ta,1\n?\tb\n+\tc,3\n?\td\n+\tx,9\n?\ty' ]
+    run -0 --separate-stderr seen query -n --annotate -d , -f 2 --skip-bad h one
+    [ "$output" = $'1:+\ta,1\n2:?\tb\n3:+\tc,3\n4:?\td' ]
+    run -0 --separate-stderr seen add -d , -f 2 --skip-bad --verbose g one two
+    [ "${stderr_lines[0]}" = 'seen: 3 of 6 records had no key and were skipped' ]
+    [ "${stderr_lines[1]}" = 'seen: 3 records, 3 new keys' ]
+}
+
+@test "the place is right in large files, whatever the threads" {
+    { seq -f '%.0f,x' 100000; echo bad; seq -f '%.0f,x' 100000; echo worse; } >input
+    for threads in 1 2 7; do
+        run -2 --separate-stderr seen create -j $threads -d , -f 2 f input
+        [ "$stderr" = 'seen: input:100001: has no field 2 (--skip-bad skips such records)' ]
+        run -2 --separate-stderr seen create -j $threads -d , -f 2 f < <(cat input)
+        [ "$stderr" = 'seen: (standard input):100001: has no field 2 (--skip-bad skips such records)' ]
+    done
+    [ ! -e f ]
+}
+
+@test "--hex, --ignore-case and --trim are applied to all keys ever after" {
+    printf '00ff\nABcd\n\n' >input
+    takes --hex input 00FF abCD ''
+    printf 'aB\n\303\204z\n' >input
+    takes -i input AB $'\303\204Z'
+    printf ' a\t\n\t b c \n' >input
+    takes --trim input a 'b c'
+    printf ' AB,\n\t0c\t,\n' >input
+    takes '--trim -i -x -d , -f 1' input ab 0c
+    # Without being told again.
+    printf ' Key \n' | quiet seen create --trim -i f
+    run -0 seen query f -k kEY
+    [ "$output" = kEY ]
+    printf '\tKEY\nkeys\n' >input
+    run -0 seen query f input
+    [ "$output" = $'\tKEY' ]
+    quiet seen add f -k ' OTHER '
+    run -0 seen query f -k other
+    quiet seen query -q --trim f -k key
+    # Only letters of ASCII are folded.
+    printf '\303\204\n' | quiet seen add f
+    run -1 seen query -c f -k $'\303\244'
+}
+
+@test "preparation that the filter was not made with is an error" {
+    quiet seen create plain -k a
+    quiet seen create --trim trimmed -k a
+    for command in query add; do
+        local whole=
+        [ $command = add ] || whole=' (records are always compared whole, as with grep -x)'
+        for option in --hex --ignore-case --trim; do
+            [ $option = --hex ] || whole=
+            refuses "seen: 'plain' was made without $option, which cannot be added later$whole" \
+                seen $command $option plain -k a
+        done
+        refuses "seen: 'trimmed' was made without --ignore-case, which cannot be added later" \
+            seen $command --trim -i trimmed -k a
+    done
+}
+
+@test "what is not hexadecimal is an error with its place" {
+    for bad in 0 zz 0g '00 ' 0x00 000; do
+        printf '00\n%s\n' "$bad" >input
+        run -2 --separate-stderr seen create --hex f input
+        [ "$stderr" = 'seen: input:2: not hexadecimal' ]
+        run -2 --separate-stderr seen create --hex f -k "$bad"
+        [ "$stderr" = "seen: --key '$bad': not hexadecimal" ]
+        run -0 --separate-stderr seen create --hex --skip-bad --json f input
+        [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+        jq -e '.records == 2 and .bad_records == 1 and .keys_added == 1' <<<"$output"
+        rm f
+    done
+}
+
+@test "what cannot be encoded is an error with its place" {
+    bad_of() {
+        encoded f "$1"
+        printf '1\n%b\n' "$2" >input
+        run -2 --separate-stderr seen add f input
+        [ "$stderr" = "seen: input:2: $3" ]
+        run -1 --separate-stderr seen query f -k 2
+        run -2 --separate-stderr seen dedup f -k "$(printf %b "$2")"
+        [[ $stderr == *": $3" ]]
+        run -0 --separate-stderr seen add --skip-bad f input
+        [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+        run -0 seen query f -k 1
+    }
+    for number in 1 2 7 8 11; do
+        bad_of $number 'a\xff' 'not UTF-8'
+    done
+    for number in 3 6 10; do
+        bad_of $number 2147483648 'not an integer of 32 bits'
+    done
+    for number in 4 5 9; do
+        bad_of $number 1.5 'not an integer of 64 bits'
+    done
+}
+
+@test "the encoding of keys is shown, and compared" {
+    seen create --empty -n 1000 -p 1e-6 plain
+    [ "$(seen stats --json plain | jq -r '.preparation, .encoding' | tr '\n' ' ')" = 'none none ' ]
+    encoded f 9 --trim
+    [ "$(seen stats --json f | jq -r '.preparation, .encoding' | tr '\n' ' ')" = '--trim kryo5long ' ]
+    [[ $(seen stats f) == *'key encoding'*'kryo5long'* ]]
+    encoded f 9
+    encoded g 4
+    for other in plain g; do
+        refuses "seen: 'f' and '$other' cannot be merged: they differ in key encoding" \
+            seen merge -o out f "$other"
+    done
+    seen create --empty --like f like
+    [ "$(seen stats --json like | jq -r .encoding)" = kryo5long ]
+}
+
+@test "a list of hashes with counts, as password breaches come" {
+    printf '%s\n' 5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:9659365 \
+        7C4A8D09CA3762AF61E59520943DC26494F8941B:42542807 \
+        F7C3BC1D808E04732ADF679965CCC34CA7AE3441:9347000 >list
+    sed 's/$/\r/' list >list.crlf
+    quiet seen create -d : -f 1 --hex -p 1e-9 f list
+    check() { run -0 seen query -c f -k 5baa61e4c9b93f3f0682250b6cf8331b7ee68fd8; }
+    check
+    run -0 seen query f - <<<"$(printf password | sha1sum | cut -d ' ' -f 1)"
+    run -1 seen query f - <<<"$(printf passw0rd | sha1sum | cut -d ' ' -f 1)"
+    run -0 seen query -c -d: -f1 f list
+    [ "$output" = 3 ]
+    # A CR that belongs to another field is not in the way.
+    quiet seen create -d : -f 1 -x -p 1e-9 --force --crlf f list.crlf
+    check
+    quiet seen create -d : -f 1 -x -p 1e-9 --force f list.crlf
+    check
+    # In the last field it belongs to the key.
+    run -0 --separate-stderr seen create -d : -f 2 --force g list.crlf
+    [[ $stderr == *"end in CR, which is taken as part of the key"* ]]
+    # The key's own is: not for a hash.
+    cut -d : -f 1 list | sed 's/$/\r/' >hashes
+    run -2 --separate-stderr seen create --force --hex f hashes
+    [[ $stderr == *'hashes:1: not hexadecimal'* ]]
+    quiet seen create --force --hex --crlf f hashes
+    check
+}
+
+@test "CRs belong to keys unless --crlf drops them, which is hinted at once" {
+    seq 100000 | sed 's/$/\r/' >input
+    for threads in 1 3; do
+        run -0 --separate-stderr seen create -p 1e-9 --force -j $threads f input input
+        [ -z "$output" ]
+        [ "$stderr" = "seen: records in 'input' end in CR, which is taken as part of the key; --crlf drops it" ]
+    done
+    run -0 seen query -c f -k $'17\r'
+    run -1 seen query -c f -k 17
+    run -0 --separate-stderr seen query -c f input
+    [ "${#stderr_lines[@]}" = 1 ]
+    quiet seen create -p 1e-9 --force --crlf f input
+    run -0 seen query -c f -k 17
+    run -1 seen query -c f -k $'17\r'
+    # What is printed still has it.
+    [ "$(seen query --crlf f <<<$'17\r' | od -An -c | tr -d ' ')" = '17\r\n' ]
+    # One, before the terminator, and no other.
+    printf 'a\r\r\n\rb\r\nc\r' >input
+    takes --crlf input $'a\r' $'\rb' $'c\r'
+    # No hint where records end in NUL.
+    printf 'a\r\0' >input
+    quiet seen create --force -0 f input
+}
+
+# hints TEXT COMMAND...: the command says this of `input`, once, and succeeds.
+hints()
+{
+    local text=$1
+    shift
+    run -0 --separate-stderr "$@"
+    [ "$stderr" = "seen: records in 'input' $text" ]
+}
+
+@test "input that makes a useless filter is hinted at" {
+    local nul="end in NUL, not in newlines, so that all of them are one key; -0 separates them"
+    local apart="end in newlines, not in NUL, so that all of them are one key; without -0 they are separate"
+    local utf16="are UTF-16, and keys are taken byte for byte; 'iconv -f UTF-16 -t UTF-8' converts them"
+    local mark="begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops it"
+    quiet seen create -n 1M --empty g
+    for way in 'create --force f' 'add g' 'dedup --create -p 0.001 h' 'dedup -j2 h'; do
+        seq 50000 | tr '\n' '\0' >input
+        # shellcheck disable=SC2086
+        hints "$nul" seen $way input
+    done
+    # However many threads and files there are, once.
+    hints "$nul" seen create --force f input input
+    run -0 --separate-stderr bash -c "seen query -c g <input"
+    [ "$stderr" = "seen: records in '(standard input)' $nul" ]
+    quiet seen create --force -0 f input
+    seq 200000 >input
+    hints "$apart" seen create --force -0 f input
+    hints "$apart" seen query -v -j4 -0 g input input
+    # A record with newlines in it is a key, and so is a last one without its NUL.
+    printf 'a\nb' >input
+    quiet seen create --force -0 f input
+    printf 'a\n\0b\n' >input
+    quiet seen create --force -0 f input
+    printf 'a\0\nb\0\n' >input
+    quiet seen create --force f input
+    printf 'a\0b' >input
+    quiet seen create --force f input
+    for code in UTF-16LE UTF-16BE; do
+        { printf '\ufeff'; seq 1000; } | iconv -f UTF-8 -t $code >input
+        hints "$utf16" seen create --force f input
+        hints "$utf16" seen query -v g input
+        iconv -f UTF-16 -t UTF-8 input | cmp <(seq 1000) -
+    done
+    { printf '\ufeff'; seq 200000; } >input
+    hints "$mark" seen create --force -j3 f input
+    hints "$mark" seen query -c f input
+    [ "$output" = 200000 ]
+    [ "$(seen query -c f -k $'\ufeff1')" = 1 ]
+    hints "$mark" seen create --force -d x -f 1 f input
+    tail -c +4 input | cmp <(seq 200000) -
+    # The mark is before a header or a field that is not the key, or in front of no file.
+    quiet seen create --force --header 1 f input
+    quiet seen create --force -w -f 2 f <(sed 's/$/ x/' input)
+    { echo; cat input; } >other
+    quiet seen create --force f other
+    quiet seen create --force f -k $'\ufeff1'
+    # The hint stands before the error.
+    run -2 --separate-stderr seen create --force --hex f input
+    [ "${stderr_lines[0]}" = "seen: records in 'input' $mark" ]
+    [ "${stderr_lines[1]}" = "seen: input:1: not hexadecimal" ]
+}
+
+# refused_as FORMAT COMMAND: `packed`, by every command that reads keys, from a file and from a pipe.
+refused_as()
+{
+    local way says="is $1 data, and only gzip is decompressed here: $2 FILE | seen ..."
+    rm -f h
+    for way in 'create h' 'add g' 'query g' 'query --annotate g' 'dedup g' 'remove c'; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'packed' $says" seen $way packed || return
+        # shellcheck disable=SC2086
+        refuses "seen: '(standard input)' $says" seen $way <packed || return
+        [ "$way" != 'query --annotate g' ] || continue # a pipe gives it questions
+        # In pieces, as a slow pipe gives it.
+        # shellcheck disable=SC2086
+        refuses "seen: '(standard input)' $says" seen $way < <(dd if=packed bs=1 status=none) ||
+            return
+    done
+    [ ! -e h ] && run -1 seen query -q g packed --no-gzip
+}
+
+@test "what other compressors made is refused with the command that decompresses it" {
+    seen create -n 1000 g -k key
+    seen create --counted -n 1000 c -k key
+    cp g before
+    for name in xz zstd bzip2 lz4; do
+        command -v $name >/dev/null || continue
+        seq 10 | $name -c >packed
+        refused_as $name "$name -dc"
+        $name -dc packed | cmp - <(seq 10)
+    done
+    # What the programs would write, where they are not installed; and zip.
+    printf '\xfd7zXZ\0\n1\n2\n' >packed
+    refused_as xz 'xz -dc'
+    printf '\x28\xb5\x2f\xfd\n1\n2\n' >packed
+    refused_as zstd 'zstd -dc'
+    printf 'BZh91AY&SY\n1\n2\n' >packed
+    refused_as bzip2 'bzip2 -dc'
+    printf '\x04\x22\x4d\x18\n1\n2\n' >packed
+    refused_as lz4 'lz4 -dc'
+    printf 'PK\3\4\n1\n2\n' >packed
+    refused_as zip 'unzip -p'
+    alike <(data g) <(data before)
+    # A file that cannot be used does not keep query from the others.
+    echo key >plain
+    run -2 --separate-stderr seen query g packed plain
+    [ "$output" = key ]
+}
+
+@test "what a coprocess is asked is never taken for compressed data" {
+    for start in '\xfd7zXZ' '\x28\xb5\x2f\xfd' 'BZh91AY&SY' '\x04\x22\x4d\x18' 'PK\3\4' '\x1f\x8b\x08'; do
+        printf '%bx\n' "$start" >question
+        seen create --force --no-gzip -n 10 f question
+        # shellcheck disable=SC2002 # a pipe is wanted
+    equal "$(cat question | seen query --annotate f)" "$(printf '+\t'; cat question)"
+    done
+    # A file is decompressed.
+    printf 'x\ny\n' | gzip >list.gz
+    seen create --force -n 10 f -k x
+    [ "$(seen query --annotate f list.gz)" = $'+\tx\n-\ty' ]
+    [ "$(seen query --annotate f <list.gz)" = $'+\tx\n-\ty' ]
+}
+
+@test "with --no-gzip, and where it is not the input's first bytes, other compressors' data is keys" {
+    seen create -n 1000 g -k key
+    for start in '\xfd7zXZ\0' '\x28\xb5\x2f\xfd' 'BZh91AY&SY' '\x04\x22\x4d\x18' 'PK\3\4'; do
+        printf '%b\n1\n' "$start" >packed
+        run -1 seen query -q g packed --no-gzip
+        [ -z "$output" ]
+        seen create --force --no-gzip f packed
+        [ "$(seen query -c --no-gzip f packed)" = 2 ]
+        { echo key; cat packed; } | quiet seen create --force f
+        # All but the last of the bytes that tell.
+        printf '%b' "$start" | head -c -1 >part
+        quiet seen create --force f part
+    done
+    printf 'BZhelium\nPKZIP\n' >like
+    quiet seen create --force f like
+}
+
+@test "gzip is recognised by what is in it" {
+    seq 50000 >plain
+    gzip -c plain >packed
+    quiet seen create -p 1e-9 f plain
+    for file in packed -; do
+        run -0 seen query -c f $file <packed
+        [ "$output" = 50000 ]
+        run -0 seen query -c f $file < <(cat packed)
+        [ "$output" = 50000 ]
+    done
+    # What is printed are the records.
+    seen query f packed | cmp - plain
+    # Several members, stored ones, empty ones, with names, cut in the middle of a record.
+    { head -c 100 plain | gzip -9; gzip </dev/null; tail -c +101 plain | gzip -1; } >members
+    seen query f members | cmp - plain
+    [ "$(seen query -c f packed plain members)" = 150000 ]
+    # A name says nothing.
+    mv packed plain.txt
+    mv plain plain.gz
+    [ "$(seen query -c f plain.txt plain.gz)" = 100000 ]
+}
+
+@test "gzip that is truncated, damaged or followed by something else is an error" {
+    seq 50000 >plain
+    gzip -c plain >packed
+    len=$(size packed)
+    quiet seen create -p 1e-9 f plain
+    refused() {
+        local command
+        rm -f g h
+        seen create --empty -n 100000 g
+        for command in 'create h' 'add g' 'query -c f'; do
+            # shellcheck disable=SC2086
+            run -2 --separate-stderr seen $command bad
+            [[ ${stderr_lines[0]} == "seen: "*"'bad'"*$1* ]] ||
+                { echo "$command: $stderr"; return 1; }
+            [ "${#stderr_lines[@]}" = 1 ]
+            # shellcheck disable=SC2086
+            run -2 --separate-stderr seen $command < <(cat bad)
+            [[ $stderr == "seen: "*"'(standard input)'"* ]]
+        done
+        [ ! -e h ]
+    }
+    for cut in 10 100 $((len / 2)) $((len - 8)) $((len - 1)); do
+        head -c "$cut" packed >bad
+        refused ''
+    done
+    # In the data, in the checksum, in the length.
+    for offset in $((len / 2)) $((len - 6)) $((len - 2)); do
+        cp packed bad
+        poke bad $offset "$(printf %02x $((0x$(peek bad $offset 1) ^ 4)))"
+        refused ''
+    done
+    { cat packed; echo junk; } >bad
+    refused ''
+    { cat packed; head -c 20 packed; } >bad
+    refused ''
+}
+
+@test "the three bytes that gzip begins with are truncated gzip data" {
+    printf '\037\213\010' >bad
+    refuses "seen: 'bad' is truncated gzip data" seen create f bad
+    refuses "seen: '(standard input)' is truncated gzip data" seen create f <bad
+    refuses "seen: '(standard input)' is truncated gzip data" seen create f < <(cat bad)
+    [ ! -e f ]
+    takes --no-gzip bad $'\037\213\010'
+    printf '\037\213' >like
+    takes '' like $'\037\213'
+}
+
+@test "a file that is shorter than it says, as in /sys, is read to its end" {
+    for file in /sys/class/net/lo/mtu /sys/kernel/mm/transparent_hugepage/enabled; do
+        [ -r "$file" ] && [ "$(size $file)" -gt "$(wc -c < <(cat "$file"))" ] && break
+        file=
+    done
+    [ -n "$file" ] || skip 'there is no such file here'
+    cat "$file" >contents
+    for threads in 1 3; do
+        rm -f f g
+        quiet seen create -j "$threads" f "$file"
+        seen query -j "$threads" f contents | cmp contents -
+        seen query -j "$threads" f "$file" | cmp contents -
+        seen query -j "$threads" f <"$file" | cmp contents -
+        seen dedup -j "$threads" --create g contents "$file" | cmp contents -
+    done
+}
+
+@test "with --no-gzip, and for what only begins like gzip, bytes are bytes" {
+    printf '\037\213\010\340 no gzip: a reserved flag\nb\n' >like
+    takes '' like $'\037\213\010\340 no gzip: a reserved flag' b
+    printf '\037\213\nb\n' >like
+    takes '' like $'\037\213' b
+    printf '\037' >like
+    takes '' like $'\037'
+    gzip -nc <<<key >packed
+    quiet seen create -p 1e-9 f -k key
+    run -0 seen query -c f packed
+    run -1 seen query -c --no-gzip f packed
+    quiet seen create --force --no-gzip -p 1e-9 f packed
+    run -1 seen query -c f -k key
+    seen query --no-gzip f packed | cmp - <(cat packed; [ "$(tail -c 1 packed | od -An -c | tr -d ' ')" = '\n' ] || echo)
+}
+
+@test "-k is used instead of files, as often as it is given" {
+    quiet seen create -n 2000 f -k a --key=b --key c
+    run -0 seen query f -k c -k x -k a
+    [ "$output" = $'c\na' ]
+    run -0 seen query -c f -k a -k a
+    [ "$output" = 2 ]
+    keys=()
+    for key in $(seq 1000); do
+        keys+=(-k "$key")
+    done
+    quiet seen add f "${keys[@]}"
+    run -0 seen query -c f "${keys[@]}"
+    [ "$output" = 1000 ]
+    for command in 'create g' 'add f' 'query f'; do
+        # shellcheck disable=SC2086
+        refuses 'seen: --key gives the keys: not with KEYFILE' seen $command -k a input
+    done
+    # Standard input is left alone.
+    [ "$(echo rest | { seen query -q f -k a; cat; })" = rest ]
+}
+
+@test "--files0-from names the key files" {
+    mkdir dir
+    echo a >dir/1
+    echo b >$'dir/2\nx'
+    seq 1000 | gzip >dir/3
+    find dir -type f -print0 | sort -z >list
+    quiet seen create -p 1e-9 --files0-from list f
+    run -0 seen query -c f -k a -k b -k 1000 -k c
+    [ "$output" = 3 ]
+    run -0 bash -c 'find dir -type f -print0 | seen query -c --files0-from - f'
+    [ "$output" = 1002 ]
+    # Without FILTER, too. The last name may lack its NUL.
+    printf 'dir/1\0dir/1' >twice
+    run -0 --separate-stderr seen dedup --files0-from=twice
+    [ "$output$stderr" = a ]
+    # "-" in a file is standard input.
+    printf 'dir/1\0-\0' >dash
+    run -0 bash -c 'seen query -n --files0-from dash f <dir/1'
+    [ "$output" = $'dir/1:1:a\n(standard input):1:a' ]
+    refuses "seen: --files0-from: keys cannot come from standard input, as their names do" \
+        seen query --files0-from - f <dash
+    : >none
+    for command in 'create g' 'add f' 'query f' 'dedup f' dedup; do
+        # shellcheck disable=SC2086
+        refuses "seen: --files0-from: 'none' has no names" seen $command --files0-from none
+        # shellcheck disable=SC2086
+        refuses "seen: --files0-from: '-' has no names" seen $command --files0-from - <none
+        # shellcheck disable=SC2086
+        refuses "seen: cannot open 'missing': No such file or directory" seen $command --files0-from missing
+        # shellcheck disable=SC2086
+        refuses "seen: cannot read 'dir': Is a directory" seen $command --files0-from dir
+    done
+    printf 'dir/1\0\0' >gap
+    refuses "seen: --files0-from: 'gap' has an empty name" seen add --files0-from gap f
+    refuses "seen: --files0-from names the key files: not with KEYFILE" seen add --files0-from list f dir/1
+    refuses "seen: --files0-from names the key files: not with --key" seen add --files0-from list f -k a
+    [ ! -e g ]
+}
+
+@test "standard input is read where it says -, once, and by default" {
+    echo a >one
+    echo c >three
+    quiet seen create f one - three <<<b
+    run -0 seen query f three - one <<<b
+    [ "$output" = $'c\nb\na' ]
+    run -0 seen query f <<<b
+    [ "$output" = b ]
+    refuses "seen: '-' is given twice" seen query f - -
+    refuses "seen: '-' is given twice" seen add f - one -
+    # Reading begins where the one before has ended.
+    { read -r _; run -0 seen query f; } < <(printf 'a\nb\n')
+    [ "$output" = b ]
+    printf 'x\na\n' >two
+    [ "$({ read -r _; seen query f; } <two)" = a ]
+}
+
+@test "what is read of a file does not wait for the stream behind it" {
+    need_strace
+    mkfifo late
+    seq 1000 >first
+    quiet seen create --empty -n 10k f
+    # One thread is held up in reading the file, until the other waits for the stream.
+    timeout "$PATIENCE" strace -f -qq -o /dev/null \
+        -e trace=pread64 -e inject=pread64:delay_exit=200000 seen dedup -j2 f first late >out &
+    exec 7>late
+    await $! cmp -s first out
+    exec 7>&-
+    wait $!
+}
+
+@test "options for keys that make no sense are refused" {
+    quiet seen create f -k a
+    for command in 'create g' 'add f' 'query f'; do
+        for bad in '-f 0' '-f x' '-f 1.5' '-f 1,' '-f ,1' '-f 3-1' '-f 1,0' '-f 00000000000000001' \
+            '-d ab' '-j 0' '-j x' '-j -1'; do
+            # shellcheck disable=SC2086
+            run -2 --separate-stderr seen $command $bad -k a
+            [ -z "$output" ]
+            [[ ${stderr_lines[0]} == "seen: option '--"*"': "* ]]
+        done
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen $command -d '' -k a
+        [[ ${stderr_lines[0]} == "seen: option '--delimiter': "* ]]
+    done
+    [ ! -e g ]
+    refuses "seen: option '--field': field -1 is named twice" seen query -f -1,2,-1 f
+    local what="is not a whole number from -1000000 to 1000000, or a range of fields, such as 1-3; fields have no names"
+    for field in two 2-1 0-2 1- 1-2-3 a-2 -3--1 123456789012345-123456789012346; do
+        refuses "seen: option '--field': '$field' $what" seen query -f "3,$field,4" f
+    done
+    echo a >list
+    refuses "seen: option '--field' chooses fields of records by their numbers; 'list' is a file, and key files are operands" \
+        seen create -f list g
+    refuses "seen: option '--field': field 2 is named twice" seen query -f 2,1-3 f
+    refuses "seen: option '--field': more than 16 fields" seen query -f 1-17 f
+    refuses "seen: option '--delimiter': '\\t' is not a single byte; TAB is the default" \
+        seen query -d '\t' -f 1 f
+    refuses "seen: option '--field': more than 16 fields" seen query -f "$(seq -s , 17)" f
+}
+
+@test "a delimiter needs fields" {
+    seen create --counted f -k a
+    for command in create add query dedup remove; do
+        for option in '-d,' '-d ,' '--delimiter ,' '-d , --crlf'; do
+            # shellcheck disable=SC2086 # words
+            refuses 'seen: --delimiter is for fields: it needs --field' \
+                seen $command $option f
+        done
+        # shellcheck disable=SC2086
+        refuses 'seen: --whitespace is for fields: it needs --field' \
+            seen $command -w f
+        # shellcheck disable=SC2086
+        refuses 'seen: --delimiter is for fields: not with --whitespace' seen $command -d, -w -f1 f
+    done
+}

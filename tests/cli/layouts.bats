@@ -1,0 +1,214 @@
+#!/usr/bin/env bats
+# Filters of other programs, held against the files in tests/vectors, which those programs wrote.
+# `make interop` runs the programs themselves.
+
+load ../lib/helpers
+
+vectors() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/lib/vectors.py" "$@"; }
+
+# golden LAYOUT/FILE: a file of tests/vectors.
+golden() { cat "$SOURCE/tests/vectors/$1"; }
+
+# declined COMMAND...: exit status 2, nothing on stdout, one line on stderr, and no f.seen.
+declined()
+{
+    run -2 --separate-stderr "$@"
+    [[ -z $output && ${#stderr_lines[@]} == 1 && ! -e f.seen ]] || { echo "$*: $output$stderr"; return 1; }
+}
+
+@test "guava: an imported filter answers as the program did, and is exported as it was" { vectors answers guava; }
+@test "guava: create and add make the program's bytes" { vectors create guava; }
+@test "guava: keys of 0 to 64 bytes of any value" { vectors tails guava; }
+@test "guava: broken files" { vectors malformed guava; }
+@test "guava: sizes" { vectors sizing guava; }
+
+@test "gozero: an imported filter answers as the program did, and is exported as it was" { vectors answers gozero; }
+@test "gozero: create and add make the program's bytes" { vectors create gozero; }
+
+@test "redisson: an imported filter answers as the program did, and is exported as it was" { vectors answers redisson; }
+@test "redisson: create and add make the program's bytes" { vectors create redisson; }
+@test "redisson: keys of 0 to 64 bytes of any value" { vectors tails redisson; }
+@test "redisson: sizes" { vectors sizing redisson; }
+
+@test "redisbloom: an imported filter answers as the program did, and is exported as it was" { vectors answers redisbloom; }
+@test "redisbloom: create and add make the program's bytes" { vectors create redisbloom; }
+@test "redisbloom: add makes an older dump the newer one" { vectors extend redisbloom; }
+@test "redisbloom: keys of 0 to 64 bytes of any value" { vectors tails redisbloom; }
+@test "redisbloom: broken files" { vectors malformed redisbloom; }
+@test "redisbloom: sizes" { vectors sizing redisbloom; }
+
+@test "php: an imported filter answers as the program did, and is exported as it was" { vectors answers php; }
+@test "php: create and add make the program's bytes" { vectors create php; }
+@test "php: keys of 0 to 64 bytes of any value" { vectors tails php; }
+
+@test "dcso: an imported filter answers as the program did, and is exported as it was" { vectors answers dcso; }
+@test "dcso: create and add make the program's bytes" { vectors create dcso; }
+@test "dcso: add makes an older file the newer one" { vectors extend dcso; }
+@test "dcso: keys of 0 to 64 bytes of any value" { vectors tails dcso; }
+@test "dcso: broken files" { vectors malformed dcso; }
+@test "dcso: sizes" { vectors sizing dcso; }
+
+@test "parquet: an imported filter answers as the program did, and is exported as it was" { vectors answers parquet; }
+@test "parquet: create and add make the program's bytes" { vectors create parquet; }
+@test "parquet: keys of 0 to 64 bytes of any value" { vectors tails parquet; }
+@test "parquet: sizes" { vectors sizing parquet; }
+
+@test "gozero: the number of bits must be given, and bits behind it are refused" {
+    golden gozero/gz_bits13007.bitmap >bitmap
+    declined seen import --layout gozero bitmap -o f.seen
+    declined seen import --layout gozero:bits=12000 bitmap -o f.seen
+    quiet seen import --layout gozero:bits=20000 bitmap -o f.seen
+    quiet seen export f.seen -o out
+    cmp bitmap out
+}
+
+@test "redisson: bits and k, or -n and -p, must be given" {
+    golden redisson/rs_string_n1000_p01.bitmap >bitmap
+    declined seen import --layout redisson bitmap -o f.seen
+    declined seen import --layout redisson:bits=9000,k=7 bitmap -o f.seen
+    quiet seen import --layout redisson -n 1000 -p 0.01 bitmap -o f.seen
+    [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys/keys.txt")" = 1000 ]
+    quiet seen export f.seen -o out
+    cmp bitmap out
+}
+
+@test "a bitmap that is empty is an empty filter, and --pad writes all bytes" {
+    : >bitmap
+    quiet seen import --layout gozero:bits=13007 bitmap -o f.seen
+    [ "$(seen query -k a -c f.seen || true)" = 0 ]
+    quiet seen export f.seen -o out
+    [ "$(size out)" = 0 ]
+    quiet seen export --pad f.seen -o out --force
+    [ "$(size out)" = 1626 ]
+    cmp -n 1626 out /dev/zero
+}
+
+@test "dcso: gzip is told by the content" {
+    golden dcso/dc_n1000_p01.bloom.gz >packed
+    quiet seen import --layout dcso packed -o f.seen
+    quiet seen export f.seen -o out
+    gzip -dc out | cmp - "$SOURCE/tests/vectors/dcso/dc_n1000_p01.bloom"
+}
+
+@test "parquet: a bitset without its header" {
+    golden parquet/pq_str_1024.sbbf | tail -c 1024 >bitset
+    quiet seen import --layout parquet:header=no bitset -o f.seen
+    [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys/keys.txt")" = 1000 ]
+    quiet seen export f.seen -o out
+    cmp bitset out
+}
+
+@test "dcso: gzip data must be whole and alone; members follow each other" {
+    golden dcso/dc_n1000_p01.bloom.gz >packed
+    for len in 4 20 60 600 $(($(size packed) - 1)); do
+        head -c "$len" packed >part
+        refuses "seen: 'part' is truncated gzip data" seen import --layout dcso part -o f.seen
+    done
+    (cat packed; printf x) >longer
+    refuses "seen: 'longer' has other data after its gzip data" seen import --layout dcso longer -o f.seen
+    refuses "seen: 'standard input' has other data after its gzip data" \
+        seen import --layout dcso - -o f.seen < <(cat longer)
+    cp packed damaged
+    poke damaged $(($(size packed) - 8)) 00
+    refuses "seen: 'damaged' is damaged gzip data: incorrect data check" \
+        seen import --layout dcso damaged -o f.seen
+    [ ! -e f.seen ]
+    # Go's reader, too, goes on with a second member.
+    bloom=$SOURCE/tests/vectors/dcso/dc_n1000_p01.bloom
+    (head -c 100 "$bloom" | gzip; tail -c +101 "$bloom" | gzip) >members
+    quiet seen import --layout dcso --reproducible members -o f.seen
+    seen import --layout auto --reproducible members -o g.seen
+    seen export f.seen -o - | gzip -dc | cmp - "$bloom"
+    cmp f.seen g.seen
+}
+
+@test "dcso: inflating stops where the header says, and 16 MiB of user data later" {
+    python3 - <<'END'
+import gzip, struct
+head = struct.pack('<QQdQQQ', 1, 100, 0.01, 7, 1000, 0) + bytes(128)
+for name, more in ('most', 16 << 20), ('bomb', (16 << 20) + 1):
+    open(name, 'wb').write(gzip.compress(head + bytes(more), 1))
+# Blocks with no byte in them.
+open('blocks', 'wb').write(gzip.compress(b'')[:10] + b'\0\0\0\xff\xff' * 100000)
+END
+    quiet seen import --layout dcso most -o f.seen
+    most=$((48 + 128 + (16 << 20)))
+    refuses "seen: 'bomb' has more than $most bytes, all that such a filter takes" \
+        seen import --layout dcso bomb -o g.seen
+    refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes" \
+        seen import --layout dcso - -o g.seen < <(cat most bomb)
+    refuses "seen: 'blocks' goes on after 139264 bytes, more than its contents take" \
+        seen import --layout dcso blocks -o g.seen
+    # Padding without an end. The limit is for a program that goes on.
+    (
+        ulimit -t 20
+        run -2 --separate-stderr seen import --layout dcso - -o g.seen < <(cat most - </dev/zero)
+        [[ $stderr == "seen: 'standard input' goes on after "*" bytes, more than its contents take" ]]
+    )
+    [ ! -e g.seen ]
+}
+
+@test "dcso: a large compressed filter takes no memory" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more memory'
+    seen create --empty --layout dcso:gzip=yes -n 200M -p 0.01 f.seen
+    seen export f.seen -o foreign
+    [ "$(size foreign)" -lt $((1 << 20)) ]
+    (
+        ulimit -d 65536 # KiB
+        quiet seen import -j1 --layout dcso foreign -o g.seen
+    )
+    [ "$(size g.seen)" -gt $((200 << 20)) ]
+}
+
+@test "a pipe without an end, and bytes behind the bits" {
+    refuses "seen: 'standard input' has more than 128 bytes, all that such a filter takes" \
+        seen import --layout gozero:bits=1000 - -o f.seen </dev/zero
+    head -c 129 /dev/zero >long
+    refuses "seen: cannot import 'long' as gozero: it has 129 bytes, more than 1000 bits take" \
+        seen import --layout gozero:bits=1000 long -o f.seen
+    [ ! -e f.seen ]
+    # Where the header tells the length.
+    for layout in guava parquet dcso; do
+        seq 100000 | quiet seen create --force --layout $layout -n 100k f.seen
+        seen export --force f.seen -o foreign
+        most=$(size foreign)
+        if [ $layout = dcso ]; then most=$((most + (16 << 20))); fi # what a user may append
+        refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes" \
+            seen import --layout $layout - -o g.seen < <(cat foreign /dev/zero)
+        quiet seen import --force --layout $layout - -o g.seen < <(cat foreign)
+        seen export g.seen -o - | cmp - foreign
+        rm g.seen
+    done
+    # Where it is not valid.
+    for layout in guava parquet dcso; do
+        run -2 --separate-stderr seen import --layout $layout - -o g.seen </dev/zero
+        [[ $stderr == "seen: cannot import '-' as $layout: "* ]]
+    done
+    [ ! -e g.seen ]
+}
+
+@test "bytes behind a filter whose header tells its length" {
+    seq 100 | quiet seen create --layout guava -n 100 f.seen
+    seen export f.seen -o foreign
+    # A pipe that never ends is read as far as the header claims. The limit is for a program that goes on.
+    (
+        ulimit -f 100000
+        refuses "seen: 'standard input' has more than $(size foreign) bytes, all that such a filter takes" \
+            seen import --layout guava - -o g.seen < <(cat foreign - </dev/zero)
+    )
+    printf junk >>foreign
+    refuses "seen: cannot import 'foreign' as guava: 4 bytes follow its bits" \
+        seen import --layout guava foreign -o g.seen
+}
+
+@test "a large filter from a pipe takes no memory" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more memory'
+    seen create --empty --layout guava -n 100M -p 0.01 f.seen
+    seen export f.seen -o foreign
+    [ "$(size foreign)" -gt $((100 << 20)) ]
+    (
+        ulimit -d 65536 # KiB
+        quiet seen import -j1 --layout guava - -o g.seen < <(cat foreign)
+    )
+    seen export g.seen -o - | cmp - foreign
+}

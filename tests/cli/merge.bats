@@ -1,0 +1,318 @@
+#!/usr/bin/env bats
+# seen merge: what it makes is what would have been made of all keys at once, or it is refused.
+
+load ../lib/helpers
+
+@test "a union is what would have been made of all keys at once" {
+    for options in '-p 0.01' '-p 1e-5' '-p 0.001 -i --trim'; do
+        rm -f ./*.seen
+        # shellcheck disable=SC2086 # several
+        seq 20000 | quiet seen create -n 20000 $options all.seen
+        for part in 0 1 2; do
+            awk "NR % 3 == $part" <(seq 20000) | quiet seen create --like all.seen $part.seen
+        done
+        quiet seen merge -o out.seen 0.seen 1.seen 2.seen
+        run -0 --separate-stderr seen merge --verbose --force -o out.seen 0.seen 1.seen 2.seen
+        [ -z "$output" ]
+        [[ $stderr == "seen: 'out.seen': current false-positive rate "*" 1 layer" ]]
+        alike <(data out.seen) <(data all.seen)
+        run -0 seen verify out.seen
+        what='[.n_design, .fpr_design, .preparation, .seed, .fpr_current, .n_estimate, .state]'
+        equal "$(seen stats --json out.seen | jq -c "$what")" \
+          "$(seen stats --json all.seen | jq -c "$what")"
+    done
+}
+
+@test "the order of the filters and the threads make no difference" {
+    seq 9000 | quiet seen create -n 30000 a
+    seq 8000 17000 | quiet seen create --like a b
+    run -0 seen merge --reproducible -o one -j 1 a b
+    run -0 seen merge --reproducible -o two -j 7 b a
+    cmp one two
+    run -0 seen merge --reproducible -o three a b a b
+    cmp one three
+    # One alone is a copy.
+    run -0 seen merge -o four a
+    alike <(data four) <(data a)
+}
+
+@test "filters of which one is a multiple of the other are folded, without loss" {
+    # Three pages in front, one of checksums, one of touched bits; and as many keys a page.
+    pages() { seen stats --json "$1" | jq '.layers[0].pages'; }
+    quiet seen create --empty -s $((35 * 4096)) -n 97000 small
+    quiet seen create --empty -s $((95 * 4096)) -n 291000 large
+    [ "$(pages small)" = 30 ]
+    [ "$(pages large)" = 90 ]
+    seq 50000 | quiet seen add large
+    seq 40001 90000 | quiet seen add small
+    quiet seen create --like small both <(seq 90000)
+    for order in 'small large' 'large small'; do
+        rm -f out
+        # shellcheck disable=SC2086
+        run -0 seen merge -o out $order
+        [ "$(pages out)" = 30 ]
+        alike <(data out) <(data both)
+    done
+    run -0 seen verify out
+}
+
+@test "filters that do not fit each other, or would be too full, become layers" {
+    seq 2000 >one
+    seq 30001 50000 >two
+    quiet seen create a one
+    quiet seen create b two
+    quiet seen create -p 1e-6 c <(seq 60001 61000)
+    run -0 --separate-stderr seen merge --verbose -o ab a b
+    [[ $stderr == "seen: 'ab': current false-positive rate 0.00"*' 2 layers, '*'--like'* ]]
+    run -0 seen query -c ab <(cat one two)
+    [ "$output" = 22000 ]
+    run -0 seen verify ab
+    seen stats --json ab | jq -e '(.layers | length == 2) and .fpr_current < 0.002 and
+        .n_design == 22000 and (.n_estimate / 22000 - 1 | fabs) < 0.05'
+    # 1 - (1 - p) (1 - q)
+    p=$(seen stats --json a | jq .fpr_current)
+    q=$(seen stats --json b | jq .fpr_current)
+    seen stats --json ab | jq -e "(.fpr_current / (1 - (1 - $p) * (1 - $q)) - 1 | fabs) < 1e-9"
+    # Layers are merged one by one: those of the same size meet.
+    quiet seen create --like b d <(seq 70001 70100)
+    run -0 seen merge --max-fpr 0.1 -o all ab c d
+    seen stats --json all | jq -e '.layers | length == 3'
+    run -0 seen query -c all <(cat one two; seq 60001 61000; seq 70001 70100)
+    [ "$output" = 23100 ]
+    run -0 seen verify all
+}
+
+@test "of layers that may share keys, the fewest and the most are told" {
+    quiet seen create a <(seq 12000)
+    quiet seen create b <(seq 2001 12000)
+    run -0 --separate-stderr seen merge --verbose --json -o ab a b
+    jq -e '.n_estimate == null and .n_low > 11500 and .n_low < 12000 and .n_high > 21500 and
+        .n_high < 22700' <<<"$output"
+    text=$(jq -r '"\(.n_low | round) to \(.n_high | round)"' <<<"$output")
+    [[ $stderr == *", $text keys, 2 layers, since "* ]]
+    # Folded to one size, their bits tell how many they share; with other numbers of probes, not.
+    seen stats --json ab | jq -e '(.n_estimate / 12000 - 1 | fabs) < 0.05'
+    quiet seen create -p 1e-6 c <(seq 2001 12000)
+    run -0 seen merge -o ac a c
+    says '^distinct keys +11[0-9]+ to 22[0-9]+ +estimated \(95 %\)$' seen stats ac
+    seen stats --json ac | jq -e '.n_estimate == null and .n_low < 12000 and .n_high > 22000 and
+        .load == null'
+    # As one layer, too.
+    quiet seen create --force --like a b <(seq 2001 12000)
+    run -0 seen merge --json -o both a b
+    jq -e '(.n_estimate / 12000 - 1 | fabs) < 0.05 and has("n_low") == false' <<<"$output"
+}
+
+@test "filters whose keys mean something else are refused, with the difference named" {
+    echo 00 >key
+    quiet seen create plain key
+    for option in --hex --trim --ignore-case; do
+        quiet seen create --force $option other key
+        rejects "seen: 'plain' and 'other' cannot be merged: they differ in $option" \
+            seen merge -o out plain other
+        rejects "seen: 'other' and 'plain' cannot be merged: they differ in $option" \
+            seen merge --force --intersect -o out other other plain
+    done
+    quiet seen create --force --trim -x other key
+    rejects "seen: 'plain' and 'other' cannot be merged: they differ in --trim, --hex" \
+        seen merge -o out plain other
+}
+
+@test "filters of one size that would be too full together become layers" {
+    for day in 1 2 3 4 5 6 7; do
+        seq $((day * 10000)) $((day * 10000 + 9099)) | quiet seen create -n 9100 "d$day"
+        seq $((day * 10000)) $((day * 10000 + 9099)) >>all
+    done
+    run -0 --separate-stderr seen merge --verbose --json -o week d1 d2 d3 d4 d5 d6 d7
+    [[ $stderr == "seen: 'week': current false-positive rate 0.00"*' 7 layers, since united '* ]]
+    jq -e '.layers == 7 and .joined_for == "fpr" and .fpr_united > 0.5 and .fpr_current < 0.0071 and
+        .n_estimate == null and .n_low < 9100 and .n_high > 63700 and .n_high < 67000' <<<"$output"
+    run -0 seen query -c week all
+    [ "$output" = 63700 ]
+    run -0 seen verify week
+    # --force is for replacing OUT, too, and so makes no worse filter.
+    run -0 seen merge --force --json -o week d1 d2 d3 d4 d5 d6 d7
+    jq -e '.layers == 7 and .joined_for == "fpr"' <<<"$output"
+    # Filters of the same keys are united: they do not fill more than one of them.
+    for day in 1 2 3 4 5 6 7; do
+        cp d1 "same$day"
+    done
+    run -0 seen merge --json -o same same?
+    jq -e '.layers == 1 and .joined_for == null and .fpr_united == null' <<<"$output"
+    # A higher limit is used, and a lower one kept.
+    run -0 seen merge --json --max-fpr 0.9 -o high d?
+    jq -e '.layers == 1' <<<"$output"
+    run -0 seen merge --json --max-fpr 0.4 -o middle d?
+    jq -e '.layers > 1 and .layers < 7 and .fpr_current <= 0.4' <<<"$output"
+    rejects "seen: *above 0.004; *" seen merge --max-fpr 0.004 -o out d?
+}
+
+@test "more filters of one size than a file has layers are united as far as there is room" {
+    quiet seen create -n 1000 --empty like
+    for i in {10..49}; do
+        seq "${i}000" "${i}299" | quiet seen create --like like "h$i"
+        seq "${i}000" "${i}299" >>all
+    done
+    run -0 --separate-stderr seen merge --json -o out h*
+    jq -e '.layers > 1 and .layers < 29 and .fpr_current < 0.0404' <<<"$output"
+    run -0 seen query -c out all
+    [ "$output" = 12000 ]
+    run -0 seen verify out
+    # Full ones fit only if a higher rate is accepted.
+    rm out
+    for i in {10..49}; do
+        seq "${i}300" "${i}999" | quiet seen add "h$i" -
+        seq "${i}300" "${i}999" >>all
+    done
+    rejects "seen: the result would have *, above 0.0404; *--like *--generations; *" \
+        seen merge -o out h*
+    run -0 seen merge --json --force -o out h*
+    jq -e '.layers == 29 and .fpr_current < 0.6' <<<"$output"
+    run -0 seen query -c out all
+    [ "$output" = 40000 ]
+    run -0 seen verify out
+}
+
+@test "a result that is too full is refused, unless that is accepted" {
+    quiet seen create -n 2500 a <(seq 2500)
+    run -0 seen add a <(seq 10000)
+    quiet seen create --like a --empty none
+    cp none b
+    run -0 seen add b <(seq 10001 20000)
+    rejects "seen: the result would have a current false-positive rate of 0.*, above 0.00202; *" \
+        seen merge -o out a b
+    rejects "seen: *" seen merge -o out --max-fpr 0.01 a b
+    rejects "seen: *" seen merge --force --max-fpr 0.01 -o out a b
+    run -0 seen merge -o out --max-fpr 0.999 a b
+    run -0 --separate-stderr seen query -c out <(seq 20000)
+    [ "$output" = 20000 ]
+    rm out
+    run -0 seen merge --force -o out a b
+    rm out
+    # An empty filter needs no layer of its own.
+    run -0 seen merge --force --json -o out a none none
+    jq -e '.layers == 1 and .joined_for == null' <<<"$output"
+    rm out
+    # Three times the rate of one is asked for three.
+    quiet seen create --force --like none a <(seq 2500)
+    run -0 seen merge -o out a none none
+    rm out
+    rejects "seen: *" seen merge --max-fpr 1e-9 -o out a
+}
+
+@test "an intersection has what is in all of them" {
+    quiet seen create -n 20000 -p 1e-9 a <(seq 10000)
+    quiet seen create --like a b <(seq 5001 15000)
+    quiet seen create --like a c <(seq 4001 7000)
+    run -0 seen merge --intersect -o out a b c
+    run -0 seen query -c out <(seq 15000)
+    [ "$output" = 2000 ]
+    run -1 seen query -v out <(seq 5001 7000)
+    run -0 seen verify out
+    run -0 seen merge --intersect --force -o out a
+    alike <(data out) <(data a)
+    # Nothing in common.
+    quiet seen create --like a d <(seq 20001 20010)
+    run -0 seen merge --intersect --force -o out a d
+    run -1 seen query out <(seq 15000)
+}
+
+@test "of an intersection, and of what is made of it, only bounds of the number of keys are told" {
+    for pair in 15000,10001,25000 20000,10001,30000 10000,10001,20000; do
+        IFS=, read -r a b c <<<"$pair"
+        common=$((a - b + 1))
+        quiet seen create --force -n 20000 a <(seq 1 "$a")
+        quiet seen create --force --like a b <(seq "$b" "$c")
+        run -0 --separate-stderr seen merge --force --verbose --intersect --json -o i a b
+        [[ $stderr == *', at most '*' keys, 1 layer' ]]
+        bounds=".n_estimate == null and .n_low == 0 and .n_high >= $common"
+        jq -e "$bounds" <<<"$output"
+        seen stats --json i | jq -e "$bounds and .load == null and .bits_per_key == null and
+            .layers[0].n_estimate == null and .consistent == null"
+        says '^distinct keys +at most [0-9]+ +estimated' seen stats i
+        run -0 seen verify i
+        # It goes on to the filters that are made of it.
+        run -0 seen merge --force -o u i b
+        run -0 seen shrink --force -o s u
+        quiet seen add s <(seq 90001 90100)
+        for f in u s; do
+            seen stats --json $f | jq -e '.n_estimate == null and .n_low == 0 and .n_high > 9000'
+        done
+        refuses "seen: 'i' is an intersection, whose bits do not tell how many keys two filters \
+share; compare the filters that it was made of" seen compare i a
+    done
+    # Of one filter alone, it is a copy.
+    run -0 seen merge --force --intersect -o i a
+    seen stats --json i | jq -e '(.n_estimate / 10000 - 1 | fabs) < 0.05'
+}
+
+@test "only filters of the same geometry and one layer are intersected" {
+    quiet seen create a <(seq 2000)
+    quiet seen create b <(seq 20000)
+    quiet seen create -p 1e-6 c <(seq 2000)
+    for other in b c; do
+        rejects "seen: only Bloom filters of the same size*" seen merge --intersect -o out a $other
+    done
+    run -0 seen merge --max-fpr 0.1 -o layers a b
+    rejects "seen: only Bloom filters of the same size*" seen merge --intersect -o out layers layers
+}
+
+@test "damaged, foreign and missing inputs are refused" {
+    quiet seen create a <(seq 1000)
+    quiet seen create --like a b <(seq 1000)
+    cp b damaged
+    poke damaged $(($(size b) - 100)) ff
+    poke damaged $(($(size b) - 99)) ff
+    rejects "seen: 'damaged' is damaged in 1 page*" seen merge -o out a damaged
+    rejects "seen: 'damaged' is damaged in 1 page*" seen merge --force -o out damaged a
+    head -c 10000 b >short
+    rejects "seen: 'short' is truncated*" seen merge -o out a short
+    echo hello >foreign
+    rejects "seen: 'foreign' is not a seen filter*" seen merge -o out a foreign
+    rejects "seen: cannot open 'missing': No such file or directory" seen merge -o out a missing
+    rejects "seen: '.' is not a regular file" seen merge -o out a .
+}
+
+@test "what is missing is named" {
+    quiet seen create a -k a
+    refuses "seen: no output file given (-o OUT)" seen merge a
+    refuses "seen: no FILTER given" seen merge -o out
+    [ ! -e out ]
+}
+
+@test "the output is written as create writes" {
+    quiet seen create -n 100 a -k a
+    quiet seen create --like a b -k b
+    quiet seen create out -k old
+    old=$(digest out)
+    refuses "seen: 'out' exists (--force replaces it)" seen merge -o out a b
+    [ "$(digest out)" = "$old" ]
+    echo hello >foreign
+    refuses "seen: 'foreign' exists and is not a seen filter: not replaced" \
+        seen merge --force -o foreign a b
+    refuses "seen: cannot create 'gone/out': No such file or directory" seen merge -o gone/out a b
+    chmod 600 out
+    run -0 seen merge --force -o out a b
+    [ "$(stat -c %a out)" = 600 ]
+    # An input can be the output.
+    run -0 seen merge --force -o a a b
+    alike <(data a) <(data out)
+    [ -z "$(find . -name '.*' -type f)" ]
+    # It can be added to.
+    quiet seen add out -k c
+    run -0 seen query -c out -k a -k b -k c -k old
+    [ "$output" = 3 ]
+    run -0 seen verify out
+}
+
+@test "--json says what was made" {
+    quiet seen create -n 1000 a <(seq 500)
+    quiet seen create --like a b <(seq 501 1000)
+    run -0 --separate-stderr seen merge --json -o out a b
+    [ -z "$stderr" ]
+    jq -e --argjson size "$(size out)" '.file == "out" and .bytes == $size and .layers == 1 and
+        (.n_estimate / 1000 - 1 | fabs) < 0.05 and .fpr_current < 0.001' <<<"$output"
+    run -2 --separate-stderr bash -c 'seen merge --json -o full a b >/dev/full'
+    [[ $stderr == "seen: 'full' was made, but "* ]]
+    quiet seen query -q -k 1000 full
+}

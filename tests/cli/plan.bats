@@ -1,0 +1,168 @@
+#!/usr/bin/env bats
+# seen plan: sizes and costs; and that create keeps to them.
+
+# `run` sets stderr_lines.
+# shellcheck disable=SC2154
+load ../lib/helpers
+
+# row KIND FILTER OPTION...: what jq finds in the row of that kind.
+row()
+{
+    local kind=$1 filter=$2
+    shift 2
+    seen plan --json "$@" | jq -r ".kinds[] | select(.kind == \"$kind\") | $filter"
+}
+
+@test "sizes for 1e9 keys: bits a key, k and lines" {
+    # p, then for bloom the bits a key that the whole file may take, k and cache lines
+    while read -r p bits k lines; do
+        row bloom ".bits_per_key <= $bits and .bits_per_key > 0.99 * $bits and
+                   .k == $k and .lines_per_query == $lines" -n 1e9 -p "$p" | grep -qx true
+    done <<END
+1e-1 4.86 3 1
+1e-2 9.95 6 1
+1e-3 15.6 9 1
+1e-4 19.9 12 2
+1e-6 31.25 18 2
+END
+}
+
+@test "text and JSON say the same" {
+    run -0 --separate-stderr seen plan -n 5M -p 1%
+    [ -z "$stderr" ]
+    [ "${lines[0]}" = "5000000 keys at a design FPR of 0.01" ]
+    [[ ${lines[2]} =~ ^bloom\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +6\ +1\ .*\ yes$ ]]
+    [ "${BASH_REMATCH[1]}" = "$(row bloom '.bytes / 1048576 * 100 | round / 100' -n 5M -p 1%)" ]
+    [ "${BASH_REMATCH[2]}" = "$(row bloom '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
+    [[ ${lines[3]} =~ ^ribbon\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +7\ .*\ no$ ]]
+    [ "${BASH_REMATCH[2]}" = "$(row ribbon '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
+    [[ ${lines[4]} =~ ^counted\ .*\ yes$ ]]
+    [[ ${lines[5]} == The\ least\ * ]]
+}
+
+@test "the text speaks of ribbon only where it is in the table" {
+    [ "$(seen plan -n 1000 | grep -c ribbon)" = 2 ]
+    [ "$(seen plan -n 1000 -p 0.9 | grep -c ribbon)" = 0 ]
+}
+
+@test "0.001 is the FPR where none is given" {
+    run -0 seen plan -n 1M -p 0.001
+    [ "$(seen plan -n 1M)" = "$output" ]
+    run -0 seen plan -s 1M -p 0.001
+    [ "$(seen plan -s 1M)" = "$output" ]
+}
+
+@test "a size gives n or p, and the file is no larger" {
+    n=$(seen plan --json -s 64M -p 1e-4 | jq .n_design)
+    [ "$(row bloom '.bytes <= 67108864 and .bytes > 67000000' -s 64M -p 1e-4)" = true ]
+    # one key more in a thousand does not fit
+    [ "$(row bloom '.bytes <= 67108864' -n "$n" -p 1e-4)" = true ]
+    [ "$(row bloom '.bytes <= 67108864' -n $((n + n / 1000)) -p 1e-4)" = false ]
+
+    p=$(seen plan --json -s 64M -n 20M | jq .fpr_design)
+    equal "$(row bloom .bytes -s 64M -n 20M)" "$(row bloom .bytes -n 20M -p "$p")"
+    equal "$(row bloom .k -s 64M -n 20M)" "$(row bloom .k -n 20M -p "$p")"
+}
+
+@test "create makes a file of the planned size" {
+    for wish in '-n 100000 -p 1e-4' '-n 1' '-n 250k -p 0.1' '-s 1M -n 300000' '-s 100K -p 1e-6'; do
+        # shellcheck disable=SC2086 # several options
+        quiet seen create --empty --force $wish a.seen
+        # shellcheck disable=SC2086
+        equal "$(size a.seen)" "$(row bloom .bytes $wish)"
+    done
+}
+
+@test "create --dry-run prints the plan and writes nothing" {
+    for wish in '-n 100000 -p 1e-4' '-s 1M -n 300000'; do
+        # shellcheck disable=SC2086 # several options
+        run -0 --separate-stderr seen create --empty --dry-run $wish a.seen
+        # shellcheck disable=SC2086
+        [ "$output" = "$(seen plan $wish)" ]
+        # shellcheck disable=SC2086
+        equal "$(seen create --empty --dry-run --json $wish a.seen)" "$(seen plan --json $wish)"
+    done
+    [ ! -e a.seen ]
+}
+
+@test "what no filter can do is refused with what it would take" {
+    refuses "seen: an FPR of 5e-10 is too small for a Bloom filter, where 1e-09 takes 52 bits a key; \
+compact filters allow 2^-32 and more, counted ones N / 2^64 for N keys" seen create --empty -n 1k -p 5e-10 a.seen
+    refuses "seen: an FPR of 1e-10 is too small: counted filters allow N / 2^64 for N keys, compact ones \
+2^-32, 2.33e-10" seen create --compact --empty -p 1e-10 a.seen
+    refuses "seen: an FPR of 1e-17 is too small for 1000 keys: 64-bit hashes allow 5.43e-17 or more" \
+        seen plan -n 1k -p 1e-17
+    refuses "seen: a size of 10240 bytes is too small: the smallest filter takes 24576" \
+        seen plan -s 10K
+    refuses "seen: 1.00 MiB is too small for 1000000000 keys: the FPR would be 1; for 0.5 it takes \
+173 MiB" seen plan -s 1M -n 1e9
+    refuses "seen: an FPR of 1e-09 is too small for 1000000000000 keys: 64-bit hashes allow 5.43e-07 \
+or more" seen plan -n 1e12 -p 1e-9
+    refuses "seen: 1e+19 keys are more than 64-bit hashes can tell apart" seen plan -n 1e19
+    refuses "seen: 1e+17 keys at an FPR of 0.1 need a file larger than 16.0 PiB" \
+        seen plan -n 1e17 -p 0.1
+}
+
+@test "rates that only counted sets have are planned" {
+    run -0 seen plan --json -n 1k -p 1e-10
+    [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = counted ]
+    jq -e '.kinds[0] | .mutable and .k == 44' <<<"$output"
+    run -0 seen plan -n 1k -p 1e-10
+    [ "$(grep '^.create' <<<"$output")" = \
+        "'create --counted' makes counted, from which keys can be removed." ]
+}
+
+@test "-p 0 plans whole hashes" {
+    seq 1000 >keys
+    run -0 seen plan --json -n 1000 -p 0
+    [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = counted ]
+    [ "$output" = "$(seen create --counted -p 0 --dry-run --json a.seen keys)" ]
+    jq -e '.kinds[0].k == 64 and .fpr_design == 5.421010862427522e-17' <<<"$output"
+    for options in '-s 1M' '-n 1k -s 1M' '-n 1k --layout guava'; do
+        # shellcheck disable=SC2086 # several options
+        refuses 'seen: an FPR of 0 takes a capacity (-n), and neither --size nor --layout' \
+            seen plan -p 0 $options
+    done
+}
+
+@test "wishes that contradict each other, or none" {
+    refuses "seen: a capacity, an FPR and a size cannot all be given: 1 keys at 0.1 take 24.0 KiB" \
+        seen plan -n 1 -p 0.1 -s 1M
+    refuses "seen: give a capacity (-n) or a size (-s)" seen plan
+    refuses "seen: give a capacity (-n) or a size (-s)" seen plan -p 0.1
+    refuses "seen: a capacity of 0 keys makes no filter" seen plan -n 0
+    refuses "seen: option '--size' must be more than 0" seen plan -s 0
+    refuses "seen: 'f' is too much: plan reads no files" seen plan -n 1 f
+    for p in 0.0 1 2 -1 100% x; do
+        run -2 --separate-stderr seen plan -n 1k -p "$p"
+        [ -z "$output" ]
+    done
+}
+
+@test "filters that grow or have generations: plan, a dry run and the file agree" {
+    local options
+    seq 5000 >keys
+    while IFS='|' read -r options wanted; do
+        # shellcheck disable=SC2086 # words
+        run -0 --separate-stderr seen plan $options
+        equal "$output$stderr" "${wanted//_/$'\n'}"
+        # shellcheck disable=SC2086
+        equal "$(seen create --dry-run --empty $options f)" "$output"
+        # shellcheck disable=SC2086
+        seen create --dry-run --json $options f keys >planned
+        [ ! -e f ]
+        # shellcheck disable=SC2086
+        seen create --force --json $options f keys >made
+        jq -se '.[0].bytes == .[1].bytes and .[0].layers == .[1].layers and
+            .[0].n_design == .[1].n_design and .[0].fpr_design == .[1].fpr_design' planned made
+        jq -e --argjson size "$(stat -c %s f)" '.bytes == $size' planned
+        rm f
+    done <<'END'
+-n 50k --generations 4|50000 keys at a design FPR of 0.001, kept for 4 rotations__192 KiB: 5 layers for 12500 keys each; a query touches at most 10 cache lines.
+-n 50k --generations 1 -p 0.1|50000 keys at a design FPR of 0.1, kept for 1 rotation__108 KiB: 2 layers for 50000 keys each; a query touches at most 2 cache lines.
+--grow -n 50k|a growing filter at a design FPR of 0.001__128 KiB for the first 50000 keys; layers are added as needed.
+--grow -n 50k --generations 3|a growing filter at a design FPR of 0.001, kept for 3 rotations__148 KiB for the first 50000 keys of a generation; layers are added as needed.
+END
+    refuses 'seen: --generations needs --capacity or --grow' seen plan --generations 3
+    refuses 'seen: an FPR of 0 is for counted sets, which neither grow nor have generations' seen plan --grow -p 0
+}

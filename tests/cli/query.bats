@@ -1,0 +1,515 @@
+#!/usr/bin/env bats
+# seen query: what grep -Fx would print, in order and byte for byte.
+
+load ../lib/helpers
+
+setup_file()
+{
+    cd "$BATS_FILE_TMPDIR" || return
+    # Records of many lengths, a third of them keys, most of them more than once. At a rate of 1e-9
+    # none of the others is taken for one.
+    seq 1 3 20000 | awk '{ printf "%s%*s\n", $1, $1 % 90, "x" }' >keys
+    seq 20000 | awk '{ printf "%s%*s\n", $1, $1 % 90, "x" }' >half
+    cat half half | shuf --random-source=half >input
+    "${SEEN:-$BATS_TEST_DIRNAME/../../build/seen}" create -p 1e-9 f.seen keys
+}
+
+# The files above, here.
+take() { ln -s "$BATS_FILE_TMPDIR"/{keys,input,f.seen} .; }
+
+# like_grep OPTIONS [SEEN-OPTIONS]: both print the same and end alike.
+like_grep()
+{
+    local status=0 ours=0
+    # shellcheck disable=SC2086 # several options
+    LC_ALL=C grep -aFxf keys $1 input >grep.out || status=$?
+    # shellcheck disable=SC2086
+    seen query $1 ${2-} f.seen input >out 2>err || ours=$?
+    cmp out grep.out
+    [ $ours = $status ]
+    [ ! -s err ]
+    # From a pipe it is all the same.
+    # shellcheck disable=SC2086
+    cmp <(seen query $1 ${2-} f.seen < <(cat input)) grep.out
+}
+
+@test "it prints what grep prints" {
+    take
+    for options in '' -v -c -vc -n -vn -q -vq -cn -m1 -vm7 '-m 900' -nvm3000 -cm4 -vcm99999 -m0 -ql \
+        '--max-count=2' --line-buffered; do
+        like_grep "$options"
+    done
+}
+
+@test "the order is the input's, however many threads there are" {
+    take
+    for threads in 1 2 3 8; do
+        like_grep '' "-j$threads"
+        like_grep -vn "-j $threads"
+    done
+}
+
+@test "with -0 records end in NUL, on output too" {
+    take
+    for name in keys input; do
+        tr '\n' '\0' <"$BATS_FILE_TMPDIR/$name" >"$name.0"
+        rm $name
+        mv $name.0 $name
+    done
+    LC_ALL=C grep -zaFxf <(tr '\0' '\n' <keys) input >grep.out
+    for null in -0 -z --null --null-data; do
+        seen query $null f.seen input | cmp - grep.out
+    done
+    LC_ALL=C grep -zanFxvf <(tr '\0' '\n' <keys) input >grep.out
+    seen query -0vn f.seen input | cmp - grep.out
+    # Newlines are bytes like any other then.
+    printf 'a\nb\0c\0' | quiet seen create -0 g
+    # This record has its newline, and no NUL behind it.
+    run -1 seen query -c0 g <<<$'a\nb'
+    [ "$(printf 'a\nb\0x\0c' | seen query -0 g | tr '\0' ';')" = $'a\nb;c;' ]
+}
+
+@test "exit statuses are grep's" {
+    printf 'a\nb\n' >keys
+    quiet seen create f keys
+    run -0 --separate-stderr seen query f keys
+    run -1 --separate-stderr seen query f -k x
+    [ -z "$output$stderr" ]
+    run -1 --separate-stderr seen query f /dev/null
+    [ -z "$output$stderr" ]
+    run -1 seen query -c f -k x
+    [ "$output" = 0 ]
+    run -1 seen query -v f keys
+    run -0 seen query -v f -k x
+    [ "$output" = x ]
+    run -1 seen query -vc f keys
+    [ "$output" = 0 ]
+    run -1 seen query -c f /dev/null
+    [ "$output" = 0 ]
+    run -2 --separate-stderr seen query f missing
+    [ "$stderr" = "seen: cannot open 'missing': No such file or directory (-k gives a key)" ]
+    refuses "seen: cannot open 'missing': No such file or directory" seen query missing keys
+    refuses "seen: 'keys' is not a seen filter" seen query keys f ||
+        [[ ${stderr_lines[0]} == "seen: 'keys' is not a seen filter"* ]]
+    refuses "seen: '.' is not a regular file" seen query . keys ||
+        [[ ${stderr_lines[0]} == "seen: cannot open '.': Is a directory" ]]
+    mkfifo fifo
+    refuses "seen: 'fifo' is not a regular file" seen query fifo keys
+}
+
+@test "a file that cannot be read does not keep the others from being searched" {
+    printf 'a\nb\n' >keys
+    quiet seen create f keys
+    mkdir dir
+    run -2 --separate-stderr seen query f keys missing dir keys
+    [ "$output" = $'a\nb\na\nb' ]
+    [ "${stderr_lines[0]}" = "seen: cannot open 'missing': No such file or directory (-k gives a key)" ]
+    [ "${stderr_lines[1]}" = "seen: cannot read 'dir': Is a directory" ]
+    [ "${#stderr_lines[@]}" = 2 ]
+    run -2 --separate-stderr seen query -c f missing keys
+    [ "$output" = 2 ]
+    # An error wins over "none selected", too.
+    run -2 --separate-stderr seen query -v f keys missing
+    [ -z "$output" ]
+}
+
+@test "-m leaves standard input behind the last record that it selected, as grep does" {
+    seq 200000 >keys
+    grep -v 5 keys >in
+    quiet seen create -n 200k -p 1e-9 f in
+    printf '1\n2\n3' >short
+    # What is printed, and what the next program reads: grep selects by what has a 5.
+    for options in -m1 -m4 -m5 -m70000 -m200000 -m0 -cm3 -nm9 -vm1 -vm2 -vm40000; do
+        same=${options/v/}
+        [[ $options == *v* ]] || same=-v${options#-}
+        for file in keys short; do
+            { grep "$same" 5 || [ $? = 1 ]; cat; } <$file >wanted
+            for threads in 1 4; do
+                { seen query "$options" -j $threads f || [ $? = 1 ]; cat; } <$file >got
+                cmp wanted got || { echo "$options $file, $threads threads"; false; }
+            done
+        done
+    done
+    tr '\n' '\0' <keys >nul
+    { seen query -zm2 f; cat; } <nul >got
+    cmp nul got
+    # From where it stands; as one of several files; with a header.
+    run -0 bash -c '{ read -r x; seen query -m2 f; head -n 1; } <keys'
+    [ "$output" = $'2\n3\n4' ]
+    run -0 bash -c '{ seen query -m1 f in - in; head -n 1; } <keys'
+    [ "$output" = $'1\n1\n1\n2' ]
+    run -0 bash -c '{ seen query --header 2 -m1 f; head -n 1; } <keys'
+    [ "$output" = $'1\n2\n3\n4' ]
+    run -0 bash -c '{ seen query -m2 f - <keys; } | tail -n 1'
+    [ "$output" = 2 ]
+}
+
+@test "-q stops at the first hit, which wins over errors" {
+    printf 'a\nb\n' >keys
+    quiet seen create f keys
+    quiet seen query -q f keys
+    quiet seen query -qv f -k x
+    run -1 --separate-stderr seen query -q f -k x
+    [ -z "$output$stderr" ]
+    quiet seen query -q f keys missing
+    run -0 --separate-stderr seen query -q f missing keys
+    [ -z "$output" ]
+    quiet seen query -qcnv f -k x
+    run -2 --separate-stderr seen query -q f missing -
+    [ -z "$output" ]
+    # The same for keys on the command line.
+    printf '0a\n' | quiet seen create --hex h
+    quiet seen query -q h -k 0a -k zz
+    run -2 --separate-stderr seen query -q h -k zz -k 0a
+    [ "$stderr" = "seen: --key 'zz': not hexadecimal" ]
+    run -2 --separate-stderr seen query h -k 0A -k zz
+    [ "$output" = 0A ]
+}
+
+@test "several files are searched as grep searches them" {
+    take
+    # Large files come in many chunks; of "late", only the last record is a key.
+    seq 200000 300000 >none
+    { cat none; head -n 1 keys; } >late
+    : >empty
+    echo a >one
+    for options in -l -L -hm1 -hm2 -hvm3 -hs -lv -Lv -sl -sL -lc -Lcm1 '-l -m 1' -lvn; do
+        seen_options=${options//h/}
+        for files in 'input none late empty keys' 'none empty one' 'input missing late keys' \
+            'missing none' input none; do
+            # shellcheck disable=SC2086
+            LC_ALL=C grep -aFxf keys $options $files >grep.out 2>grep.err && status=0 || status=$?
+            # shellcheck disable=SC2086
+            seen query $seen_options f.seen $files >out 2>err && ours=0 || ours=$?
+            echo "$options $files: $status, $ours"
+            cmp out grep.out
+            [ "$ours" = "$status" ]
+    equal "$(wc -l <err)" "$(wc -l <grep.err)"
+        done
+    done
+    run -0 seen query -l f.seen - keys <late
+    [ "$output" = $'(standard input)\nkeys' ]
+    run -1 seen query -L f.seen <none
+    [ "$output" = '(standard input)' ]
+    run -0 --separate-stderr seen query --verbose -m 1 f.seen keys
+    [[ $stderr == *' of '*' keys present; '* ]]
+    # Names are records: they end in NUL.
+    run -0 bash -c "seen query -0l f.seen <(tr '\n' '\0' <keys) | tail -c 1 | od -An -c"
+    [ "${output// /}" = '\0' ]
+    refuses "seen: --files-with-matches prints names of key files: not with --files-without-match" \
+        seen query -lL f.seen
+    refuses "seen: --files-without-match prints names of key files: not with --key" \
+        seen query -L f.seen -k a
+    refuses "seen: --annotate prints every record: not with --max-count" \
+        seen query -m1 --annotate f.seen
+    refuses "seen: --annotate prints every record: not with --files-with-matches" \
+        seen query -l --annotate f.seen
+    refuses "seen: 'f.seen' was made without --hex, which cannot be added later (records are always compared whole, as with grep -x)" \
+        seen query -x f.seen -k a
+}
+
+@test "-m and -l do not wait for the end of their input, nor read the rest of a file" {
+    quiet seen create f -k a
+    mkfifo fifo
+    printf 'a\nb\na\n' >records
+    for options in -m2 -l; do
+        timeout "$PATIENCE" seen query $options f fifo >out &
+        exec 7>fifo
+        # In one write, as the printf of bash makes one for each line: -l leaves after the first.
+        cat records >&7
+        wait $!
+        exec 7>&-
+        [ -s out ]
+    done
+    # What follows in the first file would be an error.
+    { printf '0a\n%.0s' {1..300000}; echo zz; } >long
+    quiet seen create --hex h -k 0a
+    run -0 --separate-stderr seen query -j1 -m1 h long
+    [ "$output$stderr" = 0a ]
+    echo 0a >after
+    run -0 --separate-stderr seen query -j1 -l h long after
+    [ "$output$stderr" = $'long\nafter' ]
+}
+
+@test "-q does not wait for the end of its input" {
+    quiet seen create f -k a
+    mkfifo fifo
+    for threads in 1 2 8; do
+        # Whoever holds the other end open: a query that waits for its end would hang here.
+        timeout "$PATIENCE" seen query -q -j $threads f fifo &
+        exec 7>fifo
+        echo a >&7
+        wait $!
+        exec 7>&-
+    done
+}
+
+@test "answers come before the next question is asked" {
+    quiet seen create f -k a -k b
+    for threads in 1 3; do
+        coproc timeout "$PATIENCE" seen query -j $threads --annotate f
+        for record in a x b ''; do
+            echo "$record" >&"${COPROC[1]}"
+            IFS= read -r -u "${COPROC[0]}" answer
+            [[ $record == [ab] ]] && sign=+ || sign=-
+            [ "$answer" = "$sign"$'\t'"$record" ]
+        done
+        pid=$COPROC_PID
+        eval "exec ${COPROC[1]}>&-"
+        wait "$pid"
+    done
+}
+
+@test "-n numbers the records of each file" {
+    printf 'a\nx\na\n' >one
+    cp one third
+    printf 'x\na' >two
+    quiet seen create -p 1e-9 f -k a
+    quiet seen create -p 1e-9 g -k b
+    run -0 seen query -n f one two
+    [ "$output" = $'one:1:a\none:3:a\ntwo:2:a' ]
+    run -0 seen query -nv f one two - <third
+    [ "$output" = $'one:2:x\ntwo:1:x\n(standard input):2:x' ]
+    run -0 seen query -n --annotate f one two
+    [ "$output" = $'one:1:+\ta\none:2:-\tx\none:3:+\ta\ntwo:1:-\tx\ntwo:2:+\ta' ]
+    run -0 seen query -n --which --also g f one two
+    [ "${lines[0]}" = f:one:1:a ]
+    run -0 seen query -n f one
+    [ "$output" = $'1:a\n3:a' ]
+    run -0 seen query -n f - <one
+    [ "$output" = $'1:a\n3:a' ]
+    run -0 seen query -n f -k x -k a
+    [ "$output" = 2:a ]
+    seq 100000 >many
+    echo a >>many
+    run -0 seen query -n -j 3 f many
+    [ "$output" = 100001:a ]
+}
+
+@test "a label belongs to a record, also to one with a newline in it" {
+    keys=(-k $'a\nb' -k x -k c -k $'\n' -k '')
+    quiet seen create -p 1e-9 f -k $'a\nb' -k c -k $'\n' -k ''
+    run -0 seen query -n f "${keys[@]}"
+    [ "$output" = $'1:a\nb\n3:c\n4:\n\n5:' ]
+    run -0 seen query -n --annotate f "${keys[@]}"
+    [ "$output" = $'1:+\ta\nb\n2:-\tx\n3:+\tc\n4:+\t\n\n5:+\t' ]
+    run -0 seen query --which f "${keys[@]}"
+    [ "$output" = $'f:a\nb\nf:c\nf:\n\nf:' ]
+    seen query -n f <(printf 'c\nx\nc') | cmp - <(printf '1:c\n3:c\n')
+    seen query -n --annotate f <(printf 'c\nx') | cmp - <(printf '1:+\tc\n2:-\tx\n')
+}
+
+@test "--annotate prints every record with its sign" {
+    printf 'a\nx\n\nlast' >keys
+    quiet seen create f -k a -k last
+    run -0 seen query --annotate f keys
+    [ "$output" = $'+\ta\n-\tx\n-\t\n+\tlast' ]
+    run -0 seen query --annotate -n f keys
+    [ "$output" = $'1:+\ta\n2:-\tx\n3:-\t\n4:+\tlast' ]
+    # -v turns round what counts as selected, and the signs stay.
+    run -1 seen query --annotate -v f -k a
+    [ "$output" = $'+\ta' ]
+    run -1 seen query --annotate f -k x
+    [ "$output" = $'-\tx' ]
+    [ "$(printf 'a\0x' | seen query --annotate -0 f | od -An -c | tr -d ' ')" = '+\ta\0-\tx\0' ]
+    refuses 'seen: --annotate prints every record: not with --count' seen query --annotate -c f keys
+}
+
+@test "keys may hold any byte, and are printed as they are" {
+    # Records of one to three bytes with every value but the newline's.
+    LC_ALL=C awk 'BEGIN { for (i = 0; i < 256; i++) if (i != 10)
+        for (j = 1; j <= 3; j++) { for (n = 0; n < j; n++) printf "%c", i; printf "\n" } }' >keys
+    [ "$(wc -l <keys)" = 765 ]
+    quiet seen create -p 1e-9 f keys
+    seen query f keys | cmp - keys
+    run -0 seen query -c f keys
+    [ "$output" = 765 ]
+    # Blanks, CR, case and NUL all tell keys apart.
+    printf 'a\n' | quiet seen create g
+    printf ' a\na \nA\na\0\n\0a\na\r\n\taa\n' >others
+    run -1 --separate-stderr seen query g others
+    [ -z "$output" ]
+}
+
+@test "an empty record is an empty key, and a missing last newline is added" {
+    printf 'a\n\nb' >keys
+    quiet seen create f keys
+    seen stats --json f | jq -e '.keys_added == 3'
+    [ "$(seen query f keys | od -An -c | tr -d ' ')" = 'a\n\nb\n' ]
+    run -0 seen query -c f -k ''
+    [ "$output" = 1 ]
+    quiet seen create g -k a
+    [ "$(printf '\n\nx' | seen query -v g | od -An -c | tr -d ' ')" = '\n\nx\n' ]
+    # An empty file has no record, one with a newline alone has one.
+    run -1 seen query -vc g /dev/null
+    [ "$output" = 0 ]
+    run -0 seen query -vc g <<<''
+    [ "$output" = 1 ]
+}
+
+@test "a record of 100 MB is one key" {
+    [ -z "${SANITIZER-}" ] || skip 'takes long under a sanitizer'
+    head -c 100000000 /dev/zero | tr '\0' a >long
+    { echo x; cat long; echo; } | quiet seen create f
+    seen stats --json f | jq -e '.keys_added == 2'
+    { cat long; printf '\nx\ny\n'; cat long; } | seen query f | cmp - <(cat long <(printf '\nx\n') long <(echo))
+    # One byte less is another key.
+    run -1 seen query -c f <(tail -c +2 long)
+    [ "$output" = 0 ]
+}
+
+@test "it ends quietly when its reader has gone" {
+    quiet seen create f -k y
+    run -141 bash -o pipefail -c 'seen query f 2>err < <(yes 2>/dev/null) | head -n 1 >out'
+    [ "$(cat out)" = y ]
+    [ ! -s err ]
+    # With SIGPIPE ignored, as under some daemons, it can only fail; and it must end.
+    run -2 bash -o pipefail -c 'trap "" PIPE; seen query f 2>err < <(yes 2>/dev/null) | head -n 1 >out'
+    [ "$(cat out)" = y ]
+    [ ! -s err ]
+}
+
+@test "a full or closed stdout is told once" {
+    quiet seen create f -k a
+    for options in '' -c --annotate '-n -j1'; do
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr bash -c 'seen query "$@" f -k a >/dev/full' - $options
+        [ "$stderr" = 'seen: cannot write standard output: No space left on device' ]
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr bash -c 'seen query "$@" f -k a >&-' - $options
+        [ "$stderr" = 'seen: cannot write standard output: Bad file descriptor' ]
+    done
+    quiet bash -c 'seen query -q f -k a >&-'
+    quiet bash -c 'seen query -q f -k a >/dev/full'
+}
+
+@test "--verbose says how many hits there were and how many may be false" {
+    # One byte for a thousand keys: half of what is asked for is present by mistake.
+    seq 100000 | quiet seen create -p 0.1 f
+    seq 1 200000 >input
+    run -0 --separate-stderr seen query --verbose -c f input
+    hits=$output
+    [[ $stderr =~ ^seen:\ $hits\ of\ 200000\ keys\ present\;\ probable\ false\ positives:\ about\ ([0-9.e+]+)\ \(current\ FPR\ (0\.0[0-9]+)\)$ ]]
+    # True hits are 100000. The error of the count of false ones is its root: 5 times that.
+    awk -v false=$((hits - 100000)) -v expected="${BASH_REMATCH[1]}" \
+        'BEGIN { d = false - expected; exit !(d * d < 25 * false) }'
+    run -0 --separate-stderr seen query -c f input
+    [ -z "$stderr" ]
+}
+
+@test "a filter that is being written, or was left dirty, still answers" {
+    seq 1000 >keys
+    quiet seen create -n 5000 f keys
+    mkfifo fifo
+    seen add f fifo &
+    pid=$!
+    exec 7>fifo
+    seq 2000 3000 >&7
+    until_present f 3000 $pid
+    [ "$(state f)" = writing ]
+    run -0 --separate-stderr seen query -c f keys
+    [ "$output" = 1000 ]
+    [ -z "$stderr" ]
+    kill -9 $pid
+    wait $pid || true
+    exec 7>&-
+    run -0 --separate-stderr seen query -c f keys
+    [ "$output" = 1000 ]
+    [ -z "$stderr" ]
+}
+
+@test "a filter that is useless is warned of once" {
+    seq 10000 >keys
+    for kind in '' '--generations 2'; do
+        # shellcheck disable=SC2086 # several, or none
+        seen create --force --empty -n 2000 $kind f.seen
+        seen add f.seen <(seq 1500) 2>/dev/null
+        run -0 --separate-stderr seen query -c f.seen keys
+        [ "$stderr" = '' ]
+        seen add f.seen keys 2>/dev/null
+        run -0 --separate-stderr seen query -c f.seen keys keys
+        [ "$output" = 20000 ]
+        [ "${#stderr_lines[@]}" = 1 ]
+        [[ $stderr == "seen: warning: 'f.seen' has far more keys than it was made for: its false-positive rate is 0."*", its design rate 0.001; "* ]]
+    done
+    # What rate another program had in mind is not known.
+    seen create --layout gozero:bits=1024 --empty -n 10 foreign.seen
+    seen export foreign.seen -o bits
+    seen import --layout gozero:bits=1024 bits -o assumed.seen
+    seen add assumed.seen keys 2>/dev/null
+    run -0 --separate-stderr seen query -c assumed.seen keys
+    [ "$stderr" = '' ]
+    seen create --grow -n 100 grown.seen keys
+    run -0 --separate-stderr seen query -c grown.seen keys
+    [ "$stderr" = '' ]
+}
+
+@test "hardly any key is found, and the filter was made from records read in another way" {
+    local options made command file
+    hint="seen: 'f.seen' has hardly any of these keys: it was made from"
+    seq 1000 | sed $'s/.*/&,x;y\t& z/' >records
+    # In the same way: silence, whatever is found.
+    while IFS='|' read -r options made; do
+        # shellcheck disable=SC2086 # words
+        quiet seen create --force -p 1e-9 $options f.seen records
+        # shellcheck disable=SC2086
+        quiet seen query $options f.seen records --count --quiet
+        says "^keys from +$made  " seen stats --all f.seen
+        [ "$(seen stats --json f.seen | jq -r .keys_from)" = "$made" ]
+        # shellcheck disable=SC2086
+        run -1 --separate-stderr seen query $options f.seen <(sed -E 's/[0-9]+/0&/g' records)
+        [ -z "$stderr" ]
+    done <<'END'
+-d, -f1|field 1 of lines, parted by ','
+-f2,-1 -d;|fields 2,-1 of lines, parted by ';'
+-f1|field 1 of lines
+-wf1|field 1 of lines, parted by blanks
+|whole lines
+END
+    seen create --force -0 f.seen <(tr '\n' '\0' <records)
+    [ "$(seen stats --json f.seen | jq -r .keys_from)" = 'whole NUL-terminated records' ]
+    seq 1000 | sed 's/.*/&,x,&/' >lines
+    seen create --force -p 1e-9 -n 5000 -d, -f3 f.seen lines
+    for command in query 'dedup --dry-run' dedup; do
+        # shellcheck disable=SC2086
+        run --separate-stderr seen $command f.seen lines
+        equal "$stderr" "$hint field 3 of lines, parted by ',', and these are whole lines"
+    done
+    seen create --force -d, -f3 f.seen lines
+    run --separate-stderr seen query -c -d, -f2 f.seen lines
+    equal "$stderr" "$hint field 3 of lines, parted by ',', and these are field 2 of lines, parted by ','"
+    # Not with less than 100 keys, nor if one in a hundred is found.
+    run -1 --separate-stderr seen query -c f.seen <(head -n 99 lines)
+    [ -z "$stderr" ]
+    run -0 --separate-stderr seen query -c f.seen <(head -n 295 lines; seq 5)
+    [ -z "$stderr" ]
+    # Unknown: made empty, from keys of the command line; united with another.
+    seen create --force --empty -n 1000 e.seen
+    seen create --force -k 5 k.seen
+    seen create --counted -p 0 -d, -f3 c.seen lines
+    seen create --from c.seen d.seen
+    seen create w.seen lines
+    seen merge -o m.seen f.seen w.seen
+    for file in e k m; do
+        equal "$(seen stats --json $file.seen | jq -r .keys_from)" null
+        run --separate-stderr seen query -c $file.seen <(sed s/x/y/ lines)
+        [ -z "$stderr" ]
+    done
+    seen merge --force -o m.seen f.seen f.seen
+    seen shrink --force m.seen
+    for file in m c d; do
+        [ "$(seen stats --json $file.seen | jq -r .keys_from)" = "field 3 of lines, parted by ','" ]
+    done
+}
+
+@test "forged accounts of how keys were read" {
+    for change in reading=2 reading=8 field0=1 reading=5 'reading=0x2c05 field0=1' \
+        'reading=1 field0=1000001' 'reading=1 field1=1' 'reading=1 field14=2**32-1'; do
+        quiet seen create --force f.seen -k a
+        # shellcheck disable=SC2086
+        forge f.seen $change
+        refuses "seen: 'f.seen' is damaged: its header has no valid account of how keys were read" \
+            seen query f.seen -k a
+        run -2 reader query f.seen <(echo a)
+    done
+}

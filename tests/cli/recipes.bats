@@ -1,0 +1,453 @@
+#!/usr/bin/env bats
+# The recipes of seen(7) for other programs do what they say.
+
+load ../lib/helpers
+load ../lib/redis
+
+vectors=$SOURCE/tests/vectors
+
+# on_server TITLE N: the same with the server of the tests in place of the one that it names, and
+# with small bitmaps.
+on_server()
+{
+    local socket=redis+unix://$REDIS_DIR/a/socket
+    recipe "$1" "$2" "s#redis://[a-z.]+/([a-z:]+)\?#$socket?key=\1\&#
+        s#redis://[a-z.]+/([a-z:]+)#$socket?key=\1#
+        s/bits=20000000/bits=20000/
+        s,^cd /srv$,cd .,"
+}
+
+start_server()
+{
+    need_redis
+    redis_start a
+    mkdir bin
+    PATH=$PWD/bin:$PATH
+}
+
+teardown() { redis_stop; }
+
+# A table whose names have all that quotes are for, and a filter that knows some of them.
+quoted_table()
+{
+    printf 'id,name,city\r\n1,"Doe, Jane","a ""b"""\r\n2,"two\nlines",x\r\n3,Ann,"p,q"\n4,B"C,y\n' \
+        >users.csv
+    quiet seen create -p 1e-9 known.seen -k 'Doe, Jane' -k 'B"C' -k 'name'
+    printf 'id,name,city\n2,"two\nlines",x\n3,Ann,"p,q"\n' >want.csv
+}
+
+@test "tables with quotes: Miller" {
+    command -v mlr >/dev/null || skip 'mlr is not installed'
+    quoted_table
+    sed -i 's/B"C/Bob/' users.csv
+    seen add known.seen -k Bob
+    recipe 'Tables with quotes' 1
+    cmp new.csv want.csv
+}
+
+@test "tables with quotes: Python" {
+    quoted_table
+    recipe 'Tables with quotes' 2
+    cmp new.csv want.csv
+    # Bytes that are no UTF-8 stay what they are.
+    printf 'id,name\n\n1,\377\n2,a\xc3\xa9\n' >users.csv
+    quiet seen add known.seen -k $'a\xc3\xa9'
+    recipe 'Tables with quotes' 2
+    printf 'id,name\n1,\377\n' | cmp new.csv -
+}
+
+@test "JSON Lines" {
+    printf '%s\n' '{"user":"a","host":"b\tc"}' '{"host":"b","user":"a","n":"x\\y"}' \
+        '{"user":"a","host":"b\tc","n":2}' '{"user":"a\tb","host":"c"}' >log.json
+    recipe 'JSON Lines' 2 >new.json
+    jq -c . log.json | sed -n '1,2p;4p' | cmp new.json -
+    recipe 'JSON Lines' 2 >new.json
+    [ ! -s new.json ]
+    # A URL may contain anything, and an object that has none is one of those.
+    printf '%s\n' '{"url":"a\tb","n":1}' '{"url":"a\\tb"}' '{"url":"a\tb"}' '{}' '{"n":2}' >crawl.jsonl
+    recipe 'JSON Lines' 1 >new.json
+    sed '3d;5d' crawl.jsonl | cmp new.json -
+}
+
+@test "the ten most frequent keys" {
+    # Key i occurs 1000 / i times.
+    seq 2000 | awk '{ for (n = int(1000 / $1); n > 0; n--) print "k" $1 }' | shuf >urls.txt
+    recipe 'The ten most frequent keys' 1 >got
+    sort urls.txt | uniq -c | sort -rn | awk 'NR <= 10 { print $1 "\t" $2 }' | cmp got -
+}
+
+@test "the table of recipes names each once, in order" {
+    sed -n '/^\.SS Which recipe/,/^\.SS A /s/.*: \\(lq\(.*\)\\(rq$/\1/p' "$SOURCE/man/seen.7" >named
+    sed -nE 's/^\.SS //p' "$SOURCE/man/seen.7" | grep -Fxf named >there
+    cmp named there
+    [ "$(wc -l <named)" -ge 22 ]
+}
+
+@test "leave Guava" {
+    cp "$vectors/guava/g64_bytes_n1000_p01.guava" links.guava
+    chmod u+w links.guava
+    printf '%s\n' http://www.example.com/ http://new.example.com/ >today.txt
+    recipe 'Leave Guava' 1
+    [ "$(cat new.txt)" = http://new.example.com/ ]
+    seen import --layout guava links.guava -o again.seen
+    seen query -q again.seen today.txt
+    [ "$(seen query -c again.seen today.txt)" = 2 ]
+}
+
+@test "extend the bitmap of the PHP class" {
+    start_server
+    head -n 100 "$vectors/php/ph_dek.bits" >old.bits
+    sed 's/.*/SETBIT bloom:phones & 1/' old.bits | redis a >/dev/null
+    seq 1000 1010 >phones.txt
+    on_server 'Extend the bitmap of the PHP class' 1
+    redis a -D '' --raw GET bloom:phones >got
+    seen import --layout php got -o got.seen
+    [ "$(seen query -c got.seen phones.txt)" = 11 ]
+    seen export got.seen -o got.bits
+    LC_ALL=C comm -23 <(LC_ALL=C sort old.bits) <(LC_ALL=C sort got.bits) >lost
+    [ ! -s lost ]
+}
+
+@test "map and reduce" {
+    local title='Map and reduce'
+    mkdir parts
+    seq 30000 >all.txt
+    split -n l/5 all.txt parts/urls.
+    gzip parts/urls.*
+    recipe "$title" 1 's/-n 100M/-n 30k/' 2>message
+    cp all.seen first.seen
+    [ "$(cd parts && echo ./*.seen | wc -w)" = 5 ]
+    # One run over all has the same bits.
+    seen create -n 30k -p 1e-4 one.seen all.txt
+    alike <(data all.seen) <(data one.seen)
+    # So have groups, in another order, and with a filter twice.
+    seen merge --reproducible -o a.seen parts/*.a[a-b].*seen
+    seen merge --reproducible -o b.seen parts/*.a[b-e].*seen
+    seen merge --reproducible -o all.seen --force b.seen a.seen
+    alike <(data all.seen) <(data one.seen)
+    # Steps that run again write the same bytes.
+    rm parts/urls.ab*.seen
+    recipe "$title" 1 's/-n 100M/-n 30k/' 2>message
+    cmp all.seen first.seen
+    # A step that fails fails the whole.
+    printf x >>parts/urls.ac.gz
+    run ! recipe "$title" 1 's/-n 100M/-n 30k/'
+    cmp all.seen first.seen
+}
+
+@test "map with GNU parallel" {
+    command -v parallel >/dev/null || skip 'GNU parallel is not installed'
+    mkdir parts
+    for i in 1 2 3; do
+        seq ${i}000 | gzip >parts/urls.$i.gz
+    done
+    HOME=$PWD recipe 'Map and reduce' 2 's/-n 100M/-n 30k/' 2>message
+    for i in 1 2 3; do
+        [ "$(seq 4000 | seen query -c parts/urls.$i.gz.seen)" = ${i}000 ]
+    done
+}
+
+# on_cluster TITLE N: with the cluster of the tests, fewer shards, and a list that ends.
+on_cluster()
+{
+    recipe "$1" "$2" "s#redis://[a-z0-9.]+/#redis://127.0.0.1:${REDIS_PORTS[0]}/#
+        s/shards=48/shards=4/
+        s/\{0\.\.47\}/{0..3}/
+        s/-n 1e9/-n 20k/
+        s/tail -n \+1 -f/cat/"
+}
+
+@test "a crawl fleet on a cluster" {
+    local title='A crawl fleet on a Cluster' host
+    start_server
+    redis_cluster
+    printf '#!/bin/sh\ncat >got\n' >bin/fetch
+    chmod +x bin/fetch
+    seq -f 'http://www.example.com/%.0f' 5000 >links
+    for host in {1..4}; do
+        mkdir "$host"
+        shuffled links "$host" >"$host/found"
+        (cd "$host" && on_cluster "$title" 1 || touch failed) 2>"$host/err" 3>&- &
+    done
+    finish
+    cat ./?/err
+    [ -z "$(find . -name failed)" ]
+    alike <(sort ./?/got) <(sort links)
+    (cat links; echo unknown) >seeds.txt
+    on_cluster "$title" 2 >out
+    cat out
+    [ "$(head -n 1 out)" = 1 ]
+    grep -Eq '^distinct keys +(49|50)' out
+    # Each link is in the shard that seen(1) says.
+    on_cluster "$title" 3
+    python3 -c 'import sys, zlib
+files = [open("links.%d" % i, "wb") for i in range(4)]
+for line in sys.stdin.buffer:
+    files[zlib.crc32(line[:-1]) % 4].write(line)' <links
+    for shard in {0..3}; do
+        run -1 seen query -v "urls.$shard.seen" "links.$shard"
+    done
+}
+
+@test "a nightly rebuild under a service" {
+    local title='A nightly rebuild under a service'
+    start_server
+    printf '#!/bin/sh\ncat ids.gz\n' >bin/curl
+    chmod +x bin/curl
+    redis a SETBIT shop:seen 7 1
+    redis a EXPIRE shop:seen 10000
+    seq 1000 | gzip >ids.gz
+    on_server "$title" 1
+    redis a -D '' --raw GET shop:seen >got
+    seen import --layout gozero:bits=20000 got -o got.seen
+    [ "$(seq 2000 | seen query -c got.seen)" = 1000 ]
+    seq 1000 | seen create --layout gozero:bits=20000 own.seen
+    alike <(data got.seen) <(data own.seen)
+    [ "$(redis a TTL shop:seen)" -gt 9000 ]
+    # A list that is too short changes nothing.
+    seq 10 | gzip >ids.gz
+    run -2 on_server "$title" 1
+    redis a -D '' --raw GET shop:seen | cmp - got
+    [ "$(redis a DBSIZE)" = 1 ]
+}
+
+@test "an audit from cron" {
+    local title='An audit from cron' server
+    start_server
+    server=redis+unix://$REDIS_DIR/a/socket
+    seq 1000 >sold.txt
+    seen create --layout gozero:bits=20000 shop.seen sold.txt
+    seen export shop.seen -o "$server?key=shop:seen"
+    run -0 on_server "$title" 1
+    [ -z "$output" ]
+    echo another >>sold.txt
+    run -0 on_server "$title" 1
+    [ "$output" = 'shop:seen lacks another' ]
+    seq 1500 | seen add "$server?key=shop:seen&layout=gozero:bits=20000" 2>message
+    run -0 on_server "$title" 1
+    [[ ${lines[0]} == 'shop:seen: FPR 0.00'* && ${#lines[@]} = 2 ]]
+    redis a DEL shop:seen
+    run -2 on_server "$title" 1
+    [[ ${#lines[@]} = 1 && $output == *'there is no such key' ]]
+}
+
+# reads, writes URI: all commands that do so.
+reads()
+{
+    seen query --live "$1" keys >/dev/null && seen query --bulk "$1" keys >/dev/null &&
+        seen stats "$1" >/dev/null && seen import --force "$1" -o pulled.seen
+}
+
+writes()
+{
+    seen add --live "$1" keys && seen dedup --live "$1" keys && seen add --bulk "$1" keys &&
+        seen dedup --bulk "$1" keys && seen export --merge f.seen -o "$1" && seen export f.seen -o "$1" &&
+        seen export --expire 1000 f.seen -o "$1"
+}
+
+@test "the commands that seen(1) says a user of Redis needs" {
+    local PAGE=seen.1 title='Passwords and rights' of gozero redisson command
+    start_server
+    of="redis+unix://crawler@$REDIS_DIR/a/socket?db=1&key=urls"
+    gozero="$of:g&layout=gozero:bits=20000"
+    redisson="$of:r&layout=redisson"
+    seq 100 >keys
+    seen create --layout gozero:bits=20000 f.seen keys
+    seen export f.seen -o "${gozero/crawler@/}"
+    seen create --layout redisson -n 1000 r.seen keys
+    seen export r.seen -o "${redisson/crawler@/}"
+    export REDISCLI_AUTH=secret
+    recipe "$title" 1 "s#^redis-cli#env -u REDISCLI_AUTH redis-cli -s $REDIS_DIR/a/socket#"
+    reads "$gozero"
+    reads "$redisson"
+    for command in add dedup; do
+        run -2 seen $command "$gozero" -k new
+    done
+    run -2 seen export f.seen -o "$gozero"
+    recipe "$title" 2 "s#^redis-cli#env -u REDISCLI_AUTH redis-cli -s $REDIS_DIR/a/socket#"
+    writes "$gozero"
+    seen add --create "${gozero/urls:g/urls:m}" keys
+    seen add --create -n 1000 "${redisson/urls:r/urls:m}&shards=2" keys
+    cp r.seen f.seen
+    writes "$redisson"
+    seen export r.seen -o "${redisson/urls:r/urls:new}"
+    # What is listed is what the sources send. AUTH needs no right; ASKING is sent as it is.
+    sed -n "/^\.SS $title/,/^\.S[HS] [^P]/p" "$SOURCE/man/$PAGE" | grep -oE '\+[a-z_]+(\.[a-z]+)?' |
+        tr -d + | grep -vx asking | sort >listed
+    grep -rhoE '(requests_begin|_command|temporary)\(.*"[A-Z_.]{3,}".*' "$SOURCE"/src/{redis,store} |
+        grep -oE '"[A-Z_.]{3,}"' | tr -d '"' | grep -vx AUTH | tr '[:upper:]' '[:lower:]' |
+        sort -u >sent
+    diff listed sent
+}
+
+# Each shard is a bitmap as go-zero makes it.
+@test "the shards of seen(1): its examples, and where its test vectors go" {
+    local key shard other
+    start_server
+    if command -v php >/dev/null; then
+        PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/lib/examples.py" "$SOURCE/man/seen.1"
+    fi
+    for other in {0..11}; do
+        redis a SETBIT "urls:{$other}" 19999 0 >/dev/null
+    done
+    while read -r key shard; do
+        [ "$key" != - ] || key=
+        grep -qF -- "shard $shard" "$SOURCE/man/seen.1"
+        seen create --force --layout gozero:bits=20000 f.seen -k "$key"
+        seen export --pad f.seen -o bits --force
+        seen add "redis+unix://$REDIS_DIR/a/socket?key=urls&layout=gozero:bits=20000&shards=12" \
+            -k "$key"
+        cmp <(redis a -D '' --raw GET "urls:{$shard}") bits
+        redis a DEL "urls:{$shard}" >/dev/null
+        redis a SETBIT "urls:{$shard}" 19999 0 >/dev/null
+        for other in {0..11}; do
+            [ "$(redis a BITCOUNT "urls:{$other}")" = 0 ]
+        done
+    done <<'END'
+123456789 2
+http://www.example.com/ 7
+- 0
+END
+}
+
+# In place of the module: its replies, cut at its links and within them.
+@test "audit a RedisBloom dump, and load it" {
+    cp "$vectors/redisbloom/rb_scale_e05_n100.header" dump.header
+    cp "$vectors/redisbloom/rb_scale_e05_n100.data" dump.data
+    mkdir bin
+    cat >bin/redis-cli <<'PYTHON'
+#!/usr/bin/env python3
+import os, re, sys
+words = " ".join(sys.argv[1:])
+ends = [96, 200, 328, 864, 1000, 2072]
+if "BF.SCANDUMP" in words:
+    at = int(sys.argv[-1])
+    end = next((end for end in ends if end > at - 1), None)
+    if re.search(r"\[1\]\" ?|\)\[1\]", words):
+        reply = b"1" if at == 0 else b"%d" % (end + 1 if end else 0)
+    else:
+        data = open("dump.header" if at == 0 else "dump.data", "rb").read()
+        reply = data if at == 0 else data[at - 1:end] if end else b""
+    sys.stdout.buffer.write(reply)
+elif "BF.LOADCHUNK" in words:
+    after, data = int(sys.argv[-1]), sys.stdin.buffer.read()
+    name = "loaded.header" if after == 1 else "loaded.data"
+    open(name, "ab").write(data)
+    assert after == 1 or os.path.getsize(name) == after - 1
+PYTHON
+    chmod +x bin/redis-cli
+    PATH=$PWD/bin:$PATH
+    recipe 'Audit a RedisBloom dump' 1
+    cmp visits.header dump.header
+    cmp visits.data dump.data
+    recipe 'Audit a RedisBloom dump' 2 >stats
+    grep -q '^current FPR' stats
+    recipe 'Audit a RedisBloom dump' 3
+    cmp loaded.header dump.header
+    cmp loaded.data dump.data
+}
+
+@test "read a list that is distributed as a bloom file" {
+    cp "$vectors/dcso/dc_n1000_p01.bloom.gz" feed.bloom.gz
+    printf '%s\n' 'a b c d e f http://www.example.com/ h' 'a b c d e f g h' >access.log
+    [ "$(recipe "Read a list that is distributed as a bloom file" 1)" = http://www.example.com/ ]
+}
+
+@test "a Bloom filter for a Parquet column" {
+    printf '%s\n' shanghai beijing >values.txt
+    recipe 'A Bloom filter for a Parquet column' 1
+    { printf PAR1; cat column.sbbf; printf rest; } >data.parquet
+    rm column.seen
+    offset=4 length=$(size column.sbbf)
+    export offset length
+    [ "$(recipe 'A Bloom filter for a Parquet column' 2)" = shanghai ]
+}
+
+# crontabs FILE: the crontab lines of the README or of a manual page, with those that set variables.
+crontabs()
+{
+    sed -E "s/\\\\\(aq/'/g; s/\\\\-/-/g; s/\\\\e/\\\\/g" "$1" | grep -E '^(PATH=|[0-9*]+( [0-9*]+){4} )'
+}
+
+# as_cron FILE: runs each job of a crontab as cron does: by sh, with the variables that are set above
+# it and nothing else. /usr/local/bin, /srv and /var/lib/prometheus are directories here.
+as_cron()
+{
+    local line path=/usr/bin:/bin
+    while IFS= read -r line; do
+        line=${line//\/usr\/local\/bin/$PWD\/bin}
+        line=${line//\/srv/$PWD\/srv}
+        line=${line/--min-keys 1M/--min-keys 900} # as many as the lists here have
+        line=${line//\/var\/lib\/prometheus/$PWD\/prometheus}
+        case $line in
+            PATH=*) path=${line#PATH=} ;;
+            *) env -i HOME="$PWD" LOGNAME=me SHELL=/bin/sh PATH="$path" sh -c "${line#* * * * * }" ||
+                return ;;
+        esac
+    done <"$1"
+}
+
+@test "crontab lines run with the environment that cron gives" {
+    mkdir -p bin srv prometheus/node-exporter
+    ln -s "$SEEN" bin/seen
+    printf '#!/bin/sh\nseq 1000 | gzip\n' >bin/curl
+    chmod +x bin/curl
+    for page in README.md man/seen.7 man/seen-create.1; do
+        echo "$page"
+        rm -rf srv/*
+        seen create --generations 7 -n 7000 --empty srv/week.seen
+        crontabs "$SOURCE/$page" >tab
+        if grep -q blocked/job tab; then
+            mkdir -p "srv/blocked/done"
+            seq 100 >srv/blocked/20.remove
+            seq 200 | seen create --counted -p 0 srv/blocked/master.seen
+            recipe_script 'A block list that changes every hour' 2 "s,/srv,$PWD/srv,"
+            install script srv/blocked/job
+        fi
+        cat tab
+        grep -q ' seen ' tab
+        # Each page says where seen is before it uses it; without that, the job fails.
+        [[ $(head -n 1 tab) == PATH=* ]]
+        run -127 as_cron <(grep -v ^PATH tab | grep -m 1 -E '\*  seen|\| seen')
+        as_cron tab
+        if grep -q rotate tab; then
+            seen stats --json srv/week.seen | jq -e '[.layers[].generation] | max == 9'
+        fi
+        if grep -q prometheus tab; then
+            grep -q '^seen_filter_readable{file=".*/week.seen"} 1$' prometheus/node-exporter/seen.prom
+        fi
+        if grep -q ship.seen tab; then
+            equal "$(seq 200 | seen query srv/blocked/ship.seen)" "$(seq 101 200)"
+        fi
+        if grep -q list.seen tab; then
+            [ "$(seq 1000 | seen query -c srv/list.seen)" = 1000 ]
+        fi
+    done
+}
+
+@test "a crawler: the step before it, beside a writer, after a kill, and when nothing is to be done" {
+    local step='A crawler'
+    quiet recipe "$step" 2
+    mkfifo found
+    seen dedup --create urls.seen <found >got 3>&- &
+    writer=$!
+    exec 8>found
+    echo http://example.org/ >&8
+    until_present urls.seen http://example.org/ $writer
+    # Beside a process that writes, it disturbs nothing.
+    run -0 recipe "$step" 2
+    kill -KILL $writer
+    exec 8>&-
+    wait $writer || status=$?
+    [ "$status" = 137 ]
+    # Without it, too, the next run goes on, says once that keys may be missing, and the file is clean.
+    echo http://example.com/ | seen dedup urls.seen >got 2>warning
+    grep -q 'a process was killed' warning
+    [ "$(state urls.seen)" = clean ]
+    echo http://example.net/ | quiet seen dedup -q urls.seen
+    quiet seen query -q urls.seen -k http://example.org/
+    quiet seen query -q urls.seen -k http://example.com/
+    before=$(digest urls.seen)
+    recipe "$step" 2
+    [ "$(digest urls.seen)" = "$before" ]
+}

@@ -1,0 +1,442 @@
+#!/usr/bin/env bats
+# Filters that live in Redis, on real servers.
+
+load ../lib/helpers
+load ../lib/redis
+
+setup()
+{
+    cd "$BATS_TEST_TMPDIR" || return
+    need_redis
+    redis_start a
+}
+
+teardown() { redis_stop; }
+
+# uri KEY SPEC [SERVER]: the address of a filter.
+uri() { echo "redis+unix://$REDIS_DIR/${3:-a}/socket?key=$1&layout=$2"; }
+
+# Few and low bits: the usual functions make strings of 512 MiB.
+PHP=php:functions=BKDRHash+ELFHash
+# Where the bits have been compared before, their strings of 32 MiB are too much for each run.
+MORE_PHP=${FULL:+$PHP}
+
+# store FILE KEY: sets a key to a file filter's bitmap.
+store() { seen export "$1" -o - | redis a -x SET "$2" >/dev/null; }
+
+# same FILE KEY: are the bits those of a file filter?
+same() { alike <(redis a --raw GET "$2" | head -c -1) <(seen export "$1" -o -); }
+
+# empty KEY: a bitmap without a bit.
+empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
+
+# config KEY N P M K: Redisson's configuration of a filter.
+config()
+{
+    redis a HSET "{$1}:config" size "$4" hashIterations "$5" expectedInsertions "$2" \
+        falseProbability "$3" >/dev/null
+}
+
+@test "query answers as the file does, with the same bits" {
+    seq 900 >keys
+    seq 500 3000 >asked
+    for spec in gozero:bits=20000 redisson:bits=9585,k=7 $PHP; do
+        quiet seen create --layout "$spec" f.seen keys --force
+        store f.seen k
+        for option in '' -v --annotate -n; do
+            alike <(seen query $option "$(uri k "$spec")" asked) <(seen query $option f.seen asked)
+        done
+        run -1 seen query "$(uri k "$spec")" -k none
+    done
+}
+
+@test "add and dedup set the bits that they set in a file" {
+    seq 900 >keys
+    seq 800 1500 >further
+    for spec in gozero:bits=20000 redisson:bits=20000,k=3 $PHP; do
+        quiet seen create --layout "$spec" f.seen keys --force
+        redis a DEL k
+        empty k
+        seen add "$(uri k "$spec")" keys
+        same f.seen k
+        alike <(seen dedup "$(uri k "$spec")" further 2>/dev/null) <(seen dedup f.seen further 2>/dev/null)
+        same f.seen k
+    done
+}
+
+@test "of records with one key the first is printed, once" {
+    empty k
+    seq 3000 | awk '{ print $1 % 7 "\t" $1 }' >records
+    alike <(seen dedup -f 1 "$(uri k gozero:bits=20000)" records) <(head -n 7 records)
+    prints_nothing seen dedup -f 1 "$(uri k gozero:bits=20000)" records
+}
+
+@test "eight processes print no record twice, and each that is new once" {
+    empty k
+    seq 20000 >keys
+    for i in {1..8}; do
+        shuffled keys "$i" | seen dedup "$(uri k gozero:bits=4000000)" >"out$i" 3>&- &
+    done
+    finish
+    alike <(sort out?) <(sort keys)
+}
+
+@test "a server without BITFIELD_RO is asked by GETBIT" {
+    redis_start old --rename-command BITFIELD_RO ''
+    seq 1000 | seen create --layout gozero:bits=20000 f.seen
+    seen export f.seen -o - | redis old -x SET k
+    seq 500 3000 >asked
+    alike <(seen query "$(uri k gozero:bits=20000 old)" asked) <(seen query f.seen asked)
+}
+
+@test "stats tells what it tells of the file" {
+    local fields='.n_estimate, .fpr_current, .bits_set, .fpr_design, .n_design, .layout'
+    seq 900 >keys
+    for spec in gozero:bits=20000 redisson:bits=9585,k=7 $MORE_PHP; do
+        quiet seen create --layout "$spec" f.seen keys --force
+        quiet seen export f.seen -o g --force
+        quiet seen import --layout "$spec" g -o f.seen --force
+        redis a -x SET k <g
+        alike <(seen stats --json "$(uri k "$spec")" | jq "$fields") \
+            <(seen stats --json f.seen | jq "$fields")
+    done
+}
+
+@test "Redisson's configuration is read, and must fit" {
+    local name
+    seq 1000 >keys
+    config r 1000 0.01 9585 7
+    # Until the first key comes there is a configuration only.
+    run -1 seen query "$(uri r redisson)" -k 1
+    seen add "$(uri r redisson)" keys 2>/dev/null
+    seen create --layout redisson -n 1000 -p 0.01 f.seen keys
+    same f.seen r
+    [ "$(seen stats --json "$(uri r redisson)" | jq .n_design)" = 1000 ]
+    name=$(uri r redisson:k=8)
+    refuses "seen: cannot use '$name': its configuration says bits=9585 and k=7" \
+        seen query "$name" -k 1
+    name=$(uri r redisson)
+    redis a HSET '{r}:config' size 09585
+    refuses "seen: cannot use '$name': its configuration says size='09585', which Redisson does \
+not write" seen query "$name" -k 1
+    redis a HDEL '{r}:config' size
+    refuses "seen: cannot use '$name': its configuration has no size" seen query "$name" -k 1
+    # A name with a brace is left as it is.
+    redis a HSET 'x{r}:config' size 9585 hashIterations 7
+    run -1 seen query "$(uri 'x{r}' redisson)" -k 1
+}
+
+@test "adding stops before the limit of the false-positive rate" {
+    empty k
+    seq 1 3000 >keys
+    run -2 --separate-stderr seen dedup --max-fpr 0.001 "$(uri k gozero:bits=20000)" keys
+    [[ $stderr == *"would pass 0.001"* ]]
+    # What is printed is in, and no more.
+    alike <(printf '%s\n' "$output") <(head -n "${#lines[@]}" keys)
+    seen create --layout gozero:bits=20000 f.seen <<<"$output"
+    same f.seen k
+    seen stats --json "$(uri k gozero:bits=20000)" |
+        jq -e '.fpr_current <= 0.001 and .fpr_current > 0.00098'
+    # Keys that are known pass.
+    quiet seen dedup --max-fpr 0.001 "$(uri k gozero:bits=20000)" <<<"$output" || true
+}
+
+@test "what is not such a filter is refused in one line" {
+    local name
+    redis a RPUSH list 1
+    redis a SETBIT long 20000 1
+    redis a SETBIT end 20002 1
+    for command in query add dedup; do
+        name=$(uri list gozero:bits=20000)
+        refuses "seen: cannot use '$name': the key holds a value of another type" \
+            seen $command "$name" -k 1
+        name=$(uri none gozero:bits=20000)
+        refuses "seen: cannot use '$name': there is no such key" seen $command "$name" -k 1
+        name=$(uri long gozero:bits=20000)
+        refuses "seen: cannot use '$name': it is a string of 2501 bytes, but 20000 bits are 2500" \
+            seen $command "$name" -k 1
+        name=$(uri end gozero:bits=20002)
+        refuses "seen: cannot use '$name': bits are set beyond the last: the filter is larger" \
+            seen $command "$name" -k 1
+        name=$(uri k guava)
+        refuses "seen: cannot use '$name': filters of this layout are no bitmaps in Redis" \
+            seen $command "$name" -k 1
+    done
+    run -1 seen query "$(uri end gozero:bits=20003)" -k 1
+    [ "$(redis a EXISTS none)" = 0 ]
+    refuses "seen: cannot connect to '$PWD/nothing': No such file or directory" \
+        seen query "redis+unix://$PWD/nothing?key=k&layout=gozero:bits=1" -k 1
+}
+
+@test "a server that wants a password" {
+    local name
+    redis_start p --requirepass secret
+    REDISCLI_AUTH=secret redis p SETBIT k 0 0
+    name=$(uri k gozero:bits=20000 p)
+    run -2 --separate-stderr seen query "$name" -k 1
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *'the server wants a password'* ]]
+    REDISCLI_AUTH=wrong run -2 --separate-stderr seen query "$name" -k 1
+    [[ ${#stderr_lines[@]} = 1 ]]
+    REDISCLI_AUTH=secret run -1 seen query "$name" -k 1
+    echo secret >file
+    run -1 seen query --password-file file "$name" -k 1
+    quiet seen add --password-file file "$name" -k 1
+    prints_nothing seen dedup --password-file file "$name" -k 1
+    seen stats --password-file file "$name"
+    quiet seen import --password-file file "$name" -o f.seen
+    quiet seen export --password-file file f.seen -o "$name"
+}
+
+# takes_none FILTER REASON: each way of writing is refused in one line, and reading is not.
+takes_none()
+{
+    seq 100 | quiet seen create --layout gozero:bits=20000 f.seen --force
+    for command in dedup add 'dedup --bulk' 'add --bulk'; do
+        # shellcheck disable=SC2086 # with an option
+        refuses "seen: cannot use '$1': $2" seen $command "$1" -k 1
+        [ ${#stderr_lines[@]} = 1 ]
+    done
+    for option in '' --merge; do
+        refuses "seen: cannot use '$1': $2" seen export $option f.seen -o "$1"
+        [ ${#stderr_lines[@]} = 1 ]
+    done
+    run -1 seen query "$1" -k 1
+}
+
+@test "servers that take no writes" {
+    redis_start full
+    redis full SETBIT k 0 0
+    redis full CONFIG SET maxmemory 1
+    takes_none "$(uri k gozero:bits=20000 full)" 'the server is at its memory limit (maxmemory)'
+    [ "$(redis full DBSIZE)" = 1 ]
+    redis_start copy
+    redis copy SETBIT k 0 0
+    redis copy REPLICAOF 127.0.0.1 1
+    redis copy CONFIG SET replica-read-only yes
+    takes_none "$(uri k gozero:bits=20000 copy)" \
+        'the server is a replica, which cannot be written: name its master'
+}
+
+@test "a server that is loading its data is waited for" {
+    redis_start slow
+    redis slow SETBIT k 19999 0
+    redis slow CONFIG SET rdbcompression no
+    redis slow DEBUG POPULATE 200 fill 2000
+    redis slow SAVE
+    redis_kill slow
+    # 10 ms a key; clients are served after each.
+    redis_start slow --key-load-delay 10000 --loading-process-events-interval-bytes 1024
+    seen dedup "$(uri k gozero:bits=20000 slow)" <(seq 100) | cmp <(seq 100) -
+    run -1 seen query -v "$(uri k gozero:bits=20000 slow)" <(seq 100)
+}
+
+# Gives 1000 keys, makes the file `halted` when all are in `out`, and waits for `go` with the rest.
+halting()
+{
+    seq 1000
+    eventually has_lines out 1000
+    touch halted
+    eventually test -e go
+    seq 1001 2000
+}
+
+# What becomes of the bitmap k meanwhile.
+deleted() { redis a DEL k; }
+shorter() { redis a SET k short; }
+expired() { redis a PEXPIRE k 1; eventually is_gone k; }
+is_gone() { [ "$(redis a EXISTS "$1")" = 0 ]; }
+no_bitmap() { redis a DEL k; redis a RPUSH k 1; }
+
+@test "a bitmap that vanishes while keys are added or asked" {
+    local reason spec=gozero:bits=400000
+    seq 1000 | seen create --layout $spec f.seen
+    for event in deleted shorter expired no_bitmap; do
+        reason="cannot go on with '$(uri k $spec)': the bitmap was deleted or replaced by a \
+shorter one"
+        [ $event != no_bitmap ] ||
+            reason="cannot use '$(uri k $spec)': the key holds a value of another type"
+        for command in dedup query; do
+            rm -f out halted go
+            redis a DEL k
+            if [ $command = query ]; then store f.seen k; else redis a SETBIT k 399999 0; fi
+            halting | seen $command --live "$(uri k $spec)" >out 2>err 3>&- &
+            await $! test -e halted
+            $event
+            touch go
+            status=0
+            wait $! || status=$?
+            [ $status = 2 ]
+            [ "$(<err)" = "seen: $reason" ]
+            cmp out <(seq 1000)
+        done
+    done
+}
+
+# until_cut: keys 1 to 50000, the last ones when the file `cut` is there, so that nobody is through before.
+until_cut()
+{
+    seq 40000
+    eventually test -e cut
+    seq 40001 50000
+}
+
+@test "a server that is killed: what was printed is in, nothing is printed twice" {
+    redis_start b --appendonly yes --appendfsync no
+    redis b SETBIT k 39999999 0
+    seq 50000 >keys
+    until_cut 3>&- | seen dedup --live "$(uri k redisson:bits=40000000,k=7 b)" >out 2>err 3>&- &
+    await $! has_lines out 1001
+    redis_kill b
+    touch cut
+    wait $! || [ $? = 2 ]
+    redis_start b --appendonly yes --appendfsync no
+    eventually has_loaded b
+    run -1 seen query -v "$(uri k redisson:bits=40000000,k=7 b)" out
+    seen dedup "$(uri k redisson:bits=40000000,k=7 b)" keys >>out
+    [ -z "$(sort out | uniq -d)" ]
+    # At most a batch of 1024 is lost, and what is taken for present.
+    [ "$(wc -l <out)" -gt 48500 ]
+}
+
+# has_bits KEY N: are more than so many bits set?
+has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
+
+@test "connections that are lost: dedup knows all that was new, or says that it does not" {
+    local name status=0
+    name=$(uri k redisson:bits=40000000,k=7)
+    redis a SETBIT k 39999999 0
+    seq 50000 >keys
+    seen dedup --live "$name" keys >out 2>err 3>&- &
+    redis_cut a $! out
+    wait $! || status=$?
+    case $status in
+    0) cmp out keys ;;
+    2)
+        [ "$(wc -l <err)" = 1 ]
+        grep 'may have been carried out or not' err
+        ;;
+    *) false ;;
+    esac
+    seen dedup "$name" keys >>out
+    [ -z "$(sort out | uniq -d)" ]
+    [ "$(wc -l <out)" -gt 48500 ]
+}
+
+@test "a connection that is lost once does not stop add" {
+    redis a SETBIT k 39999999 0
+    seq 50000 >keys
+    until_cut 3>&- | seen add --live "$(uri k redisson:bits=40000000,k=7)" 3>&- &
+    await $! has_bits k 1000
+    redis a CLIENT KILL TYPE normal
+    touch cut
+    wait $!
+    run -1 seen query -v "$(uri k redisson:bits=40000000,k=7)" keys
+}
+
+@test "export and import: the bits of the file, there and back" {
+    seq 900 >keys
+    for spec in gozero:bits=20000 redisson:bits=9585,k=7 $MORE_PHP; do
+        quiet seen create --layout "$spec" f.seen keys --force
+        redis a FLUSHALL
+        quiet seen export f.seen -o "$(uri k "$spec")"
+        cmp <(seen query "$(uri k "$spec")" keys) keys
+        quiet seen import "$(uri k "$spec")" -o g.seen --force
+        alike <(seen export f.seen -o -) <(seen export g.seen -o -)
+        [ "$(redis a TTL k)" = -1 ]
+    done
+    # Larger than a chunk.
+    quiet seen create --layout gozero:bits=20000003 f.seen keys --force
+    quiet seen export f.seen -o "$(uri k gozero)"
+    [ "$(redis a STRLEN k)" = 2500001 ]
+    quiet seen import "$(uri k gozero:bits=20000003)" -o g.seen --force
+    alike <(seen export f.seen -o -) <(seen export g.seen -o -)
+}
+
+@test "export replaces in one step, and keeps the time to live" {
+    for i in 1 2; do
+        seq $i$i$i | quiet seen create --layout gozero:bits=20000 $i.seen
+    done
+    quiet seen export 1.seen -o "$(uri k gozero:bits=20000)"
+    redis a EXPIRE k 1000
+    quiet seen export 2.seen -o "$(uri k gozero:bits=20000)"
+    quiet seen import "$(uri k gozero:bits=20000)" -o g.seen
+    alike <(seen export 2.seen -o -) <(seen export g.seen -o -)
+    [ "$(redis a TTL k)" -gt 900 ]
+    quiet seen export --expire 2000 2.seen -o "$(uri k gozero:bits=20000)"
+    [ "$(redis a TTL k)" -gt 1900 ]
+    [ "$(redis a DBSIZE)" = 1 ]
+}
+
+@test "export --merge adds to what is there" {
+    seq 500 | quiet seen create --layout gozero:bits=20000 1.seen
+    seq 400 900 | quiet seen create --layout gozero:bits=20000 2.seen
+    seen merge 1.seen 2.seen -o both.seen
+    quiet seen export 1.seen -o "$(uri k gozero:bits=20000)"
+    redis a EXPIRE k 1000
+    quiet seen export --merge 2.seen -o "$(uri k gozero:bits=20000)"
+    quiet seen import "$(uri k gozero:bits=20000)" -o g.seen
+    alike <(seen export both.seen -o -) <(seen export g.seen -o -)
+    [ "$(redis a TTL k)" -gt 900 ]
+    [ "$(redis a DBSIZE)" = 1 ]
+    quiet seen export --merge 2.seen -o "$(uri new gozero:bits=20000)"
+}
+
+@test "Redisson's configuration is pushed with the bits, or must fit" {
+    seq 1000 | quiet seen create --layout redisson -n 1000 -p 0.01 f.seen
+    quiet seen export f.seen -o "$(uri r redisson)"
+    [ "$(redis a HMGET '{r}:config' size hashIterations expectedInsertions falseProbability |
+        paste -sd ' ')" = '9585 7 1000 0.01' ]
+    seq 1000 | cmp - <(seq 1000 | seen query "$(uri r redisson)")
+    quiet seen export f.seen -o "$(uri r redisson)"
+    config s 1000 0.001 14377 10
+    name=$(uri s redisson)
+    refuses "seen: cannot use '$name': its configuration says bits=14377 and k=10" \
+        seen export f.seen -o "$name"
+    [ "$(redis a DBSIZE)" = 3 ]
+}
+
+@test "options of files are refused at an address, and those of addresses at a file" {
+    seq 9 | quiet seen create --layout gozero:bits=20000 f.seen
+    refuses "seen: --pad is for files: not with an address in Redis" \
+        seen export --pad f.seen -o redis://a/b
+    refuses "seen: --merge needs an address in Redis" \
+        seen export --merge f.seen -o x
+    refuses "seen: --layout is for files, since an address says what is there (URI?layout=SPEC): \
+not with an address in Redis" seen import --layout gozero redis://a/b -o x
+    [ ! -e x ]
+}
+
+@test "an export that fails leaves no key behind, and what was there" {
+    seq 900 | quiet seen create --layout gozero:bits=20000 f.seen
+    redis a RPUSH list 1
+    redis a SETBIT long 20000 1
+    name=$(uri list gozero)
+    refuses "seen: cannot use '$name': the key holds a value of another type" \
+        seen export f.seen -o "$name"
+    name=$(uri long gozero)
+    refuses "seen: cannot use '$name': what is there is a string of 2501 bytes, and this filter \
+has 2500" seen export f.seen -o "$name"
+    name=$(uri k gozero:bits=19999)
+    refuses "seen: cannot use '$name': the filter to be pushed is of layout gozero:bits=20000" \
+        seen export f.seen -o "$name"
+    redis a ACL SETUSER default -rename
+    name=$(uri k gozero)
+    run -2 --separate-stderr seen export f.seen -o "$name"
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *NOPERM* ]]
+    [ "$(redis a DBSIZE)" = 2 ]
+    seq 9 | quiet seen create own.seen
+    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
+        seen export own.seen -o "$name"
+    [ ! -e g.seen ]
+    run -2 seen import "$(uri none gozero:bits=20000)" -o g.seen
+    [ ! -e g.seen ]
+}
+
+@test "commands for files say how a file is made of a filter in Redis" {
+    for command in verify rotate; do
+        refuses "seen: 'redis://a/b' is in Redis: 'seen import' makes a file of it" \
+            seen $command redis://a/b
+    done
+    refuses "seen: 'redis://a/b' would be in Redis: 'seen export' writes a filter there" \
+        seen create redis://a/b -n 5
+}

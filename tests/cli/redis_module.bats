@@ -1,0 +1,374 @@
+#!/usr/bin/env bats
+# Filters of the Bloom module of a Redis server; bloom.bash says on which.
+
+load ../lib/helpers
+load ../lib/redis
+load ../lib/bloom
+
+setup()
+{
+    cd "$BATS_TEST_TMPDIR" || return
+    need_redis
+    bloom_start a 10007
+}
+
+teardown()
+{
+    [ ! -s "$REDIS_DIR/a/log" ] || tail "$REDIS_DIR/a/log"
+    redis_stop
+}
+
+# uri KEY [PARAMS [SERVER]]: the address of a filter.
+uri() { echo "redis+unix://$REDIS_DIR/${3:-a}/socket?key=$1&layout=redisbloom${2:+:$2}"; }
+
+# reserve KEY ERROR CAPACITY [OPTION...]
+reserve() { redis a BF.RESERVE "$@" >/dev/null; }
+
+# info KEY FIELD
+info() { redis a BF.INFO "$1" | grep -A 1 "^$2\$" | tail -n 1; }
+
+# same FILE KEY: has the module the very header and bits of that filter file?
+same()
+{
+    quiet seen import "$(uri "$2")" -o pulled.seen --force
+    quiet seen export pulled.seen -o pulled --force
+    quiet seen export "$1" -o exported --force
+    cmp pulled.header exported.header
+    cmp pulled.data exported.data
+    redis a --raw BF.SCANDUMP "$2" 0 | tail -n +2 | head -c -1 | cmp - exported.header
+}
+
+@test "dedup and add do what they do in a file, and the chain grows alike" {
+    seq 1200 | awk '{ print $1 % 1000 }' >keys
+    seq 800 2000 >extra
+    for options in '' ':expansion=3' ':scaling=no'; do
+        redis a FLUSHALL
+        n=200
+        case $options in
+        *expansion*) reserve k 0.01 $n EXPANSION 3 ;;
+        *scaling*) reserve k 0.01 $((n = 2500)) NONSCALING ;;
+        *) reserve k 0.01 $n ;;
+        esac
+        seen create --empty --force --layout "redisbloom$options" -n $n -p 0.01 f.seen
+        alike <(seen dedup "$(uri k)" keys) <(seen dedup f.seen keys)
+        quiet seen add "$(uri k)" extra
+        quiet seen add f.seen extra
+        [ "$(info k 'Number of items inserted')" -gt 1950 ]
+        same f.seen k
+        alike <(seen query "$(uri k)" keys extra) <(cat keys extra)
+        seq 2001 3000 >absent
+        alike <(seen query "$(uri k)" absent) <(seen query f.seen absent)
+    done
+}
+
+@test "keys are sent as they are prepared" {
+    reserve k 1e-6 1000
+    printf '1\tA b\n2\t\n3\tA b' >records
+    equal "$(seen dedup -f 2 "$(uri k)" records)" "$(printf '1\tA b\n2\t')"
+    redis a BF.MADD k '' 'A b' | cmp - <(printf '0\n0\n')
+    printf 'a\0\xff\ncc\n' | quiet seen add -z "$(uri k)"
+    printf '\xff\ncc\n' | redis a -x BF.ADD k | grep -qx 0
+    run -1 seen query "$(uri k)" -k 'a b'
+    refuses "seen: '$(uri k)' was made without --ignore-case, which cannot be added later" \
+        seen query -i "$(uri k)" -k a
+    # What another filter has is not sent.
+    seq 10 20 | seen create --layout redisbloom -n 100 -p 0.01 other.seen
+    seq 12 22 | seen dedup --also other.seen "$(uri k)" | cmp - <(seq 21 22)
+    redis a BF.MEXISTS k 20 21 | cmp - <(printf '0\n1\n')
+    seq 9 30 | seen query --also "$(uri k)" other.seen | cmp - <(seq 10 22)
+}
+
+@test "keys that are long or many" {
+    reserve k 1e-6 5000
+    # Batches end by bytes and by number.
+    seq 3000 | awk '{ printf "%d", $1; if ($1 % 300 == 0) for (i = 0; i < 30000; i++) printf "long"
+                      print "" }' >keys
+    seen dedup "$(uri k)" keys | cmp - keys
+    [ "$(seen query -c "$(uri k)" keys)" = 3000 ]
+    [ "$(info k 'Number of items inserted')" = 3000 ]
+    prints_nothing seen dedup "$(uri k)" keys
+}
+
+@test "eight processes print no record twice, and each that is new once" {
+    reserve k 1e-9 500
+    # Not from 1 on: the second hash of 342 is a multiple of a large power of two. All its k bits are
+    # few, so that it is found in some orders of the keys before it comes.
+    seq 2001 3500 >keys
+    for i in {1..8}; do
+        shuffled keys "$i" | seen dedup "$(uri k)" >"out$i" 3>&- &
+    done
+    finish
+    alike <(sort out?) <(sort keys)
+}
+
+@test "a filter that does not scale is full: what was added is printed, and no more" {
+    reserve k 1e-6 1000 NONSCALING
+    seq 900 | quiet seen add "$(uri k)"
+    seq 1100 >keys
+    name=$(uri k)
+    run -2 --separate-stderr seen dedup "$name" keys
+    [ "$stderr" = "seen: keys:1001: not added: '$name' is full: it was made for 1000 keys, and \
+not to scale" ]
+    alike <(echo "$output") <(seq 901 1000)
+    [ "$(info k 'Number of items inserted')" = 1000 ]
+    # Keys that are in it change nothing.
+    seq 1000 | quiet seen dedup "$name"
+    run -2 seen add "$name" keys
+}
+
+@test "stats tells what it tells of the file" {
+    local fields='.n_estimate, .fpr_current, .bits_set, .fpr_design, .n_design, .layout,
+        .keys_added, [.layers[] | .fpr, .n_estimate, .bits_set, .keys]'
+    for scaling in yes no; do
+        seq 2500 | quiet seen create --force --layout redisbloom:scaling=$scaling -n 3000 -p 0.01 \
+            f.seen
+        [ $scaling = no ] || seq 2501 9000 | quiet seen add f.seen
+        quiet seen export f.seen -o "$(uri k)"
+        alike <(seen stats --json "$(uri k)" | jq "$fields") <(seen stats --json f.seen | jq "$fields")
+    done
+    says '^current FPR +[0-9.]+ +exact' seen stats "$(uri k)"
+}
+
+@test "verbose tells how many keys were probably dropped" {
+    reserve k 0.1 2000 NONSCALING
+    seq 2000 | seen dedup --verbose "$(uri k)" 2>err | wc -l >n
+    equal "$(info k 'Number of items inserted')" "$(cat n)"
+    grep -Eq "^seen: 2000 records, $(cat n) new; new ones probably taken for known: [0-9.]+$" err
+    awk -v n="$(cat n)" '{ lost = $NF; if (lost < (2000 - n) / 3 || lost > (2000 - n) * 3) exit 1 }' err
+}
+
+@test "export and import: the dump of the file, there and back" {
+    for vector in rb_e01_n1000 rb_scale_e05_n100 rb_scale_e10_n50_x4 rb_ns_e0001_n20000 \
+        rb_pow2_force64 rb_noround_hash32 rb_entsbits_force64; do
+        golden=$SOURCE/tests/vectors/redisbloom/$vector
+        quiet seen import --layout redisbloom "$golden" -o f.seen --force
+        redis a DEL k
+        quiet seen export f.seen -o "$(uri k)"
+        quiet seen import "$(uri k)" -o g.seen --force
+        quiet seen export g.seen -o g --force
+        cmp g.header "$golden.header"
+        cmp g.data "$golden.data"
+        # The answers that the module gave.
+        absent=$SOURCE/tests/vectors/keys/absent.txt
+        seen query "$(uri k)" "$absent" >yes || [ $? = 1 ]
+        cmp yes <(paste "$golden.absent" "$absent" | sed -n 's/^1\t//p')
+        [ "$(redis a DBSIZE)" = 1 ]
+    done
+}
+
+@test "export replaces in one step, and keeps the time to live" {
+    for i in 1 2; do
+        seq $i$i$i | quiet seen create --layout redisbloom -n 1000 -p 0.01 $i.seen
+    done
+    quiet seen export 1.seen -o "$(uri k)"
+    [ "$(redis a TTL k)" = -1 ]
+    redis a EXPIRE k 1000
+    quiet seen export 2.seen -o "$(uri k)"
+    same 2.seen k
+    [ "$(redis a TTL k)" -gt 900 ]
+    quiet seen export --expire 2000 2.seen -o "$(uri k)"
+    [ "$(redis a TTL k)" -gt 1900 ]
+    quiet seen export 2.seen -o "redis+unix://$REDIS_DIR/a/socket?key=new"
+    same 2.seen new
+    [ "$(redis a DBSIZE)" = 2 ]
+}
+
+@test "an export that fails leaves no key behind, and what was there" {
+    seq 900 | quiet seen create --layout redisbloom:expansion=4 -n 1000 -p 0.01 f.seen
+    redis a SET text 1
+    name=$(uri text)
+    refuses "seen: cannot use '$name': the key holds a value of another type" \
+        seen export f.seen -o "$name"
+    name=$(uri k)
+    refuses "seen: cannot use '$name': the Bloom module cannot unite filters, as --merge wants" \
+        seen export --merge f.seen -o "$name"
+    name=$(uri k expansion=3)
+    refuses "seen: cannot use '$name': of the filter to be pushed, its expansion is 4" \
+        seen export f.seen -o "$name"
+    name="redis+unix://$REDIS_DIR/a/socket?key=k&layout=gozero:bits=100"
+    refuses "seen: cannot use '$name': the filter to be pushed is of layout redisbloom" \
+        seen export f.seen -o "$name"
+    quiet seen import --layout redisbloom "$SOURCE/tests/vectors/redisbloom/rb_old203_e02_n150" \
+        -o old.seen
+    name=$(uri k)
+    run -2 --separate-stderr seen export old.seen -o "$name"
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *'received bad data'* ]]
+    redis a ACL SETUSER default -rename
+    run -2 --separate-stderr seen export f.seen -o "$name"
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *NOPERM* ]]
+    [ "$(redis a DBSIZE)" = 1 ]
+}
+
+# The server has read all that its clients have sent.
+alone() { [ "$(redis a CLIENT LIST | grep -c client)" = 1 ]; }
+
+@test "a client that is killed leaves no temporary key that stays" {
+    local word proxy_pid
+    seq 100 | quiet seen create --layout redisbloom -n 100 -p 0.01 f.seen
+    for word in PEXPIRE RENAME; do
+        rm -f "$REDIS_DIR/a/proxy"
+        python3 "$SOURCE/tests/lib/redis_proxy.py" "$REDIS_DIR/a/proxy" "$REDIS_DIR/a/socket" \
+            $word 1 before "kill -KILL \$(cat pid)" 3>&- &
+        proxy_pid=$!
+        disown "$proxy_pid"
+        await "$proxy_pid" test -S "$REDIS_DIR/a/proxy"
+        # shellcheck disable=SC2016 # for that shell
+        run -137 sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
+            -o "redis+unix://$REDIS_DIR/a/proxy?key=k&layout=redisbloom"
+        kill "$proxy_pid"
+        eventually alone
+        for key in $(redis a --scan); do
+            [ "$(redis a PTTL "$key")" -gt 0 ]
+        done
+        [ "$(redis a EXISTS k)" = 0 ]
+        redis a FLUSHALL
+    done
+}
+
+@test "what is not such a filter is refused in one line" {
+    local name
+    redis a SET text 1
+    reserve k 0.01 1000
+    for command in 'query -k 1' 'add -k 1' 'dedup -k 1' stats 'import -o g.seen'; do
+        read -ra words <<<"$command"
+        name=$(uri text)
+        refuses "seen: cannot use '$name': the key holds a value of another type" \
+            seen "${words[@]}" "$name"
+        name=$(uri none)
+        refuses "seen: cannot use '$name': there is no such key" seen "${words[@]}" "$name"
+        name=$(uri k expansion=3)
+        refuses "seen: cannot use '$name': its expansion is 2" seen "${words[@]}" "$name"
+        name="$(uri k)&shards=2"
+        refuses "seen: cannot use '$name': filters of the Bloom module have no shards" \
+            seen "${words[@]}" "$name"
+    done
+    [ "$(redis a DBSIZE)" = 2 ]
+    [ ! -e g.seen ]
+    name=$(uri k)
+    refuses "seen: cannot use '$name': the Bloom module takes keys one by one, and no --bulk" \
+        seen add --bulk "$name" -k 1
+    refuses "seen: --max-fpr cannot be used with '$name': the Bloom module keeps to the rate that \
+it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
+    refuses "seen: '$name' has no generations, so it cannot be rotated" \
+        seen dedup --rotate-at-capacity "$name" -k 1
+}
+
+@test "a server without the module" {
+    redis_start plain
+    for key in none k; do
+        name=$(uri $key '' plain)
+        refuses "seen: cannot use '$name': the server has no Bloom module" seen query "$name" -k 1
+        redis plain SETBIT k 0 0
+    done
+    seq 9 | seen create --layout redisbloom -n 100 -p 0.01 f.seen
+    refuses "seen: cannot use '$name': the server has no Bloom module" seen export f.seen -o "$name"
+    [ "$(redis plain DBSIZE)" = 1 ]
+}
+
+@test "a filter that vanishes while keys are added or asked is not made anew" {
+    for command in dedup query; do
+        redis a DEL k
+        reserve k 1e-6 5000
+        [ $command = dedup ] || seq 2000 | quiet seen add "$(uri k)"
+        mkfifo in
+        seen $command "$(uri k)" in >out 2>err 3>&- &
+        exec 4>in
+        seq 1000 >&4
+        await $! has_lines out 1000
+        redis a DEL k
+        # It may end before it has read all of them.
+        seq 1001 2000 >&4 || true
+        exec 4>&-
+        status=0
+        wait $! || status=$?
+        [ $status = 2 ]
+        [ "$(cat err)" = "seen: cannot go on with '$(uri k)': the filter was deleted" ]
+        cmp out <(seq 1000)
+        [ "$(redis a EXISTS k)" = 0 ]
+        rm in
+    done
+}
+
+@test "a filter that is deleted and made anew while keys are added" {
+    local command when made
+    [ -z "${SEEN_REDISBLOOM-}" ] || skip 'the real module does nothing in between'
+    seq 3000 >keys
+    for command in add dedup; do
+        # Behind the keys of a batch; between two batches; behind the last one. It is made anew as it
+        # was, or for other keys, of which it has more than there were.
+        for when in '2 BF.INSERT' '3 BF.SCANDUMP' '4 BF.SCANDUMP'; do
+            for made in '1e-6 5000' '1e-4 9000'; do
+                redis a FLUSHALL
+                reserve k 1e-6 5000
+                # shellcheck disable=SC2086 # words
+                reserve new $made
+                [ "$made" = '1e-6 5000' ] || seq 4000 8000 | quiet seen add "$(uri new)"
+                # shellcheck disable=SC2086 # words
+                redis a AFTER $when RENAME new k
+                run -2 --separate-stderr seen $command "$(uri k)" keys
+                [ "$stderr" = "seen: cannot go on with '$(uri k)': keys that were added are \
+missing: the filter was deleted or replaced, or a failover has lost them" ]
+            done
+        done
+    done
+}
+
+@test "a filter that is deleted or replaced while it is pulled" {
+    [ -z "${SEEN_REDISBLOOM-}" ] || skip 'the real module gives this filter away in one piece'
+    seq 9000 | seen create --layout redisbloom -n 20000 -p 0.01 f.seen
+    seq 8000 | seen create --layout redisbloom -n 20000 -p 0.01 fewer.seen
+    seq 9000 | seen create --layout redisbloom -n 10000 -p 0.01 smaller.seen
+    for change in 'UNLINK k' 'RENAME fewer k' 'RENAME smaller k' 'SET k text'; do
+        for filter in k fewer smaller; do
+            quiet seen export "${filter/#k/f}.seen" -o "$(uri "$filter")"
+        done
+        # One for the header, and two of three for the bits.
+        read -ra words <<<"$change"
+        redis a AFTER 3 BF.SCANDUMP "${words[@]}"
+        run -2 --separate-stderr seen import "$(uri k)" -o g.seen
+        if [[ $change == SET* ]]; then
+            [ "$stderr" = "seen: cannot use '$(uri k)': the key holds a value of another type" ]
+        else
+            [ "$stderr" = "seen: cannot go on with '$(uri k)': the filter was deleted or replaced" ]
+        fi
+        [ ! -e g.seen ]
+        redis a FLUSHALL
+    done
+    # Keys that are added meanwhile do no harm, nor does a further link.
+    seq 4000 | seen create --layout redisbloom -n 4000 -p 1e-9 f.seen --force
+    quiet seen export f.seen -o "$(uri k)"
+    redis a AFTER 2 BF.SCANDUMP BF.MADD k x y z
+    quiet seen import "$(uri k)" -o g.seen
+    [ "$(info k 'Number of filters')" = 2 ]
+    seq 4000 | cmp - <(seq 4000 | seen query g.seen)
+}
+
+@test "connections that are lost: dedup knows all that was new, or says that it does not" {
+    local status=0
+    reserve k 1e-6 10000
+    seq 10000 >keys
+    seen dedup "$(uri k)" keys >out 2>err 3>&- &
+    redis_cut a $! out
+    wait $! || status=$?
+    case $status in
+    0) cmp out keys ;;
+    2)
+        [ "$(wc -l <err)" = 1 ]
+        grep 'may have been carried out or not' err
+        ;;
+    *) false ;;
+    esac
+    seen dedup "$(uri k)" keys >>out
+    [ -z "$(sort out | uniq -d)" ]
+    # At most a batch of 1024 is lost, and what is taken for present.
+    [ "$(wc -l <out)" -gt 8950 ]
+}
+
+@test "the rate is as promised" {
+    reserve k 0.05 1000 NONSCALING
+    seq 1000 | quiet seen add "$(uri k)"
+    # 5 sigma of 4000 trials at 0.05 are 0.017, and the bits differ by less than 0.01.
+    hits=$(seq 2001 6000 | seen query -c "$(uri k)")
+    [ "$hits" -gt 92 ]
+    [ "$hits" -lt 308 ]
+}

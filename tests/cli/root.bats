@@ -1,0 +1,175 @@
+#!/usr/bin/env bats
+# What only root can set up: files of others, and file systems of a few blocks. The other tests are run
+# by an ordinary user, for whom these are skipped (those of file systems only where the kernel does not
+# let users have name spaces); as root: make check TESTS=tests/cli/root.bats
+
+load ../lib/helpers
+
+need_root() { [ "$(id -u)" = 0 ] || skip 'needs root'; }
+
+# need_mount: can a file system be mounted on `disk`, which only this process sees?
+need_mount()
+{
+    unshare -rm mount -t tmpfs none disk 2>/dev/null || skip 'needs root, or name spaces of a user'
+}
+
+@test "files of others are told apart from files that are not there" {
+    need_root
+    setpriv --reuid=65534 --regid=65534 --clear-groups true || skip 'cannot be somebody else here'
+    seq 10 >keys
+    seq 10 >secret
+    mkdir -m 777 open
+    chmod 755 .
+    chmod 600 secret
+    nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+    nobody cat keys >/dev/null || skip 'this directory cannot be entered by others'
+    rejects "seen: cannot open 'secret': Permission denied" nobody "$SEEN" create open/f secret
+    rejects "seen: cannot create 'f': Permission denied" nobody "$SEEN" create f keys
+    quiet seen create f keys
+    chmod 600 f
+    rejects "seen: cannot open 'f': Permission denied" nobody "$SEEN" query f keys
+    chmod 644 f
+    run -0 nobody "$SEEN" query -c f keys
+    [ "$output" = 10 ]
+    rejects "seen: cannot open 'f': Permission denied" nobody "$SEEN" add f keys
+    only keys secret f open
+}
+
+@test "a replaced file keeps its owner" {
+    need_root
+    seq 10 >keys
+    seq 20 | quiet seen create f
+    chmod 640 f
+    chown 12345:23456 f
+    quiet seen create --force f keys
+    [ "$(stat -c '%a %u %g' f)" = '640 12345 23456' ]
+    run -0 seen query -c f keys
+    [ "$output" = 10 ]
+}
+
+@test "a full disk leaves nothing behind, and the old file as it was" {
+    mkdir disk
+    need_mount
+    cat >script <<'END'
+set -e
+mount -t tmpfs -o size=2m none disk
+seen create disk/f -k a
+before=$(sha256sum disk/f)
+status=0
+seq 2000000 | seen create --force disk/f || status=$?
+[ $status = 2 ]
+[ "$(sha256sum disk/f)" = "$before" ]
+[ "$(ls -A disk)" = f ]
+# No room for scratch.
+status=0
+seq 2000000 | seen create --memory 4M --tmpdir disk g || status=$?
+[ $status = 2 ]
+[ "$(ls -A disk)" = f ]
+[ ! -e g ]
+# A disk that is full to the last byte.
+status=0
+head -c 4m /dev/zero >disk/filler 2>/dev/null || status=$?
+[ $status != 0 ]
+status=0
+seen create --force disk/f -k b || status=$?
+[ $status = 2 ]
+[ "$(sha256sum disk/f)" = "$before" ]
+seen query disk/f -k a
+END
+    run -0 --separate-stderr unshare -rm bash script
+    [ "$output" = a ]
+    [[ ${stderr_lines[0]} == "seen: cannot create 'disk/f': "*" bytes are needed, "*" are free" ]]
+    [[ ${stderr_lines[1]} == 'seen: cannot write scratch in '*' bytes are needed, '*' are free' ]]
+    [[ ${stderr_lines[2]} == *'disk/f'* ]]
+    [ "${#stderr_lines[@]}" = 3 ]
+}
+
+@test "a query on an overlay finds a key that is added after the file was copied up" {
+    mkdir disk
+    need_mount
+    unshare -rm bash -ec 'mount -t tmpfs none disk; mkdir disk/{low,up,work,m}; mount -t overlay none \
+        -o lowerdir=disk/low,upperdir=disk/up,workdir=disk/work disk/m' || skip 'needs overlays'
+    cat >script <<'END'
+set -e
+mount -t tmpfs none disk
+mkdir disk/low disk/up disk/work m
+seen create --empty -n 1000 -p 1e-6 disk/low/f.seen
+mount -t overlay none -o lowerdir=disk/low,upperdir=disk/up,workdir=disk/work m
+cd m
+mkfifo ../in
+seen query --annotate f.seen <../in >../out &
+exec 3>../in
+seq 20000 >&3
+until [ "$(wc -l <../out)" = 20000 ]; do kill -0 $!; sleep 0.01; done
+seen add f.seen -k late
+echo late >&3
+exec 3>&-
+wait $!
+END
+    run -0 --separate-stderr unshare -rm bash script
+    [ -z "$stderr" ]
+    [ "$(tail -1 out)" = $'+\tlate' ]
+}
+
+@test "a file that is a mount of its own is not replaced, and that is said before keys are read" {
+    mkdir disk
+    need_mount
+    seq 10 >keys
+    cat >script <<'END'
+touch disk/f
+seen create --counted -n 100 f keys
+mount --bind f disk/f
+for command in "create --force disk/f missing" "add disk/f keys" "remove disk/f keys" "shrink disk/f"; do
+    seen $command
+    echo $?
+done
+END
+    run --separate-stderr unshare -rm bash script
+    [ "$output" = $'2\n2\n2\n2' ]
+    [ "${#stderr_lines[@]}" = 4 ]
+    for line in "${stderr_lines[@]}"; do
+        [ "$line" = "seen: 'disk/f' is a mount point, which cannot be replaced: mount its directory" ]
+    done
+}
+
+@test "scratch goes where no blocks are counted" {
+    need_root
+    mkdir disk
+    unshare -m mount -t ramfs none disk 2>/dev/null || skip 'cannot mount'
+    # shellcheck disable=SC2016 # for the inner shell
+    run -0 unshare -m bash -euc '
+        mount -t ramfs none disk
+        seq 3000000 | seen create --memory 4M disk/f
+        [ "$(ls -A disk)" = f ]
+        [ "$(seq 3000000 | seen query -c disk/f)" = 3000000 ]'
+}
+
+@test "a counted set on a full disk is as before" {
+    mkdir disk
+    need_mount
+    seq 400000 | seen create --counted -p 1e-3 f.seen
+    # shellcheck disable=SC2016 # for the inner shell
+    run -0 unshare -rm bash -euc '
+        mount -t tmpfs -o size=1M none disk
+        cp f.seen disk/f.seen
+        ! seen remove --tmpdir . disk/f.seen -k 7 2>err
+        cmp f.seen disk/f.seen
+        [ "$(ls -A disk)" = f.seen ]'
+    grep -q 'No space left on device$' err
+}
+
+@test "a hole in a file on a full disk: no space is left" {
+    mkdir disk
+    need_mount
+    seq 10000 >keys
+    quiet seen create --empty -n 300k f
+    cat >fill <<'END'
+mount -t tmpfs -o size=1M none disk
+cp --sparse=always f disk/f
+cat /dev/zero >disk/zero 2>/dev/null
+seen add disk/f keys
+END
+    run -2 --separate-stderr unshare -rm sh fill
+    # The header is in the file; what it lies beside may be a hole.
+    [[ $stderr == "seen: cannot write 'disk/f' at offset "*": No space left on device" ]]
+}

@@ -1,0 +1,254 @@
+#!/usr/bin/env bats
+# seen verify, and what writers that die leave for it.
+
+load ../lib/helpers
+
+SUMS=$((3 * 4096)) TOUCHED=$((4 * 4096)) DATA=$((5 * 4096)) # of a filter of a few pages
+
+make_filter()
+{
+    seq 5000 >keys
+    quiet seen create -n 20000 -p 0.01 f.seen keys
+}
+
+epochs() { echo "$(peek f.seen 32 8)$(peek f.seen 4128 8)"; }
+epoch_is_not() { [ "$(epochs)" != "$1" ]; }
+
+# Starts `seen add f.seen` on a pipe, which is descriptor 9, and waits until it has marked the file.
+start_writer()
+{
+    local epoch
+    epoch=$(epochs)
+    mkfifo pipe 2>/dev/null || true
+    seen add f.seen <pipe 2>writer.err &
+    writer=$!
+    exec 9>pipe
+    echo 'key of the writer' >&9
+    await $writer epoch_is_not "$epoch"
+}
+
+stop_writer() # SIGNAL
+{
+    kill -"$1" "$writer"
+    exec 9>&-
+    wait "$writer" || true
+}
+
+# Changes a u32 or f64 of the header in both slots as somebody would who means it.
+forge() # FILE OFFSET FORMAT VALUE
+{
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" "$@" <<'PYTHON'
+import struct, sys
+sys.path.insert(0, sys.argv[1] + "/tests/lib")
+from reader import xxh3
+name, offset, form, value = sys.argv[2:]
+data = bytearray(open(name, "rb").read())
+for slot in (0, 4096):
+    struct.pack_into("<" + form, data, slot + int(offset), eval(value))
+    struct.pack_into("<Q", data, slot + 4088, xxh3(bytes(data[slot:slot + 4088]), 0))
+open(name, "wb").write(data)
+PYTHON
+}
+
+@test "sound files are said to be ok, each by name" {
+    make_filter
+    seen create g.seen keys
+    run -0 --separate-stderr seen verify f.seen g.seen
+    [ "$output" = $'f.seen: ok\ng.seen: ok' ]
+    [ -z "$stderr" ]
+    seen add f.seen keys
+    run -0 seen verify -j 1 f.seen
+    [ "$output" = "f.seen: ok" ]
+}
+
+@test "one bad file of several makes the status 2" {
+    make_filter
+    cp f.seen g.seen
+    poke f.seen $((DATA + 5000)) ff
+    run -2 --separate-stderr seen verify f.seen none g.seen
+    [ "$output" = "g.seen: ok" ]
+    [ "${#stderr_lines[@]}" = 2 ]
+    [[ "${stderr_lines[0]}" == "seen: 'f.seen' is damaged"* ]]
+    [ "${stderr_lines[1]}" = "seen: cannot open 'none': No such file or directory" ]
+}
+
+@test "without a file, and with one that is not known, it is misuse" {
+    run -2 --separate-stderr seen verify
+    [[ "${stderr_lines[0]}" == "seen: "*"FILTER"* ]]
+    run -2 seen verify --mend f.seen
+}
+
+@test "each part of the file is checked, and damage named by offset and meaning" {
+    make_filter
+    cp f.seen whole.seen
+    local last=$(($(size f.seen) - 1)) at meaning
+    while read -r at meaning; do
+        cp whole.seen f.seen
+        poke f.seen "$at" a5
+        ! cmp -s whole.seen f.seen || poke f.seen "$at" 5a # it was a5 by chance
+        refuses "seen: 'f.seen' is damaged at offset $meaning" seen verify f.seen
+    done <<END
+100 0: one of the two copies of the header is not valid
+4095 0: one of the two copies of the header is not valid
+4196 4096: one of the two copies of the header is not valid
+8192 8192: the session page of a clean file is not zero
+12287 12287: the session page of a clean file is not zero
+$SUMS $DATA: page 0 of layer 0 does not match its checksum
+$((SUMS + 4)) $((DATA + 4096)): page 1 of layer 0 does not match its checksum
+$((TOUCHED - 1)) $((TOUCHED - 1)): padding is not zero
+$TOUCHED $TOUCHED: a clean file has pages marked as touched
+$((DATA - 1)) $((DATA - 1)): padding is not zero
+$DATA $DATA: page 0 of layer 0 does not match its checksum
+$last $((last / 4096 * 4096)): page $(((last - DATA) / 4096)) of layer 0 does not match its checksum
+END
+}
+
+@test "the first of several damages is named, and the others are counted" {
+    make_filter
+    poke f.seen $((DATA + 4096 * 3)) a5
+    poke f.seen $((DATA + 4096 * 2)) a5
+    poke f.seen $((DATA + 4096 * 4)) a5
+    poke f.seen $((DATA - 1)) a5
+    refuses "seen: 'f.seen' is damaged at offset $((DATA - 1)): padding is not zero (and 3 more places)" \
+        seen verify f.seen
+}
+
+@test "any flipped byte is found" {
+    make_filter
+    local at
+    for at in $(seq 0 211 $(($(size f.seen) - 1))); do
+        cp f.seen g.seen
+        poke g.seen "$at" "$(printf '%02x' $((0x$(peek f.seen "$at" 1) ^ 0x40)))"
+        run -2 seen verify g.seen
+        [ "${#lines[@]}" = 1 ]
+    done
+}
+
+@test "counters that disagree with the bits or each other are found" {
+    make_filter
+    cp f.seen whole.seen
+    forge f.seen 136 d 5000
+    run -0 seen verify f.seen
+    forge f.seen 136 d 6000
+    # Chosen keys do this to a sound file, so it is no damage.
+    run -0 --separate-stderr seen verify f.seen
+    [ "$output" = 'f.seen: ok' ]
+    [[ $stderr == "seen: warning: 'f.seen': its bits hold "*" keys, but 6000 were counted: keys were chosen "* ]]
+    [ "${#stderr_lines[@]}" = 1 ]
+    reader verify f.seen
+    cp whole.seen f.seen
+    forge f.seen 120 Q 4999
+    refuses "seen: 'f.seen' is damaged at offset 4096: the counters in the header contradict each other" \
+        seen verify f.seen
+    # Unknown is unknown.
+    forge f.seen 76 I 1
+    run -0 seen verify f.seen
+}
+
+@test "a file that is being written is ok, and repaired beside its writer" {
+    make_filter
+    start_writer
+    run -0 --separate-stderr seen verify f.seen
+    [[ $output =~ ^"f.seen: ok, except "[0-9]+" page"s?" being written"$ ]]
+    [ -z "$stderr" ]
+    run -0 --separate-stderr seen verify --repair f.seen
+    [[ $output =~ ^"f.seen: ok, except "[0-9]+" page"s?" being written"$ ]]
+    [ "$(seen query -c f.seen keys)" = 5000 ]
+    stop_writer TERM
+    run -0 seen verify f.seen
+    [ "$output" = "f.seen: ok" ]
+}
+
+@test "what a killed writer leaves is put in order by the next one, or by a repair" {
+    for next in add repair; do
+        rm -f f.seen pipe
+        make_filter
+        start_writer
+        until_present f.seen 'key of the writer' "$writer"
+        stop_writer KILL
+        run -0 --separate-stderr seen verify f.seen
+        [[ "$output" =~ ^"f.seen: ok, except "[0-9]+" page"s?" that a writer left, which the next writer or --repair puts in order"$ ]]
+        [ -z "$stderr" ]
+        run -0 --separate-stderr seen query f.seen keys
+        [ "$(cat keys)" = "$output" ]
+        [ -z "$stderr" ]
+        if [ $next = add ]; then
+            run -0 --separate-stderr seen add -k later f.seen
+            [ "$stderr" = "seen: warning: 'f.seen': a process was killed while keys were added; the last of them may be missing" ]
+            quiet seen add -k again f.seen
+        else
+            run -0 seen verify --repair f.seen
+            [[ "${lines[0]}" =~ ^"f.seen: repaired: "[0-9]+" page"s?" had changed since the checksums were made; add the keys of the interrupted run again"$ ]]
+            [ "${lines[1]}" = "f.seen: ok" ]
+        fi
+        run -0 seen verify f.seen
+        [ "$output" = "f.seen: ok" ]
+        [ "$(seen query -c f.seen keys)" = 5000 ]
+        quiet seen query -q -k 'key of the writer' f.seen
+    done
+}
+
+@test "in a copy made while keys were added, pages that match are as good as ever" {
+    make_filter
+    start_writer
+    until_present f.seen 'key of the writer' "$writer"
+    cp f.seen copy.seen
+    cp f.seen torn.seen
+    stop_writer TERM
+    run -0 --separate-stderr seen verify copy.seen
+    [[ "$output" =~ ^"copy.seen: ok, except "[0-9]+" page"s?" that a writer left, which "* ]]
+    run -0 --separate-stderr seen add -k later copy.seen
+    [ "$stderr" = "seen: warning: 'copy.seen': the machine crashed, or the file was copied, while keys were added; the last of them may be missing" ]
+    run -0 seen verify copy.seen
+    [ "$output" = "copy.seen: ok" ]
+    # A page that was copied before its mark, and one that is damaged, look the same.
+    local last=$((DATA + $(seen stats --json f.seen | jq '.layers[0].bytes') - 100))
+    poke torn.seen $last ffffffff
+    for turn in 1 2; do
+        run -2 --separate-stderr seen verify torn.seen
+        [[ $stderr == "seen: 'torn.seen' is dirty: since a crash of the machine or a failed sync, or in a copy that was made while keys were added, 1 page does not match, the first at offset "*"; if they are not damaged, --repair puts the file in order" ]]
+        run -2 --separate-stderr seen query -c torn.seen keys
+        [[ "${stderr_lines[-1]}" == "seen: 'torn.seen' is damaged: page "* ]]
+        [ $turn = 2 ] || run -0 --separate-stderr seen add -k later torn.seen
+    done
+    [[ "${stderr_lines[0]}" == "seen: warning: 'torn.seen': the machine crashed or a sync failed while keys were added; the last of them may be missing, and 'seen verify --repair' makes the file clean" ]]
+    run -0 seen verify --repair torn.seen
+    [[ "${lines[0]}" == "torn.seen: repaired: 1 page had changed since the checksums were made; add "* ]]
+    run -0 seen query -c torn.seen keys
+    [ "$output" = 5000 ]
+}
+
+@test "repair mends a damaged slot, leaves a sound file alone, and blesses no damage" {
+    make_filter
+    local before
+    before=$(digest f.seen)
+    run -0 seen verify --repair f.seen
+    [ "$output" = "f.seen: ok" ]
+    [ "$(digest f.seen)" = "$before" ]
+    poke f.seen 100 ff
+    run -0 seen verify --repair f.seen
+    [ "$output" = $'f.seen: repaired: a damaged copy of the header\nf.seen: ok' ]
+    poke f.seen $((DATA + 1)) ff
+    before=$(digest f.seen)
+    refuses "seen: 'f.seen' is damaged in 1 of its pages, which cannot be restored: make it again" \
+        seen verify --repair f.seen
+    [ "$(digest f.seen)" = "$before" ]
+}
+
+@test "repair leaves a compact filter as it is, and says whether it is sound" {
+    seen create --compact c.seen <(seq 5000)
+    local before
+    before=$(digest c.seen)
+    run -0 --separate-stderr seen verify --repair c.seen
+    [ "$output" = "c.seen: ok" ]
+    [ -z "$stderr" ]
+    chmod a-w c.seen
+    run -0 seen verify --repair c.seen
+    chmod u+w c.seen
+    [ "$(digest c.seen)" = "$before" ]
+    poke c.seen 6000 ffffffff
+    before=$(digest c.seen)
+    run -2 --separate-stderr seen verify --repair c.seen
+    [[ $stderr == "seen: 'c.seen' is damaged at offset "* ]]
+    [ "$(digest c.seen)" = "$before" ]
+}
