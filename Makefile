@@ -52,16 +52,27 @@ SUBMAKE := $(MAKE) --no-print-directory
 # The jobserver of a parallel make is shared; else the parts of a build run side by side anyway.
 PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 
+# $(call tagged,TAG,FILES): the tests among them with this tag in the line "tags:" of their heads:
+#     slow         begins before others; or it would end last
+#     redis        needs hiredis
+#     repeating    runs of the program what others run, too: texts, examples, statistics, options by the thousand,
+#                  many processes at once. Not under AddressSanitizer
+#     threads      threads meet in it: under ThreadSanitizer
+#     computing    neither owns memory nor parses anything: not under valgrind
+#     portable     formats, hashes, kernels, readers: another machine or compiler may make them differ
+#     seeded       takes another SEED, and more CASES
+tagged = $(shell grep -lE '^[/ *\#]*tags:.* $(1)\>' /dev/null $(2))
+
 # Without hiredis, no store in Redis can be opened (store/store.c).
 ifneq ($(WITH_HIREDIS),yes)
-ABSENT := src/redis/conn.c src/redis/cluster.c src/store/redis/%.c \
-          tests/unit/test_redis.c tests/unit/test_redis_create.c tests/unit/test_redis_module.c
+ABSENT := src/redis/conn.c src/redis/cluster.c src/store/redis/%.c $(call tagged,redis,$(wildcard tests/unit/*.c))
 endif
 SRC   := $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c))
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)
 # All but the program itself; tests are linked with it.
 LIB   := $(filter-out $(BUILD)/seen.o,$(OBJ))
-UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(filter-out $(ABSENT),$(wildcard tests/unit/*.c)))
+UNIT_SRC := $(filter-out $(ABSENT),$(wildcard tests/unit/*.c))
+UNIT  := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 BATS  := $(wildcard tests/cli/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
@@ -190,31 +201,20 @@ fuzz:
 	+$(Q)$(SUBMAKE) -j$(JOBS) -Otarget BUILD=$(BUILD)/clang-fuzz CC=clang CFLAGS='$(FUZZ_FLAGS)' \
 	    $(FUZZ:fuzz_%=fuzz-one-%)
 
-# What these run of the program, others run, too: texts, examples, statistics, options by the thousand, and many
-# processes at once.
-REPEATING := docs honesty install limits model pairs promises reader readme recipes soak
-
 ## asan: tests under AddressSanitizer and UndefinedBehaviorSanitizer, but those that run the same code again
 asan:
 	+$(Q)SANITIZER=address exec $(SUBMAKE) BUILD=$(BUILD)/asan check \
-	    $(if $(FULL),,BATS='$(filter-out $(REPEATING:%=tests/cli/%.bats),$(BATS))') CFLAGS='-O1 -g \
+	    $(if $(FULL),,BATS='$(filter-out $(call tagged,repeating,$(BATS)),$(BATS))') CFLAGS='-O1 -g \
 	    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
-
-# In these threads meet.
-THREADED := bloom_build bloom_census counted input keyset parquet pump redis refit ribbon session sig sources store
-THREADED_BATS := add compact confirm coprocess counted create dedup merge parquet query redis rotate stats verify
 
 ## tsan: tests of threads under ThreadSanitizer (which does not know fences: gcc warns of that)
 tsan:
 	+$(Q)SANITIZER=thread exec $(SUBMAKE) BUILD=$(BUILD)/tsan check CC=gcc \
-	    $(if $(FULL),,BATS='$(THREADED_BATS:%=tests/cli/%.bats)' REPLAY= \
-	    UNIT='$(THREADED:%=$(BUILD)/tsan/unit/test_%)') \
+	    $(if $(FULL),,BATS='$(call tagged,threads,$(BATS))' REPLAY= \
+	    UNIT='$(patsubst tests/unit/%.c,$(BUILD)/tsan/unit/%,$(call tagged,threads,$(UNIT_SRC)))') \
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
-# They compute, and neither own memory nor parse anything.
-COMPUTING := bloom bloom_census bloom_size chain crafted hash_foreign hashes honesty intervals murmur3 num overlap \
-    ribbon_kernels sig xxh3
-MINDED := $(if $(FULL),$(UNIT),$(filter-out $(COMPUTING:%=$(BUILD)/unit/test_%),$(UNIT)))
+MINDED = $(if $(FULL),$(UNIT),$(filter-out $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(call tagged,computing,$(UNIT_SRC))),$(UNIT)))
 
 ## valgrind: the unit tests that own memory or parse, under valgrind
 valgrind:
@@ -232,20 +232,18 @@ check-compilers:
 	+$(Q)$(SUBMAKE) BUILD=$(BUILD)/gcc CC=gcc WERROR=1 unit
 	+$(Q)$(SUBMAKE) BUILD=$(BUILD)/clang CC=clang WERROR=1 unit
 
-# Formats, hashes, kernels and readers: another machine or compiler may make them differ.
-PORTABLE := bloom bloom_size classic counted counted_streams dcso digest encode forged format gozero hash_foreign \
-    hashes json key murmur3 num overlap parquet php redisbloom redisson ribbon ribbon_kernels split uri xxh3
+PORTABLE = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(call tagged,portable,$(UNIT_SRC)))
 
 ## portable: the unit tests of formats, hashes, kernels and readers, for another compiler: CC=clang BUILD=build/clang
 portable:
-	+$(Q)$(PARALLEL) all $(PORTABLE:%=$(BUILD)/unit/test_%)
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(PORTABLE:%=$(BUILD)/unit/test_%)
+	+$(Q)$(PARALLEL) all $(PORTABLE)
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(PORTABLE)
 
 ## emulated: unit tests on, and files exchanged with, emulated machines: s390x, aarch64
 EMULATED := s390x aarch64
 emulated:
 	+$(Q)$(PARALLEL) all
-	$(Q)JOBS=$(JOBS) UNITS='$(if $(FULL),$(UNIT:$(BUILD)/unit/test_%=%),$(PORTABLE))' \
+	$(Q)JOBS=$(JOBS) UNITS='$(patsubst $(BUILD)/unit/test_%,%,$(if $(FULL),$(UNIT),$(PORTABLE)))' \
 	    tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
 ## interop: filters exchanged with Guava, DCSO's bloom, PHP, clients of Redis (packages: deps-ci)
@@ -258,9 +256,6 @@ interop:
 nightly:
 	$(Q).ci/run nightly
 
-# Tests that take another seed.
-SEEDED := forged model attacks ask counted_change
-
 ## soak: attacks that last longer than a test may; SEED=3 repeats one; SOAK='--seconds 600 calls', SOAK=--help
 soak: SEED := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 soak:
@@ -270,7 +265,7 @@ soak:
 	$(Q)SEEN=$(abspath $(BUILD))/seen POWER_SEED=$(SEED) POWER_IMAGES=0 POWER_RANDOM=100 tests/power/replay.py
 	$(Q)SEEN=$(abspath $(BUILD))/seen tests/faults/faults.py --all
 	@echo '# seed $(SEED)'
-	$(Q)SEEN=$(abspath $(BUILD))/seen SEED=$(SEED) FORGED=0 CASES=1000 bats $(SEEDED:%=tests/cli/%.bats)
+	$(Q)SEEN=$(abspath $(BUILD))/seen SEED=$(SEED) FORGED=0 CASES=1000 bats $(call tagged,seeded,$(BATS))
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_JOBS names; see bench.py)
 bench:

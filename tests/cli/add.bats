@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # seen add: keys that it took are there, whoever else is writing and however it ends.
+# tags: threads
 
 load ../lib/helpers
 

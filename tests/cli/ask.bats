@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # query --ask: a key that is entered at a terminal, and is not left anywhere.
+# tags: seeded
 
 load ../lib/helpers
 

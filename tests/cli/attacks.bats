@@ -3,6 +3,7 @@
 # function, in the numbers that seen(7) gives, and against a secret they are at chance.
 #
 # The secret is random in each run. Each bound says how seldom an honest run passes it.
+# tags: seeded
 
 load ../lib/helpers
 

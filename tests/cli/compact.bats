@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Compact filters: create --compact, and what the other commands make of them.
+# tags: threads
 
 # `run` sets stderr_lines.
 # shellcheck disable=SC2154

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # --confirm: a prepared key is looked for in the list, whatever way it came.
+# tags: threads
 
 load ../lib/helpers
 

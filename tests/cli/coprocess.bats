@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # query --annotate as a coprocess: it answers every question, and takes up filters that are replaced.
+# tags: threads
 
 load ../lib/helpers
 

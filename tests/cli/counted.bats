@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Counted sets: making them, and asking for counts.
+# tags: threads
 
 # `run` sets stderr_lines.
 # shellcheck disable=SC2154

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Counted sets that change: add and remove, in batches that are applied as a whole or not at all.
+# tags: seeded
 
 # Single quotes here hold other programs; `run` sets stderr, and hold_lock holder.
 # shellcheck disable=SC2016,SC2154

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # seen create: the file appears complete or not at all, and is the same however it came to be.
+# tags: threads
 
 load ../lib/helpers
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # dedup: what is new, once, in order; by one process and by many.
+# tags: threads
 
 load ../lib/helpers
 

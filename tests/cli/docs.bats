@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Help, manual pages and completions say the same, and what they say works.
+# tags: repeating slow
 
 # Single quotes here hold other languages.
 # shellcheck disable=SC2016

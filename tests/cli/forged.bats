@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Files that someone forged: any field or page has any value, and the checksums are right.
+# tags: seeded
 
 # `run` sets stderr.
 # shellcheck disable=SC2154

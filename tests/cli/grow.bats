@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Filters that grow, filters that are folded, and several filters asked at once.
 # shellcheck disable=SC2002,SC2094 # a pipe is something else than a file; input is compared with output
+# tags: slow
 
 load ../lib/helpers
 

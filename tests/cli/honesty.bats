@@ -3,6 +3,7 @@
 #
 # Keys are words that name their set and number, spread by the hash; nothing is left to chance, so a run
 # gives what the last one gave. Bounds are those of chance all the same: 5 standard deviations.
+# tags: repeating
 
 load ../lib/helpers
 

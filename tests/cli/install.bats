@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Installing into an empty place, and taking everything out again.
+# tags: repeating
 
 bats_require_minimum_version 1.5.0
 

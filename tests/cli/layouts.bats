@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Filters of other programs, held against the files in tests/vectors, which those programs wrote.
 # `make interop` runs the programs themselves.
+# tags: slow
 
 load ../lib/helpers
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Limits: every number that an option takes, at its ends and beyond; and that what a refusal names
 # is accepted.
+# tags: repeating
 
 # `run` sets stderr.
 # shellcheck disable=SC2154

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # seen merge: what it makes is what would have been made of all keys at once, or it is refused.
+# tags: threads
 
 load ../lib/helpers
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Random records and options, compared with a model in Python.
+# tags: repeating seeded
 
 load ../lib/helpers
 

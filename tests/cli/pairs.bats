@@ -1,4 +1,5 @@
 load ../lib/helpers
+# tags: repeating
 
 # Two commands at once on one file.
 

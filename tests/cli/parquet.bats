@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Parquet's split-block filters: folding and merging. test_parquet.c has the rest.
+# tags: threads
 
 load ../lib/helpers
 

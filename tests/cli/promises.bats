@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # What users build on: no key that was acknowledged is ever lost, damage is never taken for an answer,
 # readers do not wait, and a replaced file is the old one or the new one.
+# tags: repeating
 
 load ../lib/helpers
 

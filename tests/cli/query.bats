@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # seen query: what grep -Fx would print, in order and byte for byte.
+# tags: threads
 
 load ../lib/helpers
 

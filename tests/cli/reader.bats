@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # seen(5) is enough: a reader written from that page alone agrees with the program.
+# tags: repeating slow
 
 load ../lib/helpers
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The README is true: its examples print what it says, and its links lead somewhere.
+# tags: repeating
 
 load ../lib/helpers
 

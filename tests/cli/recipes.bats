@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The recipes of seen(7) for other programs do what they say.
+# tags: repeating slow
 
 load ../lib/helpers
 load ../lib/redis

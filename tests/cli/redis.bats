@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Filters that live in Redis, on real servers.
+# tags: threads
 
 load ../lib/helpers
 load ../lib/redis

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Filters in Redis whose bitmaps are moved as a whole: --bulk, and by default where it is cheaper.
 # shellcheck disable=SC2030,SC2031 # output and stderr, which run sets
+# tags: slow
 
 load ../lib/helpers
 load ../lib/redis

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Filters in a Redis Cluster of three masters and three replicas, whose slots are moved and one of
 # whose masters is killed while keys are added. All tests share the cluster.
+# tags: slow
 
 load ../lib/helpers
 load ../lib/redis

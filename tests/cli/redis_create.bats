@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Filters in Redis that are made by --create, and filters of several shards.
+# tags: slow
 
 load ../lib/helpers
 load ../lib/redis

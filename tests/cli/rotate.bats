@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Filters with generations.
+# tags: threads
 
 load ../lib/helpers
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # A fixed slice of `make soak`: signals and errors at system calls, commands beside each other,
 # writers on a file that is replaced, and the intervals that are printed.
+# tags: repeating slow
 
 load ../lib/helpers
 

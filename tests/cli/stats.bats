@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # seen stats: what it prints is there, is true, and is the same in both forms.
+# tags: threads
 
 # `run` sets stderr_lines.
 # shellcheck disable=SC2154

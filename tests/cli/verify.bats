@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # seen verify, and what writers that die leave for it.
+# tags: threads
 
 load ../lib/helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tags: slow
 """Faults, injected into each command. Prints TAP.
 
     faults.py [--all] [SCENARIO]...

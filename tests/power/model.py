@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tags: slow
 """The session protocol (src/store/session.h) as a model, of which every state is visited. Prints TAP.
 
     model.py            the protocol holds, and does not without any one of its steps

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tags: slow
 """Power cuts, replayed. Prints TAP.
 
     replay.py [SCENARIO]...

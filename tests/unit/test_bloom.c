@@ -3,6 +3,8 @@
  * them, whichever variant is at work, and as many false positives as the bits say.
  *
  * Where keys are random, the bounds are such that one seed in a million or fewer would fail.
+ *
+ * tags: computing portable
  */
 #include "base/variant.h"
 #include "bloom_new.h"

@@ -1,5 +1,6 @@
 /* Bloom layers as bloom_build() makes them, range by range and with all threads, against insertions
- * one after another; and what it finds out about repeats. */
+ * one after another; and what it finds out about repeats.
+ * tags: threads */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* tags: computing threads */
 #include "bloom_new.h"
 #include "check.h"
 #include "kind/bloom/bloom.h"

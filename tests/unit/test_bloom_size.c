@@ -1,3 +1,4 @@
+/* tags: computing portable */
 #include "base/exact.h"
 #include "check.h"
 #include "kind/bloom/bloom.h"

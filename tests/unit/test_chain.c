@@ -1,4 +1,5 @@
-/* Layers that come and go: growth and rotation, and crashes in between. */
+/* Layers that come and go: growth and rotation, and crashes in between.
+ * tags: computing */
 #include "store/chain.h"
 
 #include <math.h>

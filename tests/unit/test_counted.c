@@ -1,4 +1,5 @@
-/* Counted sets: their bytes and sizes, reading, queries; hostile data. */
+/* Counted sets: their bytes and sizes, reading, queries; hostile data.
+ * tags: portable threads */
 #include <malloc.h>
 #include <math.h>
 

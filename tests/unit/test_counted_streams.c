@@ -1,4 +1,5 @@
-/* Streams of counted sets: ranges, and what is made of two. Compared with plain arrays. */
+/* Streams of counted sets: ranges, and what is made of two. Compared with plain arrays.
+ * tags: portable */
 #include "counted_sets.h"
 #include "kind/counted/stream.h"
 

@@ -1,5 +1,6 @@
 /* Hashes as nobody's keys have them by chance, but anyone's can have: XXH3 of short keys is easily
- * inverted. Every kind must hold them all, whatever their number, the threads and the memory. */
+ * inverted. Every kind must hold them all, whatever their number, the threads and the memory.
+ * tags: computing slow */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>

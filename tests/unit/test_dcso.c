@@ -1,4 +1,5 @@
-/* DCSO's bloom, beside what the program itself wrote and answered (tests/vectors). */
+/* DCSO's bloom, beside what the program itself wrote and answered (tests/vectors).
+ * tags: portable */
 #include "kind/classic/classic.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* Digests: known ones, of keys of every length, in as much room as they say that they need. */
+/* Digests: known ones, of keys of every length, in as much room as they say that they need.
+ * tags: portable */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* Encodings against what other programs make of the same keys, and at their edges. */
+/* Encodings against what other programs make of the same keys, and at their edges.
+ * tags: portable */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* Sound files of each kind with each field of their headers and directories at its extremes, and
  * right checksums. Whatever is accepted is put to all uses that commands have for a file: nothing
  * crashes, no page outside a layer is asked for, no more memory or disk is taken than such a file
- * can need, and what could be read before a change can be read afterwards. */
+ * can need, and what could be read before a change can be read afterwards.
+ * tags: portable slow */
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* tags: portable */
 #include "store/format.h"
 
 #include <stdlib.h>

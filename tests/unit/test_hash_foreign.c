@@ -2,6 +2,8 @@
  * The hash functions of other programs: they may never change. tests/vectors/hash has what these
  * programs make of some keys; its file `keys` has a key in hexadecimal in each line, and that of a
  * function, in the same line, the lanes.
+ *
+ * tags: computing portable
  */
 #include "check.h"
 #include "keys/hash.h"

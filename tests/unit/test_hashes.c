@@ -1,4 +1,5 @@
-/* What is done with arrays of hashes: keys/sort.h. */
+/* What is done with arrays of hashes: keys/sort.h.
+ * tags: computing portable */
 #include <stdlib.h>
 
 #include "check.h"

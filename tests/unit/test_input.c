@@ -1,4 +1,5 @@
-/* Whatever the source, the chunk length and the number of threads: the same records. */
+/* Whatever the source, the chunk length and the number of threads: the same records.
+ * tags: threads */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* tags: portable */
 #include "base/json.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* From bytes to keys: the hash of each record must be that of the key that its rule makes. */
+/* From bytes to keys: the hash of each record must be that of the key that its rule makes.
+ * tags: portable */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -3,6 +3,8 @@
  * the same distinct ones come back, each in its place.
  *
  * Nothing here depends on chance.
+ *
+ * tags: slow threads
  */
 #include "base/parallel.h"
 #include "check.h"

@@ -1,4 +1,5 @@
-/* MurmurHash3 is part of the file format, and of other programs' formats: it may never change. */
+/* MurmurHash3 is part of the file format, and of other programs' formats: it may never change.
+ * tags: computing portable */
 #include "check.h"
 #include "keys/hash.h"
 

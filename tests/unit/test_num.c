@@ -1,3 +1,4 @@
+/* tags: computing portable */
 #include "base/num.h"
 
 #include <math.h>

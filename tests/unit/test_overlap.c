@@ -1,3 +1,4 @@
+/* tags: computing portable */
 #include "check.h"
 #include "kind/kind.h"
 #include "kind/overlap.h"

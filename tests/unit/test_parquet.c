@@ -1,5 +1,6 @@
 /* Parquet's split-block filter: beside what Arrow and DuckDB wrote and answered (tests/vectors),
- * and beside simulations. */
+ * and beside simulations.
+ * tags: portable threads */
 #include "kind/parquet/parquet.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* tags: portable */
 #include "kind/classic/classic.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /*
  * The pump: whatever the number of threads and however long each takes, chunks are committed in
  * input order, once, one at a time, until somebody says stop.
+ *
+ * tags: threads
  */
 #include "base/sig.h"
 #include "check.h"

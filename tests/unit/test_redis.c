@@ -1,6 +1,8 @@
 /*
  * Connections to real Redis servers, alone and as a cluster of three masters and three replicas;
  * and to a server of our own that answers as no server should.
+ *
+ * tags: redis slow threads
  */
 #include "redis/cluster.h"
 

@@ -1,6 +1,8 @@
 /*
  * Filters in Redis that several processes make at once, in the orders in which it matters: all have
  * found nothing, then one after the other makes it.
+ *
+ * tags: redis
  */
 #include "redis_servers.h"
 #include "store/store.h"

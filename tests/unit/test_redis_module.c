@@ -1,6 +1,8 @@
 /*
  * Filters that the Bloom module makes are those that their layout designs, and are told by their
  * headers alone. tests/lib/bloom.bash says what server this is.
+ *
+ * tags: redis
  */
 #include "check.h"
 #include "redis_servers.h"

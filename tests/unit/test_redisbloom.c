@@ -1,6 +1,8 @@
 /*
  * Chains of RedisBloom: what its modules wrote (tests/vectors/redisbloom) comes out when the same
  * keys are added, in a file and in memory; sizes; chains that are full; counts after a crash.
+ *
+ * tags: portable
  */
 #include "kind/classic/classic.h"
 

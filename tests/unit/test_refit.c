@@ -1,5 +1,6 @@
 /* A filter that is made anew for its keys: more than are kept, and what is in the way.
- * The rest is in grow.bats. */
+ * The rest is in grow.bats.
+ * tags: threads */
 #include "store/refit.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* tags: portable threads */
 #include "kind/ribbon/ribbon.h"
 
 #include <math.h>

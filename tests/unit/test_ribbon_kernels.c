@@ -1,3 +1,4 @@
+/* tags: computing portable */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-/* Writing in place, and what readers see of it: filter.c, session.c and sig.c together. */
+/* Writing in place, and what readers see of it: filter.c, session.c and sig.c together.
+ * tags: threads */
 #include "base/disk.h"
 #include "store/session.h"
 

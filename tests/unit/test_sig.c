@@ -1,3 +1,4 @@
+/* tags: computing threads */
 #include "base/sig.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
-/* Filters that are overwritten or replaced while they are queried. */
+/* Filters that are overwritten or replaced while they are queried.
+ * tags: threads */
 #include "cmd/sources.h"
 
 #include <pthread.h>

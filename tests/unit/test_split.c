@@ -1,4 +1,5 @@
-/* Every variant of split() against a loop that looks at one byte after the other. */
+/* Every variant of split() against a loop that looks at one byte after the other.
+ * tags: portable */
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>

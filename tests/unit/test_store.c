@@ -1,5 +1,6 @@
 /* One script of adding and asking, put to every store: all answer alike, count alike, and are full
- * at the same key. */
+ * at the same key.
+ * tags: threads */
 #include "store/store.h"
 
 #include <stdlib.h>

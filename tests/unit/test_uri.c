@@ -1,4 +1,5 @@
-/* Addresses of values in Redis: what they say, and what is refused. */
+/* Addresses of values in Redis: what they say, and what is refused.
+ * tags: portable */
 #include "redis/uri.h"
 
 #include <stdlib.h>

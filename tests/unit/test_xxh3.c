@@ -1,4 +1,5 @@
-/* The hash is part of the file format: it may never change, on any machine, in any variant. */
+/* The hash is part of the file format: it may never change, on any machine, in any variant.
+ * tags: computing portable */
 #include <stdint.h>
 #include <stdlib.h>
 
