@@ -49,10 +49,9 @@ bool adding_take_generations(struct adding_design *d, struct opt_parser *p)
 
 int adding_check_design(const struct adding *a)
 {
-    if (a->design.n == 0 && a->design.generations > CHAIN_GROWING_GENERATIONS)
+    if (a->design.n == 0 && a->design.generations > 0)
         return opt_misuse(a->sources.keyopt->command,
-                          "without --capacity, there can be %d --generations at most",
-                          CHAIN_GROWING_GENERATIONS);
+                          "--generations needs --capacity, the keys of all generations together");
     return 0;
 }
 

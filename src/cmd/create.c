@@ -84,8 +84,8 @@ static const struct opt size_opts[] = {
      FLAG(struct create, design.grow), .not_with = " compact size like foldable"},
     {OPT_GENERATIONS, "generations", "G",
      "make a filter that forgets: the capacity is divided among G generations, "
-     "and 'seen rotate' empties the oldest; with --grow, a generation grows as needed",
-     OWN, .needs = " capacity grow", .not_with = " compact size like foldable"},
+     "and 'seen rotate' empties the oldest",
+     OWN, .needs = " capacity", .not_with = " grow compact size like foldable"},
     {0, "foldable", NULL,
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
      "repeatedly",
@@ -183,16 +183,6 @@ static bool read_like(struct create *c)
     return true;
 }
 
-/* Checks the options for a filter that grows and forgets. */
-static int check_chain(const struct create *c)
-{
-    const struct design *d = &c->design;
-    if (d->grow && d->generations > CHAIN_GROWING_GENERATIONS)
-        return opt_misuse(&cmd_create, "with --grow, there can be %d --generations at most",
-                          CHAIN_GROWING_GENERATIONS);
-    return 0;
-}
-
 static int check_compact(const struct create *c)
 {
     const struct design *d = &c->design;
@@ -231,9 +221,6 @@ static int check_options(const struct create *c)
         return opt_misuse(&cmd_create, "--empty needs %s",
                           c->counted ? "--capacity or --fpr 0"
                                      : "--capacity, --size, --like, --grow or --compact");
-    status = check_chain(c);
-    if (status != 0)
-        return status;
     uint64_t least = filter_build_min_memory(d);
     if (c->memory < least) {
         char text[NUM_TEXT];

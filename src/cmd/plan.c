@@ -230,8 +230,7 @@ static void print_text_layers(const struct header *h, FILE *out)
     num_show_count(n, (double)h->layers[0].n_design);
     num_show_bytes(len, h->file_len);
     if (format_grows(h))
-        fprintf(out, "\n\n%s for the first %s keys%s; layers are added as needed.\n", len, n,
-                generations > 0 ? " of a generation" : "");
+        fprintf(out, "\n\n%s for the first %s keys; layers are added as needed.\n", len, n);
     else
         fprintf(out,
                 "\n\n%s: %u layers for %s keys each; a query touches at most %g cache lines.\n",
@@ -275,9 +274,8 @@ static const struct opt plan_opts[] = {
     {0, "grow", NULL, "show a filter that grows; --capacity sizes its first layer",
      FLAG(struct wishes, grow), .not_with = " size layout"},
     {OPT_GENERATIONS, "generations", "G",
-     "show a filter that forgets the oldest of G generations; --capacity is that of all, or with "
-     "--grow of the first",
-     OWN, .needs = " capacity grow", .not_with = " size layout"},
+     "show a filter that forgets the oldest of G generations; --capacity is that of all",
+     OWN, .needs = " capacity", .not_with = " grow size layout"},
     {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
 };

@@ -242,7 +242,7 @@ static void add_counters(struct report *r, const struct figures *f)
 
 static void add_keys(struct report *r, const struct figures *f)
 {
-    static const char *const policies[] = {"FPR rises", "grows", "rotates", "grows"};
+    static const char *const policies[] = {"FPR rises", "grows", "rotates"};
     const struct header *h = f->header;
     const unsigned generations = chain_generations(h);
     add_n(r, f);

@@ -23,8 +23,7 @@ bool advance(struct session *s, unsigned threads, struct err *err);
 /* Finishes an interrupted rotation, if there is one. */
 bool advance_finish(struct session *s, struct err *err);
 
-/* For `seen rotate`: both for a ring in a file; for a growing ring, a new file takes the name.
- * *emptied: about how many keys were forgotten. */
+/* For `seen rotate`: both for a ring in a file. *emptied: about how many keys were forgotten. */
 bool advance_rotate(const char *path, unsigned threads, double *emptied, struct err *err);
 
 /* For tests: called after each step of a rotation, 1 to 3. */

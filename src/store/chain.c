@@ -19,10 +19,6 @@ enum { GROWTH = 2, SMALL = 1 << 20, SMALL_GROWTH = 4 };
  * FPR: 0.3 took as few bits as 0.5, and leaves more to later layers. */
 static const double LAST_BUDGET = 0.3;
 
-/* A new generation has room for so many times the keys of the largest one that is kept, so that it
- * rarely needs a second layer. */
-static const double ROOM = 1.25;
-
 /* The least capacity of a first layer sized for an input: 40 KB at an FPR of 0.001. */
 static const uint64_t LEAST_FIRST = 1 << 14;
 
@@ -86,42 +82,17 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
     return true;
 }
 
-bool chain_start_growing_ring(struct header *h, const struct kind *kind, unsigned generations,
-                              uint64_t n, double p, struct err *err)
-{
-    if (!chain_start_growing(h, kind, n, p / (generations + 1), err))
-        return false;
-    h->policy = POLICY_GROWING_RING;
-    h->generations = generations + 1;
-    h->fpr_design = p;
-    return true;
-}
-
 unsigned chain_generations(const struct header *h)
 {
-    return h->policy == POLICY_RING           ? h->n_layers - 1
-           : h->policy == POLICY_GROWING_RING ? h->generations - 1
-                                              : 0;
+    return h->policy == POLICY_RING ? h->n_layers - 1 : 0;
 }
 
-bool chain_is_of_newest(const struct header *h, unsigned i)
-{
-    return h->policy == POLICY_GROW ||
-           h->layers[i].generation == h->layers[chain_newest(h)].generation;
-}
-
-/* The FPR of what grows: the filter, or a generation. */
-static double rate_of_chain(const struct header *h)
-{
-    return h->policy == POLICY_GROWING_RING ? h->fpr_design / h->generations : h->fpr_design;
-}
-
-/* That FPR less the FPR of the closed layers. */
+/* The promised FPR less the FPR of the closed layers. */
 static double rate_left(const struct header *h)
 {
-    double left = rate_of_chain(h);
+    double left = h->fpr_design;
     for (unsigned i = 0; i < h->n_layers; i++)
-        left -= chain_is_of_newest(h, i) ? h->layers[i].fpr_closed : 0;
+        left -= h->layers[i].fpr_closed;
     return left;
 }
 
@@ -259,24 +230,10 @@ struct header chain_close(const struct layers *layers, struct counters *counters
     return h;
 }
 
-/* The layers that rotations will add before they leave any out: one for each generation to come. */
-static unsigned layers_to_come(const struct header *h)
-{
-    uint64_t span = h->layers[chain_newest(h)].generation - h->layers[0].generation;
-    return h->policy == POLICY_GROWING_RING ? h->generations - 1 - (unsigned)span : 0;
-}
-
 static bool has_place(const struct header *h, struct err *err)
 {
-    unsigned to_come = layers_to_come(h);
-    if (h->n_layers + to_come < FORMAT_MAX_LAYERS)
-        return true;
-    if (h->policy == POLICY_GROWING_RING)
-        return fail(err,
-                    "it has %u layers, and a file %u at most, one for each generation to come; "
-                    "'seen rotate' makes room, and with a larger --capacity a filter needs fewer",
-                    h->n_layers, FORMAT_MAX_LAYERS);
-    return fail(err, "it has %u layers, as many as there can be", h->n_layers);
+    return h->n_layers < FORMAT_MAX_LAYERS ||
+           fail(err, "it has %u layers, as many as there can be", h->n_layers);
 }
 
 /* Makes the layer after the newest. */
@@ -315,8 +272,7 @@ bool chain_grow(struct header *h, const char *name, struct err *err)
         return false;
     if (!has_place(h, &why) || !make_next(h, &made, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
-    made.generation =
-        h->layers[chain_newest(h)].generation + (h->policy == POLICY_GROWING_RING ? 0 : 1);
+    made.generation = h->layers[chain_newest(h)].generation + 1;
     h->layers[next] = made;
     h->layers[next].since = format_now();
     h->n_layers++;
@@ -351,56 +307,5 @@ bool chain_renew(struct header *h, unsigned layer, const char *name, struct err 
     l->is_void = false;
     l->since = format_now();
     l->n_closed = l->fpr_closed = 0;
-    return true;
-}
-
-/* Leaves out layers until a further generation fits. */
-static unsigned leave_out(struct header *h, double *n_lost)
-{
-    uint64_t next = h->layers[h->n_layers - 1].generation + 1;
-    unsigned n = 0;
-    *n_lost = 0;
-    while (next - h->layers[n].generation >= h->generations)
-        *n_lost += h->layers[n++].n_closed;
-    h->n_layers -= n;
-    memmove(h->layers, h->layers + n, h->n_layers * sizeof *h->layers);
-    return n;
-}
-
-/* The keys for which the largest generation has layers, or more if it has more. */
-static double largest_generation(const struct header *h)
-{
-    double n = 0, largest = 0;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct layer *l = &h->layers[i];
-        bool first = i == 0 || l->generation != l[-1].generation;
-        /* A forged header may claim any number. */
-        n = (first ? 0 : n) + fmin(l->n_closed, 2 * layer_n_at(l, l->fpr_design));
-        largest = fmax(largest, n);
-    }
-    return largest;
-}
-
-bool chain_rotate(struct header *h, unsigned *left_out, double *n_lost, const char *name,
-                  struct err *err)
-{
-    struct layer made;
-    struct err why;
-    const struct layer newest = h->layers[h->n_layers - 1];
-    if (!has_generation(h, name, err))
-        return false;
-    *left_out = leave_out(h, n_lost);
-    uint64_t n = chain_first((uint64_t)(ROOM * largest_generation(h)));
-    if (h->n_layers == FORMAT_MAX_LAYERS)
-        return fail(err, "'%s' cannot be rotated: it has %u layers, as many as there can be", name,
-                    h->n_layers);
-    if (!make_layer(&made, newest.kind, newest.id + 1, n != 0 ? n : capacity_of(&newest),
-                    LAST_BUDGET * rate_of_chain(h), true, &why))
-        return fail(err, "'%s' cannot be rotated: %s", name, why.text);
-    while (has_id(h, made.id))
-        made.id++;
-    made.generation = newest.generation + 1;
-    made.since = format_now();
-    h->layers[h->n_layers++] = made;
     return true;
 }

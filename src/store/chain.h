@@ -13,12 +13,6 @@
  * keys that recur stay. A rotation has three steps, each on disk before the next begins: the layer
  * is marked void, it is zeroed, it is marked as the newest. The next writer finishes an interrupted
  * rotation.
- *
- * A growing ring (POLICY_GROWING_RING) has generations of one or more layers. Within the newest one
- * it is a growing filter, whose FPR is the part of a generation: the promised FPR divided by the
- * number of generations. A key is inserted unless a layer of the newest generation has it. A
- * rotation makes a new file, without the layers of the generation that is forgotten and with an
- * empty layer for the new one (advance.c).
  */
 #ifndef STORE_CHAIN_H
 #define STORE_CHAIN_H
@@ -32,8 +26,6 @@
 enum {
     CHAIN_FIRST = 1 << 20, /* capacity of a growing filter's first layer if nothing is known */
     CHAIN_GENERATIONS = FORMAT_MAX_LAYERS - 1,
-    /* Of a growing ring: leaves four layers by which generations may grow. */
-    CHAIN_GROWING_GENERATIONS = FORMAT_MAX_LAYERS - 5,
 };
 
 /* The layer that takes keys. */
@@ -42,22 +34,15 @@ unsigned chain_newest(const struct header *h);
 /* Set up the layers of a new header, and its policy, capacity and FPR. chain_start_growing: the
  * first layer, for n keys, of a growing filter that keeps FPR p; n is 0 if the number of keys is
  * unknown, for a layer of CHAIN_FIRST keys. chain_start_ring: the layers of a ring that remembers n
- * keys for at least `generations` rotations. chain_start_growing_ring: the first layer of a growing
- * ring that does so, with n as in chain_start_growing. The newest layer's `since` is h->created.
- * The layers get no file offsets yet (format_place). */
+ * keys for at least `generations` rotations. The newest layer's `since` is h->created. The layers
+ * get no file offsets yet (format_place). */
 bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p,
                          struct err *err);
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
                       double p, struct err *err);
-bool chain_start_growing_ring(struct header *h, const struct kind *kind, unsigned generations,
-                              uint64_t n, double p, struct err *err);
 
 /* For how many rotations a filter remembers a key; 0: it is no ring. */
 unsigned chain_generations(const struct header *h);
-
-/* Is layer i of the generation that takes keys, so that it is not given a key that layer i has? In
- * a growing filter every layer is. */
-bool chain_is_of_newest(const struct header *h, unsigned i);
 
 /* Does the newest layer take exactly n_design keys (kind.h)? Not in a merged filter, where the
  * number of keys in a layer is unknown. */
@@ -97,12 +82,5 @@ bool chain_grow(struct header *h, const char *name, struct err *err);
 bool chain_void(struct header *h, double *n_lost, const char *name, struct err *err);
 int chain_find_void(const struct header *h);
 bool chain_renew(struct header *h, unsigned layer, const char *name, struct err *err);
-
-/* The rotation of a growing ring whose newest layer is closed: leaves out the layers of the oldest
- * generation, if there are as many as there can be, and begins a new one, with room for the keys of
- * the largest that is kept. *n_lost is the number of keys that are left out. Layer i is then layer
- * i + *left_out of before, except the new one, the last. They get no file offsets. */
-bool chain_rotate(struct header *h, unsigned *left_out, double *n_lost, const char *name,
-                  struct err *err);
 
 #endif

@@ -411,11 +411,10 @@ static bool new_has_kept(struct file *file, struct err *err)
     struct err what;
     if (!filter_open(&now, file->store.name, FILTER_READ, err))
         return false;
-    bool ok = session_is_rotated(&file->filter.header, &now.header) ||
-              (header_same_keys(&file->filter.header, &now.header, &what)
-                   ? has_kept(file, &now, file->kept.n_more, err)
-                   : fail(err, "'%s' was replaced by a filter that differs in %s", file->store.name,
-                          what.text));
+    bool ok = header_same_keys(&file->filter.header, &now.header, &what)
+                  ? has_kept(file, &now, file->kept.n_more, err)
+                  : fail(err, "'%s' was replaced by a filter that differs in %s", file->store.name,
+                         what.text);
     filter_close(&now);
     return ok;
 }
@@ -518,10 +517,7 @@ static void describe_planned(const struct store *s, struct facts *facts)
 static bool make_smaller(const char *path, struct header *h, struct err *err)
 {
     const struct layer *first = &h->layers[0];
-    const struct design usual = {.kind = first->kind,
-                                 .p = h->fpr_design,
-                                 .grow = true,
-                                 .generations = h->generations > 0 ? h->generations - 1 : 0};
+    const struct design usual = {.kind = first->kind, .p = h->fpr_design, .grow = true};
     return format_grows(h) && first->n_design > CHAIN_FIRST && header_design(h, &usual, 0, err) &&
            filter_build_empty_file(path, h, err);
 }

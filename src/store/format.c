@@ -38,7 +38,7 @@ enum {
     OFF_N_KEYS = 136,
     OFF_DROPPED = 144,
     OFF_POLICY = 152,
-    OFF_GENERATIONS = 156,
+    OFF_UNUSED = 156,
     OFF_SECRET_ID = 160,
     OFF_SECRET_PROOF = 176,
     OFF_READING = 192,
@@ -146,7 +146,6 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_double(out + OFF_N_KEYS, sane ? h->counters.n_keys : 0);
     put_double(out + OFF_DROPPED, sane ? h->counters.dropped : 0);
     put_le32(out + OFF_POLICY, (uint32_t)h->policy);
-    put_le32(out + OFF_GENERATIONS, h->generations);
     memcpy(out + OFF_SECRET_ID, h->secret.id, sizeof h->secret.id);
     memcpy(out + OFF_SECRET_PROOF, h->secret.proof, sizeof h->secret.proof);
     put_le32(out + OFF_READING, h->reading.how);
@@ -312,16 +311,9 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     h->created = get_le64(p + OFF_CREATED);
     h->changed = get_le64(p + OFF_CHANGED);
     uint32_t policy = get_le32(p + OFF_POLICY);
-    bool growing_ring = (h->incompat & INCOMPAT_GROWING_RING) != 0;
-    if (policy > POLICY_GROWING_RING || (format_is_immutable(h) && policy != POLICY_FIXED) ||
-        growing_ring != (policy == POLICY_GROWING_RING))
-        return damaged(err, "its header has no valid policy");
     h->policy = (enum policy)policy;
-    h->generations = get_le32(p + OFF_GENERATIONS);
-    if (growing_ring ? h->generations < 2 || h->generations > FORMAT_MAX_LAYERS
-                     : h->generations != 0)
-        return damaged(err, "its header has no valid number of generations");
-    return true;
+    return (policy <= POLICY_RING && (policy == POLICY_FIXED || !format_is_immutable(h))) ||
+           damaged(err, "its header has no valid policy");
 }
 
 static bool decode_counters(const uint8_t *p, struct counters *c, struct err *err)
@@ -443,29 +435,11 @@ static bool has_history(const struct layer *l)
            l->fpr_closed != 0;
 }
 
-/* Layers of a generation follow each other, the oldest generation first. Rotations number them, so
- * the newest number tells which are to be forgotten. */
-static bool check_growing_ring(const struct header *h, struct err *err)
-{
-    uint64_t first = h->layers[0].generation;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct layer *l = &h->layers[i];
-        if (l->is_void || !kind_takes_keys(l->kind) || kind_is_foreign(l->kind))
-            return damaged(err, "its layers do not fit its policy");
-        if (l->generation < (i > 0 ? l[-1].generation : first) ||
-            l->generation - first >= h->generations)
-            return fail(err, "is damaged: layer %u is not of a valid generation", i);
-    }
-    return true;
-}
-
 /* Generations must differ, so that one layer takes keys. Only a ring may have a void layer, one,
  * during a rotation. */
 static bool check_policy(const struct header *h, struct err *err)
 {
     unsigned n_void = 0;
-    if (h->policy == POLICY_GROWING_RING)
-        return check_growing_ring(h, err);
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct kind *kind = h->layers[i].kind;
         if (h->policy != POLICY_FIXED && kind_is_foreign(kind) && !kind_is_exact(kind))
@@ -514,7 +488,8 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
         !decode_counters(p, &h->counters, err))
         return false;
     size_t end = batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH;
-    if ((!format_has_secret(h) && !all_zero(p + OFF_SECRET_ID, OFF_READING - OFF_SECRET_ID)) ||
+    if (!all_zero(p + OFF_UNUSED, OFF_SECRET_ID - OFF_UNUSED) ||
+        (!format_has_secret(h) && !all_zero(p + OFF_SECRET_ID, OFF_READING - OFF_SECRET_ID)) ||
         !all_zero(p + end, format_len(h) - CHECKSUM_LEN - end))
         return damaged(err, "its header has bytes set that must be zero");
     for (unsigned i = 0; i < h->n_layers; i++)
@@ -554,8 +529,7 @@ static void place_from(struct header *h, unsigned first, uint64_t at)
 static void set_features(struct header *h)
 {
     h->incompat &= INCOMPAT_SECRET;
-    h->incompat |= INCOMPAT_IMMUTABLE | (h->n_batches > 0 ? INCOMPAT_BATCHES : 0) |
-                   (h->policy == POLICY_GROWING_RING ? INCOMPAT_GROWING_RING : 0);
+    h->incompat |= INCOMPAT_IMMUTABLE | (h->n_batches > 0 ? INCOMPAT_BATCHES : 0);
     for (unsigned i = 0; i < h->n_layers; i++)
         if (layer_takes_keys(&h->layers[i]))
             h->incompat &= ~(uint32_t)INCOMPAT_IMMUTABLE;

@@ -55,12 +55,10 @@ enum {
     COMPAT_KNOWN =
         COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_FOLDED | COMPAT_KEY_LEN,
     RO_COMPAT_KNOWN = 0,
-    INCOMPAT_IMMUTABLE = 1 << 0,    /* one short header, no session, no alignment */
-    INCOMPAT_BATCHES = 1 << 1,      /* the header has batches after the layers */
-    INCOMPAT_SECRET = 1 << 2,       /* the header has the mark of a secret */
-    INCOMPAT_GROWING_RING = 1 << 3, /* the policy is POLICY_GROWING_RING */
-    INCOMPAT_KNOWN =
-        INCOMPAT_IMMUTABLE | INCOMPAT_BATCHES | INCOMPAT_SECRET | INCOMPAT_GROWING_RING,
+    INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
+    INCOMPAT_BATCHES = 1 << 1,   /* the header has batches after the layers */
+    INCOMPAT_SECRET = 1 << 2,    /* the header has the mark of a secret */
+    INCOMPAT_KNOWN = INCOMPAT_IMMUTABLE | INCOMPAT_BATCHES | INCOMPAT_SECRET,
 };
 
 enum file_state {
@@ -71,10 +69,9 @@ enum file_state {
 
 /* What happens when a filter is full (chain.h). */
 enum policy {
-    POLICY_FIXED = 0,        /* it takes more keys, and its FPR rises */
-    POLICY_GROW = 1,         /* a layer is added */
-    POLICY_RING = 2,         /* on request, the oldest layer is emptied and takes the new keys */
-    POLICY_GROWING_RING = 3, /* a layer is added; on request, the oldest layers are left out */
+    POLICY_FIXED = 0, /* it takes more keys, and its FPR rises */
+    POLICY_GROW = 1,  /* a layer is added */
+    POLICY_RING = 2,  /* on request, the oldest layer is emptied and takes the new keys */
 };
 
 /* What was added. After a crash, a merge of overlapping filters or an import `unknown` is set; the
@@ -103,7 +100,6 @@ struct header {
     enum policy policy;
     uint64_t n_design; /* 0: grows */
     double fpr_design;
-    unsigned generations;      /* most that a growing ring may have; 0: another policy */
     uint64_t file_len;         /* a growing file may be longer: its next layer is unfinished */
     uint64_t created, changed; /* seconds since 1970; 0: unknown (format_now) */
     struct counters counters;
@@ -158,13 +154,13 @@ static inline bool format_has_secret(const struct header *h)
 /* Is a layer added when the newest is full? */
 static inline bool format_grows(const struct header *h)
 {
-    return h->policy == POLICY_GROW || h->policy == POLICY_GROWING_RING;
+    return h->policy == POLICY_GROW;
 }
 
 /* Are keys forgotten, a generation at a time? */
 static inline bool format_forgets(const struct header *h)
 {
-    return h->policy == POLICY_RING || h->policy == POLICY_GROWING_RING;
+    return h->policy == POLICY_RING;
 }
 
 /* The length in bytes that keys must have; 0: any. */

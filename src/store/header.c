@@ -346,8 +346,6 @@ static bool design_chain(struct header *h, const struct design *d, uint64_t n, s
                          .p = d->p != 0 ? d->p : LAYER_FPR};
     if (!plan_solve(&whole, err))
         return false;
-    if (d->grow && d->generations > 0)
-        return chain_start_growing_ring(h, whole.kind, d->generations, first, whole.p, err);
     return d->grow ? chain_start_growing(h, whole.kind, first, whole.p, err)
                    : chain_start_ring(h, whole.kind, d->generations, first, whole.p, err);
 }

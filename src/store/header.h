@@ -60,7 +60,7 @@ struct design {
     const struct header *batch_for;   /* header of a kind that counts, which gives p and the bits */
     bool foldable;                    /* a size that can be halved repeatedly */
     bool grow;            /* grows without limit (chain.h); n, if given: first layer's size */
-    unsigned generations; /* a ring with this many generations; needs n, or `grow` */
+    unsigned generations; /* a ring with this many generations; needs n */
     bool each;            /* counts each time that a key is put; a kind that counts */
     bool empty;           /* contains no keys yet */
 };

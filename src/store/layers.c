@@ -116,12 +116,11 @@ static bool is_folded(const struct header *h)
  * `passed` that no older layer reports a key. Hence g = n / passed, with a variance of
  * g (1 - passed) / passed in addition to that of n. Of a folded filter, `passed` was between its
  * value now and 1, so g is between n / passed and n; the middle is the estimate. */
-static void sum_grown(const struct header *h, const struct census *layer, unsigned n_layers,
-                      struct census *all)
+static void sum_grown(const struct header *h, const struct census *layer, struct census *all)
 {
     unsigned covered = n_covered(h);
     double n = 0, kept = 0, below = 0, above = 0, passed = 1;
-    for (unsigned i = covered; i < n_layers; i++) {
+    for (unsigned i = covered; i < h->n_layers; i++) {
         const struct census *c = i == covered ? covering(layer, covered) : &layer[i];
         double given = c->n / passed;
         double chance = CENSUS_Z95 * sqrt(given * (1 - passed) / passed);
@@ -210,35 +209,6 @@ static void bound_difference(const struct header *h, struct census *all)
     set_n(all, all->n, all->n_low, INFINITY);
 }
 
-/* The layer after those of the generation that begins with layer `first`. */
-static unsigned end_of_generation(const struct header *h, unsigned first)
-{
-    unsigned end = first + 1;
-    while (end < h->n_layers && h->layers[end].generation == h->layers[first].generation)
-        end++;
-    return end;
-}
-
-/* For a growing ring: each generation grows, and generations may share keys. */
-static void bound_generations(const struct header *h, const struct census *layer,
-                              struct census *all)
-{
-    struct census generation[FORMAT_MAX_LAYERS];
-    bool counts[FORMAT_MAX_LAYERS];
-    unsigned n = 0;
-    for (unsigned i = 0, end; i < h->n_layers; i = end, n++) {
-        end = end_of_generation(h, i);
-        generation[n] = layer[i];
-        if (end - i > 1)
-            sum_grown(h, layer + i, end - i, &generation[n]);
-        counts[n] = n == 0 || generation[n].n > 0;
-    }
-    /* Without keys, the first one is as good as not there. */
-    for (unsigned i = 1; i < n && generation[0].n == 0; i++)
-        counts[0] &= !counts[i];
-    bound(generation, counts, n, all);
-}
-
 /* The bits that filters have in common are those of the common keys, and chance ones of others. So
  * they only give an upper bound of the number of keys. */
 static void bound_intersection(const struct header *h, struct census *all)
@@ -265,9 +235,7 @@ static void estimate_whole(const struct layers *layers, unsigned threads,
         all->n_exact = false;
     }
     if (h->policy == POLICY_GROW)
-        sum_grown(h, layer, h->n_layers, all);
-    else if (h->policy == POLICY_GROWING_RING)
-        bound_generations(h, layer, all);
+        sum_grown(h, layer, all);
     else
         unite(layers, threads, layer, all);
     bound_intersection(h, all);
@@ -360,10 +328,7 @@ bool layers_counters_agree(const struct header *h, const struct census *layer, d
         variance += sd * sd;
         dropped += given * (1 - negative);
         factor = fmax(factor, 1 / negative);
-        /* Generations are counted separately. */
-        bool goes_on = h->policy == POLICY_GROW ||
-                       (h->policy == POLICY_GROWING_RING && i + 1 < end_of_generation(h, i));
-        passed = goes_on ? negative : 1;
+        passed = format_grows(h) ? negative : 1; /* generations are counted separately */
     }
     *n_bits = n;
     dropped = fmin(dropped, h->counters.dropped);

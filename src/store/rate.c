@@ -97,7 +97,7 @@ static double find_others(struct rate *r)
         if (i != r->layer && !h->layers[i].is_void) {
             double fpr = closed_fpr(r, i);
             absent *= 1 - fpr;
-            if (!format_forgets(h) || chain_is_of_newest(h, i))
+            if (!format_forgets(h))
                 passed *= 1 - fpr;
             n += h->layers[i].n_closed;
         }

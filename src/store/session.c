@@ -562,15 +562,6 @@ static bool leave(struct session *s, bool sync, struct err *err)
     return ok;
 }
 
-bool session_is_rotated(const struct header *was, const struct header *now)
-{
-    static const uint8_t no_id[sizeof was->id]; /* reproducible files have none */
-    return was->policy == POLICY_GROWING_RING && now->policy == POLICY_GROWING_RING &&
-           memcmp(was->id, now->id, sizeof was->id) == 0 &&
-           memcmp(was->id, no_id, sizeof no_id) != 0 &&
-           now->layers[chain_newest(now)].generation > was->layers[chain_newest(was)].generation;
-}
-
 /* Continues with the file that has the name now. Leaves the old file properly first: it may still
  * have another name. */
 static bool move_on(struct session *s, struct err *err)
@@ -584,12 +575,11 @@ static bool move_on(struct session *s, struct err *err)
         return fail(err, "'%s' was replaced by a filter that differs in %s", s->filter->path,
                     what.text);
     }
-    /* After a failed sync, the rotation may have read pages that had lost what was stored. */
-    bool left = !s->entered || leave(s, true, &what);
-    bool replaced = !left || !session_is_rotated(&s->filter->header, &now.header);
+    if (s->entered)
+        leave(s, true, &what);
     filter_close(s->filter);
     *s->filter = now;
-    *s = (struct session){.filter = s->filter, .replaced = replaced};
+    *s = (struct session){.filter = s->filter, .replaced = true};
     return true;
 }
 

@@ -65,8 +65,7 @@ enum session_ending { END_NONE, END_KILLED, END_FAILED, END_CRASHED };
 struct session {
     struct filter *filter;
     struct counters counters;  /* live, shared: read under the lock */
-    bool replaced;             /* the last session_lock found another file under the name, which is
-                                  not this filter after a rotation */
+    bool replaced;             /* the last session_lock found another file under the name */
     enum session_ending found; /* of another writer */
     bool locked;
     /* The rest is private to session.c. */
@@ -82,8 +81,7 @@ bool session_begin(struct session *s, struct filter *f, struct err *err);
 
 /* Waits for the turn lock; fails if a signal is caught (sig.h). Afterwards header, layers and
  * counters are up to date. If the path now names another file, opens that file instead, continues
- * the session there, and sets s->replaced (once), unless a rotation has made that file and the old
- * one could be synced. */
+ * the session there, and sets s->replaced (once). */
 bool session_lock(struct session *s, struct err *err);
 
 /* Marks the pages of these keys, at most LAYER_BATCH, as touched in a layer. Verifies the checksums
@@ -111,10 +109,6 @@ bool session_change(struct session *s, const struct header *h, struct err *err);
  * replaced file are handled as by session_lock. */
 bool session_hold(struct session *s, struct filter *f, struct err *err);
 void session_release(struct session *s);
-
-/* Is `now` the header of the file that rotations (advance.h) have made of the one with header
- * `was`? It has all keys of the generations that are not forgotten. */
-bool session_is_rotated(const struct header *was, const struct header *now);
 
 /* Syncs this writer's keys to disk; the session continues. After one failure it always fails. */
 bool session_sync(struct session *s, struct err *err);

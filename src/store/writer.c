@@ -51,11 +51,6 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
         return fail(err, "'%s' is immutable: no keys can be added to it", name);
     if (kind_is_exact(layer->kind) && !layer->kind->growth->check_add(layer, &why))
         return fail(err, "no keys can be added to '%s': %s", name, why.text);
-    if (options->rotate && h->policy == POLICY_GROWING_RING)
-        return fail(err,
-                    "'%s' grows, so that no generation is ever full: --rotate-at-capacity has no "
-                    "effect; 'seen rotate' rotates it",
-                    name);
     return !options->rotate || h->policy == POLICY_RING ||
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
 }
@@ -224,22 +219,19 @@ static bool search(const struct writer *w, unsigned i, const struct piece *p, ui
     return true;
 }
 
-/* Does a key of layer i stay out of the layer that takes keys? In a ring, keys of older generations
- * go into the newest again. */
-static bool keeps_out(const struct writer *w, unsigned i)
+/* Do keys of the other layers stay out of the one that takes keys? In a ring they go into it again.
+ */
+static bool others_keep_out(const struct writer *w)
 {
-    const struct header *h = header_of(w);
-    return !format_forgets(h) || h->layers[i].generation == w->generation;
+    return !format_forgets(header_of(w));
 }
 
-/* Searches the other layers: those that keep keys out, or the rest. */
-static bool search_others(const struct writer *w, bool keeping_out, const struct piece *p,
-                          uint64_t *present, struct err *err)
+static bool search_others(const struct writer *w, const struct piece *p, uint64_t *present,
+                          struct err *err)
 {
     const struct header *h = header_of(w);
     for (unsigned i = h->n_layers; i-- > 0;)
-        if (i != w->layer && !h->layers[i].is_void && keeps_out(w, i) == keeping_out &&
-            !search(w, i, p, present, err))
+        if (i != w->layer && !h->layers[i].is_void && !search(w, i, p, present, err))
             return false;
     return true;
 }
@@ -248,7 +240,8 @@ static bool search_others(const struct writer *w, bool keeping_out, const struct
 static bool search_all(const struct writer *w, const struct piece *p, uint64_t *present,
                        struct err *err)
 {
-    return search_others(w, true, p, present, err) && search(w, w->layer, p, present, err);
+    return (!others_keep_out(w) || search_others(w, p, present, err)) &&
+           search(w, w->layer, p, present, err);
 }
 
 /* ---- Adding. */
@@ -279,19 +272,20 @@ static bool insert(const struct writer *w, const struct piece *p, bool few, uint
  * added. */
 static bool add_piece(struct writer *w, const struct call *c, struct piece *p, struct err *err)
 {
-    uint64_t held[PIECE_WORDS] = {0}, older[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
+    uint64_t others[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
     size_t n_given = p->n;
-    if (!search_others(w, true, p, held, err))
+    bool keep_out = others_keep_out(w);
+    if (!search_others(w, p, others, err))
         return false;
-    make_known(c, p, held);
-    leave_out(w, p, held);
-    if (!search_others(w, false, p, older, err))
-        return false;
+    if (keep_out) {
+        make_known(c, p, others);
+        leave_out(w, p, others);
+    }
     if (!insert(w, p, c->n <= FEW, present, err))
         return false;
     size_t n_inserted = p->n - bits_count(present, LAYER_BATCH);
-    for (size_t i = 0; i < PIECE_WORDS; i++)
-        present[i] |= older[i];
+    for (size_t i = 0; i < PIECE_WORDS && !keep_out; i++)
+        present[i] |= others[i];
     make_known(c, p, present);
     counters_of(w)->records += n_given;
     rate_count(&w->rate, n_inserted, p->n - bits_count(present, LAYER_BATCH));

@@ -88,7 +88,7 @@ create --layout ! --layout guava --compact new lines
 create --grow = --grow new lines
 create --grow ! --grow --like f new lines
 create --generations = --generations 2 -n 100 new lines
-create --generations = --generations 2 --grow new lines
+create --generations ! --generations 2 -n 100 --grow new lines
 create --generations ! --generations 2 new lines
 create --generations ! --generations 2 -n 100 --counted new lines
 create --foldable = --foldable new lines
@@ -153,11 +153,12 @@ add --fpr = --create -p 0.001 counted lines
 add --fpr ~ --create -p 0.1 f lines # *rate of 0.001: --fpr has no effect
 add --fpr ~ --create -p 0.1 counted lines # *rate of 0.001: --fpr has no effect
 add --fpr ! -p 0.001 f lines
-add --generations = --create --generations 2 ring lines
-add --generations = --create --generations 2 new lines
-add --generations ~ --create --generations 3 ring lines # *with 2 generations: --generations has no effect
-add --generations ~ --create --generations 3 f lines # *without generations: --generations has no effect
-add --generations ~ --create --generations 3 counted lines # *without generations: --generations has no effect
+add --generations = --create --generations 2 -n 1000 ring lines
+add --generations = --create --generations 2 -n 100 new lines
+add --generations ! --create --generations 2 new lines
+add --generations ~ --create --generations 3 -n 1000 ring lines # *with 2 generations: --generations has no effect
+add --generations ~ --create --generations 3 -n 1000 f lines # *without generations: --generations has no effect
+add --generations ~ --create --generations 3 -n 1000 counted lines # *without generations: --generations has no effect
 add --generations ! --generations 2 ring lines
 
 remove --skip-absent = --skip-absent counted lines
@@ -244,10 +245,10 @@ dedup --fpr = --create -p 0.001 f lines
 dedup --fpr = -p 0.001
 dedup --fpr ~ --create -p 0.1 f lines # *rate of 0.001: --fpr has no effect
 dedup --fpr ! -p 0.001 f lines
-dedup --generations = --create --generations 2 ring lines
-dedup --generations = --create -p 0.001 --generations 2 new lines
-dedup --generations ~ --create --generations 3 ring lines # *with 2 generations: --generations has no effect
-dedup --generations ~ --create --generations 3 f lines # *without generations: --generations has no effect
+dedup --generations = --create --generations 2 -n 1000 ring lines
+dedup --generations = --create -n 100 -p 0.001 --generations 2 new lines
+dedup --generations ~ --create --generations 3 -n 1000 ring lines # *with 2 generations: --generations has no effect
+dedup --generations ~ --create --generations 3 -n 1000 f lines # *without generations: --generations has no effect
 dedup --generations ! --generations 2 ring lines
 dedup --max-fpr = --max-fpr 0.1 f lines
 dedup --max-fpr ! --max-fpr 0.1

@@ -161,8 +161,7 @@ or more" seen plan -n 1e12 -p 1e-9
 -n 50k --generations 4|50000 keys at a design FPR of 0.001, kept for 4 rotations__192 KiB: 5 layers for 12500 keys each; a query touches at most 10 cache lines.
 -n 50k --generations 1 -p 0.1|50000 keys at a design FPR of 0.1, kept for 1 rotation__108 KiB: 2 layers for 50000 keys each; a query touches at most 2 cache lines.
 --grow -n 50k|a growing filter at a design FPR of 0.001__128 KiB for the first 50000 keys; layers are added as needed.
---grow -n 50k --generations 3|a growing filter at a design FPR of 0.001, kept for 3 rotations__148 KiB for the first 50000 keys of a generation; layers are added as needed.
 END
-    refuses 'seen: --generations needs --capacity or --grow' seen plan --generations 3
+    refuses 'seen: --generations needs --capacity' seen plan --generations 3
     refuses 'seen: an FPR of 0 is for counted sets, which neither grow nor have generations' seen plan --grow -p 0
 }

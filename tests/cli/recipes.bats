@@ -426,6 +426,24 @@ as_cron()
     done
 }
 
+@test "a sliding week: a file for each day" {
+    mkdir bin
+    printf '#!/bin/sh\ncat links\n' >bin/links
+    chmod +x bin/links
+    PATH=$PWD/bin:$PATH
+    seq 100 >links
+    recipe 'A sliding week' 4 | cmp - links
+    recipe 'A sliding week' 4 | cmp - /dev/null
+    # The days before are asked, but for those that are more than a week old.
+    mv "day-$(date +%F).seen" day-2000-01-01.seen
+    touch -d '6 days ago' day-2000-01-01.seen
+    seq 90 110 >links
+    recipe 'A sliding week' 4 | cmp - <(seq 101 110)
+    touch -d '9 days ago' day-2000-01-01.seen
+    recipe 'A sliding week' 4 | cmp - <(seq 90 100)
+    [ ! -e day-2000-01-01.seen ]
+}
+
 @test "a crawler: the step before it, beside a writer, after a kill, and when nothing is to be done" {
     local step='A crawler'
     quiet recipe "$step" 2

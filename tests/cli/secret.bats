@@ -315,7 +315,7 @@ know the secret: the filter is forged"
     forge g.seen secret=0
     seen verify g.seen
     cp f.seen g.seen
-    forge g.seen generations=1
+    forge g.seen unused=1
     run -2 seen verify g.seen
 }
 

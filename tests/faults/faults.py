@@ -99,7 +99,6 @@ def scenarios():
     both = OLD + NEW
     for kind, options in {"bloom": "-n 1000", "unsized": "", "compact": "--compact", "counted": "--counted",
                           "growing": "--grow -n 100", "generations": "--generations 2 -n 1000",
-                          "growing-ring": "--generations 2 --grow -n 100",
                           "foldable": "--foldable -n 100k", "few-threads": "-j2 -n 1000",
                           "digest": "--digest sha1"}.items():
         yield Scenario("create " + kind, f"create {options} g new", then={"g": NEW})
@@ -162,9 +161,6 @@ def scenarios():
     yield Scenario("plan", "plan --json -n 1000")
     ring = ["create --generations 2 -n 1000 f old"]
     yield Scenario("rotate", "rotate f", ring, kept={"f": OLD}, then={"f": OLD})
-    growing_ring = ["create --generations 2 --grow -n 50 f old"]
-    yield Scenario("rotate, growing", "rotate f", growing_ring, kept={"f": OLD}, then={"f": OLD})
-    yield Scenario("add, growing ring", "add f new", growing_ring, kept={"f": OLD}, then={"f": both})
     fold = ["create --foldable -n 100k f old"]
     yield Scenario("shrink", "shrink f", fold, kept={"f": OLD}, then={"f": OLD})
     yield Scenario("shrink -o", "shrink -o g f", fold, kept={"f": OLD}, then={"g": OLD})

@@ -18,7 +18,7 @@ HEADER = {
     "hash": (44, "I"), "seed": (48, "Q"), "id": (56, "Q"), "preparation": (72, "I"),
     "flags": (76, "I"), "capacity": (80, "Q"), "fpr": (88, "d"), "file_length": (96, "Q"),
     "made": (104, "Q"), "changed": (112, "Q"), "records": (120, "Q"), "added": (128, "Q"),
-    "keys": (136, "d"), "dropped": (144, "d"), "policy": (152, "I"), "generations": (156, "I"),
+    "keys": (136, "d"), "dropped": (144, "d"), "policy": (152, "I"), "unused": (156, "I"),
     "secret": (160, "Q"), "secret2": (168, "Q"), "proof": (176, "Q"), "reading": (192, "I"),
     "field0": (196, "I"), "field1": (200, "I"), "field14": (252, "I"),
 }

@@ -582,9 +582,9 @@ DIGESTS = {
 
 MAGIC = bytes.fromhex("89 73 65 65 6e 0d 0a 1a")
 PAGE = 4096
-IMMUTABLE, BATCHES, WITH_SECRET, WITH_GENERATIONS = 1, 2, 4, 8
+IMMUTABLE, BATCHES, WITH_SECRET = 1, 2, 4
 TRIM, FOLD, HEX = 1, 2, 4
-FIXED, GROWS, RING, GROWING_RING = 0, 1, 2, 3
+FIXED, GROWS, RING = 0, 1, 2
 VOID = 1
 
 
@@ -1024,7 +1024,7 @@ class Header:
             raise Damaged("header damaged")
         require(u32(b, 8) == 1, "format version unknown")
         self.incompat = u32(b, 24)
-        require(self.incompat & ~(IMMUTABLE | BATCHES | WITH_SECRET | WITH_GENERATIONS) == 0,
+        require(self.incompat & ~(IMMUTABLE | BATCHES | WITH_SECRET) == 0,
                 "needs a feature that is unknown")
         n_layers = u32(b, 28)
         require(1 <= n_layers <= 29, "number of layers out of range")
@@ -1057,14 +1057,9 @@ class Header:
         require(0 < struct.unpack_from("<d", b, 88)[0] < 1, "false positive rate out of range")
         self.file_length = u64(b, 96)
         self.policy = u32(b, 152)
-        require(self.policy <= GROWING_RING and not (self.immutable and self.policy) and
-                (self.policy == GROWING_RING) == bool(self.incompat & WITH_GENERATIONS),
-                "policy unknown")
-        self.generations = u32(b, 156)
-        require(2 <= self.generations <= 29 if self.policy == GROWING_RING else
-                self.generations == 0, "number of generations out of range")
+        require(self.policy <= RING and not (self.immutable and self.policy), "policy unknown")
         self.check_reading(u32(b, 192), struct.unpack_from("<15i", b, 196))
-        require((self.keyed or zero(b[160:192])) and zero(b[end:length - 8]),
+        require(zero(b[156:160]) and (self.keyed or zero(b[160:192])) and zero(b[end:length - 8]),
                 "zeroes that are not zero")
         self.length = length
         self.layers = [Layer(b[at:at + 128], self.policy, self.immutable)
@@ -1079,12 +1074,6 @@ class Header:
         if self.policy == RING:
             require(n_layers >= 2 and sum(layer.void for layer in self.layers) <= 1,
                     "a ring of one layer, or with two that are void")
-        if self.policy == GROWING_RING:
-            numbers = [layer.generation for layer in self.layers]
-            require(numbers == sorted(numbers) and numbers[-1] - numbers[0] < self.generations,
-                    "generations out of order, or too many")
-            require(all(isinstance(layer.kind, Bloom) for layer in self.layers),
-                    "a growing ring of layers that take no keys")
         self.check_places()
 
     @staticmethod
@@ -1121,7 +1110,7 @@ class Filter:
             self.bytes = b"" if empty else mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
         self.header = self.choose_header()
         longer = len(self.bytes) - self.header.file_length
-        require(longer == 0 or longer > 0 and self.header.policy in (GROWS, GROWING_RING),
+        require(longer == 0 or longer > 0 and self.header.policy == GROWS,
                 "the file has another length")
         self.good_pages = set()
         self.start = self.header.seed

@@ -501,25 +501,6 @@ def ring(run):
     run.add(keys("newest", 100))
 
 
-def growing_ring(run):
-    """add to a growing filter with generations, which grows; rotate it, beside a writer too; the third
-    rotation drops the oldest keys"""
-    old = keys("old", 100)
-    run.before("create", "--generations", "2", "--grow", "-n", "100", "-p", "1e-6", F, give=old)
-    run.begin(old)
-    run.add(keys("new", 200))
-    run.seen("rotate", F)
-    stays = run.writer()
-    stays.feed(keys("stays", 5))
-    run.add(keys("newer", 100))
-    run.seen("rotate", F)
-    stays.feed(keys("still", 5))
-    stays.end(keys("stays", 5) | keys("still", 5))
-    kept = keys("newer", 100) | keys("stays", 5) | keys("still", 5)
-    run.seen("rotate", F, during=[kept], after=[kept])
-    run.add(keys("newest", 100))
-
-
 def dedup(run):
     """dedup --create --sync-every 1: what was printed is on disk, in whatever pieces input comes"""
     given = keys("new", 900)
@@ -691,7 +672,6 @@ def failed_repair(run, n):
 
 SCENARIOS = {
     "create": create, "create-force": create_force, "add": add, "grow": grow, "ring": ring,
-    "growing-ring": growing_ring,
     "dedup": dedup, "refit": refit, "merge": merge, "shrink": shrink, "beside": beside,
     "beside-killed": beside_killed, "beside-growth": beside_growth, "no-sync": no_sync,
     "no-sync-grow": no_sync_grow, "no-sync-beside": no_sync_beside,

@@ -228,8 +228,6 @@ KINDS = {
     "fixed": (["--foldable", "-n", "200k"], _MERGED),
     "growing": (["--grow", "-n", "2000"], _MERGED),
     "ring": (["--generations", str(GENERATIONS), "-n", "200k"], [_rotate, _rotate, _rotate, _repair]),
-    "growing-ring": (["--generations", str(GENERATIONS), "--grow", "-n", "200"],
-                     [_rotate, _rotate, _rotate, _repair]),
 }
 
 
@@ -238,7 +236,7 @@ def _storm(tap, directory, seed, kind, rounds):
     chance = random.Random("%d.%s" % (seed, kind))
     size, actions = KINDS[kind]
     os.mkdir(directory)
-    file = File(directory, "ring" in kind, chance, seed)
+    file = File(directory, kind == "ring", chance, seed)
     file.made_with = [*size, "-p", "1e-8", "--empty", "f.seen"]
     seen("create", *file.made_with, cwd=directory)
     seen("create", "--foldable", "-n", "200k", "-p", "1e-8", "like.seen", "-k", "like", cwd=directory)

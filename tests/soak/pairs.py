@@ -42,8 +42,6 @@ ACTS = {
     "anew": Act(["create", "-j1", "--force", "-n", "5000", "f.seen", "@d"], "d", (), False),
     "anew-ring": Act(["create", "-j1", "--force", "--generations", "4", "-n", "5000", "f.seen", "@d"],
                      "d", (), False),
-    "anew-growing-ring": Act(["create", "-j1", "--force", "--generations", "4", "--grow", "f.seen", "@d"],
-                             "d", (), False),
     "merge": Act(["merge", "-j1", "--force", "-o", "f.seen", "f.seen", "g.seen"], "more", _MEANWHILE,
                  False),
     "shrink": Act(["shrink", "-j1", "f.seen"], None, _MEANWHILE + ("false-positive rate of",), False),
@@ -77,18 +75,11 @@ def _ring(m):
     m.seen("create", "--generations", "4", "-n", "5000", "-p", "1e-6", "f.seen", "@a")
 
 
-def _growing_ring(m):
-    m.seen("create", "--generations", "4", "--grow", "-n", "100", "-p", "1e-6", "--empty", "f.seen")
-    m.seen("add", "f.seen", "@a")
-
-
-_ALL = [name for name in ACTS if name not in ("rotate", "anew-ring", "anew-growing-ring")]
+_ALL = [name for name in ACTS if name not in ("rotate", "anew-ring")]
 KINDS = {
     "fixed": (_fixed, _ALL),
     "growing": (_growing, _ALL),
     "ring": (_ring, ["add", "dedup", "anew-ring", "rotate", "repair", "query", "stats", "verify"]),
-    "growing-ring": (_growing_ring, ["add", "dedup", "anew-growing-ring", "rotate", "repair", "query", "stats",
-                                     "verify"]),
 }
 
 Case = collections.namedtuple("Case", "kind first second call number")
@@ -185,7 +176,7 @@ def _run(place, case, directory):
 def _judge(place, case, directory, ends):
     wrong, keys = [], ["a"]
     both = {case.first, case.second}
-    anew = bool(both & {"anew", "anew-ring", "anew-growing-ring"})
+    anew = bool(both & {"anew", "anew-ring"})
 
     def has(name, *key_sets):
         done = seen("query", "-vc", name, *(os.path.join(place.keys, k) for k in key_sets), check=False,

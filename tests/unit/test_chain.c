@@ -361,58 +361,6 @@ TEST(there_is_an_end_to_growth)
     scratchdir_clear();
 }
 
-/* Closes the newest layer full, at its design rate. */
-static void fill_newest(struct header *h)
-{
-    struct layer *l = &h->layers[chain_newest(h)];
-    l->n_closed = (double)l->n_design;
-    l->fpr_closed = l->fpr_design;
-}
-
-/* The sum of the layers' rates. */
-static double rate_of(const struct header *h)
-{
-    double sum = 0;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        sum += h->layers[i].fpr_design;
-    return sum;
-}
-
-TEST(a_growing_ring_can_always_be_rotated_and_keeps_the_rate)
-{
-    struct header h;
-    struct err err;
-    const struct key_rule rule = {0};
-    unsigned left_out, most = 0;
-    double n_lost, p = 1e-3;
-    for (unsigned generations = 1; generations <= CHAIN_GROWING_GENERATIONS; generations += 23) {
-        header_begin(&h, &rule, false);
-        MUST(chain_start_growing_ring(&h, kind_usual(), generations, 20, p, &err));
-        format_place(&h);
-        for (unsigned i = 0; i < 6 * (generations + 1); i++) {
-            fill_newest(&h);
-            /* Up to 20 * 4^9 * 2^3 keys. */
-            for (int n = 0; n < 12 && chain_grow(&h, "it", &err); n++) {
-                CHECK(chain_is_of_newest(&h, h.n_layers - 2));
-                fill_newest(&h);
-            }
-            CHECK(rate_of(&h) <= p);
-            most = h.n_layers > most ? h.n_layers : most;
-            unsigned before = h.n_layers;
-            struct layer second = h.layers[1];
-            MUST(chain_rotate(&h, &left_out, &n_lost, "it", &err));
-            CHECK(h.n_layers == before - left_out + 1);
-            CHECK((left_out > 0) == (i >= generations) && (left_out > 0) == (n_lost > 0));
-            CHECK(left_out != 1 || h.layers[0].id == second.id);
-            CHECK(!chain_is_of_newest(&h, h.n_layers - 2) && rate_of(&h) <= p);
-            CHECK((double)h.layers[h.n_layers - 1].n_design >= h.layers[h.n_layers - 2].n_closed);
-            h.layers[h.n_layers - 1].n_design = 20; /* so that it grows */
-            format_place(&h);
-        }
-    }
-    CHECK(most == FORMAT_MAX_LAYERS);
-}
-
 TEST(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted)
 {
     struct filter f;
@@ -592,7 +540,6 @@ int main(void)
     RUN(the_next_layer_is_four_times_as_large_or_twice);
     RUN(small_beginnings_grow_to_1e10_keys);
     RUN(there_is_an_end_to_growth);
-    RUN(a_growing_ring_can_always_be_rotated_and_keeps_the_rate);
     RUN(what_a_closed_layer_holds_is_told_by_its_bits_when_it_was_not_counted);
     RUN(what_is_known_beforehand_is_left_out);
     RUN(a_damaged_page_of_a_closed_layer_takes_no_keys);

@@ -36,7 +36,7 @@ enum {
     N_KEYS = 136,
     DROPPED = 144,
     POLICY = 152,
-    GENERATIONS = 156,
+    UNUSED = 156,
     SECRET_ID = 160,
     READING = 192,
     LAYER = 256,
@@ -277,57 +277,8 @@ TEST(fields_out_of_range_are_refused)
     REFUSES(LAYER + LAYER_LEN + 8, 8, 7, "is damaged: layers 0 and 1 have the same id");
     REFUSES(INCOMPAT, 4, 1, "is damaged: its header has the wrong length");
     REFUSES(POLICY, 4, 3, "is damaged: its header has no valid policy");
-    REFUSES(POLICY, 4, 4, "is damaged: its header has no valid policy");
-    REFUSES(INCOMPAT, 4, 8, "is damaged: its header has no valid policy");
-    REFUSES(GENERATIONS, 4, 2, "is damaged: its header has no valid number of generations");
+    REFUSES(UNUSED, 4, 2, "is damaged: its header has bytes set that must be zero");
     REFUSES(POLICY, 4, 1, "is damaged: layers 0 and 1 are of the same generation");
-}
-
-/* Why the header of a growing ring with these generations is refused; NULL: it is not. */
-static const char *ring_reason(struct header *h, const uint64_t generation[3])
-{
-    static struct err err;
-    static uint8_t slot[FORMAT_MAX_HEADER];
-    struct header got;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        h->layers[i].generation = generation[i];
-    format_encode(h, slot);
-    if (!format_decode(slot, sizeof slot, &got, &err))
-        return err.text;
-    CHECK(got.policy == POLICY_GROWING_RING && got.generations == h->generations);
-    CHECK(memcmp(got.layers, h->layers, sizeof got.layers) == 0);
-    return NULL;
-}
-
-TEST(growing_rings_are_of_consecutive_generations)
-{
-    static const char count[] = "is damaged: its header has no valid number of generations";
-    struct header h = sample(3);
-    h.policy = POLICY_GROWING_RING;
-    h.generations = 3;
-    format_place(&h);
-    CHECK(h.incompat == INCOMPAT_GROWING_RING);
-    CHECK(ring_reason(&h, (uint64_t[]){1, 1, 1}) == NULL);
-    CHECK(ring_reason(&h, (uint64_t[]){4, 5, 6}) == NULL);
-    CHECK(ring_reason(&h, (uint64_t[]){4, 4, 6}) == NULL);
-    CHECK_STR(ring_reason(&h, (uint64_t[]){4, 5, 4}), "is damaged: layer 2 is not of a valid "
-                                                      "generation");
-    CHECK_STR(ring_reason(&h, (uint64_t[]){5, 4, 5}), "is damaged: layer 1 is not of a valid "
-                                                      "generation");
-    CHECK_STR(ring_reason(&h, (uint64_t[]){4, 5, 7}), "is damaged: layer 2 is not of a valid "
-                                                      "generation");
-    CHECK_STR(ring_reason(&h, (uint64_t[]){4, 5, (uint64_t)1 << 63}),
-              "is damaged: layer 2 has no valid history");
-    h.layers[1].is_void = true;
-    CHECK_STR(ring_reason(&h, (uint64_t[]){4, 5, 6}), "is damaged: its layers do not fit its "
-                                                      "policy");
-    h.layers[1].is_void = false;
-    h.generations = 1;
-    CHECK_STR(ring_reason(&h, (uint64_t[]){1, 1, 1}), count);
-    h.generations = FORMAT_MAX_LAYERS + 1;
-    CHECK_STR(ring_reason(&h, (uint64_t[]){1, 1, 1}), count);
-    h.generations = FORMAT_MAX_LAYERS;
-    CHECK(ring_reason(&h, (uint64_t[]){1, 1, 29}) == NULL);
 }
 
 TEST(zeroes_must_be_zero)
@@ -551,7 +502,6 @@ int main(int argc, char **argv)
     RUN(a_secret_needs_its_hash_function);
     RUN(a_refused_slot_that_is_whole_has_its_epoch);
     RUN(fields_out_of_range_are_refused);
-    RUN(growing_rings_are_of_consecutive_generations);
     RUN(zeroes_must_be_zero);
     RUN(layers_must_lie_in_order_inside_the_file);
     RUN(geometry_is_asked_of_the_kind);
