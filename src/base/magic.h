@@ -1,5 +1,5 @@
 /*
- * The first bytes of a filter file. What reads files that are no filters looks for them, too.
+ * The first bytes of a filter file, and of files that are taken for one.
  */
 #ifndef BASE_MAGIC_H
 #define BASE_MAGIC_H
@@ -16,6 +16,17 @@ static const uint8_t magic[8] = {0x89, 's', 'e', 'e', 'n', '\r', '\n', 0x1a};
 static inline bool magic_begins(const void *data, size_t len)
 {
     return len >= sizeof magic && memcmp(data, magic, sizeof magic) == 0;
+}
+
+/* A Parquet file begins and ends with these bytes. */
+#define MAGIC_PARQUET "PAR1"
+
+/* What is said of one, as a predicate. */
+#define MAGIC_PARQUET_IS "is a Parquet file: DuckDB and parquet-cli ask its Bloom filters"
+
+static inline bool magic_parquet(const void *data, size_t len)
+{
+    return len >= strlen(MAGIC_PARQUET) && memcmp(data, MAGIC_PARQUET, strlen(MAGIC_PARQUET)) == 0;
 }
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/disk.h"
 #include "base/err.h"
+#include "base/magic.h"
 #include "base/parallel.h"
 #include "base/say.h"
 #include "base/sig.h"
@@ -177,10 +178,10 @@ static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *er
 
 static bool is_compressed(const struct foreign_files *f, int fd)
 {
-    unsigned char magic[GZIP_MAGIC];
+    unsigned char first[GZIP_MAGIC];
     size_t got;
-    return f->spec->kind->layout->gzip && disk_read(fd, magic, GZIP_MAGIC, 0, &got) &&
-           got == GZIP_MAGIC && gzip_like(magic, got);
+    return f->spec->kind->layout->gzip && disk_read(fd, first, GZIP_MAGIC, 0, &got) &&
+           got == GZIP_MAGIC && gzip_like(first, got);
 }
 
 static bool take(struct foreign_files *f, unsigned i, int fd, struct err *err)
@@ -241,6 +242,14 @@ static bool foreign_whole(const struct foreign_files *f, struct err *err)
             return fail(err, "'%s' was changed while it was read, or the disk failed",
                         f->in.name[i]);
     return true;
+}
+
+/* Both ends, since a bitmap may begin with any bytes. */
+static bool is_parquet(const struct layout_foreign *in)
+{
+    enum { LEN = sizeof MAGIC_PARQUET - 1 };
+    return in->len[0] >= LEN && magic_parquet(in->data[0], LEN) &&
+           magic_parquet(in->data[0] + in->len[0] - LEN, LEN);
 }
 
 static void foreign_close(struct foreign_files *f)
@@ -310,9 +319,12 @@ static bool recognize(struct import *im, struct err *err)
         const struct layout *layout = kind->layout;
         if (layout->recognize == NULL || !layout_parse(kind->name, &spec, &ignored))
             continue;
-        bool fits = foreign_open(&files, im->foreign, &spec, UINT64_MAX, NULL, &ignored) &&
-                    layout->recognize(&files.in);
+        bool opened = foreign_open(&files, im->foreign, &spec, UINT64_MAX, NULL, &ignored);
+        bool fits = opened && layout->recognize(&files.in);
+        bool parquet = opened && is_parquet(&files.in);
         foreign_close(&files);
+        if (parquet)
+            return fail(err, "'%s' " MAGIC_PARQUET_IS, im->foreign);
         if (fits && found != NULL)
             return fail(err, "'%s' may be of layout %s or %s: --layout says which", im->foreign,
                         found->name, kind->name);
@@ -350,6 +362,8 @@ static bool read_foreign(struct import *im, struct err *err)
     const struct layout *layout = im->spec.kind->layout;
     if (!foreign_open(&im->files, im->foreign, &im->spec, most_bytes(im), im->dir, err))
         return false;
+    if (is_parquet(&im->files.in))
+        return fail(err, "'%s' " MAGIC_PARQUET_IS, im->foreign);
     if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
         return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
                     why.text);

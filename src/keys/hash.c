@@ -56,8 +56,7 @@ static const struct hash_fn hash_siphash_2_4 = {.id = 10,
 static const struct hash_fn *const functions[] = {
     &hash_xxh3_64,     &hash_murmur3_128,    &hash_murmur3_128_suffix,
     &hash_highway_128, &hash_murmur64a_pair, &hash_murmur2_pair,
-    &hash_xxh64,       &hash_fnv1_64,        &hash_php_32,
-    &hash_siphash_2_4,
+    &hash_fnv1_64,     &hash_php_32,         &hash_siphash_2_4,
 };
 
 const struct hash_fn *hash_by_id(uint32_t id)

@@ -28,20 +28,6 @@ HASH_EACH(fnv1)
 const struct hash_fn hash_fnv1_64 = {
     .id = 8, .name = "fnv1-64", .lanes = 1, .keys = fnv1_keys, .records = fnv1_records};
 
-/* ---- XXH64 of the xxHash library. */
-
-static __attribute__((nonnull)) void xxh64(const char *data, size_t len, uint64_t seed,
-                                           uint64_t *out, size_t stride)
-{
-    (void)stride;
-    out[0] = XXH64(data, len, seed);
-}
-
-HASH_EACH(xxh64)
-
-const struct hash_fn hash_xxh64 = {
-    .id = 7, .name = "xxh64", .lanes = 1, .keys = xxh64_keys, .records = xxh64_records};
-
 /* ---- MurmurHash2 and MurmurHash64A of Austin Appleby's SMHasher. */
 
 static const uint32_t M32 = 0x5bd1e995;

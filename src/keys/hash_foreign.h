@@ -10,9 +10,6 @@
 /* FNV-1 of 64 bits, of the repository DCSO/bloom. The seed is ignored. */
 extern const struct hash_fn hash_fnv1_64;
 
-/* XXH64, of Apache Parquet's split-block Bloom filters. */
-extern const struct hash_fn hash_xxh64;
-
 /* RedisBloom's Bloom filters without the option FORCE64: MurmurHash2, twice. Lane 0 is the hash
  * with the given seed; lane 1 is the hash with lane 0 as its seed. Seeds and hashes have 32 bits.
  */

@@ -7,12 +7,11 @@
 #include "kind/bloom/bloom.h"
 #include "kind/classic/classic.h"
 #include "kind/counted/counted.h"
-#include "kind/parquet/parquet.h"
 #include "kind/ribbon/ribbon.h"
 
-static const struct kind *const kinds[] = {
-    &kind_bloom,    &kind_ribbon, &kind_counted,    &kind_guava, &kind_gozero,
-    &kind_redisson, &kind_php,    &kind_redisbloom, &kind_dcso,  &kind_parquet};
+static const struct kind *const kinds[] = {&kind_bloom, &kind_ribbon,     &kind_counted,
+                                           &kind_guava, &kind_gozero,     &kind_redisson,
+                                           &kind_php,   &kind_redisbloom, &kind_dcso};
 
 const struct kind *kind_by_id(uint32_t id)
 {

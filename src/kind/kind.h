@@ -190,7 +190,7 @@ struct kind_uniting {
 
     /* Rounds a new layer up to a size that folds to 1/d for every divisor d of `parts`, unless that
      * could add more than 2 %. With parts = 0, rounds to a size that can be halved repeatedly, and
-     * may add more. NULL if `fold` is, and for layouts. */
+     * may add more. NULL if `fold` is. */
     void (*round_to_fold)(struct layer *layer, unsigned parts);
 };
 

@@ -227,23 +227,13 @@ bool design_is_sized(const struct design *d)
     return !d->grow && (d->n != 0 || (d->size != 0 && d->p != 0));
 }
 
-/* Other programs round m and k. An FPR of up to this factor times p counts as rounding. */
-static const double DESIGN_SLACK = 1.01;
-
 bool design_layout(const struct design *d, uint64_t n, struct layout_filter *filter,
                    struct err *err)
 {
     struct layout_spec spec = *d->layout;
     spec.n = design_is_sized(d) ? d->n : n;
     spec.p = d->p;
-    if (!spec.kind->layout->design(&spec, spec.n, spec.p, filter, err))
-        return false;
-    if (d->p <= 0 || filter->fpr_design <= DESIGN_SLACK * d->p)
-        return true;
-    char keys[NUM_TEXT], best[NUM_TEXT], asked[NUM_TEXT];
-    return fail(err, "the largest filter of layout %s has an FPR of %s for %s keys, more than %s",
-                spec.kind->name, num_show_fpr(best, filter->fpr_design),
-                num_show_count(keys, (double)spec.n), num_show_fpr(asked, d->p));
+    return spec.kind->layout->design(&spec, spec.n, spec.p, filter, err);
 }
 
 /* The rule is the same for any number of keys, but not every number can be designed for. */

@@ -38,7 +38,7 @@ make()
 
 @test "threads and memory make no difference" {
     seq 300000 >keys
-    for layout in guava gozero $(layouts | grep -xE 'dcso|redisbloom|parquet'); do
+    for layout in guava gozero $(layouts | grep -xE 'dcso|redisbloom'); do
         for size in '-p 0.01' '-n 300000 -p 0.01'; do
             # shellcheck disable=SC2086 # an option and its value
             make one "$layout" $size -j 1 <keys
@@ -163,12 +163,6 @@ make()
     run -0 --separate-stderr seen create --json --force --skip-bad --layout guava:funnel=long -n 10 g.seen bad
     [ "$(jq -c '[.records, .bad_records, .keys_added]' <<<"$output")" = '[2,1,1]' ]
     [ "$(jq -r .layout <<<"$output")" = guava:funnel=long,strategy=64 ]
-}
-
-@test "create makes no filter that its program cannot make large enough" {
-    refuses 'seen: the largest filter of layout parquet has an FPR of 0.995 for 1000000000 keys, more than 0.0001' \
-        seen create --empty --layout parquet -n 1e9 -p 1e-4 f.seen
-    seen plan --layout parquet -n 1e9 -p 1e-4 --json | jq -e '.layouts[0].m == 1073741824'
 }
 
 @test "what does not go with --layout is refused" {

@@ -291,7 +291,7 @@ PYTHON
 
 @test "filters of other programs take digests where their keys are bytes" {
     digest=$(printf %040d 7)
-    for layout in guava:funnel=bytes dcso redisbloom gozero parquet; do
+    for layout in guava:funnel=bytes dcso redisbloom gozero; do
         seen create --layout "$layout" -n 100 -p 1e-3 --digest sha1 --digested f.seen -k "$digest" ||
             { seen help --layouts; false; }
         run -0 seen query --digested f.seen -k "$digest"

@@ -122,7 +122,6 @@ same()
     cp "$v/redisbloom/rb_scale_e05_n100.data" visits.data
     cp "$v/php/ph_3.bits" phones.bits
     cp "$v/dcso/dc_data.bloom" feed.bloom
-    cp "$v/parquet/pq_str_1024.sbbf" column.sbbf
     chmod u+w ./*
     export PYTHONDONTWRITEBYTECODE=1
     python3 "$SOURCE/tests/lib/examples.py" "$SOURCE/man/seen-layouts.7" >out || { cat out; false; }

@@ -49,11 +49,6 @@ declined()
 @test "dcso: broken files" { vectors malformed dcso; }
 @test "dcso: sizes" { vectors sizing dcso; }
 
-@test "parquet: an imported filter answers as the program did, and is exported as it was" { vectors answers parquet; }
-@test "parquet: create and add make the program's bytes" { vectors create parquet; }
-@test "parquet: keys of 0 to 64 bytes of any value" { vectors tails parquet; }
-@test "parquet: sizes" { vectors sizing parquet; }
-
 @test "gozero: the number of bits must be given, and bits behind it are refused" {
     golden gozero/gz_bits13007.bitmap >bitmap
     declined seen import --layout gozero bitmap -o f.seen
@@ -91,12 +86,18 @@ declined()
     gzip -dc out | cmp - "$SOURCE/tests/vectors/dcso/dc_n1000_p01.bloom"
 }
 
-@test "parquet: a bitset without its header" {
-    golden parquet/pq_str_1024.sbbf | tail -c 1024 >bitset
-    quiet seen import --layout parquet:header=no bitset -o f.seen
-    [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys/keys.txt")" = 1000 ]
-    quiet seen export f.seen -o out
-    cmp bitset out
+@test "a Parquet file is named, with the tools that ask it" {
+    printf 'PAR1some pagesPAR1' >data.parquet
+    for layout in auto gozero:bits=1000 guava; do
+        refuses "seen: 'data.parquet' is a Parquet file: DuckDB and parquet-cli ask its Bloom filters" \
+            seen import --layout $layout data.parquet -o f.seen
+    done
+    refuses "seen: 'data.parquet' is a Parquet file: DuckDB and parquet-cli ask its Bloom filters" \
+        seen query data.parquet -k a
+    # A bitmap may begin so.
+    printf PAR1 >bitmap
+    printf 'PAR1\1' >>bitmap
+    quiet seen import --layout gozero:bits=1000 bitmap -o f.seen
 }
 
 @test "dcso: gzip data must be whole and alone; members follow each other" {
@@ -169,7 +170,7 @@ END
         seen import --layout gozero:bits=1000 long -o f.seen
     [ ! -e f.seen ]
     # Where the header tells the length.
-    for layout in guava parquet dcso; do
+    for layout in guava dcso; do
         seq 100000 | quiet seen create --force --layout $layout -n 100k f.seen
         seen export --force f.seen -o foreign
         most=$(size foreign)
@@ -181,7 +182,7 @@ END
         rm g.seen
     done
     # Where it is not valid.
-    for layout in guava parquet dcso; do
+    for layout in guava dcso; do
         run -2 --separate-stderr seen import --layout $layout - -o g.seen </dev/zero
         [[ $stderr == "seen: cannot import '-' as $layout: "* ]]
     done

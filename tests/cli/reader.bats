@@ -93,15 +93,13 @@ PYTHON
     PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" <<'PYTHON'
 import re, struct, sys
 sys.path.insert(0, sys.argv[1] + "/tests/lib")
-from reader import HASHES, KINDS, Parquet
+from reader import HASHES, KINDS
 rows = [line.split() for line in re.sub("\n {8}", " ", open("vector").read()).splitlines()]
 assert {int(row[0]) for row in rows} == set(KINDS) - {1, 2, 3}
 for kind, function, seed, m, k, v, *wanted in rows:
     kind, m, k, v = KINDS[int(kind)], int(m), int(k), int(v)
     class Shape:
         geometry, length = (m, k | v << 16, 0, 0), (m + 63) // 64 * 8
-    if kind is Parquet:
-        Shape.geometry, Shape.length = (m, 0, 0, 0), 32 * m
     if kind is KINDS[20]:
         Shape.geometry = Shape.geometry[:3] + struct.unpack("<Q", struct.pack("<d", 6.0))
     lanes = HASHES[int(function)][1](b"apple", int(seed, 16))
@@ -130,9 +128,6 @@ imported()
     imported dcso dcso/dc_n1000_p01.bloom
     imported dcso dcso/dc_n1000_p01.bloom.gz
     imported dcso dcso/dc_data.bloom
-    imported parquet parquet/pq_str_1024.sbbf
-    imported parquet parquet/pq_str_96.sbbf
-    imported parquet:type=int64 parquet/pq_i64_1024.sbbf longs longs_absent
 }
 
 @test "chains of RedisBloom of every form" {

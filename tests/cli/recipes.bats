@@ -354,16 +354,6 @@ PYTHON
     [ "$(recipe "Read a list that is distributed as a bloom file" 1)" = http://www.example.com/ ]
 }
 
-@test "a Bloom filter for a Parquet column" {
-    printf '%s\n' shanghai beijing >values.txt
-    recipe 'A Bloom filter for a Parquet column' 1
-    { printf PAR1; cat column.sbbf; printf rest; } >data.parquet
-    rm column.seen
-    offset=4 length=$(size column.sbbf)
-    export offset length
-    [ "$(recipe 'A Bloom filter for a Parquet column' 2)" = shanghai ]
-}
-
 # crontabs FILE: the crontab lines of the README or of a manual page, with those that set variables.
 crontabs()
 {

@@ -91,7 +91,7 @@ class Scenario:
         self.ordered, self.printed, self.lacks, self.every = ordered, printed, lacks, every
 
 
-LAYOUTS = ["guava", "dcso", "gozero", "redisson", "redisbloom", "parquet"]
+LAYOUTS = ["guava", "dcso", "gozero", "redisson", "redisbloom"]
 
 
 def scenarios():
@@ -125,9 +125,8 @@ def scenarios():
     yield Scenario("dedup, rotating", "dedup --rotate-at-capacity f new", ["create --generations 1 -n 310 f old"],
                    kept={"f": OLD}, then={"f": both}, ordered=True, printed="f", every=True)
     for layout in LAYOUTS:
-        if layout not in ("parquet",):
-            yield Scenario(f"add {layout}", "add f new", [f"create --layout {layout} -n 1000 -p 0.001 f old"],
-                           kept={"f": OLD}, then={"f": both})
+        yield Scenario(f"add {layout}", "add f new", [f"create --layout {layout} -n 1000 -p 0.001 f old"],
+                       kept={"f": OLD}, then={"f": both})
     ask = dict(ordered=True)
     yield Scenario("query", "query f both", f, **ask)
     yield Scenario("query -v", "query -v f", f, lines(both), **ask)
@@ -138,7 +137,7 @@ def scenarios():
     yield Scenario("query --confirm", "query --confirm sorted f both", ["create -p 0.3 f old"], **ask)
     yield Scenario("query --header", "query --header 1 -d , -f 2 f table", f, status=1, **ask)
     yield Scenario("query --also", "query --which --also g f both", f + ["create g new"], **ask)
-    yield Scenario("query parquet", "query f both", ["create --layout parquet f old"], **ask)
+    yield Scenario("query guava", "query f both", ["create --layout guava -n 1000 f old"], **ask)
     yield Scenario("dedup", "dedup", stdin=lines(both + both), **ask)
     yield Scenario("dedup FILTER", "dedup f both", f, kept={"f": OLD}, then={"f": both}, printed="f", **ask)
     yield Scenario("dedup --create", "dedup --create -p 0.001 g both", kept={"g": []}, then={"g": both}, printed="g", **ask)
@@ -176,7 +175,7 @@ def scenarios():
     yield Scenario("shrink, compact", "shrink -p 0.1 -o g f", compact, then={"g": OLD})
     yield Scenario("merge --subtract", "merge --subtract -o g f h", counted_two, then={"g": OLD})
     yield Scenario("compare", "compare --json f h", two)
-    for layout in ("guava", "dcso", "gozero", "redisbloom", "parquet"):
+    for layout in ("guava", "dcso", "gozero", "redisbloom"):
         spec, size = ("gozero:bits=20000", "") if layout == "gozero" else (layout, "-n 1000 -p 0.01")
         make = [f"create --layout {spec} {size} f old"]
         yield Scenario(f"export {layout}", "export f -o x", make)

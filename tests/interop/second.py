@@ -74,39 +74,6 @@ def murmur2(key, seed):
     return h ^ h >> 15
 
 
-P1, P2, P3, P4, P5 = (11400714785074694791, 14029467366897019727, 1609587929392839161,
-                      9650029242287828579, 2870177450012600261)
-
-
-def xxh64(key):
-    def step(a, x):
-        return rotl(a + x * P2 & M64, 31) * P1 & M64
-
-    at = 0
-    if len(key) >= 32:
-        v = [P1 + P2 & M64, P2, 0, -P1 & M64]
-        while at + 32 <= len(key):
-            v = [step(a, x) for a, x in zip(v, struct.unpack_from("<4Q", key, at))]
-            at += 32
-        h = rotl(v[0], 1) + rotl(v[1], 7) + rotl(v[2], 12) + rotl(v[3], 18) & M64
-        for a in v:
-            h = ((h ^ step(0, a)) * P1 + P4) & M64
-    else:
-        h = P5
-    h = h + len(key) & M64
-    while at + 8 <= len(key):
-        h = (rotl(h ^ step(0, *struct.unpack_from("<Q", key, at)), 27) * P1 + P4) & M64
-        at += 8
-    if at + 4 <= len(key):
-        h = (rotl(h ^ struct.unpack_from("<I", key, at)[0] * P1 & M64, 23) * P2 + P3) & M64
-        at += 4
-    for byte in key[at:]:
-        h = rotl(h ^ byte * P5 & M64, 11) * P1 & M64
-    h = (h ^ h >> 33) * P2 & M64
-    h = (h ^ h >> 29) * P3 & M64
-    return h ^ h >> 32
-
-
 class Highway:
     """HighwayHash-128 with Redisson's key."""
 
@@ -263,32 +230,6 @@ def redisson_positions(key, codec, m, k):
 def redisson_size(n, p):
     m = int(-n * math.log(p) / (math.log(2) * math.log(2)))
     return m, max(1, math.floor(m / n * math.log(2) + 0.5))
-
-
-SALT = (0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947,
-        0x5c6bfb31)
-VALUES = {
-    "string": bytes,
-    "int32": lambda key: struct.pack("<i", int(key)),
-    "int64": lambda key: struct.pack("<q", int(key)),
-}
-
-
-def parquet_positions(key, kind, blocks):
-    h = xxh64(VALUES[kind](key))
-    block = (h >> 32) * blocks >> 32
-    return [block * 256 + 32 * w + ((h & M32) * salt & M32) // 2**27
-            for w, salt in enumerate(SALT)]
-
-
-def parquet_blocks(n, p):
-    x = int(-8 * n / math.log(1 - p ** (1 / 8)))
-    bits = min(max(x, 256), 2**30)
-    return (1 << (bits - 1).bit_length()) // 256
-
-
-def parquet_header(blocks):
-    return b"\x15" + varint(2 * 32 * blocks) + bytes.fromhex("1c1c00001c1c00001c1c000000")
 
 
 # ---- RedisBloom: a chain of links

@@ -263,7 +263,7 @@ def highway(b, _seed):
     return state.lanes()
 
 
-# ---- MurmurHash64A, MurmurHash2, XXH64, FNV-1
+# ---- MurmurHash64A, MurmurHash2, FNV-1
 
 def murmur64a(b, seed):
     m, whole = 0xC6A4A7935BD1E995, len(b) & ~7
@@ -297,31 +297,6 @@ def murmur2(b, seed):
 def murmur2_pair(b, seed):
     first = murmur2(b, seed & M32)
     return first, murmur2(b, first)
-
-
-def xxh64(b, seed):
-    def step(acc, x):
-        return rotl((acc + x * P64_2) & M64, 31) * P64_1 & M64
-
-    h, at = seed + P64_5, 0
-    if len(b) >= 32:
-        acc = [seed + P64_1 + P64_2, seed + P64_2, seed, seed - P64_1]
-        while at + 32 <= len(b):
-            acc = [step(v & M64, u64(b, at + 8 * i)) for i, v in enumerate(acc)]
-            at += 32
-        h = sum(rotl(v, n) for v, n in zip(acc, (1, 7, 12, 18)))
-        for v in acc:
-            h = ((h & M64 ^ step(0, v)) * P64_1 + P64_4) & M64
-    h = h + len(b) & M64
-    for _ in range((len(b) - at) // 8):
-        h = (rotl(h ^ step(0, u64(b, at)), 27) * P64_1 + P64_4) & M64
-        at += 8
-    if len(b) - at >= 4:
-        h = (rotl(h ^ u32(b, at) * P64_1 & M64, 23) * P64_2 + P64_3) & M64
-        at += 4
-    for byte in b[at:]:
-        h = rotl(h ^ byte * P64_5 & M64, 11) * P64_1 & M64
-    return xxh64_avalanche(h)
 
 
 def fnv1(b, _seed):
@@ -466,7 +441,6 @@ HASHES = {
     4: (2, highway),
     5: (2, murmur64a_pair),
     6: (2, murmur2_pair),
-    7: (1, single(xxh64)),
     8: (1, single(fnv1)),
     9: (8, php),
     10: (1, single(siphash)),  # its seed is a key
@@ -966,29 +940,8 @@ class Dcso(Classic):
         return found
 
 
-class Parquet:
-    """Kind 22."""
-
-    lanes = 1
-    SALT = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D,
-            0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
-
-    def __init__(self, layer, immutable):
-        self.blocks, bare, *rest = layer.geometry
-        require(not immutable and 1 <= self.blocks < 1 << 31 and layer.length == 32 * self.blocks
-                and bare <= 1 and not any(rest) and (bare or layer.length < 1 << 31),
-                "geometry out of range")
-
-    def positions(self, lanes):
-        block, low = (lanes[0] >> 32) * self.blocks >> 32, lanes[0] & M32
-        return [256 * block + 32 * word + ((low * salt & M32) >> 27)
-                for word, salt in enumerate(self.SALT)]
-
-    has = Classic.has
-
-
 KINDS = {1: Bloom, 2: Ribbon, 3: Counted, 16: Guava, 17: GoZero, 18: Redisson, 19: Php, 20: RedisBloom,
-         21: Dcso, 22: Parquet}
+         21: Dcso}
 
 
 class Layer:

@@ -368,44 +368,6 @@ class Dcso(Layout):
         yield ["dcso", "-n", "1000", "-p", "0.01"], head + low_first(bits, 1200)
 
 
-class Parquet(Layout):
-    name = "parquet"
-
-    def spec(self, row):
-        return "parquet:type=" + {"bytes": "string"}.get(row["value_type"], row["value_type"])
-
-    def create(self, row):
-        blocks = int(row["blocks"])
-        # create makes powers of two, and does not fold.
-        if blocks & blocks - 1 or row["note"].startswith("4096 bytes"):
-            return None
-        # A capacity that needs three quarters of the bits at 1 %.
-        n = int(256 * blocks * 0.75 * -math.log(1 - 0.01 ** (1 / 8)) / 8)
-        return [self.spec(row), "-n", str(max(n, 1)), "-p", "0.01"]
-
-    def sizing(self):
-        for row in table("parquet", "sizing.tsv"):
-            if int(row["ndv"]) == 0:
-                continue
-            yield (["parquet", "-n", row["ndv"], "-p", row["fpp"]],
-                   {"m": 8 * int(row["optimal_bytes"]), "k": 8})
-
-    def tails(self, rows):
-        blocks, bits = 32, set()
-        for row in rows:
-            h = int(row["xxh64_seed0"], 16)
-            for word, salt in enumerate(SALT):
-                bits.add(((h >> 32) * blocks >> 32) * 256 + word * 32 +
-                         ((h * salt & 2**32 - 1) >> 27))
-        head = vector("parquet", "pq_str_1024.sbbf")[:16]
-        args = self.create({"value_type": "bytes", "blocks": "32", "note": ""})
-        yield args, head + low_first(bits, 1024)
-
-
-SALT = (0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947,
-        0x5c6bfb31)
-
-
 def low_first(bits, size):
     """Bit x in byte x / 8, counted from the low end."""
     return sum(1 << x for x in bits).to_bytes(size, "little")
@@ -555,7 +517,7 @@ def tails(layout):
 
 
 TESTS = {f.__name__: f for f in (answers, create, extend, malformed, sizing, tails)}
-LAYOUTS = {c.name: c() for c in (Guava, Gozero, Redisson, Redisbloom, Php, Dcso, Parquet)}
+LAYOUTS = {c.name: c() for c in (Guava, Gozero, Redisson, Redisbloom, Php, Dcso)}
 
 if __name__ == "__main__":
     TESTS[sys.argv[1]](LAYOUTS[sys.argv[2]])

@@ -35,11 +35,10 @@ KINDS = {
     "bloom2": ("-n 1000 -p 1e-6 --foldable", "-n 5000 -p 1e-6", 1000, 0.9, None),
     "guava": ("--layout guava -n 300 -p 1e-4", "--layout guava -n 500 -p 0.01", 300, None, "guava"),
     "gozero": ("--layout gozero -n 100 -p 0.01", "--layout gozero -n 500 -p 0.01", 100, None, None),
-    "parquet": ("--layout parquet -n 1000 -p 0.01", "--layout parquet -n 3000 -p 0.01", 1000, None, "parquet"),
     "counted": ("--counted -n 300 -p 0.1", "--counted -n 300 -p 0.01", 300, 0.2, None),
 }
 LOADS = [0.01, 0.1, 0.5, 1, 3, 8, 30, 100]
-SHORT = {"bloom": [0.01, 2], "bloom2": [0.5], "guava": [0.1, 20], "gozero": [3, 100], "parquet": [1], "counted": [0.5, 8]}
+SHORT = {"bloom": [0.01, 2], "bloom2": [0.5], "guava": [0.1, 20], "gozero": [3, 100], "counted": [0.5, 8]}
 GROWN = [10, 300, 3000, 20000]
 ABSENT = 1000        # keys asked for to measure an FPR
 FIRST = 10 ** 12     # keys are numbers

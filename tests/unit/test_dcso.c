@@ -296,7 +296,6 @@ TEST(its_files_are_recognized)
         bool is;
     } files[] = {{"dcso/dc_data.bloom", true},
                  {"dcso/dc_n1_p5.bloom", true},
-                 {"parquet/pq_str_1024.sbbf", false},
                  {"redisson/rs_bytes_n1_p5.bitmap", false}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct golden file = golden_open_raw(files[i].name);

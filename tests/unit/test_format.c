@@ -231,7 +231,7 @@ TEST(a_secret_needs_its_hash_function)
     CHECK(format_has_secret(&got) && got.hash == hash_keyed());
     CHECK(memcmp(&got.secret, &h.secret, sizeof h.secret) == 0);
     /* No layout of another program has one. */
-    h.layers[0].kind = kind_by_id(22);
+    h.layers[0].kind = kind_by_id(21);
     format_encode(&h, slot);
     CHECK(!format_decode(slot, sizeof slot, &got, &err));
     CHECK_STR(err.text, "is damaged: layer 0 is of a kind that its hash function does not fit");

@@ -105,7 +105,6 @@ static const struct function {
     {4, "highway-128", 2, 0},
     {5, "murmur64a-pair", 2, REDISBLOOM},
     {6, "murmur2-pair", 2, REDISBLOOM_32},
-    {7, "xxh64", 1, 0},
     {8, "fnv1-64", 1, 0},
     {9, "php-32", 8, ALL_OF_PHP},
 };

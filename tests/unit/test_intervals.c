@@ -21,7 +21,6 @@
 #include "kind/bloom/bloom.h"
 #include "kind/counted/layer.h"
 #include "kind/overlap.h"
-#include "kind/parquet/parquet.h"
 #include "random.h"
 #include "store/header.h"
 #include "store/layers.h"
@@ -227,16 +226,6 @@ TEST(layouts)
     try_layout("redisbloom", 0.01);
 }
 
-TEST(parquet_filters)
-{
-    struct layer z[3] = {{.kind = &kind_parquet, .n_design = 1, .fpr_design = 0.5}};
-    parquet_resize(&z[0], 64);
-    z[2] = z[1] = z[0];
-    parquet_resize(&z[1], 32);
-    try_design("parquet", &z[0], &z[0], 64 * 21, LOADS);
-    try_design("parquet folded", &z[0], &z[1], 32 * 21, LOADS);
-}
-
 /* ---- Counted sets: `bits` of a fingerprint. */
 
 enum { MOST_CELLS = 1 << 12 };
@@ -300,7 +289,6 @@ int main(int argc, char **argv)
         runs = 20;
     RUN(bloom_filters);
     RUN(layouts);
-    RUN(parquet_filters);
     RUN(counted_sets);
     if (!check_is_brief())
         RUN(all_together);

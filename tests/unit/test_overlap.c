@@ -2,7 +2,7 @@
 #include "check.h"
 #include "kind/kind.h"
 #include "kind/overlap.h"
-#include "kind/parquet/parquet.h"
+#include "kind/table.h"
 #include "random.h"
 
 #include <math.h>
@@ -330,15 +330,6 @@ TEST(small_bloom_filters_are_covered)
     }
 }
 
-TEST(parquet_filters_are_covered)
-{
-    enum { RUNS = 500 };
-    struct layer layer = {.kind = &kind_parquet, .n_design = 1, .fpr_design = 0.5};
-    parquet_resize(&layer, 256);
-    check_pairs("parquet", &layer, 1, (struct keys){1000, 2000, 3000}, RUNS, false);
-    check_pairs("folded parquet", &layer, 2, (struct keys){100, 10, 300}, RUNS, true);
-}
-
 /* Of a kind that has k bits of m for a key. */
 static void put_cells(uint8_t *cell, unsigned m, unsigned k, unsigned n, uint8_t set)
 {
@@ -418,7 +409,6 @@ int main(int argc, char **argv)
     RUN(certain_numbers_have_a_certain_ratio);
     RUN(bloom_filters_are_covered);
     RUN(small_bloom_filters_are_covered);
-    RUN(parquet_filters_are_covered);
     RUN(tables_of_bits_are_covered);
     RUN(equal_filters);
     return check_done();

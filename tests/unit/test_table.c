@@ -3,7 +3,6 @@
 #include "check.h"
 #include "kind/bloom/bloom.h"
 #include "kind/classic/classic.h"
-#include "kind/parquet/parquet.h"
 #include "kind/table.h"
 #include "kind/target.h"
 #include "random.h"
@@ -215,14 +214,6 @@ TEST(bloom_filters)
     }
 }
 
-TEST(parquet_filters)
-{
-    struct layer like = {.kind = &kind_parquet};
-    check_folded(like, (const uint64_t[]){100001, 100001, 100001}, 100001);
-    check_folded(like, (const uint64_t[]){80002, 40001, 120003}, 40001);
-    check_folded(like, (const uint64_t[]){6, 4, 10}, 2);
-}
-
 static void check_classic(uint64_t m, uint64_t extra)
 {
     struct tables t = {.common = {.kind = &kind_dcso}};
@@ -248,7 +239,6 @@ int main(int argc, char **argv)
 {
     random_begin(argc, argv);
     RUN(bloom_filters);
-    RUN(parquet_filters);
     RUN(classic_filters);
     return check_done();
 }
