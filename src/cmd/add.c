@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -133,6 +134,14 @@ static int add_batch(struct add *a, const char *path)
     return EXIT_ERROR;
 }
 
+/* Are the key files filters? */
+static bool refuse_filters(const struct add *a, const char *path)
+{
+    char merge[2048];
+    snprintf(merge, sizeof merge, "--force -o %s %s", path, path);
+    return keyopt_refuse_filters(&a->keyopt, path, merge);
+}
+
 static int run_add(struct add *a, int argc, char **argv)
 {
     struct opt_parser p;
@@ -146,7 +155,10 @@ static int run_add(struct add *a, int argc, char **argv)
         return status;
     const char *path = argv[p.first];
     bool ok = adding_open(&a->adding, path, STORE_WRITE, &err);
-    if (!ok && is_counted_set(path, &err))
+    bool is_counted = !ok && is_counted_set(path, &err);
+    if ((ok || is_counted) && store_is_file(path) && !refuse_filters(a, path))
+        return EXIT_ERROR;
+    if (is_counted)
         return add_batch(a, path);
     if (!ok)
         keyopt_advise_order(&a->keyopt, path, &err);

@@ -594,6 +594,14 @@ static bool take_secret(struct create *c, struct err *err)
     return keyopt_new(&c->keyopt, err);
 }
 
+/* Are the key files filters? */
+static bool refuse_filters(const struct create *c)
+{
+    char merge[2048];
+    snprintf(merge, sizeof merge, "%s-o %s", c->make.replace ? "--force " : "", c->path);
+    return keyopt_refuse_filters(&c->keyopt, c->path, merge);
+}
+
 static bool create(struct create *c)
 {
     struct err err;
@@ -611,6 +619,8 @@ static bool create(struct create *c)
             fail_more(&err, "; 'seen add' adds keys to it");
         return say_failure(&err);
     }
+    if (!refuse_filters(c))
+        return false;
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
     if (!ok || c->dry_run)
         return ok && print_plan(c);

@@ -51,8 +51,8 @@ const struct opt keyopt_opts[] = {
      "hash keys with the secret in this file, with which FILTER was made or is to be made; for an "
      "existing FILTER, SEEN_SECRET can name the file instead",
      TEXT(struct keyopt, secret_path)},
-    {0, "no-gzip", NULL, "read compressed input as keys, gzip too", FLAG(struct keyopt, no_gzip),
-     .not_with = " key", FOR_KEY_FILES},
+    {0, "no-gzip", NULL, "take input as it is, even if it looks compressed or binary",
+     FLAG(struct keyopt, no_gzip), .not_with = " key", FOR_KEY_FILES},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
      THREADS(struct keyopt, threads)},
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
@@ -315,11 +315,12 @@ static size_t read_start(const char *path, uint8_t *start, size_t len)
 {
     struct stat st;
     size_t got = 0;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return 0;
-    bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    bool ok = is_file && disk_read(fd, start, len, 0, &got);
+    bool ok = disk_read(fd, start, len, 0, &got);
     close(fd);
     return ok ? got : 0;
 }
@@ -336,6 +337,33 @@ bool keyopt_is_list(const char *path)
     uint8_t start[8];
     size_t len = read_start(path, start, sizeof start);
     return len > 0 && !format_is_filter(start, len);
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+bool keyopt_refuse_filters(const struct keyopt *keyopt, const char *path, const char *merge)
+{
+    char names[2048] = "";
+    size_t len = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < keyopt->n_files; i++) {
+        const char *file = keyopt->files[i];
+        if (is_same_file(file, path))
+            return true; /* the input refuses it */
+        if (strcmp(file, "-") == 0 || !keyopt_is_filter(file))
+            continue;
+        first = first != NULL ? first : file;
+        if (len + strlen(file) + 2 < sizeof names)
+            len += (size_t)snprintf(names + len, sizeof names - len, " %s", file);
+    }
+    if (first != NULL)
+        say_error("'%s' is a filter, not a list of keys; this unites filters: seen merge %s%s",
+                  first, merge, names);
+    return first == NULL;
 }
 
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err)

@@ -7,7 +7,7 @@
 
 #include "base/magic.h"
 #include "base/output.h"
-#include "keys/gzip.h"
+#include "keys/content.h"
 
 /* When the list is opened, up to TRIALS sampled lines are checked. Each is compared with the sample
  * before it and with the line after it. In a list of SHORT_LIST bytes or less, which rarely has
@@ -113,7 +113,6 @@ static bool some_end_in_cr(const struct confirm *c)
     return false;
 }
 
-static const unsigned char gzip_magic[] = {0x1f, 0x8b, 8};
 
 bool confirm_open(struct confirm *c, const char *path, const struct key_rule *rule, struct err *err)
 {
@@ -135,14 +134,9 @@ bool confirm_open(struct confirm *c, const char *path, const struct key_rule *ru
     if (!ok || st.st_size == 0)
         return ok;
     const struct mapped *list = &c->list;
-    const struct compressed *compressed = compressed_find(list->data, list->len);
-    if (list->len >= sizeof gzip_magic && memcmp(list->data, gzip_magic, sizeof gzip_magic) == 0)
-        fail(err, "'%s' is gzip data, which cannot be searched: decompress it first", path);
-    else if (compressed != NULL)
-        fail(err, "'%s' is %s data, which cannot be searched: decompress it first", path,
-             compressed->format);
-    else if (magic_begins(list->data, list->len))
-        fail(err, "'%s' is a seen filter, not a sorted list", path);
+    const struct content *content = content_find(list->data, list->len);
+    if (content != NULL)
+        fail(err, "'%s' is %s, not a sorted list", path, content->what);
     else if (try_lines(c, err)) {
         c->saw_cr = c->terminator == '\n' && some_end_in_cr(c);
         return true;

@@ -1,6 +1,5 @@
 /*
- * Inflates a gzip stream, member after member; and recognises other compressed formats, which are
- * refused (compressed_find).
+ * Inflates a gzip stream, member after member.
  *
  *     struct gzip g;
  *     if (!gzip_begin(&g, &src, &why)) ...         // out of memory
@@ -48,19 +47,5 @@ size_t gzip_read(struct gzip *g, const struct source *src, void *to, size_t capa
                  enum source_end *end, struct err *why);
 
 void gzip_end(struct gzip *g);
-
-/* Compressed data of other formats is recognised by its first bytes, but not decompressed; read as
- * it is, it would give a filter of meaningless keys. */
-struct compressed {
-    const char *format;
-    const char *command; /* decompresses a file to standard output */
-};
-
-/* This many first bytes suffice. None of the magic numbers contains a newline; the only NUL is the
- * last byte of that of xz. So a magic number lies in the first record and its terminator. */
-enum { COMPRESSED_MAGIC = 10 };
-
-/* NULL: data that begins with these n bytes has none of the formats known here. */
-const struct compressed *compressed_find(const void *data, size_t n);
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/exact.h"
 #include "base/output.h"
 #include "base/sig.h"
+#include "keys/content.h"
 #include "keys/gzip.h"
 #include "keys/source.h"
 #include "keys/stream.h"
@@ -42,7 +43,7 @@ struct regular {
 };
 
 struct regular_how {
-    bool gzip;         /* leave a file that looks compressed to stream.h */
+    bool gzip;         /* leave a file that may be no plain list of keys to stream.h */
     bool large_chunks; /* use large chunks for files that are large enough */
 };
 
@@ -56,14 +57,18 @@ enum {
     LARGE_CHUNK = 512 << 10,
 };
 
-/* May the file be compressed, from `start` on, so that stream.h must read it? Also true if the file
- * cannot be read: stream.h then tells the reason. */
-static bool regular_may_be_compressed(int fd, off_t start)
+/* May the file be compressed, or no list of keys, from `start` on, so that stream.h must read it?
+ * Also true if the file cannot be read: stream.h then tells the reason. */
+static bool regular_needs_stream(int fd, off_t start, char terminator)
 {
-    unsigned char magic[COMPRESSED_MAGIC];
-    size_t got;
-    return !disk_read(fd, magic, sizeof magic, (uint64_t)start, &got) ||
-           (got >= GZIP_MAGIC && gzip_like(magic, got)) || compressed_find(magic, got) != NULL;
+    unsigned char head[CONTENT_HEAD];
+    size_t got = 0;
+    struct err ignored;
+    bool needs = !disk_read(fd, head, sizeof head, (uint64_t)start, &got) ||
+                 (got >= GZIP_MAGIC && gzip_like(head, got)) ||
+                 !content_check("", head, got, terminator, false, &ignored);
+    explicit_bzero(head, got);
+    return needs;
 }
 
 static void count_chunks(struct regular *r)
@@ -81,7 +86,7 @@ static bool regular_begin(struct regular *r, const struct source *src, const str
     if (start < 0 || start >= st->st_size)
         return false;
     posix_fadvise(src->fd, start, 0, POSIX_FADV_SEQUENTIAL);
-    if (how->gzip && regular_may_be_compressed(src->fd, start))
+    if (how->gzip && regular_needs_stream(src->fd, start, src->terminator))
         return false;
     uint64_t len = (uint64_t)(st->st_size - start);
     *r = (struct regular){.start = start, .size = st->st_size, .changed = st->st_ctim};
@@ -293,7 +298,7 @@ static void file_close(const struct input *in, struct file *f)
     free(f);
 }
 
-static bool may_be_compressed(const struct input_spec *spec, int fd, const struct stat *st)
+static bool may_be_no_list(const struct input_spec *spec, int fd, const struct stat *st)
 {
     return spec->gzip && (S_ISREG(st->st_mode) || (!spec->questions && !isatty(fd)));
 }
@@ -311,7 +316,7 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
         return false;
     f->is_regular = regular_begin(&f->regular, src, &st, &how);
     if (!f->is_regular)
-        return stream_begin(&f->stream, src, &st, may_be_compressed(spec, src->fd, &st), err);
+        return stream_begin(&f->stream, src, &st, may_be_no_list(spec, src->fd, &st), err);
     f->read_to = f->regular.start;
     return true;
 }
@@ -583,7 +588,7 @@ static bool look(const struct input_spec *spec, const struct input_looks *how, u
     if (part != NULL && start >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         start < st.st_size) {
         uint64_t len = (uint64_t)(st.st_size - start);
-        looked = !(spec->gzip && regular_may_be_compressed(fd, start));
+        looked = !(spec->gzip && regular_needs_stream(fd, start, spec->terminator));
         for (uint64_t i = 0; looked && i < how->parts; i++) {
             size_t part_len, got = 0;
             uint64_t at = part_at(how, total, i, &part_len);

@@ -21,8 +21,8 @@
  *
  * With `gzip`, input that begins with 1f 8b 08 and no reserved flag is inflated, member after
  * member. A truncated or damaged member, or anything but zeroes after the last one, is an error.
- * Input that begins like the data of other compressors (gzip.h) is an error, too.
- * What is typed at a terminal is never compressed.
+ * Input that begins like something that is no list of keys (content.h) is an error, too.
+ * What is typed at a terminal is taken as it is.
  */
 #ifndef KEYS_INPUT_H
 #define KEYS_INPUT_H
@@ -39,10 +39,10 @@ struct input_spec {
     char *const *files; /* "-" is standard input; must outlive the input */
     size_t n_files;     /* 0: standard input */
     char terminator;    /* '\n' or 0 */
-    bool gzip;          /* inflate gzip data, and refuse other compressed data */
+    bool gzip;          /* inflate gzip data, and refuse what is no list of keys */
     bool prompt;        /* deliver records as soon as no more bytes are ready */
     bool questions;     /* pipes and the like bring one key at a time, which may be any bytes: only
-                           regular files are tested for gzip and other compressed data */
+                           regular files are tested for `gzip` */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
     uint64_t header;    /* records of a file's header */
     bool hint_k;        /* messages may suggest -k: see input_fail_open */

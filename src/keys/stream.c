@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keys/content.h"
 #include "keys/gzip.h"
 
 enum { PIPE_LEN = 1 << 20 }; /* Linux's default limit for unprivileged users */
@@ -126,18 +127,17 @@ static bool record_ready(struct stream *s, const struct source *src)
     }
 }
 
-/* Given the bytes of the next chunk: if the stream begins like a compressed format other than gzip,
- * breaks it and returns true. */
-static bool is_compressed(struct stream *s, const struct source *src, const char *p, size_t n)
+/* Given the bytes of the first chunk, and what was read after them: if that is no list of keys,
+ * breaks the stream and returns true. */
+static bool is_no_list(struct stream *s, const struct source *src, const char *p, size_t n)
 {
-    const struct compressed *c = s->refuse_compressed ? compressed_find(p, n) : NULL;
-    s->refuse_compressed = s->refuse_compressed && n == 0;
-    if (c == NULL)
+    bool check = s->check && n > 0;
+    s->check = s->check && n == 0;
+    if (!check || content_check(src->name, p, n, src->terminator, s->gzip.found, &s->why))
         return false;
     s->end = SOURCE_BROKEN;
     s->ahead_at = s->ahead_len = 0;
-    return !fail(&s->why, "'%s' is %s data, and only gzip is decompressed here: %s FILE | seen ...",
-                 src->name, c->format, c->command);
+    return true;
 }
 
 bool stream_header(struct stream *s, const struct source *src, uint64_t records,
@@ -162,7 +162,7 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
     }
     if (more && !put_back(s, chunk->buffer + end, len - end))
         return source_fail_memory(src, err);
-    if (is_compressed(s, src, chunk->buffer, end)) {
+    if (is_no_list(s, src, chunk->buffer, len)) {
         more = false;
         end = 0;
     }
@@ -209,7 +209,7 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
         if (!put_back(s, chunk->buffer + end, len - end))
             return source_fail_memory(src, err);
     }
-    if (is_compressed(s, src, chunk->buffer, end)) {
+    if (is_no_list(s, src, chunk->buffer, len)) {
         more = false;
         end = 0;
     }
@@ -233,11 +233,11 @@ bool stream_begin(struct stream *s, const struct source *src, const struct stat 
 #endif
     if (!gzip)
         return true;
+    s->check = true;
     if (!gzip_begin(&s->gzip, src, &s->why))
         return source_fail_memory(src, err);
     if (s->gzip.found)
         return true;
-    s->refuse_compressed = true;
     s->end = s->gzip.raw_end;
     bool ok = put_back(s, (const char *)s->gzip.z.next_in, s->gzip.z.avail_in);
     gzip_end(&s->gzip);

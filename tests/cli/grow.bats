@@ -603,10 +603,10 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
             seen query -c --confirm moved g.seen -k "$key"
     done
     gzip <list >list.gz
-    refuses "seen: 'list.gz' is gzip data, which cannot be searched: decompress it first" \
+    refuses "seen: 'list.gz' is gzip data, not a sorted list" \
         seen query --confirm list.gz f.seen list
     printf '\xfd7zXZ\0\n' >list.xz
-    refuses "seen: 'list.xz' is xz data, which cannot be searched: decompress it first" \
+    refuses "seen: 'list.xz' is xz data, not a sorted list" \
         seen query --confirm list.xz f.seen list
 }
 

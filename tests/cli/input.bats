@@ -374,8 +374,8 @@ hints()
     local utf16="are UTF-16, and keys are taken byte for byte; 'iconv -f UTF-16 -t UTF-8' converts them"
     local mark="begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops it"
     quiet seen create -n 1M --empty g
+    printf '%s\0' 1 2 3 >input
     for way in 'create --force f' 'add g' 'dedup --create -p 0.001 h' 'dedup -j2 h'; do
-        seq 50000 | tr '\n' '\0' >input
         # shellcheck disable=SC2086
         hints "$nul" seen $way input
     done
@@ -383,6 +383,14 @@ hints()
     hints "$nul" seen create --force f input input
     run -0 --separate-stderr bash -c "seen query -c g <input"
     [ "$stderr" = "seen: records in '(standard input)' $nul" ]
+    quiet seen create --force -0 f input
+    seq 50000 | tr '\n' '\0' >input
+    says="records in 'input' end in NUL, not in newlines: -0 separates them"
+    for way in 'create --force f' 'add g' 'dedup -j2 h' 'query g'; do
+        # shellcheck disable=SC2086
+        refuses "seen: $says" seen $way input
+    done
+    hints "$nul" seen create --force --no-gzip f input
     quiet seen create --force -0 f input
     seq 200000 >input
     hints "$apart" seen create --force -0 f input
@@ -398,8 +406,8 @@ hints()
     quiet seen create --force f input
     for code in UTF-16LE UTF-16BE; do
         { printf '\ufeff'; seq 1000; } | iconv -f UTF-8 -t $code >input
-        hints "$utf16" seen create --force f input
-        hints "$utf16" seen query -v g input
+        hints "$utf16" seen create --force --no-gzip f input
+        hints "$utf16" seen query -v --no-gzip g input
         iconv -f UTF-16 -t UTF-8 input | cmp <(seq 1000) -
     done
     { printf '\ufeff'; seq 200000; } >input
@@ -421,10 +429,10 @@ hints()
     [ "${stderr_lines[1]}" = "seen: input:1: not hexadecimal" ]
 }
 
-# refused_as FORMAT COMMAND: `packed`, by every command that reads keys, from a file and from a pipe.
+# refused_as WHAT READER: `packed`, by every command that reads keys, from a file and from a pipe.
 refused_as()
 {
-    local way says="is $1 data, and only gzip is decompressed here: $2 FILE | seen ..."
+    local way says="is $1, not a list of keys: $2"
     rm -f h
     for way in 'create h' 'add g' 'query g' 'query --annotate g' 'dedup g' 'remove c'; do
         # shellcheck disable=SC2086
@@ -440,32 +448,116 @@ refused_as()
     [ ! -e h ] && run -1 seen query -q g packed --no-gzip
 }
 
-@test "what other compressors made is refused with the command that decompresses it" {
+@test "what is no list of keys is refused with the command that reads it" {
     seen create -n 1000 g -k key
     seen create --counted -n 1000 c -k key
     cp g before
     for name in xz zstd bzip2 lz4; do
         command -v $name >/dev/null || continue
         seq 10 | $name -c >packed
-        refused_as $name "$name -dc"
+        refused_as "$name data" "$name -dc FILE | seen ..."
         $name -dc packed | cmp - <(seq 10)
     done
-    # What the programs would write, where they are not installed; and zip.
-    printf '\xfd7zXZ\0\n1\n2\n' >packed
-    refused_as xz 'xz -dc'
-    printf '\x28\xb5\x2f\xfd\n1\n2\n' >packed
-    refused_as zstd 'zstd -dc'
-    printf 'BZh91AY&SY\n1\n2\n' >packed
-    refused_as bzip2 'bzip2 -dc'
-    printf '\x04\x22\x4d\x18\n1\n2\n' >packed
-    refused_as lz4 'lz4 -dc'
-    printf 'PK\3\4\n1\n2\n' >packed
-    refused_as zip 'unzip -p'
+    # What other programs write.
+    while IFS='|' read -r start what reader; do
+        printf '%b\n1\n2\n' "$start" >packed
+        refused_as "$what" "$reader | seen ..."
+    done <<'END'
+\0375\067zXZ\0|xz data|xz -dc FILE
+\0050\0265\0057\0375|zstd data|zstd -dc FILE
+BZh91AY&SY|bzip2 data|bzip2 -dc FILE
+\0004\0042\0115\0030|lz4 data|lz4 -dc FILE
+PK\0003\0004|a zip archive|unzip -p FILE
+LZIP\0001|lzip data|lzip -dc FILE
+\0037\0235|data of compress|gzip -dc FILE
+7z\0274\0257\0047\0034|a 7-Zip archive|7z x -so FILE
+Rar!\0032\0007|a RAR archive|unrar p -inul FILE
+%PDF-1.7|a PDF document|pdftotext FILE -
+SQLite format 3\0|an SQLite database|sqlite3 FILE 'SELECT column FROM table'
+END
+    cp g packed
+    says="is a filter, not a list of keys: 'seen merge' unites filters, 'seen query' asks them"
+    refuses "seen: '(standard input)' $says" seen create h <packed
+    refuses "seen: 'packed' $says" seen dedup g packed
+    refuses "seen: 'packed' $says" seen query g packed
+    seq 10 >list
+    tar -cf packed list
+    refused_as 'a tar archive' 'tar -xOf FILE | seen ...'
+    tar -cf - list | gzip >packed
+    refused_as 'a tar archive in gzip data' 'tar -xOf FILE | seen ...'
+    gzip -c g >packed
+    refused_as 'a filter in gzip data' "'seen merge' unites filters, 'seen query' asks them"
+    gzip -c list | gzip >packed
+    refused_as 'gzip data in gzip data' 'gzip -dc FILE | seen ...'
     alike <(data g) <(data before)
     # A file that cannot be used does not keep query from the others.
     echo key >plain
     run -2 --separate-stderr seen query g packed plain
     [ "$output" = key ]
+}
+
+@test "key files that are filters: the command that unites them is named" {
+    seq 100 | seen create a
+    seq 101 200 | seen create b
+    says="'a' is a filter, not a list of keys; this unites filters: seen merge"
+    refuses "seen: $says -o all a b" seen create all a b
+    seen merge -o all a b
+    [ "$(seq 200 | seen query -c all)" = 200 ]
+    refuses "seen: $says --force -o all a" seen create --force all a
+    cp b both
+    refuses "seen: $says --force -o both both a" seen add both a
+    seen merge --force -o both both a
+    [ "$(seq 200 | seen query -c both)" = 200 ]
+    seen create --counted -p 0 c -k x
+    refuses "seen: $says --force -o c c a" seen add c list a
+}
+
+# binary FILE: is it refused, whatever reads it, but for a query that is asked key by key?
+binary()
+{
+    says="is binary data, not lines: -0 if its records end in NUL, --no-gzip to take it as it is"
+    rm -f f && refuses "seen: '$1' $says" seen create f "$1" &&
+        refuses "seen: '(standard input)' $says" seen add g <"$1" &&
+        refuses "seen: '(standard input)' $says" seen dedup < <(cat "$1") &&
+        quiet seen create --force --no-gzip f "$1" && seen query -q --no-gzip f "$1" &&
+        # shellcheck disable=SC2002 # a pipe is wanted
+        cat "$1" | seen query --annotate f >out && quiet seen create --force -0 f <"$1"
+}
+
+@test "binary data is no list of lines, but a few control characters are part of keys" {
+    seen create -n 1000 g -k key
+    # As random bytes are: a tenth are control characters.
+    LC_ALL=C awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%c", (i * 7919 + i * i * 31) % 256 }' >data
+    binary data
+    { head -c 1000 /dev/zero; seq 100; } >zeroes
+    binary zeroes
+    # In text.
+    for sep in '\001' '\t' '\033' '\034' '\037'; do
+        seq 1000 | sed "s/\$/$(printf "$sep")x/" >list
+        quiet seen create --force f list
+        [ "$(seen query -c f list)" = 1000 ]
+    done
+    printf 'a\0b\nc\n' >list
+    quiet seen create --force f list
+    [ "$(seen query -c f list)" = 2 ]
+    printf 'Gr\303\266\303\237e\nna\357ve\n\343\201\202\n' >list
+    quiet seen create --force f list
+}
+
+@test "UTF-16 is refused with the command that converts it, without a byte order mark too" {
+    seq 1000 >list
+    for name in UTF-16LE UTF-16BE; do
+        iconv -f UTF-8 -t $name list >wide
+        says="is UTF-16 text, and keys are taken byte for byte: iconv -f $name -t UTF-8 FILE | seen ..."
+        rm -f f
+        refuses "seen: 'wide' $says" seen create f wide
+        refuses "seen: '(standard input)' $says" seen dedup < <(cat wide)
+        quiet seen create --force --no-gzip f wide
+    done
+    printf '\377\376' | cat - <(iconv -f UTF-8 -t UTF-16LE list) >wide
+    rm f
+    refuses "seen: 'wide' is UTF-16 text, and keys are taken byte for byte: iconv -f UTF-16 -t UTF-8 FILE | seen ..." \
+        seen create f wide
 }
 
 @test "what a coprocess is asked is never taken for compressed data" {

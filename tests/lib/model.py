@@ -117,14 +117,15 @@ class Input:
             self.header = 0  # of files alone
             self.files = [[(k + rule.end, self.attempt(rule.prepare, k)) for k in keys]]
             return
-        for i in range(rng.choice([1, 1, 2])):
-            data = rule.end.join(line(rng, rule, k) for k in pick(rng, rule, pool, 40))
-            if data and rng.random() < 0.7:
-                data += rule.end
-            if rng.random() < 0.03:
-                data *= rng.choice([100, 400])
+        all_data = [self.list(rng, rule, pool) for _ in range(rng.choice([1, 1, 2]))]
+        # So many NULs are taken for binary data.
+        raw = not rule.null and any(d.count(b"\0", 0, 4096) * 4 >= min(len(d), 4096) > 0
+                                    for d in all_data)
+        if raw:
+            self.args.append("--no-gzip")
+        for i, data in enumerate(all_data):
             self.files.append([(r, self.attempt(rule.key, r)) for r in records(data, rule.end)])
-            packed = gzip.compress(data) if rng.random() < 0.2 else data
+            packed = gzip.compress(data) if rng.random() < 0.2 and not raw else data
             if i == 0 and rng.random() < 0.4:
                 self.stdin, self.plain = packed, data
                 self.args.append("-")
@@ -133,6 +134,13 @@ class Input:
                 with open(name, "wb") as f:
                     f.write(packed)
                 self.args.append(name)
+
+    @staticmethod
+    def list(rng, rule, pool):
+        data = rule.end.join(line(rng, rule, k) for k in pick(rng, rule, pool, 40))
+        if data and rng.random() < 0.7:
+            data += rule.end
+        return data * rng.choice([100, 400]) if rng.random() < 0.03 else data
 
     @staticmethod
     def attempt(function, data):

@@ -1,0 +1,149 @@
+#include "keys/content.h"
+
+#include <stdint.h>
+
+/* In a magic number, '?' stands for any byte. */
+static const struct {
+    const char *magic;
+    size_t len, at;
+    struct content is;
+} contents[] = {
+    {"\x89seen\r", 6, 0, {"a filter", "'seen merge' unites filters, 'seen query' asks them"}},
+    {"\x1f\x8b\x08\0", 4, 0, {"gzip data", "gzip -dc FILE | seen ..."}},
+    {"\x1f\x8b\x08\x08", 4, 0, {"gzip data", "gzip -dc FILE | seen ..."}},
+    {"\xfd"
+     "7zXZ\0",
+     6,
+     0,
+     {"xz data", "xz -dc FILE | seen ..."}},
+    {"\x28\xb5\x2f\xfd", 4, 0, {"zstd data", "zstd -dc FILE | seen ..."}},
+    {"BZh?1AY&SY", 10, 0, {"bzip2 data", "bzip2 -dc FILE | seen ..."}},
+    {"\x04\x22\x4d\x18", 4, 0, {"lz4 data", "lz4 -dc FILE | seen ..."}},
+    {"LZIP\1", 5, 0, {"lzip data", "lzip -dc FILE | seen ..."}},
+    {"\x1f\x9d", 2, 0, {"data of compress", "gzip -dc FILE | seen ..."}},
+    {"PK\3\4", 4, 0, {"a zip archive", "unzip -p FILE | seen ..."}},
+    {"7z\xbc\xaf\x27\x1c", 6, 0, {"a 7-Zip archive", "7z x -so FILE | seen ..."}},
+    {"Rar!\x1a\x07", 6, 0, {"a RAR archive", "unrar p -inul FILE | seen ..."}},
+    {"ustar", 5, 257, {"a tar archive", "tar -xOf FILE | seen ..."}},
+    {"SQLite format 3",
+     16,
+     0,
+     {"an SQLite database", "sqlite3 FILE 'SELECT column FROM table' | seen ..."}},
+    {"PAR1\x15",
+     5,
+     0,
+     {"a Parquet file",
+      "duckdb -csv -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
+      "Bloom filters in such files"}},
+    {"%PDF-?.", 7, 0, {"a PDF document", "pdftotext FILE - | seen ..."}},
+    {"\xac\xed\0\5sr",
+     6,
+     0,
+     {"a serialized Java object",
+      "if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
+      "reads"}},
+};
+
+static bool begins(const uint8_t *head, size_t n, const char *magic, size_t len, size_t at)
+{
+    if (n < at + len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (magic[i] != '?' && head[at + i] != (uint8_t)magic[i])
+            return false;
+    return true;
+}
+
+const struct content *content_find(const void *head, size_t n)
+{
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)
+        if (begins(head, n, contents[i].magic, contents[i].len, contents[i].at))
+            return &contents[i].is;
+    return NULL;
+}
+
+/* Control characters that text does not have. Some lists have one of them between fields. */
+static bool is_control(uint8_t c)
+{
+    return c < '\a' || (c > '\r' && c < ' ' && c != '\x1b') || c == '\x7f';
+}
+
+struct bytes {
+    size_t n, nul[2]; /* at even and at odd offsets */
+    size_t controls, different;
+    size_t lines, wide_lines; /* newlines, and those of two bytes in UTF-16 */
+};
+
+static struct bytes count(const uint8_t *head, size_t n)
+{
+    struct bytes b = {.n = n};
+    bool seen[256] = {0};
+    for (size_t i = 0; i < n; i++) {
+        uint8_t c = head[i];
+        b.nul[i % 2] += c == 0;
+        if (c == '\n') {
+            b.lines++;
+            b.wide_lines += (i ^ 1) < n && head[i ^ 1] == 0;
+        }
+        if (is_control(c)) {
+            b.controls++;
+            b.different += !seen[c];
+            seen[c] = true;
+        }
+    }
+    return b;
+}
+
+/* The name of the encoding; NULL: it is not UTF-16. There, most characters of European languages
+ * have one byte that is NUL. */
+static const char *utf16_name(const struct bytes *b, const uint8_t *head)
+{
+    size_t most = b->nul[0] > b->nul[1] ? b->nul[0] : b->nul[1];
+    size_t nul = b->nul[0] + b->nul[1];
+    if (b->lines == 0 || b->wide_lines < b->lines || most < 8 || most * 20 < nul * 19)
+        return NULL;
+    if (begins(head, b->n, "\xff\xfe", 2, 0) || begins(head, b->n, "\xfe\xff", 2, 0))
+        return "UTF-16";
+    return nul * 5 < b->n * 2 ? NULL : b->nul[0] > b->nul[1] ? "UTF-16BE" : "UTF-16LE";
+}
+
+static bool is_nul_separated(const struct bytes *b)
+{
+    size_t nul = b->nul[0] + b->nul[1];
+    return b->lines == 0 && nul >= 8 && nul == b->controls;
+}
+
+/* A byte in ten of compressed or random data is a control character, of 25 different ones. */
+static bool is_binary(const struct bytes *b)
+{
+    size_t nul = b->nul[0] + b->nul[1];
+    return (b->n >= 256 && nul * 4 >= b->n) ||
+           (b->controls >= 8 && b->different >= 8 && b->controls * 20 >= b->n);
+}
+
+bool content_check(const char *name, const void *head, size_t n, char terminator, bool zipped,
+                   struct err *err)
+{
+    n = n < CONTENT_HEAD ? n : CONTENT_HEAD;
+    const char *within = zipped ? " in gzip data" : "";
+    const struct content *c = content_find(head, n);
+    if (c != NULL)
+        return fail(err, "'%s' is %s%s, not a list of keys: %s", name, c->what, within, c->reader);
+    const struct bytes b = count(head, n);
+    if (terminator != '\n')
+        return true;
+    const char *utf16 = utf16_name(&b, head);
+    if (utf16 != NULL)
+        return fail(err,
+                    "'%s' is UTF-16 text%s, and keys are taken byte for byte: iconv -f %s -t UTF-8 "
+                    "FILE | seen ...",
+                    name, within, utf16);
+    if (is_nul_separated(&b))
+        return fail(err, "records in '%s' end in NUL, not in newlines: -0 separates them", name);
+    if (is_binary(&b))
+        return fail(err,
+                    "'%s' is binary data%s, not lines: -0 if its records end in NUL, --no-gzip to "
+                    "take it as it is",
+                    name, within);
+    return true;
+}

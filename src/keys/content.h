@@ -1,0 +1,34 @@
+/*
+ * Recognises by its first bytes what is not a list of keys: a filter, an archive, data compressed
+ * by another program than gzip, a database. Read as keys, it would give a meaningless filter.
+ *
+ *     if (!content_check(name, head, n, terminator, zipped, &err)) ...
+ *
+ * `head` is what the input begins with; of compressed input, what it begins with when inflated.
+ */
+#ifndef KEYS_CONTENT_H
+#define KEYS_CONTENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* This many first bytes suffice. Of fewer, fewer contents are recognised. */
+enum { CONTENT_HEAD = 4096 };
+
+struct content {
+    const char *what;   /* "a tar archive" */
+    const char *reader; /* the command that reads it, to follow a colon */
+};
+
+/* By its magic number. NULL: unknown. No magic number has a newline in it, and those with a NUL
+ * have no text before that. */
+const struct content *content_find(const void *head, size_t n);
+
+/* Can it be a list of keys? If not, says what it is, and what reads it. Of lines (the terminator is
+ * '\n'), text in UTF-16 and binary data are refused too. */
+bool content_check(const char *name, const void *head, size_t n, char terminator, bool zipped,
+                   struct err *err);
+
+#endif
