@@ -6,10 +6,13 @@
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
 # JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/cli/query.bats`),
-# CHANGED (only what a change since this revision can break: `make check CHANGED=HEAD`).
+# CHANGED (only what a change since this revision can break: `make check CHANGED=HEAD`),
+# ONLY (of these, what has this in its name: `make check TESTS=tests/cli/query.bats ONLY='empty lines'`),
+# FAIL_FAST=1 (stop at the first failure).
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
+export ONLY FAIL_FAST
 CFLAGS  ?= -O2 -g
 VERSION := 0.1.0
 
@@ -163,7 +166,7 @@ tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED))
 CHOSEN = $(or $(TESTS),$(if $(CHANGED),$(or $(shell tests/lib/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
     $(BATS) $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER))))
 
-## check: build and run all tests: unit, command line, fuzzers' corpora, power cuts and faults in short
+## check: build and run all tests; TESTS='FILE...' ONLY='NAME' some, CHANGED=REV what a change concerns, FAIL_FAST=1
 check:
 	+$(Q)$(PARALLEL) tests
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(CHOSEN)

@@ -45,9 +45,11 @@ FILENAME ~ /\.times$/ {
 
 END {
     end_of_block()
-    if (!failed && status + 0 != 0)
+    if (failed && ENVIRON["FAIL_FAST"] != "")
+        broken = ""
+    else if (!failed && status + 0 != 0)
         broken = status == 124 ? "did not end in time" : "ended with status " status
-    else if (!planned && count == 0)
+    else if (count == 0 && ENVIRON["ONLY"] == "")
         broken = "ran no test"
     else if (planned && plan != count)
         broken = "planned " plan " tests, ran " count
@@ -56,6 +58,10 @@ END {
     if (broken != "") {
         failed++
         report = report "    " broken "\n"
+    }
+    if (count == 0 && !failed) {
+        print "0 0 0"
+        exit
     }
     printf "%s  %-28s %4d tests %4d s, CPU %6.1f s\n", failed ? "FAIL" : "ok  ", name, count, seconds, cpu
     if (failed)
