@@ -26,8 +26,6 @@ static const struct opt add_opts[] = {
     {0, "no-sync", NULL,
      "do not wait for the disk: faster, but keys may be lost if the machine crashes",
      FLAG(struct add, adding.no_sync)},
-    {0, "each", NULL, "in a counted set: count a key as often as it is given, not once",
-     FLAG(struct add, changing.change.each)},
     {0, "verbose", NULL, "say on stderr how many keys were new", FLAG(struct add, verbose)},
     {0},
 };
@@ -89,21 +87,22 @@ static int add(struct add *a)
     return adding_status(&a->adding);
 }
 
-/* --each and --batch-id are for counted sets, which FILTER is not. */
+/* --once, --each and --batch-id are for counted sets, which FILTER is not. */
 static bool check_options(const struct add *a, const char *path, struct err *err)
 {
     const struct change *c = &a->changing.change;
-    if (a->adding.there != STORE_THERE && (c->each || c->batch_id != NULL))
+    const char *counts = c->once ? "--once" : a->changing.each ? "--each" : NULL;
+    if (a->adding.there != STORE_THERE && (counts != NULL || c->batch_id != NULL))
         return fail(err, "%s is for counted sets, which 'seen create --counted' makes",
-                    c->each ? "--each" : "--batch-id");
+                    counts != NULL ? counts : "--batch-id");
     if (c->batch_id != NULL)
         return fail(err,
                     "'%s' remembers no batches and needs none: adding keys again changes nothing",
                     path);
-    return !c->each || fail(err,
-                            "'%s' does not count its keys, so --each has no effect; 'seen create "
-                            "--counted' makes sets that do",
-                            path);
+    return counts == NULL || fail(err,
+                                  "'%s' does not count its keys, so %s has no effect; 'seen create "
+                                  "--counted' makes sets that do",
+                                  path, counts);
 }
 
 /* A filter that is there could not be opened for writing, or something else could not: is it a

@@ -9,6 +9,10 @@
 #include "store/writer.h"
 
 const struct opt changing_opts[] = {
+    {0, "once", NULL, "count a key once, however often it is given",
+     FLAG(struct changing, change.once), .not_with = " each"},
+    {0, "each", NULL, "count a key as often as it is given, as is usual",
+     FLAG(struct changing, each)},
     {0, "batch-id", "ID",
      "do nothing if a batch of this ID has been applied before; FILTER remembers the last 128",
      OWN},
@@ -141,7 +145,7 @@ static void report(const struct changing *c)
     if (change->applied) {
         warn_if_full(c);
         if (lacking > 0 && change->op == COUNTS_SUBTRACT)
-            say_note("%" PRIu64 " key%s not in the filter and skipped", lacking,
+            say_note("%" PRIu64 " key%s not in the filter, or not so often, and skipped", lacking,
                      lacking == 1 ? " was" : "s were");
         if (c->verbose)
             report_change(c);

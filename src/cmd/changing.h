@@ -18,11 +18,12 @@
 #include "keys/keyset.h"
 #include "store/change.h"
 
-extern const struct opt changing_opts[]; /* --batch-id, --memory, --tmpdir */
+extern const struct opt changing_opts[]; /* --once, --batch-id, --memory, --tmpdir */
 
 struct changing {
-    struct change change; /* path, op, each, skip_absent, no_sync and max_fpr are the caller's */
+    struct change change; /* path, op, skip_absent, no_sync and max_fpr are the caller's */
     const char *tmpdir;   /* NULL: not given */
+    bool each;            /* --each, which says what is the case anyway */
     uint64_t memory;
     bool verbose;
     struct adding_design made; /* what --create was asked for */

@@ -34,7 +34,7 @@ struct create {
     uint64_t from_records;
     uint64_t min_keys, memory;
     double min_ratio;
-    bool compact, counted, dry_run, json, reproducible, new_secret;
+    bool compact, counted, once, each, dry_run, json, reproducible, new_secret;
     struct make make; /* its input is `from`, if given */
     struct filter_build build;
     struct feed feed;
@@ -63,8 +63,10 @@ static const struct opt size_opts[] = {
      "hashes",
      FLAG(struct create, counted),
      .not_with = " layout compact size grow generations foldable like"},
-    {0, "each", NULL, "with --counted: count a key as often as it is given, not once",
-     FLAG(struct create, design.each), .needs = " counted", .why = "counts keys"},
+    {0, "once", NULL, "with --counted: count a key once, however often it is given",
+     FLAG(struct create, once), .needs = " counted", .not_with = " each", .why = "counts keys"},
+    {0, "each", NULL, "with --counted: count a key as often as it is given, as is usual",
+     FLAG(struct create, each), .needs = " counted", .why = "counts keys"},
     {0, "like", "FILTER",
      "copy capacity, rate and key preparation from FILTER, so that the two "
      "can be merged without loss",
@@ -94,8 +96,8 @@ static const struct opt size_opts[] = {
      "read no keys; needs --capacity, --size, --like, "
      "--grow or --compact",
      FLAG(struct create, design.empty),
-     .not_with =
-         " key KEYFILE files0-from each min-keys min-ratio null field header crlf skip-bad no-gzip",
+     .not_with = " key KEYFILE files0-from once each min-keys min-ratio null field header crlf "
+                 "skip-bad no-gzip",
      .why = "reads no keys"},
     {0},
 };
@@ -640,6 +642,7 @@ static int run_create(struct create *c, int argc, char **argv)
         return EXIT_ERROR;
     if (c->compact || c->counted)
         c->design.kind = c->counted ? kind_counting() : kind_compact();
+    c->design.each = c->counted && !c->once && c->from == NULL && !c->design.empty;
     int status = check_options(c);
     if (status != 0)
         return status;

@@ -62,9 +62,9 @@ const struct command cmd_remove = {
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "take keys out of a counted set",
     .details =
-        "Reads keys, one a line, from the KEYFILEs or standard input, and removes each of them "
-        "once from FILTER, which 'seen create --counted' made. If one of them is not there, none "
-        "is removed. A new file takes the place of FILTER.",
+        "Reads keys, one a line, from the KEYFILEs or standard input, and removes them from "
+        "FILTER, which 'seen create --counted' made, as often as they are given. If one of them "
+        "is not there, none is removed. A new file takes the place of FILTER.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

@@ -100,7 +100,7 @@ bool change_open(struct change *c, struct err *err)
         (c->batch_id != NULL && !hash_id(c, err)))
         return false;
     c->repeated = remembers(c, &c->now.header);
-    c->design = (struct design){.batch_for = &c->now.header, .each = c->each};
+    c->design = (struct design){.batch_for = &c->now.header, .each = !c->once};
     c->file_open = newfile_open(&c->file, c->path, true, err);
     c->file.hasty = c->no_sync;
     return c->file_open;
@@ -209,9 +209,9 @@ static bool refuse_lacking(const struct change *c, const struct filter *old, str
                     "was removed",
                     lacking, s, c->path);
     return fail(err,
-                "%" PRIu64 " fingerprint%s of the batch would be removed from '%s' more often "
-                "than added, so it has keys that never were: nothing was removed",
-                lacking, s, c->path);
+                "nothing was removed: the batch removes %" PRIu64 " key%s more often than '%s' has "
+                "%s (--once counts a key once)",
+                lacking, s, c->path, lacking == 1 ? "it" : "them");
 }
 
 /* May the new file take the place of the old one? */

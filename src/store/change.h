@@ -10,9 +10,9 @@
  *     }
  *     change_close(&c);                                         // in any case
  *
- * Equal hashes in a batch count once, unless `each` is set. Only change_apply locks writers out. It
- * changes the file that has the name at that time, so two processes can change a filter at once and
- * lose nothing.
+ * Equal hashes in a batch count each time, unless `once` is set. Only change_apply locks writers
+ * out. It changes the file that has the name at that time, so two processes can change a filter at
+ * once and lose nothing.
  *
  * A batch may have an ID. The file remembers the last FORMAT_MAX_BATCHES IDs, and a batch whose ID
  * is remembered changes nothing, so a batch can safely be retried if its outcome is unknown. Adding
@@ -35,7 +35,7 @@
 struct change {
     const char *path;
     enum counts_op op;    /* COUNTS_ADD or COUNTS_SUBTRACT */
-    bool each;            /* count equal hashes in the batch each time, not once */
+    bool once;            /* equal hashes in the batch count once */
     bool skip_absent;     /* remove the other keys even if some are absent */
     bool no_sync;         /* sync the new file, but do not wait for its name to be on disk */
     double max_fpr;       /* fail if adding would exceed it; 0: no limit */

@@ -38,10 +38,10 @@ field() { seen stats --json "$1" | jq -r "$2"; }
     [[ $output =~ distinct\ keys\ +30000\ +exact ]]
 }
 
-@test "each distinct key counts 1, however often it is given" {
+@test "with --once, each distinct key counts 1, however often it is given" {
     seq 20000 >keys
     quiet seen create --counted --reproducible f keys
-    cat keys keys keys | seen create --counted --reproducible g
+    cat keys keys keys | seen create --counted --once --reproducible g
     run -0 seen query --counts g -k 17 -k 20000 -k x
     [ "$output" = $'1\t17\n1\t20000' ]
     seen stats --json f | jq '{n_estimate, fpr_current, bytes}' >one
@@ -61,28 +61,32 @@ field() { seen stats --json "$1" | jq -r "$2"; }
 # The counts of distinct keys, as uniq -c has them.
 uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
 
-@test "--each counts every occurrence, as sort | uniq -c does" {
+@test "every occurrence counts, as sort | uniq -c has it" {
     # Key i occurs 200000 / i times, and the last one in every second record.
     seq 100000 | awk '{ for (n = int(200000 / $1); n > 0; n--) print $1 "\n100000" }' >keys
     uniq_counts keys >want
     for args in '-j 1' '-j 3' '-j 2 --memory 24M' '-j 1 --memory 15M --tmpdir .'; do
         # shellcheck disable=SC2086 # several words
-        seen create --counted --each -p 0 --reproducible --force $args f keys
+        seen create --counted -p 0 --reproducible --force $args f keys
         cut -f 2 want | seen query --counts f | cmp want -
         [ -e first ] || cp f first
         cmp first f
         seen verify f
     done
     [ "$(field f '[.records, .keys_added] | @tsv')" = "$(wc -l <keys)"$'\t100000' ]
-    # Without it, each once; and short fingerprints share counts, of which none is lost.
-    seen create --counted --force f keys
-    [ "$(seen query --counts f -k 1)" = $'1\t1' ]
-    seen create --counted --each -p 0.5 --force f -k a -k b -k a
+    quiet seen create --counted --each -p 0 --reproducible --force f keys
+    cmp first f
+    refuses 'seen: --once counts keys: not with --each' seen create --counted --once --each g keys
+    # Short fingerprints share counts, of which none is lost.
+    seen create --counted -p 0.5 --force f -k a -k b -k a
     run -0 seen query --counts f -k a
     [ "$output" = $'2\ta' ] || [ "$output" = $'3\ta' ]
 }
 
-@test "--each is refused where nothing counts" {
+@test "--once and --each are refused where nothing counts" {
+    refuses 'seen: --once counts keys: it needs --counted' seen create --once f -k a
+    refuses "seen: --once is for counted sets, which 'seen create --counted' makes" \
+        seen add --create --once f -k a
     refuses 'seen: --each counts keys: it needs --counted' seen create --each f -k a
     refuses 'seen: --empty reads no keys: not with --each' \
         seen create --counted --each --empty -n 9 f
@@ -92,6 +96,8 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
     seen create f -k a
     refuses "seen: 'f' does not count its keys, so --each has no effect; 'seen create --counted' \
 makes sets that do" seen add --each f -k a
+    refuses "seen: 'f' does not count its keys, so --once has no effect; 'seen create --counted' \
+makes sets that do" seen add --once f -k a
 }
 
 @test "few keys and none" {

@@ -75,6 +75,9 @@ create --compact ! --compact --like f new lines
 create --compact ! --compact --counted new lines
 create --counted = --counted new lines
 create --counted ! --counted --layout guava new lines
+create --once = --counted --once new lines
+create --once ! --once new lines
+create --once ! --counted --once --each new lines
 create --each = --counted --each new lines
 create --each ! --each new lines
 create --each ! --counted --each --empty -n 9 new
@@ -129,6 +132,8 @@ add --rotate-at-capacity ! --rotate-at-capacity f lines # *'f' has no generation
 add --rotate-at-capacity ! --rotate-at-capacity counted lines # *'counted' has no generations*
 add --no-sync = --no-sync f lines
 add --no-sync hint
+add --once = --once counted lines
+add --once ! --once f lines
 add --each = --each counted lines
 add --each ! --each f lines
 add --verbose + --verbose f lines
@@ -163,6 +168,10 @@ add --generations ! --generations 2 ring lines
 
 remove --skip-absent = --skip-absent counted lines
 remove --skip-absent always
+remove --once = --once counted lines
+remove --once ! --once --each counted lines
+remove --each = --each counted lines
+remove --each always
 remove --no-sync = --no-sync counted lines
 remove --no-sync hint
 remove --verbose + --verbose counted lines
