@@ -119,7 +119,7 @@ static const struct opt file_opts[] = {
     {0, "new-secret", NULL,
      "make the file of --secret if there is none, of random "
      "bytes",
-     FLAG(struct create, new_secret), .needs = " secret", .not_with = " like from dry-run",
+     FLAG(struct create, new_secret), .not_with = " like from dry-run",
      .why = "makes the file of --secret"},
     {0, "dry-run", NULL, "print what would be made, as plan does; write nothing",
      FLAG(struct create, dry_run)},
@@ -588,9 +588,11 @@ static bool print_plan(const struct create *c)
  * been read already. */
 static bool take_secret(struct create *c, struct err *err)
 {
-    const char *secret = c->keyopt.secret_path;
-    if (c->like != NULL)
+    const char *secret = keyopt_secret(&c->keyopt);
+    if (c->like != NULL || (c->from != NULL && c->keyopt.secret_path == NULL))
         return true;
+    if (c->new_secret && secret == NULL)
+        return fail(err, "--new-secret needs --secret or SEEN_SECRET");
     if (c->new_secret && access(secret, F_OK) != 0 && errno == ENOENT && !secret_make(secret, err))
         return false;
     return keyopt_new(&c->keyopt, err);

@@ -349,7 +349,8 @@ static bool open_in_memory(struct dedup *d)
     struct err err;
     bool any = d->adding.sources.n > 0;
     double p = d->path == NULL && d->adding.design.p != 0 ? d->adding.design.p : MEMORY_FPR;
-    if (!any && !keyopt_new(&d->keyopt, &err))
+    bool keyed = d->path != NULL || d->keyopt.secret_path != NULL;
+    if (!any && keyed && !keyopt_new(&d->keyopt, &err))
         return say_failure(&err);
     uint64_t n = d->adding.design.n != 0 ? d->adding.design.n
                                          : adding_first(&d->keyopt, d->path == NULL && !any);

@@ -48,8 +48,8 @@ const struct opt keyopt_opts[] = {
      "what the filter takes",
      FLAG(struct keyopt, rule.skip_bad)},
     {0, "secret", "FILE",
-     "hash keys with the secret in this file, with which FILTER was made or is to be made; for an "
-     "existing FILTER, SEEN_SECRET can name the file instead",
+     "use the secret in this file, with which FILTER was or will be made; SEEN_SECRET can name the "
+     "file instead",
      TEXT(struct keyopt, secret_path)},
     {0, "no-gzip", NULL, "take input as it is, even if it looks compressed or binary",
      FLAG(struct keyopt, no_gzip), .not_with = " key", FOR_KEY_FILES},
@@ -389,8 +389,7 @@ void keyopt_free(struct keyopt *keyopt)
     keyopt_wipe(keyopt);
 }
 
-/* The name of the secret's file, or NULL. */
-static const char *secret_path(const struct keyopt *keyopt)
+const char *keyopt_secret(const struct keyopt *keyopt)
 {
     const char *path = keyopt->secret_path != NULL ? keyopt->secret_path : getenv("SEEN_SECRET");
     return path != NULL && path[0] != '\0' ? path : NULL;
@@ -413,11 +412,13 @@ static bool read_secret(struct keyopt *keyopt, const char *path, struct err *err
 
 bool keyopt_new(struct keyopt *keyopt, struct err *err)
 {
-    if (keyopt->secret_path == NULL)
-        return true;
-    if (!read_secret(keyopt, keyopt->secret_path, err))
-        return false;
+    const char *path = keyopt_secret(keyopt);
     struct key_rule *rule = &keyopt->rule;
+    bool is_layout = rule->hash != NULL; /* without secrets */
+    if (path == NULL || (is_layout && keyopt->secret_path == NULL))
+        return true;
+    if (!read_secret(keyopt, path, err))
+        return false;
     rule->hash = hash_keyed();
     secret_seed(&keyopt->secret, &rule->seed);
     secret_mark(&keyopt->secret, rule->hash, rule->seed.number, rule->prep, &rule->mark);
@@ -432,7 +433,7 @@ static bool adopt_secret(struct keyopt *keyopt, const struct header *header, con
         return keyopt->secret_path == NULL ||
                fail(err, "'%s' was made without a secret, so --secret cannot be given for it",
                     path);
-    const char *file = secret_path(keyopt);
+    const char *file = keyopt_secret(keyopt);
     if (file == NULL)
         return fail(err, "'%s' was made with a secret: --secret or SEEN_SECRET must name its file",
                     path);

@@ -83,7 +83,10 @@ void keyopt_free(struct keyopt *keyopt);
 /* Overwrites the secret and what was derived from it. keyopt_free does this too. */
 void keyopt_wipe(struct keyopt *keyopt);
 
-/* For a new filter: reads the secret, if --secret is given. */
+/* The name of the secret's file, from --secret or SEEN_SECRET; NULL: none. */
+const char *keyopt_secret(const struct keyopt *keyopt);
+
+/* For a new filter: reads the secret, if there is one. */
 bool keyopt_new(struct keyopt *keyopt, struct err *err);
 
 /* Adopts a filter's key preparation, seed and secret. Fails if the options ask for other

@@ -274,8 +274,8 @@ static const struct opt plan_opts[] = {
     {0, "grow", NULL, "show a filter that grows; --capacity sizes its first layer",
      FLAG(struct wishes, grow), .not_with = " size layout"},
     {OPT_GENERATIONS, "generations", "G",
-     "show a filter that forgets the oldest of G generations; --capacity is that of all",
-     OWN, .needs = " capacity", .not_with = " grow size layout"},
+     "show a filter that forgets the oldest of G generations; --capacity is that of all", OWN,
+     .needs = " capacity", .not_with = " grow size layout"},
     {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
 };

@@ -125,9 +125,30 @@ bytes()
         seen query --secret s f.seen -k 1
     [ "$(SEEN_SECRET=s seen query -c f.seen keys)" = 1000 ]
     refuses "seen: --layout makes what the other program would: not with --secret" seen create --layout guava --secret s g.seen keys
-    # Only the option makes a filter with a secret.
-    SEEN_SECRET=s seen create g.seen keys
+    SEEN_SECRET=gone seen create --layout guava g.seen keys
     seen query -q g.seen -k 1
+    seen create --counted -p 0 c.seen keys
+    SEEN_SECRET=gone seen create --from c.seen h.seen
+    seen query -q h.seen -k 1
+    printf '%s\n' a b a | SEEN_SECRET=gone seen dedup | diff - <(printf '%s\n' a b)
+}
+
+@test "SEEN_SECRET makes filters with a secret, as --secret does" {
+    refuses 'seen: --new-secret needs --secret or SEEN_SECRET' seen create --new-secret f.seen keys
+    SEEN_SECRET=new seen create --new-secret f.seen keys
+    [ "$(stat -c %a%s new)" = 60032 ]
+    cp new s
+    SEEN_SECRET=s seen create g.seen keys
+    seq 5 | SEEN_SECRET=s seen dedup --create d.seen | diff - <(seq 5)
+    seq 5 | SEEN_SECRET=s seen add --create a.seen
+    for f in g d a; do
+        refuses "seen: '$f.seen' was made with a secret: --secret or SEEN_SECRET must name its file" \
+            seen query $f.seen -k 1
+        seen query -q --secret s $f.seen -k 1
+    done
+    refuses "seen: cannot open secret 'gone': No such file or directory" \
+        env SEEN_SECRET=gone seen create h.seen keys
+    [ ! -e h.seen ]
 }
 
 @test "a secret that others can read or change is warned of" {
@@ -145,7 +166,7 @@ bytes()
 }
 
 @test "--new-secret makes what is missing, and overwrites nothing" {
-    refuses 'seen: --new-secret makes the file of --secret: it needs --secret' \
+    refuses 'seen: --new-secret needs --secret or SEEN_SECRET' \
         seen create --new-secret f.seen keys
     refuses 'seen: --new-secret makes the file of --secret: not with --dry-run' \
         seen create --dry-run --secret s --new-secret f.seen keys
