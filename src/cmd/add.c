@@ -46,6 +46,8 @@ static const struct opt create_opts[] = {
 
 static const struct opt_hint hints[] = {
     {"-v", "--verbose says how many keys were new"},
+    {"--bulk", "keys are added live; for very many, see 'seen import' and 'seen export --merge'"},
+    {"--live", "keys are always added live"},
     {0},
 };
 
@@ -61,7 +63,7 @@ static const struct opt_group groups[] = {
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct add, keyopt), keyopt_take},
     {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
-    {"Filters in Redis", redisopt_add, offsetof(struct add, adding.sources.open), redisopt_take},
+    {"Filters in Redis", redisopt_write, offsetof(struct add, adding.sources.open), redisopt_take},
     {"Making a filter", create_opts, 0, take_made},
     {0},
 };
@@ -72,11 +74,12 @@ static void report(const struct add *a)
     unsigned long long n_new = sink_n_new(&a->adding.sink);
     say_note("%llu record%s, %llu new key%s", records, num_plural(records), n_new,
              num_plural(n_new));
-    redisopt_report(a->adding.sink.store);
 }
 
 static int add(struct add *a)
 {
+    redisopt_hint_many(a->adding.sink.store, &a->keyopt,
+                       "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'");
     if (adding_run(&a->adding)) {
         const char *warning = sink_conclude(&a->adding.sink, false);
         if (warning != NULL)

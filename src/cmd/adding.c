@@ -287,11 +287,7 @@ static void slot_free(void *ctx, void *slot)
 static void feed(struct adding *a)
 {
     struct stat st;
-    struct facts facts;
     struct feed *f = &a->feed;
-    store_describe(a->sink.store, &facts);
-    f->chunk_len = facts.chunk;
-    f->prompt = f->prompt && !facts.gather;
     if (store_stat(a->sink.store, &st))
         f->refuse = &st;
     f->ctx = a;

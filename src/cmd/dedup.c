@@ -99,6 +99,8 @@ static bool take_made(void *dedup, struct opt_parser *p, int id)
 }
 
 static const struct opt_hint hints[] = {
+    {"--bulk", "keys are added live; for very many, see 'seen import' and 'seen export --merge'"},
+    {"--live", "keys are always added live"},
     {"-u", "each new record is printed, once; -v prints the others"},
     {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
     {"--repeated", "-v prints the records whose key is not new"},
@@ -113,7 +115,8 @@ static const struct opt_group groups[] = {
     {"Keys", keyopt_opts, offsetof(struct dedup, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct dedup, keyopt), keyopt_take},
-    {"Filters in Redis", redisopt_add, offsetof(struct dedup, adding.sources.open), redisopt_take},
+    {"Filters in Redis", redisopt_write, offsetof(struct dedup, adding.sources.open),
+     redisopt_take},
     {0},
 };
 
@@ -430,7 +433,6 @@ static void report(const struct dedup *d, const struct lost *lost)
         say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
                  "'%s' was made",
                  records, n_new, run, all, d->path);
-    redisopt_report(k->store);
 }
 
 static void warn_readings(const struct dedup *d)
@@ -491,6 +493,8 @@ static void limit_fpr(struct dedup *d)
 static int dedup(struct dedup *d)
 {
     limit_fpr(d);
+    redisopt_hint_many(d->adding.sink.store, &d->keyopt,
+                       "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'");
     signal(SIGPIPE, SIG_IGN);
     if (adding_run(&d->adding))
         conclude(d);

@@ -288,7 +288,6 @@ static struct input *open_input(const struct feed *f, struct err *err)
                               .prompt = f->prompt,
                               .questions = f->questions,
                               .secret = keyopt->rule.secret,
-                              .chunk_len = f->chunk_len,
                               .header = keyopt->header,
                               .hint_k = !f->only_files,
                               .prints = keyopt->prints};

@@ -115,7 +115,7 @@ static const struct opt_group groups[] = {
     {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct query, keyopt), keyopt_take},
-    {"Filters in Redis", redisopt_query, offsetof(struct query, sources.open), redisopt_take},
+    {"Filters in Redis", redisopt_connect, offsetof(struct query, sources.open), NULL},
     {0},
 };
 
@@ -126,6 +126,8 @@ static const struct opt_hint hints[] = {
     {"-G", "keys are compared byte for byte, not as patterns"},
     {"-P", "keys are compared byte for byte, not as patterns"},
     {"-r", "key files are named one by one, not by their directory"},
+    {"--bulk", "keys are asked live; for very many, ask a file that 'seen import' makes"},
+    {"--live", "keys are always asked live"},
     {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
     {"--regexp", "-k KEY asks for one key"},
     {0},
@@ -456,6 +458,8 @@ static void feed(struct query *q)
                             .work = work,
                             .commit = commit,
                             .slot_free = free_result};
+    redisopt_hint_many(q->sources.filter[0].now, &q->keyopt,
+                       "seen import 'URI' -o F; seen query F");
     feed_run(&q->feed);
     q->feed.refuse = NULL;
 }
@@ -476,8 +480,6 @@ static bool report_hits(const struct query *q)
     say_note("%llu of %llu keys present; probable false positives: about %s (current FPR %s)",
              (unsigned long long)q->present, (unsigned long long)asked, expected,
              num_show_fpr(text, fpr));
-    for (size_t f = 0; f < q->sources.n; f++)
-        redisopt_report(q->sources.filter[f].now);
     return true;
 }
 
@@ -600,9 +602,9 @@ static int ask(struct query *q)
     return status;
 }
 
-static const char *const with_ask[] = {"ask",  "also",          "verbose", "quiet",  "secret",
-                                       "trim", "ignore-case",   "hex",     "digest", "live",
-                                       "bulk", "password-file", NULL};
+static const char *const with_ask[] = {"ask",    "also",          "verbose",     "quiet",
+                                       "secret", "trim",          "ignore-case", "hex",
+                                       "digest", "password-file", NULL};
 
 static bool begin_names(struct query *q)
 {

@@ -1,26 +1,17 @@
 #include "cmd/redisopt.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "base/say.h"
 
-enum { OPT_LIVE = 400, OPT_BULK, OPT_WAIT };
+enum { OPT_WAIT = 400 };
 
 #define PASSWORD_FILE                                                                              \
     {                                                                                              \
         0, "password-file", "FILE",                                                                \
             "the password is the first line of FILE (default: REDISCLI_AUTH)",                     \
             TEXT(struct open_options, password_file), .needs = " URI"                              \
-    }
-#define LIVE                                                                                       \
-    {                                                                                              \
-        OPT_LIVE, "live", NULL, "send commands for each key (default: the cheaper way)", OWN,      \
-            .needs = " URI", .not_with = " bulk"                                                   \
-    }
-#define BULK                                                                                       \
-    {                                                                                              \
-        OPT_BULK, "bulk", NULL, "move whole bitmaps: query a copy, or unite in one step", OWN,     \
-            .needs = " URI"                                                                        \
     }
 #define WAIT                                                                                       \
     {                                                                                              \
@@ -29,9 +20,7 @@ enum { OPT_LIVE = 400, OPT_BULK, OPT_WAIT };
     }
 
 const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
-const struct opt redisopt_query[] = {LIVE, BULK, PASSWORD_FILE, {0}};
-const struct opt redisopt_add[] = {LIVE, BULK, WAIT, PASSWORD_FILE, {0}};
-const struct opt redisopt_push[] = {WAIT, PASSWORD_FILE, {0}};
+const struct opt redisopt_write[] = {WAIT, PASSWORD_FILE, {0}};
 
 static bool take_replicas(struct open_options *o, struct opt_parser *p)
 {
@@ -48,16 +37,25 @@ static bool take_replicas(struct open_options *o, struct opt_parser *p)
 
 bool redisopt_take(void *open_options, struct opt_parser *p, int id)
 {
-    struct open_options *o = open_options;
-    if (id == OPT_WAIT)
-        return take_replicas(o, p);
-    o->way = id == OPT_LIVE ? STORE_LIVE : STORE_BULK;
-    return true;
+    (void)id;
+    return take_replicas(open_options, p);
 }
 
-void redisopt_report(struct store *s)
+/* So many bytes of keys take seconds to send. */
+enum { MANY_BYTES = 32 << 20 };
+
+void redisopt_hint_many(const struct store *s, const struct keyopt *keyopt, const char *way)
 {
-    char text[200];
-    if (store_tell_way(s, text, sizeof text))
-        say_note("%s", text);
+    struct facts facts;
+    struct stat st;
+    uint64_t bytes = 0;
+    store_describe(s, &facts);
+    const struct header *h = facts.layers.header;
+    for (size_t i = 0; i < keyopt->n_files; i++)
+        if (stat(keyopt->files[i], &st) == 0 && S_ISREG(st.st_mode))
+            bytes += (uint64_t)st.st_size;
+    /* One bitmap: neither shards nor the Bloom module can be united with a file. */
+    bool is_bitmap = facts.n_shards == 1 && h->layers[0].kind->layout->redis != NULL;
+    if (is_bitmap && bytes >= MANY_BYTES && bytes > h->file_len)
+        say_note("note: for so many keys a copy of the filter is faster: %s", way);
 }

@@ -141,7 +141,6 @@ static struct lost own_lost(const struct sink *k, unsigned threads)
     struct lost lost = {.run = a->dropped, .all = c.dropped};
     if (a->warning[0] == '\0')
         return lost;
-    k->store->brief = true;
     lost.at_least = true;
     if (!store_census(k->store, threads, NULL, &census, &ignored))
         return lost;

@@ -387,7 +387,6 @@ bool sources_fpr(const struct sources *s, unsigned threads, double *fpr, struct 
         struct census census;
         struct err why;
         struct store *store = s->filter[i].now;
-        store->brief = true;
         if (!store_census(store, threads, NULL, &census, &why))
             return fail(err, "the false-positive rate of '%s' is unknown: %s", store->name,
                         why.text);

@@ -59,7 +59,6 @@ struct cluster {
     struct conn **conns; /* for conn_wait, MAX_NODES of each */
     struct pollfd *polls;
     struct err trouble; /* the latest error that may be temporary */
-    uint64_t until;     /* when the current commands are given up, with CLUSTER_BRIEFLY */
 };
 
 /* The result of sending all pending commands once. */
@@ -91,27 +90,15 @@ static void disconnect(struct node *node)
     node->was_lost |= node->has_answered;
 }
 
-/* A time-out of `ms`, but not after cl->until. */
-static unsigned limited(const struct cluster *cl, unsigned ms)
-{
-    uint64_t now = conn_now(), left = cl->until > now ? cl->until - now : 0;
-    return left < ms ? (unsigned)left : ms;
-}
-
 /* Makes sure that the node has a usable connection. */
 static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
 {
-    struct conn_options options = cl->options.conn;
-    options.connect_ms = limited(cl, options.connect_ms);
-    options.reply_ms = limited(cl, options.reply_ms);
     if (node->conn != NULL && conn_is_stale(node->conn))
         disconnect(node);
-    if (node->conn != NULL) {
-        conn_set_patience(node->conn, options.reply_ms);
+    if (node->conn != NULL)
         return true;
-    }
     struct conn_address address = node_address(cl, node);
-    node->conn = conn_open(&address, &options, err);
+    node->conn = conn_open(&address, &cl->options.conn, err);
     return node->conn != NULL;
 }
 
@@ -509,11 +496,9 @@ struct course {
 static bool prepare_next(struct cluster *cl, struct course *course, const struct round *round)
 {
     uint64_t now = conn_now();
-    if (now >= cl->until)
-        return false;
     if (course->until == 0)
         *course = (struct course){.redirects = course->redirects,
-                                  .until = now + limited(cl, cl->options.patience_ms),
+                                  .until = now + cl->options.patience_ms,
                                   .pause = FIRST_PAUSE_MS};
     if (cl->owners != NULL && cl->is_map_old)
         refresh_map(cl, course->until);
@@ -542,7 +527,6 @@ bool cluster_run(struct cluster *cl, const struct requests *requests, enum clust
     size_t n = requests->n;
     for (size_t i = 0; i < n; i++)
         replies[i] = NULL;
-    cl->until = repeat == CLUSTER_BRIEFLY ? conn_now() + CLUSTER_BRIEF_MS : UINT64_MAX;
     reply_clear(&cl->replies);
     if (requests->no_memory || !get_jobs(cl, n))
         return fail(err, "cannot send commands: %s", strerror(ENOMEM));
@@ -598,7 +582,6 @@ static bool ask_replicas(struct cluster *cl, const struct requests *rq, struct e
     for (size_t i = 0; i < cl->n_nodes; i++) {
         struct node *node = &cl->nodes[i];
         if (node->has_answered && !node->was_lost) {
-            conn_set_patience(node->conn, cl->options.conn.reply_ms);
             conn_queue(node->conn, rq->data, rq->len, 1, &cl->map_replies);
         } else if (node->was_lost && ok) {
             ok = fail_unknown(cl, node, err);
@@ -683,7 +666,6 @@ static struct cluster *new_cluster(const struct uri *address, const struct clust
         return NULL;
     }
     cl->n_nodes = 1;
-    cl->until = UINT64_MAX;
     return cl;
 }
 

@@ -23,10 +23,7 @@
 
 struct cluster;
 
-enum {
-    CLUSTER_PATIENCE_MS = 60000, /* longer than a usual failover (15 s and an election) */
-    CLUSTER_BRIEF_MS = 5000,     /* as long as connecting may take */
-};
+enum { CLUSTER_PATIENCE_MS = 60000 }; /* longer than a usual failover (15 s and an election) */
 
 struct cluster_options {
     struct conn_options conn; /* its user and db are set from the address */
@@ -43,9 +40,8 @@ void cluster_close(struct cluster *cl); /* or NULL */
 unsigned cluster_masters(const struct cluster *cl);
 
 /* May commands run twice? With CLUSTER_REPEAT, commands that were sent but not answered before the
- * connection was lost are sent again. CLUSTER_BRIEFLY is the same for what the caller can do
- * without: commands still unanswered after CLUSTER_BRIEF_MS are given up. */
-enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT, CLUSTER_BRIEFLY };
+ * connection was lost are sent again. */
+enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT };
 
 /* Runs the commands. Each goes to the node that owns its slot; all are sent before any reply is
  * awaited. replies[i] becomes the reply to command i, which can be an error. These cases are

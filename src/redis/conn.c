@@ -460,11 +460,6 @@ bool conn_exchange(struct conn *c, const struct requests *requests, struct repli
     return true;
 }
 
-void conn_set_patience(struct conn *c, unsigned reply_ms)
-{
-    c->options.reply_ms = reply_ms;
-}
-
 const char *conn_trouble(const struct conn *c)
 {
     return c->trouble;

@@ -79,9 +79,6 @@ void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room);
 bool conn_exchange(struct conn *c, const struct requests *requests, struct replies *replies,
                    struct reply **out, struct err *err);
 
-/* Changes how long replies are waited for. */
-void conn_set_patience(struct conn *c, unsigned reply_ms);
-
 /* Why the connection failed: a sentence that names the server. */
 const char *conn_trouble(const struct conn *c);
 

@@ -5,9 +5,9 @@
  * Keep the batch until it is answered: a redirected command is sent again.
  *
  *     struct requests rq = {0};
- *     requests_begin(&rq, 3, "GETBIT");       // three words, including the name
+ *     requests_begin(&rq, 3, "PEXPIRE");      // three words, including the name
  *     requests_key(&rq, key, key_len);
- *     requests_number(&rq, position);
+ *     requests_number(&rq, 60000);
  *     ... more commands, cluster_run (cluster.h), requests_clear ...
  *     requests_free(&rq);
  *

@@ -66,27 +66,18 @@ struct facts {
     bool slot_damaged;        /* one of two copies of the header */
     unsigned n_shards;        /* number of shards, each with these layers; a key is in one of them;
                                  0: the filter is not sharded */
-    size_t chunk; /* best amount of input for one add call, in bytes; 0: it does not matter */
-    bool gather;  /* wait for a whole chunk even if the input has nothing more ready */
 };
 
 struct store {
     const struct store_ops *ops;
     const char *name; /* in messages */
     bool wants_bytes; /* query and add need the keys' bytes, not only their hashes */
-    bool brief;       /* set by callers before they ask for what they can do without: no server is
-                         waited for longer than a few seconds */
     struct add_state state;
 };
-
-/* How keys are queried and added in Redis. AUTO: in the cheaper way. LIVE: by commands for each
- * key, with the current bits. BULK: by moving whole bitmaps; for queries, they are copied once. */
-enum store_way { STORE_AUTO, STORE_LIVE, STORE_BULK };
 
 /* For stores that are not files. All zero, or NULL instead of a pointer to them: the defaults. */
 struct open_options {
     const char *password_file; /* its first line is the password; NULL: the environment has it */
-    enum store_way way;
     /* So many replicas must have received what is written; 0: they are not asked. If they do not
      * have keys in time, adding fails, and the keys are not reported as added, although the server
      * has them. */
@@ -121,9 +112,6 @@ struct store_ops {
     /* NULL: nothing to do after keys have been added. */
     bool (*sync)(struct store *s, struct err *err);
     bool (*add_end)(struct store *s, bool sync, struct err *err);
-
-    /* NULL: there is only one way. */
-    void (*tell_way)(struct store *s, char *out, size_t room);
 
     bool (*make)(struct store *s, char layout[LAYOUT_TEXT], struct err *err); /* see store_make */
 
@@ -281,14 +269,6 @@ static inline bool store_renew(struct store *s, struct err *err)
     return s->ops->renew == NULL || s->ops->renew(s, err);
 }
 
-/* Describes how many keys were queried or added in which way; false: there is only one way. */
-static inline bool store_tell_way(struct store *s, char *out, size_t room)
-{
-    if (s->ops->tell_way != NULL)
-        s->ops->tell_way(s, out, room);
-    return s->ops->tell_way != NULL;
-}
-
 /* Hints whether many keys will be queried. The default is many. */
 static inline void store_expect(struct store *s, bool many)
 {
@@ -315,8 +295,7 @@ static inline enum add_result store_add(struct store *s, struct hashes keys, uin
 
 /* Call when all keys have been added. If the filter is fuller than designed, sets the warning to a
  * text about the final FPR; else empties it. Unless `again`, also empties it if an earlier warning
- * gave the same rate. Waits for no server longer than a few seconds; if the final FPR cannot be
- * had, and may be above the design rate, the warning says so. */
+ * gave the same rate. */
 static inline void store_conclude(struct store *s, bool again)
 {
     s->ops->conclude(s, again);

@@ -148,11 +148,6 @@ class Bench:
     def add(self, name, action, keys, **more):
         self.jobs.append(Job(name, action, keys, **more))
 
-    def ways(self, command):
-        """The ways to do it that the program knows."""
-        shown = subprocess.check_output([self.seen, command, "--help"], text=True)
-        return [""] + [" " + option for option in ("--live", "--bulk") if option in shown]
-
     def groups(self, words, lines, size):
         """A process that gets so many lines at once and no more before it has printed as many."""
         def action():
@@ -197,20 +192,16 @@ class Bench:
                          "%s %s %s %d %d %d %s %d" % (setbits, command, key, count, k, m,
                                                       self.socket, batch), count, before=empty)
         setbit, getbit = title + "redis-cli --pipe, SETBIT", title + "redis-cli --pipe, GETBIT"
-        for way in self.ways("add"):
-            self.add(title + "seen add" + way, "%s add%s '%s' r.urls" % (seen, way, new), n,
-                     before=empty, rival=setbit, goal=50 if way == " --bulk" else None, check=same)
-        for way in self.ways("query"):
-            self.add(title + "seen query" + way, "%s query%s '%s' r.ask >/dev/null"
-                     % (seen, way, full), n, rival=getbit)
-        for way in self.ways("dedup"):
-            self.add(title + "seen dedup" + way, "%s dedup%s '%s' r.urls >r.out"
-                     % (seen, way, new), n, before=empty, rival=setbit, check=same)
-            self.add(title + "seen dedup" + way + ", four processes", "".join(
-                "%s dedup%s '%s' four.%d >four.%d.out & p%d=$!; " % (seen, way, new, i, i, i)
-                for i in range(4)) + "wait $p0 && wait $p1 && wait $p2 && wait $p3", n,
-                before=empty, rival=setbit, goal=10 if way != " --live" else None,
-                check=same)
+        self.add(title + "seen add", "%s add '%s' r.urls" % (seen, new), n, before=empty,
+                 rival=setbit, check=same)
+        self.add(title + "seen query", "%s query '%s' r.ask >/dev/null" % (seen, full), n,
+                 rival=getbit)
+        self.add(title + "seen dedup", "%s dedup '%s' r.urls >r.out" % (seen, new), n,
+                 before=empty, rival=setbit, check=same)
+        self.add(title + "seen dedup, four processes", "".join(
+            "%s dedup '%s' four.%d >four.%d.out & p%d=$!; " % (seen, new, i, i, i)
+            for i in range(4)) + "wait $p0 && wait $p1 && wait $p2 && wait $p3", n,
+            before=empty, rival=setbit, check=same)
         with open(self.place + "/r.ask", "rb") as f:
             lines = f.read().splitlines(keepends=True)
         for size, count in (1, few), (10, part), (1000, part):
@@ -268,13 +259,12 @@ class Bench:
             self.servers(empty)
             self.sh("%s add '%s' r.urls" % (self.seen, uri("new%d" % s)))
             for command in "add", "query", "dedup":
-                for way in self.ways(command):
-                    name = "seen %s%s" % (command, way)
-                    self.add(title + name, "%s %s%s '%s' %s >r.out"
-                             % (self.seen, command, way, uri("new%d" % s),
-                                "r.ask" if command == "query" else "r.urls"), self.n,
-                             before=None if command == "query" else empty, rival=one + name,
-                             servers=masters)
+                name = "seen " + command
+                self.add(title + name, "%s %s '%s' %s >r.out"
+                         % (self.seen, command, uri("new%d" % s),
+                            "r.ask" if command == "query" else "r.urls"), self.n,
+                         before=None if command == "query" else empty, rival=one + name,
+                         servers=masters)
 
 
 def bits(n, k, p):

@@ -410,11 +410,6 @@ TABLE
     done
     for command in add query dedup; do
         cat <<TABLE
-$command --live elsewhere
-$command --live ! --live F lines
-$command --live ! --live --bulk redis://h/k lines
-$command --bulk elsewhere
-$command --bulk ! --bulk F lines
 $command --password-file elsewhere
 $command --password-file ! --password-file lines F lines
 TABLE

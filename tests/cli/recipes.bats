@@ -235,15 +235,13 @@ for line in sys.stdin.buffer:
 # reads, writes URI: all commands that do so.
 reads()
 {
-    seen query --live "$1" keys >/dev/null && seen query --bulk "$1" keys >/dev/null &&
-        seen stats "$1" >/dev/null && seen import --force "$1" -o pulled.seen
+    seen query "$1" keys >/dev/null && seen stats "$1" >/dev/null && seen import --force "$1" -o pulled.seen
 }
 
 writes()
 {
-    seen add --live "$1" keys && seen dedup --live "$1" keys && seen add --bulk "$1" keys &&
-        seen dedup --bulk "$1" keys && seen export --merge f.seen -o "$1" && seen export f.seen -o "$1" &&
-        seen export --expire 1000 f.seen -o "$1"
+    seen add "$1" keys && seen dedup "$1" keys && seen export --merge f.seen -o "$1" &&
+        seen export f.seen -o "$1" && seen export --expire 1000 f.seen -o "$1"
 }
 
 @test "the commands that seen(1) says a user of Redis needs" {

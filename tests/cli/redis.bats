@@ -82,12 +82,93 @@ config()
     alike <(sort out?) <(sort keys)
 }
 
-@test "a server without BITFIELD_RO is asked by GETBIT" {
+@test "a server without BITFIELD_RO is refused" {
     redis_start old --rename-command BITFIELD_RO ''
-    seq 1000 | seen create --layout gozero:bits=20000 f.seen
-    seen export f.seen -o - | redis old -x SET k
-    seq 500 3000 >asked
-    alike <(seen query "$(uri k gozero:bits=20000 old)" asked) <(seen query f.seen asked)
+    redis old SETBIT k 19999 0
+    for command in query add dedup; do
+        run -2 --separate-stderr seen $command "$(uri k gozero:bits=20000 old)" -k 1
+        [[ ${#stderr_lines[@]} = 1 && $stderr == *"the server says 'ERR unknown command 'BITFIELD_RO'"* ]]
+    done
+    [ "$(redis old BITCOUNT k)" = 0 ]
+}
+
+@test "records that end with NUL" {
+    empty k
+    printf 'a\nb\0c\0a\nb\0' >input
+    alike <(seen dedup -z "$(uri k gozero:bits=20000)" input) <(printf 'a\nb\0c\0')
+    run -1 seen query -q -k a "$(uri k gozero:bits=20000)"
+    alike <(seen query -z "$(uri k gozero:bits=20000)" input) input
+}
+
+@test "what comes by a pipe is added at once, and a query sees it" {
+    local name adder asker
+    name=$(uri k gozero:bits=20000)
+    empty k
+    mkfifo keys asked
+    seen add "$name" <keys 3>&- &
+    adder=$!
+    exec 7>keys
+    seen query -v "$name" <asked >out 3>&- 7>&- &
+    asker=$!
+    exec 8>asked
+    echo x >&8
+    await $asker has_lines out 1
+    echo x >&7
+    await $adder seen query -q "$name" -k x
+    printf 'x\ny\n' >&8
+    await $asker has_lines out 2
+    exec 7>&- 8>&-
+    wait $adder
+    wait $asker
+    equal "$(paste -sd ' ' out)" 'x y'
+}
+
+@test "a filter that becomes too full is warned of, once" {
+    local command
+    seq 6000 >keys
+    for command in add dedup; do
+        redis a DEL r
+        config r 1000 0.01 9585 7
+        seen $command --max-fpr 0.99 "$(uri r redisson)" keys 2>err >out
+        grep 'is fuller than it was made for: its current false-positive rate is 0.0' err
+        [ "$(wc -l <err)" = 1 ]
+    done
+}
+
+@test "new keys that are probably taken for known are estimated" {
+    seq 3000 >keys
+    config r 1000 0.01 9585 7
+    seen dedup --verbose --max-fpr 0.99 "$(uri r redisson)" keys >new 2>said
+    # By the FPR that rises meanwhile; of 3000 keys some 600 are lost.
+    awk -v lost=$((3000 - $(wc -l <new))) '/taken for known/ {
+        for (i = 1; i < NF; i++)
+            if ($i == "known:")
+                exit !($(i + 1) > 0.7 * lost && $(i + 1) < 1.3 * lost)
+    }' said
+    grep -q 'taken for known: [0-9]' said
+}
+
+@test "for very many keys a copy is advised, and --bulk and --live are answered" {
+    local command option name
+    name=$(uri k gozero:bits=20000)
+    head -c 33M < <(yes) >many
+    empty k
+    seen add "$name" -k y
+    run -0 --separate-stderr seen query -m 1 "$name" many
+    [ "$stderr" = "seen: note: for so many keys a copy of the filter is faster: seen import 'URI' \
+-o F; seen query F" ]
+    # From a pipe their number is unknown. A filter that is larger is not copied sooner.
+    prints_nothing seen query -q "$name" <(cat many)
+    redis a SETBIT large 399999999 0
+    prints_nothing seen query -q -v "$(uri large gozero:bits=400000000)" many
+    echo y | seen create --layout gozero:bits=20000 f.seen
+    prints_nothing seen query -q f.seen many
+    for command in query add dedup; do
+        for option in --bulk --live; do
+            run -2 --separate-stderr seen $command $option "$name"
+            [[ $stderr == "seen: unknown option '$option': keys are "* ]]
+        done
+    done
 }
 
 @test "stats tells what it tells of the file" {
@@ -192,8 +273,7 @@ not write" seen query "$name" -k 1
 takes_none()
 {
     seq 100 | quiet seen create --layout gozero:bits=20000 f.seen --force
-    for command in dedup add 'dedup --bulk' 'add --bulk'; do
-        # shellcheck disable=SC2086 # with an option
+    for command in dedup add; do
         refuses "seen: cannot use '$1': $2" seen $command "$1" -k 1
         [ ${#stderr_lines[@]} = 1 ]
     done
@@ -260,7 +340,7 @@ shorter one"
             rm -f out halted go
             redis a DEL k
             if [ $command = query ]; then store f.seen k; else redis a SETBIT k 399999 0; fi
-            halting | seen $command --live "$(uri k $spec)" >out 2>err 3>&- &
+            halting | seen $command "$(uri k $spec)" >out 2>err 3>&- &
             await $! test -e halted
             $event
             touch go
@@ -285,7 +365,7 @@ until_cut()
     redis_start b --appendonly yes --appendfsync no
     redis b SETBIT k 39999999 0
     seq 50000 >keys
-    until_cut 3>&- | seen dedup --live "$(uri k redisson:bits=40000000,k=7 b)" >out 2>err 3>&- &
+    until_cut 3>&- | seen dedup "$(uri k redisson:bits=40000000,k=7 b)" >out 2>err 3>&- &
     await $! has_lines out 1001
     redis_kill b
     touch cut
@@ -307,7 +387,7 @@ has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
     name=$(uri k redisson:bits=40000000,k=7)
     redis a SETBIT k 39999999 0
     seq 50000 >keys
-    seen dedup --live "$name" keys >out 2>err 3>&- &
+    seen dedup "$name" keys >out 2>err 3>&- &
     redis_cut a $! out
     wait $! || status=$?
     case $status in
@@ -326,7 +406,7 @@ has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
 @test "a connection that is lost once does not stop add" {
     redis a SETBIT k 39999999 0
     seq 50000 >keys
-    until_cut 3>&- | seen add --live "$(uri k redisson:bits=40000000,k=7)" 3>&- &
+    until_cut 3>&- | seen add "$(uri k redisson:bits=40000000,k=7)" 3>&- &
     await $! has_bits k 1000
     redis a CLIENT KILL TYPE normal
     touch cut

@@ -245,8 +245,6 @@ alone() { [ "$(redis a CLIENT LIST | grep -c client)" = 1 ]; }
     [ "$(redis a DBSIZE)" = 2 ]
     [ ! -e g.seen ]
     name=$(uri k)
-    refuses "seen: cannot use '$name': the Bloom module takes keys one by one, and no --bulk" \
-        seen add --bulk "$name" -k 1
     refuses "seen: --max-fpr cannot be used with '$name': the Bloom module keeps to the rate that \
 it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     refuses "seen: '$name' has no generations, so it cannot be rotated" \

@@ -175,7 +175,8 @@ struct store *redis_prepare(const char *name, const struct store_plan *plan,
     struct redis *r = redis_connect(name, options, err);
     if (r == NULL)
         return NULL;
-    if (redis_store(r, err) != NULL && prepare(r, plan->n, plan->p, there, err))
+    redis_store(r);
+    if (prepare(r, plan->n, plan->p, there, err))
         return &r->store;
     redis_close(r);
     return NULL;
@@ -227,20 +228,15 @@ static bool make_shard(struct redis *r, const struct shard *s, struct err *err)
     return ok;
 }
 
-/* Takes the replies to the commands of make_key. */
-static bool take_made(struct redis *r, struct reply *const *reply, struct err *err)
+/* Takes the replies to the commands of make_key, from r->replies[at] on. */
+static bool take_made(struct redis *r, size_t at, struct err *err)
 {
-    const struct reply *exec = reply[MAKE_COMMANDS - 1];
-    for (size_t i = 0; i < MAKE_COMMANDS; i++)
-        if (reply[i]->type == REPLY_ERROR)
-            return redis_refused(r, reply[i], err);
-    if (exec->type != REPLY_ARRAY || exec->n != MAKE_COMMANDS - 2)
-        return redis_refused(r, exec, err);
-    for (size_t i = 0; i < exec->n; i++)
-        if (exec->elements[i].type == REPLY_ERROR)
-            return redis_refused(r, &exec->elements[i], err);
-    r->creation->made |= exec->elements[MAKE_RENAME].type == REPLY_INTEGER &&
-                         exec->elements[MAKE_RENAME].integer == 1;
+    const struct reply *result;
+    uint64_t renamed;
+    if (!redis_block_result(r, at, MAKE_COMMANDS, MAKE_COMMANDS - 2, &result, err) ||
+        !redis_number(r, &result->elements[MAKE_RENAME], &renamed, err))
+        return false;
+    r->creation->made |= renamed == 1;
     return true;
 }
 
@@ -259,7 +255,7 @@ static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err 
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!take_made(r, r->replies + i * MAKE_COMMANDS, err))
+        if (!take_made(r, i * MAKE_COMMANDS, err))
             return false;
     return true;
 }

@@ -9,18 +9,13 @@
  * the last count. */
 static const double COUNT_STEP = 1.0 / 64;
 
-/* Appends a command that returns the k bits of a key; or, if one_by_one, k commands. */
+/* Appends a command that returns the k bits of a key. */
 static void ask_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
 {
-    if (!r->one_by_one)
-        redis_command(r, s, 2 + 3 * (size_t)r->k, "BITFIELD_RO");
+    redis_command(r, s, 2 + 3 * (size_t)r->k, "BITFIELD_RO");
     for (unsigned j = 0; j < r->k; j++) {
-        if (r->one_by_one) {
-            redis_command(r, s, 3, "GETBIT");
-        } else {
-            requests_word(&r->rq, "GET");
-            requests_word(&r->rq, "u1");
-        }
+        requests_word(&r->rq, "GET");
+        requests_word(&r->rq, "u1");
         requests_number(&r->rq, positions[j]);
     }
 }
@@ -37,44 +32,23 @@ static void set_bits(struct redis *r, const struct shard *s, const uint64_t *pos
     }
 }
 
-static bool take_bit(const struct redis *r, const struct reply *bit, unsigned *n_set,
-                     struct err *err)
-{
-    if (bit->type != REPLY_INTEGER)
-        return redis_refused(r, bit, err);
-    *n_set += bit->integer != 0;
-    return true;
-}
-
-/* Counts how many of a key's k bits are set, from the reply to BITFIELD. */
+/* Counts how many of a key's k bits are set, from the reply to ask_bits or set_bits. */
 static bool take_bits(const struct redis *r, const struct reply *reply, unsigned *n_set,
                       struct err *err)
 {
     *n_set = 0;
     if (reply->type != REPLY_ARRAY || reply->n != r->k)
         return redis_refused(r, reply, err);
-    for (size_t j = 0; j < reply->n; j++)
-        if (!take_bit(r, &reply->elements[j], n_set, err))
-            return false;
+    for (size_t j = 0; j < reply->n; j++) {
+        const struct reply *bit = &reply->elements[j];
+        if (bit->type != REPLY_INTEGER)
+            return redis_refused(r, bit, err);
+        *n_set += bit->integer != 0;
+    }
     return true;
 }
 
 /* ---- Asking. */
-
-/* Takes the replies for a key, which begin at replies[0]. *used is their number. */
-static bool take_key(const struct redis *r, struct reply *const *replies, size_t *used,
-                     bool *present, struct err *err)
-{
-    unsigned n_set = 0;
-    *used = r->one_by_one ? r->k : 1;
-    if (!r->one_by_one && !take_bits(r, replies[0], &n_set, err))
-        return false;
-    for (size_t j = 0; r->one_by_one && j < r->k; j++)
-        if (!take_bit(r, replies[j], &n_set, err))
-            return false;
-    *present = n_set == r->k;
-    return true;
-}
 
 /* Appends STRLEN for each shard of the batch. */
 static void ask_lengths(struct redis *r)
@@ -97,7 +71,6 @@ static bool take_lengths(struct redis *r, struct reply *const *replies, struct e
 static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, uint64_t *present,
                       struct err *err)
 {
-    size_t next = 0, used;
     requests_clear(&r->rq);
     redis_place_keys(r, hashes_from(keys, at), n);
     for (size_t i = 0; i < n; i++)
@@ -105,14 +78,14 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, 
     ask_lengths(r);
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
-    for (size_t i = at; i < at + n; i++, next += used) {
-        bool is_in;
-        if (!take_key(r, r->replies + next, &used, &is_in, err))
+    for (size_t i = 0; i < n; i++) {
+        unsigned n_set;
+        if (!take_bits(r, r->replies[i], &n_set, err))
             return false;
-        if (is_in)
-            bit_set(present, i);
+        if (n_set == r->k)
+            bit_set(present, at + i);
     }
-    return take_lengths(r, r->replies + next, err);
+    return take_lengths(r, r->replies + n, err);
 }
 
 bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, struct err *err)
@@ -145,73 +118,38 @@ static bool take_added(struct redis *r, struct shard *s, const struct reply *rep
     return true;
 }
 
-/* Sets `first` of the batch's shards. n: none of the n placed keys is sent to it. Bit `at` of known
- * is that of the first key. */
-static void find_first(struct redis *r, const uint64_t *known, size_t at, size_t n)
+/* Makes the first key that is sent to a shard in this run its witness. */
+static void find_witnesses(struct redis *r, const uint64_t *known, size_t at, size_t n)
 {
-    for (size_t u = 0; u < r->n_used; u++)
-        r->shard[r->used[u]].first = n;
-    for (size_t i = n; i-- > 0;)
-        if (!bit_of(known, at + i))
-            r->shard[r->shard_of[i]].first = i;
-}
-
-static void ask_again(struct redis *r, const struct shard *s, const uint64_t *positions)
-{
-    redis_command(r, s, 2 + 3 * (size_t)r->k, "BITFIELD");
-    for (unsigned j = 0; j < r->k; j++) {
-        requests_word(&r->rq, "GET");
-        requests_word(&r->rq, "u1");
-        requests_number(&r->rq, positions[j]);
+    for (size_t i = 0; i < n; i++) {
+        struct shard *s = &r->shard[r->shard_of[i]];
+        if (s->has_witness || bit_of(known, at + i))
+            continue;
+        memcpy(s->witness, r->positions + i * r->k, r->k * sizeof *s->witness);
+        s->has_witness = true;
     }
 }
 
-/* Asks behind a batch, for each of its shards, whether the witness and the batch's first key are
- * there, and the configuration. So it is noticed if another client deletes a bitmap at any time,
- * even if the batch makes it anew. */
-static bool ask_witnesses(struct redis *r, const uint64_t *known, size_t at, size_t n,
-                          struct err *err)
+/* Asks whether a shard's witness and its configuration are there. */
+static bool ask_witness(struct redis *r, const struct shard *s, struct err *err)
 {
-    find_first(r, known, at, n);
-    for (size_t u = 0; u < r->n_used; u++) {
-        const struct shard *s = &r->shard[r->used[u]];
-        if (s->has_witness)
-            ask_again(r, s, s->witness);
-        if (s->first < n)
-            ask_again(r, s, r->positions + s->first * r->k);
-        if (r->configured && !redis_config_exists(r, redis_layer(r)->kind->layout->redis, s, err))
-            return false;
-    }
-    return true;
+    if (s->has_witness)
+        ask_bits(r, s, s->witness);
+    return !r->configured || redis_config_exists(r, redis_layer(r)->kind->layout->redis, s, err);
 }
 
-/* Takes the reply to ask_again. */
-static bool take_again(const struct redis *r, const struct reply *reply, struct err *err)
+/* Takes the replies to ask_witness, from *next on. */
+static bool take_witness(const struct redis *r, const struct shard *s, struct reply *const **next,
+                         struct err *err)
 {
-    unsigned n_set;
-    return reply != NULL && take_bits(r, reply, &n_set, err) &&
-           (n_set == r->k || redis_lost(r, err));
-}
-
-/* Takes the replies to ask_witnesses. The first key of the batch is the next witness. */
-static bool take_witnesses(struct redis *r, struct reply *const *next, size_t n, struct err *err)
-{
-    for (size_t u = 0; u < r->n_used; u++) {
-        struct shard *s = &r->shard[r->used[u]];
-        uint64_t there;
-        if (s->has_witness && !take_again(r, *next++, err))
-            return false;
-        if (s->first < n && !take_again(r, *next++, err))
-            return false;
-        if (s->first < n)
-            memcpy(s->witness, r->positions + s->first * r->k, r->k * sizeof *s->witness);
-        if (r->configured && (*next == NULL || !redis_number(r, *next++, &there, err)))
-            return false;
-        if (r->configured && there == 0)
-            return redis_lost(r, err);
-        s->has_witness |= s->first < n;
-    }
-    return true;
+    unsigned n_set = r->k;
+    uint64_t configured = 1;
+    const struct reply *bits = s->has_witness ? *(*next)++ : NULL;
+    const struct reply *config = r->configured ? *(*next)++ : NULL;
+    if ((s->has_witness && (bits == NULL || !take_bits(r, bits, &n_set, err))) ||
+        (r->configured && (config == NULL || !redis_number(r, config, &configured, err))))
+        return false;
+    return (n_set == r->k && configured != 0) || redis_lost(r, err);
 }
 
 /* Takes the replies to a batch of keys from *done on, up to the first missing reply; true if none
@@ -231,30 +169,50 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
         if (reply == NULL || !take_added(r, s, reply, known, *done, err))
             return false;
     }
-    return take_lengths(r, next, err) && take_witnesses(r, next + r->n_used, end - begin, err);
+    for (size_t u = 0; u < r->n_used; u++)
+        if (!take_witness(r, &r->shard[r->used[u]], &next, err))
+            return false;
+    return true;
 }
 
 /* Adds keys [*done, end), for which redis_place_keys was called. Each key is one command, so that
- * it is added atomically. */
+ * it is added atomically. The witnesses are asked behind the keys: so it is noticed if another
+ * client has deleted a bitmap since the first key, even if the batch has made it anew. */
 static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
 {
     struct err why;
     requests_clear(&r->rq);
     for (size_t u = 0; u < r->n_used; u++) {
         struct shard *s = &r->shard[r->used[u]];
-        s->fpr = redis_shard_fpr(r, s->set);
+        s->fpr = redis_shard_fpr(r, s);
     }
     ask_lengths(r);
     for (size_t i = *done; i < end; i++)
         if (!bit_of(known, i))
             set_bits(r, &r->shard[r->shard_of[i - *done]], r->positions + (i - *done) * r->k);
-    ask_lengths(r);
-    if (!ask_witnesses(r, known, *done, end - *done, err))
-        return false;
+    find_witnesses(r, known, *done, end - *done);
+    for (size_t u = 0; u < r->n_used; u++)
+        if (!ask_witness(r, &r->shard[r->used[u]], err))
+            return false;
     enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
     bool ran = redis_run(r, repeat, &why);
     *err = why;
     return take_batch(r, known, end, done, err) && ran;
+}
+
+bool live_check(struct redis *r, struct err *err)
+{
+    struct reply *const *next = r->replies;
+    requests_clear(&r->rq);
+    for (unsigned i = 0; i < r->n_shards; i++)
+        if (!ask_witness(r, &r->shard[i], err))
+            return false;
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        if (!take_witness(r, &r->shard[i], &next, err))
+            return false;
+    return true;
 }
 
 /* A number of keys, from the first of n placed keys on, that can be added without the FPR exceeding

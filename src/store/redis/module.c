@@ -440,8 +440,6 @@ bool module_open(struct redis *r, struct err *err)
     bool there;
     r->store.ops = &ops;
     r->store.wants_bytes = true;
-    if (r->way == STORE_BULK)
-        return redis_unfit(r, err, "the Bloom module takes keys one by one, and no --bulk");
     if (!is_one_key(r, err) || !module_look(r, &filter, &there, err))
         return false;
     if (!there)
@@ -696,7 +694,7 @@ static bool push(struct push *p, const struct layout_filter *filter, const uint8
         temporary_life(r, r->shard, expire, &until, err) &&
         temporary_rename(&p->temporary, r->shard, until, err))
         return true;
-    temporary_drop(r, &p->temporary, 1);
+    temporary_drop(&p->temporary);
     return false;
 }
 

@@ -9,7 +9,6 @@
 
 #include "redis/password.h"
 #include "store/foreign.h"
-#include "store/redis/bulk.h"
 
 /* ---- The configuration of a filter. */
 
@@ -100,8 +99,7 @@ void redis_command(struct redis *r, const struct shard *s, size_t words, const c
 
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err)
 {
-    return cluster_run(r->cluster, &r->rq, r->store.brief ? CLUSTER_BRIEFLY : repeat, r->replies,
-                       err);
+    return cluster_run(r->cluster, &r->rq, repeat, r->replies, err);
 }
 
 bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
@@ -192,7 +190,7 @@ static bool name_shards(struct redis *r, struct err *err)
     return ok || fail(err, "out of memory");
 }
 
-unsigned redis_shard_of(const struct redis *r, struct hashes keys, size_t i)
+static unsigned shard_of(const struct redis *r, struct hashes keys, size_t i)
 {
     if (r->n_shards == 1)
         return 0;
@@ -208,7 +206,7 @@ void redis_place_keys(struct redis *r, struct hashes keys, size_t n)
         r->shard[r->used[u]].in_batch = false;
     r->n_used = 0;
     for (size_t i = 0; i < n; i++) {
-        unsigned s = redis_shard_of(r, keys, i);
+        unsigned s = shard_of(r, keys, i);
         r->shard_of[i] = (uint16_t)s;
         if (!r->shard[s].in_batch)
             r->used[r->n_used++] = (uint16_t)s;
@@ -234,10 +232,10 @@ bool redis_count(struct redis *r, struct err *err)
     return true;
 }
 
-double redis_shard_fpr(const struct redis *r, uint64_t set)
+double redis_shard_fpr(const struct redis *r, const struct shard *s)
 {
     struct census census;
-    redis_layer(r)->kind->layout->census_of(redis_layer(r), set, &census);
+    redis_layer(r)->kind->layout->census_of(redis_layer(r), s->set, &census);
     return census.fpr;
 }
 
@@ -245,7 +243,7 @@ double redis_fpr(const struct redis *r)
 {
     double sum = 0;
     for (unsigned i = 0; i < r->n_shards; i++)
-        sum += redis_shard_fpr(r, r->shard[i].set);
+        sum += redis_shard_fpr(r, &r->shard[i]);
     return sum / r->n_shards;
 }
 
@@ -282,20 +280,17 @@ bool redis_spec(const struct redis *r, struct layout_spec *spec, struct err *err
            redis_unfit(r, err, "filters of this layout are no bitmaps in Redis");
 }
 
+/* The most commands that are sent for each shard beside a batch of keys, or without one. */
+enum { BESIDE_KEYS = 3 };
+
 static bool get_room(struct redis *r, struct err *err)
 {
     assert(r->n_shards > 0 && r->k > 0);
     size_t fit = REDIS_BATCH_BITS / r->k;
     r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
     size_t used = r->batch < r->n_shards ? r->batch : r->n_shards;
-    /* A command for each bit, and others for each shard beside them (live.c); or the commands of a
-     * step for each shard. */
-    enum { BESIDE_KEYS = 5 };
-    size_t commands = r->batch * r->k + BESIDE_KEYS * used;
-    if (commands < REDIS_STEP * (size_t)r->n_shards)
-        commands = REDIS_STEP * (size_t)r->n_shards;
     free(r->replies);
-    r->replies = calloc(commands, sizeof *r->replies);
+    r->replies = calloc(r->batch + BESIDE_KEYS * (size_t)r->n_shards, sizeof *r->replies);
     r->positions = calloc(r->batch * r->k, sizeof *r->positions);
     r->shard_of = calloc(r->batch, sizeof *r->shard_of);
     r->used = calloc(used, sizeof *r->used);
@@ -447,8 +442,9 @@ bool redis_check(struct redis *r, struct err *err)
         if (!redis_number(r, reply[0], &exists, err) ||
             !redis_length(r, &r->shard[i], reply[1], err))
             return false;
+        if (reply[2]->type != REPLY_ARRAY)
+            return redis_refused(r, reply[2], err);
         any |= exists;
-        r->one_by_one |= reply[2]->type == REPLY_ERROR;
         r->header.file_len += r->shard[i].len;
     }
     if (any == 0 && !r->configured)
@@ -474,7 +470,6 @@ struct redis *redis_connect(const char *name, const struct open_options *options
         return NULL;
     }
     r->store.name = name;
-    r->way = o->way;
     r->replicas = o->replicas;
     if (!uri_parse(name, &r->uri, err)) {
         free(r);
@@ -498,7 +493,6 @@ struct redis *redis_connect(const char *name, const struct open_options *options
 
 void redis_close(struct redis *r)
 {
-    bulk_free(r->bulk);
     cluster_close(r->cluster);
     password_free(r->password);
     for (unsigned i = 0; r->shard != NULL && i < r->n_shards; i++)

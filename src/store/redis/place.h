@@ -29,9 +29,6 @@ enum {
     REDIS_BATCH_BITS = 1 << 14,
 };
 
-/* The most commands for one shard that are sent for all shards at once: unite_queue. */
-enum { REDIS_STEP = 7 };
-
 struct shard {
     char *key;
     size_t key_len;
@@ -39,11 +36,10 @@ struct shard {
     uint64_t set, counted; /* bits that are set: about now; at the last count */
     double fpr;            /* at the beginning of the current batch */
     bool in_batch;
-    /* The k positions of a key that the server has acknowledged in this run. If it is missing
-     * later, another client has deleted or replaced the bitmap. */
+    /* The k positions of the first key that was added in this run. If it is missing later, another
+     * client has deleted or replaced the bitmap. */
     uint64_t *witness;
     bool has_witness;
-    size_t first; /* of the batch's keys, the shard's first that is sent */
     bool missing; /* redis_prepare found neither bitmap nor configuration */
 };
 
@@ -52,7 +48,6 @@ struct redis {
     struct uri uri;
     char *password; /* NULL: none */
     struct cluster *cluster;
-    enum store_way way;
     unsigned replicas; /* number of replicas that must have received what is written */
     struct shard *shard;
     unsigned n_shards;
@@ -63,7 +58,6 @@ struct redis {
     uint64_t m;                       /* of a shard */
     unsigned k;
     bool configured;           /* each shard has a configuration */
-    bool one_by_one;           /* the server has no BITFIELD_RO */
     struct creation *creation; /* by redis_prepare; or NULL */
 
     struct layout_filter latest; /* of the Bloom module: from the header that was read last */
@@ -78,18 +72,16 @@ struct redis {
     uint64_t *witnesses; /* of all shards */
     size_t n_used;
     struct add_options options;
-    double warned_fpr;    /* 0: no warning yet */
-    bool gone;            /* the last keys could not be added, whatever the reason */
-    struct err uncounted; /* why the bits could not be counted for a warning; "": they could */
-    struct bulk *bulk;    /* has its own locks */
+    bool warned; /* that the filter is fuller than it was made for */
+    bool gone;   /* the last keys could not be added, whatever the reason */
 };
 
 /* Connects; checks only the address. redis_close ends it. */
 struct redis *redis_connect(const char *name, const struct open_options *options, struct err *err);
 void redis_close(struct redis *r);
 
-/* Makes it a store. The store can take keys after redis_settle and redis_check. */
-struct store *redis_store(struct redis *r, struct err *err);
+/* Makes r->store a store of bitmaps, which can take keys after redis_settle and redis_check. */
+void redis_store(struct redis *r);
 
 /* store_make. */
 bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err);
@@ -113,7 +105,7 @@ static inline const struct layer *redis_layer(const struct redis *r)
 /* Begins a command on a shard's key, of `words` words, including the command and the key. */
 void redis_command(struct redis *r, const struct shard *s, size_t words, const char *command);
 
-/* Runs the commands of r->rq into r->replies. With store.brief, always CLUSTER_BRIEFLY. */
+/* Runs the commands of r->rq into r->replies. */
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
 /* The same; fails if the first command was refused. For a command whose reply tells only that it
@@ -172,15 +164,12 @@ bool redis_lost(const struct redis *r, struct err *err);
 /* Counts the bits that are set in each shard. */
 bool redis_count(struct redis *r, struct err *err);
 
-/* The FPR of a shard with `set` bits set. */
-double redis_shard_fpr(const struct redis *r, uint64_t set);
+/* The FPR of a shard, from the bits set in it. */
+double redis_shard_fpr(const struct redis *r, const struct shard *s);
 
 /* The FPR of the filter, from the bits set in each shard: the mean of the shards, since an absent
  * key is equally likely to belong to any of them. */
 double redis_fpr(const struct redis *r);
-
-/* The shard of key i. */
-unsigned redis_shard_of(const struct redis *r, struct hashes keys, size_t i);
 
 /* Finds positions and shards of keys [0, n), a batch at most: sets r->positions, r->shard_of and
  * r->used. */
@@ -204,5 +193,8 @@ bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, 
 /* Adds some of the keys [*done, n), as store_add. */
 enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
                          size_t *done, struct err *err);
+
+/* Is the filter still the one to which keys were added? Fails if keys of this run are missing. */
+bool live_check(struct redis *r, struct err *err);
 
 #endif

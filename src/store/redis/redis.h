@@ -4,8 +4,7 @@
  *
  * Keys are queried and added in batches, one pipeline each. A key's bits are read, or read and set,
  * by one atomic command. So of several processes that add the same key, on any machines, only one
- * is told that it was new. Where it is cheaper, whole bitmaps are moved instead (bulk.h): a batch
- * is then united with the bitmap in one step.
+ * is told that it was new.
  *
  * If a connection is lost between request and reply, it is unknown which keys of the batch were
  * new. Results of its first keys whose replies arrived are reported, and adding fails. If the

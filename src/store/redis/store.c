@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/num.h"
 #include "store/layers.h"
-#include "store/redis/bulk.h"
 #include "store/redis/module.h"
 #include "store/redis/place.h"
 #include "store/redis/redis.h"
@@ -25,24 +23,17 @@ static const struct redis *const_redis_of(const struct store *s)
 static void describe(const struct store *s, struct facts *facts)
 {
     const struct redis *r = const_redis_of(s);
-    *facts = (struct facts){.layers = {&r->header, r->data},
-                            .counters = r->header.counters,
-                            .n_shards = r->n_shards,
-                            .chunk = bulk_chunk(r),
-                            .gather = r->way == STORE_BULK};
+    *facts = (struct facts){
+        .layers = {&r->header, r->data}, .counters = r->header.counters, .n_shards = r->n_shards};
 }
 
 static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
 {
     struct redis *r = redis_of(s);
     memset(present, 0, (n + 63) / 64 * sizeof *present);
-    enum bulk_result result = bulk_ask(r->bulk, keys, n, present, err);
-    if (result != BULK_NOT)
-        return result == BULK_DONE;
     pthread_mutex_lock(&r->lock);
     bool ok = live_ask(r, keys, n, present, err);
     pthread_mutex_unlock(&r->lock);
-    bulk_count_live(r->bulk, n);
     return ok;
 }
 
@@ -149,39 +140,24 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     struct redis *r = redis_of(s);
     const struct layers layers = {&r->header, r->data};
     r->options = *options;
-    r->warned_fpr = 0;
+    r->warned = false;
     return writer_check(layers, s->name, options, err) && redis_count(r, err);
 }
 
-/* Warns if the FPR, from the number of bits set, is above the limit. If the bits that this process
- * knows of say so, the bits on the server are counted. The keys are added even if that fails. */
-static void warn(struct redis *r, const char *when)
+/* Warns once if the FPR, from the number of bits set, is above the limit. If the bits that this
+ * process knows of say so, the bits on the server are counted. */
+static bool warn(struct redis *r, struct err *err)
 {
     double limit = writer_warn_fpr(&r->header);
-    r->uncounted.text[0] = '\0';
-    if (redis_fpr(r) <= limit)
-        return;
-    r->store.brief = true;
-    bool ok = redis_count(r, &r->uncounted);
-    r->store.brief = false;
+    if (r->warned || redis_fpr(r) <= limit)
+        return true;
+    if (!redis_count(r, err))
+        return false;
     double fpr = redis_fpr(r);
-    if (!ok || fpr <= limit)
-        return;
-    r->warned_fpr = fpr;
-    writer_warn(&r->header, r->store.name, when, fpr, &r->store.state);
-}
-
-/* Adds some of the keys [*done, n). */
-static enum add_result add_some(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
-                                size_t *done, struct err *err)
-{
-    size_t before = *done;
-    enum bulk_result bulk = bulk_add(r->bulk, keys, known, n, done, err);
-    if (bulk != BULK_NOT)
-        return bulk == BULK_DONE ? ADD_OK : ADD_FAILED;
-    enum add_result result = live_add(r, keys, known, n, done, err);
-    bulk_count_live(r->bulk, *done - before);
-    return result;
+    r->warned = fpr > limit;
+    if (r->warned)
+        writer_warn(&r->header, r->store.name, "current", fpr, &r->store.state);
+    return true;
 }
 
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
@@ -194,56 +170,32 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
     pthread_mutex_lock(&r->lock);
     while (result == ADD_OK && *done < n) {
         size_t before = *done;
-        result = add_some(r, keys, known, n, done, err);
+        result = live_add(r, keys, known, n, done, err);
         result = redis_added(r, result, before, done, err);
-        if (result == ADD_OK && r->warned_fpr == 0)
-            warn(r, "current");
+        if (result == ADD_OK && !warn(r, err))
+            result = ADD_FAILED;
     }
     r->gone = result == ADD_FAILED;
     pthread_mutex_unlock(&r->lock);
     return result;
 }
 
+/* The warning was given when the limit was passed. */
 static void conclude(struct store *s, bool again)
 {
-    struct redis *r = redis_of(s);
-    char before[NUM_TEXT], now[NUM_TEXT];
+    (void)again;
     s->state.warning[0] = '\0';
-    if (r->gone)
-        return;
-    num_show_fpr(before, r->warned_fpr);
-    pthread_mutex_lock(&r->lock);
-    if (r->warned_fpr != 0)
-        warn(r, "final");
-    pthread_mutex_unlock(&r->lock);
-    if (r->uncounted.text[0] != '\0')
-        snprintf(s->state.warning, sizeof s->state.warning,
-                 "'%.200s' has acknowledged all keys, but its final false-positive rate is "
-                 "unknown: %.200s",
-                 s->name, r->uncounted.text);
-    else if (!again && strcmp(before, num_show_fpr(now, r->warned_fpr)) == 0)
-        s->state.warning[0] = '\0';
 }
 
-/* The server has all keys for which it has replied. */
-static bool sync_keys(struct store *s, struct err *err)
-{
-    struct redis *r = redis_of(s);
-    pthread_mutex_lock(&r->lock);
-    bool ok = redis_replicated(r, err);
-    pthread_mutex_unlock(&r->lock);
-    return ok;
-}
-
+/* The server has all keys for which it has replied, if it still has the filter. */
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
+    struct redis *r = redis_of(s);
     (void)sync;
-    return sync_keys(s, err);
-}
-
-static void tell_way(struct store *s, char *out, size_t room)
-{
-    bulk_describe(redis_of(s)->bulk, out, room);
+    pthread_mutex_lock(&r->lock);
+    bool ok = r->gone || (live_check(r, err) && redis_replicated(r, err));
+    pthread_mutex_unlock(&r->lock);
+    return ok;
 }
 
 /* ---- Opening. */
@@ -260,19 +212,15 @@ static const struct store_ops ops = {
     .add_begin = add_begin,
     .add = add,
     .conclude = conclude,
-    .sync = sync_keys,
     .add_end = add_end,
-    .tell_way = tell_way,
     .make = redis_make,
     .close = close_store,
 };
 
-struct store *redis_store(struct redis *r, struct err *err)
+void redis_store(struct redis *r)
 {
     r->store.ops = &ops;
     r->store.wants_bytes = r->n_shards > 1;
-    r->bulk = bulk_new(r, err);
-    return r->bulk != NULL ? &r->store : NULL;
 }
 
 struct store *redis_open(const char *name, enum store_mode mode, const struct open_options *options,
@@ -282,8 +230,8 @@ struct store *redis_open(const char *name, enum store_mode mode, const struct op
     (void)mode;
     if (r == NULL)
         return NULL;
-    if (redis_store(r, err) != NULL &&
-        (module_is_meant(r) ? module_open(r, err) : redis_settle(r, err) && redis_check(r, err)))
+    redis_store(r);
+    if (module_is_meant(r) ? module_open(r, err) : redis_settle(r, err) && redis_check(r, err))
         return &r->store;
     redis_close(r);
     return NULL;

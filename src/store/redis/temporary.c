@@ -54,11 +54,6 @@ void temporary_free(struct temporary *t)
 void temporary_command(struct temporary *t, size_t words, const char *command)
 {
     requests_begin(&t->r->rq, words, command);
-    temporary_key(t);
-}
-
-void temporary_key(struct temporary *t)
-{
     requests_key(&t->r->rq, t->key, t->key_len);
 }
 
@@ -110,7 +105,8 @@ bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct
     return ok;
 }
 
-bool temporary_whole(const struct temporary *t, const struct reply *count, struct err *err)
+/* Takes the reply to BITCOUNT. Fails if bits that temporary_write has set are missing. */
+static bool take_count(const struct temporary *t, const struct reply *count, struct err *err)
 {
     uint64_t n = 0;
     if (!redis_number(t->r, count, &n, err))
@@ -167,7 +163,7 @@ bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until
     if (t->n_set > 0) {
         requests_clear(&r->rq);
         temporary_command(t, 2, "BITCOUNT");
-        if (!redis_run(r, CLUSTER_REPEAT, err) || !temporary_whole(t, r->replies[0], err))
+        if (!redis_run(r, CLUSTER_REPEAT, err) || !take_count(t, r->replies[0], err))
             return false;
     }
     requests_clear(&r->rq);
@@ -182,58 +178,41 @@ bool temporary_rename(struct temporary *t, const struct shard *s, uint64_t until
     return redis_run(r, CLUSTER_ONCE, err) && redis_block_result(r, 0, BLOCK, 2, &ignored, err);
 }
 
-void temporary_drop(struct redis *r, struct temporary *t, size_t n)
-{
-    struct err ignored;
-    requests_clear(&r->rq);
-    for (size_t i = 0; i < n; i++)
-        if (t[i].key != NULL)
-            temporary_command(&t[i], 2, "UNLINK");
-    redis_run(r, CLUSTER_BRIEFLY, &ignored);
-}
-
-/* ---- Uniting. */
-
-size_t unite_queue(struct temporary *t, const struct shard *s, uint64_t until, bool tell)
+bool temporary_unite(struct temporary *t, const struct shard *s, uint64_t until, struct err *err)
 {
     struct redis *r = t->r;
-    size_t n = 5 + (size_t)tell + (until != 0);
+    const struct reply *result;
+    uint64_t len;
+    size_t n = 4 + (until != 0);
+    requests_clear(&r->rq);
     requests_block(&r->rq, n);
     requests_begin(&r->rq, 1, "MULTI");
-    redis_command(r, s, 2, "STRLEN");
     temporary_command(t, 2, "BITCOUNT");
-    if (tell) {
-        redis_command(r, s, 4, "GETRANGE");
-        requests_word(&r->rq, "0");
-        requests_word(&r->rq, "-1");
-    }
     requests_begin(&r->rq, 5, "BITOP");
     requests_word(&r->rq, "OR");
     requests_key(&r->rq, s->key, s->key_len);
     requests_key(&r->rq, s->key, s->key_len);
-    temporary_key(t);
+    requests_key(&r->rq, t->key, t->key_len);
     /* BITOP makes a new value, which never expires. */
     if (until != 0) {
         redis_command(r, s, 3, "PEXPIREAT");
         requests_number(&r->rq, until);
     }
     requests_begin(&r->rq, 1, "EXEC");
-    return n;
+    if (!redis_run(r, CLUSTER_REPEAT, err) || !redis_block_result(r, 0, n, n - 2, &result, err) ||
+        !take_count(t, &result->elements[0], err) ||
+        !redis_number(r, &result->elements[1], &len, err))
+        return false;
+    temporary_drop(t);
+    return true;
 }
 
-bool unite_take(struct temporary *t, struct shard *s, size_t at, size_t n,
-                const struct reply **before, struct err *err)
+void temporary_drop(struct temporary *t)
 {
-    const struct reply *result;
-    uint64_t len;
-    if (!redis_block_result(t->r, at, n, n - 2, &result, err) ||
-        !redis_length(t->r, s, &result->elements[0], err) ||
-        !temporary_whole(t, &result->elements[1], err))
-        return false;
-    const struct reply *next = &result->elements[2];
-    if (before != NULL && next->type != REPLY_STRING)
-        return redis_refused(t->r, next, err);
-    if (before != NULL)
-        *before = next++;
-    return redis_number(t->r, next, &len, err); /* the reply to BITOP */
+    struct err ignored;
+    if (t->key == NULL)
+        return;
+    requests_clear(&t->r->rq);
+    temporary_command(t, 2, "UNLINK");
+    redis_run(t->r, CLUSTER_REPEAT, &ignored);
 }

@@ -56,11 +56,6 @@ struct push {
     struct temporary temporary;
 };
 
-static bool run(struct push *p, enum cluster_repeat repeat, struct err *err)
-{
-    return redis_run(p->r, repeat, err);
-}
-
 /* Does the filter match the layout in the address? */
 static bool check_layout(const struct push *p, struct err *err)
 {
@@ -128,7 +123,7 @@ static bool check_there(struct push *p, struct err *err)
     uint64_t len = 0, bytes = p->layout->file_len(p->filter);
     requests_clear(&p->r->rq);
     redis_command(p->r, p->r->shard, 2, "STRLEN");
-    if (!run(p, CLUSTER_REPEAT, err) || !redis_number(p->r, p->r->replies[0], &len, err))
+    if (!redis_run(p->r, CLUSTER_REPEAT, err) || !redis_number(p->r, p->r->replies[0], &len, err))
         return false;
     return len <= bytes || fail(err,
                                 "cannot use '%.1000s': what is there is a string of %" PRIu64
@@ -145,16 +140,6 @@ static uint64_t length_to_write(const struct push *p)
     return trimmed > 0 ? trimmed : 1;
 }
 
-static bool unite(struct push *p, uint64_t until, struct err *err)
-{
-    requests_clear(&p->r->rq);
-    size_t n = unite_queue(&p->temporary, p->r->shard, until, false);
-    if (!run(p, CLUSTER_REPEAT, err) || !unite_take(&p->temporary, p->r->shard, 0, n, NULL, err))
-        return false;
-    temporary_drop(p->r, &p->temporary, 1);
-    return true;
-}
-
 static bool push(struct push *p, struct err *err)
 {
     uint64_t until;
@@ -169,10 +154,10 @@ static bool push(struct push *p, struct err *err)
     if (temporary_write(&p->temporary, &bits, err) &&
         temporary_life(p->r, p->r->shard, p->options->expire, &until, err) &&
         (!unconfigured || write_config(p, err)) &&
-        (p->options->merge ? unite(p, until, err)
+        (p->options->merge ? temporary_unite(&p->temporary, p->r->shard, until, err)
                            : temporary_rename(&p->temporary, p->r->shard, until, err)))
         return true;
-    temporary_drop(p->r, &p->temporary, 1);
+    temporary_drop(&p->temporary);
     return false;
 }
 
