@@ -354,10 +354,7 @@ static bool feed_given(struct feed *f)
         if (batch_take(b, keyopt->record + next, left < BATCH_MAX ? left : BATCH_MAX))
             go_on = feed_batch(f, b, part);
         if (go_on && b->bad_record) {
-            if (keyopt->keys != NULL)
-                say_error("--key '%s': %s", keyopt->keys[next + b->n], b->bad_reason.text);
-            else
-                say_error("the key that was entered: %s", b->bad_reason.text);
+            say_error("--key '%s': %s", keyopt->keys[next + b->n], b->bad_reason.text);
             go_on = fail_run(f);
         }
     }

@@ -286,18 +286,6 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
     return keyopt->n_keys == 0 || make_given(keyopt);
 }
 
-bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err)
-{
-    keyopt->record = calloc(2, sizeof *keyopt->record);
-    if (keyopt->record == NULL)
-        return fail(err, "out of memory");
-    key[len] = keyopt->rule.terminator;
-    keyopt->record[0] = key;
-    keyopt->record[1] = key + len + 1;
-    keyopt->n_keys = 1;
-    return keyopt->rule.given = true;
-}
-
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
 {
     const char *first = keyopt->n_files > 0 ? keyopt->files[0] : "-";

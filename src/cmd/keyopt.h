@@ -31,7 +31,7 @@ struct keyopt {
     const char *files0; /* --files0-from; NULL: not given */
     char **names;       /* read from there, and ... */
     size_t n_names;
-    const char **keys; /* -k, in order; NULL: none, or a key from keyopt_give */
+    const char **keys; /* -k, in order; NULL: none */
     size_t n_keys, keys_capacity;
     char *given;         /* the same keys as records ... */
     const char **record; /* ... where each begins, and where the last one ends */
@@ -58,10 +58,6 @@ bool keyopt_take(void *keyopt, struct opt_parser *p, int id);
 /* Takes the key files: the operands after the first `n_before`. Call it after opt_parse. Reports a
  * mistake itself. */
 bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_before);
-
-/* Takes one key instead, as with -k, but messages do not show it. `key` must have room for one more
- * byte, and must stay valid until feed_run returns. */
-bool keyopt_give(struct keyopt *keyopt, char *key, size_t len, struct err *err);
 
 /* Can the first key file be read? Call this before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);

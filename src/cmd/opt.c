@@ -250,22 +250,6 @@ static bool was_given(const struct opt_parser *p, const struct opt *opt)
     return (p->given >> index_of(opt) & 1) != 0;
 }
 
-static bool is_among(const char *name, const char *const names[])
-{
-    for (; *names != NULL; names++)
-        if (strcmp(name, *names) == 0)
-            return true;
-    return false;
-}
-
-const char *opt_given_besides(const struct opt_parser *p, const char *const names[])
-{
-    for (int i = 0; i < table.n; i++)
-        if ((p->given >> i & 1) != 0 && !is_among(table.opts[i]->name, names))
-            return name_of(table.opts[i]);
-    return NULL;
-}
-
 static bool bad_value(const struct opt_parser *p, const char *what)
 {
     opt_misuse(p->command, "option '%s': '%s' is not %s", p->name, p->value, what);

@@ -108,9 +108,6 @@ struct opt_parser {
 bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
                void *into);
 
-/* For messages: an option that was given and is none of these; NULL: none. */
-const char *opt_given_besides(const struct opt_parser *p, const char *const names[]);
-
 /* For a group's take function: the current option's value, strictly parsed (num.h). On an error
  * prints a message and returns false. */
 bool opt_count(struct opt_parser *p, uint64_t *out);

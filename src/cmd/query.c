@@ -12,7 +12,6 @@
 #include "base/output.h"
 #include "base/private.h"
 #include "base/say.h"
-#include "base/terminal.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
@@ -23,7 +22,7 @@
 
 struct query {
     struct keyopt keyopt;
-    bool invert, count, quiet, number, annotate, verbose, ask;
+    bool invert, count, quiet, number, annotate, verbose;
     bool with, without; /* print only the names of files with a selected record, or without */
     bool no_messages, flushes; /* the latter has no effect */
     uint64_t max_count;        /* of each file; UINT64_MAX: any number */
@@ -93,13 +92,6 @@ static const struct opt present_opts[] = {
     {0},
 };
 
-static const struct opt ask_opts[] = {
-    {0, "ask", NULL,
-     "ask for one key at the terminal, without showing it, and say there whether it is known",
-     FLAG(struct query, ask)},
-    {0},
-};
-
 static bool take_also(void *query, struct opt_parser *p, int id)
 {
     struct query *q = query;
@@ -111,7 +103,6 @@ static bool take_also(void *query, struct opt_parser *p, int id)
 static const struct opt_group groups[] = {
     {"Selection and output", output_opts, 0, NULL},
     {"What is present", present_opts, 0, take_also},
-    {"Passwords and other secrets", ask_opts, 0, NULL},
     {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct query, keyopt), keyopt_take},
@@ -126,6 +117,7 @@ static const struct opt_hint hints[] = {
     {"-G", "keys are compared byte for byte, not as patterns"},
     {"-P", "keys are compared byte for byte, not as patterns"},
     {"-r", "key files are named one by one, not by their directory"},
+    {"--ask", "'read -rs' in a shell and a pipe hide what is typed: see seen-passwords(7)"},
     {"--bulk", "keys are asked live; for very many, ask a file that 'seen import' makes"},
     {"--live", "keys are always asked live"},
     {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
@@ -206,7 +198,7 @@ static bool print_prefixed(const struct query *q, const struct batch *b, const s
 
 static bool prints(const struct query *q)
 {
-    return !q->quiet && !q->count && !q->ask && !q->with && !q->without;
+    return !q->quiet && !q->count && !q->with && !q->without;
 }
 
 /* Is something printed before records that commit must find out? */
@@ -498,7 +490,7 @@ static bool start(struct query *q, const char *path)
         return say_failure(&err);
     }
     struct key_rule *rule = &q->keyopt.rule;
-    rule->secret = q->ask || prep_digest(rule->prep) != DIGEST_NONE || rule->hash->keyed;
+    rule->secret = prep_digest(rule->prep) != DIGEST_NONE || rule->hash->keyed;
     if (rule->secret)
         private_process();
     return true;
@@ -525,87 +517,6 @@ static int answer(struct query *q)
     return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;
 }
 
-/* ---- A key that a person enters at the terminal, for --ask. It is a secret (private.h).
- *
- *     struct entry e;
- *     if (!entry_read(&e, &err)) ...
- *     ... e.key, e.len ...
- *     entry_forget(&e);
- *     entry_answer(&e, is_known);
- *     entry_close(&e);                   // after entry_read, in any case
- */
-
-struct entry {
-    struct terminal terminal;
-    char *key; /* has room for one more byte */
-    size_t len;
-};
-
-static bool entry_read(struct entry *e, struct err *err)
-{
-    *e = (struct entry){0};
-    if (!terminal_open(&e->terminal, err))
-        return false;
-    e->key = private_alloc(TERMINAL_LINE);
-    if (e->key == NULL)
-        return fail(err, "out of memory");
-    return terminal_ask(&e->terminal, "Key (not shown): ", e->key, &e->len, err);
-}
-
-/* Overwrites the key and any traces of it on the stack. */
-static void entry_forget(struct entry *e)
-{
-    private_free(e->key, TERMINAL_LINE);
-    e->key = NULL;
-    e->len = 0;
-    private_clean_stack();
-}
-
-/* Prints the answer at the terminal. */
-static void entry_answer(struct entry *e, bool is_known)
-{
-    terminal_say(&e->terminal, is_known ? "known: choose another\n" : "not known\n");
-}
-
-static void entry_close(struct entry *e)
-{
-    entry_forget(e);
-    terminal_close(&e->terminal);
-}
-
-/* All copies of the key are overwritten before the answer is printed. */
-static int answer_entry(struct query *q, struct entry *e)
-{
-    struct err err;
-    if (!entry_read(e, &err) || !keyopt_give(&q->keyopt, e->key, e->len, &err)) {
-        say_failure(&err);
-        return EXIT_ERROR;
-    }
-    int status = answer(q);
-    entry_forget(e);
-    if (status != EXIT_ERROR && !q->quiet)
-        entry_answer(e, status == EXIT_SELECTED);
-    return status;
-}
-
-static int ask(struct query *q)
-{
-    struct entry entry;
-    for (size_t f = 0; f < q->sources.n; f++)
-        if (store_wants_bytes(q->sources.filter[f].now)) {
-            say_error("--ask sends no key to a server, and '%s' needs that",
-                      q->sources.filter[f].path);
-            return EXIT_ERROR;
-        }
-    int status = answer_entry(q, &entry);
-    entry_close(&entry);
-    return status;
-}
-
-static const char *const with_ask[] = {"ask",    "also",          "verbose",     "quiet",
-                                       "secret", "trim",          "ignore-case", "hex",
-                                       "digest", "password-file", NULL};
-
 static bool begin_names(struct query *q)
 {
     if ((!q->with && !q->without) || q->quiet)
@@ -624,17 +535,12 @@ static int run_query(struct query *q, int argc, char **argv)
     q->sources.counts = q->counts || q->min_count > 0;
     if (q->sources.n >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
-    const char *other = opt_given_besides(&p, with_ask);
-    if (q->ask && other != NULL)
-        return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with %s", other);
-    if (q->ask && p.first + 1 < argc)
-        return opt_misuse(&cmd_query, "--ask takes one key from the terminal: not with KEYFILE");
     if (!keyopt_files(&q->keyopt, &p, 1))
         return EXIT_ERROR;
     q->keyopt.prints = prints(q);
     if (!begin_names(q) || !start(q, argv[p.first]))
         return EXIT_ERROR;
-    return q->ask ? ask(q) : answer(q);
+    return answer(q);
 }
 
 static int run(int argc, char **argv)
@@ -660,7 +566,7 @@ const struct command cmd_query = {
     .groups = groups,
     .everyday = " invert-match count quiet max-count files-with-matches annotate counts"
                 " number key null delimiter field header digested skip-bad secret"
-                " confirm ask ",
+                " confirm ",
     .hints = hints,
     .operand = "FILTER",
     .least = 1,

@@ -471,7 +471,7 @@ static bool reserve_scratch(struct batch *b, const struct digest *d, const struc
         return false;
     size_t need = fixed + bytes * per_byte;
     if (need > b->scratch_len) {
-        wipe_scratch(b); /* keys may be secrets */
+        wipe_scratch(b);
         free(b->scratch);
         b->scratch = malloc(need);
         b->scratch_len = b->scratch ? need : 0;

@@ -16,15 +16,12 @@ const char *digest_missing(void)
     return NULL;
 }
 
-/* The state holds the end of the key, so it is wiped. */
-
 static bool make_sha1(const char *key, size_t len, char *out)
 {
     SHA1_CTX state;
     SHA1Init(&state);
     SHA1Update(&state, (const uint8_t *)key, len);
     SHA1Final((uint8_t *)out, &state);
-    explicit_bzero(&state, sizeof state);
     return true;
 }
 
@@ -34,7 +31,6 @@ static bool make_sha256(const char *key, size_t len, char *out)
     SHA256Init(&state);
     SHA256Update(&state, (const uint8_t *)key, len);
     SHA256Final((uint8_t *)out, &state);
-    explicit_bzero(&state, sizeof state);
     return true;
 }
 
@@ -44,7 +40,6 @@ static bool make_md5(const char *key, size_t len, char *out)
     MD5Init(&state);
     MD5Update(&state, (const uint8_t *)key, len);
     MD5Final((uint8_t *)out, &state);
-    explicit_bzero(&state, sizeof state);
     return true;
 }
 
@@ -52,16 +47,11 @@ static bool make_ntlm(const char *key, size_t len, char *out)
 {
     MD4_CTX state;
     size_t units_len;
-    if (encoding_by_id(ENCODE_UTF16)->encode(key, len, out, &units_len) == NULL) {
-        explicit_bzero(out, 2 * len);
+    if (encoding_by_id(ENCODE_UTF16)->encode(key, len, out, &units_len) == NULL)
         return false;
-    }
     MD4Init(&state);
     MD4Update(&state, (const uint8_t *)out, units_len);
-    if (units_len > 0)
-        explicit_bzero(out, units_len);
     MD4Final((uint8_t *)out, &state);
-    explicit_bzero(&state, sizeof state);
     return true;
 }
 

@@ -32,7 +32,7 @@ struct digest {
     size_t len;             /* bytes of a digest */
     size_t fixed, per_byte; /* bytes of `out` for a key of len bytes: fixed + per_byte * len */
 
-    /* Writes the digest to out[0..len). Wipes all that it writes after it. False: a bad key. */
+    /* Writes the digest to out[0..len), and maybe bytes after it. False: a bad key. */
     bool (*make)(const char *key, size_t key_len, char *out);
 
     const char *bad;   /* why a key has no digest: "not UTF-8" */

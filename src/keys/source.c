@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/private.h"
 #include "base/sig.h"
 
 /* A signal may be taken by a thread other than the one that waits for input. The waiting thread
@@ -102,8 +101,6 @@ static bool resize(struct chunk *chunk, size_t len, size_t keep)
     void *buffer;
     if (posix_memalign(&buffer, ALIGN, len) != 0)
         return false;
-    if (chunk->secret)
-        private_keep(buffer, len);
     if (keep)
         memcpy(buffer, chunk->buffer, keep);
     size_t filled = chunk->filled;

@@ -66,7 +66,7 @@ struct chunk {
     char *buffer;
     size_t buffer_len;
     size_t filled; /* bytes of the buffer that may hold input */
-    bool secret;   /* these bytes are overwritten after use (base/private.h) */
+    bool secret;   /* these bytes are overwritten after use */
 };
 
 void chunk_free(struct chunk *chunk);

@@ -20,15 +20,13 @@ static size_t read_more(struct stream *s, const struct source *src, char *to, si
     return source_read(src, to, capacity, wait, &s->end, &s->why);
 }
 
-/* The bytes may be secret. */
 static void free_ahead(struct stream *s)
 {
-    if (s->ahead != NULL)
-        explicit_bzero(s->ahead + s->dirty_from, s->dirty_to - s->dirty_from);
+    if (s->secret && s->ahead != NULL)
+        explicit_bzero(s->ahead, s->ahead_capacity);
     free(s->ahead);
     s->ahead = NULL;
     s->ahead_at = s->ahead_len = s->ahead_capacity = 0;
-    s->dirty_from = s->dirty_to = 0;
 }
 
 /* Takes the next bytes of the stream, as many as are ready. 0: s->end says why; or, without `wait`,
@@ -46,14 +44,6 @@ static size_t take(struct stream *s, const struct source *src, char *to, size_t 
     return n;
 }
 
-static void mark_dirty(struct stream *s)
-{
-    if (s->dirty_from > s->ahead_at)
-        s->dirty_from = s->ahead_at;
-    if (s->dirty_to < s->ahead_len)
-        s->dirty_to = s->ahead_len;
-}
-
 /* Makes space for `len` bytes more in ahead. */
 static bool fit_ahead(struct stream *s, size_t len)
 {
@@ -62,7 +52,6 @@ static bool fit_ahead(struct stream *s, size_t len)
         memmove(s->ahead, s->ahead + s->ahead_at, have);
     s->ahead_at = 0;
     s->ahead_len = have;
-    mark_dirty(s);
     if (s->ahead_capacity - have >= len)
         return true;
     char *p = len <= SIZE_MAX / 2 - have ? malloc(2 * (have + len)) : NULL;
@@ -74,7 +63,6 @@ static bool fit_ahead(struct stream *s, size_t len)
     s->ahead = p;
     s->ahead_len = have;
     s->ahead_capacity = 2 * (have + len);
-    s->dirty_to = have;
     return true;
 }
 
@@ -91,17 +79,16 @@ static bool put_back(struct stream *s, const char *p, size_t n)
     if (n)
         memcpy(s->ahead, p, n);
     s->ahead_len = n;
-    mark_dirty(s);
     return true;
 }
 
-/* Overwrites the bytes that were taken from ahead. */
+/* Overwrites what is no longer in ahead. */
 static void wipe_taken(struct stream *s)
 {
-    explicit_bzero(s->ahead + s->dirty_from, s->ahead_at - s->dirty_from);
-    explicit_bzero(s->ahead + s->ahead_len, s->dirty_to - s->ahead_len);
-    s->dirty_from = s->ahead_at;
-    s->dirty_to = s->ahead_len;
+    if (!s->secret || s->ahead == NULL)
+        return;
+    explicit_bzero(s->ahead, s->ahead_at);
+    explicit_bzero(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
 }
 
 /* Is a whole record there without waiting? */
@@ -123,7 +110,6 @@ static bool record_ready(struct stream *s, const struct source *src)
         if (!got)
             return false;
         s->ahead_len += got;
-        mark_dirty(s);
     }
 }
 
@@ -168,8 +154,7 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
     }
     chunk->more_ready = more && (!src->prompt || record_ready(s, src));
     chunk_set(chunk, 0, end);
-    if (src->secret && s->ahead != NULL)
-        wipe_taken(s);
+    wipe_taken(s);
     return true;
 }
 
@@ -216,15 +201,14 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
     s->pos += end;
     chunk->more_ready = more && (!src->prompt || record_ready(s, src));
     chunk_set(chunk, 0, end);
-    if (src->secret && s->ahead != NULL)
-        wipe_taken(s);
+    wipe_taken(s);
     return true;
 }
 
 bool stream_begin(struct stream *s, const struct source *src, const struct stat *st, bool gzip,
                   struct err *err)
 {
-    *s = (struct stream){0};
+    *s = (struct stream){.secret = src->secret};
 #ifdef F_SETPIPE_SZ
     if (S_ISFIFO(st->st_mode)) /* pipes of 64 KiB cost four times more */
         (void)fcntl(src->fd, F_SETPIPE_SZ, (int)PIPE_LEN);

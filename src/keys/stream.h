@@ -30,12 +30,11 @@ struct stream {
     /* The rest is private. */
     struct gzip gzip;
     bool check;   /* the first bytes, for what is no list of keys */
+    bool secret;  /* bytes of `ahead` are overwritten after use */
     uint64_t pos; /* bytes returned in chunks, without the header; a record begins there */
     /* Bytes not yet in a chunk come from ahead[ahead_at..ahead_len) first. */
     char *ahead;
     size_t ahead_at, ahead_len, ahead_capacity;
-    /* Only bytes [dirty_from, dirty_to) of `ahead` may hold input. */
-    size_t dirty_from, dirty_to;
 };
 
 /* With `gzip`, detects gzip data; what is no list of keys (content.h) breaks the stream at its

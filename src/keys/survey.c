@@ -55,7 +55,6 @@ static void take(void *ctx, const char *part, size_t len)
         k->n += n;
     }
     k->parts += k->n > before;
-    batch_wipe(k->batch);
 }
 
 /* If n records are drawn uniformly from K keys, each of their n (n - 1) / 2 pairs is a repeat with
@@ -79,8 +78,6 @@ uint64_t survey_keys(const struct input_spec *spec, const struct key_rule *rule,
         size_t n_distinct = distinct(k->hash, k->tmp, k->n, 1, 64);
         n_keys = (uint64_t)ceil(distinct_keys((double)records, k->n, n_distinct));
     }
-    explicit_bzero(k->hash, sizeof k->hash);
-    explicit_bzero(k->tmp, sizeof k->tmp);
     batch_free(k->batch);
     free(k);
     return n_keys;

@@ -223,9 +223,6 @@ query --min-count ! --min-count 1 f lines # *'f' does not count its keys*
 query --min-count ! --min-count 1 --also g counted lines
 query --confirm = --confirm sorted f lines
 query --confirm always
-query --ask elsewhere
-query --ask ! --ask f lines
-query --ask ! --ask -n f
 
 dedup --invert-match = -v f lines
 dedup --invert-match ! -v --annotate f lines

@@ -142,19 +142,21 @@ known() { printf '%s\n' dragon letmein 'pass wörd' 'correct horse' | seen query
 }
 
 @test "at a terminal" {
-    make_filter dragon
+    make_filter dragon ' two\ words'
     here 'At a terminal' 1
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$SOURCE/tests/lib timeout "$PATIENCE" python3 - <<'END'
 from terminal import *
-for word, status, said in (("dragon", 0, "known: choose another\n"), ("other", 1, "not known\n")):
+known, new = "known: choose another\n", "not known\n"
+for word, said in ("dragon", known), (" two\\ words", known), ("two\\ words", new), ("-n", new), ("", new):
     t = Terminal(["bash", "script"])
     t.expect_hidden("shown): ")
     t.type(word + "\n")
-    t.expect(said)
-    assert t.end() == status
+    assert t.expect(said) == "\n", word
+    t.end()
 END
-    # What the page says that it says.
-    grep -Fq 'known: choose another\(rq or \(lqnot known' "$SOURCE/man/seen-passwords.7"
+    mv pwned.seen moved
+    [[ $(echo dragon | bash script 2>said) == *'no answer' ]]
+    grep -q "cannot open 'pwned.seen'" said
 }
 
 @test "in a script" {

@@ -25,41 +25,11 @@ def ptrace(request, pid, data=0):
         raise OSError(ctypes.get_errno(), "ptrace")
 
 
-def be_shell(argv, job):
-    """A shell with one job: tells of its stops and its end, brings it to the foreground on SIGUSR1,
-    and leaves the terminal's settings alone."""
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    pid = os.fork()
-    if pid == 0:
-        os.setpgid(0, 0)
-        if job == "fg":
-            os.tcsetpgrp(2, os.getpid())
-        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-        os.write(2, b"<job %d>" % os.getpid())
-        os.execvp(argv[0], argv)
-
-    def go_on(*_):
-        os.tcsetpgrp(2, pid)
-        os.kill(-pid, signal.SIGCONT)
-
-    signal.signal(signal.SIGUSR1, go_on)
-    while True:
-        _, status = os.waitpid(pid, os.WUNTRACED)
-        os.tcsetpgrp(2, os.getpgrp())
-        if not os.WIFSTOPPED(status):
-            break
-        os.write(2, b"<stopped %d>" % os.WSTOPSIG(status))
-    os.write(2, b"<ended %d>" % os.waitstatus_to_exitcode(status))
-    while True:
-        signal.pause()
-
-
 class Terminal:
-    """The program leads a session of its own. As a `job` it is a process group in that of a small
-    shell instead, "fg" or "bg": only so can it be stopped from the keyboard. With the empty secret
-    its memory is searched only when `memory.search` is called, for `memory.secret`."""
+    """The program leads a session of its own. With the empty secret its memory is searched only when
+    `memory.search` is called, for `memory.secret`."""
 
-    def __init__(self, argv, secret=None, job=None, stdin=None, stdout=None):
+    def __init__(self, argv, secret=None, stdin=None, stdout=None):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
@@ -69,13 +39,11 @@ class Terminal:
                 os.dup2(stdout, 1)
             if secret is not None:
                 ptrace(PTRACE_TRACEME, 0)
-            if job is not None:
-                be_shell(argv, job)
             os.execvp(argv[0], argv)
         self.shown = ""
         self.memory = None
         if secret is not None:
-            self.memory = Memory(self.pid, secret, bool(secret) and stdin is not None)
+            self.memory = Memory(self.pid, secret, bool(secret))
 
     def step(self, wait=0.02):
         """Reads what is shown within that time. False: the terminal is gone."""
@@ -144,11 +112,6 @@ class Memory:
         ptrace(PTRACE_SETOPTIONS, pid, TRACE_SYSGOOD | TRACE_EXIT)
         self.go_on()
 
-    def arm(self):
-        """The signal does nothing but stop the process for us."""
-        self.armed = True
-        os.kill(self.pid, signal.SIGWINCH)
-
     def go_on(self, forward=0):
         """Up to the next system call, if that may be where the secret shows."""
         ptrace(PTRACE_SYSCALL if self.armed and not self.held else PTRACE_CONT, self.pid, forward)
@@ -198,18 +161,11 @@ class Memory:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def searched(argv, secret, prompts=(), said="", stdin=None, stdout=None):
-    """Has the secret entered at the prompts, or read from a file, and waits for what is said.
-    Returns the exit status; fails if the process never held the secret, or still did when it
-    exited. Only the first thread is watched, so with several it is not known whether another held
-    it."""
+def searched(argv, secret, stdin, stdout):
+    """Has the secret read from a file or a pipe. Returns the exit status; fails if the process never
+    held the secret, or still did when it exited. Only the first thread is watched, so with several
+    it is not known whether another held it."""
     t = Terminal(argv, secret=secret, stdin=stdin, stdout=stdout)
-    for prompt in prompts:
-        t.expect(prompt)
-        t.memory.arm()
-        t.type(secret + b"\n")
-    if said:
-        t.expect(said)
     status = t.end()
     assert t.memory.held or "-j3" in argv, "the search finds nothing"
     assert not t.memory.left, t.memory.left[:5]
