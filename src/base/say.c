@@ -66,7 +66,7 @@ void say_note(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say("", fmt, ap);
+    say("note: ", fmt, ap);
     va_end(ap);
 }
 

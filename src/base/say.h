@@ -13,7 +13,7 @@ enum { EXIT_SELECTED = 0, EXIT_NONE = 1, EXIT_ERROR = 2 };
 
 void say_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void say_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "warning: " */
-void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* for hints */
+void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* "note: " */
 
 /* Prints why something failed; returns false. */
 bool say_failure(const struct err *err);

@@ -446,13 +446,13 @@ static void conclude(struct dedup *d)
 {
     struct sink *k = &d->adding.sink;
     if (d->n_unprinted > 0 && !k->in_memory)
-        say_note("%s%llu records %s '%s' were not printed",
-                 d->reader_gone ? "standard output was closed: " : "",
-                 (unsigned long long)d->n_unprinted,
-                 d->annotate ? "given to"
-                 : d->invert ? "known to"
-                             : "added to",
-                 d->path);
+        say_warning("%s%llu records %s '%s' were not printed",
+                    d->reader_gone ? "standard output was closed: " : "",
+                    (unsigned long long)d->n_unprinted,
+                    d->annotate ? "given to"
+                    : d->invert ? "known to"
+                                : "added to",
+                    d->path);
     warn_readings(d);
     /* If the filter is too full, print how many keys were lost to that. */
     const char *warning = sink_conclude(k, true);

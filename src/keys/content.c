@@ -118,7 +118,7 @@ static bool is_binary(const struct bytes *b)
 {
     size_t nul = b->nul[0] + b->nul[1];
     return (b->n >= 256 && nul * 4 >= b->n) ||
-           (b->controls >= 8 && b->different >= 8 && b->controls * 20 >= b->n);
+           (b->controls >= 8 && b->different >= 8 && b->controls * 12 >= b->n);
 }
 
 bool content_check(const char *name, const void *head, size_t n, char terminator, bool zipped,

@@ -85,9 +85,9 @@ clean()
     quiet seen create -n 1000 -p 1e-9 f -k 1 -k 2
     run -0 --separate-stderr seen add --verbose f <(seq 5)
     [ -z "$output" ]
-    [ "$stderr" = 'seen: 5 records, 3 new keys' ]
+    [ "$stderr" = 'seen: note: 5 records, 3 new keys' ]
     run -0 --separate-stderr seen add --verbose f <(seq 6 6)
-    [ "$stderr" = 'seen: 1 record, 1 new key' ]
+    [ "$stderr" = 'seen: note: 1 record, 1 new key' ]
 }
 
 @test "eight at once lose nothing" {

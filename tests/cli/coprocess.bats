@@ -86,7 +86,7 @@ PYTHON
     done
     finish_asked
     [ "$status" = 0 ]
-    [ "$(cat said)" = 'seen: 2 of 5 records had no key and were skipped' ]
+    [ "$(cat said)" = 'seen: note: 2 of 5 records had no key and were skipped' ]
 }
 
 @test "a filter that is replaced answers soon, whatever its seed, size and kind" {

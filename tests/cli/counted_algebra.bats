@@ -97,7 +97,7 @@ END
     run -0 --separate-stderr seen merge --max-fpr 0.001 --json -o union wide narrow
     [ "$(jq .fingerprint_bits <<<"$output")" = 28 ]
     [ "$(jq .counts_total <<<"$output")" = 40000 ]
-    [[ $stderr == "seen: 'wide' has fingerprints of 35 bits, but not all the others do: 'union' has 28" ]]
+    [[ $stderr == "seen: note: 'wide' has fingerprints of 35 bits, but not all the others do: 'union' has 28" ]]
     [ "$(seq 30000 | seen query -c union)" = 30000 ]
     run -0 --separate-stderr seen merge --subtract --json -o left whole wide
     [ "$(jq .fingerprint_bits <<<"$output")" = 35 ]
@@ -321,7 +321,7 @@ compare the sets that it was made of" ]]
     seq 20000 | counted -p 0 --reproducible set
     seq 20000 | counted -p 0.001 --reproducible want
     run -0 --separate-stderr seen shrink -p 0.001 -o out --reproducible --verbose set
-    [[ $stderr == "seen: 'out': "*" instead of "*", current false-positive rate 0.000596" ]]
+    [[ $stderr == "seen: note: 'out': "*" instead of "*", current false-positive rate 0.000596" ]]
     alike <(data out) <(data want)
     [ "$(seq 20000 | seen query -c out)" = 20000 ]
     run -0 seen shrink -p 1e-6 set
@@ -362,8 +362,8 @@ compare the sets that it was made of" ]]
     for option in --max --subtract; do
         quiet seen merge $option --force -o out a b
         run -0 --separate-stderr seen merge $option --verbose --force -o out a b
-        [[ -z $output && $stderr == "seen: 'out': current false-positive rate "*" keys, sum of counts "* ]]
+        [[ -z $output && $stderr == "seen: note: 'out': current false-positive rate "*" keys, sum of counts "* ]]
         run -0 --separate-stderr seen merge $option --verbose --json --force -o out a b
-        [[ $output == "{"* && $stderr == "seen: 'out': "* ]]
+        [[ $output == "{"* && $stderr == "seen: note: 'out': "* ]]
     done
 }

@@ -48,7 +48,7 @@ counts()
     done
     [ "$(counts f.seen a b c d)" = '2 1 1 1' ]
     run -0 --separate-stderr seen remove --skip-absent f.seen -k a -k b -k b
-    [ "$stderr" = 'seen: 1 key was not in the filter, or not so often, and skipped' ]
+    [ "$stderr" = 'seen: note: 1 key was not in the filter, or not so often, and skipped' ]
     [ "$(counts f.seen a b c d)" = '1 0 1 1' ]
     seen verify f.seen
 }
@@ -60,9 +60,9 @@ counts()
     quiet seen remove --once f.seen -k a -k b -k a
     [ "$(counts f.seen a b c d e)" = '1 0 1 1 0' ]
     run -0 --separate-stderr seen remove --once --verbose f.seen -k a -k c -k c
-    [ "$stderr" = 'seen: 3 records, 2 distinct keys, 2 of them gone; 1 key in the filter' ]
+    [ "$stderr" = 'seen: note: 3 records, 2 distinct keys, 2 of them gone; 1 key in the filter' ]
     run -0 --separate-stderr seen add --verbose f.seen -k d -k e
-    [ "$stderr" = 'seen: 2 records, 2 distinct keys, 1 of them new; 2 keys in the filter' ]
+    [ "$stderr" = 'seen: note: 2 records, 2 distinct keys, 1 of them new; 2 keys in the filter' ]
     quiet seen remove f.seen -k d -k e
     quiet seen remove f.seen -k d
     [ "$(counts f.seen a b c d e)" = '0 0 0 0 0' ]
@@ -111,11 +111,11 @@ counts()
     refuses "seen: many:301502: the key is not in 'f.seen'$not" seen remove -j 4 f.seen many
     cmp f.seen before.seen
     run -0 --separate-stderr seen remove --skip-absent f.seen keys
-    [ "$stderr" = 'seen: 2 keys were not in the filter, or not so often, and skipped' ]
+    [ "$stderr" = 'seen: note: 2 keys were not in the filter, or not so often, and skipped' ]
     [ "$(sums f.seen)" = '989 989' ]
     run -0 --separate-stderr seen remove --skip-absent --verbose f.seen -k y -k 1
-    [ "${stderr_lines[0]}" = 'seen: 1 key was not in the filter, or not so often, and skipped' ]
-    [ "${stderr_lines[1]}" = 'seen: 2 records, 2 distinct keys, 1 of them gone; 988 keys in the filter' ]
+    [ "${stderr_lines[0]}" = 'seen: note: 1 key was not in the filter, or not so often, and skipped' ]
+    [ "${stderr_lines[1]}" = 'seen: note: 2 records, 2 distinct keys, 1 of them gone; 988 keys in the filter' ]
 }
 
 @test "a batch with a key that vanishes meanwhile is not removed" {
@@ -148,7 +148,7 @@ counts()
     printf 'AB,1\ncd,2\n' | seen create --counted --hex -d, -f1 f.seen
     refuses 'seen: (standard input):1: not hexadecimal' seen remove -d, -f1 f.seen <<<'xy,1'
     run -0 --separate-stderr seen remove --skip-bad -d, -f1 f.seen <<<$'xy,1\nab,2'
-    [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+    [ "$stderr" = 'seen: note: 1 of 2 records had no key and were skipped' ]
     printf 'CD\0' | seen remove -0 f.seen
     [ "$(sums f.seen)" = '0 0' ]
     refuses "seen: 'f.seen' was made without --trim, which cannot be added later" \
@@ -161,7 +161,7 @@ counts()
     for i in 1 2 3; do seen add --batch-id one f.seen <(seq 5 15); done
     [ "$(counts f.seen 4 5 15)" = '1 2 1' ]
     run -0 --separate-stderr seen add --batch-id one --verbose f.seen -k 99
-    [ "$stderr" = 'seen: a batch of this ID has been applied before: nothing was done' ]
+    [ "$stderr" = 'seen: note: a batch of this ID has been applied before: nothing was done' ]
     # The same one for the other command is another; so is one that begins like it.
     for i in 1 2 3; do seen remove --batch-id one f.seen <(seq 5 15); done
     [ "$(counts f.seen 4 5 15)" = '1 1 0' ]
@@ -192,7 +192,7 @@ counts()
         seen verify g.seen
     done
     run -0 --separate-stderr seen add --verbose g.seen -k 7 -k 7 -k x
-    [ "$stderr" = 'seen: 3 records, 2 distinct keys, 1 of them new; 30001 keys in the filter' ]
+    [ "$stderr" = 'seen: note: 3 records, 2 distinct keys, 1 of them new; 30001 keys in the filter' ]
     seen remove g.seen -k 7 -k 7
     [ "$(counts g.seen 7 x)" = '3 1' ]
 }

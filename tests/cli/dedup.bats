@@ -67,7 +67,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
 }
 
 @test "--create says what a default rate means, once" {
-    note="seen: 'f.seen' was made: up to one new record in 1000 will be taken for known (-p sets the rate)"
+    note="seen: note: 'f.seen' was made: up to one new record in 1000 will be taken for known (-p sets the rate)"
     run -0 --separate-stderr seen dedup --create f.seen -k a
     [ "$stderr" = "$note" ]
     run -0 --separate-stderr seen dedup --create f.seen -k a
@@ -253,7 +253,7 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
     # Without the list many are lost.
     [ "$(seen dedup --dry-run -c f.seen in)" -lt 35000 ]
     run -0 --separate-stderr bash -c 'seen dedup --verbose --confirm known f.seen in >got'
-    [[ $stderr == *"seen: 70001 records, 40000 new; new ones probably taken for known: 0, and "* ]]
+    [[ $stderr == *"seen: note: 70001 records, 40000 new; new ones probably taken for known: 0, and "* ]]
     links 30001 70000 | cmp - got
     seen create --force -n 30000 -p 0.3 f.seen known
     seen dedup --dry-run --confirm known f.seen in | cmp got -
@@ -426,13 +426,13 @@ slowly()
     seen create --empty -n 300k -p 1e-6 f.seen
     { seen dedup f.seen in 2>said || echo $? >status; } | head -n 10 >got
     [ "$(cat status)" = 141 ]
-    [[ $(cat said) =~ ^"seen: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
+    [[ $(cat said) =~ ^"seen: warning: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
     [ "${BASH_REMATCH[1]}" -gt 0 ]
     cmp got <(head -n 10 in)
     seen verify f.seen
     refuses "seen: cannot write standard output: No space left on device" \
         bash -c 'seen dedup f.seen <<<x >/dev/full'
-    [ "${stderr_lines[1]}" = "seen: 1 records added to 'f.seen' were not printed" ]
+    [ "${stderr_lines[1]}" = "seen: warning: 1 records added to 'f.seen' were not printed" ]
 }
 
 @test "a signal: the batch is finished, printed and synced" {
@@ -494,7 +494,7 @@ slowly()
 @test "--verbose tells how many may have been dropped, --sync-every syncs" {
     seen create --empty -n 1000 -p 0.1 f.seen
     run -0 --separate-stderr seen dedup --verbose --sync-every 10 f.seen <(seq 1000)
-    [[ $stderr =~ ^'seen: 1000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.]+)', and ' ]]
+    [[ $stderr =~ ^'seen: note: 1000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.]+)', and ' ]]
     # About 3 % over a run from empty to full; six standard deviations of a Poisson law.
     dropped=$((1000 - BASH_REMATCH[1]))
     awk -v is=$dropped -v want="${BASH_REMATCH[2]}" 'BEGIN {
@@ -510,13 +510,13 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     quiet seen create --empty -n 20000 -p 0.1 f.seen
     seq 10001 20000 >in
     run -0 --separate-stderr seen dedup --verbose --also a.seen --also b.seen f.seen in in in
-    [[ $stderr =~ ^'seen: 30000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.e+]+)', and ' ]]
+    [[ $stderr =~ ^'seen: note: 30000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.e+]+)', and ' ]]
     # All are new; about 28 % of them are lost. Further copies are no further losses.
     near $((10000 - BASH_REMATCH[1])) "${BASH_REMATCH[2]}"
     : >none
     run -0 --separate-stderr seen dedup --verbose --dry-run --also a.seen --also b.seen \
         --confirm none f.seen in
-    [[ $stderr == 'seen: 10000 records, 10000 new; new ones probably taken for known: 0' ]]
+    [[ $stderr == 'seen: note: 10000 records, 10000 new; new ones probably taken for known: 0' ]]
 }
 
 @test "a filter that was made much too small is said at the end to have lost much" {
@@ -574,7 +574,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
         keys+=(-k "$(printf '\n\n%s' "$i")")
     done
     run -2 --separate-stderr bash -c 'seen dedup f.seen "$@" >/dev/full' - "${keys[@]}"
-    [ "${stderr_lines[1]}" = "seen: 50 records added to 'f.seen' were not printed" ]
+    [ "${stderr_lines[1]}" = "seen: warning: 50 records added to 'f.seen' were not printed" ]
     # A part of them fits into a pipe that nobody reads on.
     quiet seen create --force --empty -n 1000 -p 1e-9 f.seen
     keys=()
@@ -591,7 +591,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     status=0
     wait $pid || status=$?
     [ $status = 141 ]
-    [[ $(cat said) =~ ^"seen: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
+    [[ $(cat said) =~ ^"seen: warning: standard output was closed: "([0-9]+)" records added to 'f.seen' were not printed"$ ]]
     [ "${BASH_REMATCH[1]}" -ge 5 ]
     [ "${BASH_REMATCH[1]}" -le 10 ]
 }

@@ -69,7 +69,7 @@ and in a filter without --digest they are keys as others"
     run -0 --separate-stderr seen query f.seen <<<a
     [[ $output == a && -z $stderr ]]
     run -1 --separate-stderr seen query f.seen digests
-    [ "$stderr" = "seen: records in 'digests' $said" ]
+    [ "$stderr" = "seen: note: records in 'digests' $said" ]
     # Those of another length, and those that are not alike, are passwords.
     sha256sum </dev/null | cut -c 1-64 | quiet seen create --digest sha1 g.seen
     { cat digests; echo x; } | quiet seen create --force --digest sha1 g.seen
@@ -193,7 +193,7 @@ PYTHON
             [ ! -e g.seen ]
             run -0 --separate-stderr seen query -c --digested --skip-bad f.seen input
             [ "$output" = 1 ]
-            [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+            [ "$stderr" = 'seen: note: 1 of 2 records had no key and were skipped' ]
         done
         printf '%s:1\n%s:2\n' "$good" "${good}0" >input
         run -2 --separate-stderr seen query --digested -d: -f1 f.seen input
@@ -214,7 +214,7 @@ PYTHON
         run -2 --separate-stderr seen query f.seen input
         [ "$stderr" = 'seen: input:2: not UTF-8' ]
         run -0 --separate-stderr seen add --skip-bad f.seen input
-        [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+        [ "$stderr" = 'seen: note: 1 of 2 records had no key and were skipped' ]
     done
     [ "$(seen stats --json f.seen | jq .keys_added)" = 1 ]
     # The other digests are of bytes.
@@ -406,7 +406,7 @@ PYTHON
 @test "a list like DIGEST:COUNT is noted, unless its digests are the keys" {
     local text
     for i in 1 2 3; do printf '%s' $i | sha1sum; done | sed 's/ .*/:1/' >list
-    text="seen: records in 'list' look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 \
+    text="seen: note: records in 'list' look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 \
 and --hex, or --digested if the filter has --digest"
     seen create --digest sha1 --empty -n 100 s
     for command in 'create f' 'create --force -d: -f1 f' 'query f' 'dedup --create u' 'add f' 'add s'; do

@@ -616,7 +616,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen create f.seen keys
     run -1 --separate-stderr seen query --confirm list f.seen keys
     [ -z "$output" ]
-    [ "$stderr" = "seen: lines of 'list' end in CR, which is taken as part of the key; --crlf drops it" ]
+    [ "$stderr" = "seen: note: lines of 'list' end in CR, which is taken as part of the key; --crlf drops it" ]
     run -0 --separate-stderr seen query --crlf --confirm list f.seen keys
     [ "$output" = "$(cat keys)" ]
     [ -z "$stderr" ]

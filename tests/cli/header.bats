@@ -51,7 +51,7 @@ prints()
     printf '2\n4\n' >list
     prints '--confirm list' one $'id,name\n2,b'
     run -0 --separate-stderr seen query --verbose -c --header 1 -d, -f1 f.seen one two
-    [[ $stderr == 'seen: 3 of 5 keys present; '* ]]
+    [[ $stderr == 'seen: note: 3 of 5 keys present; '* ]]
 }
 
 @test "a header may be longer than the file, or none" {
@@ -127,7 +127,7 @@ prints()
     [ "$output" = 4 ]
     quiet seen create --empty -n 100 -p 1e-9 a.seen
     run -0 --separate-stderr seen add --verbose --header 1 -d, -f1 a.seen one two
-    [ "$stderr" = 'seen: 5 records, 4 new keys' ]
+    [ "$stderr" = 'seen: note: 5 records, 4 new keys' ]
     run -1 seen query a.seen -k id -k ID
     seen create --counted c.seen -k id -k 1 -k 2 -k 3
     quiet seen remove --header 1 -d, -f1 c.seen one
@@ -147,7 +147,7 @@ prints()
     # No field is looked for in the header itself.
     quiet seen add --header 3 -d, -f2 f.seen bad
     run -0 --separate-stderr seen add --header 1 --skip-bad -d, -f2 f.seen bad
-    [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+    [ "$stderr" = 'seen: note: 1 of 2 records had no key and were skipped' ]
 }
 
 @test "a header that cannot be read is an error" {

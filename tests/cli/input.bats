@@ -95,7 +95,7 @@ takes()
     [ "$output" = $'a,b\na,' ]
     [ "$stderr" = 'seen: (standard input):3: has no field 2 (--skip-bad skips such records)' ]
     run -0 --separate-stderr seen dedup -d, -f 1,2 --skip-bad <input
-    [ "$stderr" = 'seen: 1 of 3 records had no key and were skipped' ]
+    [ "$stderr" = 'seen: note: 1 of 3 records had no key and were skipped' ]
 }
 
 @test "a range of fields is all of them, as with cut" {
@@ -128,10 +128,10 @@ takes()
     quiet seen create --counted -d';' -f 1,-1 g input
     head -n 1 input | quiet seen add -d';' -f 1,3 g
     run -0 seen query --counts g -k 'a;1' -k 'b;2'
-    [ "$output" = $'2\ta;1\n1\tb;2' ]
+    [ "$output" = $'3\ta;1\n1\tb;2' ]
     head -n 1 input | quiet seen remove -d';' -f -3,-1 g
     run -0 seen query --counts g -k 'a;1'
-    [ "$output" = $'1\ta;1' ]
+    [ "$output" = $'2\ta;1' ]
 }
 
 @test "fields between runs of blanks are those of awk" {
@@ -148,7 +148,7 @@ takes()
     printf 'a\n \t \n\n b\r\n' >input
     run -0 --separate-stderr seen dedup -w -f 1 --crlf --skip-bad <input
     [ "$output" = $'a\n b\r' ]
-    [ "$stderr" = 'seen: 2 of 4 records had no key and were skipped' ]
+    [ "$stderr" = 'seen: note: 2 of 4 records had no key and were skipped' ]
     run -2 --separate-stderr seen dedup -w -f -2 <<<$'x y\nz '
     [ "$stderr" = 'seen: (standard input):2: has no field -2 (--skip-bad skips such records)' ]
 }
@@ -185,7 +185,7 @@ takes()
     [ "$output" = 1 ]
     run -0 --separate-stderr seen create -d , -f 2 --skip-bad h one two
     [ -z "$output" ]
-    [ "$stderr" = 'seen: 3 of 6 records had no key and were skipped' ]
+    [ "$stderr" = 'seen: note: 3 of 6 records had no key and were skipped' ]
     run -0 --separate-stderr seen query -d , -f 2 --skip-bad h one two
     [ "$output" = $'a,1\nc,3\nx,9' ]
     # They are neither present nor absent, but they have numbers.
@@ -198,8 +198,8 @@ takes()
     run -0 --separate-stderr seen query -n --annotate -d , -f 2 --skip-bad h one
     [ "$output" = $'1:+\ta,1\n2:?\tb\n3:+\tc,3\n4:?\td' ]
     run -0 --separate-stderr seen add -d , -f 2 --skip-bad --verbose g one two
-    [ "${stderr_lines[0]}" = 'seen: 3 of 6 records had no key and were skipped' ]
-    [ "${stderr_lines[1]}" = 'seen: 3 records, 3 new keys' ]
+    [ "${stderr_lines[0]}" = 'seen: note: 3 of 6 records had no key and were skipped' ]
+    [ "${stderr_lines[1]}" = 'seen: note: 3 records, 3 new keys' ]
 }
 
 @test "the place is right in large files, whatever the threads" {
@@ -261,7 +261,7 @@ takes()
         run -2 --separate-stderr seen create --hex f -k "$bad"
         [ "$stderr" = "seen: --key '$bad': not hexadecimal" ]
         run -0 --separate-stderr seen create --hex --skip-bad --json f input
-        [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+        [ "$stderr" = 'seen: note: 1 of 2 records had no key and were skipped' ]
         jq -e '.records == 2 and .bad_records == 1 and .keys_added == 1' <<<"$output"
         rm f
     done
@@ -277,7 +277,7 @@ takes()
         run -2 --separate-stderr seen dedup f -k "$(printf %b "$2")"
         [[ $stderr == *": $3" ]]
         run -0 --separate-stderr seen add --skip-bad f input
-        [ "$stderr" = 'seen: 1 of 2 records had no key and were skipped' ]
+        [ "$stderr" = 'seen: note: 1 of 2 records had no key and were skipped' ]
         run -0 seen query f -k 1
     }
     for number in 1 2 7 8 11; do
@@ -340,7 +340,7 @@ takes()
     for threads in 1 3; do
         run -0 --separate-stderr seen create -p 1e-9 --force -j $threads f input input
         [ -z "$output" ]
-        [ "$stderr" = "seen: records in 'input' end in CR, which is taken as part of the key; --crlf drops it" ]
+        [ "$stderr" = "seen: note: records in 'input' end in CR, which is taken as part of the key; --crlf drops it" ]
     done
     run -0 seen query -c f -k $'17\r'
     run -1 seen query -c f -k 17
@@ -365,7 +365,7 @@ hints()
     local text=$1
     shift
     run -0 --separate-stderr "$@"
-    [ "$stderr" = "seen: records in 'input' $text" ]
+    [ "$stderr" = "seen: note: records in 'input' $text" ]
 }
 
 @test "input that makes a useless filter is hinted at" {
@@ -382,7 +382,7 @@ hints()
     # However many threads and files there are, once.
     hints "$nul" seen create --force f input input
     run -0 --separate-stderr bash -c "seen query -c g <input"
-    [ "$stderr" = "seen: records in '(standard input)' $nul" ]
+    [ "$stderr" = "seen: note: records in '(standard input)' $nul" ]
     quiet seen create --force -0 f input
     seq 50000 | tr '\n' '\0' >input
     says="records in 'input' end in NUL, not in newlines: -0 separates them"
@@ -425,7 +425,7 @@ hints()
     quiet seen create --force f -k $'\ufeff1'
     # The hint stands before the error.
     run -2 --separate-stderr seen create --force --hex f input
-    [ "${stderr_lines[0]}" = "seen: records in 'input' $mark" ]
+    [ "${stderr_lines[0]}" = "seen: note: records in 'input' $mark" ]
     [ "${stderr_lines[1]}" = "seen: input:1: not hexadecimal" ]
 }
 

@@ -15,7 +15,7 @@ load ../lib/helpers
         quiet seen merge -o out.seen 0.seen 1.seen 2.seen
         run -0 --separate-stderr seen merge --verbose --force -o out.seen 0.seen 1.seen 2.seen
         [ -z "$output" ]
-        [[ $stderr == "seen: 'out.seen': current false-positive rate "*" 1 layer" ]]
+        [[ $stderr == "seen: note: 'out.seen': current false-positive rate "*" 1 layer" ]]
         alike <(data out.seen) <(data all.seen)
         run -0 seen verify out.seen
         what='[.n_design, .fpr_design, .preparation, .seed, .fpr_current, .n_estimate, .state]'
@@ -64,7 +64,7 @@ load ../lib/helpers
     quiet seen create b two
     quiet seen create -p 1e-6 c <(seq 60001 61000)
     run -0 --separate-stderr seen merge --verbose -o ab a b
-    [[ $stderr == "seen: 'ab': current false-positive rate 0.00"*' 2 layers, '*'--like'* ]]
+    [[ $stderr == "seen: note: 'ab': current false-positive rate 0.00"*' 2 layers, '*'--like'* ]]
     run -0 seen query -c ab <(cat one two)
     [ "$output" = 22000 ]
     run -0 seen verify ab
@@ -125,7 +125,7 @@ load ../lib/helpers
         seq $((day * 10000)) $((day * 10000 + 9099)) >>all
     done
     run -0 --separate-stderr seen merge --verbose --json -o week d1 d2 d3 d4 d5 d6 d7
-    [[ $stderr == "seen: 'week': current false-positive rate 0.00"*' 7 layers, since united '* ]]
+    [[ $stderr == "seen: note: 'week': current false-positive rate 0.00"*' 7 layers, since united '* ]]
     jq -e '.layers == 7 and .joined_for == "fpr" and .fpr_united > 0.5 and .fpr_current < 0.0071 and
         .n_estimate == null and .n_low < 9100 and .n_high > 63700 and .n_high < 67000' <<<"$output"
     run -0 seen query -c week all

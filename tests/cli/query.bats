@@ -390,7 +390,7 @@ like_grep()
     seq 1 200000 >input
     run -0 --separate-stderr seen query --verbose -c f input
     hits=$output
-    [[ $stderr =~ ^seen:\ $hits\ of\ 200000\ keys\ present\;\ probable\ false\ positives:\ about\ ([0-9.e+]+)\ \(current\ FPR\ (0\.0[0-9]+)\)$ ]]
+    [[ $stderr =~ ^seen:\ note:\ $hits\ of\ 200000\ keys\ present\;\ probable\ false\ positives:\ about\ ([0-9.e+]+)\ \(current\ FPR\ (0\.0[0-9]+)\)$ ]]
     # True hits are 100000. The error of the count of false ones is its root: 5 times that.
     awk -v false=$((hits - 100000)) -v expected="${BASH_REMATCH[1]}" \
         'BEGIN { d = false - expected; exit !(d * d < 25 * false) }'
@@ -447,7 +447,7 @@ like_grep()
 
 @test "hardly any key is found, and the filter was made from records read in another way" {
     local options made command file
-    hint="seen: 'f.seen' has hardly any of these keys: it was made from"
+    hint="seen: note: 'f.seen' has hardly any of these keys: it was made from"
     seq 1000 | sed $'s/.*/&,x;y\t& z/' >records
     # In the same way: silence, whatever is found.
     while IFS='|' read -r options made; do

@@ -61,7 +61,7 @@ for line in sys.stdin.buffer:
     seen create --layout gozero -n 1000 -p 1e-4 f.seen keys
     spec=$(seen stats --json f.seen | jq -r .layout)
     run -0 --separate-stderr seen dedup --create -n 1000 -p 1e-4 "$name" keys
-    [ "$stderr" = "seen: made '$name' with layout=$spec" ]
+    [ "$stderr" = "seen: note: made '$name' with layout=$spec" ]
     cmp <(echo "$output") keys
     same f.seen k
     # The same options open it; others do not fit.
@@ -291,7 +291,7 @@ master" seen dedup --create "$name" -k 1
     run -0 --separate-stderr seen add --create -n 3001 -p 1e-5 "$name" keys
     spec=$(seen create --empty --layout gozero -n 1001 -p 1e-5 f.seen &&
         seen stats --json f.seen | jq -r .layout)
-    [ "$stderr" = "seen: made '$name' with layout=$spec" ]
+    [ "$stderr" = "seen: note: made '$name' with layout=$spec" ]
     name="$(uri k "$spec")&shards=3"
     seen stats --json "$name" >sum
     [ "$(jq .shards sum)" = 3 ]

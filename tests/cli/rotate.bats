@@ -28,7 +28,7 @@ generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | 
     reader query r.seen <asked >theirs
     seen query r.seen asked | cmp - theirs
     run -0 --separate-stderr seen rotate --verbose r.seen
-    [ "$stderr" = 'seen: the generation that was emptied had about 500 keys' ]
+    [ "$stderr" = 'seen: note: the generation that was emptied had about 500 keys' ]
 }
 
 @test "what comes again stays fresh, and is not new" {

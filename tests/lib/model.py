@@ -328,7 +328,7 @@ class Case:
         self.same(status, 0 if wins else 2 if bad else 0 if selected else 1, "status of query")
         if "--verbose" in on and not bad and not wins:
             asked = sum(key is not None for _, _, _, key in used)
-            said = b"seen: %d of %d keys present;" % (n_present, asked)
+            said = b"seen: note: %d of %d keys present;" % (n_present, asked)
             assert said in err, (said, err)
 
     def dedup(self, one, other):
@@ -357,7 +357,7 @@ class Case:
         self.same(status, 2 if bad else 0, "status of dedup")
         if "--verbose" in on and not bad:
             asked = sum(key is not None for _, _, _, key in used)
-            said = b"seen: %d records, %d new;" % (asked, len(new))
+            said = b"seen: note: %d records, %d new;" % (asked, len(new))
             assert said in err, (said, err)
         if "--dry-run" not in on:
             one |= new
