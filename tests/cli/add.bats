@@ -504,6 +504,25 @@ has_counted() { [ "$(peek f 8208 2)" = "$1" ]; }
     done
 }
 
+@test "a replacement that is no filter ends it" {
+    mkfifo fifo
+    quiet seen create -n 1000 f -k old
+    seen add f fifo 2>err &
+    pid=$!
+    exec 7>fifo
+    echo a >&7
+    until_present f a $pid
+    echo 'no filter' >g
+    mv g f
+    echo b >&7
+    status=0
+    wait $pid || status=$?
+    exec 7>&-
+    [ $status = 2 ]
+    [ "$(cat err)" = "seen: 'f' is not a seen filter" ]
+    [ "$(cat f)" = 'no filter' ]
+}
+
 @test "in a file of layers, keys go where they are not yet" {
     seq 5000 >one
     seq 100001 150000 >two

@@ -177,6 +177,14 @@ counts()
     seen verify f.seen
 }
 
+@test "the IDs of batches are stored as seen(5) says" {
+    seq 10 | seen create --counted -n 2000 f.seen
+    seen add --batch-id one f.seen -k 4
+    seen remove --batch-id one f.seen -k 4
+    # highway-128 of "add one" and "remove one", behind the fixed part of the header and its one layer.
+    [ "$(peek f.seen $((256 + 128)) 32)" = 3c7cf08701840df76b221c5e14dc8194af88a2fbf24377f288c9a5e85ec5ded7 ]
+}
+
 @test "every occurrence counts, once for each ID" {
     seq 20000 | awk '{ for (n = $1 % 7; n >= 0; n--) print }' >keys
     seq 10001 30000 >rest
