@@ -71,21 +71,28 @@ static const struct opt_group groups[] = {
 static void report(const struct add *a)
 {
     unsigned long long records = tally_keys(&a->adding.feed.tally);
-    unsigned long long n_new = sink_n_new(&a->adding.sink);
+    unsigned long long n_new = a->adding.store->state.n_new;
     say_note("%llu record%s, %llu new key%s", records, num_plural(records), n_new,
              num_plural(n_new));
 }
 
+static void conclude(const struct add *a)
+{
+    struct store *s = a->adding.store;
+    store_conclude(s, false);
+    if (s->state.warning[0] != '\0')
+        say_warning("%s", s->state.warning);
+    if (a->verbose)
+        report(a);
+}
+
 static int add(struct add *a)
 {
-    redisopt_hint_many(a->adding.sink.store, &a->keyopt,
+    redisopt_hint_many(a->adding.store, &a->keyopt,
                        "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'");
-    if (adding_run(&a->adding)) {
-        const char *warning = sink_conclude(&a->adding.sink, false);
-        if (warning != NULL)
-            say_warning("%s", warning);
-        if (a->verbose)
-            report(a);
+    if (adding_begin(&a->adding)) {
+        adding_run(&a->adding);
+        conclude(a);
     }
     return adding_status(&a->adding);
 }

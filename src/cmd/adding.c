@@ -73,7 +73,7 @@ static bool plan_file(void *ctx, struct header *h, struct err *err)
 
 static bool adopt(struct adding *a, struct err *err)
 {
-    const struct store *s = a->sink.store;
+    const struct store *s = a->store;
     struct keyopt *keyopt = a->sources.keyopt;
     warn_unclean(s);
     keyopt->rule.bytes |= store_wants_bytes(s);
@@ -86,19 +86,19 @@ bool adding_open(struct adding *a, const char *path, enum store_mode mode, struc
         .mode = mode, .n = a->design.n, .p = a->design.p, .header = plan_file, .ctx = a};
     const struct open_options *open = &a->sources.open;
     a->there = STORE_THERE;
-    a->sink.store = a->create ? store_prepare(path, &plan, open, &a->there, err)
-                              : store_open(path, mode, open, err);
-    if (a->sink.store == NULL)
+    a->store = a->create ? store_prepare(path, &plan, open, &a->there, err)
+                         : store_open(path, mode, open, err);
+    if (a->store == NULL)
         return false;
     if (a->there == STORE_THERE && mode == STORE_WRITE)
-        adding_compare(store_header(a->sink.store), path, &a->design);
+        adding_compare(store_header(a->store), path, &a->design);
     return adopt(a, err);
 }
 
 bool adding_make(struct adding *a, struct err *err)
 {
     char layout[LAYOUT_TEXT];
-    struct store *s = a->sink.store;
+    struct store *s = a->store;
     if (a->there == STORE_THERE)
         return true;
     const struct header planned = *store_header(s);
@@ -217,13 +217,13 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
     if (a->sync_every == 0 || a->since_sync < a->sync_every)
         return true;
     a->since_sync = 0;
-    return store_sync(a->sink.store, err);
+    return store_sync(a->store, err);
 }
 
 /* Prints the warning of the last call, once. */
 static void warn(struct adding *a)
 {
-    char *warning = a->sink.store->state.warning;
+    char *warning = a->store->state.warning;
     if (warning[0] != '\0')
         say_warning("%s", warning);
     warning[0] = '\0';
@@ -234,10 +234,11 @@ static void warn(struct adding *a)
 static bool add_keys(struct adding *a, struct added *r)
 {
     struct err err;
-    const struct add_state *state = &a->sink.store->state;
+    const struct add_state *state = &a->store->state;
     const struct tally *t = &a->feed.tally;
     uint64_t n_new = state->n_new;
-    enum add_result result = sink_add(&a->sink, &r->keys, r->start, &r->done, &err);
+    enum add_result result =
+        store_add(a->store, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n, &r->done, &err);
     warn(a);
     if (result != ADD_FAILED && !sync_if_due(a, state->n_new - n_new, &err))
         result = ADD_FAILED;
@@ -274,10 +275,9 @@ static bool finish(void *ctx, const struct chunk *chunk, void *slot)
 
 static void slot_free(void *ctx, void *slot)
 {
-    struct adding *a = ctx;
     struct added *r = slot;
-    if (a->slot_free != NULL)
-        a->slot_free(a->ctx, slot);
+    (void)ctx;
+    output_free(&r->out);
     free(r->start);
     free(r->bad);
     free(r->selected);
@@ -288,10 +288,10 @@ static void feed(struct adding *a)
 {
     struct stat st;
     struct feed *f = &a->feed;
-    if (store_stat(a->sink.store, &st))
+    if (store_stat(a->store, &st))
         f->refuse = &st;
     f->ctx = a;
-    f->slot_size = a->slot_size != 0 ? a->slot_size : sizeof(struct added);
+    f->slot_size = sizeof(struct added);
     f->work = work;
     f->commit = commit;
     f->finish = a->print != NULL ? finish : NULL;
@@ -313,9 +313,9 @@ static uint64_t keys_on_disk(const char *dir)
 static void begin_refit(struct adding *a)
 {
     struct stat st;
-    const struct header *h = store_header(a->sink.store);
-    if (!a->made || h->policy != POLICY_GROW || !store_stat(a->sink.store, &st) ||
-        (a->scratch_dir = disk_dir_of(a->sink.store->name)) == NULL)
+    const struct header *h = store_header(a->store);
+    if (!a->made || h->policy != POLICY_GROW || !store_stat(a->store, &st) ||
+        (a->scratch_dir = disk_dir_of(a->store->name)) == NULL)
         return;
     const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
                                         .in_memory = KEPT_IN_MEMORY,
@@ -329,35 +329,44 @@ static void begin_refit(struct adding *a)
 static void end_refit(struct adding *a)
 {
     if (a->refit != NULL && !a->feed.failed && !a->stopped && !sig_caught())
-        refit_apply(a->refit, a->sink.store->name, a->no_sync);
+        refit_apply(a->refit, a->store->name, a->no_sync);
     refit_free(a->refit);
     free(a->scratch_dir);
 }
 
-bool adding_run(struct adding *a)
+/* A signal is no failure: adding_status tells of it. */
+static void fail_unless_caught(struct adding *a, const struct err *err)
+{
+    if (!sig_caught() && !a->feed.failed) {
+        say_failure(err);
+        a->feed.failed = true;
+    }
+}
+
+bool adding_begin(struct adding *a)
 {
     struct err err;
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
     a->options.may_repeat = a->print == NULL;
-    if (!sink_begin(&a->sink, &a->options, &err)) {
-        if (!sig_caught()) {
-            say_failure(&err);
-            a->feed.failed = true;
-        }
-        return false;
-    }
-    warn(a);
+    bool ok = store_add_begin(a->store, &a->options, &err);
+    if (ok)
+        warn(a);
+    else
+        fail_unless_caught(a, &err);
+    return ok;
+}
+
+void adding_run(struct adding *a)
+{
+    struct err err;
     begin_refit(a);
     feed(a);
-    if (!store_add_end(a->sink.store, !a->no_sync, &err) && !a->feed.failed && !sig_caught()) {
-        say_failure(&err);
-        a->feed.failed = true;
-    }
+    if (!store_add_end(a->store, !a->no_sync, &err))
+        fail_unless_caught(a, &err);
     warn(a);
     end_refit(a);
     tally_report(&a->feed.tally);
-    return true;
 }
 
 int adding_status(const struct adding *a)
@@ -370,5 +379,5 @@ int adding_status(const struct adding *a)
 void adding_close(struct adding *a)
 {
     sources_close(&a->sources);
-    sink_close(&a->sink);
+    store_close(a->store);
 }

@@ -6,8 +6,10 @@
  *     adding_open(&a, path, STORE_WRITE, &err)
  *     ... open other files ...
  *     adding_make(&a, &err)
- *     if (adding_run(&a))
+ *     if (adding_begin(&a)) {
+ *         adding_run(&a);
  *         ...                                      // final messages
+ *     }
  *     status = adding_status(&a);
  *     adding_close(&a);                            // in any case
  *
@@ -22,12 +24,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/output.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
-#include "cmd/sink.h"
 #include "cmd/sources.h"
 #include "store/header.h"
 #include "store/refit.h"
+#include "store/store.h"
 #include "store/writer.h"
 
 /* The result of one chunk. */
@@ -40,6 +43,7 @@ struct added {
     uint64_t *bad;      /* bit i: record i has no key */
     uint64_t *selected; /* bit i: record i is printed; set by `print` */
     size_t capacity;    /* records */
+    struct output out;  /* for what `print` copies */
 };
 
 /* The capacity of the first layer of a growing filter that is made for these keys; 0: the usual
@@ -63,8 +67,9 @@ struct adding {
     struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */
     struct adding_design design;
     struct sources sources; /* their keys are known */
-    struct sink sink;
-    enum store_there there; /* the sink, before adding_make */
+    struct store *store;    /* the filter that takes the keys */
+    bool in_memory;         /* it lives for this run only */
+    enum store_there there; /* before adding_make */
     bool create;            /* make a missing filter */
     bool no_sync;
     struct add_options options;
@@ -73,11 +78,9 @@ struct adding {
     /* Selects and prints records among the first r->done of a chunk. Returns false to stop, and
      * sets feed.failed if the reason is a failure. NULL: nothing is printed. */
     bool (*print)(void *ctx, const struct chunk *chunk, struct added *r);
-    size_t slot_size; /* of a struct that begins with struct added; 0: of struct added */
     void *ctx;
-    void (*slot_free)(void *ctx, void *slot); /* frees members after struct added; or NULL */
     /* The rest is private. */
-    bool made;           /* the sink, by this process */
+    bool made;           /* the filter, by this process */
     bool stopped;        /* by `print` */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
@@ -87,19 +90,22 @@ struct adding {
 /* Can there be a filter of this design? Returns the exit status after a message, or 0. */
 int adding_check_design(const struct adding *a);
 
-/* Opens the sink, and adopts its key preparation. With `create`, it may be missing; then it is
+/* Opens the filter, and adopts its key preparation. With `create`, it may be missing; then it is
  * planned. A file without a rate has the usual one. With STORE_READ, it is only looked at. */
 bool adding_open(struct adding *a, const char *path, enum store_mode mode, struct err *err);
 
-/* Makes the sink if it is missing; it is no failure if it exists by then. Call this after all other
- * files are open, because it fixes the key preparation. If another process made the sink from other
+/* Makes the filter if it is missing; it is no failure if it exists by then. Call this after all
+ * other files are open, because it fixes the key preparation. If another process made it from other
  * options, adopts its key preparation. At its end, adding_run resizes a growing file to fit the
  * keys of this run. */
 bool adding_make(struct adding *a, struct err *err);
 
-/* Adds all keys and reports records without a key. Catches signals (sig.h). False: adding did not
- * begin. The reason was printed, unless it was a signal. */
-bool adding_run(struct adding *a);
+/* Catches signals (sig.h), and begins to add. False: adding_status says with which status to end;
+ * the reason was printed, unless it was a signal. */
+bool adding_begin(struct adding *a);
+
+/* Adds all keys, and reports records without a key. */
+void adding_run(struct adding *a);
 
 /* The exit status after a failure, whose message was printed, after a signal, or after success. */
 int adding_status(const struct adding *a);

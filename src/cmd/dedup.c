@@ -51,10 +51,6 @@ static const struct opt output_opts[] = {
 static const struct opt known_opts[] = {
     {300, "also", "OTHER",
      "take the keys in this filter for known too (repeatable); it is only read", REPEATED},
-    {0, "confirm", "SORTED",
-     "take a key for known only if it is in this list, sorted by LC_ALL=C sort, or was new earlier "
-     "in this run",
-     TEXT(struct dedup, adding.sources.list_path)},
     {0},
 };
 
@@ -103,6 +99,8 @@ static const struct opt_hint hints[] = {
     {"--live", "keys are always added live"},
     {"-u", "each new record is printed, once; -v prints the others"},
     {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
+    {"--confirm",
+     "'seen query -v --confirm' prints the records that are not in a list: see seen(7)"},
     {"--repeated", "-v prints the records whose key is not new"},
     {"--unique", "each new record is printed, once; -v prints the others"},
     {0},
@@ -122,12 +120,6 @@ static const struct opt_group groups[] = {
 
 /* Without FILTER. So low that practically no record is lost to false positives. */
 static const double MEMORY_FPR = 1e-9;
-
-/* The result of one chunk. At most two chunks are added and not yet printed. */
-struct result {
-    struct added added;
-    struct output out;
-};
 
 /* Printing. */
 
@@ -218,11 +210,10 @@ static bool copy_selected(struct output *out, const struct added *r, const char 
     return ok;
 }
 
-static bool write_copies(struct dedup *d, struct result *r, const char *limit, size_t *written)
+static bool write_copies(struct dedup *d, struct added *r, const char *limit, size_t *written)
 {
     r->out.len = 0;
-    bool ok =
-        d->annotate ? copy_annotated(&r->out, &r->added) : copy_selected(&r->out, &r->added, limit);
+    bool ok = d->annotate ? copy_annotated(&r->out, r) : copy_selected(&r->out, r, limit);
     if (ok && output_terminate(&r->out, d->keyopt.rule.terminator))
         return write_bytes(d, r->out.data, r->out.len, written);
     say_error("out of memory");
@@ -249,19 +240,18 @@ static size_t count_cut(const struct added *r, size_t prefix, size_t count, size
  * one run or, with false positives, a few. */
 enum { FEW_RUNS = 16 };
 
-static void write_records(struct dedup *d, struct result *r, const char *limit, size_t count)
+static void write_records(struct dedup *d, struct added *r, const char *limit, size_t count)
 {
     size_t written = 0;
-    const struct added *added = &r->added;
-    bool terminated = added->start[added->done][-1] == d->keyopt.rule.terminator;
-    bool few = !d->annotate && terminated && count_runs(added->selected, added->done) <= FEW_RUNS;
-    if (few ? write_runs(d, added, &written) : write_copies(d, r, limit, &written))
+    bool terminated = r->start[r->done][-1] == d->keyopt.rule.terminator;
+    bool few = !d->annotate && terminated && count_runs(r->selected, r->done) <= FEW_RUNS;
+    if (few ? write_runs(d, r, &written) : write_copies(d, r, limit, &written))
         return;
     d->closed = true;
-    d->n_unprinted += count_cut(added, d->annotate ? PREFIX : 0, count, written);
+    d->n_unprinted += count_cut(r, d->annotate ? PREFIX : 0, count, written);
 }
 
-static void write_header(struct dedup *d, struct result *r, const struct chunk *chunk)
+static void write_header(struct dedup *d, struct added *r, const struct chunk *chunk)
 {
     size_t written = 0;
     r->out.len = 0;
@@ -278,21 +268,14 @@ static bool print(void *ctx, const struct chunk *chunk, struct added *r)
 {
     struct dedup *d = ctx;
     if (chunk->first_header && !d->closed && !d->count && !d->quiet)
-        write_header(d, (struct result *)r, chunk);
+        write_header(d, r, chunk);
     size_t count = select_records(d, r, r->done);
     d->n_selected += count;
     if (d->closed)
         d->n_unprinted += count;
     else if (count > 0 && !d->count && !d->quiet)
-        write_records(d, (struct result *)r, chunk->data + chunk->len, count);
+        write_records(d, r, chunk->data + chunk->len, count);
     return !d->closed;
-}
-
-static void free_output(void *ctx, void *slot)
-{
-    struct result *r = slot;
-    (void)ctx;
-    output_free(&r->out);
 }
 
 /* Setting up. */
@@ -314,8 +297,8 @@ static void advise(const struct dedup *d, struct err *err)
 /* In a dry run, FILTER is only queried, if it exists. */
 static bool only_query(struct dedup *d, struct err *err)
 {
-    struct store *s = d->adding.sink.store;
-    d->adding.sink.store = NULL;
+    struct store *s = d->adding.store;
+    d->adding.store = NULL;
     if (d->adding.there == STORE_THERE)
         return sources_add_first(&d->adding.sources, d->path, s, err);
     store_close(s);
@@ -332,7 +315,7 @@ static bool open_own(struct dedup *d)
     struct adding *a = &d->adding;
     if (adding_open(a, d->path, d->dry_run ? STORE_READ : STORE_WRITE, &err))
         return !d->dry_run || only_query(d, &err) || say_failure(&err);
-    if (a->sink.store == NULL)
+    if (a->store == NULL)
         advise(d, &err);
     return say_failure(&err);
 }
@@ -342,9 +325,21 @@ static bool open_sources(struct dedup *d)
 {
     struct err err;
     struct sources *s = &d->adding.sources;
-    s->sink = d->adding.sink.store;
+    s->sink = d->adding.store;
     s->one_length = s->sink != NULL || (d->dry_run && d->adding.there == STORE_THERE);
     return sources_open(s, &err) || say_failure(&err);
+}
+
+/* Makes a growing filter that keeps FPR p. Its first layer is for n keys; 0: the usual capacity. */
+static bool make_in_memory(struct adding *a, uint64_t n, double p, struct err *err)
+{
+    struct header h;
+    const struct design design = {.n = n, .p = p, .grow = true};
+    header_begin(&h, &a->sources.keyopt->rule, false);
+    a->in_memory = true;
+    a->options = (struct add_options){0}; /* they are for FILTER, which a dry run does not change */
+    a->store = header_design(&h, &design, 0, err) ? memory_open(&h, err) : NULL;
+    return a->store != NULL;
 }
 
 static bool open_in_memory(struct dedup *d)
@@ -360,32 +355,25 @@ static bool open_in_memory(struct dedup *d)
     if (!keyopt_check_digest(&d->keyopt, &err))
         return say_failure(&err);
     /* The memory may be too small for the expected keys, but not for the actual ones. */
-    return sink_open_in_memory(&d->adding.sink, &d->keyopt.rule, n, p, &err) ||
-           (d->adding.design.n == 0 && n > CHAIN_FIRST &&
-            sink_open_in_memory(&d->adding.sink, &d->keyopt.rule, 0, p, &err)) ||
+    return make_in_memory(&d->adding, n, p, &err) ||
+           (d->adding.design.n == 0 && n > CHAIN_FIRST && make_in_memory(&d->adding, 0, p, &err)) ||
            say_failure(&err);
 }
 
 /* Makes FILTER if it is missing. Called last. Another process may have made it meanwhile, from
- * other options: it must fit the list and the other filters, which are open already. */
+ * other options: it must fit the other filters, which are open already. */
 static bool make(struct dedup *d)
 {
     struct err err;
     const struct sources *s = &d->adding.sources;
-    const uint32_t prep = d->keyopt.rule.prep;
     if (!adding_make(&d->adding, &err))
         return say_failure(&err);
-    if (s->list != NULL && d->keyopt.rule.prep != prep) {
-        say_error("'%s' was made by another process, for keys that are prepared in another way",
-                  d->path);
-        return false;
-    }
-    const struct header *h = store_header(d->adding.sink.store);
+    const struct header *h = store_header(d->adding.store);
     if (s->n > 0 &&
         !header_same_questions(h, d->path, store_header(s->filter[0].now), s->filter[0].path, &err))
         return say_failure(&err);
     bool is_usual = d->adding.design.p == 0 && !kind_is_foreign(h->layers[0].kind);
-    if (d->adding.there != STORE_THERE && is_usual && s->list == NULL && !d->quiet)
+    if (d->adding.there != STORE_THERE && is_usual && !d->quiet)
         say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
                  "rate)",
                  d->path, 1 / h->fpr_design);
@@ -394,15 +382,59 @@ static bool make(struct dedup *d)
 
 static bool open_filters(struct dedup *d)
 {
-    struct err err;
-    struct adding *a = &d->adding;
     bool in_memory = d->path == NULL || d->dry_run;
     if ((d->path != NULL && !open_own(d)) || !open_sources(d) || (in_memory && !open_in_memory(d)))
         return false;
-    struct confirm *list = a->sources.list;
-    if (list != NULL && !sink_confirm(&a->sink, list, &d->keyopt.rule, &err))
-        return say_failure(&err);
     return in_memory || make(d);
+}
+
+/* New keys that were taken for known. */
+struct lost {
+    double run, all; /* in this run (NAN: unknown), and since the filter was made */
+    bool at_least;   /* both are lower bounds */
+};
+
+/* Those that the filter took for known: its own count, or a bound if it is too full. */
+static struct lost own_lost(const struct dedup *d)
+{
+    struct store *s = d->adding.store;
+    struct facts facts;
+    struct census census;
+    struct err ignored;
+    store_describe(s, &facts);
+    struct counters c = facts.counters;
+    struct lost lost = {.run = s->state.dropped, .all = c.dropped};
+    if (s->state.warning[0] == '\0')
+        return lost;
+    lost.at_least = true;
+    if (!store_census(s, d->keyopt.threads, NULL, &census, &ignored))
+        return lost;
+    if (c.unknown)
+        c = (struct counters){.keys_added = s->state.n_new, .dropped = s->state.dropped};
+    lost.all = layers_dropped(&c, &census, &lost.at_least);
+    if (lost.at_least && c.dropped > 0)
+        lost.run *= lost.all / c.dropped;
+    return lost;
+}
+
+/* And those that a source took for known: of N keys new to all, N * fpr. Reads all bits of the
+ * sources, and of a filter that is too full, at the end of a run. */
+static struct lost count_lost(const struct dedup *d)
+{
+    double fpr;
+    struct err err;
+    struct lost lost = own_lost(d);
+    if (!sources_fpr(&d->adding.sources, d->keyopt.threads, &fpr, &err)) {
+        say_warning("%s", err.text);
+        fpr = NAN;
+    }
+    /* The number of new keys that no source took for known: N * (1 - fpr). */
+    double passed = (double)d->adding.store->state.n_new + lost.run;
+    if (fpr >= 1)
+        lost.at_least = true;
+    else
+        lost.run += passed * fpr / (1 - fpr);
+    return lost;
 }
 
 /* Prints a number of lost keys into NUM_TEXT bytes. A lower bound is rounded down. */
@@ -419,14 +451,14 @@ static const char *show_lost(char *text, double n, bool at_least)
 
 static void report(const struct dedup *d, const struct lost *lost)
 {
-    const struct sink *k = &d->adding.sink;
+    const struct adding *a = &d->adding;
     struct facts facts;
     char run[NUM_TEXT], all[NUM_TEXT];
-    unsigned long long records = tally_keys(&d->adding.feed.tally), n_new = sink_n_new(k);
-    store_describe(k->store, &facts);
+    unsigned long long records = tally_keys(&a->feed.tally), n_new = a->store->state.n_new;
+    store_describe(a->store, &facts);
     show_lost(run, lost->run, lost->at_least);
     show_lost(all, lost->all, lost->at_least);
-    if (k->in_memory || facts.counters.unknown)
+    if (a->in_memory || facts.counters.unknown)
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
                  run);
     else
@@ -437,15 +469,15 @@ static void report(const struct dedup *d, const struct lost *lost)
 
 static void warn_readings(const struct dedup *d)
 {
-    uint64_t n = tally_keys(&d->adding.feed.tally), found = n - sink_n_new(&d->adding.sink);
-    warn_reading(d->adding.sink.store, &d->keyopt.rule, n, found);
+    uint64_t n = tally_keys(&d->adding.feed.tally), found = n - d->adding.store->state.n_new;
+    warn_reading(d->adding.store, &d->keyopt.rule, n, found);
     sources_warn_reading(&d->adding.sources, n, found);
 }
 
 static void conclude(struct dedup *d)
 {
-    struct sink *k = &d->adding.sink;
-    if (d->n_unprinted > 0 && !k->in_memory)
+    struct store *s = d->adding.store;
+    if (d->n_unprinted > 0 && !d->adding.in_memory)
         say_warning("%s%llu records %s '%s' were not printed",
                     d->reader_gone ? "standard output was closed: " : "",
                     (unsigned long long)d->n_unprinted,
@@ -455,13 +487,14 @@ static void conclude(struct dedup *d)
                     d->path);
     warn_readings(d);
     /* If the filter is too full, print how many keys were lost to that. */
-    const char *warning = sink_conclude(k, true);
+    store_conclude(s, true);
+    bool too_full = s->state.warning[0] != '\0';
     struct lost lost = {0};
     char run[NUM_TEXT];
-    if (warning != NULL || d->verbose)
-        lost = sink_lost(k, &d->adding.sources, d->keyopt.threads);
-    if (warning != NULL)
-        say_warning("%s; new ones probably taken for known: %s", warning,
+    if (too_full || d->verbose)
+        lost = count_lost(d);
+    if (too_full)
+        say_warning("%s; new ones probably taken for known: %s", s->state.warning,
                     show_lost(run, lost.run, lost.at_least));
     if (d->count && !d->quiet)
         printf("%llu\n", (unsigned long long)d->n_selected);
@@ -473,13 +506,12 @@ static void conclude(struct dedup *d)
  * given. */
 static void limit_fpr(struct dedup *d)
 {
-    const struct sink *k = &d->adding.sink;
     struct add_options *options = &d->adding.options;
-    const struct header *h = store_header(k->store);
+    const struct header *h = store_header(d->adding.store);
     double limit = WARN_USELESS * h->fpr_design;
     bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
-    if (options->max_fpr != 0 || options->rotate || k->in_memory ||
-        d->adding.sources.list != NULL || !has_design || format_grows(h) || chain_is_exact(h))
+    if (options->max_fpr != 0 || options->rotate || d->adding.in_memory || !has_design ||
+        format_grows(h) || chain_is_exact(h))
         return;
     options->max_fpr = limit;
     d->adding.advice = h->policy == POLICY_RING ? ", 10 times its design rate; make room with "
@@ -493,11 +525,13 @@ static void limit_fpr(struct dedup *d)
 static int dedup(struct dedup *d)
 {
     limit_fpr(d);
-    redisopt_hint_many(d->adding.sink.store, &d->keyopt,
+    redisopt_hint_many(d->adding.store, &d->keyopt,
                        "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'");
     signal(SIGPIPE, SIG_IGN);
-    if (adding_run(&d->adding))
+    if (adding_begin(&d->adding)) {
+        adding_run(&d->adding);
         conclude(d);
+    }
     if (d->closed && !d->adding.feed.failed)
         return 128 + SIGPIPE;
     int status = adding_status(&d->adding);
@@ -535,9 +569,7 @@ static int run(int argc, char **argv)
     struct dedup d = {.keyopt = KEYOPT_DEFAULT,
                       .adding = {.sources = SOURCES_DEFAULT,
                                  .feed = {.title = "reading", .prompt = true},
-                                 .print = print,
-                                 .slot_size = sizeof(struct result),
-                                 .slot_free = free_output}};
+                                 .print = print}};
     d.adding.ctx = &d;
     d.adding.feed.keyopt = d.adding.sources.keyopt = &d.keyopt;
     d.adding.sources.follows = d.adding.sources.strict = true;
@@ -557,7 +589,7 @@ const struct command cmd_dedup = {
         "records with the same key, the first is printed. Any number of processes may share one "
         "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory.",
     .groups = groups,
-    .everyday = " invert-match count quiet annotate dry-run verbose also confirm create"
+    .everyday = " invert-match count quiet annotate dry-run verbose also create"
                 " capacity fpr rotate-at-capacity key null delimiter field skip-bad"
                 " secret ",
     .hints = hints,

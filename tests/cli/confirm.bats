@@ -4,7 +4,7 @@
 
 load ../lib/helpers
 
-# listed FILTER LIST KEY... -- OPTION...: query and dedup find each key in the list.
+# listed FILTER LIST KEY... -- OPTION...: query finds each key in the list.
 listed()
 {
     local filter=$1 list=$2 keys=()
@@ -16,8 +16,6 @@ listed()
     shift
     run -0 seen query -c "$@" --confirm "$list" "$filter" "${keys[@]}"
     [ "$output" = $((${#keys[@]} / 2)) ] || { echo "query $*: $output"; return 1; }
-    run -0 seen dedup -c "$@" --confirm "$list" "$filter" "${keys[@]}"
-    [ "$output" = 0 ] || { echo "dedup $*: $output"; return 1; }
 }
 
 @test "keys that are given with -k are looked for as they are prepared" {
@@ -36,12 +34,9 @@ listed()
     seen create -x x.seen -k 00ff -k abcd
     printf '%s\n' 00FF ABCD >upper
     listed x.seen upper 00Ff aBcd --
-    # What is not listed is still new, and is none of its pieces.
+    # What is not listed is none of its pieces.
     seen create --force -p 0.5 -n 3 f.seen list
     run -1 seen query --confirm list f.seen -k $'abc\nabc' -k abc' ' -k ' abc'
-    quiet seen add f.seen -k $'abc\nabc'
-    run -0 seen dedup --confirm list f.seen -k $'abc\nabc' -k abc
-    [ "$output" = $'abc\nabc' ]
 }
 
 @test "with --crlf any line of the list may end in CR" {
@@ -50,15 +45,11 @@ listed()
     quiet seen create f.seen keys
     run -0 seen query -c --crlf --confirm list f.seen keys
     [ "$output" = 100 ]
-    run -0 seen dedup -c --crlf --confirm list f.seen keys
-    [ "$output" = 0 ]
     # Records that end in NUL, too.
     tr '\n' '\0' <list >list0
     tr '\n' '\0' <keys >keys0
     run -0 seen query -c -0 --crlf --confirm list0 f.seen keys0
     [ "$output" = 100 ]
-    run -0 seen dedup -c -0 --crlf --confirm list0 f.seen keys0
-    [ "$output" = 0 ]
 }
 
 @test "a long key in hexadecimal is looked for as well" {
@@ -78,8 +69,6 @@ listed()
     refused() {
         refuses "seen: a line of 'list' $1: keys are listed as the filter prepares them" \
             seen query --confirm list f.seen -k 00
-        refuses "seen: a line of 'list' $1: keys are listed as the filter prepares them" \
-            seen dedup --confirm list f.seen -k 00
     }
     seen create -i f.seen -k 00
     { seq -w 500; echo A; seq -f 'a%03.0f' 500; } >list
@@ -102,32 +91,26 @@ listed()
     run -0 seen query -c --crlf --confirm list f.seen in
 }
 
-@test "a list that is cut while it is in use ends it all with a message, and the filter is clean" {
+@test "a list that is cut while it is in use ends it all with a message" {
     threads=2
     # ThreadSanitizer takes the zeroes that one thread maps over a lost page for a race.
     [ "${SANITIZER-}" != thread ] || threads=1
     seq -w 200000 >list
-    for command in 'query -c' 'dedup -c' 'dedup -c --also g.seen'; do
-        for cut in 1 700000; do
-            cp list cut
-            quiet seen create --force f.seen list
-            cp f.seen g.seen
-            mkfifo in
-            # shellcheck disable=SC2086
-            seen $command -j $threads --confirm cut f.seen in >out 2>err &
-            pid=$!
-            exec 7>in
-            await $pid grep -q '/cut$' /proc/$pid/maps
-            truncate -s $((1400000 - cut)) cut
-            seq -w 200000 >&7 || true
-            exec 7>&-
-            status=0
-            wait $pid || status=$?
-            rm in
-            [ $status = 2 ]
-            [ "$(cat err)" = "seen: cannot read 'cut': it was changed, or the disk failed" ]
-            [ "$(state f.seen)" = clean ]
-            [[ $command == *also* ]] || seen verify f.seen
-        done
+    quiet seen create f.seen list
+    for cut in 1 700000; do
+        cp list cut
+        mkfifo in
+        seen query -c -j $threads --confirm cut f.seen in >out 2>err &
+        pid=$!
+        exec 7>in
+        await $pid grep -q '/cut$' /proc/$pid/maps
+        truncate -s $((1400000 - cut)) cut
+        seq -w 200000 >&7 || true
+        exec 7>&-
+        status=0
+        wait $pid || status=$?
+        rm in
+        [ $status = 2 ]
+        [ "$(cat err)" = "seen: cannot read 'cut': it was changed, or the disk failed" ]
     done
 }

@@ -238,8 +238,6 @@ dedup --verbose + --verbose f lines
 dedup --verbose always
 dedup --also = --also g f lines
 dedup --also always
-dedup --confirm = --confirm sorted f lines
-dedup --confirm always
 dedup --create = --create f lines
 dedup --create ! --create
 dedup --capacity = --create -n 1000 f lines

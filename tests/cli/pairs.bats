@@ -148,7 +148,6 @@ unharmed()
     unharmed g 'seen merge --json -o h f g >>g'
     unharmed c 'seen shrink --json --force -p 0.1 -o c c >>c'
     unharmed list 'seen query --confirm list f keys >>list'
-    unharmed list 'seen dedup --confirm list f >>list'
     [ ! -e h ]
     # By another name.
     ln f hard
@@ -179,8 +178,7 @@ unharmed()
     refuses "seen: 'f' is the filter itself: --also is for others" seen dedup f --also f -k b
     ln -s f link
     refuses "seen: 'link' is the filter itself: --also is for others" seen dedup f --also link -k b
-    refuses "seen: 'link' is a seen filter, not a sorted list" seen dedup f --confirm link -k b
-    refuses "seen: 'f' is a seen filter, not a sorted list" seen query f --confirm f -k b
+    refuses "seen: 'link' is a filter, not a sorted list" seen query f --confirm link -k b
 }
 
 @test "waiting for another writer can be interrupted" {

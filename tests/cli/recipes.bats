@@ -346,6 +346,17 @@ PYTHON
     cmp loaded.data dump.data
 }
 
+@test "no records lost to false positives" {
+    seq 1 5000 >known.txt
+    seen create -n 5000 -p 0.3 urls.seen known.txt
+    links() { shuffled <(seq 4001 7000; seq 6001 6500); }
+    export -f links shuffled
+    recipe 'No records lost to false positives' 1
+    alike <(sort new.txt) <(seq 5001 7000 | sort)
+    cmp known.txt <(seq 7000 | LC_ALL=C sort)
+    [ "$(seen query -c urls.seen known.txt)" = 7000 ]
+}
+
 @test "read a list that is distributed as a bloom file" {
     cp "$vectors/dcso/dc_n1000_p01.bloom.gz" feed.bloom.gz
     printf '%s\n' 'a b c d e f http://www.example.com/ h' 'a b c d e f g h' >access.log

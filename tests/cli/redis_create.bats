@@ -147,8 +147,6 @@ one of this size has $(seen export --pad large.seen -o - | wc -c)" \
     done
     refuses "seen: cannot open 'none.seen': No such file or directory" \
         seen dedup --create --also none.seen "$name" -k 1
-    refuses "seen: cannot open 'none': No such file or directory" \
-        seen dedup --create --confirm none "$name" -k 1
     # What has other hashes cannot be asked with it.
     seq 9 | seen create own.seen
     run -2 seen dedup --create --also own.seen "$name" -k 1

@@ -143,8 +143,6 @@ def scenarios():
     yield Scenario("dedup --create", "dedup --create -p 0.001 g both", kept={"g": []}, then={"g": both}, printed="g", **ask)
     yield Scenario("dedup, growing", "dedup f", ["create --grow -n 100 f old"], lines(both), kept={"f": OLD},
                    then={"f": both}, printed="f", **ask)
-    yield Scenario("dedup --confirm", "dedup --confirm sorted f both", ["create -n 1000 -p 0.3 f old"],
-                   kept={"f": OLD}, **ask)
     yield Scenario("dedup redisbloom", "dedup f both", ["create --layout redisbloom -n 1000 f old"],
                    kept={"f": OLD}, then={"f": both}, printed="f", **ask)
     counted = ["create --counted -n 1000 f both"]
