@@ -12,6 +12,8 @@
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
+# Not every shell expands `make install PREFIX=~/.local`.
+override PREFIX := $(patsubst ~/%,$(HOME)/%,$(PREFIX))
 export ONLY FAIL_FAST
 CFLAGS  ?= -O2 -g
 VERSION := 0.1.0
@@ -336,11 +338,21 @@ endif
 ifeq ($(WITH_FISHCOMP),yes)
 	@$(call put,644,completions/seen.fish,$(DESTDIR)$(FISHDIR)/seen.fish)
 endif
+ifeq ($(DESTDIR),)
+	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "the shell finds seen with this line in ~/.profile:" \
+	    'PATH=$(PREFIX)/bin:$$PATH';; esac
+endif
 
-## uninstall: remove what install put there
+# Innermost first. What every system has in /usr and /usr/local stays.
+DIRECTORIES := $(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man7 \
+    $(foreach dir,$(BASHDIR) $(ZSHDIR) $(FISHDIR),$(DESTDIR)$(dir) $(DESTDIR)$(patsubst %/,%,$(dir $(dir)))) \
+    $(if $(filter /usr /usr/local,$(PREFIX)),,$(MANDIR) $(DESTDIR)$(PREFIX)/share $(BINDIR) $(DESTDIR)$(PREFIX))
+
+## uninstall: remove what install put there, and directories that are empty then
 uninstall:
 	rm -f $(BINDIR)/seen $(MAN1:man/%=$(MANDIR)/man1/%) $(MAN5:man/%=$(MANDIR)/man5/%) $(MAN7:man/%=$(MANDIR)/man7/%) \
 	    $(DESTDIR)$(BASHDIR)/seen $(DESTDIR)$(ZSHDIR)/_seen $(DESTDIR)$(FISHDIR)/seen.fish
+	@rmdir $(DIRECTORIES) 2>/dev/null || :
 
 ## clean: remove what was built
 clean:

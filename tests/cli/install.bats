@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Installing into an empty place, and taking everything out again.
+# Installing into a place, and taking everything out again.
 # tags: repeating
 
 bats_require_minimum_version 1.5.0
@@ -47,11 +47,29 @@ setup()
     [ -z "$(ls readonly)" ]
 }
 
-@test "uninstall leaves no file behind" {
-    for prefix in /usr /usr/local; do
+@test "install for oneself names what PATH lacks" {
+    local own=("${make[@]}" DESTDIR= PREFIX="$PWD/own" WITH_BASHCOMP=no WITH_ZSHCOMP=no WITH_FISHCOMP=no)
+    "${own[@]}" install >said
+    grep -Fqx "the shell finds seen with this line in ~/.profile: PATH=$PWD/own/bin:\$PATH" said
+    PATH=$PATH:$PWD/own/bin "${own[@]}" install >said
+    run -1 grep profile said
+    # As a shell gives it that does not expand the home directory.
+    # shellcheck disable=SC2088
+    HOME=$PWD/home "${own[@]}" install PREFIX='~/.local'
+    [ -x home/.local/bin/seen ]
+}
+
+# present: what there is in the place that is installed into.
+present() { find usr home etc 2>/dev/null | sort; }
+
+@test "uninstall leaves nothing behind but what was there" {
+    mkdir -p usr/bin usr/share/man usr/local/bin usr/local/share/man home/me/.local/share/fish etc
+    present >before
+    for prefix in /usr /usr/local /home/me/.local; do
         "${make[@]}" install PREFIX=$prefix
+        touch home/me/.local/share/fish/mine
         "${make[@]}" uninstall PREFIX=$prefix
-        [ -z "$(find "$BATS_TEST_TMPDIR" -path "$BATS_TEST_TMPDIR/bats*" -prune -o ! -type d -print)" ]
+        present | grep -v /mine | diff before -
     done
 }
 
