@@ -295,13 +295,13 @@ static uint64_t keys_given(const struct create *c)
 
 static double keys_held(const struct create *c)
 {
-    return c->build.header.counters.n_keys;
+    return (double)c->build.n_held;
 }
 
 /* Are there at least that many, as nearly all bits are set? */
 static bool holds_more(const struct create *c)
 {
-    return c->build.header.counters.unknown && c->build.census.n_at_least;
+    return !c->build.counted && c->build.census.n_at_least;
 }
 
 /* The state of the file after a failure, for messages. */
@@ -352,7 +352,7 @@ static bool keys_fit(const struct create *c)
     /* By another program's rules, a filter for n keys may exceed the FPR that was asked for. */
     if (kind_is_foreign(layer->kind))
         promised = fmax(promised, layer->kind->fpr_at(layer, (double)layer->n_design));
-    double sure = h->counters.unknown ? census->n_low : (double)h->counters.keys_added;
+    double sure = c->build.counted ? keys_held(c) : census->n_low;
     if (census->fpr <= FPR_SLACK * promised || sure <= (double)layer->n_design)
         return true;
     if ((h->compat & COMPAT_ASSUMED) != 0) {
@@ -386,7 +386,7 @@ static void print_summary(const struct create *c)
     report_uint(&r, NULL, "records", FORM_COUNT, EXACT,
                 c->from != NULL ? c->from_records : c->feed.tally.records);
     report_uint(&r, NULL, "bad_records", FORM_COUNT, EXACT, c->feed.tally.bad);
-    report_uint(&r, NULL, "keys_added", FORM_COUNT, h->counters.unknown ? UNKNOWN : EXACT,
+    report_uint(&r, NULL, "keys_added", FORM_COUNT, c->build.counted ? EXACT : UNKNOWN,
                 h->counters.keys_added);
     if (foreign_filter(h, &filter, &none)) {
         layout_show(&filter, spec, sizeof spec);
@@ -573,7 +573,7 @@ static bool print_plan(const struct create *c)
 {
     struct plan plan;
     struct err err;
-    uint64_t n = c->build.header.counters.keys_added;
+    uint64_t n = c->build.n_held;
     if (c->design.grow || c->design.generations > 0)
         return print_layers(c);
     if (c->design.layout != NULL)

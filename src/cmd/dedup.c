@@ -402,18 +402,23 @@ static struct lost own_lost(const struct dedup *d)
     struct census census;
     struct err ignored;
     store_describe(s, &facts);
-    struct counters c = facts.counters;
-    struct lost lost = {.run = s->state.dropped, .all = c.dropped};
+    struct lost lost = {.run = s->state.dropped};
+    uint64_t added = facts.counters.keys_added;
+    double given, dropped = s->state.dropped;
+    bool counts = store_is_file(s->name);
+    if (counts)
+        chain_given(facts.layers.header, &facts.counters, &given, &dropped);
+    lost.all = dropped;
     if (s->state.warning[0] == '\0')
         return lost;
     lost.at_least = true;
     if (!store_census(s, d->keyopt.threads, NULL, &census, &ignored))
         return lost;
-    if (c.unknown)
-        c = (struct counters){.keys_added = s->state.n_new, .dropped = s->state.dropped};
-    lost.all = layers_dropped(&c, &census, &lost.at_least);
-    if (lost.at_least && c.dropped > 0)
-        lost.run *= lost.all / c.dropped;
+    lost.all = layers_dropped(dropped, counts ? added : s->state.n_new, &census, &lost.at_least);
+    if (!counts) /* the bits are of other runs, too */
+        lost.all = fmin(lost.all, dropped);
+    if (lost.at_least && dropped > 0)
+        lost.run *= lost.all / dropped;
     return lost;
 }
 
@@ -452,13 +457,11 @@ static const char *show_lost(char *text, double n, bool at_least)
 static void report(const struct dedup *d, const struct lost *lost)
 {
     const struct adding *a = &d->adding;
-    struct facts facts;
     char run[NUM_TEXT], all[NUM_TEXT];
     unsigned long long records = tally_keys(&a->feed.tally), n_new = a->store->state.n_new;
-    store_describe(a->store, &facts);
     show_lost(run, lost->run, lost->at_least);
     show_lost(all, lost->all, lost->at_least);
-    if (a->in_memory || facts.counters.unknown)
+    if (a->in_memory || !store_is_file(d->path))
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
                  run);
     else

@@ -1,6 +1,7 @@
 #include "cmd/figures.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -13,7 +14,7 @@
 /* Counters include only sessions that ended well, so they are known only for a clean filter. */
 static bool counters_known(const struct figures *f)
 {
-    return f->health == FILTER_CLEAN && !f->header->counters.unknown;
+    return f->health == FILTER_CLEAN && f->is_file;
 }
 
 /* Reads all pages and bits. */
@@ -106,6 +107,9 @@ bool figures_read(struct figures *f, struct store *store, struct keyopt *keyopt)
     find_layout(f);
     show_keys(f);
     f->counters_known = counters_known(f);
-    f->consistent = !f->counters_known || layers_counters_agree(f->header, f->layer, &f->n_bits);
+    f->n_bits = f->n_counted = NAN;
+    f->consistent =
+        !f->counters_known ||
+        layers_counters_agree(f->header, &f->header->counters, f->layer, &f->n_bits, &f->n_counted);
     return check_secret(keyopt, f);
 }

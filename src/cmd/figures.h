@@ -30,10 +30,11 @@ struct figures {
     unsigned shards; /* 1: the filter is not sharded */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
-    uint64_t damaged; /* pages */
-    bool counters_known;
-    bool consistent; /* counters agree with bits; true if counters are unknown */
-    double n_bits;   /* about what counters.n_keys should be, by the bits; NAN: cannot be told */
+    uint64_t damaged;    /* pages */
+    bool counters_known; /* they are those of a clean file */
+    bool consistent;     /* counters agree with bits; true if counters are unknown */
+    double n_bits,
+        n_counted; /* keys in all layers, by the bits and by the counters; NAN: unknown */
     char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT];
     char prep[64]; /* the longest is " --trim --ignore-case --hex --digest sha256"; empty: none */
     char reading[READING_TEXT]; /* empty: unknown */

@@ -158,11 +158,6 @@ static double load_of_newest(const struct figures *f)
     return room != 0 ? f->layer[newest].n / (double)room : NAN;
 }
 
-static double load_of_all(const struct figures *f, double room)
-{
-    return room != 0 ? f->all.n / room : NAN;
-}
-
 static void add_load(struct report *r, const struct figures *f, double load)
 {
     report_number(r, "load", "load", FORM_PERCENT, by_keys(f), load);
@@ -173,16 +168,19 @@ static void add_load(struct report *r, const struct figures *f, double load)
 static void add_loads(struct report *r, const struct figures *f)
 {
     const struct header *h = f->header;
-    double room = 0;
+    double room = 0, keys = 0;
     if (h->policy != POLICY_RING) {
-        add_load(r, f, load_of_all(f, (double)h->n_design * f->shards));
+        room = (double)h->n_design * f->shards;
+        add_load(r, f, room > 0 ? f->all.n / room : NAN);
         return;
     }
-    for (unsigned i = 0; i < h->n_layers; i++)
+    for (unsigned i = 0; i < h->n_layers; i++) {
         room += (double)h->layers[i].n_design;
+        keys += f->layer[i].n;
+    }
     add_load(r, f, load_of_newest(f));
     report_number(r, "load of all generations", "load_all", FORM_PERCENT, by_keys(f),
-                  load_of_all(f, room));
+                  room > 0 ? keys / room : NAN);
 }
 
 /* Keys that a layer takes until its FPR rises from `fpr`, its value now, to `limit`. */
@@ -228,10 +226,13 @@ static void add_counters(struct report *r, const struct figures *f)
 {
     const struct counters *c = &f->header->counters;
     bool all = f->counters_known, at_least = false;
+    enum report_source how = (f->header->compat & COMPAT_ESTIMATED) != 0 ? ESTIMATED : RECORDED;
     bool counted = f->layout != NULL && f->layout->counts && f->health == FILTER_CLEAN;
-    double dropped = all ? layers_dropped(c, &f->all, &at_least) : NAN;
-    report_uint(r, "records given", "records", FORM_COUNT, known(all, RECORDED), c->records);
-    report_uint(r, "keys new when added", "keys_added", FORM_COUNT, known(all || counted, RECORDED),
+    double given, dropped;
+    chain_given(f->header, c, &given, &dropped);
+    dropped = all ? layers_dropped(dropped, c->keys_added, &f->all, &at_least) : NAN;
+    report_uint(r, "records given", "records", FORM_COUNT, known(all, how), c->records);
+    report_uint(r, "keys new when added", "keys_added", FORM_COUNT, known(all || counted, how),
                 c->keys_added);
     report_range(r, "keys wrongly dropped", "dropped_estimate", NULL, FORM_DECIMAL,
                  known(all, ESTIMATED), dropped, dropped, at_least ? INFINITY : dropped);
@@ -432,7 +433,7 @@ static void warn(const struct figures *f)
                   "are unreliable; 'seen verify' names the pages",
                   name, f->damaged, f->damaged == 1 ? " does" : "s do");
     else if (!f->consistent)
-        warn_disagreement(name, f->n_bits, f->header->counters.n_keys);
+        warn_disagreement(name, f->n_bits, f->n_counted);
 }
 
 static bool stats_of(struct stats *s, const char *path)

@@ -71,7 +71,7 @@ static bool report(const char *path, const struct check *c)
     else
         puts("ok");
     if (c->disagree)
-        warn_disagreement(path, c->n_bits, c->file.header.counters.n_keys);
+        warn_disagreement(path, c->n_bits, c->n_counted);
     return true;
 }
 

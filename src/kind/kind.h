@@ -48,13 +48,13 @@ struct layer {
     uint64_t sums_off;    /* checksums, 4 bytes for each 4 KiB page of data */
     uint64_t touched_off; /* bitmap of pages changed since their checksum was made; 0: none */
     uint64_t geometry[4]; /* defined by the kind */
-    /* In filters that grow or forget (chain.h); else zero. */
+    /* In filters of several layers (chain.h); else zero. The first three only where they grow or
+     * forget. */
     bool is_void;        /* about to be emptied; its keys do not count */
     uint64_t generation; /* the layer with the highest takes new keys; of equals, the last layer */
     uint64_t since;      /* when it began to take keys, seconds since 1970; 0: unknown */
-    double n_closed;     /* distinct keys when it stopped taking keys; 0 if a later layer also has
-                            them. With kind_growth: keys that changed a bit */
-    double fpr_closed;   /* FPR at that time, from the bits; 0: unknown */
+    uint64_t n_before;   /* keys_added of the filter when it began to take keys (chain_keys_in) */
+    double fpr_closed;   /* FPR when it stopped taking keys, from the bits; 0: unknown */
 };
 
 /* A normal distribution has 95 % of its mass within this many deviations of the mean. */

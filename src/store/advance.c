@@ -75,6 +75,7 @@ bool advance_finish(struct session *s, struct err *err)
     if (at < 0)
         return true;
     unsigned layer = (unsigned)at;
+    h.counters = s->counters;
     if (!chain_renew(&h, layer, f->path, err))
         return false;
     zero_layer(f, &h.layers[layer]);
@@ -89,14 +90,10 @@ bool advance_finish(struct session *s, struct err *err)
 
 static bool rotate(struct session *s, struct header *h, struct err *err)
 {
-    double n_lost;
-    if (!chain_void(h, &n_lost, s->filter->path, err))
+    if (!chain_void(h, s->filter->path, err))
         return false;
-    s->counters.n_keys = fmax(0, s->counters.n_keys - n_lost);
-    if (!session_change(s, h, err)) {
-        s->counters.unknown = true; /* unknown whether the layer is void on disk */
+    if (!session_change(s, h, err))
         return false;
-    }
     step_done(1);
     return advance_finish(s, err);
 }
@@ -123,9 +120,9 @@ static bool rotate_file(struct filter *f, unsigned threads, double *emptied, str
                     "--generations' makes filters that can be",
                     f->path);
     }
-    double before = s.counters.n_keys;
-    bool ok = advance_finish(&s, err) && advance(&s, threads, err);
-    *emptied = before - s.counters.n_keys;
+    bool ok = advance_finish(&s, err);
+    *emptied = (double)chain_oldest_keys(&f->header, &s.counters);
+    ok = ok && advance(&s, threads, err);
     session_release(&s);
     return ok;
 }

@@ -155,61 +155,123 @@ bool chain_is_exact(const struct header *h)
            (h->policy == POLICY_GROW || h->n_layers == 1);
 }
 
-/* The keys in layers that are closed and exact. A forged header may claim any number. */
-static uint64_t closed_keys(const struct header *h)
+/* Did layer i take keys before layer j? */
+static bool is_before(const struct header *h, unsigned i, unsigned j)
 {
-    static const double MOST = 0x1p53;
-    unsigned newest = chain_newest(h);
-    uint64_t n = 0;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        if (i != newest)
-            n += (uint64_t)fmin(h->layers[i].n_closed, MOST);
-    return n;
+    uint64_t a = h->layers[i].generation, b = h->layers[j].generation;
+    return a < b || (a == b && i < j);
 }
 
-uint64_t chain_newest_keys(const struct header *h, const struct counters *counters)
+/* A forged header may claim any number. */
+uint64_t chain_keys_in(const struct header *h, const struct counters *counters, unsigned i)
 {
-    uint64_t closed = closed_keys(h), most = h->layers[chain_newest(h)].n_design;
-    uint64_t n = counters->keys_added > closed ? counters->keys_added - closed : 0;
-    return n < most ? n : most;
+    uint64_t from = h->layers[i].n_before, to = counters->keys_added;
+    for (unsigned j = 0; j < h->n_layers; j++)
+        if (is_before(h, i, j) && h->layers[j].n_before < to)
+            to = h->layers[j].n_before;
+    uint64_t n = to > from ? to - from : 0, most = h->layers[i].n_design;
+    return chain_is_exact(h) && n > most ? most : n;
+}
+
+uint64_t chain_oldest_keys(const struct header *h, const struct counters *counters)
+{
+    return chain_keys_in(h, counters, oldest_layer(h));
 }
 
 /* Forged counters may claim more keys than the layers take. Then each further layer would be full
  * at once. */
 static void limit_counters(const struct header *h, struct counters *counters)
 {
-    uint64_t most = closed_keys(h) + chain_newest_keys(h, counters);
-    if (chain_is_exact(h) && counters->keys_added > most)
-        counters->keys_added = most;
+    unsigned newest = chain_newest(h);
+    if (chain_is_exact(h))
+        counters->keys_added = h->layers[newest].n_before + chain_keys_in(h, counters, newest);
+}
+
+/* A layer takes keys even when nearly all its bits are set. Of absent keys, at least this part is
+ * taken to be reported absent. */
+static const double LEAST_ABSENT = 0x1p-30;
+
+/* Steps of distinct keys that lengthen as the layer fills. Each uses the FPR in its middle: where
+ * that rises with the m-th power of n, the error is m^2 / STEPS^2 / 24. */
+double chain_fill(const struct layer *layer, double passed, double n, double added, double *dropped)
+{
+    enum { STEPS = 32 };
+    double left = added, step = fmax(added, n) / STEPS;
+    for (; left > 0; step = fmax(step, n / STEPS)) {
+        double absent = 1 - layer->kind->fpr_at(layer, n + step / 2);
+        bool is_last = absent < LEAST_ABSENT || step * absent >= left;
+        double given = is_last ? left / fmax(LEAST_ABSENT, absent) : step;
+        *dropped += given * (1 / fmax(LEAST_ABSENT, passed) - absent);
+        n += given;
+        left = is_last ? 0 : left - given * absent;
+    }
+    return n;
+}
+
+/* The keys that layer i had when the file was made. */
+static double made_in(const struct header *h, unsigned i, uint64_t n)
+{
+    uint64_t from = h->layers[i].n_before;
+    uint64_t made = h->made > from ? h->made - from : 0;
+    return (double)(made < n ? made : n);
+}
+
+double chain_distinct(const struct header *h, const struct counters *counters, unsigned i)
+{
+    uint64_t n = chain_keys_in(h, counters, i);
+    double made = made_in(h, i, n), ignored = 0;
+    return chain_fill(&h->layers[i], 1, made, (double)n - made, &ignored);
+}
+
+void chain_given(const struct header *h, const struct counters *counters, double *n,
+                 double *dropped)
+{
+    *n = *dropped = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        uint64_t in_layer = chain_keys_in(h, counters, i);
+        double made = made_in(h, i, in_layer), passed = 1;
+        for (unsigned j = 0; j < h->n_layers; j++)
+            if (is_before(h, j, i) && !h->layers[j].is_void)
+                passed *= 1 - h->layers[j].fpr_closed;
+        double in_it = 0;
+        chain_fill(&h->layers[i], passed, made, (double)in_layer - made, &in_it);
+        /* A ring's layer takes also the keys that older layers falsely report. */
+        *n += (double)in_layer + in_it;
+        *dropped += format_forgets(h) ? passed * in_it : in_it;
+    }
 }
 
 void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters)
 {
     const struct header *h = layers->header;
+    const struct layer *layer = &h->layers[chain_newest(h)];
     struct census census;
-    if (!chain_is_exact(h))
-        return;
+    double dropped = 0;
     layers_census(layers, chain_newest(h), threads, &census);
-    uint64_t most = h->layers[chain_newest(h)].n_design;
-    uint64_t n = closed_keys(h) + (census.n < (double)most ? (uint64_t)census.n : most);
-    if (counters->keys_added < n)
-        counters->keys_added = n;
+    /* As many keys as the bits show were given to the layer. It dropped some of them. */
+    double made = made_in(h, chain_newest(h), UINT64_MAX);
+    chain_fill(layer, 1, made, census.n - made, &dropped);
+    double n = fmax(0, census.n - dropped);
+    if (chain_is_exact(h))
+        n = fmin(n, (double)layer->n_design);
+    uint64_t added = layer->n_before + (uint64_t)fmin(n, 0x1p53);
+    if (counters->keys_added < added)
+        counters->keys_added = added;
+    if (counters->records < counters->keys_added)
+        counters->records = counters->keys_added;
 }
 
 double chain_counted_fpr(const struct header *h, const struct counters *counters)
 {
     unsigned newest = chain_newest(h);
-    const struct layer *layer = &h->layers[newest];
-    double n = counters->n_keys, absent = 1;
-    if (format_grows(h) || (h->policy == POLICY_FIXED && h->n_layers > 1))
+    double absent = 1;
+    if (format_grows(h))
         return 0;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        if (i == newest)
-            continue;
-        n -= h->layers[i].n_closed;
-        absent *= 1 - h->layers[i].fpr_closed;
-    }
-    return n > 0 ? 1 - absent * (1 - layer->kind->fpr_at(layer, n)) : 1 - absent;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (i != newest && !h->layers[i].is_void)
+            absent *= 1 - h->layers[i].fpr_closed;
+    const struct layer *layer = &h->layers[newest];
+    return 1 - absent * (1 - layer->kind->fpr_at(layer, chain_distinct(h, counters, newest)));
 }
 
 struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads)
@@ -218,15 +280,9 @@ struct header chain_close(const struct layers *layers, struct counters *counters
     struct header h = *layers->header;
     struct census census;
     unsigned newest = chain_newest(&h);
-    double n = counters->n_keys;
-    for (unsigned i = 0; i < h.n_layers; i++)
-        n -= i == newest ? 0 : h.layers[i].n_closed;
     layers_census(layers, newest, threads, &census);
-    /* If the layer's keys were not counted, their number is estimated from its bits. */
-    h.layers[newest].n_closed = chain_is_exact(&h) ? (double)chain_newest_keys(&h, counters)
-                                : counters->unknown || n < 0 ? census.n
-                                                             : n;
     h.layers[newest].fpr_closed = census.fpr;
+    h.counters = *counters;
     return h;
 }
 
@@ -273,6 +329,7 @@ bool chain_grow(struct header *h, const char *name, struct err *err)
     if (!has_place(h, &why) || !make_next(h, &made, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
     made.generation = h->layers[chain_newest(h)].generation + 1;
+    made.n_before = h->counters.keys_added;
     h->layers[next] = made;
     h->layers[next].since = format_now();
     h->n_layers++;
@@ -280,13 +337,12 @@ bool chain_grow(struct header *h, const char *name, struct err *err)
     return true;
 }
 
-bool chain_void(struct header *h, double *n_lost, const char *name, struct err *err)
+bool chain_void(struct header *h, const char *name, struct err *err)
 {
     struct layer *oldest = &h->layers[oldest_layer(h)];
     if (!has_generation(h, name, err))
         return false;
     oldest->is_void = true;
-    *n_lost = oldest->n_closed;
     return true;
 }
 
@@ -306,6 +362,7 @@ bool chain_renew(struct header *h, unsigned layer, const char *name, struct err 
     l->generation = h->layers[chain_newest(h)].generation + 1;
     l->is_void = false;
     l->since = format_now();
-    l->n_closed = l->fpr_closed = 0;
+    l->n_before = h->counters.keys_added;
+    l->fpr_closed = 0;
     return true;
 }

@@ -48,16 +48,33 @@ unsigned chain_generations(const struct header *h);
  * number of keys in a layer is unknown. */
 bool chain_is_exact(const struct header *h);
 
-/* If it does: the number of keys that changed a bit of the newest layer, at most its capacity. */
-uint64_t chain_newest_keys(const struct header *h, const struct counters *counters);
+/* The number of keys that changed a bit of layer i; of an exact one, at most its capacity. */
+uint64_t chain_keys_in(const struct header *h, const struct counters *counters, unsigned i);
 
-/* The FPR of the whole filter that the counters tell, without a look at the bits. 0 if the filter
- * grows, and so is never too full, or is of several layers whose keys were not counted apart. */
+/* The same of the oldest layer. */
+uint64_t chain_oldest_keys(const struct header *h, const struct counters *counters);
+
+/* Follows the filling of a layer that has n keys, while `added` more change a bit of it. The layers
+ * before it report absent keys absent with the probability `passed`, and keep the others out of it.
+ * Returns the number of distinct keys that the layer then has, with those that it falsely reported.
+ * Adds to *dropped how many keys all these layers falsely reported meanwhile: the sum of
+ * fpr / (1 - fpr). */
+double chain_fill(const struct layer *layer, double passed, double n, double added,
+                  double *dropped);
+
+/* The number of distinct keys that layer i was given, by the counters. */
+double chain_distinct(const struct header *h, const struct counters *counters, unsigned i);
+
+/* What the counters tell of the layers that are there: the number of distinct keys given, and how
+ * many of them were falsely reported present. */
+void chain_given(const struct header *h, const struct counters *counters, double *n,
+                 double *dropped);
+
+/* The FPR of the whole filter that the counters tell, without a look at the bits. */
 double chain_counted_fpr(const struct header *h, const struct counters *counters);
 
-/* Call it if a crash may have left the counters behind the bits. If the newest layer is exact,
- * reads all its bits and raises keys_added to the number they show, at most the layer's capacity.
- */
+/* Call it if a crash may have left the counters behind the bits: raises keys_added to what the bits
+ * of the newest layer show, all of which are read. */
 void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters);
 
 /* Can a filter whose newest layer is exact and full grow? If not, the error says why. */
@@ -67,9 +84,9 @@ bool chain_can_grow(const struct header *h, struct err *err);
  */
 uint64_t chain_first(uint64_t n);
 
-/* A copy of the header with the newest layer closed: n_closed comes from the counters, fpr_closed
- * from the layer's bits, all of which are read. The first step of every change of layers. If
- * the layer is exact, first lowers keys_added to what the layers can hold. */
+/* A copy of the header with the counters and with the newest layer closed: fpr_closed comes from
+ * its bits, all of which are read. The first step of every change of layers. If the layer is exact,
+ * first lowers keys_added to what the layers can hold. */
 struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads);
 
 /* Adds the next layer, with its file offsets, to a header whose newest layer is closed. Here and
@@ -77,9 +94,9 @@ struct header chain_close(const struct layers *layers, struct counters *counters
 bool chain_grow(struct header *h, const char *name, struct err *err);
 
 /* The steps of a rotation; the caller does the second step, emptying the layer. chain_void marks
- * the oldest layer void; *n_lost is its number of keys. chain_find_void returns the void layer, or
- * -1. chain_renew marks it, emptied, as the newest. */
-bool chain_void(struct header *h, double *n_lost, const char *name, struct err *err);
+ * the oldest layer void. chain_find_void returns the void layer, or -1. chain_renew marks it,
+ * emptied, as the newest. */
+bool chain_void(struct header *h, const char *name, struct err *err);
 int chain_find_void(const struct header *h);
 bool chain_renew(struct header *h, unsigned layer, const char *name, struct err *err);
 

@@ -109,18 +109,14 @@ static void check_counters(struct check *c)
     const struct header *h = &c->file.header;
     const struct counters *n = &h->counters;
     uint64_t offset = !is_immutable(c) && h->epoch % 2 != 0 ? FORMAT_SLOT_B : FORMAT_SLOT_A;
-    if (n->unknown)
-        return;
-    /* A ring keeps no count of the keys that it has forgotten. */
-    if (n->keys_added > n->records ||
-        (!format_forgets(h) && n->n_keys < (double)n->keys_added * (1 - 1e-9))) {
+    if (n->keys_added > n->records || h->made > n->keys_added) {
         note(c, offset, "the counters in the header contradict each other");
         return;
     }
     struct census layer[FORMAT_MAX_LAYERS];
     const struct layers layers = filter_layers(&c->file);
     layers_census_each(&layers, c->threads, layer);
-    c->disagree = !layers_counters_agree(h, layer, &c->n_bits);
+    c->disagree = !layers_counters_agree(h, n, layer, &c->n_bits, &c->n_counted);
 }
 
 static void check_once(struct check *c)

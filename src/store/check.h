@@ -32,8 +32,8 @@ struct check {
     uint64_t n_pages;   /* of the places, pages */
     bool repairable;    /* all of it may have come from a crash or a failed sync */
     uint64_t unchecked; /* pages that cannot be checked: a writer has touched them */
-    bool disagree;      /* the bits hold n_bits keys, and another number was counted */
-    double n_bits;
+    bool disagree;      /* the bits hold n_bits keys, but n_counted were counted */
+    double n_bits, n_counted;
 };
 
 /* With `repair`, opens the file for writing, unless it is immutable: damage to an immutable file

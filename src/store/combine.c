@@ -87,8 +87,8 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
     if (is_doubtful(c))
         h->compat |= COMPAT_SUBTRACTED;
     combine_census(c, &census);
-    h->counters = (struct counters){
-        .records = c->seen.total_made, .keys_added = c->seen.made, .n_keys = census.n};
+    h->counters = (struct counters){.records = c->seen.total_made, .keys_added = c->seen.made};
+    h->made = c->seen.made;
     return header_write(h, file->fd, name, err);
 }
 

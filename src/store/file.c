@@ -294,7 +294,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
     const struct layers layers = filter_layers(&file_of(s)->filter);
     (void)err;
     layers_census_each(&layers, threads, layer);
-    layers_census_whole(&layers, threads, layer, all);
+    layers_census_whole(layers.header, layer, all);
     layers_sample_fpr(&layers, threads, all);
     return true;
 }

@@ -654,7 +654,7 @@ bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct er
     struct census census;
     if (!filter_open(&f, path, FILTER_READ, err))
         return false;
-    *n = f.header.counters.n_keys;
+    *n = (double)f.header.counters.keys_added;
     if (f.header.n_layers > 1 && f.header.policy != POLICY_GROW) {
         filter_census_all(&f, threads, &census);
         *n = census.n_low;

@@ -1,6 +1,7 @@
 #include "store/filter_build.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -341,11 +342,12 @@ static bool count_keys(struct filter_build *b, struct err *err)
 
 static void fill_counters(struct filter_build *b)
 {
-    b->header.counters =
-        (struct counters){.records = b->n_put,
-                          .unknown = !b->counted,
-                          .keys_added = b->n_distinct,
-                          .n_keys = b->counted ? (double)b->n_distinct : b->census.n};
+    uint64_t n = b->counted ? b->n_distinct : (uint64_t)round(b->census.n);
+    b->n_held = n < b->n_put ? n : b->n_put;
+    b->header.made = b->n_held;
+    if (!b->counted)
+        b->header.compat |= COMPAT_ESTIMATED;
+    b->header.counters = (struct counters){.records = b->n_put, .keys_added = b->n_held};
 }
 
 static bool build_layers(struct filter_build *b, const struct target *target, struct err *err)
@@ -463,8 +465,7 @@ static bool write_store(struct filter_build *b, struct err *err)
 {
     if (!add_in_order(b, err) || !write_layers(b, err))
         return false;
-    if (b->keys != NULL && b->header.n_layers == 1)
-        b->header.counters.n_keys = (double)b->n_distinct;
+    b->n_held = b->keys != NULL ? b->n_distinct : b->header.counters.keys_added;
     return header_write(&b->header, b->file->fd, b->name, err);
 }
 

@@ -75,7 +75,8 @@ struct filter_build {
     pthread_mutex_t lock; /* of its layer */
     void *bits;           /* where `keys` drains to (kind_bits); NULL: not drained to bits */
     uint64_t n_put, n_distinct;
-    bool counted; /* n_distinct is known or presumed */
+    bool counted;    /* n_distinct is known or presumed */
+    uint64_t n_held; /* distinct keys of the filter; if not counted, about so many by its bits */
 };
 
 /* The smallest memory that suffices for one thread. */

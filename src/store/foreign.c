@@ -1,5 +1,6 @@
 #include "store/foreign.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -97,22 +98,28 @@ static bool write_layer(const struct target *t, const struct layout_bits *bits, 
            target_sums(t, err);
 }
 
-/* Sets the counters, and n_closed and fpr_closed of all layers but the newest, from the bits. */
+/* Sets the counters, what layers had before each other, and their FPRs, from the bits, where the
+ * other program does not count keys. */
 static void count_keys(struct header *h, const struct layout_filter *filter, uint8_t *const *data,
                        unsigned threads, struct census *census)
 {
     const struct layers layers = {h, data};
     struct census layer[FORMAT_MAX_LAYERS];
     layers_census_each(&layers, threads, layer);
-    layers_census_whole(&layers, threads, layer, census);
+    layers_census_whole(h, layer, census);
     layers_sample_fpr(&layers, threads, census);
-    for (unsigned i = 0; h->policy == POLICY_GROW && i + 1 < h->n_layers; i++) {
-        if (!kind_is_exact(h->layers[i].kind))
-            h->layers[i].n_closed = layer[i].n;
-        h->layers[i].fpr_closed = layer[i].fpr;
+    uint64_t n = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        if (!h->layers[i].kind->layout->counts)
+            h->layers[i].n_before = n;
+        n += (uint64_t)round(layer[i].n);
+        if (i + 1 < h->n_layers)
+            h->layers[i].fpr_closed = layer[i].fpr;
     }
-    h->counters =
-        (struct counters){.unknown = true, .keys_added = filter->n_added, .n_keys = census->n};
+    h->made = h->layers[0].kind->layout->counts ? filter->n_added : n;
+    h->counters = (struct counters){.records = h->made, .keys_added = h->made};
+    if (!h->layers[0].kind->layout->counts)
+        h->compat |= COMPAT_ESTIMATED;
 }
 
 static bool read_back(struct header *h, const struct layout_filter *filter, int fd,

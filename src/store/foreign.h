@@ -37,8 +37,8 @@ void foreign_header(const struct layout_filter *filter, const struct key_rule *r
  */
 bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err);
 
-/* Writes the layers of the file. Sets the counters, and n_closed and fpr_closed of closed layers,
- * from the bits; for kinds with kind_growth, n_closed stays as the filter has it. */
+/* Writes the layers of the file. Sets the counters and what follows from them, from the bits if
+ * the other program does not count keys. */
 bool foreign_write(struct header *h, const struct layout_filter *filter,
                    const struct layout_bits *bits, struct newfile *file, const char *name,
                    unsigned threads, struct census *census, struct err *err);

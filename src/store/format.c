@@ -27,7 +27,7 @@ enum {
     OFF_SEED = 48,
     OFF_ID = 56,
     OFF_PREP = 72,
-    OFF_COUNTERS_FLAGS = 76,
+    OFF_ZERO_4 = 76, /* 4 bytes that must be zero */
     OFF_N_DESIGN = 80,
     OFF_FPR_DESIGN = 88,
     OFF_FILE_LEN = 96,
@@ -35,8 +35,8 @@ enum {
     OFF_CHANGED = 112,
     OFF_RECORDS = 120,
     OFF_KEYS_ADDED = 128,
-    OFF_N_KEYS = 136,
-    OFF_DROPPED = 144,
+    OFF_MADE = 136,
+    OFF_ZERO_8 = 144, /* 8 bytes that must be zero */
     OFF_POLICY = 152,
     OFF_UNUSED = 156,
     OFF_SECRET_ID = 160,
@@ -60,13 +60,12 @@ enum {
     LAYER_GEOMETRY = 64,
     LAYER_GENERATION = 96,
     LAYER_SINCE = 104,
-    LAYER_N_CLOSED = 112,
+    LAYER_N_BEFORE = 112,
     LAYER_FPR_CLOSED = 120,
     LAYER_LEN = 128,
 };
 
 enum {
-    COUNTERS_UNKNOWN = 1 << 0,
     LAYER_FLAG_VOID = 1 << 0,
     CHECKSUM_LEN = 8,
     IMMUTABLE_ALIGN = 8, /* alignment of tables and data in immutable files: allows word reads */
@@ -107,13 +106,8 @@ static void encode_layer(const struct layer *layer, uint8_t *out)
         put_le64(out + LAYER_GEOMETRY + 8 * i, layer->geometry[i]);
     put_le64(out + LAYER_GENERATION, layer->generation);
     put_le64(out + LAYER_SINCE, layer->since);
-    put_double(out + LAYER_N_CLOSED, layer->n_closed);
+    put_le64(out + LAYER_N_BEFORE, layer->n_before);
     put_double(out + LAYER_FPR_CLOSED, layer->fpr_closed);
-}
-
-static bool is_counter(double x)
-{
-    return isfinite(x) && x >= 0;
 }
 
 size_t format_encode(const struct header *h, uint8_t *out)
@@ -133,9 +127,6 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le64(out + OFF_SEED, h->seed);
     memcpy(out + OFF_ID, h->id, sizeof h->id);
     put_le32(out + OFF_PREP, h->prep);
-    /* Readers refuse invalid counters. Store them as unknown, to keep the file readable. */
-    bool sane = is_counter(h->counters.n_keys) && is_counter(h->counters.dropped);
-    put_le32(out + OFF_COUNTERS_FLAGS, h->counters.unknown || !sane ? COUNTERS_UNKNOWN : 0);
     put_le64(out + OFF_N_DESIGN, h->n_design);
     put_double(out + OFF_FPR_DESIGN, h->fpr_design);
     put_le64(out + OFF_FILE_LEN, h->file_len);
@@ -143,8 +134,7 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le64(out + OFF_CHANGED, h->changed);
     put_le64(out + OFF_RECORDS, h->counters.records);
     put_le64(out + OFF_KEYS_ADDED, h->counters.keys_added);
-    put_double(out + OFF_N_KEYS, sane ? h->counters.n_keys : 0);
-    put_double(out + OFF_DROPPED, sane ? h->counters.dropped : 0);
+    put_le64(out + OFF_MADE, h->made);
     put_le32(out + OFF_POLICY, (uint32_t)h->policy);
     memcpy(out + OFF_SECRET_ID, h->secret.id, sizeof h->secret.id);
     memcpy(out + OFF_SECRET_PROOF, h->secret.proof, sizeof h->secret.proof);
@@ -318,18 +308,11 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
            damaged(err, "its header has no valid policy");
 }
 
-static bool decode_counters(const uint8_t *p, struct counters *c, struct err *err)
+static void decode_counters(const uint8_t *p, struct header *h)
 {
-    uint32_t flags = get_le32(p + OFF_COUNTERS_FLAGS);
-    c->unknown = (flags & COUNTERS_UNKNOWN) != 0;
-    c->records = get_le64(p + OFF_RECORDS);
-    c->keys_added = get_le64(p + OFF_KEYS_ADDED);
-    c->n_keys = get_double(p + OFF_N_KEYS);
-    c->dropped = get_double(p + OFF_DROPPED);
-    if ((flags & ~(uint32_t)COUNTERS_UNKNOWN) != 0 || !is_counter(c->n_keys) ||
-        !is_counter(c->dropped))
-        return damaged(err, "its header has no valid counters");
-    return true;
+    h->counters.records = get_le64(p + OFF_RECORDS);
+    h->counters.keys_added = get_le64(p + OFF_KEYS_ADDED);
+    h->made = get_le64(p + OFF_MADE);
 }
 
 static bool decode_layer(const uint8_t *p, unsigned number, struct layer *layer, struct err *err)
@@ -353,12 +336,11 @@ static bool decode_layer(const uint8_t *p, unsigned number, struct layer *layer,
     layer->is_void = flags & LAYER_FLAG_VOID;
     layer->generation = get_le64(p + LAYER_GENERATION);
     layer->since = get_le64(p + LAYER_SINCE);
-    layer->n_closed = get_double(p + LAYER_N_CLOSED);
+    layer->n_before = get_le64(p + LAYER_N_BEFORE);
     layer->fpr_closed = get_double(p + LAYER_FPR_CLOSED);
     if ((flags & ~(uint32_t)LAYER_FLAG_VOID) != 0)
         return fail(err, "is damaged: layer %u has bytes set that must be zero", number);
-    if (layer->generation > INT64_MAX || !isfinite(layer->n_closed) || layer->n_closed < 0 ||
-        !(layer->fpr_closed >= 0 && layer->fpr_closed <= 1))
+    if (layer->generation > INT64_MAX || !(layer->fpr_closed >= 0 && layer->fpr_closed <= 1))
         return fail(err, "is damaged: layer %u has no valid history", number);
     return true;
 }
@@ -433,8 +415,7 @@ static bool check_places(const struct header *h, struct err *err)
 
 static bool has_history(const struct layer *l)
 {
-    return l->is_void || l->generation != 0 || l->since != 0 || l->n_closed != 0 ||
-           l->fpr_closed != 0;
+    return l->is_void || l->generation != 0 || l->since != 0;
 }
 
 /* Generations must differ, so that one layer takes keys. Only a ring may have a void layer, one,
@@ -486,11 +467,12 @@ static bool check_counting(const struct header *h, struct err *err)
 bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err *err)
 {
     memset(h, 0, sizeof *h);
-    if (!check_frame(p, avail, err) || !decode_fields(p, h, err) ||
-        !decode_counters(p, &h->counters, err))
+    if (!check_frame(p, avail, err) || !decode_fields(p, h, err))
         return false;
+    decode_counters(p, h);
     size_t end = batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH;
-    if (!all_zero(p + OFF_UNUSED, OFF_SECRET_ID - OFF_UNUSED) ||
+    if (!all_zero(p + OFF_ZERO_4, 4) || !all_zero(p + OFF_ZERO_8, 8) ||
+        !all_zero(p + OFF_UNUSED, OFF_SECRET_ID - OFF_UNUSED) ||
         (!format_has_secret(h) && !all_zero(p + OFF_SECRET_ID, OFF_READING - OFF_SECRET_ID)) ||
         !all_zero(p + end, format_len(h) - CHECKSUM_LEN - end))
         return damaged(err, "its header has bytes set that must be zero");

@@ -46,14 +46,13 @@ enum {
     COMPAT_SUBTRACTED = 1 << 2,  /* so many fingerprints were taken from the set that those left do
                                     not tell how many keys share them: more than their number
                                     tells */
-    COMPAT_FOLDED = 1 << 3, /* a growing filter was folded when it had several layers: older layers
-                               reported fewer keys when newer ones took theirs than they do now */
+    COMPAT_ESTIMATED = 1 << 3,   /* the counters began with an estimate from the bits */
     /* Bits 8 to 15: the length in bytes of all keys of the filter, which are given in hexadecimal
      * digits (PREP_HEX); 0 if it is unknown or differs. */
     COMPAT_KEY_LEN_SHIFT = 8,
     COMPAT_KEY_LEN = 0xff << COMPAT_KEY_LEN_SHIFT,
     COMPAT_KNOWN =
-        COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_FOLDED | COMPAT_KEY_LEN,
+        COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_ESTIMATED | COMPAT_KEY_LEN,
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
     INCOMPAT_BATCHES = 1 << 1,   /* the header has batches after the layers */
@@ -74,17 +73,12 @@ enum policy {
     POLICY_RING = 2,  /* on request, the oldest layer is emptied and takes the new keys */
 };
 
-/* What was added. After a crash, a merge of overlapping filters or an import `unknown` is set; the
- * other numbers are then meaningless, except n_keys, which is an estimate from the bits, and
- * keys_added of imported filters, which continues the other program's count. */
+/* What was added. Neither number is ever lowered. A merge and an import count the keys that the
+ * bits hold as if each had been given once; an import goes on with the other program's count, if
+ * there is one. */
 struct counters {
-    bool unknown;
     uint64_t records;    /* records given, including repeats */
-    uint64_t keys_added; /* keys not reported present when given */
-    double n_keys;       /* distinct keys, corrected for false positives: the sum of 1 / (1 - fpr)
-                            over the keys added, with the fpr when each was added */
-    double dropped;      /* expected number of distinct keys wrongly reported present when given:
-                            the sum of fpr / (1 - fpr) over the keys added */
+    uint64_t keys_added; /* keys that changed a layer; in a ring, each time that they did */
 };
 
 struct header {
@@ -103,6 +97,7 @@ struct header {
     uint64_t file_len;         /* a growing file may be longer: its next layer is unfinished */
     uint64_t created, changed; /* seconds since 1970; 0: unknown (format_now) */
     struct counters counters;
+    uint64_t made; /* keys_added when the file was made; no filter has taken these for known */
     unsigned n_layers;
     struct layer layers[FORMAT_MAX_LAYERS];
     /* For kinds that count: the last batches that had an ID (change.h), oldest first. */

@@ -33,13 +33,11 @@ bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t
  * whole is 1 - prod(1 - fpr_i), that of independent layers; where layers share keys, as the
  * generations of a ring may, the true FPR is at most that. Its n is the number of distinct keys
  * given to the filter, including those that are in no layer because they were falsely reported
- * present. Where layers can share keys, n is estimated from the union of their bits, or bounded by
- * the layers' numbers if their bits cannot be united. For such bounds, and for those of an
- * intersection, n is NAN. */
+ * present. Where layers can share keys, it is only bounded by the layers' numbers. For such bounds,
+ * and for those of an intersection, n is NAN. */
 void layers_census(const struct layers *l, unsigned layer, unsigned threads, struct census *out);
 void layers_census_each(const struct layers *l, unsigned threads, struct census *layer);
-void layers_census_whole(const struct layers *l, unsigned threads, const struct census *layer,
-                         struct census *all);
+void layers_census_whole(const struct header *h, const struct census *layer, struct census *all);
 
 /* Measures the FPR of the whole with a sample where the formula does not hold (kind->sampled_fpr).
  * Takes up to some tenths of a second: only for an FPR that is printed. */
@@ -49,12 +47,14 @@ void layers_sample_fpr(const struct layers *l, unsigned threads, struct census *
 void layers_census_all(const struct layers *l, unsigned threads, struct census *out);
 
 /* Do the counters agree with the bits? `layer` has the census of each layer. At any load, at most
- * one in a million sound files gives a false alarm. Returns true with *n_bits = NAN if bits or
- * counters tell too little. Otherwise *n_bits is about what counters.n_keys should be. */
-bool layers_counters_agree(const struct header *h, const struct census *layer, double *n_bits);
+ * one in a million sound files gives a false alarm. The numbers of keys in all layers are *n_bits
+ * by the bits and *n_counted by the counters; NAN if bits or counters tell too little. */
+bool layers_counters_agree(const struct header *h, const struct counters *counters,
+                           const struct census *layer, double *n_bits, double *n_counted);
 
-/* How many new keys the filter took for known. With an FPR above 1/2, the counters tell little of
- * it: then sets *at_least, and returns a lower bound, from the bits. */
-double layers_dropped(const struct counters *c, const struct census *all, bool *at_least);
+/* How many new keys the filter took for known, by a count of `dropped` (chain_given) when `added`
+ * were added. With an FPR above 1/2, that count tells little: then sets *at_least, and returns a
+ * lower bound, from the bits. */
+double layers_dropped(double dropped, uint64_t added, const struct census *all, bool *at_least);
 
 #endif

@@ -369,17 +369,21 @@ static void union_header(struct make *m)
     format_place(h);
 }
 
-/* The counter from which layouts of other programs go on counting (struct counters). For a union it
- * is the sum, as in those programs. It is estimated from the bits for an intersection, and where
- * the counter decides when a layer is full. */
-static uint64_t keys_added(const struct make *m, bool intersect)
+/* Counts the keys that the bits of each layer show, as if each had been given once, in this order.
+ */
+static void count_keys(struct make *m)
 {
-    uint64_t sum = 0;
-    if (!kind_is_foreign(m->header.layers[0].kind))
-        return 0;
-    for (unsigned i = 0; i < m->n_in; i++)
-        sum += m->in[i].header.counters.keys_added;
-    return intersect || chain_is_exact(&m->header) ? (uint64_t)round(m->n) : sum;
+    struct header *h = &m->header;
+    uint64_t n = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        h->layers[i].n_before = n;
+        n += (uint64_t)round(m->layer[i].census.n);
+        if (i + 1 < h->n_layers)
+            h->layers[i].fpr_closed = m->layer[i].census.fpr;
+    }
+    h->made = n;
+    h->counters = (struct counters){.records = n, .keys_added = n};
+    h->compat |= COMPAT_ESTIMATED;
 }
 
 static bool unite(struct make *m, struct err *err)
@@ -439,9 +443,7 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err)
         if (!unite(m, err))
             return false;
     }
-    /* Inputs may share an unknown number of keys. */
-    m->header.counters =
-        (struct counters){.unknown = true, .keys_added = keys_added(m, intersect), .n_keys = m->n};
+    count_keys(m);
     return true;
 }
 
@@ -498,6 +500,7 @@ static void fold_header(struct fold *f)
     h->policy = from->policy;
     h->fpr_design = f->p;
     h->counters = from->counters;
+    h->made = from->made;
     h->n_layers = from->n_layers;
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i];
@@ -569,21 +572,16 @@ static bool fold(struct make *m, double p, struct err *err)
         if (!write_folded(&f, err))
             return false;
     while (correct_folds(&f));
-    bool folded = false;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        folded |= h->layers[i].data_len < from_layer(m, i)->data_len;
-    if (folded && h->policy == POLICY_GROW && h->n_layers > 1)
-        h->compat |= COMPAT_FOLDED;
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].fpr_closed > 0 && h->layers[i].data_len < from_layer(m, i)->data_len)
             h->layers[i].fpr_closed = m->layer[i].census.fpr;
     if (m->fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s",
                     m->in[0].path, num_show_fpr(had, m->fpr), num_show_fpr(wanted, p));
-    if (!counters_hold(&m->in[0]) || h->counters.unknown) {
-        h->counters.unknown = true;
-        h->counters.n_keys = m->n;
-    }
+    /* What older layers took for known before they were folded is not known any more. */
+    bool given_at_once = h->made == h->counters.keys_added && counters_hold(&m->in[0]);
+    if (!given_at_once && !format_forgets(h))
+        count_keys(m);
     return true;
 }
 
@@ -632,6 +630,7 @@ static bool drop(struct make *m, double p, struct err *err)
         return false;
     header_begin_like(h, from, m->reproducible);
     h->counters = from->counters;
+    h->made = from->made;
     h->n_layers = from->n_layers;
     h->n_design = from->n_design;
     h->fpr_design = p;

@@ -1,7 +1,6 @@
 #include "store/store.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -80,14 +79,12 @@ static bool grow(struct memory *m, struct header *h, struct err *err)
 
 static bool rotate(struct memory *m, struct header *h, struct err *err)
 {
-    double n_lost;
-    if (!chain_void(h, &n_lost, NAME, err))
+    if (!chain_void(h, NAME, err))
         return false;
     unsigned layer = (unsigned)chain_find_void(h);
     if (!chain_renew(h, layer, NAME, err))
         return false;
     memset(m->data[layer], 0, (size_t)h->layers[layer].data_len);
-    h->counters.n_keys = fmax(0, h->counters.n_keys - n_lost);
     m->header = *h;
     return true;
 }
@@ -125,7 +122,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
     const struct layers layers = layers_of(memory_of(s));
     (void)err;
     layers_census_each(&layers, threads, layer);
-    layers_census_whole(&layers, threads, layer, all);
+    layers_census_whole(layers.header, layer, all);
     layers_sample_fpr(&layers, threads, all);
     return true;
 }

@@ -97,14 +97,14 @@ static bool has_our_keys(const struct refit *r, const struct filter *f)
 {
     const struct header *h = &f->header;
     return memcmp(h->id, r->id, sizeof r->id) == 0 && h->state == STATE_CLEAN &&
-           !filter_changed(f) && !h->counters.unknown && h->counters.records == r->n_put;
+           !filter_changed(f) && h->counters.records == r->n_put;
 }
 
 static bool is_too_large(struct refit *r, const struct header *old)
 {
     struct header h = *old;
     struct err ignored;
-    return header_design(&h, &r->design, (uint64_t)old->counters.n_keys, &ignored) &&
+    return header_design(&h, &r->design, old->counters.keys_added, &ignored) &&
            (double)old->file_len > TOO_LARGE * (double)h.file_len;
 }
 
@@ -118,7 +118,6 @@ static bool write_file(struct refit *r, const struct header *old, struct newfile
     if (!filter_build_write(&r->build, r->n_put, &ignored))
         return false;
     h->created = h->layers[0].since = old->created;
-    h->counters.dropped = old->counters.dropped;
     return header_write(h, file->fd, path, &ignored);
 }
 

@@ -43,12 +43,9 @@
 enum {
     PAGE_STAMP = 0,   /* of the machine's boot and of the file (stamp): never 0 */
     PAGE_IN_TURN = 8, /* a writer is between session_lock and session_unlock, or died there */
-    PAGE_UNKNOWN = 12,
     PAGE_RECORDS = 16,
     PAGE_KEYS_ADDED = 24,
-    PAGE_N_KEYS = 32,
-    PAGE_DROPPED = 40,
-    PAGE_SYNC = 48, /* SYNC_FAILED: some writer's sync has, in this session */
+    PAGE_SYNC = 32, /* SYNC_FAILED: some writer's sync has, in this session */
     PAGE_USED = SESSION_USED,
 };
 
@@ -119,11 +116,8 @@ bool session_page_fits(const struct filter *f)
         return true;
     memcpy(want, session_page(f), sizeof want);
     put_le32(want + PAGE_IN_TURN, 0);
-    put_le32(want + PAGE_UNKNOWN, c->unknown);
     put_le64(want + PAGE_RECORDS, c->records);
     put_le64(want + PAGE_KEYS_ADDED, c->keys_added);
-    put_double(want + PAGE_N_KEYS, c->n_keys);
-    put_double(want + PAGE_DROPPED, c->dropped);
     return get_le64(want + PAGE_STAMP) != 0 && memcmp(want, session_page(f), sizeof want) == 0;
 }
 
@@ -235,11 +229,8 @@ static void mark_in_turn(struct session *s, bool on)
 static void store_counters(const struct filter *f, const struct counters *c)
 {
     uint8_t *p = session_page(f);
-    put_le32(p + PAGE_UNKNOWN, c->unknown);
     put_le64(p + PAGE_RECORDS, c->records);
     put_le64(p + PAGE_KEYS_ADDED, c->keys_added);
-    put_double(p + PAGE_N_KEYS, c->n_keys);
-    put_double(p + PAGE_DROPPED, c->dropped);
 }
 
 /* A turn that is not this writer's is one in which a writer was killed. */
@@ -248,14 +239,10 @@ static void load_counters(struct session *s)
     const struct filter *f = s->filter;
     struct counters *c = &s->counters;
     const uint8_t *p = session_page(f);
-    c->unknown = get_le32(p + PAGE_UNKNOWN) != 0;
     c->records = s->records = get_le64(p + PAGE_RECORDS);
     c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
-    c->n_keys = get_double(p + PAGE_N_KEYS);
-    c->dropped = get_double(p + PAGE_DROPPED);
     if (session_page(f)[PAGE_IN_TURN]) {
         const struct layers layers = filter_layers(f);
-        c->unknown = true;
         chain_recount(&layers, parallel_cpus(), c);
         if (!s->in_turn && s->found == END_NONE)
             s->found = END_KILLED;
@@ -347,11 +334,6 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
     struct header next = f->header;
     next.state = state;
     next.counters = s->counters;
-    if (!f->header.counters.unknown && s->counters.unknown) {
-        struct census census;
-        filter_census_all(f, parallel_cpus(), &census);
-        next.counters.n_keys = fmax(census.n_low, census.n);
-    }
     store_counters(f, &next.counters);
     if (!sync_header(s, err) || !publish(s, next, false, err))
         return false;
@@ -433,7 +415,6 @@ static bool recover(struct session *s, unsigned threads, uint64_t *differing, st
     } else {
         uint64_t unchecked;
         s->counters = f->header.counters;
-        s->counters.unknown = true;
         chain_recount(&layers, threads, &s->counters);
         is_dirty = filter_check_pages(f, threads, &unchecked, NULL, NULL) > 0;
     }
@@ -756,7 +737,7 @@ bool session_sync(struct session *s, struct err *err)
 
 bool session_end(struct session *s, bool sync, struct err *err)
 {
-    /* An incomplete turn leaves PAGE_IN_TURN set, which makes the counters unknown. */
+    /* An incomplete turn leaves PAGE_IN_TURN set: its keys will be counted by the bits. */
     if (s->locked)
         unlock(s);
     if (!s->entered)
@@ -771,12 +752,8 @@ static bool accept(struct session *s, unsigned threads, uint64_t *differing, str
 {
     struct filter *f = s->filter;
     const struct layers layers = filter_layers(f);
-    struct census census;
     *differing += write_all(f, threads, true);
-    filter_census_all(f, threads, &census);
     chain_recount(&layers, threads, &f->header.counters);
-    f->header.counters.unknown = true;
-    f->header.counters.n_keys = fmax(census.n_low, census.n);
     f->header.state = page_in_use(f) ? STATE_WRITING : STATE_CLEAN;
     return sync_header(s, err);
 }

@@ -56,7 +56,7 @@
 #include "base/err.h"
 #include "store/filter.h"
 
-enum { SESSION_USED = 52 }; /* bytes of the session page */
+enum { SESSION_USED = 36 }; /* bytes of the session page */
 
 /* How a writer was found to have ended without leaving: killed, by a sync that failed, or with the
  * machine. A copy that was made while keys were added looks like the last. */

@@ -1,5 +1,6 @@
 #include "store/writer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +25,104 @@ static const struct layer *newest(const struct writer *w)
     return &header_of(w)->layers[w->layer];
 }
 
+/* ---- The layer's number of keys, and the limits of the filter's FPR.
+ *
+ * The counters give the number of keys, the kind's formula the numbers at which the limits are
+ * reached. In a small filter, the FPR of the bits differs from the formula's by some per cent. So
+ * near the limit the bits are counted, whenever half of the keys have come for which there was room
+ * at the last count: the last times at every key. */
+
+static double keys_in_layer(const struct writer *w)
+{
+    return w->n + (double)(counters_of(w)->keys_added - w->counted) * w->each;
+}
+
+static double fpr_at(const struct writer *w, double n)
+{
+    return 1 - (1 - newest(w)->kind->fpr_at(newest(w), n)) * (1 - w->others_fpr);
+}
+
+/* The number of keys in the layer with which the filter has an FPR. */
+static double keys_at(const struct writer *w, double fpr)
+{
+    return layer_n_at(newest(w), 1 - (1 - fpr) / (1 - w->others_fpr));
+}
+
+/* Of absent keys, at least this part is taken to be new, even if nearly all bits are set. */
+static const double LEAST_NEW = 0x1p-30;
+
+static void count_from(struct writer *w, double n)
+{
+    w->n = n;
+    w->counted = counters_of(w)->keys_added;
+    w->each = 1 / fmax(LEAST_NEW, 1 - newest(w)->kind->fpr_at(newest(w), n));
+}
+
+/* Counts the bits of the layer. Its number of keys is then that for which the formula gives the FPR
+ * of the bits. */
+static void count_bits(struct writer *w)
+{
+    struct census census;
+    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
+    count_from(w, layer_n_at(newest(w), census.fpr));
+}
+
+/* The limit is near from this part of its number of keys on. */
+static const double NEAR = 0.9;
+
+static bool is_near_limit(const struct writer *w, double n)
+{
+    return w->options.max_fpr > 0 && keys_in_layer(w) + n > NEAR * w->max_n;
+}
+
+/* Would the FPR be within the limit, if there is one, with n more keys? */
+static bool limit_allows(struct writer *w, double n)
+{
+    double since = keys_in_layer(w) - w->n;
+    if (since > 0 && since >= (w->max_n - w->n) / 2)
+        count_bits(w);
+    return keys_in_layer(w) + n <= w->max_n;
+}
+
+static bool is_high(const struct writer *w)
+{
+    return keys_in_layer(w) > w->warn_n;
+}
+
+/* Adds to state->dropped the part of this writer in what the filter took for known. */
+static void settle(struct writer *w)
+{
+    uint64_t end = newest(w)->n_before + chain_keys_in(header_of(w), counters_of(w), w->layer);
+    uint64_t added = end - w->settled;
+    double dropped = 0;
+    if (end <= w->settled)
+        return;
+    w->settled_n = chain_fill(newest(w), 1 - w->others_fpr, w->settled_n, (double)added, &dropped);
+    w->out->dropped += dropped * (double)w->new / (double)added;
+    w->settled += added;
+    w->new = 0;
+}
+
 /* Finds the layer that takes keys, and how full it is. */
 static void begin_layer(struct writer *w)
 {
     const struct header *h = header_of(w);
+    double absent = 1;
     w->layer = chain_newest(h);
     w->generation = newest(w)->generation;
     w->warned_fpr = 0;
-    w->rate = (struct rate){.layers = w->backing->layers,
-                            .counters = counters_of(w),
-                            .out = w->out,
-                            .layer = w->layer,
-                            .threads = w->options.threads,
-                            .max_fpr = w->options.max_fpr,
-                            .warn_fpr = writer_warn_fpr(h)};
-    rate_begin(&w->rate);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        absent *= i == w->layer || h->layers[i].is_void ? 1 : 1 - h->layers[i].fpr_closed;
+    w->others_fpr = 1 - absent;
+    count_from(w, chain_distinct(h, counters_of(w), w->layer));
+    w->settled_n = w->n;
+    w->settled = w->counted;
+    w->new = 0;
+    /* An exact layer takes no more keys than it was made for. */
+    w->warn_n = chain_is_exact(h) ? INFINITY : keys_at(w, writer_warn_fpr(h));
+    w->max_n = w->options.max_fpr > 0 ? keys_at(w, w->options.max_fpr) : INFINITY;
+    if (is_near_limit(w, 0))
+        count_bits(w);
 }
 
 bool writer_check(struct layers layers, const char *name, const struct add_options *options,
@@ -65,6 +149,7 @@ void writer_begin(struct writer *w, const struct backing *backing,
 static bool next_layer(struct writer *w, struct err *err)
 {
     const struct backing *b = w->backing;
+    settle(w);
     if (!b->ops->advance(b->place, w->options.threads, err))
         return false;
     begin_layer(w);
@@ -104,16 +189,17 @@ void writer_warn(const struct header *h, const char *name, const char *when, dou
 
 static void warn(struct writer *w, const char *when)
 {
-    rate_look(&w->rate);
-    if (!rate_is_high(&w->rate))
+    count_bits(w);
+    if (!is_high(w))
         return;
-    w->warned_fpr = rate_now(&w->rate);
+    w->warned_fpr = fpr_at(w, w->n);
     writer_warn(header_of(w), w->backing->name, when, w->warned_fpr, w->out);
 }
 
 void writer_conclude(struct writer *w, bool again)
 {
     char before[NUM_TEXT], now[NUM_TEXT];
+    settle(w);
     w->out->warning[0] = '\0';
     if (w->warned_fpr == 0)
         return;
@@ -287,8 +373,11 @@ static bool add_piece(struct writer *w, const struct call *c, struct piece *p, s
     for (size_t i = 0; i < PIECE_WORDS && !keep_out; i++)
         present[i] |= others[i];
     make_known(c, p, present);
+    size_t n_new = p->n - bits_count(present, LAYER_BATCH);
     counters_of(w)->records += n_given;
-    rate_count(&w->rate, n_inserted, p->n - bits_count(present, LAYER_BATCH));
+    counters_of(w)->keys_added += n_inserted;
+    w->out->n_new += n_new;
+    w->new += n_new;
     return true;
 }
 
@@ -312,7 +401,7 @@ static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t e
             counters_of(w)->records++;
             continue;
         }
-        if (!rate_allows(&w->rate, SPARE))
+        if (!limit_allows(w, SPARE))
             return writer_refuse(w->backing->name, w->options.max_fpr, err);
         if (!add_piece(w, c, &one, err))
             return ADD_FAILED;
@@ -325,7 +414,7 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
 {
     struct piece p;
     double n = (double)(end - c->done);
-    if (rate_is_near_max(&w->rate, n) && !rate_allows(&w->rate, 2 * n))
+    if (is_near_limit(w, n) && !limit_allows(w, 2 * n))
         return add_one_by_one(w, c, end, err);
     take_piece(w, c, c->done, end, &p);
     if (!add_piece(w, c, &p, err))
@@ -348,7 +437,7 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     *room = LAYER_BATCH;
     if (policy == POLICY_FIXED || (policy == POLICY_RING && !w->options.rotate))
         return true;
-    double n_design = (double)newest(w)->n_design, left = n_design - rate_keys(&w->rate);
+    double n_design = (double)newest(w)->n_design, left = n_design - keys_in_layer(w);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
     if (left < least || left < 1)
         return next_layer(w, err) && make_room(w, room, err);
@@ -380,7 +469,7 @@ static enum add_result make_exact_room(struct writer *w, struct call *c, size_t 
                                        struct err *err)
 {
     struct err why;
-    uint64_t held = chain_newest_keys(header_of(w), counters_of(w));
+    uint64_t held = chain_keys_in(header_of(w), counters_of(w), w->layer);
     uint64_t left = held < newest(w)->n_design ? newest(w)->n_design - held : 0;
     *room = left < LAYER_BATCH ? (size_t)left : LAYER_BATCH;
     if (left >= LAYER_BATCH)
@@ -412,7 +501,7 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
         result = add_some(w, c, end, err);
         if (result != ADD_OK)
             return result;
-        if (w->warned_fpr == 0 && rate_is_high(&w->rate))
+        if (w->warned_fpr == 0 && is_high(w))
             warn(w, "current");
     }
     return ADD_OK;
@@ -426,8 +515,12 @@ static void catch_up(struct writer *w, bool replaced)
     if (replaced)
         snprintf(w->out->warning, sizeof w->out->warning,
                  "'%.300s' was replaced; going on with the new file", w->backing->name);
-    if (replaced || layer != w->layer || h->layers[layer].generation != w->generation)
-        begin_layer(w);
+    bool same = !replaced && h->layers[w->layer].generation == w->generation;
+    if (same && layer == w->layer)
+        return;
+    if (same)
+        settle(w);
+    begin_layer(w);
 }
 
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,

@@ -1,7 +1,7 @@
 /*
  * Adding keys to the layers of a filter, in a file shared with other writers or in private memory:
- * turns under a lock, the limits of the false-positive rate (rate.h), and the next layer when one
- * is full (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
+ * turns under a lock, the limits of the false-positive rate, and the next layer when one is full
+ * (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
  *
  *     struct writer w;
  *     if (!writer_check(layers, name, &options, &err)) ...
@@ -21,7 +21,6 @@
 #include "keys/batch.h"
 #include "keys/hash.h"
 #include "store/layers.h"
-#include "store/rate.h"
 #include "store/store.h"
 
 /* Where the layers are. The writer works on layers and counters directly, and calls `ops` for
@@ -59,10 +58,15 @@ struct writer {
     const struct backing *backing;
     struct add_options options;
     struct add_state *out;
-    unsigned layer;      /* takes new keys ... */
-    uint64_t generation; /* ... and is this generation */
-    struct rate rate;
-    double warned_fpr; /* of the last warning; 0: none yet */
+    unsigned layer;       /* takes new keys ... */
+    uint64_t generation;  /* ... and is this generation */
+    double others_fpr;    /* of the other layers together */
+    double n, each;       /* distinct keys in the layer when keys_added stood at `counted`; one */
+    uint64_t counted;     /* that was added since then stands for `each` keys */
+    double max_n, warn_n; /* keys in the layer at which the limit, and the warning, is reached */
+    double settled_n; /* keys in the layer when state->dropped was last brought up to date ... */
+    uint64_t settled, new; /* ... and keys_added; keys of this writer that were new since then */
+    double warned_fpr;     /* of the last warning; 0: none yet */
 };
 
 /* Can keys be added there, with these options? */

@@ -96,7 +96,7 @@ its checksum (and 1 more place)" seen verify c.seen
     ulimit -f 1048576 # KiB, if it fails
     seq 10001 10030 >later
     seq 100 | seen create --layout redisbloom -n 100 -p 0.01 whole.seen
-    for forged in added=2**63 added=2**64-1 "added=2**62 layer.0.closed_keys=1e300" \
+    for forged in added=2**63 added=2**64-1 "added=2**62 layer.0.keys_before=2**64-1" \
         "added=2**63 layer.0.capacity=2**40" "added=2**63 layer.0.capacity=2**63"; do
         cp whole.seen f.seen
         # shellcheck disable=SC2086 # several
@@ -109,7 +109,7 @@ its checksum (and 1 more place)" seen verify c.seen
     done
     # Nor do the counters of a filter of another kind.
     seq 5000 | seen create --force --grow -n 1000 whole.seen
-    for forged in keys=1e300 "keys=1e300 layer.0.closed_keys=1e290" "keys=2**64 added=2**64-1"; do
+    for forged in added=2**63 "added=2**62 layer.0.keys_before=2**61" "held=2**64-1 added=2**64-1"; do
         cp whole.seen f.seen
         # shellcheck disable=SC2086 # several
         forge f.seen $forged

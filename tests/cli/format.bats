@@ -256,20 +256,3 @@ PYTHON
         refuses "seen: 'f.seen' is damaged: its two headers belong to different files" seen $command f.seen
     done
 }
-
-# Version 0.1.0, growing from a pipe, could put all keys of a layer into the next one, too. (The
-# program that made this file had first layers of 1024 keys, so that it is small.)
-@test "a file of 0.1.0 whose second layer has the first one's keys" {
-    gzip -dc "$SOURCE/tests/vectors/seen/covered.seen.gz" >f.seen
-    [ "$(seq 1500 | seen query -c f.seen)" = 1500 ]
-    [ "$(seq 100000 | seen query -c f.seen)" = 1973 ] # as that version
-    # A key in both layers counts once.
-    seen stats --json f.seen >figures
-    jq -e '.n_estimate > 1480 and .n_estimate < 1511 and .keys_added == 1498 and .consistent != false' figures
-    seen verify f.seen
-    # It goes on growing.
-    seq 1501 20000 | seen add f.seen
-    [ "$(seq 20000 | seen query -c f.seen)" = 20000 ]
-    jq -e '.layers | length > 2' <(seen stats --json f.seen)
-    reader verify f.seen
-}

@@ -299,8 +299,8 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(capacities f.seen)" = "[800000]" ]
     [ "$(wc -l <out)" -lt 799000 ] # so some were
     [ "$(seen query -c f.seen in)" = 800000 ]
-    # How many that were is still told.
-    awk -v n="$(number dropped_estimate f.seen)" 'BEGIN { exit !(n > 0) }'
+    # The new file has taken no key for known.
+    [ "$(number dropped_estimate f.seen)" = 0 ]
     # With several layers on the way, the same ones for any number of threads.
     seq 3000000 >in
     for threads in 1 2 8; do
@@ -311,7 +311,6 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     # The FPR of the layers together was lost at most.
     lost=$((3000000 - $(wc -l <out.1)))
     [ $lost -lt 900000 ]
-    awk -v n="$(number dropped_estimate f.1)" -v lost=$lost 'BEGIN { exit !(n > 0.97 * lost && n < 1.03 * lost) }'
 }
 
 @test "a filter keeps its layers if it has other keys, a capacity that was asked for, or a run that was ended" {
@@ -448,7 +447,8 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen verify g.seen
     reader verify g.seen
     [ "$(seq 1410000 | seen query -c g.seen)" = 1410000 ]
-    equal "$(number keys_added f.seen)" "$(number keys_added g.seen)"
+    awk -v f="$(number keys_added f.seen)" -v g="$(number keys_added g.seen)" \
+        'BEGIN { exit !(g > 0.999 * f && g < 1.001 * f) }' # by its bits
     # When the second layer was made, and the rate at which the first was closed: see seen(5).
     seen shrink --reproducible -p 0.5 -o r.seen f.seen
     [ "$(size r.seen)" -lt "$(size g.seen)" ]

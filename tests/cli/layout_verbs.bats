@@ -29,7 +29,7 @@ import() { seen import --layout "$1" "$vectors/$2" -o "$3"; }
         .layout == "guava:funnel=bytes,strategy=64" and .sources.n_design == "assumed" and
         .n_design == 950 and .fpr_design == 0.0078125 and .sources.fpr_design == "assumed" and
         .layers[0].m == 9600 and .layers[0].k == 7 and .bits_set == 4987 / 9600 and
-        .keys_until_half == 0 and .keys_added == null'
+        .keys_until_half == 0 and .sources.keys_added == "estimated"'
     seen import --layout guava:funnel=bytes -n 1000 -p 0.01 \
         "$vectors/guava/g64_bytes_n1000_p01.guava" -o b.seen
     seen stats --json b.seen | jq -e '.n_design == 1000 and .fpr_design == 0.01 and

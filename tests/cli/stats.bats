@@ -175,17 +175,17 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     # The deviation is 0.06 % here, so five of them are 300 keys.
     for n in 99750 100250; do
         seq 100000 | quiet seen create --force a.seen
-        edit a.seen 136 d $n
+        edit a.seen 128 Q $n
         run -0 --separate-stderr seen stats --json a.seen
         [ -z "$stderr" ]
         jq -e .consistent <<<"$output"
     done
     for n in 0 99500 100500; do
         seq 100000 | quiet seen create --force a.seen
-        edit a.seen 136 d $n
+        edit a.seen 128 Q $n
         run -0 --separate-stderr seen stats --json a.seen
         jq -e '.consistent == false' <<<"$output"
-        [[ $stderr == "seen: warning: 'a.seen': its bits hold 100"*" keys, but $n were counted: "* ]]
+        [[ $stderr == "seen: warning: 'a.seen': its bits hold 100"*" keys, but ${n%?}"?" were counted: "* ]]
     done
 }
 
@@ -224,7 +224,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
         seen add r.seen <(seq $((2500 * i + 1)) $((2500 * i + 2500)))
     done
     seen stats --json r.seen | jq -e '.policy == "rotates" and .n_design == 10000 and
-        .load_all == .n_estimate / 12500 and .load_all > 0.95 and .load_all < 1.05 and
+        .load_all > 0.95 and .load_all < 1.05 and
         .load == .layers[4].load and .load > 0.95 and .load < 1.05'
     seen rotate r.seen
     seen stats --json r.seen | jq -e '.load == 0 and .load_all < 0.85'

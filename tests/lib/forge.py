@@ -18,7 +18,7 @@ HEADER = {
     "hash": (44, "I"), "seed": (48, "Q"), "id": (56, "Q"), "preparation": (72, "I"),
     "flags": (76, "I"), "capacity": (80, "Q"), "fpr": (88, "d"), "file_length": (96, "Q"),
     "made": (104, "Q"), "changed": (112, "Q"), "records": (120, "Q"), "added": (128, "Q"),
-    "keys": (136, "d"), "dropped": (144, "d"), "policy": (152, "I"), "unused": (156, "I"),
+    "held": (136, "Q"), "policy": (152, "I"), "unused": (156, "I"),
     "secret": (160, "Q"), "secret2": (168, "Q"), "proof": (176, "Q"), "reading": (192, "I"),
     "field0": (196, "I"), "field1": (200, "I"), "field14": (252, "I"),
 }
@@ -26,7 +26,7 @@ LAYER = {
     "kind": (0, "I"), "flags": (4, "I"), "id": (8, "Q"), "capacity": (16, "Q"), "fpr": (24, "d"),
     "data": (32, "Q"), "length": (40, "Q"), "sums": (48, "Q"), "touched": (56, "Q"),
     "geometry0": (64, "Q"), "geometry1": (72, "Q"), "geometry2": (80, "Q"), "geometry3": (88, "Q"),
-    "generation": (96, "Q"), "since": (104, "Q"), "closed_keys": (112, "d"),
+    "generation": (96, "Q"), "since": (104, "Q"), "keys_before": (112, "Q"),
     "closed_fpr": (120, "d"),
 }
 ENTRY = {

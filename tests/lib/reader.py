@@ -953,11 +953,11 @@ class Layer:
         self.geometry = struct.unpack_from("<4Q", b, 64)
         self.generation = u64(b, 96)
         require(flags <= VOID and (flags == 0 or policy == RING), "unknown flags of a layer")
-        require(policy != FIXED or zero(b[96:128]), "a layer's zeroes are not zero")
+        require(policy != FIXED or zero(b[96:112]), "a layer's zeroes are not zero")
         require(policy == FIXED or u32(b, 0) < 16 or u32(b, 0) == 20, "a kind that does not grow")
         self.void = flags == VOID
-        keys, rate = struct.unpack_from("<2d", b, 112)
-        require(self.generation < 1 << 63 and 0 <= keys < float("inf") and 0 <= rate <= 1,
+        rate, = struct.unpack_from("<d", b, 120)
+        require(self.generation < 1 << 63 and 0 <= rate <= 1,
                 "a layer's history is out of range")
         require(0 < struct.unpack_from("<d", b, 24)[0] < 1,
                 "a layer's false positive rate is out of range")
@@ -1006,7 +1006,7 @@ class Header:
                 "a digest of keys with another preparation")
         self.encoding = ENCODINGS[encoding]
         self.digest = DIGESTS.get(digest)
-        require(u32(b, 76) <= 1, "counter flags unknown")
+        require(u32(b, 76) == u64(b, 144) == 0, "bytes set that must be zero")
         require(0 < struct.unpack_from("<d", b, 88)[0] < 1, "false positive rate out of range")
         self.file_length = u64(b, 96)
         self.policy = u32(b, 152)

@@ -25,7 +25,7 @@ enum {
     SEED = 48,
     ID = 56,
     PREP = 72,
-    FLAGS = 76,
+    ZERO_4 = 76,
     N_DESIGN = 80,
     FPR_DESIGN = 88,
     FILE_LEN = 96,
@@ -33,8 +33,8 @@ enum {
     CHANGED = 112,
     RECORDS = 120,
     KEYS_ADDED = 128,
-    N_KEYS = 136,
-    DROPPED = 144,
+    MADE = 136,
+    ZERO_8 = 144,
     POLICY = 152,
     UNUSED = 156,
     SECRET_ID = 160,
@@ -55,7 +55,8 @@ static struct header sample(unsigned n_layers)
                        .fpr_design = 0.25,
                        .created = 1700000000,
                        .changed = 1700000001,
-                       .counters = {true, 900, 800, 801.5, 1.5},
+                       .counters = {900, 800},
+                       .made = 700,
                        .n_layers = n_layers};
     for (int i = 0; i < 16; i++)
         h.id[i] = (uint8_t)(0xa0 + i);
@@ -119,9 +120,9 @@ TEST(what_is_encoded_is_decoded)
         CHECK(got.seed == h.seed && got.prep == h.prep);
         CHECK(got.n_design == h.n_design && got.fpr_design == h.fpr_design);
         CHECK(got.file_len == h.file_len && got.created == h.created && got.changed == h.changed);
-        CHECK(got.counters.unknown && got.counters.records == 900);
-        CHECK(got.counters.keys_added == 800 && got.counters.n_keys == 801.5);
-        CHECK(got.counters.dropped == 1.5 && got.n_layers == layers);
+        CHECK(got.counters.records == 900);
+        CHECK(got.counters.keys_added == 800 && got.made == 700);
+        CHECK(got.n_layers == layers);
         for (unsigned i = 0; i < layers; i++)
             CHECK(same_layer(&got.layers[i], &h.layers[i]));
     }
@@ -139,14 +140,14 @@ TEST(bytes_are_where_the_manual_says)
     CHECK(slot[EPOCH] == 8 && slot[EPOCH + 7] == 1);
     CHECK(get_le32(slot + STATE) == 1 && get_le32(slot + HASH) == 1);
     CHECK(get_le64(slot + SEED) == h.seed && slot[ID] == 0xa0 && slot[ID + 15] == 0xaf);
-    CHECK(get_le32(slot + PREP) == 0x705 && get_le32(slot + FLAGS) == 1);
+    CHECK(get_le32(slot + PREP) == 0x705);
     CHECK(get_le64(slot + N_DESIGN) == 1000);
     CHECK(get_le64(slot + FPR_DESIGN) == 0x3fd0000000000000);
     /* 3 pages of header, then for each layer a page of sums, one of touched bits and its data. */
     CHECK(get_le64(slot + FILE_LEN) == (3 + (2 + 3) + (2 + 4)) * 4096);
     CHECK(get_le64(slot + CREATED) == 1700000000 && get_le64(slot + CHANGED) == 1700000001);
     CHECK(get_le64(slot + RECORDS) == 900 && get_le64(slot + KEYS_ADDED) == 800);
-    CHECK(get_double(slot + N_KEYS) == 801.5 && get_double(slot + DROPPED) == 1.5);
+    CHECK(get_le64(slot + MADE) == 700);
     const uint8_t *layer = slot + LAYER + LAYER_LEN;
     CHECK(get_le32(layer) == kind_bloom.id && get_le64(layer + 8) == 8);
     CHECK(get_le64(layer + 16) == 1000 && get_double(layer + 24) == 0.25);
@@ -267,9 +268,8 @@ TEST(fields_out_of_range_are_refused)
             "is damaged: its header has no valid false positive rate");
     REFUSES(FPR_DESIGN, 8, 0x7ff8000000000000, /* NaN */
             "is damaged: its header has no valid false positive rate");
-    REFUSES(FLAGS, 4, 2, "is damaged: its header has no valid counters");
-    REFUSES(N_KEYS, 8, 0xbff0000000000000, "is damaged: its header has no valid counters");
-    REFUSES(DROPPED, 8, 0x7ff0000000000000, "is damaged: its header has no valid counters");
+    REFUSES(ZERO_4, 4, 1, "is damaged: its header has bytes set that must be zero");
+    REFUSES(ZERO_8, 8, 1, "is damaged: its header has bytes set that must be zero");
     /* Guava's layers need two lanes, and XXH3 has one. */
     REFUSES(LAYER + LAYER_LEN, 4, 16,
             "is damaged: layer 1 is of a kind that its hash function does not fit");
@@ -291,7 +291,7 @@ TEST(zeroes_must_be_zero)
         REFUSES(off, 1, 0x80, "is damaged: its header has bytes set that must be zero");
     for (unsigned off = 4; off < 8; off++)
         REFUSES(LAYER + off, 1, 1, "is damaged: layer 0 has bytes set that must be zero");
-    for (unsigned off = 96; off < 128; off++)
+    for (unsigned off = 96; off < 112; off++)
         REFUSES(LAYER + LAYER_LEN + off, 1, 1,
                 "is damaged: layer 1 has bytes set that must be zero");
 }

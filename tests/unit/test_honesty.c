@@ -28,6 +28,7 @@ static const double rates[RATES] = {0.1, 0.01, 1e-3, 1e-4};
 struct tally {
     unsigned covered, alarms;
     bool shared;                   /* layers share keys, so fewer are lost than are taken to be */
+    bool at_least;                 /* with so high a rate, `dropped` is a lower bound */
     double dropped, lost, squares; /* keys; and the sum of squares of lost - dropped */
     double expected, hits;         /* of absent keys */
 };
@@ -114,12 +115,16 @@ static void look(struct subject *s, double n, struct tally *t)
 {
     struct census layer[FORMAT_MAX_LAYERS], all;
     struct header h = header_of(s);
-    double n_bits;
+    double n_bits, n_counted;
     layers_census_each(&s->facts.layers, 1, layer);
-    layers_census_whole(&s->facts.layers, 1, layer, &all);
+    layers_census_whole(&h, layer, &all);
     t->covered += all.n_low <= n && n <= all.n_high;
-    t->alarms += !layers_counters_agree(&h, layer, &n_bits);
-    double dropped = h.counters.dropped;
+    t->alarms += !layers_counters_agree(&h, &h.counters, layer, &n_bits, &n_counted);
+    double given, dropped;
+    chain_given(&h, &h.counters, &given, &dropped);
+    bool at_least;
+    dropped = layers_dropped(dropped, h.counters.keys_added, &all, &at_least);
+    t->at_least |= at_least;
     t->dropped += dropped;
     t->lost += s->lost;
     t->squares += (s->lost - dropped) * (s->lost - dropped);
@@ -157,7 +162,7 @@ static bool is_honest(const struct tally *t)
     double excess = t->dropped - t->lost;
     double chance = 5 + 5 * sqrt(t->expected);
     double least = t->shared ? 0.8 * t->expected : t->expected;
-    return excess >= -slack && (excess <= slack || t->shared) && t->alarms == 0 &&
+    return (excess >= -slack || t->at_least) && (excess <= slack || t->shared) && t->alarms == 0 &&
            t->hits <= t->expected + chance && t->hits >= least - chance;
 }
 
@@ -314,58 +319,40 @@ TEST(the_same_keys_in_every_generation)
     fill_ring(&s, 3, 1000, 0);
     CHECK(store_census(s.store, 1, NULL, &all, &err));
     layers_census(&s.facts.layers, 0, 1, &layer);
-    /* Six deviations; and the layers are the same, bit for bit. */
-    CHECK(fabs(all.n - 1000) <= 3 * (all.n_high - all.n) && all.n_high < 1030);
+    /* The layers are the same, bit for bit. */
+    CHECK(isnan(all.n) && all.n_low > 970 && all.n_low <= 1000 && all.n_high >= 4000);
     CHECK(all.fpr >= layer.fpr);
     CHECK(fabs(all.fpr / (1 - pow(1 - layer.fpr, s.facts.layers.header->n_layers)) - 1) < 1e-9);
     close_subject(&s);
 }
 
-/* Two layers that share half of their keys, as a merge leaves them: n pages and m. */
-static void try_pair(uint64_t n, uint64_t m, unsigned k, unsigned *covered, double *widest)
-{
-    struct err err;
-    enum { KEYS = 3000 };
-    struct bloom bloom[2] = {{n, 6, 1}, {m, k, 1}};
-    struct header h;
-    struct subject s;
-    struct census all;
-    const struct key_rule rule = {0};
-    header_begin(&h, &rule, false);
-    one_layer(&h, &bloom[1], KEYS, 0.1);
-    h.layers[1] = h.layers[0];
-    h.layers[1].id = 2;
-    one_layer(&h, &bloom[0], KEYS, 0.1);
-    h.n_layers = 2;
-    h.n_design = 2 * KEYS;
-    CHECK(open_subject(&s, &h));
-    for (unsigned i = 0; i < 2 * KEYS; i++) {
-        uint64_t hash = random_at((series << 32) + i / 2 + i % 2 * (KEYS / 2)), present = 0;
-        const struct layer *l = &s.facts.layers.header->layers[i % 2];
-        l->kind->add(l, s.facts.layers.data[i % 2], hashes_of(&hash), 1, &present);
-    }
-    CHECK(store_census(s.store, 1, NULL, &all, &err));
-    *covered += all.n_low <= KEYS * 3 / 2 && KEYS * 3 / 2 <= all.n_high;
-    *widest = fmax(*widest, all.n_high - all.n_low);
-    close_subject(&s);
-    series++;
-}
-
-/* Not fewer than 95 % less 4 deviations, and more where the layers' numbers are all that is known,
- * or where keys may have been left out. */
+/* Two layers that share half of their keys, as a merge leaves them: their numbers are bounds. */
 TEST(layers_side_by_side)
 {
-    unsigned same = 0, folded = 0, apart = 0;
-    double same_width = 0, folded_width = 0, apart_width = 0;
-    for (unsigned run = 0; run < runs; run++) {
-        try_pair(4, 4, 6, &same, &same_width);
-        try_pair(4, 6, 6, &folded, &folded_width);
-        try_pair(4, 4, 5, &apart, &apart_width);
+    enum { KEYS = 3000 };
+    struct bloom bloom = {4, 6, 1};
+    struct header h;
+    const struct key_rule rule = {0};
+    header_begin(&h, &rule, false);
+    one_layer(&h, &bloom, KEYS, 0.1);
+    h.layers[1] = h.layers[0];
+    h.layers[1].id = h.n_layers = 2;
+    h.n_design = 2 * KEYS;
+    for (unsigned run = 0; run < runs; run++, series++) {
+        struct err err;
+        struct subject s;
+        struct census all;
+        CHECK(open_subject(&s, &h));
+        for (unsigned i = 0; i < 2 * KEYS; i++) {
+            uint64_t hash = random_at((series << 32) + i / 2 + i % 2 * (KEYS / 2)), present = 0;
+            const struct layer *l = &s.facts.layers.header->layers[i % 2];
+            l->kind->add(l, s.facts.layers.data[i % 2], hashes_of(&hash), 1, &present);
+        }
+        CHECK(store_census(s.store, 1, NULL, &all, &err));
+        CHECK(isnan(all.n) && all.n_low <= KEYS * 3 / 2 && KEYS * 3 / 2 <= all.n_high);
+        CHECK(all.n_low > 0.9 * KEYS && all.n_high < 2.2 * KEYS);
+        close_subject(&s);
     }
-    printf("# same size %u, folded %u, apart %u of %u\n", same, folded, apart, runs);
-    double least = fewest_covered();
-    CHECK(same >= least && folded >= least && apart >= least);
-    CHECK(same_width < 300 && folded_width < 300 && apart_width > 2500);
 }
 
 /* A page of bits that are lost, in one of ten pages, and one in which all are set, both with the
@@ -378,7 +365,7 @@ TEST(lost_bits_are_noticed)
     struct subject s;
     struct census layer;
     const struct key_rule rule = {0};
-    double n_bits;
+    double n_bits, n_counted;
     struct layer layer_of_all;
     bloom_to(&bloom, &layer_of_all);
     uint64_t n = (uint64_t)layer_n_at(&layer_of_all, 1e-3);
@@ -388,13 +375,13 @@ TEST(lost_bits_are_noticed)
     give(&s, series++, 0, n, 0);
     const struct header now = header_of(&s);
     layers_census(&s.facts.layers, 0, 1, &layer);
-    CHECK(layers_counters_agree(&now, &layer, &n_bits) && n_bits > 0);
+    CHECK(layers_counters_agree(&now, &now.counters, &layer, &n_bits, &n_counted) && n_bits > 0);
     for (int byte = 0; byte < 256; byte += 255) {
         uint8_t *page = s.facts.layers.data[0] + BLOOM_PAGE, before[BLOOM_PAGE];
         memcpy(before, page, BLOOM_PAGE);
         memset(page, byte, BLOOM_PAGE);
         layers_census(&s.facts.layers, 0, 1, &layer);
-        CHECK(!layers_counters_agree(&now, &layer, &n_bits));
+        CHECK(!layers_counters_agree(&now, &now.counters, &layer, &n_bits, &n_counted));
         memcpy(page, before, BLOOM_PAGE);
     }
     close_subject(&s);
@@ -403,7 +390,7 @@ TEST(lost_bits_are_noticed)
 TEST(all_together)
 {
     printf("# %.2f %% of %u\n", 100.0 * all_covered / all_of, all_of);
-    CHECK(all_covered >= 0.94 * all_of && all_covered <= 0.97 * all_of);
+    CHECK(all_covered >= 0.94 * all_of);
 }
 
 int main(int argc, char **argv)

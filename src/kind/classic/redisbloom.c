@@ -350,7 +350,9 @@ static bool read_modulus(const uint8_t *p, unsigned i, struct kept *kept, uint64
     return true;
 }
 
-static bool read_link(const struct chain *c, unsigned i, struct layer *out, struct err *err)
+/* *size: the number of keys in the links before, to which those of this link are added. */
+static bool read_link(const struct chain *c, unsigned i, struct layer *out, uint64_t *size,
+                      struct err *err)
 {
     const uint8_t *p = c->link + (size_t)i * lengths[c->form].link;
     struct kept kept = {.options = c->options, .form = c->form, .growth = c->growth};
@@ -359,7 +361,7 @@ static bool read_link(const struct chain *c, unsigned i, struct layer *out, stru
     uint32_t k = get_le32(p + 40);
     *out = (struct layer){.n_design = c->form == CURRENT ? get_le64(p + 44) : get_le32(p + 44),
                           .fpr_design = get_double(p + 24),
-                          .n_closed = (double)n};
+                          .n_before = *size};
     if (!read_modulus(p, i, &kept, &m, err))
         return false;
     if (!(out->fpr_design > 0 && out->fpr_design < 1))
@@ -369,6 +371,7 @@ static bool read_link(const struct chain *c, unsigned i, struct layer *out, stru
     if (n > MAX_KEYS)
         return wrong_number(i, "number of keys", n, err);
     describe_link(m, k, get_le64(p), bpe, kept, out);
+    *size += n;
     return true;
 }
 
@@ -397,12 +400,10 @@ static bool read_links(const struct chain *c, const struct layout_foreign *in,
     *out = (struct layout_filter){.n_layers = c->n_links, .n_added = c->size};
     for (unsigned i = 0; i < c->n_links; i++) {
         struct layer *layer = &out->layer[i];
-        if (!read_link(c, i, layer, err) ||
+        if (!read_link(c, i, layer, &size, err) ||
             (!alone && !find_bits(in, layer, i, &at, &bits[i], err)))
             return false;
-        size += (uint64_t)layer->n_closed;
     }
-    out->layer[c->n_links - 1].n_closed = 0;
     if (size != c->size)
         return fail(err, "its number of keys is %" PRIu64 ", that of its links %" PRIu64, c->size,
                     size);
@@ -461,16 +462,14 @@ static bool recognize(const struct layout_foreign *in)
     return read_chain(in->data[0], in->len[0], &c, &ignored);
 }
 
-/* The number of keys of link i: the stored number of a closed link; for the newest link, the number
- * of all keys less those of the closed links. */
+/* The number of keys of link i. A forged file may claim any number. */
 static uint64_t keys_of(const struct layout_filter *filter, unsigned i)
 {
-    uint64_t closed = 0;
-    if (i + 1 < filter->n_layers)
-        return (uint64_t)fmin(filter->layer[i].n_closed, (double)MAX_KEYS);
-    for (unsigned j = 0; j < i; j++)
-        closed += keys_of(filter, j);
-    return filter->n_added > closed ? filter->n_added - closed : 0;
+    bool is_last = i + 1 == filter->n_layers;
+    uint64_t from = filter->layer[i].n_before;
+    uint64_t to = is_last ? filter->n_added : filter->layer[i + 1].n_before;
+    uint64_t n = to > from ? to - from : 0;
+    return n < MAX_KEYS ? n : MAX_KEYS;
 }
 
 static size_t encode_chain(const struct layout_filter *filter, uint8_t *out)

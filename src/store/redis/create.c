@@ -115,7 +115,6 @@ static void describe(struct redis *r)
 {
     const struct key_rule rule = {0};
     foreign_header(&r->creation->filter, &rule, true, &r->header);
-    r->header.counters.unknown = true;
 }
 
 /* For bitmaps, which may be several shards. */

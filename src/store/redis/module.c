@@ -101,12 +101,10 @@ bool module_look(struct redis *r, struct layout_filter *filter, bool *there, str
 /* The FPR, from the number of keys. */
 static double fpr_now(const struct header *h)
 {
-    unsigned newest = chain_newest(h);
     double absent = 1;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct layer *layer = &h->layers[i];
-        double n = i == newest ? (double)chain_newest_keys(h, &h->counters) : layer->n_closed;
-        absent *= 1 - layer->kind->fpr_at(layer, n);
+        absent *= 1 - layer->kind->fpr_at(layer, (double)chain_keys_in(h, &h->counters, i));
     }
     return 1 - absent;
 }
@@ -118,9 +116,7 @@ static void adopt(struct redis *r, const struct layout_filter *filter)
     struct header *h = &r->header;
     foreign_header(filter, &rule, true, h);
     h->file_len = h->layers[0].kind->layout->file_len(filter);
-    h->counters.unknown = true;
     h->counters.keys_added = filter->n_added;
-    h->counters.n_keys = (double)filter->n_added;
     r->latest = *filter;
 }
 
@@ -399,7 +395,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
     if (ok) {
         const struct layers layers = {&r->header, data};
         layers_census_each(&layers, threads, layer);
-        layers_census_whole(&layers, threads, layer, all);
+        layers_census_whole(layers.header, layer, all);
         layers_sample_fpr(&layers, threads, all);
     }
     for (unsigned i = 0; i + 1 < r->header.n_layers && ok; i++)

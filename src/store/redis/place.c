@@ -398,7 +398,6 @@ bool redis_settle(struct redis *r, struct err *err)
         !filter.layer[0].kind->check(&filter.layer[0], &why))
         return redis_unfit(r, err, why.text);
     foreign_header(&filter, &rule, true, &r->header);
-    r->header.counters.unknown = true;
     struct shape shape = redis_layer(r)->kind->shape(redis_layer(r));
     r->m = shape.m;
     r->k = shape.k;
