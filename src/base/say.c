@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -13,17 +14,41 @@
 /* Capacity for a message: a struct err and some words around it. */
 enum { RAW = sizeof(struct err) + 2048 };
 
-/* Passwords in URLs, SCHEME://USER:PASSWORD@HOST, are replaced by "*": messages go to logs. */
+/* Replaces the bytes of a password, if there are any. */
+static void hide(char *password, const char *end)
+{
+    if (password == end)
+        return;
+    *password = '*';
+    memmove(password + 1, end, strlen(end) + 1);
+}
+
+/* The colon of USER:PASSWORD@, or that of an escaped one, "%3A". */
+static char *colon_in(char *user, const char *at)
+{
+    for (; user < at; user++)
+        if (*user == ':' || strncasecmp(user, "%3A", 3) == 0)
+            return *user == ':' ? user : user + 2;
+    return NULL;
+}
+
+/* Hides passwords in URLs, SCHEME://USER:PASSWORD@HOST and PATH?password=PASSWORD: messages go to
+ * logs. */
 static void hide_passwords(char *text)
 {
+    static const char *const names[] = {"password=", "passwd=", "pass=", "auth="};
     for (char *p = text; (p = strstr(p, "://")) != NULL;) {
         p += strlen("://");
         char *at = memrchr(p, '@', strcspn(p, "/?#' \n"));
-        char *password = at != NULL ? memchr(p, ':', (size_t)(at - p)) : NULL;
-        if (password == NULL || ++password == at)
-            continue;
-        *password = '*';
-        memmove(password + 1, at, strlen(at) + 1);
+        char *colon = at != NULL ? colon_in(p, at) : NULL;
+        if (colon != NULL)
+            hide(colon + 1, at);
+        for (char *q = p + strcspn(p, "?' \n"); *q == '?' || *q == '&'; q += strcspn(q, "&' \n")) {
+            q++;
+            for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (strncasecmp(q, names[i], strlen(names[i])) == 0)
+                    hide(q + strlen(names[i]), q + strcspn(q, "&' \n"));
+        }
     }
 }
 

@@ -80,6 +80,21 @@ static bool adopt(struct adding *a, struct err *err)
     return keyopt_adopt(keyopt, store_header(s), s->name, err);
 }
 
+/* Warns of a filter of another program that was made for fewer keys than are asked for. Its own
+ * rules may make one for a few more. */
+static void compare_foreign(const struct store *s, uint64_t n)
+{
+    struct facts facts;
+    char text[NUM_TEXT];
+    store_describe(s, &facts);
+    const struct header *h = facts.layers.header;
+    uint64_t capacity = h->n_design * (facts.n_shards > 1 ? facts.n_shards : 1);
+    bool is_known = kind_is_foreign(h->layers[0].kind) && (h->compat & COMPAT_ASSUMED) == 0;
+    if (is_known && capacity != 0 && n > capacity)
+        say_warning("'%s' is there already, with a capacity of %s: --capacity has no effect",
+                    s->name, num_show_count(text, (double)capacity));
+}
+
 bool adding_open(struct adding *a, const char *path, enum store_mode mode, struct err *err)
 {
     const struct store_plan plan = {
@@ -90,8 +105,10 @@ bool adding_open(struct adding *a, const char *path, enum store_mode mode, struc
                          : store_open(path, mode, open, err);
     if (a->store == NULL)
         return false;
-    if (a->there == STORE_THERE && mode == STORE_WRITE)
+    if (a->there == STORE_THERE && mode == STORE_WRITE) {
         adding_compare(store_header(a->store), path, &a->design);
+        compare_foreign(a->store, a->design.n);
+    }
     return adopt(a, err);
 }
 

@@ -115,6 +115,20 @@ static bool decode_key(struct parser *ps, struct span s)
     return ps->uri->key_len > 0 || refuse(ps, "the key is empty");
 }
 
+/* The key of redis://HOST/KEY. */
+static bool decode_path(struct parser *ps, struct span path)
+{
+    int digits = 0;
+    while (path.p + digits < path.end && path.p[digits] >= '0' && path.p[digits] <= '9')
+        digits++;
+    if (digits > 0 && path.p + digits < path.end && path.p[digits] == '/')
+        return refuse(ps,
+                      "a database is given by ?db=%.*s (in a key that begins so, write the / as "
+                      "%%2F)",
+                      digits, path.p);
+    return decode_key(ps, path);
+}
+
 /* Decimal digits only: no sign, no blanks. */
 static bool number(struct parser *ps, const char *what, struct span s, unsigned min, unsigned max,
                    unsigned *out)
@@ -132,14 +146,21 @@ static bool number(struct parser *ps, const char *what, struct span s, unsigned 
     return true;
 }
 
-enum parameter { LAYOUT = 1, DB = 2, SHARDS = 4, KEY = 8 };
+static bool refuse_password(struct parser *ps)
+{
+    return refuse(ps, "a password on the command line can be seen by other users; put it into "
+                      "REDISCLI_AUTH or a file for --password-file");
+}
+
+enum parameter { LAYOUT = 1, DB = 2, SHARDS = 4, KEY = 8, PASSWORD = 16 /* never taken */ };
 
 static enum parameter parameter_named(struct span name)
 {
     static const struct {
         const char *name;
         enum parameter parameter;
-    } list[] = {{"layout", LAYOUT}, {"db", DB}, {"shards", SHARDS}, {"key", KEY}};
+    } list[] = {
+        {"layout", LAYOUT}, {"db", DB}, {"shards", SHARDS}, {"key", KEY}, {"password", PASSWORD}};
     size_t len = (size_t)(name.end - name.p);
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (strlen(list[i].name) == len && memcmp(list[i].name, name.p, len) == 0)
@@ -153,6 +174,8 @@ static bool parse_parameter(struct parser *ps, struct span value, unsigned known
     struct span name = cut(&value, '=');
     enum parameter parameter = name.p != name.end ? parameter_named(name) : 0;
     int len = name.end - name.p < 40 ? (int)(name.end - name.p) : 40;
+    if (parameter == PASSWORD)
+        return refuse_password(ps);
     if (!(parameter & known))
         return refuse(ps, "unknown parameter '%.*s'; known are: %slayout, db, shards", len, name.p,
                       known & KEY ? "key, " : "");
@@ -170,6 +193,8 @@ static bool parse_parameter(struct parser *ps, struct span value, unsigned known
         return number(ps, "shards", value, 1, URI_MAX_SHARDS, &ps->uri->shards);
     case KEY:
         return decode_key(ps, value);
+    case PASSWORD:
+        break;
     }
     return true;
 }
@@ -189,11 +214,11 @@ static bool parse_user(struct parser *ps, struct span *authority)
     struct span user = cut(&rest, '@');
     if (rest.p == NULL)
         return true;
-    if (memchr(user.p, ':', (size_t)(user.end - user.p)) != NULL)
-        return refuse(ps, "a password on the command line can be seen by other users; put it into "
-                          "REDISCLI_AUTH or a file for --password-file");
     *authority = rest;
-    return decode_text(ps, "user", user, &ps->uri->user);
+    if (memchr(user.p, ':', (size_t)(user.end - user.p)) != NULL)
+        return refuse_password(ps);
+    return decode_text(ps, "user", user, &ps->uri->user) &&
+           (strchr(ps->uri->user, ':') == NULL || refuse_password(ps));
 }
 
 /* HOST, HOST:PORT or the same with an IPv6 address in brackets. */
@@ -230,7 +255,7 @@ static bool parse_tcp(struct parser *ps, struct span rest)
         return false;
     if (path.p == NULL)
         return refuse(ps, "it names no key: redis://HOST/KEY");
-    return decode_key(ps, path) && parse_query(ps, query, LAYOUT | DB | SHARDS, &given);
+    return decode_path(ps, path) && parse_query(ps, query, LAYOUT | DB | SHARDS, &given);
 }
 
 static bool parse_local(struct parser *ps, struct span rest)

@@ -578,6 +578,13 @@ END
         [[ $stderr == *"$shown"* ]]
         [[ $stderr != *geheim* ]]
     done
+    for uri in 'redis://h/k?db=0&Password=geheim' 'redis://user%3Ageheim@h/k' 'redis+unix:///s?password=geheim&key=k'; do
+        for args in "query $uri -k a" "verify $uri" "import $uri -o g" "create $uri -k a"; do
+            # shellcheck disable=SC2086 # words
+            run -2 --separate-stderr seen $args
+            [[ $stderr == *'*'* && $stderr != *geheim* ]]
+        done
+    done
     # Nothing else is changed.
     refuses "seen: cannot open 'a://b:c/d@e': No such file or directory (-k gives a key)" seen query f a://b:c/d@e
     refuses "seen: cannot open 'a://b@c': No such file or directory (-k gives a key)" seen query f a://b@c

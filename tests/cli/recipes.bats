@@ -229,7 +229,7 @@ for line in sys.stdin.buffer:
     [[ ${lines[0]} == 'shop:seen: FPR 0.00'* && ${#lines[@]} = 2 ]]
     redis a DEL shop:seen
     run -2 on_server "$title" 1
-    [[ ${#lines[@]} = 1 && $output == *'there is no such key' ]]
+    [[ ${#lines[@]} = 1 && $output == *"there is no key 'shop:seen'" ]]
 }
 
 # reads, writes URI: all commands that do so.

@@ -223,6 +223,21 @@ not write" seen query "$name" -k 1
     quiet seen dedup --max-fpr 0.001 "$(uri k gozero:bits=20000)" <<<"$output" || true
 }
 
+@test "a number of bits that the bitmap contradicts is refused" {
+    local command name
+    seq 100 | seen create --layout gozero:bits=20000 f.seen
+    store f.seen k
+    for command in query add dedup; do
+        name=$(uri k gozero:bits=40000)
+        refuses "seen: cannot use '$name': of 40000 bits all $(redis a BITCOUNT k) that are set are among \
+the first 19992: its number of bits is another" seen $command "$name" -k 1
+    done
+    # Few bits may all be low, and those of php are.
+    redis a SETBIT few 7 1
+    run -1 seen query "$(uri few gozero:bits=40000)" -k 1
+    run -1 seen query "$(uri k $PHP)" -k 1
+}
+
 @test "what is not such a filter is refused in one line" {
     local name
     redis a RPUSH list 1
@@ -233,7 +248,13 @@ not write" seen query "$name" -k 1
         refuses "seen: cannot use '$name': the key holds a value of another type" \
             seen $command "$name" -k 1
         name=$(uri none gozero:bits=20000)
-        refuses "seen: cannot use '$name': there is no such key" seen $command "$name" -k 1
+        refuses "seen: cannot use '$name': there is no key 'none'" seen $command "$name" -k 1
+        name=$(uri none redisson)
+        refuses "seen: cannot use '$name': there is no key 'none'" seen $command "$name" -k 1
+        name="redis+unix://$REDIS_DIR/a/socket?key=list"
+        refuses "seen: cannot use '$name': it does not say what the filter is: give ?layout=SPEC, with \
+SPEC gozero:bits=M, redisson, redisbloom or php, as the program that made it; for a filter of your own, \
+?layout=redisson and --create" seen $command "$name" -k 1
         name=$(uri long gozero:bits=20000)
         refuses "seen: cannot use '$name': it is a string of 2501 bytes, but 20000 bits are 2500" \
             seen $command "$name" -k 1
@@ -446,6 +467,59 @@ has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
     quiet seen export --expire 2000 2.seen -o "$(uri k gozero:bits=20000)"
     [ "$(redis a TTL k)" -gt 1900 ]
     [ "$(redis a DBSIZE)" = 1 ]
+}
+
+# lives KEY FROM TO: the time to live of the bitmap and that of its configuration, in seconds.
+lives()
+{
+    local key life
+    for key in "$1" "{$1}:config"; do
+        life=$(redis a TTL "$key")
+        [ "$life" -gt "$2" ] && [ "$life" -le "$3" ] || { echo "$key: $life"; return 1; }
+    done
+}
+
+@test "a bitmap and its configuration have one life" {
+    local command
+    seq 100 >keys
+    seen create --layout redisson -n 1000 -p 0.01 f.seen keys
+    for command in add dedup 'export f.seen -o' 'export --merge f.seen -o'; do
+        redis a FLUSHALL
+        config r 1000 0.01 9585 7
+        redis a EXPIRE '{r}:config' 1000
+        # shellcheck disable=SC2086 # words
+        seen $command "$(uri r redisson)" $([[ $command == export* ]] || echo keys) >out
+        lives r 900 1000
+        [ "$(seen query -c "$(uri r redisson)" keys)" = 100 ]
+    done
+    # One that is there keeps its own, and without any there is none.
+    redis a EXPIRE r 3000
+    seen add "$(uri r redisson)" keys
+    [ "$(redis a TTL r)" -gt 2900 ]
+    redis a FLUSHALL
+    config r 1000 0.01 9585 7
+    seen add "$(uri r redisson)" keys
+    lives r -2 -1
+    seen export --expire 5000 f.seen -o "$(uri r redisson)"
+    lives r 4900 5000
+    seen export --expire 5000 f.seen -o "$(uri new redisson)"
+    lives new 4900 5000
+}
+
+@test "a capacity that is larger than that of the filter is warned of" {
+    local command name
+    config r 1000 0.01 9585 7
+    for command in add dedup; do
+        name=$(uri r redisson)
+        run -0 --separate-stderr seen $command --create -n 5000 "$name" -k $command
+        [ "$stderr" = "seen: warning: '$name' is there already, with a capacity of 1000: --capacity has \
+no effect" ]
+        run -0 --separate-stderr seen $command --create -n 1000 "$name" -k $command.
+        [ -z "$stderr" ]
+    done
+    seen add --create -n 3000 -p 0.01 "$(uri s redisson)&shards=3" -k a
+    run -0 --separate-stderr seen add --create -n 3000 -p 0.01 "$(uri s redisson)&shards=3" -k a
+    [ -z "$stderr" ]
 }
 
 @test "export --merge adds to what is there" {

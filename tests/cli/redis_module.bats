@@ -235,7 +235,7 @@ alone() { [ "$(redis a CLIENT LIST | grep -c client)" = 1 ]; }
         refuses "seen: cannot use '$name': the key holds a value of another type" \
             seen "${words[@]}" "$name"
         name=$(uri none)
-        refuses "seen: cannot use '$name': there is no such key" seen "${words[@]}" "$name"
+        refuses "seen: cannot use '$name': there is no key 'none'" seen "${words[@]}" "$name"
         name=$(uri k expansion=3)
         refuses "seen: cannot use '$name': its expansion is 2" seen "${words[@]}" "$name"
         name="$(uri k)&shards=2"

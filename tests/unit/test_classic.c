@@ -263,6 +263,21 @@ TEST(bits_behind_the_last_do_not_count)
     }
 }
 
+TEST(a_size_that_the_bits_contradict)
+{
+    struct err err;
+    /* 2^-29 is above 1e-9, 2^-30 is not. */
+    MUST(classic_check_size(4000, 29, 2000, &err));
+    CHECK(!classic_check_size(4000, 30, 2000, &err));
+    CHECK_STR(err.text,
+              "of 4000 bits all 30 that are set are among the first 2000: its number of bits "
+              "is another");
+    MUST(classic_check_size(4000, 4000, 4000, &err));
+    MUST(classic_check_size(4000, 4000, 4008, &err));
+    MUST(classic_check_size(4000, 0, 0, &err));
+    MUST(classic_check_size(4000, 0, 8, &err));
+}
+
 TEST(a_spec_is_parsed_or_refused_with_what_is_known)
 {
     static const struct {
@@ -320,6 +335,7 @@ int main(void)
     RUN(the_fpr_of_large_filters_follows_from_the_bits);
     RUN(a_full_filter_gives_a_lower_bound_only);
     RUN(bits_behind_the_last_do_not_count);
+    RUN(a_size_that_the_bits_contradict);
     RUN(a_spec_is_parsed_or_refused_with_what_is_known);
     RUN(bits_come_back_from_every_order);
     return check_done();

@@ -124,6 +124,19 @@ TEST(refusals)
     refused("redis://u:secret@h/k", password);
     refused("redis://:secret@h/k", password);
     refused("redis+unix://:secret@/s?key=k", password);
+    refused("redis://u%3Asecret@h/k", password);
+    refused("redis://h/k?password=secret", password);
+    refused("redis://h/0/urls",
+            "a database is given by ?db=0 (in a key that begins so, write the / as "
+            "%2F)");
+    refused("redis://h/16/a?db=1",
+            "a database is given by ?db=16 (in a key that begins so, write the "
+            "/ as %2F)");
+    MUST(parse("redis://h/0%2Furls"));
+    check_key("0/urls", 6);
+    MUST(parse("redis://h/0"));
+    MUST(parse("redis://h/a/0/b"));
+    MUST(parse("redis+unix:///s?key=0/urls"));
 }
 
 TEST(percent_signs)

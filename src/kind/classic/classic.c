@@ -132,6 +132,16 @@ uint64_t classic_bitmap_len(const struct layout_filter *filter)
     return (classic_of(&filter->layer[0]).m + 7) / 8;
 }
 
+bool classic_check_size(uint64_t m, uint64_t set, uint64_t end, struct err *err)
+{
+    static const double IMPROBABLE = 1e-9;
+    return end >= m || set == 0 || (double)set * log((double)end / (double)m) > log(IMPROBABLE) ||
+           fail(err,
+                "of %" PRIu64 " bits all %" PRIu64 " that are set are among the first %" PRIu64
+                ": its number of bits is another",
+                m, set, end);
+}
+
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err)
 {
     uint8_t word[8];

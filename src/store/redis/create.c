@@ -44,7 +44,7 @@ static bool look(struct redis *r, enum store_there *there, struct err *err)
     for (unsigned i = 0; i < r->n_shards; i++) {
         redis_command(r, &r->shard[i], 2, "STRLEN");
         redis_command(r, &r->shard[i], 2, "EXISTS");
-        if (has_config && !redis_config_exists(r, redis, &r->shard[i], err))
+        if (has_config && !redis_config_command(r, redis, &r->shard[i], "EXISTS", err))
             return false;
     }
     if (!redis_run(r, CLUSTER_REPEAT, err))
@@ -65,7 +65,7 @@ static bool look(struct redis *r, enum store_there *there, struct err *err)
 
 /* ---- Design. */
 
-static bool design(struct redis *r, uint64_t n, double p, struct err *err)
+static bool design(struct redis *r, uint64_t n, double p, enum store_there there, struct err *err)
 {
     struct creation *c = r->creation;
     bool unknown = c->by_n && n == 0;
@@ -78,8 +78,13 @@ static bool design(struct redis *r, uint64_t n, double p, struct err *err)
     struct err why;
     if (!design_layout(&wishes, 0, &c->filter, &why))
         return redis_unfit(r, err, why.text);
-    if (unknown)
+    if (unknown && there == STORE_THERE)
         return redis_unfit(r, err, "its size is unknown: give it in layout=, or --capacity");
+    if (unknown)
+        return fail(err,
+                    "cannot use '%.1000s': there is no key '%.200s', and to make it the size is "
+                    "needed: give --capacity, or the size in layout=",
+                    r->store.name, r->uri.key);
     if (!c->by_n)
         return true;
     layout_show(&c->filter, c->layout, sizeof c->layout);
@@ -127,7 +132,7 @@ static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum store_th
     c->by_n = !layout_is_sized(&c->spec, 0);
     /* Without a configuration, the size of an existing bitmap is known only from its length. */
     bool designed = *there != STORE_THERE || (c->by_n && redis_of(c)->fields == NULL);
-    if (designed && (!design(r, n, p, err) || !check_lengths(r, err)))
+    if (designed && (!design(r, n, p, *there, err) || !check_lengths(r, err)))
         return false;
     if (*there == STORE_THERE)
         return redis_settle(r, err) && redis_check(r, err);
@@ -148,7 +153,7 @@ static bool prepare_module(struct redis *r, uint64_t n, double p, enum store_the
         return module_open(r, err);
     c->by_n = true;
     r->store.wants_bytes = true;
-    if (!design(r, n, p, err))
+    if (!design(r, n, p, *there, err))
         return false;
     describe(r);
     return true;

@@ -135,7 +135,8 @@ static bool ask_witness(struct redis *r, const struct shard *s, struct err *err)
 {
     if (s->has_witness)
         ask_bits(r, s, s->witness);
-    return !r->configured || redis_config_exists(r, redis_layer(r)->kind->layout->redis, s, err);
+    return !r->configured ||
+           redis_config_command(r, redis_layer(r)->kind->layout->redis, s, "EXISTS", err);
 }
 
 /* Takes the replies to ask_witness, from *next on. */
@@ -198,6 +199,45 @@ static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done
     bool ran = redis_run(r, repeat, &why);
     *err = why;
     return take_batch(r, known, end, done, err) && ran;
+}
+
+/* Makes an empty bitmap that expires in `life` milliseconds. If there is one, its bits stay. */
+static bool make_bitmap(struct redis *r, const struct shard *s, uint64_t life, struct err *err)
+{
+    enum { BLOCK = 4 };
+    const struct reply *ignored;
+    requests_clear(&r->rq);
+    requests_block(&r->rq, BLOCK);
+    requests_begin(&r->rq, 1, "MULTI");
+    redis_command(r, s, 6, "BITFIELD");
+    requests_word(&r->rq, "INCRBY");
+    requests_word(&r->rq, "u1");
+    requests_number(&r->rq, 0);
+    requests_number(&r->rq, 0);
+    redis_command(r, s, 3, "PEXPIRE");
+    requests_number(&r->rq, life);
+    requests_begin(&r->rq, 1, "EXEC");
+    return redis_run(r, CLUSTER_REPEAT, err) &&
+           redis_block_result(r, 0, BLOCK, BLOCK - 2, &ignored, err);
+}
+
+bool live_share_life(struct redis *r, struct err *err)
+{
+    const struct layout_redis *redis = redis_layer(r)->kind->layout->redis;
+    for (unsigned i = 0; r->configured && i < r->n_shards; i++) {
+        const struct shard *s = &r->shard[i];
+        if (s->len > 0)
+            continue;
+        requests_clear(&r->rq);
+        if (!redis_config_command(r, redis, s, "PTTL", err) || !redis_run(r, CLUSTER_REPEAT, err))
+            return false;
+        const struct reply *life = r->replies[0];
+        if (life->type != REPLY_INTEGER)
+            return redis_refused(r, life, err);
+        if (life->integer > 0 && !make_bitmap(r, s, (uint64_t)life->integer, err))
+            return false;
+    }
+    return true;
 }
 
 bool live_check(struct redis *r, struct err *err)

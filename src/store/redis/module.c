@@ -73,7 +73,7 @@ static bool take_header(const struct redis *r, const struct reply *reply,
     struct layout_bits unset[LAYOUT_LAYERS];
     struct err why;
     if (is_missing(reply))
-        return redis_unfit(r, err, "there is no such key");
+        return redis_absent(r, err);
     const struct reply *header = chunk_of(reply);
     if (header == NULL)
         return refused(r, reply, err);
@@ -439,7 +439,7 @@ bool module_open(struct redis *r, struct err *err)
     if (!is_one_key(r, err) || !module_look(r, &filter, &there, err))
         return false;
     if (!there)
-        return redis_unfit(r, err, "there is no such key");
+        return redis_absent(r, err);
     adopt(r, &filter);
     return true;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "kind/classic/classic.h"
 #include "redis/password.h"
 #include "store/foreign.h"
 
@@ -159,6 +160,9 @@ bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t eleme
 
 /* ---- Shards. */
 
+/* Room for replies, beside one for each shard, until the number of positions is known. */
+enum { FIRST_REPLIES = 8 };
+
 /* ":{", five digits, "}", NUL */
 enum { SHARD_SUFFIX = 9 };
 
@@ -184,7 +188,8 @@ static bool name_shards(struct redis *r, struct err *err)
                            "a key with a brace cannot have shards: all of them would be in "
                            "one slot");
     r->shard = calloc(r->n_shards, sizeof *r->shard);
-    bool ok = r->shard != NULL;
+    r->replies = calloc(FIRST_REPLIES + (size_t)r->n_shards, sizeof *r->replies);
+    bool ok = r->shard != NULL && r->replies != NULL;
     for (unsigned i = 0; ok && i < r->n_shards; i++)
         ok = name_shard(r, i, &r->shard[i]);
     return ok || fail(err, "out of memory");
@@ -272,8 +277,9 @@ bool redis_spec(const struct redis *r, struct layout_spec *spec, struct err *err
     struct err why;
     if (r->uri.layout == NULL)
         return redis_unfit(r, err,
-                           "it does not say what the filter is: give ?layout=SPEC, as for "
-                           "'seen import'");
+                           "it does not say what the filter is: give ?layout=SPEC, with SPEC "
+                           "gozero:bits=M, redisson, redisbloom or php, as the program that made "
+                           "it; for a filter of your own, ?layout=redisson and --create");
     if (!layout_parse(r->uri.layout, spec, &why))
         return redis_unfit(r, err, why.text);
     return spec->kind->layout->redis != NULL ||
@@ -302,17 +308,22 @@ static bool get_room(struct redis *r, struct err *err)
            fail(err, "out of memory");
 }
 
-bool redis_config_exists(struct redis *r, const struct layout_redis *redis, const struct shard *s,
-                         struct err *err)
+bool redis_config_command(struct redis *r, const struct layout_redis *redis, const struct shard *s,
+                          const char *command, struct err *err)
 {
     size_t len;
     char *key = config_key(redis, s, &len);
     if (key == NULL)
         return fail(err, "out of memory");
-    requests_begin(&r->rq, 2, "EXISTS");
+    requests_begin(&r->rq, 2, command);
     requests_key(&r->rq, key, len);
     free(key);
     return true;
+}
+
+bool redis_absent(const struct redis *r, struct err *err)
+{
+    return fail(err, "cannot use '%.1000s': there is no key '%.200s'", r->store.name, r->uri.key);
 }
 
 bool redis_lost(const struct redis *r, struct err *err)
@@ -378,6 +389,26 @@ static bool configure(struct redis *r, const struct layout_redis *redis, struct 
     return true;
 }
 
+/* If there is a configuration, the bitmap may be missing until the first key is added. */
+static bool check_there(struct redis *r, struct err *err)
+{
+    bool any = false;
+    if (r->configured)
+        return true;
+    requests_clear(&r->rq);
+    for (unsigned i = 0; i < r->n_shards; i++)
+        redis_command(r, &r->shard[i], 2, "EXISTS");
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        uint64_t exists;
+        if (!redis_number(r, r->replies[i], &exists, err))
+            return false;
+        any |= exists != 0;
+    }
+    return any || redis_absent(r, err);
+}
+
 bool redis_settle(struct redis *r, struct err *err)
 {
     struct layout_spec spec[2];
@@ -392,7 +423,7 @@ bool redis_settle(struct redis *r, struct err *err)
     if (!redis_spec(r, &spec[0], err))
         return false;
     const struct layout *layout = spec[0].kind->layout;
-    if (!configure(r, layout->redis, spec, &last, err))
+    if (!configure(r, layout->redis, spec, &last, err) || !check_there(r, err))
         return false;
     if (!layout->read(&spec[last], &empty, &filter, bits, &why) ||
         !filter.layer[0].kind->check(&filter.layer[0], &why))
@@ -404,7 +435,21 @@ bool redis_settle(struct redis *r, struct err *err)
     return get_room(r, err);
 }
 
-/* Fails if there are bits beyond m: they belong to another filter. */
+/* A bitmap ends with the last byte in which a bit was set. So one that is much too short is of
+ * another size than the address says. */
+static bool check_size(struct redis *r, const struct shard *s, struct err *err)
+{
+    uint64_t set;
+    struct err why;
+    if (r->configured || redis_layer(r)->kind == &kind_php)
+        return true;
+    requests_clear(&r->rq);
+    redis_command(r, s, 2, "BITCOUNT");
+    return redis_run(r, CLUSTER_REPEAT, err) && redis_number(r, r->replies[0], &set, err) &&
+           (classic_check_size(r->m, set, 8 * s->len, &why) || redis_unfit(r, err, why.text));
+}
+
+/* Fails if the bitmap is longer than m bits, or much shorter: it belongs to another filter. */
 static bool check_end(struct redis *r, const struct shard *s, struct err *err)
 {
     uint64_t bytes = (r->m + 7) / 8;
@@ -416,7 +461,9 @@ static bool check_end(struct redis *r, const struct shard *s, struct err *err)
                  r->m, bytes);
         return redis_unfit(r, err, why);
     }
-    if (s->len < bytes || r->m % 8 == 0)
+    if (s->len < bytes)
+        return check_size(r, s, err);
+    if (r->m % 8 == 0)
         return true;
     if (!redis_read_chunk(r, s, bytes - 1, 1, &last, err))
         return false;
@@ -426,10 +473,8 @@ static bool check_end(struct redis *r, const struct shard *s, struct err *err)
 
 bool redis_check(struct redis *r, struct err *err)
 {
-    uint64_t exists = 0, any = 0;
     requests_clear(&r->rq);
     for (unsigned i = 0; i < r->n_shards; i++) {
-        redis_command(r, &r->shard[i], 2, "EXISTS");
         redis_command(r, &r->shard[i], 2, "STRLEN");
         redis_command(r, &r->shard[i], 2, "BITFIELD_RO");
     }
@@ -437,17 +482,13 @@ bool redis_check(struct redis *r, struct err *err)
         return false;
     r->header.file_len = 0;
     for (unsigned i = 0; i < r->n_shards; i++) {
-        struct reply *const *reply = r->replies + 3 * (size_t)i;
-        if (!redis_number(r, reply[0], &exists, err) ||
-            !redis_length(r, &r->shard[i], reply[1], err))
+        struct reply *const *reply = r->replies + 2 * (size_t)i;
+        if (!redis_length(r, &r->shard[i], reply[0], err))
             return false;
-        if (reply[2]->type != REPLY_ARRAY)
-            return redis_refused(r, reply[2], err);
-        any |= exists;
+        if (reply[1]->type != REPLY_ARRAY)
+            return redis_refused(r, reply[1], err);
         r->header.file_len += r->shard[i].len;
     }
-    if (any == 0 && !r->configured)
-        return redis_unfit(r, err, "there is no such key");
     for (unsigned i = 0; i < r->n_shards; i++)
         if (!check_end(r, &r->shard[i], err))
             return false;
@@ -455,9 +496,6 @@ bool redis_check(struct redis *r, struct err *err)
 }
 
 /* ---- Connecting. */
-
-/* Room for replies until the number of positions is known. */
-enum { FIRST_REPLIES = 8 };
 
 struct redis *redis_connect(const char *name, const struct open_options *options, struct err *err)
 {
@@ -475,9 +513,7 @@ struct redis *redis_connect(const char *name, const struct open_options *options
         return NULL;
     }
     pthread_mutex_init(&r->lock, NULL);
-    r->replies = calloc(FIRST_REPLIES, sizeof *r->replies);
-    if ((r->replies != NULL || fail(err, "out of memory")) && name_shards(r, err) &&
-        password_read(o->password_file, &r->password, err)) {
+    if (name_shards(r, err) && password_read(o->password_file, &r->password, err)) {
         const struct cluster_options cluster = {.conn = {.password = r->password,
                                                          .connect_ms = CONN_CONNECT_MS,
                                                          .reply_ms = CONN_REPLY_MS},

@@ -87,11 +87,10 @@ void redis_store(struct redis *r);
 bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err);
 
 /* Determines layout and size of the filter, from the address and the configuration, and allocates
- * room for batches. */
+ * room for batches. Fails if the filter does not exist. */
 bool redis_settle(struct redis *r, struct err *err);
 
-/* Does the bitmap exist, with the right type and length? If there is a configuration, the bitmap
- * may be missing until the first key is added. */
+/* Has the bitmap the right type and length? */
 bool redis_check(struct redis *r, struct err *err);
 
 /* Parses the layout in the address. Fails if its bits are not a string in Redis. */
@@ -154,9 +153,12 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
 bool redis_ask_config(struct redis *r, const struct shard *s, const struct layout_redis *layout,
                       const char **value, bool *any, struct err *err);
 
-/* Appends EXISTS for a shard's configuration. */
-bool redis_config_exists(struct redis *r, const struct layout_redis *redis, const struct shard *s,
-                         struct err *err);
+/* Appends a command, such as EXISTS, on the key of a shard's configuration. */
+bool redis_config_command(struct redis *r, const struct layout_redis *redis, const struct shard *s,
+                          const char *command, struct err *err);
+
+/* Fails because there is no such key. */
+bool redis_absent(const struct redis *r, struct err *err);
 
 /* Fails because keys that the server has acknowledged are missing. */
 bool redis_lost(const struct redis *r, struct err *err);
@@ -189,6 +191,11 @@ void config_write(struct requests *rq, const struct layout_filter *filter, const
 
 /* Sets bit i of present if key i is in. */
 bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, struct err *err);
+
+/* A bitmap and its configuration are one filter with one life. The first key would make a bitmap
+ * that lives for ever. So where a bitmap is missing, and its configuration expires, makes it first.
+ */
+bool live_share_life(struct redis *r, struct err *err);
 
 /* Adds some of the keys [*done, n), as store_add. */
 enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,

@@ -141,7 +141,8 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     const struct layers layers = {&r->header, r->data};
     r->options = *options;
     r->warned = false;
-    return writer_check(layers, s->name, options, err) && redis_count(r, err);
+    return writer_check(layers, s->name, options, err) && live_share_life(r, err) &&
+           redis_count(r, err);
 }
 
 /* Warns once if the FPR, from the number of bits set, is above the limit. If the bits that this

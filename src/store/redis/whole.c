@@ -54,6 +54,8 @@ struct push {
     const struct store_push *options;
     const uint8_t *data;
     struct temporary temporary;
+    bool there;      /* the bitmap */
+    bool configured; /* it has a configuration */
 };
 
 /* Does the filter match the layout in the address? */
@@ -94,22 +96,19 @@ static bool write_config(struct push *p, struct err *err)
     return redis_do(p->r, CLUSTER_REPEAT, err);
 }
 
-/* Does the configuration fit? *missing: the layout needs one, but there is none. */
-static bool check_config(struct push *p, bool *missing, struct err *err)
+/* Does the configuration fit, if there is one? */
+static bool check_config(struct push *p, struct err *err)
 {
     const struct layout_redis *redis = p->layout->redis;
     const char *value[LAYOUT_PARAMS];
     struct layout_spec own, there;
     char text[LAYOUT_TEXT];
     struct err why;
-    bool any;
-    *missing = false;
     if (redis->fields == NULL)
         return true;
-    if (!redis_ask_config(p->r, p->r->shard, redis, value, &any, err))
+    if (!redis_ask_config(p->r, p->r->shard, redis, value, &p->configured, err))
         return false;
-    *missing = !any;
-    if (!any)
+    if (!p->configured)
         return true;
     layout_show(p->filter, text, sizeof text);
     return layout_parse(text, &own, err) &&
@@ -125,6 +124,7 @@ static bool check_there(struct push *p, struct err *err)
     redis_command(p->r, p->r->shard, 2, "STRLEN");
     if (!redis_run(p->r, CLUSTER_REPEAT, err) || !redis_number(p->r, p->r->replies[0], &len, err))
         return false;
+    p->there = len > 0;
     return len <= bytes || fail(err,
                                 "cannot use '%.1000s': what is there is a string of %" PRIu64
                                 " bytes, and this filter has %" PRIu64,
@@ -140,22 +140,50 @@ static uint64_t length_to_write(const struct push *p)
     return trimmed > 0 ? trimmed : 1;
 }
 
+/* Determines when the filter expires. Bitmap and configuration have one life: if there is only a
+ * configuration, this decides. */
+static bool find_life(struct push *p, uint64_t *until, struct err *err)
+{
+    struct shard config = {0};
+    if (!p->configured || p->there || p->options->expire != 0)
+        return temporary_life(p->r, p->r->shard, p->options->expire, until, err);
+    config.key = config_key(p->layout->redis, p->r->shard, &config.key_len);
+    bool ok = (config.key != NULL || fail(err, "out of memory")) &&
+              temporary_life(p->r, &config, 0, until, err);
+    free(config.key);
+    return ok;
+}
+
+static bool expire_config(struct push *p, uint64_t until, struct err *err)
+{
+    size_t len;
+    char *key = config_key(p->layout->redis, p->r->shard, &len);
+    if (key == NULL)
+        return fail(err, "out of memory");
+    requests_clear(&p->r->rq);
+    requests_begin(&p->r->rq, 3, "PEXPIREAT");
+    requests_key(&p->r->rq, key, len);
+    requests_number(&p->r->rq, until);
+    free(key);
+    return redis_do(p->r, CLUSTER_REPEAT, err);
+}
+
 static bool push(struct push *p, struct err *err)
 {
     uint64_t until;
-    bool unconfigured;
-    if (!check_layout(p, err) || !check_there(p, err) || !check_config(p, &unconfigured, err) ||
+    bool has_config = p->layout->redis->fields != NULL;
+    if (!check_layout(p, err) || !check_there(p, err) || !check_config(p, err) ||
         !temporary_name(&p->temporary, p->r, p->r->shard, err))
         return false;
     const struct layout_bits bits = {
         .data = p->data, .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
     /* The configuration goes first: without a bitmap it is an empty filter, but a bitmap without a
      * configuration is not a filter. */
-    if (temporary_write(&p->temporary, &bits, err) &&
-        temporary_life(p->r, p->r->shard, p->options->expire, &until, err) &&
-        (!unconfigured || write_config(p, err)) &&
+    if (temporary_write(&p->temporary, &bits, err) && find_life(p, &until, err) &&
+        (!has_config || p->configured || write_config(p, err)) &&
         (p->options->merge ? temporary_unite(&p->temporary, p->r->shard, until, err)
-                           : temporary_rename(&p->temporary, p->r->shard, until, err)))
+                           : temporary_rename(&p->temporary, p->r->shard, until, err)) &&
+        (!has_config || until == 0 || expire_config(p, until, err)))
         return true;
     temporary_drop(&p->temporary);
     return false;
