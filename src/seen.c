@@ -63,91 +63,83 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* Names that other programs use for these commands. */
-static const char *const synonyms[][2] = {
-    {"ask", "query"},
-    {"build", "create"},
-    {"check", "query"},
-    {"clear", "create --force --empty"},
-    {"contains", "query"},
-    {"convert", "import"},
-    {"count", "stats"},
-    {"del", "remove"},
-    {"delete", "remove"},
-    {"diff", "compare"},
-    {"estimate", "plan"},
-    {"exists", "query"},
-    {"expire", "rotate"},
-    {"fill", "add"},
-    {"filter", "query"},
-    {"find", "query"},
-    {"get", "query"},
-    {"grep", "query"},
-    {"has", "query"},
-    {"info", "stats"},
-    {"init", "create"},
-    {"insert", "add"},
-    {"intersect", "merge --intersect"},
-    {"join", "merge"},
-    {"load", "import"},
-    {"lookup", "query"},
-    {"make", "create"},
-    {"man", "help"},
-    {"new", "create"},
-    {"put", "add"},
-    {"rebuild", "create --force"},
-    {"repair", "verify --repair"},
-    {"reset", "create --force --empty"},
-    {"resize", "shrink"},
-    {"rm", "remove"},
-    {"save", "export"},
-    {"search", "query"},
-    {"show", "stats"},
-    {"size", "stats"},
-    {"status", "stats"},
-    {"test", "query"},
-    {"union", "merge"},
-    {"uniq", "dedup"},
-    {"unique", "dedup"},
-    {"validate", "verify"},
+#define MEANS(command)  "is not a command; did you mean '" command "'?"
+#define IS_NOW(command) "is now 'seen " command "'"
+#define LISTS                                                                                      \
+    "is not a command: a filter cannot list its keys; 'seen query' says which of the given "       \
+    "keys it has, 'seen stats' how many it has"
+
+/* What people type that is no command: names in other programs, and in version 0.1. */
+static const struct {
+    const char *word, *answer;
+} words[] = {
+    {"ask", MEANS("query")},
+    {"build", MEANS("create")},
+    {"cat", LISTS},
+    {"check", MEANS("query")},
+    {"clear", MEANS("create --force --empty")},
+    {"compact", IS_NOW("shrink --fpr P IN -o OUT")},
+    {"contains", MEANS("query")},
+    {"convert", MEANS("import")},
+    {"count", MEANS("stats")},
+    {"del", MEANS("remove")},
+    {"delete", MEANS("remove")},
+    {"diff", MEANS("compare")},
+    {"dump", LISTS},
+    {"estimate", MEANS("plan")},
+    {"exists", MEANS("query")},
+    {"expire", MEANS("rotate")},
+    {"fill", MEANS("add")},
+    {"filter", MEANS("query")},
+    {"find", MEANS("query")},
+    {"get", MEANS("query")},
+    {"grep", MEANS("query")},
+    {"has", MEANS("query")},
+    {"info", MEANS("stats")},
+    {"init", MEANS("create")},
+    {"insert", MEANS("add")},
+    {"intersect", MEANS("merge --intersect")},
+    {"join", MEANS("merge")},
+    {"keys", LISTS},
+    {"list", LISTS},
+    {"load", MEANS("import")},
+    {"lookup", MEANS("query")},
+    {"ls", LISTS},
+    {"make", MEANS("create")},
+    {"man", MEANS("help")},
+    {"new", MEANS("create")},
+    {"print", LISTS},
+    {"pull", IS_NOW("import URI -o FILTER")},
+    {"push", IS_NOW("export FILTER -o URI")},
+    {"put", MEANS("add")},
+    {"rebuild", MEANS("create --force")},
+    {"repair", MEANS("verify --repair")},
+    {"reset", MEANS("create --force --empty")},
+    {"resize", MEANS("shrink")},
+    {"rm", MEANS("remove")},
+    {"save", MEANS("export")},
+    {"search", MEANS("query")},
+    {"show", MEANS("stats")},
+    {"size", MEANS("stats")},
+    {"status", MEANS("stats")},
+    {"subtract", IS_NOW("merge --subtract -o OUT A B...")},
+    {"test", MEANS("query")},
+    {"union", MEANS("merge")},
+    {"uniq", MEANS("dedup")},
+    {"unique", MEANS("dedup")},
+    {"validate", MEANS("verify")},
 };
-
-static const char *meant_by(const char *name)
-{
-    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
-        if (strcmp(synonyms[i][0], name) == 0)
-            return synonyms[i][1];
-    struct typing t = typing_begin(name, strlen(name));
-    for (const struct command *const *c = commands; *c != NULL; c++)
-        typing_offer(&t, (*c)->name);
-    return t.nearest;
-}
-
-/* Commands of version 0.1, and what does the same now. */
-static const char *const renamed[][2] = {
-    {"compact", "shrink --fpr P IN -o OUT"},
-    {"pull", "import URI -o FILTER"},
-    {"push", "export FILTER -o URI"},
-    {"subtract", "merge --subtract -o OUT A B..."},
-};
-
-/* What people look for, though no filter can do it. */
-static const char *const listing[] = {"cat", "dump", "keys", "list", "ls", "print"};
 
 static int unknown_command(const char *name)
 {
-    for (size_t i = 0; i < sizeof listing / sizeof *listing; i++)
-        if (strcmp(listing[i], name) == 0)
-            return opt_misuse(NULL,
-                              "'%s' is not a command: a filter cannot list its keys; 'seen query' "
-                              "says which of the given keys it has, 'seen stats' how many it has",
-                              name);
-    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
-        if (strcmp(renamed[i][0], name) == 0)
-            return opt_misuse(NULL, "'%s' is now 'seen %s'", name, renamed[i][1]);
-    const char *meant = meant_by(name);
-    if (meant != NULL)
-        return opt_misuse(NULL, "'%s' is not a command; did you mean '%s'?", name, meant);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i].word, name) == 0)
+            return opt_misuse(NULL, "'%s' %s", name, words[i].answer);
+    struct typing t = typing_begin(name, strlen(name));
+    for (const struct command *const *c = commands; *c != NULL; c++)
+        typing_offer(&t, (*c)->name);
+    if (t.nearest != NULL)
+        return opt_misuse(NULL, "'%s' " MEANS("%s"), name, t.nearest);
     if (keyopt_is_list(name))
         return opt_misuse(
             NULL,

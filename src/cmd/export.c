@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/disk.h"
 #include "base/say.h"
 #include "base/sig.h"
@@ -28,7 +27,6 @@ struct export
     struct newfile file[LAYOUT_FILES];
     char *name[LAYOUT_FILES];
     uint64_t len[LAYOUT_FILES];
-    bool sparse; /* zero bytes become holes, for large and nearly empty bitmaps */
 };
 
 static const struct opt export_opts[] = {
@@ -62,8 +60,7 @@ static bool to_file(void *ctx, unsigned file, const void *data, size_t len, stru
     struct export *e = ctx;
     uint64_t at = e->len[file];
     e->len[file] += len;
-    return (e->sparse && bytes_zero(data, len)) ||
-           disk_write(e->file[file].fd, data, len, at, e->name[file], err);
+    return disk_write(e->file[file].fd, data, len, at, e->name[file], err);
 }
 
 static bool to_stdout(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
@@ -107,15 +104,6 @@ static bool open_files(struct export *e, const struct layout *layout, struct err
     return true;
 }
 
-/* Extends files whose zero bytes at the end were not written. */
-static bool lengthen_files(const struct export *e, struct err *err)
-{
-    for (unsigned i = 0; e->sparse && i < e->n_files; i++)
-        if (ftruncate(e->file[i].fd, (off_t)e->len[i]) != 0)
-            return fail_errno(err, "cannot set the length of '%s'", e->name[i]);
-    return true;
-}
-
 /* Commits the last file first. The first file describes the others, so it must appear last. */
 static bool commit_files(struct export *e, struct err *err)
 {
@@ -133,7 +121,6 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
     bool is_stdout = strcmp(e->out, "-") == 0;
     struct layout_sink sink = {
         .write = is_stdout ? to_stdout : to_file, .ctx = e, .name = e->out, .pad = e->pad};
-    e->sparse = layout->sparse;
     if (is_stdout && layout->suffix[0] != NULL)
         return fail(err, "layout %s has two files, which cannot go to standard output",
                     filter->layer[0].kind->name);
@@ -141,8 +128,7 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
         return false;
     if (!layout->write(filter, data, &sink, &why))
         return fail(err, "'%s' cannot be exported: %s", e->path, why.text);
-    return make_check_intact(&e->make, err) &&
-           (is_stdout || (lengthen_files(e, err) && commit_files(e, err)));
+    return make_check_intact(&e->make, err) && (is_stdout || commit_files(e, err));
 }
 
 /* Some layouts store the number of keys in the newest layer. While keys are being added, and after

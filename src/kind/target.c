@@ -1,6 +1,5 @@
 #include "kind/target.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -95,54 +94,13 @@ static bool read_back(const struct target *t, uint8_t *buf, size_t len, uint64_t
     return got == len || fail(err, "cannot read '%s': it ends early", t->name);
 }
 
-/* Fills buf from offset `at` to the end of the next run of data, at most to `end`; a hole before
- * the run reads as zeroes. Returns the end of the run. Returns 0 if the file system does not report
- * holes, or if reading fails; then *ok is false. */
-static uint64_t read_run(const struct target *t, uint8_t *buf, uint64_t at, uint64_t end, bool *ok,
-                         struct err *err)
-{
-#if defined SEEK_DATA && defined SEEK_HOLE
-    off_t data = lseek(t->fd, (off_t)at, SEEK_DATA);
-    if (data < 0 && errno != ENXIO)
-        return 0;
-    uint64_t first = data < 0 || (uint64_t)data > end ? end : (uint64_t)data;
-    off_t hole = first < end ? lseek(t->fd, (off_t)first, SEEK_HOLE) : (off_t)end;
-    if (hole < 0)
-        return 0;
-    uint64_t last = (uint64_t)hole < end ? (uint64_t)hole : end;
-    memset(buf, 0, (size_t)(first - at));
-    *ok = read_back(t, buf + (first - at), (size_t)(last - first), first, err);
-    return *ok ? last : 0;
-#else
-    (void)t, (void)buf, (void)at, (void)end, (void)ok, (void)err;
-    return 0;
-#endif
-}
-
-/* As read_back, for a layer that may have holes. Holes are zero and are not read. */
-static bool read_back_data(const struct target *t, uint8_t *buf, size_t len, uint64_t off,
-                           struct err *err)
-{
-    uint64_t end = off + len, at = off;
-    bool ok = true;
-    while (at < end) {
-        uint64_t next = read_run(t, buf + (at - off), at, end, &ok, err);
-        if (next == 0)
-            return ok && read_back(t, buf + (at - off), (size_t)(end - at), at, err);
-        at = next;
-    }
-    return true;
-}
-
 static bool sum_pages(const struct sums *s, uint8_t *buf, uint64_t first, uint64_t n,
                       struct err *err)
 {
     uint64_t at = first * LAYER_PAGE, len = s->layer->data_len - at;
     if (len > n * LAYER_PAGE)
         len = n * LAYER_PAGE;
-    bool (*read)(const struct target *, uint8_t *, size_t, uint64_t, struct err *) =
-        layout_is_sparse(s->layer) ? read_back_data : read_back;
-    return read(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
+    return read_back(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
            write_sums(s->target, buf, first, n, err);
 }
 

@@ -121,8 +121,7 @@ removee remove
 union merge
 END
     # Each of them has another name than the commands, and means one.
-    sed -n '/synonyms\[\]/,/^};/s/},/},\n/gp' "$SOURCE/src/seen.c" |
-        sed -n 's/.*{"\(.*\)", "\(.*\)"}.*/\1 \2/p' >synonyms
+    sed -n 's/.*{"\(.*\)", \(MEANS\|IS_NOW\)("\(.*\)")}.*/\1 \3/p' "$SOURCE/src/seen.c" >synonyms
     [ "$(wc -l <synonyms)" -gt 20 ]
     while read -r word meant; do
         [[ " ${commands[*]} help " == *" ${meant%% *} "* && " ${commands[*]} " != *" $word "* ]]
