@@ -81,12 +81,12 @@ bool disk_sync_name(const char *path, struct err *err)
     return ok;
 }
 
-void disk_write_back(int fd, uint64_t len, uint64_t off)
+void disk_write_back(int fd)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
-    (void)sync_file_range(fd, (off_t)off, (off_t)len, SYNC_FILE_RANGE_WRITE);
+    (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* 0: to the end */
 #else
-    (void)fd, (void)len, (void)off;
+    (void)fd;
 #endif
 }
 

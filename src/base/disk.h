@@ -41,9 +41,9 @@ bool disk_sync_dir(int dir_fd);
  * one, has nothing to wait for. */
 bool disk_sync_name(const char *path, struct err *err);
 
-/* Starts writing a finished part of a file to disk, where the system supports it, so that the final
- * sync waits less. len is more than 0. */
-void disk_write_back(int fd, uint64_t len, uint64_t off);
+/* Starts writing to disk what is in a file by now, where the system supports it, so that the final
+ * sync waits less. */
+void disk_write_back(int fd);
 
 /* An unnamed scratch file in `dir`. It is gone when closed, however the process ends. -1 on
  * failure. */

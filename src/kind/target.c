@@ -40,9 +40,14 @@ bool target_write(const struct target *t, const void *data, uint64_t len, uint64
                : disk_write(t->fd, data, len, layer->data_off + at, t->name, err);
 }
 
+/* All that was written so far goes to the disk whenever a piece crosses a multiple of this:
+ * requests for less are slow. */
+enum { WRITE_BACK = 16 << 20 };
+
 void target_write_back(const struct target *t, uint64_t len, uint64_t at)
 {
-    disk_write_back(t->fd, len, target_layer(t)->data_off + at);
+    if (at / WRITE_BACK != (at + len) / WRITE_BACK)
+        disk_write_back(t->fd);
 }
 
 void target_resize(const struct target *t, uint64_t data_len)

@@ -49,7 +49,8 @@ static inline struct layer *target_layer(const struct target *t)
 bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,
                   struct err *err);
 
-/* Hints that these bytes are final, so that writing can begin and the final sync waits less. */
+/* Hints that these bytes are final, so that writing can begin and the final sync waits less. The
+ * hints of a layer come roughly in ascending order. */
 void target_write_back(const struct target *t, uint64_t len, uint64_t at);
 
 /* Changes the length of the last layer and places it again. */
